@@ -1,0 +1,41 @@
+// Owned bytes, aligned to a cache line and zeroed: what arenas, parameters and batches live in.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace trainyard::engine {
+
+inline constexpr size_t kBufferAlignment = 64;
+
+// Movable, not copyable. An empty buffer has no memory.
+class Buffer {
+ public:
+  Buffer() = default;
+  // Zeroed.
+  explicit Buffer(size_t bytes);
+
+  std::byte* data() { return data_.get(); }
+  const std::byte* data() const { return data_.get(); }
+  size_t size() const { return size_; }
+  template <typename T>
+  T* as() {
+    return reinterpret_cast<T*>(data_.get());
+  }
+  template <typename T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(data_.get());
+  }
+  std::span<std::byte> bytes() { return {data(), size()}; }
+  std::span<const std::byte> bytes() const { return {data(), size()}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* pointer) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  size_t size_ = 0;
+};
+
+}  // namespace trainyard::engine
