@@ -1,5 +1,6 @@
 # Checks include directions. Run as: cmake -DSOURCE_DIR=… -DLAYERS=<file> -P Layering.cmake
 # Each line of LAYERS is "folder|dep,dep|testdep,testdep". A file may include its own folder and what its folder's DEPS reach.
+cmake_minimum_required(VERSION 3.25)
 file(STRINGS ${LAYERS} lines)
 foreach(line IN LISTS lines)
   string(REGEX MATCH "^([^|]*)\\|([^|]*)\\|([^|]*)$" _ "${line}")
