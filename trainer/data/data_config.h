@@ -1,0 +1,33 @@
+// What a job says of its data (`spec.training.data`), as plain data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace trainyard::engine {
+
+// One split of a data set: which examples, and where they come from.
+struct DataSplit {
+  std::string images;    // idx: file below `dir`, .gz or not
+  std::string labels;    // idx: file below `dir`, .gz or not
+  int64_t begin = 0;     // range: [begin, end), the examples of the files that belong to this split
+  int64_t end = -1;      // -1: to the end of the files
+  int64_t examples = 0;  // synthetic: how many are generated; >= 1
+  friend bool operator==(const DataSplit&, const DataSplit&) = default;
+};
+
+struct DataConfig {
+  enum class Format : uint8_t { kIdx, kSynthetic };
+  Format format = Format::kIdx;
+  std::string dir;  // relative to the working directory
+  DataSplit train;
+  std::optional<DataSplit> eval;  // absent: nothing is evaluated
+  bool shuffle = true;            // of the training split; by (seed, epoch)
+  bool cache = true;              // keep decoded examples in memory
+  int prefetch = 2;               // batches prepared ahead; 0: none, in the caller's thread
+  double noise = 0.1;             // synthetic: standard deviation of what is added to the examples or targets
+  friend bool operator==(const DataConfig&, const DataConfig&) = default;
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,20 @@
+// The learning rate of a step.
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/optim/optimizer_config.h"
+
+namespace trainyard::engine {
+
+// The learning rate for the update number `step` (0 for the first), from config.learning_rate = lr and config.schedule:
+//   warm-up      step < w:  lr * (step + 1) / w, w = warmup_steps; then the schedule below runs with step - w
+//   constant     lr
+//   step         lr * decay_rate ^ floor(step / decay_steps)
+//   exponential  lr * decay_rate ^ (step / decay_steps)                                        Keras' ExponentialDecay
+//   cosine       minimum + (lr - minimum) * (1 + cos(pi * min(step, decay_steps) / decay_steps)) / 2   SGDR (Loshchilov, Hutter 2017), no
+//   restart
+// A pure function of its arguments: every replica and every resumed run gets the same value.
+double LearningRateAt(const OptimizerConfig& config, int64_t step);
+
+}  // namespace trainyard::engine

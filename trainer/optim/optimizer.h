@@ -1,0 +1,45 @@
+// The update rule of a training step, on plain spans: the same code runs in a worker and in a parameter server, on a whole tensor or on a
+// part of one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/optim/optimizer_config.h"
+
+namespace trainyard::engine {
+
+struct UpdateContext {
+  double learning_rate = 0;  // of this step: LearningRateAt(...) in lr_schedule.h
+  int64_t step = 0;          // how many updates this parameter has had before this one; 0 for the first
+};
+
+// Every rule is element-wise: element i of param and slots changes only by element i of grad. So cutting a tensor into ranges, over servers
+// or over threads, gives the same bits as one call over all of it (these files are compiled without contraction into fused multiply-adds,
+// so that does not depend on vector width or tail either).
+// Immutable after construction; Apply may be called from several threads at once on ranges that do not overlap. Never allocates.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // The state kept for each parameter, one tensor of the parameter's shape each, zero at first. Checkpoints hold it as
+  // "<parameter>/<slot>".
+  virtual std::vector<std::string> slot_names() const = 0;
+
+  // Changes param and slots in place. `slots` are in the order of slot_names(); all spans have param's length.
+  virtual void Apply(const UpdateContext& context, std::span<float> param, std::span<const float> grad,
+                     std::span<const std::span<float>> slots) const = 0;
+};
+
+// InvalidArgument names the field, as `optimizer.momentum`, what was found and what is expected.
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(const OptimizerConfig& config);
+
+// The names that MakeOptimizer knows, in the order of the documentation.
+std::span<const std::string_view> OptimizerNames();
+
+}  // namespace trainyard::engine

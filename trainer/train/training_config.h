@@ -1,0 +1,60 @@
+// What a job says of its training (`spec.training`), checked, as plain data. Made by training_json.h; read by everything in train/.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "trainer/data/data_config.h"
+#include "trainer/model/model_spec.h"
+#include "trainer/optim/optimizer_config.h"
+
+namespace trainyard::engine {
+
+struct StrategyConfig {
+  enum class Kind : uint8_t { kLocal, kParameterServer };
+  enum class Mode : uint8_t { kSync, kAsync };
+  Kind kind = Kind::kLocal;
+  Mode mode = Mode::kSync;  // kParameterServer only
+  friend bool operator==(const StrategyConfig&, const StrategyConfig&) = default;
+};
+
+struct CheckpointConfig {
+  std::string dir;          // "": <output>/checkpoints
+  int64_t every_steps = 0;  // 0: only one at the end
+  int keep = 3;             // the newest ones; >= 1
+};
+
+struct SummaryConfig {
+  std::string dir;           // "": <output>/summaries
+  int64_t every_steps = 20;  // 0: none are written
+};
+
+struct EarlyStopping {
+  std::string metric = "loss";  // loss | accuracy
+  int patience = 3;             // evaluations without an improvement; >= 1
+};
+
+struct EvaluateConfig {
+  int64_t every_epochs = 1;  // 0: only once, at the end
+  std::optional<EarlyStopping> early_stopping;
+};
+
+struct TrainingConfig {
+  ModelSpec model;
+  DataConfig data;
+  int64_t batch_size = 32;  // per worker, in every strategy
+  // Exactly one of the two is > 0. Steps count per worker in async, global in sync.
+  int64_t epochs = 0;
+  int64_t steps = 0;
+  OptimizerConfig optimizer;
+  StrategyConfig strategy;
+  uint64_t seed = 1;
+  std::string init_from;  // a safetensors file with start values by parameter name; "": none
+  CheckpointConfig checkpoint;
+  SummaryConfig summary;
+  EvaluateConfig evaluate;
+  int threads = 0;  // 0: the cgroup's quota
+};
+
+}  // namespace trainyard::engine
