@@ -1,0 +1,80 @@
+// Which examples a worker reads at which step.
+//
+// An epoch is one pseudo-random order of all examples, a function of (seed, epoch) alone. Step s takes the next batch_size * workers of
+// them (the global batch) and worker w the w-th slice. Hence
+// - every example is read once an epoch over all workers, and all workers have the same number of steps;
+// - the last step of an epoch shares what is left evenly, so its slices differ by at most one row. When fewer examples than workers would
+// be left,
+//   the step before gives up a few, so that no slice is empty (only with a batch_size of 1 can some be);
+// - W workers with batches of B read at each step what one worker with batches of W * B reads;
+// - a position is (epoch, offset = examples consumed), whatever the number of workers: a job resumed with more workers goes on from there.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace trainyard::engine {
+
+// What a checkpoint holds of the input: `offset` examples of epoch `epoch` are consumed.
+struct SamplerPosition {
+  int64_t epoch = 0;
+  int64_t offset = 0;
+
+  friend bool operator==(const SamplerPosition&, const SamplerPosition&) = default;
+};
+
+struct SamplerOptions {
+  int64_t examples = 0;
+  int64_t batch_size = 0;  // per worker
+  int workers = 1;
+  int worker = 0;
+  bool shuffle = true;
+  uint64_t seed = 1;
+  // Where the sampler's step 0 is. With the default, step numbers are those since the start of training.
+  SamplerPosition start = {};
+};
+
+// The examples of one step of one worker.
+struct SamplerStep {
+  int64_t epoch = 0;
+  int64_t step_in_epoch = 0;
+  int64_t begin = 0;  // [begin, end) of the epoch's order are this worker's
+  int64_t end = 0;
+  int64_t global_begin = 0;  // [global_begin, global_end) those of all workers
+  int64_t global_end = 0;
+  bool last_in_epoch = false;
+
+  int64_t rows() const { return end - begin; }
+  int64_t global_rows() const { return global_end - global_begin; }
+};
+
+// Stateless but for a cache of one epoch's order; not thread-safe. Copyable.
+class Sampler {
+ public:
+  // InvalidArgument for no examples, a batch size below 1, a worker outside the workers, fewer examples than workers, or a start outside
+  // the epoch.
+  static absl::StatusOr<Sampler> Create(const SamplerOptions& options);
+
+  // Of a whole epoch; the first one is shorter when `start` is inside it.
+  int64_t StepsPerEpoch() const;
+  int64_t StepsIn(int64_t epoch) const;
+  // Steps until the end of epoch `epochs - 1`: what `epochs: n` means in steps.
+  int64_t StepsUntilEpoch(int64_t epochs) const;
+  SamplerStep At(int64_t step) const;
+  // The position after `steps` steps: what a checkpoint at that step holds.
+  SamplerPosition PositionAfter(int64_t steps) const;
+  // The example numbers of this worker at a step, in reading order. The vector's memory is reused.
+  void Indices(const SamplerStep& step, std::vector<int64_t>& indices);
+
+ private:
+  explicit Sampler(const SamplerOptions& options) : options_(options) {}
+  int64_t StepsFor(int64_t examples) const;
+
+  SamplerOptions options_;
+  int64_t order_epoch_ = -1;
+  std::vector<int64_t> order_;
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,57 @@
+// The safetensors format: u64 little-endian header length, JSON header {name: {dtype, shape, data_offsets}, "__metadata__": {…}}, then raw
+// little-endian tensor bytes. Source: the format's description at https://github.com/huggingface/safetensors. All of the format is on this
+// page.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trainer/tensor/buffer.h"
+#include "trainer/tensor/tensor.h"
+
+namespace trainyard::engine {
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+// A parsed file that owns its bytes; the tensors point into them. Movable.
+// Refused, with the file and the tensor by name: a header longer than 100 MiB or than the file, JSON that is not an object of tensors, an
+// unknown element type, a negative or overflowing extent, offsets outside the data, of the wrong length, overlapping, or leaving bytes that
+// belong to no tensor.
+class Safetensors {
+ public:
+  static absl::StatusOr<Safetensors> Read(const std::string& path);
+  // `name` is what errors call the bytes.
+  static absl::StatusOr<Safetensors> Parse(Buffer bytes, std::string name);
+
+  // Sorted by name.
+  std::span<const NamedTensor> tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  // Null when there is no such tensor.
+  const Tensor* Find(std::string_view name) const;
+  // NotFound names the tensor, the file and what the file holds instead.
+  absl::StatusOr<Tensor> Get(std::string_view name) const;
+
+ private:
+  std::string name_;
+  Buffer bytes_;
+  std::vector<NamedTensor> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// The file's bytes; tensors are laid out in the given order, each at a multiple of its element size. Names must be unique.
+absl::StatusOr<std::string> SerializeSafetensors(std::span<const NamedTensor> tensors,
+                                                 const std::map<std::string, std::string>& metadata = {});
+// Serialises, writes and fsyncs.
+absl::Status WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                              const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace trainyard::engine

@@ -1,0 +1,99 @@
+// Checkpoints: <dir>/step-<n>/ with safetensors shards and manifest.json.
+//
+// manifest.json: {"format": "trainyard-checkpoint", "version": 1, "step", "epoch", "offset", "seed", "fingerprint", "model", "strategy",
+// "state": {…}, "shards": [{"file", "bytes", "sha256"}]}. A folder is written as .step-<n>.tmp-<pid>, all files and the folder fsynced,
+// then renamed: a folder with the final name is whole unless the disk itself lost bytes, which sizes and checksums show.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trainer/data/sampler.h"
+#include "trainer/tensor/parameter_set.h"
+#include "trainer/tensor/safetensors.h"
+
+namespace trainyard::engine {
+
+struct CheckpointInfo {
+  int64_t step = 0;  // training steps done
+  SamplerPosition position;
+  uint64_t seed = 0;
+  uint64_t fingerprint = 0;                  // ParameterSet::Fingerprint()
+  std::string model;                         // for messages
+  std::string strategy;                      // for messages
+  std::map<std::string, std::string> state;  // anything small that a resume needs: RNG counters, best metric …
+};
+
+// One file of a checkpoint, "<name>.safetensors". The tensors must stay valid during Save.
+struct CheckpointShard {
+  std::string name;
+  std::vector<NamedTensor> tensors;
+};
+
+// Appends every tensor of `set` under its own name, or as "<parameter>/<slot>" where a slot is given.
+void AppendTensors(const ParameterSet& set, std::string_view slot, std::vector<NamedTensor>& tensors);
+
+struct SkippedCheckpoint {
+  std::string path;
+  std::string reason;
+};
+
+// A checkpoint in memory, checked against its manifest.
+class Checkpoint {
+ public:
+  const CheckpointInfo& info() const { return info_; }
+  const std::string& path() const { return path_; }
+  // Null when absent.
+  const Tensor* Find(std::string_view name) const;
+  // Copies every tensor of `set` from the checkpoint ("<parameter>/<slot>" where a slot is given).
+  // NotFound, InvalidArgument (shape or element type) name checkpoint and tensor; the set may then be partly written.
+  absl::Status CopyTo(ParameterSet& set, std::string_view slot = "") const;
+  // The checkpoint in one folder. DataLoss names what is torn or corrupt.
+  static absl::StatusOr<Checkpoint> Read(const std::string& path);
+
+ private:
+  CheckpointInfo info_;
+  std::string path_;
+  std::vector<Safetensors> shards_;
+};
+
+struct NewestCheckpoint {
+  std::optional<Checkpoint> checkpoint;    // absent: nothing good to start from
+  std::vector<SkippedCheckpoint> skipped;  // newest first; each was also logged as a warning
+};
+
+// The checkpoints of one job. One process writes; any may read at the same time.
+class CheckpointStore {
+ public:
+  // Keeps the newest `keep` (>= 1).
+  CheckpointStore(std::string dir, int keep) : dir_(std::move(dir)), keep_(keep) {}
+
+  // Returns the folder. The older ones beyond `keep` are removed only when the new one is durable; any error (ResourceExhausted: disk full)
+  // leaves them as they were and removes what was half written. A checkpoint of the same step is replaced.
+  absl::StatusOr<std::string> Save(const CheckpointInfo& info, std::span<const CheckpointShard> shards);
+
+  // The newest good one whose fingerprint is `fingerprint`. A torn or corrupt one is skipped for the one before.
+  // FailedPrecondition names both models when the newest good one is of another.
+  absl::StatusOr<NewestCheckpoint> LoadNewest(uint64_t fingerprint, std::string_view model) const;
+
+  // Steps of all complete-looking folders, newest first; empty when the folder does not exist.
+  absl::StatusOr<std::vector<int64_t>> Steps() const;
+
+ private:
+  std::string dir_;
+  int keep_;
+};
+
+// spec.training.initFrom: copies every tensor of `parameters` from a safetensors file by name. All that is missing or of another shape is
+// named in one error.
+absl::Status InitFrom(const std::string& path, ParameterSet& parameters);
+
+}  // namespace trainyard::engine

@@ -1,0 +1,24 @@
+// What TensorBoard's graph page is told: a neutral list of nodes, made from whatever graph the caller has.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/tensor/shape.h"
+
+namespace trainyard::engine {
+
+struct GraphSummaryNode {
+  std::string name;  // unique; '/' makes scopes
+  std::string op;
+  std::vector<std::string> inputs;  // names of nodes
+  std::vector<Shape> output_shapes;
+  std::string device;
+};
+
+// A serialised tensorflow.GraphDef.
+std::string SerializeGraph(std::span<const GraphSummaryNode> nodes);
+
+}  // namespace trainyard::engine

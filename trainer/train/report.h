@@ -1,0 +1,107 @@
+// report.json: what a finished job leaves for people and scripts. Each replica writes its part, the launcher merges them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace trainyard::engine {
+
+// One epoch.
+struct EpochRecord {
+  int64_t epoch = 0;
+  int64_t step = 0;  // at its end
+  double loss = 0;   // mean over its batches
+  double seconds = 0;
+  std::map<std::string, double> eval;  // "loss", "accuracy" or "perplexity"; empty when it was not evaluated
+};
+
+struct WorkerRecord {
+  int index = 0;
+  int64_t batches = 0;
+  int64_t examples = 0;
+  double seconds = 0;  // without start-up
+  double input_seconds = 0;
+  double compute_seconds = 0;
+  double communication_seconds = 0;
+  double cpu_seconds = 0;
+  int64_t max_rss_bytes = 0;
+};
+
+struct ServerRecord {
+  int index = 0;
+  int64_t bytes = 0;  // of parameters held
+  int64_t keys = 0;
+  double cpu_seconds = 0;
+  int64_t max_rss_bytes = 0;
+};
+
+struct Staleness {
+  double mean = 0;
+  int64_t max = 0;
+};
+
+struct RestartRecord {
+  std::string replica;  // "worker-0"
+  std::string reason;   // "killed by signal 9"
+  int64_t step = -1;    // at which it went on; -1 unknown
+  int64_t lost_steps = 0;
+};
+
+// What one replica knows; replicas/<role>-<index>.json. The chief also fills the job's fields.
+struct ReplicaReport {
+  std::string role;
+  int index = 0;
+  std::optional<WorkerRecord> worker;
+  std::optional<ServerRecord> server;
+  std::optional<Staleness> staleness;
+  std::vector<RestartRecord> restarts;  // seen from inside: resumed from a checkpoint, lost steps …
+  // Chief only.
+  bool chief = false;
+  std::string model;
+  std::string strategy;
+  int64_t batch_size = 0;
+  int64_t epochs = 0;
+  int64_t steps = 0;
+  std::map<std::string, double> eval;
+  std::vector<EpochRecord> history;
+  std::string parameters_sha256;
+};
+
+// "<dir>/replicas/<role>-<index>.json"
+std::string ReplicaReportPath(const std::string& dir, std::string_view role, int index);
+absl::Status WriteReplicaReport(const std::string& dir, const ReplicaReport& report);
+// Every replicas/*.json. One that cannot be read is an error that names it.
+absl::StatusOr<std::vector<ReplicaReport>> ReadReplicaReports(const std::string& dir);
+
+struct FailureRecord {
+  std::string replica;
+  std::string reason;
+};
+
+// What only the launcher knows.
+struct JobOutcome {
+  std::string job;
+  std::string state;  // Succeeded | Failed | Stopped
+  int workers = 0;
+  int ps = 0;
+  double seconds = 0;  // of the whole job, start-up included
+  std::vector<FailureRecord> failures;
+  std::vector<RestartRecord> restarts;
+};
+
+// The whole report as JSON text, fields in the documented order. Speeds are totals over the workers without start-up.
+std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaReport>& replicas);
+// Merges and replaces <dir>/report.json.
+absl::Status WriteReport(const std::string& dir, const JobOutcome& outcome, const std::vector<ReplicaReport>& replicas);
+
+// CPU time of this process so far, user and system, in seconds.
+double ProcessCpuSeconds();
+
+}  // namespace trainyard::engine

@@ -1,0 +1,56 @@
+// TensorBoard event files: records (trainer/data/tfrecord.h) of tensorflow.Event messages (proto/event.proto).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "trainer/base/clock.h"
+#include "trainer/train/graph_summary.h"
+
+namespace trainyard::engine {
+
+// Pixels of one image, row-major HWC, 1 (grey), 3 (RGB) or 4 (RGBA) channels.
+struct ImageView {
+  int height = 0;
+  int width = 0;
+  int channels = 1;
+  std::span<const uint8_t> pixels;
+};
+
+struct SummaryWriterOptions {
+  absl::Duration flush_every = absl::Seconds(10);
+};
+
+// Appends to one new file events.out.tfevents.<secs>.<host>.<pid> in `dir`; a resumed run adds a further file to the same folder, which
+// TensorBoard joins by step. Not thread-safe. Events are written when `flush_every` has passed since the last write, at Flush() and at
+// destruction; an I/O error is returned by the call that met it.
+class SummaryWriter {
+ public:
+  static absl::StatusOr<std::unique_ptr<SummaryWriter>> Create(const std::string& dir, Clock& clock,
+                                                               const SummaryWriterOptions& options = {});
+  ~SummaryWriter();
+  SummaryWriter(const SummaryWriter&) = delete;
+  SummaryWriter& operator=(const SummaryWriter&) = delete;
+
+  absl::Status Scalar(int64_t step, std::string_view tag, double value);
+  absl::Status Histogram(int64_t step, std::string_view tag, std::span<const float> values);
+  absl::Status Image(int64_t step, std::string_view tag, const ImageView& image);
+  absl::Status Text(int64_t step, std::string_view tag, std::string_view text);
+  absl::Status Graph(std::span<const GraphSummaryNode> nodes);
+  absl::Status Flush();
+
+  const std::string& path() const;
+
+ private:
+  struct State;
+  explicit SummaryWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trainyard::engine
