@@ -1,0 +1,90 @@
+// What the operator reads of Kubernetes' own kinds. Everything else is dropped while parsing, so that a cached pod is some hundred bytes.
+// All FromJson functions are tolerant: a field of a wrong type counts as absent; only an object without a name is InvalidArgument.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "operator/api/meta.h"
+
+namespace trainyard::control {
+
+enum class PodPhase : uint8_t { kPending, kRunning, kSucceeded, kFailed, kUnknown };
+std::string_view PodPhaseName(PodPhase phase);
+
+// How a container ended, now (state.terminated) or the last time (lastState.terminated).
+struct Termination {
+  int exit_code = 0;
+  int signal = 0;
+  std::string reason;   // "OOMKilled", "Error" …
+  std::string message;  // the log's tail, where terminationMessagePolicy is FallbackToLogsOnError
+  absl::Time finished_at = absl::InfinitePast();
+};
+
+struct ContainerStatus {
+  std::string name;
+  bool ready = false;
+  int restart_count = 0;
+  std::optional<absl::Time> running_since;  // state.running
+  std::string waiting_reason;               // state.waiting: "CrashLoopBackOff", "ImagePullBackOff" …
+  std::string waiting_message;
+  std::optional<Termination> terminated;       // state.terminated
+  std::optional<Termination> last_terminated;  // lastState.terminated
+};
+
+struct Pod {
+  ObjectMeta meta;
+  PodPhase phase = PodPhase::kPending;
+  bool ready = false;              // condition Ready
+  bool disruption_target = false;  // condition DisruptionTarget
+  std::string unschedulable;       // message of PodScheduled=False with reason Unschedulable; else empty
+  std::string reason;              // status.reason: "Evicted", "NodeLost" …
+  std::string message;
+  std::string node;
+  std::string ip;
+  std::string main_container;               // spec.containers[0].name: the trainer by convention
+  std::vector<ContainerStatus> containers;  // status.containerStatuses
+  int init_restarts = 0;                    // restarts of all init containers together
+
+  // The status of container 0, by name; null while the kubelet has not reported it.
+  const ContainerStatus* Main() const;
+
+  static absl::StatusOr<Pod> FromJson(const nlohmann::json& object);
+};
+
+struct Service {
+  ObjectMeta meta;
+  static absl::StatusOr<Service> FromJson(const nlohmann::json& object);
+};
+
+struct ConfigMap {
+  ObjectMeta meta;
+  std::string content_hash;  // ContentHash() of data
+  static absl::StatusOr<ConfigMap> FromJson(const nlohmann::json& object);
+  // A digest over keys and values; equal exactly for equal data (SHA-256).
+  static std::string ContentHash(const nlohmann::json& data);
+};
+
+struct Node {
+  ObjectMeta meta;
+  bool ready = false;                                  // condition Ready
+  absl::Time ready_changed_at = absl::InfinitePast();  // its lastTransitionTime
+  static absl::StatusOr<Node> FromJson(const nlohmann::json& object);
+};
+
+// Paths ("/spec/volumes") that a streaming JSON reader may skip for a kind's objects: nothing above reads them, and they are most of the
+// bytes.
+// "/metadata/managedFields" is among them for every kind.
+std::span<const std::string_view> UnreadPodFields();
+std::span<const std::string_view> UnreadServiceFields();
+std::span<const std::string_view> UnreadConfigMapFields();
+std::span<const std::string_view> UnreadNodeFields();
+std::span<const std::string_view> UnreadTrainingJobFields();
+
+}  // namespace trainyard::control

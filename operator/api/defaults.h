@@ -1,0 +1,16 @@
+// Defaults that the CRD's schema cannot give, because they depend on other fields or on the operator's flags.
+#pragma once
+
+#include <string>
+
+#include "operator/api/training_job.h"
+
+namespace trainyard::control {
+
+struct DefaultOptions {
+  std::string trainer_image = "trainyard/trainer:0.1";
+};
+
+void ApplyDefaults(const DefaultOptions& options, TrainingJob& job);
+
+}  // namespace trainyard::control

@@ -1,0 +1,64 @@
+// metadata of a Kubernetes object: only the fields that the operator reads are kept, because thousands of objects are cached.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace trainyard::control {
+
+inline constexpr std::string_view kGroup = "trainyard.dev";
+inline constexpr std::string_view kVersion = "v1alpha1";
+inline constexpr std::string_view kApiVersion = "trainyard.dev/v1alpha1";
+inline constexpr std::string_view kKind = "TrainingJob";
+inline constexpr std::string_view kPlural = "trainingjobs";
+
+// Labels on every child; lists and watches of children select objects that have kJobUidLabel.
+inline constexpr std::string_view kJobNameLabel = "trainyard.dev/job-name";
+inline constexpr std::string_view kJobUidLabel = "trainyard.dev/job-uid";
+inline constexpr std::string_view kRoleLabel = "trainyard.dev/role";
+inline constexpr std::string_view kIndexLabel = "trainyard.dev/index";
+
+// The owner reference that has controller=true; all empty when there is none.
+struct ControllerRef {
+  std::string kind;
+  std::string name;
+  std::string uid;
+};
+
+// Our labels' values; empty where a label is missing.
+struct ChildLabels {
+  std::string job_name;
+  std::string job_uid;
+  std::string role;
+  std::string index;
+};
+
+struct ObjectMeta {
+  std::string name;
+  std::string name_space;
+  std::string uid;
+  std::string resource_version;
+  int64_t generation = 0;
+  absl::Time creation_time = absl::InfinitePast();
+  std::optional<absl::Time> deletion_time;  // present: the object is Terminating
+  ControllerRef controller;
+  ChildLabels labels;
+
+  // "namespace/name", or the name alone for objects without a namespace: the key of stores and queues.
+  std::string Key() const { return name_space.empty() ? name : name_space + "/" + name; }
+};
+
+// Reads object["metadata"]; tolerant of everything but a missing name. InvalidArgument names what is wrong.
+absl::StatusOr<ObjectMeta> MetaFromJson(const nlohmann::json& object);
+
+// RFC 3339 in UTC, whole seconds for FormatTime ("2026-01-31T08:00:00Z"), microseconds for FormatMicroTime; ParseTime takes both.
+std::string FormatTime(absl::Time time);
+std::string FormatMicroTime(absl::Time time);
+std::optional<absl::Time> ParseTime(std::string_view text);
+
+}  // namespace trainyard::control

@@ -1,0 +1,208 @@
+// TrainingJob, as read from the API server and as its status is written. The fields' meaning stands in crds/trainingjob.yaml, once.
+#pragma once
+
+#include <array>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "operator/api/meta.h"
+
+namespace trainyard::control {
+
+enum class Framework : uint8_t { kTrainyard, kTensorFlow, kPyTorch, kMxNet, kMpi, kNone };
+enum class Role : uint8_t { kChief, kPs, kWorker, kEvaluator };
+enum class RestartPolicy : uint8_t { kAlways, kOnFailure, kNever, kExitCode };
+enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
+enum class SuccessPolicy : uint8_t { kChief, kAllWorkers };
+enum class StartPolicy : uint8_t { kPsReady, kAny };
+enum class ServicesMode : uint8_t { kPerReplica, kHeadless };
+enum class HostList : uint8_t { kDense, kSparse };
+enum class Gang : uint8_t { kNone, kVolcano, kCoscheduling };
+enum class ExitAction : uint8_t { kRestart, kFail, kIgnore };
+enum class JobPhase : uint8_t { kPending, kRunning, kRestarting, kSuspended, kSucceeded, kFailed, kInvalid };
+
+inline constexpr std::array<Role, 4> kRoles = {Role::kChief, Role::kPs, Role::kWorker, Role::kEvaluator};
+
+// The words of the API: "PyTorch", "ps", "OnFailure" …
+std::string_view Name(Framework value);
+std::string_view Name(Role value);
+std::string_view Name(RestartPolicy value);
+std::string_view Name(JobPhase value);
+std::optional<Role> RoleFromName(std::string_view name);
+
+// A mistake that the schema let through: "spec.worker.replicas" and what to do about it.
+struct FieldError {
+  std::string path;
+  std::string message;
+  friend bool operator==(const FieldError&, const FieldError&) = default;
+};
+
+struct ReplicaSpec {
+  int replicas = 1;
+  RestartPolicy restart_policy = RestartPolicy::kOnFailure;
+  // JSON texts, passed through untouched; empty when absent.
+  std::string resources;
+  std::string pod_template;
+  int gpus = 0;  // nvidia.com/gpu of the limits of container 0, or of `resources`
+};
+
+struct ExitCodeRule {
+  int from = 0;
+  int to = 0;
+  ExitAction action = ExitAction::kFail;
+};
+
+struct Scheduling {
+  Gang gang = Gang::kNone;
+  std::optional<int> min_available;
+  std::string queue;
+  std::string priority_class;
+};
+
+struct RunPolicy {
+  CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;
+  std::optional<absl::Duration> ttl_after_finished;
+  std::optional<absl::Duration> active_deadline;
+  int backoff_limit = 6;
+  bool suspend = false;
+  SuccessPolicy success_policy = SuccessPolicy::kChief;
+  StartPolicy start_policy = StartPolicy::kPsReady;
+  std::vector<ExitCodeRule> exit_codes;  // empty: 1-127 Fail, 128 and above Restart
+  Scheduling scheduling;
+};
+
+struct Storage {
+  bool given = false;  // spec.storage is present
+  std::string claim_name;
+  std::string mount_path = "/var/lib/trainyard";
+};
+
+struct Network {
+  int port = 5000;
+  ServicesMode services = ServicesMode::kPerReplica;
+  HostList host_list = HostList::kDense;
+  std::string cluster_domain;
+};
+
+struct TrainingJobSpec {
+  Framework framework = Framework::kTrainyard;
+  std::string image;  // empty: the operator's default trainer image
+  // By role; absent roles have no entry here and zero replicas.
+  std::map<Role, ReplicaSpec> replicas;
+  std::string training;  // JSON text, carried unread; empty when absent
+  RunPolicy run_policy;
+  Storage storage;
+  Network network;
+  std::string managed_by = "trainyard.dev/operator";
+
+  int Replicas(Role role) const;
+  const ReplicaSpec* Find(Role role) const;
+};
+
+struct Condition {
+  std::string type;
+  bool status = false;
+  std::string reason;
+  std::string message;
+  absl::Time last_transition = absl::InfinitePast();
+  friend bool operator==(const Condition&, const Condition&) = default;
+};
+
+struct ReplicaStatus {
+  int desired = 0;
+  int active = 0;  // exist and have not finished
+  int ready = 0;
+  int succeeded = 0;
+  int failed = 0;
+  int restarts = 0;
+  friend bool operator==(const ReplicaStatus&, const ReplicaStatus&) = default;
+};
+
+// What is remembered of a replica that has restarted: it makes counting exact across operator restarts, since a pod's failure is
+// counted once, by its uid, before the pod is deleted.
+struct RestartRecord {
+  std::string replica;                         // "worker-1"
+  std::string pod_uid;                         // the pod that the record last saw
+  int pod_restarts = 0;                        // restarts of its containers by the kubelet
+  bool pod_counted = false;                    // its end has been counted: what remains is to delete and recreate it
+  int restarts = 0;                            // of earlier pods, recreations included; spends backoffLimit together with pod_restarts
+  int backoff_step = 0;                        // recreations in a row: the next one waits 0, 1, 2, 4 … s
+  absl::Time last_end = absl::InfinitePast();  // when its last pod ended
+  friend bool operator==(const RestartRecord&, const RestartRecord&) = default;
+};
+
+struct Progress {
+  int64_t step = 0;
+  std::optional<int64_t> total_steps;
+  std::optional<double> epoch;
+  std::optional<double> percent;
+  std::optional<double> loss;
+  std::map<std::string, double> metrics;
+  std::optional<double> batches_per_second;
+  std::optional<double> examples_per_second;
+  std::optional<int64_t> eta_seconds;
+  std::optional<int64_t> last_checkpoint_step;
+  absl::Time updated_time = absl::InfinitePast();
+  std::vector<std::string> stragglers;  // written to status.stragglers
+  friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+// The first failure of the job.
+struct Failure {
+  std::string replica;
+  std::string pod;
+  std::string node;
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+  std::string reason;
+  std::string message;
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+struct TrainingJobStatus {
+  int64_t observed_generation = 0;
+  std::optional<JobPhase> phase;  // absent: never reconciled
+  std::vector<Condition> conditions;
+  std::map<Role, ReplicaStatus> replica_statuses;
+  int restarts = 0;
+  int disruptions = 0;
+  int64_t hosts_epoch = 0;
+  std::string hosts_hash;  // of the host lists that hosts_epoch numbers
+  std::optional<absl::Time> start_time;
+  std::optional<absl::Time> completion_time;
+  std::optional<Progress> progress;
+  std::optional<Failure> failure;
+  std::vector<RestartRecord> restart_records;
+  std::string selector;  // of the workers, for the scale subresource
+
+  const Condition* Find(std::string_view type) const;
+  bool IsTrue(std::string_view type) const;
+  bool Finished() const { return phase == JobPhase::kSucceeded || phase == JobPhase::kFailed; }
+
+  friend bool operator==(const TrainingJobStatus&, const TrainingJobStatus&) = default;
+};
+
+struct TrainingJob {
+  ObjectMeta meta;
+  TrainingJobSpec spec;
+  TrainingJobStatus status;
+  // What FromJson could not make sense of (types, unknown words and fields); validation.h adds what it finds.
+  std::vector<FieldError> problems;
+
+  // InvalidArgument only for an object without metadata; everything else ends up in `problems`.
+  static absl::StatusOr<TrainingJob> FromJson(const nlohmann::json& object);
+};
+
+nlohmann::json StatusToJson(const TrainingJobStatus& status);
+TrainingJobStatus StatusFromJson(const nlohmann::json& status);
+
+// The whole body of an UpdateStatus request: identity (with uid and resourceVersion) and status.
+nlohmann::json StatusUpdateBody(const ObjectMeta& meta, const TrainingJobStatus& status);
+
+}  // namespace trainyard::control

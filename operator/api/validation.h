@@ -1,0 +1,17 @@
+// What the CRD's schema lets through and yet makes no sense. A job with any such error gets condition Invalid and no children.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "operator/api/training_job.h"
+
+namespace trainyard::control {
+
+// Every error of a defaulted job (its `problems` first), in the order of the spec. Empty: the job can run.
+std::vector<FieldError> Validate(const TrainingJob& job);
+
+// All errors on one line for a condition's message: "spec.worker.replicas: … ; spec.chief: …", cut at 1,024 bytes.
+std::string Describe(const std::vector<FieldError>& errors);
+
+}  // namespace trainyard::control

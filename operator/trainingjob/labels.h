@@ -1,0 +1,37 @@
+// Names and labels of a job's children. Every name is a function of the job and the replica, so that a create can be repeated safely.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "operator/api/training_job.h"
+
+namespace trainyard::control {
+
+struct ReplicaId {
+  Role role = Role::kWorker;
+  int index = 0;
+  friend auto operator<=>(const ReplicaId&, const ReplicaId&) = default;
+};
+
+// "worker-1"
+std::string Name(const ReplicaId& id);
+// "mnist-worker-1": the name of the replica's pod and of its service.
+std::string ChildName(const TrainingJob& job, const ReplicaId& id);
+std::string ConfigMapName(const TrainingJob& job);        // "mnist-cluster"
+std::string HeadlessServiceName(const TrainingJob& job);  // "mnist"
+std::string SshSecretName(const TrainingJob& job);        // "mnist-ssh"
+
+// What the labels say; nothing when role or index are missing or malformed ("01", "-1", "worker").
+std::optional<ReplicaId> ReplicaFromLabels(const ChildLabels& labels);
+
+// "worker-0.ns.svc" style host of a replica, without port.
+std::string Host(const TrainingJob& job, const ReplicaId& id);
+std::string Address(const TrainingJob& job, const ReplicaId& id);
+
+// The replica whose progress and exit decide: the chief, or worker 0.
+ReplicaId ChiefOf(const TrainingJob& job);
+
+}  // namespace trainyard::control
