@@ -1,0 +1,116 @@
+#include "trainer/optim/optimizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
+using ::testing::HasSubstr;
+
+OptimizerConfig Config(std::string name) {
+  OptimizerConfig config;
+  config.name = std::move(name);
+  return config;
+}
+
+// One parameter with its slots, updated by one optimizer over whichever cut of the range.
+struct Descent {
+  explicit Descent(const OptimizerConfig& config, std::vector<float> start) : optimizer(*MakeOptimizer(config)), param(std::move(start)) {
+    slots.assign(optimizer->slot_names().size(), std::vector<float>(param.size(), 0.0F));
+  }
+  void Apply(const UpdateContext& context, const std::vector<float>& grad, size_t begin, size_t end) {
+    std::vector<std::span<float>> parts;
+    for (auto& slot : slots) parts.push_back(std::span(slot).subspan(begin, end - begin));
+    optimizer->Apply(context, std::span(param).subspan(begin, end - begin), std::span(grad).subspan(begin, end - begin), parts);
+  }
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<float> param;
+  std::vector<std::vector<float>> slots;
+};
+
+TEST(OptimizerTest, SgdStepsAgainstTheGradient) {
+  Descent run(Config("sgd"), {1.0F, 2.0F});
+  run.Apply({.learning_rate = 0.5, .step = 0}, {2.0F, -4.0F}, 0, 2);
+  EXPECT_THAT(run.param, ElementsAre(0.0F, 4.0F));
+}
+
+TEST(OptimizerTest, MomentumKeepsADecayingSumOfSteps) {
+  OptimizerConfig config = Config("momentum");
+  config.momentum = 0.5;
+  Descent run(config, {1.0F});
+  run.Apply({.learning_rate = 0.25, .step = 0}, {1.0F}, 0, 1);  // v = -0.25
+  EXPECT_THAT(run.param, ElementsAre(0.75F));
+  run.Apply({.learning_rate = 0.5, .step = 1}, {1.0F}, 0, 1);  // v = -0.125 - 0.5: the learning rate of each step stays in v (Keras)
+  EXPECT_THAT(run.param, ElementsAre(0.125F));
+  EXPECT_THAT(run.slots[0], ElementsAre(-0.625F));
+}
+
+TEST(OptimizerTest, NesterovLooksOneStepAhead) {
+  OptimizerConfig config = Config("nesterov");
+  config.momentum = 0.5;
+  Descent run(config, {1.0F});
+  run.Apply({.learning_rate = 0.25, .step = 0}, {1.0F}, 0, 1);  // v = -0.25; w += 0.5 * v - 0.25
+  EXPECT_THAT(run.param, ElementsAre(FloatEq(0.625F)));
+}
+
+class EveryOptimizer : public ::testing::TestWithParam<std::string_view> {};
+INSTANTIATE_TEST_SUITE_P(Optimizers, EveryOptimizer, ::testing::ValuesIn(OptimizerNames().begin(), OptimizerNames().end()),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(EveryOptimizer, GivesTheSameBitsHoweverTheRangeIsCut) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> start(1003);
+  for (float& value : start) value = normal(random);
+  Descent whole(Config(std::string(GetParam())), start);
+  Descent cut(Config(std::string(GetParam())), start);
+  for (int step = 0; step < 5; ++step) {
+    std::vector<float> grad(start.size());
+    for (float& value : grad) value = normal(random);
+    const UpdateContext context{.learning_rate = 0.05 / (step + 1), .step = step};
+    whole.Apply(context, grad, 0, grad.size());
+    for (size_t begin = 0; begin < grad.size();) {
+      const size_t end = std::min(grad.size(), begin + 1 + random() % 37);
+      cut.Apply(context, grad, begin, end);
+      begin = end;
+    }
+  }
+  EXPECT_EQ(whole.param, cut.param);
+  EXPECT_EQ(whole.slots, cut.slots);
+  EXPECT_NE(whole.param, start);
+}
+
+TEST_P(EveryOptimizer, LowersASimpleLoss) {
+  Descent run(Config(std::string(GetParam())), {3.0F, -2.0F});
+  for (int step = 0; step < 300; ++step) run.Apply({.learning_rate = 0.05, .step = step}, run.param, 0, 2);  // loss = |w|^2 / 2
+  EXPECT_LT(std::hypot(run.param[0], run.param[1]), 0.1 * std::hypot(3.0, 2.0));
+}
+
+TEST(OptimizerTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
+  const auto status = MakeOptimizer(Config("sgdd")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("optimizer.name: found \"sgdd\", expected one of sgd, momentum, nesterov"));
+}
+
+TEST(OptimizerTest, NumbersOutOfRangeAreRefusedByName) {
+  OptimizerConfig config = Config("sgd");
+  config.learning_rate = 0;
+  EXPECT_THAT(std::string(MakeOptimizer(config).status().message()), HasSubstr("optimizer.learningRate: found 0"));
+  config.learning_rate = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(MakeOptimizer(config).ok());
+  config.learning_rate = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(MakeOptimizer(config).ok());
+  config = Config("momentum");
+  config.momentum = 1;
+  EXPECT_THAT(std::string(MakeOptimizer(config).status().message()), HasSubstr("optimizer.momentum: found 1"));
+}
+
+}  // namespace
+}  // namespace trainyard::engine
