@@ -1,0 +1,73 @@
+// A backend turns a node into a kernel for one kind of device, and knows in which layout values lie there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trainer/graph/graph.h"
+#include "trainer/tensor/tensor.h"
+
+namespace trainyard::engine {
+
+// What random ops depend on, beside the element.
+struct StepContext {
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  uint32_t worker = 0;
+  bool training = true;
+};
+
+// One run of one kernel. Pointers follow the node's inputs and outputs and are in the backend's layout; parameters and parameter results
+// are row-major f32 where the backend says computes_on_host_f32(). All are aligned to kBufferAlignment.
+// outputs[i], i > 0, is null where nothing reads it (argmax and probabilities in an evaluation).
+struct KernelContext {
+  std::span<const void* const> inputs;
+  std::span<void* const> outputs;
+  void* scratch = nullptr;  // Kernel::scratch_bytes() of any content
+  const StepContext& step;
+
+  template <typename T>
+  const T* input(int i) const {
+    return static_cast<const T*>(inputs[i]);
+  }
+  template <typename T>
+  T* output(int i) const {
+    return static_cast<T*>(outputs[i]);
+  }
+};
+
+// One node, ready to run any number of times. Run allocates nothing and writes every element of every output. Where MayRunInPlace
+// (ops/rules.h) allows it, outputs[0] may equal that input.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void Run(const KernelContext& context) = 0;
+  // Working memory wanted during Run; shared by all kernels of an executor.
+  virtual size_t scratch_bytes() const { return 0; }
+};
+
+// Outlives its kernels. Compile may be slow (it may time candidates).
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;
+  // Size of a value in this backend's layout, lanes of padding included.
+  virtual size_t BytesFor(const ValueSpec& spec) const = 0;
+  // True: kernels read parameters and write parameter results in place, as row-major f32 in host memory. False: the executor
+  // uploads parameters before a step and downloads results as they become ready.
+  virtual bool computes_on_host_f32() const = 0;
+  // Never called for InputOp, ParameterOp, ReshapeOp, IdentityOp. Unimplemented where the backend lacks the op: the error names node and
+  // op.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node) = 0;
+  // host (row-major; u8, i32 or f32) → value. u8 becomes f32 times u8_scale. host has the value's elements; checked by the caller.
+  virtual void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) = 0;
+  // value → host, row-major, of the value's dtype (f32 values also to f64).
+  virtual void Download(const ValueSpec& spec, const void* value, const Tensor& host) = 0;
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,71 @@
+// Runs a graph on a backend, step after step, in one arena, without a heap allocation per step.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trainer/backend/backend.h"
+#include "trainer/graph/graph.h"
+#include "trainer/graph/memory_plan.h"
+#include "trainer/tensor/parameter_set.h"
+
+namespace trainyard::engine {
+
+// A batch for the input `name`, row-major. Its shape is the input's; extents of 1 after the first may be missing or added.
+struct Feed {
+  std::string_view name;
+  Tensor tensor;
+};
+
+// Told when a parameter's result is complete, while the rest of the backward pass still runs: communication starts here.
+class GradientSink {
+ public:
+  virtual ~GradientSink() = default;
+  // grads.values(key) is final for this step. Called on the thread of Run, once a key, in graph.results() order.
+  virtual void Ready(int key) = 0;
+};
+
+// Told before and after every node that has a kernel: profiler, bench, trace. Called on the thread of Run; must not allocate if steps may
+// not.
+class NodeObserver {
+ public:
+  virtual ~NodeObserver() = default;
+  virtual void BeforeNode(NodeId node) = 0;
+  virtual void AfterNode(NodeId node) = 0;
+};
+
+// For one exact batch size. Not thread-safe. Run allocates nothing after Create.
+class Executor {
+ public:
+  // Compiles every node and plans memory. Errors: what the backend cannot compile.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(Graph graph, Backend& backend);
+  ~Executor();
+
+  // One step. `params` holds values for graph.parameters(); gradients (row-major) and next values of state go to `grads`, which may be null
+  // only if the graph has no results; `sink` may be null. InvalidArgument names the feed that is missing, unknown, of wrong shape or type,
+  // or holds an integer out of range; nothing has run then.
+  absl::Status Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,
+                   GradientSink* sink);
+
+  // After a Run: a named output of one element (NotFound, InvalidArgument otherwise).
+  absl::StatusOr<double> Scalar(std::string_view output) const;
+  // After a Run: a named output into `host`, row-major, of the output's shape and dtype (f32 outputs also as f64).
+  absl::Status Fetch(std::string_view output, const Tensor& host) const;
+
+  // Null to stop observing.
+  void set_observer(NodeObserver* observer);
+  const Graph& graph() const;
+  const MemoryPlan& plan() const;
+  // Arena plus scratch.
+  size_t bytes() const;
+
+ private:
+  struct State;
+  explicit Executor(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,59 @@
+// A static computation for one batch size: nodes in the order in which they run, and what goes in and comes out.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/graph/node.h"
+#include "trainer/tensor/parameter_set.h"
+
+namespace trainyard::engine {
+
+// A value that a step leaves for a parameter.
+struct ParameterResult {
+  // kGradient: the loss's derivative by the parameter. kNextValue: what a parameter that is not trainable (moving statistics) is to become.
+  enum class Kind { kGradient, kNextValue };
+  int key = 0;
+  Value value;
+  Kind kind = Kind::kGradient;
+};
+
+// Invariants: a node's inputs are outputs of earlier nodes (so the order of nodes() is topological); node, input and parameter names are
+// unique. Made by GraphBuilder (ops/builder.h), rewritten by FuseEpilogues (ops/fuse.h), grown by AddGradients (ops/gradient.h).
+// A value: copy it freely; const access from any thread.
+class Graph {
+ public:
+  // Breaking an invariant aborts.
+  NodeId AddNode(Node node);
+  // The key of a new parameter: the number of parameters before it.
+  int AddParameter(ParameterSpec spec);
+  void SetOutput(std::string name, Value value);
+  void AddResult(ParameterResult result);
+
+  std::span<const Node> nodes() const { return nodes_; }
+  const Node& node(NodeId id) const { return nodes_[id]; }
+  const ValueSpec& spec(Value value) const { return nodes_[value.node].outputs[value.output]; }
+  // The node called `name`, or -1.
+  NodeId Find(std::string_view name) const;
+  // Ids of the InputOp nodes, whose names are the feeds' names, in order.
+  std::span<const NodeId> inputs() const { return inputs_; }
+  // Indexed by key.
+  std::span<const ParameterSpec> parameters() const { return parameters_; }
+  // By name: "loss", "logits", "correct" …; each can be fetched after a step.
+  const std::map<std::string, Value, std::less<>>& outputs() const { return outputs_; }
+  // In the order in which a step completes them.
+  std::span<const ParameterResult> results() const { return results_; }
+
+ private:
+  std::vector<Node> nodes_;
+  std::map<std::string, NodeId, std::less<>> ids_;
+  std::vector<NodeId> inputs_;
+  std::vector<ParameterSpec> parameters_;
+  std::map<std::string, Value, std::less<>> outputs_;
+  std::vector<ParameterResult> results_;
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,50 @@
+// Where every value of a graph lies in one arena. Values whose lives do not overlap may share bytes.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "trainer/graph/graph.h"
+
+namespace trainyard::engine {
+
+// What a value's storage is.
+struct Placement {
+  enum class Kind {
+    kArena,     // `offset` bytes into the arena
+    kExternal,  // not planned: a parameter, a gradient written where the caller wants it
+    kUnused,    // nothing reads it: a second output that no node consumes
+  };
+  Kind kind = Kind::kUnused;
+  size_t offset = 0;
+  size_t bytes = 0;
+  Value storage;  // the value whose memory this is: itself, or the one that it aliases or overwrites
+};
+
+struct MemoryPlan {
+  std::vector<std::vector<Placement>> placements;  // [node][output]
+  size_t arena_bytes = 0;
+  size_t unshared_bytes = 0;  // what the same values would take without sharing
+
+  const Placement& at(Value value) const { return placements[value.node][value.output]; }
+};
+
+struct MemoryPlanRules {
+  // Size of a value in the backend's layout.
+  std::function<size_t(const ValueSpec&)> bytes;
+  // True for values that live elsewhere.
+  std::function<bool(Value)> external;
+  // The input that node's output 0 shares memory with always (reshape), or none.
+  std::function<std::optional<int>(const Node&)> alias;
+  // True when output 0 of the node may be written over its input i, element by element.
+  std::function<bool(const Node&, int)> in_place;
+};
+
+// Liveness: a value lives from its node (inputs of the graph: from the start) to its last reader; named outputs and parameter results to
+// the end. Offsets are multiples of kBufferAlignment. Deterministic: largest first, each at the lowest offset where no living neighbour
+// lies (greedy by size, Pisarchyk and Lee 2020, "Efficient Memory Management for Deep Neural Net Inference").
+MemoryPlan PlanMemory(const Graph& graph, const MemoryPlanRules& rules);
+
+}  // namespace trainyard::engine

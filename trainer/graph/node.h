@@ -1,0 +1,43 @@
+// Nodes of a graph and the values between them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trainer/graph/op.h"
+#include "trainer/tensor/dtype.h"
+#include "trainer/tensor/shape.h"
+
+namespace trainyard::engine {
+
+// A node's place in its graph's order of execution.
+using NodeId = int;
+
+// Output `output` of node `node`.
+struct Value {
+  NodeId node = -1;
+  int output = 0;
+
+  bool valid() const { return node >= 0; }
+  friend auto operator<=>(const Value&, const Value&) = default;
+};
+
+// What is known of a value before anything runs. Where it lies in memory, and in which order, is the backend's to say.
+struct ValueSpec {
+  DType dtype = DType::kF32;  // kF32 stands for "the backend's real numbers": the reference backend can compute them in f64
+  Shape shape;                // all extents, the batch included
+  // Axis 0 counts the samples of the batch, so a backend may store the value in panels of samples. False for parameters, their gradients
+  // and scalars: those are row-major everywhere.
+  bool batched = false;
+
+  friend bool operator==(const ValueSpec&, const ValueSpec&) = default;
+};
+
+struct Node {
+  std::string name;  // unique in the graph, '/'-separated: "conv1", "conv1/kernel", "gradients/conv1/weights"
+  Op op;
+  std::vector<Value> inputs;       // of earlier nodes
+  std::vector<ValueSpec> outputs;  // at least one
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,153 @@
+// What a node does: one struct of attributes for each op, and Op, the variant of them all. Data only: shape, FLOP and gradient rules are in
+// ops/, kernels in backend/. Comments give inputs → outputs; [..] are shapes, N the samples of the batch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace trainyard::engine {
+
+enum class Activation : uint8_t { kIdentity, kTanh, kRelu, kSigmoid };
+std::string_view ActivationName(Activation activation);
+
+// kValid: only whole windows. kSame: ceil(extent / stride) outputs; of the padding, the half rounded down comes before (as in TensorFlow).
+enum class Padding : uint8_t { kValid, kSame };
+
+// A window sliding over height (0) and width (1).
+struct Window {
+  std::array<int32_t, 2> size = {1, 1};
+  std::array<int32_t, 2> stride = {1, 1};
+  Padding padding = Padding::kValid;
+  friend bool operator==(const Window&, const Window&) = default;
+};
+
+// What is done to the result of a product before it is stored, in this order: add a bias per channel, max-pool, activate.
+// (Max-pooling commutes with every Activation, as all are monotonic; pooling first evaluates fewer of them.)
+struct Epilogue {
+  bool bias = false;
+  std::optional<Window> max_pool;
+  Activation activation = Activation::kIdentity;
+  friend bool operator==(const Epilogue&, const Epilogue&) = default;
+};
+
+// Sources -------------------------------------------------------------------------------------------------------------------------------
+// → the value fed under the node's name. Feeds of u8 are multiplied by u8_scale, f32 and i32 are taken as they are.
+// With limit > 0 an integer feed must lie in [0, limit): labels, tokens.
+struct InputOp {
+  float u8_scale = 1.0f;
+  int32_t limit = 0;
+};
+// → parameter `key`, row-major.
+struct ParameterOp {
+  int key = 0;
+};
+// → a scalar.
+struct ConstantOp {
+  float value = 0.0f;
+};
+
+// Products ------------------------------------------------------------------------------------------------------------------------------
+// x [N, .., C], w [C, D], bias [D] with epilogue.bias → y [N, .., D]. epilogue.max_pool is never set.
+struct DenseOp {
+  Epilogue epilogue;
+};
+// dz [N, .., D], w [C, D] → dx [N, .., C]
+struct DenseInputGradientOp {};
+// x [N, .., C], dz [N, .., D] → dw [C, D] and, with bias, db [D]: sums over samples (and everything between).
+struct DenseWeightGradientOp {
+  bool bias = false;
+};
+// x [N, H, W, C], w [Kh, Kw, C, D], bias [D] with epilogue.bias → y [N, Ho, Wo, D] and, with epilogue.max_pool, argmax as MaxPoolOp's.
+struct Conv2dOp {
+  Window window;
+  Epilogue epilogue;
+};
+// dz [N, Hz, Wz, D] (before the epilogue), w [Kh, Kw, C, D] → dx [N, H, W, C]
+struct Conv2dInputGradientOp {
+  Window window;
+};
+// x [N, H, W, C], dz [N, Hz, Wz, D] → dw [Kh, Kw, C, D] and, with bias, db [D]
+struct Conv2dWeightGradientOp {
+  Window window;
+  bool bias = false;
+};
+
+// Element by element --------------------------------------------------------------------------------------------------------------------
+// x [N, .., D], bias [D] → y [N, .., D]
+struct BiasOp {};
+// dy [N, .., D] → db [D]
+struct BiasGradientOp {};
+// x → y
+struct ActivationOp {
+  Activation activation = Activation::kIdentity;
+};
+// dy, y (the activation's output) → dx
+struct ActivationGradientOp {
+  Activation activation = Activation::kIdentity;
+};
+// Two or more of one shape → their sum, added from the first to the last.
+struct AddOp {};
+// x → x with another shape. Of a batched value axis 0 stays, so the layout of every backend stays: no kernel, both share memory.
+struct ReshapeOp {};
+// x → x, sharing memory like ReshapeOp.
+struct IdentityOp {};
+// x → y: an element is 0 with probability `rate`, else x / (1 - rate); only while training, else y = x. Which elements is a function of
+// (seed, step, worker, stream, element) alone: see ops/philox.h. Its gradient is the same op, with the same stream, on dy.
+struct DropoutOp {
+  float rate = 0.0f;
+  uint32_t stream = 0;
+};
+
+// Pooling -------------------------------------------------------------------------------------------------------------------------------
+// x [N, H, W, C] → y [N, Ho, Wo, C], argmax u8 of the same shape: the maximum's place in its window, row * Kw + column, counted from the
+// window's own (perhaps padded) corner; the first of equal ones. Padding never wins.
+struct MaxPoolOp {
+  Window window;
+};
+// dy [N, Ho, Wo, C], argmax and, unless the activation is identity, y (after pool and activation) → dx [N, H, W, C]:
+// dy times the activation's derivative, added at the place of the maximum.
+struct MaxPoolGradientOp {
+  Window window;
+  Activation activation = Activation::kIdentity;
+};
+// x [N, H, W, C] → y [N, Ho, Wo, C], the mean over the window's elements that lie inside x.
+struct AvgPoolOp {
+  Window window;
+};
+// dy [N, Ho, Wo, C] → dx [N, H, W, C]
+struct AvgPoolGradientOp {
+  Window window;
+};
+
+// Losses and metrics --------------------------------------------------------------------------------------------------------------------
+// x [N, .., K] → y, softmax over the last axis.
+struct SoftmaxOp {};
+// dy, y → dx
+struct SoftmaxGradientOp {};
+// logits [N, .., K], labels i32 [N, ..] → loss [] (mean over all labels), probabilities [N, .., K]
+struct SoftmaxCrossEntropyOp {};
+// probabilities, labels, dloss [] → dlogits
+struct SoftmaxCrossEntropyGradientOp {};
+// scores [N, .., K], labels i32 [N, ..] → how many labels have the highest score (the first of equal ones), as f32 []
+struct CorrectCountOp {};
+// prediction, target of one shape → loss [], the mean of the squared differences over all elements
+struct MeanSquaredErrorOp {};
+// prediction, target, dloss [] → dprediction
+struct MeanSquaredErrorGradientOp {};
+
+using Op =
+    std::variant<InputOp, ParameterOp, ConstantOp, DenseOp, DenseInputGradientOp, DenseWeightGradientOp, Conv2dOp, Conv2dInputGradientOp,
+                 Conv2dWeightGradientOp, BiasOp, BiasGradientOp, ActivationOp, ActivationGradientOp, AddOp, ReshapeOp, IdentityOp,
+                 DropoutOp, MaxPoolOp, MaxPoolGradientOp, AvgPoolOp, AvgPoolGradientOp, SoftmaxOp, SoftmaxGradientOp, SoftmaxCrossEntropyOp,
+                 SoftmaxCrossEntropyGradientOp, CorrectCountOp, MeanSquaredErrorOp, MeanSquaredErrorGradientOp>;
+
+// "Conv2d": the struct's name without "Op".
+std::string_view OpName(const Op& op);
+// The attributes in words, empty where there are none: "5x5 stride 1x1 valid + bias + max-pool 2x2 stride 2x2 valid + tanh".
+std::string OpText(const Op& op);
+
+}  // namespace trainyard::engine
