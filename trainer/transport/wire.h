@@ -1,0 +1,69 @@
+// The record that travels between replicas: a 64-byte little-endian header, then raw bytes. docs/wire.md is the format's one home.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace trainyard::engine {
+
+inline constexpr uint32_t kWireMagic = 0x44525954;  // "TYRD" as the bytes stand on the wire
+inline constexpr uint16_t kWireVersion = 1;
+inline constexpr size_t kWireHeaderBytes = 64;
+inline constexpr uint32_t kMaxPayloadBytes = 64u << 20;  // of one record; longer tensors travel in parts
+
+enum class WireOp : uint16_t {
+  kHello = 1,       // first record of a worker: who it is and what it trains, as JSON
+  kWelcome = 2,     // the server's answer: its state
+  kState = 3,       // the server's state again, because it changed
+  kAssign = 4,      // chief → server: start values of a part
+  kReady = 5,       // chief → server: every part was assigned, training starts at `step`
+  kPull = 6,        // worker → server: send every part (with its slots when kWireFlagSlots)
+  kValues = 7,      // server → worker: one part, answering kPull
+  kPush = 8,        // worker → server: the gradient of one part
+  kParameters = 9,  // server → worker: fresh parameters of one part, answering kPush
+  kHeartbeat = 10,  // "I am alive"; answers nothing
+  kLeave = 11,      // worker → server: I push no more
+  kDone = 12,       // worker → server: I am leaving for good
+  kError = 13,      // why the other side gives up, as text; the payload's first 4 bytes are the absl::StatusCode
+};
+std::string_view WireOpName(WireOp op);
+
+inline constexpr uint32_t kWireFlagSlots = 1;      // kPull: with optimizer slots; kValues, kAssign: field `slot` counts from 1
+inline constexpr uint32_t kWireFlagDuplicate = 2;  // kParameters: the push had been applied before
+inline constexpr uint32_t kWireFlagLast = 4;       // kValues: no more follow
+
+inline constexpr uint8_t kWireDTypeNone = 0xff;  // the payload is not a tensor
+
+// Fields in host order; Encode and Decode are the only code that knows the bytes.
+struct WireHeader {
+  WireOp op = WireOp::kHeartbeat;
+  uint32_t flags = 0;
+  uint32_t epoch = 0;              // the server's incarnation: another one means that it was restarted
+  uint32_t sender = 0;             // rank: see KvRank
+  uint32_t key = 0;                // the parameter's index
+  uint32_t part = 0;               // which part of that tensor, from 0
+  uint16_t slot = 0;               // 0: the parameter itself; n: optimizer slot n - 1
+  uint8_t dtype = kWireDTypeNone;  // trainer/tensor/dtype.h
+  uint8_t codec = 0;               // 0: raw; no other is defined yet
+  uint64_t step = 0;
+  uint64_t offset = 0;       // first byte of the part in its tensor
+  uint32_t length = 0;       // bytes of payload after the header
+  uint32_t crc = 0;          // 0: not checked (TCP does); nothing else is accepted yet
+  uint64_t fingerprint = 0;  // FingerprintOf the sender's parameter list
+
+  friend bool operator==(const WireHeader&, const WireHeader&) = default;
+};
+
+std::array<std::byte, kWireHeaderBytes> Encode(const WireHeader& header);
+
+// InvalidArgument names the field, what was found and what is expected. Checks everything that needs no knowledge of the model: magic,
+// version, op, dtype, codec, crc, length <= kMaxPayloadBytes.
+absl::StatusOr<WireHeader> Decode(std::span<const std::byte, kWireHeaderBytes> bytes);
+
+}  // namespace trainyard::engine
