@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,14 +24,14 @@ struct NamedTensor {
 };
 
 // A parsed file that owns its bytes; the tensors point into them. Movable.
-// Refused, with the file and the tensor by name: a header longer than 100 MiB or than the file, JSON that is not an object of tensors, an
+// Refused, with the file and the tensor by name: a header longer than 16 MiB or than the file, JSON that is not an object of tensors, an
 // unknown element type, a negative or overflowing extent, offsets outside the data, of the wrong length, overlapping, or leaving bytes that
 // belong to no tensor.
 class Safetensors {
  public:
   static absl::StatusOr<Safetensors> Read(const std::string& path);
   // `name` is what errors call the bytes.
-  static absl::StatusOr<Safetensors> Parse(Buffer bytes, std::string name);
+  static absl::StatusOr<Safetensors> Parse(std::string bytes, std::string name);
 
   // Sorted by name.
   std::span<const NamedTensor> tensors() const { return tensors_; }
@@ -42,12 +43,13 @@ class Safetensors {
 
  private:
   std::string name_;
-  Buffer bytes_;
+  std::unique_ptr<const std::string> bytes_;  // on the heap, so that tensors stay valid when the file object moves
+  std::vector<Buffer> realigned_;             // tensors that stood at an address unfit for their element type
   std::vector<NamedTensor> tensors_;
   std::map<std::string, std::string> metadata_;
 };
 
-// The file's bytes; tensors are laid out in the given order, each at a multiple of its element size. Names must be unique.
+// The file's bytes; the widest element types first, so that every tensor is aligned. Names must be unique.
 absl::StatusOr<std::string> SerializeSafetensors(std::span<const NamedTensor> tensors,
                                                  const std::map<std::string, std::string>& metadata = {});
 // Serialises, writes and fsyncs.

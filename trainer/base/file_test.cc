@@ -1,0 +1,64 @@
+#include "trainer/base/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string FreshFolder() {
+  std::string folder = ::testing::TempDir() + "file_test_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+TEST(File, ReadsBackWhatReplaceWrote) {
+  std::string path = FreshFolder() + "/a";
+  ASSERT_TRUE(ReplaceFile(path, "old").ok());
+  std::string text(100000, 'x');
+  ASSERT_TRUE(ReplaceFile(path, text).ok());
+  EXPECT_EQ(*ReadFile(path), text);
+}
+
+TEST(File, ReplaceLeavesNoTemporaryFile) {
+  std::string folder = FreshFolder();
+  ASSERT_TRUE(ReplaceFile(folder + "/a", "1").ok());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()), 1);
+}
+
+TEST(File, AMissingFileIsNotFoundAndNamed) {
+  auto text = ReadFile("no/such/file");
+  EXPECT_EQ(text.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(text.status().message()), HasSubstr("cannot open no/such/file: No such file"));
+}
+
+TEST(File, AFolderIsNoFile) { EXPECT_THAT(std::string(ReadFile(FreshFolder()).status().message()), HasSubstr("Is a directory")); }
+
+TEST(File, AFileLongerThanTheLimitIsRefused) {
+  std::string path = FreshFolder() + "/a";
+  ASSERT_TRUE(WriteFileDurably(path, "0123456789").ok());
+  EXPECT_EQ(*ReadFile(path, 10), "0123456789");
+  EXPECT_EQ(ReadFile(path, 9).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(File, AFullDiskIsResourceExhausted) {
+  absl::Status status = WriteFileDurably("/dev/full", "x");
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot write /dev/full: No space left on device"));
+}
+
+TEST(File, AFailedReplaceKeepsTheOldFile) {
+  std::string folder = FreshFolder();
+  std::filesystem::create_directories(folder + "/taken/inside");
+  EXPECT_FALSE(ReplaceFile(folder + "/taken", "x").ok());
+  EXPECT_TRUE(std::filesystem::exists(folder + "/taken/inside"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()), 1);
+}
+
+}  // namespace
+}  // namespace trainyard::engine
