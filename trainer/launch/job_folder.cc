@@ -1,0 +1,90 @@
+#include "trainer/launch/job_folder.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "absl/strings/str_join.h"
+#include "trainer/base/status_macros.h"
+
+namespace trainyard::engine {
+namespace {
+
+absl::Status WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc | std::ios::binary);
+  file << text;
+  file.flush();
+  if (!file) return absl::UnavailableError(fmt::format("'{}' cannot be written (is the disk full, is the folder writable?)", path));
+  return absl::OkStatus();
+}
+
+struct HostLists {
+  std::vector<std::string> ps;
+  std::vector<std::string> worker;
+  std::string chief;
+};
+
+HostLists ListHosts(const std::vector<ReplicaId>& replicas, const std::vector<ReplicaPorts>& ports) {
+  HostLists lists;
+  for (size_t i = 0; i < replicas.size(); ++i) {
+    const std::string host = fmt::format("127.0.0.1:{}", ports[i].port);
+    switch (replicas[i].role) {
+      case Role::kPs:
+        lists.ps.push_back(host);
+        break;
+      case Role::kWorker:
+        lists.worker.push_back(host);
+        break;
+      case Role::kChief:
+        lists.chief = host;
+        break;
+      case Role::kEvaluator:
+        break;  // in no cluster
+    }
+  }
+  return lists;
+}
+
+}  // namespace
+
+absl::Status JobFolder::Prepare(const JobConfig& job, const std::vector<ReplicaId>& replicas,
+                                const std::vector<ReplicaPorts>& ports) const {
+  std::error_code error;
+  for (const char* folder : {"/replicas", "/traces"}) std::filesystem::remove_all(dir_ + folder, error);
+  for (const char* folder : {"/config", "/logs", "/replicas", "/traces", "/checkpoints", "/summaries"}) {
+    std::filesystem::create_directories(dir_ + folder, error);
+    if (error) return absl::UnavailableError(fmt::format("output folder '{}{}' cannot be made: {}", dir_, folder, error.message()));
+  }
+  const HostLists hosts = ListHosts(replicas, ports);
+  const nlohmann::json cluster = {{"epoch", 1}, {"ps", hosts.ps}, {"worker", hosts.worker}, {"chief", hosts.chief}};
+  TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/training.json", job.training_json));
+  TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/cluster.json", cluster.dump(2)));
+  TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/ps_hosts", absl::StrJoin(hosts.ps, ",")));
+  return WriteText(dir_ + "/config/worker_hosts", absl::StrJoin(hosts.worker, ","));
+}
+
+std::map<std::string, std::string> JobFolder::Environment(const ReplicaId& id, const ReplicaPorts& ports) const {
+  return {{"TRAINYARD_ROLE", std::string(RoleName(id.role))},
+          {"TRAINYARD_INDEX", fmt::format("{}", id.index)},
+          {"TRAINYARD_CONFIG_DIR", dir_ + "/config"},
+          {"TRAINYARD_OUTPUT_DIR", dir_},
+          {"TRAINYARD_HTTP_PORT", fmt::format("{}", ports.http_port)}};
+}
+
+std::string TailOf(const std::string& path, size_t max_bytes) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return "";
+  const auto size = static_cast<size_t>(file.tellg());
+  const size_t start = size > max_bytes ? size - max_bytes : 0;
+  file.seekg(static_cast<std::streamoff>(start));
+  std::string text(size - start, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (start > 0) text.erase(0, text.find('\n') + 1);
+  return text;
+}
+
+}  // namespace trainyard::engine

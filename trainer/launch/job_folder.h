@@ -1,0 +1,42 @@
+// The folder of one local run: what the replicas read (the same files as the operator's ConfigMap, docs/contract.md) and where they write.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "trainer/launch/supervisor.h"
+#include "trainer/train/job_config.h"
+
+namespace trainyard::engine {
+
+// Where a replica of a local run listens, on 127.0.0.1.
+struct ReplicaPorts {
+  uint16_t port = 0;       // what the host lists name
+  uint16_t http_port = 0;  // /progress, /metrics, /healthz
+};
+
+// <dir>/config is what TRAINYARD_CONFIG_DIR names; logs/, checkpoints/, summaries/ and replicas/ are the output.
+class JobFolder {
+ public:
+  explicit JobFolder(std::string dir) : dir_(std::move(dir)) {}
+
+  // Makes the folders, removes what an earlier run's replicas reported, and writes config/{training.json, cluster.json, ps_hosts,
+  // worker_hosts}. `replicas` and `ports` are parallel. An error names the file.
+  absl::Status Prepare(const JobConfig& job, const std::vector<ReplicaId>& replicas, const std::vector<ReplicaPorts>& ports) const;
+
+  const std::string& dir() const { return dir_; }
+  std::string LogPath(const ReplicaId& id) const { return dir_ + "/logs/" + Name(id) + ".log"; }
+  // What a pod of this replica would find in its environment.
+  std::map<std::string, std::string> Environment(const ReplicaId& id, const ReplicaPorts& ports) const;
+
+ private:
+  const std::string dir_;
+};
+
+// The last lines of a file, at most `max_bytes`; "" when it cannot be read.
+std::string TailOf(const std::string& path, size_t max_bytes);
+
+}  // namespace trainyard::engine

@@ -1,0 +1,42 @@
+#include "trainer/launch/progress_client.h"
+
+#include <fmt/format.h>
+#include <httplib.h>
+
+#include <nlohmann/json.hpp>
+
+namespace trainyard::engine {
+
+absl::StatusOr<Progress> ParseProgress(std::string_view json) {
+  const nlohmann::json value = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_object()) return absl::InvalidArgumentError("progress: found no JSON object");
+  const auto number = [&value](const char* name) -> std::optional<double> {
+    const auto found = value.find(name);
+    if (found == value.end() || !found->is_number()) return std::nullopt;
+    return found->get<double>();
+  };
+  Progress progress;
+  progress.step = static_cast<int64_t>(number("step").value_or(0));
+  progress.total_steps = static_cast<int64_t>(number("totalSteps").value_or(0));
+  progress.epoch = static_cast<int64_t>(number("epoch").value_or(0));
+  progress.loss = number("loss");
+  progress.batches_per_second = number("batchesPerSecond").value_or(0);
+  progress.examples_per_second = number("examplesPerSecond").value_or(0);
+  if (const auto eta = number("etaSeconds")) progress.eta = absl::Seconds(*eta);
+  if (const auto step = number("lastCheckpointStep")) progress.last_checkpoint_step = static_cast<int64_t>(*step);
+  return progress;
+}
+
+absl::StatusOr<Progress> FetchProgress(uint16_t port, absl::Duration timeout) {
+  httplib::Client client("127.0.0.1", port);
+  const auto limit = absl::ToChronoMicroseconds(timeout);
+  client.set_connection_timeout(limit);
+  client.set_read_timeout(limit);
+  client.set_write_timeout(limit);
+  const httplib::Result result = client.Get("/progress");
+  if (!result) return absl::UnavailableError(fmt::format("127.0.0.1:{}: {}", port, httplib::to_string(result.error())));
+  if (result->status != 200) return absl::UnavailableError(fmt::format("127.0.0.1:{}: HTTP status {}", port, result->status));
+  return ParseProgress(result->body);
+}
+
+}  // namespace trainyard::engine

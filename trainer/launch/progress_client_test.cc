@@ -1,0 +1,49 @@
+#include "trainer/launch/progress_client.h"
+
+#include <gtest/gtest.h>
+
+namespace trainyard::engine {
+namespace {
+
+TEST(ProgressClient, ReadsBackWhatTheServerWrites) {
+  Progress written;
+  written.step = 12;
+  written.total_steps = 100;
+  written.epoch = 1;
+  written.loss = 0.5;
+  written.examples_per_second = 1000;
+  written.eta = absl::Seconds(9);
+  const auto read = ParseProgress(ProgressJson(written));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->step, 12);
+  EXPECT_EQ(read->total_steps, 100);
+  EXPECT_EQ(read->loss, 0.5);
+  EXPECT_EQ(read->eta, absl::Seconds(9));
+  EXPECT_FALSE(read->last_checkpoint_step.has_value());
+}
+
+TEST(ProgressClient, GarbageIsAnErrorAndIllTypedFieldsAreLeftOut) {
+  EXPECT_FALSE(ParseProgress("<html>").ok());
+  EXPECT_FALSE(ParseProgress("[1]").ok());
+  const auto odd = ParseProgress(R"({"step": "many", "loss": null})");
+  ASSERT_TRUE(odd.ok());
+  EXPECT_EQ(odd->step, 0);
+  EXPECT_FALSE(odd->loss.has_value());
+}
+
+TEST(ProgressClient, AServerThatAnswersIsReadAndOneThatDoesNotExistIsAnError) {
+  auto server = ProgressServer::Start({.host = "127.0.0.1"});
+  ASSERT_TRUE(server.ok()) << server.status();
+  Progress progress;
+  progress.step = 7;
+  (*server)->Update(progress);
+  const auto port = static_cast<uint16_t>((*server)->port());
+  const auto read = FetchProgress(port, absl::Seconds(10));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->step, 7);
+  server->reset();
+  EXPECT_FALSE(FetchProgress(port, absl::Seconds(1)).ok());
+}
+
+}  // namespace
+}  // namespace trainyard::engine

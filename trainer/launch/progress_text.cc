@@ -1,0 +1,64 @@
+#include "trainer/launch/progress_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+
+namespace trainyard::engine {
+namespace {
+
+int Percent(const Progress& progress) {
+  if (progress.total_steps <= 0) return 0;
+  return static_cast<int>(std::clamp<int64_t>(progress.step * 100 / progress.total_steps, 0, 100));
+}
+
+std::vector<std::string> Fields(const Progress& progress) {
+  std::vector<std::string> fields = {fmt::format("epoch {}", progress.epoch)};
+  if (progress.loss) fields.push_back(fmt::format("loss {:.4f}", *progress.loss));
+  if (progress.examples_per_second > 0) fields.push_back(fmt::format("{:.0f} images/s", progress.examples_per_second));
+  if (progress.eta) fields.push_back("ETA " + HoursMinutesSeconds(*progress.eta));
+  return fields;
+}
+
+// `cells` wide, filled to the half cell.
+std::string Bar(const Progress& progress, int cells) {
+  const double done =
+      progress.total_steps > 0 ? std::clamp(static_cast<double>(progress.step) / static_cast<double>(progress.total_steps), 0.0, 1.0) : 0.0;
+  const int halves = static_cast<int>(done * 2 * cells);
+  std::string bar;
+  for (int cell = 0; cell < cells; ++cell) {
+    if (2 * cell + 1 < halves) {
+      bar += "━";
+    } else if (2 * cell < halves) {
+      bar += "╸";
+    } else {
+      bar += "─";
+    }
+  }
+  return bar;
+}
+
+}  // namespace
+
+std::string HoursMinutesSeconds(absl::Duration duration) {
+  const int64_t seconds = std::max<int64_t>(0, absl::ToInt64Seconds(duration + absl::Milliseconds(500)));
+  return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+std::string ProgressBar(const Progress& progress, int columns) {
+  const std::string head = fmt::format("{:3}% ", Percent(progress));
+  const std::string tail = fmt::format(" step {}/{}  {}", progress.step, progress.total_steps, absl::StrJoin(Fields(progress), "  "));
+  const int cells = std::clamp(columns - static_cast<int>(head.size() + tail.size()), 0, 40);
+  const std::string line = head + Bar(progress, cells) + tail;
+  if (cells > 0) return line;
+  return (head + tail).substr(0, static_cast<size_t>(std::max(columns, 0)));
+}
+
+std::string ProgressLine(const Progress& progress) {
+  return fmt::format("step {}/{} ({}%), {}", progress.step, progress.total_steps, Percent(progress), absl::StrJoin(Fields(progress), ", "));
+}
+
+}  // namespace trainyard::engine

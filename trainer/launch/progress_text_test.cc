@@ -1,0 +1,52 @@
+#include "trainer/launch/progress_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+Progress Halfway() {
+  Progress progress;
+  progress.step = 50;
+  progress.total_steps = 100;
+  progress.epoch = 3;
+  progress.loss = 0.13199;
+  progress.examples_per_second = 14210.4;
+  progress.eta = absl::Seconds(63);
+  return progress;
+}
+
+int Cells(const std::string& text) {
+  int cells = 0;
+  for (const char c : text) cells += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  return cells;
+}
+
+TEST(ProgressText, ALineSaysStepEpochLossSpeedAndEta) {
+  EXPECT_EQ(ProgressLine(Halfway()), "step 50/100 (50%), epoch 3, loss 0.1320, 14210 images/s, ETA 0:01:03");
+}
+
+TEST(ProgressText, TheBarIsHalfFullAndFitsTheTerminal) {
+  const std::string bar = ProgressBar(Halfway(), 100);
+  EXPECT_LE(Cells(bar), 100);
+  EXPECT_THAT(bar, HasSubstr("━─"));
+  EXPECT_THAT(bar, HasSubstr(" 50% "));
+}
+
+TEST(ProgressText, ANarrowTerminalGetsAsMuchTextAsFits) {
+  EXPECT_EQ(ProgressBar(Halfway(), 20), " 50%  step 50/100  e");
+  EXPECT_EQ(ProgressBar(Halfway(), 0), "");
+}
+
+TEST(ProgressText, NothingKnownYetIsZeroPercent) { EXPECT_EQ(ProgressLine(Progress{}), "step 0/0 (0%), epoch 0"); }
+
+TEST(ProgressText, DurationsAreRoundedToSeconds) {
+  EXPECT_EQ(HoursMinutesSeconds(absl::Milliseconds(3725600)), "1:02:06");
+  EXPECT_EQ(HoursMinutesSeconds(-absl::Seconds(1)), "0:00:00");
+}
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,55 @@
+#include "trainer/launch/report_text.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace trainyard::engine {
+namespace {
+
+double NumberAt(const nlohmann::json& object, const char* name) {
+  return object.contains(name) && object[name].is_number() ? object[name].get<double>() : 0;
+}
+
+void AppendLine(std::string& text, std::string_view label, std::string_view value) {
+  fmt::format_to(std::back_inserter(text), "  {:<12} {}\n", label, value);
+}
+
+void AppendEvaluation(std::string& text, const nlohmann::json& eval) {
+  if (eval.contains("accuracy")) AppendLine(text, "accuracy", fmt::format("{:.4f}", NumberAt(eval, "accuracy")));
+  if (eval.contains("perplexity")) AppendLine(text, "perplexity", fmt::format("{:.2f}", NumberAt(eval, "perplexity")));
+  if (eval.contains("loss")) AppendLine(text, "loss", fmt::format("{:.4f} (evaluation)", NumberAt(eval, "loss")));
+}
+
+}  // namespace
+
+std::string SummaryText(std::string_view report_json, std::string_view dir, std::string_view file) {
+  const nlohmann::json report = nlohmann::json::parse(report_json, nullptr, /*allow_exceptions=*/false);
+  if (!report.is_object()) return "";
+  std::string text = fmt::format("\n{} {}: {}, {} workers, {} servers\n", report.value("job", ""), report.value("state", ""),
+                                 report.value("strategy", ""), report.value("workers", 0), report.value("ps", 0));
+  if (report.contains("eval")) AppendEvaluation(text, report["eval"]);
+  AppendLine(text, "speed",
+             fmt::format("{:.0f} images/s, {:.1f} batches/s", NumberAt(report, "examplesPerSecond"), NumberAt(report, "batchesPerSecond")));
+  AppendLine(text, "time", fmt::format("{:.1f} s, {} steps", NumberAt(report, "seconds"), report.value("steps", int64_t{0})));
+  if (report.contains("failures") && !report["failures"].empty()) {
+    for (const nlohmann::json& failure : report["failures"]) {
+      AppendLine(text, "failure", fmt::format("{}: {}", failure.value("replica", ""), failure.value("reason", "")));
+    }
+  }
+  AppendLine(text, "report", fmt::format("{}/report.json", dir));
+  AppendLine(text, "checkpoints", fmt::format("{}/checkpoints", dir));
+  AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}/summaries", dir));
+  AppendLine(text, "trace", fmt::format("{}/trace.json (open in ui.perfetto.dev)", dir));
+  AppendLine(text, "logs", fmt::format("{}/logs", dir));
+  fmt::format_to(std::back_inserter(text),
+                 "\nTry next:\n"
+                 "  trainyard-trainer launch {0} --output {1} --set training.epochs=10   go on from here for more epochs\n"
+                 "  trainyard-trainer launch {0} --set worker.replicas=4                 more workers\n"
+                 "  trainyard-trainer inspect {0}                                        the graph: shapes, parameters, FLOPs, memory\n",
+                 file, dir);
+  return text;
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,188 @@
+#include "trainer/launch/supervisor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace trainyard::engine {
+namespace {
+
+RestartPolicy PolicyOf(const JobConfig& job, Role role) {
+  switch (role) {
+    case Role::kChief:
+      return job.chief.restart_policy;
+    case Role::kWorker:
+      return job.worker.restart_policy;
+    case Role::kPs:
+      return job.ps.restart_policy;
+    case Role::kEvaluator:
+      return job.evaluator.restart_policy;
+  }
+  return RestartPolicy::kNever;
+}
+
+// 0, then 1, 2, 4 … s, for the first, second … restart in a row.
+absl::Duration Backoff(int consecutive_failures, absl::Duration max) {
+  if (consecutive_failures <= 1) return absl::ZeroDuration();
+  return std::min(max, absl::Seconds(1) * (int64_t{1} << std::min(consecutive_failures - 2, 30)));
+}
+
+}  // namespace
+
+std::string_view JobStateName(JobState state) {
+  switch (state) {
+    case JobState::kRunning:
+      return "Running";
+    case JobState::kSucceeded:
+      return "Succeeded";
+    case JobState::kFailed:
+      return "Failed";
+    case JobState::kStopped:
+      return "Stopped";
+  }
+  return "?";
+}
+
+std::string Name(const ReplicaId& id) { return fmt::format("{}-{}", RoleName(id.role), id.index); }
+
+Supervisor::Supervisor(const JobConfig& job, std::vector<ReplicaId> replicas, Options options, absl::Time now)
+    : options_(options), run_policy_(job.run_policy), job_start_(now), has_chief_(job.chief.replicas > 0) {
+  for (const ReplicaId& id : replicas)
+    replicas_.push_back({.id = id, .policy = PolicyOf(job, id.role), .start_at = now, .started_at = now});
+}
+
+bool Supervisor::IsChief(const Replica& replica) const {
+  if (has_chief_) return replica.id.role == Role::kChief;
+  return replica.id.role == Role::kWorker && replica.id.index == 0;
+}
+
+ExitCodeRule::Action Supervisor::ActionFor(const Replica& replica, const ExitStatus& exit) const {
+  switch (replica.policy) {
+    case RestartPolicy::kAlways:
+    case RestartPolicy::kOnFailure:
+      return ExitCodeRule::Action::kRestart;
+    case RestartPolicy::kNever:
+      return ExitCodeRule::Action::kFail;
+    case RestartPolicy::kExitCode:
+      break;
+  }
+  for (const ExitCodeRule& rule : run_policy_.exit_codes) {
+    if (exit.code >= rule.from && exit.code <= rule.to) return rule.action;
+  }
+  return exit.code >= 128 ? ExitCodeRule::Action::kRestart : ExitCodeRule::Action::kFail;
+}
+
+void Supervisor::Failed(Replica& replica, const ExitStatus& exit, absl::Time now) {
+  ReplicaFailure& record = failures_.emplace_back(
+      ReplicaFailure{.replica = Name(replica.id), .exit = exit, .restarted = false, .seconds = absl::ToDoubleSeconds(now - job_start_)});
+  const ExitCodeRule::Action action = ActionFor(replica, exit);
+  if (action == ExitCodeRule::Action::kFail) {
+    replica.phase = Phase::kEnded;
+    End(JobState::kFailed, fmt::format("{} failed with {}, and its restart policy does not restart it", Name(replica.id), Describe(exit)));
+    return;
+  }
+  if (action == ExitCodeRule::Action::kRestart && restarts_ >= run_policy_.backoff_limit) {
+    replica.phase = Phase::kEnded;
+    End(JobState::kFailed, fmt::format("BackoffLimitExceeded: {} failed with {} after {} restarts (runPolicy.backoffLimit)",
+                                       Name(replica.id), Describe(exit), restarts_));
+    return;
+  }
+  if (now - replica.started_at >= options_.backoff_reset) replica.consecutive_failures = 0;
+  ++replica.consecutive_failures;
+  if (action == ExitCodeRule::Action::kRestart) ++restarts_;
+  record.restarted = true;
+  replica.phase = Phase::kWaiting;
+  replica.start_at = now + Backoff(replica.consecutive_failures, options_.max_backoff);
+}
+
+void Supervisor::Exited(int index, const ExitStatus& exit, absl::Time now) {
+  Replica& replica = replicas_[index];
+  const bool was_stopped = replica.phase == Phase::kTerminating || replica.phase == Phase::kKilled;
+  replica.kill_at = absl::InfiniteFuture();
+  if (exit.code == 0) {
+    replica.phase = Phase::kSucceeded;
+  } else if (was_stopped || state_ != JobState::kRunning) {
+    replica.phase = Phase::kEnded;
+  } else {
+    Failed(replica, exit, now);
+  }
+  if (state_ != JobState::kRunning || replica.phase != Phase::kSucceeded) return;
+  if (AllSucceeded()) {
+    End(JobState::kSucceeded, "");
+  } else if (IsServer(replica)) {
+    // A server ends by itself only when its workers are done with it; they report their own ends.
+    return;
+  } else if (run_policy_.success_policy == RunPolicy::SuccessPolicy::kChief && IsChief(replica)) {
+    End(JobState::kSucceeded, "");
+  }
+}
+
+bool Supervisor::AllSucceeded() const {
+  return std::ranges::all_of(replicas_, [this](const Replica& replica) {
+    return IsServer(replica) || replica.id.role == Role::kEvaluator || replica.phase == Phase::kSucceeded;
+  });
+}
+
+void Supervisor::End(JobState state, std::string message) {
+  state_ = state;
+  message_ = std::move(message);
+  for (Replica& replica : replicas_) {
+    if (replica.phase == Phase::kWaiting) replica.phase = Phase::kEnded;
+  }
+}
+
+void Supervisor::StopRequested(absl::Time now) {
+  if (state_ == JobState::kRunning) {
+    End(JobState::kStopped, "stopped by the user");
+  } else {
+    kill_all_ = true;
+  }
+}
+
+std::vector<Action> Supervisor::Advance(absl::Time now) {
+  if (state_ == JobState::kRunning && run_policy_.active_deadline_seconds > 0 &&
+      now - job_start_ >= absl::Seconds(run_policy_.active_deadline_seconds)) {
+    End(JobState::kFailed,
+        fmt::format("DeadlineExceeded: the job ran for {} s (runPolicy.activeDeadlineSeconds)", run_policy_.active_deadline_seconds));
+  }
+  std::vector<Action> actions;
+  for (int i = 0; i < static_cast<int>(replicas_.size()); ++i) {
+    Replica& replica = replicas_[i];
+    if (replica.phase == Phase::kWaiting && replica.start_at <= now) {
+      replica.phase = Phase::kRunning;
+      replica.started_at = now;
+      actions.push_back({Action::Kind::kStart, i});
+    } else if (replica.phase == Phase::kRunning && state_ != JobState::kRunning) {
+      replica.phase = Phase::kTerminating;
+      replica.kill_at = now + options_.stop_grace;
+      actions.push_back({Action::Kind::kTerminate, i});
+    }
+    if (replica.phase == Phase::kTerminating && (kill_all_ || replica.kill_at <= now)) {
+      replica.phase = Phase::kKilled;
+      replica.kill_at = absl::InfiniteFuture();
+      actions.push_back({Action::Kind::kKill, i});
+    }
+  }
+  return actions;
+}
+
+absl::Time Supervisor::NextWake() const {
+  absl::Time wake = absl::InfiniteFuture();
+  if (state_ == JobState::kRunning && run_policy_.active_deadline_seconds > 0) {
+    wake = job_start_ + absl::Seconds(run_policy_.active_deadline_seconds);
+  }
+  for (const Replica& replica : replicas_) {
+    if (replica.phase == Phase::kWaiting) wake = std::min(wake, replica.start_at);
+    if (replica.phase == Phase::kTerminating) wake = std::min(wake, replica.kill_at);
+  }
+  return wake;
+}
+
+bool Supervisor::Done() const {
+  return state_ != JobState::kRunning && std::ranges::all_of(replicas_, [](const Replica& replica) {
+           return replica.phase == Phase::kSucceeded || replica.phase == Phase::kEnded;
+         });
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,109 @@
+// Decides what happens to the replicas of a local job: when each starts, is restarted or stopped, and when the job has ended and how. Pure:
+// time comes in as an argument, processes are somebody else's. The rules are those of the operator (docs/contract.md), so that a file
+// behaves the same with and without a cluster.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "trainer/launch/replica_process.h"
+#include "trainer/train/job_config.h"
+#include "trainer/train/replica_identity.h"
+
+namespace trainyard::engine {
+
+enum class JobState { kRunning, kSucceeded, kFailed, kStopped };
+
+// "Running", "Succeeded", "Failed", "Stopped"
+std::string_view JobStateName(JobState state);
+
+struct ReplicaId {
+  Role role = Role::kWorker;
+  int index = 0;
+};
+
+// "worker-1"
+std::string Name(const ReplicaId& id);
+
+// One thing to do now.
+struct Action {
+  enum class Kind { kStart, kTerminate, kKill };
+  Kind kind;
+  int replica;  // index into the list the supervisor was made with
+
+  friend bool operator==(const Action&, const Action&) = default;
+};
+
+// What went wrong with a replica, in the order it happened: the report's `failures`.
+struct ReplicaFailure {
+  std::string replica;
+  ExitStatus exit;
+  bool restarted = false;
+  double seconds = 0;  // since the job's start
+};
+
+// Not thread-safe. Call Advance after every change and whenever NextWake() passes, and carry its actions out in order.
+class Supervisor {
+ public:
+  struct Options {
+    absl::Duration stop_grace = absl::Seconds(10);     // from SIGTERM to SIGKILL
+    absl::Duration backoff_reset = absl::Minutes(10);  // of running, after which the delays of a replica start over
+    absl::Duration max_backoff = absl::Minutes(5);
+  };
+
+  // `replicas` in start order: servers first.
+  Supervisor(const JobConfig& job, std::vector<ReplicaId> replicas, Options options, absl::Time now);
+
+  // Replica `replica`, which was started by an Action, has ended.
+  void Exited(int replica, const ExitStatus& exit, absl::Time now);
+  // The user asked to stop (Ctrl-C): all replicas get SIGTERM and their grace; asked again, SIGKILL.
+  void StopRequested(absl::Time now);
+
+  std::vector<Action> Advance(absl::Time now);
+  // When Advance has something to do even if nothing happens; infinite future when never.
+  absl::Time NextWake() const;
+
+  // True once the state is final and no process is left.
+  bool Done() const;
+  JobState state() const { return state_; }
+  // "" while all is well; else why the job failed or stopped, naming the replica.
+  const std::string& message() const { return message_; }
+  int restarts() const { return restarts_; }
+  const std::vector<ReplicaFailure>& failures() const { return failures_; }
+
+ private:
+  enum class Phase { kWaiting, kRunning, kTerminating, kKilled, kSucceeded, kEnded };
+  struct Replica {
+    ReplicaId id;
+    RestartPolicy policy;
+    Phase phase = Phase::kWaiting;
+    absl::Time start_at;                          // kWaiting
+    absl::Time started_at;                        // kRunning and later
+    absl::Time kill_at = absl::InfiniteFuture();  // kTerminating
+    int consecutive_failures = 0;
+  };
+
+  bool IsServer(const Replica& replica) const { return replica.id.role == Role::kPs; }
+  bool IsChief(const Replica& replica) const;
+  // What the replica's policy says of a failed exit; `exit` is never a success.
+  ExitCodeRule::Action ActionFor(const Replica& replica, const ExitStatus& exit) const;
+  // Plans the restart of a replica that failed, or fails the job.
+  void Failed(Replica& replica, const ExitStatus& exit, absl::Time now);
+  bool AllSucceeded() const;
+  // Sets the final state and begins to stop what still runs.
+  void End(JobState state, std::string message);
+
+  const Options options_;
+  const RunPolicy run_policy_;
+  const absl::Time job_start_;
+  const bool has_chief_;  // of its own, besides the workers
+  std::vector<Replica> replicas_;
+  JobState state_ = JobState::kRunning;
+  std::string message_;
+  int restarts_ = 0;
+  bool kill_all_ = false;
+  std::vector<ReplicaFailure> failures_;
+};
+
+}  // namespace trainyard::engine

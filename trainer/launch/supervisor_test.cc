@@ -1,0 +1,156 @@
+#include "trainer/launch/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Kind = Action::Kind;
+
+constexpr ExitStatus kOk{};
+constexpr ExitStatus kCrash{.code = 1, .signal = 0};
+constexpr ExitStatus kKilled{.code = 137, .signal = 9};
+
+const absl::Time kStart = absl::UnixEpoch() + absl::Hours(1);
+
+// One server (0) and two workers (1 is the chief, 2).
+class Job {
+ public:
+  Job() {
+    job.ps.replicas = 1;
+    job.worker.replicas = 2;
+  }
+  Job& Policy(RestartPolicy policy) {
+    job.ps.restart_policy = job.worker.restart_policy = policy;
+    return *this;
+  }
+  Supervisor Started() const {
+    Supervisor supervisor(job, {{Role::kPs, 0}, {Role::kWorker, 0}, {Role::kWorker, 1}}, {}, kStart);
+    EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kStart, 0}, Action{Kind::kStart, 1}, Action{Kind::kStart, 2}));
+    return supervisor;
+  }
+  JobConfig job;
+};
+
+TEST(Supervisor, SucceedsWhenTheChiefDoesAndThenStopsTheServers) {
+  Supervisor supervisor = Job().Started();
+  supervisor.Exited(2, kOk, kStart);
+  EXPECT_EQ(supervisor.state(), JobState::kRunning);
+  supervisor.Exited(1, kOk, kStart);
+  EXPECT_EQ(supervisor.state(), JobState::kSucceeded);
+  EXPECT_FALSE(supervisor.Done());
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kTerminate, 0}));
+  supervisor.Exited(0, {.code = 143, .signal = 0}, kStart);
+  EXPECT_TRUE(supervisor.Done());
+  EXPECT_EQ(supervisor.state(), JobState::kSucceeded);
+}
+
+TEST(Supervisor, WithAllWorkersTheChiefAloneIsNotEnough) {
+  Job job;
+  job.job.run_policy.success_policy = RunPolicy::SuccessPolicy::kAllWorkers;
+  Supervisor supervisor = job.Started();
+  supervisor.Exited(1, kOk, kStart);
+  EXPECT_EQ(supervisor.state(), JobState::kRunning);
+  supervisor.Exited(2, kOk, kStart);
+  EXPECT_EQ(supervisor.state(), JobState::kSucceeded);
+}
+
+TEST(Supervisor, RestartsAtOnceThenAfterOneTwoFourSeconds) {
+  Supervisor supervisor = Job().Started();
+  absl::Time now = kStart;
+  for (const int delay : {0, 1, 2, 4}) {
+    supervisor.Exited(2, kKilled, now);
+    EXPECT_EQ(supervisor.NextWake(), now + absl::Seconds(delay));
+    if (delay > 0) {
+      EXPECT_THAT(supervisor.Advance(now), IsEmpty());
+    }
+    now += absl::Seconds(delay);
+    EXPECT_THAT(supervisor.Advance(now), ElementsAre(Action{Kind::kStart, 2}));
+  }
+  EXPECT_EQ(supervisor.restarts(), 4);
+  EXPECT_EQ(supervisor.failures().size(), 4u);
+  EXPECT_TRUE(supervisor.failures()[0].restarted);
+}
+
+TEST(Supervisor, TheDelaysStartOverAfterTenMinutesOfRunning) {
+  Supervisor supervisor = Job().Started();
+  supervisor.Exited(2, kKilled, kStart);
+  supervisor.Advance(kStart);
+  const absl::Time later = kStart + absl::Minutes(10);
+  supervisor.Exited(2, kKilled, later);
+  EXPECT_EQ(supervisor.NextWake(), later);
+}
+
+TEST(Supervisor, BackoffLimitAllowsNRestartsAndFailsAtTheNext) {
+  Job job;
+  job.job.run_policy.backoff_limit = 1;
+  Supervisor supervisor = job.Started();
+  supervisor.Exited(2, kCrash, kStart);
+  supervisor.Advance(kStart);
+  supervisor.Exited(0, kCrash, kStart);
+  EXPECT_EQ(supervisor.state(), JobState::kFailed);
+  EXPECT_THAT(supervisor.message(), HasSubstr("BackoffLimitExceeded: ps-0 failed with exit code 1 after 1 restarts"));
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kTerminate, 1}, Action{Kind::kTerminate, 2}));
+}
+
+TEST(Supervisor, NeverFailsTheJobAtTheFirstFailure) {
+  Supervisor supervisor = Job().Policy(RestartPolicy::kNever).Started();
+  supervisor.Exited(2, kCrash, kStart);
+  EXPECT_EQ(supervisor.state(), JobState::kFailed);
+  EXPECT_FALSE(supervisor.failures()[0].restarted);
+}
+
+TEST(Supervisor, ExitCodeRestartsSignalsAndFailsErrorsUnlessARuleSaysOtherwise) {
+  Supervisor killed = Job().Policy(RestartPolicy::kExitCode).Started();
+  killed.Exited(2, kKilled, kStart);
+  EXPECT_EQ(killed.state(), JobState::kRunning);
+  Supervisor crashed = Job().Policy(RestartPolicy::kExitCode).Started();
+  crashed.Exited(2, kCrash, kStart);
+  EXPECT_EQ(crashed.state(), JobState::kFailed);
+  Job job;
+  job.Policy(RestartPolicy::kExitCode).job.run_policy.exit_codes = {{.from = 1, .to = 1, .action = ExitCodeRule::Action::kIgnore}};
+  Supervisor ignored = job.Started();
+  ignored.Exited(2, kCrash, kStart);
+  EXPECT_EQ(ignored.state(), JobState::kRunning);
+  EXPECT_EQ(ignored.restarts(), 0);
+}
+
+TEST(Supervisor, AStopTerminatesAllAndKillsAfterTheGrace) {
+  Supervisor supervisor = Job().Started();
+  supervisor.StopRequested(kStart);
+  EXPECT_THAT(supervisor.Advance(kStart),
+              ElementsAre(Action{Kind::kTerminate, 0}, Action{Kind::kTerminate, 1}, Action{Kind::kTerminate, 2}));
+  supervisor.Exited(1, {.code = 143, .signal = 0}, kStart);
+  supervisor.Exited(2, {.code = 143, .signal = 0}, kStart);
+  EXPECT_EQ(supervisor.NextWake(), kStart + absl::Seconds(10));
+  EXPECT_THAT(supervisor.Advance(kStart + absl::Seconds(10)), ElementsAre(Action{Kind::kKill, 0}));
+  supervisor.Exited(0, kKilled, kStart);
+  EXPECT_TRUE(supervisor.Done());
+  EXPECT_EQ(supervisor.state(), JobState::kStopped);
+  EXPECT_THAT(supervisor.failures(), IsEmpty());
+}
+
+TEST(Supervisor, ASecondStopKillsAtOnce) {
+  Supervisor supervisor = Job().Started();
+  supervisor.StopRequested(kStart);
+  supervisor.Advance(kStart);
+  supervisor.StopRequested(kStart);
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kKill, 0}, Action{Kind::kKill, 1}, Action{Kind::kKill, 2}));
+}
+
+TEST(Supervisor, TheDeadlineFailsTheJobWithoutAnyEvent) {
+  Job job;
+  job.job.run_policy.active_deadline_seconds = 30;
+  Supervisor supervisor = job.Started();
+  EXPECT_EQ(supervisor.NextWake(), kStart + absl::Seconds(30));
+  supervisor.Advance(kStart + absl::Seconds(30));
+  EXPECT_EQ(supervisor.state(), JobState::kFailed);
+  EXPECT_THAT(supervisor.message(), HasSubstr("DeadlineExceeded"));
+}
+
+}  // namespace
+}  // namespace trainyard::engine
