@@ -1,0 +1,41 @@
+// A clock that tests move by hand.
+#pragma once
+
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "operator/base/clock.h"
+#include "operator/base/mutex.h"
+
+namespace trainyard::control {
+
+// Thread-safe. Advance() moves both clocks and wakes every waiter; JumpWallClock() moves only Now(), as an administrator or NTP would.
+class FakeClock : public Clock {
+ public:
+  explicit FakeClock(absl::Time now = absl::UnixEpoch() + absl::Hours(24 * 365 * 50)) : now_(now) {}
+
+  absl::Time Now() override;
+  absl::Duration Monotonic() override;
+  void WaitUntil(CondVar& condition, Mutex& mutex, absl::Duration deadline) override;
+
+  void Advance(absl::Duration duration);
+  void JumpWallClock(absl::Duration by);
+  // Waits (in real time, at most 10 s) until `count` threads wait for a finite deadline; false when they did not come.
+  bool AwaitWaiters(size_t count);
+
+ private:
+  struct Waiter {
+    CondVar* condition;
+    Mutex* mutex;
+    absl::Duration deadline;
+  };
+
+  Mutex mutex_;
+  CondVar changed_ ABSL_GUARDED_BY(mutex_);
+  absl::Time now_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration monotonic_ ABSL_GUARDED_BY(mutex_) = absl::Seconds(1000);
+  std::vector<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace trainyard::control

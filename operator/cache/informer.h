@@ -1,0 +1,185 @@
+// Informer<T>: a Store<T> kept current by reflectors, and handlers told of each change.
+//
+//   Informer<Pod> pods(client, clock, kPods, {.label_selector = "trainyard.dev/job-name"}, PodFromJson);
+//   pods.AddHandler([&](const auto& before, const auto& after) { queue.Add(OwnerKey(*(after ? after : before))); });
+//   pods.Start();  …  pods.lister().ByOwner(job.uid)
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "operator/base/clock.h"
+#include "operator/base/mutex.h"
+#include "operator/cache/identity.h"
+#include "operator/cache/reflector.h"
+#include "operator/cache/store.h"
+#include "operator/kube/client.h"
+
+namespace trainyard::control {
+
+struct InformerOptions {
+  std::vector<std::string> namespaces;  // empty: all
+  ReflectorOptions reflector;           // its ns is not read
+};
+
+// Thread-safe except AddHandler (before Start). Handlers run on the reflectors' threads, one change of an object after the other, and
+// must be quick: put a key into a queue.
+//
+// Own writes: hand what Create, Update, UpdateStatus or Patch returned to ObserveWrite, and a successful delete to ObserveDelete. The
+// lister then shows it at once, so that the next reconcile neither repeats the write nor collides with it. Handlers are not told of it,
+// neither then nor when the watch brings it: whoever wrote knows.
+template <typename T>
+class Informer {
+ public:
+  // May refuse an object only when it is beyond reading: it is then logged and left out of the store.
+  using Decode = std::function<absl::StatusOr<T>(const nlohmann::json&)>;
+  // before null: added; after null: deleted (before is the last known).
+  using Handler = std::function<void(const std::shared_ptr<const T>& before, const std::shared_ptr<const T>& after)>;
+
+  Informer(Client& client, Clock& clock, const Resource& resource, InformerOptions options, Decode decode)
+      : resource_(resource), decode_(std::move(decode)) {
+    if (options.namespaces.empty()) options.namespaces.emplace_back();
+    for (const std::string& ns : options.namespaces) {
+      ReflectorOptions reflector = options.reflector;
+      reflector.ns = ns;
+      scopes_.push_back(std::make_unique<Scope>(*this, ns, client, clock, resource, std::move(reflector)));
+    }
+  }
+  ~Informer() { Stop(); }
+  Informer(const Informer&) = delete;
+  Informer& operator=(const Informer&) = delete;
+
+  void AddHandler(Handler handler) { handlers_.push_back(std::move(handler)); }
+  void Start() {
+    for (auto& scope : scopes_) scope->reflector.Start();
+  }
+  void Stop() {
+    for (auto& scope : scopes_) scope->reflector.Stop();
+  }
+  // The first list of every namespace is in the store.
+  bool HasSynced() const {
+    for (const auto& scope : scopes_) {
+      if (!scope->synced.load(std::memory_order_acquire)) return false;
+    }
+    return true;
+  }
+  const Lister<T>& lister() const { return store_; }
+
+  void ObserveWrite(const nlohmann::json& object) {
+    auto identity = IdentityOf(object);
+    if (!identity.ok()) return;
+    Scope* scope = ScopeOf(identity->key);
+    // What the watch has already passed may have been changed or deleted since: it knows better.
+    if (scope == nullptr) return;
+    auto value = decode_(object);
+    if (!value.ok()) return;
+    MutexLock lock(scope->mutex);
+    if (identity->resource_version <= scope->seen_version) return;
+    store_.Put(*identity, std::make_shared<const T>(*std::move(value)));
+  }
+  void ObserveDelete(std::string_view key, std::string_view uid) { store_.Remove(key, uid); }
+
+ private:
+  // One reflector and what it alone knows.
+  struct Scope : ReflectorSink {
+    Scope(Informer& informer, std::string ns, Client& client, Clock& clock, const Resource& resource, ReflectorOptions options)
+        : informer(informer), ns(std::move(ns)), reflector(client, clock, resource, std::move(options), *this) {}
+
+    void BeginReplace() override { listed.clear(); }
+
+    void ReplaceItem(nlohmann::json&& object) override {
+      auto identity = IdentityOf(object);
+      if (identity.ok()) listed.insert(identity->key);
+      informer.Put(*this, identity, object);
+    }
+
+    void EndReplace(int64_t list_version) override {
+      const std::string prefix = ns + "/";
+      const auto keep = [&](const std::string& key) { return listed.contains(key) || (!ns.empty() && !key.starts_with(prefix)); };
+      std::vector<typename Store<T>::Change> removed;
+      {
+        MutexLock lock(mutex);
+        seen_version = std::max(seen_version, list_version);
+        removed = informer.store_.RemoveUnless(keep, list_version);
+      }
+      for (const auto& change : removed) informer.Tell(change);
+      std::unordered_set<std::string>().swap(listed);
+      synced.store(true, std::memory_order_release);
+    }
+
+    void Apply(WatchEventType type, nlohmann::json&& object) override {
+      auto identity = IdentityOf(object);
+      if (type == WatchEventType::kDeleted && identity.ok()) {
+        typename Store<T>::Change change;
+        {
+          MutexLock lock(mutex);
+          seen_version = std::max(seen_version, identity->resource_version);
+          change = informer.store_.Remove(identity->key, identity->uid);
+        }
+        if (change.before != nullptr) informer.Tell(change);
+        return;
+      }
+      if (type == WatchEventType::kBookmark) {
+        MutexLock lock(mutex);
+        if (identity.ok()) seen_version = std::max(seen_version, identity->resource_version);
+        return;
+      }
+      informer.Put(*this, identity, object);
+    }
+
+    Informer& informer;
+    const std::string ns;
+    std::atomic<bool> synced = false;
+    std::unordered_set<std::string> listed;
+    Mutex mutex;
+    int64_t seen_version ABSL_GUARDED_BY(mutex) = 0;  // the watch is past it
+    Reflector reflector;                              // last: its thread uses the rest
+  };
+
+  void Put(Scope& scope, const absl::StatusOr<Identity>& identity, const nlohmann::json& object) {
+    absl::Status problem = identity.status();
+    if (identity.ok()) {
+      auto value = decode_(object);
+      problem = value.status();
+      if (value.ok()) {
+        typename Store<T>::Change change;
+        {
+          MutexLock lock(scope.mutex);
+          scope.seen_version = std::max(scope.seen_version, identity->resource_version);
+          change = store_.Put(*identity, std::make_shared<const T>(*std::move(value)));
+        }
+        if (!change.same_version) Tell(change);
+        return;
+      }
+    }
+    spdlog::warn("{} {}: left out of the cache: {}", resource_.plural, identity.ok() ? identity->key : "(no name)", problem.ToString());
+  }
+
+  void Tell(const typename Store<T>::Change& change) {
+    for (const Handler& handler : handlers_) handler(change.before, change.after);
+  }
+
+  Scope* ScopeOf(std::string_view key) {
+    for (auto& scope : scopes_) {
+      if (scope->ns.empty() || key.starts_with(scope->ns + "/")) return scope.get();
+    }
+    return nullptr;
+  }
+
+  const Resource resource_;
+  const Decode decode_;
+  std::vector<Handler> handlers_;
+  Store<T> store_;
+  std::vector<std::unique_ptr<Scope>> scopes_;
+};
+
+}  // namespace trainyard::control

@@ -1,0 +1,147 @@
+// Store: the objects of one resource as we last saw them, by key and by controlling owner. Readers share immutable values.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "operator/base/mutex.h"
+#include "operator/cache/identity.h"
+
+namespace trainyard::control {
+
+// What reconcilers see of a store. Thread-safe; a value never changes once handed out.
+template <typename T>
+class Lister {
+ public:
+  virtual ~Lister() = default;
+  // Null when there is none.
+  virtual std::shared_ptr<const T> Get(std::string_view key) const = 0;
+  // In key order.
+  virtual std::vector<std::shared_ptr<const T>> ByOwner(std::string_view controller_uid) const = 0;
+  virtual std::vector<std::shared_ptr<const T>> All() const = 0;
+  virtual size_t Size() const = 0;
+};
+
+template <typename T>
+class Store : public Lister<T> {
+ public:
+  struct Change {
+    std::shared_ptr<const T> before;  // null: added
+    std::shared_ptr<const T> after;   // null: deleted
+    bool same_version = false;        // before and after are the same resourceVersion: nothing new
+  };
+
+  std::shared_ptr<const T> Get(std::string_view key) const override {
+    MutexLock lock(mutex_);
+    const auto it = entries_.find(key);
+    return it == entries_.end() ? nullptr : it->second.value;
+  }
+
+  std::vector<std::shared_ptr<const T>> ByOwner(std::string_view controller_uid) const override {
+    std::vector<std::shared_ptr<const T>> values;
+    MutexLock lock(mutex_);
+    const auto it = by_owner_.find(std::string(controller_uid));
+    if (it == by_owner_.end()) return values;
+    values.reserve(it->second.size());
+    for (const Entry* entry : it->second) values.push_back(entry->value);
+    return values;
+  }
+
+  std::vector<std::shared_ptr<const T>> All() const override {
+    std::vector<std::shared_ptr<const T>> values;
+    MutexLock lock(mutex_);
+    values.reserve(entries_.size());
+    for (const auto& [key, entry] : entries_) values.push_back(entry.value);
+    return values;
+  }
+
+  size_t Size() const override {
+    MutexLock lock(mutex_);
+    return entries_.size();
+  }
+
+  // Keeps the newer of what is there and what is given: a stale value changes nothing and counts as the same version.
+  Change Put(const Identity& identity, std::shared_ptr<const T> value) {
+    MutexLock lock(mutex_);
+    const auto it = entries_.find(identity.key);
+    if (it == entries_.end()) {
+      Insert(identity, value);
+      return {nullptr, std::move(value), false};
+    }
+    Entry& entry = it->second;
+    if (identity.resource_version <= entry.resource_version && identity.uid == entry.uid) return {entry.value, entry.value, true};
+    Change change{std::move(entry.value), value, false};
+    Erase(it);
+    Insert(identity, std::move(value));
+    return change;
+  }
+
+  // Removes the key if it holds `uid` (empty: whatever it holds).
+  Change Remove(std::string_view key, std::string_view uid) {
+    MutexLock lock(mutex_);
+    const auto it = entries_.find(key);
+    if (it == entries_.end() || (!uid.empty() && it->second.uid != uid)) return {};
+    Change change{std::move(it->second.value), nullptr, false};
+    Erase(it);
+    return change;
+  }
+
+  // Removes what `keep` refuses and is not newer than `up_to`; returns what was removed.
+  std::vector<Change> RemoveUnless(const std::function<bool(const std::string& key)>& keep, int64_t up_to) {
+    std::vector<Change> removed;
+    MutexLock lock(mutex_);
+    for (auto it = entries_.begin(); it != entries_.end();) {
+      const auto next = std::next(it);
+      if (it->second.resource_version <= up_to && !keep(it->first)) {
+        removed.push_back({std::move(it->second.value), nullptr, false});
+        Erase(it);
+      }
+      it = next;
+    }
+    return removed;
+  }
+
+ private:
+  struct Entry {
+    std::string uid;
+    std::string controller_uid;
+    int64_t resource_version = 0;
+    std::shared_ptr<const T> value;
+    const std::string* key = nullptr;  // of the map's node
+  };
+  struct ByKey {
+    bool operator()(const Entry* a, const Entry* b) const { return *a->key < *b->key; }
+  };
+  using Entries = std::map<std::string, Entry, std::less<>>;
+
+  void Insert(const Identity& identity, std::shared_ptr<const T> value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto it =
+        entries_.emplace(identity.key, Entry{identity.uid, identity.controller_uid, identity.resource_version, std::move(value)}).first;
+    it->second.key = &it->first;
+    if (!identity.controller_uid.empty()) by_owner_[identity.controller_uid].insert(&it->second);
+  }
+
+  void Erase(typename Entries::iterator it) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto owner = by_owner_.find(it->second.controller_uid);
+    if (owner != by_owner_.end()) {
+      owner->second.erase(&it->second);
+      if (owner->second.empty()) by_owner_.erase(owner);
+    }
+    entries_.erase(it);
+  }
+
+  mutable Mutex mutex_;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, std::set<const Entry*, ByKey>> by_owner_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace trainyard::control

@@ -1,0 +1,61 @@
+// LeaderElector: at most one of several operators acts, by a Lease (coordination.k8s.io/v1) with client-go's meaning of its fields.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "operator/base/clock.h"
+#include "operator/kube/client.h"
+
+namespace trainyard::control {
+
+struct LeaderElectorOptions {
+  std::string ns;
+  std::string name = "trainyard-operator";
+  std::string identity;                               // unique per process: pod name and a random part
+  absl::Duration lease_duration = absl::Seconds(15);  // others wait so long after the last renewal that they saw
+  absl::Duration renew_deadline = absl::Seconds(10);  // a leader that could not renew for so long gives up
+  absl::Duration retry_period = absl::Seconds(2);
+};
+
+// Ages of a lease are measured on the own monotonic clock from when a change was seen, never by the timestamps in it: clocks of other
+// machines, and jumps of the own one, do not matter.
+class LeaderElector {
+ public:
+  // `started` and `lost` are called from the elector's thread, in turn, `started` first. After `lost` nothing may be written any more: it
+  // is called when the renew deadline passed, before anybody else can hold the lease.
+  LeaderElector(Client& client, Clock& clock, LeaderElectorOptions options, std::function<void()> started, std::function<void()> lost);
+  ~LeaderElector();
+
+  void Start();
+  // Releases the lease if held (`lost` is called first) and returns when the thread has ended.
+  void Stop();
+
+ private:
+  void Run(std::stop_token stop);
+  absl::Status TryAcquireOrRenew();
+  void Release();
+  nlohmann::json Record(int transitions, absl::Time acquired) const;
+  bool HeldByUs() const { return observed_holder_ == options_.identity; }
+
+  Client& client_;
+  Clock& clock_;
+  const LeaderElectorOptions options_;
+  const std::function<void()> started_;
+  const std::function<void()> lost_;
+  std::string observed_version_;  // of the lease, when it last changed
+  std::string observed_holder_;
+  absl::Duration observed_duration_;
+  absl::Duration observed_at_;
+  int transitions_ = 0;
+  absl::Time acquired_;
+  std::thread thread_;
+  std::stop_source stop_;
+};
+
+}  // namespace trainyard::control

@@ -1,0 +1,112 @@
+// Client: the verbs of the Kubernetes API on JSON objects.
+//
+//   auto pod = client.Create(kPods, "default", pod_json);
+//   if (!pod.ok() && IsAlreadyExists(pod.status())) …
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "operator/base/clock.h"
+#include "operator/kube/resource.h"
+#include "operator/kube/throttle.h"
+#include "operator/kube/transport.h"
+#include "operator/kube/watch_event.h"
+
+namespace trainyard::control {
+
+struct ClientOptions {
+  std::string field_manager = "trainyard-operator";
+  absl::Duration request_timeout = absl::Seconds(30);
+  int max_attempts = 5;  // for answers that say that nothing was done (429, 503 with Retry-After) and for GETs that met a dead connection
+  // Told of each answer: verb as Kubernetes names it (get list create update patch delete watch), code (0: no answer), time taken.
+  std::function<void(std::string_view verb, int code, absl::Duration took)> observe;
+};
+
+// What to read of objects: fewer fields are less to parse and to hold. metadata.managedFields is always dropped.
+struct ReadOptions {
+  bool metadata_only = false;            // the server sends PartialObjectMetadata
+  std::vector<std::string> drop_fields;  // paths that are not even built: "spec.volumes", "spec.containers"; arrays count as no level
+};
+
+struct ListOptions {
+  std::string label_selector;
+  std::string field_selector;
+  std::string resource_version;  // "0": from the server's cache
+  int64_t page_size = 500;
+  ReadOptions read;
+};
+
+struct WatchOptions {
+  std::string label_selector;
+  std::string field_selector;
+  std::string resource_version;
+  absl::Duration timeout = absl::Minutes(8);  // asked of the server; the connection is given up 30 s later
+  absl::Duration idle = absl::Minutes(9);     // given up when nothing came for so long
+  size_t max_line_bytes = size_t{16} << 20;
+  ReadOptions read;
+};
+
+struct DeleteOptions {
+  std::string uid;  // precondition; empty: whichever object has the name
+  std::string resource_version;
+  std::optional<int> grace_period_seconds;
+  std::string_view propagation = "Background";
+};
+
+enum class PatchType { kMerge, kJson, kApply };
+
+// Thread-safe. Errors carry what kube/errors.h reads and name verb, resource and object. Objects come back without managedFields.
+class Client {
+ public:
+  Client(Transport& transport, Throttle& throttle, Clock& clock, ClientOptions options = {});
+
+  absl::StatusOr<nlohmann::json> Get(const Resource& resource, std::string_view ns, std::string_view name);
+  // Hands each item of all pages to `on_item`; returns the list's resourceVersion. Items carry no kind. Stops at the first error of
+  // `on_item`. An expired continue token (410) in the middle ends it with IsExpired: start again.
+  absl::StatusOr<std::string> List(const Resource& resource, std::string_view ns, const ListOptions& options,
+                                   const std::function<absl::Status(nlohmann::json&&)>& on_item);
+  absl::StatusOr<nlohmann::json> Create(const Resource& resource, std::string_view ns, const nlohmann::json& object);
+  // Namespace and name are the object's. With metadata.resourceVersion set, Conflict when the stored object has another.
+  absl::StatusOr<nlohmann::json> Update(const Resource& resource, const nlohmann::json& object);
+  absl::StatusOr<nlohmann::json> UpdateStatus(const Resource& resource, const nlohmann::json& object);
+  absl::StatusOr<nlohmann::json> Patch(const Resource& resource, std::string_view ns, std::string_view name, PatchType type,
+                                       const nlohmann::json& patch, std::string_view subresource = "");
+  // The object as it is now when it lives on for a while (grace period, finalizers); a null value when it is gone.
+  absl::StatusOr<nlohmann::json> Delete(const Resource& resource, std::string_view ns, std::string_view name,
+                                        const DeleteOptions& options = {});
+  // Hands every event to `on_event` until the server ends the watch (OK), `stop` (Cancelled), an error of `on_event`, an ERROR event
+  // (its status: IsExpired means list again), a line that is no event (DataLoss), or silence (DeadlineExceeded).
+  absl::Status Watch(const Resource& resource, std::string_view ns, const WatchOptions& options, std::stop_token stop,
+                     const std::function<absl::Status(WatchEventType, nlohmann::json&&)>& on_event);
+  // GET of a path that is no object: /version, a pod's proxy or log. The body as it came, at most `max_bytes`.
+  absl::StatusOr<std::string> GetText(std::string_view path, absl::Duration timeout, size_t max_bytes);
+
+  // From now on every call ends with Cancelled, those under way that wait for the throttle too.
+  void Stop() { stop_.request_stop(); }
+
+ private:
+  absl::StatusOr<HttpResponse> Ask(std::string_view verb, const std::string& what, HttpRequest request);
+  absl::StatusOr<nlohmann::json> Write(std::string_view verb, const Resource& resource, std::string_view ns, std::string_view name,
+                                       HttpRequest request);
+
+  Transport& transport_;
+  Throttle& throttle_;
+  Clock& clock_;
+  const ClientOptions options_;
+  std::stop_source stop_;
+};
+
+// "a%2Fb" for "a/b": every byte that is not unreserved (RFC 3986).
+std::string EscapeQuery(std::string_view text);
+
+}  // namespace trainyard::control

@@ -1,0 +1,45 @@
+// Transport: one HTTP request, or one streaming request. The seam at which tests put a server in process.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace trainyard::control {
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string target;  // path and query, already escaped
+  std::string body;
+  std::string content_type = "application/json";
+  std::string accept = "application/json";
+  absl::Duration timeout = absl::Seconds(30);  // for the whole request, connecting included
+  size_t max_body_bytes = size_t{256} << 20;   // a longer answer is an error (ResourceExhausted)
+};
+
+struct HttpResponse {
+  int code = 0;
+  std::string retry_after;  // header, as sent
+  std::string warning;      // header (RFC 7234, 299 -): the API server's deprecations and unknown fields
+  std::string body;
+};
+
+// Thread-safe: any number of requests may be under way. An answer of any code is a value; the error is for no answer: Unavailable
+// (refused, reset, cut short), DeadlineExceeded, Unauthenticated (TLS), Cancelled, ResourceExhausted.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual absl::StatusOr<HttpResponse> Send(const HttpRequest& request) = 0;
+
+  // Hands the body of a 2xx answer to `on_data` as it comes, and returns when the server ends it (with an empty body), when `on_data`
+  // returns false or `stop` is asked for (Cancelled), or when nothing came for `idle` or `request.timeout` passed (DeadlineExceeded).
+  virtual absl::StatusOr<HttpResponse> Stream(const HttpRequest& request, absl::Duration idle, std::stop_token stop,
+                                              const std::function<bool(std::string_view)>& on_data) = 0;
+};
+
+}  // namespace trainyard::control
