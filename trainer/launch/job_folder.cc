@@ -45,6 +45,7 @@ HostLists ListHosts(const std::vector<ReplicaId>& replicas, const std::vector<Re
         break;  // in no cluster
     }
   }
+  if (lists.chief.empty() && !lists.worker.empty()) lists.chief = lists.worker.front();
   return lists;
 }
 
@@ -66,12 +67,10 @@ absl::Status JobFolder::Prepare(const JobConfig& job, const std::vector<ReplicaI
   return WriteText(dir_ + "/config/worker_hosts", absl::StrJoin(hosts.worker, ","));
 }
 
-std::map<std::string, std::string> JobFolder::Environment(const ReplicaId& id, const ReplicaPorts& ports) const {
+std::map<std::string, std::string> JobFolder::Environment(const ReplicaId& id) const {
   return {{"TRAINYARD_ROLE", std::string(RoleName(id.role))},
           {"TRAINYARD_INDEX", fmt::format("{}", id.index)},
-          {"TRAINYARD_CONFIG_DIR", dir_ + "/config"},
-          {"TRAINYARD_OUTPUT_DIR", dir_},
-          {"TRAINYARD_HTTP_PORT", fmt::format("{}", ports.http_port)}};
+          {"TRAINYARD_CONFIG_DIR", dir_ + "/config"}};
 }
 
 std::string TailOf(const std::string& path, size_t max_bytes) {

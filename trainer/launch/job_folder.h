@@ -30,7 +30,7 @@ class JobFolder {
   const std::string& dir() const { return dir_; }
   std::string LogPath(const ReplicaId& id) const { return dir_ + "/logs/" + Name(id) + ".log"; }
   // What a pod of this replica would find in its environment.
-  std::map<std::string, std::string> Environment(const ReplicaId& id, const ReplicaPorts& ports) const;
+  std::map<std::string, std::string> Environment(const ReplicaId& id) const;
 
  private:
   const std::string dir_;

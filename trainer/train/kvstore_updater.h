@@ -1,0 +1,31 @@
+// Training with parameter servers: a KvClient behind the Updater interface, and the transport it talks through.
+#pragma once
+
+#include <memory>
+
+#include "trainer/train/updater.h"
+#include "trainer/transport/transport.h"
+
+namespace trainyard::engine {
+
+class KvstoreUpdater final : public Updater {
+ public:
+  static absl::StatusOr<std::unique_ptr<KvstoreUpdater>> Create(KvClientOptions options, std::unique_ptr<Transport> transport);
+
+  absl::StatusOr<KvStart> Start(ParameterSet& parameters) override { return client_->Start(parameters); }
+  void Push(int key, std::span<const float> gradient, int64_t step) override { client_->PushGradient(key, gradient, step); }
+  absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override { return client_->Wait(parameters); }
+  absl::StatusOr<KvState> State(const ParameterSet& parameters) override { return client_->Pull(/*with_slots=*/true); }
+  absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
+  void Done() override { client_->Done(); }
+  int64_t global_step() const override { return client_->global_step(); }
+
+ private:
+  KvstoreUpdater(std::unique_ptr<Transport> transport, std::unique_ptr<KvClient> client)
+      : transport_(std::move(transport)), client_(std::move(client)) {}
+
+  const std::unique_ptr<Transport> transport_;  // outlives the client
+  const std::unique_ptr<KvClient> client_;
+};
+
+}  // namespace trainyard::engine

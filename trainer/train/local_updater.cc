@@ -1,0 +1,72 @@
+#include "trainer/train/local_updater.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "trainer/base/check.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/optim/lr_schedule.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr size_t kMaxSlots = 4;
+
+void CopyValues(const ParameterSet& from, ParameterSet& to) {
+  for (int key = 0; key < from.size(); ++key) std::ranges::copy(from.values(key), to.values(key).begin());
+}
+
+ParameterSet CopyOf(const ParameterSet& set) {
+  ParameterSet copy({set.specs().begin(), set.specs().end()});
+  CopyValues(set, copy);
+  return copy;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const OptimizerConfig& config,
+                                                                   std::function<absl::StatusOr<KvState>()> load) {
+  TY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config));
+  TY_CHECK(optimizer->slot_names().size() <= kMaxSlots);
+  return std::unique_ptr<LocalUpdater>(new LocalUpdater(config, std::move(optimizer), std::move(load)));
+}
+
+LocalUpdater::LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, std::function<absl::StatusOr<KvState>()> load)
+    : config_(std::move(config)), optimizer_(std::move(optimizer)), load_(std::move(load)) {}
+
+absl::StatusOr<KvStart> LocalUpdater::Start(ParameterSet& parameters) {
+  TY_ASSIGN_OR_RETURN(KvState state, load_());
+  CopyValues(state.parameters, parameters);
+  slots_ = std::move(state.slots);
+  step_ = state.step;
+  pushed_.reserve(parameters.size());
+  return KvStart{.global_step = step_, .worker_step = step_, .joined = false};
+}
+
+void LocalUpdater::Push(int key, std::span<const float> gradient, int64_t step) {
+  TY_CHECK(step == step_);
+  pushed_.push_back({key, gradient});
+}
+
+absl::StatusOr<KvStepResult> LocalUpdater::Wait(ParameterSet& parameters) {
+  const UpdateContext context{.learning_rate = LearningRateAt(config_, step_), .step = step_};
+  for (const Pushed& push : pushed_) {
+    std::array<std::span<float>, kMaxSlots> slots;
+    for (size_t slot = 0; slot < slots_.size(); ++slot) slots[slot] = slots_[slot].values(push.key);
+    optimizer_->Apply(context, parameters.values(push.key), push.gradient, std::span(slots.data(), slots_.size()));
+  }
+  pushed_.clear();
+  ++step_;
+  return KvStepResult{.global_step = step_};
+}
+
+absl::StatusOr<KvState> LocalUpdater::State(const ParameterSet& parameters) {
+  KvState state{.parameters = CopyOf(parameters), .slots = {}, .step = step_};
+  for (const ParameterSet& slot : slots_) state.slots.push_back(CopyOf(slot));
+  return state;
+}
+
+absl::Status LocalUpdater::AwaitOthers(absl::Duration, ParameterSet&) { return absl::OkStatus(); }
+
+}  // namespace trainyard::engine

@@ -1,0 +1,42 @@
+// Runs the optimizer in this process: training without peers.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "trainer/optim/optimizer.h"
+#include "trainer/optim/optimizer_config.h"
+#include "trainer/train/updater.h"
+
+namespace trainyard::engine {
+
+class LocalUpdater final : public Updater {
+ public:
+  // `load` gives the newest good checkpoint's state, or the start values.
+  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const OptimizerConfig& config, std::function<absl::StatusOr<KvState>()> load);
+
+  absl::StatusOr<KvStart> Start(ParameterSet& parameters) override;
+  void Push(int key, std::span<const float> gradient, int64_t step) override;
+  absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override;
+  absl::StatusOr<KvState> State(const ParameterSet& parameters) override;
+  absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
+  void Done() override {}
+  int64_t global_step() const override { return step_; }
+
+ private:
+  struct Pushed {
+    int key;
+    std::span<const float> gradient;
+  };
+
+  LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, std::function<absl::StatusOr<KvState>()> load);
+
+  const OptimizerConfig config_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  const std::function<absl::StatusOr<KvState>()> load_;
+  std::vector<ParameterSet> slots_;
+  int64_t step_ = 0;
+  std::vector<Pushed> pushed_;  // of the step in hand; keeps its memory
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,203 @@
+#include "trainer/train/recorder.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/data/batch.h"
+#include "trainer/ops/describe.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr absl::Duration kPublishPeriod = absl::Milliseconds(100);
+constexpr int kImages = 4;
+enum Lane { kSteps = 0, kPhases = 1, kNodes = 2 };
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return absl::UnavailableError(fmt::format("folder '{}' cannot be made: {}", path, error.message()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(RecorderOptions options, Clock& clock) {
+  std::unique_ptr<Recorder> recorder(new Recorder(std::move(options), clock));
+  const RecorderOptions& o = recorder->options_;
+  TY_ASSIGN_OR_RETURN(recorder->server_, ProgressServer::Start({.port = o.http_port, .role = o.role, .index = o.index}));
+  const std::string name = fmt::format("{}-{}", o.role, o.index);
+  TY_RETURN_IF_ERROR(MakeFolder(o.output + "/traces"));
+  TY_RETURN_IF_ERROR(MakeFolder(o.output + "/replicas"));
+  TY_ASSIGN_OR_RETURN(recorder->trace_, TraceWriter::Create(fmt::format("{}/traces/{}.json", o.output, name), o.rank, name));
+  recorder->trace_->NameLane(kSteps, "steps");
+  recorder->trace_->NameLane(kPhases, "phases");
+  recorder->trace_->NameLane(kNodes, "operators");
+  if (!o.summary_dir.empty() && o.summary_every > 0) {
+    const std::string dir = fmt::format("{}/{}", o.summary_dir, name);
+    TY_RETURN_IF_ERROR(MakeFolder(dir));
+    TY_ASSIGN_OR_RETURN(recorder->summaries_, SummaryWriter::Create(dir, clock));
+  }
+  return recorder;
+}
+
+absl::Status Recorder::OnGraph(const Graph& graph) {
+  if (!summaries_) return absl::OkStatus();
+  return summaries_->Graph(SummarizeGraph(graph));
+}
+
+absl::Status Recorder::OnImages(const Batch& batch) {
+  const Shape& shape = batch.x.shape;
+  if (!summaries_ || batch.x.dtype != DType::kU8 || shape.rank() != 4) return absl::OkStatus();
+  const int64_t pixels = shape[1] * shape[2] * shape[3];
+  for (int64_t i = 0; i < std::min<int64_t>(kImages, batch.rows); ++i) {
+    TY_RETURN_IF_ERROR(
+        summaries_->Image(0, fmt::format("input/{}", i),
+                          {.height = static_cast<int>(shape[1]),
+                           .width = static_cast<int>(shape[2]),
+                           .channels = static_cast<int>(shape[3]),
+                           .pixels = batch.x.values<uint8_t>().subspan(static_cast<size_t>(i * pixels), static_cast<size_t>(pixels))}));
+  }
+  return absl::OkStatus();
+}
+
+void Recorder::OnStart(int64_t global_step) {
+  const absl::Time now = clock_.Now();
+  meters_.Start(now);
+  job_meters_.Start(now);
+  epoch_start_ = now;
+  last_global_step_ = global_step;
+  progress_.step = global_step;
+  progress_.total_steps = options_.total_steps;
+  progress_.updated_time = now;
+  server_->Update(progress_);
+}
+
+absl::Status Recorder::OnStep(const StepRecord& step) {
+  meters_.AddTime(Phase::kInput, step.input_done - step.start);
+  meters_.AddTime(Phase::kCompute, step.compute_done - step.input_done);
+  meters_.AddTime(Phase::kCommunication, step.end - step.compute_done);
+  meters_.AddStep(step.end, step.rows, step.loss);
+  const int64_t steps_of_all = std::max<int64_t>(0, step.global_step - last_global_step_);
+  job_meters_.AddStep(step.end, steps_of_all * options_.batch_size, step.loss);
+  last_global_step_ = step.global_step;
+  epoch_loss_ += step.loss;
+  ++epoch_batches_;
+  staleness_sum_ += static_cast<double>(step.staleness);
+  staleness_.max = std::max(staleness_.max, step.staleness);
+  if (step.end - last_published_ >= kPublishPeriod) Publish(step);
+  if (tracing()) {
+    trace_->Add(
+        {.name = "step", .category = "step", .start = step.start, .duration = step.end - step.start, .lane = kSteps, .step = step.step});
+    trace_->Add({.name = "input",
+                 .category = "input",
+                 .start = step.start,
+                 .duration = step.input_done - step.start,
+                 .lane = kPhases,
+                 .step = step.step});
+    trace_->Add({.name = "compute",
+                 .category = "compute",
+                 .start = step.input_done,
+                 .duration = step.compute_done - step.input_done,
+                 .lane = kPhases,
+                 .step = step.step});
+    trace_->Add({.name = "update",
+                 .category = "communication",
+                 .start = step.compute_done,
+                 .duration = step.end - step.compute_done,
+                 .lane = kPhases,
+                 .step = step.step});
+    if (++traced_ == options_.traced_steps) TY_RETURN_IF_ERROR(trace_->Flush());
+  }
+  if (!summaries_ || step.step % options_.summary_every != 0) return absl::OkStatus();
+  TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "loss", step.loss));
+  TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "speed/images_per_second", meters_.ExamplesPerSecond()));
+  TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "time/input_ms", absl::ToDoubleMilliseconds(step.input_done - step.start)));
+  return summaries_->Scalar(step.global_step, "time/update_ms", absl::ToDoubleMilliseconds(step.end - step.compute_done));
+}
+
+void Recorder::Publish(const StepRecord& step) {
+  last_published_ = step.end;
+  progress_.step = step.global_step;
+  progress_.epoch = step.epoch;
+  progress_.loss = meters_.SmoothedLoss();
+  progress_.examples_per_second = job_meters_.ExamplesPerSecond();
+  progress_.batches_per_second = progress_.examples_per_second / static_cast<double>(options_.batch_size);
+  progress_.eta.reset();
+  if (progress_.batches_per_second > 0) {
+    progress_.eta =
+        absl::Seconds(static_cast<double>(std::max<int64_t>(0, options_.total_steps - step.global_step)) / progress_.batches_per_second);
+  }
+  progress_.updated_time = step.end;
+  progress_.input_seconds = absl::ToDoubleSeconds(meters_.time_split().input);
+  progress_.compute_seconds = absl::ToDoubleSeconds(meters_.time_split().compute);
+  progress_.communication_seconds = absl::ToDoubleSeconds(meters_.time_split().communication);
+  server_->Update(progress_);
+}
+
+absl::Status Recorder::OnEpoch(int64_t epoch, int64_t global_step, const std::map<std::string, double>& eval,
+                               const ParameterSet& parameters) {
+  const absl::Time now = clock_.Now();
+  EpochRecord record{.epoch = epoch,
+                     .step = global_step,
+                     .loss = epoch_loss_ / static_cast<double>(std::max<int64_t>(1, epoch_batches_)),
+                     .seconds = absl::ToDoubleSeconds(now - epoch_start_),
+                     .eval = eval};
+  epoch_loss_ = 0;
+  epoch_batches_ = 0;
+  epoch_start_ = now;
+  spdlog::info("epoch {}: step {}, loss {:.4f}, {:.2f} s", epoch, global_step, record.loss, record.seconds);
+  for (const auto& [name, value] : eval) {
+    spdlog::info("epoch {}: evaluation {} {:.4f}", epoch, name, value);
+    progress_.metrics[name] = value;
+    if (summaries_) TY_RETURN_IF_ERROR(summaries_->Scalar(global_step, "eval/" + name, value));
+  }
+  history_.push_back(std::move(record));
+  server_->Update(progress_);
+  if (!summaries_ || !options_.chief) return absl::OkStatus();
+  for (int key = 0; key < parameters.size(); ++key) {
+    TY_RETURN_IF_ERROR(summaries_->Histogram(global_step, parameters.spec(key).name, parameters.values(key)));
+  }
+  return absl::OkStatus();
+}
+
+void Recorder::OnCheckpoint(int64_t global_step) {
+  progress_.last_checkpoint_step = global_step;
+  server_->Update(progress_);
+}
+
+void Recorder::OnRestart(RestartRecord record) {
+  spdlog::warn("{}: {} (step {}, {} steps lost)", record.replica, record.reason, record.step, record.lost_steps);
+  restarts_.push_back(std::move(record));
+}
+
+absl::Status Recorder::Finish(ReplicaReport report) {
+  TY_RETURN_IF_ERROR(trace_->Close());
+  if (summaries_) TY_RETURN_IF_ERROR(summaries_->Flush());
+  report.role = options_.role;
+  report.index = options_.index;
+  report.chief = options_.chief;
+  report.history = history_;
+  report.restarts = restarts_;
+  report.worker = WorkerRecord{.index = options_.index,
+                               .batches = meters_.steps(),
+                               .examples = meters_.examples(),
+                               .seconds = absl::ToDoubleSeconds(meters_.elapsed()),
+                               .input_seconds = absl::ToDoubleSeconds(meters_.time_split().input),
+                               .compute_seconds = absl::ToDoubleSeconds(meters_.time_split().compute),
+                               .communication_seconds = absl::ToDoubleSeconds(meters_.time_split().communication),
+                               .cpu_seconds = ProcessCpuSeconds(),
+                               .max_rss_bytes = MaxRssBytes()};
+  if (meters_.steps() > 0) staleness_.mean = staleness_sum_ / static_cast<double>(meters_.steps());
+  report.staleness = staleness_;
+  return WriteReplicaReport(options_.output, report);
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,101 @@
+// Everything a replica that trains tells the world while it runs: TensorBoard summaries, /progress and /metrics, the trace of its first
+// steps, and its part of the report. The step loop calls it; it never changes the training.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "trainer/base/clock.h"
+#include "trainer/graph/graph.h"
+#include "trainer/train/meters.h"
+#include "trainer/train/progress_server.h"
+#include "trainer/train/report.h"
+#include "trainer/train/summary_writer.h"
+#include "trainer/train/trace.h"
+
+namespace trainyard::engine {
+
+struct Batch;
+
+struct RecorderOptions {
+  std::string role = "worker";
+  int index = 0;
+  bool chief = true;
+  int rank = 0;                // of the trace's rows
+  std::string output;          // the run's folder: replicas/, traces/
+  std::string summary_dir;     // "" or summary_every 0: no summaries
+  int64_t summary_every = 20;  // steps between two scalars
+  int64_t total_steps = 0;     // of the job, as /progress tells it
+  int64_t batch_size = 1;      // examples of one global step
+  int http_port = 0;           // of /progress; 0: any free one
+  int64_t traced_steps = 20;   // the first so many steps go into the trace
+};
+
+// Times and results of one step of this replica.
+struct StepRecord {
+  int64_t step = 0;         // this replica's, counted from 0
+  int64_t global_step = 0;  // of the job, after this step
+  int64_t epoch = 0;
+  int64_t rows = 0;
+  double loss = 0;
+  int64_t staleness = 0;
+  absl::Time start;         // waiting for input begins
+  absl::Time input_done;    // the batch is there
+  absl::Time compute_done;  // forward and backward are done
+  absl::Time end;           // the new parameters are there
+};
+
+// Used from the step loop's thread.
+class Recorder {
+ public:
+  // Unavailable names the port or folder that could not be had. `clock` must outlive the recorder.
+  static absl::StatusOr<std::unique_ptr<Recorder>> Create(RecorderOptions options, Clock& clock);
+
+  // Chief only: the graph page, and the first images of a batch.
+  absl::Status OnGraph(const Graph& graph);
+  absl::Status OnImages(const Batch& batch);
+
+  // The first step's time counts from here.
+  void OnStart(int64_t global_step);
+  absl::Status OnStep(const StepRecord& step);
+  // An epoch of this replica has ended; `eval` is empty when nothing was evaluated. Chief: histograms of the parameters too.
+  absl::Status OnEpoch(int64_t epoch, int64_t global_step, const std::map<std::string, double>& eval, const ParameterSet& parameters);
+  void OnCheckpoint(int64_t global_step);
+  void OnRestart(RestartRecord record);
+
+  bool tracing() const { return traced_ < options_.traced_steps; }
+  TraceWriter& trace() { return *trace_; }
+  const Meters& meters() const { return meters_; }
+
+  // Writes replicas/<role>-<index>.json: `report` with all that this object knows added.
+  absl::Status Finish(ReplicaReport report);
+
+ private:
+  Recorder(RecorderOptions options, Clock& clock) : options_(std::move(options)), clock_(clock) {}
+  void Publish(const StepRecord& step);
+
+  const RecorderOptions options_;
+  Clock& clock_;
+  std::unique_ptr<SummaryWriter> summaries_;  // null: none wanted
+  std::unique_ptr<TraceWriter> trace_;
+  std::unique_ptr<ProgressServer> server_;
+  Meters meters_;      // this replica's steps
+  Meters job_meters_;  // examples of all replicas, seen through the global step
+  Progress progress_;
+  absl::Time last_published_ = absl::InfinitePast();
+  int64_t last_global_step_ = 0;
+  int64_t traced_ = 0;
+  double epoch_loss_ = 0;
+  int64_t epoch_batches_ = 0;
+  absl::Time epoch_start_;
+  double staleness_sum_ = 0;
+  Staleness staleness_;
+  std::vector<EpochRecord> history_;
+  std::vector<RestartRecord> restarts_;
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,40 @@
+#include "trainer/train/stop_request.h"
+
+#include <pthread.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include "absl/time/clock.h"
+
+namespace trainyard::engine {
+
+StopRequest::StopRequest(absl::Duration grace) : grace_(grace) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&signals, signal);  // SIGUSR2: this object is going away
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  watcher_ = std::thread([this, signals] { Watch(signals); });
+}
+
+StopRequest::~StopRequest() {
+  ending_ = true;
+  pthread_kill(watcher_.native_handle(), SIGUSR2);
+  watcher_.join();
+}
+
+void StopRequest::Watch(sigset_t signals) {
+  int signal = 0;
+  while (sigwait(&signals, &signal) != 0) {
+  }
+  if (ending_) return;
+  spdlog::info("signal {}: stopping after a checkpoint, within {}", signal, absl::FormatDuration(grace_));
+  requested_ = true;
+  const timespec wait = absl::ToTimespec(grace_);
+  sigtimedwait(&signals, nullptr, &wait);
+  if (ending_) return;
+  spdlog::warn("stopped without a clean end: the grace of {} is over, or a second signal came", absl::FormatDuration(grace_));
+  spdlog::default_logger()->flush();
+  _exit(kStoppedExitCode);
+}
+
+}  // namespace trainyard::engine

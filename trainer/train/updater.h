@@ -1,0 +1,36 @@
+// How a gradient becomes a parameter: in this process (local) or in parameter servers (kvstore). The step loop knows only this.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "trainer/kvstore/client.h"
+#include "trainer/tensor/parameter_set.h"
+
+namespace trainyard::engine {
+
+// One step is: Push for every trainable key, in the order in which backward finishes them, then one Wait.
+// Used from one thread. Errors name the replica, the operation, and tensor and step where there are such.
+class Updater {
+ public:
+  virtual ~Updater() = default;
+  // Fills `parameters` with the values to begin with: those of running servers, of a checkpoint, or the start values.
+  virtual absl::StatusOr<KvStart> Start(ParameterSet& parameters) = 0;
+  // Hands over the gradient of `key`, which must stay as it is until Wait returns.
+  virtual void Push(int key, std::span<const float> gradient, int64_t step) = 0;
+  // Returns when every pushed parameter has its new value in `parameters`.
+  virtual absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) = 0;
+  // Parameters, optimizer slots and step as they are now: what a checkpoint holds. `parameters` are those that Wait filled.
+  virtual absl::StatusOr<KvState> State(const ParameterSet& parameters) = 0;
+  // Waits until no other replica changes the parameters any more, at most `deadline`; then `parameters` are final.
+  virtual absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) = 0;
+  // Says goodbye to peers, so that they need not wait for this replica.
+  virtual void Done() = 0;
+  // Steps of all workers together as last heard.
+  virtual int64_t global_step() const = 0;
+};
+
+}  // namespace trainyard::engine
