@@ -1,0 +1,275 @@
+#include "trainer/model/build_graph.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "trainer/base/check.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/ops/builder.h"
+#include "trainer/ops/fuse.h"
+#include "trainer/ops/gradient.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr float kPixelScale = 1.0F / 255.0F;
+// Of one example's activation and of one parameter: what keeps every product of extents far from overflow, and typing errors from swapping.
+constexpr double kMaxElements = 1LL << 31;
+
+Activation GraphActivation(LayerActivation activation) {
+  switch (activation) {
+    case LayerActivation::kTanh:
+      return Activation::kTanh;
+    case LayerActivation::kRelu:
+      return Activation::kRelu;
+    case LayerActivation::kSigmoid:
+      return Activation::kSigmoid;
+    case LayerActivation::kLinear:
+    case LayerActivation::kSoftmax:
+      return Activation::kIdentity;
+  }
+  return Activation::kIdentity;
+}
+
+absl::Status CheckElements(std::string_view what, double elements) {
+  if (elements <= kMaxElements) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{} would have {:.3g} elements, at most {:.3g} are allowed", what, elements, kMaxElements));
+}
+
+// Adds layers to a builder. `skip_last_softmax`: the loss applies softmax itself, so the last layer's is left out.
+class LayerBuilder {
+ public:
+  LayerBuilder(GraphBuilder& builder, bool skip_last_softmax) : builder_(builder), skip_last_softmax_(skip_last_softmax) {}
+
+  absl::Status AddInput(const Shape& example, int64_t batch) {
+    TY_RETURN_IF_ERROR(CheckElements("the input", Product(example.extents())));
+    std::vector<int64_t> extents{batch};
+    extents.insert(extents.end(), example.extents().begin(), example.extents().end());
+    TY_ASSIGN_OR_RETURN(values_[kInputName], builder_.Input(kInputName, Shape(extents), kPixelScale));
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(const LayerSpec& layer, bool last) {
+    layer_ = &layer;
+    softmax_allowed_ = !(last && skip_last_softmax_);
+    inputs_.clear();
+    for (const std::string& input : layer.inputs) {
+      const auto found = values_.find(input);
+      if (found == values_.end()) return absl::InvalidArgumentError(fmt::format("input \"{}\" is no layer before this one", input));
+      inputs_.push_back(found->second);
+    }
+    if (inputs_.empty()) return absl::InvalidArgumentError("the layer has no input");
+    if (inputs_.size() > 1 && !std::holds_alternative<AddLayer>(layer.kind)) {
+      return absl::InvalidArgumentError(fmt::format("found {} inputs, expected 1; only add takes several", inputs_.size()));
+    }
+    TY_ASSIGN_OR_RETURN(Value value, std::visit([this](const auto& kind) { return Build(kind); }, layer.kind));
+    TY_RETURN_IF_ERROR(CheckElements("the output of one example", Product(builder_.spec(value).shape.extents().subspan(1))));
+    values_[layer.name] = value;
+    last_ = value;
+    return absl::OkStatus();
+  }
+
+  Value last() const { return last_; }
+
+ private:
+  static double Product(std::span<const int64_t> extents) {
+    double product = 1;
+    for (const int64_t extent : extents) product *= static_cast<double>(extent);
+    return product;
+  }
+  std::string Name(std::string_view part) const { return fmt::format("{}/{}", layer_->name, part); }
+  // By value: adding nodes moves the graph's own.
+  Shape InputShape() const { return builder_.spec(inputs_[0]).shape; }
+
+  absl::StatusOr<Value> Kernel(const Shape& shape) {
+    TY_RETURN_IF_ERROR(CheckElements("the kernel", Product(shape.extents())));
+    return builder_.Parameter(Name("kernel"), shape);
+  }
+
+  // Bias and activation of a product with `outputs` channels.
+  absl::StatusOr<Value> Finish(Value product, int64_t outputs, bool use_bias, LayerActivation activation) {
+    if (use_bias) {
+      TY_ASSIGN_OR_RETURN(Value bias, builder_.Parameter(Name("bias"), Shape({outputs})));
+      TY_ASSIGN_OR_RETURN(product, builder_.Bias(Name("bias_add"), product, bias));
+    }
+    return Activate(Name("activation"), product, activation);
+  }
+
+  absl::StatusOr<Value> Activate(const std::string& name, Value x, LayerActivation activation) {
+    if (activation == LayerActivation::kLinear) return x;
+    if (activation != LayerActivation::kSoftmax) return builder_.Activate(name, x, GraphActivation(activation));
+    if (!softmax_allowed_) return x;
+    return builder_.Softmax(name, x);
+  }
+
+  absl::StatusOr<Value> Build(const Conv2dLayer& conv) {
+    const Shape input = InputShape();
+    if (input.rank() != 4) return WrongRank("conv2d", "[height, width, channels]");
+    TY_ASSIGN_OR_RETURN(Value kernel, Kernel(Shape({conv.window.size[0], conv.window.size[1], input[3], conv.filters})));
+    TY_ASSIGN_OR_RETURN(Value product, builder_.Conv2d(layer_->name, inputs_[0], kernel, conv.window.stride, conv.window.padding));
+    return Finish(product, conv.filters, conv.weights.use_bias, conv.activation);
+  }
+  absl::StatusOr<Value> Build(const DenseLayer& dense) {
+    const Shape input = InputShape();
+    if (input.rank() < 2) return WrongRank("dense", "[features]");
+    TY_ASSIGN_OR_RETURN(Value kernel, Kernel(Shape({input[-1], dense.units})));
+    TY_ASSIGN_OR_RETURN(Value product, builder_.Dense(layer_->name, inputs_[0], kernel));
+    return Finish(product, dense.units, dense.weights.use_bias, dense.activation);
+  }
+  absl::StatusOr<Value> Build(const MaxPool2dLayer& pool) {
+    if (InputShape().rank() != 4) return WrongRank("maxPool2d", "[height, width, channels]");
+    return builder_.MaxPool(layer_->name, inputs_[0], pool.window);
+  }
+  absl::StatusOr<Value> Build(const AvgPool2dLayer& pool) {
+    if (InputShape().rank() != 4) return WrongRank("avgPool2d", "[height, width, channels]");
+    return builder_.AvgPool(layer_->name, inputs_[0], pool.window);
+  }
+  absl::StatusOr<Value> Build(const FlattenLayer&) { return builder_.Flatten(layer_->name, inputs_[0]); }
+  absl::StatusOr<Value> Build(const ReshapeLayer& reshape) {
+    const Shape input = InputShape();
+    const int64_t available = input.elements() / input[0];
+    std::vector<int64_t> extents{input[0]};
+    int64_t known = 1;
+    for (const int64_t extent : reshape.target_shape) {
+      if (extent >= 0) TY_RETURN_IF_ERROR(CheckElements("the target shape", static_cast<double>(known) * static_cast<double>(extent)));
+      known *= extent < 0 ? 1 : extent;
+    }
+    for (const int64_t extent : reshape.target_shape) extents.push_back(extent < 0 ? (known == 0 ? 0 : available / known) : extent);
+    if (Product(std::span(extents).subspan(1)) != static_cast<double>(available)) {
+      return absl::InvalidArgumentError(fmt::format("targetShape {} does not hold the {} elements of input {}",
+                                                    Shape(reshape.target_shape).ToString(), available, ExampleText(input)));
+    }
+    return builder_.Reshape(layer_->name, inputs_[0], Shape(extents));
+  }
+  absl::StatusOr<Value> Build(const AddLayer&) {
+    if (inputs_.size() < 2) return absl::InvalidArgumentError("found 1 input, expected two or more in `inputs`");
+    return builder_.Add(layer_->name, inputs_);
+  }
+  absl::StatusOr<Value> Build(const ActivationLayer& activation) { return Activate(layer_->name, inputs_[0], activation.function); }
+  absl::StatusOr<Value> Build(const DropoutLayer& dropout) {
+    return builder_.Dropout(layer_->name, inputs_[0], static_cast<float>(dropout.rate));
+  }
+
+  static std::string ExampleText(const Shape& shape) { return Shape(shape.extents().subspan(1)).ToString(); }
+  absl::Status WrongRank(std::string_view kind, std::string_view expected) const {
+    return absl::InvalidArgumentError(fmt::format("{} takes {}, found an input of shape {}", kind, expected, ExampleText(InputShape())));
+  }
+
+  GraphBuilder& builder_;
+  const bool skip_last_softmax_;
+  std::map<std::string, Value, std::less<>> values_;
+  Value last_;
+  // Of the layer that is being added.
+  const LayerSpec* layer_ = nullptr;
+  std::vector<Value> inputs_;
+  bool softmax_allowed_ = true;
+};
+
+// The network without loss; its output, or nothing after adding an error.
+Value BuildLayers(const ModelSpec& spec, int64_t batch, GraphBuilder& builder, FieldErrors& errors) {
+  TY_CHECK(batch >= 1 && batch <= kMaxBatch);
+  LayerBuilder layers(builder, spec.loss == Loss::kSoftmaxCrossEntropy);
+  if (const absl::Status status = layers.AddInput(spec.input_shape, batch); !status.ok()) {
+    errors.Add(spec.path + ".input.shape", std::string(status.message()));
+    return {};
+  }
+  for (const LayerSpec& layer : spec.layers) {
+    const absl::Status status = layers.Add(layer, &layer == &spec.layers.back());
+    if (status.ok()) continue;
+    errors.Add(layer.path, std::string(status.message()));
+    return {};
+  }
+  return layers.last();
+}
+
+absl::StatusOr<Value> BuildLayers(const ModelSpec& spec, int64_t batch, GraphBuilder& builder) {
+  FieldErrors errors;
+  const Value output = BuildLayers(spec, batch, builder, errors);
+  TY_RETURN_IF_ERROR(errors.ToStatus("model"));
+  return output;
+}
+
+// Adds the loss and what is measured beside it.
+absl::Status AddLoss(const ModelSpec& spec, Value output, GraphBuilder& builder) {
+  const Shape shape = builder.spec(output).shape;
+  if (spec.loss == Loss::kMeanSquaredError) {
+    TY_ASSIGN_OR_RETURN(Value target, builder.Input(kTargetFeed, shape));
+    TY_ASSIGN_OR_RETURN(Value loss, builder.MeanSquaredError(kLossOutput, output, target));
+    TY_RETURN_IF_ERROR(builder.Output(kLossOutput, loss));
+    return builder.Output(kPredictionOutput, output);
+  }
+  const Shape label_shape(shape.extents().first(shape.rank() - 1));
+  TY_ASSIGN_OR_RETURN(Value labels, builder.IntegerInput(kLabelsFeed, label_shape, static_cast<int32_t>(shape[-1])));
+  TY_ASSIGN_OR_RETURN(Value loss, builder.SoftmaxCrossEntropy(kLossOutput, output, labels));
+  TY_ASSIGN_OR_RETURN(Value correct, builder.CorrectCount(kCorrectOutput, output, labels));
+  TY_RETURN_IF_ERROR(builder.Output(kLossOutput, loss));
+  TY_RETURN_IF_ERROR(builder.Output(kCorrectOutput, correct));
+  return builder.Output(kLogitsOutput, output);
+}
+
+absl::StatusOr<Graph> BuildWithLoss(const ModelSpec& spec, int64_t batch) {
+  GraphBuilder builder;
+  TY_ASSIGN_OR_RETURN(Value output, BuildLayers(spec, batch, builder));
+  TY_RETURN_IF_ERROR(AddLoss(spec, output, builder));
+  return FuseEpilogues(std::move(builder).Build());
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> BuildTrainingGraph(const ModelSpec& spec, int64_t batch) {
+  TY_ASSIGN_OR_RETURN(Graph graph, BuildWithLoss(spec, batch));
+  TY_RETURN_IF_ERROR(AddGradients(graph, graph.outputs().find(kLossOutput)->second));
+  return graph;
+}
+
+absl::StatusOr<Graph> BuildEvaluationGraph(const ModelSpec& spec, int64_t batch) { return BuildWithLoss(spec, batch); }
+
+absl::StatusOr<Graph> BuildInferenceGraph(const ModelSpec& spec, int64_t batch) {
+  GraphBuilder builder;
+  TY_ASSIGN_OR_RETURN(Value output, BuildLayers(spec, batch, builder));
+  if (spec.loss == Loss::kMeanSquaredError) {
+    TY_RETURN_IF_ERROR(builder.Output(kPredictionOutput, output));
+  } else {
+    TY_ASSIGN_OR_RETURN(Value probabilities, builder.Softmax(kProbabilitiesOutput, output));
+    TY_RETURN_IF_ERROR(builder.Output(kLogitsOutput, output));
+    TY_RETURN_IF_ERROR(builder.Output(kProbabilitiesOutput, probabilities));
+  }
+  return FuseEpilogues(std::move(builder).Build());
+}
+
+absl::StatusOr<std::vector<ParameterSpec>> ParameterSpecsOf(const ModelSpec& spec) {
+  GraphBuilder builder;
+  TY_RETURN_IF_ERROR(BuildLayers(spec, 1, builder).status());
+  const auto parameters = builder.graph().parameters();
+  return std::vector<ParameterSpec>(parameters.begin(), parameters.end());
+}
+
+absl::StatusOr<Shape> OutputShapeOf(const ModelSpec& spec) {
+  GraphBuilder builder;
+  TY_ASSIGN_OR_RETURN(Value output, BuildLayers(spec, 1, builder));
+  return Shape(builder.spec(output).shape.extents().subspan(1));
+}
+
+absl::StatusOr<int> ClassCountOf(const ModelSpec& spec) {
+  if (spec.loss != Loss::kSoftmaxCrossEntropy) return 0;
+  TY_ASSIGN_OR_RETURN(const Shape shape, OutputShapeOf(spec));
+  return static_cast<int>(shape[-1]);
+}
+
+void CheckModelShapes(const ModelSpec& spec, FieldErrors& errors) {
+  GraphBuilder builder;
+  const Value output = BuildLayers(spec, 1, builder, errors);
+  if (!output.valid()) return;
+  const Shape shape = builder.spec(output).shape;
+  if (spec.loss == Loss::kSoftmaxCrossEntropy && shape.rank() != 2) {
+    errors.Add(spec.layers.back().path, fmt::format("the last layer gives {} for each example, softmaxCrossEntropy takes [classes]",
+                                                    Shape(shape.extents().subspan(1)).ToString()));
+    return;
+  }
+  if (const absl::Status status = AddLoss(spec, output, builder); !status.ok())
+    errors.Add(spec.layers.back().path, std::string(status.message()));
+}
+
+}  // namespace trainyard::engine

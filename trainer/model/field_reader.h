@@ -1,0 +1,103 @@
+// Reads the fields of one JSON object by name, type and range, and says of each mistake where it is, what was found and what is expected.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "trainer/model/field_errors.h"
+
+namespace trainyard::engine {
+
+// What a value of the wrong kind is called in a message: 3, "x" (shortened), true, nothing, an object, a list.
+std::string Found(const nlohmann::json& value);
+
+// The name in `known` that `name` was most likely meant to be, or "" when none is near. Case, '_' and '-' do not count.
+std::string_view NearestName(std::string_view name, const std::vector<std::string>& known);
+
+// Bounds of a whole number; both belong to the range.
+struct Integers {
+  int64_t min = std::numeric_limits<int64_t>::min();
+  int64_t max = std::numeric_limits<int64_t>::max();
+};
+// Bounds of a number. They belong to the range unless `above` or `below` is set.
+struct Numbers {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool above = false;
+  bool below = false;
+};
+
+// Every getter marks its field as known. A field that is absent or null gives the fallback, or, without a fallback, the error "missing" and
+// a value that is only good for going on with the reading. A wrong one adds an error. Reads from `object`, which must outlive the reader.
+// Not thread-safe.
+class FieldReader {
+ public:
+  // Not an object: one error, and every field is absent without further errors.
+  FieldReader(const nlohmann::json& object, std::string path, FieldErrors& errors);
+
+  const std::string& path() const { return path_; }
+  // "spec.training.optimizer" + "learningRate" → "spec.training.optimizer.learningRate"
+  std::string PathOf(std::string_view name) const;
+  void Error(std::string_view name, std::string_view message) { errors_.Add(PathOf(name), message); }
+
+  // The value as it stands, or null.
+  const nlohmann::json* Get(std::string_view name);
+  // Like Get, but its absence is an error.
+  const nlohmann::json* Require(std::string_view name, std::string_view expected);
+  int64_t Integer(std::string_view name, Integers range, std::optional<int64_t> fallback = std::nullopt);
+  double Number(std::string_view name, Numbers range, std::optional<double> fallback = std::nullopt);
+  bool Bool(std::string_view name, bool fallback);
+  std::string Text(std::string_view name, std::optional<std::string> fallback = std::nullopt);
+  template <typename T>
+  T Choice(std::string_view name, std::initializer_list<std::pair<std::string_view, T>> choices, std::optional<T> fallback = std::nullopt);
+  // A list of whole numbers, with a length from min_length to max_length.
+  std::vector<int64_t> IntegerList(std::string_view name, Integers range, size_t min_length, size_t max_length);
+  std::vector<std::string> TextList(std::string_view name);
+
+  // Fields that somebody else reads.
+  void Ignore(std::initializer_list<std::string_view> names) { known_.insert(known_.end(), names.begin(), names.end()); }
+  // Adds an error for each field that was not asked for; call it last.
+  void RefuseOthers();
+
+ private:
+  void Missing(std::string_view name, std::string_view expected);
+  void Wrong(std::string_view name, const nlohmann::json& value, std::string_view expected);
+
+  const nlohmann::json* object_;  // null: it was not an object, which was told
+  const std::string path_;
+  FieldErrors& errors_;
+  std::vector<std::string> known_;
+};
+
+// "a whole number from 1 to 8"
+std::string Describe(Integers range);
+// "a number above 0", "a number from 0 to below 1"
+std::string Describe(Numbers range);
+// Nothing when `value` is no whole number of the range. A float without a fraction (1e3) is one.
+std::optional<int64_t> AsInteger(const nlohmann::json& value, Integers range);
+std::optional<double> AsNumber(const nlohmann::json& value, Numbers range);
+
+template <typename T>
+T FieldReader::Choice(std::string_view name, std::initializer_list<std::pair<std::string_view, T>> choices, std::optional<T> fallback) {
+  std::string expected = "one of";
+  for (const auto& choice : choices) expected.append(expected.size() > 6 ? ", " : " ").append(choice.first);
+  const nlohmann::json* value = Get(name);
+  if (value == nullptr) {
+    if (!fallback.has_value()) Missing(name, expected);
+    return fallback.value_or(choices.begin()->second);
+  }
+  for (const auto& [word, choice] : choices) {
+    if (value->is_string() && value->get_ref<const std::string&>() == word) return choice;
+  }
+  Wrong(name, *value, expected);
+  return choices.begin()->second;
+}
+
+}  // namespace trainyard::engine

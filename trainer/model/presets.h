@@ -1,0 +1,26 @@
+// Networks that a job may ask for by name.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/model/field_reader.h"
+
+namespace trainyard::engine {
+
+// In the order of the documentation.
+std::vector<std::string> PresetNames();
+
+// The preset `name` written out as a model of the job file, {input, layers, loss}, with its options read from `options`:
+//   linear    inputs (10), outputs (1): one dense layer, meanSquaredError
+//   lenet5    inputShape ([28, 28, 1]), classes (10): conv 20@5x5, max-pool, tanh, conv 50@5x5, max-pool, tanh, dense 500 tanh, dense; the
+//   variant
+//             of the parameter-server scaling study
+//   mnistCnn  inputShape ([28, 28, 1]), classes (10): conv 32@3x3 relu, conv 64@3x3 relu, max-pool, dropout 0.25, dense 128 relu, dropout
+//   0.5, dense
+// `name` must be one of PresetNames().
+nlohmann::json ExpandPreset(std::string_view name, FieldReader& options);
+
+}  // namespace trainyard::engine
