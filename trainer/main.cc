@@ -1,1 +1,39 @@
-int main() { return 0; }
+// trainyard-trainer: the engine's one program. Each subcommand lives in a file of its own, named for it.
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <climits>
+#include <string>
+
+#include "trainer/launch/launch_command.h"
+#include "trainer/train/train_command.h"
+#include "trainyard_version.h"
+
+namespace {
+
+std::string OwnPath() {
+  char path[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "trainyard-trainer";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %v");
+  spdlog::flush_on(spdlog::level::info);
+
+  CLI::App app("trainyard-trainer trains neural networks, alone or with parameter servers, from one TrainingJob file.");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", fmt::format("trainyard-trainer {} ({})", TRAINYARD_VERSION, TRAINYARD_COMMIT));
+  const std::string program = OwnPath();
+  int exit_code = 0;
+  trainyard::engine::AddLaunchCommand(app, program, exit_code);
+  trainyard::engine::AddTrainCommand(app, exit_code);
+  CLI11_PARSE(app, argc, argv);
+  return exit_code;
+}

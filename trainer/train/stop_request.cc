@@ -28,7 +28,7 @@ void StopRequest::Watch(sigset_t signals) {
   }
   if (ending_) return;
   spdlog::info("signal {}: stopping after a checkpoint, within {}", signal, absl::FormatDuration(grace_));
-  requested_ = true;
+  requested_.Notify();
   const timespec wait = absl::ToTimespec(grace_);
   sigtimedwait(&signals, nullptr, &wait);
   if (ending_) return;

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 
 namespace trainyard::engine {
@@ -21,13 +22,16 @@ class StopRequest {
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  bool requested() const { return requested_.load(std::memory_order_relaxed); }
+  // Any thread; cheap enough for every step.
+  bool requested() const { return requested_.HasBeenNotified(); }
+  // Waits for the request, at most until `deadline`; true when it came. Any thread.
+  bool Await(absl::Time deadline) { return requested_.WaitForNotificationWithDeadline(deadline); }
 
  private:
   void Watch(sigset_t signals);
 
   const absl::Duration grace_;
-  std::atomic<bool> requested_ = false;
+  absl::Notification requested_;
   std::atomic<bool> ending_ = false;
   std::thread watcher_;
 };

@@ -1,0 +1,286 @@
+#include "trainer/train/trainer.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/model/initializer.h"
+#include "trainer/optim/clip.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/train/kvstore_updater.h"
+#include "trainer/train/local_updater.h"
+#include "trainer/transport/grpc_transport.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr absl::Duration kInputDeadline = absl::Minutes(5);
+constexpr absl::Duration kOthersDeadline = absl::Hours(24);
+
+std::string StrategyText(const StrategyConfig& strategy) {
+  if (strategy.kind == StrategyConfig::Kind::kLocal) return "local";
+  return strategy.mode == StrategyConfig::Mode::kSync ? "parameterServer/sync" : "parameterServer/async";
+}
+
+std::string Below(const std::string& output, const std::string& dir, const char* fallback) {
+  return (std::filesystem::path(output) / (dir.empty() ? fallback : dir)).string();
+}
+
+}  // namespace
+
+// Between backward and updater. Gradients that need a look at all of them first (clipping, unequal shares of a batch) are held back until
+// backward is done; all others leave at once.
+class Trainer::Pusher final : public GradientSink {
+ public:
+  Pusher(Updater& updater, ParameterSet& gradients, double clip_norm) : updater_(updater), gradients_(gradients), clip_norm_(clip_norm) {}
+
+  // `weight` is what this worker's mean must be multiplied by to make the mean over the workers the mean over all examples of the step.
+  void Begin(int64_t step, float weight) {
+    step_ = step;
+    weight_ = weight;
+    ready_.clear();
+  }
+  void Ready(int key) override {
+    ready_.push_back(key);
+    if (!HoldsBack()) updater_.Push(key, gradients_.values(key), step_);
+  }
+  void End() {
+    if (!HoldsBack()) return;
+    if (weight_ != 1.0F) {
+      for (const int key : ready_) {
+        for (float& value : gradients_.values(key)) value *= weight_;
+      }
+    }
+    if (clip_norm_ > 0) ClipByGlobalNorm(clip_norm_, gradients_);
+    for (const int key : ready_) updater_.Push(key, gradients_.values(key), step_);
+  }
+
+ private:
+  bool HoldsBack() const { return clip_norm_ > 0 || weight_ != 1.0F; }
+
+  Updater& updater_;
+  ParameterSet& gradients_;
+  const double clip_norm_;
+  int64_t step_ = 0;
+  float weight_ = 1.0F;
+  std::vector<int> ready_;
+};
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerOptions options, Backend& backend, Clock& clock) {
+  std::unique_ptr<Trainer> trainer(new Trainer(std::move(options), backend, clock));
+  TY_RETURN_IF_ERROR(trainer->Init());
+  return trainer;
+}
+
+Trainer::Trainer(TrainerOptions options, Backend& backend, Clock& clock)
+    : options_(std::move(options)), config_(options_.config), clock_(clock), model_(config_.model, backend) {}
+
+Trainer::~Trainer() = default;
+
+bool Trainer::async() const {
+  return config_.strategy.kind == StrategyConfig::Kind::kParameterServer && config_.strategy.mode == StrategyConfig::Mode::kAsync;
+}
+
+absl::Status Trainer::Init() {
+  const ReplicaIdentity& identity = options_.identity;
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config_.model));
+  TY_ASSIGN_OR_RETURN(train_data_, OpenDataset(config_.data, Split::kTrain, expected, config_.seed));
+  if (chief() && config_.data.eval) {
+    TY_ASSIGN_OR_RETURN(eval_data_, OpenDataset(config_.data, Split::kEval, expected, config_.seed));
+  }
+  TY_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create({.examples = train_data_->info().examples,
+                                                        .batch_size = config_.batch_size,
+                                                        .workers = workers(),
+                                                        .worker = identity.trainer_rank(),
+                                                        .shuffle = config_.data.shuffle,
+                                                        .seed = config_.seed}));
+  sampler_ = std::make_unique<Sampler>(std::move(sampler));
+  end_step_ = config_.epochs > 0 ? sampler_->StepsUntilEpoch(config_.epochs) : config_.steps;
+
+  TY_ASSIGN_OR_RETURN(std::vector<ParameterSpec> specs, ParameterSpecsOf(config_.model));
+  parameters_ = ParameterSet(specs);
+  gradients_ = ParameterSet(specs);
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config_.optimizer));
+  slot_names_ = optimizer->slot_names();
+  checkpoints_ = std::make_unique<CheckpointStore>(Below(options_.output, config_.checkpoint.dir, "checkpoints"), config_.checkpoint.keep);
+
+  if (config_.strategy.kind == StrategyConfig::Kind::kLocal) {
+    TY_ASSIGN_OR_RETURN(updater_, LocalUpdater::Create(config_.optimizer, [this] { return Load(); }));
+  } else {
+    TY_ASSIGN_OR_RETURN(updater_, KvstoreUpdater::Create({.servers = identity.ps_hosts,
+                                                          .worker = identity.trainer_rank(),
+                                                          .workers = workers(),
+                                                          .chief = chief(),
+                                                          .mode = async() ? KvMode::kAsync : KvMode::kSync,
+                                                          .specs = specs,
+                                                          .slot_names = slot_names_,
+                                                          .load = [this] { return Load(); }},
+                                                         MakeGrpcTransport()));
+  }
+  pusher_ = std::make_unique<Pusher>(*updater_, gradients_, config_.optimizer.clip_norm);
+  TY_ASSIGN_OR_RETURN(recorder_, Recorder::Create({.role = std::string(RoleName(identity.role)),
+                                                   .index = identity.index,
+                                                   .chief = chief(),
+                                                   .rank = identity.trainer_rank(),
+                                                   .output = options_.output,
+                                                   .summary_dir = Below(options_.output, config_.summary.dir, "summaries"),
+                                                   .summary_every = config_.summary.every_steps,
+                                                   .total_steps = JobSteps(end_step_),
+                                                   .batch_size = async() ? config_.batch_size : config_.batch_size * workers(),
+                                                   .http_port = options_.http_port},
+                                                  clock_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KvState> Trainer::Load() {
+  KvState state{.parameters = ParameterSet({parameters_.specs().begin(), parameters_.specs().end()}), .slots = {}, .step = 0};
+  for (size_t i = 0; i < slot_names_.size(); ++i)
+    state.slots.emplace_back(std::vector(parameters_.specs().begin(), parameters_.specs().end()));
+  TY_ASSIGN_OR_RETURN(const NewestCheckpoint newest, checkpoints_->LoadNewest(parameters_.Fingerprint(), config_.model.name));
+  for (const SkippedCheckpoint& skipped : newest.skipped) {
+    recorder_->OnRestart({.replica = "checkpoint", .reason = fmt::format("skipped {}: {}", skipped.path, skipped.reason)});
+  }
+  if (newest.checkpoint) {
+    TY_RETURN_IF_ERROR(newest.checkpoint->CopyTo(state.parameters));
+    for (size_t i = 0; i < slot_names_.size(); ++i) TY_RETURN_IF_ERROR(newest.checkpoint->CopyTo(state.slots[i], slot_names_[i]));
+    state.step = newest.checkpoint->info().step;
+    spdlog::info("going on from {} (step {})", newest.checkpoint->path(), state.step);
+    return state;
+  }
+  InitializeParameters(config_.model, config_.seed, state.parameters);
+  if (!config_.init_from.empty()) TY_RETURN_IF_ERROR(InitFrom(config_.init_from, state.parameters));
+  return state;
+}
+
+absl::Status Trainer::Run(const std::function<bool()>& stop) {
+  TY_ASSIGN_OR_RETURN(const KvStart start, updater_->Start(parameters_));
+  step_ = start.worker_step;
+  global_step_ = start.global_step;
+  if (start.joined && (global_step_ > 0 || step_ > 0)) {
+    recorder_->OnRestart({.replica = fmt::format("{}-{}", RoleName(options_.identity.role), options_.identity.index),
+                          .reason = "joined a running job",
+                          .step = global_step_});
+  }
+  spdlog::info("{} worker {} of {}: {}, steps {} to {}, batch {}, {} parameters", StrategyText(config_.strategy),
+               options_.identity.trainer_rank(), workers(), train_data_->info().name, step_, end_step_, config_.batch_size,
+               parameters_.elements());
+  if (step_ >= end_step_) spdlog::info("all {} steps are done already: nothing to train", end_step_);
+  const absl::Status trained = RunSteps(step_, stop);
+  if (absl::IsCancelled(trained) && chief()) TY_RETURN_IF_ERROR(SaveCheckpoint());
+  TY_RETURN_IF_ERROR(trained);
+  return Conclude();
+}
+
+absl::Status Trainer::RunSteps(int64_t first_step, const std::function<bool()>& stop) {
+  Prefetcher input(*train_data_, *sampler_, {.depth = config_.data.prefetch, .first_step = first_step, .end_step = end_step_}, clock_);
+  if (first_step < end_step_) {
+    TY_ASSIGN_OR_RETURN(Executor* const executor, model_.TrainingExecutor(sampler_->At(first_step).rows()));
+    if (chief()) TY_RETURN_IF_ERROR(recorder_->OnGraph(executor->graph()));
+  }
+  recorder_->OnStart(global_step_);
+  while (step_ < end_step_) {
+    if (stop()) return absl::CancelledError(fmt::format("stopped at step {}", step_));
+    const absl::Time start = clock_.Now();
+    TY_ASSIGN_OR_RETURN(const Batch* const batch, input.Next(start + kInputDeadline));
+    if (step_ == 0 && chief()) TY_RETURN_IF_ERROR(recorder_->OnImages(*batch));
+    TY_RETURN_IF_ERROR(RunStep(step_, *batch, start));
+    ++step_;
+    if (chief() && config_.checkpoint.every_steps > 0 && step_ % config_.checkpoint.every_steps == 0 && step_ < end_step_) {
+      TY_RETURN_IF_ERROR(SaveCheckpoint());
+    }
+    if (batch->last_in_epoch) TY_RETURN_IF_ERROR(EndEpoch(*batch));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RunStep(int64_t step, const Batch& batch, absl::Time start) {
+  StepRecord record{.step = step, .epoch = batch.epoch, .rows = batch.rows, .start = start, .input_done = clock_.Now()};
+  const bool whole_share = async() || batch.rows * workers() == batch.global_rows;
+  pusher_->Begin(step, whole_share ? 1.0F : static_cast<float>(batch.rows * workers()) / static_cast<float>(batch.global_rows));
+  TY_ASSIGN_OR_RETURN(record.loss, model_.Train({.seed = config_.seed,
+                                                 .step = static_cast<uint64_t>(step),
+                                                 .worker = static_cast<uint32_t>(options_.identity.trainer_rank()),
+                                                 .training = true},
+                                                batch, parameters_, gradients_, pusher_.get()));
+  pusher_->End();
+  record.compute_done = clock_.Now();
+  TY_ASSIGN_OR_RETURN(const KvStepResult result, updater_->Wait(parameters_));
+  record.end = clock_.Now();
+  record.global_step = global_step_ = result.global_step;
+  record.staleness = result.staleness;
+  if (result.refilled > 0) {
+    recorder_->OnRestart({.replica = "ps",
+                          .reason = fmt::format("{} servers had lost their state and were refilled", result.refilled),
+                          .step = result.global_step,
+                          .lost_steps = result.lost_steps});
+  }
+  return recorder_->OnStep(record);
+}
+
+absl::Status Trainer::EndEpoch(const Batch& batch) {
+  std::map<std::string, double> eval;
+  const bool last = step_ >= end_step_;  // the last one is evaluated when the other workers are done, too
+  if (eval_data_ && !last && config_.evaluate.every_epochs > 0 && (batch.epoch + 1) % config_.evaluate.every_epochs == 0) {
+    TY_ASSIGN_OR_RETURN(eval, Evaluate());
+  }
+  if (last) return absl::OkStatus();
+  return recorder_->OnEpoch(batch.epoch, global_step_, eval, parameters_);
+}
+
+absl::StatusOr<std::map<std::string, double>> Trainer::Evaluate() {
+  TY_ASSIGN_OR_RETURN(const ModelRunner::Evaluation evaluation, model_.Evaluate(*eval_data_, config_.batch_size, parameters_));
+  return MetricsOf(config_.model, evaluation);
+}
+
+absl::Status Trainer::SaveCheckpoint() {
+  TY_ASSIGN_OR_RETURN(const KvState state, updater_->State(parameters_));
+  if (state.step == checkpointed_step_) return absl::OkStatus();
+  const SamplerPosition position = sampler_->PositionAfter(step_);
+  std::vector<CheckpointShard> shards = {{.name = "parameters", .tensors = {}}};
+  AppendTensors(state.parameters, "", shards[0].tensors);
+  if (!slot_names_.empty()) shards.push_back({.name = "optimizer", .tensors = {}});
+  for (size_t i = 0; i < slot_names_.size(); ++i) AppendTensors(state.slots[i], slot_names_[i], shards[1].tensors);
+  TY_ASSIGN_OR_RETURN(const std::string path, checkpoints_->Save({.step = state.step,
+                                                                  .position = position,
+                                                                  .seed = config_.seed,
+                                                                  .fingerprint = parameters_.Fingerprint(),
+                                                                  .model = config_.model.name,
+                                                                  .strategy = StrategyText(config_.strategy),
+                                                                  .state = {}},
+                                                                 shards));
+  spdlog::info("checkpoint {}", path);
+  checkpointed_step_ = state.step;
+  recorder_->OnCheckpoint(state.step);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Conclude() {
+  ReplicaReport report;
+  if (chief()) {
+    TY_RETURN_IF_ERROR(updater_->AwaitOthers(kOthersDeadline, parameters_));
+    global_step_ = std::max(global_step_, updater_->global_step());
+    std::map<std::string, double> eval;
+    if (eval_data_) {
+      TY_ASSIGN_OR_RETURN(eval, Evaluate());
+    }
+    const int64_t epoch = end_step_ > 0 ? sampler_->At(end_step_ - 1).epoch : 0;
+    TY_RETURN_IF_ERROR(recorder_->OnEpoch(epoch, global_step_, eval, parameters_));
+    TY_RETURN_IF_ERROR(SaveCheckpoint());
+    report.model = config_.model.name;
+    report.strategy = StrategyText(config_.strategy);
+    report.batch_size = config_.batch_size;
+    report.epochs = epoch + 1;
+    report.steps = global_step_;
+    report.eval = eval;
+    report.parameters_sha256 = parameters_.Sha256Hex();
+  }
+  updater_->Done();
+  return recorder_->Finish(std::move(report));
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,84 @@
+// The step loop of a replica that trains (worker or chief): the page to read first.
+//
+//   batch → forward, backward (each gradient is pushed as soon as it is final) → Wait for the new parameters → record
+//
+// The chief also writes checkpoints, evaluates at the ends of epochs, and closes the run: it waits for the other workers, evaluates what
+// they left, and writes the last checkpoint.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/backend/backend.h"
+#include "trainer/base/clock.h"
+#include "trainer/data/prefetcher.h"
+#include "trainer/train/checkpoint.h"
+#include "trainer/train/model_runner.h"
+#include "trainer/train/recorder.h"
+#include "trainer/train/replica_identity.h"
+#include "trainer/train/training_config.h"
+#include "trainer/train/updater.h"
+
+namespace trainyard::engine {
+
+struct TrainerOptions {
+  ReplicaIdentity identity;
+  TrainingConfig config;
+  std::string output = ".";  // folder for checkpoints, summaries, traces and the report; relative folders of the job file are below it
+  int http_port = 0;         // of /progress; 0: any free one
+};
+
+// Used from one thread. `backend` and `clock` must outlive it.
+class Trainer {
+ public:
+  // Opens the data, compiles the model, loads or makes the start values lazily, and connects the updater. Errors name the file, field or
+  // peer.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(TrainerOptions options, Backend& backend, Clock& clock);
+  ~Trainer();
+
+  // Trains to the end. Cancelled when `stop` became true: the chief has then written a checkpoint.
+  absl::Status Run(const std::function<bool()>& stop);
+
+ private:
+  class Pusher;
+
+  Trainer(TrainerOptions options, Backend& backend, Clock& clock);
+  absl::Status Init();
+  // The newest good checkpoint's state, or the start values.
+  absl::StatusOr<KvState> Load();
+  absl::Status RunSteps(int64_t first_step, const std::function<bool()>& stop);
+  absl::Status RunStep(int64_t step, const Batch& batch, absl::Time start);
+  absl::Status EndEpoch(const Batch& batch);
+  absl::Status SaveCheckpoint();
+  absl::StatusOr<std::map<std::string, double>> Evaluate();
+  absl::Status Conclude();
+
+  bool chief() const { return options_.identity.is_chief(); }
+  bool async() const;
+  int workers() const { return std::max(1, options_.identity.trainer_count()); }
+  // Steps of all workers together.
+  int64_t JobSteps(int64_t worker_steps) const { return async() ? worker_steps * workers() : worker_steps; }
+
+  const TrainerOptions options_;
+  const TrainingConfig& config_;  // of options_
+  Clock& clock_;
+  ModelRunner model_;
+  std::unique_ptr<Dataset> train_data_;
+  std::unique_ptr<Dataset> eval_data_;  // null: nothing is evaluated
+  std::unique_ptr<Sampler> sampler_;
+  int64_t end_step_ = 0;  // of this worker
+  ParameterSet parameters_;
+  ParameterSet gradients_;
+  std::vector<std::string> slot_names_;
+  std::unique_ptr<CheckpointStore> checkpoints_;
+  std::unique_ptr<Updater> updater_;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<Pusher> pusher_;
+  int64_t step_ = 0;  // the next step of this worker
+  int64_t global_step_ = 0;
+  int64_t checkpointed_step_ = -1;
+};
+
+}  // namespace trainyard::engine
