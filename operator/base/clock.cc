@@ -14,7 +14,7 @@ class SystemClock : public Clock {
 
   absl::Duration Monotonic() override { return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch()); }
 
-  void WaitUntil(CondVar& condition, Mutex& mutex, absl::Duration deadline) override {
+  void WaitUntil(CondVar& condition, Mutex& mutex, absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) override {
     if (deadline == absl::InfiniteDuration()) {
       condition.Wait(mutex);
       return;
@@ -45,11 +45,11 @@ bool SleepFor(Clock& clock, absl::Duration duration, std::stop_token stop) {
   return !stop.stop_requested();
 }
 
-std::string FormatTime(absl::Time time) { return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone()); }
+std::string FormatTimestamp(absl::Time time) { return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone()); }
 
-std::string FormatMicroTime(absl::Time time) { return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone()); }
+std::string FormatMicroTimestamp(absl::Time time) { return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", time, absl::UTCTimeZone()); }
 
-absl::Time ParseTime(std::string_view text) {
+absl::Time ParseTimestamp(std::string_view text) {
   absl::Time time;
   if (!absl::ParseTime(absl::RFC3339_full, absl::string_view(text.data(), text.size()), &time, nullptr)) return absl::InfinitePast();
   return time;

@@ -31,9 +31,9 @@ Clock& RealClock();
 bool SleepFor(Clock& clock, absl::Duration duration, std::stop_token stop);
 
 // RFC 3339 in UTC as Kubernetes writes it: metav1.Time (seconds) and metav1.MicroTime.
-std::string FormatTime(absl::Time time);
-std::string FormatMicroTime(absl::Time time);
+std::string FormatTimestamp(absl::Time time);
+std::string FormatMicroTimestamp(absl::Time time);
 // absl::InfinitePast() when the text is empty or no RFC 3339 time.
-absl::Time ParseTime(std::string_view text);
+absl::Time ParseTimestamp(std::string_view text);
 
 }  // namespace trainyard::control

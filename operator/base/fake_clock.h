@@ -17,7 +17,7 @@ class FakeClock : public Clock {
 
   absl::Time Now() override;
   absl::Duration Monotonic() override;
-  void WaitUntil(CondVar& condition, Mutex& mutex, absl::Duration deadline) override;
+  void WaitUntil(CondVar& condition, Mutex& mutex, absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) override;
 
   void Advance(absl::Duration duration);
   void JumpWallClock(absl::Duration by);

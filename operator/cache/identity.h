@@ -10,9 +10,9 @@
 namespace trainyard::control {
 
 struct Identity {
-  std::string key;  // "namespace/name"
-  std::string uid;
-  std::string controller_uid;    // of the owner reference with controller=true; empty for an orphan
+  std::string key{};  // "namespace/name"
+  std::string uid{};
+  std::string controller_uid{};  // of the owner reference with controller=true; empty for an orphan
   int64_t resource_version = 0;  // comparable within one resource (KEP-5504)
 };
 

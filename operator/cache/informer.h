@@ -27,8 +27,8 @@
 namespace trainyard::control {
 
 struct InformerOptions {
-  std::vector<std::string> namespaces;  // empty: all
-  ReflectorOptions reflector;           // its ns is not read
+  std::vector<std::string> namespaces{};  // empty: all
+  ReflectorOptions reflector{};           // its ns is not read
 };
 
 // Thread-safe except AddHandler (before Start). Handlers run on the reflectors' threads, one change of an object after the other, and

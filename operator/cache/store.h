@@ -78,7 +78,7 @@ class Store : public Lister<T> {
       return {nullptr, std::move(value), false};
     }
     Entry& entry = it->second;
-    if (identity.resource_version <= entry.resource_version && identity.uid == entry.uid) return {entry.value, entry.value, true};
+    if (identity.resource_version <= entry.resource_version) return {entry.value, entry.value, true};
     Change change{std::move(entry.value), value, false};
     Erase(it);
     Insert(identity, std::move(value));

@@ -23,17 +23,17 @@ enum class EventType { kNormal, kWarning };
 
 // What an event is about.
 struct ObjectReference {
-  std::string api_version;
-  std::string kind;
-  std::string ns;
-  std::string name;
-  std::string uid;
-  std::string resource_version;
+  std::string api_version{};
+  std::string kind{};
+  std::string ns{};
+  std::string name{};
+  std::string uid{};
+  std::string resource_version{};
 };
 
 struct EventRecorderOptions {
   std::string controller = "trainyard.dev/operator";
-  std::string instance;                             // host or pod name
+  std::string instance{};                           // host or pod name
   size_t capacity = 10000;                          // waiting to be sent; more are dropped and counted
   size_t remembered = 4096;                         // recent events, for joining repeats into a series
   absl::Duration series_window = absl::Minutes(6);  // a repeat within it is counted, not created again

@@ -19,7 +19,7 @@ namespace trainyard::control {
 struct HttpPage {
   int code = 200;
   std::string content_type = "text/plain; charset=utf-8";
-  std::string body;
+  std::string body{};
 };
 
 // A GET handler: called from the server's threads with the query's parameters.

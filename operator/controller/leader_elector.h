@@ -15,9 +15,9 @@
 namespace trainyard::control {
 
 struct LeaderElectorOptions {
-  std::string ns;
+  std::string ns{};
   std::string name = "trainyard-operator";
-  std::string identity;                               // unique per process: pod name and a random part
+  std::string identity{};                             // unique per process: pod name and a random part
   absl::Duration lease_duration = absl::Seconds(15);  // others wait so long after the last renewal that they saw
   absl::Duration renew_deadline = absl::Seconds(10);  // a leader that could not renew for so long gives up
   absl::Duration retry_period = absl::Seconds(2);

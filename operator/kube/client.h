@@ -8,15 +8,18 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "operator/base/clock.h"
+#include "operator/base/mutex.h"
 #include "operator/kube/resource.h"
 #include "operator/kube/throttle.h"
 #include "operator/kube/transport.h"
@@ -29,37 +32,37 @@ struct ClientOptions {
   absl::Duration request_timeout = absl::Seconds(30);
   int max_attempts = 5;  // for answers that say that nothing was done (429, 503 with Retry-After) and for GETs that met a dead connection
   // Told of each answer: verb as Kubernetes names it (get list create update patch delete watch), code (0: no answer), time taken.
-  std::function<void(std::string_view verb, int code, absl::Duration took)> observe;
+  std::function<void(std::string_view verb, int code, absl::Duration took)> observe{};
 };
 
 // What to read of objects: fewer fields are less to parse and to hold. metadata.managedFields is always dropped.
 struct ReadOptions {
-  bool metadata_only = false;            // the server sends PartialObjectMetadata
-  std::vector<std::string> drop_fields;  // paths that are not even built: "spec.volumes", "spec.containers"; arrays count as no level
+  bool metadata_only = false;              // the server sends PartialObjectMetadata
+  std::vector<std::string> drop_fields{};  // paths that are not even built: "spec.volumes", "spec.containers"; arrays count as no level
 };
 
 struct ListOptions {
-  std::string label_selector;
-  std::string field_selector;
-  std::string resource_version;  // "0": from the server's cache
+  std::string label_selector{};
+  std::string field_selector{};
+  std::string resource_version{};  // "0": from the server's cache
   int64_t page_size = 500;
-  ReadOptions read;
+  ReadOptions read{};
 };
 
 struct WatchOptions {
-  std::string label_selector;
-  std::string field_selector;
-  std::string resource_version;
+  std::string label_selector{};
+  std::string field_selector{};
+  std::string resource_version{};
   absl::Duration timeout = absl::Minutes(8);  // asked of the server; the connection is given up 30 s later
   absl::Duration idle = absl::Minutes(9);     // given up when nothing came for so long
   size_t max_line_bytes = size_t{16} << 20;
-  ReadOptions read;
+  ReadOptions read{};
 };
 
 struct DeleteOptions {
-  std::string uid;  // precondition; empty: whichever object has the name
-  std::string resource_version;
-  std::optional<int> grace_period_seconds;
+  std::string uid{};  // precondition; empty: whichever object has the name
+  std::string resource_version{};
+  std::optional<int> grace_period_seconds{};
   std::string_view propagation = "Background";
 };
 
@@ -87,7 +90,7 @@ class Client {
   // Hands every event to `on_event` until the server ends the watch (OK), `stop` (Cancelled), an error of `on_event`, an ERROR event
   // (its status: IsExpired means list again), a line that is no event (DataLoss), or silence (DeadlineExceeded).
   absl::Status Watch(const Resource& resource, std::string_view ns, const WatchOptions& options, std::stop_token stop,
-                     const std::function<absl::Status(WatchEventType, nlohmann::json&&)>& on_event);
+                     const WatchEventHandler& on_event);
   // GET of a path that is no object: /version, a pod's proxy or log. The body as it came, at most `max_bytes`.
   absl::StatusOr<std::string> GetText(std::string_view path, absl::Duration timeout, size_t max_bytes);
 
@@ -95,15 +98,20 @@ class Client {
   void Stop() { stop_.request_stop(); }
 
  private:
+  // Throttles, sends, tries again what may be tried again, and turns answers from 400 on into errors.
   absl::StatusOr<HttpResponse> Ask(std::string_view verb, const std::string& what, HttpRequest request);
-  absl::StatusOr<nlohmann::json> Write(std::string_view verb, const Resource& resource, std::string_view ns, std::string_view name,
-                                       HttpRequest request);
+  absl::StatusOr<nlohmann::json> Write(std::string_view verb, const std::string& what, HttpRequest request, const nlohmann::json& body);
+  absl::StatusOr<nlohmann::json> Put(const Resource& resource, const nlohmann::json& object, std::string_view subresource);
+  void Observe(std::string_view verb, int code, absl::Duration began);
+  void TellWarning(const std::string& what, const std::string& warning);
 
   Transport& transport_;
   Throttle& throttle_;
   Clock& clock_;
   const ClientOptions options_;
   std::stop_source stop_;
+  Mutex mutex_;
+  std::set<std::string> told_warnings_ ABSL_GUARDED_BY(mutex_);  // each is logged once; bounded
 };
 
 // "a%2Fb" for "a/b": every byte that is not unreserved (RFC 3986).

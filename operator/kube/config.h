@@ -10,13 +10,13 @@ namespace trainyard::control {
 
 // Certificates and keys are PEM text, already read and checked to parse.
 struct KubeConfig {
-  std::string server;  // "https://10.96.0.1:443", without a trailing slash
-  std::string ca_pem;  // empty: the system's authorities
-  std::string client_certificate_pem;
-  std::string client_key_pem;
-  std::string token;
-  std::string token_file;  // read again as it is rotated; wins over token
-  std::string tls_server_name;
+  std::string server{};  // "https://10.96.0.1:443", without a trailing slash
+  std::string ca_pem{};  // empty: the system's authorities
+  std::string client_certificate_pem{};
+  std::string client_key_pem{};
+  std::string token{};
+  std::string token_file{};  // read again as it is rotated; wins over token
+  std::string tls_server_name{};
   std::string ns = "default";             // of the context or the service account
   bool insecure_skip_tls_verify = false;  // the loader says so loudly in the log
 };

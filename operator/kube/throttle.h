@@ -27,6 +27,8 @@ class Throttle {
   void PauseFor(absl::Duration duration);
 
  private:
+  static absl::Status TooSlow();
+
   Clock& clock_;
   const ThrottleOptions options_;
   Mutex mutex_;

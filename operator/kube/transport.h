@@ -13,8 +13,8 @@ namespace trainyard::control {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string target;  // path and query, already escaped
-  std::string body;
+  std::string target{};  // path and query, already escaped
+  std::string body{};
   std::string content_type = "application/json";
   std::string accept = "application/json";
   absl::Duration timeout = absl::Seconds(30);  // for the whole request, connecting included
@@ -23,9 +23,9 @@ struct HttpRequest {
 
 struct HttpResponse {
   int code = 0;
-  std::string retry_after;  // header, as sent
-  std::string warning;      // header (RFC 7234, 299 -): the API server's deprecations and unknown fields
-  std::string body;
+  std::string retry_after{};  // header, as sent
+  std::string warning{};      // header (RFC 7234, 299 -): the API server's deprecations and unknown fields
+  std::string body{};
 };
 
 // Thread-safe: any number of requests may be under way. An answer of any code is a value; the error is for no answer: Unavailable

@@ -1,13 +1,41 @@
-// One line of a watch.
+// A watch's bytes → events: one JSON object a line.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
 
 namespace trainyard::control {
 
 enum class WatchEventType { kAdded, kModified, kDeleted, kBookmark };
 
 std::string_view WatchEventTypeName(WatchEventType type);
+
+using WatchEventHandler = std::function<absl::Status(WatchEventType, nlohmann::json&&)>;
+
+// Takes the pieces in which a watch's body arrives, cut anywhere. Not thread-safe.
+class WatchDecoder {
+ public:
+  // `drop_fields` as in ReadOptions; a line longer than `max_line_bytes` is an error.
+  WatchDecoder(std::string what, const std::vector<std::string>& drop_fields, size_t max_line_bytes, WatchEventHandler on_event);
+
+  // The first problem: the handler's own error, an ERROR event's status, DataLoss for what is no event. The decoder takes no more after it.
+  absl::Status Feed(std::string_view bytes);
+  // DataLoss when the stream ended within a line.
+  absl::Status Finish() const;
+
+ private:
+  absl::Status Line(std::string_view line);
+
+  const std::string what_;
+  const std::vector<std::string> drop_paths_;
+  const size_t max_line_bytes_;
+  const WatchEventHandler on_event_;
+  std::string partial_;
+};
 
 }  // namespace trainyard::control

@@ -22,10 +22,10 @@ namespace trainyard::control {
 
 // One request that reached the server.
 struct ApiCall {
-  std::string verb;      // get list watch create update patch delete
-  std::string resource;  // "pods", "trainingjobs/status"
-  std::string ns;
-  std::string name;
+  std::string verb{};      // get list watch create update patch delete
+  std::string resource{};  // "pods", "trainingjobs/status"
+  std::string ns{};
+  std::string name{};
   int code = 0;  // what was answered; 0: the connection broke
 
   bool IsWrite() const { return verb != "get" && verb != "list" && verb != "watch"; }
@@ -44,12 +44,12 @@ struct Fault {
     kExpireWatch,   // an ERROR event with 410 in the watch
   };
   Kind kind = Kind::kAnswer;
-  std::string verb;      // empty: any
-  std::string resource;  // empty: any; "pods", "trainingjobs/status"
-  std::string name;      // empty: any
+  std::string verb{};      // empty: any
+  std::string resource{};  // empty: any; "pods", "trainingjobs/status"
+  std::string name{};      // empty: any
   int code = 500;
   std::string reason = "InternalError";
-  std::string retry_after;  // header
+  std::string retry_after{};  // header
   int skip = 0;
   int times = 1;
   int skip_events = 0;
