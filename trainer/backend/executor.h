@@ -24,7 +24,7 @@ struct Feed {
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  // grads.values(key) is final for this step. Called on the thread of Run, once a key, in graph.results() order.
+  // grads.values(key) is final for this step. Called on the thread of Run, once a key, as soon as the node that computes it has run.
   virtual void Ready(int key) = 0;
 };
 

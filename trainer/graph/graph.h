@@ -35,6 +35,8 @@ class Graph {
 
   std::span<const Node> nodes() const { return nodes_; }
   const Node& node(NodeId id) const { return nodes_[id]; }
+  // Whether `value` is an output of one of the nodes.
+  bool Contains(Value value) const;
   const ValueSpec& spec(Value value) const { return nodes_[value.node].outputs[value.output]; }
   // The node called `name`, or -1.
   NodeId Find(std::string_view name) const;
@@ -44,7 +46,7 @@ class Graph {
   std::span<const ParameterSpec> parameters() const { return parameters_; }
   // By name: "loss", "logits", "correct" …; each can be fetched after a step.
   const std::map<std::string, Value, std::less<>>& outputs() const { return outputs_; }
-  // In the order in which a step completes them.
+  // At most one for each key, in the order in which they were added. A step completes them in the order of their values' nodes.
   std::span<const ParameterResult> results() const { return results_; }
 
  private:

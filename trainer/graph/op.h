@@ -29,7 +29,7 @@ struct Window {
 // (Max-pooling commutes with every Activation, as all are monotonic; pooling first evaluates fewer of them.)
 struct Epilogue {
   bool bias = false;
-  std::optional<Window> max_pool;
+  std::optional<Window> max_pool = std::nullopt;
   Activation activation = Activation::kIdentity;
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };
@@ -53,7 +53,7 @@ struct ConstantOp {
 // Products ------------------------------------------------------------------------------------------------------------------------------
 // x [N, .., C], w [C, D], bias [D] with epilogue.bias → y [N, .., D]. epilogue.max_pool is never set.
 struct DenseOp {
-  Epilogue epilogue;
+  Epilogue epilogue = {};
 };
 // dz [N, .., D], w [C, D] → dx [N, .., C]
 struct DenseInputGradientOp {};
@@ -63,16 +63,16 @@ struct DenseWeightGradientOp {
 };
 // x [N, H, W, C], w [Kh, Kw, C, D], bias [D] with epilogue.bias → y [N, Ho, Wo, D] and, with epilogue.max_pool, argmax as MaxPoolOp's.
 struct Conv2dOp {
-  Window window;
-  Epilogue epilogue;
+  Window window = {};
+  Epilogue epilogue = {};
 };
 // dz [N, Hz, Wz, D] (before the epilogue), w [Kh, Kw, C, D] → dx [N, H, W, C]
 struct Conv2dInputGradientOp {
-  Window window;
+  Window window = {};
 };
 // x [N, H, W, C], dz [N, Hz, Wz, D] → dw [Kh, Kw, C, D] and, with bias, db [D]
 struct Conv2dWeightGradientOp {
-  Window window;
+  Window window = {};
   bool bias = false;
 };
 
@@ -81,7 +81,7 @@ struct Conv2dWeightGradientOp {
 struct BiasOp {};
 // dy [N, .., D] → db [D]
 struct BiasGradientOp {};
-// x → y
+// x → y. Never kIdentity, here and in the gradient: that is IdentityOp.
 struct ActivationOp {
   Activation activation = Activation::kIdentity;
 };
@@ -106,21 +106,21 @@ struct DropoutOp {
 // x [N, H, W, C] → y [N, Ho, Wo, C], argmax u8 of the same shape: the maximum's place in its window, row * Kw + column, counted from the
 // window's own (perhaps padded) corner; the first of equal ones. Padding never wins.
 struct MaxPoolOp {
-  Window window;
+  Window window = {};
 };
 // dy [N, Ho, Wo, C], argmax and, unless the activation is identity, y (after pool and activation) → dx [N, H, W, C]:
 // dy times the activation's derivative, added at the place of the maximum.
 struct MaxPoolGradientOp {
-  Window window;
+  Window window = {};
   Activation activation = Activation::kIdentity;
 };
 // x [N, H, W, C] → y [N, Ho, Wo, C], the mean over the window's elements that lie inside x.
 struct AvgPoolOp {
-  Window window;
+  Window window = {};
 };
 // dy [N, Ho, Wo, C] → dx [N, H, W, C]
 struct AvgPoolGradientOp {
-  Window window;
+  Window window = {};
 };
 
 // Losses and metrics --------------------------------------------------------------------------------------------------------------------

@@ -4,15 +4,19 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "trainer/graph/graph.h"
+#include "trainer/ops/gradient_context.h"
 
 namespace trainyard::engine {
 
 // Floating-point operations of one run (a multiply-add counts two; additions, comparisons and transcendentals one each).
 int64_t Flops(const Graph& graph, NodeId node);
+// Adds the backward nodes of a forward op. Unimplemented for ops that have no gradient.
+absl::Status AddOpGradient(const Op& op, GradientContext& context);
 // The input with which output 0 always shares memory; such a node has no kernel.
 std::optional<int> AliasedInput(const Op& op);
-// Output 0 may be written over input `i` of the same size: every backend's kernel reads an element there before it writes it.
+// Output 0 may lie in the memory of input `i` if both have the same size; every backend's kernel of the op bears that.
 bool MayRunInPlace(const Op& op, int i);
 
 }  // namespace trainyard::engine

@@ -1,0 +1,99 @@
+#include "trainer/graph/op.h"
+
+#include <fmt/format.h>
+
+#include "trainer/graph/overloaded.h"
+
+namespace trainyard::engine {
+namespace {
+
+std::string Text(const Window& window) {
+  return fmt::format("{}x{} stride {}x{} {}", window.size[0], window.size[1], window.stride[0], window.stride[1],
+                     window.padding == Padding::kSame ? "same" : "valid");
+}
+
+std::string Text(const Epilogue& epilogue) {
+  std::string text;
+  if (epilogue.bias) text += " + bias";
+  if (epilogue.max_pool) text += " + max-pool " + Text(*epilogue.max_pool);
+  if (epilogue.activation != Activation::kIdentity) text += fmt::format(" + {}", ActivationName(epilogue.activation));
+  return text;
+}
+
+std::string_view WithBias(bool bias) { return bias ? "with bias" : ""; }
+
+}  // namespace
+
+std::string_view ActivationName(Activation activation) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return "identity";
+    case Activation::kTanh:
+      return "tanh";
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kSigmoid:
+      return "sigmoid";
+  }
+  return "?";
+}
+
+std::string_view OpName(const Op& op) {
+  struct Names {
+    std::string_view operator()(const InputOp&) { return "Input"; }
+    std::string_view operator()(const ParameterOp&) { return "Parameter"; }
+    std::string_view operator()(const ConstantOp&) { return "Constant"; }
+    std::string_view operator()(const DenseOp&) { return "Dense"; }
+    std::string_view operator()(const DenseInputGradientOp&) { return "DenseInputGradient"; }
+    std::string_view operator()(const DenseWeightGradientOp&) { return "DenseWeightGradient"; }
+    std::string_view operator()(const Conv2dOp&) { return "Conv2d"; }
+    std::string_view operator()(const Conv2dInputGradientOp&) { return "Conv2dInputGradient"; }
+    std::string_view operator()(const Conv2dWeightGradientOp&) { return "Conv2dWeightGradient"; }
+    std::string_view operator()(const BiasOp&) { return "Bias"; }
+    std::string_view operator()(const BiasGradientOp&) { return "BiasGradient"; }
+    std::string_view operator()(const ActivationOp&) { return "Activation"; }
+    std::string_view operator()(const ActivationGradientOp&) { return "ActivationGradient"; }
+    std::string_view operator()(const AddOp&) { return "Add"; }
+    std::string_view operator()(const ReshapeOp&) { return "Reshape"; }
+    std::string_view operator()(const IdentityOp&) { return "Identity"; }
+    std::string_view operator()(const DropoutOp&) { return "Dropout"; }
+    std::string_view operator()(const MaxPoolOp&) { return "MaxPool"; }
+    std::string_view operator()(const MaxPoolGradientOp&) { return "MaxPoolGradient"; }
+    std::string_view operator()(const AvgPoolOp&) { return "AvgPool"; }
+    std::string_view operator()(const AvgPoolGradientOp&) { return "AvgPoolGradient"; }
+    std::string_view operator()(const SoftmaxOp&) { return "Softmax"; }
+    std::string_view operator()(const SoftmaxGradientOp&) { return "SoftmaxGradient"; }
+    std::string_view operator()(const SoftmaxCrossEntropyOp&) { return "SoftmaxCrossEntropy"; }
+    std::string_view operator()(const SoftmaxCrossEntropyGradientOp&) { return "SoftmaxCrossEntropyGradient"; }
+    std::string_view operator()(const CorrectCountOp&) { return "CorrectCount"; }
+    std::string_view operator()(const MeanSquaredErrorOp&) { return "MeanSquaredError"; }
+    std::string_view operator()(const MeanSquaredErrorGradientOp&) { return "MeanSquaredErrorGradient"; }
+  };
+  return std::visit(Names(), op);
+}
+
+std::string OpText(const Op& op) {
+  return std::visit(Overloaded{
+                        [](const ParameterOp& o) { return fmt::format("key {}", o.key); },
+                        [](const ConstantOp& o) { return fmt::format("{}", o.value); },
+                        [](const DenseOp& o) {
+                          const std::string text = Text(o.epilogue);
+                          return text.empty() ? text : text.substr(3);
+                        },
+                        [](const DenseWeightGradientOp& o) { return std::string(WithBias(o.bias)); },
+                        [](const Conv2dOp& o) { return Text(o.window) + Text(o.epilogue); },
+                        [](const Conv2dInputGradientOp& o) { return Text(o.window); },
+                        [](const Conv2dWeightGradientOp& o) { return fmt::format("{}{}", Text(o.window), o.bias ? " with bias" : ""); },
+                        [](const ActivationOp& o) { return std::string(ActivationName(o.activation)); },
+                        [](const ActivationGradientOp& o) { return std::string(ActivationName(o.activation)); },
+                        [](const DropoutOp& o) { return fmt::format("rate {}", o.rate); },
+                        [](const MaxPoolOp& o) { return Text(o.window); },
+                        [](const MaxPoolGradientOp& o) { return Text(o.window) + Text(Epilogue{.activation = o.activation}); },
+                        [](const AvgPoolOp& o) { return Text(o.window); },
+                        [](const AvgPoolGradientOp& o) { return Text(o.window); },
+                        [](const auto&) { return std::string(); },
+                    },
+                    op);
+}
+
+}  // namespace trainyard::engine

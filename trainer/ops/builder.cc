@@ -1,0 +1,181 @@
+#include "trainer/ops/builder.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/ops/conv2d.h"
+#include "trainer/ops/dense.h"
+#include "trainer/ops/dropout.h"
+#include "trainer/ops/elementwise.h"
+#include "trainer/ops/expect.h"
+#include "trainer/ops/mean_squared_error.h"
+#include "trainer/ops/pool.h"
+#include "trainer/ops/softmax.h"
+
+// Early return of a shape rule's error, with the layer's name.
+#define TY_LAYER_ASSIGN_OR_RETURN(name, lhs, expr) TY_LAYER_ASSIGN_INNER(TY_CONCAT(ty_layer_value_, __LINE__), name, lhs, expr)
+#define TY_LAYER_ASSIGN_INNER(value, name, lhs, expr)    \
+  auto value = (expr);                                   \
+  if (!value.ok()) return InLayer(name, value.status()); \
+  lhs = *std::move(value)
+
+namespace trainyard::engine {
+namespace {
+
+// More elements than any machine here holds; products of extents below it cannot overflow.
+constexpr int64_t kMaxElements = int64_t{1} << 40;
+
+absl::Status InLayer(std::string_view name, const absl::Status& status) { return WithContext(status, fmt::format("layer '{}'", name)); }
+
+absl::Status CheckShape(const Shape& shape) {
+  int64_t elements = 1;
+  for (int64_t extent : shape.extents()) {
+    if (extent < 1) {
+      return absl::InvalidArgumentError(fmt::format("shape {} has an extent of {}, expected at least 1", shape.ToString(), extent));
+    }
+    if (extent > kMaxElements / elements) {
+      return absl::InvalidArgumentError(fmt::format("shape {} has more than {} elements", shape.ToString(), kMaxElements));
+    }
+    elements *= extent;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Value> GraphBuilder::AddNode(std::string_view name, Op op, std::vector<Value> inputs, std::vector<ValueSpec> outputs) {
+  if (name.empty()) return absl::InvalidArgumentError(fmt::format("a layer of op {} has no name", OpName(op)));
+  if (graph_.Find(name) >= 0) return absl::InvalidArgumentError(fmt::format("layer '{}': there is already one of that name", name));
+  for (const ValueSpec& output : outputs) TY_RETURN_IF_ERROR(InLayer(name, CheckShape(output.shape)));
+  return Value{graph_.AddNode({std::string(name), std::move(op), std::move(inputs), std::move(outputs)}), 0};
+}
+
+absl::StatusOr<Value> GraphBuilder::Input(std::string_view name, const Shape& shape, float u8_scale) {
+  if (shape.rank() == 0) return absl::InvalidArgumentError(fmt::format("input '{}': shape [] has no batch extent", name));
+  return AddNode(name, InputOp{.u8_scale = u8_scale}, {}, {ValueSpec{DType::kF32, shape, /*batched=*/true}});
+}
+
+absl::StatusOr<Value> GraphBuilder::IntegerInput(std::string_view name, const Shape& shape, int32_t limit) {
+  if (shape.rank() == 0) return absl::InvalidArgumentError(fmt::format("input '{}': shape [] has no batch extent", name));
+  if (limit < 1) return absl::InvalidArgumentError(fmt::format("input '{}': limit is {}, expected at least 1", name, limit));
+  return AddNode(name, InputOp{.limit = limit}, {}, {ValueSpec{DType::kI32, shape, /*batched=*/true}});
+}
+
+absl::StatusOr<Value> GraphBuilder::Parameter(std::string_view name, const Shape& shape, bool trainable) {
+  const int key = static_cast<int>(graph_.parameters().size());
+  TY_ASSIGN_OR_RETURN(const Value value, AddNode(name, ParameterOp{key}, {}, {ValueSpec{DType::kF32, shape}}));
+  TY_CHECK(graph_.AddParameter({std::string(name), shape, trainable}) == key);
+  return value;
+}
+
+absl::StatusOr<Value> GraphBuilder::Dense(std::string_view name, Value x, Value kernel) {
+  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferDense(spec(x), spec(kernel)));
+  return AddNode(name, DenseOp{}, {x, kernel}, {y});
+}
+
+absl::StatusOr<Value> GraphBuilder::Conv2d(std::string_view name, Value x, Value kernel, std::array<int32_t, 2> stride, Padding padding) {
+  const Shape& shape = spec(kernel).shape;
+  Window window{.stride = stride, .padding = padding};
+  if (shape.rank() == 4) window.size = {static_cast<int32_t>(shape[0]), static_cast<int32_t>(shape[1])};
+  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferConv2d(window, spec(x), spec(kernel)));
+  return AddNode(name, Conv2dOp{.window = window}, {x, kernel}, {y});
+}
+
+absl::StatusOr<Value> GraphBuilder::Bias(std::string_view name, Value x, Value bias) {
+  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferBias(spec(x), spec(bias)));
+  return AddNode(name, BiasOp{}, {x, bias}, {y});
+}
+
+absl::StatusOr<Value> GraphBuilder::Activate(std::string_view name, Value x, Activation activation) {
+  if (activation == Activation::kIdentity) return AddNode(name, IdentityOp{}, {x}, {spec(x)});
+  return AddNode(name, ActivationOp{activation}, {x}, {spec(x)});
+}
+
+absl::StatusOr<Value> GraphBuilder::Add(std::string_view name, std::span<const Value> terms) {
+  std::vector<ValueSpec> specs;
+  for (const Value& term : terms) specs.push_back(spec(term));
+  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferAdd(specs));
+  return AddNode(name, AddOp{}, {terms.begin(), terms.end()}, {y});
+}
+
+absl::StatusOr<Value> GraphBuilder::Dropout(std::string_view name, Value x, float rate) {
+  const DropoutOp op{.rate = rate, .stream = dropouts_};
+  TY_RETURN_IF_ERROR(InLayer(name, CheckDropout(op, spec(x))));
+  ++dropouts_;
+  return AddNode(name, op, {x}, {spec(x)});
+}
+
+absl::StatusOr<Value> GraphBuilder::Reshape(std::string_view name, Value x, const Shape& shape) {
+  TY_RETURN_IF_ERROR(InLayer(name, CheckShape(shape)));
+  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferReshape(spec(x), shape));
+  return AddNode(name, ReshapeOp{}, {x}, {y});
+}
+
+absl::StatusOr<Value> GraphBuilder::Flatten(std::string_view name, Value x) {
+  const Shape& shape = spec(x).shape;
+  if (shape.rank() == 0) return InLayer(name, absl::InvalidArgumentError("input has shape [], expected a batch"));
+  return Reshape(name, x, {shape[0], shape.elements() / shape[0]});
+}
+
+absl::StatusOr<Value> GraphBuilder::MaxPool(std::string_view name, Value x, const Window& window) {
+  TY_LAYER_ASSIGN_OR_RETURN(name, std::vector<ValueSpec> outputs, InferMaxPool(window, spec(x)));
+  return AddNode(name, MaxPoolOp{window}, {x}, std::move(outputs));
+}
+
+absl::StatusOr<Value> GraphBuilder::AvgPool(std::string_view name, Value x, const Window& window) {
+  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferPool(window, spec(x)));
+  return AddNode(name, AvgPoolOp{window}, {x}, {y});
+}
+
+absl::StatusOr<Value> GraphBuilder::Softmax(std::string_view name, Value x) {
+  TY_RETURN_IF_ERROR(InLayer(name, ExpectBatchOfVectors("input", spec(x))));
+  return AddNode(name, SoftmaxOp{}, {x}, {spec(x)});
+}
+
+absl::StatusOr<Value> GraphBuilder::SoftmaxCrossEntropy(std::string_view name, Value logits, Value labels) {
+  TY_LAYER_ASSIGN_OR_RETURN(name, std::vector<ValueSpec> outputs, InferSoftmaxCrossEntropy(spec(logits), spec(labels)));
+  return AddNode(name, SoftmaxCrossEntropyOp{}, {logits, labels}, std::move(outputs));
+}
+
+absl::StatusOr<Value> GraphBuilder::CorrectCount(std::string_view name, Value scores, Value labels) {
+  TY_RETURN_IF_ERROR(InLayer(name, CheckLabels(spec(scores), spec(labels))));
+  return AddNode(name, CorrectCountOp{}, {scores, labels}, {ValueSpec{}});
+}
+
+absl::StatusOr<Value> GraphBuilder::MeanSquaredError(std::string_view name, Value prediction, Value target) {
+  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec loss, InferMeanSquaredError(spec(prediction), spec(target)));
+  return AddNode(name, MeanSquaredErrorOp{}, {prediction, target}, {loss});
+}
+
+absl::Status GraphBuilder::Output(std::string_view name, Value value) {
+  if (graph_.outputs().contains(name)) return absl::InvalidArgumentError(fmt::format("output '{}' is named twice", name));
+  graph_.SetOutput(std::string(name), value);
+  return absl::OkStatus();
+}
+
+absl::Status GraphBuilder::NextValue(Value parameter, Value value) {
+  const Node& node = graph_.node(parameter.node);
+  const auto* op = std::get_if<ParameterOp>(&node.op);
+  TY_CHECK(op != nullptr);
+  if (graph_.parameters()[op->key].trainable) {
+    return absl::InvalidArgumentError(fmt::format("parameter '{}' is trainable, so only an optimizer may change it", node.name));
+  }
+  if (spec(value) != spec(parameter)) {
+    return absl::InvalidArgumentError(fmt::format("parameter '{}': next value has shape {}, expected {}", node.name,
+                                                  spec(value).shape.ToString(), spec(parameter).shape.ToString()));
+  }
+  for (const ParameterResult& result : graph_.results()) {
+    if (result.key == op->key) return absl::InvalidArgumentError(fmt::format("parameter '{}' has two next values", node.name));
+  }
+  graph_.AddResult({op->key, value, ParameterResult::Kind::kNextValue});
+  return absl::OkStatus();
+}
+
+Graph GraphBuilder::Build() && {
+  dropouts_ = 0;
+  return std::exchange(graph_, Graph());
+}
+
+}  // namespace trainyard::engine

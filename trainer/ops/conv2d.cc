@@ -1,0 +1,62 @@
+#include "trainer/ops/conv2d.h"
+
+#include <fmt/format.h>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/graph/window.h"
+#include "trainer/ops/epilogue.h"
+#include "trainer/ops/expect.h"
+
+namespace trainyard::engine {
+namespace {
+
+// Multiply-adds count two; those on padding are counted too.
+int64_t ProductFlops(int64_t z_elements, const Shape& kernel) { return 2 * z_elements * kernel[0] * kernel[1] * kernel[2]; }
+
+}  // namespace
+
+absl::StatusOr<ValueSpec> InferConv2d(const Window& window, const ValueSpec& x, const ValueSpec& kernel) {
+  TY_RETURN_IF_ERROR(ExpectImages("input", x));
+  const int64_t filters = kernel.shape.rank() == 4 ? kernel.shape[3] : 0;
+  TY_RETURN_IF_ERROR(
+      ExpectWeights("kernel", kernel, {window.size[0], window.size[1], x.shape[3], filters}, "[height, width, input channels, filters]"));
+  TY_ASSIGN_OR_RETURN(const WindowGeometry geometry, PlaceWindow(window, x.shape));
+  ValueSpec z = x;
+  z.shape = {x.shape[0], geometry.out[0], geometry.out[1], filters};
+  return z;
+}
+
+int64_t OpFlops(const Conv2dOp& op, const NodeView& node) {
+  const absl::StatusOr<ValueSpec> z = InferConv2d(op.window, node.in(0), node.in(1));
+  TY_CHECK(z.ok());
+  const int64_t z_elements = z->shape.elements();
+  return ProductFlops(z_elements, node.in(1).shape) + EpilogueFlops(op.epilogue, z_elements, node.out().shape.elements());
+}
+
+int64_t OpFlops(const Conv2dInputGradientOp&, const NodeView& node) { return ProductFlops(node.in(0).shape.elements(), node.in(1).shape); }
+
+int64_t OpFlops(const Conv2dWeightGradientOp& op, const NodeView& node) {
+  const int64_t dz_elements = node.in(1).shape.elements();
+  return ProductFlops(dz_elements, node.out().shape) + (op.bias ? dz_elements : 0);
+}
+
+void AddGradient(const Conv2dOp& op, GradientContext& context) {
+  const Value x = context.input(0);
+  const Value w = context.input(1);
+  const ValueSpec x_spec = context.spec(x);
+  const ValueSpec w_spec = context.spec(w);
+  const bool bias = op.epilogue.bias;
+  const absl::StatusOr<ValueSpec> z_spec = InferConv2d(op.window, x_spec, w_spec);
+  TY_CHECK(z_spec.ok());
+  const Value dz = EpilogueGradient(op.epilogue, *z_spec, context);
+  if (context.wants(1) || (bias && context.wants(2))) {
+    std::vector<ValueSpec> outputs = {w_spec};
+    if (bias) outputs.push_back(context.spec(context.input(2)));
+    const NodeId weights = context.Add("weights", Conv2dWeightGradientOp{op.window, bias}, {x, dz}, std::move(outputs));
+    context.SetInputGradient(1, {weights, 0});
+    if (bias) context.SetInputGradient(2, {weights, 1});
+  }
+  if (context.wants(0)) context.SetInputGradient(0, {context.Add("input", Conv2dInputGradientOp{op.window}, {dz, w}, {x_spec}), 0});
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,134 @@
+#include "trainer/ops/fuse.h"
+
+#include <utility>
+#include <vector>
+
+#include "trainer/graph/graph.h"
+
+namespace trainyard::engine {
+namespace {
+
+// The nodes that one product takes in, and what it becomes.
+struct Fusion {
+  Epilogue epilogue = {};
+  NodeId bias = -1;
+  std::vector<NodeId> members;  // the product first; the last one's output becomes the product's
+};
+
+class Fuser {
+ public:
+  explicit Fuser(const Graph& graph) : graph_(graph), readers_(graph.nodes().size()), kept_(graph.nodes().size()) {
+    for (NodeId id = 0; id < Nodes(); ++id) {
+      for (const Value& input : graph_.node(id).inputs) readers_[input.node].push_back(id);
+    }
+    for (const auto& [name, value] : graph_.outputs()) kept_[value.node] = true;
+    for (const ParameterResult& result : graph_.results()) kept_[result.value.node] = true;
+  }
+
+  Graph Run() {
+    FindFusions();
+    for (const ParameterSpec& parameter : graph_.parameters()) fused_.AddParameter(parameter);
+    for (NodeId id = 0; id < Nodes(); ++id) Copy(id);
+    for (const auto& [name, value] : graph_.outputs()) fused_.SetOutput(name, Mapped(value));
+    for (const ParameterResult& result : graph_.results()) fused_.AddResult({result.key, Mapped(result.value), result.kind});
+    return std::move(fused_);
+  }
+
+ private:
+  NodeId Nodes() const { return static_cast<NodeId>(graph_.nodes().size()); }
+
+  // The one node that reads `id`'s first output and nothing else of it, if nobody outside needs the value.
+  NodeId OnlyReader(NodeId id) const { return readers_[id].size() == 1 && !kept_[id] ? readers_[id][0] : -1; }
+
+  template <typename T>
+  const T* ReaderAs(NodeId id) const {
+    const NodeId reader = OnlyReader(id);
+    if (reader < 0 || graph_.node(reader).inputs[0] != Value{id, 0}) return nullptr;
+    return std::get_if<T>(&graph_.node(reader).op);
+  }
+
+  void FindFusions() {
+    fusions_.resize(graph_.nodes().size());
+    product_of_.assign(graph_.nodes().size(), -1);
+    for (NodeId id = 0; id < Nodes(); ++id) {
+      const auto* conv = std::get_if<Conv2dOp>(&graph_.node(id).op);
+      const auto* dense = std::get_if<DenseOp>(&graph_.node(id).op);
+      if (conv == nullptr && dense == nullptr) continue;
+      if ((conv != nullptr ? conv->epilogue : dense->epilogue) != Epilogue{}) continue;  // fused before
+      fusions_[id] = FollowEpilogue(id, /*may_pool=*/conv != nullptr);
+      for (NodeId member : fusions_[id].members) product_of_[member] = id;
+    }
+  }
+
+  Fusion FollowEpilogue(NodeId product, bool may_pool) const {
+    Fusion fusion{.members = {product}};
+    const auto take_in = [&] { fusion.members.push_back(OnlyReader(fusion.members.back())); };
+    if (ReaderAs<BiasOp>(product) != nullptr) {
+      take_in();
+      fusion.bias = fusion.members.back();
+      fusion.epilogue.bias = true;
+    }
+    while (true) {
+      if (const auto* op = ReaderAs<ActivationOp>(fusion.members.back());
+          op != nullptr && fusion.epilogue.activation == Activation::kIdentity) {
+        fusion.epilogue.activation = op->activation;
+      } else if (const auto* op = ReaderAs<MaxPoolOp>(fusion.members.back()); may_pool && op != nullptr && !fusion.epilogue.max_pool) {
+        fusion.epilogue.max_pool = op->window;
+      } else {
+        return fusion;
+      }
+      take_in();
+    }
+  }
+
+  // A fused product stands where the last node that it took in stood: by then all its inputs exist.
+  void Copy(NodeId id) {
+    mapped_.push_back(-1);
+    if (const NodeId product = product_of_[id]; product >= 0) {
+      if (fusions_[product].members.back() == id) mapped_[id] = AddFused(product);
+      return;
+    }
+    Node node = graph_.node(id);
+    for (Value& input : node.inputs) input = Mapped(input);
+    mapped_[id] = fused_.AddNode(std::move(node));
+  }
+
+  NodeId AddFused(NodeId product) {
+    const Fusion& fusion = fusions_[product];
+    const Node& original = graph_.node(product);
+    Node node{original.name,
+              original.op,
+              {Mapped(original.inputs[0]), Mapped(original.inputs[1])},
+              {graph_.node(fusion.members.back()).outputs[0]}};
+    if (auto* conv = std::get_if<Conv2dOp>(&node.op)) {
+      conv->epilogue = fusion.epilogue;
+    } else {
+      std::get<DenseOp>(node.op).epilogue = fusion.epilogue;
+    }
+    if (fusion.epilogue.bias) node.inputs.push_back(Mapped(graph_.node(fusion.bias).inputs[1]));
+    if (fusion.epilogue.max_pool) {
+      node.outputs.push_back(node.outputs[0]);
+      node.outputs[1].dtype = DType::kU8;
+    }
+    return fused_.AddNode(std::move(node));
+  }
+
+  Value Mapped(Value value) const {
+    TY_CHECK(mapped_[value.node] >= 0);
+    return {mapped_[value.node], value.output};
+  }
+
+  const Graph& graph_;
+  Graph fused_;
+  std::vector<std::vector<NodeId>> readers_;
+  std::vector<bool> kept_;          // a named output or a parameter's result
+  std::vector<Fusion> fusions_;     // [product]
+  std::vector<NodeId> product_of_;  // [node] = the product that takes it in, or -1
+  std::vector<NodeId> mapped_;      // old id → new id, -1 for what was taken in
+};
+
+}  // namespace
+
+Graph FuseEpilogues(const Graph& graph) { return Fuser(graph).Run(); }
+
+}  // namespace trainyard::engine

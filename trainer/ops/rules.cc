@@ -1,0 +1,62 @@
+#include "trainer/ops/rules.h"
+
+#include <fmt/format.h>
+
+#include "trainer/graph/overloaded.h"
+#include "trainer/ops/conv2d.h"
+#include "trainer/ops/dense.h"
+#include "trainer/ops/dropout.h"
+#include "trainer/ops/elementwise.h"
+#include "trainer/ops/mean_squared_error.h"
+#include "trainer/ops/pool.h"
+#include "trainer/ops/softmax.h"
+
+namespace trainyard::engine {
+
+int64_t Flops(const Graph& graph, NodeId id) {
+  const NodeView node(graph, id);
+  return std::visit(Overloaded{
+                        [](const InputOp&) { return int64_t{0}; },
+                        [](const ParameterOp&) { return int64_t{0}; },
+                        [](const ConstantOp&) { return int64_t{0}; },
+                        [](const ReshapeOp&) { return int64_t{0}; },
+                        [](const IdentityOp&) { return int64_t{0}; },
+                        [&](const auto& op) { return OpFlops(op, node); },
+                    },
+                    graph.node(id).op);
+}
+
+absl::Status AddOpGradient(const Op& op, GradientContext& context) {
+  return std::visit(
+      [&](const auto& o) -> absl::Status {
+        if constexpr (requires { AddGradient(o, context); }) {
+          AddGradient(o, context);
+          return absl::OkStatus();
+        }
+        return absl::UnimplementedError(fmt::format("op {} has no gradient", OpName(op)));
+      },
+      op);
+}
+
+std::optional<int> AliasedInput(const Op& op) {
+  if (std::holds_alternative<ReshapeOp>(op) || std::holds_alternative<IdentityOp>(op)) return 0;
+  return std::nullopt;
+}
+
+bool MayRunInPlace(const Op& op, int i) {
+  return std::visit(Overloaded{
+                        [&](const BiasOp&) { return i == 0; },
+                        [](const ActivationOp&) { return true; },
+                        [](const ActivationGradientOp&) { return true; },
+                        [](const AddOp&) { return true; },
+                        [](const DropoutOp&) { return true; },
+                        [](const SoftmaxOp&) { return true; },
+                        [](const SoftmaxGradientOp&) { return true; },
+                        [&](const SoftmaxCrossEntropyGradientOp&) { return i == 0; },
+                        [&](const MeanSquaredErrorGradientOp&) { return i < 2; },
+                        [](const auto&) { return false; },
+                    },
+                    op);
+}
+
+}  // namespace trainyard::engine
