@@ -4,7 +4,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,13 +77,10 @@ struct Node {
   static absl::StatusOr<Node> FromJson(const nlohmann::json& object);
 };
 
-// Paths ("/spec/volumes") that a streaming JSON reader may skip for a kind's objects: nothing above reads them, and they are most of the
-// bytes.
-// "/metadata/managedFields" is among them for every kind.
-std::span<const std::string_view> UnreadPodFields();
-std::span<const std::string_view> UnreadServiceFields();
-std::span<const std::string_view> UnreadConfigMapFields();
-std::span<const std::string_view> UnreadNodeFields();
-std::span<const std::string_view> UnreadTrainingJobFields();
+// Paths that nothing above reads and that are most of an object's bytes, as kube/client.h's ReadOptions::drop_fields takes them.
+std::vector<std::string> UnreadPodFields();
+std::vector<std::string> UnreadServiceFields();
+std::vector<std::string> UnreadConfigMapFields();
+std::vector<std::string> UnreadNodeFields();
 
 }  // namespace trainyard::control

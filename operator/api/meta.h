@@ -56,9 +56,4 @@ struct ObjectMeta {
 // Reads object["metadata"]; tolerant of everything but a missing name. InvalidArgument names what is wrong.
 absl::StatusOr<ObjectMeta> MetaFromJson(const nlohmann::json& object);
 
-// RFC 3339 in UTC, whole seconds for FormatTime ("2026-01-31T08:00:00Z"), microseconds for FormatMicroTime; ParseTime takes both.
-std::string FormatTime(absl::Time time);
-std::string FormatMicroTime(absl::Time time);
-std::optional<absl::Time> ParseTime(std::string_view text);
-
 }  // namespace trainyard::control

@@ -168,6 +168,7 @@ struct Failure {
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::optional<JobPhase> phase;  // absent: never reconciled
+  std::string message;            // what the job waits for or why it ended
   std::vector<Condition> conditions;
   std::map<Role, ReplicaStatus> replica_statuses;
   int restarts = 0;

@@ -1,0 +1,186 @@
+#include "operator/api/core.h"
+
+#include <openssl/sha.h>
+
+#include <array>
+
+#include "operator/api/json_read.h"
+#include "operator/base/status_macros.h"
+
+namespace trainyard::control {
+namespace {
+
+constexpr size_t kMaxMessage = 2048;  // what the kubelet keeps of a termination message
+constexpr int kMaxRestarts = 1'000'000;
+
+PodPhase PhaseFromName(const std::string& name) {
+  if (name == "Running") return PodPhase::kRunning;
+  if (name == "Succeeded") return PodPhase::kSucceeded;
+  if (name == "Failed") return PodPhase::kFailed;
+  if (name == "Unknown") return PodPhase::kUnknown;
+  return PodPhase::kPending;
+}
+
+int RestartCount(const nlohmann::json& status) { return std::clamp(json_read::Int(status, "restartCount"), 0, kMaxRestarts); }
+
+std::optional<Termination> ReadTermination(const nlohmann::json& state) {
+  const nlohmann::json* terminated = json_read::Find(state, "terminated");
+  if (terminated == nullptr) return std::nullopt;
+  Termination result;
+  result.exit_code = json_read::Int(*terminated, "exitCode");
+  result.signal = json_read::Int(*terminated, "signal");
+  result.reason = json_read::String(*terminated, "reason");
+  result.message = json_read::String(*terminated, "message");
+  if (result.message.size() > kMaxMessage) result.message.erase(0, result.message.size() - kMaxMessage);
+  result.finished_at = json_read::Time(*terminated, "finishedAt");
+  return result;
+}
+
+ContainerStatus ReadContainer(const nlohmann::json& status) {
+  ContainerStatus container;
+  container.name = json_read::String(status, "name");
+  container.ready = json_read::Bool(status, "ready");
+  container.restart_count = RestartCount(status);
+  const nlohmann::json& state = json_read::Get(status, "state");
+  if (const nlohmann::json* running = json_read::Find(state, "running")) {
+    container.running_since = json_read::OptionalTime(*running, "startedAt");
+  }
+  const nlohmann::json& waiting = json_read::Get(state, "waiting");
+  container.waiting_reason = json_read::String(waiting, "reason");
+  container.waiting_message = json_read::String(waiting, "message");
+  container.terminated = ReadTermination(state);
+  container.last_terminated = ReadTermination(json_read::Get(status, "lastState"));
+  return container;
+}
+
+void ReadConditions(const nlohmann::json& status, Pod& pod) {
+  const nlohmann::json& conditions = json_read::Get(status, "conditions");
+  if (!conditions.is_array()) return;
+  for (const nlohmann::json& condition : conditions) {
+    const std::string type = json_read::String(condition, "type");
+    const bool is_true = json_read::String(condition, "status") == "True";
+    if (type == "Ready") pod.ready = is_true;
+    if (type == "DisruptionTarget") pod.disruption_target = is_true;
+    if (type == "PodScheduled" && !is_true && json_read::String(condition, "reason") == "Unschedulable") {
+      pod.unschedulable = json_read::String(condition, "message", "no node fits");
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view PodPhaseName(PodPhase phase) {
+  switch (phase) {
+    case PodPhase::kPending:
+      return "Pending";
+    case PodPhase::kRunning:
+      return "Running";
+    case PodPhase::kSucceeded:
+      return "Succeeded";
+    case PodPhase::kFailed:
+      return "Failed";
+    case PodPhase::kUnknown:
+      break;
+  }
+  return "Unknown";
+}
+
+const ContainerStatus* Pod::Main() const {
+  for (const ContainerStatus& container : containers) {
+    if (main_container.empty() || container.name == main_container) return &container;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<Pod> Pod::FromJson(const nlohmann::json& object) {
+  Pod pod;
+  TY_ASSIGN_OR_RETURN(pod.meta, MetaFromJson(object));
+  const nlohmann::json& spec = json_read::Get(object, "spec");
+  pod.node = json_read::String(spec, "nodeName");
+  const nlohmann::json& containers = json_read::Get(spec, "containers");
+  if (containers.is_array() && !containers.empty()) pod.main_container = json_read::String(containers[0], "name");
+  const nlohmann::json& status = json_read::Get(object, "status");
+  pod.phase = PhaseFromName(json_read::String(status, "phase"));
+  pod.reason = json_read::String(status, "reason");
+  pod.message = json_read::String(status, "message");
+  pod.ip = json_read::String(status, "podIP");
+  ReadConditions(status, pod);
+  const nlohmann::json& statuses = json_read::Get(status, "containerStatuses");
+  if (statuses.is_array()) {
+    pod.containers.reserve(statuses.size());
+    for (const nlohmann::json& container : statuses) pod.containers.push_back(ReadContainer(container));
+  }
+  const nlohmann::json& init_statuses = json_read::Get(status, "initContainerStatuses");
+  if (init_statuses.is_array()) {
+    for (const nlohmann::json& container : init_statuses) pod.init_restarts += RestartCount(container);
+  }
+  return pod;
+}
+
+absl::StatusOr<Service> Service::FromJson(const nlohmann::json& object) {
+  Service service;
+  TY_ASSIGN_OR_RETURN(service.meta, MetaFromJson(object));
+  return service;
+}
+
+absl::StatusOr<ConfigMap> ConfigMap::FromJson(const nlohmann::json& object) {
+  ConfigMap config;
+  TY_ASSIGN_OR_RETURN(config.meta, MetaFromJson(object));
+  config.content_hash = ContentHash(json_read::Get(object, "data"));
+  return config;
+}
+
+std::string ConfigMap::ContentHash(const nlohmann::json& data) {
+  // nlohmann keeps objects sorted by key, so that equal data has one text.
+  const std::string text = data.is_object() ? data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) : "{}";
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string hex;
+  for (const unsigned char byte : digest) {
+    hex += kHex[byte >> 4];
+    hex += kHex[byte & 15];
+  }
+  return hex;
+}
+
+absl::StatusOr<Node> Node::FromJson(const nlohmann::json& object) {
+  Node node;
+  TY_ASSIGN_OR_RETURN(node.meta, MetaFromJson(object));
+  const nlohmann::json& conditions = json_read::Get(json_read::Get(object, "status"), "conditions");
+  if (!conditions.is_array()) return node;
+  for (const nlohmann::json& condition : conditions) {
+    if (json_read::String(condition, "type") != "Ready") continue;
+    node.ready = json_read::String(condition, "status") == "True";
+    node.ready_changed_at = json_read::Time(condition, "lastTransitionTime");
+  }
+  return node;
+}
+
+std::vector<std::string> UnreadPodFields() {
+  std::vector<std::string> fields = {"metadata.annotations", "status.podIPs", "status.hostIPs"};
+  for (const char* name : {"volumes", "tolerations", "initContainers", "affinity", "securityContext", "topologySpreadConstraints",
+                           "nodeSelector", "imagePullSecrets", "resourceClaims", "hostAliases", "schedulingGates", "readinessGates"}) {
+    fields.push_back(std::string("spec.") + name);
+  }
+  for (const char* name : {"env", "envFrom", "volumeMounts", "volumeDevices", "resources", "ports", "command", "args", "image",
+                           "securityContext", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"}) {
+    fields.push_back(std::string("spec.containers.") + name);
+  }
+  for (const char* name : {"image", "imageID", "containerID", "resources", "allocatedResources", "volumeMounts", "user"}) {
+    fields.push_back(std::string("status.containerStatuses.") + name);
+  }
+  return fields;
+}
+
+std::vector<std::string> UnreadServiceFields() { return {"metadata.annotations", "spec", "status"}; }
+
+std::vector<std::string> UnreadConfigMapFields() { return {"metadata.annotations", "binaryData"}; }
+
+std::vector<std::string> UnreadNodeFields() {
+  return {
+      "metadata.annotations", "metadata.labels",  "spec",           "status.images",       "status.capacity",       "status.allocatable",
+      "status.nodeInfo",      "status.addresses", "status.volumes", "status.volumesInUse", "status.volumesAttached"};
+}
+
+}  // namespace trainyard::control

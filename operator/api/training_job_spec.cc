@@ -1,0 +1,141 @@
+// spec of a TrainingJob from JSON.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/api/json_read.h"
+#include "operator/api/schema.h"
+#include "operator/api/training_job.h"
+#include "operator/api/words.h"
+#include "operator/base/status_macros.h"
+
+namespace trainyard::control {
+namespace {
+
+using nlohmann::json;
+
+// A word that is not in the list reads as the default; CheckAgainstSchema has told of it.
+template <typename Enum, size_t size>
+Enum Word(const json& object, const char* key, const std::array<std::string_view, size>& words, Enum fallback) {
+  const std::string word = json_read::String(object, key);
+  for (size_t i = 0; i < size; ++i) {
+    if (words[i] == word) return static_cast<Enum>(i);
+  }
+  return fallback;
+}
+
+std::optional<absl::Duration> Seconds(const json& object, const char* key) {
+  const std::optional<int64_t> seconds = json_read::Integer(object, key);
+  return seconds ? std::optional<absl::Duration>(absl::Seconds(*seconds)) : std::nullopt;
+}
+
+int GpusOf(const json& resources) {
+  const json& limits = json_read::Get(resources, "limits");
+  const json& gpus = json_read::Get(limits, "nvidia.com/gpu");
+  if (gpus.is_number()) return std::max(0, json_read::Int(limits, "nvidia.com/gpu"));
+  if (!gpus.is_string()) return 0;
+  int count = 0;
+  for (const char digit : gpus.get_ref<const std::string&>()) {
+    if (digit < '0' || digit > '9' || count > 100'000) return 0;
+    count = count * 10 + (digit - '0');
+  }
+  return count;
+}
+
+ReplicaSpec ReadReplica(const json& spec) {
+  ReplicaSpec replica;
+  replica.replicas = std::max(0, json_read::Int(spec, "replicas", 1));
+  replica.restart_policy = Word(spec, "restartPolicy", words::kRestartPolicies, RestartPolicy::kOnFailure);
+  replica.resources = json_read::Text(spec, "resources");
+  replica.pod_template = json_read::Text(spec, "template");
+  const json& containers = json_read::Get(json_read::Get(json_read::Get(spec, "template"), "spec"), "containers");
+  const json* own = containers.is_array() && !containers.empty() ? json_read::Find(containers[0], "resources") : nullptr;
+  replica.gpus = GpusOf(own != nullptr ? *own : json_read::Get(spec, "resources"));
+  return replica;
+}
+
+RunPolicy ReadRunPolicy(const json& spec) {
+  RunPolicy policy;
+  policy.clean_pod_policy = Word(spec, "cleanPodPolicy", words::kCleanPodPolicies, CleanPodPolicy::kRunning);
+  policy.ttl_after_finished = Seconds(spec, "ttlSecondsAfterFinished");
+  policy.active_deadline = Seconds(spec, "activeDeadlineSeconds");
+  policy.backoff_limit = json_read::Int(spec, "backoffLimit", 6);
+  policy.suspend = json_read::Bool(spec, "suspend");
+  policy.success_policy = Word(spec, "successPolicy", words::kSuccessPolicies, SuccessPolicy::kChief);
+  policy.start_policy = Word(spec, "startPolicy", words::kStartPolicies, StartPolicy::kPsReady);
+  const json& rules = json_read::Get(spec, "exitCodes");
+  if (rules.is_array()) {
+    for (const json& rule : rules) {
+      policy.exit_codes.push_back(
+          {json_read::Int(rule, "from"), json_read::Int(rule, "to"), Word(rule, "action", words::kExitActions, ExitAction::kFail)});
+    }
+  }
+  const json& scheduling = json_read::Get(spec, "scheduling");
+  policy.scheduling.gang = Word(scheduling, "gang", words::kGangs, Gang::kNone);
+  if (json_read::Integer(scheduling, "minAvailable")) policy.scheduling.min_available = json_read::Int(scheduling, "minAvailable", 1);
+  policy.scheduling.queue = json_read::String(scheduling, "queue");
+  policy.scheduling.priority_class = json_read::String(scheduling, "priorityClass");
+  return policy;
+}
+
+TrainingJobSpec ReadSpec(const json& json_spec) {
+  TrainingJobSpec spec;
+  spec.framework = Word(json_spec, "framework", words::kFrameworks, Framework::kTrainyard);
+  spec.image = json_read::String(json_spec, "image");
+  for (const Role role : kRoles) {
+    if (const json* replica = json_read::Find(json_spec, Name(role).data())) spec.replicas[role] = ReadReplica(*replica);
+  }
+  spec.training = json_read::Text(json_spec, "training");
+  spec.run_policy = ReadRunPolicy(json_read::Get(json_spec, "runPolicy"));
+  if (const json* storage = json_read::Find(json_spec, "storage")) {
+    spec.storage.given = true;
+    spec.storage.claim_name = json_read::String(*storage, "claimName");
+    spec.storage.mount_path = json_read::String(*storage, "mountPath", spec.storage.mount_path);
+  }
+  const json& network = json_read::Get(json_spec, "network");
+  spec.network.port = json_read::Int(network, "port", spec.network.port);
+  spec.network.services = Word(network, "services", words::kServicesModes, ServicesMode::kPerReplica);
+  spec.network.host_list = Word(network, "hostList", words::kHostLists, HostList::kDense);
+  spec.network.cluster_domain = json_read::String(network, "clusterDomain");
+  spec.managed_by = json_read::String(json_spec, "managedBy", spec.managed_by);
+  return spec;
+}
+
+// What the API server pruned is still in the text that kubectl applied.
+void CheckLastApplied(const json& object, std::vector<FieldError>& problems) {
+  const json& annotations = json_read::Get(json_read::Get(object, "metadata"), "annotations");
+  const std::string text = json_read::String(annotations, "kubectl.kubernetes.io/last-applied-configuration");
+  if (text.empty()) return;
+  const json applied = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::vector<FieldError> unknown;
+  FindUnknownFields(json_read::Get(applied, "spec"), TrainingJobSpecSchema(), "spec", unknown);
+  for (FieldError& error : unknown) {
+    const bool known = std::any_of(problems.begin(), problems.end(), [&](const FieldError& other) { return other.path == error.path; });
+    if (!known) problems.push_back(std::move(error));
+  }
+}
+
+}  // namespace
+
+int TrainingJobSpec::Replicas(Role role) const {
+  const ReplicaSpec* spec = Find(role);
+  return spec == nullptr ? 0 : spec->replicas;
+}
+
+const ReplicaSpec* TrainingJobSpec::Find(Role role) const {
+  const auto it = replicas.find(role);
+  return it == replicas.end() ? nullptr : &it->second;
+}
+
+absl::StatusOr<TrainingJob> TrainingJob::FromJson(const json& object) {
+  TrainingJob job;
+  TY_ASSIGN_OR_RETURN(job.meta, MetaFromJson(object));
+  const json& spec = json_read::Get(object, "spec");
+  job.spec = ReadSpec(spec);
+  CheckAgainstSchema(spec, TrainingJobSpecSchema(), "spec", job.problems);
+  CheckLastApplied(object, job.problems);
+  job.status = StatusFromJson(json_read::Get(object, "status"));
+  return job;
+}
+
+}  // namespace trainyard::control

@@ -1,0 +1,217 @@
+// status of a TrainingJob to JSON and back.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/api/json_read.h"
+#include "operator/api/training_job.h"
+#include "operator/api/words.h"
+
+namespace trainyard::control {
+namespace {
+
+using nlohmann::json;
+
+// Absent rather than empty or zero: a status is short, and reads the same.
+void Put(json& object, const char* key, const std::string& value) {
+  if (!value.empty()) object[key] = value;
+}
+void Put(json& object, const char* key, int64_t value) {
+  if (value != 0) object[key] = value;
+}
+template <typename T>
+void Put(json& object, const char* key, const std::optional<T>& value) {
+  if (value) object[key] = *value;
+}
+void Put(json& object, const char* key, const std::optional<absl::Time>& value) {
+  if (value && *value != absl::InfinitePast()) object[key] = FormatTimestamp(*value);
+}
+
+std::optional<int> OptionalInt(const json& object, const char* key) {
+  return json_read::Integer(object, key) ? std::optional<int>(json_read::Int(object, key)) : std::nullopt;
+}
+
+json ToJson(const Condition& condition) {
+  return {{"type", condition.type},
+          {"status", condition.status ? "True" : "False"},
+          {"reason", condition.reason},
+          {"message", condition.message},
+          {"lastTransitionTime", FormatTimestamp(condition.last_transition)}};
+}
+
+json ToJson(const ReplicaStatus& status) {
+  return {{"desired", status.desired},     {"active", status.active}, {"ready", status.ready},
+          {"succeeded", status.succeeded}, {"failed", status.failed}, {"restarts", status.restarts}};
+}
+
+json ToJson(const Progress& progress) {
+  json result = {{"step", progress.step}};
+  Put(result, "totalSteps", progress.total_steps);
+  Put(result, "epoch", progress.epoch);
+  Put(result, "percent", progress.percent);
+  Put(result, "loss", progress.loss);
+  if (!progress.metrics.empty()) result["metrics"] = progress.metrics;
+  Put(result, "batchesPerSecond", progress.batches_per_second);
+  Put(result, "examplesPerSecond", progress.examples_per_second);
+  Put(result, "etaSeconds", progress.eta_seconds);
+  Put(result, "lastCheckpointStep", progress.last_checkpoint_step);
+  Put(result, "updatedTime", std::optional<absl::Time>(progress.updated_time));
+  return result;
+}
+
+json ToJson(const Failure& failure) {
+  json result = {{"replica", failure.replica}, {"reason", failure.reason}};
+  Put(result, "pod", failure.pod);
+  Put(result, "node", failure.node);
+  Put(result, "exitCode", failure.exit_code);
+  Put(result, "signal", failure.signal);
+  Put(result, "message", failure.message);
+  return result;
+}
+
+json ToJson(const RestartRecord& record) {
+  json result = {{"replica", record.replica}};
+  Put(result, "podUID", record.pod_uid);
+  Put(result, "podRestarts", static_cast<int64_t>(record.pod_restarts));
+  if (record.pod_counted) result["podCounted"] = true;
+  Put(result, "restarts", static_cast<int64_t>(record.restarts));
+  Put(result, "backoffStep", static_cast<int64_t>(record.backoff_step));
+  Put(result, "lastEndTime", std::optional<absl::Time>(record.last_end));
+  return result;
+}
+
+Progress ReadProgress(const json& status, const json& stragglers) {
+  Progress progress;
+  progress.step = json_read::Integer(status, "step").value_or(0);
+  progress.total_steps = json_read::Integer(status, "totalSteps");
+  progress.epoch = json_read::Number(status, "epoch");
+  progress.percent = json_read::Number(status, "percent");
+  progress.loss = json_read::Number(status, "loss");
+  const json& metrics = json_read::Get(status, "metrics");
+  if (metrics.is_object()) {
+    for (const auto& [name, value] : metrics.items()) {
+      if (value.is_number()) progress.metrics[name] = value.get<double>();
+    }
+  }
+  progress.batches_per_second = json_read::Number(status, "batchesPerSecond");
+  progress.examples_per_second = json_read::Number(status, "examplesPerSecond");
+  progress.eta_seconds = json_read::Integer(status, "etaSeconds");
+  progress.last_checkpoint_step = json_read::Integer(status, "lastCheckpointStep");
+  progress.updated_time = json_read::Time(status, "updatedTime");
+  if (stragglers.is_array()) {
+    for (const json& name : stragglers) {
+      if (name.is_string()) progress.stragglers.push_back(name.get<std::string>());
+    }
+  }
+  return progress;
+}
+
+RestartRecord ReadRecord(const json& status) {
+  RestartRecord record;
+  record.replica = json_read::String(status, "replica");
+  record.pod_uid = json_read::String(status, "podUID");
+  record.pod_restarts = std::max(0, json_read::Int(status, "podRestarts"));
+  record.pod_counted = json_read::Bool(status, "podCounted");
+  record.restarts = std::max(0, json_read::Int(status, "restarts"));
+  record.backoff_step = std::max(0, json_read::Int(status, "backoffStep"));
+  record.last_end = json_read::Time(status, "lastEndTime");
+  return record;
+}
+
+std::optional<JobPhase> PhaseFromName(const std::string& name) {
+  for (size_t i = 0; i < words::kPhases.size(); ++i) {
+    if (words::kPhases[i] == name) return static_cast<JobPhase>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const Condition* TrainingJobStatus::Find(std::string_view type) const {
+  for (const Condition& condition : conditions) {
+    if (condition.type == type) return &condition;
+  }
+  return nullptr;
+}
+
+bool TrainingJobStatus::IsTrue(std::string_view type) const {
+  const Condition* condition = Find(type);
+  return condition != nullptr && condition->status;
+}
+
+json StatusToJson(const TrainingJobStatus& status) {
+  json result = json::object();
+  Put(result, "observedGeneration", status.observed_generation);
+  if (status.phase) result["phase"] = Name(*status.phase);
+  Put(result, "message", status.message);
+  for (const Condition& condition : status.conditions) result["conditions"].push_back(ToJson(condition));
+  for (const auto& [role, replicas] : status.replica_statuses) result["replicaStatuses"][std::string(Name(role))] = ToJson(replicas);
+  result["restarts"] = status.restarts;
+  Put(result, "disruptions", static_cast<int64_t>(status.disruptions));
+  Put(result, "hostsEpoch", status.hosts_epoch);
+  Put(result, "hostsHash", status.hosts_hash);
+  Put(result, "startTime", status.start_time);
+  Put(result, "completionTime", status.completion_time);
+  Put(result, "selector", status.selector);
+  if (status.progress) {
+    result["progress"] = ToJson(*status.progress);
+    if (!status.progress->stragglers.empty()) result["stragglers"] = status.progress->stragglers;
+  }
+  if (status.failure) result["failure"] = ToJson(*status.failure);
+  for (const RestartRecord& record : status.restart_records) result["restartRecords"].push_back(ToJson(record));
+  return result;
+}
+
+TrainingJobStatus StatusFromJson(const json& object) {
+  TrainingJobStatus status;
+  status.observed_generation = json_read::Integer(object, "observedGeneration").value_or(0);
+  status.phase = PhaseFromName(json_read::String(object, "phase"));
+  status.message = json_read::String(object, "message");
+  const json& conditions = json_read::Get(object, "conditions");
+  if (conditions.is_array()) {
+    for (const json& condition : conditions) {
+      status.conditions.push_back({json_read::String(condition, "type"), json_read::String(condition, "status") == "True",
+                                   json_read::String(condition, "reason"), json_read::String(condition, "message"),
+                                   json_read::Time(condition, "lastTransitionTime")});
+    }
+  }
+  const json& replicas = json_read::Get(object, "replicaStatuses");
+  for (const Role role : kRoles) {
+    if (const json* counts = json_read::Find(replicas, Name(role).data())) {
+      status.replica_statuses[role] = {json_read::Int(*counts, "desired"), json_read::Int(*counts, "active"),
+                                       json_read::Int(*counts, "ready"),   json_read::Int(*counts, "succeeded"),
+                                       json_read::Int(*counts, "failed"),  json_read::Int(*counts, "restarts")};
+    }
+  }
+  status.restarts = json_read::Int(object, "restarts");
+  status.disruptions = json_read::Int(object, "disruptions");
+  status.hosts_epoch = json_read::Integer(object, "hostsEpoch").value_or(0);
+  status.hosts_hash = json_read::String(object, "hostsHash");
+  status.start_time = json_read::OptionalTime(object, "startTime");
+  status.completion_time = json_read::OptionalTime(object, "completionTime");
+  status.selector = json_read::String(object, "selector");
+  if (const json* progress = json_read::Find(object, "progress")) {
+    status.progress = ReadProgress(*progress, json_read::Get(object, "stragglers"));
+  }
+  if (const json* failure = json_read::Find(object, "failure")) {
+    status.failure =
+        Failure{json_read::String(*failure, "replica"), json_read::String(*failure, "pod"), json_read::String(*failure, "node"),
+                OptionalInt(*failure, "exitCode"),      OptionalInt(*failure, "signal"),    json_read::String(*failure, "reason"),
+                json_read::String(*failure, "message")};
+  }
+  const json& records = json_read::Get(object, "restartRecords");
+  if (records.is_array()) {
+    for (const json& record : records) status.restart_records.push_back(ReadRecord(record));
+  }
+  return status;
+}
+
+json StatusUpdateBody(const ObjectMeta& meta, const TrainingJobStatus& status) {
+  return {
+      {"apiVersion", kApiVersion},
+      {"kind", kKind},
+      {"metadata", {{"name", meta.name}, {"namespace", meta.name_space}, {"uid", meta.uid}, {"resourceVersion", meta.resource_version}}},
+      {"status", StatusToJson(status)}};
+}
+
+}  // namespace trainyard::control

@@ -1,0 +1,187 @@
+#include "operator/api/validation.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/api/json_read.h"
+
+namespace trainyard::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxName = 63;                // of a pod's hostname and of a service
+constexpr size_t kMaxConfigBytes = 1'000'000;  // the API server refuses ConfigMaps over 1 MiB
+constexpr size_t kMaxMessage = 1024;
+
+bool IsServiceName(std::string_view name) {
+  const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (name.empty() || !lower(name.front()) || name.back() == '-') return false;
+  return std::all_of(name.begin(), name.end(), [&](char c) { return lower(c) || digit(c) || c == '-'; });
+}
+
+// Collects errors in the order of the checks.
+class Validator {
+ public:
+  explicit Validator(const TrainingJob& job) : job_(job), errors_(job.problems) {}
+
+  std::vector<FieldError> Run() {
+    CheckName();
+    CheckRoles();
+    CheckFramework();
+    for (const auto& [role, replica] : job_.spec.replicas) CheckReplica(role, replica);
+    CheckTraining();
+    CheckRunPolicy();
+    CheckNetworkAndStorage();
+    return std::move(errors_);
+  }
+
+ private:
+  void Add(std::string path, std::string message) { errors_.push_back({std::move(path), std::move(message)}); }
+
+  void CheckName() {
+    const std::string& name = job_.meta.name;
+    if (!IsServiceName(name)) {
+      Add("metadata.name",
+          fmt::format(
+              "found \"{}\", expected lower-case letters, digits and -, starting with a letter, because services are named after it",
+              name));
+    }
+    std::string longest = name + "-cluster";
+    for (const auto& [role, replica] : job_.spec.replicas) {
+      if (replica.replicas == 0) continue;
+      const std::string child = fmt::format("{}-{}-{}", name, Name(role), replica.replicas - 1);
+      if (child.size() > longest.size()) longest = child;
+    }
+    if (longest.size() > kMaxName) {
+      Add("metadata.name",
+          fmt::format("found \"{}\", whose longest child name {} has {} characters, expected at most {}; choose a name that is {} shorter",
+                      name, longest, longest.size(), kMaxName, longest.size() - kMaxName));
+    }
+  }
+
+  void CheckRoles() {
+    if (job_.spec.Replicas(Role::kWorker) == 0 && job_.spec.Replicas(Role::kChief) == 0) {
+      Add("spec.worker.replicas", "found no worker and no chief, expected at least one; set worker.replicas");
+    }
+    for (const Role role : {Role::kChief, Role::kEvaluator}) {
+      if (job_.spec.Replicas(role) > 1) {
+        Add(fmt::format("spec.{}.replicas", Name(role)), fmt::format("found {}, expected 0 or 1", job_.spec.Replicas(role)));
+      }
+    }
+    size_t bytes = job_.spec.training.size();
+    for (const auto& [role, replica] : job_.spec.replicas) {
+      // Each address stands in up to three files.
+      const size_t address = job_.meta.name.size() * 2 + job_.meta.name_space.size() + job_.spec.network.cluster_domain.size() + 40;
+      bytes += static_cast<size_t>(replica.replicas) * address * 3;
+    }
+    if (bytes > kMaxConfigBytes) {
+      Add("spec.worker.replicas",
+          fmt::format("host lists and training need about {} bytes, but a ConfigMap holds {}; use fewer replicas or a shorter name", bytes,
+                      kMaxConfigBytes));
+    }
+  }
+
+  void CheckFramework() {
+    const Framework framework = job_.spec.framework;
+    if (framework == Framework::kMxNet && job_.spec.Replicas(Role::kChief) == 0) {
+      Add("spec.chief", "found none, but MXNet needs a chief, which runs the scheduler; add chief: {replicas: 1}");
+    }
+    if (framework != Framework::kTrainyard && !job_.spec.training.empty()) {
+      Add("spec.training", fmt::format("is read by framework Trainyard only, found framework {}; remove it", Name(framework)));
+    }
+  }
+
+  void CheckReplica(Role role, const ReplicaSpec& replica) {
+    const std::string path = fmt::format("spec.{}", Name(role));
+    if (replica.pod_template.empty()) {
+      if (job_.spec.image.empty() && replica.replicas > 0)
+        Add("spec.image", fmt::format("found none, but {} has no template that names an image; set it", path));
+      return;
+    }
+    const json pod_template = json::parse(replica.pod_template, nullptr, false);
+    const json& spec = json_read::Get(pod_template, "spec");
+    if (!pod_template.is_object() || (pod_template.contains("spec") && !spec.is_object())) {
+      Add(path + ".template.spec", "expected a pod's spec (kubectl explain pod.spec)");
+      return;
+    }
+    const json* containers = json_read::Find(spec, "containers");
+    if (containers != nullptr && (!containers->is_array() || containers->empty() || !(*containers)[0].is_object())) {
+      Add(path + ".template.spec.containers", "expected a list whose first entry is the trainer's container; fill it or leave it out");
+      return;
+    }
+    const bool image = containers != nullptr && !json_read::String((*containers)[0], "image").empty();
+    if (!image && job_.spec.image.empty() && replica.replicas > 0) {
+      Add(path + ".template.spec.containers[0].image", "found none; set it or spec.image");
+    }
+    const std::string policy = json_read::String(spec, "restartPolicy");
+    if (!policy.empty()) {
+      Add(path + ".template.spec.restartPolicy",
+          fmt::format("found {}, but {}.restartPolicy decides; remove it from the template", policy, path));
+    }
+  }
+
+  void CheckTraining() {
+    if (job_.spec.framework != Framework::kTrainyard || job_.spec.training.empty()) return;
+    const json training = json::parse(job_.spec.training, nullptr, false);
+    const bool epochs = json_read::Find(training, "epochs") != nullptr;
+    const bool steps = json_read::Find(training, "steps") != nullptr;
+    if (epochs == steps)
+      Add("spec.training", fmt::format("found {} epochs and steps, expected exactly one of them", epochs ? "both" : "neither"));
+    if (json_read::Find(json_read::Get(training, "strategy"), "parameterServer") != nullptr && job_.spec.Replicas(Role::kPs) == 0) {
+      Add("spec.ps.replicas", "found none, but training.strategy.parameterServer needs at least one; set ps.replicas");
+    }
+  }
+
+  void CheckRunPolicy() {
+    const RunPolicy& policy = job_.spec.run_policy;
+    if (policy.success_policy == SuccessPolicy::kAllWorkers && job_.spec.Replicas(Role::kWorker) == 0) {
+      Add("spec.runPolicy.successPolicy", "found AllWorkers in a job without workers; set worker.replicas or use Chief");
+    }
+    for (size_t i = 0; i < policy.exit_codes.size(); ++i) {
+      const ExitCodeRule& rule = policy.exit_codes[i];
+      if (rule.from < 1 || rule.to > 255 || rule.from > rule.to) {
+        Add(fmt::format("spec.runPolicy.exitCodes[{}]", i), fmt::format("found {}-{}, expected a range within 1-255", rule.from, rule.to));
+      }
+    }
+    int total = 0;
+    for (const auto& [role, replica] : job_.spec.replicas) total += replica.replicas;
+    if (policy.scheduling.gang != Gang::kNone && policy.scheduling.min_available.value_or(1) > total) {
+      Add("spec.runPolicy.scheduling.minAvailable",
+          fmt::format("found {}, but the job has {} replicas; lower it", *policy.scheduling.min_available, total));
+    }
+  }
+
+  void CheckNetworkAndStorage() {
+    if (job_.spec.network.port < 1 || job_.spec.network.port > 65534) {
+      Add("spec.network.port", fmt::format("found {}, expected 1-65534", job_.spec.network.port));
+    }
+    const std::string& path = job_.spec.storage.mount_path;
+    if (path.empty() || path[0] != '/' || path.find(':') != std::string::npos || path == "/") {
+      Add("spec.storage.mountPath", fmt::format("found \"{}\", expected an absolute path below / without a colon", path));
+    } else if (path == "/etc/trainyard" || path.starts_with("/etc/trainyard/")) {
+      Add("spec.storage.mountPath", "found a path in /etc/trainyard, where the host lists are mounted; choose another");
+    }
+  }
+
+  const TrainingJob& job_;
+  std::vector<FieldError> errors_;
+};
+
+}  // namespace
+
+std::vector<FieldError> Validate(const TrainingJob& job) { return Validator(job).Run(); }
+
+std::string Describe(const std::vector<FieldError>& errors) {
+  std::string text;
+  for (const FieldError& error : errors) {
+    if (!text.empty()) text += "; ";
+    text += error.path + ": " + error.message;
+  }
+  if (text.size() > kMaxMessage) text = text.substr(0, kMaxMessage - 3) + "...";
+  return text;
+}
+
+}  // namespace trainyard::control

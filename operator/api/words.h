@@ -1,0 +1,22 @@
+// The words of the API's enumerations, each list in the order of its enum in training_job.h.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace trainyard::control::words {
+
+inline constexpr std::array<std::string_view, 6> kFrameworks = {"Trainyard", "TensorFlow", "PyTorch", "MXNet", "MPI", "None"};
+inline constexpr std::array<std::string_view, 4> kRoleNames = {"chief", "ps", "worker", "evaluator"};
+inline constexpr std::array<std::string_view, 4> kRestartPolicies = {"Always", "OnFailure", "Never", "ExitCode"};
+inline constexpr std::array<std::string_view, 3> kCleanPodPolicies = {"None", "Running", "All"};
+inline constexpr std::array<std::string_view, 2> kSuccessPolicies = {"Chief", "AllWorkers"};
+inline constexpr std::array<std::string_view, 2> kStartPolicies = {"PSReady", "Any"};
+inline constexpr std::array<std::string_view, 2> kServicesModes = {"PerReplica", "Headless"};
+inline constexpr std::array<std::string_view, 2> kHostLists = {"Dense", "Sparse"};
+inline constexpr std::array<std::string_view, 3> kGangs = {"None", "Volcano", "Coscheduling"};
+inline constexpr std::array<std::string_view, 3> kExitActions = {"Restart", "Fail", "Ignore"};
+inline constexpr std::array<std::string_view, 7> kPhases = {"Pending",   "Running", "Restarting", "Suspended",
+                                                            "Succeeded", "Failed",  "Invalid"};
+
+}  // namespace trainyard::control::words
