@@ -15,7 +15,7 @@ endif()
 
 add_compile_options(-Wall -Wextra -Werror -Wno-unused-parameter)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-  add_compile_options(-Wthread-safety -Wno-psabi -Wno-deprecated-builtins -fno-caret-diagnostics)
+  add_compile_options(-Wthread-safety -Wno-psabi -Wno-deprecated-builtins -Wno-missing-designated-field-initializers -fno-caret-diagnostics)
   add_link_options(-fuse-ld=lld-19)
   # ccache can only reuse objects built against a precompiled header whose timestamp is not recorded.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")

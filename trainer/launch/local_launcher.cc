@@ -154,9 +154,10 @@ class LocalRun {
     const ReplicaId& id = replicas_[action.replica];
     switch (action.kind) {
       case Action::Kind::kStart: {
-        TY_ASSIGN_OR_RETURN(ReplicaProcess process, ReplicaProcess::Start({.argv = {options_.program, "train"},
-                                                                           .environment = folder_.Environment(id, ports_[action.replica]),
-                                                                           .log_path = folder_.LogPath(id)}));
+        const std::vector<std::string> argv = {options_.program, "train",       "--output",
+                                               folder_.dir(),    "--http_port", fmt::format("{}", ports_[action.replica].http_port)};
+        TY_ASSIGN_OR_RETURN(ReplicaProcess process,
+                            ReplicaProcess::Start({.argv = argv, .environment = folder_.Environment(id), .log_path = folder_.LogPath(id)}));
         running_.insert_or_assign(action.replica, std::move(process));
         break;
       }

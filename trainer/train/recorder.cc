@@ -11,7 +11,7 @@
 
 #include "trainer/base/status_macros.h"
 #include "trainer/data/batch.h"
-#include "trainer/ops/describe.h"
+#include "trainer/train/summarize_graph.h"
 
 namespace trainyard::engine {
 namespace {

@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "trainer/base/clock.h"
-#include "trainer/base/cpu_quota.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/train/job_config.h"
 #include "trainer/train/make_backend.h"
