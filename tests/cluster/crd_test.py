@@ -1,0 +1,144 @@
+"""The CRD against a real kube-apiserver: what it defaults, what it refuses and with which words, what may change later."""
+
+import copy
+import json
+import subprocess
+import unittest
+
+from harness import places
+from harness.jobs import JOBS, install_crd, job
+from harness.kube import ApiError
+from harness.suite import ControlPlaneCase
+
+
+class CrdTest(ControlPlaneCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        install_crd(cls.api)
+
+    def tearDown(self):
+        self.api.request("DELETE", JOBS)
+
+    def refused(self, body, *words):
+        """Creating `body` must be refused with a message that holds all words."""
+        with self.assertRaises(ApiError, msg=f"accepted, though it should say {words}: {json.dumps(body['spec'])}") as caught:
+            self.api.create(JOBS, body)
+        self.assertEqual(caught.exception.code, 422, caught.exception)
+        for word in words:
+            self.assertIn(word, caught.exception.message)
+
+    def test_defaults_are_filled_in(self):
+        spec = self.api.create(JOBS, job("tiny").spec())["spec"]
+        self.assertEqual(spec["framework"], "Trainyard")
+        self.assertEqual(spec["worker"], {"replicas": 1, "restartPolicy": "OnFailure"})
+        self.assertEqual(spec["runPolicy"]["backoffLimit"], 6)
+        self.assertEqual(spec["runPolicy"]["cleanPodPolicy"], "Running")
+        self.assertEqual(spec["runPolicy"]["successPolicy"], "Chief")
+        self.assertEqual(spec["runPolicy"]["startPolicy"], "PSReady")
+        self.assertFalse(spec["runPolicy"]["suspend"])
+        self.assertEqual(spec["network"]["port"], 5000)
+        self.assertEqual(spec["network"]["services"], "PerReplica")
+        self.assertEqual(spec["managedBy"], "trainyard.dev/operator")
+
+    def test_good_jobs_are_accepted(self):
+        good = {
+            "all roles": job("a").ps(2).worker(4).chief().evaluator(),
+            "no servers": job("b").worker(3).ps(0),
+            "pytorch": job("c").framework("PyTorch").worker(2).without("training"),
+            "mxnet with its scheduler": job("d").framework("MXNet").ps(1).worker(2).chief().without("training"),
+            "unknown pod fields": job("e").worker(1, template={"spec": {"containers": [{"name": "trainer", "image": "x", "later": {"deep": 1}}], "future": True}}),
+            "gpu limits": job("f").worker(1, resources={"limits": {"nvidia.com/gpu": 1, "cpu": "500m", "memory": "1Gi"}}),
+            "exit codes": job("g").worker(1, restartPolicy="ExitCode").policy(exitCodes=[{"from": 1, "to": 127, "action": "Fail"}]),
+            "longest name with one worker": job("x" * 54),
+            "a foreign manager": job("h").set("managedBy", "kueue.x-k8s.io/multikueue"),
+        }
+        for what, maker in good.items():
+            with self.subTest(what):
+                self.api.create(JOBS, maker.spec())
+
+    def test_bad_jobs_are_refused_with_field_and_reason(self):
+        bad = [
+            (job("a").worker(0), "spec.worker", "at least one worker or a chief"),
+            (job("a").worker(-1), "spec.worker.replicas", "greater than or equal to 0"),
+            (job("a").worker(5000), "spec.worker.replicas", "4096"),
+            (job("a").set("framework", "Keras"), "spec.framework", "Unsupported value"),
+            (job("a").framework("PyTorch"), "spec.training", "framework Trainyard only"),
+            (job("a").framework("MXNet").ps(1).without("training"), "spec.chief", "MXNet needs a chief"),
+            (job("a").worker(1, restartPolicy="Sometimes"), "spec.worker.restartPolicy", "Unsupported value"),
+            (job("a").training(epochs=None), "spec.training", "exactly one of epochs and steps"),
+            (job("a").training(steps=5), "spec.training", "exactly one of epochs and steps"),
+            (job("a").training(model={"preset": "lenet5", "layers": []}), "spec.training.model", "one and only one"),
+            (job("a").training(model={"preset": "lenet6"}), "spec.training.model.preset", "Unsupported value"),
+            (job("a").training(batchSize=0), "spec.training.batchSize", "greater than or equal to 1"),
+            (job("a").training(strategy={"parameterServer": {"mode": "async"}}).ps(0), "spec.ps", "at least one parameter server"),
+            (job("a").training(strategy={"local": {}, "allReduce": {}}), "spec.training.strategy"),
+            (job("a").policy(backoffLimit=-1), "spec.runPolicy.backoffLimit", "greater than or equal to 0"),
+            (job("a").policy(activeDeadlineSeconds=0), "spec.runPolicy.activeDeadlineSeconds"),
+            (job("a").policy(exitCodes=[{"from": 9, "to": 3, "action": "Fail"}]), "exitCodes[0]", "from must not be greater than to"),
+            (job("a").set("network", {"port": 70000}), "spec.network.port"),
+            (job("a").set("managedBy", "nobody"), "spec.managedBy"),
+            (job("1a"), "metadata.name", "starting with a letter"),
+            (job("a.b"), "metadata.name", "lower-case letters, digits and -"),
+            (job("x" * 55).worker(2), "metadata.name", "more than 63 characters"),
+            (job("x" * 56), "metadata.name", "at most 55 characters"),
+            (job("x" * 52).evaluator(), "metadata.name", "at most 51 characters"),
+        ]
+        for maker, *words in bad:
+            with self.subTest(words):
+                self.refused(maker.spec(), *words)
+
+    def test_the_worker_count_may_change_and_other_shape_may_not(self):
+        created = self.api.create(JOBS, job("fixed").ps(1).worker(2).spec())
+        path = f"{JOBS}/fixed"
+        self.assertEqual(self.api.merge(path, {"spec": {"worker": {"replicas": 5}}})["spec"]["worker"]["replicas"], 5)
+        self.api.merge(path, {"spec": {"runPolicy": {"suspend": True, "backoffLimit": 9}}})
+        for change, word in [
+            ({"ps": {"replicas": 2}}, "spec.ps.replicas"), ({"framework": "None"}, "spec.framework"), ({"image": "other"}, "spec.image"),
+            ({"network": {"port": 6000}}, "spec.network"), ({"storage": {"claimName": "x"}}, "spec.storage"), ({"managedBy": "x.y/z"}, "spec.managedBy"),
+            ({"evaluator": {}}, "roles cannot be added"), ({"ps": None}, "roles cannot be added"),
+        ]:
+            with self.subTest(word), self.assertRaises(ApiError) as caught:
+                self.api.merge(path, {"spec": change})
+            self.assertEqual(caught.exception.code, 422)
+            self.assertIn(word, caught.exception.message)
+            self.assertIn("delete the job and make a new one", caught.exception.message)
+        self.assertEqual(self.api.get(path)["spec"]["ps"], created["spec"]["ps"])
+
+    def test_kubectl_scale_changes_the_workers(self):
+        self.api.create(JOBS, job("scaled").worker(2).spec())
+        self.kubectl("scale", "tj/scaled", "--replicas=4")
+        self.assertEqual(self.api.get(f"{JOBS}/scaled")["spec"]["worker"]["replicas"], 4)
+        self.assertEqual(self.api.get(f"{JOBS}/scaled/scale")["spec"]["replicas"], 4)
+
+    def test_kubectl_explain_teaches(self):
+        for field in ("worker", "runPolicy.backoffLimit", "training.strategy.parameterServer.mode", "network.services"):
+            with self.subTest(field):
+                text = self.kubectl("explain", f"tj.spec.{field}")
+                self.assertIn("DESCRIPTION", text)
+                self.assertNotIn("<empty>", text)
+
+    def test_kubectl_get_shows_the_columns(self):
+        self.api.create(JOBS, job("shown").worker(2).spec())
+        self.api.merge(f"{JOBS}/shown/status", {"status": {"phase": "Running", "progress": {"step": 120, "percent": 21.4, "loss": 0.31, "examplesPerSecond": 6668.8}}})
+        header, row = self.kubectl("get", "tj", "shown").splitlines()
+        self.assertEqual(header.split(), ["NAME", "STATE", "PS", "WORKERS", "STEP", "PROGRESS", "LOSS", "SPEED", "AGE"])
+        for word in ("Running", "120", "21.4", "0.31"):
+            self.assertIn(word, row.split())
+
+    def test_a_typo_is_refused_by_kubectl_apply(self):
+        body = job("typo").spec()
+        body["spec"]["worker"]["replicaz"] = 3
+        done = subprocess.run([places.BIN / "kubectl", f"--kubeconfig={self.plane.kubeconfig}", "apply", "-f", "-"], input=json.dumps(body), text=True,
+                              capture_output=True, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("spec.worker.replicaz", done.stderr)
+
+    def test_the_status_can_only_be_changed_through_its_subresource(self):
+        body = copy.deepcopy(job("honest").spec())
+        body["status"] = {"phase": "Succeeded"}
+        self.assertNotIn("status", self.api.create(JOBS, body))
+
+
+if __name__ == "__main__":
+    unittest.main()
