@@ -5,7 +5,8 @@
 // - every example is read once an epoch over all workers, and all workers have the same number of steps;
 // - the last step of an epoch shares what is left evenly, so its slices differ by at most one row. When fewer examples than workers would
 // be left,
-//   the step before gives up a few, so that no slice is empty (only with a batch_size of 1 can some be);
+//   the step before gives up a few, so that no slice is empty (only with a batch_size of 1, or after a resume with more workers than
+//   examples left, can some be);
 // - W workers with batches of B read at each step what one worker with batches of W * B reads;
 // - a position is (epoch, offset = examples consumed), whatever the number of workers: a job resumed with more workers goes on from there.
 #pragma once
@@ -71,6 +72,8 @@ class Sampler {
  private:
   explicit Sampler(const SamplerOptions& options) : options_(options) {}
   int64_t StepsFor(int64_t examples) const;
+  // Where step `step_in_epoch` begins in the epoch's order.
+  int64_t Boundary(int64_t epoch, int64_t step_in_epoch) const;
 
   SamplerOptions options_;
   int64_t order_epoch_ = -1;

@@ -1,0 +1,43 @@
+#include "trainer/data/batch.h"
+
+#include <algorithm>
+#include <array>
+
+namespace trainyard::engine {
+namespace {
+
+Shape WithRows(int64_t rows, const Shape& per_example) {
+  TY_CHECK(per_example.rank() < Shape::kMaxRank);
+  std::array<int64_t, Shape::kMaxRank> extents{rows};
+  std::copy(per_example.extents().begin(), per_example.extents().end(), extents.begin() + 1);
+  return Shape(std::span<const int64_t>(extents.data(), static_cast<size_t>(per_example.rank()) + 1));
+}
+
+void Point(Tensor& tensor, Buffer& memory, DType dtype, const Shape& shape) {
+  tensor.dtype = dtype;
+  tensor.shape = shape;
+  if (memory.size() < tensor.bytes()) memory = Buffer(tensor.bytes());
+  tensor.data = memory.data();
+}
+
+}  // namespace
+
+void Batch::Resize(int64_t new_rows, DType x_dtype, const Shape& example_shape, DType y_dtype, const Shape& label_shape) {
+  rows = new_rows;
+  Point(x, x_memory, x_dtype, WithRows(new_rows, example_shape));
+  Point(y, y_memory, y_dtype, WithRows(new_rows, label_shape));
+}
+
+void CopyExamplesAsF32(const Batch& batch, std::span<float> out) {
+  TY_CHECK(static_cast<int64_t>(out.size()) == batch.x.shape.elements());
+  const float scale = batch.x_scale;
+  if (batch.x.dtype == DType::kU8) {
+    const auto pixels = batch.x.values<const uint8_t>();
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(pixels[i]) * scale;
+    return;
+  }
+  const auto values = batch.x.values<const float>();
+  for (size_t i = 0; i < out.size(); ++i) out[i] = values[i] * scale;
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,110 @@
+#include "trainer/data/prefetcher.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "trainer/base/bounded_queue.h"
+#include "trainer/base/check.h"
+
+namespace trainyard::engine {
+
+// Batches go round in a circle: empty ones to the reading thread, filled ones back in step order. With depth 0 there is no thread and the
+// caller fills.
+struct Prefetcher::Reader {
+  struct Filled {
+    absl::Status status;
+    std::unique_ptr<Batch> batch;
+  };
+
+  Reader(const Dataset& from, Sampler order, const PrefetcherOptions& options)
+      : dataset(from),
+        depth(options.depth),
+        end_step(options.end_step),
+        sampler(std::move(order)),
+        next_step(options.first_step),
+        empty(static_cast<size_t>(depth) + 1),
+        filled(static_cast<size_t>(depth) + 1) {
+    for (int i = 0; i <= depth; ++i) empty.Push(std::make_unique<Batch>());
+    if (depth > 0) thread = std::thread([this, first = options.first_step] { ReadAhead(first); });
+  }
+  ~Reader() {
+    empty.Close();
+    filled.Close();
+    if (thread.joinable()) thread.join();
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  Filled Fill(int64_t step, std::unique_ptr<Batch> batch) {
+    const SamplerStep at = sampler.At(step);
+    sampler.Indices(at, indices);
+    absl::Status status = dataset.Read(indices, *batch);
+    batch->rows = at.rows();
+    batch->global_rows = at.global_rows();
+    batch->epoch = at.epoch;
+    batch->step = step;
+    batch->step_in_epoch = at.step_in_epoch;
+    batch->last_in_epoch = at.last_in_epoch;
+    return {std::move(status), std::move(batch)};
+  }
+
+  void ReadAhead(int64_t first) {
+    for (int64_t step = first; step < end_step; ++step) {
+      std::optional<std::unique_ptr<Batch>> batch = empty.Pop();
+      if (!batch) return;
+      Filled item = Fill(step, *std::move(batch));
+      const bool failed = !item.status.ok();
+      if (!filled.Push(std::move(item)) || failed) return;
+    }
+  }
+
+  const Dataset& dataset;
+  const int depth;
+  const int64_t end_step;
+  // The reading thread's; the caller's with depth 0.
+  Sampler sampler;
+  std::vector<int64_t> indices;
+  // The caller's.
+  int64_t next_step;
+  std::unique_ptr<Batch> current;
+  absl::Status status;
+
+  BoundedQueue<std::unique_ptr<Batch>> empty;
+  BoundedQueue<Filled> filled;
+  std::thread thread;
+};
+
+Prefetcher::Prefetcher(const Dataset& dataset, Sampler sampler, const PrefetcherOptions& options, Clock& clock) : clock_(clock) {
+  TY_CHECK(options.depth >= 0);
+  reader_ = std::make_unique<Reader>(dataset, std::move(sampler), options);
+}
+
+Prefetcher::~Prefetcher() = default;
+
+absl::StatusOr<const Batch*> Prefetcher::Next(absl::Time deadline) {
+  Reader& reader = *reader_;
+  if (!reader.status.ok()) return reader.status;
+  if (reader.current) reader.empty.Push(std::move(reader.current));
+  if (reader.next_step >= reader.end_step) return nullptr;
+
+  const absl::Time start = clock_.Now();
+  std::optional<Reader::Filled> item =
+      reader.depth > 0 ? reader.filled.Pop(deadline) : std::optional(reader.Fill(reader.next_step, *reader.empty.Pop()));
+  input_wait_ += clock_.Now() - start;
+  if (!item)
+    return absl::DeadlineExceededError(
+        fmt::format("no batch for step {} came from {} in time", reader.next_step, reader.dataset.info().name));
+  if (!item->status.ok()) {
+    reader.status = std::move(item->status);
+    return reader.status;
+  }
+  reader.current = std::move(item->batch);
+  ++reader.next_step;
+  return reader.current.get();
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,108 @@
+#include "trainer/data/sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "trainer/base/check.h"
+#include "trainer/data/random.h"
+
+namespace trainyard::engine {
+namespace {
+
+// Keeps the order of examples apart from other uses of the job's seed.
+constexpr uint64_t kOrderStream = 0x6f72646572;
+
+}  // namespace
+
+absl::StatusOr<Sampler> Sampler::Create(const SamplerOptions& options) {
+  if (options.examples < 1) return absl::InvalidArgumentError("the data set has no examples");
+  if (options.batch_size < 1) return absl::InvalidArgumentError(fmt::format("batchSize is {}, expected at least 1", options.batch_size));
+  if (options.workers < 1 || options.worker < 0 || options.worker >= options.workers) {
+    return absl::InvalidArgumentError(fmt::format("worker {} is not one of {} workers", options.worker, options.workers));
+  }
+  if (options.examples < options.workers) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} examples cannot be shared by {} workers; use fewer workers or more data", options.examples, options.workers));
+  }
+  if (options.start.epoch < 0 || options.start.offset < 0 || options.start.offset >= options.examples) {
+    return absl::InvalidArgumentError(fmt::format("cannot start at example {} of epoch {}: an epoch has {} examples", options.start.offset,
+                                                  options.start.epoch, options.examples));
+  }
+  return Sampler(options);
+}
+
+int64_t Sampler::StepsFor(int64_t examples) const {
+  const int64_t global_batch = options_.batch_size * options_.workers;
+  return (examples + global_batch - 1) / global_batch;
+}
+
+int64_t Sampler::StepsPerEpoch() const { return StepsFor(options_.examples); }
+
+int64_t Sampler::StepsIn(int64_t epoch) const {
+  return epoch == options_.start.epoch ? StepsFor(options_.examples - options_.start.offset) : StepsPerEpoch();
+}
+
+int64_t Sampler::StepsUntilEpoch(int64_t epochs) const {
+  if (epochs <= options_.start.epoch) return 0;
+  return StepsIn(options_.start.epoch) + (epochs - options_.start.epoch - 1) * StepsPerEpoch();
+}
+
+int64_t Sampler::Boundary(int64_t epoch, int64_t step_in_epoch) const {
+  const int64_t first = epoch == options_.start.epoch ? options_.start.offset : 0;
+  const int64_t examples = options_.examples - first;
+  const int64_t global_batch = options_.batch_size * options_.workers;
+  const int64_t steps = StepsFor(examples);
+  if (step_in_epoch == steps) return options_.examples;
+  const int64_t left = examples - (steps - 1) * global_batch;
+  const bool last_would_starve = steps > 1 && left < options_.workers && options_.batch_size > 1;
+  if (step_in_epoch == steps - 1 && last_would_starve) return options_.examples - options_.workers;
+  return first + step_in_epoch * global_batch;
+}
+
+SamplerStep Sampler::At(int64_t step) const {
+  TY_CHECK(step >= 0);
+  SamplerStep at;
+  const int64_t in_first = StepsIn(options_.start.epoch);
+  if (step < in_first) {
+    at.epoch = options_.start.epoch;
+    at.step_in_epoch = step;
+  } else {
+    at.epoch = options_.start.epoch + 1 + (step - in_first) / StepsPerEpoch();
+    at.step_in_epoch = (step - in_first) % StepsPerEpoch();
+  }
+  at.global_begin = Boundary(at.epoch, at.step_in_epoch);
+  at.global_end = Boundary(at.epoch, at.step_in_epoch + 1);
+  const int64_t rows = at.global_rows();
+  at.begin = at.global_begin + rows * options_.worker / options_.workers;
+  at.end = at.global_begin + rows * (options_.worker + 1) / options_.workers;
+  at.last_in_epoch = at.step_in_epoch + 1 == StepsIn(at.epoch);
+  return at;
+}
+
+SamplerPosition Sampler::PositionAfter(int64_t steps) const {
+  if (steps == 0) return options_.start;
+  const SamplerStep last = At(steps - 1);
+  if (last.last_in_epoch) return {last.epoch + 1, 0};
+  return {last.epoch, last.global_end};
+}
+
+void Sampler::Indices(const SamplerStep& step, std::vector<int64_t>& indices) {
+  indices.resize(static_cast<size_t>(step.rows()));
+  if (!options_.shuffle) {
+    std::iota(indices.begin(), indices.end(), step.begin);
+    return;
+  }
+  if (order_epoch_ != step.epoch) {
+    order_.resize(static_cast<size_t>(options_.examples));
+    std::iota(order_.begin(), order_.end(), 0);
+    Random random(options_.seed ^ kOrderStream, static_cast<uint64_t>(step.epoch));
+    for (size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random.Below(i + 1)]);
+    order_epoch_ = step.epoch;
+  }
+  std::copy(order_.begin() + step.begin, order_.begin() + step.end, indices.begin());
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,176 @@
+#include "trainer/data/sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Sampler Make(const SamplerOptions& options) {
+  auto sampler = Sampler::Create(options);
+  EXPECT_TRUE(sampler.ok()) << sampler.status();
+  return *std::move(sampler);
+}
+
+std::vector<int64_t> IndicesAt(Sampler& sampler, int64_t step) {
+  std::vector<int64_t> indices;
+  sampler.Indices(sampler.At(step), indices);
+  return indices;
+}
+
+// What all workers read at one step, in the order of their ranks.
+std::vector<int64_t> GlobalIndicesAt(SamplerOptions options, int64_t step) {
+  std::vector<int64_t> all;
+  for (options.worker = 0; options.worker < options.workers; ++options.worker) {
+    Sampler sampler = Make(options);
+    std::vector<int64_t> indices = IndicesAt(sampler, step);
+    all.insert(all.end(), indices.begin(), indices.end());
+  }
+  return all;
+}
+
+TEST(Sampler, EveryExampleIsReadOnceAnEpochOverAllWorkers) {
+  for (int64_t examples : {7, 8, 31, 64, 100, 101, 129}) {
+    for (int workers : {1, 2, 3, 5}) {
+      for (int64_t batch_size : {1, 2, 3, 16, 200}) {
+        SCOPED_TRACE(testing::Message() << examples << " examples, " << workers << " workers, batch " << batch_size);
+        const SamplerOptions options{.examples = examples, .batch_size = batch_size, .workers = workers};
+        const int64_t steps = Make(options).StepsPerEpoch();
+        for (int64_t epoch : {0, 1}) {
+          std::vector<int64_t> seen;
+          for (int64_t step = 0; step < steps; ++step) {
+            std::vector<int64_t> indices = GlobalIndicesAt(options, epoch * steps + step);
+            seen.insert(seen.end(), indices.begin(), indices.end());
+          }
+          std::sort(seen.begin(), seen.end());
+          std::vector<int64_t> expected(examples);
+          std::iota(expected.begin(), expected.end(), 0);
+          ASSERT_EQ(seen, expected);
+        }
+      }
+    }
+  }
+}
+
+TEST(Sampler, SlicesOfAStepDifferByAtMostOneRowAndNoneIsEmpty) {
+  for (int64_t examples : {13, 100, 101, 102, 103, 129}) {
+    for (int workers : {2, 3, 5}) {
+      for (int64_t batch_size : {2, 3, 16}) {
+        SamplerOptions options{.examples = examples, .batch_size = batch_size, .workers = workers};
+        const int64_t steps = Make(options).StepsPerEpoch();
+        for (int64_t step = 0; step < steps; ++step) {
+          std::vector<int64_t> rows;
+          int64_t sum = 0;
+          for (options.worker = 0; options.worker < workers; ++options.worker) {
+            const SamplerStep at = Make(options).At(step);
+            rows.push_back(at.rows());
+            sum += at.rows();
+            EXPECT_EQ(at.last_in_epoch, step == steps - 1);
+            EXPECT_LE(at.rows(), batch_size);
+            if (options.worker + 1 == workers) {
+              EXPECT_EQ(sum, at.global_rows());
+            }
+          }
+          EXPECT_GE(*std::min_element(rows.begin(), rows.end()), 1);
+          EXPECT_LE(*std::max_element(rows.begin(), rows.end()) - *std::min_element(rows.begin(), rows.end()), 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(Sampler, WorkersReadTogetherWhatOneWorkerWithABiggerBatchReads) {
+  const SamplerOptions two{.examples = 1000, .batch_size = 64, .workers = 2};
+  const SamplerOptions one{.examples = 1000, .batch_size = 128, .workers = 1};
+  for (int64_t step = 0; step < 20; ++step) EXPECT_EQ(GlobalIndicesAt(two, step), GlobalIndicesAt(one, step)) << step;
+}
+
+TEST(Sampler, OrderFollowsSeedAndEpoch) {
+  const auto order = [](uint64_t seed, int64_t epoch) {
+    Sampler sampler = Make({.examples = 50, .batch_size = 50, .seed = seed});
+    return IndicesAt(sampler, epoch);
+  };
+  EXPECT_EQ(order(1, 0), order(1, 0));
+  EXPECT_NE(order(1, 0), order(1, 1));
+  EXPECT_NE(order(1, 0), order(2, 0));
+}
+
+// Changing this order would break every checkpoint that is to be resumed in the middle of an epoch.
+TEST(Sampler, OrderIsTheSameOnEveryMachine) {
+  Sampler sampler = Make({.examples = 8, .batch_size = 8, .seed = 1});
+  EXPECT_THAT(IndicesAt(sampler, 0), ElementsAre(3, 5, 2, 4, 1, 0, 6, 7));
+}
+
+TEST(Sampler, WithoutShuffleExamplesComeInOrder) {
+  Sampler sampler = Make({.examples = 5, .batch_size = 2, .shuffle = false});
+  EXPECT_THAT(IndicesAt(sampler, 1), ElementsAre(2, 3));
+  EXPECT_THAT(IndicesAt(sampler, 2), ElementsAre(4));
+}
+
+TEST(Sampler, StepsMayBeAskedInAnyOrder) {
+  Sampler sampler = Make({.examples = 100, .batch_size = 8});
+  const std::vector<int64_t> late = IndicesAt(sampler, 40);
+  IndicesAt(sampler, 3);
+  EXPECT_EQ(IndicesAt(sampler, 40), late);
+}
+
+TEST(Sampler, StartingAtACheckpointsPositionGivesTheStepsThatWereLeft) {
+  for (int64_t examples : {100, 101, 103}) {
+    SamplerOptions options{.examples = examples, .batch_size = 8, .workers = 3, .worker = 1};
+    Sampler whole = Make(options);
+    for (int64_t done = 0; done < 14; ++done) {
+      options.start = whole.PositionAfter(done);
+      Sampler resumed = Make(options);
+      for (int64_t step = 0; step < 12; ++step) {
+        ASSERT_EQ(IndicesAt(resumed, step), IndicesAt(whole, done + step)) << examples << " examples, step " << step << " after " << done;
+      }
+      EXPECT_EQ(resumed.StepsUntilEpoch(3), whole.StepsUntilEpoch(3) - done);
+    }
+  }
+}
+
+TEST(Sampler, AnotherNumberOfWorkersGoesOnWithTheExamplesThatAreLeft) {
+  const SamplerOptions four{.examples = 103, .batch_size = 5, .workers = 4};
+  SamplerOptions six{.examples = 103, .batch_size = 5, .workers = 6};
+  six.start = Make(four).PositionAfter(2);
+  EXPECT_EQ(six.start, (SamplerPosition{0, 40}));
+  std::vector<int64_t> seen;
+  for (int64_t step = 0; step < 2; ++step) {
+    std::vector<int64_t> indices = GlobalIndicesAt(four, step);
+    seen.insert(seen.end(), indices.begin(), indices.end());
+  }
+  for (int64_t step = 0; step < Make(six).StepsIn(0); ++step) {
+    std::vector<int64_t> indices = GlobalIndicesAt(six, step);
+    seen.insert(seen.end(), indices.begin(), indices.end());
+  }
+  std::sort(seen.begin(), seen.end());
+  std::vector<int64_t> expected(103);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(seen, expected);
+}
+
+TEST(Sampler, PositionAtAnEpochsEndIsTheNextEpochsBegin) {
+  Sampler sampler = Make({.examples = 10, .batch_size = 4});
+  EXPECT_EQ(sampler.PositionAfter(0), (SamplerPosition{0, 0}));
+  EXPECT_EQ(sampler.PositionAfter(2), (SamplerPosition{0, 8}));
+  EXPECT_EQ(sampler.PositionAfter(3), (SamplerPosition{1, 0}));
+  EXPECT_EQ(sampler.StepsUntilEpoch(2), 6);
+}
+
+TEST(Sampler, OptionsThatCannotWorkAreRefused) {
+  const auto error = [](const SamplerOptions& options) { return std::string(Sampler::Create(options).status().message()); };
+  EXPECT_THAT(error({.examples = 0, .batch_size = 1}), HasSubstr("no examples"));
+  EXPECT_THAT(error({.examples = 5, .batch_size = 0}), HasSubstr("batchSize is 0"));
+  EXPECT_THAT(error({.examples = 5, .batch_size = 1, .workers = 2, .worker = 2}), HasSubstr("worker 2 is not one of 2"));
+  EXPECT_THAT(error({.examples = 2, .batch_size = 1, .workers = 3}), HasSubstr("2 examples cannot be shared by 3 workers"));
+  EXPECT_THAT(error({.examples = 5, .batch_size = 1, .start = {0, 5}}), HasSubstr("cannot start at example 5 of epoch 0"));
+}
+
+}  // namespace
+}  // namespace trainyard::engine
