@@ -61,4 +61,8 @@ absl::StatusOr<JobConfig> ParseJob(std::string_view text, std::string_view sourc
 // Reads what one replica trains: `path` is a training.json (the object of `spec.training`) or a whole TrainingJob file.
 absl::StatusOr<TrainingConfig> ReadTrainingFile(const std::string& path, std::span<const std::string> overrides = {});
 
+// The same on a text.
+absl::StatusOr<TrainingConfig> ParseTrainingText(std::string_view text, std::string_view source,
+                                                 std::span<const std::string> overrides = {});
+
 }  // namespace trainyard::engine

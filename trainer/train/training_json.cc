@@ -1,0 +1,212 @@
+#include "trainer/train/training_json.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "trainer/model/build_graph.h"
+#include "trainer/model/field_reader.h"
+#include "trainer/model/model_json.h"
+#include "trainer/optim/optimizer.h"
+
+namespace trainyard::engine {
+namespace {
+
+using nlohmann::json;
+
+constexpr Integers kSteps{.min = 1, .max = int64_t{1} << 40};
+constexpr Integers kStepsOrNone{.min = 0, .max = kSteps.max};
+
+// range: [begin, end), both counted from 0.
+void ReadRange(FieldReader& fields, DataSplit& split) {
+  if (fields.Get("range") == nullptr) return;
+  const std::vector<int64_t> range = fields.IntegerList("range", {.min = 0, .max = int64_t{1} << 40}, 2, 2);
+  if (range.size() != 2) return;
+  split.begin = range[0];
+  split.end = range[1];
+  if (split.begin >= split.end) {
+    fields.Error("range", fmt::format("found [{}, {}], expected [begin, end] with begin below end", split.begin, split.end));
+  }
+}
+
+DataSplit ReadSplit(DataConfig::Format format, const json& value, std::string path, FieldErrors& errors) {
+  DataSplit split;
+  FieldReader fields(value, std::move(path), errors);
+  if (format == DataConfig::Format::kIdx) {
+    split.images = fields.Text("images");
+    split.labels = fields.Text("labels");
+    ReadRange(fields, split);
+  } else {
+    split.examples = fields.Integer("examples", {.min = 1, .max = int64_t{1} << 32});
+  }
+  fields.RefuseOthers();
+  return split;
+}
+
+DataConfig ReadData(const json& value, std::string path, FieldErrors& errors) {
+  DataConfig data;
+  FieldReader fields(value, std::move(path), errors);
+  data.format =
+      fields.Choice<DataConfig::Format>("format", {{"idx", DataConfig::Format::kIdx}, {"synthetic", DataConfig::Format::kSynthetic}});
+  if (data.format == DataConfig::Format::kIdx) {
+    data.dir = fields.Text("dir", "");
+  } else {
+    data.noise = fields.Number("noise", {.min = 0}, data.noise);
+  }
+  const char* expected = data.format == DataConfig::Format::kIdx ? "an object such as {images: FILE, labels: FILE, range: [0, 9000]}"
+                                                                 : "an object such as {examples: 1000}";
+  if (const json* train = fields.Require("train", expected)) data.train = ReadSplit(data.format, *train, fields.PathOf("train"), errors);
+  if (const json* eval = fields.Get("eval")) data.eval = ReadSplit(data.format, *eval, fields.PathOf("eval"), errors);
+  data.shuffle = fields.Bool("shuffle", data.shuffle);
+  data.cache = fields.Bool("cache", data.cache);
+  data.prefetch = static_cast<int>(fields.Integer("prefetch", {.min = 0, .max = 64}, data.prefetch));
+  fields.RefuseOthers();
+  return data;
+}
+
+LrScheduleConfig ReadSchedule(const json& value, std::string path, FieldErrors& errors) {
+  using Kind = LrScheduleConfig::Kind;
+  LrScheduleConfig schedule;
+  FieldReader fields(value, std::move(path), errors);
+  schedule.kind = fields.Choice<Kind>(
+      "name", {{"constant", Kind::kConstant}, {"step", Kind::kStep}, {"exponential", Kind::kExponential}, {"cosine", Kind::kCosine}});
+  if (schedule.kind != Kind::kConstant) schedule.decay_steps = fields.Integer("decaySteps", kSteps);
+  if (schedule.kind == Kind::kStep || schedule.kind == Kind::kExponential) {
+    schedule.decay_rate = fields.Number("decayRate", {.min = 0, .max = 1e6, .above = true});
+  }
+  if (schedule.kind == Kind::kCosine) schedule.minimum = fields.Number("minimum", {.min = 0, .max = 1e6}, 0.0);
+  schedule.warmup_steps = fields.Integer("warmupSteps", kStepsOrNone, 0);
+  fields.RefuseOthers();
+  return schedule;
+}
+
+OptimizerConfig ReadOptimizer(const json& value, std::string path, FieldErrors& errors) {
+  OptimizerConfig optimizer;
+  FieldReader fields(value, std::move(path), errors);
+  const std::string found = fields.Text("name", optimizer.name);
+  bool known = false;
+  std::string names;
+  for (const std::string_view name : OptimizerNames()) {
+    known = known || name == found;
+    names.append(names.empty() ? "" : ", ").append(name);
+  }
+  if (known) {
+    optimizer.name = found;
+  } else {
+    fields.Error("name", fmt::format("found {}, expected one of {}", Found(json(found)), names));
+  }
+  optimizer.learning_rate = fields.Number("learningRate", {.min = 0, .max = 1e6, .above = true}, optimizer.learning_rate);
+  optimizer.momentum = fields.Number("momentum", {.min = 0, .max = 1, .below = true}, optimizer.name == "sgd" ? 0.0 : optimizer.momentum);
+  if (optimizer.name == "sgd" && optimizer.momentum > 0) optimizer.name = "momentum";
+  if (const json* schedule = fields.Get("schedule")) optimizer.schedule = ReadSchedule(*schedule, fields.PathOf("schedule"), errors);
+  optimizer.clip_norm = fields.Number("clipNorm", {.min = 0}, 0.0);
+  fields.RefuseOthers();
+  return optimizer;
+}
+
+StrategyConfig ReadStrategy(const json& value, std::string path, FieldErrors& errors) {
+  StrategyConfig strategy;
+  FieldReader fields(value, path, errors);
+  const json* local = fields.Get("local");
+  const json* servers = fields.Get("parameterServer");
+  const json* all_reduce = fields.Get("allReduce");
+  fields.RefuseOthers();
+  if (value.is_object() && (local != nullptr) + (servers != nullptr) + (all_reduce != nullptr) != 1) {
+    errors.Add(path, "expected exactly one of local: {}, parameterServer: {mode: async} and allReduce: {}");
+    return strategy;
+  }
+  if (all_reduce != nullptr) {
+    fields.Error("allReduce", "is not built into this version; use parameterServer: {mode: sync}, whose sum is the same");
+  }
+  if (local != nullptr) FieldReader(*local, fields.PathOf("local"), errors).RefuseOthers();
+  if (servers == nullptr) return strategy;
+  strategy.kind = StrategyConfig::Kind::kParameterServer;
+  FieldReader options(*servers, fields.PathOf("parameterServer"), errors);
+  if (const json* mode = options.Get("mode"); mode != nullptr && *mode == "ssp") {
+    options.Error("mode", "ssp is not built into this version; use sync or async");
+  } else {
+    strategy.mode =
+        options.Choice<StrategyConfig::Mode>("mode", {{"sync", StrategyConfig::Mode::kSync}, {"async", StrategyConfig::Mode::kAsync}});
+  }
+  options.RefuseOthers();
+  return strategy;
+}
+
+CheckpointConfig ReadCheckpoint(const json& value, std::string path, FieldErrors& errors) {
+  CheckpointConfig checkpoint;
+  FieldReader fields(value, std::move(path), errors);
+  checkpoint.dir = fields.Text("dir", "");
+  checkpoint.every_steps = fields.Integer("everySteps", kStepsOrNone, checkpoint.every_steps);
+  checkpoint.keep = static_cast<int>(fields.Integer("keep", {.min = 1, .max = 1'000'000}, checkpoint.keep));
+  fields.RefuseOthers();
+  return checkpoint;
+}
+
+SummaryConfig ReadSummary(const json& value, std::string path, FieldErrors& errors) {
+  SummaryConfig summary;
+  FieldReader fields(value, std::move(path), errors);
+  summary.dir = fields.Text("dir", "");
+  summary.every_steps = fields.Integer("everySteps", kStepsOrNone, summary.every_steps);
+  fields.RefuseOthers();
+  return summary;
+}
+
+EvaluateConfig ReadEvaluate(const json& value, std::string path, FieldErrors& errors) {
+  EvaluateConfig evaluate;
+  FieldReader fields(value, std::move(path), errors);
+  evaluate.every_epochs = fields.Integer("everyEpochs", kStepsOrNone, evaluate.every_epochs);
+  if (const json* stopping = fields.Get("earlyStopping")) {
+    FieldReader options(*stopping, fields.PathOf("earlyStopping"), errors);
+    EarlyStopping early;
+    early.metric = options.Choice<std::string>("metric", {{"loss", "loss"}, {"accuracy", "accuracy"}}, early.metric);
+    early.patience = static_cast<int>(options.Integer("patience", {.min = 1, .max = 1'000'000}, early.patience));
+    options.RefuseOthers();
+    evaluate.early_stopping = early;
+  }
+  fields.RefuseOthers();
+  return evaluate;
+}
+
+void ReadLength(FieldReader& fields, TrainingConfig& training) {
+  const bool has_epochs = fields.Get("epochs") != nullptr;
+  const bool has_steps = fields.Get("steps") != nullptr;
+  if (has_epochs) training.epochs = fields.Integer("epochs", {.min = 1, .max = 1'000'000});
+  if (has_steps) training.steps = fields.Integer("steps", kSteps);
+  if (has_epochs && has_steps) fields.Error("steps", "found both epochs and steps, expected one of them");
+  if (!has_epochs && !has_steps) fields.Error("epochs", "missing; expected either epochs or steps, a whole number >= 1");
+}
+
+}  // namespace
+
+TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErrors& errors) {
+  TrainingConfig training;
+  FieldReader fields(value, std::string(path), errors);
+  if (const json* model = fields.Require("model", "an object such as {preset: lenet5}")) {
+    training.model = ParseModelSpec(*model, fields.PathOf("model"), errors);
+  }
+  if (const json* data = fields.Require("data", "an object such as {format: idx, dir: DIR, train: {…}}")) {
+    training.data = ReadData(*data, fields.PathOf("data"), errors);
+  }
+  training.batch_size = fields.Integer("batchSize", {.min = 1, .max = kMaxBatch}, training.batch_size);
+  if (value.is_object()) ReadLength(fields, training);
+  if (const json* optimizer = fields.Get("optimizer")) training.optimizer = ReadOptimizer(*optimizer, fields.PathOf("optimizer"), errors);
+  if (const json* strategy = fields.Get("strategy")) training.strategy = ReadStrategy(*strategy, fields.PathOf("strategy"), errors);
+  training.seed = static_cast<uint64_t>(fields.Integer("seed", {.min = 0}, 1));
+  training.init_from = fields.Text("initFrom", "");
+  if (const json* checkpoint = fields.Get("checkpoint")) {
+    training.checkpoint = ReadCheckpoint(*checkpoint, fields.PathOf("checkpoint"), errors);
+  }
+  if (const json* summary = fields.Get("summary")) training.summary = ReadSummary(*summary, fields.PathOf("summary"), errors);
+  if (const json* evaluate = fields.Get("evaluate")) training.evaluate = ReadEvaluate(*evaluate, fields.PathOf("evaluate"), errors);
+  if (const json* resources = fields.Get("resources")) {
+    FieldReader options(*resources, fields.PathOf("resources"), errors);
+    training.threads = static_cast<int>(options.Integer("threads", {.min = 0, .max = 1024}, 0));
+    options.RefuseOthers();
+  }
+  fields.RefuseOthers();
+  return training;
+}
+
+}  // namespace trainyard::engine
