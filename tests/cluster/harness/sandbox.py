@@ -10,6 +10,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 NODE_ADDRESS = "172.31.0.1"
 _MARK = "TRAINYARD_CLUSTER_SANDBOX"
@@ -49,18 +50,24 @@ def cgroup_folders():
     base = pathlib.Path("/sys/fs/cgroup")
     if (base / "cgroup.controllers").exists():
         return [base / CGROUP]
-    hierarchies = [base / line.split(":")[1].removeprefix("name=") for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()]
-    return [hierarchy / CGROUP for hierarchy in hierarchies if hierarchy.is_dir() and hierarchy != base]
+    controllers = [line.split(":")[1].removeprefix("name=") or "unified" for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()]
+    return [base / controller / CGROUP for controller in controllers if (base / controller).is_dir()]
 
 
-def remove_cgroups():
-    for top in cgroup_folders():
-        if top.exists():
-            for folder, _, _ in os.walk(top, topdown=False):
-                try:
-                    os.rmdir(folder)
-                except OSError:
-                    pass  # a process is on its way out; the next start removes the rest
+def remove_cgroups(seconds=5.0):
+    """Removes the sandbox's cgroups; a killed process may hold its own for a moment longer."""
+    deadline = time.monotonic() + seconds
+    while any(not _removed(top) for top in cgroup_folders()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _removed(top):
+    for folder, _, _ in os.walk(top, topdown=False):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return False
+    return True
 
 
 def _prepare():
@@ -78,7 +85,8 @@ def _prepare():
         run("mount", "--make-rshared", folder)
     os.makedirs("/run/lock", exist_ok=True)
     run("ip", "link", "set", "lo", "up")
-    run("ip", "link", "add", "node0", "type", "dummy")
+    # A bridge without ports: an address and a way out that ends here.
+    run("ip", "link", "add", "node0", "type", "bridge")
     run("ip", "address", "add", f"{NODE_ADDRESS}/24", "dev", "node0")
     run("ip", "link", "set", "node0", "up")
     run("ip", "route", "add", "default", "dev", "node0")
