@@ -1,0 +1,246 @@
+"""Replicas that are killed, checkpoints that are torn, signals, and input that is broken."""
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+import trainyard
+from trainyard import Run, job_file
+
+
+class FailureTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
+        self.addCleanup(self.folder.cleanup)
+
+    def start(self, overrides=(), output=None, **options):
+        run = Run(job_file(self.folder.name, **options), output=output or tempfile.mkdtemp(dir=self.folder.name), overrides=overrides)
+        self.addCleanup(lambda: run.process.poll() is None and run.process.kill())
+        return run
+
+    def succeed(self, run):
+        code = run.wait()
+        self.assertEqual(code, 0, f"{run.text}\n{run.logs()}")
+        report = run.report()
+        self.assertEqual(report["state"], "Succeeded")
+        return report
+
+
+class Killed(FailureTest):
+    """kill -9 of one replica in the middle: it is restarted, the job succeeds and says what happened."""
+
+    def check(self, mode, role, index):
+        run = self.start(workers=2, ps=2, mode=mode, steps=300, batch=32, checkpoint_every=40)
+        run.await_step(100)
+        run.kill(role, index)
+        report = self.succeed(run)
+        self.assertEqual([failure["replica"] for failure in report["failures"]], [f"{role}-{index}"])
+        self.assertIn("9", report["failures"][0]["reason"])
+        self.assertGreaterEqual(len(report["restarts"]), 1)
+
+
+for mode in ("sync", "async"):
+    for role, index in (("worker", 1), ("worker", 0), ("ps", 0), ("ps", 1)):
+
+        def test(self, mode=mode, role=role, index=index):
+            self.check(mode, role, index)
+
+        name = "the_chief" if (role, index) == ("worker", 0) else f"{role}_{index}"
+        setattr(Killed, f"test_{name}_of_a_{mode}_job", test)
+
+
+class KilledAtStart(FailureTest):
+    def test_a_server_killed_before_the_first_step(self):
+        run = self.start(workers=2, ps=1, mode="async", steps=60, batch=32)
+        end = time.monotonic() + 30
+        while run.replica_pid("ps") is None and time.monotonic() < end:
+            time.sleep(0.01)
+        run.kill("ps")
+        self.succeed(run)
+
+    def test_a_worker_that_always_fails_ends_the_job_with_the_backoff_limit(self):
+        run = self.start(workers=1, steps=20, overrides=["spec.runPolicy.backoffLimit=0"])
+        end = time.monotonic() + 30
+        while run.replica_pid("worker") is None and time.monotonic() < end:
+            time.sleep(0.01)
+        run.kill("worker")
+        self.assertEqual(run.wait(), 1)
+        self.assertEqual(run.report()["state"], "Failed")
+        self.assertIn("BackoffLimitExceeded", run.text)
+
+
+class Checkpoints(FailureTest):
+    def test_a_torn_checkpoint_is_skipped_for_the_one_before_and_said(self):
+        first = self.start(steps=40, checkpoint_every=10)
+        self.succeed(first)
+        newest = first.output / "checkpoints" / "step-40" / "parameters.safetensors"
+        newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+        second = self.start(steps=50, output=first.output)
+        self.succeed(second)
+        log = (second.output / "logs" / "worker-0.log").read_text()
+        self.assertIn("step-40", log)
+        self.assertIn("step-30", log)
+
+    def test_a_flipped_bit_is_found(self):
+        first = self.start(steps=20, checkpoint_every=10)
+        self.succeed(first)
+        path = first.output / "checkpoints" / "step-20" / "parameters.safetensors"
+        blob = bytearray(path.read_bytes())
+        blob[-5] ^= 1
+        path.write_bytes(blob)
+        second = self.start(steps=30, output=first.output)
+        self.succeed(second)
+        self.assertIn("step-10", (second.output / "logs" / "worker-0.log").read_text())
+
+    def test_a_checkpoint_of_another_model_is_refused_by_name(self):
+        first = self.start(steps=4)
+        self.succeed(first)
+        second = self.start(model="linear", steps=4, output=first.output, overrides=["spec.runPolicy.backoffLimit=0"])
+        self.assertEqual(second.wait(), 1)
+        self.assertIn("lenet5", second.text + second.logs())
+
+
+class Signals(FailureTest):
+    def test_sigterm_of_the_launcher_writes_a_checkpoint_and_resume_goes_on(self):
+        run = self.start(workers=2, ps=1, mode="async", steps=5000, batch=32)
+        run.await_step(50)
+        began = time.monotonic()
+        run.process.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(timeout=30), 130)
+        self.assertLess(time.monotonic() - began, 15)
+        self.assertEqual(run.report()["state"], "Stopped")
+        checkpoints = list((run.output / "checkpoints").glob("step-*"))
+        self.assertEqual(len(checkpoints), 1)
+        resumed = self.start(workers=2, ps=1, mode="async", steps=60, batch=32, output=run.output)
+        self.succeed(resumed)
+
+    def test_sigterm_of_a_worker_ends_it_with_143_after_a_checkpoint(self):
+        output = tempfile.mkdtemp(dir=self.folder.name)
+        job = job_file(self.folder.name, steps=100000, batch=32)
+        log = pathlib.Path(output) / "log"
+        with log.open("w") as file:
+            worker = subprocess.Popen([trainyard.TRAINER, "train", "--config", str(job), "--output", output, "--http_port", "0"],
+                                      cwd=trainyard.ROOT, stdout=file, stderr=subprocess.STDOUT)
+        self.addCleanup(lambda: worker.poll() is None and worker.kill())
+        end = time.monotonic() + 60
+        while "steps 0 to" not in log.read_text() and time.monotonic() < end:
+            time.sleep(0.02)
+        worker.terminate()
+        self.assertEqual(worker.wait(timeout=10), 143, log.read_text())
+        self.assertEqual(len(list((pathlib.Path(output) / "checkpoints").glob("step-*"))), 1)
+
+
+class ByHand(FailureTest):
+    """Four terminals, the tutorials' way."""
+
+    def test_two_servers_and_two_workers_by_flags(self):
+        ports = []
+        sockets = [socket.socket() for _ in range(8)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+            ports.append(each.getsockname()[1])
+        for each in sockets:
+            each.close()
+        job = job_file(self.folder.name, workers=2, ps=2, mode="sync", steps=8, batch=32)
+        ps_hosts = f"127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
+        worker_hosts = f"127.0.0.1:{ports[2]},127.0.0.1:{ports[3]}"
+        output = tempfile.mkdtemp(dir=self.folder.name)
+        processes = []
+        for number, (role, index) in enumerate((("ps", 0), ("ps", 1), ("worker", 1), ("worker", 0))):
+            processes.append(subprocess.Popen(
+                [trainyard.TRAINER, "train", f"--job_name={role}", f"--task_index={index}", f"--ps_hosts={ps_hosts}",
+                 f"--worker_hosts={worker_hosts}", "--config", str(job), "--output", output, "--http_port", str(ports[4 + number])],
+                cwd=trainyard.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        for process in processes:
+            self.addCleanup(lambda process=process: process.poll() is None and process.kill())
+        for process in processes:
+            text, _ = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, text)
+
+
+class BadInput(FailureTest):
+    def fails_with(self, words, overrides=(), **options):
+        run = self.start(overrides=["spec.runPolicy.backoffLimit=0", *overrides], **options)
+        code = run.wait(timeout=90)
+        text = run.text + (run.logs() if (run.output / "logs").exists() else "")
+        self.assertNotIn(code, (0, -6, -11), text)
+        for word in words:
+            self.assertIn(word, text)
+
+    def test_a_missing_data_file_is_named(self):
+        self.fails_with(["no-such-images"], overrides=["training.data.train.images=no-such-images"])
+
+    def test_a_truncated_data_file_is_named(self):
+        short = pathlib.Path(self.folder.name) / "short.gz"
+        whole = (trainyard.ROOT / "examples/data/mnist/t10k-images-idx3-ubyte.gz").read_bytes()
+        short.write_bytes(whole[: len(whole) // 2])
+        self.fails_with(["short.gz"], overrides=[f"training.data.train.images={short}"])
+
+    def test_an_unknown_field_is_named_with_its_path(self):
+        self.fails_with(["spec.training.optimizer.learningrate"], overrides=["training.optimizer.learningrate=0.1"])
+
+    def test_an_unknown_preset_is_named(self):
+        self.fails_with(["lenet55"], overrides=["training.model.preset=lenet55"])
+
+    def test_layers_that_do_not_fit_are_named(self):
+        self.fails_with(["layers[0]"], overrides=["training.model={input: {shape: [28, 28, 1]}, layers: [{conv2d: {filters: 2, kernelSize: 40}}], loss: softmaxCrossEntropy}"])
+
+    def test_a_port_in_use_is_named(self):
+        with socket.socket() as taken:
+            taken.bind(("0.0.0.0", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            job = job_file(self.folder.name, workers=1, ps=1, mode="async")
+            result = subprocess.run(
+                [trainyard.TRAINER, "train", "--job_name=ps", "--task_index=0", f"--ps_hosts=127.0.0.1:{port}",
+                 "--worker_hosts=127.0.0.1:1", "--config", str(job), "--output", self.folder.name, "--http_port", "0"],
+                cwd=trainyard.ROOT, capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(str(port), result.stderr)
+
+    def test_another_model_on_a_worker_is_refused_at_once_by_name(self):
+        sockets = [socket.socket() for _ in range(4)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        ports = [each.getsockname()[1] for each in sockets]
+        for each in sockets:
+            each.close()
+        server_job = job_file(self.folder.name, workers=1, ps=1, mode="async")
+        other = tempfile.mkdtemp(dir=self.folder.name)
+        worker_job = job_file(other, model="linear", workers=1, ps=1, mode="async")
+        flags = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]}", "--output", other]
+        server = subprocess.Popen([trainyard.TRAINER, "train", "--job_name=ps", "--task_index=0", *flags, "--config", str(server_job),
+                                   "--http_port", str(ports[2])], cwd=trainyard.ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(lambda: server.poll() is None and server.kill())
+        began = time.monotonic()
+        worker = subprocess.run([trainyard.TRAINER, "train", "--job_name=worker", "--task_index=0", *flags, "--config", str(worker_job),
+                                 "--http_port", str(ports[3])], cwd=trainyard.ROOT, capture_output=True, text=True, timeout=60)
+        server.terminate()
+        self.assertEqual(worker.returncode, 1, worker.stderr)
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertIn("model", worker.stderr)
+
+    def test_a_server_that_never_answers_is_named_within_the_deadline(self):
+        job = job_file(self.folder.name, workers=1, ps=1, mode="async")
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))
+            silent.listen()
+            port = silent.getsockname()[1]
+            result = subprocess.run(
+                [trainyard.TRAINER, "train", "--job_name=worker", "--task_index=0", f"--ps_hosts=127.0.0.1:{port}",
+                 "--worker_hosts=127.0.0.1:1", "--config", str(job), "--output", self.folder.name, "--http_port", "0"],
+                cwd=trainyard.ROOT, capture_output=True, text=True, timeout=100)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn(str(port), result.stderr)
+
+    def test_an_output_folder_that_cannot_be_made_is_named(self):
+        run = Run(job_file(self.folder.name), output="/dev/null/run")
+        self.assertEqual(run.wait(), 1)
+        self.assertIn("/dev/null/run", run.text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,110 @@
+"""One job file, run as local processes: shapes, exactness, resume, and what is left behind."""
+import json
+import tempfile
+import unittest
+
+import trainyard
+from trainyard import Run, job_file
+
+
+class LaunchTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
+        self.addCleanup(self.folder.cleanup)
+
+    def run_job(self, output=None, overrides=(), **options):
+        job = job_file(self.folder.name, **options)
+        run = Run(job, output=output or tempfile.mkdtemp(dir=self.folder.name), overrides=overrides)
+        code = run.wait()
+        self.assertEqual(code, 0, f"{run.text}\n{run.logs()}")
+        return run
+
+
+class Shapes(LaunchTest):
+    """Workers and servers of the tutorials, in both modes."""
+
+    def check(self, workers, ps, mode, model):
+        run = self.run_job(workers=workers, ps=ps, mode=mode, model=model, steps=6, batch=16)
+        report = run.report()
+        self.assertEqual(report["state"], "Succeeded")
+        self.assertEqual((report["workers"], report["ps"]), (workers, ps))
+        self.assertEqual([worker["batches"] for worker in report["perWorker"]], [6] * workers)
+        self.assertEqual(report["steps"], 6 * workers if mode == "async" else 6)
+        keys = sum(server["keys"] for server in report["perServer"])
+        self.assertGreater(keys, 0)
+
+
+def add_shapes():
+    for mode in ("sync", "async"):
+        for model in ("linear", "lenet5"):
+            for workers, ps in ((1, 1), (2, 1), (3, 1), (1, 2), (1, 3), (2, 2)):
+
+                def test(self, workers=workers, ps=ps, mode=mode, model=model):
+                    self.check(workers, ps, mode, model)
+
+                setattr(Shapes, f"test_{workers}w{ps}p_{mode}_{model}_succeeds", test)
+
+
+add_shapes()
+
+
+class Exactness(LaunchTest):
+    def digest(self, **options):
+        return self.run_job(**options).report()["parametersSha256"]
+
+    def test_the_same_seed_gives_the_same_bits_with_two_workers(self):
+        first = self.digest(workers=2, ps=2, mode="sync")
+        self.assertEqual(first, self.digest(workers=2, ps=2, mode="sync"))
+        self.assertEqual(len(first), 64)
+
+    def test_one_worker_over_one_or_three_servers_gives_the_bits_of_local(self):
+        local = self.digest()
+        self.assertEqual(local, self.digest(workers=1, ps=1, mode="sync"))
+        self.assertEqual(local, self.digest(workers=1, ps=3, mode="sync"))
+
+    def test_two_workers_of_64_agree_with_local_at_128_to_rounding(self):
+        two = trainyard.last_parameters(self.run_job(workers=2, ps=1, mode="sync", batch=64).output)
+        one = trainyard.last_parameters(self.run_job(batch=128).output)
+        self.assertEqual(two.keys(), one.keys())
+        worst = max(abs(a - b) for name in one for a, b in zip(one[name], two[name]))
+        self.assertLess(worst, 1e-4)
+        self.assertNotEqual(one, {name: (0.0,) * len(values) for name, values in one.items()})
+
+    def check_resume(self, **options):
+        whole = self.run_job(steps=40, **options)
+        half = self.run_job(steps=20, **options)
+        resumed = self.run_job(steps=40, output=half.output, **options)
+        self.assertEqual(whole.report()["parametersSha256"], resumed.report()["parametersSha256"])
+        self.assertNotEqual(whole.report()["parametersSha256"], "")
+
+    def test_a_local_run_that_was_stopped_and_resumed_gives_the_bits_of_one_that_was_not(self):
+        self.check_resume()
+
+    def test_so_does_a_sync_run_with_two_workers_and_two_servers(self):
+        self.check_resume(workers=2, ps=2, mode="sync")
+
+
+class Output(LaunchTest):
+    def test_a_run_leaves_report_checkpoints_summaries_trace_and_logs(self):
+        run = self.run_job(workers=2, ps=1, mode="async", steps=30, checkpoint_every=10)
+        report = run.report()
+        for field in ("job", "state", "model", "strategy", "workers", "ps", "batchSize", "epochs", "steps", "seconds", "batchesPerSecond",
+                      "examplesPerSecond", "eval", "history", "perWorker", "perServer", "staleness", "parametersSha256", "version", "cpu"):
+            self.assertIn(field, report)
+        self.assertIn("accuracy", report["eval"])
+        self.assertGreater(report["examplesPerSecond"], 0)
+        for worker in report["perWorker"]:
+            self.assertGreater(worker["maxRssBytes"], 1 << 20)
+            self.assertGreater(worker["computeSeconds"], 0)
+        self.assertLessEqual(len(list((run.output / "checkpoints").glob("step-*"))), 3)
+        for replica in ("worker-0", "worker-1"):
+            self.assertTrue(list((run.output / "summaries" / replica).glob("events.out.tfevents.*")), replica)
+        self.assertTrue((run.output / "logs" / "ps-0.log").exists())
+        spans = json.loads((run.output / "trace.json").read_text())
+        self.assertEqual({span["pid"] for span in spans if span.get("ph") == "X"}, {0, 1})
+        self.assertIn("accuracy", run.text)
+        self.assertIn(str(run.output), run.text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,141 @@
+"""Runs trainyard-trainer as a user would and looks at what it leaves. Standard library only.
+
+TRAINYARD_TRAINER names the program; tests run from the repository's root.
+"""
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TRAINER = os.environ.get("TRAINYARD_TRAINER", str(ROOT / "build/release/trainer/trainyard-trainer"))
+DEADLINE = 120.0
+
+MNIST = """
+    data:
+      format: idx
+      dir: examples/data/mnist
+      train: {images: t10k-images-idx3-ubyte.gz, labels: t10k-labels-idx1-ubyte.gz, range: [0, 2048]}
+      eval: {images: t10k-images-idx3-ubyte.gz, labels: t10k-labels-idx1-ubyte.gz, range: [9000, 9200]}
+"""
+
+
+def job_file(folder, *, model="lenet5", workers=1, ps=0, mode=None, steps=12, batch=64, checkpoint_every=0, extra="", run_policy=""):
+    """Writes a TrainingJob below `folder` and returns its path. mode None: local."""
+    strategy = "{local: {}}" if mode is None else "{parameterServer: {mode: %s}}" % mode
+    data = MNIST if model == "lenet5" else "    data: {format: synthetic, train: {examples: 1024}, eval: {examples: 128}}\n"
+    text = f"""apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {{name: e2e}}
+spec:
+  framework: Trainyard
+  ps: {{replicas: {ps}, restartPolicy: OnFailure}}
+  worker: {{replicas: {workers}, restartPolicy: OnFailure}}
+  runPolicy: {{backoffLimit: 6{run_policy}}}
+  training:
+    model: {{preset: {model}}}
+{data}
+    batchSize: {batch}
+    steps: {steps}
+    optimizer: {{name: momentum, learningRate: 0.02, momentum: 0.9}}
+    strategy: {strategy}
+    seed: 7
+    checkpoint: {{everySteps: {checkpoint_every}, keep: 3}}
+    resources: {{threads: 1}}
+{extra}"""
+    path = pathlib.Path(folder) / "job.yaml"
+    path.write_text(text)
+    return path
+
+
+class Run:
+    """One `launch`, in a folder of its own unless `output` is given."""
+
+    def __init__(self, job, output=None, overrides=()):
+        self.output = pathlib.Path(output or tempfile.mkdtemp(prefix="trainyard-e2e-"))
+        command = [TRAINER, "launch", str(job), "--output", str(self.output), "--progress", "none"]
+        for override in overrides:
+            command += ["--set", override]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.text = ""
+
+    def wait(self, timeout=DEADLINE):
+        self.text, _ = self.process.communicate(timeout=timeout)
+        return self.process.returncode
+
+    def report(self):
+        return json.loads((self.output / "report.json").read_text())
+
+    def logs(self):
+        return "\n".join(f"== {log.name}\n{log.read_text()}" for log in sorted((self.output / "logs").glob("*.log")))
+
+    def replica_pid(self, role, index=0):
+        """The process of a replica that runs now, or None."""
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                stat = (entry / "stat").read_text()
+                environment = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            parent = int(stat.rsplit(")", 1)[1].split()[1])
+            if parent == self.process.pid and f"TRAINYARD_ROLE={role}".encode() in environment and f"TRAINYARD_INDEX={index}".encode() in environment:
+                return int(entry.name)
+        return None
+
+    def progress(self, role="worker", index=0):
+        """What the replica's /progress says, or None while it does not answer."""
+        pid = self.replica_pid(role, index)
+        if pid is None:
+            return None
+        try:
+            arguments = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            port = arguments[arguments.index("--http_port") + 1]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/progress", timeout=1) as answer:
+                return json.load(answer)
+        except (OSError, ValueError):
+            return None
+
+    def await_step(self, step, role="worker", index=0, timeout=DEADLINE):
+        """Waits until the replica has done `step` steps."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the job ended before step {step}:\n{self.process.stdout.read()}\n{self.logs()}")
+            progress = self.progress(role, index)
+            if progress and progress.get("step", 0) >= step:
+                return progress
+            time.sleep(0.02)
+        raise AssertionError(f"no step {step} within {timeout} s:\n{self.logs()}")
+
+    def kill(self, role, index=0, with_signal=signal.SIGKILL):
+        pid = self.replica_pid(role, index)
+        if pid is None:
+            raise AssertionError(f"{role}-{index} is not running")
+        os.kill(pid, with_signal)
+
+
+def safetensors(path):
+    """name → list of floats of a safetensors file with F32 tensors."""
+    blob = pathlib.Path(path).read_bytes()
+    (size,) = struct.unpack("<Q", blob[:8])
+    header = json.loads(blob[8 : 8 + size])
+    tensors = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        data = blob[8 + size + begin : 8 + size + end]
+        tensors[name] = struct.unpack(f"<{len(data) // 4}f", data)
+    return tensors
+
+
+def last_parameters(output):
+    folders = sorted((pathlib.Path(output) / "checkpoints").glob("step-*"), key=lambda folder: int(folder.name.split("-")[1]))
+    return safetensors(folders[-1] / "parameters.safetensors")

@@ -1,0 +1,76 @@
+#include "trainer/launch/job_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace trainyard::engine {
+namespace {
+
+std::string Read(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class JobFolderTest : public ::testing::Test {
+ protected:
+  JobFolderTest() : folder_(::testing::TempDir() + "/job-folder") { std::filesystem::remove_all(folder_.dir()); }
+
+  absl::Status Prepare(const std::vector<ReplicaId>& replicas) {
+    std::vector<ReplicaPorts> ports;
+    for (size_t i = 0; i < replicas.size(); ++i) ports.push_back({.port = static_cast<uint16_t>(5000 + i), .http_port = 9});
+    JobConfig job;
+    job.training_json = R"({"seed": 1})";
+    return folder_.Prepare(job, replicas, ports);
+  }
+  nlohmann::json Cluster() const { return nlohmann::json::parse(Read(folder_.dir() + "/config/cluster.json")); }
+
+  JobFolder folder_;
+};
+
+TEST_F(JobFolderTest, HoldsWhatTheConfigMapOfAJobHolds) {
+  ASSERT_TRUE(Prepare({{Role::kPs, 0}, {Role::kPs, 1}, {Role::kWorker, 0}}).ok());
+  EXPECT_EQ(Read(folder_.dir() + "/config/ps_hosts"), "127.0.0.1:5000,127.0.0.1:5001");
+  EXPECT_EQ(Read(folder_.dir() + "/config/worker_hosts"), "127.0.0.1:5002");
+  EXPECT_EQ(Read(folder_.dir() + "/config/training.json"), R"({"seed": 1})");
+  EXPECT_EQ(Cluster()["epoch"], 1);
+}
+
+TEST_F(JobFolderTest, WorkerZeroIsTheChiefUnlessThereIsOne) {
+  ASSERT_TRUE(Prepare({{Role::kWorker, 0}, {Role::kWorker, 1}}).ok());
+  EXPECT_EQ(Cluster()["chief"], "127.0.0.1:5000");
+  ASSERT_TRUE(Prepare({{Role::kChief, 0}, {Role::kWorker, 0}}).ok());
+  EXPECT_EQ(Cluster()["chief"], "127.0.0.1:5000");
+  EXPECT_EQ(Cluster()["worker"], nlohmann::json({"127.0.0.1:5001"}));
+}
+
+TEST_F(JobFolderTest, AnEarlierRunsReportsAreRemovedAndItsCheckpointsKept) {
+  ASSERT_TRUE(Prepare({{Role::kWorker, 0}}).ok());
+  std::ofstream(folder_.dir() + "/replicas/worker-7.json") << "{}";
+  std::filesystem::create_directories(folder_.dir() + "/checkpoints/step-3");
+  ASSERT_TRUE(Prepare({{Role::kWorker, 0}}).ok());
+  EXPECT_FALSE(std::filesystem::exists(folder_.dir() + "/replicas/worker-7.json"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.dir() + "/checkpoints/step-3"));
+}
+
+TEST_F(JobFolderTest, AFolderThatCannotBeMadeIsNamed) {
+  const JobFolder bad("/dev/null/run");
+  const absl::Status status = bad.Prepare(JobConfig{}, {}, {});
+  EXPECT_NE(status.message().find("/dev/null/run"), absl::string_view::npos) << status;
+}
+
+TEST(TailOf, GivesWholeLastLinesOrNothing) {
+  const std::string path = ::testing::TempDir() + "/tail";
+  std::ofstream(path) << "first\nsecond\nthird\n";
+  EXPECT_EQ(TailOf(path, 1000), "first\nsecond\nthird\n");
+  EXPECT_EQ(TailOf(path, 10), "third\n");
+  EXPECT_EQ(TailOf("/no/such/file", 10), "");
+}
+
+}  // namespace
+}  // namespace trainyard::engine
