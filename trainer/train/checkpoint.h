@@ -77,7 +77,8 @@ class CheckpointStore {
   CheckpointStore(std::string dir, int keep) : dir_(std::move(dir)), keep_(keep) {}
 
   // Returns the folder. The older ones beyond `keep` are removed only when the new one is durable; any error (ResourceExhausted: disk full)
-  // leaves them as they were and removes what was half written. A checkpoint of the same step is replaced.
+  // leaves them as they were and removes what was half written. A checkpoint of the same step is replaced; those of later steps, of a line
+  // of training that was given up, are removed.
   absl::StatusOr<std::string> Save(const CheckpointInfo& info, std::span<const CheckpointShard> shards);
 
   // The newest good one whose fingerprint is `fingerprint`. A torn or corrupt one is skipped for the one before.
@@ -88,6 +89,8 @@ class CheckpointStore {
   absl::StatusOr<std::vector<int64_t>> Steps() const;
 
  private:
+  void RemoveOldOnes(int64_t newest) const;
+
   std::string dir_;
   int keep_;
 };

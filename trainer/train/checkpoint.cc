@@ -1,0 +1,315 @@
+#include "trainer/train/checkpoint.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "trainer/base/file.h"
+#include "trainer/base/sha256.h"
+#include "trainer/base/status_macros.h"
+
+namespace trainyard::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::string_view kFormat = "trainyard-checkpoint";
+constexpr int kVersion = 1;
+constexpr std::string_view kManifest = "manifest.json";
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kTemporaryPrefix = ".step-";
+constexpr int64_t kMaxManifestBytes = 16 << 20;
+constexpr int64_t kMaxShardBytes = int64_t{1} << 40;
+
+std::string Sha256Of(std::string_view bytes) {
+  Sha256 sha256;
+  sha256.Update(bytes);
+  return sha256.HexDigest();
+}
+
+// A field of a manifest, or DataLoss that names it.
+template <typename T>
+absl::StatusOr<T> Field(const json& object, std::string_view name, std::string_view path) {
+  try {
+    return object.at(std::string(name)).get<T>();
+  } catch (const json::exception&) {
+    return absl::DataLossError(fmt::format("{} has no usable field '{}'", path, name));
+  }
+}
+
+json ManifestOf(const CheckpointInfo& info) {
+  // The fingerprint is text: JSON numbers above 2^53 are not safe in other readers.
+  return {{"format", kFormat},
+          {"version", kVersion},
+          {"step", info.step},
+          {"epoch", info.position.epoch},
+          {"offset", info.position.offset},
+          {"seed", info.seed},
+          {"fingerprint", fmt::format("{:016x}", info.fingerprint)},
+          {"model", info.model},
+          {"strategy", info.strategy},
+          {"state", info.state},
+          {"shards", json::array()}};
+}
+
+absl::StatusOr<CheckpointInfo> InfoOf(const json& manifest, std::string_view path) {
+  CheckpointInfo info;
+  TY_ASSIGN_OR_RETURN(info.step, Field<int64_t>(manifest, "step", path));
+  TY_ASSIGN_OR_RETURN(info.position.epoch, Field<int64_t>(manifest, "epoch", path));
+  TY_ASSIGN_OR_RETURN(info.position.offset, Field<int64_t>(manifest, "offset", path));
+  if (info.step < 0 || info.position.epoch < 0 || info.position.offset < 0) {
+    return absl::DataLossError(fmt::format("{} has a negative step, epoch or offset", path));
+  }
+  TY_ASSIGN_OR_RETURN(info.seed, Field<uint64_t>(manifest, "seed", path));
+  TY_ASSIGN_OR_RETURN(info.model, Field<std::string>(manifest, "model", path));
+  TY_ASSIGN_OR_RETURN(info.strategy, Field<std::string>(manifest, "strategy", path));
+  TY_ASSIGN_OR_RETURN(info.state, (Field<std::map<std::string, std::string>>(manifest, "state", path)));
+  TY_ASSIGN_OR_RETURN(std::string fingerprint, Field<std::string>(manifest, "fingerprint", path));
+  const auto [end, error] = std::from_chars(fingerprint.data(), fingerprint.data() + fingerprint.size(), info.fingerprint, 16);
+  if (error != std::errc() || end != fingerprint.data() + fingerprint.size()) {
+    return absl::DataLossError(fmt::format("{} has no usable field 'fingerprint'", path));
+  }
+  return info;
+}
+
+absl::StatusOr<json> ReadManifest(const std::string& path) {
+  TY_ASSIGN_OR_RETURN(std::string text, ReadFile(path, kMaxManifestBytes));
+  json manifest = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!manifest.is_object()) return absl::DataLossError(fmt::format("{} is not a JSON object", path));
+  TY_ASSIGN_OR_RETURN(std::string format, Field<std::string>(manifest, "format", path));
+  TY_ASSIGN_OR_RETURN(int version, Field<int>(manifest, "version", path));
+  if (format != kFormat || version != kVersion) {
+    return absl::DataLossError(
+        fmt::format("{} is of format '{}' version {}, expected '{}' version {}", path, format, version, kFormat, kVersion));
+  }
+  return manifest;
+}
+
+absl::StatusOr<Safetensors> ReadShard(const std::string& folder, const json& entry, std::string_view manifest_path) {
+  TY_ASSIGN_OR_RETURN(std::string file, Field<std::string>(entry, "file", manifest_path));
+  TY_ASSIGN_OR_RETURN(uint64_t bytes, Field<uint64_t>(entry, "bytes", manifest_path));
+  TY_ASSIGN_OR_RETURN(std::string sha256, Field<std::string>(entry, "sha256", manifest_path));
+  if (file.empty() || file.find('/') != std::string::npos || file.front() == '.') {
+    return absl::DataLossError(fmt::format("{} names a shard '{}' outside its folder", manifest_path, file));
+  }
+  const std::string path = fmt::format("{}/{}", folder, file);
+  TY_ASSIGN_OR_RETURN(std::string content, ReadFile(path, kMaxShardBytes));
+  if (content.size() != bytes)
+    return absl::DataLossError(fmt::format("{} has {} bytes, its manifest says {}", path, content.size(), bytes));
+  if (std::string found = Sha256Of(content); found != sha256) {
+    return absl::DataLossError(fmt::format("{} has the SHA-256 {}, its manifest says {}", path, found, sha256));
+  }
+  return Safetensors::Parse(std::move(content), path);
+}
+
+std::string NameIn(const ParameterSpec& spec, std::string_view slot) {
+  return slot.empty() ? spec.name : fmt::format("{}/{}", spec.name, slot);
+}
+
+absl::Status CheckFits(const Tensor& tensor, const ParameterSpec& spec, std::string_view name) {
+  if (tensor.dtype == DType::kF32 && tensor.shape == spec.shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("tensor '{}' is {} {}, the model has F32 {}", name, DTypeName(tensor.dtype),
+                                                tensor.shape.ToString(), spec.shape.ToString()));
+}
+
+// Removes a folder on every way out but after Keep().
+class TemporaryFolder {
+ public:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  ~TemporaryFolder() {
+    if (!path_.empty()) {
+      std::error_code ignored;  // the error that led here is the one that is told
+      fs::remove_all(path_, ignored);
+    }
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  void Keep() { path_.clear(); }
+
+ private:
+  std::string path_;
+};
+
+// The step of "step-<n>", or nothing for any other name.
+std::optional<int64_t> StepOf(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  int64_t step = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  if (error != std::errc() || end != name.data() + name.size() || step < 0) return std::nullopt;
+  return step;
+}
+
+// What a process that was killed while it saved has left.
+void RemoveLeftovers(const std::string& dir) {
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    if (!it->path().filename().string().starts_with(kTemporaryPrefix)) continue;
+    std::error_code removal;
+    fs::remove_all(it->path(), removal);
+    if (removal) spdlog::warn("cannot remove {}, left by an interrupted save: {}", it->path().string(), removal.message());
+  }
+}
+
+}  // namespace
+
+void AppendTensors(const ParameterSet& set, std::string_view slot, std::vector<NamedTensor>& tensors) {
+  for (int key = 0; key < set.size(); ++key) {
+    auto* values = const_cast<float*>(set.values(key).data());  // a Tensor has no const form; nothing writes through it
+    tensors.push_back({NameIn(set.spec(key), slot), {DType::kF32, set.spec(key).shape, values}});
+  }
+}
+
+absl::StatusOr<Checkpoint> Checkpoint::Read(const std::string& path) {
+  const std::string manifest_path = fmt::format("{}/{}", path, kManifest);
+  TY_ASSIGN_OR_RETURN(json manifest, ReadManifest(manifest_path));
+  Checkpoint checkpoint;
+  checkpoint.path_ = path;
+  TY_ASSIGN_OR_RETURN(checkpoint.info_, InfoOf(manifest, manifest_path));
+  TY_ASSIGN_OR_RETURN(json shards, Field<json>(manifest, "shards", manifest_path));
+  if (!shards.is_array()) return absl::DataLossError(fmt::format("{} has no usable field 'shards'", manifest_path));
+  for (const json& entry : shards) {
+    TY_ASSIGN_OR_RETURN(Safetensors shard, ReadShard(path, entry, manifest_path));
+    checkpoint.shards_.push_back(std::move(shard));
+  }
+  return checkpoint;
+}
+
+const Tensor* Checkpoint::Find(std::string_view name) const {
+  for (const Safetensors& shard : shards_) {
+    if (const Tensor* tensor = shard.Find(name)) return tensor;
+  }
+  return nullptr;
+}
+
+absl::Status Checkpoint::CopyTo(ParameterSet& set, std::string_view slot) const {
+  for (int key = 0; key < set.size(); ++key) {
+    const std::string name = NameIn(set.spec(key), slot);
+    const Tensor* tensor = Find(name);
+    if (tensor == nullptr) return absl::NotFoundError(fmt::format("checkpoint {} has no tensor '{}'", path_, name));
+    TY_RETURN_IF_ERROR(WithContext(CheckFits(*tensor, set.spec(key), name), fmt::format("checkpoint {}", path_)));
+    std::ranges::copy(tensor->values<const float>(), set.values(key).begin());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> CheckpointStore::Save(const CheckpointInfo& info, std::span<const CheckpointShard> shards) {
+  TY_RETURN_IF_ERROR(MakeDirectories(dir_));
+  RemoveLeftovers(dir_);
+  TemporaryFolder folder(fmt::format("{}/{}{}.tmp-{}", dir_, kTemporaryPrefix, info.step, ::getpid()));
+  TY_RETURN_IF_ERROR(MakeDirectories(folder.path()));
+
+  json manifest = ManifestOf(info);
+  for (const CheckpointShard& shard : shards) {
+    const std::string file = shard.name + ".safetensors";
+    TY_ASSIGN_OR_RETURN(std::string bytes, SerializeSafetensors(shard.tensors));
+    TY_RETURN_IF_ERROR(WriteFileDurably(fmt::format("{}/{}", folder.path(), file), bytes));
+    manifest["shards"].push_back({{"file", file}, {"bytes", bytes.size()}, {"sha256", Sha256Of(bytes)}});
+  }
+  const std::string text = manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  TY_RETURN_IF_ERROR(WriteFileDurably(fmt::format("{}/{}", folder.path(), kManifest), text));
+  TY_RETURN_IF_ERROR(SyncDirectory(folder.path()));
+
+  const std::string final_path = fmt::format("{}/{}{}", dir_, kPrefix, info.step);
+  // A folder cannot be renamed over one that has files: an older one of the same step goes aside first and away last.
+  TemporaryFolder replaced(fmt::format("{}/{}{}.old-{}", dir_, kTemporaryPrefix, info.step, ::getpid()));
+  std::error_code error;
+  fs::rename(final_path, replaced.path(), error);
+  if (error && error != std::errc::no_such_file_or_directory) return FileError(error.value(), "replace", final_path);
+  const bool had_one = !error;
+  fs::rename(folder.path(), final_path, error);
+  if (error) {
+    std::error_code ignored;
+    if (had_one) fs::rename(replaced.path(), final_path, ignored);
+    return FileError(error.value(), "create", final_path);
+  }
+  folder.Keep();
+  TY_RETURN_IF_ERROR(SyncDirectory(dir_));
+  RemoveOldOnes(info.step);
+  return final_path;
+}
+
+void CheckpointStore::RemoveOldOnes(int64_t newest) const {
+  absl::StatusOr<std::vector<int64_t>> steps = Steps();
+  if (!steps.ok()) {
+    spdlog::warn("old checkpoints are not removed: {}", steps.status().ToString());
+    return;
+  }
+  // Steps beyond the one just saved belong to a line of training that was given up (a resume from an older one): they go first.
+  int kept = 0;
+  for (int64_t step : *steps) {
+    if (step <= newest && kept++ < keep_) continue;
+    const std::string path = fmt::format("{}/{}{}", dir_, kPrefix, step);
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (error) spdlog::warn("cannot remove old checkpoint {}: {}", path, error.message());
+  }
+}
+
+absl::StatusOr<std::vector<int64_t>> CheckpointStore::Steps() const {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  fs::directory_iterator it(dir_, error);
+  if (error == std::errc::no_such_file_or_directory) return steps;
+  for (const fs::directory_iterator end; !error && it != end; it.increment(error)) {
+    if (std::optional<int64_t> step = StepOf(it->path().filename().string())) steps.push_back(*step);
+  }
+  if (error) return FileError(error.value(), "list folder", dir_);
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+absl::StatusOr<NewestCheckpoint> CheckpointStore::LoadNewest(uint64_t fingerprint, std::string_view model) const {
+  TY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
+  NewestCheckpoint newest;
+  for (int64_t step : steps) {
+    const std::string path = fmt::format("{}/{}{}", dir_, kPrefix, step);
+    absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Read(path);
+    if (!checkpoint.ok()) {
+      const std::string reason(checkpoint.status().message());
+      spdlog::warn("checkpoint {} is skipped for the one before it: {}", path, reason);
+      newest.skipped.push_back({path, reason});
+      continue;
+    }
+    const CheckpointInfo& info = checkpoint->info();
+    if (info.fingerprint != fingerprint) {
+      return absl::FailedPreconditionError(fmt::format(
+          "checkpoint {} is of model '{}' (fingerprint {:016x}), this job trains '{}' (fingerprint {:016x}); use another output folder or "
+          "the model of the checkpoint",
+          path, info.model, info.fingerprint, model, fingerprint));
+    }
+    newest.checkpoint = *std::move(checkpoint);
+    return newest;
+  }
+  return newest;
+}
+
+absl::Status InitFrom(const std::string& path, ParameterSet& parameters) {
+  absl::StatusOr<Safetensors> file = Safetensors::Read(path);
+  if (!file.ok()) return WithContext(file.status(), "spec.training.initFrom");
+  std::string mistakes;
+  for (int key = 0; key < parameters.size(); ++key) {
+    const ParameterSpec& spec = parameters.spec(key);
+    const Tensor* tensor = file->Find(spec.name);
+    absl::Status fits =
+        tensor == nullptr ? absl::NotFoundError(fmt::format("tensor '{}' is missing", spec.name)) : CheckFits(*tensor, spec, spec.name);
+    if (!fits.ok()) mistakes += fmt::format("{}{}", mistakes.empty() ? "" : "; ", std::string(fits.message()));
+  }
+  if (!mistakes.empty())
+    return absl::InvalidArgumentError(fmt::format("spec.training.initFrom: {} does not fit the model: {}", path, mistakes));
+  for (int key = 0; key < parameters.size(); ++key) {
+    std::ranges::copy(file->Find(parameters.spec(key).name)->values<const float>(), parameters.values(key).begin());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,234 @@
+#include "trainer/train/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "trainer/base/file.h"
+
+namespace trainyard::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kFingerprint = 0x1234;
+
+ParameterSet Model(float value) {
+  ParameterSet set({{"dense/kernel", {2, 3}}, {"dense/bias", {3}}});
+  for (int key = 0; key < set.size(); ++key) std::ranges::fill(set.values(key), value);
+  return set;
+}
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = ::testing::TempDir() + "checkpoint_test_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(dir_);
+  }
+
+  absl::Status Save(int64_t step, float value, int keep = 3) {
+    ParameterSet parameters = Model(value);
+    ParameterSet momentum = Model(value / 2);
+    CheckpointShard weights{.name = "parameters"};
+    AppendTensors(parameters, "", weights.tensors);
+    CheckpointShard slots{.name = "optimizer"};
+    AppendTensors(momentum, "momentum", slots.tensors);
+    const CheckpointInfo info{.step = step,
+                              .position = {2, 64},
+                              .seed = 7,
+                              .fingerprint = kFingerprint,
+                              .model = "lenet5",
+                              .strategy = "local",
+                              .state = {{"best", "0.5"}}};
+    CheckpointStore store(dir_, keep);
+    return store.Save(info, std::vector<CheckpointShard>{std::move(weights), std::move(slots)}).status();
+  }
+  NewestCheckpoint Load() {
+    auto newest = CheckpointStore(dir_, 3).LoadNewest(kFingerprint, "lenet5");
+    EXPECT_TRUE(newest.ok()) << newest.status();
+    return *std::move(newest);
+  }
+  std::vector<int64_t> Steps() { return *CheckpointStore(dir_, 3).Steps(); }
+  // Changes one byte in the middle of a file.
+  void Damage(const std::string& file) {
+    std::string bytes = *ReadFile(dir_ + "/" + file);
+    bytes[bytes.size() / 2] ^= 1;
+    ASSERT_TRUE(WriteFileDurably(dir_ + "/" + file, bytes).ok());
+  }
+  std::vector<std::string> Names() {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(dir_)) names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  std::string dir_;
+};
+
+TEST_F(CheckpointTest, WhatWasSavedIsLoaded) {
+  ASSERT_TRUE(Save(200, 1.5F).ok());
+  NewestCheckpoint newest = Load();
+  ASSERT_TRUE(newest.checkpoint);
+  const CheckpointInfo& info = newest.checkpoint->info();
+  EXPECT_EQ(info.step, 200);
+  EXPECT_EQ(info.position, (SamplerPosition{2, 64}));
+  EXPECT_EQ(info.seed, 7);
+  EXPECT_EQ(info.fingerprint, kFingerprint);
+  EXPECT_EQ(info.model, "lenet5");
+  EXPECT_EQ(info.strategy, "local");
+  EXPECT_EQ(info.state.at("best"), "0.5");
+  ParameterSet parameters = Model(0);
+  ASSERT_TRUE(newest.checkpoint->CopyTo(parameters).ok());
+  EXPECT_THAT(parameters.values(0), Each(1.5F));
+  EXPECT_EQ(parameters.Sha256Hex(), Model(1.5F).Sha256Hex());
+  ASSERT_TRUE(newest.checkpoint->CopyTo(parameters, "momentum").ok());
+  EXPECT_THAT(parameters.values(1), Each(0.75F));
+  EXPECT_NE(newest.checkpoint->Find("dense/kernel/momentum"), nullptr);
+}
+
+TEST_F(CheckpointTest, WithoutAFolderThereIsNothingToLoad) {
+  NewestCheckpoint newest = Load();
+  EXPECT_FALSE(newest.checkpoint);
+  EXPECT_TRUE(newest.skipped.empty());
+}
+
+TEST_F(CheckpointTest, OnlyTheNewestAreKept) {
+  for (int64_t step : {9, 10, 100, 101}) ASSERT_TRUE(Save(step, 1, 2).ok());
+  EXPECT_THAT(Names(), ElementsAre("step-100", "step-101"));
+}
+
+TEST_F(CheckpointTest, TheNewestIsFoundByNumberNotByName) {
+  for (int64_t step : {9, 10}) ASSERT_TRUE(Save(step, static_cast<float>(step)).ok());
+  EXPECT_EQ(Load().checkpoint->info().step, 10);
+}
+
+TEST_F(CheckpointTest, ACorruptShardIsSkippedForTheOneBefore) {
+  ASSERT_TRUE(Save(1, 1).ok());
+  ASSERT_TRUE(Save(2, 2).ok());
+  Damage("step-2/parameters.safetensors");
+  NewestCheckpoint newest = Load();
+  EXPECT_EQ(newest.checkpoint->info().step, 1);
+  ASSERT_EQ(newest.skipped.size(), 1);
+  EXPECT_EQ(newest.skipped[0].path, dir_ + "/step-2");
+  EXPECT_THAT(newest.skipped[0].reason, HasSubstr("step-2/parameters.safetensors has the SHA-256 "));
+}
+
+TEST_F(CheckpointTest, EveryKindOfTornCheckpointIsSkipped) {
+  ASSERT_TRUE(Save(1, 1).ok());
+  for (int64_t step : {2, 3, 4, 5, 6}) ASSERT_TRUE(Save(step, 2, 10).ok());
+  fs::remove(dir_ + "/step-6/manifest.json");
+  fs::resize_file(dir_ + "/step-5/manifest.json", 20);
+  fs::remove(dir_ + "/step-4/optimizer.safetensors");
+  fs::resize_file(dir_ + "/step-3/parameters.safetensors", 100);
+  ASSERT_TRUE(WriteFileDurably(dir_ + "/step-2/manifest.json", R"({"format": "trainyard-checkpoint", "version": 2})").ok());
+  NewestCheckpoint newest = Load();
+  EXPECT_EQ(newest.checkpoint->info().step, 1);
+  ASSERT_EQ(newest.skipped.size(), 5);
+  EXPECT_THAT(newest.skipped[0].reason, HasSubstr("step-6/manifest.json: No such file"));
+  EXPECT_THAT(newest.skipped[1].reason, HasSubstr("step-5/manifest.json is not a JSON object"));
+  EXPECT_THAT(newest.skipped[2].reason, HasSubstr("step-4/optimizer.safetensors: No such file"));
+  EXPECT_THAT(newest.skipped[3].reason, HasSubstr("step-3/parameters.safetensors has 100 bytes, its manifest says"));
+  EXPECT_THAT(newest.skipped[4].reason, HasSubstr("version 2, expected 'trainyard-checkpoint' version 1"));
+}
+
+TEST_F(CheckpointTest, AManifestThatPointsOutsideItsFolderIsRefused) {
+  ASSERT_TRUE(Save(1, 1).ok());
+  std::string manifest = *ReadFile(dir_ + "/step-1/manifest.json");
+  manifest.replace(manifest.find("parameters.safetensors"), 22, "../../etc/passwd");
+  ASSERT_TRUE(WriteFileDurably(dir_ + "/step-1/manifest.json", manifest).ok());
+  EXPECT_THAT(Load().skipped.at(0).reason, HasSubstr("names a shard '../../etc/passwd' outside its folder"));
+}
+
+TEST_F(CheckpointTest, ACheckpointOfAnotherModelIsRefusedByName) {
+  ASSERT_TRUE(Save(1, 1).ok());
+  auto newest = CheckpointStore(dir_, 3).LoadNewest(99, "linear");
+  EXPECT_EQ(newest.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(newest.status().message()),
+              HasSubstr("step-1 is of model 'lenet5' (fingerprint 0000000000001234), this job trains 'linear'"));
+}
+
+TEST_F(CheckpointTest, AMissingOrOtherTensorIsNamed) {
+  ASSERT_TRUE(Save(1, 1).ok());
+  NewestCheckpoint newest = Load();
+  ParameterSet more({{"dense/kernel", {2, 3}}, {"dense2/bias", {3}}});
+  EXPECT_THAT(std::string(newest.checkpoint->CopyTo(more).message()), HasSubstr("step-1 has no tensor 'dense2/bias'"));
+  ParameterSet other({{"dense/kernel", {3, 2}}});
+  EXPECT_THAT(std::string(newest.checkpoint->CopyTo(other).message()),
+              HasSubstr("tensor 'dense/kernel' is F32 [2, 3], the model has F32 [3, 2]"));
+}
+
+TEST_F(CheckpointTest, TheSameStepAgainReplacesIt) {
+  ASSERT_TRUE(Save(5, 1).ok());
+  ASSERT_TRUE(Save(5, 2).ok());
+  EXPECT_THAT(Names(), ElementsAre("step-5"));
+  ParameterSet parameters = Model(0);
+  ASSERT_TRUE(Load().checkpoint->CopyTo(parameters).ok());
+  EXPECT_THAT(parameters.values(0), Each(2.0F));
+}
+
+TEST_F(CheckpointTest, LaterStepsOfAnAbandonedLineGoWhenANewOneIsDurable) {
+  ASSERT_TRUE(Save(100, 1).ok());
+  ASSERT_TRUE(Save(200, 2).ok());
+  Damage("step-200/parameters.safetensors");
+  ASSERT_TRUE(Save(150, 3).ok());
+  EXPECT_THAT(Steps(), ElementsAre(150, 100));
+}
+
+TEST_F(CheckpointTest, LeftoversOfAKilledSaveAreNoCheckpointsAndGoAway) {
+  fs::create_directories(dir_ + "/.step-3.tmp-1");
+  EXPECT_FALSE(Load().checkpoint);
+  ASSERT_TRUE(Save(4, 1).ok());
+  EXPECT_THAT(Names(), ElementsAre("step-4"));
+}
+
+// A file size limit stands in for a full disk: both refuse a write in the middle of a file.
+TEST_F(CheckpointTest, AFullDiskIsANamedErrorAndDamagesNothing) {
+  ASSERT_TRUE(Save(1, 1, 1).ok());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto* old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit tiny = before;
+  tiny.rlim_cur = 64;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tiny), 0);
+  const absl::Status status = Save(2, 2, 1);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("parameters.safetensors"));
+  EXPECT_THAT(Names(), ElementsAre("step-1"));
+  EXPECT_EQ(Load().checkpoint->info().step, 1);
+}
+
+TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsNamed) {
+  fs::create_directories(fs::path(dir_).parent_path());
+  ASSERT_TRUE(WriteFileDurably(dir_, "a file").ok());
+  EXPECT_THAT(std::string(Save(1, 1).message()), HasSubstr("cannot create folder " + dir_));
+  fs::remove(dir_);
+}
+
+TEST_F(CheckpointTest, InitFromCopiesByName) {
+  ASSERT_TRUE(Save(1, 4).ok());
+  ParameterSet parameters = Model(0);
+  ASSERT_TRUE(InitFrom(dir_ + "/step-1/parameters.safetensors", parameters).ok());
+  EXPECT_THAT(parameters.values(1), Each(4.0F));
+}
+
+TEST_F(CheckpointTest, InitFromNamesAllThatDoesNotFitAtOnceAndChangesNothing) {
+  ASSERT_TRUE(Save(1, 4).ok());
+  ParameterSet other({{"dense/bias", {3}}, {"dense/kernel", {3, 2}}, {"out/bias", {1}}});
+  const absl::Status status = InitFrom(dir_ + "/step-1/parameters.safetensors", other);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("does not fit the model: tensor 'dense/kernel' is F32 [2, 3], the model has F32 [3, 2]; "
+                        "tensor 'out/bias' is missing"));
+  EXPECT_THAT(other.values(0), Each(0.0F));
+  EXPECT_THAT(std::string(InitFrom(dir_ + "/none", other).message()), HasSubstr("spec.training.initFrom: cannot open"));
+}
+
+}  // namespace
+}  // namespace trainyard::engine
