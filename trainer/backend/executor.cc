@@ -1,0 +1,232 @@
+#include "trainer/backend/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "trainer/backend/feed_check.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/ops/rules.h"
+#include "trainer/tensor/buffer.h"
+
+namespace trainyard::engine {
+namespace {
+
+// A node that runs, with the places of its first input and output in the pointer tables.
+struct Step {
+  NodeId node = 0;
+  std::unique_ptr<Kernel> kernel;
+  size_t first_input = 0;
+  size_t first_output = 0;
+};
+
+// What to do for a parameter's result once its node has run.
+struct Finish {
+  NodeId node = 0;
+  int key = 0;
+  Value value;
+  bool in_place = false;  // the kernel wrote it where it belongs
+};
+
+}  // namespace
+
+struct Executor::State {
+  State(Graph g, Backend& b) : graph(std::move(g)), backend(b) {}
+
+  absl::Status Compile();
+  void FindFinishes();
+  void PlaceValues();
+  void Bind(const ParameterSet& params, ParameterSet* grads);
+  absl::Status CheckParameters(const ParameterSet& params, const ParameterSet* grads) const;
+  void UploadParameters(const ParameterSet& params);
+  void FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink);
+  bool IsExternal(Value value) const;
+  void*& Pointer(Value value) { return pointers[value.node][value.output]; }
+
+  const Graph graph;
+  Backend& backend;
+  MemoryPlan plan;
+  Buffer arena;
+  Buffer scratch;
+  size_t scratch_bytes = 0;
+  std::vector<Step> steps;
+  std::vector<Finish> finishes;              // by node
+  std::vector<std::vector<void*>> pointers;  // [node][output]
+  std::vector<const void*> input_pointers;   // of the steps, node by node
+  std::vector<void*> output_pointers;        // likewise
+  std::vector<const Tensor*> fed;            // [index into graph.inputs()], during Run
+  size_t next_finish = 0;                    // during Run
+  NodeObserver* observer = nullptr;
+};
+
+// Parameters and results that kernels use where the caller keeps them.
+bool Executor::State::IsExternal(Value value) const {
+  if (!backend.computes_on_host_f32()) return false;
+  if (std::holds_alternative<ParameterOp>(graph.node(value.node).op)) return true;
+  return std::ranges::any_of(finishes, [&](const Finish& finish) { return finish.in_place && finish.value == value; });
+}
+
+absl::Status Executor::State::Compile() {
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    const Op& op = graph.node(id).op;
+    if (std::holds_alternative<InputOp>(op) || std::holds_alternative<ParameterOp>(op) || AliasedInput(op)) continue;
+    TY_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.Compile(graph, id));
+    scratch_bytes = std::max(scratch_bytes, kernel->scratch_bytes());
+    steps.push_back({id, std::move(kernel), input_pointers.size(), output_pointers.size()});
+    input_pointers.resize(input_pointers.size() + graph.node(id).inputs.size());
+    output_pointers.resize(output_pointers.size() + graph.node(id).outputs.size());
+  }
+  return absl::OkStatus();
+}
+
+// A result is written in place if a kernel makes it for one key alone and nobody fetches it by name.
+void Executor::State::FindFinishes() {
+  for (const ParameterResult& result : graph.results()) {
+    const Op& op = graph.node(result.value.node).op;
+    const bool made_by_kernel = !std::holds_alternative<InputOp>(op) && !std::holds_alternative<ParameterOp>(op) && !AliasedInput(op);
+    const bool named = std::ranges::any_of(graph.outputs(), [&](const auto& output) { return output.second == result.value; });
+    const bool taken = std::ranges::any_of(finishes, [&](const Finish& finish) { return finish.value == result.value; });
+    finishes.push_back({result.value.node, result.key, result.value, backend.computes_on_host_f32() && made_by_kernel && !named && !taken});
+  }
+  std::ranges::sort(finishes, {}, [](const Finish& finish) { return std::pair(finish.node, finish.key); });
+}
+
+void Executor::State::PlaceValues() {
+  plan = PlanMemory(graph, {.bytes = [this](const ValueSpec& spec) { return backend.BytesFor(spec); },
+                            .external = [this](Value value) { return IsExternal(value); },
+                            .alias = [](const Node& node) { return AliasedInput(node.op); },
+                            .in_place = [](const Node& node, int i) { return MayRunInPlace(node.op, i); }});
+  arena = Buffer(plan.arena_bytes);
+  scratch = Buffer(scratch_bytes);
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    std::vector<void*>& row = pointers.emplace_back();
+    for (const Placement& placement : plan.placements[id]) {
+      row.push_back(placement.kind == Placement::Kind::kArena ? arena.data() + placement.offset : nullptr);
+    }
+  }
+  fed.resize(graph.inputs().size());
+}
+
+// Fills the pointer tables with this step's places of parameters and results.
+void Executor::State::Bind(const ParameterSet& params, ParameterSet* grads) {
+  if (backend.computes_on_host_f32()) {
+    for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+      // Kernels only read parameters; the table holds plain pointers because most of its entries are written.
+      if (const auto* op = std::get_if<ParameterOp>(&graph.node(id).op))
+        pointers[id][0] = const_cast<float*>(params.values(op->key).data());
+    }
+    for (const Finish& finish : finishes) {
+      if (finish.in_place) Pointer(finish.value) = grads->values(finish.key).data();
+    }
+    for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+      if (AliasedInput(graph.node(id).op)) pointers[id][0] = Pointer(graph.node(id).inputs[*AliasedInput(graph.node(id).op)]);
+    }
+  }
+  for (const Step& step : steps) {
+    const Node& node = graph.node(step.node);
+    for (size_t i = 0; i < node.inputs.size(); ++i) input_pointers[step.first_input + i] = Pointer(node.inputs[i]);
+    for (size_t i = 0; i < node.outputs.size(); ++i) output_pointers[step.first_output + i] = pointers[step.node][i];
+  }
+}
+
+absl::Status Executor::State::CheckParameters(const ParameterSet& params, const ParameterSet* grads) const {
+  const auto same = [&](const ParameterSet& set) { return std::ranges::equal(set.specs(), graph.parameters()); };
+  if (!same(params)) return absl::InvalidArgumentError("parameters given to the executor are not those of its graph");
+  if (grads == nullptr && !graph.results().empty()) {
+    return absl::InvalidArgumentError("the graph computes gradients, but none can be stored: no gradient set was given");
+  }
+  if (grads != nullptr && !same(*grads)) return absl::InvalidArgumentError("gradients given to the executor are not those of its graph");
+  return absl::OkStatus();
+}
+
+void Executor::State::UploadParameters(const ParameterSet& params) {
+  if (backend.computes_on_host_f32()) return;
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    const auto* op = std::get_if<ParameterOp>(&graph.node(id).op);
+    if (op == nullptr) continue;
+    const ValueSpec& spec = graph.node(id).outputs[0];
+    backend.Upload(spec, 1.0f, {DType::kF32, spec.shape, const_cast<float*>(params.values(op->key).data())}, pointers[id][0]);
+  }
+}
+
+// Hands over the results that `node` was the last to work on. Called for every node in order.
+void Executor::State::FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink) {
+  for (; next_finish < finishes.size() && finishes[next_finish].node == node; ++next_finish) {
+    const Finish& finish = finishes[next_finish];
+    const ValueSpec& spec = graph.spec(finish.value);
+    if (!finish.in_place) {
+      backend.Download(spec, Pointer(finish.value), {DType::kF32, spec.shape, grads->values(finish.key).data()});
+    }
+    if (sink != nullptr) sink->Ready(finish.key);
+  }
+}
+
+Executor::Executor(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Executor::~Executor() = default;
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph graph, Backend& backend) {
+  auto state = std::make_unique<State>(std::move(graph), backend);
+  TY_RETURN_IF_ERROR(state->Compile());
+  state->FindFinishes();
+  state->PlaceValues();
+  return std::unique_ptr<Executor>(new Executor(std::move(state)));
+}
+
+absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,
+                           GradientSink* sink) {
+  State& s = *state_;
+  TY_RETURN_IF_ERROR(s.CheckParameters(params, grads));
+  TY_RETURN_IF_ERROR(MatchFeeds(s.graph, feeds, s.fed));
+  s.Bind(params, grads);
+  for (size_t i = 0; i < s.fed.size(); ++i) {
+    const Node& node = s.graph.node(s.graph.inputs()[i]);
+    s.backend.Upload(node.outputs[0], std::get<InputOp>(node.op).u8_scale, *s.fed[i], s.pointers[s.graph.inputs()[i]][0]);
+  }
+  s.UploadParameters(params);
+  s.next_finish = 0;
+  auto next = s.steps.begin();
+  for (NodeId id = 0; id < static_cast<NodeId>(s.graph.nodes().size()); ++id) {
+    if (next != s.steps.end() && next->node == id) {
+      const Node& node = s.graph.node(id);
+      if (s.observer != nullptr) s.observer->BeforeNode(id);
+      next->kernel->Run({.inputs = {s.input_pointers.data() + next->first_input, node.inputs.size()},
+                         .outputs = {s.output_pointers.data() + next->first_output, node.outputs.size()},
+                         .scratch = s.scratch.data(),
+                         .step = step});
+      if (s.observer != nullptr) s.observer->AfterNode(id);
+      ++next;
+    }
+    s.FinishResults(id, grads, sink);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Fetch(std::string_view output, const Tensor& host) const {
+  const auto found = state_->graph.outputs().find(output);
+  if (found == state_->graph.outputs().end()) return absl::NotFoundError(fmt::format("the graph has no output '{}'", output));
+  const ValueSpec& spec = state_->graph.spec(found->second);
+  const bool right_type = host.dtype == spec.dtype || (spec.dtype == DType::kF32 && host.dtype == DType::kF64);
+  if (!right_type || host.shape != spec.shape) {
+    return absl::InvalidArgumentError(fmt::format("output '{}' is {} {}, it cannot be fetched into {} {}", output, DTypeName(spec.dtype),
+                                                  spec.shape.ToString(), DTypeName(host.dtype), host.shape.ToString()));
+  }
+  state_->backend.Download(spec, state_->Pointer(found->second), host);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> Executor::Scalar(std::string_view output) const {
+  double value = 0.0;
+  TY_RETURN_IF_ERROR(Fetch(output, {DType::kF64, {}, &value}));
+  return value;
+}
+
+void Executor::set_observer(NodeObserver* observer) { state_->observer = observer; }
+const Graph& Executor::graph() const { return state_->graph; }
+const MemoryPlan& Executor::plan() const { return state_->plan; }
+size_t Executor::bytes() const { return state_->arena.size() + state_->scratch.size(); }
+
+}  // namespace trainyard::engine

@@ -1,0 +1,92 @@
+#include "trainer/backend/reference/reference_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "trainer/backend/reference/kernels.h"
+
+namespace trainyard::engine {
+namespace {
+
+class FunctionKernel final : public Kernel {
+ public:
+  explicit FunctionKernel(reference::RunFunction run) : run_(std::move(run)) {}
+  void Run(const KernelContext& context) override { run_(context); }
+
+ private:
+  reference::RunFunction run_;
+};
+
+template <typename Out, typename In>
+void ConvertTo(const In* in, int64_t elements, double scale, Out* out) {
+  for (int64_t i = 0; i < elements; ++i) {
+    out[i] = std::is_same_v<In, uint8_t> ? static_cast<Out>(in[i]) * static_cast<Out>(scale) : static_cast<Out>(in[i]);
+  }
+}
+
+template <typename T>
+class ReferenceBackend final : public Backend {
+ public:
+  std::string_view name() const override { return std::is_same_v<T, float> ? "reference" : "reference-f64"; }
+
+  size_t BytesFor(const ValueSpec& spec) const override {
+    return static_cast<size_t>(spec.shape.elements()) * (spec.dtype == DType::kF32 ? sizeof(T) : SizeOf(spec.dtype));
+  }
+
+  bool computes_on_host_f32() const override { return std::is_same_v<T, float>; }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id) override {
+    const NodeView node(graph, id);
+    return std::visit(
+        [&](const auto& op) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+          using OpType = std::decay_t<decltype(op)>;
+          if constexpr (kHasKernel<OpType>) {
+            return std::make_unique<FunctionKernel>(reference::MakeRun<T>(op, node));
+          }
+          return absl::UnimplementedError(
+              fmt::format("node '{}': the reference backend has no kernel for {}", node.node().name, OpName(node.node().op)));
+        },
+        node.node().op);
+  }
+
+  void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) override {
+    const int64_t elements = spec.shape.elements();
+    if (host.dtype == DType::kU8 && spec.dtype == DType::kF32) {
+      ConvertTo(static_cast<const uint8_t*>(host.data), elements, u8_scale, static_cast<T*>(value));
+    } else if (spec.dtype == DType::kF32) {
+      ConvertTo(static_cast<const float*>(host.data), elements, 1.0, static_cast<T*>(value));
+    } else {
+      std::memcpy(value, host.data, host.bytes());
+    }
+  }
+
+  void Download(const ValueSpec& spec, const void* value, const Tensor& host) override {
+    const int64_t elements = spec.shape.elements();
+    if (spec.dtype != DType::kF32) {
+      std::memcpy(host.data, value, host.bytes());
+    } else if (host.dtype == DType::kF64) {
+      ConvertTo(static_cast<const T*>(value), elements, 1.0, static_cast<double*>(host.data));
+    } else {
+      ConvertTo(static_cast<const T*>(value), elements, 1.0, static_cast<float*>(host.data));
+    }
+  }
+
+ private:
+  // The ops that the executor runs without a kernel.
+  template <typename OpType>
+  static constexpr bool kHasKernel = !std::is_same_v<OpType, InputOp> && !std::is_same_v<OpType, ParameterOp> &&
+                                     !std::is_same_v<OpType, ReshapeOp> && !std::is_same_v<OpType, IdentityOp>;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeReferenceBackend(DType math) {
+  if (math == DType::kF64) return std::make_unique<ReferenceBackend<double>>();
+  return std::make_unique<ReferenceBackend<float>>();
+}
+
+}  // namespace trainyard::engine
