@@ -44,7 +44,8 @@ class Meters {
   // Over the whole run; 0 before the first step.
   double MeanBatchesPerSecond() const;
   double MeanExamplesPerSecond() const;
-  // Exponentially smoothed and corrected for its start; absent before the first step. A loss that is not finite shows as it is.
+  // Exponentially smoothed and corrected for its start (Kingma, Ba 2015, section 3); absent before the first step. A last loss that is not
+  // finite shows as it is.
   std::optional<double> SmoothedLoss() const;
   double last_loss() const { return last_loss_; }
   // For `remaining` more steps at the window's speed; absent while there is no speed.
@@ -56,6 +57,8 @@ class Meters {
     int64_t steps;
     int64_t examples;
   };
+  static double PerSecond(int64_t count, absl::Duration time);
+
   MeterOptions options_;
   std::deque<Mark> window_;
   absl::Time start_;

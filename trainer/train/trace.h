@@ -33,7 +33,7 @@ class TraceWriter {
 
   void NameLane(int lane, std::string_view name);
   void Add(const TraceSpan& span);
-  // Writes what is buffered. The file is then a prefix of a JSON array.
+  // Writes what is buffered (Add only buffers: call this every so many steps). The file is then a prefix of a JSON array.
   absl::Status Flush();
   // Writes the closing bracket; the destructor does so if nobody else did, and loses the error.
   absl::Status Close();
@@ -41,6 +41,7 @@ class TraceWriter {
  private:
   struct State;
   explicit TraceWriter(std::unique_ptr<State> state);
+  void AddEvent(std::string_view event);
   std::unique_ptr<State> state_;
 };
 
