@@ -32,6 +32,7 @@ std::optional<Termination> ReadTermination(const nlohmann::json& state) {
   result.reason = json_read::String(*terminated, "reason");
   result.message = json_read::String(*terminated, "message");
   if (result.message.size() > kMaxMessage) result.message.erase(0, result.message.size() - kMaxMessage);
+  result.started_at = json_read::Time(*terminated, "startedAt");
   result.finished_at = json_read::Time(*terminated, "finishedAt");
   return result;
 }

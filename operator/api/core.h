@@ -23,6 +23,7 @@ struct Termination {
   int signal = 0;
   std::string reason;   // "OOMKilled", "Error" …
   std::string message;  // the log's tail, where terminationMessagePolicy is FallbackToLogsOnError
+  absl::Time started_at = absl::InfinitePast();
   absl::Time finished_at = absl::InfinitePast();
 };
 

@@ -121,6 +121,7 @@ struct ReplicaStatus {
   int succeeded = 0;
   int failed = 0;
   int restarts = 0;
+  std::string completed;  // indexes that have ended with success, as "0-3,5": they are not made again when their pods are gone
   friend bool operator==(const ReplicaStatus&, const ReplicaStatus&) = default;
 };
 

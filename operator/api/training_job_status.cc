@@ -40,8 +40,10 @@ json ToJson(const Condition& condition) {
 }
 
 json ToJson(const ReplicaStatus& status) {
-  return {{"desired", status.desired},     {"active", status.active}, {"ready", status.ready},
-          {"succeeded", status.succeeded}, {"failed", status.failed}, {"restarts", status.restarts}};
+  json result = {{"desired", status.desired},     {"active", status.active}, {"ready", status.ready},
+                 {"succeeded", status.succeeded}, {"failed", status.failed}, {"restarts", status.restarts}};
+  Put(result, "completed", status.completed);
+  return result;
 }
 
 json ToJson(const Progress& progress) {
@@ -76,7 +78,7 @@ json ToJson(const RestartRecord& record) {
   if (record.pod_counted) result["podCounted"] = true;
   Put(result, "restarts", static_cast<int64_t>(record.restarts));
   Put(result, "backoffStep", static_cast<int64_t>(record.backoff_step));
-  Put(result, "lastEndTime", std::optional<absl::Time>(record.last_end));
+  if (record.last_end != absl::InfinitePast()) result["lastEndTime"] = FormatMicroTimestamp(record.last_end);
   return result;
 }
 
@@ -178,9 +180,13 @@ TrainingJobStatus StatusFromJson(const json& object) {
   const json& replicas = json_read::Get(object, "replicaStatuses");
   for (const Role role : kRoles) {
     if (const json* counts = json_read::Find(replicas, Name(role).data())) {
-      status.replica_statuses[role] = {json_read::Int(*counts, "desired"), json_read::Int(*counts, "active"),
-                                       json_read::Int(*counts, "ready"),   json_read::Int(*counts, "succeeded"),
-                                       json_read::Int(*counts, "failed"),  json_read::Int(*counts, "restarts")};
+      status.replica_statuses[role] = {.desired = json_read::Int(*counts, "desired"),
+                                       .active = json_read::Int(*counts, "active"),
+                                       .ready = json_read::Int(*counts, "ready"),
+                                       .succeeded = json_read::Int(*counts, "succeeded"),
+                                       .failed = json_read::Int(*counts, "failed"),
+                                       .restarts = json_read::Int(*counts, "restarts"),
+                                       .completed = json_read::String(*counts, "completed")};
     }
   }
   status.restarts = json_read::Int(object, "restarts");
