@@ -1,0 +1,228 @@
+// Convolutions: forward and backward-data are gathers, the weight gradient is outer.
+#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/gather_plan.h"
+#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/make_kernel.h"
+#include "trainer/backend/cpu/pool_args.h"
+#include "trainer/graph/window.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr size_t Align(size_t floats) { return (floats + kLanes - 1) / kLanes * kLanes; }
+
+absl::StatusOr<ConvShape> MakeConvShape(const Window& window, const Shape& x, const Shape& kernel) {
+  TY_ASSIGN_OR_RETURN(const WindowGeometry geometry, PlaceWindow(window, x));
+  ConvShape shape;
+  shape.panels = static_cast<int>(PanelLayout(x).panels);
+  shape.in_h = static_cast<int>(geometry.in[0]);
+  shape.in_w = static_cast<int>(geometry.in[1]);
+  shape.channels = static_cast<int>(kernel[2]);
+  shape.out_h = static_cast<int>(geometry.out[0]);
+  shape.out_w = static_cast<int>(geometry.out[1]);
+  shape.outputs = static_cast<int>(kernel[3]);
+  shape.kernel_h = window.size[0];
+  shape.kernel_w = window.size[1];
+  shape.stride_h = window.stride[0];
+  shape.stride_w = window.stride[1];
+  shape.pad_top = static_cast<int>(geometry.pad_before[0]);
+  shape.pad_left = static_cast<int>(geometry.pad_before[1]);
+  return shape;
+}
+
+// Dense strides of y for images of height x width.
+void SetStrides(GatherArgs& args, int height, int width) {
+  args.y_column = int64_t{args.shape.outputs} * kLanes;
+  args.y_row = args.y_column * width;
+  args.y_panel = args.y_row * height;
+}
+
+size_t WeightFloats(const ConvShape& shape) {
+  return Align(static_cast<size_t>(shape.kernel_h) * shape.kernel_w * shape.channels * shape.outputs);
+}
+
+PackArgs MakePack(const ConvShape& shape, int block) {
+  PackArgs pack;
+  pack.kernel_h = shape.kernel_h;
+  pack.kernel_w = shape.kernel_w;
+  pack.in = shape.channels;
+  pack.out = shape.outputs;
+  pack.block = block;
+  return pack;
+}
+
+// Windows that tile the image can be pooled row by row, right behind the gather.
+bool PoolsByRows(const Window& pool) { return pool.size == pool.stride && pool.padding == Padding::kValid; }
+
+}  // namespace
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  GatherArgs gather;
+  TY_ASSIGN_OR_RETURN(gather.shape, MakeConvShape(op.window, node.in(0).shape, node.in(1).shape));
+  const ConvShape& shape = gather.shape;
+  GatherPlan::For(shape, device.kernels).ApplyTo(gather);
+  const CpuActivation activation = ToCpuActivation(op.epilogue.activation);
+  const bool has_bias = op.epilogue.bias;
+  const size_t weights = WeightFloats(shape);
+  const PackArgs pack = MakePack(shape, gather.block);
+  const auto set_inputs = [&device, pack, has_bias](GatherArgs& args, const KernelContext& context) {
+    auto* scratch = static_cast<float*>(context.scratch);
+    PackArgs mine = pack;
+    mine.weights = context.input<float>(1);
+    mine.packed = scratch;
+    RunPack(mine, device);
+    args.x = context.input<float>(0);
+    args.weights = scratch;
+    args.bias = has_bias ? context.input<float>(2) : nullptr;
+  };
+
+  const std::optional<Window>& pool = op.epilogue.max_pool;
+  if (pool.has_value() && !PoolsByRows(*pool)) {
+    // The whole convolution goes to scratch, the pool reads it there.
+    SetStrides(gather, shape.out_h, shape.out_w);
+    const Shape images({node.in(0).shape[0], shape.out_h, shape.out_w, shape.outputs});
+    TY_ASSIGN_OR_RETURN(PoolArgs pool_args, MakePoolArgs(*pool, images));
+    pool_args.activation = activation;
+    const size_t conv = static_cast<size_t>(PanelLayout(images).vectors()) * kLanes;
+    return MakeKernel(
+        [&device, gather, pool_args, set_inputs, weights](const KernelContext& context) mutable {
+          set_inputs(gather, context);
+          gather.y = static_cast<float*>(context.scratch) + weights;
+          RunGather(gather, device);
+          pool_args.x = gather.y;
+          pool_args.y = context.output<float>(0);
+          pool_args.argmax = context.output<uint8_t>(1);
+          device.pool.Run(pool_args.panels, [&](int64_t begin, int64_t end, int) {
+            device.kernels.max_pool(pool_args, static_cast<int>(begin), static_cast<int>(end));
+          });
+        },
+        (weights + conv) * sizeof(float));
+  }
+
+  gather.activation = activation;
+  if (pool.has_value()) {
+    gather.max_pool = true;
+    gather.pool_h = pool->size[0];
+    gather.pool_w = pool->size[1];
+  }
+  SetStrides(gather, shape.out_h / gather.pool_h, shape.out_w / gather.pool_w);
+  const size_t rows = static_cast<size_t>(GatherScratchFloats(gather)) * device.pool.threads();
+  return MakeKernel(
+      [&device, gather, set_inputs, weights](const KernelContext& context) mutable {
+        set_inputs(gather, context);
+        gather.y = context.output<float>(0);
+        if (gather.max_pool) {
+          gather.argmax = context.output<uint8_t>(1);
+          gather.scratch = static_cast<float*>(context.scratch) + weights;
+        }
+        RunGather(gather, device);
+      },
+      (weights + rows) * sizeof(float));
+}
+
+namespace {
+
+// The pixels first, first + stride … of dx, in one direction: which taps reach them, and where the gather of dy starts.
+struct Phase {
+  int first_tap = 0;
+  int taps = 0;
+  int pixels = 0;
+  int pad = 0;
+};
+
+// dx[first + stride * i] = sum over t of w[first_tap + stride * t] dy[i + shift - t]: with taps flipped, a gather of stride 1 from
+// i + shift - (taps - 1) on, so padded by (taps - 1) - shift.
+Phase PhaseOf(int first, int stride, int extent, int kernel, int pad) {
+  Phase phase;
+  phase.first_tap = (first + pad) % stride;
+  phase.taps = kernel > phase.first_tap ? (kernel - phase.first_tap + stride - 1) / stride : 0;
+  phase.pixels = (extent - first + stride - 1) / stride;
+  const int shift = (first + pad - phase.first_tap) / stride;
+  phase.pad = phase.taps - 1 - shift;
+  return phase;
+}
+
+struct PhaseGather {
+  GatherArgs gather;
+  PackArgs pack;
+  int64_t y_offset = 0;
+  size_t packed_offset = 0;
+};
+
+}  // namespace
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInputGradientOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.out().shape, node.in(1).shape));
+  std::vector<PhaseGather> phases;
+  size_t floats = 0;
+  for (int row = 0; row < std::min(shape.stride_h, shape.in_h); ++row) {
+    const Phase vertical = PhaseOf(row, shape.stride_h, shape.in_h, shape.kernel_h, shape.pad_top);
+    for (int column = 0; column < std::min(shape.stride_w, shape.in_w); ++column) {
+      const Phase horizontal = PhaseOf(column, shape.stride_w, shape.in_w, shape.kernel_w, shape.pad_left);
+      PhaseGather phase;
+      ConvShape& part = phase.gather.shape;
+      part.panels = shape.panels;
+      part.in_h = shape.out_h;
+      part.in_w = shape.out_w;
+      part.channels = shape.outputs;
+      part.outputs = shape.channels;
+      part.out_h = vertical.pixels;
+      part.out_w = horizontal.pixels;
+      part.kernel_h = vertical.taps;
+      part.kernel_w = horizontal.taps;
+      part.pad_top = vertical.pad;
+      part.pad_left = horizontal.pad;
+      GatherPlan::For(part, device.kernels).ApplyTo(phase.gather);
+      SetStrides(phase.gather, shape.in_h, shape.in_w);
+      phase.y_offset = row * phase.gather.y_row + column * phase.gather.y_column;
+      phase.gather.y_row *= shape.stride_h;
+      phase.gather.y_column *= shape.stride_w;
+      phase.pack = MakePack(shape, phase.gather.block);
+      phase.pack.transposed = true;
+      phase.pack.first_h = vertical.first_tap;
+      phase.pack.first_w = horizontal.first_tap;
+      phase.pack.step_h = shape.stride_h;
+      phase.pack.step_w = shape.stride_w;
+      phase.packed_offset = floats;
+      floats += WeightFloats(part);
+      phases.push_back(phase);
+    }
+  }
+  return MakeKernel(
+      [&device, phases](const KernelContext& context) mutable {
+        for (PhaseGather& phase : phases) {
+          float* packed = static_cast<float*>(context.scratch) + phase.packed_offset;
+          phase.pack.weights = context.input<float>(1);
+          phase.pack.packed = packed;
+          if (phase.gather.shape.kernel_h > 0 && phase.gather.shape.kernel_w > 0) RunPack(phase.pack, device);
+          phase.gather.x = context.input<float>(0);
+          phase.gather.weights = packed;
+          phase.gather.y = context.output<float>(0) + phase.y_offset;
+          RunGather(phase.gather, device);
+        }
+      },
+      floats * sizeof(float));
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeightGradientOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  OuterArgs outer;
+  TY_ASSIGN_OR_RETURN(outer.shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
+  return MakeKernel([&device, outer, bias = op.bias](const KernelContext& context) mutable {
+    outer.x = context.input<float>(0);
+    outer.dy = context.input<float>(1);
+    outer.dw = context.output<float>(0);
+    const ConvShape& shape = outer.shape;
+    device.pool.Run(shape.outputs, [&](int64_t begin, int64_t end, int) {
+      OuterArgs part = outer;
+      part.output_begin = static_cast<int>(begin);
+      part.output_end = static_cast<int>(end);
+      device.kernels.outer(part);
+    });
+    if (bias) RunBiasGradient(device, outer.dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
+  });
+}
+
+}  // namespace trainyard::engine

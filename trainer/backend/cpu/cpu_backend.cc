@@ -1,0 +1,124 @@
+#include "trainer/backend/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/select_kernels.h"
+#include "trainer/base/cpu_quota.h"
+#include "trainer/base/status_macros.h"
+
+namespace trainyard::engine {
+namespace {
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const KernelTable& kernels, int threads) : pool_(threads), device_{kernels, pool_} {}
+
+  std::string_view name() const override { return "cpu"; }
+  bool computes_on_host_f32() const override { return true; }
+
+  size_t BytesFor(const ValueSpec& spec) const override {
+    const int64_t elements = spec.batched ? PanelLayout(spec.shape).vectors() * kLanes : spec.shape.elements();
+    return static_cast<size_t>(elements) * SizeOf(spec.dtype);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id) override {
+    const NodeView node(graph, id);
+    return std::visit(
+        [&](const auto& op) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+          if constexpr (requires { engine::Compile(device_, node, op); }) {
+            return engine::Compile(device_, node, op);
+          }
+          return absl::UnimplementedError(fmt::format("node '{}': the cpu backend has no kernel for op {}", node.node().name, OpName(op)));
+        },
+        graph.node(id).op);
+  }
+
+  void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) override {
+    if (!spec.batched) {
+      if (host.dtype == DType::kU8 && spec.dtype == DType::kF32) {
+        std::transform(host.values<uint8_t>().begin(), host.values<uint8_t>().end(), static_cast<float*>(value),
+                       [&](uint8_t x) { return static_cast<float>(x) * u8_scale; });
+      } else {
+        std::memcpy(value, host.data, host.bytes());
+      }
+      return;
+    }
+    const PanelLayout layout(spec.shape);
+    const bool from_u8 = host.dtype == DType::kU8;
+    device_.pool.Run(layout.panels, [&](int64_t begin, int64_t end, int) {
+      ConvertArgs args = PartOf(layout, begin, end);
+      args.from = static_cast<const std::byte*>(host.data) + begin * kLanes * layout.features * static_cast<int64_t>(SizeOf(host.dtype));
+      args.to = static_cast<float*>(value) + begin * kLanes * layout.features;
+      args.scale = u8_scale;
+      (from_u8 ? device_.kernels.to_panels_u8 : device_.kernels.to_panels_f32)(args);
+    });
+  }
+
+  void Download(const ValueSpec& spec, const void* value, const Tensor& host) override {
+    const int64_t elements = spec.shape.elements();
+    // Panels go straight to f32 and u8; a host of f64 is filled from its end on, where its f32 elements were put first.
+    void* rows = host.data;
+    if (host.dtype == DType::kF64) rows = static_cast<float*>(host.data) + elements;
+    if (!spec.batched) {
+      std::memcpy(rows, value, static_cast<size_t>(elements) * SizeOf(spec.dtype));
+    } else {
+      const PanelLayout layout(spec.shape);
+      ConvertArgs args = PartOf(layout, 0, layout.panels);
+      args.from = value;
+      args.to = rows;
+      (spec.dtype == DType::kU8 ? device_.kernels.from_panels_u8 : device_.kernels.from_panels_f32)(args);
+    }
+    if (host.dtype == DType::kF64) {
+      for (int64_t i = 0; i < elements; ++i) {
+        float element;
+        std::memcpy(&element, static_cast<const float*>(rows) + i, sizeof element);
+        host.values<double>()[i] = element;
+      }
+    }
+  }
+
+ private:
+  static ConvertArgs PartOf(const PanelLayout& layout, int64_t begin, int64_t end) {
+    ConvertArgs args;
+    args.samples = static_cast<int>(std::min(layout.samples, end * kLanes) - begin * kLanes);
+    args.features = layout.features;
+    return args;
+  }
+
+  ThreadPool pool_;
+  CpuDevice device_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
+  if (options.threads < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("threads is {}, expected at least 1, or 0 for the processors of this cgroup", options.threads));
+  }
+  TY_ASSIGN_OR_RETURN(const KernelTable* kernels, SelectKernels(options.isa));
+  return std::make_unique<CpuBackend>(*kernels, options.threads == 0 ? CpuQuota() : options.threads);
+}
+
+absl::StatusOr<double> MeasurePeakFlops(const std::string& isa) {
+  TY_ASSIGN_OR_RETURN(const KernelTable* kernels, SelectKernels(isa));
+  double best = 0.0;
+  for (int run = 0; run < 25; ++run) {
+    alignas(64) std::array<float, kLanes> sink = {0.999f, 0.001f};
+    const auto start = std::chrono::steady_clock::now();
+    const double flops = kernels->multiply_adds(200'000, sink.data());
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    best = std::max(best, flops / seconds.count());
+  }
+  return best;
+}
+
+}  // namespace trainyard::engine

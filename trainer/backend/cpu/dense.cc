@@ -1,0 +1,151 @@
+// Dense layers: a 1x1 gather over one row whose pixels are the panels (and what lies between batch and channels). The weight gradient is a
+// product over samples; a few samples only take the product too, so that they do not pay for sixteen.
+#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/gather_plan.h"
+#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/make_kernel.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr size_t Align(size_t floats) { return (floats + kLanes - 1) / kLanes * kLanes; }
+
+struct DenseShape {
+  PanelLayout x;
+  int64_t pixels;  // of all panels
+  int in, out;
+
+  DenseShape(const Shape& images, const Shape& weights)
+      : x(images), pixels(x.panels * x.pixels), in(static_cast<int>(weights[0])), out(static_cast<int>(weights[1])) {}
+
+  // Samples are rows of a product where a panel would be mostly padding.
+  bool few() const { return x.pixels == 1 && x.samples <= kLanes / 2; }
+};
+
+// y [pixels][outputs][16] = gather of x [pixels][channels][16].
+class DenseGather {
+ public:
+  DenseGather(CpuDevice& device, const DenseShape& shape, bool transposed) : device_(device) {
+    pack_.in = shape.in;
+    pack_.out = shape.out;
+    pack_.transposed = transposed;
+    gather_.shape.panels = 1;
+    gather_.shape.in_w = gather_.shape.out_w = static_cast<int>(shape.pixels);
+    gather_.shape.channels = transposed ? shape.out : shape.in;
+    gather_.shape.outputs = transposed ? shape.in : shape.out;
+    GatherPlan::For(gather_.shape, device.kernels).ApplyTo(gather_);
+    pack_.block = gather_.block;
+    gather_.y_column = int64_t{gather_.shape.outputs} * kLanes;
+  }
+
+  size_t scratch_floats() const { return Align(static_cast<size_t>(pack_.in) * pack_.out); }
+
+  void Run(const float* x, const float* weights, const float* bias, CpuActivation activation, float* y, float* scratch) {
+    pack_.weights = weights;
+    pack_.packed = scratch;
+    RunPack(pack_, device_);
+    gather_.x = x;
+    gather_.weights = scratch;
+    gather_.bias = bias;
+    gather_.activation = activation;
+    gather_.y = y;
+    RunGather(gather_, device_);
+  }
+
+ private:
+  CpuDevice& device_;
+  PackArgs pack_;
+  GatherArgs gather_;
+};
+
+}  // namespace
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  const DenseShape shape(node.in(0).shape, node.in(1).shape);
+  const bool has_bias = op.epilogue.bias;
+  const CpuActivation activation = ToCpuActivation(op.epilogue.activation);
+  if (!shape.few()) {
+    DenseGather gather(device, shape, /*transposed=*/false);
+    const size_t scratch = gather.scratch_floats() * sizeof(float);
+    return MakeKernel(
+        [gather, has_bias, activation](const KernelContext& context) mutable {
+          gather.Run(context.input<float>(0), context.input<float>(1), has_bias ? context.input<float>(2) : nullptr, activation,
+                     context.output<float>(0), static_cast<float*>(context.scratch));
+        },
+        scratch);
+  }
+  ProductArgs product;
+  product.rows = static_cast<int>(shape.x.samples);
+  product.columns = shape.out;
+  product.k = shape.in;
+  product.a_row = 1;
+  product.a_k = kLanes;
+  product.a_k16 = kLanes * kLanes;
+  product.b_stride = product.c_row = shape.out;
+  return MakeKernel(
+      [&device, product, has_bias, activation](const KernelContext& context) mutable {
+        product.a = context.input<float>(0);
+        product.b = context.input<float>(1);
+        product.bias = has_bias ? context.input<float>(2) : nullptr;
+        product.c = static_cast<float*>(context.scratch);
+        device.kernels.product(product);
+        float* y = context.output<float>(0);
+        ConvertArgs convert;
+        convert.from = product.c;
+        convert.to = y;
+        convert.samples = product.rows;
+        convert.features = product.columns;
+        device.kernels.to_panels_f32(convert);
+        if (activation != CpuActivation::kNone) device.kernels.activate(y, y, product.columns, activation);
+      },
+      static_cast<size_t>(product.rows) * product.columns * sizeof(float));
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInputGradientOp&) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  DenseGather gather(device, DenseShape(node.out().shape, node.in(1).shape), /*transposed=*/true);
+  const size_t scratch = gather.scratch_floats() * sizeof(float);
+  return MakeKernel(
+      [gather](const KernelContext& context) mutable {
+        gather.Run(context.input<float>(0), context.input<float>(1), nullptr, CpuActivation::kNone, context.output<float>(0),
+                   static_cast<float*>(context.scratch));
+      },
+      scratch);
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeightGradientOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  const DenseShape shape(node.in(0).shape, node.out().shape);
+  const auto stride = static_cast<int64_t>(Align(shape.out));
+  ProductArgs product;  // rows are channels of x, k counts samples
+  product.columns = shape.out;
+  product.k = static_cast<int>(shape.few() ? shape.x.samples : shape.pixels * kLanes);
+  product.a_row = kLanes;
+  product.a_k = 1;
+  product.a_k16 = int64_t{shape.in} * kLanes;
+  product.b_stride = stride;
+  product.c_row = shape.out;
+  return MakeKernel(
+      [&device, shape, product, stride, bias = op.bias](const KernelContext& context) {
+        const float* x = context.input<float>(0);
+        const float* dz = context.input<float>(1);
+        float* dw = context.output<float>(0);
+        auto* rows = static_cast<float*>(context.scratch);
+        device.pool.Run(shape.pixels, [&](int64_t begin, int64_t end, int) {
+          device.kernels.panels_to_rows(dz + begin * shape.out * kLanes, rows + begin * kLanes * stride, end - begin, shape.out, stride);
+        });
+        device.pool.Run(shape.in, [&](int64_t begin, int64_t end, int) {
+          ProductArgs part = product;
+          part.a = x + begin * kLanes;
+          part.b = rows;
+          part.c = dw + begin * shape.out;
+          part.rows = static_cast<int>(end - begin);
+          device.kernels.product(part);
+        });
+        if (bias) RunBiasGradient(device, dz, context.output<float>(1), shape.pixels, shape.out);
+      },
+      static_cast<size_t>(shape.pixels) * kLanes * stride * sizeof(float));
+}
+
+}  // namespace trainyard::engine

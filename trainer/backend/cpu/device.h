@@ -1,0 +1,57 @@
+// What every kernel object of the cpu backend works with, and how a node becomes one. One compile function for each op, by family of files.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "trainer/backend/backend.h"
+#include "trainer/backend/cpu/kernels.h"
+#include "trainer/backend/cpu/thread_pool.h"
+#include "trainer/graph/node_view.h"
+
+namespace trainyard::engine {
+
+// Owned by the backend, outlives its kernels.
+struct CpuDevice {
+  const KernelTable& kernels;
+  ThreadPool& pool;
+};
+
+using CompiledKernel = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+CpuActivation ToCpuActivation(Activation activation);
+
+// dense.cc
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInputGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeightGradientOp& op);
+// conv2d.cc
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInputGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeightGradientOp& op);
+// elementwise.cc
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ConstantOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AddOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DropoutOp& op);
+// pool.cc
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MaxPoolOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MaxPoolGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AvgPoolOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AvgPoolGradientOp& op);
+// losses.cc
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCrossEntropyOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCrossEntropyGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const CorrectCountOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorGradientOp& op);
+
+// The bias's gradient, shared by three ops: db[c] = sum over pixels and lanes of dy.
+void RunBiasGradient(CpuDevice& device, const float* dy, float* db, int64_t pixels, int64_t channels);
+
+}  // namespace trainyard::engine

@@ -1,0 +1,118 @@
+// Ops that work element by element, and the gradient of a bias.
+#include <array>
+
+#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/make_kernel.h"
+#include "trainer/ops/philox.h"
+
+namespace trainyard::engine {
+
+CpuActivation ToCpuActivation(Activation activation) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return CpuActivation::kNone;
+    case Activation::kTanh:
+      return CpuActivation::kTanh;
+    case Activation::kRelu:
+      return CpuActivation::kRelu;
+    case Activation::kSigmoid:
+      return CpuActivation::kSigmoid;
+  }
+  return CpuActivation::kNone;
+}
+
+void RunBiasGradient(CpuDevice& device, const float* dy, float* db, int64_t pixels, int64_t channels) {
+  // Whole vectors of channels to a thread.
+  device.pool.Run((channels + kLanes - 1) / kLanes, [&](int64_t begin, int64_t end, int) {
+    device.kernels.bias_gradient(dy, db, pixels, static_cast<int>(channels), static_cast<int>(begin * kLanes),
+                                 static_cast<int>(std::min(end * kLanes, channels)));
+  });
+}
+
+CompiledKernel Compile(CpuDevice&, const NodeView&, const ConstantOp& op) {
+  return MakeKernel([value = op.value](const KernelContext& context) { *context.output<float>(0) = value; });
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasOp&) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  const PanelLayout layout(node.out().shape);
+  return MakeKernel([&device, layout](const KernelContext& context) {
+    device.pool.Run(layout.panels * layout.pixels, [&](int64_t begin, int64_t end, int) {
+      const int64_t offset = begin * layout.channels * kLanes;
+      device.kernels.bias(context.input<float>(0) + offset, context.input<float>(1), context.output<float>(0) + offset, end - begin,
+                          static_cast<int>(layout.channels));
+    });
+  });
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasGradientOp&) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  const PanelLayout layout(node.in(0).shape);
+  return MakeKernel([&device, layout](const KernelContext& context) {
+    RunBiasGradient(device, context.input<float>(0), context.output<float>(0), layout.panels * layout.pixels, layout.channels);
+  });
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  const PanelLayout layout(node.out().shape);
+  return MakeKernel([&device, layout, activation = ToCpuActivation(op.activation)](const KernelContext& context) {
+    device.pool.Run(layout.vectors(), [&](int64_t begin, int64_t end, int) {
+      device.kernels.activate(context.input<float>(0) + begin * kLanes, context.output<float>(0) + begin * kLanes, end - begin, activation);
+    });
+  });
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationGradientOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  const PanelLayout layout(node.out().shape);
+  return MakeKernel([&device, layout, activation = ToCpuActivation(op.activation)](const KernelContext& context) {
+    device.pool.Run(layout.vectors(), [&](int64_t begin, int64_t end, int) {
+      const int64_t offset = begin * kLanes;
+      device.kernels.activate_gradient(context.input<float>(0) + offset, context.input<float>(1) + offset,
+                                       context.output<float>(0) + offset, end - begin, activation);
+    });
+  });
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AddOp&) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  const PanelLayout layout(node.out().shape);
+  return MakeKernel([&device, layout, terms = std::vector<const float*>(node.input_count())](const KernelContext& context) mutable {
+    for (size_t i = 0; i < terms.size(); ++i) terms[i] = context.input<float>(static_cast<int>(i));
+    device.pool.Run(layout.vectors(), [&](int64_t begin, int64_t end, int) {
+      device.kernels.add(terms.data(), static_cast<int>(terms.size()), context.output<float>(0), begin, end);
+    });
+  });
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DropoutOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  const PanelLayout layout(node.out().shape);
+  return MakeKernel([&device, layout, op](const KernelContext& context) {
+    const float* x = context.input<float>(0);
+    float* y = context.output<float>(0);
+    if (!context.step.training) {
+      if (y != x) std::copy_n(x, layout.vectors() * kLanes, y);
+      return;
+    }
+    const PhiloxStream stream(context.step.seed, context.step.step, context.step.worker, op.stream);
+    DropoutArgs args;
+    args.x = x;
+    args.y = y;
+    args.features = layout.features;
+    std::copy(stream.key.begin(), stream.key.end(), args.key);
+    std::copy(stream.salt.begin(), stream.salt.end(), args.salt);
+    args.threshold = DropThreshold(op.rate);
+    args.scale = 1.0f / (1.0f - op.rate);
+    device.pool.Run(layout.panels, [&](int64_t begin, int64_t end, int) {
+      DropoutArgs part = args;
+      part.panel_begin = static_cast<int>(begin);
+      part.panel_end = static_cast<int>(end);
+      device.kernels.dropout(part);
+    });
+  });
+}
+
+}  // namespace trainyard::engine

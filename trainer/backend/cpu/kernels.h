@@ -1,0 +1,175 @@
+// The kernels of the cpu backend as plain functions over plain arguments, and the table through which they are called.
+//
+// Terms
+//   panel    16 samples of the batch side by side, the lanes of a vector. An activation is [N/16][H][W][C][16]; N is padded to a multiple
+//   of 16. vector   the 16 values of one channel of one pixel of one panel: 64 bytes, always aligned. column   one vector that a block of
+//   gather adds up at a time: a pixel, or the same pixel of several panels. block    the outputs x columns (gather) or inputs x outputs
+//   (outer) that a kernel holds in registers.
+//
+// Every table is made by compiling kernels/*.cc for one instruction set. Kernels allocate nothing, keep no state and may run on any thread.
+// The order in which a kernel adds is a function of the shape alone: not of threads, and not of the block of a gather.
+#pragma once
+
+#include <stdint.h>
+
+namespace trainyard::engine {
+
+inline constexpr int kLanes = 16;
+
+enum class CpuActivation : uint8_t { kNone, kTanh, kRelu, kSigmoid };
+
+// The geometry of a convolution. A dense layer is a 1x1 kernel over one panel of one row, whose pixels are the panels of the batch.
+struct ConvShape {
+  int panels = 0;
+  int in_h = 1, in_w = 1, channels = 0;
+  int out_h = 1, out_w = 1, outputs = 0;
+  int kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1;
+  int pad_top = 0, pad_left = 0;  // for gather may be negative: the kernel starts that far inside
+};
+
+// y[o] = act(max_pool(bias[o] + sum over kernel rows, columns and channels of x * w)). Backward-data is a gather of dy with flipped,
+// transposed weights.
+struct GatherArgs {
+  ConvShape shape;                 // out_h and out_w are before pooling
+  const float* x = nullptr;        // panels [.][in_h][in_w][channels][16]
+  const float* weights = nullptr;  // packed: [outputs/block][kernel_h][kernel_w][channels][block]
+  const float* bias = nullptr;     // [outputs] or null
+  float* y = nullptr;
+  uint8_t* argmax = nullptr;  // with max pooling: the winner's position in its window, laid out as y; may be null
+  int64_t y_panel = 0;        // strides of y in floats
+  int64_t y_row = 0;
+  int64_t y_column = 0;
+  int block = 1;    // outputs held in registers at a time, as packed
+  int columns = 1;  // columns held in registers at a time
+  int group = 1;    // panels walked together, so that border pixels have columns too
+  CpuActivation activation = CpuActivation::kNone;
+  bool max_pool = false;
+  int pool_h = 1, pool_w = 1;  // the window of the pool and its stride
+  float* scratch = nullptr;    // with pooling: group * pool_h * out_w * outputs * 16 floats, a thread's own
+};
+// Gather's work is cut into units, one (group of panels, row of y) each, and every unit into the blocks of outputs.
+struct GatherRange {
+  int unit_begin = 0, unit_end = 0;
+  int block_begin = 0, block_end = 0;  // all blocks when there is a pool
+};
+
+// dw[kernel row][kernel column][c][o] = sum over panels, pixels and lanes of x[c] * dy[o], for o in [output_begin, output_end). Overwrites.
+struct OuterArgs {
+  ConvShape shape;
+  const float* x = nullptr;
+  const float* dy = nullptr;  // panels [.][out_h][out_w][outputs][16]
+  float* dw = nullptr;        // HWIO
+  int output_begin = 0, output_end = 0;
+};
+
+// Packs kernels [kernel_h][kernel_w][in][out] for gather. Forward: outputs = out. Transposed (backward-data): outputs = in, taps flipped,
+// and only the taps first + k * step (one phase of a strided convolution).
+struct PackArgs {
+  const float* weights = nullptr;
+  float* packed = nullptr;
+  int kernel_h = 1, kernel_w = 1, in = 0, out = 0;
+  int block = 1;
+  bool transposed = false;
+  int first_h = 0, first_w = 0, step_h = 1, step_w = 1;
+};
+
+// c[row][column] = bias[column] + sum over k of a * b: a is read one value at a time, b in whole vectors along its columns. The path where
+// outputs are lanes: weight gradients of dense layers (k counts samples) and small batches (rows count samples).
+struct ProductArgs {
+  const float* a = nullptr;  // a[row][k] at row * a_row + (k / 16) * a_k16 + (k % 16) * a_k
+  int64_t a_row = 0, a_k = 0, a_k16 = 0;
+  const float* b = nullptr;  // [k][b_stride]
+  int64_t b_stride = 0;
+  const float* bias = nullptr;  // [columns] or null
+  float* c = nullptr;           // [rows][c_row]
+  int64_t c_row = 0;
+  int rows = 0, columns = 0, k = 0;
+};
+
+// A window sliding over images; rows and columns of padding never win and never count.
+struct PoolArgs {
+  int panels = 0;
+  int in_h = 1, in_w = 1, out_h = 1, out_w = 1, channels = 0;
+  int size_h = 1, size_w = 1, stride_h = 1, stride_w = 1, pad_top = 0, pad_left = 0;
+  const float* x = nullptr;                         // forward: the images; gradient: dy
+  float* y = nullptr;                               // forward: y; gradient: dx
+  uint8_t* argmax = nullptr;                        // max: each winner's place in its window, laid out as y; may be null
+  CpuActivation activation = CpuActivation::kNone;  // max: done after the pool
+  const uint8_t* winners = nullptr;                 // gradient of max: argmax
+  const float* activated = nullptr;                 // gradient of max: y after the activation, if there is one
+};
+
+// `pixels` groups of `classes` vectors. Of the lanes of a panel only the samples below `samples` count: pixels_per_panel pixels each.
+struct LossArgs {
+  const float* x = nullptr;         // logits, probabilities or predictions
+  const int32_t* labels = nullptr;  // [pixels][16]
+  const float* target = nullptr;    // mean squared error
+  float* y = nullptr;               // probabilities (may be null) or the gradient
+  float scale = 1.0f;               // of the gradient
+  int panels = 0, pixels_per_panel = 1, classes = 0, samples = 0;
+};
+
+// samples x features, row-major, to and from panels; lanes beyond the samples are written as zero.
+struct ConvertArgs {
+  const void* from = nullptr;
+  void* to = nullptr;
+  int samples = 0;
+  int64_t features = 0;
+  float scale = 1.0f;  // of u8
+};
+
+// Element f of sample n becomes 0 when word f % 4 of Philox({f / 4, n, salt}, key) is below `threshold`, else x * scale (ops/philox.h).
+struct DropoutArgs {
+  const float* x = nullptr;
+  float* y = nullptr;
+  int panel_begin = 0, panel_end = 0;
+  int64_t features = 0;
+  uint32_t key[2] = {}, salt[2] = {};
+  uint32_t threshold = 0;
+  float scale = 1.0f;
+};
+
+struct KernelTable {
+  const char* isa;  // "baseline", "avx2", "avx512": how the kernels were compiled
+  int max_sums;     // of a gather: the most accumulators (block * columns) that registers hold
+  int max_columns;
+
+  // Products.
+  void (*gather)(const GatherArgs&, const GatherRange&);
+  void (*outer)(const OuterArgs&);
+  void (*pack)(const PackArgs&);
+  void (*product)(const ProductArgs&);
+  // Element by element, over whole vectors. y may be one of the inputs.
+  void (*activate)(const float* x, float* y, int64_t vectors, CpuActivation activation);
+  void (*activate_gradient)(const float* dy, const float* y, float* dx, int64_t vectors, CpuActivation activation);
+  void (*add)(const float* const* terms, int count, float* y, int64_t begin,
+              int64_t end);  // vectors [begin, end), from the first term to the last
+  void (*bias)(const float* x, const float* bias, float* y, int64_t pixels, int channels);
+  void (*dropout)(const DropoutArgs&);
+  // db[c] = the sum over pixels and lanes, for c in [begin, end).
+  void (*bias_gradient)(const float* dy, float* db, int64_t pixels, int channels, int begin, int end);
+  // Windows, for panels [begin, end).
+  void (*max_pool)(const PoolArgs&, int begin, int end);
+  void (*max_pool_gradient)(const PoolArgs&, int begin, int end);
+  void (*average_pool)(const PoolArgs&, int begin, int end);
+  void (*average_pool_gradient)(const PoolArgs&, int begin, int end);
+  // Losses. The sums are over all samples and pixels, not yet divided.
+  void (*softmax)(const float* x, float* y, int64_t pixels, int classes);
+  void (*softmax_gradient)(const float* dy, const float* y, float* dx, int64_t pixels, int classes);
+  double (*cross_entropy)(const LossArgs&);
+  void (*cross_entropy_gradient)(const LossArgs&);  // x: probabilities
+  int64_t (*correct_count)(const LossArgs&);
+  double (*squared_error)(const LossArgs&);
+  void (*squared_error_gradient)(const LossArgs&);  // scale * (x - target)
+  // Layouts.
+  void (*to_panels_f32)(const ConvertArgs&);  // also any other element of 4 bytes
+  void (*to_panels_u8)(const ConvertArgs&);   // u8 -> f32 * scale
+  void (*from_panels_f32)(const ConvertArgs&);
+  void (*from_panels_u8)(const ConvertArgs&);
+  // [pixels][channels][16] -> [pixels * 16][stride]; columns from `channels` to `stride` become zero. stride is a multiple of 16.
+  void (*panels_to_rows)(const float* x, float* rows, int64_t pixels, int channels, int64_t stride);
+  // `rounds` rounds of independent multiply-adds, which the peak is measured with. Returns the floating-point operations done.
+  double (*multiply_adds)(int64_t rounds, float* sink);
+};
+
+}  // namespace trainyard::engine

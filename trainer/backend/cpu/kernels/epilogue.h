@@ -1,0 +1,68 @@
+// What is done to results while they are still in the nearest cache: pool, then activate.
+#pragma once
+
+#include "trainer/backend/cpu/kernels.h"
+#include "trainer/backend/cpu/kernels/math.h"
+#include "trainer/backend/cpu/kernels/vec.h"
+
+namespace trainyard::engine {
+namespace {
+
+template <CpuActivation kActivation>
+inline V Activated(V x) {
+  if constexpr (kActivation == CpuActivation::kTanh) return Tanh(x);
+  if constexpr (kActivation == CpuActivation::kRelu) return Max(x, V{});
+  if constexpr (kActivation == CpuActivation::kSigmoid) return Sigmoid(x);
+  return x;
+}
+
+// The derivative by what y is, times dy.
+template <CpuActivation kActivation>
+inline V ActivationGradient(V dy, V y) {
+  if constexpr (kActivation == CpuActivation::kTanh) return dy * (1.0f - y * y);
+  if constexpr (kActivation == CpuActivation::kRelu) return Select(y > V{}, dy, V{});
+  if constexpr (kActivation == CpuActivation::kSigmoid) return dy * (y * (1.0f - y));
+  return dy;
+}
+
+template <CpuActivation kActivation>
+void ActivateAll(const float* x, float* y, int64_t vectors) {
+  for (int64_t i = 0; i < vectors * kLanes; i += kLanes) Store(y + i, Activated<kActivation>(Load(x + i)));
+}
+
+inline void Activate(const float* x, float* y, int64_t vectors, CpuActivation activation) {
+  switch (activation) {
+    case CpuActivation::kNone:
+      return ActivateAll<CpuActivation::kNone>(x, y, vectors);
+    case CpuActivation::kTanh:
+      return ActivateAll<CpuActivation::kTanh>(x, y, vectors);
+    case CpuActivation::kRelu:
+      return ActivateAll<CpuActivation::kRelu>(x, y, vectors);
+    case CpuActivation::kSigmoid:
+      return ActivateAll<CpuActivation::kSigmoid>(x, y, vectors);
+  }
+}
+
+// The maximum over rows x columns pixels of `channels` vectors; `corner` is the window's first pixel, its place `first` plus rows of
+// `place_row`.
+inline void MaxWindow(const float* corner, int64_t row, int64_t column, int rows, int columns, int first, int place_row, int channels,
+                      float* y, uint8_t* argmax) {
+  for (int c = 0; c < channels; ++c) {
+    const float* x = corner + int64_t{c} * kLanes;
+    V best = Load(x);
+    VI winner = SplatInt(first);
+    for (int r = 0; r < rows; ++r) {
+      for (int j = 0; j < columns; ++j) {
+        const V value = Load(x + r * row + j * column);
+        const VI better = value > best;
+        best = Select(better, value, best);
+        winner = Select(better, SplatInt(first + r * place_row + j), winner);
+      }
+    }
+    Store(y + int64_t{c} * kLanes, best);
+    if (argmax != nullptr) *reinterpret_cast<V8*>(argmax + int64_t{c} * kLanes) = __builtin_convertvector(winner, V8);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::engine

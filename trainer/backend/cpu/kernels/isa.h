@@ -1,0 +1,44 @@
+// The entry points of one instruction set, whose name the build gives as TRAINYARD_ISA: a namespace, so that several sets link into one
+// program. What each does stands in kernels.h, at its place in the table.
+#pragma once
+
+#include "trainer/backend/cpu/kernels.h"
+
+namespace trainyard::engine::TRAINYARD_ISA {
+
+void Gather(const GatherArgs& args, const GatherRange& range);
+void Outer(const OuterArgs& args);
+void Pack(const PackArgs& args);
+void Product(const ProductArgs& args);
+
+void ActivateVectors(const float* x, float* y, int64_t vectors, CpuActivation activation);
+void ActivateGradient(const float* dy, const float* y, float* dx, int64_t vectors, CpuActivation activation);
+void Add(const float* const* terms, int count, float* y, int64_t begin, int64_t end);
+void Bias(const float* x, const float* bias, float* y, int64_t pixels, int channels);
+void Dropout(const DropoutArgs& args);
+void BiasGradient(const float* dy, float* db, int64_t pixels, int channels, int begin, int end);
+
+void MaxPool(const PoolArgs& args, int begin, int end);
+void MaxPoolGradient(const PoolArgs& args, int begin, int end);
+void AveragePool(const PoolArgs& args, int begin, int end);
+void AveragePoolGradient(const PoolArgs& args, int begin, int end);
+
+void Softmax(const float* x, float* y, int64_t pixels, int classes);
+void SoftmaxGradient(const float* dy, const float* y, float* dx, int64_t pixels, int classes);
+double CrossEntropy(const LossArgs& args);
+void CrossEntropyGradient(const LossArgs& args);
+int64_t CorrectCount(const LossArgs& args);
+double SquaredError(const LossArgs& args);
+void SquaredErrorGradient(const LossArgs& args);
+
+void ToPanelsF32(const ConvertArgs& args);
+void ToPanelsU8(const ConvertArgs& args);
+void FromPanelsF32(const ConvertArgs& args);
+void FromPanelsU8(const ConvertArgs& args);
+void PanelsToRows(const float* x, float* rows, int64_t pixels, int channels, int64_t stride);
+
+double MultiplyAdds(int64_t rounds, float* sink);
+
+extern const KernelTable kTable;
+
+}  // namespace trainyard::engine::TRAINYARD_ISA

@@ -1,0 +1,143 @@
+// Max and average pooling and their gradients.
+#include "trainer/backend/cpu/kernels/epilogue.h"
+#include "trainer/backend/cpu/kernels/isa.h"
+#include "trainer/backend/cpu/kernels/vec.h"
+
+namespace trainyard::engine {
+namespace {
+
+// The part of a window of `size` starting at `start` that lies inside [0, in).
+struct Span {
+  int begin, end;
+};
+inline Span Inside(int start, int size, int in) { return {MaxInt(0, start), MinInt(in, start + size)}; }
+
+struct PoolStrides {
+  int64_t in_column, in_row, in_panel, out_row, out_panel;
+  explicit PoolStrides(const PoolArgs& args)
+      : in_column(int64_t{args.channels} * kLanes),
+        in_row(in_column * args.in_w),
+        in_panel(in_row * args.in_h),
+        out_row(in_column * args.out_w),
+        out_panel(out_row * args.out_h) {}
+};
+
+template <CpuActivation kActivation>
+void UnpoolPanel(const PoolArgs& args, const PoolStrides& strides, int panel) {
+  float* dx = args.y + panel * strides.in_panel;
+  // Windows that tile the image from its corner write each pixel once; others add into zeros.
+  const bool tiles = args.stride_h == args.size_h && args.stride_w == args.size_w && args.pad_top == 0 && args.pad_left == 0;
+  const bool covers = tiles && args.out_h * args.size_h == args.in_h && args.out_w * args.size_w == args.in_w;
+  if (!covers) {
+    for (int64_t i = 0; i < strides.in_panel; i += kLanes) Store(dx + i, V{});
+  }
+  for (int row = 0; row < args.out_h; ++row) {
+    const Span rows = Inside(row * args.stride_h - args.pad_top, args.size_h, args.in_h);
+    for (int column = 0; column < args.out_w; ++column) {
+      const Span columns = Inside(column * args.stride_w - args.pad_left, args.size_w, args.in_w);
+      const int64_t at = panel * strides.out_panel + row * strides.out_row + column * strides.in_column;
+      const int first =
+          (rows.begin - row * args.stride_h + args.pad_top) * args.size_w + columns.begin - column * args.stride_w + args.pad_left;
+      float* corner = dx + rows.begin * strides.in_row + columns.begin * strides.in_column;
+      for (int c = 0; c < args.channels; ++c) {
+        const int64_t i = at + int64_t{c} * kLanes;
+        V gradient = Load(args.x + i);
+        if constexpr (kActivation != CpuActivation::kNone) gradient = ActivationGradient<kActivation>(gradient, Load(args.activated + i));
+        const VI winner = __builtin_convertvector(*reinterpret_cast<const V8*>(args.winners + i), VI);
+        for (int r = 0; r < rows.end - rows.begin; ++r) {
+          for (int j = 0; j < columns.end - columns.begin; ++j) {
+            float* to = corner + r * strides.in_row + j * strides.in_column + int64_t{c} * kLanes;
+            const V part = AsFloat((winner == SplatInt(first + r * args.size_w + j)) & AsInt(gradient));
+            Store(to, tiles ? part : Load(to) + part);
+          }
+        }
+      }
+    }
+  }
+}
+
+template <typename PerWindow>
+void ForWindows(const PoolArgs& args, const PoolStrides& strides, int begin, int end, PerWindow&& per_window) {
+  for (int panel = begin; panel < end; ++panel) {
+    for (int row = 0; row < args.out_h; ++row) {
+      const Span rows = Inside(row * args.stride_h - args.pad_top, args.size_h, args.in_h);
+      for (int column = 0; column < args.out_w; ++column) {
+        const Span columns = Inside(column * args.stride_w - args.pad_left, args.size_w, args.in_w);
+        const int64_t in = panel * strides.in_panel + rows.begin * strides.in_row + columns.begin * strides.in_column;
+        const int64_t out = panel * strides.out_panel + row * strides.out_row + column * strides.in_column;
+        const int first =
+            (rows.begin - row * args.stride_h + args.pad_top) * args.size_w + columns.begin - column * args.stride_w + args.pad_left;
+        per_window(in, out, rows.end - rows.begin, columns.end - columns.begin, first);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+namespace TRAINYARD_ISA {
+
+void MaxPool(const PoolArgs& args, int begin, int end) {
+  const PoolStrides strides(args);
+  ForWindows(args, strides, begin, end, [&](int64_t in, int64_t out, int rows, int columns, int first) {
+    MaxWindow(args.x + in, strides.in_row, strides.in_column, rows, columns, first, args.size_w, args.channels, args.y + out,
+              args.argmax == nullptr ? nullptr : args.argmax + out);
+    if (args.activation != CpuActivation::kNone) Activate(args.y + out, args.y + out, args.channels, args.activation);
+  });
+}
+
+void MaxPoolGradient(const PoolArgs& args, int begin, int end) {
+  const PoolStrides strides(args);
+  for (int panel = begin; panel < end; ++panel) {
+    switch (args.activation) {
+      case CpuActivation::kNone:
+        UnpoolPanel<CpuActivation::kNone>(args, strides, panel);
+        break;
+      case CpuActivation::kTanh:
+        UnpoolPanel<CpuActivation::kTanh>(args, strides, panel);
+        break;
+      case CpuActivation::kRelu:
+        UnpoolPanel<CpuActivation::kRelu>(args, strides, panel);
+        break;
+      case CpuActivation::kSigmoid:
+        UnpoolPanel<CpuActivation::kSigmoid>(args, strides, panel);
+        break;
+    }
+  }
+}
+
+void AveragePool(const PoolArgs& args, int begin, int end) {
+  const PoolStrides strides(args);
+  ForWindows(args, strides, begin, end, [&](int64_t in, int64_t out, int rows, int columns, int) {
+    const float share = 1.0f / static_cast<float>(rows * columns);
+    for (int c = 0; c < args.channels; ++c) {
+      const float* x = args.x + in + int64_t{c} * kLanes;
+      V sum = {};
+      for (int r = 0; r < rows; ++r) {
+        for (int j = 0; j < columns; ++j) sum += Load(x + r * strides.in_row + j * strides.in_column);
+      }
+      Store(args.y + out + int64_t{c} * kLanes, sum * share);
+    }
+  });
+}
+
+void AveragePoolGradient(const PoolArgs& args, int begin, int end) {
+  const PoolStrides strides(args);
+  for (int64_t i = begin * strides.in_panel; i < end * strides.in_panel; i += kLanes) Store(args.y + i, V{});
+  ForWindows(args, strides, begin, end, [&](int64_t in, int64_t out, int rows, int columns, int) {
+    const float share = 1.0f / static_cast<float>(rows * columns);
+    for (int c = 0; c < args.channels; ++c) {
+      const V part = Load(args.x + out + int64_t{c} * kLanes) * share;
+      float* to = args.y + in + int64_t{c} * kLanes;
+      for (int r = 0; r < rows; ++r) {
+        for (int j = 0; j < columns; ++j) {
+          float* dx = to + r * strides.in_row + j * strides.in_column;
+          Store(dx, Load(dx) + part);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace TRAINYARD_ISA
+}  // namespace trainyard::engine

@@ -1,0 +1,59 @@
+// The table of one instruction set, and the multiply-adds that its peak is measured with.
+#include "trainer/backend/cpu/kernels.h"
+#include "trainer/backend/cpu/kernels/isa.h"
+#include "trainer/backend/cpu/kernels/vec.h"
+
+namespace trainyard::engine::TRAINYARD_ISA {
+
+double MultiplyAdds(int64_t rounds, float* sink) {
+  constexpr int kChains = kVectors >= 24 ? 16 : kVectors - 2;
+  V sum[kChains];
+  for (int i = 0; i < kChains; ++i) sum[i] = Splat(static_cast<float>(i));
+  V factor = Splat(sink[0]);
+  V term = Splat(sink[1]);
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (int i = 0; i < kChains; ++i) sum[i] = sum[i] * factor + term;
+  }
+  V total = {};
+  for (int i = 0; i < kChains; ++i) total += sum[i];
+  StoreUnaligned(sink, total);
+  return 2.0 * kLanes * kChains * static_cast<double>(rounds);
+}
+
+#define TRAINYARD_TEXT_INNER(x) #x
+#define TRAINYARD_TEXT(x) TRAINYARD_TEXT_INNER(x)
+
+const KernelTable kTable = {
+    .isa = TRAINYARD_TEXT(TRAINYARD_ISA),
+    .max_sums = kMaxSums,
+    .max_columns = kMaxColumns,
+    .gather = Gather,
+    .outer = Outer,
+    .pack = Pack,
+    .product = Product,
+    .activate = ActivateVectors,
+    .activate_gradient = ActivateGradient,
+    .add = Add,
+    .bias = Bias,
+    .dropout = Dropout,
+    .bias_gradient = BiasGradient,
+    .max_pool = MaxPool,
+    .max_pool_gradient = MaxPoolGradient,
+    .average_pool = AveragePool,
+    .average_pool_gradient = AveragePoolGradient,
+    .softmax = Softmax,
+    .softmax_gradient = SoftmaxGradient,
+    .cross_entropy = CrossEntropy,
+    .cross_entropy_gradient = CrossEntropyGradient,
+    .correct_count = CorrectCount,
+    .squared_error = SquaredError,
+    .squared_error_gradient = SquaredErrorGradient,
+    .to_panels_f32 = ToPanelsF32,
+    .to_panels_u8 = ToPanelsU8,
+    .from_panels_f32 = FromPanelsF32,
+    .from_panels_u8 = FromPanelsU8,
+    .panels_to_rows = PanelsToRows,
+    .multiply_adds = MultiplyAdds,
+};
+
+}  // namespace trainyard::engine::TRAINYARD_ISA

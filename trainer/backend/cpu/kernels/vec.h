@@ -1,0 +1,57 @@
+// The one vector type of the kernels: 16 floats, in as many registers as the instruction set needs. Included by kernels/*.cc only, which
+// are compiled once per instruction set; everything here has internal linkage, so that no code of one set is ever linked into another.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace trainyard::engine {
+namespace {
+
+using V = float __attribute__((vector_size(64)));
+using VI = int32_t __attribute__((vector_size(64)));
+using VUnaligned = float __attribute__((vector_size(64), aligned(4)));
+using V8 = uint8_t __attribute__((vector_size(16)));
+
+// How many V fit into the vector registers of the instruction set, and how many of them may be sums of a gather, of up to how many columns;
+// what is left holds operands.
+constexpr int kVectors = TRAINYARD_KERNEL_VECTORS;
+constexpr int kMaxSums = kVectors >= 32 ? 25 : kVectors >= 8 ? 6 : 3;
+constexpr int kMaxColumns = kVectors >= 32 ? 6 : 1;
+
+inline V Load(const float* p) { return *reinterpret_cast<const V*>(p); }
+inline V LoadUnaligned(const float* p) { return *reinterpret_cast<const VUnaligned*>(p); }
+inline void Store(float* p, V v) { *reinterpret_cast<V*>(p) = v; }
+inline void StoreUnaligned(float* p, V v) { *reinterpret_cast<VUnaligned*>(p) = v; }
+inline V Splat(float x) { return V{} + x; }
+inline VI SplatInt(int32_t x) { return VI{} + x; }
+inline VI AsInt(V v) { return reinterpret_cast<VI>(v); }
+inline V AsFloat(VI v) { return reinterpret_cast<V>(v); }
+// mask lanes are all ones or all zeros
+inline V Select(VI mask, V a, V b) { return AsFloat((mask & AsInt(a)) | (~mask & AsInt(b))); }
+inline VI Select(VI mask, VI a, VI b) { return (mask & a) | (~mask & b); }
+inline V Max(V a, V b) { return Select(a > b, a, b); }
+inline V Min(V a, V b) { return Select(a < b, a, b); }
+inline int MinInt(int a, int b) { return a < b ? a : b; }
+inline int MaxInt(int a, int b) { return a > b ? a : b; }
+
+// The sums over lanes of 16 vectors, lane i of the result for vectors[i]; always by the same tree.
+inline V SumLanes(V* v) {
+  for (int i = 0; i < 8; ++i) {
+    v[i] = __builtin_shufflevector(v[i], v[i + 8], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+           __builtin_shufflevector(v[i], v[i + 8], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+  }
+  for (int i = 0; i < 4; ++i) {
+    v[i] = __builtin_shufflevector(v[i], v[i + 4], 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
+           __builtin_shufflevector(v[i], v[i + 4], 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
+  }
+  for (int i = 0; i < 2; ++i) {
+    v[i] = __builtin_shufflevector(v[i], v[i + 2], 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+           __builtin_shufflevector(v[i], v[i + 2], 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  }
+  return __builtin_shufflevector(v[0], v[1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30) +
+         __builtin_shufflevector(v[0], v[1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
+}
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,31 @@
+// How values lie in memory on the cpu backend: batched ones in panels [N/16][...][C][16], all others row-major.
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/backend/cpu/kernels.h"
+#include "trainer/graph/node.h"
+
+namespace trainyard::engine {
+
+// A batched value of shape [samples, .., channels]; a value of rank 1 has one channel.
+struct PanelLayout {
+  int64_t samples = 0;
+  int64_t panels = 0;
+  int64_t features = 0;  // elements of one sample
+  int64_t channels = 1;
+  int64_t pixels = 0;  // features / channels: what lies between the batch and the channels
+
+  explicit PanelLayout(const Shape& shape) {
+    samples = shape[0];
+    panels = (samples + kLanes - 1) / kLanes;
+    features = 1;
+    for (int axis = 1; axis < shape.rank(); ++axis) features *= shape[axis];
+    if (shape.rank() > 1) channels = shape[-1];
+    pixels = channels == 0 ? 0 : features / channels;
+  }
+
+  int64_t vectors() const { return panels * features; }
+};
+
+}  // namespace trainyard::engine

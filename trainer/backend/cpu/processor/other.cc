@@ -1,0 +1,18 @@
+// Any other processor: what the compiler makes of vectors by default.
+#include <array>
+
+#include "trainer/backend/cpu/select_kernels.h"
+
+namespace trainyard::engine {
+
+namespace baseline {
+extern const KernelTable kTable;
+}
+
+namespace {
+constexpr std::array<const KernelTable*, 1> kTables = {&baseline::kTable};
+}
+
+std::span<const KernelTable* const> RunnableKernels() { return kTables; }
+
+}  // namespace trainyard::engine
