@@ -1,12 +1,16 @@
 // Where the API server is and who we are: from a pod's service account, or from a kubeconfig file.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 
 namespace trainyard::control {
+
+// No part of a configuration is longer.
+inline constexpr size_t kMaxConfigBytes = size_t{4} << 20;
 
 // Certificates and keys are PEM text, already read and checked to parse.
 struct KubeConfig {

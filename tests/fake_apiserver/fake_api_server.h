@@ -20,6 +20,8 @@
 
 namespace trainyard::control {
 
+struct Target;
+
 // One request that reached the server.
 struct ApiCall {
   std::string verb{};      // get list watch create update patch delete
@@ -31,13 +33,14 @@ struct ApiCall {
   bool IsWrite() const { return verb != "get" && verb != "list" && verb != "watch"; }
 };
 
-// What goes wrong with the requests that match; each fault acts `times` times, after having let `skip` matches pass.
+// What goes wrong with the requests that match; each fault acts `times` times, after having let `skip` matches pass. The k…Watch kinds
+// strike watches that are already open too; `skip` is nothing to them.
 struct Fault {
   enum class Kind {
     kAnswer,        // `code` and `reason` instead of doing it
     kRefuse,        // no connection: not done
     kLoseAnswer,    // done, but the answer is lost
-    kHalfAnswer,    // done; half of the answer comes, then the connection breaks. A watch: half a line
+    kHalfAnswer,    // done; half of the answer's body comes
     kDropWatch,     // the watch ends after `skip_events` events
     kStallWatch,    // the watch goes silent after `skip_events` events, without ending
     kGarbageWatch,  // the watch sends a line that is no JSON
@@ -104,10 +107,6 @@ class FakeApiServer : public Transport {
   int OpenWatches();
 
  private:
-  struct Stored {
-    nlohmann::json object;
-    int64_t version = 0;
-  };
   struct Change {
     int64_t version;
     std::string type;
@@ -115,22 +114,21 @@ class FakeApiServer : public Transport {
     nlohmann::json before;  // null for ADDED
   };
   struct Collection {
-    std::map<std::string, Stored> objects;  // by "ns/name"
+    std::map<std::string, nlohmann::json> objects;  // by "ns/name"
     std::deque<Change> history;
     int64_t compacted = 0;
   };
-  struct Target;
 
   HttpResponse Serve(const HttpRequest& request, const Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   HttpResponse List(Collection& collection, const Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   HttpResponse Create(Collection& collection, const Target& target, nlohmann::json object) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   HttpResponse Replace(Collection& collection, const Target& target, nlohmann::json object) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  HttpResponse Patch(Collection& collection, const Target& target, const std::string& type, nlohmann::json patch)
+  HttpResponse Patch(Collection& collection, const Target& target, const std::string& type, const nlohmann::json& patch)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   HttpResponse Delete(Collection& collection, const Target& target, const nlohmann::json& options) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   nlohmann::json Commit(Collection& collection, const std::string& key, nlohmann::json object) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(Collection& collection, const std::string& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::optional<Fault> FaultFor(const Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<Fault> FaultFor(const Target& target, bool of_open_watch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Collection& CollectionOf(const std::string& group_and_plural) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Clock& clock_;

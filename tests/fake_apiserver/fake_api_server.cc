@@ -1,0 +1,536 @@
+#include "tests/fake_apiserver/fake_api_server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <utility>
+
+#include "tests/fake_apiserver/selector.h"
+#include "tests/fake_apiserver/target.h"
+
+namespace trainyard::control {
+namespace {
+
+using Json = nlohmann::json;
+
+HttpResponse Answer(int code, const Json& body) { return {.code = code, .body = body.dump()}; }
+
+HttpResponse Refusal(int code, const std::string& reason, const std::string& message) {
+  return Answer(
+      code, {{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Failure"}, {"code", code}, {"reason", reason}, {"message", message}});
+}
+
+HttpResponse NotFound(const Target& target) {
+  return Refusal(404, "NotFound", fmt::format("{} \"{}\" not found", target.plural, target.name));
+}
+
+absl::Status Broken() { return absl::UnavailableError("the connection broke"); }
+
+int64_t Number(const std::string& text) {
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::string KeyOf(const Json& object) { return ObjectKey(object["metadata"].value("namespace", ""), object["metadata"].value("name", "")); }
+
+bool Selected(const Target& target, const Json& object) {
+  return !object.is_null() && (target.ns.empty() || object["metadata"].value("namespace", "") == target.ns) &&
+         MatchesLabels(target.Parameter("labelSelector"), object) && MatchesFields(target.Parameter("fieldSelector"), object);
+}
+
+Json View(const Target& target, const Json& object) {
+  if (!target.metadata_only) return object;
+  return {{"kind", "PartialObjectMetadata"}, {"apiVersion", "meta.k8s.io/v1"}, {"metadata", object["metadata"]}};
+}
+
+bool HasStatusSubresource(const std::string& plural) { return plural == "trainingjobs" || plural == "pods" || plural == "services"; }
+
+// A pod that a kubelet has is first asked to end; everything else goes at once.
+bool DeletesGracefully(const Target& target, const Json& object, const Json& options) {
+  if (target.plural != "pods" || options.value("gracePeriodSeconds", -1) == 0) return false;
+  const std::string phase = object.value("/status/phase"_json_pointer, "");
+  return phase != "Succeeded" && phase != "Failed" && !object.value("/spec/nodeName"_json_pointer, "").empty();
+}
+
+bool IsWatchFault(Fault::Kind kind) {
+  return kind == Fault::Kind::kDropWatch || kind == Fault::Kind::kStallWatch || kind == Fault::Kind::kGarbageWatch ||
+         kind == Fault::Kind::kExpireWatch;
+}
+
+}  // namespace
+
+FakeApiServer::FakeApiServer(Clock& clock) : clock_(clock) {}
+FakeApiServer::~FakeApiServer() = default;
+
+FakeApiServer::Collection& FakeApiServer::CollectionOf(const std::string& group_and_plural) { return collections_[group_and_plural]; }
+
+std::optional<Fault> FakeApiServer::FaultFor(const Target& target, bool of_open_watch) {
+  for (auto it = faults_.begin(); it != faults_.end(); ++it) {
+    if (!it->verb.empty() && it->verb != target.verb) continue;
+    if (!it->resource.empty() && it->resource != target.Resource()) continue;
+    if (!it->name.empty() && it->name != target.name) continue;
+    if (IsWatchFault(it->kind) != of_open_watch || (of_open_watch && target.verb != "watch")) continue;
+    if (it->skip > 0) {
+      --it->skip;
+      continue;
+    }
+    const Fault fault = *it;
+    if (--it->times <= 0) faults_.erase(it);
+    return fault;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<HttpResponse> FakeApiServer::Send(const HttpRequest& request) {
+  const Target target = ParseTarget(request);
+  MutexLock lock(mutex_);
+  if (crashed_) return Broken();
+  ApiCall call{.verb = target.verb, .resource = target.Resource(), .ns = target.ns, .name = target.name};
+  const std::optional<Fault> fault = FaultFor(target, /*of_open_watch=*/false);
+  const bool crash = call.IsWrite() && crash_after_writes_ >= 0 && crash_after_writes_-- == 0;
+  if (crash) crashed_ = true;
+  const bool refused = (fault.has_value() && fault->kind == Fault::Kind::kRefuse) || (crash && crash_point_ == CrashPoint::kBefore);
+  if (refused) {
+    calls_.push_back(call);
+    changed_.NotifyAll();
+    return Broken();
+  }
+  HttpResponse response;
+  if (fault.has_value() && fault->kind == Fault::Kind::kAnswer) {
+    response = Refusal(fault->code, fault->reason, "injected by the test");
+    response.retry_after = fault->retry_after;
+  } else {
+    response = Serve(request, target);
+  }
+  const bool lost = crash || (fault.has_value() && fault->kind == Fault::Kind::kLoseAnswer);
+  call.code = response.code;
+  if (call.name.empty() && call.verb == "create") call.name = Json::parse(response.body).value("/metadata/name"_json_pointer, "");
+  calls_.push_back(call);
+  changed_.NotifyAll();
+  if (lost) return Broken();
+  if (fault.has_value() && fault->kind == Fault::Kind::kHalfAnswer) response.body.resize(response.body.size() / 2);
+  return response;
+}
+
+HttpResponse FakeApiServer::Serve(const HttpRequest& request, const Target& target) {
+  if (target.verb.empty()) return Refusal(404, "NotFound", "the server could not find the requested resource");
+  Collection& collection = CollectionOf(target.collection);
+  if (target.verb == "list") return List(collection, target);
+  if (target.verb == "get") {
+    const auto it = collection.objects.find(target.Key());
+    return it == collection.objects.end() ? NotFound(target) : Answer(200, View(target, it->second));
+  }
+  const Json body = Json::parse(request.body.empty() ? "{}" : request.body, nullptr, false);
+  if (!body.is_object() && !body.is_array()) return Refusal(400, "BadRequest", "the body is no JSON");
+  if (target.verb == "create") return Create(collection, target, body);
+  if (target.verb == "update") return Replace(collection, target, body);
+  if (target.verb == "patch") return Patch(collection, target, request.content_type, body);
+  return Delete(collection, target, body);
+}
+
+HttpResponse FakeApiServer::List(Collection& collection, const Target& target) {
+  const size_t limit = static_cast<size_t>(Number(target.Parameter("limit")));
+  const std::string token = target.Parameter("continue");
+  int64_t version = version_;
+  std::string after;
+  if (!token.empty()) {
+    const size_t colon = token.find(':');
+    version = Number(token.substr(0, colon));
+    after = token.substr(colon + 1);
+    if (version < collection.compacted) return Refusal(410, "Expired", "the continue token has expired");
+  }
+  Json items = Json::array();
+  std::string next;
+  for (auto it = collection.objects.upper_bound(after); it != collection.objects.end(); ++it) {
+    if (!Selected(target, it->second)) continue;
+    if (limit > 0 && items.size() == limit) {
+      next = fmt::format("{}:{}", version, KeyOf(items.back()));
+      break;
+    }
+    items.push_back(View(target, it->second));
+  }
+  Json metadata = {{"resourceVersion", std::to_string(version)}};
+  if (!next.empty()) metadata["continue"] = next;
+  return Answer(200, {{"kind", "List"}, {"apiVersion", target.api_version}, {"metadata", metadata}, {"items", items}});
+}
+
+HttpResponse FakeApiServer::Create(Collection& collection, const Target& target, Json object) {
+  Json& metadata = object["metadata"];
+  metadata["namespace"] = target.ns;
+  if (metadata.value("name", "").empty()) {
+    if (metadata.value("generateName", "").empty()) return Refusal(422, "Invalid", "metadata.name: Required value");
+    metadata["name"] = fmt::format("{}{:05}", metadata.value("generateName", ""), ++uids_);
+  }
+  const std::string key = KeyOf(object);
+  if (collection.objects.contains(key)) {
+    return Refusal(409, "AlreadyExists", fmt::format("{} \"{}\" already exists", target.plural, metadata.value("name", "")));
+  }
+  if (HasStatusSubresource(target.plural)) object.erase("status");
+  if (target.plural == "pods") object["status"] = {{"phase", "Pending"}};
+  return Answer(201, View(target, Commit(collection, key, std::move(object))));
+}
+
+HttpResponse FakeApiServer::Replace(Collection& collection, const Target& target, Json object) {
+  const auto it = collection.objects.find(target.Key());
+  if (it == collection.objects.end()) return NotFound(target);
+  const Json& stored = it->second;
+  const Json& metadata = object["metadata"];
+  const std::string version = metadata.value("resourceVersion", "");
+  const std::string uid = metadata.value("uid", "");
+  if ((!version.empty() && version != stored["metadata"].value("resourceVersion", "")) ||
+      (!uid.empty() && uid != stored["metadata"].value("uid", ""))) {
+    return Refusal(
+        409, "Conflict",
+        fmt::format("Operation cannot be fulfilled on {} \"{}\": the object has been modified; please apply your changes to the latest "
+                    "version and try again",
+                    target.plural, target.name));
+  }
+  if (target.subresource == "status") {
+    Json merged = stored;
+    merged["status"] = object.value("status", Json::object());
+    object = std::move(merged);
+  } else if (HasStatusSubresource(target.plural)) {
+    object.erase("status");
+    if (stored.contains("status")) object["status"] = stored["status"];
+  }
+  for (const char* kept :
+       {"uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace", "name"}) {
+    object["metadata"].erase(kept);
+    if (stored["metadata"].contains(kept)) object["metadata"][kept] = stored["metadata"][kept];
+  }
+  return Answer(200, View(target, Commit(collection, target.Key(), std::move(object))));
+}
+
+HttpResponse FakeApiServer::Patch(Collection& collection, const Target& target, const std::string& type, const Json& patch) {
+  const auto it = collection.objects.find(target.Key());
+  if (it == collection.objects.end()) {
+    return type == "application/apply-patch+yaml" ? Create(collection, target, patch) : NotFound(target);
+  }
+  Json object = it->second;
+  object["metadata"].erase("resourceVersion");  // a patch without one is unconditional
+  if (type == "application/json-patch+json") {
+    try {
+      object = object.patch(patch);
+    } catch (const Json::exception& error) {
+      return Refusal(422, "Invalid", error.what());
+    }
+  } else {
+    object.merge_patch(patch);
+  }
+  return Replace(collection, target, std::move(object));
+}
+
+HttpResponse FakeApiServer::Delete(Collection& collection, const Target& target, const Json& options) {
+  const auto it = collection.objects.find(target.Key());
+  if (it == collection.objects.end()) return NotFound(target);
+  Json object = it->second;
+  const Json wanted = options.value("preconditions", Json::object());
+  for (const char* field : {"uid", "resourceVersion"}) {
+    if (wanted.contains(field) && wanted[field] != object["metadata"][field]) {
+      return Refusal(409, "Conflict",
+                     fmt::format("Precondition failed: {} in precondition: {}, in object meta: {}", field, wanted[field].dump(),
+                                 object["metadata"][field].dump()));
+    }
+  }
+  const bool graceful = DeletesGracefully(target, object, options);
+  if (graceful || !object["metadata"].value("finalizers", Json::array()).empty()) {
+    if (!object["metadata"].contains("deletionTimestamp")) {
+      object["metadata"]["deletionTimestamp"] = FormatTimestamp(clock_.Now());
+      object["metadata"]["deletionGracePeriodSeconds"] = graceful ? options.value("gracePeriodSeconds", 30) : 0;
+      object = Commit(collection, target.Key(), std::move(object));
+    }
+    return Answer(200, object);
+  }
+  Drop(collection, target.Key());
+  return Answer(200, {{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Success"}});
+}
+
+Json FakeApiServer::Commit(Collection& collection, const std::string& key, Json object) {
+  const auto it = collection.objects.find(key);
+  Json before = it == collection.objects.end() ? Json() : it->second;
+  Json& metadata = object["metadata"];
+  if (before.is_null()) {
+    metadata["uid"] = fmt::format("00000000-0000-4000-8000-{:012}", ++uids_);
+    if (!metadata.contains("creationTimestamp")) metadata["creationTimestamp"] = FormatTimestamp(clock_.Now());
+    metadata["generation"] = 1;
+  } else {
+    metadata["resourceVersion"] = before["metadata"]["resourceVersion"];
+    if (object == before) return before;  // nothing changed: no new version, as in Kubernetes
+    if (object.value("spec", Json()) != before.value("spec", Json()))
+      metadata["generation"] = before["metadata"].value("generation", 0) + 1;
+  }
+  metadata["resourceVersion"] = std::to_string(++version_);
+  if (!before.is_null() && metadata.contains("deletionTimestamp") && metadata.value("finalizers", Json::array()).empty() &&
+      !before["metadata"].value("finalizers", Json::array()).empty()) {
+    Drop(collection, key);  // the last finalizer went
+    return object;
+  }
+  collection.objects[key] = object;
+  collection.history.push_back({version_, before.is_null() ? "ADDED" : "MODIFIED", object, std::move(before)});
+  changed_.NotifyAll();
+  return object;
+}
+
+void FakeApiServer::Drop(Collection& collection, const std::string& key) {
+  const auto it = collection.objects.find(key);
+  Json object = std::move(it->second);
+  collection.objects.erase(it);
+  Json before = object;
+  object["metadata"]["resourceVersion"] = std::to_string(++version_);
+  collection.history.push_back({version_, "DELETED", std::move(object), std::move(before)});
+  changed_.NotifyAll();
+}
+
+absl::StatusOr<HttpResponse> FakeApiServer::Stream(const HttpRequest& request, absl::Duration idle, std::stop_token stop,
+                                                   const std::function<bool(std::string_view)>& on_data) {
+  const Target target = ParseTarget(request);
+  const absl::Duration began = clock_.Monotonic();
+  absl::Duration heard_at = began;
+  const int64_t seconds = Number(target.Parameter("timeoutSeconds"));
+  int64_t position = Number(target.Parameter("resourceVersion"));
+  std::optional<Fault> fault;
+  int sent = 0;
+  int64_t bookmarks = 0;
+  {
+    MutexLock lock(mutex_);
+    if (crashed_) return Broken();
+    ApiCall call{.verb = target.verb, .resource = target.Resource(), .ns = target.ns};
+    const std::optional<Fault> refusal = FaultFor(target, /*of_open_watch=*/false);
+    if (refusal.has_value()) {
+      call.code = refusal->kind == Fault::Kind::kAnswer ? refusal->code : 0;
+      calls_.push_back(call);
+      if (call.code == 0) return Broken();
+      HttpResponse response = Refusal(refusal->code, refusal->reason, "injected by the test");
+      response.retry_after = refusal->retry_after;
+      return response;
+    }
+    call.code = 200;
+    calls_.push_back(call);
+    if (position == 0) position = version_;
+    bookmarks = bookmark_;
+    ++open_watches_;
+    changed_.NotifyAll();
+  }
+  struct Leave {
+    FakeApiServer& server;
+    ~Leave() {
+      MutexLock lock(server.mutex_);
+      --server.open_watches_;
+      server.changed_.NotifyAll();
+    }
+  };
+  const Leave leave{*this};
+
+  while (true) {
+    std::vector<std::string> lines;
+    {
+      MutexLock lock(mutex_);
+      if (crashed_) return Broken();
+      if (!fault.has_value()) {
+        fault = FaultFor(target, /*of_open_watch=*/true);
+        sent = 0;
+      }
+      Collection& collection = CollectionOf(target.collection);
+      if (position < collection.compacted || (fault.has_value() && fault->kind == Fault::Kind::kExpireWatch)) {
+        const Json status = Json::parse(Refusal(410, "Expired", "too old resource version").body);
+        lines.push_back(Json({{"type", "ERROR"}, {"object", status}}).dump());
+        position = version_;
+        fault.reset();
+      }
+      for (const Change& change : collection.history) {
+        if (change.version <= position) continue;
+        position = change.version;
+        const bool is = change.type != "DELETED" && Selected(target, change.object);
+        const bool was = Selected(target, change.before);
+        if (!is && !was) continue;
+        const char* type = is ? (was ? "MODIFIED" : "ADDED") : "DELETED";
+        lines.push_back(Json({{"type", type}, {"object", View(target, change.object)}}).dump());
+      }
+      if (bookmarks != bookmark_) {
+        bookmarks = bookmark_;
+        position = version_;
+        lines.push_back(Json({{"type", "BOOKMARK"}, {"object", {{"metadata", {{"resourceVersion", std::to_string(version_)}}}}}}).dump());
+      }
+      const bool acts = fault.has_value() && (!lines.empty() || sent >= fault->skip_events);
+      if (lines.empty() && !acts) changed_.WaitFor(mutex_, std::chrono::milliseconds(5));
+    }
+    for (std::string& line : lines) {
+      line += '\n';
+      if (fault.has_value() && sent >= fault->skip_events) {
+        if (fault->kind == Fault::Kind::kStallWatch) break;
+      }
+      ++sent;
+      heard_at = clock_.Monotonic();
+      // Two pieces, so that readers meet events cut in the middle.
+      const std::string_view text = line;
+      if (!on_data(text.substr(0, text.size() / 3)) || !on_data(text.substr(text.size() / 3)))
+        return absl::CancelledError("the reader left");
+    }
+    if (fault.has_value() && sent >= fault->skip_events) {
+      if (fault->kind == Fault::Kind::kDropWatch) return Broken();
+      if (fault->kind == Fault::Kind::kGarbageWatch) {
+        fault.reset();
+        if (!on_data("\x01garbage\n")) return absl::CancelledError("the reader left");
+      } else {
+        MutexLock lock(mutex_);
+        changed_.WaitFor(mutex_, std::chrono::milliseconds(5));
+      }
+    }
+    if (stop.stop_requested()) return absl::CancelledError("stopping");
+    const absl::Duration now = clock_.Monotonic();
+    if (now - heard_at >= idle) return absl::DeadlineExceededError("silent for too long");
+    if (now - began >= request.timeout) return absl::DeadlineExceededError("the watch took too long");
+    const bool stalled = fault.has_value() && fault->kind == Fault::Kind::kStallWatch;
+    if (seconds > 0 && now - began >= absl::Seconds(seconds) && !stalled) return HttpResponse{.code = 200};
+  }
+}
+
+Json FakeApiServer::Put(const Resource& resource, Json object) {
+  object["apiVersion"] = resource.ApiVersion();
+  object["kind"] = resource.kind;
+  if (resource.namespaced && !object["metadata"].contains("namespace")) object["metadata"]["namespace"] = "default";
+  MutexLock lock(mutex_);
+  Collection& collection = CollectionOf(fmt::format("{}/{}", resource.group, resource.plural));
+  const auto it = collection.objects.find(KeyOf(object));
+  if (it != collection.objects.end()) {
+    for (const char* kept : {"uid", "creationTimestamp", "generation"}) object["metadata"][kept] = it->second["metadata"][kept];
+  }
+  return Commit(collection, KeyOf(object), std::move(object));
+}
+
+Json FakeApiServer::Edit(const Resource& resource, std::string_view ns, std::string_view name, const Json& patch) {
+  MutexLock lock(mutex_);
+  Collection& collection = CollectionOf(fmt::format("{}/{}", resource.group, resource.plural));
+  const auto it = collection.objects.find(ObjectKey(ns, name));
+  if (it == collection.objects.end()) return Json();
+  Json object = it->second;
+  object.merge_patch(patch);
+  return Commit(collection, ObjectKey(ns, name), std::move(object));
+}
+
+std::optional<Json> FakeApiServer::Find(const Resource& resource, std::string_view ns, std::string_view name) {
+  MutexLock lock(mutex_);
+  const Collection& collection = CollectionOf(fmt::format("{}/{}", resource.group, resource.plural));
+  const auto it = collection.objects.find(ObjectKey(ns, name));
+  return it == collection.objects.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::vector<Json> FakeApiServer::All(const Resource& resource, std::string_view ns) {
+  MutexLock lock(mutex_);
+  std::vector<Json> all;
+  for (const auto& [key, object] : CollectionOf(fmt::format("{}/{}", resource.group, resource.plural)).objects) {
+    if (ns.empty() || object["metadata"].value("namespace", "") == ns) all.push_back(object);
+  }
+  return all;
+}
+
+bool FakeApiServer::Remove(const Resource& resource, std::string_view ns, std::string_view name) {
+  MutexLock lock(mutex_);
+  Collection& collection = CollectionOf(fmt::format("{}/{}", resource.group, resource.plural));
+  if (!collection.objects.contains(ObjectKey(ns, name))) return false;
+  Drop(collection, ObjectKey(ns, name));
+  return true;
+}
+
+void FakeApiServer::CollectGarbage() {
+  MutexLock lock(mutex_);
+  while (true) {
+    std::set<std::string> uids;
+    for (const auto& [name, collection] : collections_) {
+      for (const auto& [key, object] : collection.objects) uids.insert(object["metadata"].value("uid", ""));
+    }
+    bool dropped = false;
+    for (auto& [name, collection] : collections_) {
+      std::vector<std::string> orphans;
+      for (const auto& [key, object] : collection.objects) {
+        const Json owners = object["metadata"].value("ownerReferences", Json::array());
+        const bool orphan = !owners.empty() && std::none_of(owners.begin(), owners.end(),
+                                                            [&](const Json& owner) { return uids.contains(owner.value("uid", "")); });
+        if (orphan) orphans.push_back(key);
+      }
+      for (const std::string& key : orphans) Drop(collection, key);
+      dropped = dropped || !orphans.empty();
+    }
+    if (!dropped) return;
+  }
+}
+
+void FakeApiServer::Compact() {
+  MutexLock lock(mutex_);
+  ++version_;
+  for (auto& [name, collection] : collections_) {
+    collection.compacted = version_;
+    collection.history.clear();
+  }
+  changed_.NotifyAll();
+}
+
+void FakeApiServer::SendBookmarks() {
+  MutexLock lock(mutex_);
+  ++bookmark_;
+  changed_.NotifyAll();
+}
+
+void FakeApiServer::Inject(Fault fault) {
+  MutexLock lock(mutex_);
+  faults_.push_back(std::move(fault));
+  changed_.NotifyAll();
+}
+
+void FakeApiServer::ClearFaults() {
+  MutexLock lock(mutex_);
+  faults_.clear();
+}
+
+void FakeApiServer::CrashAtWrite(int n, CrashPoint point) {
+  MutexLock lock(mutex_);
+  crash_after_writes_ = n;
+  crash_point_ = point;
+}
+
+bool FakeApiServer::Crashed() {
+  MutexLock lock(mutex_);
+  return crashed_;
+}
+
+void FakeApiServer::Revive() {
+  MutexLock lock(mutex_);
+  crashed_ = false;
+  crash_after_writes_ = -1;
+}
+
+std::vector<ApiCall> FakeApiServer::Calls() {
+  MutexLock lock(mutex_);
+  return calls_;
+}
+
+int FakeApiServer::Writes() {
+  MutexLock lock(mutex_);
+  return static_cast<int>(
+      std::count_if(calls_.begin(), calls_.end(), [](const ApiCall& call) { return call.IsWrite() && call.code / 100 == 2; }));
+}
+
+void FakeApiServer::ForgetCalls() {
+  MutexLock lock(mutex_);
+  calls_.clear();
+}
+
+bool FakeApiServer::Await(const std::function<bool()>& condition) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= give_up) return false;
+    MutexLock lock(mutex_);
+    changed_.WaitFor(mutex_, std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+int FakeApiServer::OpenWatches() {
+  MutexLock lock(mutex_);
+  return open_watches_;
+}
+
+}  // namespace trainyard::control

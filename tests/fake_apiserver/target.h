@@ -1,0 +1,32 @@
+// What a request to the fake API server is about.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "operator/kube/transport.h"
+
+namespace trainyard::control {
+
+struct Target {
+  std::string verb;        // get list watch create update patch delete
+  std::string collection;  // "group/plural": the store's key
+  std::string plural;
+  std::string api_version;
+  std::string ns;
+  std::string name;
+  std::string subresource;
+  bool metadata_only = false;
+  std::map<std::string, std::string> query;
+
+  std::string Key() const { return ns.empty() ? name : ns + "/" + name; }
+  // "pods", "trainingjobs/status".
+  std::string Resource() const { return subresource.empty() ? plural : plural + "/" + subresource; }
+  std::string Parameter(const std::string& key) const;
+};
+
+// An empty verb: no path of the API.
+Target ParseTarget(const HttpRequest& request);
+
+}  // namespace trainyard::control
