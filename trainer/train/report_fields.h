@@ -1,0 +1,16 @@
+// The records of report.json, field by field: written the same way into a replica's part and into the whole report.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/train/report.h"
+
+namespace trainyard::engine {
+
+nlohmann::ordered_json ToJson(const EpochRecord& record);
+nlohmann::ordered_json ToJson(const WorkerRecord& record);
+nlohmann::ordered_json ToJson(const ServerRecord& record);
+nlohmann::ordered_json ToJson(const Staleness& staleness);
+nlohmann::ordered_json ToJson(const RestartRecord& record);
+
+}  // namespace trainyard::engine
