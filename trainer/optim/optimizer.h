@@ -39,6 +39,9 @@ class Optimizer {
 // InvalidArgument names the field, as `optimizer.momentum`, what was found and what is expected.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(const OptimizerConfig& config);
 
+// Keras' defaults for the optimizer `name`; those of OptimizerConfig for an unknown one.
+OptimizerConfig DefaultOptimizerConfig(std::string_view name);
+
 // The names that MakeOptimizer knows, in the order of the documentation.
 std::span<const std::string_view> OptimizerNames();
 

@@ -18,11 +18,18 @@ struct LrScheduleConfig {
   friend bool operator==(const LrScheduleConfig&, const LrScheduleConfig&) = default;
 };
 
-// Checked by MakeOptimizer; a field that its optimizer does not read has no effect.
+// Checked by MakeOptimizer. Defaults that differ from optimizer to optimizer (Keras') are given by DefaultOptimizerConfig in optimizer.h. A
+// field that its optimizer does not read has no effect.
 struct OptimizerConfig {
-  std::string name = "sgd";  // sgd | momentum | nesterov
+  std::string name = "sgd";  // sgd | momentum | nesterov | adagrad | adadelta | rmsprop | adam | adamw
   double learning_rate = 0.01;
-  double momentum = 0.9;  // momentum, nesterov; in [0, 1)
+  double momentum = 0.9;             // momentum, nesterov, rmsprop; in [0, 1)
+  double rho = 0.9;                  // adadelta, rmsprop: what a mean of squares keeps each step; in [0, 1)
+  double beta1 = 0.9;                // adam, adamw: what the mean of gradients keeps; in [0, 1)
+  double beta2 = 0.999;              // adam, adamw: what the mean of squares keeps; in [0, 1)
+  double epsilon = 1e-7;             // adagrad, adadelta, rmsprop, adam, adamw; > 0
+  double initial_accumulator = 0.1;  // adagrad: what its sum of squares starts from; >= 0
+  double weight_decay = 0.0;  // every optimizer: parameters shrink by learning rate * weight_decay before each update (decoupled); >= 0
   LrScheduleConfig schedule;
   double clip_norm = 0.0;  // 0: no clipping; otherwise ClipByGlobalNorm (clip.h) with this norm, by the worker before it pushes
 

@@ -14,11 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::FloatEq;
 using ::testing::HasSubstr;
 
-OptimizerConfig Config(std::string name) {
-  OptimizerConfig config;
-  config.name = std::move(name);
-  return config;
-}
+OptimizerConfig Config(std::string_view name) { return DefaultOptimizerConfig(name); }
 
 // One parameter with its slots, updated by one optimizer over whichever cut of the range.
 struct Descent {
@@ -69,8 +65,8 @@ TEST_P(EveryOptimizer, GivesTheSameBitsHoweverTheRangeIsCut) {
   std::normal_distribution<float> normal;
   std::vector<float> start(1003);
   for (float& value : start) value = normal(random);
-  Descent whole(Config(std::string(GetParam())), start);
-  Descent cut(Config(std::string(GetParam())), start);
+  Descent whole(Config(GetParam()), start);
+  Descent cut(Config(GetParam()), start);
   for (int step = 0; step < 5; ++step) {
     std::vector<float> grad(start.size());
     for (float& value : grad) value = normal(random);
@@ -88,8 +84,10 @@ TEST_P(EveryOptimizer, GivesTheSameBitsHoweverTheRangeIsCut) {
 }
 
 TEST_P(EveryOptimizer, LowersASimpleLoss) {
-  Descent run(Config(std::string(GetParam())), {3.0F, -2.0F});
-  for (int step = 0; step < 300; ++step) run.Apply({.learning_rate = 0.05, .step = step}, run.param, 0, 2);  // loss = |w|^2 / 2
+  Descent run(Config(GetParam()), {3.0F, -2.0F});
+  // Adadelta's steps grow from the size of epsilon; the others take a usual learning rate.
+  const double rate = GetParam() == "adadelta" ? 20.0 : GetParam() == "adagrad" ? 1.0 : 0.05;
+  for (int step = 0; step < 300; ++step) run.Apply({.learning_rate = rate, .step = step}, run.param, 0, 2);  // loss = |w|^2 / 2
   EXPECT_LT(std::hypot(run.param[0], run.param[1]), 0.1 * std::hypot(3.0, 2.0));
 }
 
@@ -110,6 +108,15 @@ TEST(OptimizerTest, NumbersOutOfRangeAreRefusedByName) {
   config = Config("momentum");
   config.momentum = 1;
   EXPECT_THAT(std::string(MakeOptimizer(config).status().message()), HasSubstr("optimizer.momentum: found 1"));
+  config = Config("adam");
+  config.beta2 = 1;
+  EXPECT_THAT(std::string(MakeOptimizer(config).status().message()), HasSubstr("optimizer.beta2: found 1"));
+  config = Config("adam");
+  config.epsilon = 0;
+  EXPECT_THAT(std::string(MakeOptimizer(config).status().message()), HasSubstr("optimizer.epsilon: found 0"));
+  config = Config("sgd");
+  config.weight_decay = -1;
+  EXPECT_THAT(std::string(MakeOptimizer(config).status().message()), HasSubstr("optimizer.weightDecay: found -1"));
 }
 
 }  // namespace

@@ -3,14 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/model/field_reader.h"
 #include "trainer/train/job_config_override.h"
@@ -174,18 +170,6 @@ void ReadRoot(const json& value, JobConfig& job, FieldErrors& errors) {
   fields.RefuseOthers();
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)));
-  std::string text(kMaxJobBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.fail() && !file.eof())) return absl::InvalidArgumentError(fmt::format("{}: cannot be read; is it a file?", path));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMaxJobBytes)
-    return absl::InvalidArgumentError(fmt::format("{}: found more than {} bytes, which no job file has", path, kMaxJobBytes));
-  return text;
-}
-
 absl::StatusOr<JobText> ReadAndOverride(std::string_view text, std::string_view source, std::span<const std::string> overrides) {
   TY_ASSIGN_OR_RETURN(JobText job, ReadJobText(text, source));
   for (const std::string& override_text : overrides) TY_RETURN_IF_ERROR(ApplyOverride(override_text, job.value));
@@ -208,7 +192,7 @@ absl::StatusOr<JobConfig> ParseJob(std::string_view text, std::string_view sourc
 }
 
 absl::StatusOr<JobConfig> ReadJobFile(const std::string& path, std::span<const std::string> overrides) {
-  TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobBytes));
   return ParseJob(text, path, overrides);
 }
 
@@ -230,7 +214,7 @@ absl::StatusOr<TrainingConfig> ParseTrainingText(std::string_view text, std::str
 }
 
 absl::StatusOr<TrainingConfig> ReadTrainingFile(const std::string& path, std::span<const std::string> overrides) {
-  TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobBytes));
   return ParseTrainingText(text, path, overrides);
 }
 

@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/model/field_errors.h"
 #include "trainer/model/field_reader.h"
@@ -63,15 +63,6 @@ std::vector<std::string> SplitHosts(const Given& given, FieldErrors& errors) {
   return hosts;
 }
 
-absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(fmt::format("{}: cannot be opened", path.string()));
-  std::string text(kMaxJobBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
-}
-
 bool Exists(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::exists(path, error);
@@ -88,7 +79,7 @@ absl::Status ReadHostLists(const std::filesystem::path& folder, ReplicaIdentity&
   FieldErrors errors;
   const std::filesystem::path cluster = folder / "cluster.json";
   if (Exists(cluster)) {
-    TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(cluster));
+    TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(cluster.string(), kMaxJobBytes));
     TY_ASSIGN_OR_RETURN(const JobText json_text, ReadJson(text, cluster.string()));
     FieldReader fields(json_text.value, "", errors);
     identity.epoch = fields.Integer("epoch", {.min = 0}, 0);
@@ -102,7 +93,7 @@ absl::Status ReadHostLists(const std::filesystem::path& folder, ReplicaIdentity&
   }
   for (const auto& [name, hosts] : {std::pair{"ps_hosts", &identity.ps_hosts}, std::pair{"worker_hosts", &identity.worker_hosts}}) {
     if (!Exists(folder / name)) continue;
-    TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder / name));
+    TY_ASSIGN_OR_RETURN(const std::string text, ReadFile((folder / name).string(), kMaxJobBytes));
     *hosts = SplitHosts({.value = text, .origin = (folder / name).string()}, errors);
   }
   return errors.ToStatus(folder.string());

@@ -1,7 +1,9 @@
 #include "trainer/train/training_json.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -83,23 +85,35 @@ LrScheduleConfig ReadSchedule(const json& value, std::string path, FieldErrors& 
 }
 
 OptimizerConfig ReadOptimizer(const json& value, std::string path, FieldErrors& errors) {
-  OptimizerConfig optimizer;
+  constexpr Numbers kShare{.min = 0, .max = 1, .below = true};
   FieldReader fields(value, std::move(path), errors);
-  const std::string found = fields.Text("name", optimizer.name);
-  bool known = false;
-  std::string names;
-  for (const std::string_view name : OptimizerNames()) {
-    known = known || name == found;
-    names.append(names.empty() ? "" : ", ").append(name);
+  const std::string name = fields.Text("name", "sgd");
+  const auto names = OptimizerNames();
+  if (std::ranges::find(names, name) == names.end()) {
+    fields.Error("name", fmt::format("found {}, expected one of {}", Found(json(name)), fmt::join(names, ", ")));
+    return {};
   }
-  if (known) {
-    optimizer.name = found;
-  } else {
-    fields.Error("name", fmt::format("found {}, expected one of {}", Found(json(found)), names));
-  }
+  OptimizerConfig optimizer = DefaultOptimizerConfig(name);
+  const auto is = [&](std::initializer_list<std::string_view> readers) { return std::ranges::find(readers, name) != readers.end(); };
   optimizer.learning_rate = fields.Number("learningRate", {.min = 0, .max = 1e6, .above = true}, optimizer.learning_rate);
-  optimizer.momentum = fields.Number("momentum", {.min = 0, .max = 1, .below = true}, optimizer.name == "sgd" ? 0.0 : optimizer.momentum);
-  if (optimizer.name == "sgd" && optimizer.momentum > 0) optimizer.name = "momentum";
+  if (is({"momentum", "nesterov", "rmsprop"})) optimizer.momentum = fields.Number("momentum", kShare, optimizer.momentum);
+  if (is({"sgd"})) {
+    // As Keras' SGD: with a momentum, and perhaps Nesterov's, it is one of the two optimizers that are named after them.
+    optimizer.momentum = fields.Number("momentum", kShare, 0.0);
+    const bool nesterov = fields.Bool("nesterov", false);
+    if (optimizer.momentum > 0) optimizer.name = nesterov ? "nesterov" : "momentum";
+  }
+  if (is({"adadelta", "rmsprop"})) optimizer.rho = fields.Number("rho", kShare, optimizer.rho);
+  if (is({"adam", "adamw"})) {
+    optimizer.beta1 = fields.Number("beta1", kShare, optimizer.beta1);
+    optimizer.beta2 = fields.Number("beta2", kShare, optimizer.beta2);
+  }
+  if (is({"adagrad", "adadelta", "rmsprop", "adam", "adamw"})) {
+    optimizer.epsilon = fields.Number("epsilon", {.min = 0, .max = 1, .above = true}, optimizer.epsilon);
+  }
+  if (is({"adagrad"}))
+    optimizer.initial_accumulator = fields.Number("initialAccumulator", {.min = 0, .max = 1e6}, optimizer.initial_accumulator);
+  optimizer.weight_decay = fields.Number("weightDecay", {.min = 0, .max = 1e6}, optimizer.weight_decay);
   if (const json* schedule = fields.Get("schedule")) optimizer.schedule = ReadSchedule(*schedule, fields.PathOf("schedule"), errors);
   optimizer.clip_norm = fields.Number("clipNorm", {.min = 0}, 0.0);
   fields.RefuseOthers();
