@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Format and lint: clang-format on every file, syntax of the scripts, clang-tidy.
+#
+#   scripts/lint.sh            clang-tidy on the files changed since LINT_BASE (default: the last commit of origin/main, else all), and uncommitted ones
+#   scripts/lint.sh --all      clang-tidy on every file
+#   scripts/lint.sh --fix      formats instead of complaining
+#
+# clang-tidy takes files newest change first and stops after LINT_SECONDS (default 900): it says how many it looked at.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+jobs=${TRAINYARD_JOBS:-$(nproc)}
+seconds=${LINT_SECONDS:-900}
+status=0
+
+mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.cc' '*.h' '*.inc' | while read -r file; do [ -f "$file" ] && echo "$file"; done)
+if [ "${1:-}" = --fix ]; then
+  printf '%s\0' "${sources[@]}" | xargs -0 -n 20 -P "$jobs" clang-format-19 -i
+  exit
+fi
+if printf '%s\0' "${sources[@]}" | xargs -0 -n 20 -P "$jobs" clang-format-19 --dry-run --Werror 2>build/format.log; then
+  echo "format: ${#sources[@]} files hold"
+else
+  grep -E 'error:' build/format.log | cut -d: -f1 | sort | uniq -c | head -20
+  echo "format: run scripts/lint.sh --fix"
+  status=1
+fi
+
+while read -r script; do
+  bash -n "$script" || status=1
+done < <(git ls-files --cached --others --exclude-standard '*.sh' .ci/run)
+while read -r script; do
+  python3 - "$script" <<'PY' || status=1
+import ast, sys
+ast.parse(open(sys.argv[1]).read(), sys.argv[1])
+PY
+done < <(git ls-files --cached --others --exclude-standard '*.py')
+
+[ -f build/release/compile_commands.json ] || cmake --preset release >build/lint-configure.log 2>&1 || { tail -n 15 build/lint-configure.log; exit 1; }
+base=${LINT_BASE:-$(git rev-parse --verify --quiet origin/main || true)}
+if [ "${1:-}" = --all ] || [ -z "$base" ] || [ "$(git rev-parse "$base")" = "$(git rev-parse HEAD)" ]; then
+  changed=$(git log --format= --name-only -- '*.cc' | awk '!seen[$0]++')
+else
+  changed=$({ git diff --name-only "$base"; git ls-files --others --exclude-standard; } | grep '\.cc$')
+fi
+known=$(sed -n "s|^  *\"file\": \"$PWD/\(.*\)\",*$|\1|p" build/release/compile_commands.json)
+mapfile -t files < <(grep -Fx -f <(echo "$known") <<<"$changed" | while read -r file; do [ -f "$file" ] && echo "$file"; done)
+if [ ${#files[@]} -eq 0 ]; then
+  echo "tidy: no changed files"
+  exit $status
+fi
+# Precompiled headers of a build that was not run are missing: clang-tidy reads the headers themselves.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 - build/release/compile_commands.json "$work/compile_commands.json" <<'PY'
+import json, re, sys
+commands = json.load(open(sys.argv[1]))
+for entry in commands:
+    entry["command"] = re.sub(r"-Xclang -emit-pch|-Xclang -include-pch -Xclang \S+|-Xclang -fno-pch-timestamp|-Winvalid-pch", "", entry["command"])
+json.dump(commands, open(sys.argv[2], "w"))
+PY
+export work
+one() {
+  # One file after another until the time is up; what was looked at is noted.
+  [ "$(date +%s)" -lt "$TIDY_END" ] || exit 0
+  if timeout 300 clang-tidy-19 -p "$work" --quiet "$1" >"$work/$(tr / _ <<<"$1").out" 2>/dev/null; then echo "$1" >>"$work/good"; else
+    echo "$1" >>"$work/bad"
+    grep -E ' (warning|error): ' "$work/$(tr / _ <<<"$1").out" || echo "$1: clang-tidy did not finish"
+  fi
+}
+export -f one
+export TIDY_END=$(($(date +%s) + seconds))
+printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$jobs" bash -c 'one "$0"' | sort -u
+touch "$work/good" "$work/bad"
+looked=$(cat "$work/good" "$work/bad" | wc -l)
+echo "tidy: $looked of ${#files[@]} files looked at, $(wc -l <"$work/bad") with findings$([ "$looked" -eq ${#files[@]} ] || echo " (stopped after $seconds s)")"
+[ ! -s "$work/bad" ] || status=1
+exit $status

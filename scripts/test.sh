@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Builds and runs the tests, and says for each step what passed, failed or was skipped and why.
+#
+#   scripts/test.sh            everything, after scripts/setup.sh
+#   scripts/test.sh unit       the inner loop: release build and unit tests
+#   scripts/test.sh STEP …     some of: setup unit e2e asan tsan python charts control-plane cluster
+#
+# With CI=true a step that this machine cannot run is a failure, else it is skipped with the reason. TRAINYARD_JOBS bounds parallel work.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+jobs=${TRAINYARD_JOBS:-$(nproc)}
+logs=build/test-logs
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0
+summary=()
+export PYTHONDONTWRITEBYTECODE=1
+
+# count NAME PASSED FAILED SKIPPED NOTE: adds one step's result.
+count() {
+  passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
+  summary+=("$(printf '%-22s %5d passed %4d failed %4d skipped  %5d s  %s' "$1" "$2" "$3" "$4" "$((SECONDS - step_started))" "${5:-}")")
+  echo "== ${summary[-1]}"
+}
+
+begin() {
+  step_started=$SECONDS
+  echo "== $1"
+}
+
+# must NAME LOG COMMAND…: runs a command that prepares a step; its failure counts as one, with the end of its output.
+must() {
+  local name=$1 log=$logs/$2
+  shift 2
+  "$@" >"$log" 2>&1 && return 0
+  grep -nE 'error:|Error|FAILED|undefined' "$log" | head -20
+  tail -n 15 "$log"
+  count "$name" 0 1 0 "'$*' failed, see $log"
+  return 1
+}
+
+build() {  # build PRESET [target…]
+  local preset=$1
+  shift
+  must "build $preset" "configure-$preset.log" cmake --preset "$preset" || return 1
+  must "build $preset" "build-$preset.log" cmake --build "build/$preset" -j "$jobs" ${1:+--target "$@"} || return 1
+  echo "   built $preset in $((SECONDS - step_started)) s"
+}
+
+run_ctest() {  # run_ctest NAME PRESET ctest-arguments…
+  local name=$1 preset=$2 log=$logs/ctest-$1.log
+  shift 2
+  ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error "$@" >"$log" 2>&1
+  local status=$? all bad not_run
+  bad=$(sed -n 's/.* tests passed, \([0-9]*\) tests* failed out of [0-9]*/\1/p' "$log" | tail -1)
+  all=$(sed -n 's/.* tests passed, [0-9]* tests* failed out of \([0-9]*\)/\1/p' "$log" | tail -1)
+  not_run=$(grep -cE '\*\*\*(Skipped|Not Run \(Disabled\))' "$log")
+  if [ -z "$all" ]; then
+    tail -n 20 "$log"
+    count "$name" 0 1 0 "ctest ran no test, see $log"
+    return 1
+  fi
+  [ $status -eq 0 ] || grep -E '^\s+[0-9]+ - |\[  FAILED|Failure$|ERROR: |SUMMARY: ' "$log" | sort -u | head -40
+  # ctest counts skipped tests as passed.
+  count "$name" $((all - bad - not_run)) "$bad" "$not_run" "$([ "$bad" = 0 ] || echo "see $log")"
+  [ "$status" -eq 0 ]
+}
+
+run_python() {  # run_python NAME file…: standard-library unittest files, each on its own
+  local name=$1 file log ran good=0 bad=0 left_out=0 reasons=""
+  shift
+  for file in "$@"; do
+    log=$logs/python-$(basename "$file" .py).log
+    timeout 1500 python3 "$file" -v >"$log" 2>&1
+    local status=$? line failures errors
+    ran=$(sed -n 's/^Ran \([0-9]*\) tests* in .*/\1/p' "$log" | tail -1)
+    line=$(grep -E '^(OK|FAILED)' "$log" | tail -1)
+    failures=$(sed -n 's/.*failures=\([0-9]*\).*/\1/p' <<<"$line")
+    errors=$(sed -n 's/.*errors=\([0-9]*\).*/\1/p' <<<"$line")
+    local skips
+    skips=$(sed -n 's/.*skipped=\([0-9]*\).*/\1/p' <<<"$line")
+    if [ -z "$ran" ] || { [ $status -ne 0 ] && [ $((${failures:-0} + ${errors:-0})) -eq 0 ]; }; then
+      tail -n 20 "$log"
+      bad=$((bad + 1)) reasons+="$(basename "$file") ended with status $status, see $log; "
+      continue
+    fi
+    if [ "$status" -ne 0 ]; then
+      grep -E '^(FAIL|ERROR):|Error:|TimedOut' "$log" | head -30
+      reasons+="see $log; "
+    fi
+    bad=$((bad + ${failures:-0} + ${errors:-0})) left_out=$((left_out + ${skips:-0}))
+    local fine=$((ran - ${failures:-0} - ${errors:-0} - ${skips:-0}))
+    good=$((good + (fine > 0 ? fine : 0)))
+    reasons+=$(sed -n "s/.*skipped ['\"]\(.*\)['\"]$/\1/p" "$log" | sort -u | head -3 | tr '\n' ';')
+  done
+  count "$name" "$good" "$bad" "$left_out" "$reasons"
+  [ "$bad" -eq 0 ]
+}
+
+# The programs whose tests start threads: what ThreadSanitizer is for.
+tsan_targets() {
+  sed -n 's/^build \([a-z_/]*_test\): phony.*/\1/p; s/^build .*\/\([a-z_]*_test\): CXX_EXECUTABLE.*/\1/p' build/tsan/build.ninja | sort -u |
+    grep -E '^(operator_(base|kube|cache|controller|trainingjob)|tests_fake_apiserver|trainer_(base|data|transport|kvstore|train|launch|backend_cpu))_test$'
+}
+
+step_setup() {
+  begin "setup: packages"
+  must setup setup.log scripts/setup.sh --cluster || return 1
+  tail -n 1 "$logs/setup.log"
+}
+
+step_unit() {
+  begin "unit: release build and unit tests"
+  build release && run_ctest unit release -L unit
+}
+
+step_e2e() {
+  begin "e2e: job files launched as local processes"
+  build release && run_ctest e2e release -L e2e
+}
+
+step_asan() {
+  begin "asan: unit tests and fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer"
+  export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+  build asan && run_ctest asan asan -L 'unit|fuzz'
+}
+
+step_tsan() {
+  begin "tsan: tests with threads under ThreadSanitizer"
+  must "build tsan" configure-tsan.log cmake --preset tsan || return 1
+  local targets
+  mapfile -t targets < <(tsan_targets)
+  [ ${#targets[@]} -gt 0 ] || { count tsan 0 1 0 "no test program found in build/tsan/build.ninja"; return 1; }
+  must "build tsan" build-tsan.log cmake --build build/tsan -j "$jobs" --target "${targets[@]}" || return 1
+  export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1 second_deadlock_stack=1"
+  local good=0 bad=0 target program
+  for target in "${targets[@]}"; do
+    program=$(find build/tsan -name "$target" -type f -perm -u+x | head -1)
+    if timeout 600 "$program" >"$logs/tsan-$target.log" 2>&1; then
+      good=$((good + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$logs/tsan-$target.log" | tail -1)))
+    else
+      bad=$((bad + 1))
+      grep -E 'WARNING: ThreadSanitizer|SUMMARY|\[  FAILED' "$logs/tsan-$target.log" | head -10
+    fi
+  done
+  count tsan "$good" "$bad" 0 "${#targets[@]} programs"
+  [ "$bad" -eq 0 ]
+}
+
+step_python() {
+  begin "python: files read by other people's tools"
+  local files
+  mapfile -t files < <(find tests/python -name '*_test.py' 2>/dev/null | sort)
+  [ ${#files[@]} -gt 0 ] || { count python 0 0 0 "no such tests"; return 0; }
+  run_python python "${files[@]}"
+}
+
+# The cluster's binaries: built in the background from the start of a whole run, waited for here.
+cluster_binaries() {
+  must "cluster binaries" cluster-build.log scripts/cluster/build.sh "$@"
+}
+
+step_charts() {
+  begin "charts: lint and templates, by Helm 4 and Helm 3"
+  cluster_binaries kubernetes helm4 helm3 && run_python charts tests/charts/charts_test.py
+}
+
+step_control-plane() {
+  begin "control-plane: acceptance cases against a real kube-apiserver and etcd"
+  build release trainyard-operator && cluster_binaries etcd kubernetes &&
+    run_python control-plane tests/cluster/crd_test.py tests/cluster/lifecycle_test.py
+}
+
+step_cluster() {
+  begin "cluster: a real node, images, Helm, training"
+  build release trainyard-operator trainyard-trainer && cluster_binaries && run_python cluster tests/cluster/training_test.py
+}
+
+all=(setup unit e2e asan tsan python charts control-plane cluster)
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=("${all[@]}")
+for step in "${steps[@]}"; do
+  [[ " ${all[*]} " == *" $step "* ]] || { echo "test.sh: unknown step '$step' (known: ${all[*]})" >&2; exit 2; }
+done
+background=
+if [[ " ${steps[*]} " == *" setup "* ]]; then
+  step_setup || { echo "0 passed, 1 failed"; exit 1; }
+  if ! scripts/cluster/build.sh --check >/dev/null 2>&1; then
+    # Mostly downloading at first: beside the compiler, at the lowest priority.
+    nice -n 15 scripts/cluster/build.sh >"$logs/cluster-build-background.log" 2>&1 &
+    background=$!
+    trap 'kill "$background" 2>/dev/null' EXIT
+  fi
+fi
+for step in "${steps[@]}"; do
+  [ "$step" = setup ] || "step_$step" || true
+done
+
+echo
+printf '%s\n' "${summary[@]}"
+echo "tests took $((SECONDS / 60)) min $((SECONDS % 60)) s"
+if [ "$skipped" -gt 0 ]; then
+  echo "$passed passed, $failed failed, $skipped skipped"
+else
+  echo "$passed passed, $failed failed"
+fi
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,198 @@
+"""The charts, rendered by Helm 4 and Helm 3: what comes out by default, by each option, and what is refused."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "tests/cluster"))
+
+from harness import places  # noqa: E402
+from harness.suite import skip_or_fail  # noqa: E402
+
+OPERATOR = REPOSITORY / "charts/trainyard-operator"
+JOB = REPOSITORY / "charts/trainingjob"
+
+
+def run(*argv, text=None):
+    return subprocess.run([str(part) for part in argv], input=text, capture_output=True, text=True, check=False, timeout=60)
+
+
+def objects(manifest):
+    """The objects of a YAML text: kubectl reads it, without a server, and says it again in JSON."""
+    done = run(places.BIN / "kubectl", "--kubeconfig=/dev/null", "annotate", "--local", "-f", "-", "test-", "-o", "json", text=manifest)
+    if done.returncode != 0:
+        raise AssertionError(f"kubectl cannot read the rendered objects: {done.stderr}")
+    decoder, found, rest = json.JSONDecoder(), [], done.stdout.strip()
+    while rest:
+        value, end = decoder.raw_decode(rest)
+        found += value["items"] if value["kind"] == "List" else [value]
+        rest = rest[end:].strip()
+    return found
+
+
+class Rendered:
+    def __init__(self, manifest):
+        self.text = manifest
+        self.objects = objects(manifest)
+
+    def one(self, kind, name=None):
+        found = [each for each in self.objects if each["kind"] == kind and name in (None, each["metadata"]["name"])]
+        if len(found) != 1:
+            raise AssertionError(f"{len(found)} objects of kind {kind} {name or ''}, expected one of {[(e['kind'], e['metadata']['name']) for e in self.objects]}")
+        return found[0]
+
+    def kinds(self):
+        return {each["kind"] for each in self.objects}
+
+
+class ChartsTest(unittest.TestCase):
+    helm = "helm4"
+
+    @classmethod
+    def setUpClass(cls):
+        built = run(REPOSITORY / "scripts/cluster/build.sh", "--check", cls.helm, "kubernetes")
+        if built.returncode != 0:
+            skip_or_fail([built.stdout.strip()])
+
+    def render(self, chart, *options, name="trainyard"):
+        done = self.template(chart, *options, name=name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return Rendered(done.stdout)
+
+    def template(self, chart, *options, name="trainyard"):
+        arguments = [part for option in options for part in (["--set", option] if isinstance(option, str) else ["--set-json", option[0]])]
+        return run(places.BIN / self.helm, "template", name, chart, "--namespace", "trainyard-system", *arguments)
+
+    def refused(self, chart, option, *words, name="trainyard"):
+        done = self.template(chart, option, name=name)
+        self.assertNotEqual(done.returncode, 0, f"{option} was accepted")
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_lint_finds_nothing(self):
+        done = run(places.BIN / self.helm, "lint", "--strict", OPERATOR, JOB)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_operator_runs_without_any_privilege(self):
+        pod = self.render(OPERATOR).one("Deployment")["spec"]["template"]["spec"]
+        self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+        self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+        container = pod["containers"][0]
+        self.assertEqual(container["securityContext"],
+                         {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}})
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            self.assertIn("httpGet", container[probe])
+        self.assertEqual(container["image"], "trainyard/operator:0.1")
+
+    def test_every_port_names_its_protocol(self):
+        rendered = self.render(OPERATOR)
+        ports = rendered.one("Service")["spec"]["ports"] + rendered.one("Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"]
+        self.assertEqual([port["protocol"] for port in ports], ["TCP", "TCP"])
+
+    def test_rights_are_narrow(self):
+        rendered = self.render(OPERATOR)
+        rules = [rule for each in rendered.objects if each["kind"] in ("Role", "ClusterRole") for rule in each["rules"]]
+        for rule in rules:
+            self.assertNotIn("*", rule["verbs"] + rule["apiGroups"] + rule["resources"])
+            self.assertNotIn("secrets", rule["resources"])
+        role = rendered.one("ClusterRole", "trainyard-operator")
+        self.assertEqual({resource: rule["verbs"] for rule in role["rules"] for resource in rule["resources"]}["trainingjobs/status"], ["update"])
+
+    def test_every_verb_of_the_operator_has_its_reason(self):
+        for template, options in (("rbac", ()), ("rbac", ("mpi.enabled=true", "gang.volcano=true", "gang.coscheduling=true"))):
+            text = self.render(OPERATOR, "rbac.aggregate=false", *options).text
+            rules = re.findall(r"resources: \[([^\]]*)\]\n(?:  resourceNames:[^\n]*\n)?((?:  #[^\n]*\n)*)  verbs: \[([^\]]*)\]", text)
+            self.assertGreater(len(rules), 8, template)
+            for resources, comment, verbs in rules:
+                for verb in verbs.split(", "):
+                    self.assertRegex(comment, rf"\b{verb}\b", f"{resources}: no reason given for {verb}")
+
+    def test_mpi_and_gangs_add_their_rights(self):
+        rendered = self.render(OPERATOR, "mpi.enabled=true", "gang.volcano=true", "gang.coscheduling=true")
+        rules = rendered.one("ClusterRole", "trainyard-operator")["rules"]
+        granted = {(rule["apiGroups"][0], resource): rule["verbs"] for rule in rules for resource in rule["resources"]}
+        self.assertNotIn("list", granted[("", "secrets")])
+        self.assertIn(("scheduling.volcano.sh", "podgroups"), granted)
+        self.assertIn(("scheduling.x-k8s.io", "podgroups"), granted)
+
+    def test_namespace_scoped_mode_needs_no_cluster_role(self):
+        rendered = self.render(OPERATOR, "watchNamespaces={red,blue}", "rbac.nodes=false", "rbac.aggregate=false")
+        self.assertNotIn("ClusterRole", rendered.kinds())
+        self.assertNotIn("ClusterRoleBinding", rendered.kinds())
+        roles = {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in rendered.objects if each["kind"] == "Role"}
+        self.assertEqual(roles, {("red", "trainyard-operator"), ("blue", "trainyard-operator"), ("trainyard-system", "trainyard-operator-leader-election")})
+        self.assertIn("--namespaces=red,blue", rendered.one("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"])
+
+    def test_options_add_their_objects(self):
+        self.assertNotIn("PodDisruptionBudget", self.render(OPERATOR).kinds())
+        self.assertNotIn("ServiceMonitor", self.render(OPERATOR).kinds())
+        rendered = self.render(OPERATOR, "podDisruptionBudget.enabled=true", "serviceMonitor.enabled=true", "replicas=2")
+        selector = {"app.kubernetes.io/name": "trainyard-operator", "app.kubernetes.io/instance": "trainyard"}
+        self.assertEqual(rendered.one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"], selector)
+        self.assertEqual(rendered.one("ServiceMonitor")["spec"]["selector"]["matchLabels"], selector)
+        self.assertEqual(rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"].items() & selector.items(), selector.items())
+
+    def test_pod_labels_and_service_monitor_labels_are_added(self):
+        rendered = self.render(OPERATOR, "podLabels.team=ml", "serviceMonitor.enabled=true", "serviceMonitor.labels.release=prom")
+        self.assertEqual(rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"]["team"], "ml")
+        self.assertEqual(rendered.one("ServiceMonitor")["metadata"]["labels"]["release"], "prom")
+
+    def test_values_that_make_no_sense_are_refused(self):
+        self.refused(OPERATOR, "replicaz=2", "replicaz")
+        self.refused(OPERATOR, "operator.logLevel=loud", "logLevel")
+        self.refused(OPERATOR, "operator.progressInterval=10", "progressInterval")
+        self.refused(OPERATOR, "http.port=80", "port", "minimum")
+        self.refused(JOB, "worker.replicas=-1", "replicas")
+        self.refused(JOB, "chief.replicas=2", "replicas")
+        self.refused(JOB, "framework=Keras", "framework")
+
+    def test_two_replicas_without_leader_election_are_refused(self):
+        done = self.template(OPERATOR, "replicas=2", "leaderElection.enabled=false")
+        self.assertIn("needs leaderElection.enabled=true", done.stderr)
+
+    def test_the_job_chart_makes_lenet(self):
+        made = self.render(JOB, "worker.replicas=2", "ps.replicas=1", name="mnist").one("TrainingJob")
+        self.assertEqual(made["metadata"]["name"], "mnist")
+        self.assertEqual({role: made["spec"][role]["replicas"] for role in ("ps", "worker")}, {"ps": 1, "worker": 2})
+        self.assertNotIn("chief", made["spec"])
+        self.assertEqual(made["spec"]["training"]["model"], {"preset": "lenet5"})
+        self.assertEqual(made["spec"]["training"]["strategy"], {"parameterServer": {"mode": "async"}})
+        self.assertNotIn("image", made["spec"])
+
+    def test_the_job_chart_passes_everything_on(self):
+        made = self.render(
+            JOB, "framework=PyTorch", "image=team/torch:1", "ps.replicas=0", "chief.replicas=1", "worker.resources.limits.nvidia\\.com/gpu=1",
+            "storage.claimName=work", "network.services=Headless", "managedBy=a.b/c", "labels.team=ml", "annotations.note=x",
+            ['worker.template={"spec":{"tolerations":[{"operator":"Exists"}]}}'], name="net").one("TrainingJob")
+        spec = made["spec"]
+        self.assertNotIn("training", spec)
+        self.assertNotIn("ps", spec)
+        self.assertEqual(spec["chief"]["replicas"], 1)
+        self.assertEqual(spec["worker"]["resources"]["limits"]["nvidia.com/gpu"], 1)
+        self.assertEqual(spec["worker"]["template"]["spec"]["tolerations"], [{"operator": "Exists"}])
+        self.assertEqual((spec["image"], spec["storage"], spec["network"], spec["managedBy"]),
+                         ("team/torch:1", {"claimName": "work"}, {"services": "Headless"}, "a.b/c"))
+        self.assertEqual((made["metadata"]["labels"]["team"], made["metadata"]["annotations"]["note"]), ("ml", "x"))
+
+    def test_a_release_name_that_makes_too_long_pod_names_is_refused(self):
+        self.refused(JOB, "worker.replicas=2000", "too long", name="x" * 53)
+
+    def test_copies_are_equal_to_their_source(self):
+        done = run(REPOSITORY / "scripts/generate-deploy.sh", "--check")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_notes_tell_what_to_do_next(self):
+        done = run(places.BIN / self.helm, "install", "trainyard", OPERATOR, "--dry-run=client", "--namespace", "trainyard-system")
+        self.assertIn("kubectl get tj -w", done.stdout, done.stderr)
+
+
+class Helm3ChartsTest(ChartsTest):
+    helm = "helm3"
+
+
+if __name__ == "__main__":
+    unittest.main()

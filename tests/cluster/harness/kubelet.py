@@ -1,0 +1,41 @@
+"""What a kubelet and a scheduler would do to pods, done by the test: phases, readiness and exits are written into the pod's status."""
+
+from .jobs import PODS
+
+
+class Kubelet:
+    def __init__(self, api):
+        self._api = api
+
+    def run(self, *names, ready=True, restarts=0):
+        """The pods run; `restarts` of their container by the kubelet have happened."""
+        for name in names:
+            state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+            self._patch(name, {"phase": "Running", "podIP": "127.0.0.1", "conditions": [self._ready(ready)],
+                               "containerStatuses": [self._container(name, state, ready, restarts)]})
+
+    def succeed(self, *names):
+        for name in names:
+            self._end(name, "Succeeded", 0, "Completed", "")
+
+    def fail(self, name, code=1, reason="Error", message=""):
+        self._end(name, "Failed", code, reason, message)
+
+    def evict(self, name):
+        self._patch(name, {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.",
+                           "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}, self._ready(False)]})
+
+    def _end(self, name, phase, code, reason, message):
+        state = {"terminated": {"exitCode": code, "reason": reason, "message": message, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}}
+        self._patch(name, {"phase": phase, "conditions": [self._ready(False)], "containerStatuses": [self._container(name, state, False, 0)]})
+
+    def _container(self, name, state, ready, restarts):
+        main = self._api.get(f"{PODS}/{name}")["spec"]["containers"][0]
+        return {"name": main["name"], "image": main["image"], "imageID": "", "ready": ready, "restartCount": restarts, "state": state}
+
+    @staticmethod
+    def _ready(value):
+        return {"type": "Ready", "status": "True" if value else "False"}
+
+    def _patch(self, name, status):
+        self._api.merge(f"{PODS}/{name}/status", {"status": status})

@@ -1,0 +1,446 @@
+"""The operator against a real API server: the life of jobs, with pod phases written by the test."""
+
+import random
+import unittest
+
+from harness import operator as operators
+from harness.jobs import CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, install_crd, job
+from harness.kubelet import Kubelet
+from harness.operator import Operator
+from harness.suite import ControlPlaneCase, skip_or_fail
+from harness.wait import wait_for
+
+
+class OperatorCase(ControlPlaneCase):
+    """One control plane for the class; one operator and no objects for each test."""
+
+    flags = {}
+
+    @classmethod
+    def setUpClass(cls):
+        if not operators.binary().exists():
+            skip_or_fail([f"the operator's program {operators.binary()}; build the target trainyard-operator"])
+        super().setUpClass()
+        install_crd(cls.api)
+
+    def setUp(self):
+        self.kubelet = Kubelet(self.api)
+        self.operator = Operator(self.plane, **self.flags).start()
+        self.addCleanup(self.clean)
+        self.addCleanup(self.operator.stop)
+
+    def run(self, result=None):
+        before = len(result.failures) + len(result.errors) if result else 0
+        super().run(result)
+        if result and len(result.failures) + len(result.errors) > before and self.plane:
+            print(f"--- {self.id()}: the operator's log ends:\n{self.operator.log()}\n---")
+
+    def clean(self):
+        for name in [each["metadata"]["name"] for each in self.api.list(JOBS)]:
+            self.api.merge(f"{JOBS}/{name}", {"metadata": {"finalizers": None}})
+        for path in (JOBS, PODS, CONFIG_MAPS, EVENTS):
+            self.api.request("DELETE", path)
+        for each in self.api.list(SERVICES):
+            if each["metadata"]["name"] != "kubernetes":
+                self.api.delete(f"{SERVICES}/{each['metadata']['name']}")
+        wait_for("the namespace to be empty", lambda: not self.api.list(PODS) and not self.api.list(JOBS))
+
+    # -- what is there
+
+    def create(self, maker):
+        return self.api.create(JOBS, maker.spec())
+
+    def status(self, name):
+        return self.api.get(f"{JOBS}/{name}").get("status", {})
+
+    def condition(self, name, kind):
+        found = [each for each in self.status(name).get("conditions", []) if each["type"] == kind]
+        return found[0] if found else {"status": "Absent", "reason": "", "message": ""}
+
+    def pods(self):
+        return sorted(each["metadata"]["name"] for each in self.api.list(PODS) if "deletionTimestamp" not in each["metadata"])
+
+    def services(self):
+        return sorted(each["metadata"]["name"] for each in self.api.list(SERVICES) if each["metadata"]["name"] != "kubernetes")
+
+    def hosts(self, name):
+        return self.api.get(f"{CONFIG_MAPS}/{name}-cluster")["data"]
+
+    def uid(self, pod):
+        return self.api.get(f"{PODS}/{pod}")["metadata"]["uid"]
+
+    # -- waiting
+
+    def wait_pods(self, *names, seconds=20.0):
+        def same():
+            found = self.pods()
+            assert found == sorted(names), f"pods {found}"
+            return True
+
+        wait_for(f"exactly the pods {sorted(names)}", same, seconds)
+
+    def wait_condition(self, name, kind, value="True", reason=None, seconds=20.0):
+        def holds():
+            found = self.condition(name, kind)
+            assert found["status"] == value and reason in (None, found["reason"]), self.status(name)
+            return found
+
+        return wait_for(f"condition {kind} of {name} to be {value} {reason or ''}", holds, seconds)
+
+    def wait_event(self, reason, seconds=20.0):
+        def told():
+            found = [each for each in self.api.list(EVENTS) if each["reason"] == reason]
+            assert found, sorted(each["reason"] for each in self.api.list(EVENTS))
+            return found[0]
+
+        return wait_for(f"an event {reason}", told, seconds)
+
+    def running(self, maker, *pods):
+        """Creates the job and lets all its pods run."""
+        created = self.create(maker)
+        name = created["metadata"]["name"]
+        servers = [pod for pod in pods if "-ps-" in pod]
+        if servers:
+            wait_for("the servers' pods", lambda: set(servers) <= set(self.pods()))
+            self.kubelet.run(*servers)
+        self.wait_pods(*pods)
+        self.kubelet.run(*[pod for pod in pods if pod not in servers])
+        self.wait_condition(name, "Running")
+        return created
+
+
+class LifeTest(OperatorCase):
+    def test_workers_are_created_when_all_servers_are_ready(self):
+        self.create(job("a").ps(2).worker(2))
+        self.wait_pods("a-ps-0", "a-ps-1")
+        self.kubelet.run("a-ps-0")
+        self.kubelet.run("a-ps-1", ready=False)
+        self.assertEqual(self.pods(), ["a-ps-0", "a-ps-1"])
+        self.kubelet.run("a-ps-1")
+        self.wait_pods("a-ps-0", "a-ps-1", "a-worker-0", "a-worker-1")
+
+    def test_start_policy_any_creates_all_at_once(self):
+        self.create(job("a").ps(1).worker(2).policy(startPolicy="Any"))
+        self.wait_pods("a-ps-0", "a-worker-0", "a-worker-1")
+
+    def test_every_child_is_owned_labelled_and_reachable(self):
+        uid = self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")["metadata"]["uid"]
+        self.assertEqual(self.services(), ["a-ps-0", "a-worker-0"])
+        for path in (f"{PODS}/a-ps-0", f"{SERVICES}/a-ps-0", f"{CONFIG_MAPS}/a-cluster"):
+            owner = self.api.get(path)["metadata"]["ownerReferences"][0]
+            self.assertEqual((owner["kind"], owner["name"], owner["uid"], owner["controller"]), ("TrainingJob", "a", uid, True))
+        service, pod = self.api.get(f"{SERVICES}/a-ps-0"), self.api.get(f"{PODS}/a-ps-0")
+        self.assertEqual(service["spec"]["clusterIP"], "None")
+        self.assertTrue(service["spec"]["publishNotReadyAddresses"])
+        self.assertEqual(service["spec"]["ports"][0]["port"], 5000)
+        self.assertEqual(pod["metadata"]["labels"].items() & service["spec"]["selector"].items(), service["spec"]["selector"].items())
+        environment = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
+        self.assertEqual((environment["TRAINYARD_ROLE"], environment["TRAINYARD_INDEX"]), ("ps", "0"))
+
+    def test_host_lists_name_every_replica(self):
+        self.running(job("a").ps(1).worker(2), "a-ps-0", "a-worker-0", "a-worker-1")
+        hosts = self.hosts("a")
+        self.assertEqual(hosts["ps_hosts"], "a-ps-0.default.svc:5000")
+        self.assertEqual(hosts["worker_hosts"], "a-worker-0.default.svc:5000,a-worker-1.default.svc:5000")
+        self.assertEqual(hosts["hostfile"], "a-worker-0.default.svc slots=1\na-worker-1.default.svc slots=1\n")
+
+    def test_a_headless_job_has_one_service(self):
+        self.running(job("a").ps(1).worker(1).set("network", {"services": "Headless"}), "a-ps-0", "a-worker-0")
+        self.assertEqual(self.services(), ["a"])
+        self.assertEqual(self.hosts("a")["ps_hosts"], "a-ps-0.a.default.svc:5000")
+        spec = self.api.get(f"{PODS}/a-ps-0")["spec"]
+        self.assertEqual((spec["hostname"], spec["subdomain"]), ("a-ps-0", "a"))
+
+    def test_the_chiefs_success_is_the_jobs_and_servers_are_stopped(self):
+        self.running(job("a").ps(1).worker(2), "a-ps-0", "a-worker-0", "a-worker-1")
+        self.kubelet.succeed("a-worker-0")
+        self.wait_condition("a", "Succeeded")
+        self.wait_pods("a-worker-0")
+        status = self.status("a")
+        self.assertEqual(status["phase"], "Succeeded")
+        self.assertIn("completionTime", status)
+        self.assertEqual(self.condition("a", "Running")["status"], "False")
+
+    def test_all_workers_policy_waits_for_all(self):
+        self.running(job("a").worker(2).policy(successPolicy="AllWorkers"), "a-worker-0", "a-worker-1")
+        self.kubelet.succeed("a-worker-0")
+        wait_for("the first success to be counted", lambda: self.status("a")["replicaStatuses"]["worker"].get("succeeded") == 1)
+        self.assertEqual(self.condition("a", "Succeeded")["status"], "Absent")
+        self.kubelet.succeed("a-worker-1")
+        self.wait_condition("a", "Succeeded")
+
+    def test_clean_pod_policy_all_takes_every_child(self):
+        self.running(job("a").ps(1).worker(1).policy(cleanPodPolicy="All"), "a-ps-0", "a-worker-0")
+        self.kubelet.succeed("a-worker-0")
+        self.wait_condition("a", "Succeeded")
+        self.wait_pods()
+        wait_for("services and ConfigMap to go", lambda: not self.services() and not self.api.exists(f"{CONFIG_MAPS}/a-cluster"))
+
+    def test_clean_pod_policy_none_keeps_all_but_the_servers(self):
+        self.running(job("a").ps(1).worker(2).policy(cleanPodPolicy="None"), "a-ps-0", "a-worker-0", "a-worker-1")
+        self.kubelet.succeed("a-worker-0")
+        self.wait_condition("a", "Succeeded")
+        self.wait_pods("a-worker-0", "a-worker-1")
+
+    def test_time_to_live_deletes_the_job_and_its_children(self):
+        self.running(job("a").worker(1).policy(ttlSecondsAfterFinished=1), "a-worker-0")
+        self.kubelet.succeed("a-worker-0")
+        wait_for("the job to be deleted", lambda: not self.api.exists(f"{JOBS}/a"))
+        self.wait_pods()
+
+    def test_a_deadline_needs_no_event_from_outside(self):
+        self.running(job("a").ps(1).worker(1).policy(activeDeadlineSeconds=2), "a-ps-0", "a-worker-0")
+        self.wait_condition("a", "Failed", reason="DeadlineExceeded")
+        self.wait_pods()
+
+
+class ScaleTest(OperatorCase):
+    def test_scaling_up_and_down_moves_pods_services_and_host_lists(self):
+        self.running(job("a").ps(1).worker(2), "a-ps-0", "a-worker-0", "a-worker-1")
+        epoch = self.status("a")["hostsEpoch"]
+        kept = self.uid("a-worker-0")
+        self.kubectl("scale", "tj/a", "--replicas=3")
+        self.wait_pods("a-ps-0", "a-worker-0", "a-worker-1", "a-worker-2")
+        self.kubelet.run("a-worker-2")
+        self.wait_condition("a", "Running")
+        self.assertGreater(self.status("a")["hostsEpoch"], epoch)
+        self.assertEqual(self.hosts("a")["worker_hosts"].count(","), 2)
+        self.kubectl("scale", "tj/a", "--replicas=1")
+        self.wait_pods("a-ps-0", "a-worker-0")
+        wait_for("the services to follow", lambda: self.services() == ["a-ps-0", "a-worker-0"])
+        wait_for("the host lists to follow", lambda: self.hosts("a")["worker_hosts"] == "a-worker-0.default.svc:5000")
+        self.assertEqual(self.uid("a-worker-0"), kept)
+        self.assertEqual(self.api.get(f"{JOBS}/a/scale")["status"]["replicas"], 1)
+
+    def test_suspend_removes_pods_and_resume_brings_them_back(self):
+        self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")
+        began = self.status("a")["startTime"]
+        self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": True}}})
+        self.wait_pods()
+        self.wait_condition("a", "Suspended")
+        self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": False}}})
+        self.wait_pods("a-ps-0")
+        self.kubelet.run("a-ps-0")
+        self.wait_pods("a-ps-0", "a-worker-0")
+        self.kubelet.run("a-worker-0")
+        self.wait_condition("a", "Running")
+        self.wait_condition("a", "Suspended", "False")
+        self.assertGreaterEqual(self.status("a")["startTime"], began)
+
+    def test_a_job_born_suspended_starts_nothing(self):
+        self.create(job("a").worker(1).policy(suspend=True))
+        self.wait_condition("a", "Suspended")
+        self.assertEqual(self.pods(), [])
+        self.assertNotIn("startTime", self.status("a"))
+
+
+class FailureTest(OperatorCase):
+    def test_a_failed_pod_is_made_again_and_counted(self):
+        self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")
+        first = self.uid("a-worker-0")
+        self.kubelet.fail("a-worker-0", code=137)
+        wait_for("a new pod", lambda: self.uid("a-worker-0") != first)
+        wait_for("the restart to be counted", lambda: self.status("a").get("restarts") == 1)
+        self.kubelet.run("a-worker-0")
+        self.wait_condition("a", "Running")
+
+    def test_never_fails_the_job_and_keeps_the_failure(self):
+        self.running(job("a").ps(1).worker(2, restartPolicy="Never"), "a-ps-0", "a-worker-0", "a-worker-1")
+        self.kubelet.fail("a-worker-1", code=3, message="ValueError: shapes differ")
+        self.wait_condition("a", "Failed")
+        failure = self.status("a")["failure"]
+        self.assertEqual((failure["replica"], failure["pod"], failure["exitCode"]), ("worker-1", "a-worker-1", 3))
+        self.assertIn("ValueError: shapes differ", failure["message"])
+        self.wait_pods("a-worker-1")
+
+    def test_exit_codes_decide(self):
+        policy = {"exitCodes": [{"from": 42, "to": 42, "action": "Ignore"}, {"from": 1, "to": 127, "action": "Fail"}]}
+        self.running(job("a").worker(1, restartPolicy="ExitCode").policy(**policy), "a-worker-0")
+        first = self.uid("a-worker-0")
+        self.kubelet.fail("a-worker-0", code=42)
+        wait_for("a new pod", lambda: self.uid("a-worker-0") != first)
+        self.assertFalse(self.status("a").get("restarts"))
+        self.kubelet.run("a-worker-0")
+        self.kubelet.fail("a-worker-0", code=2)
+        self.wait_condition("a", "Failed")
+
+    def test_backoff_limit_counts_over_recreated_pods(self):
+        self.running(job("a").worker(1, restartPolicy="ExitCode").policy(backoffLimit=1), "a-worker-0")
+        first = self.uid("a-worker-0")
+        self.kubelet.fail("a-worker-0", code=137)
+        wait_for("a new pod", lambda: self.uid("a-worker-0") != first)
+        self.kubelet.fail("a-worker-0", code=137)
+        self.wait_condition("a", "Failed", reason="BackoffLimitExceeded")
+
+    def test_restarts_by_the_kubelet_count_too(self):
+        self.running(job("a").worker(1).policy(backoffLimit=2), "a-worker-0")
+        self.kubelet.run("a-worker-0", restarts=2)
+        wait_for("both to be counted", lambda: self.status("a").get("restarts") == 2)
+        self.assertEqual(self.condition("a", "Failed")["status"], "Absent")
+        self.kubelet.run("a-worker-0", restarts=3)
+        self.wait_condition("a", "Failed", reason="BackoffLimitExceeded")
+
+    def test_an_eviction_spends_nothing(self):
+        self.running(job("a").worker(1, restartPolicy="Never").policy(backoffLimit=0), "a-worker-0")
+        first = self.uid("a-worker-0")
+        self.kubelet.evict("a-worker-0")
+        wait_for("a new pod", lambda: self.uid("a-worker-0") != first)
+        self.assertFalse(self.status("a").get("restarts"))
+        self.assertEqual(self.condition("a", "Failed")["status"], "Absent")
+
+    def test_a_pod_deleted_from_outside_comes_back(self):
+        self.running(job("a").ps(1).worker(1).policy(backoffLimit=0), "a-ps-0", "a-worker-0")
+        first = self.uid("a-ps-0")
+        self.api.delete(f"{PODS}/a-ps-0", grace_seconds=0)
+        wait_for("a new pod", lambda: self.api.exists(f"{PODS}/a-ps-0") and self.uid("a-ps-0") != first)
+        self.assertFalse(self.status("a").get("restarts"))
+
+    def test_children_deleted_or_edited_by_hand_are_mended(self):
+        self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")
+        good = self.hosts("a")
+        self.api.delete(f"{SERVICES}/a-ps-0")
+        wait_for("the service to come back", lambda: "a-ps-0" in self.services())
+        self.api.merge(f"{CONFIG_MAPS}/a-cluster", {"data": {"worker_hosts": "evil:1", "more": "x"}})
+        wait_for("the host lists to be mended", lambda: self.hosts("a") == good)
+        self.api.delete(f"{CONFIG_MAPS}/a-cluster")
+        wait_for("the ConfigMap to come back", lambda: self.api.exists(f"{CONFIG_MAPS}/a-cluster") and self.hosts("a") == good)
+
+
+class OwnershipTest(OperatorCase):
+    def test_a_foreign_pod_of_a_childs_name_is_reported_and_left_alone(self):
+        foreign = self.api.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a-worker-0"},
+                                         "spec": {"containers": [{"name": "mine", "image": "x"}]}})
+        self.create(job("a").worker(2))
+        wait_for("the rest to go on", lambda: "a-worker-1" in self.pods())
+
+        def told():
+            text = str(self.status("a").get("conditions")) + str([each["note"] for each in self.api.list(EVENTS) if each["type"] == "Warning"])
+            assert "a-worker-0" in text, text
+            return True
+
+        wait_for("a condition and a warning that name the pod", told)
+        self.assertEqual(self.uid("a-worker-0"), foreign["metadata"]["uid"])
+        self.assertNotIn("ownerReferences", self.api.get(f"{PODS}/a-worker-0")["metadata"])
+
+    def test_an_orphan_of_the_job_is_adopted(self):
+        self.running(job("a").worker(1), "a-worker-0")
+        first = self.uid("a-worker-0")
+        self.operator.stop()
+        self.api.merge(f"{PODS}/a-worker-0", {"metadata": {"ownerReferences": None}})
+        self.operator.start()
+        wait_for("the pod to be adopted", lambda: self.api.get(f"{PODS}/a-worker-0")["metadata"].get("ownerReferences"))
+        self.assertEqual(self.uid("a-worker-0"), first)
+
+    def test_a_job_of_another_manager_is_left_alone(self):
+        self.create(job("other").worker(1).set("managedBy", "kueue.x-k8s.io/multikueue"))
+        self.create(job("ours").worker(1))
+        self.wait_pods("ours-worker-0")
+        self.assertEqual(self.status("other"), {})
+
+    def test_a_job_that_makes_no_sense_says_which_field(self):
+        body = job("a").worker(1).training(modle={"preset": "lenet5"}).spec()
+        # The server prunes what it does not know; inside the model it keeps it.
+        body["spec"]["training"]["data"]["dirr"] = "x"
+        body["spec"]["worker"]["template"] = {"spec": {"containers": []}}
+        self.api.create(JOBS, body)
+        found = self.wait_condition("a", "Invalid")
+        self.assertIn("spec.worker.template.spec.containers", found["message"])
+        self.assertEqual(self.pods(), [])
+
+    def test_a_deleted_job_leaves_nothing(self):
+        self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")
+        self.api.delete(f"{JOBS}/a")
+        self.wait_pods(seconds=40.0)
+        wait_for("services and ConfigMap to go", lambda: not self.services() and not self.api.exists(f"{CONFIG_MAPS}/a-cluster"), 40.0)
+
+
+class OperatorTest(OperatorCase):
+    def test_a_quiet_job_costs_no_requests(self):
+        self.running(job("a").ps(1).worker(1).policy(startPolicy="Any").set("framework", "None").without("training"), "a-ps-0", "a-worker-0")
+        version = self.api.get(f"{JOBS}/a")["metadata"]["resourceVersion"]
+
+        def still():
+            """No request between two looks that are three seconds of the API server's time apart."""
+            before = self.operator.requests()
+            kept = wait_for("time to pass", self._three_seconds())
+            assert kept and self.operator.requests() == before, "requests went out"
+            return True
+
+        wait_for("the operator to be quiet", still, 30.0)
+        self.assertEqual(self.api.get(f"{JOBS}/a")["metadata"]["resourceVersion"], version)
+
+    @staticmethod
+    def _three_seconds():
+        import time  # noqa: PLC0415 - only here is time itself what is tested
+        end = time.monotonic() + 3.0
+        return lambda: time.monotonic() >= end
+
+    def test_killed_at_random_moments_it_ends_with_the_same_objects(self):
+        chance = random.Random(20)
+        for round_number in range(6):
+            name = f"k{round_number}"
+            with self.subTest(name):
+                self._live_through_kills(name, chance)
+
+    def _live_through_kills(self, name, chance):
+        pods = [f"{name}-ps-0", f"{name}-worker-0", f"{name}-worker-1"]
+
+        def kill():
+            wait_for("a random moment", self._soon(chance.uniform(0.0, 0.15)), 5.0, every=0.001)
+            self.operator.kill()
+            self.operator.start(wait=False)
+
+        self.create(job(name).ps(1).worker(2))
+        kill()
+        wait_for("the server's pod", lambda: pods[0] in self.pods())
+        self.kubelet.run(pods[0])
+        kill()
+        wait_for("all pods", lambda: set(pods) <= set(self.pods()))
+        self.kubelet.run(*pods[1:])
+        self.wait_condition(name, "Running")
+        self.kubelet.succeed(pods[1])
+        kill()
+        self.wait_condition(name, "Succeeded")
+        wait_for("the others to be stopped", lambda: [pod for pod in self.pods() if pod.startswith(f"{name}-")] == [pods[1]])
+        self.assertFalse(self.status(name).get("restarts"))
+        self.assertEqual(self.services(), sorted(s for s in self.services()))
+        self.api.delete(f"{JOBS}/{name}")
+
+    @staticmethod
+    def _soon(seconds):
+        import time  # noqa: PLC0415
+        end = time.monotonic() + seconds
+        return lambda: time.monotonic() >= end
+
+    def test_it_survives_an_api_server_that_goes_away(self):
+        self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")
+        self.plane.restart("kube-apiserver")
+        wait_for("the API server to answer again", lambda: self.api.text("GET", "/readyz") == "ok", 60.0)
+        self.assertTrue(self.operator.alive())
+        self.create(job("b").worker(1))
+        wait_for("the next job's pod", lambda: "b-worker-0" in self.pods(), 60.0)
+        self.kubelet.succeed("a-worker-0")
+        self.wait_condition("a", "Succeeded", seconds=60.0)
+
+    def test_health_readiness_and_metrics_are_served(self):
+        self.assertEqual((self.operator.status("/healthz"), self.operator.status("/readyz")), (200, 200))
+        self.assertIn("trainyard_", self.operator.page("/metrics"))
+
+
+class LeaderTest(OperatorCase):
+    flags = {"leader-elect": "true", "lease-name": "one", "lease-namespace": "default"}
+
+    def test_one_of_two_operators_acts_and_the_other_takes_over(self):
+        second = Operator(self.plane, name="second", **self.flags).start(wait=False)
+        self.addCleanup(second.stop)
+        self.running(job("a").worker(1), "a-worker-0")
+        lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/one"
+        first_holder = self.api.get(lease)["spec"]["holderIdentity"]
+        self.operator.kill()
+        wait_for("the lease to change hands", lambda: self.api.get(lease)["spec"]["holderIdentity"] not in ("", first_holder), 60.0)
+        self.create(job("b").worker(1))
+        wait_for("the second one to act", lambda: "b-worker-0" in self.pods(), 30.0)
+
+
+if __name__ == "__main__":
+    unittest.main()
