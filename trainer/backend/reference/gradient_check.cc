@@ -73,8 +73,9 @@ class Checker {
       // Divided by the step that float arithmetic really made.
       const double numeric = (loss_above - loss_below) / (static_cast<double>(above) - static_cast<double>(below));
       const double difference = std::abs(backward[i] - numeric) / std::max(1.0, std::abs(numeric));
-      if (difference < worst_.difference) continue;
-      worst_ = {difference, fmt::format("{}, element {}: backward {}, numeric {}", what, i, backward[i], numeric)};
+      const std::string where = fmt::format("{}, element {}: backward {}, numeric {}", what, i, backward[i], numeric);
+      if (!std::isfinite(difference)) return absl::InternalError(where);
+      if (difference >= worst_.difference) worst_ = {difference, where};
     }
     return absl::OkStatus();
   }
