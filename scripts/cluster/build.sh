@@ -54,6 +54,12 @@ ldflags() {
     local base=k8s.io/component-base/version
     flags+=" -X $base.gitVersion=v$KUBERNETES_VERSION -X $base.gitMajor=1 -X $base.gitMinor=$(cut -d. -f2 <<<"$KUBERNETES_VERSION") -X $base.gitTreeState=clean"
   fi
+  if [ "$1" = helm3 ]; then
+    # Helm 3 judges charts by the Kubernetes version that its release names here.
+    local package minor
+    minor=$(cut -d. -f2 <<<"$KUBERNETES_VERSION")
+    for package in chartutil lint/rules; do flags+=" -X helm.sh/helm/v3/pkg/$package.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/$package.k8sVersionMinor=$minor"; done
+  fi
   [ "$1" = kwok ] && flags+=" -X sigs.k8s.io/kwok/pkg/consts.Version=v$KWOK_VERSION"
   echo "$flags"
 }

@@ -8,7 +8,7 @@ from harness.jobs import CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, install_crd,
 from harness.kubelet import Kubelet
 from harness.operator import Operator
 from harness.suite import ControlPlaneCase, skip_or_fail
-from harness.wait import wait_for
+from harness.wait import let_time_pass, wait_for
 
 
 class OperatorCase(ControlPlaneCase):
@@ -360,20 +360,13 @@ class OperatorTest(OperatorCase):
         version = self.api.get(f"{JOBS}/a")["metadata"]["resourceVersion"]
 
         def still():
-            """No request between two looks that are three seconds of the API server's time apart."""
             before = self.operator.requests()
-            kept = wait_for("time to pass", self._three_seconds())
-            assert kept and self.operator.requests() == before, "requests went out"
+            let_time_pass(3.0)
+            assert self.operator.requests() == before, "requests went out"
             return True
 
         wait_for("the operator to be quiet", still, 30.0)
         self.assertEqual(self.api.get(f"{JOBS}/a")["metadata"]["resourceVersion"], version)
-
-    @staticmethod
-    def _three_seconds():
-        import time  # noqa: PLC0415 - only here is time itself what is tested
-        end = time.monotonic() + 3.0
-        return lambda: time.monotonic() >= end
 
     def test_killed_at_random_moments_it_ends_with_the_same_objects(self):
         chance = random.Random(20)
@@ -386,7 +379,7 @@ class OperatorTest(OperatorCase):
         pods = [f"{name}-ps-0", f"{name}-worker-0", f"{name}-worker-1"]
 
         def kill():
-            wait_for("a random moment", self._soon(chance.uniform(0.0, 0.15)), 5.0, every=0.001)
+            let_time_pass(chance.uniform(0.0, 0.15))
             self.operator.kill()
             self.operator.start(wait=False)
 
@@ -403,14 +396,10 @@ class OperatorTest(OperatorCase):
         self.wait_condition(name, "Succeeded")
         wait_for("the others to be stopped", lambda: [pod for pod in self.pods() if pod.startswith(f"{name}-")] == [pods[1]])
         self.assertFalse(self.status(name).get("restarts"))
-        self.assertEqual(self.services(), sorted(s for s in self.services()))
+        self.assertEqual(self.services(), pods)
         self.api.delete(f"{JOBS}/{name}")
-
-    @staticmethod
-    def _soon(seconds):
-        import time  # noqa: PLC0415
-        end = time.monotonic() + seconds
-        return lambda: time.monotonic() >= end
+        self.wait_pods()
+        wait_for("the services to go", lambda: not self.services())
 
     def test_it_survives_an_api_server_that_goes_away(self):
         self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")

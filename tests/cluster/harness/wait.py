@@ -25,3 +25,8 @@ def wait_for(what, condition, seconds=30.0, every=0.1):
         if time.monotonic() >= deadline:
             raise TimedOut(f"waited {seconds:.0f} s for {what}" + (f"; last seen: {last}" if last is not None else ""))
         time.sleep(every)
+
+
+def let_time_pass(seconds):
+    """Only where time itself is what a test is about: silence for a while, a blow at a random moment. Never to wait for a result."""
+    time.sleep(seconds)
