@@ -66,7 +66,7 @@ void ToPanelsF32(const ConvertArgs& args) {
 }
 
 void ToPanelsU8(const ConvertArgs& args) {
-  using V8Unaligned = uint8_t __attribute__((vector_size(16), aligned(1)));
+  using V8Unaligned [[gnu::aligned(1)]] = V8;
   for (int first = 0; first < args.samples; first += kLanes) {
     const int samples = MinInt(kLanes, args.samples - first);
     const uint8_t* from = static_cast<const uint8_t*>(args.from) + first * args.features;

@@ -10,7 +10,7 @@ namespace {
 
 using V = float __attribute__((vector_size(64)));
 using VI = int32_t __attribute__((vector_size(64)));
-using VUnaligned = float __attribute__((vector_size(64), aligned(4)));
+using VUnaligned [[gnu::aligned(4)]] = V;
 using V8 = uint8_t __attribute__((vector_size(16)));
 
 // How many V fit into the vector registers of the instruction set, and how many of them may be sums of a gather, of up to how many columns;

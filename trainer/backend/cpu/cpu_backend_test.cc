@@ -1,0 +1,316 @@
+// Every op on cpu agrees with the reference backend, forward and backward, on each instruction set that this machine runs.
+#include "trainer/backend/cpu/cpu_backend.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "trainer/backend/cpu/select_kernels.h"
+#include "trainer/backend/executor.h"
+#include "trainer/backend/reference/reference_backend.h"
+#include "trainer/ops/builder.h"
+#include "trainer/ops/fuse.h"
+#include "trainer/ops/gradient.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int kClasses = 7;
+
+// What a step of a graph leaves: every named output, then every parameter's gradient.
+using Results = std::vector<std::pair<std::string, std::vector<double>>>;
+
+std::vector<float> RandomFloats(int64_t count, uint32_t seed, float scale) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(-scale, scale);
+  std::vector<float> values(count);
+  for (float& value : values) value = uniform(random);
+  return values;
+}
+
+// Feeds every input of the graph with values that depend on its place among the inputs only, and runs one training step.
+Results RunStep(const Graph& graph, Backend& backend) {
+  auto executor = Executor::Create(graph, backend);
+  EXPECT_TRUE(executor.ok()) << executor.status();
+  std::vector<ParameterSpec> specs(graph.parameters().begin(), graph.parameters().end());
+  ParameterSet parameters(specs);
+  for (int key = 0; key < parameters.size(); ++key) {
+    const std::vector<float> values = RandomFloats(specs[key].shape.elements(), 100 + key, 0.3f);
+    std::copy(values.begin(), values.end(), parameters.values(key).begin());
+  }
+  std::vector<std::vector<float>> floats;
+  std::vector<std::vector<int32_t>> integers;
+  std::vector<Feed> feeds;
+  for (const NodeId id : graph.inputs()) {
+    const ValueSpec& spec = graph.node(id).outputs[0];
+    const auto index = static_cast<uint32_t>(feeds.size());
+    if (spec.dtype == DType::kI32) {
+      std::vector<int32_t>& values = integers.emplace_back();
+      for (int64_t i = 0; i < spec.shape.elements(); ++i) values.push_back(static_cast<int32_t>((i * 5 + index) % kClasses));
+      feeds.push_back({graph.node(id).name, {DType::kI32, spec.shape, values.data()}});
+    } else {
+      floats.push_back(RandomFloats(spec.shape.elements(), index + 1, 1.0f));
+      feeds.push_back({graph.node(id).name, {DType::kF32, spec.shape, floats.back().data()}});
+    }
+  }
+  ParameterSet gradients(specs);
+  const StepContext step{.seed = 3, .step = 5, .worker = 1, .training = true};
+  const absl::Status status = (*executor)->Run(step, feeds, parameters, &gradients, nullptr);
+  EXPECT_TRUE(status.ok()) << status;
+
+  Results results;
+  for (const auto& [name, value] : graph.outputs()) {
+    const ValueSpec& spec = graph.spec(value);
+    std::vector<double> host(spec.shape.elements());
+    const absl::Status fetched = (*executor)->Fetch(name, {DType::kF64, spec.shape, host.data()});
+    EXPECT_TRUE(fetched.ok()) << fetched;
+    results.emplace_back(name, host);
+  }
+  for (int key = 0; key < gradients.size(); ++key) {
+    results.emplace_back(specs[key].name, std::vector<double>(gradients.values(key).begin(), gradients.values(key).end()));
+  }
+  return results;
+}
+
+void ExpectClose(const Results& found, const Results& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto& [name, values] = found[i];
+    const std::vector<double>& wanted = expected[i].second;
+    ASSERT_EQ(values.size(), wanted.size()) << name;
+    double scale = 1e-4;
+    for (double value : wanted) scale = std::max(scale, std::abs(value));
+    for (size_t e = 0; e < values.size(); ++e) {
+      ASSERT_LE(std::abs(values[e] - wanted[e]), tolerance * scale)
+          << name << " element " << e << ": " << values[e] << " for " << wanted[e];
+    }
+  }
+}
+
+void ExpectSameBits(const Results& found, const Results& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(std::memcmp(found[i].second.data(), expected[i].second.data(), found[i].second.size() * sizeof(double)), 0) << found[i].first;
+  }
+}
+
+std::unique_ptr<Backend> Cpu(const std::string& isa, int threads = 1) {
+  auto backend = MakeCpuBackend({.threads = threads, .isa = isa});
+  EXPECT_TRUE(backend.ok()) << backend.status();
+  return *std::move(backend);
+}
+
+// The scores of a body, and behind them the loss and all gradients, the images' too.
+Graph WithLoss(GraphBuilder builder, Value scores, bool fuse) {
+  const Shape& shape = builder.spec(scores).shape;
+  const Value flat = *builder.Flatten("flat", scores);
+  const Value kernel = *builder.Parameter("head/kernel", {builder.spec(flat).shape[1], kClasses});
+  const Value logits = *builder.Dense("head", flat, kernel);
+  const Value labels = *builder.IntegerInput("labels", {shape[0]}, kClasses);
+  const Value loss = *builder.SoftmaxCrossEntropy("loss", logits, labels);
+  const Value correct = *builder.CorrectCount("correct", logits, labels);
+  EXPECT_TRUE(builder.Output("loss", loss).ok());
+  EXPECT_TRUE(builder.Output("logits", logits).ok());
+  EXPECT_TRUE(builder.Output("correct", correct).ok());
+  Graph graph = std::move(builder).Build();
+  if (fuse) graph = FuseEpilogues(graph);
+  const absl::Status status = AddGradients(graph, graph.outputs().find("loss")->second, {.inputs = {"images"}});
+  EXPECT_TRUE(status.ok()) << status;
+  return graph;
+}
+
+struct ConvCase {
+  int batch, height, width, channels, filters, kernel, stride;
+  Padding padding;
+  Activation activation;
+  std::optional<Window> pool;
+};
+
+Graph ConvGraph(const ConvCase& c, bool fuse) {
+  GraphBuilder builder;
+  const Value images = *builder.Input("images", {c.batch, c.height, c.width, c.channels});
+  const Value kernel = *builder.Parameter("conv/kernel", {c.kernel, c.kernel, c.channels, c.filters});
+  const Value bias = *builder.Parameter("conv/bias", {c.filters});
+  Value y = *builder.Conv2d("conv", images, kernel, {c.stride, c.stride}, c.padding);
+  y = *builder.Bias("biased", y, bias);
+  if (c.pool.has_value()) y = *builder.MaxPool("pool", y, *c.pool);
+  if (c.activation != Activation::kIdentity) y = *builder.Activate("active", y, c.activation);
+  EXPECT_TRUE(builder.Output("features", y).ok());
+  return WithLoss(std::move(builder), y, fuse);
+}
+
+class CpuBackendTest : public testing::TestWithParam<std::string> {
+ protected:
+  void ExpectAgreement(const Graph& graph, double tolerance = 2e-5) {
+    const std::unique_ptr<Backend> reference = MakeReferenceBackend(DType::kF64);
+    const std::unique_ptr<Backend> cpu = Cpu(GetParam());
+    ExpectClose(RunStep(graph, *cpu), RunStep(graph, *reference), tolerance);
+  }
+};
+
+TEST_P(CpuBackendTest, ConvolutionsAgreeOverBatchesAndChannels) {
+  const Window pool{.size = {2, 2}, .stride = {2, 2}};
+  int index = 0;
+  for (const int batch : {1, 5, 16, 17, 128}) {
+    for (const int channels : {1, 3, 20, 50}) {
+      const int filters = std::array{3, 20, 50, 1}[(channels + batch) % 4];
+      const int side = batch > 17 ? 6 : 9;
+      const ConvCase c{batch,
+                       side,
+                       side + index % 3,
+                       channels,
+                       filters,
+                       3,
+                       1 + index % 2,
+                       index % 3 == 0 ? Padding::kSame : Padding::kValid,
+                       static_cast<Activation>(index % 4),
+                       index % 4 == 1 ? std::optional(pool) : std::nullopt};
+      SCOPED_TRACE(testing::Message() << "batch " << batch << " channels " << channels << " filters " << filters);
+      ExpectAgreement(ConvGraph(c, /*fuse=*/true));
+      if (testing::Test::HasFatalFailure()) return;
+      ++index;
+    }
+  }
+}
+
+TEST_P(CpuBackendTest, ConvolutionsAgreeOverWindowsStridesAndPaddings) {
+  std::mt19937 random(11);
+  const auto pick = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
+  for (int round = 0; round < 24; ++round) {
+    ConvCase c;
+    c.batch = pick(1, 40);
+    c.kernel = pick(1, 5);
+    c.stride = pick(1, 3);
+    c.height = pick(c.kernel, c.kernel + 7);
+    c.width = pick(c.kernel, c.kernel + 9);
+    c.channels = pick(1, 9);
+    c.filters = pick(1, 18);
+    c.padding = pick(0, 1) == 0 ? Padding::kValid : Padding::kSame;
+    c.activation = static_cast<Activation>(pick(0, 3));
+    SCOPED_TRACE(testing::Message() << "round " << round << ": batch " << c.batch << ", " << c.height << "x" << c.width << "x" << c.channels
+                                    << " to " << c.filters << ", kernel " << c.kernel << " stride " << c.stride
+                                    << (c.padding == Padding::kSame ? " same" : " valid"));
+    ExpectAgreement(ConvGraph(c, round % 2 == 0));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST_P(CpuBackendTest, FusedPoolsOfAnyWindowAgree) {
+  for (const Window& pool :
+       {Window{{2, 2}, {2, 2}}, Window{{3, 2}, {3, 2}}, Window{{3, 3}, {2, 2}}, Window{{3, 3}, {2, 2}, Padding::kSame}}) {
+    for (const Padding padding : {Padding::kValid, Padding::kSame}) {
+      for (const bool fuse : {false, true}) {
+        SCOPED_TRACE(testing::Message() << pool.size[0] << "x" << pool.size[1] << " stride " << pool.stride[0] << (fuse ? " fused" : ""));
+        ExpectAgreement(ConvGraph({18, 9, 11, 4, 6, 3, 1, padding, Activation::kTanh, pool}, fuse));
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(CpuBackendTest, LeNetAgrees) {
+  for (const int batch : {5, 32}) {
+    GraphBuilder builder;
+    const Window pool{.size = {2, 2}, .stride = {2, 2}};
+    Value y = *builder.Input("images", {batch, 28, 28, 1});
+    y = *builder.Conv2d("conv1", y, *builder.Parameter("conv1/kernel", {5, 5, 1, 20}));
+    y = *builder.Bias("bias1", y, *builder.Parameter("conv1/bias", {20}));
+    y = *builder.MaxPool("pool1", *builder.Activate("tanh1", y, Activation::kTanh), pool);
+    y = *builder.Conv2d("conv2", y, *builder.Parameter("conv2/kernel", {5, 5, 20, 50}));
+    y = *builder.Bias("bias2", y, *builder.Parameter("conv2/bias", {50}));
+    y = *builder.MaxPool("pool2", *builder.Activate("tanh2", y, Activation::kTanh), pool);
+    y = *builder.Dense("dense1", *builder.Flatten("flatten", y), *builder.Parameter("dense1/kernel", {800, 500}));
+    y = *builder.Activate("tanh3", *builder.Bias("bias3", y, *builder.Parameter("dense1/bias", {500})), Activation::kTanh);
+    ExpectAgreement(WithLoss(std::move(builder), y, /*fuse=*/true), 5e-5);
+  }
+}
+
+TEST_P(CpuBackendTest, DenseLayersAgreeOverBatchesAndWidths) {
+  for (const int batch : {1, 5, 8, 16, 17, 128}) {
+    for (const auto& [in, out] : {std::pair{1, 1}, {3, 20}, {50, 33}, {33, 50}, {100, 65}}) {
+      SCOPED_TRACE(testing::Message() << "batch " << batch << ", " << in << " to " << out);
+      GraphBuilder builder;
+      const Value x = *builder.Input("images", {batch, in});
+      Value y = *builder.Dense("dense", x, *builder.Parameter("dense/kernel", {in, out}));
+      y = *builder.Bias("biased", y, *builder.Parameter("dense/bias", {out}));
+      y = *builder.Activate("active", y, Activation::kSigmoid);
+      EXPECT_TRUE(builder.Output("features", y).ok());
+      ExpectAgreement(WithLoss(std::move(builder), y, /*fuse=*/true));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(CpuBackendTest, TimeDistributedDenseSoftmaxAndSquaredErrorAgree) {
+  for (const int batch : {1, 17}) {
+    GraphBuilder builder;
+    const Value x = *builder.Input("images", {batch, 3, 10});
+    Value y = *builder.Dense("dense", x, *builder.Parameter("dense/kernel", {10, 6}));
+    y = *builder.Bias("biased", y, *builder.Parameter("dense/bias", {6}));
+    y = *builder.Softmax("softmax", y);
+    const Value target = *builder.Input("target", {batch, 3, 6});
+    const Value loss = *builder.MeanSquaredError("loss", y, target);
+    EXPECT_TRUE(builder.Output("loss", loss).ok());
+    EXPECT_TRUE(builder.Output("y", y).ok());
+    Graph graph = std::move(builder).Build();
+    ASSERT_TRUE(AddGradients(graph, loss, {.inputs = {"images"}}).ok());
+    ExpectAgreement(graph);
+  }
+}
+
+TEST_P(CpuBackendTest, ResidualsAveragePoolsAndActivationsAgree) {
+  for (const int batch : {5, 33}) {
+    for (const Window& pool : {Window{{2, 2}, {2, 2}}, Window{{3, 3}, {2, 2}, Padding::kSame}, Window{{2, 3}, {1, 1}}}) {
+      GraphBuilder builder;
+      const Value x = *builder.Input("images", {batch, 6, 7, 3});
+      const Value a = *builder.Activate("relu", x, Activation::kRelu);
+      const Value b = *builder.Activate("sigmoid", x, Activation::kSigmoid);
+      const Value c = *builder.Activate("tanh", x, Activation::kTanh);
+      const Value sum = *builder.Add("sum", std::array{a, b, c});
+      const Value y = *builder.AvgPool("pool", sum, pool);
+      EXPECT_TRUE(builder.Output("sum", sum).ok());
+      ExpectAgreement(WithLoss(std::move(builder), y, /*fuse=*/false));
+    }
+  }
+}
+
+TEST_P(CpuBackendTest, DropoutDropsTheSameElementsAsTheReference) {
+  for (const int batch : {5, 40}) {
+    GraphBuilder builder;
+    const Value x = *builder.Input("images", {batch, 5, 5, 3});
+    const Value y = *builder.Dropout("dropout", x, 0.4f);
+    EXPECT_TRUE(builder.Output("y", y).ok());
+    ExpectAgreement(WithLoss(std::move(builder), y, /*fuse=*/false));
+  }
+}
+
+TEST_P(CpuBackendTest, BitsDoNotDependOnTheNumberOfThreads) {
+  for (const ConvCase& c : {ConvCase{70, 12, 12, 5, 20, 5, 1, Padding::kValid, Activation::kTanh, Window{{2, 2}, {2, 2}}},
+                            ConvCase{33, 9, 9, 7, 13, 3, 2, Padding::kSame, Activation::kRelu, std::nullopt}}) {
+    const Graph graph = ConvGraph(c, /*fuse=*/true);
+    const Results one = RunStep(graph, *Cpu(GetParam(), 1));
+    for (const int threads : {1, 2, 3}) ExpectSameBits(RunStep(graph, *Cpu(GetParam(), threads)), one);
+  }
+}
+
+std::vector<std::string> RunnableNames() {
+  std::vector<std::string> names;
+  for (const KernelTable* table : RunnableKernels()) names.emplace_back(table->isa);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(EachInstructionSet, CpuBackendTest, testing::ValuesIn(RunnableNames()),
+                         [](const auto& info) { return info.param; });
+
+TEST(MakeCpuBackend, RefusesAnUnknownInstructionSetByName) {
+  const auto backend = MakeCpuBackend({.isa = "mmx"});
+  EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(backend.status().message().find("'mmx'"), absl::string_view::npos);
+  EXPECT_NE(backend.status().message().find(RunnableKernels().front()->isa), absl::string_view::npos);
+}
+
+}  // namespace
+}  // namespace trainyard::engine
