@@ -1,0 +1,73 @@
+#include "trainer/model/build_graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/model/model_json.h"
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::Key;
+using ::testing::UnorderedElementsAre;
+
+ModelSpec Preset(std::string_view name) {
+  FieldErrors errors;
+  ModelSpec spec = ParseModelSpec({{"preset", name}}, "model", errors);
+  EXPECT_TRUE(errors.empty()) << errors.ToStatus("test");
+  return spec;
+}
+
+std::vector<std::string> FeedsOf(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const NodeId id : graph.inputs()) names.push_back(graph.node(id).name);
+  return names;
+}
+
+TEST(BuildGraphTest, TrainingHasAGradientForEveryParameter) {
+  const auto graph = BuildTrainingGraph(Preset("lenet5"), 128);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->results().size(), graph->parameters().size());
+  EXPECT_THAT(FeedsOf(*graph), UnorderedElementsAre("input", "labels"));
+  EXPECT_THAT(graph->outputs(), UnorderedElementsAre(Key("loss"), Key("correct"), Key("logits")));
+}
+
+TEST(BuildGraphTest, EvaluationHasTheSameParametersAndNoGradients) {
+  const auto training = BuildTrainingGraph(Preset("lenet5"), 128);
+  const auto evaluation = BuildEvaluationGraph(Preset("lenet5"), 100);
+  ASSERT_TRUE(training.ok() && evaluation.ok());
+  EXPECT_TRUE(std::ranges::equal(training->parameters(), evaluation->parameters()));
+  EXPECT_THAT(evaluation->results(), IsEmpty());
+}
+
+TEST(BuildGraphTest, InferenceTakesNoLabelsAndGivesProbabilities) {
+  const auto graph = BuildInferenceGraph(Preset("lenet5"), 1);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(FeedsOf(*graph), UnorderedElementsAre("input"));
+  EXPECT_THAT(graph->outputs(), UnorderedElementsAre(Key("logits"), Key("probabilities")));
+}
+
+TEST(BuildGraphTest, RegressionFeedsATargetOfTheOutputsShape) {
+  const auto graph = BuildTrainingGraph(Preset("linear"), 4);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(FeedsOf(*graph), UnorderedElementsAre("input", "target"));
+  EXPECT_THAT(graph->outputs(), UnorderedElementsAre(Key("loss"), Key("prediction")));
+  EXPECT_EQ(*OutputShapeOf(Preset("linear")), (Shape{1}));
+}
+
+TEST(BuildGraphTest, ConvolutionPoolAndActivationBecomeOneNode) {
+  const auto graph = BuildEvaluationGraph(Preset("lenet5"), 128);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const NodeId conv = graph->Find("conv1");
+  ASSERT_GE(conv, 0);
+  const Epilogue& epilogue = std::get<Conv2dOp>(graph->node(conv).op).epilogue;
+  EXPECT_TRUE(epilogue.bias);
+  EXPECT_TRUE(epilogue.max_pool.has_value());
+  EXPECT_EQ(epilogue.activation, Activation::kTanh);
+}
+
+}  // namespace
+}  // namespace trainyard::engine
