@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "trainer/kvstore/mode.h"
+#include "trainer/kvstore/ranks.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
@@ -43,7 +44,6 @@ struct KvClientOptions {
   // from Wait, AwaitOthers and Pull (when a server was restarted and is empty), on the caller's thread.
   std::function<absl::StatusOr<KvState>()> load;
 };
-inline constexpr int kObserver = -1;
 
 // Where a worker begins.
 struct KvStart {

@@ -30,15 +30,17 @@ struct LaneTraffic {
   int64_t bytes_received = 0;
 };
 
-// Thread-safe. Lives until both sides are done with it; dropping the last reference of an open lane closes it.
+// Thread-safe. Lives until both sides are done with it; an open lane is kept alive by its transport.
 class Lane {
  public:
   virtual ~Lane() = default;
   // Queues records and returns at once. They arrive in order or not at all. With `more` they may wait for the next Send so as to share a
   // message with it; small records should. After the end of the lane they are dropped.
   virtual void Send(std::vector<Record> records, bool more = false) = 0;
-  // Sends what is queued, then ends the lane; the other side sees `status`. Returns at once.
+  // OK: sends what is queued, then ends the lane. Else drops what is queued and tells the other side why. Returns at once.
   virtual void Close(const absl::Status& status) = 0;
+  // Ends the lane now; the other side sees it as lost. Payloads are released soon after.
+  virtual void Abort() = 0;
   // The other side's address, for messages.
   virtual std::string peer() const = 0;
   virtual LaneTraffic traffic() const = 0;

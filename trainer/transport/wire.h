@@ -15,7 +15,7 @@ namespace trainyard::engine {
 inline constexpr uint32_t kWireMagic = 0x44525954;  // "TYRD" as the bytes stand on the wire
 inline constexpr uint16_t kWireVersion = 1;
 inline constexpr size_t kWireHeaderBytes = 64;
-inline constexpr uint32_t kMaxPayloadBytes = 64u << 20;  // of one record; longer tensors travel in parts
+inline constexpr uint32_t kMaxPayloadBytes = 16u << 20;  // of one record; longer tensors travel in parts
 
 enum class WireOp : uint16_t {
   kHello = 1,       // first record of a worker: who it is and what it trains, as JSON
@@ -36,7 +36,8 @@ std::string_view WireOpName(WireOp op);
 
 inline constexpr uint32_t kWireFlagSlots = 1;      // kPull: with optimizer slots; kValues, kAssign: field `slot` counts from 1
 inline constexpr uint32_t kWireFlagDuplicate = 2;  // kParameters: the push had been applied before
-inline constexpr uint32_t kWireFlagLast = 4;       // kValues: no more follow
+inline constexpr uint32_t kWireFlagPosition = 8;   // kHello: `step` is the next step that this worker will push
+inline constexpr uint32_t kWireFlagReady = 16;     // kWelcome, kState: the server has its parameters
 
 inline constexpr uint8_t kWireDTypeNone = 0xff;  // the payload is not a tensor
 
@@ -45,7 +46,7 @@ struct WireHeader {
   WireOp op = WireOp::kHeartbeat;
   uint32_t flags = 0;
   uint32_t epoch = 0;              // the server's incarnation: another one means that it was restarted
-  uint32_t sender = 0;             // rank: see KvRank
+  uint32_t sender = 0;             // rank: worker index; 0xffffffff: an observer; 0x80000000 + index: a server
   uint32_t key = 0;                // the parameter's index
   uint32_t part = 0;               // which part of that tensor, from 0
   uint16_t slot = 0;               // 0: the parameter itself; n: optimizer slot n - 1

@@ -1,0 +1,132 @@
+#include "trainer/kvstore/handshake.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/base/status_macros.h"
+
+namespace trainyard::engine {
+namespace {
+
+using nlohmann::json;
+
+absl::Status Differ(std::string_view what, std::string_view ours, std::string_view our_name, std::string_view theirs,
+                    std::string_view their_name) {
+  return absl::FailedPreconditionError(
+      fmt::format("{} differs: {} has {}, {} has {}; start both with the same job file", what, our_name, ours, their_name, theirs));
+}
+
+absl::Status Missing(std::string_view field, std::string_view expected) {
+  return absl::InvalidArgumentError(fmt::format("handshake: field '{}' is missing or not {}", field, expected));
+}
+
+absl::Status Read(const json& object, const char* field, int64_t& out) {
+  const auto found = object.find(field);
+  if (found == object.end() || !found->is_number_integer()) return Missing(field, "an integer");
+  out = found->get<int64_t>();
+  return absl::OkStatus();
+}
+
+absl::Status Read(const json& object, const char* field, int& out) {
+  int64_t value = 0;
+  TY_RETURN_IF_ERROR(Read(object, field, value));
+  if (value < -1 || value > INT32_MAX) return Missing(field, "a small integer");
+  out = static_cast<int>(value);
+  return absl::OkStatus();
+}
+
+absl::Status Read(const json& object, const char* field, bool& out) {
+  const auto found = object.find(field);
+  if (found == object.end() || !found->is_boolean()) return Missing(field, "true or false");
+  out = found->get<bool>();
+  return absl::OkStatus();
+}
+
+absl::Status Read(const json& object, const char* field, std::vector<std::string>& out) {
+  const auto found = object.find(field);
+  if (found == object.end() || !found->is_array()) return Missing(field, "a list of words");
+  for (const json& item : *found) {
+    if (!item.is_string()) return Missing(field, "a list of words");
+    out.push_back(item.get<std::string>());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<json> Parse(std::string_view text) {
+  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object())
+    return absl::InvalidArgumentError(fmt::format("handshake: not a JSON object but {} bytes of something else", text.size()));
+  return object;
+}
+
+}  // namespace
+
+KvAgreement MakeAgreement(std::span<const ParameterSpec> specs) {
+  KvAgreement agreement;
+  for (const ParameterSpec& spec : specs) agreement.tensors.push_back(fmt::format("{} F32 {}", spec.name, spec.shape.ToString()));
+  return agreement;
+}
+
+std::string ToJson(const KvHello& hello) {
+  const KvAgreement& agreement = hello.agreement;
+  return json{{"mode", KvModeName(agreement.mode)},
+              {"workers", agreement.workers},
+              {"servers", agreement.servers},
+              {"server", agreement.server},
+              {"placement", fmt::format("{:016x}", agreement.placement)},
+              {"slots", agreement.slots},
+              {"tensors", agreement.tensors},
+              {"chief", hello.chief},
+              {"left", hello.left}}
+      .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string ToJson(const KvServerState& state) { return json{{"workerStep", state.worker_step}, {"training", state.training}}.dump(); }
+
+absl::StatusOr<KvHello> ParseHello(std::string_view text) {
+  TY_ASSIGN_OR_RETURN(const json object, Parse(text));
+  KvHello hello;
+  KvAgreement& agreement = hello.agreement;
+  const auto mode = object.find("mode");
+  const auto placement = object.find("placement");
+  if (mode == object.end() || (*mode != "sync" && *mode != "async")) return Missing("mode", "sync or async");
+  if (placement == object.end() || !placement->is_string()) return Missing("placement", "16 hex digits");
+  agreement.mode = *mode == "sync" ? KvMode::kSync : KvMode::kAsync;
+  agreement.placement = std::strtoull(placement->get<std::string>().c_str(), nullptr, 16);
+  TY_RETURN_IF_ERROR(Read(object, "workers", agreement.workers));
+  TY_RETURN_IF_ERROR(Read(object, "servers", agreement.servers));
+  TY_RETURN_IF_ERROR(Read(object, "server", agreement.server));
+  TY_RETURN_IF_ERROR(Read(object, "slots", agreement.slots));
+  TY_RETURN_IF_ERROR(Read(object, "tensors", agreement.tensors));
+  TY_RETURN_IF_ERROR(Read(object, "chief", hello.chief));
+  TY_RETURN_IF_ERROR(Read(object, "left", hello.left));
+  return hello;
+}
+
+absl::StatusOr<KvServerState> ParseServerState(std::string_view text) {
+  TY_ASSIGN_OR_RETURN(const json object, Parse(text));
+  KvServerState state;
+  TY_RETURN_IF_ERROR(Read(object, "workerStep", state.worker_step));
+  TY_RETURN_IF_ERROR(Read(object, "training", state.training));
+  return state;
+}
+
+absl::Status CheckAgreement(const KvAgreement& ours, std::string_view our_name, const KvAgreement& theirs, std::string_view their_name) {
+  const auto compare = [&](std::string_view what, const std::string& a, const std::string& b) {
+    return a == b ? absl::OkStatus() : Differ(what, a, our_name, b, their_name);
+  };
+  TY_RETURN_IF_ERROR(compare("the strategy's mode", std::string(KvModeName(ours.mode)), std::string(KvModeName(theirs.mode))));
+  TY_RETURN_IF_ERROR(compare("the number of workers", fmt::to_string(ours.workers), fmt::to_string(theirs.workers)));
+  TY_RETURN_IF_ERROR(compare("the number of servers", fmt::to_string(ours.servers), fmt::to_string(theirs.servers)));
+  TY_RETURN_IF_ERROR(compare("the index of this server", fmt::to_string(ours.server), fmt::to_string(theirs.server)));
+  TY_RETURN_IF_ERROR(compare("the number of tensors", fmt::to_string(ours.tensors.size()), fmt::to_string(theirs.tensors.size())));
+  for (size_t i = 0; i < ours.tensors.size(); ++i) {
+    TY_RETURN_IF_ERROR(compare(fmt::format("tensor {} of the model", i), "'" + ours.tensors[i] + "'", "'" + theirs.tensors[i] + "'"));
+  }
+  TY_RETURN_IF_ERROR(compare("the optimizer's slots", fmt::format("[{}]", fmt::join(ours.slots, ", ")),
+                             fmt::format("[{}]", fmt::join(theirs.slots, ", "))));
+  return compare("the placement", fmt::format("{:016x}", ours.placement), fmt::format("{:016x}", theirs.placement));
+}
+
+}  // namespace trainyard::engine

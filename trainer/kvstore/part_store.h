@@ -1,0 +1,150 @@
+// What one server holds, and the arithmetic of pushes: no network, no clock, no membership beyond "who is expected in which round".
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "trainer/kvstore/buffer_pool.h"
+#include "trainer/kvstore/mode.h"
+#include "trainer/kvstore/placement.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/tensor/parameter_set.h"
+#include "trainer/transport/payload.h"
+
+namespace trainyard::engine {
+
+// Fresh values of one part, and for whom.
+struct PushAnswer {
+  int part = 0;  // index into Placement::parts
+  Payload values;
+  int64_t step = 0;  // the global step that they belong to
+  bool duplicate = false;
+  std::vector<int> workers;
+};
+
+// A round that some workers have pushed and others have not (sync).
+struct OpenRound {
+  int part = 0;
+  int64_t step = 0;
+  absl::Time since;
+  std::vector<int> missing;
+};
+
+// Thread-safe: a lock per part; no call holds two.
+//
+// Async: a push is applied at once. Sync: round r of a part is complete when every worker that is expected in it (expected_from <= r, not
+// left) has pushed step r; the gradients are then summed in the order of worker indices, divided by their number and applied. What is held
+// until then are the received bytes themselves, so nothing is copied or zeroed; the whole update is one pass over memory, in blocks that
+// stay in cache. A push for a later round is held until its round comes; a worker has one push per part on its way, so one place for each
+// is enough.
+class PartStore {
+ public:
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+  PartStore(std::vector<ParameterSpec> specs, const Placement& placement, int server, KvMode mode, int workers,
+            std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config);
+
+  bool Holds(int part) const { return local_[part] >= 0; }
+  std::span<const int> parts() const { return parts_; }
+  int slots() const { return slots_; }
+  int64_t parameter_bytes() const { return values_bytes_; }
+
+  // Start values; slot 0 is the parameter itself, n its optimizer slot n - 1. The payload is as long as the part.
+  void Assign(int part, int slot, const Payload& values);
+  // FailedPrecondition names what was not assigned. After it, training goes on at `step`.
+  absl::Status Activate(int64_t step);
+  // Forgets what was assigned but not activated.
+  void ForgetAssigned();
+
+  // The gradient is as long as the part. Nothing: the round is not complete, the answer comes with another call.
+  std::optional<PushAnswer> Push(int part, int worker, int64_t step, Payload gradient);
+  // The worker takes part in rounds from `step` on (kNever: in none). Returns what that completes.
+  std::vector<PushAnswer> Expect(int worker, int64_t from_step);
+  // A worker whose position is known: what it pushed before `step` counts as applied (async).
+  void SetPosition(int worker, int64_t step);
+  // A worker has just taken the current values: staleness counts from here.
+  void SawCurrent(int worker);
+
+  Payload Read(int part, int slot);
+
+  // Sync: the lowest round of any part. Async: worker steps applied.
+  int64_t global_step() const;
+  // The next step of a worker that does not know; -1: this server holds nothing that could tell.
+  int64_t NextStepOf(int worker) const;
+  // The round that has been open longest; `now` - since is how long.
+  std::optional<OpenRound> OldestOpenRound() const;
+
+  struct Counts {
+    int64_t duplicates = 0;
+    int64_t staleness_sum = 0;
+    int64_t staleness_max = 0;
+    int64_t steps = 0;                  // whole steps of all workers
+    std::vector<int64_t> worker_steps;  // by worker
+  };
+  Counts counts() const;
+
+ private:
+  struct Held {
+    int64_t step = -1;
+    Payload gradient;
+  };
+  struct State {
+    mutable absl::Mutex mutex;
+    std::span<float> values ABSL_GUARDED_BY(mutex);
+    std::vector<std::span<float>> slots ABSL_GUARDED_BY(mutex);
+    uint64_t assigned ABSL_GUARDED_BY(mutex) = 0;      // bit n: slot n
+    int64_t version ABSL_GUARDED_BY(mutex) = 0;        // updates so far; sync: the open round
+    std::vector<int64_t> next ABSL_GUARDED_BY(mutex);  // async, by worker: the first step not applied
+    std::vector<Held> held ABSL_GUARDED_BY(mutex);     // sync, by worker
+    absl::Time open_since ABSL_GUARDED_BY(mutex);      // sync: the first push of the round
+  };
+  struct WorkerProgress {
+    int64_t step = 0;   // not yet whole
+    int parts = 0;      // of it, applied
+    int64_t seen = 0;   // global step of the values that it has
+    int64_t whole = 0;  // steps since the server started
+  };
+
+  std::optional<PushAnswer> PushAsync(int part, State& state, int worker, int64_t step, const Payload& gradient);
+  std::optional<PushAnswer> PushSync(int part, State& state, int worker, int64_t step, Payload gradient);
+  std::optional<PushAnswer> TryComplete(int part, State& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  // Sums the gradients in order, divides by their number, applies, and copies the result into an answer.
+  Payload Update(State& state, std::span<const Payload* const> gradients) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  Payload Copy(std::span<const float> values);
+  PushAnswer Duplicate(int part, State& state, int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  void CountPush(int worker, int64_t step);
+  State& StateOf(int part) const { return *states_[local_[part]]; }
+  bool TrainableState(size_t local) const;
+
+  const std::vector<ParameterSpec> specs_;
+  const std::vector<Part> all_parts_;
+  const KvMode mode_;
+  const int workers_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  const OptimizerConfig config_;
+  const int slots_;
+  std::vector<int> parts_;  // those held here
+  std::vector<int> local_;  // by part: place in states_, -1 elsewhere
+  int trainable_parts_ = 0;
+  int64_t values_bytes_ = 0;
+  Buffer memory_;
+  BufferPool pool_;
+  std::vector<std::unique_ptr<State>> states_;
+  std::vector<std::atomic<int64_t>> expected_from_;  // sync, by worker
+
+  mutable absl::Mutex progress_mutex_;
+  std::vector<WorkerProgress> progress_ ABSL_GUARDED_BY(progress_mutex_);
+  int64_t async_step_ ABSL_GUARDED_BY(progress_mutex_) = 0;
+  Counts counts_ ABSL_GUARDED_BY(progress_mutex_);
+};
+
+}  // namespace trainyard::engine
