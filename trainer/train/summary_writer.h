@@ -12,22 +12,15 @@
 #include "absl/time/time.h"
 #include "trainer/base/clock.h"
 #include "trainer/train/graph_summary.h"
+#include "trainer/train/png.h"
 
 namespace trainyard::engine {
-
-// Pixels of one image, row-major HWC, 1 (grey), 3 (RGB) or 4 (RGBA) channels.
-struct ImageView {
-  int height = 0;
-  int width = 0;
-  int channels = 1;
-  std::span<const uint8_t> pixels;
-};
 
 struct SummaryWriterOptions {
   absl::Duration flush_every = absl::Seconds(10);
 };
 
-// Appends to one new file events.out.tfevents.<secs>.<host>.<pid> in `dir`; a resumed run adds a further file to the same folder, which
+// Appends to one new file events.out.tfevents.<secs>.<host>.<pid>.<n> in `dir`; a resumed run adds a further file to the same folder, which
 // TensorBoard joins by step. Not thread-safe. Events are written when `flush_every` has passed since the last write, at Flush() and at
 // destruction; an I/O error is returned by the call that met it.
 class SummaryWriter {
@@ -38,7 +31,9 @@ class SummaryWriter {
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;
 
+  // A value outside float's range shows as infinite, NaN as NaN.
   absl::Status Scalar(int64_t step, std::string_view tag, double value);
+  // 30 buckets; values that are not finite are left out.
   absl::Status Histogram(int64_t step, std::string_view tag, std::span<const float> values);
   absl::Status Image(int64_t step, std::string_view tag, const ImageView& image);
   absl::Status Text(int64_t step, std::string_view tag, std::string_view text);

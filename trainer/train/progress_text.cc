@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+#include "prometheus/metric_family.h"
+#include "prometheus/text_serializer.h"
+#include "trainer/train/meters.h"
+#include "trainer/train/progress_server.h"
+#include "trainer/train/report.h"
+
+namespace trainyard::engine {
+namespace {
+
+using nlohmann::ordered_json;
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+double Percent(const Progress& progress) {
+  if (progress.total_steps <= 0) return 0;
+  return std::clamp(100.0 * static_cast<double>(progress.step) / static_cast<double>(progress.total_steps), 0.0, 100.0);
+}
+
+std::optional<double> EtaSeconds(const Progress& progress) {
+  if (!progress.eta || *progress.eta == absl::InfiniteDuration()) return std::nullopt;
+  return absl::ToDoubleSeconds(*progress.eta);
+}
+
+// Families that carry the replica's labels.
+class Families {
+ public:
+  Families(const std::string& role, int index) : labels_{{"role", role}, {"index", std::to_string(index)}} {}
+
+  void Gauge(const std::string& name, const std::string& help, double value) {
+    Family(name, help, MetricType::Gauge).metric.push_back(Metric(MetricType::Gauge, value));
+  }
+  void Counter(const std::string& name, const std::string& help, double value) {
+    Family(name, help, MetricType::Counter).metric.push_back(Metric(MetricType::Counter, value));
+  }
+  // One more series of the family before, told apart by a label.
+  void Labelled(const std::string& name, const std::string& help, MetricType type, const std::string& label,
+                const std::vector<std::pair<std::string, double>>& series) {
+    MetricFamily& family = Family(name, help, type);
+    for (const auto& [which, value] : series) {
+      ClientMetric metric = Metric(type, value);
+      metric.label.push_back({label, which});
+      family.metric.push_back(std::move(metric));
+    }
+  }
+  std::string Text() const {
+    std::ostringstream out;
+    prometheus::TextSerializer().Serialize(out, families_);
+    return out.str();
+  }
+
+ private:
+  MetricFamily& Family(const std::string& name, const std::string& help, MetricType type) {
+    MetricFamily& family = families_.emplace_back();
+    family.name = "trainyard_trainer_" + name;
+    family.help = help;
+    family.type = type;
+    return family;
+  }
+  ClientMetric Metric(MetricType type, double value) const {
+    ClientMetric metric;
+    metric.label = labels_;
+    (type == MetricType::Gauge ? metric.gauge.value : metric.counter.value) = value;
+    return metric;
+  }
+
+  const std::vector<ClientMetric::Label> labels_;
+  std::vector<MetricFamily> families_;
+};
+
+}  // namespace
+
+std::string ProgressJson(const Progress& progress) {
+  ordered_json object = {
+      {"step", progress.step}, {"totalSteps", progress.total_steps}, {"epoch", progress.epoch}, {"percent", Percent(progress)}};
+  if (progress.loss && std::isfinite(*progress.loss)) object["loss"] = *progress.loss;
+  ordered_json metrics = ordered_json::object();
+  for (const auto& [name, value] : progress.metrics) {
+    if (std::isfinite(value)) metrics[name] = value;
+  }
+  object["metrics"] = std::move(metrics);
+  object["batchesPerSecond"] = progress.batches_per_second;
+  object["examplesPerSecond"] = progress.examples_per_second;
+  if (std::optional<double> eta = EtaSeconds(progress)) object["etaSeconds"] = *eta;
+  if (progress.last_checkpoint_step) object["lastCheckpointStep"] = *progress.last_checkpoint_step;
+  object["updatedTime"] = absl::FormatTime("%Y-%m-%d%ET%H:%M:%SZ", progress.updated_time, absl::UTCTimeZone());
+  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string ProgressMetrics(const Progress& progress, const std::string& role, int index) {
+  Families families(role, index);
+  families.Gauge("step", "Training steps done.", static_cast<double>(progress.step));
+  families.Gauge("steps_planned", "Training steps of the whole job.", static_cast<double>(progress.total_steps));
+  families.Gauge("epoch", "The epoch that is being trained.", static_cast<double>(progress.epoch));
+  if (progress.loss) families.Gauge("loss", "The smoothed training loss.", *progress.loss);
+  families.Gauge("batches_per_second", "Batches per second of late.", progress.batches_per_second);
+  families.Gauge("examples_per_second", "Examples per second of late.", progress.examples_per_second);
+  if (std::optional<double> eta = EtaSeconds(progress)) families.Gauge("eta_seconds", "Time left at the present speed.", *eta);
+  if (progress.last_checkpoint_step) {
+    families.Gauge("last_checkpoint_step", "The step of the newest checkpoint.", static_cast<double>(*progress.last_checkpoint_step));
+  }
+  if (!progress.metrics.empty()) {
+    families.Labelled("metric", "Results of the last evaluation.", MetricType::Gauge, "name",
+                      {progress.metrics.begin(), progress.metrics.end()});
+  }
+  families.Labelled(
+      "phase_seconds_total", "Time of the step loop by phase.", MetricType::Counter, "phase",
+      {{"input", progress.input_seconds}, {"compute", progress.compute_seconds}, {"communication", progress.communication_seconds}});
+  families.Counter("cpu_seconds_total", "CPU time of the process.", ProcessCpuSeconds());
+  families.Gauge("max_resident_bytes", "The most memory the process ever had resident.", static_cast<double>(MaxRssBytes()));
+  return families.Text();
+}
+
+}  // namespace trainyard::engine
