@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -51,7 +52,7 @@ HostLists ListHosts(const std::vector<ReplicaId>& replicas, const std::vector<Re
 
 }  // namespace
 
-absl::Status JobFolder::Prepare(const JobConfig& job, const std::vector<ReplicaId>& replicas,
+absl::Status JobFolder::Prepare(const JobConfig& job, int processors, const std::vector<ReplicaId>& replicas,
                                 const std::vector<ReplicaPorts>& ports) const {
   std::error_code error;
   for (const char* folder : {"/replicas", "/traces"}) std::filesystem::remove_all(dir_ + folder, error);
@@ -61,7 +62,7 @@ absl::Status JobFolder::Prepare(const JobConfig& job, const std::vector<ReplicaI
   }
   const HostLists hosts = ListHosts(replicas, ports);
   const nlohmann::json cluster = {{"epoch", 1}, {"ps", hosts.ps}, {"worker", hosts.worker}, {"chief", hosts.chief}};
-  TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/training.json", job.training_json));
+  TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/training.json", TrainingJsonFor(job, processors)));
   TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/cluster.json", cluster.dump(2)));
   TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/ps_hosts", absl::StrJoin(hosts.ps, ",")));
   return WriteText(dir_ + "/config/worker_hosts", absl::StrJoin(hosts.worker, ","));
@@ -71,6 +72,13 @@ std::map<std::string, std::string> JobFolder::Environment(const ReplicaId& id) c
   return {{"TRAINYARD_ROLE", std::string(RoleName(id.role))},
           {"TRAINYARD_INDEX", fmt::format("{}", id.index)},
           {"TRAINYARD_CONFIG_DIR", dir_ + "/config"}};
+}
+
+std::string TrainingJsonFor(const JobConfig& job, int processors) {
+  const int trainers = std::max(1, job.worker.replicas + job.chief.replicas);
+  nlohmann::json training = nlohmann::json::parse(job.training_json, nullptr, /*allow_exceptions=*/false);
+  if (training.is_object() && job.training.threads == 0) training["resources"]["threads"] = std::max(1, processors / trainers);
+  return training.dump(2);
 }
 
 std::string TailOf(const std::string& path, size_t max_bytes) {

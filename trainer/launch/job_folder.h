@@ -25,7 +25,9 @@ class JobFolder {
 
   // Makes the folders, removes what an earlier run's replicas reported, and writes config/{training.json, cluster.json, ps_hosts,
   // worker_hosts}. `replicas` and `ports` are parallel. An error names the file.
-  absl::Status Prepare(const JobConfig& job, const std::vector<ReplicaId>& replicas, const std::vector<ReplicaPorts>& ports) const;
+  // training.json is TrainingJsonFor(job, processors).
+  absl::Status Prepare(const JobConfig& job, int processors, const std::vector<ReplicaId>& replicas,
+                       const std::vector<ReplicaPorts>& ports) const;
 
   const std::string& dir() const { return dir_; }
   std::string LogPath(const ReplicaId& id) const { return dir_ + "/logs/" + Name(id) + ".log"; }
@@ -35,6 +37,10 @@ class JobFolder {
  private:
   const std::string dir_;
 };
+
+// `spec.training` for replicas that share one machine: where resources.threads is 0 each trainer gets its share of `processors`, at least
+// one.
+std::string TrainingJsonFor(const JobConfig& job, int processors);
 
 // The last lines of a file, at most `max_bytes`; "" when it cannot be read.
 std::string TailOf(const std::string& path, size_t max_bytes);

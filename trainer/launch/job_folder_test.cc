@@ -26,7 +26,7 @@ class JobFolderTest : public ::testing::Test {
     for (size_t i = 0; i < replicas.size(); ++i) ports.push_back({.port = static_cast<uint16_t>(5000 + i), .http_port = 9});
     JobConfig job;
     job.training_json = R"({"seed": 1})";
-    return folder_.Prepare(job, replicas, ports);
+    return folder_.Prepare(job, 2, replicas, ports);
   }
   nlohmann::json Cluster() const { return nlohmann::json::parse(Read(folder_.dir() + "/config/cluster.json")); }
 
@@ -37,7 +37,8 @@ TEST_F(JobFolderTest, HoldsWhatTheConfigMapOfAJobHolds) {
   ASSERT_TRUE(Prepare({{Role::kPs, 0}, {Role::kPs, 1}, {Role::kWorker, 0}}).ok());
   EXPECT_EQ(Read(folder_.dir() + "/config/ps_hosts"), "127.0.0.1:5000,127.0.0.1:5001");
   EXPECT_EQ(Read(folder_.dir() + "/config/worker_hosts"), "127.0.0.1:5002");
-  EXPECT_EQ(Read(folder_.dir() + "/config/training.json"), R"({"seed": 1})");
+  EXPECT_EQ(nlohmann::json::parse(Read(folder_.dir() + "/config/training.json")),
+            nlohmann::json({{"seed", 1}, {"resources", {{"threads", 2}}}}));
   EXPECT_EQ(Cluster()["epoch"], 1);
 }
 
@@ -60,8 +61,18 @@ TEST_F(JobFolderTest, AnEarlierRunsReportsAreRemovedAndItsCheckpointsKept) {
 
 TEST_F(JobFolderTest, AFolderThatCannotBeMadeIsNamed) {
   const JobFolder bad("/dev/null/run");
-  const absl::Status status = bad.Prepare(JobConfig{}, {}, {});
+  const absl::Status status = bad.Prepare(JobConfig{}, 1, {}, {});
   EXPECT_NE(status.message().find("/dev/null/run"), absl::string_view::npos) << status;
+}
+
+TEST(TrainingJsonFor, TrainersShareTheProcessorsUnlessTheJobSaysHowMany) {
+  JobConfig job;
+  job.training_json = R"({"seed": 1})";
+  job.worker.replicas = 3;
+  EXPECT_EQ(nlohmann::json::parse(TrainingJsonFor(job, 8))["resources"]["threads"], 2);
+  EXPECT_EQ(nlohmann::json::parse(TrainingJsonFor(job, 1))["resources"]["threads"], 1);
+  job.training.threads = 5;
+  EXPECT_EQ(nlohmann::json::parse(TrainingJsonFor(job, 8)), nlohmann::json({{"seed", 1}}));
 }
 
 TEST(TailOf, GivesWholeLastLinesOrNothing) {

@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "absl/time/clock.h"
+#include "trainer/base/cpu_quota.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/launch/job_folder.h"
 #include "trainer/launch/ports.h"
@@ -130,7 +131,7 @@ class LocalRun {
         supervisor_(job, replicas_, {}, start_) {}
 
   absl::StatusOr<JobState> Run() {
-    TY_RETURN_IF_ERROR(folder_.Prepare(job_, replicas_, ports_));
+    TY_RETURN_IF_ERROR(folder_.Prepare(job_, CpuQuota(), replicas_, ports_));
     while (!supervisor_.Done()) {
       for (const Action& action : supervisor_.Advance(absl::Now())) TY_RETURN_IF_ERROR(Do(action));
       ReportNewFailures();
