@@ -10,9 +10,7 @@ using ::testing::HasSubstr;
 
 constexpr char kReport[] = R"json({"job": "mnist", "state": "Succeeded", "strategy": "parameterServer/async", "workers": 2, "ps": 1,
   "seconds": 4.25, "steps": 140, "batchesPerSecond": 61.04, "examplesPerSecond": 7813.4, "eval": {"accuracy": 0.971, "loss": 0.1},
-  "failures": [{"replica": "worker-1", "reason": "signal 9 (Killed)"
-}]
-})";
+  "failures": [{"replica": "worker-1", "reason": "signal 9 (Killed)"}]})json";
 
 TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
   const std::string text = SummaryText(kReport, "runs/mnist", "job.yaml");
