@@ -1,6 +1,7 @@
 // Controller: worker threads between a WorkQueue and a Reconciler, and the one place that decides about retries.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,7 +26,7 @@ class Controller {
   ~Controller();
 
   void Start();
-  // Takes no new keys, waits for those under way. False when they took longer than `timeout`; the threads are joined by the destructor.
+  // Starts no further key, waits for those under way. False when they took longer than `timeout`; the threads are joined by the destructor.
   bool Stop(absl::Duration timeout);
 
  private:
@@ -37,6 +38,7 @@ class Controller {
   Clock& clock_;
   ControllerMetrics& metrics_;
   const ControllerOptions options_;
+  std::atomic<bool> stopping_ = false;
   std::vector<std::thread> threads_;
 };
 

@@ -25,6 +25,8 @@ class FanOut {
  private:
   struct Batch;
   void Help();
+  // Runs the next call of the batch without the lock; false when all were taken.
+  bool TakeOne(Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
   CondVar changed_;

@@ -21,15 +21,18 @@ struct LeaderElectorOptions {
   absl::Duration lease_duration = absl::Seconds(15);  // others wait so long after the last renewal that they saw
   absl::Duration renew_deadline = absl::Seconds(10);  // a leader that could not renew for so long gives up
   absl::Duration retry_period = absl::Seconds(2);
+  ClientOptions client;
 };
 
 // Ages of a lease are measured on the own monotonic clock from when a change was seen, never by the timestamps in it: clocks of other
 // machines, and jumps of the own one, do not matter.
 class LeaderElector {
  public:
+  // The throttle should be its own, so that a busy or paused one does not cost the lease.
   // `started` and `lost` are called from the elector's thread, in turn, `started` first. After `lost` nothing may be written any more: it
   // is called when the renew deadline passed, before anybody else can hold the lease.
-  LeaderElector(Client& client, Clock& clock, LeaderElectorOptions options, std::function<void()> started, std::function<void()> lost);
+  LeaderElector(Transport& transport, Throttle& throttle, Clock& clock, LeaderElectorOptions options, std::function<void()> started,
+                std::function<void()> lost);
   ~LeaderElector();
 
   void Start();
@@ -38,12 +41,17 @@ class LeaderElector {
 
  private:
   void Run(std::stop_token stop);
-  absl::Status TryAcquireOrRenew();
+  // No request of it lasts beyond `deadline`.
+  absl::Status TryAcquireOrRenew(absl::Duration deadline);
+  Client ClientUntil(absl::Duration deadline) const;
+  // `at`: from when on its age counts.
+  void Observe(const nlohmann::json& lease, absl::Duration at);
   void Release();
   nlohmann::json Record(int transitions, absl::Time acquired) const;
   bool HeldByUs() const { return observed_holder_ == options_.identity; }
 
-  Client& client_;
+  Transport& transport_;
+  Throttle& throttle_;
   Clock& clock_;
   const LeaderElectorOptions options_;
   const std::function<void()> started_;

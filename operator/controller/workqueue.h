@@ -31,6 +31,8 @@ class WorkQueue {
   void AddAfter(std::string_view key, absl::Duration delay);
   // After the key's backoff, which doubles each time until Forget.
   void AddRateLimited(std::string_view key);
+  // The same, but not before `at_least` from now.
+  void AddRateLimitedAfter(std::string_view key, absl::Duration at_least);
   void Forget(std::string_view key);
   int Failures(std::string_view key) const { return limiter_.Failures(key); }
 

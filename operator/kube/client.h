@@ -1,7 +1,7 @@
 // Client: the verbs of the Kubernetes API on JSON objects.
 //
 //   auto pod = client.Create(kPods, "default", pod_json);
-//   if (!pod.ok() && IsAlreadyExists(pod.status())) …
+//   if (absl::IsAlreadyExists(pod.status())) …
 #pragma once
 
 #include <cstdint>

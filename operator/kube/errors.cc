@@ -127,8 +127,6 @@ std::optional<absl::Duration> RetryAfter(const absl::Status& status) {
   return std::min(absl::Seconds(seconds), absl::Minutes(10));
 }
 
-bool IsNotFound(const absl::Status& status) { return HttpCode(status) == 404; }
-bool IsAlreadyExists(const absl::Status& status) { return HttpCode(status) == 409 && Reason(status) == "AlreadyExists"; }
 bool IsConflict(const absl::Status& status) { return HttpCode(status) == 409 && Reason(status) != "AlreadyExists"; }
 bool IsExpired(const absl::Status& status) { return HttpCode(status) == 410 || Reason(status) == "Expired"; }
 bool IsForbidden(const absl::Status& status) { return HttpCode(status) == 403; }

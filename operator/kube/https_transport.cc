@@ -183,7 +183,7 @@ class HttpsTransport : public Transport {
   }
 
   static void SetTimeouts(httplib::ClientImpl& connection, absl::Duration all, absl::Duration read) {
-    connection.set_connection_timeout(absl::ToChronoMicroseconds(std::min(all, kConnectTimeout)));
+    connection.set_connection_timeout(absl::ToChronoMicroseconds(std::min(all / 2, kConnectTimeout)));  // TCP, then TLS
     connection.set_write_timeout(absl::ToChronoMicroseconds(std::min(all, kWriteTimeout)));
     connection.set_read_timeout(absl::ToChronoMicroseconds(std::min(all, read)));
   }

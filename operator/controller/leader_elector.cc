@@ -1,0 +1,163 @@
+#include "operator/controller/leader_elector.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+
+#include "operator/base/status_macros.h"
+#include "operator/kube/errors.h"
+
+namespace trainyard::control {
+namespace {
+
+using Json = nlohmann::json;
+
+// client-go's jitter: candidates that started together do not ask together for ever.
+constexpr double kJitter = 1.2;
+
+absl::Duration Jittered(absl::Duration period) {
+  thread_local std::minstd_rand generator{std::random_device{}()};
+  return period * std::uniform_real_distribution<double>(1.0, 1.0 + kJitter)(generator);
+}
+
+std::string Text(const Json& object, const char* field) {
+  const auto it = object.find(field);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+int64_t Number(const Json& object, const char* field) {
+  const auto it = object.find(field);
+  return it != object.end() && it->is_number_integer() ? it->get<int64_t>() : 0;
+}
+
+Json Child(const Json& object, const char* field) {
+  const auto it = object.find(field);
+  return it != object.end() && it->is_object() ? *it : Json::object();
+}
+
+}  // namespace
+
+LeaderElector::LeaderElector(Transport& transport, Throttle& throttle, Clock& clock, LeaderElectorOptions options,
+                             std::function<void()> started, std::function<void()> lost)
+    : transport_(transport),
+      throttle_(throttle),
+      clock_(clock),
+      options_(std::move(options)),
+      started_(std::move(started)),
+      lost_(std::move(lost)) {}
+
+LeaderElector::~LeaderElector() { Stop(); }
+
+void LeaderElector::Start() {
+  thread_ = std::thread([this] { Run(stop_.get_token()); });
+}
+
+void LeaderElector::Stop() {
+  stop_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void LeaderElector::Run(std::stop_token stop) {
+  while (!stop.stop_requested()) {
+    // Acquire.
+    absl::Status status = TryAcquireOrRenew(clock_.Monotonic() + options_.renew_deadline);
+    if (!status.ok()) {
+      if (!absl::IsFailedPrecondition(status)) spdlog::warn("leader election: {}", status.ToString());
+      SleepFor(clock_, Jittered(options_.retry_period), stop);
+      continue;
+    }
+    spdlog::info("leader election: {} leads (lease {}/{})", options_.identity, options_.ns, options_.name);
+    started_();
+    // Renew. The lease is ours until `renewed` + lease_duration; we stop acting at `renewed` + renew_deadline.
+    absl::Duration renewed = observed_at_;
+    while (SleepFor(clock_, std::min(options_.retry_period, renewed + options_.renew_deadline - clock_.Monotonic()), stop)) {
+      status = clock_.Monotonic() < renewed + options_.renew_deadline ? TryAcquireOrRenew(renewed + options_.renew_deadline)
+                                                                      : absl::DeadlineExceededError("renew deadline passed");
+      if (status.ok()) renewed = observed_at_;
+      if (absl::IsFailedPrecondition(status) || clock_.Monotonic() >= renewed + options_.renew_deadline) break;
+      if (!status.ok()) spdlog::warn("leader election: renewal failed: {}", status.ToString());
+    }
+    lost_();
+    if (stop.stop_requested()) {
+      Release();
+    } else {
+      spdlog::error("leader election: {} leads no more: {}", options_.identity, status.ToString());
+    }
+  }
+}
+
+Json LeaderElector::Record(int transitions, absl::Time acquired) const {
+  return {{"holderIdentity", options_.identity},
+          {"leaseDurationSeconds", std::max<int64_t>(1, absl::ToInt64Seconds(options_.lease_duration))},
+          {"acquireTime", FormatMicroTimestamp(acquired)},
+          {"renewTime", FormatMicroTimestamp(clock_.Now())},
+          {"leaseTransitions", transitions}};
+}
+
+Client LeaderElector::ClientUntil(absl::Duration deadline) const {
+  ClientOptions options = options_.client;
+  options.request_timeout = deadline - clock_.Monotonic();
+  return Client(transport_, throttle_, clock_, std::move(options));
+}
+
+absl::Status LeaderElector::TryAcquireOrRenew(absl::Duration deadline) {
+  // Our own lease runs from before the request that wrote it, another's from after the request that showed it: both err on the safe side.
+  const absl::Duration asked_at = clock_.Monotonic();
+  auto lease = ClientUntil(deadline).Get(kLeases, options_.ns, options_.name);
+  if (absl::IsNotFound(lease.status())) {
+    acquired_ = clock_.Now();
+    transitions_ = 0;
+    const Json fresh = {{"apiVersion", kLeases.ApiVersion()},
+                        {"kind", kLeases.kind},
+                        {"metadata", {{"namespace", options_.ns}, {"name", options_.name}}},
+                        {"spec", Record(0, acquired_)}};
+    TY_ASSIGN_OR_RETURN(const Json created, ClientUntil(deadline).Create(kLeases, options_.ns, fresh));
+    Observe(created, asked_at);
+    return absl::OkStatus();
+  }
+  TY_RETURN_IF_ERROR(lease.status());
+  const absl::Duration seen_at = clock_.Monotonic();
+  if (Text(Child(*lease, "metadata"), "resourceVersion") != observed_version_) Observe(*lease, seen_at);
+  const bool expired = observed_holder_.empty() || seen_at >= observed_at_ + observed_duration_;
+  if (!HeldByUs() && !expired) {
+    return absl::FailedPreconditionError(fmt::format("lease {}/{} is held by {}", options_.ns, options_.name, observed_holder_));
+  }
+  transitions_ = static_cast<int>(Number(Child(*lease, "spec"), "leaseTransitions"));
+  if (!HeldByUs()) {
+    ++transitions_;
+    acquired_ = clock_.Now();
+  }
+  Json wanted = *std::move(lease);  // with its resourceVersion: whoever else takes it at the same time gets a conflict
+  wanted["spec"] = Record(transitions_, acquired_);
+  const absl::Duration renewed_at = clock_.Monotonic();
+  auto updated = ClientUntil(deadline).Update(kLeases, wanted);
+  TY_RETURN_IF_ERROR(updated.status());
+  Observe(*updated, renewed_at);
+  return absl::OkStatus();
+}
+
+void LeaderElector::Observe(const Json& lease, absl::Duration at) {
+  const Json spec = Child(lease, "spec");
+  observed_version_ = Text(Child(lease, "metadata"), "resourceVersion");
+  observed_holder_ = Text(spec, "holderIdentity");
+  const int64_t seconds = Number(spec, "leaseDurationSeconds");
+  observed_duration_ = seconds > 0 ? absl::Seconds(std::min<int64_t>(seconds, 3600)) : options_.lease_duration;
+  observed_at_ = at;
+}
+
+void LeaderElector::Release() {
+  const absl::Duration deadline = clock_.Monotonic() + options_.retry_period;
+  auto lease = ClientUntil(deadline).Get(kLeases, options_.ns, options_.name);
+  if (!lease.ok() || Text(Child(*lease, "spec"), "holderIdentity") != options_.identity) return;
+  (*lease)["spec"]["holderIdentity"] = "";
+  (*lease)["spec"]["leaseDurationSeconds"] = 1;
+  (*lease)["spec"]["renewTime"] = FormatMicroTimestamp(clock_.Now());
+  const auto released = ClientUntil(deadline).Update(kLeases, *lease);
+  if (!released.ok()) spdlog::warn("leader election: the lease was not released: {}", released.status().ToString());
+}
+
+}  // namespace trainyard::control

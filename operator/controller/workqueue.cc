@@ -1,0 +1,119 @@
+#include "operator/controller/workqueue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "operator/base/check.h"
+
+namespace trainyard::control {
+
+WorkQueue::WorkQueue(Clock& clock, absl::Duration base_backoff, absl::Duration max_backoff)
+    : clock_(clock), limiter_(base_backoff, max_backoff) {}
+
+void WorkQueue::Add(std::string_view key) {
+  MutexLock lock(mutex_);
+  AddLocked(key, clock_.Monotonic());
+}
+
+void WorkQueue::AddLocked(std::string_view key, absl::Duration due) {
+  if (shut_down_) return;
+  const auto [it, added] = dirty_.emplace(key, due);
+  if (!added || processing_.contains(it->first)) return;  // queued already, or will be at Done
+  queue_.push_back(it->first);
+  changed_.NotifyOne();
+}
+
+void WorkQueue::AddAfter(std::string_view key, absl::Duration delay) {
+  MutexLock lock(mutex_);
+  if (shut_down_) return;
+  const absl::Duration now = clock_.Monotonic();
+  if (delay <= absl::ZeroDuration()) {
+    AddLocked(key, now);
+    return;
+  }
+  const absl::Duration due = now + delay;
+  const auto known = delay_of_.find(std::string(key));
+  if (known != delay_of_.end()) {
+    if (known->second->first <= due) return;
+    delayed_.erase(known->second);
+    delay_of_.erase(known);
+  }
+  const bool earliest = delayed_.empty() || due < delayed_.begin()->first;
+  delay_of_[std::string(key)] = delayed_.emplace(due, std::string(key));
+  if (earliest) changed_.NotifyOne();  // somebody has to wake earlier than planned
+}
+
+void WorkQueue::AddRateLimited(std::string_view key) { AddAfter(key, limiter_.When(key)); }
+
+void WorkQueue::AddRateLimitedAfter(std::string_view key, absl::Duration at_least) {
+  AddAfter(key, std::max(limiter_.When(key), at_least));
+}
+
+void WorkQueue::Forget(std::string_view key) { limiter_.Forget(key); }
+
+void WorkQueue::MoveDue() {
+  const absl::Duration now = clock_.Monotonic();
+  while (!delayed_.empty() && delayed_.begin()->first <= now) {
+    const auto first = delayed_.begin();
+    AddLocked(first->second, first->first);
+    delay_of_.erase(first->second);
+    delayed_.erase(first);
+  }
+}
+
+std::optional<WorkQueue::Item> WorkQueue::Get() {
+  MutexLock lock(mutex_);
+  while (true) {
+    MoveDue();
+    if (!queue_.empty()) break;
+    if (shut_down_) return std::nullopt;
+    clock_.WaitUntil(changed_, mutex_, delayed_.empty() ? absl::InfiniteDuration() : delayed_.begin()->first);
+  }
+  std::string key = std::move(queue_.front());
+  queue_.pop_front();
+  const auto dirty = dirty_.find(key);
+  const absl::Duration waited = clock_.Monotonic() - dirty->second;
+  dirty_.erase(dirty);
+  processing_.insert(key);
+  // Whoever waited for the delayed keys may be this thread: pass the watch on.
+  if (!queue_.empty() || !delayed_.empty()) changed_.NotifyOne();
+  return Item{std::move(key), waited};
+}
+
+void WorkQueue::Done(std::string_view key) {
+  MutexLock lock(mutex_);
+  const auto taken = processing_.find(std::string(key));
+  TY_CHECK(taken != processing_.end());
+  if (dirty_.contains(*taken)) {
+    queue_.push_back(*taken);
+    changed_.NotifyOne();
+  }
+  processing_.erase(taken);
+  if (shut_down_ && processing_.empty()) changed_.NotifyAll();
+}
+
+void WorkQueue::ShutDown() {
+  MutexLock lock(mutex_);
+  shut_down_ = true;
+  delayed_.clear();
+  delay_of_.clear();
+  changed_.NotifyAll();
+}
+
+bool WorkQueue::ShutDownAndDrain(absl::Duration timeout) {
+  ShutDown();
+  const absl::Duration deadline = clock_.Monotonic() + timeout;
+  MutexLock lock(mutex_);
+  while (!processing_.empty() || !queue_.empty()) {
+    if (clock_.Monotonic() >= deadline) return false;
+    clock_.WaitUntil(changed_, mutex_, deadline);
+  }
+  return true;
+}
+
+size_t WorkQueue::Depth() const {
+  MutexLock lock(mutex_);
+  return queue_.size();
+}
+
+}  // namespace trainyard::control
