@@ -5,6 +5,7 @@
 #include <array>
 
 #include "operator/api/json_read.h"
+#include "operator/api/text.h"
 #include "operator/base/status_macros.h"
 
 namespace trainyard::control {
@@ -31,7 +32,7 @@ std::optional<Termination> ReadTermination(const nlohmann::json& state) {
   result.signal = json_read::Int(*terminated, "signal");
   result.reason = json_read::String(*terminated, "reason");
   result.message = json_read::String(*terminated, "message");
-  if (result.message.size() > kMaxMessage) result.message.erase(0, result.message.size() - kMaxMessage);
+  result.message = Tail(result.message, kMaxMessage);
   result.started_at = json_read::Time(*terminated, "startedAt");
   result.finished_at = json_read::Time(*terminated, "finishedAt");
   return result;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
+#include "operator/api/text.h"
 #include "trainyard_crd.h"
 
 namespace trainyard::control {
@@ -41,11 +42,7 @@ json YamlToJson(const YAML::Node& node) {
   return node.IsScalar() ? ScalarToJson(node) : json();
 }
 
-std::string Shown(const json& value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > 80) text = text.substr(0, 77) + "...";
-  return text;
-}
+std::string Shown(const json& value) { return Head(value.dump(-1, ' ', false, json::error_handler_t::replace), 80); }
 
 // The smallest number of single-character edits from one name to the other.
 size_t EditDistance(std::string_view a, std::string_view b) {

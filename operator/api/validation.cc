@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
+#include "operator/api/text.h"
 
 namespace trainyard::control {
 namespace {
@@ -180,8 +181,7 @@ std::string Describe(const std::vector<FieldError>& errors) {
     if (!text.empty()) text += "; ";
     text += error.path + ": " + error.message;
   }
-  if (text.size() > kMaxMessage) text = text.substr(0, kMaxMessage - 3) + "...";
-  return text;
+  return Head(text, kMaxMessage);
 }
 
 }  // namespace trainyard::control

@@ -9,13 +9,13 @@
 
 namespace trainyard::control {
 
-// Of a job that has Succeeded or Failed: whether this pod of its is to go.
-bool PodGoesAtEnd(const TrainingJob& job, const ReplicaId& id, const Pod& pod);
+// Of a job that, by `status`, has Succeeded or Failed: whether this pod of its is to go.
+bool PodGoesAtEnd(const TrainingJob& job, const TrainingJobStatus& status, const ReplicaId& id, const Pod& pod);
 
-// cleanPodPolicy All takes services, ConfigMap and secret as well.
+// cleanPodPolicy All takes services and ConfigMap as well.
 bool AllGoesAtEnd(const TrainingJob& job);
 
 // When the job itself is to be deleted; nothing without ttlSecondsAfterFinished.
-std::optional<absl::Time> DeleteJobAt(const TrainingJob& job);
+std::optional<absl::Time> DeleteJobAt(const TrainingJob& job, const TrainingJobStatus& status);
 
 }  // namespace trainyard::control

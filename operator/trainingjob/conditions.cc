@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "operator/api/text.h"
+
 namespace trainyard::control {
 namespace {
 
@@ -15,7 +17,7 @@ auto Rank(std::string_view type) { return std::find(kOrder.begin(), kOrder.end()
 
 bool SetCondition(TrainingJobStatus& status, std::string_view type, bool value, std::string_view reason, std::string message,
                   absl::Time now) {
-  if (message.size() > kMaxMessage) message = message.substr(0, kMaxMessage - 3) + "...";
+  message = Head(message, kMaxMessage);
   for (Condition& condition : status.conditions) {
     if (condition.type != type) continue;
     const bool flipped = condition.status != value;
@@ -25,9 +27,9 @@ bool SetCondition(TrainingJobStatus& status, std::string_view type, bool value, 
     condition.message = std::move(message);
     return flipped;
   }
-  status.conditions.push_back({std::string(type), value, std::string(reason), std::move(message), now});
-  std::stable_sort(status.conditions.begin(), status.conditions.end(),
-                   [](const Condition& a, const Condition& b) { return Rank(a.type) < Rank(b.type); });
+  const auto after = std::find_if(status.conditions.begin(), status.conditions.end(),
+                                  [&](const Condition& other) { return Rank(other.type) > Rank(type); });
+  status.conditions.insert(after, {std::string(type), value, std::string(reason), std::move(message), now});
   return value;
 }
 

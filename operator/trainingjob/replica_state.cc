@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "operator/api/text.h"
+
 namespace trainyard::control {
 namespace {
 
@@ -37,13 +39,6 @@ const Termination* LastFailure(const Pod& pod) {
     if (container.last_terminated && container.last_terminated->exit_code != 0) return &*container.last_terminated;
   }
   return nullptr;
-}
-
-std::string Tail(const std::string& text) {
-  if (text.size() <= kMaxTail) return text;
-  size_t start = text.size() - kMaxTail;
-  while (start < text.size() && (static_cast<unsigned char>(text[start]) & 0xC0U) == 0x80U) ++start;  // not inside a UTF-8 character
-  return "..." + text.substr(start);
 }
 
 }  // namespace
@@ -90,7 +85,7 @@ Failure DescribeFailure(const ReplicaId& id, const Pod& pod) {
   const Termination* end = LastFailure(pod);
   if (end == nullptr) {
     failure.reason = pod.reason.empty() ? "PodFailed" : pod.reason;
-    failure.message = Tail(pod.message);
+    failure.message = Tail(pod.message, kMaxTail);
     return failure;
   }
   failure.exit_code = end->exit_code;
@@ -100,7 +95,7 @@ Failure DescribeFailure(const ReplicaId& id, const Pod& pod) {
     failure.signal = end->exit_code - 128;
   }
   failure.reason = end->reason.empty() ? "Error" : end->reason;
-  failure.message = Tail(end->message);
+  failure.message = Tail(end->message, kMaxTail);
   return failure;
 }
 
@@ -108,10 +103,10 @@ std::string DescribeEnd(const Pod& pod) {
   if (pod.meta.deletion_time && !pod.disruption_target) return "it was deleted from outside";
   if (pod.disruption_target || IsDisruptionReason(pod.reason)) {
     const std::string reason = pod.reason.empty() ? "disruption" : pod.reason;
-    return pod.message.empty() ? reason : reason + ": " + Tail(pod.message);
+    return pod.message.empty() ? reason : reason + ": " + Tail(pod.message, kMaxTail);
   }
   const Termination* end = LastFailure(pod);
-  if (end == nullptr) return pod.reason.empty() ? "its pod failed" : fmt::format("{}: {}", pod.reason, Tail(pod.message));
+  if (end == nullptr) return pod.reason.empty() ? "its pod failed" : fmt::format("{}: {}", pod.reason, Tail(pod.message, kMaxTail));
   return end->reason.empty() ? fmt::format("exit code {}", end->exit_code) : fmt::format("exit code {} ({})", end->exit_code, end->reason);
 }
 

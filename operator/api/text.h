@@ -1,0 +1,25 @@
+// Cutting text for people to a length without splitting a UTF-8 character, which the API server would refuse.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trainyard::control {
+
+// At most `bytes` bytes, the end replaced by "...".
+inline std::string Head(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  size_t end = bytes < 3 ? 0 : bytes - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
+// At most `bytes` bytes, the start replaced by "...".
+inline std::string Tail(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  size_t start = text.size() - (bytes < 3 ? 0 : bytes - 3);
+  while (start < text.size() && (static_cast<unsigned char>(text[start]) & 0xC0U) == 0x80U) ++start;
+  return "..." + std::string(text.substr(start));
+}
+
+}  // namespace trainyard::control

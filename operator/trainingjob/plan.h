@@ -1,0 +1,56 @@
+// MakePlan: everything that is to happen to a job, decided from what is known of it. Pure: no clock, no I/O, no memory of its own.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "operator/api/training_job.h"
+#include "operator/trainingjob/observed.h"
+
+namespace trainyard::control {
+
+struct PlanOptions {
+  absl::Duration force_delete_after = absl::Seconds(60);      // beyond its grace, of a Terminating pod on a node that is down
+  absl::Duration stalled_start_after = absl::Seconds(30);     // a pod that cannot start for so long makes the job Stalled
+  absl::Duration stalled_progress_after = absl::Minutes(15);  // so does a step that does not move
+  absl::Duration retry_taken_after = absl::Seconds(30);       // a child name taken by something else is tried again
+};
+
+struct Deletion {
+  ChildRef child;
+  bool force = false;  // without waiting for the node
+  friend bool operator==(const Deletion&, const Deletion&) = default;
+};
+
+struct PlannedEvent {
+  bool warning = false;
+  std::string reason;
+  std::string note;
+  friend bool operator==(const PlannedEvent&, const PlannedEvent&) = default;
+};
+
+// Carried out in this order: status, adoptions and releases, deletions, ConfigMap, creations, events. When the status cannot be written,
+// nothing after it happens: counters are durable before their effects.
+struct Plan {
+  std::optional<TrainingJobStatus> status;  // only when it differs from the job's
+  // The change is more than counts of replicas, a message or progress, and must not wait for others to be written with it.
+  bool status_urgent = false;
+  std::vector<ChildRef> adopt;
+  std::vector<ChildRef> release;
+  std::vector<Deletion> deletions;
+  bool update_config = false;
+  std::vector<ChildRef> creations;  // without uid: kind, name and replica
+  bool delete_job = false;
+  std::vector<PlannedEvent> events;
+  // Look again at this time even if nothing happens.
+  std::optional<absl::Time> look_again_at;
+
+  bool Empty() const;
+};
+
+// `job` is defaulted. A job of another controller, or one that is being deleted, gets an empty plan.
+Plan MakePlan(const TrainingJob& job, const Observed& observed, absl::Time now, const PlanOptions& options = {});
+
+}  // namespace trainyard::control
