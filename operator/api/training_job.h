@@ -194,7 +194,7 @@ struct TrainingJob {
   ObjectMeta meta;
   TrainingJobSpec spec;
   TrainingJobStatus status;
-  // What FromJson could not make sense of (types, unknown words and fields); validation.h adds what it finds.
+  // What FromJson could not make sense of (types, unknown words and fields); DecodeJob (validation.h) adds what Validate finds.
   std::vector<FieldError> problems;
 
   // InvalidArgument only for an object without metadata; everything else ends up in `problems`.

@@ -175,6 +175,14 @@ class Validator {
 
 std::vector<FieldError> Validate(const TrainingJob& job) { return Validator(job).Run(); }
 
+absl::StatusOr<TrainingJob> DecodeJob(const DefaultOptions& options, const json& object) {
+  absl::StatusOr<TrainingJob> job = TrainingJob::FromJson(object);
+  if (!job.ok()) return job;
+  ApplyDefaults(options, *job);
+  job->problems = Validate(*job);
+  return job;
+}
+
 std::string Describe(const std::vector<FieldError>& errors) {
   std::string text;
   for (const FieldError& error : errors) {

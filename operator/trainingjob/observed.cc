@@ -2,16 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace trainyard::control {
 namespace {
 
-enum class Belonging { kOurs, kAdoptable, kToRelease, kForeign };
+enum class Belonging { kOurs, kAdoptable, kToRelease, kLeftover, kForeign };
 
 // `right_name`: the labels make it the child that its name says.
 Belonging Classify(const TrainingJob& job, const ObjectMeta& meta, bool right_name) {
   const bool labelled = meta.labels.job_uid == job.meta.uid && right_name;
   if (meta.controller.uid == job.meta.uid) return labelled ? Belonging::kOurs : Belonging::kToRelease;
   if (meta.controller.uid.empty() && labelled && !meta.deletion_time) return Belonging::kAdoptable;
+  if (meta.deletion_time || (meta.controller.kind == kKind && meta.controller.name == job.meta.name)) return Belonging::kLeftover;
   return Belonging::kForeign;
 }
 
@@ -39,6 +42,9 @@ class Sorter {
         break;
       case Belonging::kToRelease:
         observed_.release.push_back(Ref(kind, meta, replica));
+        break;
+      case Belonging::kLeftover:
+        observed_.leftovers.insert(meta.name);
         break;
       case Belonging::kForeign:
         observed_.taken[{kind, meta.name}] = Holder(meta);
@@ -68,6 +74,20 @@ std::string_view KindName(ChildKind kind) {
       break;
   }
   return "PodGroup";
+}
+
+bool SameForPlan(const Pod& a, const Pod& b) {
+  const auto same_end = [](const std::optional<Termination>& x, const std::optional<Termination>& y) {
+    return x.has_value() == y.has_value() && (!x || (x->exit_code == y->exit_code && x->reason == y->reason && x->message == y->message));
+  };
+  const auto same_container = [&](const ContainerStatus& x, const ContainerStatus& y) {
+    return x.restart_count == y.restart_count && x.waiting_reason == y.waiting_reason && x.running_since == y.running_since &&
+           same_end(x.terminated, y.terminated) && same_end(x.last_terminated, y.last_terminated);
+  };
+  return a.meta.uid == b.meta.uid && a.meta.deletion_time == b.meta.deletion_time && a.meta.controller.uid == b.meta.controller.uid &&
+         a.phase == b.phase && a.ready == b.ready && a.disruption_target == b.disruption_target && a.unschedulable == b.unschedulable &&
+         a.reason == b.reason && a.init_restarts == b.init_restarts &&
+         std::equal(a.containers.begin(), a.containers.end(), b.containers.begin(), b.containers.end(), same_container);
 }
 
 Observed Observe(const TrainingJob& job, Children children) {

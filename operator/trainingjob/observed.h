@@ -46,9 +46,14 @@ struct Observed {
   std::vector<ChildRef> adopt;                                     // orphans with our labels, our uid and a right name
   std::vector<ChildRef> release;                                   // ours by owner reference only: labels or name are not those of a child
   std::map<std::pair<ChildKind, std::string>, std::string> taken;  // names of ours that others have → by whom
+  // Names that children of an earlier job of this name still have: the garbage collector is about to delete them.
+  std::set<std::string> leftovers;
   std::set<std::string> down_nodes;
   std::optional<Progress> progress;
 };
+
+// Whether the two pods read the same to Observe and MakePlan: a change in nothing else is no reason to look at the job.
+bool SameForPlan(const Pod& a, const Pod& b);
 
 Observed Observe(const TrainingJob& job, Children children);
 

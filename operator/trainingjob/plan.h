@@ -16,6 +16,7 @@ struct PlanOptions {
   absl::Duration stalled_start_after = absl::Seconds(30);     // a pod that cannot start for so long makes the job Stalled
   absl::Duration stalled_progress_after = absl::Minutes(15);  // so does a step that does not move
   absl::Duration retry_taken_after = absl::Seconds(30);       // a child name taken by something else is tried again
+  absl::Duration retry_leftovers_after = absl::Seconds(5);    // children of an earlier job of the same name should be gone by then
 };
 
 struct Deletion {
@@ -50,7 +51,8 @@ struct Plan {
   bool Empty() const;
 };
 
-// `job` is defaulted. A job of another controller, or one that is being deleted, gets an empty plan.
+// `job` is defaulted and validated: its `problems` are final (api/validation.h). A job of another controller, or one that is being deleted,
+// gets an empty plan.
 Plan MakePlan(const TrainingJob& job, const Observed& observed, absl::Time now, const PlanOptions& options = {});
 
 }  // namespace trainyard::control
