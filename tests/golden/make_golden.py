@@ -79,9 +79,12 @@ def forward(model, x, parameter):
         entry = {entry: {}} if isinstance(entry, str) else entry
         kind = next(key for key in entry if key not in ("name", "inputs"))
         options = entry[kind]
-        count = counts.get(kind, 0)
-        counts[kind] = count + 1
-        name = entry.get("name", kind if count == 0 else f"{kind}_{count}")
+        if "name" in entry:
+            name = entry["name"]
+        else:
+            count = counts.get(kind, 0)
+            counts[kind] = count + 1
+            name = kind if count == 0 else f"{kind}_{count}"
         inputs = [values[i] for i in entry.get("inputs", [previous])]
         x = inputs[0]
         if kind == "conv2d":
