@@ -33,6 +33,7 @@ KvClientCore::KvClientCore(KvClientOptions options, Transport& transport)
   agreement_.servers = static_cast<int>(options_.servers.size());
   agreement_.placement = placement_.hash;
   agreement_.slots = options_.slot_names;
+  for (const Part& part : placement_.parts) trainable_parts_ += options_.specs[part.key].trainable ? 1 : 0;
   absl::MutexLock lock(&mutex_);
   links_.resize(options_.servers.size());
   for (size_t i = 0; i < links_.size(); ++i) links_[i].server = static_cast<int>(i);
@@ -298,6 +299,7 @@ void KvClientCore::EndPull() {
 
 void KvClientCore::Push(int key, std::span<const float> gradient, int64_t step) {
   std::vector<std::pair<std::shared_ptr<Lane>, Record>> sends;
+  bool complete = false;
   {
     absl::MutexLock lock(&mutex_);
     position_ = step;
@@ -307,21 +309,25 @@ void KvClientCore::Push(int key, std::span<const float> gradient, int64_t step) 
       TY_CHECK(!pushed.outstanding && gradient.size() == static_cast<size_t>(options_.specs[key].shape.elements()));
       pushed = {.gradient = gradient.subspan(part.begin, part.count), .step = step, .outstanding = true};
       ++outstanding_;
+      ++unflushed_;
       const Link& link = links_[part.server];
       if (!link.up || !link.ready) continue;
       sends.emplace_back(link.lane, PartRecord(WireOp::kPush, link, i, Payload(std::as_bytes(pushed.gradient), borrowed_.Lend()), step));
     }
+    complete = unflushed_ == trainable_parts_;
   }
   for (auto& [lane, record] : sends) {
     const bool more = record.payload.size() < kSmallRecordBytes;
     lane->Send({std::move(record)}, more);
   }
+  if (complete) Flush();
 }
 
 void KvClientCore::Flush() {
   std::vector<std::shared_ptr<Lane>> lanes;
   {
     absl::MutexLock lock(&mutex_);
+    unflushed_ = 0;
     for (const Link& link : links_) {
       if (link.up && link.ready) lanes.push_back(link.lane);
     }

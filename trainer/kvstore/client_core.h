@@ -127,6 +127,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   const uint32_t rank_;
   const Placement placement_;
   const uint64_t fingerprint_;
+  size_t trainable_parts_ = 0;
   KvAgreement agreement_;
   Transport& transport_;
   BorrowCount borrowed_;
@@ -135,6 +136,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   std::vector<Link> links_ ABSL_GUARDED_BY(mutex_);
   std::vector<Pushed> pushed_ ABSL_GUARDED_BY(mutex_);  // by part
   size_t outstanding_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t unflushed_ ABSL_GUARDED_BY(mutex_) = 0;  // parts pushed since the last Flush
   std::vector<Arrived> arrived_ ABSL_GUARDED_BY(mutex_);
   KvState* pull_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool pull_slots_ ABSL_GUARDED_BY(mutex_) = false;

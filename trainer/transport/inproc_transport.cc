@@ -80,10 +80,11 @@ class InprocLane final : public Lane, public std::enable_shared_from_this<Inproc
     {
       absl::MutexLock lock(&mutex_);
       if (ending_) return;
-      for (Record& record : records) {
+      for (const Record& record : records) {
         TY_CHECK(record.header.length == record.payload.size());
         traffic_.bytes_sent += static_cast<int64_t>(kWireHeaderBytes + record.payload.size());
-        corked_.push_back(std::move(record));
+        // Copied, as a wire would: the receiver never holds the sender's memory.
+        corked_.push_back({record.header, Payload::OfText(record.payload.ToString())});
       }
       if (more) return;
       ++traffic_.messages_sent;
