@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -51,7 +53,8 @@ absl::StatusOr<std::vector<Step>> ParsePath(std::string_view path, std::string_v
   if (steps.empty() || !std::holds_alternative<std::string>(steps[0])) return Refuse(text, "expected a field's name at its start");
   if (steps.size() > kMaxJobDepth) return Refuse(text, fmt::format("the path is longer than {} levels", kMaxJobDepth));
   const auto& first = std::get<std::string>(steps[0]);
-  if (first != "apiVersion" && first != "kind" && first != "metadata" && first != "spec") steps.emplace(steps.begin(), "spec");
+  constexpr std::array<std::string_view, 5> kOutermost{"apiVersion", "kind", "metadata", "spec", "status"};
+  if (std::ranges::find(kOutermost, first) == kOutermost.end()) steps.emplace(steps.begin(), "spec");
   return steps;
 }
 

@@ -23,7 +23,8 @@ using nlohmann::json;
 
 constexpr size_t kMaxNameBytes = 256;
 constexpr size_t kMaxPathBytes = 512;          // of a path whose line is kept
-constexpr size_t kMaxCost = 4 * kMaxJobBytes;  // nodes and bytes of texts, aliases expanded
+constexpr size_t kMaxCost = 4 * kMaxJobBytes;  // bytes of texts and kValueCost for each value, aliases expanded
+constexpr size_t kValueCost = 16;
 
 absl::Status TooLarge(std::string_view source, size_t bytes) {
   return absl::InvalidArgumentError(fmt::format("{}: found {} bytes, at most {} are read", source, bytes, kMaxJobBytes));
@@ -48,14 +49,14 @@ json Resolve(const std::string& text) {
   if (Contains({"true", "True", "TRUE"}, text)) return true;
   if (Contains({"false", "False", "FALSE"}, text)) return false;
   std::string_view digits = text;
-  if (digits.starts_with('+')) digits.remove_prefix(1);
+  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
   if (digits.starts_with("0x")) {
     const auto number = Exactly<uint64_t>(digits.substr(2), 16);
     return number ? json(*number) : json(text);
   }
   std::string_view unsigned_digits = digits;
   if (unsigned_digits.starts_with('-')) unsigned_digits.remove_prefix(1);
-  if (unsigned_digits.empty() || digits.size() + 1 < text.size()) return text;
+  if (unsigned_digits.empty()) return text;
   // Not inf and nan, which from_chars would take, and not 007, which is octal to some readers.
   const char first = unsigned_digits[0];
   if (!(first >= '0' && first <= '9') && first != '.') return text;
@@ -74,7 +75,7 @@ class JsonEvents final : public YAML::EventHandler {
     anchors_.clear();
   }
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { Add(mark, anchor, nullptr, 1); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { Add(mark, anchor, nullptr, kValueCost); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) Refuse(mark, "found an alias within what it stands for");
@@ -85,7 +86,7 @@ class JsonEvents final : public YAML::EventHandler {
     const bool plain = tag.empty() || tag == "?";
     const bool string = tag == "!" || tag == "tag:yaml.org,2002:str";
     if (!plain && !string) Refuse(mark, fmt::format("found the tag {}, expected none", tag.substr(0, kMaxNameBytes)));
-    Add(mark, anchor, string ? json(text) : Resolve(text), 1 + text.size());
+    Add(mark, anchor, string ? json(text) : Resolve(text), kValueCost + text.size());
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
     Open(mark, anchor, json::array());
@@ -116,7 +117,8 @@ class JsonEvents final : public YAML::EventHandler {
 
   void Spend(const YAML::Mark& mark, size_t cost) {
     cost_ += cost;
-    if (cost_ > kMaxCost) Refuse(mark, fmt::format("the aliases expand to more than {} bytes and values", kMaxCost));
+    if (cost_ > kMaxCost)
+      Refuse(mark, fmt::format("found more values than any job has (aliases expanded, at most some {})", kMaxCost / kValueCost));
   }
 
   bool IsName() const { return !open_.empty() && open_.back().value.is_object() && !open_.back().name.has_value(); }
@@ -126,7 +128,7 @@ class JsonEvents final : public YAML::EventHandler {
     if (name.size() > kMaxNameBytes)
       Refuse(mark, fmt::format("found a field name of {} bytes, at most {} are read", name.size(), kMaxNameBytes));
     if (object.value.contains(name)) Refuse(mark, fmt::format("field \"{}\" is given twice", name));
-    Spend(mark, 1 + name.size());
+    Spend(mark, kValueCost + name.size());
     object.name = name;
     KeepLine(ChildPath(), mark);
   }
@@ -150,7 +152,7 @@ class JsonEvents final : public YAML::EventHandler {
     if (!open_.empty() && open_.back().value.is_array()) KeepLine(path, mark);
     open_.push_back(
         {.value = std::move(container), .path = std::move(path), .mark = mark, .anchor = anchor, .cost_before = cost_, .name = {}});
-    Spend(mark, 1);
+    Spend(mark, kValueCost);
   }
   void Close() {
     Container closed = std::move(open_.back());

@@ -1,0 +1,288 @@
+#include "trainer/train/job_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kJob[] = R"(apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: test}
+spec:
+  ps: {replicas: 1}
+  worker: {replicas: 2}
+  training:
+    model: {preset: lenet5}
+    data:
+      format: idx
+      dir: data
+      train: {images: i, labels: l, range: [0, 9000]}
+      eval: {images: i, labels: l, range: [9000, 10000]}
+    epochs: 8
+    optimizer: {name: sgd, learningRate: 0.025}
+    strategy: {parameterServer: {mode: async}}
+)";
+
+JobConfig Good(std::string_view text, const std::vector<std::string>& overrides = {}) {
+  auto job = ParseJob(text, "job.yaml", overrides);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return job.ok() ? *std::move(job) : JobConfig{};
+}
+
+std::string Bad(std::string_view text, const std::vector<std::string>& overrides = {}) {
+  const auto job = ParseJob(text, "job.yaml", overrides);
+  EXPECT_FALSE(job.ok()) << text;
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(job.status().message());
+}
+
+// The message for the good job with changes.
+std::string BadWith(const std::vector<std::string>& overrides) { return Bad(kJob, overrides); }
+JobConfig GoodWith(const std::vector<std::string>& overrides) { return Good(kJob, overrides); }
+
+TEST(JobConfigTest, AJobFileIsReadWithItsDefaults) {
+  const JobConfig job = Good(kJob);
+  EXPECT_EQ(job.name, "test");
+  EXPECT_EQ(job.name_space, "default");
+  EXPECT_EQ(job.ps.replicas, 1);
+  EXPECT_EQ(job.worker.replicas, 2);
+  EXPECT_EQ(job.worker.restart_policy, RestartPolicy::kOnFailure);
+  EXPECT_EQ(job.chief.replicas, 0);
+  EXPECT_EQ(job.run_policy.backoff_limit, 6);
+  EXPECT_EQ(job.training.batch_size, 32);
+  EXPECT_EQ(job.training.epochs, 8);
+  EXPECT_EQ(job.training.steps, 0);
+  EXPECT_EQ(job.training.optimizer.name, "sgd");
+  EXPECT_EQ(job.training.optimizer.learning_rate, 0.025);
+  EXPECT_EQ(job.training.strategy.kind, StrategyConfig::Kind::kParameterServer);
+  EXPECT_EQ(job.training.strategy.mode, StrategyConfig::Mode::kAsync);
+  EXPECT_EQ(job.training.data.train.end, 9000);
+  EXPECT_EQ(job.training.data.eval->begin, 9000);
+  EXPECT_EQ(job.training.model.name, "lenet5");
+}
+
+TEST(JobConfigTest, EveryExampleIsAGoodJob) {
+  int examples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    const auto job = ReadJobFile(entry.path().string());
+    EXPECT_TRUE(job.ok()) << job.status();
+    ++examples;
+  }
+  EXPECT_GE(examples, 4);
+}
+
+TEST(JobConfigTest, TrainingJsonHoldsWhatTheReplicasReadAgain) {
+  const JobConfig job = GoodWith({"spec.training.batchSize=64"});
+  const auto training = ParseTrainingText(job.training_json, "training.json");
+  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_EQ(training->batch_size, 64);
+  EXPECT_EQ(training->optimizer, job.training.optimizer);
+  EXPECT_EQ(training->data, job.training.data);
+}
+
+TEST(JobConfigTest, AReplicaTakesAWholeTrainingJobToo) {
+  const auto training = ParseTrainingText(kJob, "job.yaml");
+  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_EQ(training->epochs, 8);
+}
+
+TEST(JobConfigTest, MistakesInATrainingJsonHaveTheSamePaths) {
+  const auto training =
+      ParseTrainingText(R"({"model": {"preset": "lenet5"}, "data": {"format": "synthetic", "train": {"examples": 0}}, "epochs": 1})",
+                        "/etc/trainyard/training.json");
+  EXPECT_THAT(std::string(training.status().message()),
+              HasSubstr("/etc/trainyard/training.json: spec.training.data.train.examples: found 0, expected a whole number from 1"));
+}
+
+TEST(JobConfigTest, AFileThatIsNotThereIsNamed) {
+  const auto job = ReadJobFile("no/such/job.yaml");
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(job.status().message()), HasSubstr("no/such/job.yaml"));
+}
+
+TEST(JobConfigTest, AllMistakesAreToldAtOnceWithTheirLines) {
+  const std::string text = Bad(R"(apiVersion: trainyard.dev/v1
+kind: TrainingJob
+metadata: {name: Test}
+spec:
+  worker: {replicas: many}
+  training:
+    model: {preset: lenet5}
+    data: {format: idx, train: {images: i, labels: l}}
+    epochs: 8
+    optimizr: {name: sgd}
+)");
+  EXPECT_THAT(text, HasSubstr("job.yaml: 4 errors"));
+  EXPECT_THAT(text, HasSubstr("job.yaml:1: apiVersion: found \"trainyard.dev/v1\", expected one of trainyard.dev/v1alpha1"));
+  EXPECT_THAT(text, HasSubstr("job.yaml:3: metadata.name: found \"Test\", expected lower-case letters"));
+  EXPECT_THAT(text, HasSubstr("job.yaml:5: spec.worker.replicas: found \"many\", expected a whole number from 0 to 4096"));
+  EXPECT_THAT(text, HasSubstr("job.yaml:10: spec.training.optimizr: unknown field; did you mean \"optimizer\"?"));
+}
+
+TEST(JobConfigTest, AnotherKindOfObjectIsRefused) {
+  EXPECT_THAT(BadWith({"kind=Job"}), HasSubstr("kind: found \"Job\", expected one of TrainingJob"));
+  EXPECT_THAT(Bad("just a text"), HasSubstr("found \"just a text\", expected an object"));
+  EXPECT_THAT(Bad(""), HasSubstr("found nothing, expected an object"));
+}
+
+TEST(JobConfigTest, MissingPartsAreNamed) {
+  const std::string text = Bad("apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\n");
+  EXPECT_THAT(text, AllOf(HasSubstr("metadata: missing"), HasSubstr("spec: missing")));
+  EXPECT_THAT(BadWith({"training=null"}), HasSubstr("spec.training: missing"));
+  EXPECT_THAT(BadWith({"training.model=null", "training.data=null"}),
+              AllOf(HasSubstr("spec.training.model: missing"), HasSubstr("spec.training.data: missing")));
+}
+
+TEST(JobConfigTest, UnknownFieldsAreRefusedEverywhere) {
+  EXPECT_THAT(BadWith({"spec.wroker.replicas=1"}), HasSubstr("spec.wroker: unknown field; did you mean \"worker\"?"));
+  EXPECT_THAT(BadWith({"worker.replica=3"}), HasSubstr("spec.worker.replica: unknown field; did you mean \"replicas\"?"));
+  EXPECT_THAT(BadWith({"runPolicy.backofLimit=3"}), HasSubstr("spec.runPolicy.backofLimit: unknown field; did you mean \"backoffLimit\"?"));
+  EXPECT_THAT(BadWith({"network.prot=3"}), HasSubstr("spec.network.prot: unknown field; did you mean \"port\"?"));
+  EXPECT_THAT(BadWith({"training.data.shufle=true"}), HasSubstr("spec.training.data.shufle: unknown field; did you mean \"shuffle\"?"));
+  EXPECT_THAT(BadWith({"training.optimizer.learning_rate=1"}),
+              HasSubstr("spec.training.optimizer.learning_rate: unknown field; did you mean \"learningRate\"?"));
+  EXPECT_THAT(BadWith({"training.checkpoint.every=1"}), HasSubstr("spec.training.checkpoint.every: unknown field"));
+}
+
+TEST(JobConfigTest, FieldsForKubernetesAloneAreLeftAlone) {
+  GoodWith({"image=registry/trainer:1", "worker.resources={limits: {cpu: 1}}", "worker.template={spec: {anything: [1]}}",
+            "network.port=6000", "storage={claimName: c, mountPath: /m}", "runPolicy.cleanPodPolicy=All", "metadata.labels={a: b}",
+            "status={phase: Running}"});
+}
+
+TEST(JobConfigTest, NamesMustFitTheirPods) {
+  EXPECT_THAT(BadWith({"metadata.name=" + std::string(55, 'a')}),
+              HasSubstr("metadata.name: \"" + std::string(55, 'a') + "-worker-1\" has 64 characters"));
+  EXPECT_THAT(BadWith({"metadata.name=-a"}), HasSubstr("metadata.name: found \"-a\""));
+}
+
+TEST(JobConfigTest, ReplicasMustFitTheStrategy) {
+  EXPECT_THAT(BadWith({"ps.replicas=0"}),
+              HasSubstr("spec.ps.replicas: found 0, expected at least 1, because training.strategy is parameterServer"));
+  EXPECT_THAT(BadWith({"worker=null"}), HasSubstr("spec.worker.replicas: found 0, expected at least one worker or a chief"));
+  EXPECT_THAT(BadWith({"training.strategy={local: {}}"}), AllOf(HasSubstr("spec.ps.replicas: found 1, expected 0"),
+                                                                HasSubstr("spec.worker.replicas: found 2 workers and chiefs, expected 1")));
+  EXPECT_THAT(BadWith({"chief.replicas=2"}), HasSubstr("spec.chief.replicas: found 2, expected a whole number from 0 to 1"));
+}
+
+TEST(JobConfigTest, AnotherFrameworkIsRefused) {
+  EXPECT_THAT(BadWith({"framework=PyTorch"}), HasSubstr("spec.framework: found \"PyTorch\", expected Trainyard"));
+}
+
+TEST(JobConfigTest, TheStrategyIsExactlyOneAndBuilt) {
+  EXPECT_THAT(BadWith({"training.strategy={}"}), HasSubstr("spec.training.strategy: expected exactly one of"));
+  EXPECT_THAT(BadWith({"training.strategy.local={}"}), HasSubstr("spec.training.strategy: expected exactly one of"));
+  EXPECT_THAT(BadWith({"training.strategy={allReduce: {}}"}),
+              HasSubstr("spec.training.strategy.allReduce: is not built into this version"));
+  EXPECT_THAT(BadWith({"training.strategy.parameterServer.mode=ssp"}), HasSubstr("mode: ssp is not built into this version"));
+  EXPECT_THAT(BadWith({"training.strategy.parameterServer.mode=asnyc"}), HasSubstr("mode: found \"asnyc\", expected one of sync, async"));
+  EXPECT_THAT(BadWith({"training.strategy={parameterServer: {}}"}), HasSubstr("mode: missing, expected one of sync, async"));
+}
+
+TEST(JobConfigTest, EitherEpochsOrStepsSayHowLong) {
+  EXPECT_THAT(BadWith({"training.steps=5"}), HasSubstr("spec.training.steps: found both epochs and steps"));
+  EXPECT_THAT(BadWith({"training.epochs=null"}), HasSubstr("spec.training.epochs: missing; expected either epochs or steps"));
+  EXPECT_EQ(GoodWith({"training.epochs=null", "training.steps=500"}).training.steps, 500);
+}
+
+TEST(JobConfigTest, NumbersOutOfRangeAreToldWithTheirRange) {
+  EXPECT_THAT(BadWith({"training.batchSize=0"}), HasSubstr("spec.training.batchSize: found 0, expected a whole number from 1 to 1048576"));
+  EXPECT_THAT(BadWith({"training.batchSize=1.5"}), HasSubstr("spec.training.batchSize: found 1.5"));
+  EXPECT_THAT(BadWith({"training.batchSize=1e30"}), HasSubstr("spec.training.batchSize: found 1e+30"));
+  EXPECT_THAT(BadWith({"training.optimizer.learningRate=-1"}),
+              HasSubstr("spec.training.optimizer.learningRate: found -1, expected a number above 0"));
+  EXPECT_THAT(BadWith({"training.optimizer.learningRate=.nan"}), HasSubstr("spec.training.optimizer.learningRate: found \".nan\""));
+  EXPECT_THAT(BadWith({"training.optimizer.learningRate=1e999"}), HasSubstr("spec.training.optimizer.learningRate: found \"1e999\""));
+  EXPECT_THAT(BadWith({"training.seed=-1"}), HasSubstr("spec.training.seed: found -1, expected a whole number >= 0"));
+  EXPECT_THAT(BadWith({"training.checkpoint.keep=0"}), HasSubstr("spec.training.checkpoint.keep: found 0"));
+  EXPECT_THAT(BadWith({"training.data.train.range=[5, 5]"}),
+              HasSubstr("spec.training.data.train.range: found [5, 5], expected [begin, end]"));
+  EXPECT_THAT(BadWith({"training.data.train.range=[5]"}), HasSubstr("spec.training.data.train.range: found a list, expected a list of 2"));
+}
+
+TEST(JobConfigTest, AnOptimizerTakesItsOwnFieldsOnly) {
+  EXPECT_THAT(BadWith({"training.optimizer.name=adm"}),
+              HasSubstr("spec.training.optimizer.name: found \"adm\", expected one of sgd, momentum"));
+  EXPECT_THAT(BadWith({"training.optimizer={name: adam, momentum: 0.9}"}), HasSubstr("spec.training.optimizer.momentum: unknown field"));
+  const OptimizerConfig adam = GoodWith({"training.optimizer={name: adam, beta1: 0.8}"}).training.optimizer;
+  EXPECT_EQ(adam.beta1, 0.8);
+  EXPECT_EQ(adam.learning_rate, 0.001);
+}
+
+TEST(JobConfigTest, SgdWithAMomentumIsTheMomentumOptimizer) {
+  EXPECT_EQ(GoodWith({"training.optimizer.momentum=0"}).training.optimizer.name, "sgd");
+  EXPECT_EQ(GoodWith({"training.optimizer.momentum=0.9"}).training.optimizer.name, "momentum");
+  EXPECT_EQ(GoodWith({"training.optimizer.momentum=0.9", "training.optimizer.nesterov=true"}).training.optimizer.name, "nesterov");
+}
+
+TEST(JobConfigTest, SchedulesAreReadWithWhatTheyNeed) {
+  const LrScheduleConfig schedule =
+      GoodWith({"training.optimizer.schedule={name: exponential, decaySteps: 100, decayRate: 0.5, warmupSteps: 10}"})
+          .training.optimizer.schedule;
+  EXPECT_EQ(schedule,
+            (LrScheduleConfig{.kind = LrScheduleConfig::Kind::kExponential, .decay_steps = 100, .decay_rate = 0.5, .warmup_steps = 10}));
+  EXPECT_THAT(BadWith({"training.optimizer.schedule={name: step}"}),
+              AllOf(HasSubstr("schedule.decaySteps: missing"), HasSubstr("schedule.decayRate: missing")));
+}
+
+TEST(JobConfigTest, RunPolicyIsRead) {
+  const RunPolicy policy =
+      GoodWith({"runPolicy={backoffLimit: 2, activeDeadlineSeconds: 60, successPolicy: AllWorkers, startPolicy: Any, exitCodes: "
+                "[{from: 3, to: 5, action: Ignore}]}"})
+          .run_policy;
+  EXPECT_EQ(policy.backoff_limit, 2);
+  EXPECT_EQ(policy.active_deadline_seconds, 60);
+  EXPECT_EQ(policy.success_policy, RunPolicy::SuccessPolicy::kAllWorkers);
+  EXPECT_EQ(policy.start_policy, RunPolicy::StartPolicy::kAny);
+  ASSERT_EQ(policy.exit_codes.size(), 1U);
+  EXPECT_EQ(policy.exit_codes[0].action, ExitCodeRule::Action::kIgnore);
+  EXPECT_THAT(BadWith({"runPolicy.exitCodes=[{from: 9, to: 5, action: Ignore}]"}),
+              HasSubstr("spec.runPolicy.exitCodes[0].to: found 5, expected at least `from`, 9"));
+  EXPECT_THAT(BadWith({"worker.restartPolicy=Sometimes"}),
+              HasSubstr("spec.worker.restartPolicy: found \"Sometimes\", expected one of Always, OnFailure, Never, ExitCode"));
+}
+
+TEST(JobConfigTest, OverridesReachIntoListsAndMakeWhatIsMissing) {
+  const std::vector<std::string> model{"training.model={input: {shape: [4]}, layers: [{dense: {units: 3}}], loss: softmaxCrossEntropy}"};
+  auto with = model;
+  with.push_back("spec.training.model.layers[0].dense.units=7");
+  with.push_back("spec.training.model.layers[1].dense={units: 5}");
+  const JobConfig job = GoodWith(with);
+  EXPECT_EQ(std::get<DenseLayer>(job.training.model.layers[0].kind).units, 7);
+  EXPECT_EQ(std::get<DenseLayer>(job.training.model.layers[1].kind).units, 5);
+}
+
+TEST(JobConfigTest, ABadOverrideIsNamed) {
+  EXPECT_THAT(BadWith({"training"}), HasSubstr("--set training: expected path=value"));
+  EXPECT_THAT(BadWith({"=1"}), HasSubstr("--set =1: expected a field's name"));
+  EXPECT_THAT(BadWith({"training..x=1"}), HasSubstr("found an empty name in the path"));
+  EXPECT_THAT(BadWith({"training.epochs.x=1"}), HasSubstr("\"x\" is looked for in 8, which has no fields"));
+  EXPECT_THAT(BadWith({"training.data.train.range[9]=1"}), HasSubstr("[9] is behind the end of a list of 2"));
+  EXPECT_THAT(BadWith({"training.data.train.range[x]=1"}), HasSubstr("expected a whole number between [ and ]"));
+  EXPECT_THAT(BadWith({"training.epochs=[1"}), HasSubstr("--set training.epochs=[1"));
+}
+
+TEST(JobConfigTest, AMistakeInAnOverrideIsToldAtItsPath) {
+  EXPECT_THAT(BadWith({"training.epochs=lots"}), HasSubstr("spec.training.epochs: found \"lots\", expected a whole number"));
+}
+
+TEST(JobConfigTest, JsonJobsAreReadAsWell) {
+  const auto job = ParseJob(R"({"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a"}, "spec": {
+      "worker": {}, "training": {"model": {"preset": "linear"}, "data": {"format": "synthetic", "train": {"examples": 10}}, "steps": 1}}})",
+                            "job.json");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->worker.replicas, 1);
+  EXPECT_EQ(job->training.strategy.kind, StrategyConfig::Kind::kLocal);
+}
+
+}  // namespace
+}  // namespace trainyard::engine
