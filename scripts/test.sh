@@ -151,7 +151,7 @@ step_python() {
   local files
   mapfile -t files < <(find tests/python -name '*_test.py' 2>/dev/null | sort)
   [ ${#files[@]} -gt 0 ] || { count python 0 0 0 "no such tests"; return 0; }
-  run_python python "${files[@]}"
+  build release trainyard-trainer && run_python python "${files[@]}"
 }
 
 # The cluster's binaries: built in the background from the start of a whole run, waited for here.

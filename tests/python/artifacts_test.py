@@ -1,0 +1,126 @@
+"""What a run leaves, read by other people's tools: TensorBoard's event reader, the safetensors library, a JSON parser."""
+import in_venv  # isort: skip  (starts over in the environment that has the readers)
+
+import gzip
+import hashlib
+import io
+import json
+import math
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy
+from PIL import Image
+from safetensors.numpy import load_file
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+sys.path.insert(0, str(in_venv.ROOT / "tests/e2e"))
+from trainyard import Run, job_file  # noqa: E402
+
+STEPS = 40
+WORKERS = 2
+
+
+class Artifacts(unittest.TestCase):
+    """One short parameter-server job on the digits; every test reads what it left."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="trainyard-artifacts-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        extra = "    summary: {everySteps: 5}\n    evaluate: {everyEpochs: 1}\n"
+        job = job_file(cls.folder.name, workers=WORKERS, ps=1, mode="sync", steps=STEPS, batch=32, checkpoint_every=20, extra=extra)
+        job_run = Run(job, output=pathlib.Path(cls.folder.name) / "out")
+        if job_run.wait() != 0:
+            raise AssertionError(f"the job failed:\n{job_run.text}\n{job_run.logs()}")
+        cls.output = job_run.output
+        cls.events = {}
+        for index in range(WORKERS):
+            accumulator = EventAccumulator(str(cls.output / f"summaries/worker-{index}"), size_guidance={"images": 0, "histograms": 0, "scalars": 0})
+            accumulator.Reload()
+            cls.events[index] = accumulator
+
+    def checkpoint(self):
+        folders = sorted((self.output / "checkpoints").glob("step-*"), key=lambda folder: int(folder.name.split("-")[1]))
+        return folders[-1]
+
+
+class EventFiles(Artifacts):
+    def test_every_file_begins_with_its_version_and_is_read_to_the_end(self):
+        files = sorted((self.output / "summaries").glob("*/events.out.tfevents.*"))
+        self.assertEqual(len(files), WORKERS)
+        for file in files:
+            events = list(EventFileLoader(str(file)).Load())
+            self.assertEqual(events[0].file_version, "brain.Event:2")
+            self.assertGreater(len(events), STEPS // 5)
+
+    def test_each_replica_has_its_loss(self):
+        for accumulator in self.events.values():
+            losses = accumulator.Scalars("loss")
+            self.assertEqual(len(losses), STEPS // 5)
+            self.assertEqual(sorted({loss.step for loss in losses}), [loss.step for loss in losses])
+            self.assertAlmostEqual(losses[0].value, math.log(10), delta=0.7)
+            self.assertLess(losses[-1].value, losses[0].value)
+
+    def test_the_graph_names_every_input(self):
+        nodes = self.events[0].Graph().node
+        names = {node.name for node in nodes}
+        self.assertEqual(len(names), len(nodes))
+        self.assertTrue(any("conv1" in name for name in names), names)
+        for node in nodes:
+            for source in node.input:
+                self.assertIn(source.split(":")[0], names)
+        self.assertTrue(any(node.attr["_output_shapes"].list.shape for node in nodes))
+
+    def test_input_images_are_digits_of_the_training_set(self):
+        packed = in_venv.ROOT / "examples/data/mnist/t10k-images-idx3-ubyte.gz"
+        digits = numpy.frombuffer(gzip.decompress(packed.read_bytes()), numpy.uint8, offset=16).reshape(-1, 28, 28)
+        tags = [tag for tag in self.events[0].Tags()["images"] if tag.startswith("input/")]
+        self.assertGreater(len(tags), 0)
+        for tag in tags:
+            event = self.events[0].Images(tag)[0]
+            pixels = numpy.asarray(Image.open(io.BytesIO(event.encoded_image_string)))
+            self.assertEqual(pixels.shape, (28, 28))
+            self.assertTrue((digits == pixels).all(axis=(1, 2)).any(), tag)
+
+    def test_histograms_count_every_element_of_a_parameter(self):
+        tags = self.events[0].Tags()["histograms"]
+        tensors = load_file(self.checkpoint() / "parameters.safetensors")
+        for name, tensor in tensors.items():
+            self.assertIn(name, tags)
+            histogram = self.events[0].Histograms(name)[-1].histogram_value
+            self.assertEqual(histogram.num, tensor.size)
+            self.assertEqual(sum(histogram.bucket), tensor.size)
+
+
+class OtherFiles(Artifacts):
+    def test_the_checkpoint_is_what_its_manifest_says(self):
+        folder = self.checkpoint()
+        manifest = json.loads((folder / "manifest.json").read_text())
+        self.assertEqual(manifest["step"], STEPS)
+        for shard in manifest["shards"]:
+            blob = (folder / shard["file"]).read_bytes()
+            self.assertEqual(len(blob), shard["bytes"])
+            self.assertEqual(hashlib.sha256(blob).hexdigest(), shard["sha256"])
+
+    def test_safetensors_reads_the_parameters(self):
+        tensors = load_file(self.checkpoint() / "parameters.safetensors")
+        kernels = [tensor for name, tensor in tensors.items() if name.endswith("/kernel")]
+        self.assertIn((5, 5, 1, 20), {kernel.shape for kernel in kernels})
+        self.assertTrue(all(numpy.isfinite(tensor).all() for tensor in tensors.values()))
+
+    def test_the_trace_has_the_steps_of_every_worker(self):
+        events = json.loads((self.output / "trace.json").read_text())
+        names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+        self.assertLessEqual({f"worker-{index}" for index in range(WORKERS)}, names)
+        spans = [event for event in events if event["ph"] == "X"]
+        self.assertTrue(all(span["dur"] >= 0 and span["ts"] > 0 for span in spans))
+        self.assertEqual(len({span["pid"] for span in spans if span["name"] == "step"}), WORKERS)
+        self.assertLessEqual({"input", "compute", "communication"}, {span["cat"] for span in spans})
+
+
+if __name__ == "__main__":
+    unittest.main()
