@@ -26,7 +26,7 @@ def _run(*argv, **options):
 
 
 def _buildah(*argv):
-    storage = ["--root", _FOLDER / "storage", "--runroot", _FOLDER / "run", "--storage-driver", "vfs"]
+    storage = ["--root", _FOLDER / "overlay", "--runroot", _FOLDER / "run", "--storage-driver", "overlay"]
     return _run("buildah", *storage, *argv, env={**os.environ, "BUILDAH_ISOLATION": "chroot"})
 
 

@@ -1,0 +1,283 @@
+"""Trainyard on a real node: images built, the operator installed by Helm, LeNet-5 trained by pods, and what happens when things die.
+
+Started outside, it builds the images and goes into a sandbox (harness/sandbox.py); there it starts the cluster and runs the cases in order.
+"""
+
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import unittest
+
+from harness import images, needs, node, places, sandbox
+from harness.control_plane import ControlPlane, Options
+from harness.jobs import CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES
+from harness.suite import skip_or_fail
+from harness.wait import let_time_pass, wait_for
+
+OPERATOR_NAMESPACE = "trainyard-system"
+STATE = places.state_folder("training-test")
+ARCHIVES = STATE.with_name("training-test.images")
+
+
+def program(name, folder):
+    return pathlib.Path(os.environ.get(f"TRAINYARD_{name.upper()}", places.REPOSITORY / f"build/release/{folder}/trainyard-{name}"))
+
+
+def lacks():
+    found = needs.missing("node")
+    for name in ("operator", "trainer"):
+        if not program(name, name).exists():
+            found.append(f"the program {program(name, name)} (build the target trainyard-{name})")
+    return found
+
+
+def build_images():
+    archives = {"pause": images.pause(), "operator": images.operator(program("operator", "operator")), "trainer": images.trainer(program("trainer", "trainer"))}
+    base = images.size_in_bytes(images.BASE)
+    sizes = {name: images.size_in_bytes(image) - base for name, image in (("operator", images.OPERATOR), ("trainer", images.TRAINER))}
+    print("over their base: " + ", ".join(f"{name} {size / 1e6:.0f} MB" for name, size in sizes.items()), flush=True)
+    ARCHIVES.parent.mkdir(parents=True, exist_ok=True)
+    ARCHIVES.write_text(json.dumps({"archives": {name: str(path) for name, path in archives.items()}, "sizes": sizes, "commit": images.commit()}))
+
+
+class TrainingTest(unittest.TestCase):
+    """Cases share one cluster and run in the order of their names' numbers; each leaves the namespace empty."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not sandbox.inside():
+            skip_or_fail(lacks())
+        cls.built = json.loads(ARCHIVES.read_text())
+        cls.plane = ControlPlane(STATE, Options(address=sandbox.NODE_ADDRESS, port=6443, scheduler=True))
+        cls.addClassCleanup(cls.plane.stop)
+        cls.plane.start()
+        node.Node(cls.plane, cls.built["archives"]["pause"]).start()
+        for name in ("operator", "trainer"):
+            node.import_image(cls.built["archives"][name])
+        cls.api = cls.plane.api()
+        cls.addClassCleanup(cls.api.close)
+        cls.tool("helm4", "install", "trainyard", places.REPOSITORY / "charts/trainyard-operator", "--namespace", OPERATOR_NAMESPACE, "--create-namespace",
+                 "--wait", "--timeout", "90s")
+
+    def setUp(self):
+        self.addCleanup(self.leave_nothing)
+
+    @classmethod
+    def tool(cls, name, *argv, text=None):
+        done = subprocess.run([str(places.BIN / name), *map(str, argv)], input=text, capture_output=True, text=True, check=False, timeout=180,
+                              env={**os.environ, "KUBECONFIG": str(cls.plane.kubeconfig), "HOME": str(STATE)})
+        if done.returncode != 0:
+            raise AssertionError(f"{name} {' '.join(map(str, argv))}: {done.stderr.strip()}\n{cls.picture()}")
+        return done.stdout
+
+    @classmethod
+    def kubectl(cls, *argv, text=None):
+        return cls.tool("kubectl", *argv, text=text)
+
+    @classmethod
+    def picture(cls):
+        """What a person would look at first, for the message of a failure."""
+        shown = []
+        for argv in (["get", "tj,pods", "-A", "-o", "wide"], ["logs", "-n", OPERATOR_NAMESPACE, "-l", "app.kubernetes.io/name=trainyard-operator", "--tail=25"],
+                     ["get", "events", "-A", "--sort-by=.lastTimestamp"]):
+            done = subprocess.run([places.BIN / "kubectl", f"--kubeconfig={cls.plane.kubeconfig}", *argv], capture_output=True, text=True, check=False)
+            shown.append(f"$ kubectl {' '.join(argv)}\n" + "\n".join((done.stdout + done.stderr).splitlines()[-25:]))
+        return "\n".join(shown)
+
+    def wait(self, what, condition, seconds=120.0):
+        try:
+            return wait_for(what, condition, seconds, every=0.3)
+        except AssertionError as error:
+            logs = [self.log_of(pod) for pod in self.pods()]
+            raise AssertionError(f"{error}\n{self.picture()}\n" + "\n".join(logs)) from error
+
+    def log_of(self, pod):
+        done = subprocess.run([places.BIN / "kubectl", f"--kubeconfig={self.plane.kubeconfig}", "logs", pod, "--tail=12"], capture_output=True, text=True, check=False)
+        return f"$ kubectl logs {pod}\n{done.stdout}{done.stderr}"
+
+    def pods(self):
+        return sorted(each["metadata"]["name"] for each in self.api.list(PODS) if "deletionTimestamp" not in each["metadata"])
+
+    def status(self, name):
+        found = self.api.find(f"{JOBS}/{name}")
+        return found.get("status", {}) if found else {}
+
+    def is_true(self, name, kind):
+        held = any(each["type"] == kind and each["status"] == "True" for each in self.status(name).get("conditions", []))
+        assert held, self.status(name)
+        return True
+
+    def step(self, name):
+        return self.status(name).get("progress", {}).get("step", 0)
+
+    def wait_progress(self, name, seconds=120.0):
+        """The chief's step grows from what it is now."""
+        before = self.step(name)
+        self.wait(f"{name} to train on from step {before}", lambda: self.step(name) > before, seconds)
+
+    def wait_running(self, name, workers, seconds=120.0):
+        def runs():
+            self.is_true(name, "Running")
+            ready = self.status(name)["replicaStatuses"]["worker"]["ready"]
+            assert ready == workers, self.status(name)["replicaStatuses"]
+            return True
+
+        self.wait(f"{name} to run with {workers} workers", runs, seconds)
+
+    def install(self, name, *options):
+        self.tool("helm4", "install", name, places.REPOSITORY / "charts/trainingjob", *[part for option in options for part in ("--set", option)])
+
+    def long_job(self, name, workers, *options):
+        """An asynchronous job that would train for hours."""
+        self.install(name, f"worker.replicas={workers}", "ps.replicas=1", "training.epochs=100000", "training.batchSize=32", "training.evaluate.everyEpochs=0",
+                     "training.resources.threads=1", "runPolicy.backoffLimit=50", *options)
+        self.wait_running(name, workers)
+        self.wait_progress(name)
+
+    def kill_container(self, pod):
+        """SIGKILL to the pod's main process, as the out-of-memory killer would."""
+        identity = self.api.get(f"{PODS}/{pod}")["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+        self.tool("ctr", "--address", node.SOCKET, "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", identity)
+
+    def leave_nothing(self):
+        for each in self.api.list(JOBS):
+            self.api.delete(f"{JOBS}/{each['metadata']['name']}")
+
+        def nothing():
+            left = {path: [each["metadata"]["name"] for each in self.api.list(path)] for path in (JOBS, PODS, SERVICES, CONFIG_MAPS)}
+            left[SERVICES].remove("kubernetes")
+            left[CONFIG_MAPS].remove("kube-root-ca.crt")
+            assert not any(left.values()), left
+            return True
+
+        self.wait("nothing of the jobs to be left", nothing, 90.0)
+        for secret in self.api.list("/api/v1/namespaces/default/secrets"):
+            self.api.delete(f"/api/v1/namespaces/default/secrets/{secret['metadata']['name']}")
+        self.api.request("DELETE", EVENTS)
+
+    def test_01_images_are_small_and_say_their_commit(self):
+        self.assertLessEqual(self.built["sizes"]["operator"], 60e6)
+        for name, repository in (("operator", images.OPERATOR), ("trainer", images.TRAINER)):
+            self.api.create(PODS, {
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"restartPolicy": "Never", "securityContext": {"runAsNonRoot": True}, "containers": [
+                    {"name": "c", "image": repository, "imagePullPolicy": "Never", "args": ["--version"], "securityContext": {"readOnlyRootFilesystem": True}}]}})
+            self.wait(f"{name} --version", lambda name=name: self.api.get(f"{PODS}/{name}")["status"]["phase"] == "Succeeded")
+            self.assertIn(self.built["commit"], self.kubectl("logs", name))
+            self.api.delete(f"{PODS}/{name}", grace_seconds=0)
+
+    def test_02_the_example_trains_unchanged(self):
+        self.kubectl("apply", "-f", places.REPOSITORY / "examples/lenet5-ps.yaml")
+        name = self.api.list(JOBS)[0]["metadata"]["name"]
+        self.wait("the example to succeed", lambda: self.is_true(name, "Succeeded"), 300.0)
+        progress = self.status(name)["progress"]
+        self.assertGreater(progress["metrics"]["accuracy"], 0.9)
+        self.assertEqual(progress["percent"], 100)
+        self.assertIn("Succeeded", self.kubectl("get", "tj", name))
+        self.assertIn("Succeeded", self.kubectl("describe", "tj", name))
+
+    def test_03_the_chart_trains_and_leaves_only_finished_pods(self):
+        self.install("mnist", "worker.replicas=2", "ps.replicas=1", "training.epochs=4")
+        self.wait("mnist to succeed", lambda: self.is_true("mnist", "Succeeded"), 300.0)
+        self.assertGreater(self.status("mnist")["progress"]["metrics"]["accuracy"], 0.85)
+
+        def servers_gone():
+            found = self.pods()
+            assert "mnist-ps-0" not in found, found
+            return True
+
+        self.wait("the server to be stopped", servers_gone)
+        self.tool("helm4", "uninstall", "mnist")
+
+    def test_04_scaling_while_it_trains(self):
+        self.long_job("scaled", 2)
+        self.kubectl("scale", "tj/scaled", "--replicas=3")
+        self.wait_running("scaled", 3)
+        self.wait_progress("scaled")
+        self.kubectl("scale", "tj/scaled", "--replicas=1")
+        self.wait("two workers to go", lambda: self.pods() == ["scaled-ps-0", "scaled-worker-0"])
+        self.wait_running("scaled", 1)
+        self.wait_progress("scaled")
+
+        def follows():
+            inside = self.kubectl("exec", "scaled-worker-0", "--", "cat", "/etc/trainyard/worker_hosts")
+            assert inside == "scaled-worker-0.default.svc:5000", inside
+            return True
+
+        self.wait("the host list inside the running pod to follow", follows)
+        self.assertFalse(self.status("scaled").get("restarts"))
+
+    def test_05_a_killed_worker_comes_back(self):
+        self.long_job("worker-dies", 2)
+        self.kill_container("worker-dies-worker-1")
+        self.wait("the restart to be counted", lambda: self.status("worker-dies").get("restarts", 0) >= 1)
+        self.wait_running("worker-dies", 2)
+        self.wait_progress("worker-dies")
+        before = self.api.get(f"{PODS}/worker-dies-worker-0")["metadata"]["uid"]
+        self.api.delete(f"{PODS}/worker-dies-worker-0", grace_seconds=0)
+        self.wait("the chief's pod to be made again", lambda: self.api.exists(f"{PODS}/worker-dies-worker-0")
+                  and self.api.get(f"{PODS}/worker-dies-worker-0")["metadata"]["uid"] != before)
+        self.wait_running("worker-dies", 2)
+        self.wait_progress("worker-dies")
+
+    def test_06_a_killed_server_comes_back(self):
+        self.long_job("server-dies", 2, "training.checkpoint.everySteps=50")
+        self.kill_container("server-dies-ps-0")
+        self.wait("the restart to be counted", lambda: self.status("server-dies").get("restarts", 0) >= 1)
+        self.wait_running("server-dies", 2, 180.0)
+        self.wait_progress("server-dies", 180.0)
+
+    def test_07_suspend_and_resume(self):
+        self.long_job("sleeper", 1)
+        self.api.merge(f"{JOBS}/sleeper", {"spec": {"runPolicy": {"suspend": True}}})
+        self.wait("the pods to go", lambda: self.pods() == [])
+        self.wait("the job to be suspended", lambda: self.is_true("sleeper", "Suspended"))
+        self.api.merge(f"{JOBS}/sleeper", {"spec": {"runPolicy": {"suspend": False}}})
+        self.wait_running("sleeper", 1)
+        self.wait_progress("sleeper")
+
+    def test_08_the_operator_dies_at_random_moments(self):
+        chance = random.Random(8)
+        self.install("survivor", "worker.replicas=2", "ps.replicas=1", "training.epochs=6")
+        operators = f"/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods"
+        for _ in range(5):
+            let_time_pass(chance.uniform(0.2, 3.0))
+            for each in self.api.list(operators):
+                self.api.delete(f"{operators}/{each['metadata']['name']}", grace_seconds=0)
+        self.wait("survivor to succeed", lambda: self.is_true("survivor", "Succeeded"), 300.0)
+        self.assertFalse(self.status("survivor").get("restarts"))
+        self.assertGreater(self.status("survivor")["progress"]["metrics"]["accuracy"], 0.85)
+
+    def test_09_the_operator_was_refused_nothing(self):
+        log = self.kubectl("logs", "-n", OPERATOR_NAMESPACE, "-l", "app.kubernetes.io/name=trainyard-operator", "--tail=-1")
+        refused = [line for line in log.splitlines() if "forbidden" in line.lower()]
+        self.assertEqual(refused, [])
+
+    def test_10_one_namespace_by_helm_3(self):
+        self.tool("helm4", "uninstall", "trainyard", "--namespace", OPERATOR_NAMESPACE, "--wait")
+        self.assertEqual([each["metadata"]["name"] for each in self.api.list("/apis/rbac.authorization.k8s.io/v1/clusterroles") if "trainyard" in each["metadata"]["name"]], [])
+        self.kubectl("create", "namespace", "team")
+        self.tool("helm3", "install", "scoped", places.REPOSITORY / "charts/trainyard-operator", "--namespace", "team", "--set", "watchNamespaces={team}",
+                  "--set", "rbac.nodes=false", "--set", "rbac.aggregate=false", "--wait", "--timeout", "90s")
+        self.install("elsewhere", "worker.replicas=1")
+        self.tool("helm3", "install", "inside", places.REPOSITORY / "charts/trainingjob", "--namespace", "team", "--set", "worker.replicas=1", "--set", "training.epochs=1")
+        team = "/apis/trainyard.dev/v1alpha1/namespaces/team/trainingjobs/inside"
+
+        def succeeded():
+            status = self.api.get(team).get("status", {})
+            assert status.get("phase") == "Succeeded", status
+            return True
+
+        self.wait("the job inside the namespace to succeed", succeeded)
+        self.assertEqual(self.status("elsewhere"), {})
+        self.tool("helm3", "uninstall", "inside", "--namespace", "team")
+        self.tool("helm3", "uninstall", "scoped", "--namespace", "team")
+
+
+if __name__ == "__main__":
+    if not sandbox.inside() and not lacks():
+        build_images()
+        sys.exit(sandbox.run_inside([sys.executable, __file__, *sys.argv[1:]]))
+    unittest.main()
