@@ -64,8 +64,8 @@ class Planner {
     AcceptJob();
     NumberHosts();
     PlanConfig();
-    PlanServices();
     PlanPods();
+    PlanServices();
     plan_.adopt = observed_.adopt;
     plan_.release = observed_.release;
     Describe();

@@ -42,7 +42,7 @@ struct Plan {
   std::vector<ChildRef> release;
   std::vector<Deletion> deletions;
   bool update_config = false;
-  std::vector<ChildRef> creations;  // without uid: kind, name and replica
+  std::vector<ChildRef> creations;  // without uid: kind, name and replica; what pods mount comes before them
   bool delete_job = false;
   std::vector<PlannedEvent> events;
   // Look again at this time even if nothing happens.

@@ -1,0 +1,64 @@
+// Metrics about jobs: how many are in which phase, what became of them, how fast they start, and the progress of a bounded number of them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "operator/api/training_job.h"
+#include "operator/base/mutex.h"
+
+namespace prometheus {
+class Counter;
+class Gauge;
+class Histogram;
+class Registry;
+template <typename T>
+class Family;
+}  // namespace prometheus
+
+namespace trainyard::control {
+
+// Thread-safe. The registry must outlive it.
+class JobMetrics {
+ public:
+  explicit JobMetrics(prometheus::Registry& registry, size_t max_progress_jobs = 200);
+
+  // The status of the job `key` is now `status`; `before` was written before it (counters follow the difference).
+  void Wrote(const std::string& key, const TrainingJob& job, const TrainingJobStatus& before, const TrainingJobStatus& status);
+  // The job was seen with its current status: keeps the gauges true after a restart of the operator.
+  void Seen(const std::string& key, const TrainingJob& job, const TrainingJobStatus& status);
+  void Gone(const std::string& key);
+
+ private:
+  struct ProgressGauges;
+  struct Entry {
+    std::optional<JobPhase> phase;
+    std::unique_ptr<ProgressGauges> progress;
+  };
+  void Show(const std::string& key, const TrainingJob& job, const TrainingJobStatus& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Hide(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+ public:
+  ~JobMetrics();
+
+ private:
+  const size_t max_progress_jobs_;
+  prometheus::Family<prometheus::Gauge>& phases_;
+  prometheus::Counter& created_;
+  prometheus::Counter& succeeded_;
+  prometheus::Counter& failed_;
+  prometheus::Counter& restarts_;
+  prometheus::Counter& disruptions_;
+  prometheus::Histogram& time_to_running_;
+  prometheus::Family<prometheus::Gauge>& step_;
+  prometheus::Family<prometheus::Gauge>& loss_;
+  prometheus::Family<prometheus::Gauge>& examples_per_second_;
+  Mutex mutex_;
+  std::map<std::string, Entry> jobs_ ABSL_GUARDED_BY(mutex_);
+  size_t progress_jobs_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace trainyard::control

@@ -1,0 +1,353 @@
+#include "operator/trainingjob/reconciler.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <nlohmann/json.hpp>
+
+#include "operator/api/json_read.h"
+#include "operator/base/status_macros.h"
+#include "operator/kube/errors.h"
+#include "operator/trainingjob/child_meta.h"
+#include "operator/trainingjob/conditions.h"
+#include "operator/trainingjob/config_builder.h"
+#include "operator/trainingjob/pod_builder.h"
+#include "operator/trainingjob/pod_group_builder.h"
+#include "operator/trainingjob/service_builder.h"
+#include "operator/trainingjob/ssh_keys.h"
+
+namespace trainyard::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr Resource kVolcanoPodGroups{"scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"};
+constexpr Resource kPodGroups{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"};
+
+const Resource& ResourceOf(ChildKind kind, const TrainingJob& job) {
+  switch (kind) {
+    case ChildKind::kPod:
+      return kPods;
+    case ChildKind::kService:
+      return kServices;
+    case ChildKind::kConfigMap:
+      return kConfigMaps;
+    case ChildKind::kSecret:
+      return kSecrets;
+    case ChildKind::kPodGroup:
+      break;
+  }
+  return job.spec.run_policy.scheduling.gang == Gang::kVolcano ? kVolcanoPodGroups : kPodGroups;
+}
+
+absl::StatusOr<json> Build(const TrainingJob& job, const ChildRef& child) {
+  switch (child.kind) {
+    case ChildKind::kPod:
+      return BuildPod(job, *child.replica);
+    case ChildKind::kService:
+      return child.replica ? BuildReplicaService(job, *child.replica) : BuildHeadlessService(job);
+    case ChildKind::kConfigMap:
+      return BuildConfigMap(job, job.status.hosts_epoch);
+    case ChildKind::kSecret: {
+      TY_ASSIGN_OR_RETURN(const SshKeys keys, MakeSshKeys());
+      return BuildSshSecret(job, keys);
+    }
+    case ChildKind::kPodGroup:
+      break;
+  }
+  return BuildPodGroup(job);
+}
+
+// The job that a child belongs to, by its labels or, where those are gone, its controller.
+std::string JobKeyOf(const ObjectMeta& meta) {
+  if (!meta.labels.job_name.empty()) return ObjectKey(meta.name_space, meta.labels.job_name);
+  return meta.controller.kind == kKind ? ObjectKey(meta.name_space, meta.controller.name) : "";
+}
+
+// Collects the first error of calls that run at once.
+class FirstError {
+ public:
+  void Add(const absl::Status& status) {
+    if (status.ok()) return;
+    MutexLock lock(mutex_);
+    if (error_.ok()) error_ = status;
+  }
+  absl::Status Get() {
+    MutexLock lock(mutex_);
+    return error_;
+  }
+
+ private:
+  Mutex mutex_;
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+};
+
+void LookAgainIn(ReconcileResult& result, absl::Duration wait) {
+  wait = std::max(wait, absl::ZeroDuration());
+  if (!result.look_again_after || wait < *result.look_again_after) result.look_again_after = wait;
+}
+
+}  // namespace
+
+TrainingJobReconciler::TrainingJobReconciler(Client& client, Clock& clock, JobInformers informers, EventRecorder& events, FanOut& fan_out,
+                                             ProgressPoller& progress, JobMetrics& metrics, TrainingJobReconcilerOptions options)
+    : client_(client),
+      clock_(clock),
+      informers_(informers),
+      events_(events),
+      fan_out_(fan_out),
+      progress_(progress),
+      metrics_(metrics),
+      options_(options),
+      debounce_(options.debounce) {}
+
+void TrainingJobReconciler::Connect(WorkQueue& queue) {
+  informers_.jobs.AddHandler([&queue](const auto& before, const auto& after) { queue.Add((after ? after : before)->meta.Key()); });
+  informers_.pods.AddHandler([&queue](const auto& before, const auto& after) {
+    if (before && after && SameForPlan(*before, *after)) return;
+    if (const std::string key = JobKeyOf((after ? after : before)->meta); !key.empty()) queue.Add(key);
+  });
+  const auto of_child = [&queue](const auto& before, const auto& after) {
+    if (const std::string key = JobKeyOf((after ? after : before)->meta); !key.empty()) queue.Add(key);
+  };
+  informers_.services.AddHandler(of_child);
+  informers_.configs.AddHandler(of_child);
+  if (informers_.nodes == nullptr) return;
+  informers_.nodes->AddHandler([this, &queue](const auto& before, const auto& after) {
+    if (after && (after->ready || (before && !before->ready))) return;
+    const std::string& node = (after ? after : before)->meta.name;
+    for (const auto& pod : informers_.pods.lister().All()) {
+      if (pod->node == node && pod->meta.deletion_time) queue.Add(JobKeyOf(pod->meta));
+    }
+  });
+}
+
+absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::string& key) {
+  const std::shared_ptr<const TrainingJob> cached = informers_.jobs.lister().Get(key);
+  if (cached == nullptr) {
+    progress_.Forget(key);
+    metrics_.Gone(key);
+    debounce_.Forget(key);
+    MutexLock lock(mutex_);
+    taken_.erase(key);
+    return ReconcileResult{};
+  }
+  Children children = Gather(*cached);
+  WatchProgress(key, *cached, children);
+  children.progress = progress_.Latest(key);
+  const Observed observed = Observe(*cached, std::move(children));
+  const absl::Time now = clock_.Now();
+  Plan plan = MakePlan(*cached, observed, now, options_.plan);
+  ReconcileResult result;
+  if (plan.look_again_at) LookAgainIn(result, *plan.look_again_at - now);
+
+  TrainingJob job = *cached;
+  if (plan.status) job.status = *plan.status;
+  TY_ASSIGN_OR_RETURN(const absl::Duration wait, WriteStatus(key, *cached, plan));
+  if (wait > absl::ZeroDuration()) LookAgainIn(result, wait);
+  if (plan.delete_job) {
+    const auto deleted = client_.Delete(kTrainingJobs, job.meta.name_space, job.meta.name, {.uid = job.meta.uid});
+    if (!deleted.ok() && !control::IsNotFound(deleted.status()) && !control::IsConflict(deleted.status())) return deleted.status();
+    return ReconcileResult{};
+  }
+
+  FirstError error;
+  for (const ChildRef& child : plan.adopt) error.Add(Adopt(job, child));
+  for (const ChildRef& child : plan.release) error.Add(Release(child, job));
+  fan_out_.ForEach(plan.deletions.size(), [&](size_t i) { error.Add(Delete(job, plan.deletions[i])); });
+  if (plan.update_config) error.Add(UpdateConfig(job));
+  fan_out_.ForEach(plan.creations.size(), [&](size_t i) { error.Add(Create(job, plan.creations[i])); });
+  Record(job, plan.events);
+  TY_RETURN_IF_ERROR(error.Get());
+  // Own writes wake nobody: look once more at what they led to.
+  if (!plan.deletions.empty()) {
+    LookAgainIn(result, absl::ZeroDuration());
+  } else if (!plan.creations.empty() || !plan.adopt.empty() || !plan.release.empty()) {
+    LookAgainIn(result, options_.debounce.settle);
+  }
+  return result;
+}
+
+Children TrainingJobReconciler::Gather(const TrainingJob& job) {
+  Children children;
+  const std::string& ns = job.meta.name_space;
+  children.pods = informers_.pods.lister().ByOwner(job.meta.uid);
+  children.services = informers_.services.lister().ByOwner(job.meta.uid);
+  children.configs = informers_.configs.lister().ByOwner(job.meta.uid);
+  // What else has the name of a child: orphans to adopt, and strangers.
+  const auto add = [&](auto& list, const auto& lister, const std::string& name) {
+    auto object = lister.Get(ObjectKey(ns, name));
+    if (object != nullptr && object->meta.controller.uid != job.meta.uid) list.push_back(std::move(object));
+  };
+  for (const auto& [role, replica] : job.spec.replicas) {
+    for (int i = 0; i < replica.replicas; ++i) {
+      const std::string name = ChildName(job, {role, i});
+      add(children.pods, informers_.pods.lister(), name);
+      if (job.spec.network.services == ServicesMode::kPerReplica) add(children.services, informers_.services.lister(), name);
+    }
+  }
+  if (job.spec.network.services == ServicesMode::kHeadless) add(children.services, informers_.services.lister(), HeadlessServiceName(job));
+  add(children.configs, informers_.configs.lister(), ConfigMapName(job));
+  if (informers_.nodes != nullptr) {
+    for (const auto& pod : children.pods) {
+      if (!pod->meta.deletion_time || pod->node.empty()) continue;
+      const auto node = informers_.nodes->lister().Get(pod->node);
+      if (node == nullptr || !node->ready) children.down_nodes.insert(pod->node);
+    }
+  }
+  MutexLock lock(mutex_);
+  const auto it = taken_.find(job.meta.Key());
+  if (it == taken_.end()) return children;
+  std::erase_if(it->second, [now = clock_.Monotonic()](const auto& entry) { return entry.second.until <= now; });
+  for (const auto& [child, taken] : it->second) children.taken[child] = taken.holder;
+  if (it->second.empty()) taken_.erase(it);
+  return children;
+}
+
+void TrainingJobReconciler::WatchProgress(const std::string& key, const TrainingJob& job, const Children& children) {
+  const std::string chief = ChildName(job, ChiefOf(job));
+  for (const auto& pod : children.pods) {
+    if (pod->meta.name != chief || pod->phase != PodPhase::kRunning || pod->ip.empty() || pod->meta.deletion_time) continue;
+    if (job.spec.framework != Framework::kTrainyard || job.status.Finished()) continue;
+    progress_.Watch(key, {job.meta.name_space, pod->meta.name, pod->ip, job.spec.network.port + 1});
+    return;
+  }
+  progress_.Forget(key);
+}
+
+absl::StatusOr<absl::Duration> TrainingJobReconciler::WriteStatus(const std::string& key, const TrainingJob& job, Plan& plan) {
+  if (!plan.status) {
+    debounce_.Forget(key);
+    metrics_.Seen(key, job, job.status);
+    return absl::ZeroDuration();
+  }
+  if (!plan.status_urgent) {
+    const absl::Duration wait = debounce_.Wait(key, *plan.status, clock_.Monotonic());
+    if (wait > absl::ZeroDuration()) return wait;
+  }
+  auto written = client_.UpdateStatus(kTrainingJobs, StatusUpdateBody(job.meta, *plan.status));
+  if (!written.ok()) {
+    // Deleted meanwhile: the watch will say so.
+    if (control::IsNotFound(written.status())) return absl::Seconds(1);
+    return written.status();
+  }
+  debounce_.Forget(key);
+  informers_.jobs.ObserveWrite(*written);
+  metrics_.Wrote(key, job, job.status, *plan.status);
+  return absl::ZeroDuration();
+}
+
+absl::Status TrainingJobReconciler::Adopt(const TrainingJob& job, const ChildRef& child) {
+  const json patch = {
+      {"metadata", {{"uid", child.uid}, {"resourceVersion", child.resource_version}, {"ownerReferences", OwnerReferences(job)}}}};
+  auto patched = client_.Patch(ResourceOf(child.kind, job), job.meta.name_space, child.name, PatchType::kMerge, patch);
+  if (!patched.ok()) return control::IsNotFound(patched.status()) ? absl::OkStatus() : patched.status();
+  ObserveWrite(child.kind, *patched);
+  Record(job,
+         {{false, "Adopted", fmt::format("{} {} had no owner and this job's labels: it is adopted", KindName(child.kind), child.name)}});
+  return absl::OkStatus();
+}
+
+absl::Status TrainingJobReconciler::Release(const ChildRef& child, const TrainingJob& job) {
+  const json patch = {{"metadata", {{"uid", child.uid}, {"resourceVersion", child.resource_version}, {"ownerReferences", nullptr}}}};
+  auto patched = client_.Patch(ResourceOf(child.kind, job), job.meta.name_space, child.name, PatchType::kMerge, patch);
+  if (!patched.ok()) return control::IsNotFound(patched.status()) ? absl::OkStatus() : patched.status();
+  ObserveWrite(child.kind, *patched);
+  Record(job, {{true, "Released",
+                fmt::format("the labels of {} {} are not those of a child of this job any more: it is released", KindName(child.kind),
+                            child.name)}});
+  return absl::OkStatus();
+}
+
+absl::Status TrainingJobReconciler::Delete(const TrainingJob& job, const Deletion& deletion) {
+  const ChildRef& child = deletion.child;
+  DeleteOptions options{.uid = child.uid};
+  if (deletion.force) options.grace_period_seconds = 0;
+  auto left = client_.Delete(ResourceOf(child.kind, job), job.meta.name_space, child.name, options);
+  const bool gone = left.ok() ? left->is_null() : control::IsNotFound(left.status());
+  if (gone) {
+    const std::string key = ObjectKey(job.meta.name_space, child.name);
+    if (child.kind == ChildKind::kPod) informers_.pods.ObserveDelete(key, child.uid);
+    if (child.kind == ChildKind::kService) informers_.services.ObserveDelete(key, child.uid);
+    if (child.kind == ChildKind::kConfigMap) informers_.configs.ObserveDelete(key, child.uid);
+    return absl::OkStatus();
+  }
+  // Another object has the name by now: the cache will see it.
+  if (!left.ok()) return control::IsConflict(left.status()) ? absl::OkStatus() : left.status();
+  ObserveWrite(child.kind, *left);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingJobReconciler::UpdateConfig(const TrainingJob& job) {
+  auto updated = client_.Update(kConfigMaps, BuildConfigMap(job, job.status.hosts_epoch));
+  if (!updated.ok()) return control::IsNotFound(updated.status()) ? absl::OkStatus() : updated.status();
+  ObserveWrite(ChildKind::kConfigMap, *updated);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingJobReconciler::Create(const TrainingJob& job, const ChildRef& child) {
+  TY_ASSIGN_OR_RETURN(const json object, Build(job, child));
+  auto created = client_.Create(ResourceOf(child.kind, job), job.meta.name_space, object);
+  if (created.ok()) {
+    ObserveWrite(child.kind, *created);
+    return absl::OkStatus();
+  }
+  if (control::IsAlreadyExists(created.status())) return Examine(job, child);
+  // The namespace is being deleted, and the job with it.
+  if (IsNamespaceTerminating(created.status())) return absl::OkStatus();
+  if (IsInvalid(created.status()) || IsForbidden(created.status())) {
+    Record(job,
+           {{true, "CannotCreate", fmt::format("{} {}: {}", KindName(child.kind), child.name, std::string(created.status().message()))}});
+  }
+  return created.status();
+}
+
+absl::Status TrainingJobReconciler::Examine(const TrainingJob& job, const ChildRef& child) {
+  auto object = client_.Get(ResourceOf(child.kind, job), job.meta.name_space, child.name);
+  if (!object.ok()) return object.status();  // gone again: the next try creates it
+  TY_ASSIGN_OR_RETURN(const ObjectMeta meta, MetaFromJson(*object));
+  if (meta.controller.uid == job.meta.uid) {
+    const bool labelled = meta.labels.job_uid == job.meta.uid && meta.labels.role == (child.replica ? Name(child.replica->role) : "");
+    if (labelled) {
+      ObserveWrite(child.kind, *object);
+      return absl::OkStatus();
+    }
+    // Ours, but somebody took its labels away, so that no cache sees it.
+    const json patch = {{"metadata", {{"uid", meta.uid}, {"labels", ChildLabelsJson(job, child.replica)}}}};
+    auto patched = client_.Patch(ResourceOf(child.kind, job), job.meta.name_space, child.name, PatchType::kMerge, patch);
+    if (patched.ok()) ObserveWrite(child.kind, *patched);
+    return patched.status();
+  }
+  if (child.kind == ChildKind::kSecret || child.kind == ChildKind::kPodGroup) {
+    Record(job,
+           {{true, "NameTaken", fmt::format("{} {} exists and is not this job's; it is used as it is", KindName(child.kind), child.name)}});
+    return absl::OkStatus();
+  }
+  if (!meta.labels.job_uid.empty()) {
+    ObserveWrite(child.kind, *object);  // the cache's affair: an orphan to adopt, or what an earlier job left
+    return absl::OkStatus();
+  }
+  const std::string holder = meta.controller.uid.empty() ? "not controlled by this job"
+                                                         : fmt::format("controlled by {} {}", meta.controller.kind, meta.controller.name);
+  MutexLock lock(mutex_);
+  taken_[job.meta.Key()][{child.kind, child.name}] = {holder, clock_.Monotonic() + options_.plan.retry_taken_after};
+  return absl::OkStatus();
+}
+
+void TrainingJobReconciler::Record(const TrainingJob& job, const std::vector<PlannedEvent>& events) {
+  const ObjectReference about{std::string(kApiVersion), std::string(kKind), job.meta.name_space, job.meta.name, job.meta.uid,
+                              job.meta.resource_version};
+  for (const PlannedEvent& event : events) {
+    events_.Record(about, event.warning ? EventType::kWarning : EventType::kNormal, event.reason, "Reconcile", event.note);
+  }
+}
+
+void TrainingJobReconciler::ObserveWrite(ChildKind kind, const json& object) {
+  if (kind == ChildKind::kPod) informers_.pods.ObserveWrite(object);
+  if (kind == ChildKind::kService) informers_.services.ObserveWrite(object);
+  if (kind == ChildKind::kConfigMap) informers_.configs.ObserveWrite(object);
+}
+
+}  // namespace trainyard::control
