@@ -14,13 +14,6 @@
 #include "trainer/ops/pool.h"
 #include "trainer/ops/softmax.h"
 
-// Early return of a shape rule's error, with the layer's name.
-#define TY_LAYER_ASSIGN_OR_RETURN(name, lhs, expr) TY_LAYER_ASSIGN_INNER(TY_CONCAT(ty_layer_value_, __LINE__), name, lhs, expr)
-#define TY_LAYER_ASSIGN_INNER(value, name, lhs, expr)    \
-  auto value = (expr);                                   \
-  if (!value.ok()) return InLayer(name, value.status()); \
-  lhs = *std::move(value)
-
 namespace trainyard::engine {
 namespace {
 
@@ -28,6 +21,12 @@ namespace {
 constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 absl::Status InLayer(std::string_view name, const absl::Status& status) { return WithContext(status, fmt::format("layer '{}'", name)); }
+
+template <typename T>
+absl::StatusOr<T> InLayer(std::string_view name, absl::StatusOr<T> result) {
+  if (!result.ok()) return InLayer(name, result.status());
+  return result;
+}
 
 absl::Status CheckShape(const Shape& shape) {
   int64_t elements = 1;
@@ -45,11 +44,12 @@ absl::Status CheckShape(const Shape& shape) {
 
 }  // namespace
 
-absl::StatusOr<Value> GraphBuilder::AddNode(std::string_view name, Op op, std::vector<Value> inputs, std::vector<ValueSpec> outputs) {
+absl::StatusOr<Value> GraphBuilder::AddNode(std::string_view name, const Op& op, std::vector<Value> inputs,
+                                            std::vector<ValueSpec> outputs) {
   if (name.empty()) return absl::InvalidArgumentError(fmt::format("a layer of op {} has no name", OpName(op)));
   if (graph_.Find(name) >= 0) return absl::InvalidArgumentError(fmt::format("layer '{}': there is already one of that name", name));
   for (const ValueSpec& output : outputs) TY_RETURN_IF_ERROR(InLayer(name, CheckShape(output.shape)));
-  return Value{graph_.AddNode({std::string(name), std::move(op), std::move(inputs), std::move(outputs)}), 0};
+  return Value{graph_.AddNode({std::string(name), op, std::move(inputs), std::move(outputs)}), 0};
 }
 
 absl::StatusOr<Value> GraphBuilder::Input(std::string_view name, const Shape& shape, float u8_scale) {
@@ -71,7 +71,7 @@ absl::StatusOr<Value> GraphBuilder::Parameter(std::string_view name, const Shape
 }
 
 absl::StatusOr<Value> GraphBuilder::Dense(std::string_view name, Value x, Value kernel) {
-  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferDense(spec(x), spec(kernel)));
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferDense(spec(x), spec(kernel))));
   return AddNode(name, DenseOp{}, {x, kernel}, {y});
 }
 
@@ -79,12 +79,12 @@ absl::StatusOr<Value> GraphBuilder::Conv2d(std::string_view name, Value x, Value
   const Shape& shape = spec(kernel).shape;
   Window window{.stride = stride, .padding = padding};
   if (shape.rank() == 4) window.size = {static_cast<int32_t>(shape[0]), static_cast<int32_t>(shape[1])};
-  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferConv2d(window, spec(x), spec(kernel)));
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferConv2d(window, spec(x), spec(kernel))));
   return AddNode(name, Conv2dOp{.window = window}, {x, kernel}, {y});
 }
 
 absl::StatusOr<Value> GraphBuilder::Bias(std::string_view name, Value x, Value bias) {
-  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferBias(spec(x), spec(bias)));
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferBias(spec(x), spec(bias))));
   return AddNode(name, BiasOp{}, {x, bias}, {y});
 }
 
@@ -96,7 +96,7 @@ absl::StatusOr<Value> GraphBuilder::Activate(std::string_view name, Value x, Act
 absl::StatusOr<Value> GraphBuilder::Add(std::string_view name, std::span<const Value> terms) {
   std::vector<ValueSpec> specs;
   for (const Value& term : terms) specs.push_back(spec(term));
-  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferAdd(specs));
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferAdd(specs)));
   return AddNode(name, AddOp{}, {terms.begin(), terms.end()}, {y});
 }
 
@@ -109,7 +109,7 @@ absl::StatusOr<Value> GraphBuilder::Dropout(std::string_view name, Value x, floa
 
 absl::StatusOr<Value> GraphBuilder::Reshape(std::string_view name, Value x, const Shape& shape) {
   TY_RETURN_IF_ERROR(InLayer(name, CheckShape(shape)));
-  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferReshape(spec(x), shape));
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferReshape(spec(x), shape)));
   return AddNode(name, ReshapeOp{}, {x}, {y});
 }
 
@@ -120,12 +120,12 @@ absl::StatusOr<Value> GraphBuilder::Flatten(std::string_view name, Value x) {
 }
 
 absl::StatusOr<Value> GraphBuilder::MaxPool(std::string_view name, Value x, const Window& window) {
-  TY_LAYER_ASSIGN_OR_RETURN(name, std::vector<ValueSpec> outputs, InferMaxPool(window, spec(x)));
+  TY_ASSIGN_OR_RETURN(std::vector<ValueSpec> outputs, InLayer(name, InferMaxPool(window, spec(x))));
   return AddNode(name, MaxPoolOp{window}, {x}, std::move(outputs));
 }
 
 absl::StatusOr<Value> GraphBuilder::AvgPool(std::string_view name, Value x, const Window& window) {
-  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec y, InferPool(window, spec(x)));
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferPool(window, spec(x))));
   return AddNode(name, AvgPoolOp{window}, {x}, {y});
 }
 
@@ -135,7 +135,7 @@ absl::StatusOr<Value> GraphBuilder::Softmax(std::string_view name, Value x) {
 }
 
 absl::StatusOr<Value> GraphBuilder::SoftmaxCrossEntropy(std::string_view name, Value logits, Value labels) {
-  TY_LAYER_ASSIGN_OR_RETURN(name, std::vector<ValueSpec> outputs, InferSoftmaxCrossEntropy(spec(logits), spec(labels)));
+  TY_ASSIGN_OR_RETURN(std::vector<ValueSpec> outputs, InLayer(name, InferSoftmaxCrossEntropy(spec(logits), spec(labels))));
   return AddNode(name, SoftmaxCrossEntropyOp{}, {logits, labels}, std::move(outputs));
 }
 
@@ -145,7 +145,7 @@ absl::StatusOr<Value> GraphBuilder::CorrectCount(std::string_view name, Value sc
 }
 
 absl::StatusOr<Value> GraphBuilder::MeanSquaredError(std::string_view name, Value prediction, Value target) {
-  TY_LAYER_ASSIGN_OR_RETURN(name, ValueSpec loss, InferMeanSquaredError(spec(prediction), spec(target)));
+  TY_ASSIGN_OR_RETURN(ValueSpec loss, InLayer(name, InferMeanSquaredError(spec(prediction), spec(target))));
   return AddNode(name, MeanSquaredErrorOp{}, {prediction, target}, {loss});
 }
 

@@ -54,7 +54,7 @@ class GraphBuilder {
   Graph Build() &&;
 
  private:
-  absl::StatusOr<Value> AddNode(std::string_view name, Op op, std::vector<Value> inputs, std::vector<ValueSpec> outputs);
+  absl::StatusOr<Value> AddNode(std::string_view name, const Op& op, std::vector<Value> inputs, std::vector<ValueSpec> outputs);
 
   Graph graph_;
   uint32_t dropouts_ = 0;

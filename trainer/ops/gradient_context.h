@@ -30,8 +30,8 @@ class GradientContext {
   bool wants(int i) const { return wanted_[i]; }
 
   // A node called "gradients/<forward node>/<role>".
-  NodeId Add(std::string_view role, Op op, std::vector<Value> inputs, std::vector<ValueSpec> outputs) {
-    return graph_.AddNode({"gradients/" + node_.name + "/" + std::string(role), std::move(op), std::move(inputs), std::move(outputs)});
+  NodeId Add(std::string_view role, const Op& op, std::vector<Value> inputs, std::vector<ValueSpec> outputs) {
+    return graph_.AddNode({"gradients/" + node_.name + "/" + std::string(role), op, std::move(inputs), std::move(outputs)});
   }
   void SetInputGradient(int i, Value gradient) { input_gradients_[i] = gradient; }
   const std::vector<Value>& input_gradients() const { return input_gradients_; }
