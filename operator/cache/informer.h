@@ -161,7 +161,8 @@ class Informer {
         return;
       }
     }
-    spdlog::warn("{} {}: left out of the cache: {}", resource_.plural, identity.ok() ? identity->key : "(no name)", problem.ToString());
+    spdlog::warn("{} {}: left out of the cache: {}", resource_.plural, identity.ok() ? identity->key : "(no name)",
+                 problem.ToString(absl::StatusToStringMode::kWithNoExtraData));
   }
 
   void Tell(const typename Store<T>::Change& change) {

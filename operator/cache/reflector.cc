@@ -67,7 +67,8 @@ void Reflector::Run(std::stop_token stop) {
       // The server ended the watch in time: go on at once, unless it ends every watch without a word.
       if (heard_) continue;
     } else if (!IsExpired(status) && !absl::IsDeadlineExceeded(status)) {
-      spdlog::warn("{}: {}; trying again in about {}", resource_.plural, status.ToString(), absl::FormatDuration(backoff));
+      spdlog::warn("{}: {}; trying again in about {}", resource_.plural, status.ToString(absl::StatusToStringMode::kWithNoExtraData),
+                   absl::FormatDuration(backoff));
     }
     if (!SleepFor(clock_, backoff * Random(1.0, 2.0), stop)) return;
     backoff = std::min(backoff * 2, options_.max_backoff);

@@ -53,7 +53,8 @@ void Controller::Process(const std::string& key) {
   // A stale read heals itself with the next watch event: worth a retry, not a warning.
   const auto level = IsConflict(result.status()) || absl::IsAlreadyExists(result.status()) ? spdlog::level::info : spdlog::level::warn;
   const int failures = queue_.Failures(key) + 1;
-  spdlog::log(level, "{}: {} (failure {} in a row; trying again)", key, result.status().ToString(), failures);
+  spdlog::log(level, "{}: {} (failure {} in a row; trying again)", key,
+              result.status().ToString(absl::StatusToStringMode::kWithNoExtraData), failures);
   if (const auto wait = RetryAfter(result.status())) {
     queue_.AddRateLimitedAfter(key, *wait);
   } else {

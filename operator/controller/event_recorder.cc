@@ -137,7 +137,8 @@ void EventRecorder::Run() {
       event->created = false;  // it expired at the API server: write it anew
     } else if (IsHopeless(status) || ++event->attempts >= options_.max_attempts) {
       metrics_.EventDropped();
-      spdlog::warn("event {} about {} given up: {}", event->reason, ObjectKey(event->about.ns, event->about.name), status.ToString());
+      spdlog::warn("event {} about {} given up: {}", event->reason, ObjectKey(event->about.ns, event->about.name),
+                   status.ToString(absl::StatusToStringMode::kWithNoExtraData));
       continue;
     }
     const absl::Duration backoff = std::min(kFirstRetry * static_cast<double>(uint64_t{1} << std::min(event->attempts, 20)), kLongestRetry);

@@ -66,7 +66,8 @@ void LeaderElector::Run(std::stop_token stop) {
     // Acquire.
     absl::Status status = TryAcquireOrRenew(clock_.Monotonic() + options_.renew_deadline);
     if (!status.ok()) {
-      if (!absl::IsFailedPrecondition(status)) spdlog::warn("leader election: {}", status.ToString());
+      if (!absl::IsFailedPrecondition(status))
+        spdlog::warn("leader election: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
       SleepFor(clock_, Jittered(options_.retry_period), stop);
       continue;
     }
@@ -79,13 +80,14 @@ void LeaderElector::Run(std::stop_token stop) {
                                                                       : absl::DeadlineExceededError("renew deadline passed");
       if (status.ok()) renewed = observed_at_;
       if (absl::IsFailedPrecondition(status) || clock_.Monotonic() >= renewed + options_.renew_deadline) break;
-      if (!status.ok()) spdlog::warn("leader election: renewal failed: {}", status.ToString());
+      if (!status.ok()) spdlog::warn("leader election: renewal failed: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
     }
     lost_();
     if (stop.stop_requested()) {
       Release();
     } else {
-      spdlog::error("leader election: {} leads no more: {}", options_.identity, status.ToString());
+      spdlog::error("leader election: {} leads no more: {}", options_.identity,
+                    status.ToString(absl::StatusToStringMode::kWithNoExtraData));
     }
   }
 }
@@ -157,7 +159,8 @@ void LeaderElector::Release() {
   (*lease)["spec"]["leaseDurationSeconds"] = 1;
   (*lease)["spec"]["renewTime"] = FormatMicroTimestamp(clock_.Now());
   const auto released = ClientUntil(deadline).Update(kLeases, *lease);
-  if (!released.ok()) spdlog::warn("leader election: the lease was not released: {}", released.status().ToString());
+  if (!released.ok())
+    spdlog::warn("leader election: the lease was not released: {}", released.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
 }
 
 }  // namespace trainyard::control

@@ -22,7 +22,10 @@ constexpr size_t kMaxToldWarnings = 200;
 
 std::string What(std::string_view verb, const Resource& resource, std::string_view ns, std::string_view name,
                  std::string_view subresource = "") {
-  return fmt::format("{} {}{}{} {}", verb, resource.plural, subresource.empty() ? "" : "/", subresource, ObjectKey(ns, name));
+  std::string what = fmt::format("{} {}", verb, resource.plural);
+  if (!subresource.empty()) what += fmt::format("/{}", subresource);
+  if (!name.empty()) return fmt::format("{} {}", what, ObjectKey(ns, name));
+  return ns.empty() ? what : fmt::format("{} in {}", what, ns);
 }
 
 std::string Accept(const ReadOptions& read, std::string_view kind) {

@@ -80,10 +80,10 @@ absl::Status MakeStatus(std::string_view what, const Answer& answer) {
   absl::Status status(CodeFor(answer),
                       fmt::format("{}: {} {}: {}", what, answer.code, answer.reason.empty() ? "(no reason)" : answer.reason,
                                   message.empty() ? "(no message)" : message));
-  status.SetPayload(kCodePayload, absl::Cord(std::to_string(answer.code)));
-  if (!answer.reason.empty()) status.SetPayload(kReasonPayload, absl::Cord(answer.reason));
-  if (!answer.cause.empty()) status.SetPayload(kCausePayload, absl::Cord(answer.cause));
-  if (!answer.retry_after.empty()) status.SetPayload(kRetryAfterPayload, absl::Cord(answer.retry_after));
+  status.SetPayload(kCodePayload, absl::Cord(absl::string_view(std::to_string(answer.code))));
+  if (!answer.reason.empty()) status.SetPayload(kReasonPayload, absl::Cord(absl::string_view(answer.reason)));
+  if (!answer.cause.empty()) status.SetPayload(kCausePayload, absl::Cord(absl::string_view(answer.cause)));
+  if (!answer.retry_after.empty()) status.SetPayload(kRetryAfterPayload, absl::Cord(absl::string_view(answer.retry_after)));
   return status;
 }
 

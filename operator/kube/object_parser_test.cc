@@ -1,0 +1,68 @@
+#include "operator/kube/object_parser.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace trainyard::control {
+namespace {
+
+using Json = nlohmann::json;
+
+TEST(ObjectParser, ReadsWhatAnyJsonReaderReads) {
+  const char* text = R"({"a":[1,-2,3.5,true,null,"x",[[]],{}],"b":{"c":{"d":"\u00e9\n"}},"e":[{"f":1},{"f":2}]})";
+  const auto object = ParseObject(text, {});
+  ASSERT_TRUE(object.ok()) << object.status();
+  EXPECT_EQ(*object, Json::parse(text));
+}
+
+TEST(ObjectParser, LeavesOutDropPathsWhateverTheyHold) {
+  const char* text = R"({"metadata":{"name":"a","managedFields":[{"f:x":{"y":[1,{"z":{}}]}}],"uid":"u"},
+                         "spec":{"containers":[{"name":"c","env":[{"name":"e"}]},{"name":"d","env":"scalar"}],"volumes":null,"keep":1}})";
+  const auto object = ParseObject(text, DropPaths({"spec.containers.env", "spec.volumes"}, ""));
+  ASSERT_TRUE(object.ok()) << object.status();
+  EXPECT_EQ(*object, Json::parse(R"({"metadata":{"name":"a","uid":"u"},"spec":{"containers":[{"name":"c"},{"name":"d"}],"keep":1}})"));
+}
+
+TEST(ObjectParser, AFieldOfTheSameNameElsewhereStays) {
+  const auto object = ParseObject(R"({"spec":{"metadata":{"managedFields":1}},"managedFields":2})", DropPaths({}, ""));
+  ASSERT_TRUE(object.ok());
+  EXPECT_EQ(*object, Json::parse(R"({"spec":{"metadata":{"managedFields":1}},"managedFields":2})"));
+}
+
+TEST(ObjectParser, HandsOverListItemsOneByOneAndKeepsNone) {
+  std::vector<Json> items;
+  const auto list =
+      ParseList(R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","managedFields":[]},"items":[1]},{"b":2}],"z":1})",
+                DropPaths({}, "items."), [&](Json&& item) {
+                  items.push_back(std::move(item));
+                  return absl::OkStatus();
+                });
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_EQ(items.size(), 2u);
+  EXPECT_EQ(items[0], Json::parse(R"({"metadata":{"name":"a"},"items":[1]})"));
+  EXPECT_EQ(items[1], Json::parse(R"({"b":2})"));
+  EXPECT_TRUE((*list)["items"].empty());
+  EXPECT_EQ((*list)["metadata"]["resourceVersion"], "7");
+}
+
+TEST(ObjectParser, AnErrorOfTheItemHandlerEndsTheList) {
+  int calls = 0;
+  const auto list =
+      ParseList(R"({"items":[{},{},{}]})", {}, [&](Json&&) { return ++calls == 2 ? absl::AbortedError("enough") : absl::OkStatus(); });
+  EXPECT_TRUE(absl::IsAborted(list.status()));
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(ObjectParser, RefusesWhatIsNoObject) {
+  std::string deep = "{\"a\":";
+  for (int i = 0; i < 100000; ++i) deep += '[';
+  for (const std::string& text :
+       {std::string(""), std::string("[]"), std::string("1"), std::string("\"x\""), std::string("{"), std::string("{\"a\":}"),
+        std::string("{} {}"), std::string("\xff\xfe"), std::string("{\"a\":\"\xff\"}"), deep}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseObject(text, {}).status())) << text.substr(0, 50);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::control
