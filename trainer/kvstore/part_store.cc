@@ -235,8 +235,12 @@ void PartStore::SetPosition(int worker, int64_t step) {
     state->next[worker] = std::max(state->next[worker], step);
   }
   absl::MutexLock lock(&progress_mutex_);
-  if (step > progress_[worker].step)
-    progress_[worker] = {.step = step, .parts = 0, .seen = progress_[worker].seen, .whole = progress_[worker].whole};
+  WorkerProgress& progress = progress_[worker];
+  // What a refilled server assumed of a worker that had not come back yet gives way to what the worker says.
+  const bool only_assumed = progress.whole == 0 && progress.parts == 0;
+  if (step <= progress.step && !only_assumed) return;
+  progress.step = step;
+  progress.parts = 0;
 }
 
 void PartStore::SawCurrent(int worker) {
@@ -255,6 +259,7 @@ void PartStore::CountPush(int worker, int64_t step) {
   if (step < progress.step || ++progress.parts < trainable_parts_) return;
   progress.parts = 0;
   ++progress.step;
+  ++progress.whole;
   ++counts_.worker_steps[worker];
   ++counts_.steps;
   if (mode_ == KvMode::kSync) return;

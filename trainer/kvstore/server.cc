@@ -65,8 +65,13 @@ class KvServerCore final : public LaneHandler {
   void OnMessage(const std::shared_ptr<Lane>& lane, std::span<Record> records) override {
     Outbox outbox;
     absl::Status status;
+    int pulls = 0;  // their answers are much longer than they are
     for (Record& record : records) {
-      status = Handle(lane, record, outbox);
+      if (record.header.op == WireOp::kPull && ++pulls > 1) {
+        status = absl::InvalidArgumentError("more than one 'pull' in a message");
+      } else {
+        status = Handle(lane, record, outbox);
+      }
       if (!status.ok()) break;
     }
     for (auto& [to, answers] : outbox) to->Send(std::move(answers));

@@ -5,6 +5,7 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ constexpr char kMethod[] = "/trainyard.Transport/Lane";
 constexpr int kWindowBytes = 8 << 20;     // what may be on its way in one lane
 constexpr int kFrameBytes = 1 << 20;      // HTTP/2 data frames: as long as our messages
 constexpr int kReadChunkBytes = 1 << 20;  // asked of the socket at once
+constexpr int kHeapBytes = 32 << 20;      // longest block taken from the heap, and free memory that stays in it
 constexpr int kMessageLimit = static_cast<int>(kMaxPayloadBytes) + (2 << 20);
 
 // Bandwidth probes are off: windows are large from the start.
@@ -288,6 +290,11 @@ class GrpcTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeGrpcTransport(const GrpcTransportOptions& options) { return std::make_unique<GrpcTransport>(options); }
+std::unique_ptr<Transport> MakeGrpcTransport(const GrpcTransportOptions& options) {
+  // gRPC allocates what it receives, megabytes a step. From the heap, those pages stay; mapped one by one, each would be faulted in anew.
+  mallopt(M_MMAP_THRESHOLD, kHeapBytes);
+  mallopt(M_TRIM_THRESHOLD, kHeapBytes);
+  return std::make_unique<GrpcTransport>(options);
+}
 
 }  // namespace trainyard::engine

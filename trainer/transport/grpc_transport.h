@@ -12,6 +12,7 @@ struct GrpcTransportOptions {
   int io_threads = 1;  // for each side (dialled lanes; each listener): handlers run on them
 };
 
+// Also tunes the process's malloc for large receive buffers (glibc's mmap and trim thresholds).
 std::unique_ptr<Transport> MakeGrpcTransport(const GrpcTransportOptions& options = {});
 
 }  // namespace trainyard::engine

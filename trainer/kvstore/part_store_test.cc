@@ -1,0 +1,151 @@
+#include "trainer/kvstore/part_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// One tensor "w" of three floats at learning rate 1, so that an update is a subtraction.
+class PartStoreTest : public ::testing::Test {
+ protected:
+  void Make(KvMode mode, int workers, int64_t step = 0) {
+    OptimizerConfig config;
+    config.name = "sgd";
+    config.learning_rate = 1;
+    const std::vector<ParameterSpec> specs = {{.name = "w", .shape = Shape({3}), .trainable = true}};
+    store_ = std::make_unique<PartStore>(specs, PlaceParameters(specs, 1), 0, mode, workers, *MakeOptimizer(config), config);
+    store_->Assign(0, 0, Floats({10, 20, 30}));
+    ASSERT_TRUE(store_->Activate(step).ok());
+  }
+
+  static Payload Floats(std::vector<float> values) {
+    auto owner = std::make_shared<const std::vector<float>>(std::move(values));
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(*owner));
+    return {bytes, std::move(owner)};
+  }
+  static std::vector<float> Values(const Payload& payload) {
+    std::vector<float> values(payload.size() / sizeof(float));
+    PayloadReader(payload).Read(std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+  std::optional<PushAnswer> Push(int worker, int64_t step, float gradient) {
+    return store_->Push(0, worker, step, Floats({gradient, gradient, gradient}));
+  }
+
+  std::unique_ptr<PartStore> store_;
+};
+
+TEST_F(PartStoreTest, AsyncAppliesAtOnceAndEachStepOnce) {
+  Make(KvMode::kAsync, 2);
+  std::optional<PushAnswer> answer = Push(0, 0, 1);
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(Values(answer->values), ElementsAre(9, 19, 29));
+  EXPECT_EQ(answer->step, 1);
+  answer = Push(0, 0, 1);
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer->duplicate);
+  EXPECT_THAT(Values(answer->values), ElementsAre(9, 19, 29));
+  answer = Push(1, 0, 2);
+  EXPECT_THAT(Values(answer->values), ElementsAre(7, 17, 27));
+  EXPECT_EQ(store_->global_step(), 2);
+  EXPECT_EQ(store_->counts().duplicates, 1);
+}
+
+TEST_F(PartStoreTest, AsyncStalenessCountsTheStepsOfOthers) {
+  Make(KvMode::kAsync, 2);
+  for (int64_t step = 0; step < 3; ++step) Push(0, step, 1);
+  Push(1, 0, 1);
+  const PartStore::Counts counts = store_->counts();
+  EXPECT_EQ(counts.staleness_max, 3);
+  EXPECT_EQ(counts.staleness_sum, 3);
+  EXPECT_EQ(counts.steps, 4);
+}
+
+TEST_F(PartStoreTest, SyncWaitsForEveryWorkerAndAppliesTheMeanOnce) {
+  Make(KvMode::kSync, 2);
+  EXPECT_FALSE(Push(1, 0, 4));
+  EXPECT_FALSE(Push(1, 0, 100)) << "a repeated push does not replace the first";
+  const std::optional<PushAnswer> answer = Push(0, 0, 2);
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(answer->workers, ElementsAre(0, 1));
+  EXPECT_THAT(Values(answer->values), ElementsAre(7, 17, 27));
+  EXPECT_EQ(answer->step, 1);
+  const std::optional<PushAnswer> late = Push(0, 0, 2);
+  ASSERT_TRUE(late);
+  EXPECT_TRUE(late->duplicate);
+  EXPECT_THAT(late->workers, ElementsAre(0));
+  EXPECT_THAT(Values(late->values), ElementsAre(7, 17, 27));
+}
+
+TEST_F(PartStoreTest, SyncDoesNotWaitForAWorkerThatLeft) {
+  Make(KvMode::kSync, 3);
+  EXPECT_FALSE(Push(0, 0, 1));
+  EXPECT_TRUE(store_->Expect(1, PartStore::kNever).empty());
+  const std::vector<PushAnswer> answers = store_->Expect(2, PartStore::kNever);
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_THAT(answers[0].workers, ElementsAre(0));
+  EXPECT_THAT(Values(answers[0].values), ElementsAre(9, 19, 29));
+}
+
+TEST_F(PartStoreTest, SyncHoldsAPushForALaterRoundUntilItsTurn) {
+  Make(KvMode::kSync, 2, /*step=*/5);
+  EXPECT_TRUE(store_->Expect(1, 6).empty());
+  EXPECT_FALSE(Push(1, 6, 2)) << "worker 1 was ahead when this server was refilled";
+  std::optional<PushAnswer> answer = Push(0, 5, 1);
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(answer->workers, ElementsAre(0));
+  EXPECT_THAT(Values(answer->values), ElementsAre(9, 19, 29));
+  answer = Push(0, 6, 4);
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(answer->workers, ElementsAre(0, 1));
+  EXPECT_THAT(Values(answer->values), ElementsAre(6, 16, 26));
+}
+
+TEST_F(PartStoreTest, SyncSkipsRoundsInWhichNobodyIsLeftToTakePart) {
+  Make(KvMode::kSync, 2, /*step=*/5);
+  EXPECT_TRUE(store_->Expect(0, PartStore::kNever).empty());
+  EXPECT_TRUE(store_->Expect(1, 8).empty());
+  const std::optional<PushAnswer> answer = Push(1, 8, 1);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->step, 9);
+}
+
+TEST_F(PartStoreTest, AnOpenRoundNamesWhoIsMissing) {
+  Make(KvMode::kSync, 3);
+  EXPECT_FALSE(store_->OldestOpenRound());
+  Push(1, 0, 1);
+  const std::optional<OpenRound> round = store_->OldestOpenRound();
+  ASSERT_TRUE(round);
+  EXPECT_EQ(round->step, 0);
+  EXPECT_THAT(round->missing, ElementsAre(0, 2));
+}
+
+TEST_F(PartStoreTest, ActivationNamesWhatWasNotAssigned) {
+  OptimizerConfig config;
+  config.name = "momentum";
+  const std::vector<ParameterSpec> specs = {{.name = "w", .shape = Shape({3}), .trainable = true}};
+  PartStore store(specs, PlaceParameters(specs, 1), 0, KvMode::kSync, 1, *MakeOptimizer(config), config);
+  store.Assign(0, 0, Floats({1, 2, 3}));
+  EXPECT_THAT(std::string(store.Activate(0).message()), HasSubstr("'w' part 0"));
+  store.Assign(0, 1, Floats({0, 0, 0}));
+  EXPECT_TRUE(store.Activate(0).ok());
+  store.ForgetAssigned();
+  EXPECT_FALSE(store.Activate(0).ok());
+}
+
+TEST_F(PartStoreTest, ARestartedWorkerIsToldTheStepThatIsNotWhole) {
+  Make(KvMode::kAsync, 2, /*step=*/7);
+  EXPECT_EQ(store_->NextStepOf(0), 4) << "7 steps were shared evenly";
+  EXPECT_EQ(store_->NextStepOf(1), 3);
+  store_->SetPosition(1, 2);
+  Push(1, 2, 1);
+  EXPECT_EQ(store_->NextStepOf(1), 3);
+  EXPECT_EQ(store_->global_step(), 8);
+}
+
+}  // namespace
+}  // namespace trainyard::engine
