@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "trainer/backend/cpu/cpu_backend.h"
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
@@ -38,42 +39,59 @@ class NullSink : public GradientSink {
   int keys = 0;
 };
 
-TEST(Executor, StepsTakeNothingFromTheHeap) {
-  for (DType math : {DType::kF32, DType::kF64}) {
-    Trial trial;
-    GraphBuilder& b = trial.builder();
-    Value h = *b.Conv2d("conv", trial.Input("x", {3, 8, 8, 2}), trial.Parameter("conv/kernel", {3, 3, 2, 4}), {1, 1}, Padding::kSame);
-    h = *b.Bias("conv/bias_add", h, trial.Parameter("conv/bias", {4}));
-    h = *b.Activate("conv/tanh", h, Activation::kTanh);
-    h = *b.MaxPool("pool", h, {{2, 2}, {2, 2}});
-    h = *b.AvgPool("average", h, {{2, 2}, {1, 1}});
-    h = *b.Dropout("dropout", h, 0.5f);
-    h = *b.Flatten("flat", h);
-    h = *b.Dense("dense", h, trial.Parameter("dense/kernel", {36, 5}));
-    trial.Loss(*b.SoftmaxCrossEntropy("loss", h, trial.Labels("labels", {3}, 5)));
-    Graph graph = FuseEpilogues(b.graph());
-    ASSERT_TRUE(AddGradients(graph, graph.outputs().at("loss")).ok());
-    const std::unique_ptr<Backend> backend = MakeReferenceBackend(math);
-    const std::unique_ptr<Executor> executor = *Executor::Create(std::move(graph), *backend);
-    const ParameterSet params = trial.parameters();
-    ParameterSet grads({params.specs().begin(), params.specs().end()});
-    const std::vector<Feed> feeds = trial.feeds();
-    NullSink sink;
+// Every op that a convolutional network has, forward and backward.
+void BuildNetwork(Trial& trial) {
+  GraphBuilder& b = trial.builder();
+  Value h = *b.Conv2d("conv", trial.Input("x", {19, 8, 8, 2}), trial.Parameter("conv/kernel", {3, 3, 2, 4}), {1, 1}, Padding::kSame);
+  h = *b.Bias("conv/bias_add", h, trial.Parameter("conv/bias", {4}));
+  h = *b.Activate("conv/tanh", h, Activation::kTanh);
+  h = *b.MaxPool("pool", h, {{2, 2}, {2, 2}});
+  h = *b.Conv2d("conv2", h, trial.Parameter("conv2/kernel", {1, 1, 4, 4}));
+  h = *b.AvgPool("average", h, {{2, 2}, {1, 1}});
+  h = *b.Dropout("dropout", h, 0.5f);
+  h = *b.Flatten("flat", h);
+  h = *b.Dense("dense", h, trial.Parameter("dense/kernel", {36, 5}));
+  trial.Loss(*b.SoftmaxCrossEntropy("loss", h, trial.Labels("labels", {19}, 5)));
+}
 
-    const int64_t before = allocations;
-    bool ok = true;
-    double loss = 0.0;
-    for (uint64_t step = 0; step < 5; ++step) {
-      ok = ok && executor->Run({.step = step}, feeds, params, &grads, &sink).ok();
-      loss = *executor->Scalar("loss");
-    }
-    const int64_t after = allocations;
+void ExpectNoAllocations(Backend& backend) {
+  Trial trial;
+  BuildNetwork(trial);
+  Graph graph = FuseEpilogues(trial.builder().graph());
+  ASSERT_TRUE(AddGradients(graph, graph.outputs().at("loss")).ok());
+  const absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(std::move(graph), backend);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  const ParameterSet params = trial.parameters();
+  ParameterSet grads({params.specs().begin(), params.specs().end()});
+  const std::vector<Feed> feeds = trial.feeds();
+  NullSink sink;
 
-    EXPECT_EQ(after - before, 0);
-    EXPECT_TRUE(ok);
-    EXPECT_GT(loss, 0.0);
-    EXPECT_EQ(sink.keys, 5 * 3);
-    EXPECT_GT(before, 0);  // the counter counts
+  const int64_t before = allocations;
+  bool ok = true;
+  double loss = 0.0;
+  for (uint64_t step = 0; step < 5; ++step) {
+    ok = ok && (*executor)->Run({.step = step}, feeds, params, &grads, &sink).ok();
+    loss = *(*executor)->Scalar("loss");
+  }
+  const int64_t after = allocations;
+
+  EXPECT_EQ(after - before, 0);
+  EXPECT_TRUE(ok);
+  EXPECT_GT(loss, 0.0);
+  EXPECT_EQ(sink.keys, 5 * 4);
+  EXPECT_GT(before, 0);  // the counter counts
+}
+
+TEST(Executor, StepsOnTheReferenceBackendTakeNothingFromTheHeap) {
+  ExpectNoAllocations(*MakeReferenceBackend(DType::kF32));
+  ExpectNoAllocations(*MakeReferenceBackend(DType::kF64));
+}
+
+TEST(Executor, StepsOnTheCpuBackendTakeNothingFromTheHeap) {
+  for (int threads : {1, 2}) {
+    const absl::StatusOr<std::unique_ptr<Backend>> backend = MakeCpuBackend({.threads = threads});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    ExpectNoAllocations(**backend);
   }
 }
 

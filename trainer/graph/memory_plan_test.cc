@@ -115,6 +115,19 @@ TEST(PlanMemory, AChainInPlaceNeedsOne) {
   EXPECT_EQ(PlanMemory(Chain(20), rules).arena_bytes, 4096u);
 }
 
+TEST(PlanMemory, NothingIsOverwrittenThatTheNodeAlsoReadsInAnotherPlace) {
+  MemoryPlanRules rules = PlainRules();
+  rules.in_place = [](const Node& node, int i) { return std::holds_alternative<BiasOp>(node.op) && i == 0; };
+  Graph graph;
+  const NodeId x = graph.AddNode({"x", InputOp{}, {}, {Vector(64)}});
+  const NodeId twice = graph.AddNode({"twice", BiasOp{}, {{x, 0}, {x, 0}}, {Vector(64)}});
+  const NodeId once = graph.AddNode({"once", BiasOp{}, {{twice, 0}, {x, 0}}, {Vector(64)}});
+  graph.SetOutput("y", {once, 0});
+  const MemoryPlan plan = PlanMemory(graph, rules);
+  EXPECT_NE(plan.at({twice, 0}).offset, plan.at({x, 0}).offset);
+  EXPECT_EQ(plan.at({once, 0}).offset, plan.at({twice, 0}).offset);
+}
+
 TEST(PlanMemory, ExternalValuesTakeNoBytesAndAreNotOverwritten) {
   MemoryPlanRules rules = PlainRules();
   rules.in_place = [](const Node&, int) { return true; };
