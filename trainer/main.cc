@@ -8,7 +8,9 @@
 #include <climits>
 #include <string>
 
+#include "trainer/bench/bench_command.h"
 #include "trainer/launch/launch_command.h"
+#include "trainer/train/inspect_command.h"
 #include "trainer/train/train_command.h"
 #include "trainyard_version.h"
 
@@ -34,6 +36,8 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   trainyard::engine::AddLaunchCommand(app, program, exit_code);
   trainyard::engine::AddTrainCommand(app, exit_code);
+  trainyard::engine::AddInspectCommand(app, exit_code);
+  trainyard::engine::AddBenchCommand(app, exit_code);
   CLI11_PARSE(app, argc, argv);
   return exit_code;
 }

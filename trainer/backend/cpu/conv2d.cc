@@ -214,14 +214,13 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
     outer.x = context.input<float>(0);
     outer.dy = context.input<float>(1);
     outer.dw = context.output<float>(0);
-    const ConvShape& shape = outer.shape;
-    device.pool.Run(shape.outputs, [&](int64_t begin, int64_t end, int) {
+    outer.db = bias ? context.output<float>(1) : nullptr;
+    device.pool.Run(outer.shape.outputs, [&](int64_t begin, int64_t end, int) {
       OuterArgs part = outer;
       part.output_begin = static_cast<int>(begin);
       part.output_end = static_cast<int>(end);
       device.kernels.outer(part);
     });
-    if (bias) RunBiasGradient(device, outer.dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
   });
 }
 

@@ -117,7 +117,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInput
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeightGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   const DenseShape shape(node.in(0).shape, node.out().shape);
-  const auto stride = static_cast<int64_t>(Align(shape.out));
+  // Whole vectors, an odd number of them: rows at a power of two would share few lines of the nearest cache.
+  const auto stride = static_cast<int64_t>(Align(shape.out) / kLanes | 1) * kLanes;
   ProductArgs product;  // rows are channels of x, k counts samples
   product.columns = shape.out;
   product.k = static_cast<int>(shape.few() ? shape.x.samples : shape.pixels * kLanes);

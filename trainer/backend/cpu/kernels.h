@@ -53,12 +53,14 @@ struct GatherRange {
   int block_begin = 0, block_end = 0;  // all blocks when there is a pool
 };
 
-// dw[kernel row][kernel column][c][o] = sum over panels, pixels and lanes of x[c] * dy[o], for o in [output_begin, output_end). Overwrites.
+// dw[kernel row][kernel column][c][o] = sum over panels, pixels and lanes of x[c] * dy[o], and db[o] = that of dy[o], for o in
+// [output_begin, output_end). Overwrites.
 struct OuterArgs {
   ConvShape shape;
   const float* x = nullptr;
   const float* dy = nullptr;  // panels [.][out_h][out_w][outputs][16]
   float* dw = nullptr;        // HWIO
+  float* db = nullptr;        // may be null
   int output_begin = 0, output_end = 0;
 };
 

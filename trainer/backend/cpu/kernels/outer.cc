@@ -49,6 +49,22 @@ void RunBlock(const Pixels& pixels, float* dw, int64_t dw_row) {
   }
 }
 
+// db[o] += the sum over pixels and lanes of dy[o], for up to kMaxSide outputs.
+void AddBias(const Pixels& pixels, int outputs, float* db) {
+  V sum[kLanes] = {};
+  for (int p = 0; p < pixels.panels; ++p) {
+    for (int r = 0; r < pixels.rows; ++r) {
+      const float* dy = pixels.dy + p * pixels.dy_panel + r * pixels.dy_row;
+      for (int c = 0; c < pixels.columns; ++c, dy += pixels.dy_column) {
+        for (int o = 0; o < outputs; ++o) sum[o] += Load(dy + o * kLanes);
+      }
+    }
+  }
+  alignas(64) float sums[kLanes];
+  Store(sums, SumLanes(sum));
+  for (int o = 0; o < outputs; ++o) db[o] += sums[o];
+}
+
 using BlockFunction = void (*)(const Pixels&, float*, int64_t);
 struct BlockTable {
   BlockFunction at[kMaxSide + 1][kMaxSide + 1];
@@ -131,6 +147,7 @@ void Outer(const OuterArgs& args) {
   for (int64_t k = 0; k < int64_t{shape.kernel_h} * shape.kernel_w * shape.channels; ++k) {
     for (int o = args.output_begin; o < args.output_end; ++o) args.dw[k * shape.outputs + o] = 0.0f;
   }
+  for (int o = args.output_begin; args.db != nullptr && o < args.output_end; ++o) args.db[o] = 0.0f;
   // Pixels whose x and dy stay in the nearest cache while all taps pass over them.
   const int64_t row_bytes = int64_t{shape.out_w} * 64 * (side.outputs + side.inputs);
   const int row_block = MaxInt(1, MinInt(shape.out_h, static_cast<int>(kBlockBytes / row_bytes)));
@@ -140,6 +157,21 @@ void Outer(const OuterArgs& args) {
     for (int first = 0; first < shape.out_h; first += row_block) {
       for (int o = args.output_begin; o < args.output_end; o += side.outputs) {
         const int outputs = MinInt(side.outputs, args.output_end - o);
+        Pixels pixels;
+        pixels.x_column = x_pixel * shape.stride_w;
+        pixels.x_row = x_row * shape.stride_h;
+        pixels.x_panel = x_panel;
+        pixels.dy_column = dy_column;
+        pixels.dy_row = dy_row;
+        pixels.dy_panel = dy_panel;
+        pixels.panels = MinInt(panel_block, shape.panels - panel);
+        const float* dy = args.dy + panel * dy_panel + int64_t{o} * kLanes;
+        if (args.db != nullptr) {
+          pixels.dy = dy + first * dy_row;
+          pixels.rows = MinInt(row_block, shape.out_h - first);
+          pixels.columns = shape.out_w;
+          AddBias(pixels, outputs, args.db + o);
+        }
         for (int i = 0; i < shape.channels; i += side.inputs) {
           const int inputs = MinInt(side.inputs, shape.channels - i);
           const BlockFunction run = kBlocks.at[inputs][outputs];
@@ -150,19 +182,11 @@ void Outer(const OuterArgs& args) {
             for (int w = 0; w < shape.kernel_w; ++w) {
               const Range columns = InsideOutputs(w, shape.pad_left, shape.stride_w, shape.in_w, shape.out_w);
               if (columns.begin >= columns.end) continue;
-              Pixels pixels;
               pixels.x = args.x + panel * x_panel + (rows.begin * shape.stride_h - shape.pad_top + h) * x_row +
                          (columns.begin * shape.stride_w - shape.pad_left + w) * x_pixel + int64_t{i} * kLanes;
-              pixels.dy = args.dy + panel * dy_panel + rows.begin * dy_row + columns.begin * dy_column + int64_t{o} * kLanes;
-              pixels.x_column = x_pixel * shape.stride_w;
-              pixels.x_row = x_row * shape.stride_h;
-              pixels.x_panel = x_panel;
-              pixels.dy_column = dy_column;
-              pixels.dy_row = dy_row;
-              pixels.dy_panel = dy_panel;
+              pixels.dy = dy + rows.begin * dy_row + columns.begin * dy_column;
               pixels.columns = columns.end - columns.begin;
               pixels.rows = rows.end - rows.begin;
-              pixels.panels = MinInt(panel_block, shape.panels - panel);
               float* dw = args.dw + ((int64_t{h} * shape.kernel_w + w) * shape.channels + i) * shape.outputs + o;
               run(pixels, dw, shape.outputs);
             }

@@ -19,55 +19,46 @@ struct Block {
   int columns;  // of this block, the last vector perhaps in part
 };
 
+void CopyRow(const float* from, float* to, int columns) {
+  int i = 0;
+  for (; i + kLanes <= columns; i += kLanes) StoreUnaligned(to + i, Load(from + i));
+  for (; i < columns; ++i) to[i] = from[i];
+}
+
 // kRow and kStep are a's strides where they are known (0: take them from the arguments).
 template <int kRows, int kColumns, int kRow, int kStep>
 void RunBlock(const ProductArgs& args, const Block& block) {
   V sum[kRows][kColumns];
-  for (int j = 0; j < kColumns; ++j) {
-    V start = {};
-    if (block.bias != nullptr) {
-      alignas(64) float bias[kLanes] = {};
-      for (int l = 0; l < MinInt(kLanes, block.columns - j * kLanes); ++l) bias[l] = block.bias[j * kLanes + l];
-      start = Load(bias);
-    }
-    for (int r = 0; r < kRows; ++r) sum[r][j] = start;
+  alignas(64) float bias[kColumns * kLanes] = {};
+  for (int i = 0; block.bias != nullptr && i < block.columns; ++i) bias[i] = block.bias[i];
+  for (int r = 0; r < kRows; ++r) {
+    for (int j = 0; j < kColumns; ++j) sum[r][j] = Load(bias + j * kLanes);
   }
   const int64_t a_row = kRow != 0 ? kRow : args.a_row;
   const int64_t a_k = kStep != 0 ? kStep : args.a_k;
   // The last row of b is read from a copy: a whole vector there could reach beyond b's end.
   alignas(64) float last[kColumns * kLanes] = {};
   for (int i = 0; i < block.columns; ++i) last[i] = block.b[(args.k - 1) * args.b_stride + i];
-  const auto add = [&](const float* a, const float* b) {
-    V vector[kColumns];
-    for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(b + j * kLanes);
-    for (int r = 0; r < kRows; ++r) {
-      const V value = Splat(a[r * a_row]);
-      for (int j = 0; j < kColumns; ++j) sum[r][j] += vector[j] * value;
-    }
-  };
-  const float* b = block.b;
-  for (int k16 = 0; k16 < args.k - 1; k16 += kLanes) {
+  const float* b = args.k == 1 ? last : block.b;
+  int rows_left = args.k - 1;
+  for (int k16 = 0; k16 < args.k; k16 += kLanes) {
     const float* a = block.a + k16 / kLanes * args.a_k16;
-    const int64_t end = MinInt(kLanes, args.k - 1 - k16) * a_k;
+    const int64_t end = MinInt(kLanes, args.k - k16) * a_k;
     for (int64_t k = 0; k != end; k += a_k) {
-      add(a + k, b);
-      b += args.b_stride;
-    }
-  }
-  add(block.a + (args.k - 1) / kLanes * args.a_k16 + (args.k - 1) % kLanes * a_k, last);
-  for (int r = 0; r < kRows; ++r) {
-    float* c = block.c + r * args.c_row;
-    for (int j = 0; j < kColumns; ++j) {
-      const int lanes = block.columns - j * kLanes;
-      if (lanes >= kLanes) {
-        StoreUnaligned(c + j * kLanes, sum[r][j]);
-      } else {
-        alignas(64) float part[kLanes];
-        Store(part, sum[r][j]);
-        for (int l = 0; l < lanes; ++l) c[j * kLanes + l] = part[l];
+      V vector[kColumns];
+      for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(b + j * kLanes);
+      for (int r = 0; r < kRows; ++r) {
+        const V value = Splat(a[r * a_row + k]);
+        for (int j = 0; j < kColumns; ++j) sum[r][j] += vector[j] * value;
       }
+      b = --rows_left == 0 ? last : b + args.b_stride;
     }
   }
+  alignas(64) float result[kRows][kColumns * kLanes];
+  for (int r = 0; r < kRows; ++r) {
+    for (int j = 0; j < kColumns; ++j) Store(&result[r][j * kLanes], sum[r][j]);
+  }
+  for (int r = 0; r < kRows; ++r) CopyRow(result[r], block.c + r * args.c_row, block.columns);
 }
 
 using BlockFunction = void (*)(const ProductArgs&, const Block&);

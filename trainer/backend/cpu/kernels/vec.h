@@ -23,7 +23,7 @@ inline V Load(const float* p) { return *reinterpret_cast<const V*>(p); }
 inline V LoadUnaligned(const float* p) { return *reinterpret_cast<const VUnaligned*>(p); }
 inline void Store(float* p, V v) { *reinterpret_cast<V*>(p) = v; }
 inline void StoreUnaligned(float* p, V v) { *reinterpret_cast<VUnaligned*>(p) = v; }
-inline V Splat(float x) { return V{} + x; }
+inline V Splat(float x) { return V{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
 inline VI SplatInt(int32_t x) { return VI{} + x; }
 inline VI AsInt(V v) { return reinterpret_cast<VI>(v); }
 inline V AsFloat(VI v) { return reinterpret_cast<V>(v); }

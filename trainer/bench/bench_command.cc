@@ -1,0 +1,35 @@
+#include "trainer/bench/bench_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "trainer/bench/bench_step.h"
+
+namespace trainyard::engine {
+
+void AddBenchCommand(CLI::App& app, int& exit_code) {
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Measure training steps of a model on this machine: images per second, GFLOP/s by layer, share of the peak.");
+  auto options = std::make_shared<BenchOptions>();
+  auto json = std::make_shared<bool>(false);
+  bench->add_option("--model", options->model, "a preset: lenet5, mnistCnn, linear")->capture_default_str();
+  bench->add_option("--batch", options->batch, "examples in a step")->capture_default_str();
+  bench->add_option("--threads", options->threads, "compute threads; 0: as many as the cgroup allows")->capture_default_str();
+  bench->add_option("--isa", options->isa, "kernels to use: auto, avx512, avx2, baseline, neon")->capture_default_str();
+  bench->add_option("--seconds", options->seconds, "how long to measure")->capture_default_str()->check(CLI::Range(0.0, 3600.0));
+  bench->add_flag("--json", *json, "print JSON");
+  bench->callback([options, json, &exit_code] {
+    const absl::StatusOr<BenchResult> result = BenchStep(*options);
+    if (!result.ok()) {
+      fmt::print(stderr, "bench: {}\n", std::string(result.status().message()));
+      exit_code = 1;
+      return;
+    }
+    fmt::print("{}", *json ? BenchJson(*result) : BenchText(*result));
+  });
+}
+
+}  // namespace trainyard::engine

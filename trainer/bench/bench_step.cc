@@ -1,0 +1,208 @@
+#include "trainer/bench/bench_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "trainer/backend/cpu/cpu_backend.h"
+#include "trainer/backend/cpu/select_kernels.h"
+#include "trainer/backend/executor.h"
+#include "trainer/base/cpu_quota.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/model/initializer.h"
+#include "trainer/model/model_json.h"
+#include "trainer/model/presets.h"
+#include "trainer/ops/rules.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/tensor/buffer.h"
+
+namespace trainyard::engine {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double MillisecondsSince(SteadyClock::time_point start) {
+  return std::chrono::duration<double, std::milli>(SteadyClock::now() - start).count();
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// The times of every node, step after step.
+class NodeTimes final : public NodeObserver {
+ public:
+  explicit NodeTimes(size_t nodes) : times_(nodes) {}
+  void BeforeNode(NodeId) override { start_ = SteadyClock::now(); }
+  void AfterNode(NodeId node) override { times_[node].push_back(MillisecondsSince(start_)); }
+  void Clear() {
+    for (std::vector<double>& times : times_) times.clear();
+  }
+  const std::vector<double>& of(NodeId node) const { return times_[node]; }
+
+ private:
+  SteadyClock::time_point start_;
+  std::vector<std::vector<double>> times_;
+};
+
+// Made-up values for every input of a graph: pixels as u8, labels below their limit, other numbers in [0, 1).
+class MadeUpFeeds {
+ public:
+  explicit MadeUpFeeds(const Graph& graph) {
+    for (const NodeId id : graph.inputs()) {
+      const ValueSpec& spec = graph.node(id).outputs[0];
+      const auto& op = std::get<InputOp>(graph.node(id).op);
+      const int64_t elements = spec.shape.elements();
+      const bool pixels = spec.dtype == DType::kF32 && op.u8_scale != 1.0f;
+      const DType dtype = pixels ? DType::kU8 : spec.dtype;
+      Buffer& buffer = buffers_.emplace_back(static_cast<size_t>(elements) * SizeOf(dtype));
+      for (int64_t i = 0; i < elements; ++i) {
+        const uint32_t random = static_cast<uint32_t>(i) * 2654435761u >> 8;
+        if (dtype == DType::kU8) {
+          buffer.as<uint8_t>()[i] = static_cast<uint8_t>(random);
+        } else if (dtype == DType::kI32) {
+          buffer.as<int32_t>()[i] = static_cast<int32_t>(random % static_cast<uint32_t>(std::max(op.limit, 1)));
+        } else {
+          buffer.as<float>()[i] = static_cast<float>(random & 1023) / 1024.0f;
+        }
+      }
+      feeds_.push_back({graph.node(id).name, {dtype, spec.shape, buffer.data()}});
+    }
+  }
+  std::span<const Feed> feeds() const { return feeds_; }
+
+ private:
+  std::vector<Buffer> buffers_;
+  std::vector<Feed> feeds_;
+};
+
+absl::StatusOr<ModelSpec> PresetSpec(const std::string& model) {
+  FieldErrors errors;
+  ModelSpec spec = ParseModelSpec({{"preset", model}}, "model", errors);
+  TY_RETURN_IF_ERROR(errors.ToStatus("--model"));
+  return spec;
+}
+
+}  // namespace
+
+absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
+  if (options.batch < 1 || options.batch > kMaxBatch) {
+    return absl::InvalidArgumentError(fmt::format("--batch is {}, expected 1 to {}", options.batch, kMaxBatch));
+  }
+  TY_ASSIGN_OR_RETURN(const ModelSpec spec, PresetSpec(options.model));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeCpuBackend({.threads = options.threads, .isa = options.isa}));
+  TY_ASSIGN_OR_RETURN(Graph graph, BuildTrainingGraph(spec, options.batch));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(std::move(graph), *backend));
+  const Graph& g = executor->graph();
+  ParameterSet parameters(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
+  ParameterSet gradients(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
+  InitializeParameters(spec, 1, parameters);
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer({.name = "sgd"}));
+  const MadeUpFeeds feeds(g);
+  NodeTimes node_times(g.nodes().size());
+  executor->set_observer(&node_times);
+
+  BenchResult result;
+  result.options = options;
+  if (options.threads == 0) result.options.threads = CpuQuota();
+  TY_ASSIGN_OR_RETURN(const KernelTable* kernels, SelectKernels(options.isa));
+  result.isa = kernels->isa;
+
+  std::vector<double> step_times;
+  std::vector<double> optimizer_times;
+  StepContext step{.seed = 1};
+  const auto run_for = [&](double seconds) -> absl::Status {
+    const SteadyClock::time_point begin = SteadyClock::now();
+    while (step_times.size() < 3 || MillisecondsSince(begin) < 1000.0 * seconds) {
+      const SteadyClock::time_point start = SteadyClock::now();
+      TY_RETURN_IF_ERROR(executor->Run(step, feeds.feeds(), parameters, &gradients, nullptr));
+      const SteadyClock::time_point update = SteadyClock::now();
+      for (int key = 0; key < parameters.size(); ++key) {
+        optimizer->Apply({.learning_rate = 0.01, .step = static_cast<int64_t>(step.step)}, parameters.values(key), gradients.values(key),
+                         {});
+      }
+      optimizer_times.push_back(MillisecondsSince(update));
+      step_times.push_back(MillisecondsSince(start));
+      ++step.step;
+    }
+    return absl::OkStatus();
+  };
+  const auto measure_peak = [&]() -> absl::Status {
+    TY_ASSIGN_OR_RETURN(const double flops, MeasurePeakFlops(options.isa));
+    result.peak_gflops = std::max(result.peak_gflops, flops * 1e-9 * result.options.threads);
+    return absl::OkStatus();
+  };
+  TY_RETURN_IF_ERROR(run_for(options.seconds / 10));
+  step_times.clear();
+  optimizer_times.clear();
+  node_times.Clear();
+  TY_RETURN_IF_ERROR(measure_peak());
+  TY_RETURN_IF_ERROR(run_for(options.seconds / 2));
+  TY_RETURN_IF_ERROR(measure_peak());
+  TY_RETURN_IF_ERROR(run_for(options.seconds / 2));
+  TY_RETURN_IF_ERROR(measure_peak());
+
+  for (NodeId id = 0; id < static_cast<NodeId>(g.nodes().size()); ++id) {
+    const auto flops = static_cast<double>(Flops(g, id));
+    result.gflop_per_step += flops * 1e-9;
+    if (node_times.of(id).empty()) continue;
+    const double milliseconds = Median(node_times.of(id));
+    result.layers.push_back({g.node(id).name, std::string(OpName(g.node(id).op)), milliseconds, std::ranges::min(node_times.of(id)),
+                             flops * 1e-6 / std::max(milliseconds, 1e-6)});
+  }
+  result.layers.push_back({"optimizer", "sgd", Median(optimizer_times), std::ranges::min(optimizer_times), 0.0});
+  result.steps = static_cast<int64_t>(step_times.size());
+  result.milliseconds_per_step = Median(step_times);
+  result.best_milliseconds_per_step = std::ranges::min(step_times);
+  result.items_per_second = 1000.0 * static_cast<double>(options.batch) / result.milliseconds_per_step;
+  result.gflops = 1000.0 * result.gflop_per_step / result.milliseconds_per_step;
+  result.megabytes = static_cast<double>(executor->bytes()) * 1e-6;
+  return result;
+}
+
+std::string BenchJson(const BenchResult& result) {
+  nlohmann::ordered_json layers = nlohmann::json::array();
+  for (const BenchLayer& layer : result.layers) {
+    layers.push_back({{"name", layer.name},
+                      {"op", layer.op},
+                      {"milliseconds", layer.milliseconds},
+                      {"bestMilliseconds", layer.best_milliseconds},
+                      {"gflops", layer.gflops}});
+  }
+  const nlohmann::ordered_json json = {{"model", result.options.model},
+                                       {"batch", result.options.batch},
+                                       {"threads", result.options.threads},
+                                       {"isa", result.isa},
+                                       {"steps", result.steps},
+                                       {"itemsPerSecond", result.items_per_second},
+                                       {"millisecondsPerStep", result.milliseconds_per_step},
+                                       {"bestMillisecondsPerStep", result.best_milliseconds_per_step},
+                                       {"gflopPerStep", result.gflop_per_step},
+                                       {"gflops", result.gflops},
+                                       {"peakGflops", result.peak_gflops},
+                                       {"megabytes", result.megabytes},
+                                       {"layers", layers}};
+  return json.dump(2) + "\n";
+}
+
+std::string BenchText(const BenchResult& result) {
+  std::string text =
+      fmt::format("{} batch {} on {} thread{} ({}): {:.0f} items/s, {:.3f} ms a step (best {:.3f}), {:.1f} GFLOP/s = {:.0f} % of {:.1f}\n",
+                  result.options.model, result.options.batch, result.options.threads, result.options.threads == 1 ? "" : "s", result.isa,
+                  result.items_per_second, result.milliseconds_per_step, result.best_milliseconds_per_step, result.gflops,
+                  100.0 * result.gflops / result.peak_gflops, result.peak_gflops);
+  text += fmt::format("{:<36} {:<30} {:>9} {:>9} {:>9}\n", "node", "op", "ms", "best ms", "GFLOP/s");
+  for (const BenchLayer& layer : result.layers) {
+    text += fmt::format("{:<36} {:<30} {:>9.3f} {:>9.3f} {:>9.1f}\n", layer.name, layer.op, layer.milliseconds, layer.best_milliseconds,
+                        layer.gflops);
+  }
+  return text;
+}
+
+}  // namespace trainyard::engine

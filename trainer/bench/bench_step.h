@@ -1,0 +1,52 @@
+// Measures whole training steps of a model: feed, forward, backward and optimizer, on made-up data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace trainyard::engine {
+
+struct BenchOptions {
+  std::string model = "lenet5";  // a preset
+  int64_t batch = 128;
+  int threads = 1;  // 0: as many as the cgroup allows
+  std::string isa = "auto";
+  double seconds = 3.0;  // to measure for, after as many steps of warm-up as take a tenth of it; at least 3 steps are measured
+};
+
+// One node of the graph, or the optimizer over all parameters.
+struct BenchLayer {
+  std::string name;
+  std::string op;
+  double milliseconds = 0;       // the median over the steps
+  double best_milliseconds = 0;  // the least: what a busy machine would show when idle
+  double gflops = 0;             // of what it computes, per second of the median
+};
+
+struct BenchResult {
+  BenchOptions options;
+  std::string isa;
+  int64_t steps = 0;
+  double items_per_second = 0;  // batch / the median step
+  double milliseconds_per_step = 0;
+  double best_milliseconds_per_step = 0;
+  double gflop_per_step = 0;
+  double gflops = 0;       // per second of the median step
+  double peak_gflops = 0;  // of one thread, measured before, between and after the steps; times threads
+  double megabytes = 0;    // arena and scratch
+  std::vector<BenchLayer> layers;
+};
+
+// InvalidArgument for an unknown model, a batch below 1, or kernels that this machine cannot run.
+absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options);
+
+// {model, batch, threads, isa, itemsPerSecond, millisecondsPerStep, bestMillisecondsPerStep, gflopPerStep, gflops, peakGflops, megabytes,
+// layers: [{name, op, milliseconds, bestMilliseconds, gflops}]}, ended by a line end.
+std::string BenchJson(const BenchResult& result);
+// The same as a table for people.
+std::string BenchText(const BenchResult& result);
+
+}  // namespace trainyard::engine
