@@ -148,7 +148,7 @@ class ChartsTest(unittest.TestCase):
     def test_values_that_make_no_sense_are_refused(self):
         self.refused(OPERATOR, "replicaz=2", "replicaz")
         self.refused(OPERATOR, "operator.logLevel=loud", "logLevel")
-        self.refused(OPERATOR, "operator.progressInterval=10", "progressInterval")
+        self.refused(OPERATOR, "operator.progressIntervalSeconds=0", "progressIntervalSeconds", "minimum")
         self.refused(OPERATOR, "http.port=80", "port", "minimum")
         self.refused(JOB, "worker.replicas=-1", "replicas")
         self.refused(JOB, "chief.replicas=2", "replicas")

@@ -417,13 +417,13 @@ class OperatorTest(OperatorCase):
 
 
 class LeaderTest(OperatorCase):
-    flags = {"leader-elect": "true", "lease-name": "one", "lease-namespace": "default"}
+    flags = {"leader-elect": "true", "leader-elect-namespace": "default"}
 
     def test_one_of_two_operators_acts_and_the_other_takes_over(self):
         second = Operator(self.plane, name="second", **self.flags).start(wait=False)
         self.addCleanup(second.stop)
         self.running(job("a").worker(1), "a-worker-0")
-        lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/one"
+        lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/trainyard-operator"
         first_holder = self.api.get(lease)["spec"]["holderIdentity"]
         self.operator.kill()
         wait_for("the lease to change hands", lambda: self.api.get(lease)["spec"]["holderIdentity"] not in ("", first_holder), 60.0)

@@ -23,8 +23,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "trainyard-operator.rules" -}}
 - apiGroups: [trainyard.dev]
   resources: [trainingjobs]
-  # get, list, watch: to see the jobs. delete: ttlSecondsAfterFinished.
-  verbs: [get, list, watch, delete]
+  # list, watch: to see the jobs. delete: ttlSecondsAfterFinished.
+  verbs: [list, watch, delete]
 - apiGroups: [trainyard.dev]
   resources: [trainingjobs/status]
   # update: the status is written as a whole, at most once per reconcile.
@@ -35,20 +35,19 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   verbs: [update]
 - apiGroups: [""]
   resources: [pods]
-  # get, list, watch: to see the replicas. create, delete: to start, restart and stop them. patch: to adopt or release one (ownerReferences).
+  # list, watch: to see the replicas. create, delete: to start, restart and stop them. get: to look at one whose name is taken. patch: to
+  # adopt or release one (ownerReferences).
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services]
-  # get, list, watch: to see what is there. create, delete: one per replica, or one per job. patch: to adopt or release one.
+  # list, watch: to see what is there. create, delete: one per replica, or one per job. get: to look at one whose name is taken. patch: to
+  # adopt or release one.
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [configmaps]
-  # get, list, watch: to see hand edits and undo them. create, delete: one per job. update: host lists follow the scale. patch: to adopt or release one.
+  # list, watch: to see hand edits and undo them. create, delete: one per job. update: host lists follow the scale. get: to look at one whose
+  # name is taken. patch: to adopt or release one.
   verbs: [get, list, watch, create, update, patch, delete]
-- apiGroups: [""]
-  resources: [pods/log]
-  # get: the tail of the first failure's log, for status.failure.
-  verbs: [get]
 - apiGroups: [events.k8s.io]
   resources: [events]
   # create: to tell people what happened. patch: repeats are counted in one event instead of creating more.
@@ -56,19 +55,20 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if .Values.mpi.enabled }}
 - apiGroups: [""]
   resources: [secrets]
-  # create: one ssh key pair per MPI job. get: to see whether it is there. delete: at the job's clean-up. Secrets are never listed.
-  verbs: [get, create, delete]
+  # create: one ssh key pair per MPI job. get: to look at one whose name is taken. patch: to adopt it. delete: at the job's clean-up. Secrets
+  # are never listed.
+  verbs: [get, create, patch, delete]
 {{- end }}
 {{- if .Values.gang.volcano }}
 - apiGroups: [scheduling.volcano.sh]
   resources: [podgroups]
-  # get: to see the job's group. create, patch, delete: the group follows the job.
+  # create, delete: one per job. get: to look at one whose name is taken. patch: to adopt it.
   verbs: [get, create, patch, delete]
 {{- end }}
 {{- if .Values.gang.coscheduling }}
 - apiGroups: [scheduling.x-k8s.io]
   resources: [podgroups]
-  # get: to see the job's group. create, patch, delete: the group follows the job.
+  # create, delete: one per job. get: to look at one whose name is taken. patch: to adopt it.
   verbs: [get, create, patch, delete]
 {{- end }}
 {{- end }}

@@ -26,7 +26,7 @@ class Operator:
         self.port = free_port("127.0.0.1")
 
     def start(self, wait=True):
-        flags = {"kubeconfig": self._plane.kubeconfig, "http-port": self.port, "log-format": "text", "leader-elect": "false", **self._flags}
+        flags = {"kubeconfig": self._plane.kubeconfig, "metrics-host": "127.0.0.1", "metrics-port": self.port, "leader-elect": "false", **self._flags}
         self._plane.processes.start(self._name, [binary(), *[f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]])
         if wait:
             self.wait_ready()
