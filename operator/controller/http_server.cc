@@ -49,6 +49,11 @@ HttpServer::HttpServer(HttpServerOptions options) : server_(std::make_unique<Ser
   server_->options = std::move(options);
   httplib::Server& http = server_->http;
   http.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  // Not httplib's default, which would let two processes share the port and each see half of the requests.
+  http.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
   http.set_read_timeout(kIoSeconds);
   http.set_write_timeout(kIoSeconds);
   http.set_keep_alive_timeout(kIoSeconds);

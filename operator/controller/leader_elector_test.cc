@@ -1,0 +1,130 @@
+#include "operator/controller/leader_elector.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+
+#include "operator/base/fake_clock.h"
+#include "tests/fake_apiserver/fake_api_server.h"
+
+namespace trainyard::control {
+namespace {
+
+class LeaderElectorTest : public testing::Test {
+ protected:
+  struct Candidate {
+    Candidate(LeaderElectorTest& test, const std::string& identity)
+        : throttle(test.clock_, {.qps = 0}),
+          elector(
+              test.server_, throttle, test.clock_, {.ns = "default", .identity = identity, .client = {.max_attempts = 1}},
+              [this] { ++started; }, [this] { ++lost; }) {
+      elector.Start();
+    }
+    bool leads() const { return started > lost; }
+
+    Throttle throttle;
+    std::atomic<int> started = 0;
+    std::atomic<int> lost = 0;
+    LeaderElector elector;
+  };
+
+  bool Await(const std::function<bool()>& condition, absl::Duration step = absl::Milliseconds(500)) {
+    return server_.Await([&] {
+      clock_.Advance(step);
+      return condition();
+    });
+  }
+  nlohmann::json Spec() { return (*server_.Find(kLeases, "default", "trainyard-operator"))["spec"]; }
+
+  FakeClock clock_;
+  FakeApiServer server_{clock_};
+};
+
+TEST_F(LeaderElectorTest, TheFirstCandidateTakesAFreshLeaseAndRenewsIt) {
+  Candidate a(*this, "a");
+  ASSERT_TRUE(Await([&] { return a.leads(); }));
+  EXPECT_EQ(Spec()["holderIdentity"], "a");
+  EXPECT_EQ(Spec()["leaseDurationSeconds"], 15);
+  EXPECT_EQ(Spec()["leaseTransitions"], 0);
+  const std::string renewed = Spec()["renewTime"];
+  EXPECT_TRUE(Await([&] { return Spec()["renewTime"] != renewed; }));
+  EXPECT_TRUE(a.leads());
+}
+
+TEST_F(LeaderElectorTest, ASecondCandidateWaitsAndTakesOverWhenTheFirstIsReleased) {
+  auto a = std::make_unique<Candidate>(*this, "a");
+  ASSERT_TRUE(Await([&] { return a->leads(); }));
+  Candidate b(*this, "b");
+  const int calls = static_cast<int>(server_.Calls().size());
+  ASSERT_TRUE(Await([&] { return static_cast<int>(server_.Calls().size()) > calls + 20; }));
+  EXPECT_EQ(b.started, 0);
+  a->elector.Stop();
+  EXPECT_EQ(a->lost, 1);
+  EXPECT_EQ(Spec()["holderIdentity"], "");
+  EXPECT_TRUE(Await([&] { return b.leads(); }));
+  EXPECT_EQ(Spec()["leaseTransitions"], 1);
+}
+
+TEST_F(LeaderElectorTest, ALeaderThatCannotRenewStopsActingBeforeAnotherCanStart) {
+  Candidate a(*this, "a");
+  ASSERT_TRUE(Await([&] { return a.leads(); }));
+  Candidate b(*this, "b");
+  // a's writes fail from here on; b's reads work.
+  server_.Inject({.kind = Fault::Kind::kRefuse, .verb = "update", .times = 1000000});
+  ASSERT_TRUE(server_.Await([&] {
+    clock_.Advance(absl::Milliseconds(500));
+    EXPECT_FALSE(a.leads() && b.leads());
+    return a.lost == 1;
+  }));
+  server_.ClearFaults();
+  ASSERT_TRUE(server_.Await([&] {
+    clock_.Advance(absl::Milliseconds(500));
+    EXPECT_FALSE(a.leads() && b.leads());
+    return b.leads() || a.leads();
+  }));
+}
+
+TEST_F(LeaderElectorTest, ALeaseIsTakenOverOnlyAfterItsDurationWasSeenToPassWhateverItsTimestampsSay) {
+  // A holder whose clock is a year behind: by its timestamps the lease has long expired.
+  server_.Put(kLeases, {{"metadata", {{"name", "trainyard-operator"}}},
+                        {"spec",
+                         {{"holderIdentity", "dead"},
+                          {"leaseDurationSeconds", 15},
+                          {"renewTime", FormatMicroTimestamp(clock_.Now() - absl::Hours(24 * 365))},
+                          {"leaseTransitions", 6}}}});
+  const absl::Duration began = clock_.Monotonic();
+  Candidate b(*this, "b");
+  clock_.JumpWallClock(absl::Hours(100));  // nor does the own clock matter
+  ASSERT_TRUE(Await([&] { return b.leads(); }));
+  EXPECT_GE(clock_.Monotonic() - began, absl::Seconds(15));
+  EXPECT_EQ(Spec()["leaseTransitions"], 7);
+}
+
+TEST_F(LeaderElectorTest, ALeaseTakenFromUnderTheLeaderEndsItsLeadership) {
+  Candidate a(*this, "a");
+  ASSERT_TRUE(Await([&] { return a.leads(); }));
+  server_.Edit(kLeases, "default", "trainyard-operator", {{"spec", {{"holderIdentity", "thief"}}}});
+  EXPECT_TRUE(Await([&] { return a.lost == 1; }));
+  EXPECT_EQ(Spec()["holderIdentity"], "thief");
+}
+
+TEST_F(LeaderElectorTest, ShortTroublesDoNotCostTheLease) {
+  Candidate a(*this, "a");
+  ASSERT_TRUE(Await([&] { return a.leads(); }));
+  server_.Inject({.kind = Fault::Kind::kLoseAnswer, .verb = "update"});
+  server_.Inject({.verb = "get", .code = 500});
+  const size_t calls = server_.Calls().size();
+  ASSERT_TRUE(Await([&] { return server_.Calls().size() > calls + 20; }));
+  EXPECT_EQ(a.lost, 0);
+}
+
+TEST_F(LeaderElectorTest, ALeaseThatIsNonsenseIsTakenOver) {
+  server_.Put(kLeases, {{"metadata", {{"name", "trainyard-operator"}}},
+                        {"spec", {{"holderIdentity", 7}, {"leaseDurationSeconds", "long"}, {"leaseTransitions", nullptr}}}});
+  Candidate a(*this, "a");
+  EXPECT_TRUE(Await([&] { return a.leads(); }));
+}
+
+}  // namespace
+}  // namespace trainyard::control
