@@ -149,7 +149,7 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::stri
   if (wait > absl::ZeroDuration()) LookAgainIn(result, wait);
   if (plan.delete_job) {
     const auto deleted = client_.Delete(kTrainingJobs, job.meta.name_space, job.meta.name, {.uid = job.meta.uid});
-    if (!deleted.ok() && !control::IsNotFound(deleted.status()) && !control::IsConflict(deleted.status())) return deleted.status();
+    if (!deleted.ok() && !absl::IsNotFound(deleted.status()) && !IsConflict(deleted.status())) return deleted.status();
     return ReconcileResult{};
   }
 
@@ -230,7 +230,7 @@ absl::StatusOr<absl::Duration> TrainingJobReconciler::WriteStatus(const std::str
   auto written = client_.UpdateStatus(kTrainingJobs, StatusUpdateBody(job.meta, *plan.status));
   if (!written.ok()) {
     // Deleted meanwhile: the watch will say so.
-    if (control::IsNotFound(written.status())) return absl::Seconds(1);
+    if (absl::IsNotFound(written.status())) return absl::Seconds(1);
     return written.status();
   }
   debounce_.Forget(key);
@@ -243,7 +243,7 @@ absl::Status TrainingJobReconciler::Adopt(const TrainingJob& job, const ChildRef
   const json patch = {
       {"metadata", {{"uid", child.uid}, {"resourceVersion", child.resource_version}, {"ownerReferences", OwnerReferences(job)}}}};
   auto patched = client_.Patch(ResourceOf(child.kind, job), job.meta.name_space, child.name, PatchType::kMerge, patch);
-  if (!patched.ok()) return control::IsNotFound(patched.status()) ? absl::OkStatus() : patched.status();
+  if (!patched.ok()) return absl::IsNotFound(patched.status()) ? absl::OkStatus() : patched.status();
   ObserveWrite(child.kind, *patched);
   Record(job,
          {{false, "Adopted", fmt::format("{} {} had no owner and this job's labels: it is adopted", KindName(child.kind), child.name)}});
@@ -253,7 +253,7 @@ absl::Status TrainingJobReconciler::Adopt(const TrainingJob& job, const ChildRef
 absl::Status TrainingJobReconciler::Release(const ChildRef& child, const TrainingJob& job) {
   const json patch = {{"metadata", {{"uid", child.uid}, {"resourceVersion", child.resource_version}, {"ownerReferences", nullptr}}}};
   auto patched = client_.Patch(ResourceOf(child.kind, job), job.meta.name_space, child.name, PatchType::kMerge, patch);
-  if (!patched.ok()) return control::IsNotFound(patched.status()) ? absl::OkStatus() : patched.status();
+  if (!patched.ok()) return absl::IsNotFound(patched.status()) ? absl::OkStatus() : patched.status();
   ObserveWrite(child.kind, *patched);
   Record(job, {{true, "Released",
                 fmt::format("the labels of {} {} are not those of a child of this job any more: it is released", KindName(child.kind),
@@ -266,7 +266,7 @@ absl::Status TrainingJobReconciler::Delete(const TrainingJob& job, const Deletio
   DeleteOptions options{.uid = child.uid};
   if (deletion.force) options.grace_period_seconds = 0;
   auto left = client_.Delete(ResourceOf(child.kind, job), job.meta.name_space, child.name, options);
-  const bool gone = left.ok() ? left->is_null() : control::IsNotFound(left.status());
+  const bool gone = left.ok() ? left->is_null() : absl::IsNotFound(left.status());
   if (gone) {
     const std::string key = ObjectKey(job.meta.name_space, child.name);
     if (child.kind == ChildKind::kPod) informers_.pods.ObserveDelete(key, child.uid);
@@ -275,14 +275,14 @@ absl::Status TrainingJobReconciler::Delete(const TrainingJob& job, const Deletio
     return absl::OkStatus();
   }
   // Another object has the name by now: the cache will see it.
-  if (!left.ok()) return control::IsConflict(left.status()) ? absl::OkStatus() : left.status();
+  if (!left.ok()) return IsConflict(left.status()) ? absl::OkStatus() : left.status();
   ObserveWrite(child.kind, *left);
   return absl::OkStatus();
 }
 
 absl::Status TrainingJobReconciler::UpdateConfig(const TrainingJob& job) {
   auto updated = client_.Update(kConfigMaps, BuildConfigMap(job, job.status.hosts_epoch));
-  if (!updated.ok()) return control::IsNotFound(updated.status()) ? absl::OkStatus() : updated.status();
+  if (!updated.ok()) return absl::IsNotFound(updated.status()) ? absl::OkStatus() : updated.status();
   ObserveWrite(ChildKind::kConfigMap, *updated);
   return absl::OkStatus();
 }
@@ -294,7 +294,7 @@ absl::Status TrainingJobReconciler::Create(const TrainingJob& job, const ChildRe
     ObserveWrite(child.kind, *created);
     return absl::OkStatus();
   }
-  if (control::IsAlreadyExists(created.status())) return Examine(job, child);
+  if (absl::IsAlreadyExists(created.status())) return Examine(job, child);
   // The namespace is being deleted, and the job with it.
   if (IsNamespaceTerminating(created.status())) return absl::OkStatus();
   if (IsInvalid(created.status()) || IsForbidden(created.status())) {
