@@ -159,6 +159,7 @@ class ByHand(FailureTest):
         for process in processes:
             text, _ = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 0, text)
+        self.assertEqual([folder.name for folder in (pathlib.Path(output) / "checkpoints").iterdir()], ["step-8"])
 
 
 class BadInput(FailureTest):
@@ -221,7 +222,7 @@ class BadInput(FailureTest):
         server.terminate()
         self.assertEqual(worker.returncode, 1, worker.stderr)
         self.assertLess(time.monotonic() - began, 20)
-        self.assertIn("model", worker.stderr)
+        self.assertIn("server 0 has 8, worker 0 has 2", worker.stderr)
 
     def test_a_server_that_never_answers_is_named_within_the_deadline(self):
         job = job_file(self.folder.name, workers=1, ps=1, mode="async")

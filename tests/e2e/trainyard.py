@@ -13,7 +13,7 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TRAINER = os.environ.get("TRAINYARD_TRAINER", str(ROOT / "build/release/trainer/trainyard-trainer"))
+TRAINER = os.environ["TRAINYARD_TRAINER"]
 DEADLINE = 120.0
 
 MNIST = """
@@ -65,7 +65,13 @@ class Run:
         self.text = ""
 
     def wait(self, timeout=DEADLINE):
-        self.text, _ = self.process.communicate(timeout=timeout)
+        """The exit status. A job that is not over in time is killed and its logs are told."""
+        try:
+            self.text, _ = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as late:
+            self.process.kill()
+            self.text, _ = self.process.communicate(timeout=30)
+            raise AssertionError(f"the job is not over after {timeout} s:\n{self.text}\n{self.logs()}") from late
         return self.process.returncode
 
     def report(self):
