@@ -1,7 +1,8 @@
 # trainyard_folder(<path> [DEPS folder...] [LINK library...] [PCH header...] [TEST_DEPS folder...])
 #
 # One folder is one layer: every .cc of <path> (not of its subfolders) becomes a static library named after the path ("trainer/data" → trainer_data),
-# every *_test.cc becomes part of one test program <name>_test, every *_fuzz.cc a fuzz target of its own.
+# every *_test.cc becomes part of one test program <name>_test, every *_fuzz.cc a fuzz target of its own,
+# which starts from the inputs in <path>/testdata/<name of the target>/ if there are any.
 # DEPS names the only folders that its files may include from, directly or through those (the test "layering" checks it);
 # TEST_DEPS are allowed to its tests only. PCH lists heavy headers to precompile.
 function(trainyard_folder path)
@@ -39,14 +40,23 @@ function(trainyard_folder path)
     target_precompile_headers(${name}_test PRIVATE <gtest/gtest.h> <gmock/gmock.h>)
     gtest_discover_tests(${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120 LABELS unit)
   endif()
-  if(TRAINYARD_FUZZ)
+  if(TRAINYARD_FUZZ AND fuzzers)
+    if(sources)
+      target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)  # else the fuzzer sees no branch of the code it tests
+    endif()
     foreach(source IN LISTS fuzzers)
       get_filename_component(fuzzer ${source} NAME_WE)
+      set(corpus ${CMAKE_BINARY_DIR}/corpus/${name}_${fuzzer})  # found inputs are kept here, checked-in seeds are only read
+      file(MAKE_DIRECTORY ${corpus})
+      set(seeds ${folder}/testdata/${fuzzer})
+      if(NOT IS_DIRECTORY ${seeds})
+        set(seeds)
+      endif()
       add_executable(${name}_${fuzzer} ${source})
       target_compile_options(${name}_${fuzzer} PRIVATE -fsanitize=fuzzer)
       target_link_options(${name}_${fuzzer} PRIVATE -fsanitize=fuzzer)
       target_link_libraries(${name}_${fuzzer} PRIVATE ${name} ${test_dependencies})
-      add_test(NAME fuzz.${name}.${fuzzer} COMMAND ${name}_${fuzzer} -max_total_time=5 -rss_limit_mb=2048 -verbosity=0)
+      add_test(NAME fuzz.${name}.${fuzzer} COMMAND ${name}_${fuzzer} -max_total_time=5 -rss_limit_mb=2048 -verbosity=0 ${corpus} ${seeds})
       set_tests_properties(fuzz.${name}.${fuzzer} PROPERTIES LABELS fuzz TIMEOUT 60)
     endforeach()
   endif()
