@@ -120,6 +120,10 @@ void CheckTogether(const JobConfig& job, FieldErrors& errors) {
   check_name("worker", job.worker);
   check_name("evaluator", job.evaluator);
 
+  if (job.evaluator.replicas > 0) {
+    errors.Add("spec.evaluator.replicas",
+               "found 1, expected 0: an evaluator is not built into this version, the chief evaluates (training.evaluate)");
+  }
   const int trainers = job.worker.replicas + job.chief.replicas;
   if (trainers == 0) errors.Add("spec.worker.replicas", "found 0, expected at least one worker or a chief");
   if (job.training.strategy.kind == StrategyConfig::Kind::kParameterServer) {

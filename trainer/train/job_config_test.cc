@@ -188,6 +188,12 @@ TEST(JobConfigTest, TheStrategyIsExactlyOneAndBuilt) {
   EXPECT_THAT(BadWith({"training.strategy={parameterServer: {}}"}), HasSubstr("mode: missing, expected one of sync, async"));
 }
 
+TEST(JobConfigTest, WhatIsNotBuiltYetIsRefusedAndNotIgnored) {
+  EXPECT_THAT(BadWith({"evaluator.replicas=1"}), HasSubstr("spec.evaluator.replicas: found 1, expected 0: an evaluator is not built"));
+  EXPECT_THAT(BadWith({"training.evaluate.earlyStopping={patience: 3}"}), HasSubstr("spec.training.evaluate.earlyStopping: is not built"));
+  EXPECT_THAT(BadWith({"training.profile={steps: [1, 2]}"}), HasSubstr("spec.training.profile: unknown field"));
+}
+
 TEST(JobConfigTest, EitherEpochsOrStepsSayHowLong) {
   EXPECT_THAT(BadWith({"training.steps=5"}), HasSubstr("spec.training.steps: found both epochs and steps"));
   EXPECT_THAT(BadWith({"training.epochs=null"}), HasSubstr("spec.training.epochs: missing; expected either epochs or steps"));

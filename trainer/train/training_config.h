@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "trainer/data/data_config.h"
@@ -30,14 +29,8 @@ struct SummaryConfig {
   int64_t every_steps = 20;  // 0: none are written
 };
 
-struct EarlyStopping {
-  std::string metric = "loss";  // loss | accuracy
-  int patience = 3;             // evaluations without an improvement; >= 1
-};
-
 struct EvaluateConfig {
   int64_t every_epochs = 1;  // 0: only once, at the end
-  std::optional<EarlyStopping> early_stopping;
 };
 
 struct TrainingConfig {

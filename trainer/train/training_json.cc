@@ -171,14 +171,7 @@ EvaluateConfig ReadEvaluate(const json& value, std::string path, FieldErrors& er
   EvaluateConfig evaluate;
   FieldReader fields(value, std::move(path), errors);
   evaluate.every_epochs = fields.Integer("everyEpochs", kStepsOrNone, evaluate.every_epochs);
-  if (const json* stopping = fields.Get("earlyStopping")) {
-    FieldReader options(*stopping, fields.PathOf("earlyStopping"), errors);
-    EarlyStopping early;
-    early.metric = options.Choice<std::string>("metric", {{"loss", "loss"}, {"accuracy", "accuracy"}}, early.metric);
-    early.patience = static_cast<int>(options.Integer("patience", {.min = 1, .max = 1'000'000}, early.patience));
-    options.RefuseOthers();
-    evaluate.early_stopping = early;
-  }
+  if (fields.Get("earlyStopping") != nullptr) fields.Error("earlyStopping", "is not built into this version; set epochs or steps instead");
   fields.RefuseOthers();
   return evaluate;
 }

@@ -1,0 +1,53 @@
+#include "trainer/train/inspect_command.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/train/inspect.h"
+#include "trainer/train/make_backend.h"
+
+namespace trainyard::engine {
+namespace {
+
+struct InspectFlags {
+  std::string file;
+  std::string backend = "cpu";
+  std::vector<std::string> overrides;
+};
+
+absl::StatusOr<std::string> InspectFile(const InspectFlags& flags) {
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, /*threads=*/1));
+  return Inspect(flags.file, flags.overrides, *backend);
+}
+
+int Print(const InspectFlags& flags) {
+  const absl::StatusOr<std::string> text = InspectFile(flags);
+  if (!text.ok()) {
+    spdlog::error("{}", std::string(text.status().message()));
+    return 1;
+  }
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void AddInspectCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<InspectFlags>();
+  CLI::App* command = app.add_subcommand("inspect", "print the graph of a job: nodes, shapes, parameters, FLOPs, memory");
+  command->add_option("FILE", flags->file, "TrainingJob file or training.json")->required();
+  command->add_option("--backend", flags->backend, "cpu or reference")->capture_default_str();
+  command->add_option("--set", flags->overrides, "change a field before anything is checked: path=value")
+      ->type_name("PATH=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->callback([flags, &exit_code] { exit_code = Print(*flags); });
+}
+
+}  // namespace trainyard::engine
