@@ -1,0 +1,205 @@
+#include "operator/trainingjob/restart_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/trainingjob/conditions.h"
+#include "operator/trainingjob/test_makers.h"
+
+namespace trainyard::control {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+MakeJob Job(const char* policy, int backoff_limit = 6) {
+  return MakeJob().Replicas("worker", 2).Claim("data").Restart("worker", policy).Policy("backoffLimit", backoff_limit);
+}
+
+TEST(RestartPolicy, TheDefaultTableFailsBelow128AndRestartsFromThere) {
+  const RunPolicy policy;
+  EXPECT_EQ(ActionFor(policy, 1), ExitAction::kFail);
+  EXPECT_EQ(ActionFor(policy, 127), ExitAction::kFail);
+  EXPECT_EQ(ActionFor(policy, 128), ExitAction::kRestart);
+  EXPECT_EQ(ActionFor(policy, 255), ExitAction::kRestart);
+}
+
+TEST(RestartPolicy, TheFirstMatchingRuleWins) {
+  RunPolicy policy;
+  policy.exit_codes = {{3, 3, ExitAction::kIgnore}, {1, 10, ExitAction::kRestart}};
+  EXPECT_EQ(ActionFor(policy, 3), ExitAction::kIgnore);
+  EXPECT_EQ(ActionFor(policy, 4), ExitAction::kRestart);
+  EXPECT_EQ(ActionFor(policy, 11), ExitAction::kFail);
+}
+
+TEST(RestartPolicy, RecreationsWaitZeroOneTwoFourUpToFiveMinutes) {
+  EXPECT_EQ(RecreationDelay(0), absl::ZeroDuration());
+  EXPECT_EQ(RecreationDelay(1), absl::Seconds(1));
+  EXPECT_EQ(RecreationDelay(2), absl::Seconds(2));
+  EXPECT_EQ(RecreationDelay(3), absl::Seconds(4));
+  EXPECT_EQ(RecreationDelay(9), absl::Seconds(256));
+  EXPECT_EQ(RecreationDelay(10), absl::Minutes(5));
+  EXPECT_EQ(RecreationDelay(1000), absl::Minutes(5));
+}
+
+TEST(RestartPolicy, ANeverReplicaThatFailsFailsTheJob) {
+  World world(Job("Never"));
+  world.RunsReady().Exits(Role::kWorker, 1, 3, "cannot open data").Look();
+  EXPECT_EQ(world.status().Find(kFailed)->reason, "ReplicaFailed");
+  EXPECT_EQ(world.status().failure->replica, "worker-1");
+  EXPECT_EQ(world.status().failure->exit_code, 3);
+  EXPECT_EQ(world.status().failure->message, "cannot open data");
+  EXPECT_EQ(world.status().failure->node, "node-1");
+}
+
+TEST(RestartPolicy, AnExitCodeThatSaysRestartIsCountedOnceBeforeItsPodIsDeletedHoweverOftenTheOperatorDies) {
+  World world(Job("ExitCode"));
+  world.RunsReady().Exits(Role::kWorker, 1, 137);
+  const std::string uid = world.pods().at({Role::kWorker, 1})->meta.uid;
+  TrainingJob job = world.job();
+  for (int death = 0; death < 3; ++death) {  // the status is written, the pod is still there
+    const Plan plan = MakePlan(job, world.Seen(), world.now());
+    EXPECT_THAT(Deleted(plan), ElementsAre("mnist-worker-1"));
+    if (plan.status) job.status = *plan.status;
+    EXPECT_EQ(job.status.restarts, 1);
+  }
+  world.Settle();
+  EXPECT_EQ(world.status().restarts, 1);
+  EXPECT_EQ(world.status().failure->signal, 9);
+  EXPECT_NE(world.pods().at({Role::kWorker, 1})->meta.uid, uid);
+  EXPECT_EQ(world.status().phase, JobPhase::kRestarting);
+  world.RunsReady();
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+  EXPECT_FALSE(world.status().IsTrue(kRestarting));
+  EXPECT_EQ(world.status().restarts, 1);
+}
+
+TEST(RestartPolicy, IgnoredExitCodesSpendNothing) {
+  World world(Job("ExitCode", 0).Policy("exitCodes", {{{"from", 42}, {"to", 42}, {"action", "Ignore"}}}));
+  world.RunsReady().Exits(Role::kWorker, 1, 42).Settle().RunsReady();
+  EXPECT_EQ(world.status().restarts, 0);
+  EXPECT_EQ(world.status().disruptions, 1);
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+}
+
+TEST(RestartPolicy, ALimitOfNAllowsNRestartsAndTheNextFailureFailsTheJob) {
+  World world(Job("ExitCode", 2));
+  for (int i = 0; i < 2; ++i) {
+    world.RunsReady().Exits(Role::kWorker, i, 143).Settle().Passes(absl::Seconds(10));
+    EXPECT_FALSE(world.status().Finished());
+  }
+  EXPECT_EQ(world.status().restarts, 2);
+  world.RunsReady().Exits(Role::kWorker, 0, 143);
+  const Plan plan = world.Look();
+  EXPECT_EQ(world.status().Find(kFailed)->reason, "BackoffLimitExceeded");
+  EXPECT_EQ(world.status().restarts, 2);
+  EXPECT_THAT(Deleted(plan), ElementsAre("mnist-worker-1")) << "the failed pod stays for its log";
+}
+
+TEST(RestartPolicy, RestartsByTheKubeletCountAndSurviveTheirPod) {
+  World world(Job("OnFailure"));
+  world.RunsReady();
+  world.Pod_(Role::kWorker, 1, [](Pod& pod) {
+    pod.containers[0].restart_count = 2;
+    pod.containers[0].last_terminated = Termination{.exit_code = 1, .reason = "Error", .message = "last words"};
+  });
+  EXPECT_TRUE(world.Look().status_urgent);
+  EXPECT_EQ(world.status().restarts, 2);
+  EXPECT_EQ(world.status().failure->message, "last words");
+  world.Loses(Role::kWorker, 1).Settle().RunsReady();
+  EXPECT_EQ(world.status().restarts, 2);
+  EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).restarts, 2);
+  EXPECT_EQ(world.status().disruptions, 1);
+  world.Pod_(Role::kWorker, 1, [](Pod& pod) { pod.containers[0].restart_count = 1; });
+  world.Look();
+  EXPECT_EQ(world.status().restarts, 3);
+}
+
+TEST(RestartPolicy, AContainerThatWaitsForItsNextKubeletRestartFailsAJobWithoutRestartsLeft) {
+  World world(Job("OnFailure", 1));
+  world.RunsReady().Pod_(Role::kWorker, 0, [](Pod& pod) {
+    pod.ready = false;
+    pod.containers[0] = {
+        .name = "trainer", .restart_count = 1, .waiting_reason = "CrashLoopBackOff", .last_terminated = Termination{.exit_code = 5}};
+  });
+  world.Look();
+  EXPECT_EQ(world.status().Find(kFailed)->reason, "BackoffLimitExceeded");
+  EXPECT_EQ(world.status().restarts, 1);
+}
+
+TEST(RestartPolicy, DisruptionsMakeThePodAgainWithoutSpending) {
+  const auto disrupt = [](World& world, const std::function<void(Pod&)>& change) { world.Pod_(Role::kWorker, 1, change); };
+  const std::vector<std::pair<const char*, std::function<void(Pod&)>>> cases = {
+      {"evicted", [](Pod& pod) { pod = MakePod(Role::kWorker, 1).Evicted().Build(); }},
+      {"preempted",
+       [](Pod& pod) {
+         pod = MakePod(Role::kWorker, 1).Exited(143).Build();
+         pod.disruption_target = true;
+       }},
+      {"deleted from outside", [](Pod& pod) { pod.meta.deletion_time = kStart; }},
+      {"killed while it was being deleted", [](Pod& pod) { pod = MakePod(Role::kWorker, 1).Exited(137).Terminating().Build(); }},
+  };
+  for (const auto& [name, change] : cases) {
+    for (const char* policy : {"Always", "OnFailure", "Never", "ExitCode"}) {
+      World world(Job(policy, 0));
+      world.RunsReady();
+      disrupt(world, change);
+      const Plan plan = world.Look();
+      EXPECT_THAT(EventReasons(plan), ElementsAre("Disrupted")) << name << " " << policy;
+      world.Loses(Role::kWorker, 1).Settle().RunsReady();
+      EXPECT_EQ(world.status().phase, JobPhase::kRunning) << name << " " << policy;
+      EXPECT_EQ(world.status().restarts, 0) << name;
+      EXPECT_EQ(world.status().disruptions, 1) << name;
+      EXPECT_FALSE(world.status().failure) << name;
+    }
+  }
+}
+
+TEST(RestartPolicy, APodThatVanishedUnseenIsMadeAgainAndCounted) {
+  World world(Job("OnFailure"));
+  world.RunsReady().Loses(Role::kWorker, 1);
+  const Plan plan = world.Look();
+  EXPECT_THAT(Created(plan), ElementsAre("mnist-worker-1"));
+  EXPECT_EQ(world.status().disruptions, 1);
+  EXPECT_EQ(world.status().restarts, 0);
+}
+
+TEST(RestartPolicy, RecreationsOfOneReplicaWaitLongerEachTimeAndStartOverAfterTenMinutes) {
+  World world(Job("ExitCode", 100));
+  world.RunsReady();
+  std::vector<int64_t> waits;
+  for (int i = 0; i < 4; ++i) {
+    world.Exits(Role::kWorker, 1, 143);
+    const absl::Time failed = world.now();
+    world.Look();
+    while (!world.pods().contains({Role::kWorker, 1})) {
+      const Plan plan = world.Look();
+      if (Created(plan).empty()) world.Passes(*plan.look_again_at - world.now());
+    }
+    waits.push_back(absl::ToInt64Seconds(world.now() - failed));
+    world.RunsReady();
+  }
+  EXPECT_THAT(waits, ElementsAre(0, 1, 2, 4));
+  world.Passes(absl::Minutes(10)).Exits(Role::kWorker, 1, 143).Look();
+  EXPECT_THAT(Created(world.Look()), ElementsAre("mnist-worker-1")) << "it had run for ten minutes";
+}
+
+TEST(RestartPolicy, OtherReplicasDoNotWait) {
+  World world(Job("ExitCode", 100));
+  world.RunsReady();
+  for (int i = 0; i < 3; ++i) world.Exits(Role::kWorker, 1, 143).Settle().Passes(absl::Seconds(10)).RunsReady();
+  world.Exits(Role::kWorker, 0, 143).Look();
+  EXPECT_THAT(Created(world.Look()), ElementsAre("mnist-worker-0"));
+}
+
+TEST(RestartPolicy, TheFirstFailureIsKept) {
+  World world(Job("ExitCode"));
+  world.RunsReady().Exits(Role::kWorker, 1, 137, "first").Settle().RunsReady();
+  world.Exits(Role::kWorker, 0, 1, "second").Look();
+  EXPECT_EQ(world.status().failure->message, "first");
+  EXPECT_THAT(world.status().Find(kFailed)->message, HasSubstr("worker-0 failed (exit code 1 (Error))"));
+}
+
+}  // namespace
+}  // namespace trainyard::control
