@@ -161,7 +161,7 @@ absl::Status Trainer::Run(const std::function<bool()>& stop) {
   TY_ASSIGN_OR_RETURN(const KvStart start, updater_->Start(parameters_));
   step_ = start.worker_step;
   global_step_ = start.global_step;
-  if (start.joined && (global_step_ > 0 || step_ > 0)) {
+  if (start.joined && step_ > 0) {
     recorder_->OnRestart({.replica = fmt::format("{}-{}", RoleName(options_.identity.role), options_.identity.index),
                           .reason = "joined a running job",
                           .step = global_step_});
