@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Measures trainyard-operator against a real etcd, kube-apiserver, controller-manager and scheduler with kwok's fake nodes; prints one table.
+
+  benchmarks/operator/bench.py [--jobs 1000] [--single 30] [--services PerReplica Headless] [--output FILE.json]
+
+Nothing is written by hand: each row is counted or timed here. Needs scripts/cluster/build.sh to have run, and the release build (or
+$TRAINYARD_OPERATOR). Times are those of an observer outside of the operator, which watches pods and jobs as a user's kubectl would.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import statistics
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests/cluster")]
+
+from harness import places  # noqa: E402
+from harness.control_plane import ControlPlane, Options  # noqa: E402
+from harness.jobs import EVENTS, PODS, install_crd  # noqa: E402
+from harness.operator import Operator  # noqa: E402
+
+from jobs import JOBS, REPLICAS, training_job  # noqa: E402
+from observer import Observer  # noqa: E402
+from usage import CpuMeter, peak_resident_mebibytes, resident_mebibytes  # noqa: E402
+
+WRITES = ("create", "update", "patch", "delete")
+CREATORS = 4        # threads that create jobs, so that creating them is not what is measured
+QUIET_SECONDS = 20
+
+
+class Requests:
+    """The operator's own count of its requests, by verb and code."""
+
+    def __init__(self, operator):
+        self._counts = {}
+        for line in operator.page("/metrics").splitlines():
+            match = re.match(r'trainyard_api_requests_total\{(.*)\} (\S+)', line)
+            if match:
+                labels = dict(re.findall(r'(\w+)="([^"]*)"', match.group(1)))
+                self._counts[labels["verb"], labels["code"]] = float(match.group(2))
+
+    def since(self, before, verbs=None, code=None):
+        return sum(count - before._counts.get(key, 0) for key, count in self._counts.items()
+                   if (verbs is None or key[0] in verbs) and (code is None or key[1] == code))
+
+
+def metric(operator, name):
+    match = re.search(rf"^{name} (\S+)$", operator.page("/metrics"), re.MULTILINE)
+    return float(match.group(1)) if match else 0.0
+
+
+def create_jobs(plane, count, services):
+    def create(first):
+        api = plane.api()
+        for number in range(first, count, CREATORS):
+            api.create(JOBS, training_job(f"job-{number}", services))
+        api.close()
+
+    threads = [threading.Thread(target=create, args=(first,)) for first in range(CREATORS)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def measure_load(plane, operator, pids, count, services, seconds):
+    """`count` jobs at once, until each of them is said to be Running."""
+    observer = Observer(plane, JOBS, PODS)
+    time.sleep(1)
+    before, dropped, sent = Requests(operator), metric(operator, "trainyard_events_dropped_total"), metric(operator, "trainyard_events_sent_total")
+    meter, began = CpuMeter(pids), time.monotonic()
+    threads = create_jobs(plane, count, services)
+    observer.wait("every job Running", lambda jobs: sum(job.running is not None for job in jobs.values()) >= count, seconds)
+    cpu = meter.used()
+    for thread in threads:
+        thread.join()
+    jobs = observer.snapshot()
+    time.sleep(5)  # events that still wait are sent
+    after = Requests(operator)
+    last_pod = max(max(job.created_pods.values()) for job in jobs.values())
+    lag = [job.running - max(job.ready_pods.values()) for job in jobs.values()]
+    about = [event["regarding"]["name"] for event in plane.api().list(EVENTS) if event["reportingController"] == "trainyard.dev/operator"]
+    per_job = {name: about.count(name) for name in jobs}
+    observer.stop()
+    return {
+        "podsPerSecond": count * REPLICAS / (last_pod - began),
+        "secondsToAllRunning": max(job.running for job in jobs.values()) - began,
+        "writesPerJob": after.since(before, WRITES) / count,
+        "conflicts": after.since(before, code="409"),
+        "eventsPerJob": sum(per_job.values()) / count,
+        "jobsWithoutEvent": sum(events == 0 for events in per_job.values()),
+        "eventsLost": metric(operator, "trainyard_events_dropped_total") - dropped +
+                      max(0.0, metric(operator, "trainyard_events_sent_total") - sent - len(about)),
+        "statusLagSeconds": {"median": statistics.median(lag), "max": max(lag)},
+        "cpuSeconds": cpu,
+        "residentMebibytes": resident_mebibytes(pids["trainyard-operator"]),
+        "peakResidentMebibytes": peak_resident_mebibytes(pids["trainyard-operator"]),
+    }
+
+
+def measure_quiet(operator, pids):
+    before, meter = Requests(operator), CpuMeter({"trainyard-operator": pids["trainyard-operator"]})
+    time.sleep(QUIET_SECONDS)
+    after = Requests(operator)
+    return {"writes": after.since(before, WRITES), "reads": after.since(before, ("get", "list")),
+            "cpuPercent": meter.used()["trainyard-operator"] / QUIET_SECONDS * 100}
+
+
+def measure_deletion(plane, pids, seconds):
+    api = plane.api()
+    meter, began = CpuMeter(pids), time.monotonic()
+    api.delete(JOBS)
+    while any(api.get(path + "?limit=1")["items"] for path in (JOBS, PODS)):
+        if time.monotonic() - began > seconds:
+            raise TimeoutError(f"jobs and pods are not gone within {seconds} s")
+        time.sleep(0.5)
+    return {"seconds": time.monotonic() - began, "cpuSeconds": meter.used()}
+
+
+def measure_single(plane, repeats):
+    """One job at a time on an otherwise quiet cluster."""
+    observer = Observer(plane, JOBS, PODS)
+    api = plane.api()
+    time.sleep(1)
+    pods, running = [], []
+    for number in range(repeats):
+        name = f"single-{number}"
+        began = time.monotonic()
+        api.create(JOBS, training_job(name, "PerReplica"))
+        observer.wait(f"{name} Running", lambda jobs, name=name: name in jobs and jobs[name].running is not None, 30)
+        job = observer.snapshot()[name]
+        pods.append((max(job.created_pods.values()) - began) * 1000)
+        running.append((job.running - began) * 1000)
+        api.delete(f"{JOBS}/{name}")
+        observer.wait(f"{name}'s pods gone", lambda jobs, name=name: jobs[name].gone_pods >= REPLICAS, 60)
+    observer.stop()
+    return {"sixPodsMilliseconds": statistics.median(pods), "runningMilliseconds": statistics.median(running)}
+
+
+def measure(arguments, services):
+    """A fresh control plane for each mode: what one leaves behind does not weigh on the next."""
+    plane = ControlPlane(places.state_folder("bench"), Options(scheduler=True, high_limits=True, fake_nodes=20))
+    try:
+        plane.start()
+        install_crd(plane.api())
+        # Default flags, but for where the metrics are served.
+        operator = Operator(plane, leader_elect="true").start()
+        pids = {name: plane.processes.pid(name) for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")}
+        pids["trainyard-operator"] = plane.processes.pid("operator")
+        idle = resident_mebibytes(pids["trainyard-operator"])
+        result = {"services": services, "jobs": arguments.jobs, "idleMebibytes": idle}
+        if arguments.single:
+            result["single"] = measure_single(plane, arguments.single)
+        result["load"] = measure_load(plane, operator, pids, arguments.jobs, services, arguments.timeout)
+        result["quiet"] = measure_quiet(operator, pids)
+        result["deletion"] = measure_deletion(plane, pids, arguments.timeout)
+        return result
+    except BaseException:
+        print(plane.processes.log_tail("operator", 20) if plane.processes else "", file=sys.stderr)
+        raise
+    finally:
+        plane.remove()
+
+
+def rows(result):
+    """(what, measured, bound or "") in the order in which they are read."""
+    load, quiet, deletion = result["load"], result["quiet"], result["deletion"]
+    yield "pods/s", f"{load['podsPerSecond']:.0f}", ">= 90" if result["services"] == "PerReplica" else ">= 150"
+    yield "all Running after, s", f"{load['secondsToAllRunning']:.1f}", ""
+    yield "writes a job", f"{load['writesPerJob']:.1f}", "<= 18" if result["services"] == "PerReplica" else ""
+    yield "events a job / jobs without / lost", f"{load['eventsPerJob']:.1f} / {load['jobsWithoutEvent']} / {load['eventsLost']:.0f}", "<= 3 / 0 / 0"
+    yield "409 from own writes", f"{load['conflicts']:.0f}", "0"
+    yield "status after the last pod, s (median, max)", f"{load['statusLagSeconds']['median']:.2f}, {load['statusLagSeconds']['max']:.2f}", "max <= 2"
+    yield "operator CPU, s", f"{load['cpuSeconds']['trainyard-operator']:.1f}", "<= 10"
+    yield "API server CPU, s", f"{load['cpuSeconds']['kube-apiserver']:.1f}", ""
+    yield "operator resident, MiB (idle, now, peak)", f"{result['idleMebibytes']:.0f}, {load['residentMebibytes']:.0f}, {load['peakResidentMebibytes']:.0f}", "<= 50"
+    yield f"quiet {QUIET_SECONDS} s: writes, reads, CPU %", f"{quiet['writes']:.0f}, {quiet['reads']:.0f}, {quiet['cpuPercent']:.2f}", "0, 0, ~0"
+    yield "deleting all: operator CPU, s", f"{deletion['cpuSeconds']['trainyard-operator']:.2f}", "< 1"
+    if "single" in result:
+        yield "one job: six pods, ms (median)", f"{result['single']['sixPodsMilliseconds']:.0f}", "<= 60"
+        yield "one job: Running, ms (median)", f"{result['single']['runningMilliseconds']:.0f}", "<= 100"
+
+
+def print_table(result):
+    print(f"\n{result['jobs']} jobs of 2 servers and 4 workers, services: {result['services']}")
+    print(f"{'':45} {'measured':>20} {'bound':>14}")
+    for what, measured, bound in rows(result):
+        print(f"{what:45} {measured:>20} {bound:>14}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--single", type=int, default=30, help="repeats of the one-job measurement; 0 leaves it out")
+    parser.add_argument("--services", nargs="+", choices=["PerReplica", "Headless"], default=["PerReplica", "Headless"])
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds that loading and deleting may take each")
+    parser.add_argument("--output", type=pathlib.Path, help="also write the results here, as JSON")
+    arguments = parser.parse_args()
+    results = []
+    for services in arguments.services:
+        results.append(measure(arguments, services))
+        print_table(results[-1])
+        arguments.single = 0  # it does not depend on the mode
+    if arguments.output:
+        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
