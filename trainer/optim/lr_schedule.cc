@@ -17,8 +17,10 @@ double LearningRateAt(const OptimizerConfig& config, int64_t step) {
   switch (schedule.kind) {
     case LrScheduleConfig::Kind::kConstant:
       return rate;
-    case LrScheduleConfig::Kind::kStep:
-      return rate * std::pow(schedule.decay_rate, static_cast<double>(step / schedule.decay_steps));
+    case LrScheduleConfig::Kind::kStep: {
+      const int64_t whole_periods = step / schedule.decay_steps;
+      return rate * std::pow(schedule.decay_rate, static_cast<double>(whole_periods));
+    }
     case LrScheduleConfig::Kind::kExponential:
       return rate * std::pow(schedule.decay_rate, static_cast<double>(step) / static_cast<double>(schedule.decay_steps));
     case LrScheduleConfig::Kind::kCosine: {
