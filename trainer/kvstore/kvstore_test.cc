@@ -4,8 +4,8 @@
 
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "trainer/kvstore/client.h"
 #include "trainer/kvstore/server.h"
 #include "trainer/optim/lr_schedule.h"
@@ -577,7 +577,6 @@ TEST_P(KvstoreTest, TheEndDoesNotWaitForeverForALostWorker) {
   ASSERT_TRUE(chief.Start().ok());
   ASSERT_TRUE(chief.Train(1).ok());
   chief.client().Leave();
-  KvClientOptions quick = ClientOptions(0, 2, KvMode::kAsync);
   EXPECT_TRUE(chief.client().AwaitOthers(absl::Seconds(30)).ok());
   chief.client().Done();
   const absl::Status status = AwaitServerEnd(0);
@@ -590,16 +589,19 @@ class RawPeer final : public LaneHandler {
  public:
   void OnMessage(const std::shared_ptr<Lane>& /*lane*/, std::span<Record> /*records*/) override {}
   void OnClosed(const std::shared_ptr<Lane>& /*lane*/, const absl::Status& status) override {
+    absl::MutexLock lock(&mutex_);
     status_ = status;
-    closed_.Notify();
+    closed_ = true;
   }
   absl::Status AwaitClosed() {
-    return closed_.WaitForNotificationWithTimeout(absl::Seconds(30)) ? status_ : absl::InternalError("never closed");
+    absl::MutexLock lock(&mutex_);
+    return mutex_.AwaitWithTimeout(absl::Condition(&closed_), absl::Seconds(30)) ? status_ : absl::InternalError("never closed");
   }
 
  private:
-  absl::Status status_;
-  absl::Notification closed_;
+  absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 TEST_P(KvstoreTest, WhatMakesNoSenseIsRefusedAndTheOthersGoOn) {

@@ -33,7 +33,7 @@ Payload ToPayload(grpc::ByteBuffer& message) {
 }  // namespace
 
 void GrpcLane::Send(std::vector<Record> records, bool more) {
-  Next next = Next::kNothing;
+  Next next;
   {
     absl::MutexLock lock(&mutex_);
     if (closing_ || ended_ || write_failed_) return;
@@ -49,7 +49,7 @@ void GrpcLane::Send(std::vector<Record> records, bool more) {
 }
 
 void GrpcLane::Close(const absl::Status& status) {
-  Next next = Next::kNothing;
+  Next next;
   {
     absl::MutexLock lock(&mutex_);
     if (closing_ || ended_) return;
@@ -66,7 +66,7 @@ void GrpcLane::Close(const absl::Status& status) {
 }
 
 void GrpcLane::Abort() {
-  Next next = Next::kNothing;
+  Next next;
   {
     absl::MutexLock lock(&mutex_);
     if (ended_ || finished_) return;
@@ -86,7 +86,7 @@ LaneTraffic GrpcLane::traffic() const {
 }
 
 void GrpcLane::OnStarted() {
-  Next next = Next::kNothing;
+  Next next;
   {
     absl::MutexLock lock(&mutex_);
     started_ = true;
@@ -101,7 +101,7 @@ void GrpcLane::OnStarted() {
 }
 
 void GrpcLane::OnStartFailed() {
-  Next next = Next::kNothing;
+  Next next;
   {
     absl::MutexLock lock(&mutex_);
     started_ = true;
@@ -113,13 +113,13 @@ void GrpcLane::OnStartFailed() {
 }
 
 GrpcLane::Next GrpcLane::Decide() {
-  if (!started_ || ended_) return Next::kNothing;
+  if (!started_ || ended_) return {};
   if (finished_) {
-    if (reading_ || writing_ || half_close_pending_) return Next::kNothing;
+    if (reading_ || writing_ || half_close_pending_) return {};
     ended_ = true;
-    return Next::kEnd;
+    return {.action = Action::kEnd, .message = {}};
   }
-  if (finishing_ || writing_ || half_close_pending_) return Next::kNothing;
+  if (finishing_ || writing_ || half_close_pending_) return {};
   const bool can_write = !write_failed_ && !read_ended_;
   if (can_write && !queue_.empty() && (!corked_ || queued_bytes_ >= kMessageBytes)) {
     std::vector<grpc::Slice> slices;
@@ -135,36 +135,35 @@ GrpcLane::Next GrpcLane::Decide() {
     queued_bytes_ -= bytes;
     ++traffic_.messages_sent;
     traffic_.bytes_sent += static_cast<int64_t>(bytes);
-    outgoing_ = grpc::ByteBuffer(slices.data(), slices.size());
     writing_ = true;
-    return Next::kWrite;
+    return {.action = Action::kWrite, .message = grpc::ByteBuffer(slices.data(), slices.size())};
   }
   if (closing_ && can_write && !half_closing_ && !FinishesFirst()) {
     half_closing_ = true;
     half_close_pending_ = true;
-    return Next::kHalfClose;
+    return {.action = Action::kHalfClose, .message = {}};
   }
   if (read_ended_ || (closing_ && FinishesFirst())) {
     finishing_ = true;
-    return Next::kFinish;
+    return {.action = Action::kFinish, .message = {}};
   }
-  return Next::kNothing;
+  return {};
 }
 
-void GrpcLane::Do(Next next) {
-  switch (next) {
-    case Next::kNothing:
+void GrpcLane::Do(const Next& next) {
+  switch (next.action) {
+    case Action::kNothing:
       return;
-    case Next::kWrite:
-      StartWrite(outgoing_, &written_event_);
+    case Action::kWrite:
+      StartWrite(next.message, &written_event_);
       return;
-    case Next::kHalfClose:
+    case Action::kHalfClose:
       if (!StartHalfClose(&half_closed_event_)) OnHalfClosed(true);
       return;
-    case Next::kFinish:
+    case Action::kFinish:
       StartFinish(&finished_event_);
       return;
-    case Next::kEnd:
+    case Action::kEnd:
       break;
   }
   const std::shared_ptr<GrpcLane> self = std::move(self_);
@@ -222,7 +221,7 @@ void GrpcLane::Fail(const absl::Status& status) {
 
 void GrpcLane::OnRead(bool ok) {
   if (ok) Deliver(incoming_);
-  Next next = Next::kNothing;
+  Next next;
   bool read_again = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -245,9 +244,8 @@ void GrpcLane::OnRead(bool ok) {
 }
 
 void GrpcLane::OnWritten(bool ok) {
-  Next next = Next::kNothing;
+  Next next;
   bool read_again = false;
-  outgoing_.Clear();
   {
     absl::MutexLock lock(&mutex_);
     writing_ = false;
@@ -272,7 +270,7 @@ void GrpcLane::OnWritten(bool ok) {
 }
 
 void GrpcLane::OnHalfClosed(bool ok) {
-  Next next = Next::kNothing;
+  Next next;
   {
     absl::MutexLock lock(&mutex_);
     half_close_pending_ = false;
@@ -283,7 +281,7 @@ void GrpcLane::OnHalfClosed(bool ok) {
 }
 
 void GrpcLane::OnFinished(bool ok) {
-  Next next = Next::kNothing;
+  Next next;
   {
     absl::MutexLock lock(&mutex_);
     finished_ = true;

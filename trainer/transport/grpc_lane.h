@@ -91,9 +91,13 @@ class GrpcLane : public Lane, public std::enable_shared_from_this<GrpcLane> {
   };
 
   // What to do next, decided under the lock and done outside it.
-  enum class Next { kNothing, kWrite, kHalfClose, kFinish, kEnd };
+  enum class Action { kNothing, kWrite, kHalfClose, kFinish, kEnd };
+  struct Next {
+    Action action = Action::kNothing;
+    grpc::ByteBuffer message;  // kWrite
+  };
   Next Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Do(Next next);
+  void Do(const Next& next);
   void OnRead(bool ok);
   void OnWritten(bool ok);
   void OnHalfClosed(bool ok);
@@ -110,7 +114,6 @@ class GrpcLane : public Lane, public std::enable_shared_from_this<GrpcLane> {
   Event half_closed_event_{*this, &GrpcLane::OnHalfClosed};
   Event finished_event_{*this, &GrpcLane::OnFinished};
   grpc::ByteBuffer incoming_;  // owned by whoever has set reading_
-  grpc::ByteBuffer outgoing_;  // owned by whoever has set writing_
 
   mutable absl::Mutex mutex_;
   std::deque<Record> queue_ ABSL_GUARDED_BY(mutex_);
