@@ -1,5 +1,6 @@
 // Convolutions: forward and backward-data are gathers, the weight gradient is outer.
 #include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/few_samples.h"
 #include "trainer/backend/cpu/gather_plan.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
@@ -56,65 +57,112 @@ bool PoolsByRows(const Window& pool) { return pool.size == pool.stride && pool.p
 
 }  // namespace
 
+namespace {
+
+// Convolution and bias of the whole batch at a time, then what the epilogue says: for pools whose windows do not tile the image, and for a
+// few samples.
+class WholeConv2d final : public Kernel {
+ public:
+  WholeConv2d(CpuDevice& device, const GatherArgs& gather, const Epilogue& epilogue, const std::optional<PoolArgs>& pool, int64_t samples)
+      : device_(device),
+        gather_(gather),
+        pack_(MakePack(gather.shape, gather.block)),
+        bias_(epilogue.bias),
+        activation_(ToCpuActivation(epilogue.activation)),
+        pool_(pool),
+        samples_(samples),
+        few_(IsFewSamples(gather.shape, samples)) {
+    const ConvShape& shape = gather_.shape;
+    SetStrides(gather_, shape.out_h, shape.out_w);
+    gather_.activation = pool_.has_value() || few_ ? CpuActivation::kNone : activation_;
+    work_ = few_ ? Align(FewGatherScratchFloats(shape, samples, device.pool.threads())) : WeightFloats(shape);
+    vectors_ = int64_t{shape.panels} * shape.out_h * shape.out_w * shape.outputs;
+  }
+
+  size_t scratch_bytes() const override { return (work_ + (pool_.has_value() ? vectors_ * kLanes : 0)) * sizeof(float); }
+
+  void Run(const KernelContext& context) override {
+    auto* scratch = static_cast<float*>(context.scratch);
+    const float* bias = bias_ ? context.input<float>(2) : nullptr;
+    float* y = pool_.has_value() ? scratch + work_ : context.output<float>(0);
+    if (few_) {
+      RunFewGather(gather_.shape, samples_, context.input<float>(0), context.input<float>(1), bias, y, scratch, device_);
+    } else {
+      pack_.weights = context.input<float>(1);
+      pack_.packed = scratch;
+      RunPack(pack_, device_);
+      gather_.x = context.input<float>(0);
+      gather_.weights = scratch;
+      gather_.bias = bias;
+      gather_.y = y;
+      RunGather(gather_, device_);
+    }
+    if (pool_.has_value()) {
+      pool_->x = y;
+      pool_->y = context.output<float>(0);
+      pool_->argmax = context.output<uint8_t>(1);
+      pool_->activation = activation_;
+      device_.pool.Run(pool_->panels, [&](int64_t begin, int64_t end, int) {
+        device_.kernels.max_pool(*pool_, static_cast<int>(begin), static_cast<int>(end));
+      });
+    } else if (few_ && activation_ != CpuActivation::kNone) {
+      device_.kernels.activate(y, y, vectors_, activation_);
+    }
+  }
+
+ private:
+  CpuDevice& device_;
+  GatherArgs gather_;
+  PackArgs pack_;
+  const bool bias_;
+  const CpuActivation activation_;
+  std::optional<PoolArgs> pool_;
+  const int64_t samples_;
+  const bool few_;
+  size_t work_ = 0;  // floats before what the pool reads
+  int64_t vectors_ = 0;
+};
+
+}  // namespace
+
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   GatherArgs gather;
   TY_ASSIGN_OR_RETURN(gather.shape, MakeConvShape(op.window, node.in(0).shape, node.in(1).shape));
   const ConvShape& shape = gather.shape;
   GatherPlan::For(shape, device.kernels).ApplyTo(gather);
-  const CpuActivation activation = ToCpuActivation(op.epilogue.activation);
-  const bool has_bias = op.epilogue.bias;
-  const size_t weights = WeightFloats(shape);
-  const PackArgs pack = MakePack(shape, gather.block);
-  const auto set_inputs = [&device, pack, has_bias](GatherArgs& args, const KernelContext& context) {
-    auto* scratch = static_cast<float*>(context.scratch);
-    PackArgs mine = pack;
-    mine.weights = context.input<float>(1);
-    mine.packed = scratch;
-    RunPack(mine, device);
-    args.x = context.input<float>(0);
-    args.weights = scratch;
-    args.bias = has_bias ? context.input<float>(2) : nullptr;
-  };
-
+  const int64_t samples = node.in(0).shape[0];
   const std::optional<Window>& pool = op.epilogue.max_pool;
-  if (pool.has_value() && !PoolsByRows(*pool)) {
-    // The whole convolution goes to scratch, the pool reads it there.
-    SetStrides(gather, shape.out_h, shape.out_w);
-    const Shape images({node.in(0).shape[0], shape.out_h, shape.out_w, shape.outputs});
-    TY_ASSIGN_OR_RETURN(PoolArgs pool_args, MakePoolArgs(*pool, images));
-    pool_args.activation = activation;
-    const size_t conv = static_cast<size_t>(PanelLayout(images).vectors()) * kLanes;
-    return MakeKernel(
-        [&device, gather, pool_args, set_inputs, weights](const KernelContext& context) mutable {
-          set_inputs(gather, context);
-          gather.y = static_cast<float*>(context.scratch) + weights;
-          RunGather(gather, device);
-          pool_args.x = gather.y;
-          pool_args.y = context.output<float>(0);
-          pool_args.argmax = context.output<uint8_t>(1);
-          device.pool.Run(pool_args.panels, [&](int64_t begin, int64_t end, int) {
-            device.kernels.max_pool(pool_args, static_cast<int>(begin), static_cast<int>(end));
-          });
-        },
-        (weights + conv) * sizeof(float));
+  if (IsFewSamples(shape, samples) || (pool.has_value() && !PoolsByRows(*pool))) {
+    std::optional<PoolArgs> pool_args;
+    if (pool.has_value()) {
+      TY_ASSIGN_OR_RETURN(pool_args, MakePoolArgs(*pool, {samples, shape.out_h, shape.out_w, shape.outputs}));
+    }
+    return std::make_unique<WholeConv2d>(device, gather, op.epilogue, pool_args, samples);
   }
 
-  gather.activation = activation;
+  gather.activation = ToCpuActivation(op.epilogue.activation);
   if (pool.has_value()) {
     gather.max_pool = true;
     gather.pool_h = pool->size[0];
     gather.pool_w = pool->size[1];
   }
   SetStrides(gather, shape.out_h / gather.pool_h, shape.out_w / gather.pool_w);
+  const size_t weights = WeightFloats(shape);
   const size_t rows = static_cast<size_t>(GatherScratchFloats(gather)) * device.pool.threads();
   return MakeKernel(
-      [&device, gather, set_inputs, weights](const KernelContext& context) mutable {
-        set_inputs(gather, context);
+      [&device, gather, pack = MakePack(shape, gather.block), bias = op.epilogue.bias, weights](const KernelContext& context) mutable {
+        auto* scratch = static_cast<float*>(context.scratch);
+        pack.weights = context.input<float>(1);
+        pack.packed = scratch;
+        RunPack(pack, device);
+        gather.x = context.input<float>(0);
+        gather.weights = scratch;
+        gather.bias = bias ? context.input<float>(2) : nullptr;
         gather.y = context.output<float>(0);
         if (gather.max_pool) {
           gather.argmax = context.output<uint8_t>(1);
-          gather.scratch = static_cast<float*>(context.scratch) + weights;
+          gather.scratch = scratch + weights;
         }
         RunGather(gather, device);
       },
@@ -150,11 +198,8 @@ struct PhaseGather {
   size_t packed_offset = 0;
 };
 
-}  // namespace
-
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInputGradientOp& op) {
-  TY_RETURN_IF_ERROR(RequireBatched(node));
-  TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.out().shape, node.in(1).shape));
+// The gathers that make up dx, and where in scratch their packed weights lie.
+std::vector<PhaseGather> MakePhases(const ConvShape& shape, const KernelTable& kernels) {
   std::vector<PhaseGather> phases;
   size_t floats = 0;
   for (int row = 0; row < std::min(shape.stride_h, shape.in_h); ++row) {
@@ -174,7 +219,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
       part.kernel_w = horizontal.taps;
       part.pad_top = vertical.pad;
       part.pad_left = horizontal.pad;
-      GatherPlan::For(part, device.kernels).ApplyTo(phase.gather);
+      GatherPlan::For(part, kernels).ApplyTo(phase.gather);
       SetStrides(phase.gather, shape.in_h, shape.in_w);
       phase.y_offset = row * phase.gather.y_row + column * phase.gather.y_column;
       phase.gather.y_row *= shape.stride_h;
@@ -190,6 +235,32 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
       phases.push_back(phase);
     }
   }
+  return phases;
+}
+
+}  // namespace
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInputGradientOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.out().shape, node.in(1).shape));
+  std::vector<PhaseGather> phases = MakePhases(shape, device.kernels);
+  const int64_t samples = node.out().shape[0];
+  if (phases.size() == 1 && IsFewSamples(phases[0].gather.shape, samples)) {
+    const ConvShape& part = phases[0].gather.shape;
+    PackArgs pack = phases[0].pack;
+    pack.block = part.outputs;
+    const size_t weights = WeightFloats(part);
+    return MakeKernel(
+        [&device, part, pack, samples, weights](const KernelContext& context) mutable {
+          auto* scratch = static_cast<float*>(context.scratch);
+          pack.weights = context.input<float>(1);
+          pack.packed = scratch;
+          RunPack(pack, device);
+          RunFewGather(part, samples, context.input<float>(0), scratch, nullptr, context.output<float>(0), scratch + weights, device);
+        },
+        (weights + FewGatherScratchFloats(part, samples, device.pool.threads())) * sizeof(float));
+  }
+  const size_t floats = phases.back().packed_offset + WeightFloats(phases.back().gather.shape);
   return MakeKernel(
       [&device, phases](const KernelContext& context) mutable {
         for (PhaseGather& phase : phases) {
@@ -210,6 +281,16 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
   TY_RETURN_IF_ERROR(RequireBatched(node));
   OuterArgs outer;
   TY_ASSIGN_OR_RETURN(outer.shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
+  const int64_t samples = node.in(0).shape[0];
+  if (IsFewSamples(outer.shape, samples)) {
+    return MakeKernel(
+        [&device, shape = outer.shape, samples, bias = op.bias](const KernelContext& context) {
+          const float* dy = context.input<float>(1);
+          RunFewOuter(shape, samples, context.input<float>(0), dy, context.output<float>(0), static_cast<float*>(context.scratch), device);
+          if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.out_h} * shape.out_w, shape.outputs);
+        },
+        FewOuterScratchFloats(outer.shape) * sizeof(float));
+  }
   return MakeKernel([&device, outer, bias = op.bias](const KernelContext& context) mutable {
     outer.x = context.input<float>(0);
     outer.dy = context.input<float>(1);

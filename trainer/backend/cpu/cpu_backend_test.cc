@@ -198,6 +198,18 @@ TEST_P(CpuBackendTest, ConvolutionsAgreeOverWindowsStridesAndPaddings) {
   }
 }
 
+TEST_P(CpuBackendTest, WindowsLargerThanTheImageAgree) {
+  for (const int batch : {1, 5, 20}) {
+    for (const int stride : {1, 2}) {
+      for (const int side : {1, 2, 3}) {
+        SCOPED_TRACE(testing::Message() << "batch " << batch << " stride " << stride << " side " << side);
+        ExpectAgreement(ConvGraph({batch, side, side, 20, 9, 4, stride, Padding::kSame, Activation::kTanh, std::nullopt}, /*fuse=*/true));
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_P(CpuBackendTest, FusedPoolsOfAnyWindowAgree) {
   for (const Window& pool :
        {Window{{2, 2}, {2, 2}}, Window{{3, 2}, {3, 2}}, Window{{3, 3}, {2, 2}}, Window{{3, 3}, {2, 2}, Padding::kSame}}) {

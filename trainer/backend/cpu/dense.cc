@@ -81,8 +81,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& o
   product.k = shape.in;
   product.a_row = 1;
   product.a_k = kLanes;
-  product.a_k16 = kLanes * kLanes;
-  product.b_stride = product.c_row = shape.out;
+  product.a_chunk = kLanes * kLanes;
+  product.b_k = product.c_row = shape.out;
+  product.b_chunk = product.b_k * kLanes;
   return MakeKernel(
       [&device, product, has_bias, activation](const KernelContext& context) mutable {
         product.a = context.input<float>(0);
@@ -124,8 +125,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeigh
   product.k = static_cast<int>(shape.few() ? shape.x.samples : shape.pixels * kLanes);
   product.a_row = kLanes;
   product.a_k = 1;
-  product.a_k16 = int64_t{shape.in} * kLanes;
-  product.b_stride = stride;
+  product.a_chunk = int64_t{shape.in} * kLanes;
+  product.b_k = stride;
+  product.b_chunk = stride * kLanes;
   product.c_row = shape.out;
   return MakeKernel(
       [&device, shape, product, stride, bias = op.bias](const KernelContext& context) {

@@ -75,17 +75,19 @@ struct PackArgs {
   int first_h = 0, first_w = 0, step_h = 1, step_w = 1;
 };
 
-// c[row][column] = bias[column] + sum over k of a * b: a is read one value at a time, b in whole vectors along its columns. The path where
-// outputs are lanes: weight gradients of dense layers (k counts samples) and small batches (rows count samples).
+// c[row][column] = bias[column] (or what c holds) + sum over k of a * b: a is read one value at a time, b in whole vectors along its
+// columns. The path where outputs are lanes: weight gradients of dense layers (k counts samples) and batches of a few samples.
 struct ProductArgs {
-  const float* a = nullptr;  // a[row][k] at row * a_row + (k / 16) * a_k16 + (k % 16) * a_k
-  int64_t a_row = 0, a_k = 0, a_k16 = 0;
-  const float* b = nullptr;  // [k][b_stride]
-  int64_t b_stride = 0;
+  // k runs in chunks, so that it can count the samples of one pixel or panel after another's.
+  int rows = 0, columns = 0, k = 0, chunk = kLanes;
+  const float* a = nullptr;  // a[row][k] at row * a_row + (k / chunk) * a_chunk + (k % chunk) * a_k
+  int64_t a_row = 0, a_k = 0, a_chunk = 0;
+  const float* b = nullptr;  // b[k] at (k / chunk) * b_chunk + (k % chunk) * b_k
+  int64_t b_k = 0, b_chunk = 0;
   const float* bias = nullptr;  // [columns] or null
+  bool accumulate = false;      // start from c, without a bias
   float* c = nullptr;           // [rows][c_row]
   int64_t c_row = 0;
-  int rows = 0, columns = 0, k = 0;
 };
 
 // A window sliding over images; rows and columns of padding never win and never count.

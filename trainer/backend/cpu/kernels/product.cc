@@ -21,7 +21,7 @@ struct Block {
 
 void CopyRow(const float* from, float* to, int columns) {
   int i = 0;
-  for (; i + kLanes <= columns; i += kLanes) StoreUnaligned(to + i, Load(from + i));
+  for (; i + kLanes <= columns; i += kLanes) StoreUnaligned(to + i, LoadUnaligned(from + i));
   for (; i < columns; ++i) to[i] = from[i];
 }
 
@@ -29,36 +29,43 @@ void CopyRow(const float* from, float* to, int columns) {
 template <int kRows, int kColumns, int kRow, int kStep>
 void RunBlock(const ProductArgs& args, const Block& block) {
   V sum[kRows][kColumns];
-  alignas(64) float bias[kColumns * kLanes] = {};
-  for (int i = 0; block.bias != nullptr && i < block.columns; ++i) bias[i] = block.bias[i];
+  alignas(64) float tile[kRows][kColumns * kLanes] = {};
   for (int r = 0; r < kRows; ++r) {
-    for (int j = 0; j < kColumns; ++j) sum[r][j] = Load(bias + j * kLanes);
+    if (args.accumulate) CopyRow(block.c + r * args.c_row, tile[r], block.columns);
+    if (block.bias != nullptr) CopyRow(block.bias, tile[r], block.columns);
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int j = 0; j < kColumns; ++j) sum[r][j] = Load(&tile[r][j * kLanes]);
   }
   const int64_t a_row = kRow != 0 ? kRow : args.a_row;
   const int64_t a_k = kStep != 0 ? kStep : args.a_k;
   // The last row of b is read from a copy: a whole vector there could reach beyond b's end.
   alignas(64) float last[kColumns * kLanes] = {};
-  for (int i = 0; i < block.columns; ++i) last[i] = block.b[(args.k - 1) * args.b_stride + i];
-  const float* b = args.k == 1 ? last : block.b;
-  int rows_left = args.k - 1;
-  for (int k16 = 0; k16 < args.k; k16 += kLanes) {
-    const float* a = block.a + k16 / kLanes * args.a_k16;
-    const int64_t end = MinInt(kLanes, args.k - k16) * a_k;
-    for (int64_t k = 0; k != end; k += a_k) {
+  CopyRow(block.b + (args.k - 1) / args.chunk * args.b_chunk + (args.k - 1) % args.chunk * args.b_k, last, block.columns);
+  int rows_left = args.k;
+  const float* a_chunk = block.a;
+  const float* b_chunk = block.b;
+  while (rows_left > 0) {
+    const float* a = a_chunk;
+    const float* b = b_chunk;
+    for (int k = MinInt(args.chunk, rows_left); k > 0; --k) {
+      const float* row = --rows_left == 0 ? last : b;
       V vector[kColumns];
-      for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(b + j * kLanes);
+      for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(row + j * kLanes);
       for (int r = 0; r < kRows; ++r) {
-        const V value = Splat(a[r * a_row + k]);
+        const V value = Splat(a[r * a_row]);
         for (int j = 0; j < kColumns; ++j) sum[r][j] += vector[j] * value;
       }
-      b = --rows_left == 0 ? last : b + args.b_stride;
+      a += a_k;
+      b += args.b_k;
     }
+    a_chunk += args.a_chunk;
+    b_chunk += args.b_chunk;
   }
-  alignas(64) float result[kRows][kColumns * kLanes];
   for (int r = 0; r < kRows; ++r) {
-    for (int j = 0; j < kColumns; ++j) Store(&result[r][j * kLanes], sum[r][j]);
+    for (int j = 0; j < kColumns; ++j) Store(&tile[r][j * kLanes], sum[r][j]);
   }
-  for (int r = 0; r < kRows; ++r) CopyRow(result[r], block.c + r * args.c_row, block.columns);
+  for (int r = 0; r < kRows; ++r) CopyRow(tile[r], block.c + r * args.c_row, block.columns);
 }
 
 using BlockFunction = void (*)(const ProductArgs&, const Block&);

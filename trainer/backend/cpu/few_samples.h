@@ -1,0 +1,26 @@
+// Convolutions of a few samples, for which a panel would be mostly padding: outputs are the lanes, and sums are products over rows of
+// pixels or samples. Same layouts outside, so no other op knows.
+#pragma once
+
+#include <cstddef>
+
+#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/kernels.h"
+
+namespace trainyard::engine {
+
+// Whether the product path is the faster one.
+bool IsFewSamples(const ConvShape& shape, int64_t samples);
+
+// Floats of scratch for RunFewGather on `threads` threads.
+size_t FewGatherScratchFloats(const ConvShape& shape, int64_t samples, int threads);
+// y [1][out_h][out_w][outputs][16] as gather, from weights [kernel_h][kernel_w][channels][outputs]; bias may be null.
+void RunFewGather(const ConvShape& shape, int64_t samples, const float* x, const float* weights, const float* bias, float* y,
+                  float* scratch, CpuDevice& device);
+
+// Floats of scratch for RunFewOuter.
+size_t FewOuterScratchFloats(const ConvShape& shape);
+// dw as outer.
+void RunFewOuter(const ConvShape& shape, int64_t samples, const float* x, const float* dy, float* dw, float* scratch, CpuDevice& device);
+
+}  // namespace trainyard::engine
