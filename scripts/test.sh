@@ -167,7 +167,7 @@ step_charts() {
 step_control-plane() {
   begin "control-plane: acceptance cases against a real kube-apiserver and etcd"
   build release trainyard-operator && cluster_binaries etcd kubernetes &&
-    run_python control-plane tests/cluster/crd_test.py tests/cluster/lifecycle_test.py
+    run_python control-plane tests/cluster/crd_test.py tests/cluster/deploy_test.py tests/cluster/lifecycle_test.py
 }
 
 step_cluster() {
