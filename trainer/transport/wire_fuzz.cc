@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   size_t total = 0;
   for (const Record& record : *records) {
     TY_CHECK(record.payload.size() == record.header.length);
-    TY_CHECK(Encode(record.header) == Encode(*Decode(Encode(record.header))));
+    TY_CHECK(Encode(record.header) == Encode(*trainyard::engine::Decode(Encode(record.header))));
     if (record.header.op == WireOp::kError) TY_CHECK(!StatusOf(record).ok());
     total += trainyard::engine::kWireHeaderBytes + record.payload.size();
   }
