@@ -22,6 +22,11 @@ Word LoadBigEndian(const std::byte* bytes) {
   return word;
 }
 
+int SignedByte(std::byte byte) {
+  const int value = std::to_integer<int>(byte);
+  return value < 128 ? value : value - 256;
+}
+
 template <typename Out>
 void Decode(IdxType type, const std::byte* bytes, std::span<Out> out) {
   for (size_t i = 0; i < out.size(); ++i) {
@@ -30,7 +35,7 @@ void Decode(IdxType type, const std::byte* bytes, std::span<Out> out) {
         out[i] = static_cast<Out>(static_cast<uint8_t>(bytes[i]));
         break;
       case IdxType::kI8:
-        out[i] = static_cast<Out>(static_cast<int8_t>(bytes[i]));
+        out[i] = static_cast<Out>(SignedByte(bytes[i]));
         break;
       case IdxType::kI16:
         out[i] = static_cast<Out>(static_cast<int16_t>(LoadBigEndian<uint16_t>(bytes + 2 * i)));
