@@ -35,7 +35,9 @@ ast.parse(open(sys.argv[1]).read(), sys.argv[1])
 PY
 done < <(git ls-files --cached --others --exclude-standard '*.py')
 
-[ -f build/release/compile_commands.json ] || cmake --preset release >build/lint-configure.log 2>&1 || { tail -n 15 build/lint-configure.log; exit 1; }
+cmake --preset release >build/lint-configure.log 2>&1 || { tail -n 15 build/lint-configure.log; exit 1; }
+# Headers that protoc makes.
+ninja -C build/release -t targets all | sed -n 's/^\(.*\.pb\.h\): .*/\1/p' | xargs -r ninja -C build/release >build/lint-generate.log 2>&1 || { tail -n 15 build/lint-generate.log; exit 1; }
 base=${LINT_BASE:-$(git rev-parse --verify --quiet origin/main || true)}
 if [ "${1:-}" = --all ] || [ -z "$base" ] || [ "$(git rev-parse "$base")" = "$(git rev-parse HEAD)" ]; then
   changed=$(git log --format= --name-only -- '*.cc' | awk '!seen[$0]++')

@@ -181,7 +181,7 @@ class TrainingTest(unittest.TestCase):
         self.assertIn("Succeeded", self.kubectl("describe", "tj", name))
 
     def test_03_the_chart_trains_and_leaves_only_finished_pods(self):
-        self.install("mnist", "worker.replicas=2", "ps.replicas=1", "training.epochs=4")
+        self.install("mnist", "worker.replicas=2", "ps.replicas=1")
         self.wait("mnist to succeed", lambda: self.is_true("mnist", "Succeeded"), 300.0)
         self.assertGreater(self.status("mnist")["progress"]["metrics"]["accuracy"], 0.85)
 

@@ -85,6 +85,12 @@ def pause():
     return _archive(PAUSE)
 
 
+def _forget_old_layers(kept=60):
+    """Every build leaves its intermediate images for the next one; when they are many, all go."""
+    if len(_buildah("images", "--all", "--quiet").split()) > kept:
+        _buildah("rmi", "--prune", "--force")
+
+
 def commit():
     done = subprocess.run(["git", "-C", places.REPOSITORY, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
@@ -93,6 +99,7 @@ def commit():
 def product(name, image, binary):
     """Builds Dockerfile.<name> around a program built here (see the head of that file) and returns the archive."""
     base()
+    _forget_old_layers()
     folder = places.REPOSITORY / "dist" / name
     shutil.rmtree(folder, ignore_errors=True)
     _run(places.REPOSITORY / "scripts/images/collect.sh", binary, folder)
