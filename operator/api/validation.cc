@@ -35,7 +35,7 @@ class Validator {
     for (const auto& [role, replica] : job_.spec.replicas) CheckReplica(role, replica);
     CheckTraining();
     CheckRunPolicy();
-    CheckNetworkAndStorage();
+    CheckStorage();
     return std::move(errors_);
   }
 
@@ -66,11 +66,6 @@ class Validator {
   void CheckRoles() {
     if (job_.spec.Replicas(Role::kWorker) == 0 && job_.spec.Replicas(Role::kChief) == 0) {
       Add("spec.worker.replicas", "found no worker and no chief, expected at least one; set worker.replicas");
-    }
-    for (const Role role : {Role::kChief, Role::kEvaluator}) {
-      if (job_.spec.Replicas(role) > 1) {
-        Add(fmt::format("spec.{}.replicas", Name(role)), fmt::format("found {}, expected 0 or 1", job_.spec.Replicas(role)));
-      }
     }
     size_t bytes = job_.spec.training.size();
     for (const auto& [role, replica] : job_.spec.replicas) {
@@ -143,8 +138,9 @@ class Validator {
     }
     for (size_t i = 0; i < policy.exit_codes.size(); ++i) {
       const ExitCodeRule& rule = policy.exit_codes[i];
-      if (rule.from < 1 || rule.to > 255 || rule.from > rule.to) {
-        Add(fmt::format("spec.runPolicy.exitCodes[{}]", i), fmt::format("found {}-{}, expected a range within 1-255", rule.from, rule.to));
+      if (rule.from > rule.to) {
+        Add(fmt::format("spec.runPolicy.exitCodes[{}]", i),
+            fmt::format("found {}-{}, expected from not greater than to", rule.from, rule.to));
       }
     }
     int total = 0;
@@ -155,10 +151,7 @@ class Validator {
     }
   }
 
-  void CheckNetworkAndStorage() {
-    if (job_.spec.network.port < 1 || job_.spec.network.port > 65534) {
-      Add("spec.network.port", fmt::format("found {}, expected 1-65534", job_.spec.network.port));
-    }
+  void CheckStorage() {
     const std::string& path = job_.spec.storage.mount_path;
     if (path.empty() || path[0] != '/' || path.find(':') != std::string::npos || path == "/") {
       Add("spec.storage.mountPath", fmt::format("found \"{}\", expected an absolute path below / without a colon", path));

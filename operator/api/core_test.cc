@@ -1,0 +1,81 @@
+#include "operator/api/core.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/api/text.h"
+
+namespace trainyard::control {
+namespace {
+
+using nlohmann::json;
+
+TEST(Pod, ReadsWhatTheOperatorNeeds) {
+  const auto pod = Pod::FromJson(json::parse(R"({
+    "metadata": {"name": "a", "namespace": "b", "uid": "c", "resourceVersion": "5", "deletionTimestamp": "2026-01-31T08:00:00Z",
+      "labels": {"trainyard.dev/job-name": "j", "trainyard.dev/job-uid": "u", "trainyard.dev/role": "worker", "trainyard.dev/index": "3"},
+      "ownerReferences": [{"kind": "X", "name": "x", "uid": "1"}, {"kind": "TrainingJob", "name": "j", "uid": "u", "controller": true}]},
+    "spec": {"nodeName": "n", "containers": [{"name": "trainer"}, {"name": "sidecar"}]},
+    "status": {"phase": "Running", "podIP": "10.0.0.1",
+      "conditions": [{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "True"},
+                     {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}],
+      "initContainerStatuses": [{"restartCount": 2}],
+      "containerStatuses": [{"name": "sidecar", "restartCount": 1},
+        {"name": "trainer", "ready": true, "restartCount": 4, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+         "lastState": {"terminated": {"exitCode": 137, "signal": 9, "reason": "OOMKilled", "message": "tail", "startedAt": "2026-01-31T07:00:00Z"}}}]}})"));
+  ASSERT_TRUE(pod.ok()) << pod.status();
+  EXPECT_EQ(pod->meta.Key(), "b/a");
+  EXPECT_EQ(pod->meta.controller.uid, "u");
+  EXPECT_EQ(pod->meta.labels.index, "3");
+  EXPECT_TRUE(pod->meta.deletion_time);
+  EXPECT_TRUE(pod->ready);
+  EXPECT_TRUE(pod->disruption_target);
+  EXPECT_EQ(pod->unschedulable, "0/3 nodes");
+  EXPECT_EQ(pod->init_restarts, 2);
+  ASSERT_NE(pod->Main(), nullptr);
+  EXPECT_EQ(pod->Main()->restart_count, 4) << "container 0 of the spec, wherever the kubelet lists it";
+  EXPECT_EQ(pod->Main()->waiting_reason, "CrashLoopBackOff");
+  EXPECT_EQ(pod->Main()->last_terminated->exit_code, 137);
+}
+
+TEST(Pod, FieldsOfAWrongTypeCountAsAbsent) {
+  const auto pod =
+      Pod::FromJson(json::parse(R"({"metadata": {"name": "a", "labels": [], "ownerReferences": {}, "deletionTimestamp": "soon"},
+    "spec": {"containers": "none"}, "status": {"phase": 7, "conditions": 3, "containerStatuses": [null, 5, {"restartCount": -3, "state": []}]}})"));
+  ASSERT_TRUE(pod.ok()) << pod.status();
+  EXPECT_EQ(pod->phase, PodPhase::kPending);
+  EXPECT_FALSE(pod->meta.deletion_time);
+  EXPECT_EQ(pod->containers[2].restart_count, 0);
+  EXPECT_FALSE(Pod::FromJson(json::object()).ok());
+  EXPECT_FALSE(Pod::FromJson(json::array()).ok());
+}
+
+TEST(ConfigMap, EqualDataHasOneHash) {
+  EXPECT_EQ(ConfigMap::ContentHash({{"a", "1"}, {"b", "2"}}), ConfigMap::ContentHash(json::parse(R"({"b": "2", "a": "1"})")));
+  EXPECT_NE(ConfigMap::ContentHash({{"a", "12"}, {"b", ""}}), ConfigMap::ContentHash({{"a", "1"}, {"b", "2"}}));
+  EXPECT_EQ(ConfigMap::ContentHash(json()), ConfigMap::ContentHash(json::object()));
+}
+
+TEST(Node, IsReadyByItsCondition) {
+  EXPECT_TRUE(Node::FromJson(json::parse(R"({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})"))
+                  ->ready);
+  EXPECT_FALSE(
+      Node::FromJson(json::parse(R"({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}})"))
+          ->ready);
+  EXPECT_FALSE(Node::FromJson(json::parse(R"({"metadata": {"name": "n"}})"))->ready);
+}
+
+TEST(Text, IsCutBetweenCharacters) {
+  EXPECT_EQ(Head("abcdef", 6), "abcdef");
+  EXPECT_EQ(Head("abcdefg", 6), "abc...");
+  EXPECT_EQ(Head("ab\xC3\xA9xyz", 6), "ab...");
+  EXPECT_EQ(Tail("abcdefg", 6), "...efg");
+  EXPECT_EQ(Tail("xyz\xC3\xA9"
+                 "ab",
+                 6),
+            "...ab");
+}
+
+}  // namespace
+}  // namespace trainyard::control

@@ -1,0 +1,236 @@
+#include "operator/api/training_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/api/schema.h"
+#include "operator/api/validation.h"
+
+namespace trainyard::control {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+json Object(const json& spec) {
+  return {{"apiVersion", "trainyard.dev/v1alpha1"},
+          {"kind", "TrainingJob"},
+          {"metadata", {{"name", "mnist"}, {"namespace", "default"}, {"uid", "u"}, {"resourceVersion", "1"}, {"generation", 4}}},
+          {"spec", spec}};
+}
+
+TrainingJob Decode(const json& spec) { return *DecodeJob({}, Object(spec)); }
+
+auto Error(const std::string& path, const std::string& part) {
+  return AllOf(Field(&FieldError::path, path), Field(&FieldError::message, HasSubstr(part)));
+}
+
+TEST(TrainingJob, ReadsEveryFieldOfTheSpec) {
+  const TrainingJob job = Decode(json::parse(R"({
+    "framework": "PyTorch", "image": "me:1", "managedBy": "example.com/x",
+    "ps": {"replicas": 2, "restartPolicy": "Never"}, "worker": {"replicas": 3, "resources": {"limits": {"nvidia.com/gpu": "2"}}, "template": {"spec": {}}},
+    "chief": {}, "storage": {"claimName": "c", "mountPath": "/out"},
+    "network": {"port": 1234, "services": "Headless", "hostList": "Sparse", "clusterDomain": "cluster.local"},
+    "runPolicy": {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 5, "activeDeadlineSeconds": 6, "backoffLimit": 7, "suspend": true,
+      "successPolicy": "AllWorkers", "startPolicy": "Any", "exitCodes": [{"from": 1, "to": 2, "action": "Ignore"}],
+      "scheduling": {"gang": "Volcano", "minAvailable": 2, "queue": "q", "priorityClass": "p"}}})"));
+  EXPECT_THAT(job.problems, IsEmpty());
+  EXPECT_EQ(job.meta.generation, 4);
+  EXPECT_EQ(job.spec.framework, Framework::kPyTorch);
+  EXPECT_EQ(job.spec.Replicas(Role::kPs), 2);
+  EXPECT_EQ(job.spec.Find(Role::kPs)->restart_policy, RestartPolicy::kNever);
+  EXPECT_EQ(job.spec.Find(Role::kWorker)->gpus, 2);
+  EXPECT_EQ(job.spec.Find(Role::kWorker)->pod_template, R"({"spec":{}})");
+  EXPECT_EQ(job.spec.Replicas(Role::kChief), 1) << "a role that is named has one replica";
+  EXPECT_EQ(job.spec.Replicas(Role::kEvaluator), 0);
+  EXPECT_EQ(job.spec.storage.claim_name, "c");
+  EXPECT_EQ(job.spec.network.port, 1234);
+  EXPECT_EQ(job.spec.network.services, ServicesMode::kHeadless);
+  EXPECT_EQ(job.spec.network.host_list, HostList::kSparse);
+  const RunPolicy& policy = job.spec.run_policy;
+  EXPECT_EQ(policy.clean_pod_policy, CleanPodPolicy::kAll);
+  EXPECT_EQ(policy.ttl_after_finished, absl::Seconds(5));
+  EXPECT_EQ(policy.active_deadline, absl::Seconds(6));
+  EXPECT_EQ(policy.backoff_limit, 7);
+  EXPECT_TRUE(policy.suspend);
+  EXPECT_EQ(policy.success_policy, SuccessPolicy::kAllWorkers);
+  EXPECT_EQ(policy.start_policy, StartPolicy::kAny);
+  ASSERT_EQ(policy.exit_codes.size(), 1U);
+  EXPECT_EQ(policy.exit_codes[0].action, ExitAction::kIgnore);
+  EXPECT_EQ(policy.scheduling.gang, Gang::kVolcano);
+  EXPECT_EQ(job.spec.managed_by, "example.com/x");
+}
+
+TEST(TrainingJob, DefaultsAreThoseOfTheDesign) {
+  const TrainingJob job = Decode({{"worker", json::object()}});
+  EXPECT_THAT(job.problems, IsEmpty());
+  EXPECT_EQ(job.spec.framework, Framework::kTrainyard);
+  EXPECT_EQ(job.spec.image, "trainyard/trainer:0.1");
+  EXPECT_EQ(job.spec.run_policy.backoff_limit, 6);
+  EXPECT_EQ(job.spec.run_policy.start_policy, StartPolicy::kPsReady);
+  EXPECT_EQ(job.spec.run_policy.success_policy, SuccessPolicy::kChief);
+  EXPECT_EQ(job.spec.run_policy.clean_pod_policy, CleanPodPolicy::kRunning);
+  EXPECT_EQ(job.spec.network.port, 5000);
+  EXPECT_EQ(job.spec.storage.mount_path, "/var/lib/trainyard");
+  EXPECT_EQ(job.spec.Find(Role::kWorker)->restart_policy, RestartPolicy::kOnFailure);
+  EXPECT_EQ(job.spec.managed_by, "trainyard.dev/operator");
+}
+
+TEST(TrainingJob, AnObjectThatIsNoneIsRefusedAndHostileOnesAreRead) {
+  EXPECT_FALSE(TrainingJob::FromJson(json()).ok());
+  EXPECT_FALSE(TrainingJob::FromJson({{"metadata", 3}}).ok());
+  for (const json& spec : {json(), json(3), json::array(), json{{"worker", 3}}, json{{"worker", {{"replicas", 1e300}}}},
+                           json{{"runPolicy", {{"exitCodes", {1, 2}}}}}}) {
+    EXPECT_TRUE(TrainingJob::FromJson(Object(spec)).ok()) << spec;
+  }
+}
+
+TEST(TrainingJob, AStatusReadsBackAsItWasWritten) {
+  TrainingJobStatus status;
+  const absl::Time time = absl::FromUnixSeconds(1'800'000'000);
+  status.observed_generation = 3;
+  status.phase = JobPhase::kRestarting;
+  status.message = "waits";
+  status.conditions = {{"Created", true, "Accepted", "m", time}, {"Running", false, "X", "", time}};
+  status.replica_statuses[Role::kWorker] = {
+      .desired = 4, .active = 3, .ready = 2, .succeeded = 1, .failed = 0, .restarts = 5, .completed = "0"};
+  status.restarts = 5;
+  status.disruptions = 2;
+  status.hosts_epoch = 2;
+  status.hosts_hash = "abc";
+  status.start_time = time;
+  status.completion_time = time + absl::Seconds(9);
+  status.progress = Progress{.step = 1,
+                             .total_steps = 8,
+                             .loss = 0.1,
+                             .metrics = {{"accuracy", 0.9}},
+                             .eta_seconds = 3,
+                             .updated_time = time,
+                             .stragglers = {"worker-1"}};
+  status.failure = Failure{"worker-1", "p", "n", 137, 9, "OOMKilled", "tail"};
+  status.restart_records = {{"worker-1", "uid", 2, true, 3, 1, time + absl::Microseconds(123456)}};
+  status.selector = "a=b";
+  EXPECT_EQ(StatusFromJson(StatusToJson(status)), status);
+  EXPECT_EQ(StatusFromJson(json()), TrainingJobStatus());
+}
+
+TEST(TrainingJob, AStatusUpdateCarriesIdentityAndVersionOnly) {
+  ObjectMeta meta;
+  meta.name = "a";
+  meta.name_space = "b";
+  meta.uid = "c";
+  meta.resource_version = "7";
+  EXPECT_EQ(
+      StatusUpdateBody(meta, {}).dump(),
+      R"({"apiVersion":"trainyard.dev/v1alpha1","kind":"TrainingJob","metadata":{"name":"a","namespace":"b","resourceVersion":"7","uid":"c"},"status":{"restarts":0}})");
+}
+
+TEST(Validation, UnknownFieldsAreNamedWithASuggestion) {
+  EXPECT_THAT(
+      Decode(
+          json::parse(
+              R"({"worker": {"replica": 2}, "runPolicy": {"backofLimit": 1}, "training": {"epochs": 1, "model": {"preset": "lenet5"}, "data": {"format": "idx"}, "batchsize": 1}})"))
+          .problems,
+      testing::UnorderedElementsAre(Error("spec.worker.replica", "did you mean \"replicas\"?"),
+                                    Error("spec.runPolicy.backofLimit", "did you mean \"backoffLimit\"?"),
+                                    Error("spec.training.batchsize", "did you mean \"batchSize\"?")));
+}
+
+TEST(Validation, WhatTheServerPrunedIsFoundInWhatKubectlApplied) {
+  json object = Object({{"worker", {{"replicas", 1}}}});
+  object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
+      R"({"spec": {"worker": {"replicas": 1}, "workers": {}}})";
+  EXPECT_THAT(DecodeJob({}, object)->problems, ElementsAre(Error("spec.workers", "did you mean \"worker\"?")));
+  object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = "{no json";
+  EXPECT_THAT(DecodeJob({}, object)->problems, IsEmpty());
+}
+
+TEST(Validation, TypesWordsAndRangesAreToldWithWhatWasFound) {
+  EXPECT_THAT(Decode({{"worker", {{"replicas", "two"}}}}).problems,
+              ElementsAre(Error("spec.worker.replicas", "found \"two\", expected an integer")));
+  EXPECT_THAT(Decode({{"worker", {{"restartPolicy", "Sometimes"}}}}).problems,
+              ElementsAre(Error("spec.worker.restartPolicy", "found \"Sometimes\", expected one of")));
+  EXPECT_THAT(Decode({{"worker", {{"replicas", 5000}}}}).problems,
+              testing::Contains(Error("spec.worker.replicas", "expected at most 4096")));
+}
+
+struct Case {
+  const char* name;
+  const char* spec;
+  const char* path;
+  const char* message;
+};
+
+class ValidationTable : public testing::TestWithParam<Case> {};
+
+TEST_P(ValidationTable, NamesTheFieldAndWhatToDo) {
+  EXPECT_THAT(Decode(json::parse(GetParam().spec)).problems, ElementsAre(Error(GetParam().path, GetParam().message)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, ValidationTable,
+    testing::Values(
+        Case{"NobodyTrains", R"({"ps": {}})", "spec.worker.replicas", "set worker.replicas"},
+        Case{"MxNetWithoutScheduler", R"({"framework": "MXNet", "image": "i", "worker": {}})", "spec.chief", "add chief: {replicas: 1}"},
+        Case{"NoImage", R"({"framework": "PyTorch", "worker": {}})", "spec.image", "set it"},
+        Case{"TwoChiefs", R"({"chief": {"replicas": 2}})", "spec.chief.replicas", "expected at most 1"},
+        Case{"TrainingOfAnotherFramework",
+             R"({"framework": "PyTorch", "image": "i", "worker": {}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1}})",
+             "spec.training", "remove it"},
+        Case{
+            "ServersMissing",
+            R"({"worker": {}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1, "strategy": {"parameterServer": {"mode": "sync"}}}})",
+            "spec.ps.replicas", "set ps.replicas"},
+        Case{"NeitherEpochsNorSteps", R"({"worker": {}, "training": {"model": {}, "data": {"format": "idx"}}})", "spec.training",
+             "found neither"},
+        Case{"BothEpochsAndSteps", R"({"worker": {}, "training": {"model": {}, "data": {"format": "idx"}, "epochs": 1, "steps": 1}})",
+             "spec.training", "found both"},
+        Case{"AllWorkersWithoutWorkers", R"({"chief": {}, "runPolicy": {"successPolicy": "AllWorkers"}})", "spec.runPolicy.successPolicy",
+             "use Chief"},
+        Case{"ExitCodesUpsideDown", R"({"worker": {}, "runPolicy": {"exitCodes": [{"from": 9, "to": 3, "action": "Fail"}]}})",
+             "spec.runPolicy.exitCodes[0]", "found 9-3"},
+        Case{"GangLargerThanTheJob", R"({"worker": {}, "runPolicy": {"scheduling": {"gang": "Volcano", "minAvailable": 9}}})",
+             "spec.runPolicy.scheduling.minAvailable", "the job has 1 replicas"},
+        Case{"StorageOverTheHostLists", R"({"worker": {}, "storage": {"mountPath": "/etc/trainyard/x"}})", "spec.storage.mountPath",
+             "choose another"},
+        Case{"StorageRelative", R"({"worker": {}, "storage": {"mountPath": "out"}})", "spec.storage.mountPath", "absolute path"},
+        Case{"TemplatesRestartPolicy", R"({"worker": {"template": {"spec": {"restartPolicy": "Always"}}}})",
+             "spec.worker.template.spec.restartPolicy", "remove it"},
+        Case{"TemplateWithoutContainers", R"({"worker": {"template": {"spec": {"containers": []}}}})",
+             "spec.worker.template.spec.containers", "leave it out"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Validation, TheLongestChildNameMustFit) {
+  json object = Object({{"worker", {{"replicas", 11}}}});
+  object["metadata"]["name"] = std::string(54, 'a');
+  EXPECT_THAT(DecodeJob({}, object)->problems,
+              ElementsAre(Error("metadata.name", "has 64 characters, expected at most 63; choose a name that is 1 shorter")));
+  object["spec"]["worker"]["replicas"] = 10;
+  EXPECT_THAT(DecodeJob({}, object)->problems, IsEmpty());
+  object["metadata"]["name"] = "1mnist.x";
+  EXPECT_THAT(DecodeJob({}, object)->problems, ElementsAre(Error("metadata.name", "services are named after it")));
+}
+
+TEST(Validation, HostListsThatDoNotFitAConfigMapAreRefused) {
+  json object = Object({{"worker", {{"replicas", 4096}}}});
+  object["metadata"]["namespace"] = std::string(63, 'n');
+  object["metadata"]["name"] = std::string(50, 'a');
+  EXPECT_THAT(DecodeJob({}, object)->problems, ElementsAre(Error("spec.worker.replicas", "use fewer replicas or a shorter name")));
+}
+
+TEST(Schema, EveryFieldHasADescription) {
+  const std::function<void(const json&, const std::string&)> visit = [&](const json& schema, const std::string& path) {
+    EXPECT_TRUE(schema.contains("description")) << path;
+    for (const auto& [name, property] : schema.value("properties", json::object()).items()) visit(property, path + "." + name);
+  };
+  visit(TrainingJobSpecSchema(), "spec");
+}
+
+}  // namespace
+}  // namespace trainyard::control
