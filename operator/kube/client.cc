@@ -82,11 +82,12 @@ Client::Client(Transport& transport, Throttle& throttle, Clock& clock, ClientOpt
     : transport_(transport), throttle_(throttle), clock_(clock), options_(std::move(options)) {}
 
 absl::StatusOr<HttpResponse> Client::Ask(std::string_view verb, const std::string& what, HttpRequest request) {
+  request.stop = stop_.get_token();
   const absl::Duration deadline = clock_.Monotonic() + request.timeout;
   const bool read_only = request.method == "GET";
   absl::Duration backoff = kFirstRetry;
   for (int attempt = 1;; ++attempt) {
-    if (absl::Status status = throttle_.Acquire(deadline, stop_.get_token()); !status.ok()) return WithContext(status, what);
+    if (absl::Status status = throttle_.Acquire(deadline, request.stop); !status.ok()) return WithContext(status, what);
     const absl::Duration began = clock_.Monotonic();
     request.timeout = deadline - began;
     auto response = transport_.Send(request);
@@ -95,7 +96,7 @@ absl::StatusOr<HttpResponse> Client::Ask(std::string_view verb, const std::strin
     if (!response.ok()) {
       const bool again = read_only && absl::IsUnavailable(response.status()) && !last && clock_.Monotonic() + backoff < deadline;
       if (!again) return WithContext(response.status(), what);
-      if (!SleepFor(clock_, backoff, stop_.get_token())) return absl::CancelledError(fmt::format("{}: stopping", what));
+      if (!SleepFor(clock_, backoff, request.stop)) return absl::CancelledError(fmt::format("{}: stopping", what));
       backoff *= 2;
       continue;
     }
@@ -212,11 +213,12 @@ absl::Status Client::Watch(const Resource& resource, std::string_view ns, const 
   AddParameter(request.target, "labelSelector", options.label_selector);
   AddParameter(request.target, "fieldSelector", options.field_selector);
 
-  TY_RETURN_IF_ERROR(WithContext(throttle_.Acquire(clock_.Monotonic() + options_.request_timeout, stop), what));
+  request.stop = std::move(stop);
+  TY_RETURN_IF_ERROR(WithContext(throttle_.Acquire(clock_.Monotonic() + options_.request_timeout, request.stop), what));
   WatchDecoder decoder(what, options.read.drop_fields, options.max_line_bytes, on_event);
   absl::Status problem;
   const absl::Duration began = clock_.Monotonic();
-  auto response = transport_.Stream(request, options.idle, std::move(stop), [&](std::string_view bytes) {
+  auto response = transport_.Stream(request, options.idle, [&](std::string_view bytes) {
     problem = decoder.Feed(bytes);
     return problem.ok();
   });

@@ -94,7 +94,7 @@ class Client {
   // GET of a path that is no object: /version, a pod's proxy or log. The body as it came, at most `max_bytes`.
   absl::StatusOr<std::string> GetText(std::string_view path, absl::Duration timeout, size_t max_bytes);
 
-  // From now on every call ends with Cancelled, those under way that wait for the throttle too.
+  // From now on every call but Watch (which has its own stop) ends with Cancelled, those under way too: whether they were done is unknown.
   void Stop() { stop_.request_stop(); }
 
  private:

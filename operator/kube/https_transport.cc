@@ -73,7 +73,7 @@ class HttpsTransport : public Transport {
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override {
     std::string body;
     bool too_long = false;
-    auto response = Exchange(request, request.timeout, {}, [&](int /*code*/, std::string_view bytes) {
+    auto response = Exchange(request, request.timeout, [&](int /*code*/, std::string_view bytes) {
       too_long = body.size() + bytes.size() > request.max_body_bytes;
       if (!too_long) body += bytes;
       return !too_long;
@@ -83,15 +83,14 @@ class HttpsTransport : public Transport {
     return response;
   }
 
-  absl::StatusOr<HttpResponse> Stream(const HttpRequest& request, absl::Duration idle, std::stop_token stop,
+  absl::StatusOr<HttpResponse> Stream(const HttpRequest& request, absl::Duration idle,
                                       const std::function<bool(std::string_view)>& on_data) override {
     std::string refusal;
-    auto response = Exchange(request, idle, stop, [&](int code, std::string_view bytes) {
-      if (code >= 200 && code < 300) return !stop.stop_requested() && on_data(bytes);
+    auto response = Exchange(request, idle, [&](int code, std::string_view bytes) {
+      if (code >= 200 && code < 300) return !request.stop.stop_requested() && on_data(bytes);
       refusal.append(bytes.substr(0, request.max_body_bytes - std::min(request.max_body_bytes, refusal.size())));
       return true;
     });
-    if (stop.stop_requested()) return absl::CancelledError("stopping");
     if (response.ok()) response->body = std::move(refusal);
     return response;
   }
@@ -102,7 +101,7 @@ class HttpsTransport : public Transport {
     absl::Duration since;
   };
 
-  absl::StatusOr<HttpResponse> Exchange(const HttpRequest& request, absl::Duration read_timeout, std::stop_token stop,
+  absl::StatusOr<HttpResponse> Exchange(const HttpRequest& request, absl::Duration read_timeout,
                                         const std::function<bool(int code, std::string_view)>& on_data) {
     const absl::Duration began = clock_.Monotonic();
     const absl::Duration deadline = began + request.timeout;
@@ -132,13 +131,14 @@ class HttpsTransport : public Transport {
     last_verify_error = X509_V_OK;
     bool done = false;
     {
-      const Watchdog::Guard guard(watchdog_, deadline, std::move(stop), [&connection] { connection->stop(); });
+      const Watchdog::Guard guard(watchdog_, deadline, request.stop, [&connection] { connection->stop(); });
       try {
         done = connection->send(ask, answer, error);
       } catch (const std::exception& exception) {
         return absl::UnavailableError(fmt::format("{}: {}", config_.server, exception.what()));
       }
     }
+    if (request.stop.stop_requested()) return absl::CancelledError("stopping");
     if (!done) return Failure(error, began, heard_at, deadline, read_timeout);
     if (answer.status == 401) tokens_.Refused();
     HttpResponse response{

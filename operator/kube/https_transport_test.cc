@@ -225,6 +225,18 @@ TEST_F(HttpsTransportTest, ASilentServerCostsTheDeadlineAndNoMore) {
   }
 }
 
+TEST_F(HttpsTransportTest, StopEndsARequestThatWaitsForItsAnswer) {
+  const RawServer raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", /*close_after=*/false);
+  const auto transport = Connect({.server = raw.Url()});
+  Throttle throttle(RealClock(), {.qps = 0});
+  Client client(*transport, throttle, RealClock(), {.request_timeout = absl::Minutes(10)});
+  absl::Status status;
+  std::thread asker([&] { status = client.Get(kPods, "default", "a").status(); });
+  client.Stop();
+  asker.join();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+}
+
 TEST_F(HttpsTransportTest, AnAnswerLongerThanAskedForIsCutOff) {
   const std::string body(100000, 'x');
   const RawServer raw("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + body, /*close_after=*/true);
@@ -238,7 +250,7 @@ TEST_F(HttpsTransportTest, ASilentWatchIsGivenUpAfterItsIdleTime) {
   const auto transport = Connect({.server = front.Url()});
   HttpRequest request = GetPods();
   request.target += "?watch=true";
-  const absl::Status status = transport->Stream(request, absl::Milliseconds(200), {}, [](std::string_view) { return true; }).status();
+  const absl::Status status = transport->Stream(request, absl::Milliseconds(200), [](std::string_view) { return true; }).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
 }
 
@@ -246,7 +258,7 @@ TEST_F(HttpsTransportTest, ARefusedWatchIsAnAnswer) {
   HttpRequest request = GetPods();
   request.target += "?watch=true";
   const RawServer raw("HTTP/1.1 403 Forbidden\r\nContent-Length: 13\r\nRetry-After: 4\r\n\r\n{\"a\":\"wrong\"}", /*close_after=*/true);
-  const auto refused = Connect({.server = raw.Url()})->Stream(request, absl::Seconds(5), {}, [](std::string_view) { return true; });
+  const auto refused = Connect({.server = raw.Url()})->Stream(request, absl::Seconds(5), [](std::string_view) { return true; });
   ASSERT_TRUE(refused.ok()) << refused.status();
   EXPECT_EQ(refused->code, 403);
   EXPECT_EQ(refused->retry_after, "4");

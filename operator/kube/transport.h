@@ -19,6 +19,7 @@ struct HttpRequest {
   std::string accept = "application/json";
   absl::Duration timeout = absl::Seconds(30);  // for the whole request, connecting included
   size_t max_body_bytes = size_t{256} << 20;   // a longer answer is an error (ResourceExhausted)
+  std::stop_token stop{};                      // ends the request with Cancelled, wherever it is
 };
 
 struct HttpResponse {
@@ -37,8 +38,9 @@ class Transport {
   virtual absl::StatusOr<HttpResponse> Send(const HttpRequest& request) = 0;
 
   // Hands the body of a 2xx answer to `on_data` as it comes, and returns when the server ends it (with an empty body), when `on_data`
-  // returns false or `stop` is asked for (Cancelled), or when nothing came for `idle` or `request.timeout` passed (DeadlineExceeded).
-  virtual absl::StatusOr<HttpResponse> Stream(const HttpRequest& request, absl::Duration idle, std::stop_token stop,
+  // returns false or `request.stop` is asked for (Cancelled), or when nothing came for `idle` or `request.timeout` passed
+  // (DeadlineExceeded).
+  virtual absl::StatusOr<HttpResponse> Stream(const HttpRequest& request, absl::Duration idle,
                                               const std::function<bool(std::string_view)>& on_data) = 0;
 };
 

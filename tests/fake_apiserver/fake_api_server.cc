@@ -284,7 +284,7 @@ void FakeApiServer::Drop(Collection& collection, const std::string& key) {
   changed_.NotifyAll();
 }
 
-absl::StatusOr<HttpResponse> FakeApiServer::Stream(const HttpRequest& request, absl::Duration idle, std::stop_token stop,
+absl::StatusOr<HttpResponse> FakeApiServer::Stream(const HttpRequest& request, absl::Duration idle,
                                                    const std::function<bool(std::string_view)>& on_data) {
   const Target target = ParseTarget(request);
   const absl::Duration began = clock_.Monotonic();
@@ -379,7 +379,7 @@ absl::StatusOr<HttpResponse> FakeApiServer::Stream(const HttpRequest& request, a
         changed_.WaitFor(mutex_, std::chrono::milliseconds(5));
       }
     }
-    if (stop.stop_requested()) return absl::CancelledError("stopping");
+    if (request.stop.stop_requested()) return absl::CancelledError("stopping");
     const absl::Duration now = clock_.Monotonic();
     if (now - heard_at >= idle) return absl::DeadlineExceededError("silent for too long");
     if (now - began >= request.timeout) return absl::DeadlineExceededError("the watch took too long");

@@ -69,7 +69,7 @@ class FakeApiServer : public Transport {
   ~FakeApiServer() override;
 
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override;
-  absl::StatusOr<HttpResponse> Stream(const HttpRequest& request, absl::Duration idle, std::stop_token stop,
+  absl::StatusOr<HttpResponse> Stream(const HttpRequest& request, absl::Duration idle,
                                       const std::function<bool(std::string_view)>& on_data) override;
 
   // ---- the cluster's other actors: no faults, no log of calls ----

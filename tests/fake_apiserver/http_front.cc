@@ -64,11 +64,12 @@ struct HttpFront::Server {
                     .body = request.body,
                     .content_type = request.get_header_value("Content-Type"),
                     .accept = request.get_header_value("Accept"),
-                    .timeout = absl::Hours(1)};
+                    .timeout = absl::Hours(1),
+                    .stop = stop.get_token()};
     if (request.has_param("watch")) {
       response.set_chunked_content_provider("application/json", [this, ask = std::move(ask)](size_t, httplib::DataSink& sink) {
-        const auto end = backend.Stream(ask, absl::Hours(1), stop.get_token(),
-                                        [&](std::string_view bytes) { return sink.write(bytes.data(), bytes.size()); });
+        const auto end =
+            backend.Stream(ask, absl::Hours(1), [&](std::string_view bytes) { return sink.write(bytes.data(), bytes.size()); });
         if (!end.ok()) return false;  // the connection breaks
         sink.done();
         return true;
