@@ -23,40 +23,16 @@ struct DenseShape {
 };
 
 // y [pixels][outputs][16] = gather of x [pixels][channels][16].
-class DenseGather {
- public:
-  DenseGather(CpuDevice& device, const DenseShape& shape, bool transposed) : device_(device) {
-    pack_.in = shape.in;
-    pack_.out = shape.out;
-    pack_.transposed = transposed;
-    gather_.shape.panels = 1;
-    gather_.shape.in_w = gather_.shape.out_w = static_cast<int>(shape.pixels);
-    gather_.shape.channels = transposed ? shape.out : shape.in;
-    gather_.shape.outputs = transposed ? shape.in : shape.out;
-    GatherPlan::For(gather_.shape, device.kernels).ApplyTo(gather_);
-    pack_.block = gather_.block;
-    gather_.y_column = int64_t{gather_.shape.outputs} * kLanes;
-  }
-
-  size_t scratch_floats() const { return Align(static_cast<size_t>(pack_.in) * pack_.out); }
-
-  void Run(const float* x, const float* weights, const float* bias, CpuActivation activation, float* y, float* scratch) {
-    pack_.weights = weights;
-    pack_.packed = scratch;
-    RunPack(pack_, device_);
-    gather_.x = x;
-    gather_.weights = scratch;
-    gather_.bias = bias;
-    gather_.activation = activation;
-    gather_.y = y;
-    RunGather(gather_, device_);
-  }
-
- private:
-  CpuDevice& device_;
-  PackArgs pack_;
-  GatherArgs gather_;
-};
+GatherArgs MakeGather(const DenseShape& shape, int channels, int outputs, const KernelTable& kernels) {
+  GatherArgs gather;
+  gather.shape.panels = 1;
+  gather.shape.in_w = gather.shape.out_w = static_cast<int>(shape.pixels);
+  gather.shape.channels = channels;
+  gather.shape.outputs = outputs;
+  GatherPlan::For(gather.shape, kernels).ApplyTo(gather);
+  gather.y_column = int64_t{outputs} * kLanes;
+  return gather;
+}
 
 }  // namespace
 
@@ -66,14 +42,24 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& o
   const bool has_bias = op.epilogue.bias;
   const CpuActivation activation = ToCpuActivation(op.epilogue.activation);
   if (!shape.few()) {
-    DenseGather gather(device, shape, /*transposed=*/false);
-    const size_t scratch = gather.scratch_floats() * sizeof(float);
+    GatherArgs gather = MakeGather(shape, shape.in, shape.out, device.kernels);
+    gather.activation = activation;
+    PackArgs pack;
+    pack.in = shape.in;
+    pack.out = shape.out;
+    pack.block = gather.block;
     return MakeKernel(
-        [gather, has_bias, activation](const KernelContext& context) mutable {
-          gather.Run(context.input<float>(0), context.input<float>(1), has_bias ? context.input<float>(2) : nullptr, activation,
-                     context.output<float>(0), static_cast<float*>(context.scratch));
+        [&device, gather, pack, has_bias](const KernelContext& context) mutable {
+          pack.weights = context.input<float>(1);
+          pack.packed = static_cast<float*>(context.scratch);
+          RunPack(pack, device);
+          gather.x = context.input<float>(0);
+          gather.weights = pack.packed;
+          gather.bias = has_bias ? context.input<float>(2) : nullptr;
+          gather.y = context.output<float>(0);
+          RunGather(gather, device);
         },
-        scratch);
+        static_cast<size_t>(shape.in) * shape.out * sizeof(float));
   }
   ProductArgs product;
   product.rows = static_cast<int>(shape.x.samples);
@@ -105,14 +91,15 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& o
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInputGradientOp&) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  DenseGather gather(device, DenseShape(node.out().shape, node.in(1).shape), /*transposed=*/true);
-  const size_t scratch = gather.scratch_floats() * sizeof(float);
-  return MakeKernel(
-      [gather](const KernelContext& context) mutable {
-        gather.Run(context.input<float>(0), context.input<float>(1), nullptr, CpuActivation::kNone, context.output<float>(0),
-                   static_cast<float*>(context.scratch));
-      },
-      scratch);
+  const DenseShape shape(node.out().shape, node.in(1).shape);
+  GatherArgs gather = MakeGather(shape, shape.out, shape.in, device.kernels);
+  gather.packed = false;  // a row of weights is what one dx sums over
+  return MakeKernel([&device, gather](const KernelContext& context) mutable {
+    gather.x = context.input<float>(0);
+    gather.weights = context.input<float>(1);
+    gather.y = context.output<float>(0);
+    RunGather(gather, device);
+  });
 }
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeightGradientOp& op) {

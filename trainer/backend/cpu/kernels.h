@@ -33,6 +33,7 @@ struct GatherArgs {
   ConvShape shape;                 // out_h and out_w are before pooling
   const float* x = nullptr;        // panels [.][in_h][in_w][channels][16]
   const float* weights = nullptr;  // packed: [outputs/block][kernel_h][kernel_w][channels][block]
+  bool packed = true;              // false, for 1x1 only: weights are [outputs][channels] as they are
   const float* bias = nullptr;     // [outputs] or null
   float* y = nullptr;
   uint8_t* argmax = nullptr;  // with max pooling: the winner's position in its window, laid out as y; may be null

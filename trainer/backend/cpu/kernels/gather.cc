@@ -19,9 +19,10 @@ struct Block {
   const float* bias;
   int64_t x_row, weights_row;  // floats between kernel rows
   int rows, run;               // kernel rows, vectors in a row
+  int64_t weights_output;      // floats between outputs, where weights are not packed
 };
 
-template <int kOutputs, int kColumns>
+template <bool kPacked, int kOutputs, int kColumns>
 void RunBlock(const Block& block) {
   V sum[kOutputs][kColumns];
   for (int o = 0; o < kOutputs; ++o) {
@@ -32,16 +33,17 @@ void RunBlock(const Block& block) {
   for (int j = 0; j < kColumns; ++j) x[j] = block.x[j];
   const float* row_weights = block.weights;
   const int64_t run = block.run;
+  const int64_t weights_output = block.weights_output;
   for (int r = 0; r < block.rows; ++r) {
     const float* w = row_weights;
     for (int64_t k = 0; k < run * kLanes; k += kLanes) {
       V value[kColumns];
       for (int j = 0; j < kColumns; ++j) value[j] = Load(x[j] + k);
       for (int o = 0; o < kOutputs; ++o) {
-        const V weight = Splat(w[o]);
+        const V weight = Splat(kPacked ? w[o] : w[o * weights_output]);
         for (int j = 0; j < kColumns; ++j) sum[o][j] += value[j] * weight;
       }
-      w += kOutputs;
+      w += kPacked ? kOutputs : 1;
     }
     row_weights += block.weights_row;
     for (int j = 0; j < kColumns; ++j) x[j] += block.x_row;
@@ -55,10 +57,10 @@ void RunBlock(const Block& block) {
 using BlockFunction = void (*)(const Block&);
 
 // Blocks that registers cannot hold are never asked for (gather_plan.h); leaving them out keeps the code small.
-template <int kOutputs, int kColumns>
+template <bool kPacked, int kOutputs, int kColumns>
 constexpr BlockFunction BlockOrNull() {
   if constexpr (kOutputs * kColumns <= kMaxSums && kColumns <= kMaxColumns) {
-    return RunBlock<kOutputs, kColumns>;
+    return RunBlock<kPacked, kOutputs, kColumns>;
   } else {
     return nullptr;
   }
@@ -67,17 +69,18 @@ constexpr BlockFunction BlockOrNull() {
 struct BlockTable {
   BlockFunction at[kMaxBlock + 1][kMaxColumns + 1];
 };
-template <int kOutputs, int... kColumns>
+template <bool kPacked, int kOutputs, int... kColumns>
 constexpr void FillRow(BlockTable& table, std::integer_sequence<int, kColumns...>) {
-  ((table.at[kOutputs][kColumns + 1] = BlockOrNull<kOutputs, kColumns + 1>()), ...);
+  ((table.at[kOutputs][kColumns + 1] = BlockOrNull<kPacked, kOutputs, kColumns + 1>()), ...);
 }
-template <int... kOutputs>
-constexpr BlockTable MakeTable() {
+template <bool kPacked, int... kOutputs>
+constexpr BlockTable MakeTable(std::integer_sequence<int, kOutputs...>) {
   BlockTable table{};
-  (FillRow<kOutputs>(table, std::make_integer_sequence<int, kMaxColumns>()), ...);
+  (FillRow<kPacked, kOutputs + 1>(table, std::make_integer_sequence<int, kMaxColumns>()), ...);
   return table;
 }
-constexpr BlockTable kBlocks = MakeTable<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16>();
+constexpr BlockTable kPackedBlocks = MakeTable<true>(std::make_integer_sequence<int, kMaxBlock>());
+constexpr BlockTable kPlainBlocks = MakeTable<false>(std::make_integer_sequence<int, kMaxBlock>());
 
 // One (group of panels, row of y): where it reads and where it writes.
 struct Row {
@@ -159,6 +162,8 @@ class RowGather {
     block.x_row = x_row_;
     block.rows = taps.begin == taps.end ? 0 : rows_.end - rows_.begin;
     block.run = (taps.end - taps.begin) * shape_.channels;
+    block.weights_output = shape_.channels;
+    const BlockTable& blocks = args_.packed ? kPackedBlocks : kPlainBlocks;
     float* y[kMaxColumns];
     for (int j = 0; j < columns; ++j) y[j] = block.y[j];
     for (int b = block_begin_; b < block_end_; ++b) {
@@ -169,7 +174,7 @@ class RowGather {
                       (rows_.begin * taps_weights + int64_t{taps.begin} * shape_.channels) * outputs;
       block.bias = args_.bias == nullptr ? nullptr : args_.bias + output;
       for (int j = 0; j < columns; ++j) block.y[j] = y[j] + output * kLanes;
-      kBlocks.at[outputs][columns](block);
+      blocks.at[outputs][columns](block);
     }
   }
 
