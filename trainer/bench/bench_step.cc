@@ -1,6 +1,7 @@
 #include "trainer/bench/bench_step.h"
 
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -26,6 +27,12 @@ using SteadyClock = std::chrono::steady_clock;
 
 double MillisecondsSince(SteadyClock::time_point start) {
   return std::chrono::duration<double, std::milli>(SteadyClock::now() - start).count();
+}
+
+double ProcessorMilliseconds() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
 }
 
 double Median(std::vector<double> values) {
@@ -116,10 +123,12 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
 
   std::vector<double> step_times;
   std::vector<double> optimizer_times;
+  std::vector<double> processor_times;
   StepContext step{.seed = 1};
   const auto run_for = [&](double seconds) -> absl::Status {
     const SteadyClock::time_point begin = SteadyClock::now();
     while (step_times.size() < 3 || MillisecondsSince(begin) < 1000.0 * seconds) {
+      const double processor_start = ProcessorMilliseconds();
       const SteadyClock::time_point start = SteadyClock::now();
       TY_RETURN_IF_ERROR(executor->Run(step, feeds.feeds(), parameters, &gradients, nullptr));
       const SteadyClock::time_point update = SteadyClock::now();
@@ -129,6 +138,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
       }
       optimizer_times.push_back(MillisecondsSince(update));
       step_times.push_back(MillisecondsSince(start));
+      processor_times.push_back(ProcessorMilliseconds() - processor_start);
       ++step.step;
     }
     return absl::OkStatus();
@@ -141,6 +151,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   TY_RETURN_IF_ERROR(run_for(options.seconds / 10));
   step_times.clear();
   optimizer_times.clear();
+  processor_times.clear();
   node_times.Clear();
   TY_RETURN_IF_ERROR(measure_peak());
   TY_RETURN_IF_ERROR(run_for(options.seconds / 2));
@@ -160,6 +171,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   result.steps = static_cast<int64_t>(step_times.size());
   result.milliseconds_per_step = Median(step_times);
   result.best_milliseconds_per_step = std::ranges::min(step_times);
+  result.cpu_milliseconds_per_step = Median(processor_times);
   result.items_per_second = 1000.0 * static_cast<double>(options.batch) / result.milliseconds_per_step;
   result.gflops = 1000.0 * result.gflop_per_step / result.milliseconds_per_step;
   result.megabytes = static_cast<double>(executor->bytes()) * 1e-6;
@@ -183,6 +195,7 @@ std::string BenchJson(const BenchResult& result) {
                                        {"itemsPerSecond", result.items_per_second},
                                        {"millisecondsPerStep", result.milliseconds_per_step},
                                        {"bestMillisecondsPerStep", result.best_milliseconds_per_step},
+                                       {"cpuMillisecondsPerStep", result.cpu_milliseconds_per_step},
                                        {"gflopPerStep", result.gflop_per_step},
                                        {"gflops", result.gflops},
                                        {"peakGflops", result.peak_gflops},
@@ -192,11 +205,12 @@ std::string BenchJson(const BenchResult& result) {
 }
 
 std::string BenchText(const BenchResult& result) {
-  std::string text =
-      fmt::format("{} batch {} on {} thread{} ({}): {:.0f} items/s, {:.3f} ms a step (best {:.3f}), {:.1f} GFLOP/s = {:.0f} % of {:.1f}\n",
-                  result.options.model, result.options.batch, result.options.threads, result.options.threads == 1 ? "" : "s", result.isa,
-                  result.items_per_second, result.milliseconds_per_step, result.best_milliseconds_per_step, result.gflops,
-                  100.0 * result.gflops / result.peak_gflops, result.peak_gflops);
+  std::string text = fmt::format(
+      "{} batch {} on {} thread{} ({}): {:.0f} items/s, {:.3f} ms a step (best {:.3f}, processor time {:.3f}), {:.1f} GFLOP/s = {:.0f} % "
+      "of {:.1f}\n",
+      result.options.model, result.options.batch, result.options.threads, result.options.threads == 1 ? "" : "s", result.isa,
+      result.items_per_second, result.milliseconds_per_step, result.best_milliseconds_per_step, result.cpu_milliseconds_per_step,
+      result.gflops, 100.0 * result.gflops / result.peak_gflops, result.peak_gflops);
   text += fmt::format("{:<36} {:<30} {:>9} {:>9} {:>9}\n", "node", "op", "ms", "best ms", "GFLOP/s");
   for (const BenchLayer& layer : result.layers) {
     text += fmt::format("{:<36} {:<30} {:>9.3f} {:>9.3f} {:>9.1f}\n", layer.name, layer.op, layer.milliseconds, layer.best_milliseconds,

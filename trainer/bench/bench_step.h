@@ -33,6 +33,7 @@ struct BenchResult {
   double items_per_second = 0;  // batch / the median step
   double milliseconds_per_step = 0;
   double best_milliseconds_per_step = 0;
+  double cpu_milliseconds_per_step = 0;  // processor time of all threads, the median: what another program's load does not stretch
   double gflop_per_step = 0;
   double gflops = 0;       // per second of the median step
   double peak_gflops = 0;  // of one thread, measured before, between and after the steps; times threads
@@ -43,8 +44,8 @@ struct BenchResult {
 // InvalidArgument for an unknown model, a batch below 1, or kernels that this machine cannot run.
 absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options);
 
-// {model, batch, threads, isa, itemsPerSecond, millisecondsPerStep, bestMillisecondsPerStep, gflopPerStep, gflops, peakGflops, megabytes,
-// layers: [{name, op, milliseconds, bestMilliseconds, gflops}]}, ended by a line end.
+// {model, batch, threads, isa, itemsPerSecond, millisecondsPerStep, bestMillisecondsPerStep, cpuMillisecondsPerStep, gflopPerStep, gflops,
+// peakGflops, megabytes, layers: [{name, op, milliseconds, bestMilliseconds, gflops}]}, ended by a line end.
 std::string BenchJson(const BenchResult& result);
 // The same as a table for people.
 std::string BenchText(const BenchResult& result);
