@@ -72,7 +72,7 @@ class DiallingKvClient final : public KvClient {
         deadline = absl::Now() + options_.wait_deadline;
         continue;
       }
-      if (core_->outstanding() == 0) break;
+      if (core_->FinishStep(pushed_)) break;
       if (absl::Now() >= deadline) {
         return absl::DeadlineExceededError(fmt::format("{}: Wait: no answer within {} for {}", core_->name(),
                                                        absl::FormatDuration(options_.wait_deadline), core_->DescribeOutstanding()));
@@ -83,9 +83,8 @@ class DiallingKvClient final : public KvClient {
     }
     result.global_step = core_->global_step();
     result.refilled = core_->TakeRefilled();
-    if (std::exchange(pushed_, false)) {
-      core_->SetPosition(core_->position() + 1);
-      if (options_.mode == KvMode::kAsync) result.staleness = std::max<int64_t>(0, result.global_step - seen_step_ - 1);
+    if (std::exchange(pushed_, false) && options_.mode == KvMode::kAsync) {
+      result.staleness = std::max<int64_t>(0, result.global_step - seen_step_ - 1);
     }
     seen_step_ = result.global_step;
     return result;

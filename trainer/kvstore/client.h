@@ -1,6 +1,8 @@
 // A worker's side of the parameter servers.
 //
-// One step is: PushGradient for every trainable key, in the order in which backward finishes them, then one Wait. A worker starts with
+// One step is: PushGradient for every trainable key, in the order in which backward finishes them, then one Wait. Next values of keys that
+// are not trainable (moving statistics) go the same way, before the last gradient: servers take them as they are, in sync the mean of all
+// workers' (so each must push them), in async the last one's (so the chief alone pushes them). A worker starts with
 // Start (which fills its parameters) and ends with Leave, AwaitOthers (the chief) and Done.
 #pragma once
 

@@ -83,13 +83,23 @@ Record KvClientCore::PartRecord(WireOp op, const Link& link, int index, Payload 
   return record;
 }
 
+int64_t KvClientCore::PositionFor(const Link& link) const {
+  if (options_.mode == KvMode::kAsync) return position_;
+  for (size_t i = 0; i < pushed_.size(); ++i) {
+    // What was answered before the server was lost is not pushed again, so nobody may wait for it.
+    const bool answered = pushed_[i].step == position_ && !pushed_[i].outstanding;
+    if (answered && placement_.parts[i].server == link.server) return position_ + 1;
+  }
+  return position_;
+}
+
 Record KvClientCore::Hello(const Link& link) const {
   KvHello hello{.agreement = agreement_, .chief = options_.chief, .left = left_};
   hello.agreement.server = link.server;
   Record record{Header(WireOp::kHello, link), Payload::OfText(ToJson(hello))};
   record.header.length = static_cast<uint32_t>(record.payload.size());
   if (position_ >= 0) {
-    record.header.step = static_cast<uint64_t>(position_);
+    record.header.step = static_cast<uint64_t>(PositionFor(link));
     record.header.flags = kWireFlagPosition;
   }
   return record;
@@ -206,14 +216,22 @@ absl::Status KvClientCore::OnState(Link& link, const Record& record, std::vector
   if (link.incarnation != 0 && link.incarnation != record.header.epoch) {
     spdlog::warn("{}: {} was restarted{}", name_, Describe(link), link.ready ? "" : " and is empty");
     if (link.was_ready) ++refilled_;
+    link.lost_state = true;
   }
   link.incarnation = record.header.epoch;
   if (!link.ready || was_ready) return absl::OkStatus();
   link.filling = false;
   link.was_ready = true;
   global_step_ = std::max(global_step_, link.step);
+  const bool lost_state = std::exchange(link.lost_state, false);
   for (size_t i = 0; i < pushed_.size(); ++i) {
-    if (!pushed_[i].outstanding || placement_.parts[i].server != link.server) continue;
+    if (placement_.parts[i].server != link.server) continue;
+    if (!pushed_[i].outstanding) {
+      // Part of a step that this worker has not finished: the others may still wait for it on the new server.
+      if (!lost_state || pushed_[i].gradient.empty() || pushed_[i].step != position_) continue;
+      pushed_[i].outstanding = true;
+      ++outstanding_;
+    }
     answers.push_back(PartRecord(WireOp::kPush, link, static_cast<int>(i), Payload(std::as_bytes(pushed_[i].gradient), borrowed_.Lend()),
                                  pushed_[i].step));
   }
@@ -309,7 +327,7 @@ void KvClientCore::Push(int key, std::span<const float> gradient, int64_t step) 
       TY_CHECK(!pushed.outstanding && gradient.size() == static_cast<size_t>(options_.specs[key].shape.elements()));
       pushed = {.gradient = gradient.subspan(part.begin, part.count), .step = step, .outstanding = true};
       ++outstanding_;
-      ++unflushed_;
+      if (options_.specs[key].trainable) ++unflushed_;
       const Link& link = links_[part.server];
       if (!link.up || !link.ready) continue;
       sends.emplace_back(link.lane, PartRecord(WireOp::kPush, link, i, Payload(std::as_bytes(pushed.gradient), borrowed_.Lend()), step));
@@ -386,9 +404,11 @@ std::vector<KvClientCore::Arrived> KvClientCore::AwaitAnswers(absl::Time deadlin
   return std::exchange(arrived_, {});
 }
 
-size_t KvClientCore::outstanding() const {
+bool KvClientCore::FinishStep(bool pushed) {
   absl::MutexLock lock(&mutex_);
-  return outstanding_;
+  if (outstanding_ != 0 || !arrived_.empty()) return false;
+  if (pushed) ++position_;
+  return true;
 }
 
 std::string KvClientCore::DescribeOutstanding() const {

@@ -49,7 +49,8 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   // Waits until something arrived (then takes it), nothing is outstanding, an empty server is there to fill (chief), the client is broken,
   // or until `deadline`. What it is, the caller looks up.
   std::vector<Arrived> AwaitAnswers(absl::Time deadline);
-  size_t outstanding() const;
+  // Ends the step if every push is answered and every answer was taken; the position moves on when something was pushed. False: not yet.
+  bool FinishStep(bool pushed);
   // "'conv1/kernel' of step 7 from server 0 (host:port)": the first one that is missing.
   std::string DescribeOutstanding() const;
 
@@ -91,6 +92,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
     bool ready = false;
     bool filling = false;  // the chief has sent everything and waits for the answer
     bool was_ready = false;
+    bool lost_state = false;  // it was restarted: what it had answered of this step is gone
     uint32_t incarnation = 0;
     KvServerState state;
     int64_t step = 0;
@@ -102,7 +104,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   };
   struct Pushed {
     std::span<const float> gradient;
-    int64_t step = 0;
+    int64_t step = -1;  // none yet
     bool outstanding = false;
   };
 
@@ -115,6 +117,8 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   Record Control(WireOp op, const Link& link, int64_t step = 0, uint32_t flags = 0) const;
   Record PartRecord(WireOp op, const Link& link, int part, Payload payload, int64_t step) const;
   Record Hello(const Link& link) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first step that a server which was restarted may still wait for.
+  int64_t PositionFor(const Link& link) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Describe(const Link& link) const;
   void Break(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskForPull(Link& link, std::vector<Record>& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -136,7 +140,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   std::vector<Link> links_ ABSL_GUARDED_BY(mutex_);
   std::vector<Pushed> pushed_ ABSL_GUARDED_BY(mutex_);  // by part
   size_t outstanding_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t unflushed_ ABSL_GUARDED_BY(mutex_) = 0;  // parts pushed since the last Flush
+  size_t unflushed_ ABSL_GUARDED_BY(mutex_) = 0;  // trainable parts pushed since the last Flush
   std::vector<Arrived> arrived_ ABSL_GUARDED_BY(mutex_);
   KvState* pull_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool pull_slots_ ABSL_GUARDED_BY(mutex_) = false;

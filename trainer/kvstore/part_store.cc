@@ -51,6 +51,7 @@ PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placemen
     auto state = std::make_unique<State>();
     const auto count = static_cast<size_t>(all_parts_[i].count);
     absl::MutexLock lock(&state->mutex);
+    state->trainable = specs_[all_parts_[i].key].trainable;
     state->values = {next, count};
     next += Aligned(all_parts_[i].count);
     for (int slot = 0; slot < slots_; ++slot, next += Aligned(all_parts_[i].count)) state->slots.emplace_back(next, count);
@@ -125,7 +126,7 @@ std::optional<PushAnswer> PartStore::PushAsync(int part, State& state, int worke
       state.next[worker] = step + 1;
     }
   }
-  if (!answer.duplicate) CountPush(worker, step);
+  if (!answer.duplicate && state.trainable) CountPush(worker, step);
   answer.step = global_step();
   return answer;
 }
@@ -147,11 +148,21 @@ PushAnswer PartStore::Duplicate(int part, State& state, int worker) {
   return {.part = part, .values = Copy(state.values), .step = state.version, .duplicate = true, .workers = {worker}};
 }
 
+int64_t PartStore::EarliestRound(const State& state, int worker) const {
+  const int64_t held = state.held[worker].step;
+  const int64_t from = expected_from_[worker];
+  if (from == kNever) return held >= 0 ? held : kNever;
+  return std::max(from, held);
+}
+
 std::optional<PushAnswer> PartStore::TryComplete(int part, State& state) {
-  int64_t first_expected = kNever;
-  for (const std::atomic<int64_t>& from : expected_from_) first_expected = std::min(first_expected, from.load());
   // After a server was lost, every worker may already be beyond the round in which it was refilled.
-  if (first_expected != kNever && first_expected > state.version) state.version = first_expected;
+  int64_t next_round = kNever;
+  for (const std::atomic<int64_t>& from : expected_from_) next_round = std::min(next_round, from.load());
+  for (const Held& held : state.held) {
+    if (held.step >= state.version) next_round = std::min(next_round, held.step);
+  }
+  if (next_round != kNever) state.version = std::max(state.version, next_round);
   std::vector<const Payload*> gradients;
   PushAnswer answer{.part = part, .values = {}, .workers = {}};
   bool complete = true;
@@ -159,7 +170,7 @@ std::optional<PushAnswer> PartStore::TryComplete(int part, State& state) {
     if (state.held[worker].step == state.version) {
       gradients.push_back(&state.held[worker].gradient);
       answer.workers.push_back(worker);
-    } else if (expected_from_[worker] <= state.version) {
+    } else if (EarliestRound(state, worker) <= state.version) {
       complete = false;
     }
   }
@@ -171,7 +182,7 @@ std::optional<PushAnswer> PartStore::TryComplete(int part, State& state) {
   answer.values = Update(state, gradients);
   for (const int worker : answer.workers) {
     state.held[worker] = {};
-    CountPush(worker, state.version - 1);
+    if (state.trainable) CountPush(worker, state.version - 1);
   }
   answer.step = state.version;
   return answer;
@@ -201,7 +212,11 @@ Payload PartStore::Update(State& state, std::span<const Payload* const> gradient
     }
     const std::span<float> values = state.values.subspan(begin, size);
     for (size_t i = 0; i < slots.size(); ++i) slots[i] = state.slots[i].subspan(begin, size);
-    optimizer_->Apply(context, values, gradient, slots);
+    if (state.trainable) {
+      optimizer_->Apply(context, values, gradient, slots);
+    } else {
+      std::ranges::copy(gradient, values.begin());
+    }
     std::memcpy(out + begin, values.data(), values.size_bytes());
   }
   ++state.version;
@@ -230,10 +245,6 @@ std::vector<PushAnswer> PartStore::Expect(int worker, int64_t from_step) {
 
 void PartStore::SetPosition(int worker, int64_t step) {
   if (mode_ == KvMode::kSync) return;
-  for (const std::unique_ptr<State>& state : states_) {
-    absl::MutexLock lock(&state->mutex);
-    state->next[worker] = std::max(state->next[worker], step);
-  }
   absl::MutexLock lock(&progress_mutex_);
   WorkerProgress& progress = progress_[worker];
   // What a refilled server assumed of a worker that had not come back yet gives way to what the worker says.
@@ -307,7 +318,7 @@ std::optional<OpenRound> PartStore::OldestOpenRound() const {
     for (int worker = 0; worker < workers_; ++worker) {
       if (state.held[worker].step == state.version) {
         open = true;
-      } else if (expected_from_[worker] <= state.version) {
+      } else if (EarliestRound(state, worker) <= state.version) {
         round.missing.push_back(worker);
       }
     }

@@ -42,10 +42,10 @@ struct OpenRound {
 // Thread-safe: a lock per part; no call holds two.
 //
 // Async: a push is applied at once. Sync: round r of a part is complete when every worker that is expected in it (expected_from <= r, not
-// left) has pushed step r; the gradients are then summed in the order of worker indices, divided by their number and applied. What is held
-// until then are the received bytes themselves, so nothing is copied or zeroed; the whole update is one pass over memory, in blocks that
-// stay in cache. A push for a later round is held until its round comes; a worker has one push per part on its way, so one place for each
-// is enough.
+// left, no push for a later round) has pushed step r; the gradients are then summed in the order of worker indices, divided by their number
+// and applied. What is held until then are the received bytes themselves, so nothing is copied or zeroed; the whole update is one pass over
+// memory, in blocks that stay in cache. A push for a later round is held until its round comes; a worker has one push per part on its way,
+// so one place for each is enough.
 class PartStore {
  public:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -69,7 +69,7 @@ class PartStore {
   std::optional<PushAnswer> Push(int part, int worker, int64_t step, Payload gradient);
   // The worker takes part in rounds from `step` on (kNever: in none). Returns what that completes.
   std::vector<PushAnswer> Expect(int worker, int64_t from_step);
-  // A worker whose position is known: what it pushed before `step` counts as applied (async).
+  // Where a worker stands that this store has not seen yet: its steps are counted from there (async).
   void SetPosition(int worker, int64_t step);
   // A worker has just taken the current values: staleness counts from here.
   void SawCurrent(int worker);
@@ -99,6 +99,7 @@ class PartStore {
   };
   struct State {
     mutable absl::Mutex mutex;
+    bool trainable = true;  // constant; false: pushes hold next values, and their mean becomes the value
     std::span<float> values ABSL_GUARDED_BY(mutex);
     std::vector<std::span<float>> slots ABSL_GUARDED_BY(mutex);
     uint64_t assigned ABSL_GUARDED_BY(mutex) = 0;      // bit n: slot n
@@ -116,8 +117,11 @@ class PartStore {
 
   std::optional<PushAnswer> PushAsync(int part, State& state, int worker, int64_t step, const Payload& gradient);
   std::optional<PushAnswer> PushSync(int part, State& state, int worker, int64_t step, Payload gradient);
+  // The first round that may still get a push of `worker`: a push for a later round says that the earlier ones have none (a refilled server
+  // may be behind a worker).
+  int64_t EarliestRound(const State& state, int worker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   std::optional<PushAnswer> TryComplete(int part, State& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
-  // Sums the gradients in order, divides by their number, applies, and copies the result into an answer.
+  // Sums the gradients (or next values) in order, divides by their number, applies (or takes) them, and copies the result into an answer.
   Payload Update(State& state, std::span<const Payload* const> gradients) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   Payload Copy(std::span<const float> values);
   PushAnswer Duplicate(int part, State& state, int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);

@@ -105,6 +105,25 @@ TEST_F(PartStoreTest, SyncHoldsAPushForALaterRoundUntilItsTurn) {
   EXPECT_THAT(Values(answer->values), ElementsAre(6, 16, 26));
 }
 
+TEST_F(PartStoreTest, SyncAPushForALaterRoundSaysThatItsWorkerHasNoneForTheEarlierOnes) {
+  Make(KvMode::kSync, 2, /*step=*/5);
+  EXPECT_TRUE(store_->Expect(1, 5).empty()) << "worker 1 finished step 5 between its hello and the refill";
+  EXPECT_FALSE(Push(1, 6, 2));
+  const std::optional<PushAnswer> answer = Push(0, 5, 1);
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(answer->workers, ElementsAre(0));
+  EXPECT_THAT(Values(answer->values), ElementsAre(9, 19, 29));
+}
+
+TEST_F(PartStoreTest, SyncSkipsARoundThatEveryWorkerIsBeyond) {
+  Make(KvMode::kSync, 2, /*step=*/5);
+  EXPECT_FALSE(Push(0, 6, 1));
+  const std::optional<PushAnswer> answer = Push(1, 6, 3);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->step, 7);
+  EXPECT_THAT(answer->workers, ElementsAre(0, 1));
+}
+
 TEST_F(PartStoreTest, SyncSkipsRoundsInWhichNobodyIsLeftToTakePart) {
   Make(KvMode::kSync, 2, /*step=*/5);
   EXPECT_TRUE(store_->Expect(0, PartStore::kNever).empty());
@@ -112,6 +131,20 @@ TEST_F(PartStoreTest, SyncSkipsRoundsInWhichNobodyIsLeftToTakePart) {
   const std::optional<PushAnswer> answer = Push(1, 8, 1);
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->step, 9);
+}
+
+TEST_F(PartStoreTest, SyncAnswersAPushOfARoundInWhichItsWorkerWasNotExpected) {
+  // Both had some parts of step 5 answered by the server that was lost, and so call themselves beyond it; this part was not among them.
+  Make(KvMode::kSync, 2, /*step=*/5);
+  EXPECT_TRUE(store_->Expect(0, 6).empty());
+  EXPECT_TRUE(store_->Expect(1, 6).empty());
+  std::optional<PushAnswer> answer = Push(0, 5, 1);
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(answer->workers, ElementsAre(0));
+  EXPECT_EQ(answer->step, 6);
+  answer = Push(1, 5, 1);
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer->duplicate);
 }
 
 TEST_F(PartStoreTest, AnOpenRoundNamesWhoIsMissing) {

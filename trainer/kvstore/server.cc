@@ -291,7 +291,10 @@ class KvServerCore final : public LaneHandler {
       replaced->Close(absl::AbortedError(
           fmt::format("{}: another process said it is worker {}; only one can be (was it started twice?)", name_, header.sender)));
     }
-    if (!observer) {
+    // A worker that only lost its lane is expected in the same rounds as before; one that was restarted in every open round; one that is
+    // new to this incarnation of the server from where it stands.
+    const bool known = positioned && header.epoch == incarnation_;
+    if (!observer && (!known || hello.left)) {
       if (positioned) store_->SetPosition(worker, static_cast<int64_t>(header.step));
       answers = store_->Expect(worker, hello.left ? PartStore::kNever : positioned ? static_cast<int64_t>(header.step) : 0);
     }
@@ -306,9 +309,6 @@ class KvServerCore final : public LaneHandler {
     if (peer.worker == kObserver) return absl::PermissionDeniedError("an evaluator may not push");
     if (!ready) return absl::FailedPreconditionError("'push' before the chief has initialised this server");
     TY_ASSIGN_OR_RETURN(const int part, FindPart(header));
-    if (!options_.specs[header.key].trainable) {
-      return absl::InvalidArgumentError(fmt::format("'push' of '{}', which is not trainable", options_.specs[header.key].name));
-    }
     if (header.step > kLastStep)
       return absl::InvalidArgumentError(fmt::format("'push': step is {}, expected at most {}", header.step, kLastStep));
     std::optional<PushAnswer> answer = store_->Push(part, peer.worker, static_cast<int64_t>(header.step), std::move(record.payload));
