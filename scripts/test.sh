@@ -14,6 +14,8 @@ mkdir -p "$logs"
 passed=0 failed=0 skipped=0
 summary=()
 export PYTHONDONTWRITEBYTECODE=1
+export TRAINYARD_TRAINER=${TRAINYARD_TRAINER:-$PWD/build/release/trainer/trainyard-trainer}
+export TRAINYARD_OPERATOR=${TRAINYARD_OPERATOR:-$PWD/build/release/operator/trainyard-operator}
 
 # count NAME PASSED FAILED SKIPPED NOTE: adds one step's result.
 count() {
@@ -72,8 +74,9 @@ run_python() {  # run_python NAME file…: standard-library unittest files, each
     log=$logs/python-$(basename "$file" .py).log
     timeout 1500 python3 "$file" -v >"$log" 2>&1
     local status=$? line failures errors
+    [ $status -ne 5 ] || status=0  # newer Pythons say so when every test was skipped
     ran=$(sed -n 's/^Ran \([0-9]*\) tests* in .*/\1/p' "$log" | tail -1)
-    line=$(grep -E '^(OK|FAILED)' "$log" | tail -1)
+    line=$(grep -E '^(OK|FAILED|NO TESTS RAN)' "$log" | tail -1)
     failures=$(sed -n 's/.*failures=\([0-9]*\).*/\1/p' <<<"$line")
     errors=$(sed -n 's/.*errors=\([0-9]*\).*/\1/p' <<<"$line")
     local skips

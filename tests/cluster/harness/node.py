@@ -41,6 +41,7 @@ class Node:
         self._start_dns()
         api = self._plane.api()
         wait_for("the node to be Ready", lambda: self._check() and self._ready(api), seconds)
+        api.close()
         return self
 
     def _check(self):
