@@ -18,8 +18,19 @@ void WorkQueue::Add(std::string_view key) {
 void WorkQueue::AddLocked(std::string_view key, absl::Duration due) {
   if (shut_down_) return;
   const auto [it, added] = dirty_.emplace(key, due);
-  if (!added || processing_.contains(it->first)) return;  // queued already, or will be at Done
+  const bool moves_up = in_backlog_.erase(it->first) > 0;
+  if ((!added && !moves_up) || processing_.contains(it->first)) return;  // queued already, or will be at Done
   queue_.push_back(it->first);
+  changed_.NotifyOne();
+}
+
+void WorkQueue::AddToBacklog(std::string_view key) {
+  MutexLock lock(mutex_);
+  if (shut_down_) return;
+  const auto [it, added] = dirty_.emplace(key, clock_.Monotonic());
+  if (!added || processing_.contains(it->first)) return;
+  in_backlog_.insert(it->first);
+  backlog_.push_back(it->first);
   changed_.NotifyOne();
 }
 
@@ -65,19 +76,33 @@ std::optional<WorkQueue::Item> WorkQueue::Get() {
   MutexLock lock(mutex_);
   while (true) {
     MoveDue();
-    if (!queue_.empty()) break;
+    if (!queue_.empty() || !in_backlog_.empty()) break;
     if (shut_down_) return std::nullopt;
     clock_.WaitUntil(changed_, mutex_, delayed_.empty() ? absl::InfiniteDuration() : delayed_.begin()->first);
   }
-  std::string key = std::move(queue_.front());
-  queue_.pop_front();
+  std::string key = TakeNext();
   const auto dirty = dirty_.find(key);
   const absl::Duration waited = clock_.Monotonic() - dirty->second;
   dirty_.erase(dirty);
   processing_.insert(key);
   // Whoever waited for the delayed keys may be this thread: pass the watch on.
-  if (!queue_.empty() || !delayed_.empty()) changed_.NotifyOne();
+  if (!queue_.empty() || !in_backlog_.empty() || !delayed_.empty()) changed_.NotifyOne();
   return Item{std::move(key), waited};
+}
+
+std::string WorkQueue::TakeNext() {
+  constexpr int kBacklogTurn = 8;
+  if (!queue_.empty() && (in_backlog_.empty() || ++taken_before_backlog_ < kBacklogTurn)) {
+    std::string key = std::move(queue_.front());
+    queue_.pop_front();
+    return key;
+  }
+  taken_before_backlog_ = 0;
+  while (true) {
+    std::string key = std::move(backlog_.front());
+    backlog_.pop_front();
+    if (in_backlog_.erase(key) > 0) return key;
+  }
 }
 
 void WorkQueue::Done(std::string_view key) {
@@ -104,7 +129,7 @@ bool WorkQueue::ShutDownAndDrain(absl::Duration timeout) {
   ShutDown();
   const absl::Duration deadline = clock_.Monotonic() + timeout;
   MutexLock lock(mutex_);
-  while (!processing_.empty() || !queue_.empty()) {
+  while (!processing_.empty() || !queue_.empty() || !in_backlog_.empty()) {
     if (clock_.Monotonic() >= deadline) return false;
     clock_.WaitUntil(changed_, mutex_, deadline);
   }
@@ -113,7 +138,7 @@ bool WorkQueue::ShutDownAndDrain(absl::Duration timeout) {
 
 size_t WorkQueue::Depth() const {
   MutexLock lock(mutex_);
-  return queue_.size();
+  return queue_.size() + in_backlog_.size();
 }
 
 }  // namespace trainyard::control

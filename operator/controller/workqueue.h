@@ -18,7 +18,8 @@
 namespace trainyard::control {
 
 // Thread-safe. Guarantees:
-//  - fair: keys are handed out in the order in which they were added;
+//  - fair: keys are handed out in the order in which they were added, those of the backlog after the others, but at least every eighth
+//  time;
 //  - stingy: a key added many times before it is handed out is handed out once;
 //  - one at a time: a key is never with two workers at once;
 //  - not forgotten: a key added while a worker has it is handed out again after Done.
@@ -28,6 +29,8 @@ class WorkQueue {
   explicit WorkQueue(Clock& clock, absl::Duration base_backoff = absl::Milliseconds(5), absl::Duration max_backoff = absl::Minutes(5));
 
   void Add(std::string_view key);
+  // As Add, for work that may wait: new objects must not keep those that already run from being looked at. A later Add moves the key up.
+  void AddToBacklog(std::string_view key);
   void AddAfter(std::string_view key, absl::Duration delay);
   // After the key's backoff, which doubles each time until Forget.
   void AddRateLimited(std::string_view key);
@@ -53,6 +56,8 @@ class WorkQueue {
 
  private:
   void AddLocked(std::string_view key, absl::Duration due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The next key of queue or backlog; there must be one.
+  std::string TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Clock& clock_;
@@ -60,6 +65,9 @@ class WorkQueue {
   mutable Mutex mutex_;
   CondVar changed_;
   std::deque<std::string> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> backlog_ ABSL_GUARDED_BY(mutex_);             // with keys that have been moved up since
+  std::unordered_set<std::string> in_backlog_ ABSL_GUARDED_BY(mutex_);  // the others
+  int taken_before_backlog_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::string, absl::Duration> dirty_ ABSL_GUARDED_BY(mutex_);  // to be handed out → since when
   std::unordered_set<std::string> processing_ ABSL_GUARDED_BY(mutex_);
   std::multimap<absl::Duration, std::string> delayed_ ABSL_GUARDED_BY(mutex_);  // by due time

@@ -55,6 +55,39 @@ TEST(WorkQueue, AKeyAddedWhileProcessedComesAfterThoseThatWait) {
   EXPECT_EQ(queue.Get()->key, "a");
 }
 
+TEST(WorkQueue, TheBacklogComesAfterTheOthersButIsNotStarved) {
+  FakeClock clock;
+  WorkQueue queue(clock);
+  queue.AddToBacklog("new-1");
+  queue.AddToBacklog("new-2");
+  for (int i = 0; i < 9; ++i) queue.Add("old-" + std::to_string(i));
+  std::string order;
+  for (int i = 0; i < 11; ++i) {
+    const std::string key = queue.Get()->key;
+    order += key.starts_with("new") ? 'n' : 'o';
+    queue.Done(key);
+  }
+  EXPECT_EQ(order, "ooooooonoon");
+  EXPECT_EQ(queue.Depth(), 0u);
+}
+
+TEST(WorkQueue, AKeyOfTheBacklogIsMovedUpByAnAddAndHandedOutOnce) {
+  FakeClock clock;
+  WorkQueue queue(clock);
+  queue.AddToBacklog("a");
+  queue.AddToBacklog("b");
+  queue.Add("b");
+  queue.Add("b");
+  queue.AddToBacklog("b");
+  EXPECT_EQ(queue.Depth(), 2u);
+  EXPECT_EQ(queue.Get()->key, "b");
+  queue.Done("b");
+  queue.AddToBacklog("b");
+  EXPECT_EQ(queue.Get()->key, "a");
+  EXPECT_EQ(queue.Get()->key, "b");
+  EXPECT_EQ(queue.Depth(), 0u);
+}
+
 TEST(WorkQueue, NoKeyIsEverWithTwoWorkersAndNoneIsForgotten) {
   WorkQueue queue(RealClock());
   constexpr int kKeys = 20;

@@ -104,7 +104,14 @@ TrainingJobReconciler::TrainingJobReconciler(Client& client, Clock& clock, JobIn
       debounce_(options.debounce) {}
 
 void TrainingJobReconciler::Connect(WorkQueue& queue) {
-  informers_.jobs.AddHandler([&queue](const auto& before, const auto& after) { queue.Add((after ? after : before)->meta.Key()); });
+  informers_.jobs.AddHandler([&queue](const auto& before, const auto& after) {
+    // Making the children of many new jobs takes long; the status of those that run must not wait for it.
+    if (before == nullptr) {
+      queue.AddToBacklog(after->meta.Key());
+    } else {
+      queue.Add(before->meta.Key());
+    }
+  });
   informers_.pods.AddHandler([&queue](const auto& before, const auto& after) {
     if (before && after && SameForPlan(*before, *after)) return;
     if (const std::string key = JobKeyOf((after ? after : before)->meta); !key.empty()) queue.Add(key);
