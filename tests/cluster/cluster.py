@@ -90,7 +90,7 @@ def down(arguments):
 
 def enter(arguments):
     folder = places.state_folder(arguments.name)
-    holder = _holder(folder).pid("sandbox")
+    holder = _holder(folder).pid("sandbox") if folder.exists() else None
     if holder is None:
         sys.exit(f"enter: no node called {arguments.name} runs; start one with scripts/cluster/up.sh node")
     unshare = _only_child(holder)

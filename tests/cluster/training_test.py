@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import unittest
@@ -281,5 +282,7 @@ class TrainingTest(unittest.TestCase):
 if __name__ == "__main__":
     if not sandbox.inside() and not lacks():
         build_images()
-        sys.exit(sandbox.run_inside([sys.executable, __file__, *sys.argv[1:]]))
+        status = sandbox.run_inside([sys.executable, __file__, *sys.argv[1:]])
+        shutil.rmtree(STATE / "node", ignore_errors=True)  # logs stay
+        sys.exit(status)
     unittest.main()
