@@ -83,23 +83,13 @@ Record KvClientCore::PartRecord(WireOp op, const Link& link, int index, Payload 
   return record;
 }
 
-int64_t KvClientCore::PositionFor(const Link& link) const {
-  if (options_.mode == KvMode::kAsync) return position_;
-  for (size_t i = 0; i < pushed_.size(); ++i) {
-    // What was answered before the server was lost is not pushed again, so nobody may wait for it.
-    const bool answered = pushed_[i].step == position_ && !pushed_[i].outstanding;
-    if (answered && placement_.parts[i].server == link.server) return position_ + 1;
-  }
-  return position_;
-}
-
 Record KvClientCore::Hello(const Link& link) const {
   KvHello hello{.agreement = agreement_, .chief = options_.chief, .left = left_};
   hello.agreement.server = link.server;
   Record record{Header(WireOp::kHello, link), Payload::OfText(ToJson(hello))};
   record.header.length = static_cast<uint32_t>(record.payload.size());
   if (position_ >= 0) {
-    record.header.step = static_cast<uint64_t>(PositionFor(link));
+    record.header.step = static_cast<uint64_t>(position_);
     record.header.flags = kWireFlagPosition;
   }
   return record;

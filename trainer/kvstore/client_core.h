@@ -117,8 +117,6 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   Record Control(WireOp op, const Link& link, int64_t step = 0, uint32_t flags = 0) const;
   Record PartRecord(WireOp op, const Link& link, int part, Payload payload, int64_t step) const;
   Record Hello(const Link& link) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The first step that a server which was restarted may still wait for.
-  int64_t PositionFor(const Link& link) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Describe(const Link& link) const;
   void Break(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskForPull(Link& link, std::vector<Record>& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -150,18 +150,13 @@ PushAnswer PartStore::Duplicate(int part, State& state, int worker) {
 
 int64_t PartStore::EarliestRound(const State& state, int worker) const {
   const int64_t held = state.held[worker].step;
-  const int64_t from = expected_from_[worker];
-  if (from == kNever) return held >= 0 ? held : kNever;
-  return std::max(from, held);
+  return held >= state.version ? held : expected_from_[worker].load();
 }
 
 std::optional<PushAnswer> PartStore::TryComplete(int part, State& state) {
   // After a server was lost, every worker may already be beyond the round in which it was refilled.
   int64_t next_round = kNever;
-  for (const std::atomic<int64_t>& from : expected_from_) next_round = std::min(next_round, from.load());
-  for (const Held& held : state.held) {
-    if (held.step >= state.version) next_round = std::min(next_round, held.step);
-  }
+  for (int worker = 0; worker < workers_; ++worker) next_round = std::min(next_round, EarliestRound(state, worker));
   if (next_round != kNever) state.version = std::max(state.version, next_round);
   std::vector<const Payload*> gradients;
   PushAnswer answer{.part = part, .values = {}, .workers = {}};

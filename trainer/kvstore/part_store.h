@@ -117,8 +117,8 @@ class PartStore {
 
   std::optional<PushAnswer> PushAsync(int part, State& state, int worker, int64_t step, const Payload& gradient);
   std::optional<PushAnswer> PushSync(int part, State& state, int worker, int64_t step, Payload gradient);
-  // The first round that may still get a push of `worker`: a push for a later round says that the earlier ones have none (a refilled server
-  // may be behind a worker).
+  // The first open round that may get a push of `worker`: that of the push which is held, since there is none for the earlier ones (a
+  // refilled server may be behind a worker), or else the first in which it is expected.
   int64_t EarliestRound(const State& state, int worker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   std::optional<PushAnswer> TryComplete(int part, State& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   // Sums the gradients (or next values) in order, divides by their number, applies (or takes) them, and copies the result into an answer.

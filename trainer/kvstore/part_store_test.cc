@@ -134,7 +134,7 @@ TEST_F(PartStoreTest, SyncSkipsRoundsInWhichNobodyIsLeftToTakePart) {
 }
 
 TEST_F(PartStoreTest, SyncAnswersAPushOfARoundInWhichItsWorkerWasNotExpected) {
-  // Both had some parts of step 5 answered by the server that was lost, and so call themselves beyond it; this part was not among them.
+  // Both call themselves beyond step 5; a push of it is answered all the same.
   Make(KvMode::kSync, 2, /*step=*/5);
   EXPECT_TRUE(store_->Expect(0, 6).empty());
   EXPECT_TRUE(store_->Expect(1, 6).empty());
