@@ -5,6 +5,7 @@
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
 #include "trainer/backend/cpu/pool_args.h"
+#include "trainer/backend/cpu/rows_outer.h"
 #include "trainer/graph/window.h"
 
 namespace trainyard::engine {
@@ -282,14 +283,14 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
   OuterArgs outer;
   TY_ASSIGN_OR_RETURN(outer.shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
   const int64_t samples = node.in(0).shape[0];
-  if (IsFewSamples(outer.shape, samples)) {
+  if (PrefersRowsOuter(outer.shape, samples)) {
     return MakeKernel(
         [&device, shape = outer.shape, samples, bias = op.bias](const KernelContext& context) {
           const float* dy = context.input<float>(1);
-          RunFewOuter(shape, samples, context.input<float>(0), dy, context.output<float>(0), static_cast<float*>(context.scratch), device);
-          if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.out_h} * shape.out_w, shape.outputs);
+          RunRowsOuter(shape, samples, context.input<float>(0), dy, context.output<float>(0), static_cast<float*>(context.scratch), device);
+          if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
         },
-        FewOuterScratchFloats(outer.shape) * sizeof(float));
+        RowsOuterScratchFloats(outer.shape, device.pool.threads()) * sizeof(float));
   }
   return MakeKernel([&device, outer, bias = op.bias](const KernelContext& context) mutable {
     outer.x = context.input<float>(0);

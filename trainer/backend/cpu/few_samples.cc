@@ -18,14 +18,6 @@ struct Range {
 
 // The taps of a window starting at `start` that fall inside [0, in).
 Range InsideTaps(int start, int taps, int in) { return {std::max(0, -start), std::min(taps, in - start)}; }
-// The outputs whose tap `tap` falls inside [0, in).
-Range InsideOutputs(int tap, int pad, int stride, int in, int out) {
-  const int last = in - 1 + pad - tap;
-  return {std::max(0, (pad - tap + stride - 1) / stride), last < 0 ? 0 : std::min(out, last / stride + 1)};
-}
-
-// Rows of dy: whole vectors, an odd number of them, so that they do not share few lines of the nearest cache.
-int64_t RowStride(const ConvShape& shape) { return int64_t{((shape.outputs + kLanes - 1) / kLanes) | 1} * kLanes; }
 
 int64_t PixelStride(const ConvShape& shape) { return int64_t{shape.channels} * kLanes; }
 
@@ -110,49 +102,6 @@ void RunFewGather(const ConvShape& shape, int64_t samples, const float* x, const
       convert.samples = static_cast<int>(samples);
       convert.features = row;
       device.kernels.to_panels_f32(convert);
-    }
-  });
-}
-
-size_t FewOuterScratchFloats(const ConvShape& shape) {
-  return static_cast<size_t>(shape.out_h) * shape.out_w * kLanes * static_cast<size_t>(RowStride(shape));
-}
-
-void RunFewOuter(const ConvShape& shape, int64_t samples, const float* x, const float* dy, float* dw, float* scratch, CpuDevice& device) {
-  const int64_t stride = RowStride(shape);
-  device.pool.Run(int64_t{shape.out_h} * shape.out_w, [&](int64_t begin, int64_t end, int) {
-    device.kernels.panels_to_rows(dy + begin * shape.outputs * kLanes, scratch + begin * kLanes * stride, end - begin, shape.outputs,
-                                  stride);
-  });
-  const int64_t tap_floats = int64_t{shape.channels} * shape.outputs;
-  device.pool.Run(int64_t{shape.kernel_h} * shape.kernel_w, [&](int64_t begin, int64_t end, int) {
-    std::fill(dw + begin * tap_floats, dw + end * tap_floats, 0.0f);
-    ProductArgs product;  // rows are channels of x, k counts the samples of one pixel after another's
-    product.accumulate = true;
-    product.rows = shape.channels;
-    product.columns = shape.outputs;
-    product.chunk = static_cast<int>(samples);
-    product.a_row = kLanes;
-    product.a_k = 1;
-    product.a_chunk = shape.stride_w * PixelStride(shape);
-    product.b_k = stride;
-    product.b_chunk = kLanes * stride;
-    product.c_row = shape.outputs;
-    for (int64_t tap = begin; tap < end; ++tap) {
-      const int tap_row = static_cast<int>(tap) / shape.kernel_w;
-      const int tap_column = static_cast<int>(tap) % shape.kernel_w;
-      const Range rows = InsideOutputs(tap_row, shape.pad_top, shape.stride_h, shape.in_h, shape.out_h);
-      const Range columns = InsideOutputs(tap_column, shape.pad_left, shape.stride_w, shape.in_w, shape.out_w);
-      if (columns.size() == 0) continue;
-      product.k = columns.size() * static_cast<int>(samples);
-      product.c = dw + tap * tap_floats;
-      for (int row = rows.begin; row < rows.end; ++row) {
-        const int in_row = row * shape.stride_h - shape.pad_top + tap_row;
-        const int in_column = columns.begin * shape.stride_w - shape.pad_left + tap_column;
-        product.a = x + (int64_t{in_row} * shape.in_w + in_column) * PixelStride(shape);
-        product.b = scratch + (int64_t{row} * shape.out_w + columns.begin) * kLanes * stride;
-        device.kernels.product(product);
-      }
     }
   });
 }

@@ -18,9 +18,4 @@ size_t FewGatherScratchFloats(const ConvShape& shape, int64_t samples, int threa
 void RunFewGather(const ConvShape& shape, int64_t samples, const float* x, const float* weights, const float* bias, float* y,
                   float* scratch, CpuDevice& device);
 
-// Floats of scratch for RunFewOuter.
-size_t FewOuterScratchFloats(const ConvShape& shape);
-// dw as outer.
-void RunFewOuter(const ConvShape& shape, int64_t samples, const float* x, const float* dy, float* dw, float* scratch, CpuDevice& device);
-
 }  // namespace trainyard::engine

@@ -8,8 +8,9 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int kMaxRows = kVectors >= 32 ? 6 : kVectors >= 8 ? 3 : 2;
+constexpr int kMaxRows = kVectors >= 32 ? 12 : kVectors >= 8 ? 5 : 2;
 constexpr int kMaxVectors = kVectors >= 32 ? 4 : kVectors >= 8 ? 2 : 1;
+constexpr int kMaxTile = kVectors >= 32 ? 24 : kVectors >= 8 ? 6 : 2;  // rows x vectors
 
 struct Block {
   const float* a;
@@ -19,29 +20,50 @@ struct Block {
   int columns;  // of this block, the last vector perhaps in part
 };
 
-void CopyRow(const float* from, float* to, int columns) {
+// The tail is one masked vector where the instruction set has masks, never a call of memcpy.
+__attribute__((no_builtin("memcpy"))) void CopyRow(const float* __restrict from, float* __restrict to, int columns) {
   int i = 0;
   for (; i + kLanes <= columns; i += kLanes) StoreUnaligned(to + i, LoadUnaligned(from + i));
-  for (; i < columns; ++i) to[i] = from[i];
+#pragma clang loop vectorize_width(16) vectorize_predicate(enable) interleave(disable)
+  for (int tail = i; tail < columns; ++tail) to[tail] = from[tail];
 }
 
 // kRow and kStep are a's strides where they are known (0: take them from the arguments).
 template <int kRows, int kColumns, int kRow, int kStep>
 void RunBlock(const ProductArgs& args, const Block& block) {
   V sum[kRows][kColumns];
-  alignas(64) float tile[kRows][kColumns * kLanes] = {};
-  for (int r = 0; r < kRows; ++r) {
-    if (args.accumulate) CopyRow(block.c + r * args.c_row, tile[r], block.columns);
-    if (block.bias != nullptr) CopyRow(block.bias, tile[r], block.columns);
+  const bool whole = block.columns == kColumns * kLanes;
+  // What is left of a row beyond whole vectors goes through copies, the last row of b as well: a whole vector there could reach beyond b's
+  // end.
+  alignas(64) float tile[kRows][kColumns * kLanes];
+  alignas(64) float last[kColumns * kLanes];
+  if (!whole) {
+    for (int r = 0; r < kRows; ++r) Store(&tile[r][(kColumns - 1) * kLanes], V{});
+    Store(&last[(kColumns - 1) * kLanes], V{});
   }
-  for (int r = 0; r < kRows; ++r) {
-    for (int j = 0; j < kColumns; ++j) sum[r][j] = Load(&tile[r][j * kLanes]);
+  const float* last_row = block.b + (args.k - 1) / args.chunk * args.b_chunk + (args.k - 1) % args.chunk * args.b_k;
+  if (args.accumulate || block.bias != nullptr) {
+    const float* start = args.accumulate ? block.c : block.bias;
+    int64_t start_row = args.accumulate ? args.c_row : 0;
+    if (!whole) {
+      for (int r = 0; r < kRows; ++r) CopyRow(start + r * start_row, tile[r], block.columns);
+      start = tile[0];
+      start_row = kColumns * kLanes;
+    }
+    for (int r = 0; r < kRows; ++r) {
+      for (int j = 0; j < kColumns; ++j) sum[r][j] = LoadUnaligned(start + r * start_row + j * kLanes);
+    }
+  } else {
+    for (int r = 0; r < kRows; ++r) {
+      for (int j = 0; j < kColumns; ++j) sum[r][j] = V{};
+    }
+  }
+  if (!whole) {
+    CopyRow(last_row, last, block.columns);
+    last_row = last;
   }
   const int64_t a_row = kRow != 0 ? kRow : args.a_row;
   const int64_t a_k = kStep != 0 ? kStep : args.a_k;
-  // The last row of b is read from a copy: a whole vector there could reach beyond b's end.
-  alignas(64) float last[kColumns * kLanes] = {};
-  CopyRow(block.b + (args.k - 1) / args.chunk * args.b_chunk + (args.k - 1) % args.chunk * args.b_k, last, block.columns);
   int rows_left = args.k;
   const float* a_chunk = block.a;
   const float* b_chunk = block.b;
@@ -49,7 +71,7 @@ void RunBlock(const ProductArgs& args, const Block& block) {
     const float* a = a_chunk;
     const float* b = b_chunk;
     for (int k = MinInt(args.chunk, rows_left); k > 0; --k) {
-      const float* row = --rows_left == 0 ? last : b;
+      const float* row = --rows_left == 0 ? last_row : b;
       V vector[kColumns];
       for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(row + j * kLanes);
       for (int r = 0; r < kRows; ++r) {
@@ -62,19 +84,29 @@ void RunBlock(const ProductArgs& args, const Block& block) {
     a_chunk += args.a_chunk;
     b_chunk += args.b_chunk;
   }
+  float* to = whole ? block.c : tile[0];
+  const int64_t to_row = whole ? args.c_row : kColumns * kLanes;
   for (int r = 0; r < kRows; ++r) {
-    for (int j = 0; j < kColumns; ++j) Store(&tile[r][j * kLanes], sum[r][j]);
+    for (int j = 0; j < kColumns; ++j) StoreUnaligned(to + r * to_row + j * kLanes, sum[r][j]);
   }
-  for (int r = 0; r < kRows; ++r) CopyRow(tile[r], block.c + r * args.c_row, block.columns);
+  for (int r = 0; r < kRows && !whole; ++r) CopyRow(tile[r], block.c + r * args.c_row, block.columns);
 }
 
 using BlockFunction = void (*)(const ProductArgs&, const Block&);
 struct BlockTable {
   BlockFunction at[kMaxRows + 1][kMaxVectors + 1];
 };
+template <int kRow, int kStep, int kRows, int kColumns>
+constexpr BlockFunction BlockOrNull() {
+  if constexpr (kRows * kColumns <= kMaxTile) {
+    return RunBlock<kRows, kColumns, kRow, kStep>;
+  } else {
+    return nullptr;
+  }
+}
 template <int kRow, int kStep, int kRows, int... kColumns>
 constexpr void FillRow(BlockTable& table, std::integer_sequence<int, kColumns...>) {
-  ((table.at[kRows][kColumns + 1] = RunBlock<kRows, kColumns + 1, kRow, kStep>), ...);
+  ((table.at[kRows][kColumns + 1] = BlockOrNull<kRow, kStep, kRows, kColumns + 1>()), ...);
 }
 template <int kRow, int kStep, int... kRows>
 constexpr BlockTable MakeTable(std::integer_sequence<int, kRows...>) {
@@ -101,10 +133,15 @@ void Product(const ProductArgs& args) {
     block.b = args.b + column;
     block.bias = args.bias == nullptr ? nullptr : args.bias + column;
     const int vectors = (block.columns + kLanes - 1) / kLanes;
-    for (int row = 0; row < args.rows; row += kMaxRows) {
+    // Rows in parts as even as they go, none larger than registers hold.
+    const int most = MinInt(kMaxRows, kMaxTile / vectors);
+    int row = 0;
+    for (int parts = (args.rows + most - 1) / most; parts > 0; --parts) {
+      const int rows = (args.rows - row + parts - 1) / parts;
       block.a = args.a + row * args.a_row;
       block.c = args.c + row * args.c_row + column;
-      blocks.at[MinInt(kMaxRows, args.rows - row)][vectors](args, block);
+      blocks.at[rows][vectors](args, block);
+      row += rows;
     }
   }
 }
