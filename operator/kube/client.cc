@@ -115,7 +115,7 @@ absl::StatusOr<Json> Client::Write(std::string_view verb, const std::string& wha
   request.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
   request.timeout = options_.request_timeout;
   TY_ASSIGN_OR_RETURN(const HttpResponse response, Ask(verb, what, std::move(request)));
-  auto object = ParseObject(response.body, DropPaths({}, ""));
+  auto object = ParseObject(response.body, whole_);
   if (!object.ok()) return absl::DataLossError(fmt::format("{}: the answer is {}", what, std::string(object.status().message())));
   return object;
 }
@@ -124,7 +124,7 @@ absl::StatusOr<Json> Client::Get(const Resource& resource, std::string_view ns, 
   const std::string what = What("get", resource, ns, name);
   HttpRequest request{.target = resource.Path(ns, name), .timeout = options_.request_timeout};
   TY_ASSIGN_OR_RETURN(const HttpResponse response, Ask("get", what, std::move(request)));
-  auto object = ParseObject(response.body, DropPaths({}, ""));
+  auto object = ParseObject(response.body, whole_);
   if (!object.ok()) return absl::DataLossError(fmt::format("{}: the answer is {}", what, std::string(object.status().message())));
   return object;
 }
@@ -132,7 +132,7 @@ absl::StatusOr<Json> Client::Get(const Resource& resource, std::string_view ns, 
 absl::StatusOr<std::string> Client::List(const Resource& resource, std::string_view ns, const ListOptions& options,
                                          const std::function<absl::Status(Json&&)>& on_item) {
   const std::string what = What("list", resource, ns, "");
-  const std::vector<std::string> drop_paths = DropPaths(options.read.drop_fields, "items.");
+  const FieldFilter filter(options.read.drop_fields, "items");
   std::string next;
   while (true) {
     HttpRequest request{
@@ -144,7 +144,7 @@ absl::StatusOr<std::string> Client::List(const Resource& resource, std::string_v
     AddParameter(request.target, "continue", next);
     TY_ASSIGN_OR_RETURN(const HttpResponse response, Ask("list", what, std::move(request)));
     absl::Status item_problem;
-    const auto list = ParseList(response.body, drop_paths, [&](Json&& item) { return item_problem = on_item(std::move(item)); });
+    const auto list = ParseList(response.body, filter, [&](Json&& item) { return item_problem = on_item(std::move(item)); });
     if (!item_problem.ok()) return item_problem;
     if (!list.ok()) return absl::DataLossError(fmt::format("{}: the answer is {}", what, std::string(list.status().message())));
     const Json& metadata = Metadata(*list);

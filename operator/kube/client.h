@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "operator/base/clock.h"
 #include "operator/base/mutex.h"
+#include "operator/kube/field_filter.h"
 #include "operator/kube/resource.h"
 #include "operator/kube/throttle.h"
 #include "operator/kube/transport.h"
@@ -109,6 +110,7 @@ class Client {
   Throttle& throttle_;
   Clock& clock_;
   const ClientOptions options_;
+  const FieldFilter whole_{{}, ""};
   std::stop_source stop_;
   Mutex mutex_;
   std::set<std::string> told_warnings_ ABSL_GUARDED_BY(mutex_);  // each is logged once; bounded

@@ -11,7 +11,7 @@ using Json = nlohmann::json;
 
 TEST(ObjectParser, ReadsWhatAnyJsonReaderReads) {
   const char* text = R"({"a":[1,-2,3.5,true,null,"x",[[]],{}],"b":{"c":{"d":"\u00e9\n"}},"e":[{"f":1},{"f":2}]})";
-  const auto object = ParseObject(text, {});
+  const auto object = ParseObject(text, FieldFilter({}, ""));
   ASSERT_TRUE(object.ok()) << object.status();
   EXPECT_EQ(*object, Json::parse(text));
 }
@@ -19,13 +19,13 @@ TEST(ObjectParser, ReadsWhatAnyJsonReaderReads) {
 TEST(ObjectParser, LeavesOutDropPathsWhateverTheyHold) {
   const char* text = R"({"metadata":{"name":"a","managedFields":[{"f:x":{"y":[1,{"z":{}}]}}],"uid":"u"},
                          "spec":{"containers":[{"name":"c","env":[{"name":"e"}]},{"name":"d","env":"scalar"}],"volumes":null,"keep":1}})";
-  const auto object = ParseObject(text, DropPaths({"spec.containers.env", "spec.volumes"}, ""));
+  const auto object = ParseObject(text, FieldFilter({"spec.containers.env", "spec.volumes"}, ""));
   ASSERT_TRUE(object.ok()) << object.status();
   EXPECT_EQ(*object, Json::parse(R"({"metadata":{"name":"a","uid":"u"},"spec":{"containers":[{"name":"c"},{"name":"d"}],"keep":1}})"));
 }
 
 TEST(ObjectParser, AFieldOfTheSameNameElsewhereStays) {
-  const auto object = ParseObject(R"({"spec":{"metadata":{"managedFields":1}},"managedFields":2})", DropPaths({}, ""));
+  const auto object = ParseObject(R"({"spec":{"metadata":{"managedFields":1}},"managedFields":2})", FieldFilter({}, ""));
   ASSERT_TRUE(object.ok());
   EXPECT_EQ(*object, Json::parse(R"({"spec":{"metadata":{"managedFields":1}},"managedFields":2})"));
 }
@@ -34,7 +34,7 @@ TEST(ObjectParser, HandsOverListItemsOneByOneAndKeepsNone) {
   std::vector<Json> items;
   const auto list =
       ParseList(R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","managedFields":[]},"items":[1]},{"b":2}],"z":1})",
-                DropPaths({}, "items."), [&](Json&& item) {
+                FieldFilter({}, "items"), [&](Json&& item) {
                   items.push_back(std::move(item));
                   return absl::OkStatus();
                 });
@@ -48,10 +48,22 @@ TEST(ObjectParser, HandsOverListItemsOneByOneAndKeepsNone) {
 
 TEST(ObjectParser, AnErrorOfTheItemHandlerEndsTheList) {
   int calls = 0;
-  const auto list =
-      ParseList(R"({"items":[{},{},{}]})", {}, [&](Json&&) { return ++calls == 2 ? absl::AbortedError("enough") : absl::OkStatus(); });
+  const auto list = ParseList(R"({"items":[{},{},{}]})", FieldFilter({}, "items"),
+                              [&](Json&&) { return ++calls == 2 ? absl::AbortedError("enough") : absl::OkStatus(); });
   EXPECT_TRUE(absl::IsAborted(list.status()));
   EXPECT_EQ(calls, 2);
+}
+
+TEST(ObjectParser, AnErrorWithinADroppedFieldOrAnItemIsStillFound) {
+  EXPECT_FALSE(ParseObject(R"({"metadata":{"managedFields":[{}}})", FieldFilter({}, "")).ok());
+  EXPECT_FALSE(ParseObject(R"({"metadata":{"managedFields":"x)", FieldFilter({}, "")).ok());
+  EXPECT_FALSE(ParseList(R"({"items":[{"a":tru}]})", FieldFilter({}, "items"), [](Json&&) { return absl::OkStatus(); }).ok());
+}
+
+TEST(ObjectParser, BracketsAndQuotesWithinStringsAreText) {
+  const auto object = ParseObject(R"({"metadata":{"managedFields":["}]\"{","\\"],"name":"a\"}]"},"b":"{["})", FieldFilter({}, ""));
+  ASSERT_TRUE(object.ok()) << object.status();
+  EXPECT_EQ(*object, Json::parse(R"({"metadata":{"name":"a\"}]"},"b":"{["})"));
 }
 
 TEST(ObjectParser, RefusesWhatIsNoObject) {
@@ -59,8 +71,9 @@ TEST(ObjectParser, RefusesWhatIsNoObject) {
   for (int i = 0; i < 100000; ++i) deep += '[';
   for (const std::string& text :
        {std::string(""), std::string("[]"), std::string("1"), std::string("\"x\""), std::string("{"), std::string("{\"a\":}"),
-        std::string("{} {}"), std::string("\xff\xfe"), std::string("{\"a\":\"\xff\"}"), deep}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(ParseObject(text, {}).status())) << text.substr(0, 50);
+        std::string("{} {}"), std::string("\xff\xfe"), std::string("{\"a\":\"\xff\"}"), std::string("{\"a\":1,}"), std::string("{\"a\" 1}"),
+        std::string("{\"a\":[1 2]}"), std::string("{,}"), std::string("{\"a\":[1,]}"), std::string("{\"metadata\":[1,]}"), deep}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseObject(text, FieldFilter({}, "")).status())) << text.substr(0, 50);
   }
 }
 

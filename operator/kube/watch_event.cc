@@ -25,10 +25,7 @@ std::string_view WatchEventTypeName(WatchEventType type) {
 }
 
 WatchDecoder::WatchDecoder(std::string what, const std::vector<std::string>& drop_fields, size_t max_line_bytes, WatchEventHandler on_event)
-    : what_(std::move(what)),
-      drop_paths_(DropPaths(drop_fields, "object.")),
-      max_line_bytes_(max_line_bytes),
-      on_event_(std::move(on_event)) {}
+    : what_(std::move(what)), filter_(drop_fields, "object"), max_line_bytes_(max_line_bytes), on_event_(std::move(on_event)) {}
 
 absl::Status WatchDecoder::Feed(std::string_view bytes) {
   while (!bytes.empty()) {
@@ -62,7 +59,7 @@ absl::Status WatchDecoder::Finish() const {
 
 absl::Status WatchDecoder::Line(std::string_view line) {
   if (line.empty()) return absl::OkStatus();
-  auto event = ParseObject(line, drop_paths_);
+  auto event = ParseObject(line, filter_);
   if (!event.ok()) {
     return absl::DataLossError(
         fmt::format("{}: a line that is no event: {}: \"{}\"", what_, std::string(event.status().message()), line.substr(0, 100)));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "operator/kube/field_filter.h"
 
 namespace trainyard::control {
 
@@ -32,7 +33,7 @@ class WatchDecoder {
   absl::Status Line(std::string_view line);
 
   const std::string what_;
-  const std::vector<std::string> drop_paths_;
+  const FieldFilter filter_;
   const size_t max_line_bytes_;
   const WatchEventHandler on_event_;
   std::string partial_;
