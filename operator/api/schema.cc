@@ -1,13 +1,13 @@
 #include "operator/api/schema.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
 #include "operator/api/text.h"
+#include "operator/api/yaml.h"
 #include "trainyard_crd.h"
 
 namespace trainyard::control {
@@ -17,30 +17,6 @@ using nlohmann::json;
 
 constexpr size_t kMaxErrors = 20;
 constexpr int kMaxDepth = 64;
-
-json ScalarToJson(const YAML::Node& node) {
-  const std::string& text = node.Scalar();
-  if (node.Tag() == "!") return text;  // quoted
-  if (text == "true") return true;
-  if (text == "false") return false;
-  int64_t integer = 0;
-  if (YAML::convert<int64_t>::decode(node, integer)) return integer;
-  return text;
-}
-
-json YamlToJson(const YAML::Node& node) {
-  if (node.IsMap()) {
-    json object = json::object();
-    for (const auto& entry : node) object[entry.first.Scalar()] = YamlToJson(entry.second);
-    return object;
-  }
-  if (node.IsSequence()) {
-    json array = json::array();
-    for (const auto& item : node) array.push_back(YamlToJson(item));
-    return array;
-  }
-  return node.IsScalar() ? ScalarToJson(node) : json();
-}
 
 std::string Shown(const json& value) { return Head(value.dump(-1, ' ', false, json::error_handler_t::replace), 80); }
 
@@ -140,8 +116,7 @@ class Checker {
 }  // namespace
 
 const json& TrainingJobSpecSchema() {
-  static const json schema =
-      YamlToJson(YAML::Load(kTrainingJobCrd))["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+  static const json schema = YamlToJson(kTrainingJobCrd).value()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
   return schema;
 }
 

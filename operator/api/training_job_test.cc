@@ -227,7 +227,8 @@ TEST(Validation, HostListsThatDoNotFitAConfigMapAreRefused) {
 TEST(Schema, EveryFieldHasADescription) {
   const std::function<void(const json&, const std::string&)> visit = [&](const json& schema, const std::string& path) {
     EXPECT_TRUE(schema.contains("description")) << path;
-    for (const auto& [name, property] : schema.value("properties", json::object()).items()) visit(property, path + "." + name);
+    const json properties = schema.value("properties", json::object());
+    for (const auto& [name, property] : properties.items()) visit(property, path + "." + name);
   };
   visit(TrainingJobSpecSchema(), "spec");
 }

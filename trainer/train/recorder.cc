@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -178,7 +179,19 @@ void Recorder::OnRestart(RestartRecord record) {
   restarts_.push_back(std::move(record));
 }
 
+void Recorder::WriteLastWords(int64_t global_step) {
+  if (!std::filesystem::exists(options_.termination_log)) return;
+  progress_.step = std::max(last_global_step_, global_step);
+  progress_.loss = meters_.SmoothedLoss();
+  progress_.eta = absl::ZeroDuration();
+  progress_.updated_time = clock_.Now();
+  std::ofstream file(options_.termination_log, std::ios::trunc);
+  file << ProgressJson(progress_) << std::flush;
+  if (!file) spdlog::warn("cannot write the final progress to {}; the job's status may lack the last evaluation", options_.termination_log);
+}
+
 absl::Status Recorder::Finish(ReplicaReport report) {
+  if (options_.chief) WriteLastWords(report.steps);
   TY_RETURN_IF_ERROR(trace_->Close());
   if (summaries_) TY_RETURN_IF_ERROR(summaries_->Flush());
   report.role = options_.role;

@@ -33,6 +33,8 @@ struct RecorderOptions {
   int64_t batch_size = 1;      // examples of one global step
   int http_port = 0;           // of /progress; 0: any free one
   int64_t traced_steps = 20;   // the first so many steps go into the trace
+  // Where the kubelet looks for a container's last words: the chief's final progress goes there (docs/contract.md). Absent outside of pods.
+  std::string termination_log = "/dev/termination-log";
 };
 
 // Times and results of one step of this replica.
@@ -71,12 +73,13 @@ class Recorder {
   TraceWriter& trace() { return *trace_; }
   const Meters& meters() const { return meters_; }
 
-  // Writes replicas/<role>-<index>.json: `report` with all that this object knows added.
+  // Writes replicas/<role>-<index>.json: `report` with all that this object knows added; and the chief's last words.
   absl::Status Finish(ReplicaReport report);
 
  private:
   Recorder(RecorderOptions options, Clock& clock) : options_(std::move(options)), clock_(clock) {}
   void Publish(const StepRecord& step);
+  void WriteLastWords(int64_t global_step);
 
   const RecorderOptions options_;
   Clock& clock_;
