@@ -61,6 +61,8 @@ std::string_view OpName(const Op& op) {
     std::string_view operator()(const MaxPoolGradientOp&) { return "MaxPoolGradient"; }
     std::string_view operator()(const AvgPoolOp&) { return "AvgPool"; }
     std::string_view operator()(const AvgPoolGradientOp&) { return "AvgPoolGradient"; }
+    std::string_view operator()(const BatchNormOp&) { return "BatchNorm"; }
+    std::string_view operator()(const BatchNormGradientOp&) { return "BatchNormGradient"; }
     std::string_view operator()(const SoftmaxOp&) { return "Softmax"; }
     std::string_view operator()(const SoftmaxGradientOp&) { return "SoftmaxGradient"; }
     std::string_view operator()(const SoftmaxCrossEntropyOp&) { return "SoftmaxCrossEntropy"; }
@@ -68,32 +70,39 @@ std::string_view OpName(const Op& op) {
     std::string_view operator()(const CorrectCountOp&) { return "CorrectCount"; }
     std::string_view operator()(const MeanSquaredErrorOp&) { return "MeanSquaredError"; }
     std::string_view operator()(const MeanSquaredErrorGradientOp&) { return "MeanSquaredErrorGradient"; }
+    std::string_view operator()(const L2PenaltyOp&) { return "L2Penalty"; }
+    std::string_view operator()(const L2PenaltyGradientOp&) { return "L2PenaltyGradient"; }
   };
   return std::visit(Names(), op);
 }
 
 std::string OpText(const Op& op) {
-  return std::visit(Overloaded{
-                        [](const ParameterOp& o) { return fmt::format("key {}", o.key); },
-                        [](const ConstantOp& o) { return fmt::format("{}", o.value); },
-                        [](const DenseOp& o) {
-                          const std::string text = Text(o.epilogue);
-                          return text.empty() ? text : text.substr(3);
-                        },
-                        [](const DenseWeightGradientOp& o) { return std::string(WithBias(o.bias)); },
-                        [](const Conv2dOp& o) { return Text(o.window) + Text(o.epilogue); },
-                        [](const Conv2dInputGradientOp& o) { return Text(o.window); },
-                        [](const Conv2dWeightGradientOp& o) { return fmt::format("{}{}", Text(o.window), o.bias ? " with bias" : ""); },
-                        [](const ActivationOp& o) { return std::string(ActivationName(o.activation)); },
-                        [](const ActivationGradientOp& o) { return std::string(ActivationName(o.activation)); },
-                        [](const DropoutOp& o) { return fmt::format("rate {}", o.rate); },
-                        [](const MaxPoolOp& o) { return Text(o.window); },
-                        [](const MaxPoolGradientOp& o) { return Text(o.window) + Text(Epilogue{.activation = o.activation}); },
-                        [](const AvgPoolOp& o) { return Text(o.window); },
-                        [](const AvgPoolGradientOp& o) { return Text(o.window); },
-                        [](const auto&) { return std::string(); },
-                    },
-                    op);
+  return std::visit(
+      Overloaded{
+          [](const ParameterOp& o) { return fmt::format("key {}", o.key); },
+          [](const ConstantOp& o) { return fmt::format("{}", o.value); },
+          [](const DenseOp& o) {
+            const std::string text = Text(o.epilogue);
+            return text.empty() ? text : text.substr(3);
+          },
+          [](const DenseWeightGradientOp& o) { return std::string(WithBias(o.bias)); },
+          [](const Conv2dOp& o) { return Text(o.window) + Text(o.epilogue); },
+          [](const Conv2dInputGradientOp& o) { return Text(o.window); },
+          [](const Conv2dWeightGradientOp& o) { return fmt::format("{}{}", Text(o.window), o.bias ? " with bias" : ""); },
+          [](const ActivationOp& o) { return std::string(ActivationName(o.activation)); },
+          [](const ActivationGradientOp& o) { return std::string(ActivationName(o.activation)); },
+          [](const DropoutOp& o) { return fmt::format("rate {}", o.rate); },
+          [](const MaxPoolOp& o) { return Text(o.window); },
+          [](const MaxPoolGradientOp& o) { return Text(o.window) + Text(Epilogue{.activation = o.activation}); },
+          [](const AvgPoolOp& o) { return Text(o.window); },
+          [](const AvgPoolGradientOp& o) { return Text(o.window); },
+          [](const BatchNormOp& o) { return fmt::format("momentum {} epsilon {}{}", o.momentum, o.epsilon, o.relu ? " + relu" : ""); },
+          [](const BatchNormGradientOp& o) { return std::string(o.relu ? "relu" : ""); },
+          [](const L2PenaltyOp& o) { return fmt::format("l2 {}", o.l2); },
+          [](const L2PenaltyGradientOp& o) { return fmt::format("l2 {}", o.l2); },
+          [](const auto&) { return std::string(); },
+      },
+      op);
 }
 
 }  // namespace trainyard::engine

@@ -123,6 +123,21 @@ struct AvgPoolGradientOp {
   Window window = {};
 };
 
+// Normalisation -------------------------------------------------------------------------------------------------------------------------
+// x [N, .., C], gamma [C], beta [C], moving mean [C], moving variance [C] → y = gamma (x - mean) / sqrt(variance + epsilon) + beta, with
+// relu cut off below 0; then next moving mean, next moving variance, mean and 1 / sqrt(variance + epsilon), [C] each. While training, mean
+// and variance (the biased one) are those of the batch, over all axes but the last, and the next moving ones are momentum * moving +
+// (1 - momentum) * the batch's; otherwise they are the moving ones, which stay.
+struct BatchNormOp {
+  float momentum = 0.99f;
+  float epsilon = 1e-3f;
+  bool relu = false;
+};
+// dy, x, gamma, beta, mean [C], 1 / sqrt(variance + epsilon) [C] → dx, dgamma [C], dbeta [C]; through the statistics of the batch too.
+struct BatchNormGradientOp {
+  bool relu = false;
+};
+
 // Losses and metrics --------------------------------------------------------------------------------------------------------------------
 // x [N, .., K] → y, softmax over the last axis.
 struct SoftmaxOp {};
@@ -138,12 +153,20 @@ struct CorrectCountOp {};
 struct MeanSquaredErrorOp {};
 // prediction, target, dloss [] → dprediction
 struct MeanSquaredErrorGradientOp {};
+// loss [], weights of any shapes → loss + l2 * the sum of all weights' squares, []
+struct L2PenaltyOp {
+  float l2 = 0.0f;
+};
+// weights, dloss [] → 2 * l2 * dloss * weights
+struct L2PenaltyGradientOp {
+  float l2 = 0.0f;
+};
 
-using Op =
-    std::variant<InputOp, ParameterOp, ConstantOp, DenseOp, DenseInputGradientOp, DenseWeightGradientOp, Conv2dOp, Conv2dInputGradientOp,
-                 Conv2dWeightGradientOp, BiasOp, BiasGradientOp, ActivationOp, ActivationGradientOp, AddOp, ReshapeOp, IdentityOp,
-                 DropoutOp, MaxPoolOp, MaxPoolGradientOp, AvgPoolOp, AvgPoolGradientOp, SoftmaxOp, SoftmaxGradientOp, SoftmaxCrossEntropyOp,
-                 SoftmaxCrossEntropyGradientOp, CorrectCountOp, MeanSquaredErrorOp, MeanSquaredErrorGradientOp>;
+using Op = std::variant<InputOp, ParameterOp, ConstantOp, DenseOp, DenseInputGradientOp, DenseWeightGradientOp, Conv2dOp,
+                        Conv2dInputGradientOp, Conv2dWeightGradientOp, BiasOp, BiasGradientOp, ActivationOp, ActivationGradientOp, AddOp,
+                        ReshapeOp, IdentityOp, DropoutOp, MaxPoolOp, MaxPoolGradientOp, AvgPoolOp, AvgPoolGradientOp, SoftmaxOp,
+                        SoftmaxGradientOp, SoftmaxCrossEntropyOp, SoftmaxCrossEntropyGradientOp, CorrectCountOp, MeanSquaredErrorOp,
+                        MeanSquaredErrorGradientOp, BatchNormOp, BatchNormGradientOp, L2PenaltyOp, L2PenaltyGradientOp>;
 
 // "Conv2d": the struct's name without "Op".
 std::string_view OpName(const Op& op);

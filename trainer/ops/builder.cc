@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "trainer/base/status_macros.h"
+#include "trainer/ops/batch_norm.h"
 #include "trainer/ops/conv2d.h"
 #include "trainer/ops/dense.h"
 #include "trainer/ops/dropout.h"
 #include "trainer/ops/elementwise.h"
 #include "trainer/ops/expect.h"
+#include "trainer/ops/l2_penalty.h"
 #include "trainer/ops/mean_squared_error.h"
 #include "trainer/ops/pool.h"
 #include "trainer/ops/softmax.h"
@@ -129,6 +131,16 @@ absl::StatusOr<Value> GraphBuilder::AvgPool(std::string_view name, Value x, cons
   return AddNode(name, AvgPoolOp{window}, {x}, {y});
 }
 
+absl::StatusOr<Value> GraphBuilder::BatchNorm(std::string_view name, Value x, const BatchNormParameters& parameters, float momentum,
+                                              float epsilon) {
+  const BatchNormOp op{.momentum = momentum, .epsilon = epsilon};
+  std::vector<Value> inputs = {x, parameters.gamma, parameters.beta, parameters.moving_mean, parameters.moving_variance};
+  std::vector<ValueSpec> specs;
+  for (const Value& input : inputs) specs.push_back(spec(input));
+  TY_ASSIGN_OR_RETURN(std::vector<ValueSpec> outputs, InLayer(name, InferBatchNorm(op, specs)));
+  return AddNode(name, op, std::move(inputs), std::move(outputs));
+}
+
 absl::StatusOr<Value> GraphBuilder::Softmax(std::string_view name, Value x) {
   TY_RETURN_IF_ERROR(InLayer(name, ExpectBatchOfVectors("input", spec(x))));
   return AddNode(name, SoftmaxOp{}, {x}, {spec(x)});
@@ -147,6 +159,15 @@ absl::StatusOr<Value> GraphBuilder::CorrectCount(std::string_view name, Value sc
 absl::StatusOr<Value> GraphBuilder::MeanSquaredError(std::string_view name, Value prediction, Value target) {
   TY_ASSIGN_OR_RETURN(ValueSpec loss, InLayer(name, InferMeanSquaredError(spec(prediction), spec(target))));
   return AddNode(name, MeanSquaredErrorOp{}, {prediction, target}, {loss});
+}
+
+absl::StatusOr<Value> GraphBuilder::L2Penalty(std::string_view name, Value loss, std::span<const Value> weights, float l2) {
+  std::vector<Value> inputs = {loss};
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  std::vector<ValueSpec> specs;
+  for (const Value& input : inputs) specs.push_back(spec(input));
+  TY_RETURN_IF_ERROR(InLayer(name, CheckL2Penalty(l2, specs)));
+  return AddNode(name, L2PenaltyOp{l2}, std::move(inputs), {ValueSpec{}});
 }
 
 absl::Status GraphBuilder::Output(std::string_view name, Value value) {

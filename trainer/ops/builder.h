@@ -11,6 +11,11 @@
 
 namespace trainyard::engine {
 
+// What a batch normalisation reads and keeps: parameters of shape [channels], the moving ones not trainable.
+struct BatchNormParameters {
+  Value gamma, beta, moving_mean, moving_variance;
+};
+
 // Errors are InvalidArgument and name the layer, what was found and what was expected: "layer 'conv1': window 5x5 does not fit into 4x4 …".
 // `name` is the node's name, which must be new. After an error the builder may be used on; nothing was added.
 class GraphBuilder {
@@ -37,11 +42,16 @@ class GraphBuilder {
   // Pooling of [N, H, W, C].
   absl::StatusOr<Value> MaxPool(std::string_view name, Value x, const Window& window);
   absl::StatusOr<Value> AvgPool(std::string_view name, Value x, const Window& window);
+  // Normalised by the statistics of the batch while training, by the moving ones otherwise; the node's outputs 1 and 2 are the next moving
+  // mean and variance, for NextValue.
+  absl::StatusOr<Value> BatchNorm(std::string_view name, Value x, const BatchNormParameters& parameters, float momentum, float epsilon);
   // Losses and metrics.
   absl::StatusOr<Value> Softmax(std::string_view name, Value x);
   absl::StatusOr<Value> SoftmaxCrossEntropy(std::string_view name, Value logits, Value labels);
   absl::StatusOr<Value> CorrectCount(std::string_view name, Value scores, Value labels);
   absl::StatusOr<Value> MeanSquaredError(std::string_view name, Value prediction, Value target);
+  // loss + l2 * the sum of all weights' squares.
+  absl::StatusOr<Value> L2Penalty(std::string_view name, Value loss, std::span<const Value> weights, float l2);
 
   // Names a value that can be fetched: "loss", "logits", "correct".
   absl::Status Output(std::string_view name, Value value);

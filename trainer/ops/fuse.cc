@@ -21,8 +21,8 @@ class Fuser {
     for (NodeId id = 0; id < Nodes(); ++id) {
       for (const Value& input : graph_.node(id).inputs) readers_[input.node].push_back(id);
     }
-    for (const auto& [name, value] : graph_.outputs()) kept_[value.node] = true;
-    for (const ParameterResult& result : graph_.results()) kept_[result.value.node] = true;
+    for (const auto& [name, value] : graph_.outputs()) Keep(value);
+    for (const ParameterResult& result : graph_.results()) Keep(result.value);
   }
 
   Graph Run() {
@@ -36,6 +36,10 @@ class Fuser {
 
  private:
   NodeId Nodes() const { return static_cast<NodeId>(graph_.nodes().size()); }
+
+  void Keep(Value value) {
+    if (value.output == 0) kept_[value.node] = true;
+  }
 
   // The one node that reads `id`'s first output and nothing else of it, if nobody outside needs the value.
   NodeId OnlyReader(NodeId id) const { return readers_[id].size() == 1 && !kept_[id] ? readers_[id][0] : -1; }
@@ -53,11 +57,19 @@ class Fuser {
     for (NodeId id = 0; id < Nodes(); ++id) {
       const auto* conv = std::get_if<Conv2dOp>(&graph_.node(id).op);
       const auto* dense = std::get_if<DenseOp>(&graph_.node(id).op);
+      if (std::holds_alternative<BatchNormOp>(graph_.node(id).op)) FollowBatchNorm(id);
       if (conv == nullptr && dense == nullptr) continue;
       if ((conv != nullptr ? conv->epilogue : dense->epilogue) != Epilogue{}) continue;  // fused before
       fusions_[id] = FollowEpilogue(id, /*may_pool=*/conv != nullptr);
       for (NodeId member : fusions_[id].members) product_of_[member] = id;
     }
+  }
+
+  void FollowBatchNorm(NodeId id) {
+    const auto* activation = ReaderAs<ActivationOp>(id);
+    if (activation == nullptr || activation->activation != Activation::kRelu || std::get<BatchNormOp>(graph_.node(id).op).relu) return;
+    fusions_[id].members = {id, OnlyReader(id)};
+    for (NodeId member : fusions_[id].members) product_of_[member] = id;
   }
 
   Fusion FollowEpilogue(NodeId product, bool may_pool) const {
@@ -85,12 +97,21 @@ class Fuser {
   void Copy(NodeId id) {
     mapped_.push_back(-1);
     if (const NodeId product = product_of_[id]; product >= 0) {
-      if (fusions_[product].members.back() == id) mapped_[id] = AddFused(product);
+      if (fusions_[product].members.back() != id) return;
+      mapped_[id] = std::holds_alternative<BatchNormOp>(graph_.node(product).op) ? AddFusedBatchNorm(product) : AddFused(product);
       return;
     }
     Node node = graph_.node(id);
     for (Value& input : node.inputs) input = Mapped(input);
     mapped_[id] = fused_.AddNode(std::move(node));
+  }
+
+  // Its other outputs, the moving statistics, stay where they were.
+  NodeId AddFusedBatchNorm(NodeId id) {
+    Node node = graph_.node(id);
+    std::get<BatchNormOp>(node.op).relu = true;
+    for (Value& input : node.inputs) input = Mapped(input);
+    return mapped_[id] = fused_.AddNode(std::move(node));
   }
 
   NodeId AddFused(NodeId product) {
@@ -121,7 +142,7 @@ class Fuser {
   const Graph& graph_;
   Graph fused_;
   std::vector<std::vector<NodeId>> readers_;
-  std::vector<bool> kept_;          // a named output or a parameter's result
+  std::vector<bool> kept_;          // its first output is a named one or a parameter's result
   std::vector<Fusion> fusions_;     // [product]
   std::vector<NodeId> product_of_;  // [node] = the product that takes it in, or -1
   std::vector<NodeId> mapped_;      // old id → new id, -1 for what was taken in

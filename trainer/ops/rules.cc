@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include "trainer/graph/overloaded.h"
+#include "trainer/ops/batch_norm.h"
 #include "trainer/ops/conv2d.h"
 #include "trainer/ops/dense.h"
 #include "trainer/ops/dropout.h"
 #include "trainer/ops/elementwise.h"
+#include "trainer/ops/l2_penalty.h"
 #include "trainer/ops/mean_squared_error.h"
 #include "trainer/ops/pool.h"
 #include "trainer/ops/softmax.h"
@@ -54,6 +56,8 @@ bool MayRunInPlace(const Op& op, int i) {
                         [](const SoftmaxGradientOp&) { return true; },
                         [&](const SoftmaxCrossEntropyGradientOp&) { return i == 0; },
                         [&](const MeanSquaredErrorGradientOp&) { return i < 2; },
+                        [&](const BatchNormOp&) { return i == 0; },
+                        [&](const BatchNormGradientOp&) { return i < 2; },
                         [](const auto&) { return false; },
                     },
                     op);

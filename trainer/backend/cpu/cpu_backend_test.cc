@@ -289,6 +289,88 @@ TEST_P(CpuBackendTest, ResidualsAveragePoolsAndActivationsAgree) {
   }
 }
 
+// A residual block with pre-activation, more than one block of pixels, and a penalty on its kernels.
+Graph NormalisedBlock(int batch, int height, bool fuse) {
+  GraphBuilder builder;
+  const auto norm = [&](const std::string& name, Value x, bool relu) {
+    const int64_t channels = builder.spec(x).shape[-1];
+    const BatchNormParameters parameters = {.gamma = *builder.Parameter(name + "/gamma", {channels}),
+                                            .beta = *builder.Parameter(name + "/beta", {channels}),
+                                            .moving_mean = *builder.Parameter(name + "/mean", {channels}, /*trainable=*/false),
+                                            .moving_variance = *builder.Parameter(name + "/variance", {channels}, /*trainable=*/false)};
+    const Value y = *builder.BatchNorm(name, x, parameters, 0.9f, 1e-3f);
+    EXPECT_TRUE(builder.NextValue(parameters.moving_mean, {y.node, 1}).ok());
+    EXPECT_TRUE(builder.NextValue(parameters.moving_variance, {y.node, 2}).ok());
+    return relu ? *builder.Activate(name + "/relu", y, Activation::kRelu) : y;
+  };
+  const Value images = *builder.Input("images", {batch, height, 19, 3});
+  const Value first = *builder.Parameter("first", {3, 3, 3, 21});
+  const Value second = *builder.Parameter("second", {1, 1, 21, 3});
+  Value y = norm("norm1", images, /*relu=*/true);
+  y = norm("norm2", *builder.Conv2d("conv1", y, first, {1, 1}, Padding::kSame), /*relu=*/true);
+  y = norm("norm3", *builder.Conv2d("conv2", y, second), /*relu=*/false);
+  const Value sum = *builder.Add("sum", std::array{images, y});
+  EXPECT_TRUE(builder.Output("sum", sum).ok());
+  const Value target = *builder.Input("target", builder.spec(sum).shape);
+  const Value error = *builder.MeanSquaredError("error", sum, target);
+  const Value loss = *builder.L2Penalty("loss", error, std::array{first, second}, 0.01f);
+  EXPECT_TRUE(builder.Output("loss", loss).ok());
+  Graph graph = std::move(builder).Build();
+  if (fuse) graph = FuseEpilogues(graph);
+  EXPECT_TRUE(AddGradients(graph, graph.outputs().find("loss")->second, {.inputs = {"images"}}).ok());
+  return graph;
+}
+
+TEST_P(CpuBackendTest, BatchNormsResidualsAndPenaltiesAgree) {
+  for (const int batch : {1, 5, 16, 35}) {
+    for (const int height : {1, 6, 17}) {
+      for (const bool fuse : {false, true}) {
+        SCOPED_TRACE(testing::Message() << "batch " << batch << " height " << height << (fuse ? " fused" : ""));
+        ExpectAgreement(NormalisedBlock(batch, height, fuse), 2e-4);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// Sums of squares of values that are all near 1,000 would lose the variance to rounding.
+TEST_P(CpuBackendTest, VarianceFarFromZeroIsTheReferences) {
+  GraphBuilder builder;
+  const Value x = *builder.Input("images", {20, 9, 9, 5});
+  const Value offset = *builder.Parameter("offset", {5});
+  const Value y = *builder.BatchNorm("norm", *builder.Bias("bias", x, offset),
+                                     {.gamma = *builder.Parameter("gamma", {5}),
+                                      .beta = *builder.Parameter("beta", {5}),
+                                      .moving_mean = *builder.Parameter("mean", {5}, /*trainable=*/false),
+                                      .moving_variance = *builder.Parameter("variance", {5}, /*trainable=*/false)},
+                                     0.9f, 1e-3f);
+  ASSERT_TRUE(builder.Output("variance", {y.node, 2}).ok());
+  const Graph graph = std::move(builder).Build();
+  const std::unique_ptr<Backend> backend = Cpu(GetParam());
+  auto executor = Executor::Create(graph, *backend);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  ParameterSet parameters({graph.parameters().begin(), graph.parameters().end()});
+  std::ranges::fill(parameters.values(0), 1000.0f);
+  std::vector<float> values(20 * 9 * 9 * 5);
+  double squares = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i / 5 % 2) - 0.5f;  // variance 1/4 in every channel
+    squares += values[i] * values[i];
+  }
+  ASSERT_NEAR(squares / static_cast<double>(values.size()), 0.25, 1e-9);
+  const Feed feed{"images", {DType::kF32, {20, 9, 9, 5}, values.data()}};
+  ASSERT_TRUE((*executor)->Run({}, std::span(&feed, 1), parameters, nullptr, nullptr).ok());
+  std::vector<float> variance(5);
+  ASSERT_TRUE((*executor)->Fetch("variance", {DType::kF32, {5}, variance.data()}).ok());
+  for (const float value : variance) EXPECT_NEAR(value, 0.1f * 0.25f, 1e-6f);
+}
+
+TEST_P(CpuBackendTest, BitsOfStatisticsDoNotDependOnTheNumberOfThreads) {
+  const Graph graph = NormalisedBlock(35, 33, /*fuse=*/true);
+  const Results one = RunStep(graph, *Cpu(GetParam(), 1));
+  for (const int threads : {2, 3}) ExpectSameBits(RunStep(graph, *Cpu(GetParam(), threads)), one);
+}
+
 TEST_P(CpuBackendTest, DropoutDropsTheSameElementsAsTheReference) {
   for (const int batch : {5, 40}) {
     GraphBuilder builder;

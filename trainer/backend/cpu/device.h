@@ -42,6 +42,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MaxPoolOp&
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MaxPoolGradientOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AvgPoolOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AvgPoolGradientOp& op);
+// batch_norm.cc
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BatchNormOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BatchNormGradientOp& op);
 // losses.cc
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxGradientOp& op);
@@ -50,6 +53,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCro
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const CorrectCountOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const L2PenaltyOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const L2PenaltyGradientOp& op);
 
 // The bias's gradient, shared by three ops: db[c] = sum over pixels and lanes of dy.
 void RunBiasGradient(CpuDevice& device, const float* dy, float* db, int64_t pixels, int64_t channels);

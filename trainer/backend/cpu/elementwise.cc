@@ -76,8 +76,20 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Activation
   });
 }
 
+// Of parameters' gradients: row-major, with no lanes of padding at the end.
+static CompiledKernel CompileRowMajorAdd(const NodeView& node) {
+  return MakeKernel([elements = node.out().shape.elements(), terms = node.input_count()](const KernelContext& context) {
+    float* const sum = context.output<float>(0);
+    for (int64_t i = 0; i < elements; ++i) {
+      float total = context.input<float>(0)[i];
+      for (int term = 1; term < terms; ++term) total += context.input<float>(term)[i];
+      sum[i] = total;
+    }
+  });
+}
+
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AddOp&) {
-  TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (!node.in(0).batched) return CompileRowMajorAdd(node);
   const PanelLayout layout(node.out().shape);
   return MakeKernel([&device, layout, terms = std::vector<const float*>(node.input_count())](const KernelContext& context) mutable {
     for (size_t i = 0; i < terms.size(); ++i) terms[i] = context.input<float>(static_cast<int>(i));

@@ -134,6 +134,25 @@ struct DropoutArgs {
   float scale = 1.0f;
 };
 
+// Batch normalisation of `pixels` pixels in a row that belong to one panel. Lanes from `lanes` on belong to no sample: they do not count,
+// and gradients there are zero. All vectors of channels are [channels].
+struct BatchNormArgs {
+  int64_t pixels = 0;
+  int channels = 0, lanes = kLanes;
+  bool relu = false;
+  const float* x = nullptr;
+  const float* dy = nullptr;     // gradients
+  float* y = nullptr;            // y or dx
+  const float* scale = nullptr;  // z = scale * x + shift
+  const float* shift = nullptr;
+  const float* pivot = nullptr;      // of sums: what x is held against, near its mean
+  double* sums = nullptr;            // moments: of x - pivot, then of its square; gradients: of dz, then of dz * (x - pivot); 2 * channels
+  float* scratch = nullptr;          // sums: 2 * channels vectors, a thread's own
+  const float* dz_factor = nullptr;  // dx = dz_factor * dz + x_factor * x + constant
+  const float* x_factor = nullptr;
+  const float* constant = nullptr;
+};
+
 struct KernelTable {
   const char* isa;  // "baseline", "avx2", "avx512": how the kernels were compiled
   int max_sums;     // of a gather: the most accumulators (block * columns) that registers hold
@@ -158,6 +177,12 @@ struct KernelTable {
   void (*max_pool_gradient)(const PoolArgs&, int begin, int end);
   void (*average_pool)(const PoolArgs&, int begin, int end);
   void (*average_pool_gradient)(const PoolArgs&, int begin, int end);
+  // Batch normalisation. dz is dy, with relu only where scale * x + shift is above 0.
+  void (*batch_norm_moments)(const BatchNormArgs&);
+  void (*batch_norm_apply)(const BatchNormArgs&);  // y = z, with relu at least 0
+  void (*batch_norm_gradient_sums)(const BatchNormArgs&);
+  void (*batch_norm_gradient_apply)(const BatchNormArgs&);  // y may be dy or x
+  double (*sum_of_squares)(const float* x, int64_t elements);
   // Losses. The sums are over all samples and pixels, not yet divided.
   void (*softmax)(const float* x, float* y, int64_t pixels, int classes);
   void (*softmax_gradient)(const float* dy, const float* y, float* dx, int64_t pixels, int classes);

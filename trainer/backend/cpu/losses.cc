@@ -96,4 +96,25 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquare
   });
 }
 
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const L2PenaltyOp& op) {
+  std::vector<int64_t> elements;
+  for (int i = 1; i < node.input_count(); ++i) elements.push_back(node.in(i).shape.elements());
+  return MakeKernel([&device, op, elements = std::move(elements)](const KernelContext& context) {
+    double sum = 0.0;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      sum += device.kernels.sum_of_squares(context.input<float>(static_cast<int>(i) + 1), elements[i]);
+    }
+    *context.output<float>(0) = static_cast<float>(*context.input<float>(0) + op.l2 * sum);
+  });
+}
+
+CompiledKernel Compile(CpuDevice&, const NodeView& node, const L2PenaltyGradientOp& op) {
+  return MakeKernel([op, elements = node.out().shape.elements()](const KernelContext& context) {
+    const float factor = 2.0f * op.l2 * *context.input<float>(1);
+    const float* weights = context.input<float>(0);
+    float* gradient = context.output<float>(0);
+    for (int64_t i = 0; i < elements; ++i) gradient[i] = factor * weights[i];
+  });
+}
+
 }  // namespace trainyard::engine

@@ -48,6 +48,10 @@ RunFunction MakeRun(const AvgPoolOp& op, const NodeView& node);
 template <typename T>
 RunFunction MakeRun(const AvgPoolGradientOp& op, const NodeView& node);
 template <typename T>
+RunFunction MakeRun(const BatchNormOp& op, const NodeView& node);
+template <typename T>
+RunFunction MakeRun(const BatchNormGradientOp& op, const NodeView& node);
+template <typename T>
 RunFunction MakeRun(const SoftmaxOp& op, const NodeView& node);
 template <typename T>
 RunFunction MakeRun(const SoftmaxGradientOp& op, const NodeView& node);
@@ -61,6 +65,10 @@ template <typename T>
 RunFunction MakeRun(const MeanSquaredErrorOp& op, const NodeView& node);
 template <typename T>
 RunFunction MakeRun(const MeanSquaredErrorGradientOp& op, const NodeView& node);
+template <typename T>
+RunFunction MakeRun(const L2PenaltyOp& op, const NodeView& node);
+template <typename T>
+RunFunction MakeRun(const L2PenaltyGradientOp& op, const NodeView& node);
 
 // Parts that several ops share.
 

@@ -57,9 +57,9 @@ Value Trial::Labels(std::string_view name, const Shape& shape, int32_t limit) {
   return Checked(builder_.IntegerInput(name, shape, limit));
 }
 
-Value Trial::Parameter(std::string_view name, const Shape& shape) {
+Value Trial::Parameter(std::string_view name, const Shape& shape, bool trainable) {
   parameters_.push_back(Draw(shape.elements()));
-  return Checked(builder_.Parameter(name, shape));
+  return Checked(builder_.Parameter(name, shape, trainable));
 }
 
 void Trial::Loss(Value loss) { TY_CHECK(builder_.Output("loss", loss).ok()); }

@@ -32,7 +32,7 @@ class Trial {
   Value Input(std::string_view name, const Shape& shape);
   // Integers in [0, limit).
   Value Labels(std::string_view name, const Shape& shape, int32_t limit);
-  Value Parameter(std::string_view name, const Shape& shape);
+  Value Parameter(std::string_view name, const Shape& shape, bool trainable = true);
   // Names `loss` the output "loss".
   void Loss(Value loss);
   // The loss is the mean squared error of y against an input "target".

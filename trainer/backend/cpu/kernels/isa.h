@@ -23,6 +23,12 @@ void MaxPoolGradient(const PoolArgs& args, int begin, int end);
 void AveragePool(const PoolArgs& args, int begin, int end);
 void AveragePoolGradient(const PoolArgs& args, int begin, int end);
 
+void BatchNormMoments(const BatchNormArgs& args);
+void BatchNormApply(const BatchNormArgs& args);
+void BatchNormGradientSums(const BatchNormArgs& args);
+void BatchNormGradientApply(const BatchNormArgs& args);
+double SumOfSquares(const float* x, int64_t elements);
+
 void Softmax(const float* x, float* y, int64_t pixels, int classes);
 void SoftmaxGradient(const float* dy, const float* y, float* dx, int64_t pixels, int classes);
 double CrossEntropy(const LossArgs& args);
