@@ -38,6 +38,16 @@ absl::Status CheckElements(std::string_view what, double elements) {
   return absl::InvalidArgumentError(fmt::format("{} would have {:.3g} elements, at most {:.3g} are allowed", what, elements, kMaxElements));
 }
 
+// What layers leave beside their output: what the loss and a training step are to do with some parameters.
+struct Network {
+  Value output;
+  struct NextValue {
+    Value parameter, value;
+  };
+  std::vector<NextValue> next_values;             // moving statistics
+  std::map<float, std::vector<Value>> penalties;  // weights by l2
+};
+
 // Adds layers to a builder. `skip_last_softmax`: the loss applies softmax itself, so the last layer's is left out.
 class LayerBuilder {
  public:
@@ -67,11 +77,11 @@ class LayerBuilder {
     TY_ASSIGN_OR_RETURN(Value value, std::visit([this](const auto& kind) { return Build(kind); }, layer.kind));
     TY_RETURN_IF_ERROR(CheckElements("the output of one example", Product(builder_.spec(value).shape.extents().subspan(1))));
     values_[layer.name] = value;
-    last_ = value;
+    network_.output = value;
     return absl::OkStatus();
   }
 
-  Value last() const { return last_; }
+  const Network& network() const { return network_; }
 
  private:
   static double Product(std::span<const int64_t> extents) {
@@ -83,9 +93,11 @@ class LayerBuilder {
   // By value: adding nodes moves the graph's own.
   Shape InputShape() const { return builder_.spec(inputs_[0]).shape; }
 
-  absl::StatusOr<Value> Kernel(const Shape& shape) {
+  absl::StatusOr<Value> Kernel(const Shape& shape, const WeightsSpec& weights) {
     TY_RETURN_IF_ERROR(CheckElements("the kernel", Product(shape.extents())));
-    return builder_.Parameter(Name("kernel"), shape);
+    TY_ASSIGN_OR_RETURN(const Value kernel, builder_.Parameter(Name("kernel"), shape));
+    if (weights.kernel_l2 > 0) network_.penalties[static_cast<float>(weights.kernel_l2)].push_back(kernel);
+    return kernel;
   }
 
   // Bias and activation of a product with `outputs` channels.
@@ -107,14 +119,14 @@ class LayerBuilder {
   absl::StatusOr<Value> Build(const Conv2dLayer& conv) {
     const Shape input = InputShape();
     if (input.rank() != 4) return WrongRank("conv2d", "[height, width, channels]");
-    TY_ASSIGN_OR_RETURN(Value kernel, Kernel(Shape({conv.window.size[0], conv.window.size[1], input[3], conv.filters})));
+    TY_ASSIGN_OR_RETURN(Value kernel, Kernel(Shape({conv.window.size[0], conv.window.size[1], input[3], conv.filters}), conv.weights));
     TY_ASSIGN_OR_RETURN(Value product, builder_.Conv2d(layer_->name, inputs_[0], kernel, conv.window.stride, conv.window.padding));
     return Finish(product, conv.filters, conv.weights.use_bias, conv.activation);
   }
   absl::StatusOr<Value> Build(const DenseLayer& dense) {
     const Shape input = InputShape();
     if (input.rank() < 2) return WrongRank("dense", "[features]");
-    TY_ASSIGN_OR_RETURN(Value kernel, Kernel(Shape({input[-1], dense.units})));
+    TY_ASSIGN_OR_RETURN(Value kernel, Kernel(Shape({input[-1], dense.units}), dense.weights));
     TY_ASSIGN_OR_RETURN(Value product, builder_.Dense(layer_->name, inputs_[0], kernel));
     return Finish(product, dense.units, dense.weights.use_bias, dense.activation);
   }
@@ -125,6 +137,28 @@ class LayerBuilder {
   absl::StatusOr<Value> Build(const AvgPool2dLayer& pool) {
     if (InputShape().rank() != 4) return WrongRank("avgPool2d", "[height, width, channels]");
     return builder_.AvgPool(layer_->name, inputs_[0], pool.window);
+  }
+  absl::StatusOr<Value> Build(const GlobalAveragePool2dLayer&) {
+    const Shape input = InputShape();
+    if (input.rank() != 4) return WrongRank("globalAveragePool2d", "[height, width, channels]");
+    const Window whole{.size = {static_cast<int32_t>(input[1]), static_cast<int32_t>(input[2])}};
+    TY_ASSIGN_OR_RETURN(const Value pooled, builder_.AvgPool(layer_->name, inputs_[0], whole));
+    return builder_.Flatten(Name("flatten"), pooled);
+  }
+  absl::StatusOr<Value> Build(const BatchNormalizationLayer& norm) {
+    const Shape input = InputShape();
+    if (input.rank() < 2) return WrongRank("batchNormalization", "[.., channels]");
+    BatchNormParameters parameters;
+    const Shape channels({input[-1]});
+    TY_ASSIGN_OR_RETURN(parameters.gamma, builder_.Parameter(Name("gamma"), channels));
+    TY_ASSIGN_OR_RETURN(parameters.beta, builder_.Parameter(Name("beta"), channels));
+    TY_ASSIGN_OR_RETURN(parameters.moving_mean, builder_.Parameter(Name("moving_mean"), channels, /*trainable=*/false));
+    TY_ASSIGN_OR_RETURN(parameters.moving_variance, builder_.Parameter(Name("moving_variance"), channels, /*trainable=*/false));
+    TY_ASSIGN_OR_RETURN(const Value y, builder_.BatchNorm(layer_->name, inputs_[0], parameters, static_cast<float>(norm.momentum),
+                                                          static_cast<float>(norm.epsilon)));
+    network_.next_values.push_back({parameters.moving_mean, {y.node, 1}});
+    network_.next_values.push_back({parameters.moving_variance, {y.node, 2}});
+    return y;
   }
   absl::StatusOr<Value> Build(const FlattenLayer&) { return builder_.Flatten(layer_->name, inputs_[0]); }
   absl::StatusOr<Value> Build(const ReshapeLayer& reshape) {
@@ -160,15 +194,15 @@ class LayerBuilder {
   GraphBuilder& builder_;
   const bool skip_last_softmax_;
   std::map<std::string, Value, std::less<>> values_;
-  Value last_;
+  Network network_;
   // Of the layer that is being added.
   const LayerSpec* layer_ = nullptr;
   std::vector<Value> inputs_;
   bool softmax_allowed_ = true;
 };
 
-// The network without loss; its output, or nothing after adding an error.
-Value BuildLayers(const ModelSpec& spec, int64_t batch, GraphBuilder& builder, FieldErrors& errors) {
+// The network without loss; without an output after adding an error.
+Network BuildLayers(const ModelSpec& spec, int64_t batch, GraphBuilder& builder, FieldErrors& errors) {
   TY_CHECK(batch >= 1 && batch <= kMaxBatch);
   LayerBuilder layers(builder, spec.loss == Loss::kSoftmaxCrossEntropy);
   if (const absl::Status status = layers.AddInput(spec.input_shape, batch); !status.ok()) {
@@ -181,59 +215,78 @@ Value BuildLayers(const ModelSpec& spec, int64_t batch, GraphBuilder& builder, F
     errors.Add(layer.path, std::string(status.message()));
     return {};
   }
-  return layers.last();
+  return layers.network();
 }
 
-absl::StatusOr<Value> BuildLayers(const ModelSpec& spec, int64_t batch, GraphBuilder& builder) {
+absl::StatusOr<Network> BuildLayers(const ModelSpec& spec, int64_t batch, GraphBuilder& builder) {
   FieldErrors errors;
-  const Value output = BuildLayers(spec, batch, builder, errors);
+  Network network = BuildLayers(spec, batch, builder, errors);
   TY_RETURN_IF_ERROR(errors.ToStatus("model"));
-  return output;
+  return network;
+}
+
+// Adds the penalties on weights to `loss`, called kDataLoss where there are any; what comes of it is the output kLossOutput.
+constexpr std::string_view kDataLoss = "loss/data";
+
+std::string_view LossNode(const Network& network) { return network.penalties.empty() ? kLossOutput : kDataLoss; }
+
+absl::Status FinishLoss(const Network& network, Value loss, GraphBuilder& builder) {
+  size_t left = network.penalties.size();
+  for (const auto& [l2, weights] : network.penalties) {
+    const std::string name = --left == 0 ? std::string(kLossOutput) : fmt::format("loss/l2_{}", left);
+    TY_ASSIGN_OR_RETURN(loss, builder.L2Penalty(name, loss, weights, l2));
+  }
+  return builder.Output(kLossOutput, loss);
 }
 
 // Adds the loss and what is measured beside it.
-absl::Status AddLoss(const ModelSpec& spec, Value output, GraphBuilder& builder) {
+absl::Status AddLoss(const ModelSpec& spec, const Network& network, GraphBuilder& builder) {
+  const Value output = network.output;
   const Shape shape = builder.spec(output).shape;
   if (spec.loss == Loss::kMeanSquaredError) {
     TY_ASSIGN_OR_RETURN(Value target, builder.Input(kTargetFeed, shape));
-    TY_ASSIGN_OR_RETURN(Value loss, builder.MeanSquaredError(kLossOutput, output, target));
-    TY_RETURN_IF_ERROR(builder.Output(kLossOutput, loss));
+    TY_ASSIGN_OR_RETURN(Value loss, builder.MeanSquaredError(LossNode(network), output, target));
+    TY_RETURN_IF_ERROR(FinishLoss(network, loss, builder));
     return builder.Output(kPredictionOutput, output);
   }
   const Shape label_shape(shape.extents().first(shape.rank() - 1));
   TY_ASSIGN_OR_RETURN(Value labels, builder.IntegerInput(kLabelsFeed, label_shape, static_cast<int32_t>(shape[-1])));
-  TY_ASSIGN_OR_RETURN(Value loss, builder.SoftmaxCrossEntropy(kLossOutput, output, labels));
+  TY_ASSIGN_OR_RETURN(Value loss, builder.SoftmaxCrossEntropy(LossNode(network), output, labels));
   TY_ASSIGN_OR_RETURN(Value correct, builder.CorrectCount(kCorrectOutput, output, labels));
-  TY_RETURN_IF_ERROR(builder.Output(kLossOutput, loss));
+  TY_RETURN_IF_ERROR(FinishLoss(network, loss, builder));
   TY_RETURN_IF_ERROR(builder.Output(kCorrectOutput, correct));
   return builder.Output(kLogitsOutput, output);
 }
 
-absl::StatusOr<Graph> BuildWithLoss(const ModelSpec& spec, int64_t batch) {
+// `training`: with what a step leaves for parameters that are not trainable.
+absl::StatusOr<Graph> BuildWithLoss(const ModelSpec& spec, int64_t batch, bool training) {
   GraphBuilder builder;
-  TY_ASSIGN_OR_RETURN(Value output, BuildLayers(spec, batch, builder));
-  TY_RETURN_IF_ERROR(AddLoss(spec, output, builder));
+  TY_ASSIGN_OR_RETURN(const Network network, BuildLayers(spec, batch, builder));
+  TY_RETURN_IF_ERROR(AddLoss(spec, network, builder));
+  if (training) {
+    for (const Network::NextValue& next : network.next_values) TY_RETURN_IF_ERROR(builder.NextValue(next.parameter, next.value));
+  }
   return FuseEpilogues(std::move(builder).Build());
 }
 
 }  // namespace
 
 absl::StatusOr<Graph> BuildTrainingGraph(const ModelSpec& spec, int64_t batch) {
-  TY_ASSIGN_OR_RETURN(Graph graph, BuildWithLoss(spec, batch));
+  TY_ASSIGN_OR_RETURN(Graph graph, BuildWithLoss(spec, batch, /*training=*/true));
   TY_RETURN_IF_ERROR(AddGradients(graph, graph.outputs().find(kLossOutput)->second));
   return graph;
 }
 
-absl::StatusOr<Graph> BuildEvaluationGraph(const ModelSpec& spec, int64_t batch) { return BuildWithLoss(spec, batch); }
+absl::StatusOr<Graph> BuildEvaluationGraph(const ModelSpec& spec, int64_t batch) { return BuildWithLoss(spec, batch, /*training=*/false); }
 
 absl::StatusOr<Graph> BuildInferenceGraph(const ModelSpec& spec, int64_t batch) {
   GraphBuilder builder;
-  TY_ASSIGN_OR_RETURN(Value output, BuildLayers(spec, batch, builder));
+  TY_ASSIGN_OR_RETURN(const Network network, BuildLayers(spec, batch, builder));
   if (spec.loss == Loss::kMeanSquaredError) {
-    TY_RETURN_IF_ERROR(builder.Output(kPredictionOutput, output));
+    TY_RETURN_IF_ERROR(builder.Output(kPredictionOutput, network.output));
   } else {
-    TY_ASSIGN_OR_RETURN(Value probabilities, builder.Softmax(kProbabilitiesOutput, output));
-    TY_RETURN_IF_ERROR(builder.Output(kLogitsOutput, output));
+    TY_ASSIGN_OR_RETURN(Value probabilities, builder.Softmax(kProbabilitiesOutput, network.output));
+    TY_RETURN_IF_ERROR(builder.Output(kLogitsOutput, network.output));
     TY_RETURN_IF_ERROR(builder.Output(kProbabilitiesOutput, probabilities));
   }
   return FuseEpilogues(std::move(builder).Build());
@@ -248,8 +301,8 @@ absl::StatusOr<std::vector<ParameterSpec>> ParameterSpecsOf(const ModelSpec& spe
 
 absl::StatusOr<Shape> OutputShapeOf(const ModelSpec& spec) {
   GraphBuilder builder;
-  TY_ASSIGN_OR_RETURN(Value output, BuildLayers(spec, 1, builder));
-  return Shape(builder.spec(output).shape.extents().subspan(1));
+  TY_ASSIGN_OR_RETURN(const Network network, BuildLayers(spec, 1, builder));
+  return Shape(builder.spec(network.output).shape.extents().subspan(1));
 }
 
 absl::StatusOr<int> ClassCountOf(const ModelSpec& spec) {
@@ -260,15 +313,15 @@ absl::StatusOr<int> ClassCountOf(const ModelSpec& spec) {
 
 void CheckModelShapes(const ModelSpec& spec, FieldErrors& errors) {
   GraphBuilder builder;
-  const Value output = BuildLayers(spec, 1, builder, errors);
-  if (!output.valid()) return;
-  const Shape shape = builder.spec(output).shape;
+  const Network network = BuildLayers(spec, 1, builder, errors);
+  if (!network.output.valid()) return;
+  const Shape shape = builder.spec(network.output).shape;
   if (spec.loss == Loss::kSoftmaxCrossEntropy && shape.rank() != 2) {
     errors.Add(spec.layers.back().path, fmt::format("the last layer gives {} for each example, softmaxCrossEntropy takes [classes]",
                                                     Shape(shape.extents().subspan(1)).ToString()));
     return;
   }
-  if (const absl::Status status = AddLoss(spec, output, builder); !status.ok())
+  if (const absl::Status status = AddLoss(spec, network, builder); !status.ok())
     errors.Add(spec.layers.back().path, std::string(status.message()));
 }
 

@@ -45,6 +45,8 @@ class FieldReader {
   const std::string& path() const { return path_; }
   // "spec.training.optimizer" + "learningRate" → "spec.training.optimizer.learningRate"
   std::string PathOf(std::string_view name) const;
+  // Reads the fields of `value`, which stands under `name`.
+  FieldReader Inside(std::string_view name, const nlohmann::json& value) const { return FieldReader(value, PathOf(name), errors_); }
   void Error(std::string_view name, std::string_view message) { errors_.Add(PathOf(name), message); }
 
   // The value as it stands, or null.

@@ -109,6 +109,12 @@ void InitializeParameters(const ModelSpec& spec, uint64_t seed, ParameterSet& pa
     Initialize(initializer, seed, name, parameters.spec(key).shape, parameters.values(key));
   };
   for (const LayerSpec& layer : spec.layers) {
+    if (std::holds_alternative<BatchNormalizationLayer>(layer.kind)) {
+      fill(layer.name + "/gamma", Initializer::kOnes);
+      fill(layer.name + "/beta", Initializer::kZeros);
+      fill(layer.name + "/moving_mean", Initializer::kZeros);
+      fill(layer.name + "/moving_variance", Initializer::kOnes);
+    }
     const WeightsSpec* weights = WeightsOf(layer.kind);
     if (weights == nullptr) continue;
     fill(layer.name + "/kernel", weights->kernel_initializer);

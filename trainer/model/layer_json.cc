@@ -47,6 +47,11 @@ WeightsSpec ReadWeights(FieldReader& fields) {
   weights.use_bias = fields.Bool("useBias", true);
   weights.kernel_initializer = ReadInitializer(fields, "kernelInitializer", weights.kernel_initializer);
   weights.bias_initializer = ReadInitializer(fields, "biasInitializer", weights.bias_initializer);
+  if (const json* regularizer = fields.Get("kernelRegularizer")) {
+    FieldReader penalty = fields.Inside("kernelRegularizer", *regularizer);
+    weights.kernel_l2 = penalty.Number("l2", {.min = 0, .max = 1e6});
+    penalty.RefuseOthers();
+  }
   return weights;
 }
 
@@ -87,6 +92,13 @@ LayerKind ReadPool(FieldReader& fields) {
   return layer;
 }
 
+LayerKind ReadBatchNormalization(FieldReader& fields) {
+  BatchNormalizationLayer layer;
+  layer.momentum = fields.Number("momentum", {.min = 0, .max = 1, .below = true}, layer.momentum);
+  layer.epsilon = fields.Number("epsilon", {.min = 1e-12, .max = 1e6}, layer.epsilon);
+  return layer;
+}
+
 LayerKind ReadDense(FieldReader& fields) {
   DenseLayer layer;
   layer.units = fields.Integer("units", kUnits);
@@ -116,6 +128,8 @@ constexpr std::array kKinds{
     Kind{"conv2d", ReadConv2d},
     Kind{"maxPool2d", ReadPool<MaxPool2dLayer>},
     Kind{"avgPool2d", ReadPool<AvgPool2dLayer>},
+    Kind{"globalAveragePool2d", [](FieldReader&) -> LayerKind { return GlobalAveragePool2dLayer{}; }},
+    Kind{"batchNormalization", ReadBatchNormalization},
     Kind{"dense", ReadDense},
     Kind{"flatten", [](FieldReader&) -> LayerKind { return FlattenLayer{}; }},
     Kind{"reshape", ReadReshape},

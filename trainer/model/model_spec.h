@@ -23,6 +23,7 @@ struct WeightsSpec {
   bool use_bias = true;
   Initializer kernel_initializer = Initializer::kGlorotUniform;
   Initializer bias_initializer = Initializer::kZeros;
+  double kernel_l2 = 0;  // kernelRegularizer: l2 * the sum of the kernel's squares is part of the loss; 0: none
 };
 struct Conv2dLayer {
   int64_t filters = 1;
@@ -41,6 +42,12 @@ struct MaxPool2dLayer {
 struct AvgPool2dLayer {
   Window window;
 };
+struct GlobalAveragePool2dLayer {};
+// Over all axes but the last. gamma starts with ones, beta and the moving mean with zeros, the moving variance with ones.
+struct BatchNormalizationLayer {
+  double momentum = 0.99;
+  double epsilon = 1e-3;
+};
 struct FlattenLayer {};
 struct ReshapeLayer {
   std::vector<int64_t> target_shape;  // without the batch; one extent may be -1: what is left over
@@ -53,11 +60,11 @@ struct DropoutLayer {
   double rate = 0.5;  // in [0, 1)
 };
 
-using LayerKind = std::variant<Conv2dLayer, MaxPool2dLayer, AvgPool2dLayer, DenseLayer, FlattenLayer, ReshapeLayer, AddLayer,
-                               ActivationLayer, DropoutLayer>;
+using LayerKind = std::variant<Conv2dLayer, MaxPool2dLayer, AvgPool2dLayer, GlobalAveragePool2dLayer, BatchNormalizationLayer, DenseLayer,
+                               FlattenLayer, ReshapeLayer, AddLayer, ActivationLayer, DropoutLayer>;
 
 struct LayerSpec {
-  std::string name;                 // unique; its parameters are "<name>/kernel", "<name>/bias"
+  std::string name;  // unique; its parameters are "<name>/kernel", "<name>/bias"; or gamma, beta, moving_mean, moving_variance
   std::vector<std::string> inputs;  // names of earlier layers, or kInputName; never empty: without `inputs:` it is the layer before
   LayerKind kind;
   std::string path;  // where it stands in the job file, for errors: "spec.training.model.layers[2].conv2d"; of a preset, the model's path

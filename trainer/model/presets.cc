@@ -20,8 +20,7 @@ json Dense(std::string_view name, int64_t units, const char* activation) {
 }
 json Dropout(std::string_view name, double rate) { return {{"name", name}, {"dropout", {{"rate", rate}}}}; }
 
-json Classifier(FieldReader& options, const auto& layers) {
-  std::vector<int64_t> shape{28, 28, 1};
+json Classifier(FieldReader& options, std::vector<int64_t> shape, const auto& layers) {
   if (options.Get("inputShape") != nullptr) shape = options.IntegerList("inputShape", kExtents, 3, 3);
   const int64_t classes = options.Integer("classes", {.min = 2, .max = 65536}, 10);
   return {{"input", {{"shape", shape}}}, {"layers", layers(classes)}, {"loss", "softmaxCrossEntropy"}};
@@ -34,7 +33,7 @@ json Linear(FieldReader& options) {
 }
 
 json LeNet5(FieldReader& options) {
-  return Classifier(options, [](int64_t classes) -> json {
+  return Classifier(options, {28, 28, 1}, [](int64_t classes) -> json {
     return {Conv("conv1", 20, 5, "tanh"),
             MaxPool("pool1"),
             Conv("conv2", 50, 5, "tanh"),
@@ -46,7 +45,7 @@ json LeNet5(FieldReader& options) {
 }
 
 json MnistCnn(FieldReader& options) {
-  return Classifier(options, [](int64_t classes) -> json {
+  return Classifier(options, {28, 28, 1}, [](int64_t classes) -> json {
     return {Conv("conv1", 32, 3, "relu"),
             Conv("conv2", 64, 3, "relu"),
             MaxPool("pool"),
@@ -58,11 +57,74 @@ json MnistCnn(FieldReader& options) {
   });
 }
 
+// Pre-activation residual network of three stages of bottleneck blocks (He et al. 2016, "Identity Mappings in Deep Residual Networks"),
+// with the widths, penalties and start values of Keras' example cifar10_resnet (its version 2).
+class ResNetV2 {
+ public:
+  explicit ResNetV2(double l2) : l2_(l2) {}
+
+  json Layers(int blocks, int64_t classes) {
+    Conv("stem", 16, 3, 1);
+    std::string x = NormAndRelu("stem_norm");
+    int width = 16;
+    for (int stage = 0; stage < 3; ++stage) {
+      const int outputs = stage == 0 ? width * 4 : width * 2;
+      for (int block = 0; block < blocks; ++block) {
+        const std::string name = "stage" + std::to_string(stage + 1) + "_block" + std::to_string(block + 1);
+        const int stride = stage > 0 && block == 0 ? 2 : 1;
+        // What comes out of the stem is normalised and activated already.
+        if (stage > 0 || block > 0) NormAndRelu(name + "_norm1", x);
+        Conv(name + "_conv1", width, 1, stride);
+        NormAndRelu(name + "_norm2");
+        Conv(name + "_conv2", width, 3, 1);
+        NormAndRelu(name + "_norm3");
+        const std::string y = Conv(name + "_conv3", outputs, 1, 1);
+        if (block == 0) x = Conv(name + "_shortcut", outputs, 1, stride, x);
+        layers_.push_back({{"name", name}, {"inputs", {x, y}}, {"add", json::object()}});
+        x = name;
+      }
+      width = outputs;
+    }
+    NormAndRelu("norm");
+    layers_.push_back("globalAveragePool2d");
+    layers_.push_back({{"name", "dense"}, {"dense", {{"units", classes}, {"kernelInitializer", "heNormal"}}}});
+    return layers_;
+  }
+
+ private:
+  // Each returns the layer's name; without `input` it reads the layer before.
+  std::string Conv(const std::string& name, int filters, int kernel, int stride, const std::string& input = "") {
+    json options = {
+        {"filters", filters}, {"kernelSize", kernel}, {"strides", stride}, {"padding", "same"}, {"kernelInitializer", "heNormal"}};
+    if (l2_ > 0) options["kernelRegularizer"] = {{"l2", l2_}};
+    return Push({{"name", name}, {"conv2d", options}}, input);
+  }
+  std::string NormAndRelu(const std::string& name, const std::string& input = "") {
+    Push({{"name", name}, {"batchNormalization", json::object()}}, input);
+    return Push({{"name", name + "_relu"}, {"activation", {{"function", "relu"}}}}, "");
+  }
+  std::string Push(json layer, const std::string& input) {
+    if (!input.empty()) layer["inputs"] = {input};
+    layers_.push_back(layer);
+    return layer["name"];
+  }
+
+  const double l2_;
+  json layers_ = json::array();
+};
+
+json ResNet56V2(FieldReader& options) {
+  constexpr int kBlocks = 6;  // of a stage: 9 * 6 + 2 = 56 layers
+  const double l2 = options.Number("l2", {.min = 0, .max = 1e6}, 1e-4);
+  return Classifier(options, {32, 32, 3}, [&](int64_t classes) { return ResNetV2(l2).Layers(kBlocks, classes); });
+}
+
 struct Preset {
   std::string_view name;
   json (*expand)(FieldReader&);
 };
-constexpr std::array kPresets{Preset{"linear", Linear}, Preset{"lenet5", LeNet5}, Preset{"mnistCnn", MnistCnn}};
+constexpr std::array kPresets{Preset{"linear", Linear}, Preset{"lenet5", LeNet5}, Preset{"mnistCnn", MnistCnn},
+                              Preset{"resnet56v2", ResNet56V2}};
 
 }  // namespace
 

@@ -35,11 +35,14 @@ double SumOfSquares(std::span<const float> values) {
 double ClipByGlobalNorm(double clip_norm, ParameterSet& gradients) {
   TY_CHECK(clip_norm > 0);
   double sum = 0;
-  for (int key = 0; key < gradients.size(); ++key) sum += SumOfSquares(gradients.values(key));
+  for (int key = 0; key < gradients.size(); ++key) {
+    if (gradients.spec(key).trainable) sum += SumOfSquares(gradients.values(key));
+  }
   const double norm = std::sqrt(sum);
   if (!std::isfinite(norm) || norm <= clip_norm) return norm;
   const float scale = static_cast<float>(clip_norm / norm);
   for (int key = 0; key < gradients.size(); ++key) {
+    if (!gradients.spec(key).trainable) continue;
     for (float& value : gradients.values(key)) value *= scale;
   }
   return norm;

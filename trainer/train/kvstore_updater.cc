@@ -8,8 +8,12 @@
 namespace trainyard::engine {
 
 absl::StatusOr<std::unique_ptr<KvstoreUpdater>> KvstoreUpdater::Create(KvClientOptions options, std::unique_ptr<Transport> transport) {
+  const bool pushes_next_values = options.chief || options.mode == KvMode::kSync;
+  std::vector<bool> trainable;
+  for (const ParameterSpec& spec : options.specs) trainable.push_back(spec.trainable);
   TY_ASSIGN_OR_RETURN(std::unique_ptr<KvClient> client, KvClient::Create(std::move(options), *transport));
-  return std::unique_ptr<KvstoreUpdater>(new KvstoreUpdater(std::move(transport), std::move(client)));
+  return std::unique_ptr<KvstoreUpdater>(
+      new KvstoreUpdater(std::move(transport), std::move(client), pushes_next_values, std::move(trainable)));
 }
 
 absl::Status KvstoreUpdater::AwaitOthers(absl::Duration deadline, ParameterSet& parameters) {

@@ -13,7 +13,10 @@ class KvstoreUpdater final : public Updater {
   static absl::StatusOr<std::unique_ptr<KvstoreUpdater>> Create(KvClientOptions options, std::unique_ptr<Transport> transport);
 
   absl::StatusOr<KvStart> Start(ParameterSet& parameters) override { return client_->Start(parameters); }
-  void Push(int key, std::span<const float> gradient, int64_t step) override { client_->PushGradient(key, gradient, step); }
+  // In async mode the chief's next values are everybody's: those of other workers stay here.
+  void Push(int key, std::span<const float> gradient, int64_t step) override {
+    if (pushes_next_values_ || trainable_[key]) client_->PushGradient(key, gradient, step);
+  }
   absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override { return client_->Wait(parameters); }
   absl::StatusOr<KvState> State(const ParameterSet& parameters) override { return client_->Pull(/*with_slots=*/true); }
   absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
@@ -21,11 +24,17 @@ class KvstoreUpdater final : public Updater {
   int64_t global_step() const override { return client_->global_step(); }
 
  private:
-  KvstoreUpdater(std::unique_ptr<Transport> transport, std::unique_ptr<KvClient> client)
-      : transport_(std::move(transport)), client_(std::move(client)) {}
+  KvstoreUpdater(std::unique_ptr<Transport> transport, std::unique_ptr<KvClient> client, bool pushes_next_values,
+                 std::vector<bool> trainable)
+      : transport_(std::move(transport)),
+        client_(std::move(client)),
+        pushes_next_values_(pushes_next_values),
+        trainable_(std::move(trainable)) {}
 
   const std::unique_ptr<Transport> transport_;  // outlives the client
   const std::unique_ptr<KvClient> client_;
+  const bool pushes_next_values_;
+  const std::vector<bool> trainable_;  // by key
 };
 
 }  // namespace trainyard::engine

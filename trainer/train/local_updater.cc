@@ -52,6 +52,10 @@ void LocalUpdater::Push(int key, std::span<const float> gradient, int64_t step) 
 absl::StatusOr<KvStepResult> LocalUpdater::Wait(ParameterSet& parameters) {
   const UpdateContext context{.learning_rate = LearningRateAt(config_, step_), .step = step_};
   for (const Pushed& push : pushed_) {
+    if (!parameters.spec(push.key).trainable) {
+      std::ranges::copy(push.gradient, parameters.values(push.key).begin());
+      continue;
+    }
     std::array<std::span<float>, kMaxSlots> slots;
     for (size_t slot = 0; slot < slots_.size(); ++slot) slots[slot] = slots_[slot].values(push.key);
     optimizer_->Apply(context, parameters.values(push.key), push.gradient, std::span(slots.data(), slots_.size()));

@@ -33,8 +33,8 @@ std::string Below(const std::string& output, const std::string& dir, const char*
 
 }  // namespace
 
-// Between backward and updater. Gradients that need a look at all of them first (clipping, unequal shares of a batch) are held back until
-// backward is done; all others leave at once.
+// Between backward and updater. Next values of parameters that are not trainable pass as they are. Gradients that need a look at all of
+// them first (clipping, unequal shares of a batch) are held back until backward is done; all others leave at once.
 class Trainer::Pusher final : public GradientSink {
  public:
   Pusher(Updater& updater, ParameterSet& gradients, double clip_norm) : updater_(updater), gradients_(gradients), clip_norm_(clip_norm) {}
@@ -53,6 +53,7 @@ class Trainer::Pusher final : public GradientSink {
     if (!HoldsBack()) return;
     if (weight_ != 1.0F) {
       for (const int key : ready_) {
+        if (!gradients_.spec(key).trainable) continue;
         for (float& value : gradients_.values(key)) value *= weight_;
       }
     }

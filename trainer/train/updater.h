@@ -12,14 +12,15 @@
 
 namespace trainyard::engine {
 
-// One step is: Push for every trainable key, in the order in which backward finishes them, then one Wait.
+// One step is: Push for every trainable key, in the order in which backward finishes them, then one Wait. Keys that are not trainable are
+// pushed in the same way, with the value that the step left for them in place of a gradient: it becomes the parameter as it is.
 // Used from one thread. Errors name the replica, the operation, and tensor and step where there are such.
 class Updater {
  public:
   virtual ~Updater() = default;
   // Fills `parameters` with the values to begin with: those of running servers, of a checkpoint, or the start values.
   virtual absl::StatusOr<KvStart> Start(ParameterSet& parameters) = 0;
-  // Hands over the gradient of `key`, which must stay as it is until Wait returns.
+  // Hands over the gradient (or next value) of `key`, which must stay as it is until Wait returns.
   virtual void Push(int key, std::span<const float> gradient, int64_t step) = 0;
   // Returns when every pushed parameter has its new value in `parameters`.
   virtual absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) = 0;
