@@ -29,7 +29,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
-  // Resizes `batch` to indices.size() rows and fills x, y and x_scale. Each index is in [0, info().examples).
+  // Resizes `batch` to indices.size() rows and fills x, y and x_scale. Each index is in [0, info().examples). batch.epoch says which pass
+  // over the data this is, for what is different in each (augmentation).
   virtual absl::Status Read(std::span<const int64_t> indices, Batch& batch) const = 0;
 };
 

@@ -42,10 +42,10 @@ struct Prefetcher::Reader {
   Filled Fill(int64_t step, std::unique_ptr<Batch> batch) {
     const SamplerStep at = sampler.At(step);
     sampler.Indices(at, indices);
+    batch->epoch = at.epoch;
     absl::Status status = dataset.Read(indices, *batch);
     batch->rows = at.rows();
     batch->global_rows = at.global_rows();
-    batch->epoch = at.epoch;
     batch->step = step;
     batch->step_in_epoch = at.step_in_epoch;
     batch->last_in_epoch = at.last_in_epoch;

@@ -33,16 +33,30 @@ void ReadRange(FieldReader& fields, DataSplit& split) {
   }
 }
 
-DataSplit ReadSplit(DataConfig::Format format, const json& value, std::string path, FieldErrors& errors) {
+AugmentConfig ReadAugment(FieldReader fields) {
+  AugmentConfig augment;
+  augment.flip = fields.Bool("flip", false);
+  augment.shift = fields.Integer("shift", {.min = 0, .max = 1024}, 0);
+  fields.RefuseOthers();
+  return augment;
+}
+
+DataSplit ReadSplit(DataConfig::Format format, bool training, const json& value, std::string path, FieldErrors& errors) {
   DataSplit split;
   FieldReader fields(value, std::move(path), errors);
   if (format == DataConfig::Format::kIdx) {
     split.images = fields.Text("images");
     split.labels = fields.Text("labels");
     ReadRange(fields, split);
+  } else if (format == DataConfig::Format::kCifar10) {
+    split.files = fields.TextList("files");
+    const json* files = fields.Get("files");
+    if (files == nullptr || (files->is_array() && files->empty())) fields.Error("files", "found no names, expected one or more files, such as [data_batch_1.bin]");
+    ReadRange(fields, split);
   } else {
     split.examples = fields.Integer("examples", {.min = 1, .max = int64_t{1} << 32});
   }
+  if (const json* augment = training ? fields.Get("augment") : nullptr) split.augment = ReadAugment(fields.Inside("augment", *augment));
   fields.RefuseOthers();
   return split;
 }
@@ -50,19 +64,21 @@ DataSplit ReadSplit(DataConfig::Format format, const json& value, std::string pa
 DataConfig ReadData(const json& value, std::string path, FieldErrors& errors) {
   DataConfig data;
   FieldReader fields(value, std::move(path), errors);
-  data.format =
-      fields.Choice<DataConfig::Format>("format", {{"idx", DataConfig::Format::kIdx}, {"synthetic", DataConfig::Format::kSynthetic}});
-  if (data.format == DataConfig::Format::kIdx) {
-    data.dir = fields.Text("dir", "");
-  } else {
+  using Format = DataConfig::Format;
+  data.format = fields.Choice<Format>("format", {{"idx", Format::kIdx}, {"cifar10", Format::kCifar10}, {"synthetic", Format::kSynthetic}});
+  const char* expected = "an object such as {examples: 1000}";
+  if (data.format == Format::kSynthetic) {
     data.noise = fields.Number("noise", {.min = 0}, data.noise);
+  } else {
+    data.dir = fields.Text("dir", "");
+    expected = data.format == Format::kIdx ? "an object such as {images: FILE, labels: FILE, range: [0, 9000]}"
+                                           : "an object such as {files: [data_batch_1.bin, data_batch_2.bin]}";
   }
-  const char* expected = data.format == DataConfig::Format::kIdx ? "an object such as {images: FILE, labels: FILE, range: [0, 9000]}"
-                                                                 : "an object such as {examples: 1000}";
-  if (const json* train = fields.Require("train", expected)) data.train = ReadSplit(data.format, *train, fields.PathOf("train"), errors);
-  if (const json* eval = fields.Get("eval")) data.eval = ReadSplit(data.format, *eval, fields.PathOf("eval"), errors);
+  if (const json* train = fields.Require("train", expected))
+    data.train = ReadSplit(data.format, /*training=*/true, *train, fields.PathOf("train"), errors);
+  if (const json* eval = fields.Get("eval")) data.eval = ReadSplit(data.format, /*training=*/false, *eval, fields.PathOf("eval"), errors);
   data.shuffle = fields.Bool("shuffle", data.shuffle);
-  data.cache = fields.Bool("cache", data.cache);
+  if (data.format != Format::kCifar10) data.cache = fields.Bool("cache", data.cache);
   data.prefetch = static_cast<int>(fields.Integer("prefetch", {.min = 0, .max = 64}, data.prefetch));
   fields.RefuseOthers();
   return data;
