@@ -53,6 +53,13 @@ struct EventRecorder::Event {
   absl::Duration sent_at{};
 };
 
+struct EventRecorder::Request {
+  bool grows;  // the series of an event that the API server has; else a new event
+  std::string ns;
+  std::string name;
+  nlohmann::json body;
+};
+
 EventRecorder::EventRecorder(Client& client, Clock& clock, ControllerMetrics& metrics, EventRecorderOptions options)
     : client_(client), clock_(clock), metrics_(metrics), options_(std::move(options)) {}
 
@@ -123,9 +130,9 @@ void EventRecorder::Run() {
     waiting_.erase(waiting_.begin());
     event->waiting = false;  // a repeat from here on queues it again, for after series_interval
     event->sent_at = now;
-    const Event copy = *event;
+    const Request request = Compose(*event);
     mutex_.Unlock();
-    const absl::Status status = Send(copy);
+    const absl::Status status = Send(request);
     mutex_.Lock();
     if (status.ok()) {
       event->created = true;
@@ -133,7 +140,7 @@ void EventRecorder::Run() {
       metrics_.EventSent();
       continue;
     }
-    if (copy.created && absl::IsNotFound(status)) {
+    if (request.grows && absl::IsNotFound(status)) {
       event->created = false;  // it expired at the API server: write it anew
     } else if (IsHopeless(status) || ++event->attempts >= options_.max_attempts) {
       metrics_.EventDropped();
@@ -148,11 +155,11 @@ void EventRecorder::Run() {
   for (size_t i = 0; i < waiting_.size(); ++i) metrics_.EventDropped();
 }
 
-absl::Status EventRecorder::Send(const Event& event) {
+EventRecorder::Request EventRecorder::Compose(const Event& event) const {
   const std::string ns = event.about.ns.empty() ? "default" : event.about.ns;
   nlohmann::json series;
   if (event.count > 1) series = {{"count", event.count}, {"lastObservedTime", FormatMicroTimestamp(event.last_time)}};
-  if (event.created) return client_.Patch(kEvents, ns, event.name, PatchType::kMerge, {{"series", series}}).status();
+  if (event.created) return {true, ns, event.name, {{"series", series}}};
 
   nlohmann::json regarding = {
       {"apiVersion", event.about.api_version}, {"kind", event.about.kind}, {"name", event.about.name}, {"uid", event.about.uid}};
@@ -170,7 +177,12 @@ absl::Status EventRecorder::Send(const Event& event) {
                            {"note", event.note},
                            {"type", TypeName(event.type)}};
   if (!series.is_null()) object["series"] = series;
-  const absl::Status status = client_.Create(kEvents, ns, object).status();
+  return {false, ns, event.name, std::move(object)};
+}
+
+absl::Status EventRecorder::Send(const Request& request) {
+  if (request.grows) return client_.Patch(kEvents, request.ns, request.name, PatchType::kMerge, request.body).status();
+  const absl::Status status = client_.Create(kEvents, request.ns, request.body).status();
   // An earlier attempt was done, and only its answer lost.
   return absl::IsAlreadyExists(status) ? absl::OkStatus() : status;
 }

@@ -57,13 +57,14 @@ class EventRecorder {
 
  private:
   struct Event;
+  struct Request;
   using Waiting = std::multimap<absl::Duration, std::shared_ptr<Event>>;  // by when it is due; in order of arrival within one instant
 
   void Run();
   void Wait(std::shared_ptr<Event> event, absl::Duration due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remember(const std::string& key, std::shared_ptr<Event> event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // One request, without the lock.
-  absl::Status Send(const Event& event);
+  Request Compose(const Event& event) const;
+  absl::Status Send(const Request& request) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Client& client_;
   Clock& clock_;

@@ -89,9 +89,9 @@ void HttpServer::AddPage(std::string pattern, PageHandler handler) {
   server_->http.Get(pattern, [handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
     std::map<std::string, std::string> query;
     for (const auto& [key, value] : request.params) query.emplace(key, value);
-    HttpPage page = handler(request.path, query);
+    const HttpPage page = handler(request.path, query);
     response.status = page.code;
-    response.set_content(std::move(page.body), page.content_type);
+    response.set_content(page.body, page.content_type);
   });
 }
 

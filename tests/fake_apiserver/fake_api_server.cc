@@ -77,7 +77,7 @@ std::optional<Fault> FakeApiServer::FaultFor(const Target& target, bool of_open_
       --it->skip;
       continue;
     }
-    const Fault fault = *it;
+    std::optional<Fault> fault(*it);
     if (--it->times <= 0) faults_.erase(it);
     return fault;
   }
@@ -90,7 +90,8 @@ absl::StatusOr<HttpResponse> FakeApiServer::Send(const HttpRequest& request) {
   if (crashed_) return Broken();
   ApiCall call{.verb = target.verb, .resource = target.Resource(), .ns = target.ns, .name = target.name};
   const std::optional<Fault> fault = FaultFor(target, /*of_open_watch=*/false);
-  const bool crash = call.IsWrite() && crash_after_writes_ >= 0 && crash_after_writes_-- == 0;
+  const bool crash = call.IsWrite() && crash_after_writes_ == 0;
+  if (call.IsWrite() && crash_after_writes_ >= 0) --crash_after_writes_;
   if (crash) crashed_ = true;
   const bool refused = (fault.has_value() && fault->kind == Fault::Kind::kRefuse) || (crash && crash_point_ == CrashPoint::kBefore);
   if (refused) {
@@ -394,11 +395,12 @@ Json FakeApiServer::Put(const Resource& resource, Json object) {
   if (resource.namespaced && !object["metadata"].contains("namespace")) object["metadata"]["namespace"] = "default";
   MutexLock lock(mutex_);
   Collection& collection = CollectionOf(fmt::format("{}/{}", resource.group, resource.plural));
-  const auto it = collection.objects.find(KeyOf(object));
+  const std::string object_key = KeyOf(object);
+  const auto it = collection.objects.find(object_key);
   if (it != collection.objects.end()) {
     for (const char* kept : {"uid", "creationTimestamp", "generation"}) object["metadata"][kept] = it->second["metadata"][kept];
   }
-  return Commit(collection, KeyOf(object), std::move(object));
+  return Commit(collection, object_key, std::move(object));
 }
 
 Json FakeApiServer::Edit(const Resource& resource, std::string_view ns, std::string_view name, const Json& patch) {
