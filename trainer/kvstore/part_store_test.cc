@@ -9,6 +9,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+Payload FloatPayload(std::vector<float> values) {
+  auto owner = std::make_shared<const std::vector<float>>(std::move(values));
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(*owner));
+  return {bytes, std::move(owner)};
+}
+
+std::vector<float> ValuesOf(const Payload& payload) {
+  std::vector<float> values(payload.size() / sizeof(float));
+  PayloadReader(payload).Read(std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
 // One tensor "w" of three floats at learning rate 1, so that an update is a subtraction.
 class PartStoreTest : public ::testing::Test {
  protected:
@@ -22,16 +34,8 @@ class PartStoreTest : public ::testing::Test {
     ASSERT_TRUE(store_->Activate(step).ok());
   }
 
-  static Payload Floats(std::vector<float> values) {
-    auto owner = std::make_shared<const std::vector<float>>(std::move(values));
-    const std::span<const std::byte> bytes = std::as_bytes(std::span(*owner));
-    return {bytes, std::move(owner)};
-  }
-  static std::vector<float> Values(const Payload& payload) {
-    std::vector<float> values(payload.size() / sizeof(float));
-    PayloadReader(payload).Read(std::as_writable_bytes(std::span(values)));
-    return values;
-  }
+  static Payload Floats(std::vector<float> values) { return FloatPayload(std::move(values)); }
+  static std::vector<float> Values(const Payload& payload) { return ValuesOf(payload); }
   std::optional<PushAnswer> Push(int worker, int64_t step, float gradient) {
     return store_->Push(0, worker, step, Floats({gradient, gradient, gradient}));
   }
@@ -178,6 +182,42 @@ TEST_F(PartStoreTest, ARestartedWorkerIsToldTheStepThatIsNotWhole) {
   Push(1, 2, 1);
   EXPECT_EQ(store_->NextStepOf(1), 3);
   EXPECT_EQ(store_->global_step(), 8);
+}
+
+// A trainable "w" and a moving statistic "m", a float each.
+std::unique_ptr<PartStore> StoreWithStatistics(KvMode mode) {
+  OptimizerConfig config;
+  config.name = "sgd";
+  config.learning_rate = 1;
+  const std::vector<ParameterSpec> specs = {{.name = "w", .shape = Shape({1}), .trainable = true},
+                                            {.name = "m", .shape = Shape({1}), .trainable = false}};
+  auto store = std::make_unique<PartStore>(specs, PlaceParameters(specs, 1), 0, mode, 2, *MakeOptimizer(config), config);
+  for (const int part : {0, 1}) store->Assign(part, 0, FloatPayload({10}));
+  EXPECT_TRUE(store->Activate(0).ok());
+  return store;
+}
+
+TEST(PartStoreStatistics, SyncTakesTheMeanOfTheWorkersNextValues) {
+  const std::unique_ptr<PartStore> store = StoreWithStatistics(KvMode::kSync);
+  for (const int worker : {0, 1}) EXPECT_TRUE(store->Expect(worker, 0).empty());
+  EXPECT_FALSE(store->Push(1, 0, 0, FloatPayload({4})));
+  const std::optional<PushAnswer> answer = store->Push(1, 1, 0, FloatPayload({7}));
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(ValuesOf(answer->values), ElementsAre(5.5F));
+  EXPECT_EQ(store->global_step(), 0) << "a step is its trainable parts";
+  EXPECT_EQ(store->counts().steps, 0);
+}
+
+TEST(PartStoreStatistics, AsyncTakesTheLastNextValueAndCountsTrainablePartsOnly) {
+  const std::unique_ptr<PartStore> store = StoreWithStatistics(KvMode::kAsync);
+  std::optional<PushAnswer> answer = store->Push(1, 0, 0, FloatPayload({4}));
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(ValuesOf(answer->values), ElementsAre(4));
+  EXPECT_EQ(store->global_step(), 0);
+  answer = store->Push(0, 0, 0, FloatPayload({1}));
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(ValuesOf(answer->values), ElementsAre(9));
+  EXPECT_EQ(store->global_step(), 1);
 }
 
 }  // namespace

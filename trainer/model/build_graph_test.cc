@@ -35,6 +35,32 @@ TEST(BuildGraphTest, TrainingHasAGradientForEveryParameter) {
   EXPECT_THAT(graph->outputs(), UnorderedElementsAre(Key("loss"), Key("correct"), Key("logits")));
 }
 
+TEST(BuildGraphTest, TrainingLeavesNextValuesForMovingStatisticsAndEvaluationDoesNot) {
+  const ModelSpec spec = Preset("resnet56v2");
+  const auto training = BuildTrainingGraph(spec, 2);
+  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_EQ(training->results().size(), training->parameters().size());
+  for (const ParameterResult& result : training->results()) {
+    const bool gradient = result.kind == ParameterResult::Kind::kGradient;
+    EXPECT_EQ(training->parameters()[result.key].trainable, gradient) << training->parameters()[result.key].name;
+  }
+  EXPECT_THAT(training->outputs(), UnorderedElementsAre(Key("loss"), Key("correct"), Key("logits")));
+  const auto evaluation = BuildEvaluationGraph(spec, 2);
+  ASSERT_TRUE(evaluation.ok());
+  EXPECT_THAT(evaluation->results(), IsEmpty());
+}
+
+TEST(BuildGraphTest, ResidualNetworkHasNoReluOutsideABatchNorm) {
+  const auto graph = BuildEvaluationGraph(Preset("resnet56v2"), 2);
+  ASSERT_TRUE(graph.ok());
+  int norms = 0;
+  for (const Node& node : graph->nodes()) {
+    EXPECT_FALSE(std::holds_alternative<ActivationOp>(node.op)) << node.name;
+    norms += std::holds_alternative<BatchNormOp>(node.op) ? 1 : 0;
+  }
+  EXPECT_EQ(norms, 1 + (3 * 6 * 3 - 1) + 1);
+}
+
 TEST(BuildGraphTest, EvaluationHasTheSameParametersAndNoGradients) {
   const auto training = BuildTrainingGraph(Preset("lenet5"), 128);
   const auto evaluation = BuildEvaluationGraph(Preset("lenet5"), 100);

@@ -63,6 +63,43 @@ TEST(ModelJsonTest, MnistCnnIsTheNetworkOfTheAllReduceStudy) {
                           "dense1/kernel [9216, 128]", "dense1/bias [128]", "dense2/kernel [128, 10]", "dense2/bias [10]"));
 }
 
+// The counts that Keras prints for its example.
+TEST(ModelJsonTest, ResNet56V2IsKerasExample) {
+  const ModelSpec spec = Good(R"({"preset": "resnet56v2"})");
+  int64_t trainable = 0;
+  int64_t fixed = 0;
+  int convolutions = 0;
+  const auto parameters = ParameterSpecsOf(spec);
+  ASSERT_TRUE(parameters.ok()) << parameters.status();
+  for (const ParameterSpec& parameter : *parameters) (parameter.trainable ? trainable : fixed) += parameter.shape.elements();
+  for (const LayerSpec& layer : spec.layers) convolutions += std::holds_alternative<Conv2dLayer>(layer.kind) ? 1 : 0;
+  EXPECT_EQ(trainable, 1'663'338);
+  EXPECT_EQ(fixed, 10'400);
+  EXPECT_EQ(convolutions, 1 + 3 * 6 * 3 + 3) << "with dense 56 layers, and three shortcuts";
+  EXPECT_EQ(*ClassCountOf(spec), 10);
+}
+
+TEST(ModelJsonTest, BatchNormalizationHasFourParametersOfWhichTwoAreTrained) {
+  const ModelSpec spec =
+      Good(Layers(R"({"conv2d": {"filters": 3, "kernelSize": 3}}, {"batchNormalization": {"momentum": 0.9, "epsilon": 0.01}},
+                                        "globalAveragePool2d", {"dense": {"units": 4, "kernelRegularizer": {"l2": 0.5}}})"));
+  EXPECT_THAT(ParametersOf(spec), ElementsAre("conv2d/kernel [3, 3, 1, 3]", "conv2d/bias [3]", "batchNormalization/gamma [3]",
+                                              "batchNormalization/beta [3]", "batchNormalization/moving_mean [3]",
+                                              "batchNormalization/moving_variance [3]", "dense/kernel [3, 4]", "dense/bias [4]"));
+  const auto& norm = std::get<BatchNormalizationLayer>(spec.layers[1].kind);
+  EXPECT_DOUBLE_EQ(norm.momentum, 0.9);
+  EXPECT_DOUBLE_EQ(norm.epsilon, 0.01);
+  EXPECT_DOUBLE_EQ(std::get<DenseLayer>(spec.layers[3].kind).weights.kernel_l2, 0.5);
+}
+
+TEST(ModelJsonTest, WrongNormalizationsAndRegularizersAreNamed) {
+  EXPECT_THAT(Bad(Layers(R"("flatten", {"batchNormalization": {"momentum": 1}}, {"dense": {"units": 4}})")),
+              HasSubstr("model.layers[1].batchNormalization.momentum: found 1, expected a number from 0 to below 1"));
+  EXPECT_THAT(Bad(Layers(R"("flatten", {"dense": {"units": 4, "kernelRegularizer": {"l1": 1}}})")),
+              HasSubstr("model.layers[1].dense.kernelRegularizer.l2"));
+  EXPECT_THAT(Bad(Layers(R"("flatten", "globalAveragePool2d", {"dense": {"units": 4}})")), HasSubstr("globalAveragePool2d takes [height"));
+}
+
 TEST(ModelJsonTest, LayersWithoutNamesAreCountedAsInKeras) {
   const ModelSpec spec = Good(Layers(R"("flatten", {"dense": {"units": 8}}, {"dense": {"units": 4}})"));
   EXPECT_THAT(ParametersOf(spec), ElementsAre("dense/kernel [784, 8]", "dense/bias [8]", "dense_1/kernel [8, 4]", "dense_1/bias [4]"));
