@@ -1,6 +1,7 @@
 // Counts what a step takes from the heap. Replaces the global operators of this test program, so it is one file for itself.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -9,6 +10,7 @@
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
+#include "trainer/base/check.h"
 #include "trainer/ops/fuse.h"
 #include "trainer/ops/gradient.h"
 
@@ -46,12 +48,22 @@ void BuildNetwork(Trial& trial) {
   h = *b.Bias("conv/bias_add", h, trial.Parameter("conv/bias", {4}));
   h = *b.Activate("conv/tanh", h, Activation::kTanh);
   h = *b.MaxPool("pool", h, {{2, 2}, {2, 2}});
-  h = *b.Conv2d("conv2", h, trial.Parameter("conv2/kernel", {1, 1, 4, 4}));
+  const BatchNormParameters norm = {.gamma = trial.Parameter("norm/gamma", {4}),
+                                    .beta = trial.Parameter("norm/beta", {4}),
+                                    .moving_mean = trial.Parameter("norm/moving_mean", {4}, /*trainable=*/false),
+                                    .moving_variance = trial.Parameter("norm/moving_variance", {4}, /*trainable=*/false)};
+  const Value before = h;
+  h = *b.BatchNorm("norm", h, norm, 0.9f, 1e-3f);
+  TY_CHECK(b.NextValue(norm.moving_mean, {h.node, 1}).ok() && b.NextValue(norm.moving_variance, {h.node, 2}).ok());
+  h = *b.Activate("norm/relu", h, Activation::kRelu);
+  const Value kernel = trial.Parameter("conv2/kernel", {1, 1, 4, 4});
+  h = *b.Add("residual", std::array{before, *b.Conv2d("conv2", h, kernel)});
   h = *b.AvgPool("average", h, {{2, 2}, {1, 1}});
   h = *b.Dropout("dropout", h, 0.5f);
   h = *b.Flatten("flat", h);
   h = *b.Dense("dense", h, trial.Parameter("dense/kernel", {36, 5}));
-  trial.Loss(*b.SoftmaxCrossEntropy("loss", h, trial.Labels("labels", {19}, 5)));
+  const Value loss = *b.SoftmaxCrossEntropy("cross_entropy", h, trial.Labels("labels", {19}, 5));
+  trial.Loss(*b.L2Penalty("loss", loss, std::array{kernel}, 0.01f));
 }
 
 void ExpectNoAllocations(Backend& backend) {
@@ -78,7 +90,7 @@ void ExpectNoAllocations(Backend& backend) {
   EXPECT_EQ(after - before, 0);
   EXPECT_TRUE(ok);
   EXPECT_GT(loss, 0.0);
-  EXPECT_EQ(sink.keys, 5 * 4);
+  EXPECT_EQ(sink.keys, 5 * 8);
   EXPECT_GT(before, 0);  // the counter counts
 }
 

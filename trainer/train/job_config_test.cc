@@ -48,6 +48,40 @@ std::string Bad(std::string_view text, const std::vector<std::string>& overrides
 std::string BadWith(const std::vector<std::string>& overrides) { return Bad(kJob, overrides); }
 JobConfig GoodWith(const std::vector<std::string>& overrides) { return Good(kJob, overrides); }
 
+constexpr char kCifar[] = R"(model: {preset: resnet56v2}
+data:
+  format: cifar10
+  dir: data
+  train: {files: [a.bin, b.bin], range: [0, 100], augment: {flip: true, shift: 4}}
+  eval: {files: [c.bin]}
+steps: 1
+)";
+
+TEST(JobConfigTest, Cifar10TakesFilesAndAugmentation) {
+  const auto training = ParseTrainingText(kCifar, "t.yaml", {});
+  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_EQ(training->data.format, DataConfig::Format::kCifar10);
+  EXPECT_EQ(training->data.train.files, (std::vector<std::string>{"a.bin", "b.bin"}));
+  EXPECT_EQ(training->data.train.end, 100);
+  EXPECT_EQ(training->data.train.augment, (AugmentConfig{.flip = true, .shift = 4}));
+  EXPECT_EQ(training->data.eval->augment, AugmentConfig{});
+}
+
+TEST(JobConfigTest, Cifar10WithoutFilesWithACacheOrWithAugmentedEvaluationIsRefused) {
+  const auto bad = [](const std::string& change) {
+    const auto training = ParseTrainingText(kCifar, "t.yaml", std::vector<std::string>{change});
+    EXPECT_FALSE(training.ok()) << change;
+    return std::string(training.status().message());
+  };
+  EXPECT_THAT(bad("spec.training.data.train.files=[]"),
+              HasSubstr("spec.training.data.train.files: found no names, expected one or more files"));
+  EXPECT_THAT(bad("spec.training.data.eval.augment={flip: true}"), HasSubstr("spec.training.data.eval.augment"));
+  EXPECT_THAT(bad("spec.training.data.cache=false"), HasSubstr("spec.training.data.cache"));
+  EXPECT_THAT(bad("spec.training.data.train.augment.shift=-1"),
+              HasSubstr("spec.training.data.train.augment.shift: found -1, expected a whole number from 0 to 1024"));
+  EXPECT_THAT(bad("spec.training.data.train.augment={rotate: 3}"), HasSubstr("spec.training.data.train.augment.rotate"));
+}
+
 TEST(JobConfigTest, AJobFileIsReadWithItsDefaults) {
   const JobConfig job = Good(kJob);
   EXPECT_EQ(job.name, "test");
