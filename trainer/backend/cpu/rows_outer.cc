@@ -86,8 +86,10 @@ class ChannelsOuter {
 
 bool PrefersRowsOuter(const ConvShape& shape, int64_t samples) {
   if (shape.channels < kLeastChannels) return false;
+  if (samples <= kLanes / 2) return true;
+  // Turning dy over pays when several taps read it, and more than one vector of outputs, nearly full, makes a block that hides latency.
   const int padded = (shape.outputs + kLanes - 1) / kLanes * kLanes;
-  return 10 * shape.outputs >= 9 * padded || samples <= kLanes / 2;
+  return shape.kernel_h * shape.kernel_w > 1 && shape.outputs > kLanes && 10 * shape.outputs >= 9 * padded;
 }
 
 size_t RowsOuterScratchFloats(const ConvShape& shape, int threads) {
