@@ -7,6 +7,8 @@
 layers.safetensors      for each case of a model (its JSON stands in the file's metadata under the case's name): a batch, start values, and what
                         one training step makes of them: loss, output and every parameter's gradient. Computed in float64, stored as float32.
 training.safetensors    a small convolutional network trained for 20 steps: start values, batches, the loss of each step, the last values.
+residual.safetensors    the same for a residual network with batch normalisation (Keras' moving statistics: the biased variance, which is not
+                        PyTorch's), strided and 1x1 convolutions, global average pool and penalties on kernels.
 optimizers.safetensors  ten steps of each optimizer by Keras' formulas (its JSON stands in the metadata), and PyTorch's where they are the same.
 """
 
@@ -57,13 +59,42 @@ def activate(x, name):
     }[name]()
 
 
+def is_moving(name):
+    return name.rpartition("/")[2].startswith("moving_")
+
+
+def batch_norm(x, name, options, parameter):
+    """Normalised over all axes but the last by the batch's own mean and (biased) variance; the moving ones are changed in place."""
+    momentum, epsilon = options.get("momentum", 0.99), options.get("epsilon", 1e-3)
+    gamma, beta, moving_mean, moving_variance = (
+        parameter(f"{name}/{part}", (x.shape[-1],)) for part in ("gamma", "beta", "moving_mean", "moving_variance")
+    )
+    rows = x.reshape(-1, x.shape[-1])
+    mean, variance = rows.mean(0), rows.var(0, unbiased=False)
+    y = F.batch_norm(rows, None, None, gamma, beta, training=True, eps=epsilon).reshape(x.shape)
+    for moving, value in ((moving_mean, mean), (moving_variance, variance)):
+        moving.copy_(momentum * moving + (1 - momentum) * value.detach())
+    return y
+
+
+def penalties(model, values):
+    """What the layers' kernelRegularizer adds to the loss; such layers have a name."""
+    total = 0.0
+    for entry in model["layers"]:
+        for options in entry.values() if isinstance(entry, dict) else ():
+            if isinstance(options, dict) and "kernelRegularizer" in options:
+                total = total + options["kernelRegularizer"]["l2"] * values[entry["name"] + "/kernel"].square().sum()
+    return total
+
+
 def parameters_of(model):
     """Start values by name, found by running the network once on zeros."""
     values = {}
 
     def make(name, shape):
         scale = 1.0 / np.sqrt(max(1, int(np.prod(shape[:-1]))))
-        values[name] = (torch.randn(shape) * scale).requires_grad_()
+        value = torch.randn(shape) * scale
+        values[name] = value.abs() if is_moving(name) else value.requires_grad_()
         return values[name]
 
     forward(model, torch.zeros([1] + model["input"]["shape"]), make)
@@ -113,6 +144,10 @@ def forward(model, x, parameter):
             total = F.avg_pool2d(padded(planes, size, stride, padding, 0.0), size, stride)
             inside = F.avg_pool2d(padded(torch.ones_like(planes), size, stride, padding, 0.0), size, stride)
             y = (total / inside).permute(0, 2, 3, 1)
+        elif kind == "globalAveragePool2d":
+            y = x.mean((1, 2))
+        elif kind == "batchNormalization":
+            y = batch_norm(x, name, options, parameter)
         elif kind == "flatten":
             y = x.reshape(x.shape[0], -1)
         elif kind == "reshape":
@@ -135,6 +170,7 @@ def step(model, values, x, wanted):
         loss = F.cross_entropy(output, wanted)
     else:
         loss = F.mse_loss(output, wanted)
+    loss = loss + penalties(model, values)
     for value in values.values():
         value.grad = None
     loss.backward()
@@ -243,10 +279,43 @@ def make_training():
         ],
     )
     steps, batch, rate, momentum = 20, 8, 0.1, 0.9
-    values = {name: as_f32(value).requires_grad_() for name, value in parameters_of(spec).items()}
+    train("training.safetensors", spec, steps, batch, rate, momentum)
+
+
+def make_residual():
+    torch.manual_seed(2)
+    norm = {"batchNormalization": {"momentum": 0.9}}
+    relu = {"activation": {"function": "relu"}}
+    penalty = {"kernelRegularizer": {"l2": 0.002}}
+    spec = model(
+        [8, 8, 3],
+        [
+            {"name": "stem", **conv(filters=6, kernelSize=3, padding="same", **penalty)},
+            norm,
+            {"name": "active", **relu},
+            {"name": "conv1", **conv(filters=4, kernelSize=1, strides=2, padding="same", **penalty)},
+            norm,
+            relu,
+            {"name": "conv2", **conv(filters=4, kernelSize=3, padding="same", useBias=False, kernelRegularizer={"l2": 0.001})},
+            norm,
+            relu,
+            {"name": "conv3", **conv(filters=10, kernelSize=1)},
+            {"name": "shortcut", "inputs": ["active"], **conv(filters=10, kernelSize=1, strides=2, padding="same", **penalty)},
+            {"name": "sum", "inputs": ["shortcut", "conv3"], "add": {}},
+            {"batchNormalization": {}},
+            relu,
+            "globalAveragePool2d",
+            {"dense": {"units": 4}},
+        ],
+    )
+    train("residual.safetensors", spec, steps=20, batch=21, rate=0.05, momentum=0.9)
+
+
+def train(file, spec, steps, batch, rate, momentum):
+    values = {name: as_f32(value).requires_grad_(not is_moving(name)) for name, value in parameters_of(spec).items()}
     tensors = {f"start/{name}": value.clone() for name, value in values.items()}
     centres = torch.randn([4] + spec["input"]["shape"])
-    optimizer = torch.optim.SGD(values.values(), lr=rate, momentum=momentum)
+    optimizer = torch.optim.SGD([value for value in values.values() if value.requires_grad], lr=rate, momentum=momentum)
     losses = []
     for index in range(steps):
         labels = torch.randint(4, (batch,))
@@ -258,7 +327,7 @@ def make_training():
     tensors["losses"] = np.array(losses)
     tensors |= {f"end/{name}": value for name, value in values.items()}
     metadata = {"model": spec, "optimizer": {"name": "momentum", "learningRate": rate, "momentum": momentum}}
-    write("training.safetensors", tensors, metadata)
+    write(file, tensors, metadata)
 
 
 def exponential(rate):
@@ -350,3 +419,4 @@ if __name__ == "__main__":
     make_layers()
     make_training()
     make_optimizers()
+    make_residual()
