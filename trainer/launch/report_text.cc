@@ -16,6 +16,10 @@ void AppendLine(std::string& text, std::string_view label, std::string_view valu
   fmt::format_to(std::back_inserter(text), "  {:<12} {}\n", label, value);
 }
 
+void AppendHint(std::string& text, std::string_view arguments, std::string_view what) {
+  fmt::format_to(std::back_inserter(text), "  trainyard-trainer {}\n      {}\n", arguments, what);
+}
+
 void AppendEvaluation(std::string& text, const nlohmann::json& eval) {
   if (eval.contains("accuracy")) AppendLine(text, "accuracy", fmt::format("{:.4f}", NumberAt(eval, "accuracy")));
   if (eval.contains("perplexity")) AppendLine(text, "perplexity", fmt::format("{:.2f}", NumberAt(eval, "perplexity")));
@@ -43,12 +47,10 @@ std::string SummaryText(std::string_view report_json, std::string_view dir, std:
   AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}/summaries", dir));
   AppendLine(text, "trace", fmt::format("{}/trace.json (open in ui.perfetto.dev)", dir));
   AppendLine(text, "logs", fmt::format("{}/logs", dir));
-  fmt::format_to(std::back_inserter(text),
-                 "\nTry next:\n"
-                 "  trainyard-trainer launch {0} --output {1} --set training.epochs=10   go on from here for more epochs\n"
-                 "  trainyard-trainer launch {0} --set worker.replicas=4                 more workers\n"
-                 "  trainyard-trainer inspect {0}                                        the graph: shapes, parameters, FLOPs, memory\n",
-                 file, dir);
+  text += "\nTry next:\n";
+  AppendHint(text, fmt::format("launch {} --output {} --set training.epochs=10", file, dir), "go on from here for more epochs");
+  if (report.value("ps", 0) > 0) AppendHint(text, fmt::format("launch {} --set worker.replicas=4", file), "more workers");
+  AppendHint(text, fmt::format("inspect {}", file), "the graph: shapes, parameters, FLOPs, memory");
   return text;
 }
 

@@ -21,6 +21,11 @@ TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
   }
 }
 
+TEST(ReportText, OffersMoreWorkersOnlyWhereThereAreServers) {
+  EXPECT_THAT(SummaryText(kReport, "d", "f"), HasSubstr("worker.replicas=4"));
+  EXPECT_THAT(SummaryText(R"({"job": "one", "ps": 0})", "d", "f"), ::testing::Not(HasSubstr("worker.replicas=4")));
+}
+
 TEST(ReportText, AnEmptyOrBrokenReportIsNoCrash) {
   EXPECT_EQ(SummaryText("not json", "d", "f"), "");
   EXPECT_THAT(SummaryText("{}", "d", "f"), HasSubstr("d/report.json"));
