@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# Installs TensorFlow and PyTorch into .cache/venv (once) and compares whole LeNet-5 training steps on one core. Arguments go to compare.py.
+# Installs TensorFlow and PyTorch into .cache/venv (once) and measures them and Trainyard side by side, alternating in one run.
+#
+#   benchmarks/run.sh [compare] [ARGUMENT …]           LeNet-5, whole training steps on one core (compare.py)
+#   benchmarks/run.sh parameter_server [ARGUMENT …]    LeNet-5 over parameter servers, speed, memory and start-up (parameter_server.py)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+benchmark=compare
+case "${1:-}" in
+  compare | parameter_server) benchmark=$1; shift ;;
+esac
 venv=.cache/venv
 trainer=build/release/trainer/trainyard-trainer
 [ -x "$trainer" ] || { echo "run.sh: $trainer is missing; build it: cmake --preset release && ninja -C build/release trainyard-trainer" >&2; exit 1; }
-if [ ! -x "$venv/bin/python" ]; then
-  python3 -m venv "$venv"
-fi
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet --requirement benchmarks/requirements.txt
-exec "$venv/bin/python" benchmarks/compare.py --trainer "$trainer" "$@"
+exec "$venv/bin/python" "benchmarks/$benchmark.py" --trainer "$trainer" "$@"

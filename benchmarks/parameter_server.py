@@ -1,0 +1,151 @@
+"""LeNet-5 over parameter servers on this machine: Trainyard and TensorFlow's own parameter-server job in turn, several rounds in one run.
+
+  benchmarks/run.sh parameter_server        (installs TensorFlow into .cache/venv first)
+
+For each of 1 server + 2 workers, 1 server + 1 worker and no server: images a second over all workers, processor milliseconds a batch over all
+processes (start-up left out as far as it can be: the processor time of a run of one step is taken off), memory, and the time from the start of
+the processes to the end of the first step. Medians over the rounds.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHAPES = {"1 server, 2 workers": (1, 2), "1 server, 1 worker": (1, 1), "no server": (0, 1)}
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def cpu_and_memory(pid):
+    """Processor seconds so far and the most memory that was resident, of a live process."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    ticks = os.sysconf("SC_CLK_TCK")
+    return (int(fields[11]) + int(fields[12])) / ticks, int(re.search(r"VmHWM:\s+(\d+)", status).group(1)) * 1024
+
+
+def trainyard(trainer, servers, workers, steps, batch):
+    job = f"""apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {{name: benchmark}}
+spec:
+  ps: {{replicas: {servers}}}
+  worker: {{replicas: {workers}}}
+  training:
+    model: {{preset: lenet5}}
+    data:
+      format: idx
+      dir: examples/data/mnist
+      train: {{images: t10k-images-idx3-ubyte.gz, labels: t10k-labels-idx1-ubyte.gz, range: [0, 9000]}}
+    batchSize: {batch}
+    steps: {steps}
+    optimizer: {{name: sgd, learningRate: 0.05}}
+    strategy: {"{parameterServer: {mode: async}}" if servers else "{local: {}}"}
+    summary: {{everySteps: 0}}
+    resources: {{threads: 1}}
+"""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="trainyard-bench-"))
+    try:
+        (folder / "job.yaml").write_text(job)
+        began = time.time()
+        subprocess.run([trainer, "launch", str(folder / "job.yaml"), "--output", str(folder / "run"), "--progress", "none"], cwd=ROOT, check=True,
+                       stdout=subprocess.DEVNULL)
+        report = json.loads((folder / "run/report.json").read_text())
+        trace = json.loads((folder / "run/trace.json").read_text())
+        # Trace times are absolute, in microseconds of the system's clock.
+        first = min(span["ts"] + span["dur"] for span in trace if span.get("ph") == "X" and span["name"] == "step") / 1e6 - began
+        replicas = report["perWorker"] + report["perServer"]
+        return {"imagesPerSecond": sum(worker["examples"] / worker["seconds"] for worker in report["perWorker"]),
+                "cpuSeconds": sum(replica["cpuSeconds"] for replica in replicas), "firstStepSeconds": first,
+                "workerMegabytes": max(worker["maxRssBytes"] for worker in report["perWorker"]) / 1e6,
+                "serverMegabytes": max([server["maxRssBytes"] for server in report["perServer"]], default=0) / 1e6}
+    finally:
+        shutil.rmtree(folder)
+
+
+def tensorflow(python, servers, workers, steps, batch):
+    ports = free_ports(servers + workers)
+    ps_hosts = ",".join(f"127.0.0.1:{port}" for port in ports[:servers]) or "-"
+    worker_hosts = ",".join(f"127.0.0.1:{port}" for port in ports[servers:])
+
+    def start(role, index):
+        return subprocess.Popen([python, ROOT / "benchmarks/peer_tensorflow_ps.py", role, str(index), ps_hosts, worker_hosts, str(steps), str(batch)],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    server_processes = [start("ps", index) for index in range(servers)]
+    worker_processes = [start("worker", index) for index in range(workers)]
+    try:
+        results = []
+        for process in worker_processes:
+            text, _ = process.communicate(timeout=300)
+            if process.returncode != 0:
+                sys.exit(f"parameter_server: TensorFlow's worker ended with {process.returncode}")
+            results.append(json.loads(text.splitlines()[-1]))
+        server_usage = [cpu_and_memory(process.pid) for process in server_processes]
+    finally:
+        for process in server_processes + worker_processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait()
+    return {"imagesPerSecond": sum(batch * result["steps"] / result["seconds"] for result in results),
+            "cpuSeconds": sum(result["cpuSeconds"] for result in results) + sum(cpu for cpu, _ in server_usage),
+            "firstStepSeconds": min(result["firstStepSeconds"] for result in results),
+            "workerMegabytes": max(result["maxRssBytes"] for result in results) / 1e6,
+            "serverMegabytes": max([memory for _, memory in server_usage], default=0) / 1e6}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trainer", default=str(ROOT / "build/release/trainer/trainyard-trainer"))
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that has TensorFlow")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=300, help="of each worker")
+    parser.add_argument("--batch", type=int, default=128)
+    args = parser.parse_args()
+
+    programs = {"trainyard": lambda *shape: trainyard(args.trainer, *shape), "tensorflow": lambda *shape: tensorflow(args.python, *shape)}
+    medians = {}
+    for shape, (servers, workers) in SHAPES.items():
+        rounds = {name: [] for name in programs}
+        for number in range(args.rounds):
+            print(f"{shape}: round {number + 1} of {args.rounds}", file=sys.stderr)
+            for name, measure in programs.items():
+                start_up = measure(servers, workers, 1, args.batch)["cpuSeconds"]
+                result = measure(servers, workers, args.steps, args.batch)
+                result["cpuMillisecondsPerBatch"] = 1000 * (result["cpuSeconds"] - start_up) / ((args.steps - 1) * workers)
+                rounds[name].append(result)
+        for name, results in rounds.items():
+            medians[shape, name] = {field: statistics.median(result[field] for result in results) for field in results[0]}
+
+    print(f"LeNet-5, batch {args.batch}, {args.steps} steps a worker, asynchronous; medians of {args.rounds} rounds\n")
+    print("| shape | program | images/s | ratio | processor ms/batch | worker MB | server MB | start to first step, s |")
+    print("|---|---|---|---|---|---|---|---|")
+    for shape in SHAPES:
+        peer = medians[shape, "tensorflow"]["imagesPerSecond"]
+        for name in programs:
+            m = medians[shape, name]
+            print(f"| {shape} | {name} | {m['imagesPerSecond']:.0f} | {m['imagesPerSecond'] / peer:.2f} | {m['cpuMillisecondsPerBatch']:.1f} | "
+                  f"{m['workerMegabytes']:.0f} | {m['serverMegabytes']:.0f} | {m['firstStepSeconds']:.2f} |")
+    alone = medians["no server", "trainyard"]["imagesPerSecond"]
+    print(f"\ntrainyard, 1 server + 1 worker against no server: {medians['1 server, 1 worker', 'trainyard']['imagesPerSecond'] / alone:.2f}")
+
+
+main()
