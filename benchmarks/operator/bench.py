@@ -9,6 +9,7 @@ $TRAINYARD_OPERATOR). Times are those of an observer outside of the operator, wh
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import statistics
@@ -143,7 +144,7 @@ def measure_single(plane, repeats):
 
 def measure(arguments, services):
     """A fresh control plane for each mode: what one leaves behind does not weigh on the next."""
-    plane = ControlPlane(places.state_folder("bench"), Options(scheduler=True, high_limits=True, fake_nodes=20))
+    plane = ControlPlane(places.state_folder(f"bench-{os.getpid()}"), Options(scheduler=True, high_limits=True, fake_nodes=20))
     try:
         plane.start()
         install_crd(plane.api())
