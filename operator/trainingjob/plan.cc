@@ -216,6 +216,9 @@ class Planner {
   }
 
   void NumberHosts() {
+    // The lists follow from the spec alone, and this generation's have been numbered.
+    const bool was_started = job_.status.phase != JobPhase::kInvalid && job_.status.phase != JobPhase::kSuspended;
+    if (was_started && !job_.status.hosts_hash.empty() && job_.status.observed_generation == job_.meta.generation) return;
     std::string hash = HostsHash(job_);
     if (hash == status_.hosts_hash) return;
     status_.hosts_hash = std::move(hash);

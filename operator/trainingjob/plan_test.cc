@@ -262,6 +262,18 @@ TEST(Plan, AnInvalidJobIsToldWithItsFieldAndGetsNothing) {
   EXPECT_FALSE(world.status().IsTrue(kInvalid));
 }
 
+TEST(Plan, HostsThatChangedWhileTheJobWasInvalidOrSuspendedAreNumberedWhenItGoesOn) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady().Edits(OneServerTwoWorkers().Replicas("worker", 3).Policy("suspend", true)).Settle();
+  world.Edits(OneServerTwoWorkers().Replicas("worker", 3)).Settle();
+  EXPECT_EQ(world.status().hosts_epoch, 2);
+  const char* applied = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
+  world.Edits(OneServerTwoWorkers().Replicas("worker", 4).Set(applied, R"({"spec": {"workers": 4}})")).Settle();
+  EXPECT_EQ(world.status().phase, JobPhase::kInvalid);
+  world.EditsWithoutGeneration(OneServerTwoWorkers().Replicas("worker", 4)).Settle();
+  EXPECT_EQ(world.status().hosts_epoch, 3);
+}
+
 TEST(Plan, ATakenNameIsReportedOnceAndTheRestGoesOn) {
   World world(OneServerTwoWorkers());
   world.extra.taken[{ChildKind::kService, "mnist-worker-1"}] = "not controlled by this job";

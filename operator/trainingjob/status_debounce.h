@@ -12,8 +12,8 @@
 namespace trainyard::control {
 
 struct DebounceOptions {
-  absl::Duration settle = absl::Seconds(1);  // without a further change
-  absl::Duration at_most = absl::Seconds(5);
+  absl::Duration settle = absl::Milliseconds(1500);  // without a further change
+  absl::Duration at_most = absl::Seconds(10);
 };
 
 // Thread-safe. Times are of the monotonic clock. Only jobs with a change that waits take memory.

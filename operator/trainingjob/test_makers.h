@@ -150,6 +150,13 @@ class World {
     return *this;
   }
 
+  // Annotations have no generation.
+  World& EditsWithoutGeneration(const MakeJob& maker) {
+    Edits(maker);
+    --job_.meta.generation;
+    return *this;
+  }
+
   // One look: the plan. Its status is kept; its deletions are done; its creations are made as pending pods.
   Plan Look() {
     Plan plan = Peek();
