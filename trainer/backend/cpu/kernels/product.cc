@@ -33,22 +33,31 @@ template <int kRows, int kColumns, int kRow, int kStep>
 void RunBlock(const ProductArgs& args, const Block& block) {
   V sum[kRows][kColumns];
   const bool whole = block.columns == kColumns * kLanes;
-  // What is left of a row beyond whole vectors goes through copies, the last row of b as well: a whole vector there could reach beyond b's
-  // end.
-  alignas(64) float tile[kRows][kColumns * kLanes];
-  alignas(64) float last[kColumns * kLanes];
+  // What is left of a row beyond whole vectors goes through copies, and so do the last rows of b, whose vectors would reach beyond b's end:
+  // several only where rows are shorter than a vector.
+  constexpr int kWidth = kColumns * kLanes;
+  constexpr int kMostTailRows = kColumns == 1 ? kLanes : 1;
+  alignas(64) float tile[kRows][kWidth];
+  alignas(64) float tail[kMostTailRows * kWidth];
+  int tail_rows = 0;
   if (!whole) {
-    for (int r = 0; r < kRows; ++r) Store(&tile[r][(kColumns - 1) * kLanes], V{});
-    Store(&last[(kColumns - 1) * kLanes], V{});
+    tail_rows = MinInt(args.k, static_cast<int>((kWidth - block.columns + args.b_k - 1) / args.b_k));
+    for (int r = 0; r < kRows; ++r) Store(&tile[r][kWidth - kLanes], V{});
+    for (int t = 0; t < tail_rows; ++t) {
+      const int k = args.k - tail_rows + t;
+      float* row = tail + t * kWidth;
+      Store(row + kWidth - kLanes, V{});
+      CopyRow(block.b + k / args.chunk * args.b_chunk + k % args.chunk * args.b_k, row, block.columns);
+    }
   }
-  const float* last_row = block.b + (args.k - 1) / args.chunk * args.b_chunk + (args.k - 1) % args.chunk * args.b_k;
+  const float* tail_end = tail + tail_rows * kWidth;
   if (args.accumulate || block.bias != nullptr) {
     const float* start = args.accumulate ? block.c : block.bias;
     int64_t start_row = args.accumulate ? args.c_row : 0;
     if (!whole) {
       for (int r = 0; r < kRows; ++r) CopyRow(start + r * start_row, tile[r], block.columns);
       start = tile[0];
-      start_row = kColumns * kLanes;
+      start_row = kWidth;
     }
     for (int r = 0; r < kRows; ++r) {
       for (int j = 0; j < kColumns; ++j) sum[r][j] = LoadUnaligned(start + r * start_row + j * kLanes);
@@ -57,10 +66,6 @@ void RunBlock(const ProductArgs& args, const Block& block) {
     for (int r = 0; r < kRows; ++r) {
       for (int j = 0; j < kColumns; ++j) sum[r][j] = V{};
     }
-  }
-  if (!whole) {
-    CopyRow(last_row, last, block.columns);
-    last_row = last;
   }
   const int64_t a_row = kRow != 0 ? kRow : args.a_row;
   const int64_t a_k = kStep != 0 ? kStep : args.a_k;
@@ -71,7 +76,7 @@ void RunBlock(const ProductArgs& args, const Block& block) {
     const float* a = a_chunk;
     const float* b = b_chunk;
     for (int k = MinInt(args.chunk, rows_left); k > 0; --k) {
-      const float* row = --rows_left == 0 ? last_row : b;
+      const float* row = rows_left <= tail_rows ? tail_end - rows_left * kWidth : b;
       V vector[kColumns];
       for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(row + j * kLanes);
       for (int r = 0; r < kRows; ++r) {
@@ -80,12 +85,13 @@ void RunBlock(const ProductArgs& args, const Block& block) {
       }
       a += a_k;
       b += args.b_k;
+      --rows_left;
     }
     a_chunk += args.a_chunk;
     b_chunk += args.b_chunk;
   }
   float* to = whole ? block.c : tile[0];
-  const int64_t to_row = whole ? args.c_row : kColumns * kLanes;
+  const int64_t to_row = whole ? args.c_row : kWidth;
   for (int r = 0; r < kRows; ++r) {
     for (int j = 0; j < kColumns; ++j) StoreUnaligned(to + r * to_row + j * kLanes, sum[r][j]);
   }
