@@ -4,6 +4,7 @@
 #include <httplib.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <csignal>
@@ -12,6 +13,7 @@
 
 #include "operator/base/mutex.h"
 #include "operator/base/status_macros.h"
+#include "operator/kube/burst_pacer.h"
 #include "operator/kube/endpoint.h"
 #include "operator/kube/pem.h"
 #include "operator/kube/token_source.h"
@@ -38,6 +40,11 @@ thread_local long last_verify_error = X509_V_OK;
 int NoteVerifyError(int ok, X509_STORE_CTX* context) {
   if (ok == 0) last_verify_error = X509_STORE_CTX_get_error(context);
   return ok;
+}
+
+bool IsReadable(int socket) {
+  pollfd question{.fd = socket, .events = POLLIN, .revents = 0};
+  return poll(&question, 1, 0) != 0;
 }
 
 struct TlsIdentity {
@@ -73,7 +80,7 @@ class HttpsTransport : public Transport {
   absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override {
     std::string body;
     bool too_long = false;
-    auto response = Exchange(request, request.timeout, [&](int /*code*/, std::string_view bytes) {
+    auto response = Exchange(request, request.timeout, /*paced=*/false, [&](int /*code*/, std::string_view bytes) {
       too_long = body.size() + bytes.size() > request.max_body_bytes;
       if (!too_long) body += bytes;
       return !too_long;
@@ -86,7 +93,7 @@ class HttpsTransport : public Transport {
   absl::StatusOr<HttpResponse> Stream(const HttpRequest& request, absl::Duration idle,
                                       const std::function<bool(std::string_view)>& on_data) override {
     std::string refusal;
-    auto response = Exchange(request, idle, [&](int code, std::string_view bytes) {
+    auto response = Exchange(request, idle, /*paced=*/true, [&](int code, std::string_view bytes) {
       if (code >= 200 && code < 300) return !request.stop.stop_requested() && on_data(bytes);
       refusal.append(bytes.substr(0, request.max_body_bytes - std::min(request.max_body_bytes, refusal.size())));
       return true;
@@ -101,7 +108,7 @@ class HttpsTransport : public Transport {
     absl::Duration since;
   };
 
-  absl::StatusOr<HttpResponse> Exchange(const HttpRequest& request, absl::Duration read_timeout,
+  absl::StatusOr<HttpResponse> Exchange(const HttpRequest& request, absl::Duration read_timeout, bool paced,
                                         const std::function<bool(int code, std::string_view)>& on_data) {
     const absl::Duration began = clock_.Monotonic();
     const absl::Duration deadline = began + request.timeout;
@@ -110,6 +117,7 @@ class HttpsTransport : public Transport {
     SetTimeouts(*connection, request.timeout, read_timeout);
 
     absl::Duration heard_at = began;
+    BurstPacer pacer;
     int code = 0;
     httplib::Request ask;
     ask.method = request.method;
@@ -123,7 +131,12 @@ class HttpsTransport : public Transport {
     };
     ask.content_receiver = [&](const char* data, size_t size, uint64_t /*offset*/, uint64_t /*total*/) {
       heard_at = clock_.Monotonic();
-      return heard_at < deadline && on_data(code, std::string_view(data, size));
+      if (heard_at >= deadline || !on_data(code, std::string_view(data, size))) return false;
+      if (paced && pacer.InBurst(heard_at) && !IsReadable(connection->socket())) {
+        SleepFor(clock_, BurstPacer::kPause, request.stop);
+        pacer.Paused(clock_.Monotonic());
+      }
+      return true;
     };
 
     httplib::Response answer;

@@ -112,13 +112,15 @@ void TrainingJobReconciler::Connect(WorkQueue& queue) {
       queue.Add(before->meta.Key());
     }
   });
-  informers_.pods.AddHandler([&queue](const auto& before, const auto& after) {
-    if (before && after && SameForPlan(*before, *after)) return;
-    if (const std::string key = JobKeyOf((after ? after : before)->meta); !key.empty()) queue.Add(key);
-  });
-  const auto of_child = [&queue](const auto& before, const auto& after) {
-    if (const std::string key = JobKeyOf((after ? after : before)->meta); !key.empty()) queue.Add(key);
+  // The children of a job that is gone, or not seen yet, concern nobody: the job's own event comes, or came.
+  const auto touch_job = [this, &queue](const ObjectMeta& child) {
+    if (const std::string key = JobKeyOf(child); informers_.jobs.lister().Get(key) != nullptr) queue.Add(key);
   };
+  informers_.pods.AddHandler([touch_job](const auto& before, const auto& after) {
+    if (before && after && SameForPlan(*before, *after)) return;
+    touch_job((after ? after : before)->meta);
+  });
+  const auto of_child = [touch_job](const auto& before, const auto& after) { touch_job((after ? after : before)->meta); };
   informers_.services.AddHandler(of_child);
   informers_.configs.AddHandler(of_child);
   if (informers_.nodes == nullptr) return;
