@@ -534,6 +534,21 @@ TEST_P(KvstoreTest, WhatDoesNotAgreeIsRefusedByName) {
   }
 }
 
+TEST_P(KvstoreTest, AnAsyncJobTakesAWorkerThatItWasScaledUpByWhereTheOthersAre) {
+  StartServers(1, 1, KvMode::kAsync);
+  TestWorker chief(MakeClient(ClientOptions(0, 1, KvMode::kAsync)), 0);
+  ASSERT_TRUE(chief.Start().ok());
+  ASSERT_TRUE(chief.Train(5).ok());
+  const std::unique_ptr<KvClient> client = MakeClient(ClientOptions(2, 3, KvMode::kAsync));
+  ParameterSet parameters(TestSpecs());
+  const absl::StatusOr<KvStart> start = client->Start(parameters);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ(start->worker_step, 5);
+  client->Done();
+  chief.client().Done();
+  EXPECT_TRUE(AwaitServerEnd(0).ok());
+}
+
 TEST_P(KvstoreTest, OfTwoProcessesWithOneIndexTheOlderIsTold) {
   StartServers(1, 1, KvMode::kAsync);
   TestWorker first(MakeClient(ClientOptions(0, 1, KvMode::kAsync)), 0);

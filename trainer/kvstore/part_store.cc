@@ -35,7 +35,7 @@ PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placemen
       local_(placement.parts.size(), -1),
       pool_(kIdleAnswerBytes),
       expected_from_(workers),
-      progress_(workers) {
+      progress_(Places(mode, workers)) {
   size_t floats = 0;
   for (size_t i = 0; i < all_parts_.size(); ++i) {
     if (all_parts_[i].server != server) continue;
@@ -58,11 +58,11 @@ PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placemen
     if (mode == KvMode::kSync) {
       state->held.resize(workers);
     } else {
-      state->next.assign(workers, 0);
+      state->next.assign(Places(mode, workers), 0);
     }
     states_.push_back(std::move(state));
   }
-  counts_.worker_steps.assign(workers, 0);
+  counts_.worker_steps.assign(Places(mode, workers), 0);
 }
 
 bool PartStore::TrainableState(size_t local) const { return specs_[all_parts_[parts_[local]].key].trainable; }
@@ -299,7 +299,9 @@ int64_t PartStore::NextStepOf(int worker) const {
   if (trainable_parts_ == 0) return -1;
   if (mode_ == KvMode::kSync) return global_step();
   absl::MutexLock lock(&progress_mutex_);
-  return progress_[worker].step;
+  const int64_t step = progress_[worker].step;
+  if (worker < workers_ || step > 0) return step;
+  return std::ranges::min(std::span(progress_).first(workers_), {}, &WorkerProgress::step).step;
 }
 
 std::optional<OpenRound> PartStore::OldestOpenRound() const {

@@ -1,6 +1,7 @@
 // What one server holds, and the arithmetic of pushes: no network, no clock, no membership beyond "who is expected in which round".
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -48,6 +49,9 @@ struct OpenRound {
 // so one place for each is enough.
 class PartStore {
  public:
+  // Async jobs may be scaled while they run: there is a place for so many workers, whatever the server was started with.
+  static constexpr int kMostAsyncWorkers = 1024;
+  static int Places(KvMode mode, int workers) { return mode == KvMode::kSync ? workers : std::max(workers, kMostAsyncWorkers); }
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   PartStore(std::vector<ParameterSpec> specs, const Placement& placement, int server, KvMode mode, int workers,
@@ -78,7 +82,8 @@ class PartStore {
 
   // Sync: the lowest round of any part. Async: worker steps applied.
   int64_t global_step() const;
-  // The next step of a worker that does not know; -1: this server holds nothing that could tell.
+  // The next step of a worker that does not know; -1: this server holds nothing that could tell. A worker that a running async job was
+  // scaled up by begins where the slowest of the first ones is.
   int64_t NextStepOf(int worker) const;
   // The round that has been open longest; `now` - since is how long.
   std::optional<OpenRound> OldestOpenRound() const;
@@ -132,7 +137,7 @@ class PartStore {
   const std::vector<ParameterSpec> specs_;
   const std::vector<Part> all_parts_;
   const KvMode mode_;
-  const int workers_;
+  const int workers_;  // at the start
   const std::unique_ptr<Optimizer> optimizer_;
   const OptimizerConfig config_;
   const int slots_;

@@ -31,6 +31,7 @@ struct Peer {
 struct Worker {
   std::shared_ptr<Lane> lane;  // null: not connected
   absl::Time lost_since;       // or since the server has waited for its first lane
+  bool member = false;         // one of those that the server was started for, or that came since (an async job that was scaled up)
   bool left = false;
   bool done = false;
   int64_t joins = 0;
@@ -48,7 +49,7 @@ class KvServerCore final : public LaneHandler {
         fingerprint_(FingerprintOf(options_.specs)),
         incarnation_(std::random_device{}() | 1U),
         agreement_(MakeAgreement(options_.specs)),
-        workers_(options_.workers) {
+        workers_(PartStore::Places(options_.mode, options_.workers)) {
     agreement_.mode = options_.mode;
     agreement_.workers = options_.workers;
     agreement_.servers = options_.servers;
@@ -58,7 +59,10 @@ class KvServerCore final : public LaneHandler {
     store_ = std::make_unique<PartStore>(options_.specs, placement_, options_.server, options_.mode, options_.workers, std::move(optimizer),
                                          options_.optimizer);
     absl::MutexLock lock(&mutex_);
-    for (Worker& worker : workers_) worker.lost_since = absl::Now();
+    for (int i = 0; i < options_.workers; ++i) {
+      workers_[i].member = true;
+      workers_[i].lost_since = absl::Now();
+    }
     last_change_ = absl::Now();
   }
 
@@ -151,7 +155,7 @@ class KvServerCore final : public LaneHandler {
     }
     stats.bytes_received = traffic.bytes_received;
     stats.bytes_sent = traffic.bytes_sent;
-    for (size_t i = 0; i < workers_.size(); ++i) {
+    for (size_t i = 0; i < workers_.size() && workers_[i].member; ++i) {
       stats.workers.push_back({.pushes = counts.worker_steps[i], .joins = workers_[i].joins, .done = workers_[i].done});
     }
     return stats;
@@ -159,14 +163,15 @@ class KvServerCore final : public LaneHandler {
 
  private:
   bool AllDone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return std::ranges::all_of(workers_, [](const Worker& worker) { return worker.done && worker.lane == nullptr; });
+    return std::ranges::all_of(workers_, [](const Worker& worker) { return !worker.member || (worker.done && worker.lane == nullptr); });
   }
   bool Ended() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopped_ || AllDone(); }
 
   absl::Status NobodyLeft() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::string who;
     for (size_t i = 0; i < workers_.size(); ++i) {
-      if (!workers_[i].done) who += fmt::format("{}worker {}{}", who.empty() ? "" : ", ", i, workers_[i].joins == 0 ? " (never came)" : "");
+      if (workers_[i].member && !workers_[i].done)
+        who += fmt::format("{}worker {}{}", who.empty() ? "" : ", ", i, workers_[i].joins == 0 ? " (never came)" : "");
     }
     return absl::UnavailableError(fmt::format("{}: no worker is connected, and for {} none of those that have not finished came back: {}",
                                               name_, absl::FormatDuration(options_.rejoin_deadline), who));
@@ -179,7 +184,8 @@ class KvServerCore final : public LaneHandler {
     return training;
   }
   bool IsTraining(const Worker& worker, absl::Time now) const {
-    return !worker.left && !worker.done && (worker.lane != nullptr || worker.lost_since + options_.liveness_deadline > now);
+    return worker.member && !worker.left && !worker.done &&
+           (worker.lane != nullptr || worker.lost_since + options_.liveness_deadline > now);
   }
 
   WireHeader Header(WireOp op) const {
@@ -266,8 +272,9 @@ class KvServerCore final : public LaneHandler {
     const bool observer = header.sender == kObserverRank;
     const std::string their_name = observer ? "the evaluator" : fmt::format("worker {}", header.sender);
     TY_RETURN_IF_ERROR(CheckAgreement(agreement_, name_, hello.agreement, their_name));
-    if (!observer && header.sender >= static_cast<uint32_t>(options_.workers)) {
-      return absl::InvalidArgumentError(fmt::format("worker index is {}, expected 0 to {}", header.sender, options_.workers - 1));
+    const int places = PartStore::Places(options_.mode, options_.workers);
+    if (!observer && header.sender >= static_cast<uint32_t>(places)) {
+      return absl::InvalidArgumentError(fmt::format("worker index is {}, expected 0 to {}", header.sender, places - 1));
     }
     const bool positioned = (header.flags & kWireFlagPosition) != 0;
     if (positioned && header.step > kLastStep) return absl::InvalidArgumentError(fmt::format("'hello': step is {}", header.step));
@@ -283,6 +290,7 @@ class KvServerCore final : public LaneHandler {
         Worker& known = workers_[worker];
         replaced = std::exchange(known.lane, lane);
         ++known.joins;
+        known.member = true;
         known.done = false;
         known.left = hello.left;
       }

@@ -20,6 +20,7 @@ class LocalUpdater final : public Updater {
   absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override;
   absl::StatusOr<KvState> State(const ParameterSet& parameters) override;
   absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
+  void Leave() override {}
   void Done() override {}
   int64_t global_step() const override { return step_; }
 

@@ -172,7 +172,10 @@ absl::Status Trainer::Run(const std::function<bool()>& stop) {
                parameters_.elements());
   if (step_ >= end_step_) spdlog::info("all {} steps are done already: nothing to train", end_step_);
   const absl::Status trained = RunSteps(step_, stop);
-  if (absl::IsCancelled(trained) && chief()) TY_RETURN_IF_ERROR(SaveCheckpoint());
+  if (absl::IsCancelled(trained)) {
+    if (chief()) TY_RETURN_IF_ERROR(SaveCheckpoint());
+    updater_->Leave();
+  }
   TY_RETURN_IF_ERROR(trained);
   return Conclude();
 }

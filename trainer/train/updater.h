@@ -28,6 +28,8 @@ class Updater {
   virtual absl::StatusOr<KvState> State(const ParameterSet& parameters) = 0;
   // Waits until no other replica changes the parameters any more, at most `deadline`; then `parameters` are final.
   virtual absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) = 0;
+  // Tells peers that this replica pushes no more, or not for now: rounds of the others do not wait for it.
+  virtual void Leave() = 0;
   // Says goodbye to peers, so that they need not wait for this replica.
   virtual void Done() = 0;
   // Steps of all workers together as last heard.
