@@ -45,6 +45,14 @@ def loss_of(images, labels):
     return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=x))
 
 
+def wait_until(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit("peer_tensorflow_ps: the other replicas did not come")
+        time.sleep(0.05)
+
+
 def main():
     role, index, ps_hosts, worker_hosts, steps, batch = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5]), int(sys.argv[6])
     v1.disable_eager_execution()
@@ -65,16 +73,26 @@ def main():
         labels = v1.placeholder(tf.int64, [None])
         loss = loss_of(images, labels)
         train = v1.train.GradientDescentOptimizer(0.05).minimize(loss, global_step=global_step)
+        started = v1.get_variable("started", [], tf.int32, initializer=v1.zeros_initializer(), trainable=False)
+        start = v1.assign_add(started, 1, use_locking=True)
+        missing = v1.report_uninitialized_variables()
+        initialise = v1.global_variables_initializer()
+    workers = len(worker_hosts.split(",")) if ps_hosts != "-" else 1
     xs, ys = digits()
     order = numpy.random.default_rng(index).permutation(len(xs))
-    with v1.train.MonitoredTrainingSession(master=target, is_chief=index == 0, config=config, save_checkpoint_secs=None,
-                                           save_summaries_steps=None, log_step_count_steps=None) as session:
+    with v1.Session(target, config=config) as session:
+        if index == 0:
+            session.run(initialise)
+        wait_until(lambda: session.run(missing).size == 0)
         for step in range(steps + 1):
             at = numpy.take(order, range(step * batch, (step + 1) * batch), mode="wrap")
             session.run(train, {images: xs[at], labels: ys[at]})
             if step == 0:
                 first = time.monotonic()
-        seconds = time.monotonic() - first
+                session.run(start)
+                wait_until(lambda: session.run(started) == workers)  # so that they train at the same time
+                begin = time.monotonic()
+        seconds = time.monotonic() - begin
     usage = resource.getrusage(resource.RUSAGE_SELF)
     print(json.dumps({"seconds": seconds, "steps": steps, "firstStepSeconds": first - BEGAN, "cpuSeconds": usage.ru_utime + usage.ru_stime,
                       "maxRssBytes": usage.ru_maxrss * 1024}), flush=True)
