@@ -1,4 +1,5 @@
-// A first-in first-out queue with a bound, between threads. Push waits while it is full, Pop while it is empty, both at most until a deadline.
+// A first-in first-out queue with a bound, between threads. Push waits while it is full, Pop while it is empty, both at most until a
+// deadline.
 #pragma once
 
 #include <cstddef>

@@ -17,8 +17,8 @@ inline absl::Status WithContext(const absl::Status& status, std::string_view con
 
 }  // namespace trainyard::engine
 
-#define TY_RETURN_IF_ERROR(expr)                     \
-  do {                                               \
+#define TY_RETURN_IF_ERROR(expr)                                            \
+  do {                                                                      \
     if (absl::Status ty_status = (expr); !ty_status.ok()) return ty_status; \
   } while (false)
 

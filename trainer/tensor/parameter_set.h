@@ -1,4 +1,5 @@
-// Named F32 tensors in one contiguous buffer. A parameter's index is its one key: bucket slot, kvstore key, optimizer slot, checkpoint entry.
+// Named F32 tensors in one contiguous buffer. A parameter's index is its one key: bucket slot, kvstore key, optimizer slot, checkpoint
+// entry.
 #pragma once
 
 #include <cstdint>

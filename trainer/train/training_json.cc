@@ -51,7 +51,8 @@ DataSplit ReadSplit(DataConfig::Format format, bool training, const json& value,
   } else if (format == DataConfig::Format::kCifar10) {
     split.files = fields.TextList("files");
     const json* files = fields.Get("files");
-    if (files == nullptr || (files->is_array() && files->empty())) fields.Error("files", "found no names, expected one or more files, such as [data_batch_1.bin]");
+    if (files == nullptr || (files->is_array() && files->empty()))
+      fields.Error("files", "found no names, expected one or more files, such as [data_batch_1.bin]");
     ReadRange(fields, split);
   } else {
     split.examples = fields.Integer("examples", {.min = 1, .max = int64_t{1} << 32});
