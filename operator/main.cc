@@ -19,6 +19,7 @@
 #include "operator/api/core.h"
 #include "operator/api/validation.h"
 #include "operator/base/clock.h"
+#include "operator/base/heap.h"
 #include "operator/base/status_macros.h"
 #include "operator/cache/informer.h"
 #include "operator/controller/controller.h"
@@ -338,6 +339,7 @@ class Operator {
 };
 
 int Main(int argc, char** argv) {
+  KeepHeapSmall();
   Options options;
   CLI::App app("Runs TrainingJobs (trainyard.dev/v1alpha1) on a Kubernetes cluster.", "trainyard-operator");
   AddFlags(app, options);
