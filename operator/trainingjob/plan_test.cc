@@ -45,7 +45,7 @@ TEST(Plan, AJobUpToRunningCostsAtMostTwoUrgentStatusWritesAndThreeEvents) {
   size_t events = plan.events.size();
   size_t creates = plan.creations.size();
   for (const auto& [id, pod] : std::map(world.pods())) {
-    world.Pod_(id.role, id.index, [](Pod& changed) {
+    world.ChangePod(id.role, id.index, [](Pod& changed) {
       changed.phase = PodPhase::kRunning;
       changed.ready = true;
     });
@@ -163,7 +163,7 @@ TEST(Plan, WithAllWorkersEveryWorkerMustCompleteAndACompletedOneWhosePodIsGoneIs
 
 TEST(Plan, ASidecarThatGoesOnDoesNotHoldUpASuccess) {
   World world(OneServerTwoWorkers());
-  world.RunsReady().Pod_(Role::kWorker, 0, [](Pod& pod) {
+  world.RunsReady().ChangePod(Role::kWorker, 0, [](Pod& pod) {
     pod.containers[0].terminated = Termination{.exit_code = 0};
     pod.containers.push_back({.name = "sidecar", .running_since = kStart});
   });

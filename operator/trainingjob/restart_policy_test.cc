@@ -100,7 +100,7 @@ TEST(RestartPolicy, ALimitOfNAllowsNRestartsAndTheNextFailureFailsTheJob) {
 TEST(RestartPolicy, RestartsByTheKubeletCountAndSurviveTheirPod) {
   World world(Job("OnFailure"));
   world.RunsReady();
-  world.Pod_(Role::kWorker, 1, [](Pod& pod) {
+  world.ChangePod(Role::kWorker, 1, [](Pod& pod) {
     pod.containers[0].restart_count = 2;
     pod.containers[0].last_terminated = Termination{.exit_code = 1, .reason = "Error", .message = "last words"};
   });
@@ -111,14 +111,14 @@ TEST(RestartPolicy, RestartsByTheKubeletCountAndSurviveTheirPod) {
   EXPECT_EQ(world.status().restarts, 2);
   EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).restarts, 2);
   EXPECT_EQ(world.status().disruptions, 1);
-  world.Pod_(Role::kWorker, 1, [](Pod& pod) { pod.containers[0].restart_count = 1; });
+  world.ChangePod(Role::kWorker, 1, [](Pod& pod) { pod.containers[0].restart_count = 1; });
   world.Look();
   EXPECT_EQ(world.status().restarts, 3);
 }
 
 TEST(RestartPolicy, AContainerThatWaitsForItsNextKubeletRestartFailsAJobWithoutRestartsLeft) {
   World world(Job("OnFailure", 1));
-  world.RunsReady().Pod_(Role::kWorker, 0, [](Pod& pod) {
+  world.RunsReady().ChangePod(Role::kWorker, 0, [](Pod& pod) {
     pod.ready = false;
     pod.containers[0] = {
         .name = "trainer", .restart_count = 1, .waiting_reason = "CrashLoopBackOff", .last_terminated = Termination{.exit_code = 5}};
@@ -129,7 +129,7 @@ TEST(RestartPolicy, AContainerThatWaitsForItsNextKubeletRestartFailsAJobWithoutR
 }
 
 TEST(RestartPolicy, DisruptionsMakeThePodAgainWithoutSpending) {
-  const auto disrupt = [](World& world, const std::function<void(Pod&)>& change) { world.Pod_(Role::kWorker, 1, change); };
+  const auto disrupt = [](World& world, const std::function<void(Pod&)>& change) { world.ChangePod(Role::kWorker, 1, change); };
   const std::vector<std::pair<const char*, std::function<void(Pod&)>>> cases = {
       {"evicted", [](Pod& pod) { pod = MakePod(Role::kWorker, 1).Evicted().Build(); }},
       {"preempted",

@@ -210,14 +210,14 @@ class World {
   }
   // Changes the pod of a replica that exists.
   template <typename Change>
-  World& Pod_(Role role, int index, const Change& change) {
+  World& ChangePod(Role role, int index, const Change& change) {
     Pod pod = *pods_.at({role, index});
     change(pod);
     pods_[{role, index}] = std::make_shared<const Pod>(pod);
     return *this;
   }
   World& Exits(Role role, int index, int code, const std::string& message = "") {
-    return Pod_(role, index, [&](Pod& pod) {
+    return ChangePod(role, index, [&](Pod& pod) {
       const std::string uid = pod.meta.uid;
       pod = MakePod(role, index).Uid(uid).Exited(code, message).Build();
     });

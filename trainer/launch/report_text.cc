@@ -12,6 +12,9 @@ double NumberAt(const nlohmann::json& object, const char* name) {
   return object.contains(name) && object[name].is_number() ? object[name].get<double>() : 0;
 }
 
+// "1 worker", "2 workers"
+std::string Count(int count, std::string_view what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
+
 void AppendLine(std::string& text, std::string_view label, std::string_view value) {
   fmt::format_to(std::back_inserter(text), "  {:<12} {}\n", label, value);
 }
@@ -31,11 +34,14 @@ void AppendEvaluation(std::string& text, const nlohmann::json& eval) {
 std::string SummaryText(std::string_view report_json, std::string_view dir, std::string_view file) {
   const nlohmann::json report = nlohmann::json::parse(report_json, nullptr, /*allow_exceptions=*/false);
   if (!report.is_object()) return "";
-  std::string text = fmt::format("\n{} {}: {}, {} workers, {} servers\n", report.value("job", ""), report.value("state", ""),
-                                 report.value("strategy", ""), report.value("workers", 0), report.value("ps", 0));
+  const std::string state = report.value("state", "");
+  const std::string strategy = report.value("strategy", "");
+  std::string text = fmt::format("\n{} {}: {}{}{}, {}\n", report.value("job", ""), state, strategy, strategy.empty() ? "" : ", ",
+                                 Count(report.value("workers", 0), "worker"), Count(report.value("ps", 0), "server"));
   if (report.contains("eval")) AppendEvaluation(text, report["eval"]);
-  AppendLine(text, "speed",
-             fmt::format("{:.0f} images/s, {:.1f} batches/s", NumberAt(report, "examplesPerSecond"), NumberAt(report, "batchesPerSecond")));
+  if (const double speed = NumberAt(report, "examplesPerSecond"); speed > 0) {
+    AppendLine(text, "speed", fmt::format("{:.0f} images/s, {:.1f} batches/s", speed, NumberAt(report, "batchesPerSecond")));
+  }
   AppendLine(text, "time", fmt::format("{:.1f} s, {} steps", NumberAt(report, "seconds"), report.value("steps", int64_t{0})));
   if (report.contains("failures") && !report["failures"].empty()) {
     for (const nlohmann::json& failure : report["failures"]) {
@@ -47,6 +53,7 @@ std::string SummaryText(std::string_view report_json, std::string_view dir, std:
   AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}/summaries", dir));
   AppendLine(text, "trace", fmt::format("{}/trace.json (open in ui.perfetto.dev)", dir));
   AppendLine(text, "logs", fmt::format("{}/logs", dir));
+  if (state != "Succeeded" && state != "Stopped") return text;  // what failed is said by the launcher, below
   text += "\nTry next:\n";
   AppendHint(text, fmt::format("launch {} --output {} --set training.epochs=10", file, dir), "go on from here for more epochs");
   if (report.value("ps", 0) > 0) AppendHint(text, fmt::format("launch {} --set worker.replicas=4", file), "more workers");

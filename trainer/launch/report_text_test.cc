@@ -14,7 +14,7 @@ constexpr char kReport[] = R"json({"job": "mnist", "state": "Succeeded", "strate
 
 TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
   const std::string text = SummaryText(kReport, "runs/mnist", "job.yaml");
-  for (const char* part : {"mnist Succeeded: parameterServer/async, 2 workers, 1 servers", "0.9710", "7813 images/s, 61.0 batches/s",
+  for (const char* part : {"mnist Succeeded: parameterServer/async, 2 workers, 1 server", "0.9710", "7813 images/s, 61.0 batches/s",
                            "4.2 s, 140 steps", "worker-1: signal 9 (Killed)", "runs/mnist/report.json",
                            "tensorboard --logdir runs/mnist/summaries", "launch job.yaml --output runs/mnist"}) {
     EXPECT_THAT(text, HasSubstr(part));
@@ -23,7 +23,14 @@ TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
 
 TEST(ReportText, OffersMoreWorkersOnlyWhereThereAreServers) {
   EXPECT_THAT(SummaryText(kReport, "d", "f"), HasSubstr("worker.replicas=4"));
-  EXPECT_THAT(SummaryText(R"({"job": "one", "ps": 0})", "d", "f"), ::testing::Not(HasSubstr("worker.replicas=4")));
+  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Succeeded", "ps": 0})", "d", "f"),
+              ::testing::AllOf(HasSubstr("Try next"), ::testing::Not(HasSubstr("worker.replicas=4"))));
+}
+
+TEST(ReportText, AFailedJobShowsNoSpeedItNeverHadAndNoHints) {
+  EXPECT_EQ(SummaryText(R"({"job": "one", "state": "Failed", "workers": 1, "ps": 0, "examplesPerSecond": 0})", "d", "f").substr(0, 35),
+            "\none Failed: 1 worker, 0 servers\n  t");
+  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed"})", "d", "f"), ::testing::Not(HasSubstr("Try next")));
 }
 
 TEST(ReportText, AnEmptyOrBrokenReportIsNoCrash) {
