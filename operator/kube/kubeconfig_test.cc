@@ -15,7 +15,8 @@ std::string Base64(const std::string& text) { return absl::Base64Escape(text); }
 class KubeconfigTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / ("kubeconfig-" + std::to_string(reinterpret_cast<uintptr_t>(this)));
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              (std::string("kubeconfig-") + testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

@@ -175,7 +175,7 @@ class KvstoreTest : public ::testing::TestWithParam<TransportKind> {
 class TestWorker {
  public:
   TestWorker(std::unique_ptr<KvClient> client, int index)
-      : client_(std::move(client)), index_(index), parameters_(TestSpecs()), gradients_(TestSpecs()) {}
+      : index_(index), parameters_(TestSpecs()), gradients_(TestSpecs()), client_(std::move(client)) {}
 
   absl::Status Start() {
     absl::StatusOr<KvStart> start = client_->Start(parameters_);
@@ -214,10 +214,10 @@ class TestWorker {
   const ParameterSet& parameters() const { return parameters_; }
 
  private:
-  std::unique_ptr<KvClient> client_;
   const int index_;
   ParameterSet parameters_;
   ParameterSet gradients_;
+  std::unique_ptr<KvClient> client_;  // sends from gradients_: it goes first
   int64_t step_ = 0;
   KvStart start_;
   KvStepResult result_;

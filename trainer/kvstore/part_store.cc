@@ -34,7 +34,7 @@ PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placemen
       slots_(static_cast<int>(optimizer_->slot_names().size())),
       local_(placement.parts.size(), -1),
       pool_(kIdleAnswerBytes),
-      expected_from_(workers),
+      expected_from_(Places(mode, workers)),
       progress_(Places(mode, workers)) {
   size_t floats = 0;
   for (size_t i = 0; i < all_parts_.size(); ++i) {

@@ -19,7 +19,9 @@ std::string Read(const std::string& path) {
 
 class JobFolderTest : public ::testing::Test {
  protected:
-  JobFolderTest() : folder_(::testing::TempDir() + "/job-folder") { std::filesystem::remove_all(folder_.dir()); }
+  JobFolderTest() : folder_(::testing::TempDir() + "/job-folder-" + ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::remove_all(folder_.dir());
+  }
 
   absl::Status Prepare(const std::vector<ReplicaId>& replicas) {
     std::vector<ReplicaPorts> ports;

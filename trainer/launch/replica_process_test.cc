@@ -11,8 +11,10 @@ namespace trainyard::engine {
 namespace {
 
 ProcessOptions Shell(const std::string& script) {
-  return {
-      .argv = {"/bin/sh", "-c", script}, .environment = {{"TRAINYARD_ROLE", "worker"}}, .log_path = ::testing::TempDir() + "/replica.log"};
+  const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  return {.argv = {"/bin/sh", "-c", script},
+          .environment = {{"TRAINYARD_ROLE", "worker"}},
+          .log_path = ::testing::TempDir() + "/replica-" + test + ".log"};
 }
 
 std::string LogOf(const ProcessOptions& options) {
