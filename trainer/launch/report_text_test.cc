@@ -28,8 +28,8 @@ TEST(ReportText, OffersMoreWorkersOnlyWhereThereAreServers) {
 }
 
 TEST(ReportText, AFailedJobShowsNoSpeedItNeverHadAndNoHints) {
-  EXPECT_EQ(SummaryText(R"({"job": "one", "state": "Failed", "workers": 1, "ps": 0, "examplesPerSecond": 0})", "d", "f").substr(0, 35),
-            "\none Failed: 1 worker, 0 servers\n  t");
+  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed", "workers": 1, "ps": 0, "examplesPerSecond": 0})", "d", "f"),
+              ::testing::AllOf(::testing::StartsWith("\none Failed: 1 worker, 0 servers\n"), ::testing::Not(HasSubstr("speed"))));
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed"})", "d", "f"), ::testing::Not(HasSubstr("Try next")));
 }
 
