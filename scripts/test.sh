@@ -138,7 +138,8 @@ step_tsan() {
   local good=0 bad=0 target program
   for target in "${targets[@]}"; do
     program=$(find build/tsan -name "$target" -type f -perm -u+x | head -1)
-    if timeout 600 "$program" >"$logs/tsan-$target.log" 2>&1; then
+    # What one thread hands to another through gRPC, which Debian builds without ThreadSanitizer, looks unordered: those cases run in process only.
+    if timeout 600 "$program" --gtest_filter='-*Grpc*' >"$logs/tsan-$target.log" 2>&1; then
       good=$((good + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$logs/tsan-$target.log" | tail -1)))
     else
       bad=$((bad + 1))

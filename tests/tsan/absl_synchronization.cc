@@ -8,6 +8,15 @@
 
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the names are the linker's
 
+// While Abseil works, it may call conditions: those of the caller and, when a lock is given up, those of others that wait for it. It holds
+// the lock then, which the annotations below do not say; so reads are not judged for so long (conditions only read).
+extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
+extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
+struct UnjudgedReads {
+  UnjudgedReads() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
+  ~UnjudgedReads() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
+};
+
 // A function that ends up holding what it was called on.
 #define WRAP_ACQUIRE(Result, name, Object, parameters, arguments) \
   extern "C" Result __real_##name parameters;                     \
@@ -16,6 +25,7 @@
       const void* address;                                        \
       ~After() { __tsan_acquire(const_cast<void*>(address)); }    \
     } after{Object};                                              \
+    const UnjudgedReads reads;                                    \
     return __real_##name arguments;                               \
   }
 
@@ -24,6 +34,7 @@
   extern "C" void __real_##name parameters;               \
   extern "C" void __wrap_##name parameters {              \
     __tsan_release(Object);                               \
+    const UnjudgedReads reads;                            \
     __real_##name arguments;                              \
   }
 
@@ -36,6 +47,7 @@
       ~After() { __tsan_acquire(address); }                    \
     } after{Object};                                           \
     __tsan_release(Object);                                    \
+    const UnjudgedReads reads;                                 \
     return __real_##name arguments;                            \
   }
 
