@@ -71,7 +71,7 @@ class OperatorCase(ControlPlaneCase):
 
     # -- waiting
 
-    def wait_pods(self, *names, seconds=20.0):
+    def wait_pods(self, *names, seconds=60.0):
         def same():
             found = self.pods()
             assert found == sorted(names), f"pods {found}"
@@ -79,7 +79,7 @@ class OperatorCase(ControlPlaneCase):
 
         wait_for(f"exactly the pods {sorted(names)}", same, seconds)
 
-    def wait_condition(self, name, kind, value="True", reason=None, seconds=20.0):
+    def wait_condition(self, name, kind, value="True", reason=None, seconds=60.0):
         def holds():
             found = self.condition(name, kind)
             assert found["status"] == value and reason in (None, found["reason"]), self.status(name)
@@ -87,7 +87,7 @@ class OperatorCase(ControlPlaneCase):
 
         return wait_for(f"condition {kind} of {name} to be {value} {reason or ''}", holds, seconds)
 
-    def wait_event(self, reason, seconds=20.0):
+    def wait_event(self, reason, seconds=60.0):
         def told():
             found = [each for each in self.api.list(EVENTS) if each["reason"] == reason]
             assert found, sorted(each["reason"] for each in self.api.list(EVENTS))
