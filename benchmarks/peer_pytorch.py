@@ -1,10 +1,9 @@
 """LeNet-5 (the scaling study's variant): whole training steps by PyTorch on one core in both memory formats, as JSON."""
 import argparse
 import json
-import statistics
-import time
 
 import torch
+from step_rate import images_per_second
 
 
 def build(batch, memory_format):
@@ -26,19 +25,6 @@ def build(batch, memory_format):
         return loss.item()
 
     return step
-
-
-def images_per_second(step, batch, seconds):
-    for _ in range(5):
-        step()
-    times, processor_times = [], []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start, processor_start = time.perf_counter(), time.process_time()
-        step()
-        times.append(time.perf_counter() - start)
-        processor_times.append(time.process_time() - processor_start)
-    return {"median": batch / statistics.median(times), "best": batch / min(times), "cpu": batch / statistics.median(processor_times)}
 
 
 def main():

@@ -2,12 +2,11 @@
 import argparse
 import json
 import os
-import statistics
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from step_rate import images_per_second  # noqa: E402
 
 
 def build(batch, xla):
@@ -35,19 +34,6 @@ def build(batch, xla):
         return loss
 
     return lambda: step(images, labels).numpy()
-
-
-def images_per_second(step, batch, seconds):
-    for _ in range(5):
-        step()
-    times, processor_times = [], []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        start, processor_start = time.perf_counter(), time.process_time()
-        step()
-        times.append(time.perf_counter() - start)
-        processor_times.append(time.process_time() - processor_start)
-    return {"median": batch / statistics.median(times), "best": batch / min(times), "cpu": batch / statistics.median(processor_times)}
 
 
 def main():
