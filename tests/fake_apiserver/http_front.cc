@@ -110,7 +110,11 @@ HttpFront::HttpFront(Transport& backend, HttpFrontOptions options) : server_(std
     TY_CHECK(http.bind_to_port("127.0.0.1", server_->port));
   }
   server_->thread = std::thread([this] { server_->http->listen_after_bind(); });
-  while (!http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!http.is_running()) {
+    TY_CHECK(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 HttpFront::~HttpFront() {
