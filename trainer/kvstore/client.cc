@@ -9,6 +9,7 @@
 
 #include "trainer/base/status_macros.h"
 #include "trainer/kvstore/client_core.h"
+#include "trainer/profile/span_log.h"
 
 namespace trainyard::engine {
 namespace {
@@ -66,7 +67,12 @@ class DiallingKvClient final : public KvClient {
       const std::vector<KvClientCore::Arrived> arrived = core_->AwaitAnswers(deadline);
       for (const KvClientCore::Arrived& answer : arrived) {
         const Part& part = core_->placement().parts[answer.part];
+        SpanLog* const profile = options_.profile != nullptr && options_.profile->Wants(answer.step) ? options_.profile : nullptr;
+        const int64_t start = profile != nullptr ? profile->Now() : 0;
         PayloadReader(answer.values).Read(std::as_writable_bytes(parameters.values(part.key).subspan(part.begin, part.count)));
+        if (profile != nullptr) {
+          profile->Add({.kind = SpanKind::kPull, .id = answer.part, .step = answer.step, .start = start, .end = profile->Now()});
+        }
       }
       if (!arrived.empty()) {
         deadline = absl::Now() + options_.wait_deadline;

@@ -22,6 +22,7 @@
 
 namespace trainyard::engine {
 
+class SpanLog;
 class Transport;
 
 // Everything that servers keep: values, optimizer slots (one set per slot name, in the optimizer's order) and the number of global steps.
@@ -45,6 +46,7 @@ struct KvClientOptions {
   // Chief only: the newest good checkpoint's state, or the start values where there is none. Called from Start (when servers are empty) and
   // from Wait, AwaitOthers and Pull (when a server was restarted and is empty), on the caller's thread.
   std::function<absl::StatusOr<KvState>()> load;
+  SpanLog* profile = nullptr;  // what is pushed and pulled in the steps that it wants; outlives the client
 };
 
 // Where a worker begins.

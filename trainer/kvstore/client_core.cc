@@ -9,6 +9,7 @@
 
 #include "trainer/base/check.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/profile/span_log.h"
 
 namespace trainyard::engine {
 namespace {
@@ -257,7 +258,11 @@ absl::Status KvClientCore::OnParameters(Link& link, Record& record) {
   pushed.outstanding = false;
   --outstanding_;
   global_step_ = std::max(global_step_, step);
-  arrived_.push_back({part, std::move(record.payload)});
+  arrived_.push_back({part, pushed.step, std::move(record.payload)});
+  if (options_.profile != nullptr && options_.profile->Wants(pushed.step)) {
+    const int64_t now = options_.profile->Now();
+    options_.profile->Add({.kind = SpanKind::kArrived, .id = part, .step = pushed.step, .start = now, .end = now});
+  }
   return absl::OkStatus();
 }
 
@@ -324,9 +329,13 @@ void KvClientCore::Push(int key, std::span<const float> gradient, int64_t step) 
     }
     complete = unflushed_ == trainable_parts_;
   }
+  SpanLog* const profile = options_.profile != nullptr && options_.profile->Wants(step) ? options_.profile : nullptr;
   for (auto& [lane, record] : sends) {
+    const int part = placement_.first_of_key[key] + static_cast<int>(record.header.part);
+    const int64_t start = profile != nullptr ? profile->Now() : 0;
     const bool more = record.payload.size() < kSmallRecordBytes;
     lane->Send({std::move(record)}, more);
+    if (profile != nullptr) profile->Add({.kind = SpanKind::kPush, .id = part, .step = step, .start = start, .end = profile->Now()});
   }
   if (complete) Flush();
 }

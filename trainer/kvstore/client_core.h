@@ -44,6 +44,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   // Values of a part that have arrived.
   struct Arrived {
     int part;
+    int64_t step;  // of the push that this answers
     Payload values;
   };
   // Waits until something arrived (then takes it), nothing is outstanding, an empty server is there to fill (chief), the client is broken,

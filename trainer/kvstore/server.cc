@@ -14,6 +14,7 @@
 #include "trainer/kvstore/handshake.h"
 #include "trainer/kvstore/part_store.h"
 #include "trainer/kvstore/ranks.h"
+#include "trainer/profile/span_log.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {
@@ -319,7 +320,18 @@ class KvServerCore final : public LaneHandler {
     TY_ASSIGN_OR_RETURN(const int part, FindPart(header));
     if (header.step > kLastStep)
       return absl::InvalidArgumentError(fmt::format("'push': step is {}, expected at most {}", header.step, kLastStep));
-    std::optional<PushAnswer> answer = store_->Push(part, peer.worker, static_cast<int64_t>(header.step), std::move(record.payload));
+    const auto step = static_cast<int64_t>(header.step);
+    const bool profiled = options_.profile != nullptr && options_.profile->Wants(step);
+    const int64_t start = profiled ? options_.profile->Now() : 0;
+    std::optional<PushAnswer> answer = store_->Push(part, peer.worker, step, std::move(record.payload));
+    if (profiled) {
+      options_.profile->Add({.kind = answer && !answer->duplicate ? SpanKind::kSum : SpanKind::kReceive,
+                             .id = part,
+                             .worker = peer.worker,
+                             .step = step,
+                             .start = start,
+                             .end = options_.profile->Now()});
+    }
     if (!answer) return absl::OkStatus();
     if (answer->workers.size() == 1 && answer->workers[0] == peer.worker) {
       outbox[peer.lane].push_back(AnswerRecord(*answer));

@@ -15,6 +15,7 @@
 
 namespace trainyard::engine {
 
+class SpanLog;
 class Transport;
 
 struct KvServerOptions {
@@ -29,6 +30,7 @@ struct KvServerOptions {
                                                          // that names the missing ones (so that it comes before their own deadline)
   absl::Duration liveness_deadline = absl::Seconds(30);  // without a sign of life a worker counts as lost; so does it when its lane ends
   absl::Duration rejoin_deadline = absl::Seconds(120);   // how long the end of the run waits for lost workers (or the first ones) to come
+  SpanLog* profile = nullptr;                            // what is received and summed in the steps that it wants; outlives the server
 };
 
 struct KvWorkerStats {

@@ -1,0 +1,24 @@
+// Brings the clocks of all replicas to one, from the messages that they sent each other anyway.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trainer/profile/exchanges.h"
+
+namespace trainyard::engine {
+
+struct ClockOffset {
+  bool known = false;       // false: nothing connects this replica to the first one; its times are taken as they are
+  int64_t nanos = 0;        // to be added to the replica's times
+  int64_t uncertainty = 0;  // the true offset lies within nanos +- uncertainty, if no clock was set meanwhile
+};
+
+// By profile; the first one is the reference. A push that is sent at t0 by the worker's clock arrives at t1 by the server's, its answer
+// leaves at t2 and arrives at t3: so the server's clock is ahead of the worker's by at most t1 - t0 and at least t2 - t3 (the four times of
+// NTP, RFC 5905 section 8, with all exchanges of a pair instead of the quickest one). The offset is the middle of what no exchange
+// contradicts. Pairs are joined from the reference outwards, the most certain pair first.
+std::vector<ClockOffset> AlignClocks(std::span<const ReplicaProfile> profiles, std::span<const Exchange> exchanges);
+
+}  // namespace trainyard::engine
