@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs TensorFlow and PyTorch into .cache/venv (once) and measures them and Trainyard side by side, alternating in one run.
 #
-#   benchmarks/run.sh [compare] [ARGUMENT …]           LeNet-5, whole training steps on one core (compare.py)
-#   benchmarks/run.sh parameter_server [ARGUMENT …]    LeNet-5 over parameter servers, speed, memory and start-up (parameter_server.py)
+#   benchmarks/run.sh [compare] [--model MODEL] [ARGUMENT …]   whole training steps of a network on one core (compare.py)
+#   benchmarks/run.sh parameter_server [ARGUMENT …]            LeNet-5 over parameter servers, speed, memory and start-up (parameter_server.py)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -16,6 +16,8 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<BenchOptions>();
   auto json = std::make_shared<bool>(false);
   bench->add_option("--model", options->model, "a preset: lenet5, mnistCnn, resnet56v2, linear")->capture_default_str();
+  bench->add_option("--optimizer", options->optimizer, "sgd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, adamw")
+      ->capture_default_str();
   bench->add_option("--batch", options->batch, "examples in a step")->capture_default_str();
   bench->add_option("--threads", options->threads, "compute threads; 0: as many as the cgroup allows")->capture_default_str();
   bench->add_option("--isa", options->isa, "kernels to use: auto, avx512, avx2, baseline, neon")->capture_default_str();

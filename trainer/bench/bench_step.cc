@@ -11,6 +11,7 @@
 #include "trainer/backend/cpu/select_kernels.h"
 #include "trainer/backend/executor.h"
 #include "trainer/base/cpu_quota.h"
+#include "trainer/base/process_memory.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/initializer.h"
@@ -110,7 +111,11 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   ParameterSet parameters(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
   ParameterSet gradients(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
   InitializeParameters(spec, 1, parameters);
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer({.name = "sgd"}));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(DefaultOptimizerConfig(options.optimizer)));
+  std::vector<ParameterSet> slots;
+  for (size_t slot = 0; slot < optimizer->slot_names().size(); ++slot) {
+    slots.emplace_back(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
+  }
   const MadeUpFeeds feeds(g);
   NodeTimes node_times(g.nodes().size());
   executor->set_observer(&node_times);
@@ -124,6 +129,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   std::vector<double> step_times;
   std::vector<double> optimizer_times;
   std::vector<double> processor_times;
+  std::vector<std::span<float>> slot_values(slots.size());
   StepContext step{.seed = 1};
   const auto run_for = [&](double seconds) -> absl::Status {
     const SteadyClock::time_point begin = SteadyClock::now();
@@ -133,8 +139,10 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
       TY_RETURN_IF_ERROR(executor->Run(step, feeds.feeds(), parameters, &gradients, nullptr));
       const SteadyClock::time_point update = SteadyClock::now();
       for (int key = 0; key < parameters.size(); ++key) {
+        if (!parameters.spec(key).trainable) continue;
+        for (size_t slot = 0; slot < slots.size(); ++slot) slot_values[slot] = slots[slot].values(key);
         optimizer->Apply({.learning_rate = 0.01, .step = static_cast<int64_t>(step.step)}, parameters.values(key), gradients.values(key),
-                         {});
+                         slot_values);
       }
       optimizer_times.push_back(MillisecondsSince(update));
       step_times.push_back(MillisecondsSince(start));
@@ -167,7 +175,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
     result.layers.push_back({g.node(id).name, std::string(OpName(g.node(id).op)), milliseconds, std::ranges::min(node_times.of(id)),
                              flops * 1e-6 / std::max(milliseconds, 1e-6)});
   }
-  result.layers.push_back({"optimizer", "sgd", Median(optimizer_times), std::ranges::min(optimizer_times), 0.0});
+  result.layers.push_back({"optimizer", options.optimizer, Median(optimizer_times), std::ranges::min(optimizer_times), 0.0});
   result.steps = static_cast<int64_t>(step_times.size());
   result.milliseconds_per_step = Median(step_times);
   result.best_milliseconds_per_step = std::ranges::min(step_times);
@@ -175,6 +183,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   result.items_per_second = 1000.0 * static_cast<double>(options.batch) / result.milliseconds_per_step;
   result.gflops = 1000.0 * result.gflop_per_step / result.milliseconds_per_step;
   result.megabytes = static_cast<double>(executor->bytes()) * 1e-6;
+  result.max_rss_bytes = MaxRssBytes();
   return result;
 }
 
@@ -188,6 +197,7 @@ std::string BenchJson(const BenchResult& result) {
                       {"gflops", layer.gflops}});
   }
   const nlohmann::ordered_json json = {{"model", result.options.model},
+                                       {"optimizer", result.options.optimizer},
                                        {"batch", result.options.batch},
                                        {"threads", result.options.threads},
                                        {"isa", result.isa},
@@ -200,6 +210,7 @@ std::string BenchJson(const BenchResult& result) {
                                        {"gflops", result.gflops},
                                        {"peakGflops", result.peak_gflops},
                                        {"megabytes", result.megabytes},
+                                       {"maxRssBytes", result.max_rss_bytes},
                                        {"layers", layers}};
   return json.dump(2) + "\n";
 }

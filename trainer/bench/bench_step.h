@@ -10,7 +10,8 @@
 namespace trainyard::engine {
 
 struct BenchOptions {
-  std::string model = "lenet5";  // a preset
+  std::string model = "lenet5";   // a preset
+  std::string optimizer = "sgd";  // with its default options
   int64_t batch = 128;
   int threads = 1;  // 0: as many as the cgroup allows
   std::string isa = "auto";
@@ -38,14 +39,16 @@ struct BenchResult {
   double gflops = 0;       // per second of the median step
   double peak_gflops = 0;  // of one thread, measured before, between and after the steps; times threads
   double megabytes = 0;    // arena and scratch
+  int64_t max_rss_bytes = 0;
   std::vector<BenchLayer> layers;
 };
 
-// InvalidArgument for an unknown model, a batch below 1, or kernels that this machine cannot run.
+// InvalidArgument for an unknown model or optimizer, a batch below 1, or kernels that this machine cannot run.
 absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options);
 
-// {model, batch, threads, isa, itemsPerSecond, millisecondsPerStep, bestMillisecondsPerStep, cpuMillisecondsPerStep, gflopPerStep, gflops,
-// peakGflops, megabytes, layers: [{name, op, milliseconds, bestMilliseconds, gflops}]}, ended by a line end.
+// {model, optimizer, batch, threads, isa, itemsPerSecond, millisecondsPerStep, bestMillisecondsPerStep, cpuMillisecondsPerStep,
+// gflopPerStep, gflops, peakGflops, megabytes, maxRssBytes, layers: [{name, op, milliseconds, bestMilliseconds, gflops}]}, ended by a line
+// end.
 std::string BenchJson(const BenchResult& result);
 // The same as a table for people.
 std::string BenchText(const BenchResult& result);

@@ -71,7 +71,4 @@ class Meters {
   double last_loss_ = 0;
 };
 
-// The most memory this process ever had resident, in bytes.
-int64_t MaxRssBytes();
-
 }  // namespace trainyard::engine

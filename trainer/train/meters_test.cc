@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <vector>
 
 namespace trainyard::engine {
 namespace {
@@ -79,15 +78,6 @@ TEST(Meters, TimesAreSplitByPhase) {
   EXPECT_EQ(meters.time_split().input, absl::Seconds(1));
   EXPECT_EQ(meters.time_split().compute, absl::Seconds(5));
   EXPECT_EQ(meters.time_split().communication, absl::Seconds(4));
-}
-
-TEST(MaxRss, GrowsWithTheMemoryThatIsTouched) {
-  const int64_t before = MaxRssBytes();
-  EXPECT_GT(before, 1 << 20);
-  constexpr size_t kBytes = 64 << 20;
-  std::vector<char> memory(kBytes, 1);
-  EXPECT_GT(MaxRssBytes(), static_cast<int64_t>(kBytes) * 9 / 10);
-  EXPECT_EQ(memory[kBytes / 2], 1);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "prometheus/metric_family.h"
 #include "prometheus/text_serializer.h"
+#include "trainer/base/process_memory.h"
 #include "trainer/train/meters.h"
 #include "trainer/train/progress_server.h"
 #include "trainer/train/report.h"

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "trainer/base/process_memory.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/batch.h"
 #include "trainer/train/summarize_graph.h"

@@ -8,10 +8,10 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "trainer/base/process_memory.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/kvstore/server.h"
 #include "trainer/model/build_graph.h"
-#include "trainer/train/meters.h"
 #include "trainer/train/progress_server.h"
 #include "trainer/train/report.h"
 #include "trainer/transport/grpc_transport.h"

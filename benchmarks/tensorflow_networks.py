@@ -1,0 +1,155 @@
+"""The networks of the comparison in TensorFlow's own operations: NETWORKS[name](batch, variant) is a training step."""
+import numpy as np
+import tensorflow as tf
+
+
+class Parameters:
+    """Variables in the order in which a network asks for them: made on the first walk through it, the same ones on later walks."""
+
+    def __init__(self):
+        self.random = np.random.default_rng(1)
+        self.trainable, self.decayed, self.moving = [], [], []
+        self.rewind()
+
+    def rewind(self):
+        self.positions = {id(self.trainable): 0, id(self.moving): 0}
+
+    def get(self, values, kind):
+        position = self.positions[id(kind)]
+        self.positions[id(kind)] += 1
+        if position == len(kind):
+            kind.append(tf.Variable(values()))
+        return kind[position]
+
+    def weights(self, *shape, decayed=False):
+        scale = (2 / int(np.prod(shape[:-1]))) ** 0.5
+        made = len(self.trainable)
+        variable = self.get(lambda: self.random.normal(0, scale, shape).astype(np.float32), self.trainable)
+        if decayed and len(self.trainable) > made:
+            self.decayed.append(variable)
+        return variable
+
+    def vector(self, size, value=0.0):
+        return self.get(lambda: np.full(size, value, np.float32), self.trainable)
+
+    def statistic(self, size, value):
+        return self.get(lambda: np.full(size, value, np.float32), self.moving)
+
+
+def sgd(variables):
+    def update(gradients):
+        for variable, gradient in zip(variables, gradients):
+            tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=0.025, delta=gradient)
+
+    return update
+
+
+def adadelta(variables):
+    slots = [(tf.Variable(tf.zeros_like(variable)), tf.Variable(tf.zeros_like(variable))) for variable in variables]
+
+    def update(gradients):
+        for variable, (square, delta), gradient in zip(variables, slots, gradients):
+            tf.raw_ops.ResourceApplyAdadelta(
+                var=variable.handle, accum=square.handle, accum_update=delta.handle, lr=1.0, rho=0.95, epsilon=1e-7, grad=gradient)
+
+    return update
+
+
+def adam(variables):
+    slots = [(tf.Variable(tf.zeros_like(variable)), tf.Variable(tf.zeros_like(variable))) for variable in variables]
+    powers = tf.Variable(0.9), tf.Variable(0.999)
+
+    def update(gradients):
+        for variable, (mean, square), gradient in zip(variables, slots, gradients):
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle, m=mean.handle, v=square.handle, beta1_power=powers[0], beta2_power=powers[1], lr=0.001, beta1=0.9,
+                beta2=0.999, epsilon=1e-7, grad=gradient)
+        powers[0].assign(powers[0] * 0.9)
+        powers[1].assign(powers[1] * 0.999)
+
+    return update
+
+
+def classifier(network, image_shape, optimizer, l2=0.0):
+    """`network(parameters, images)` gives the scores of 10 classes."""
+
+    def build(batch, variant):
+        parameters = Parameters()
+        images = tf.constant(parameters.random.random((batch, *image_shape), dtype=np.float32))
+        labels = tf.constant(parameters.random.integers(0, 10, batch).astype(np.int32))
+        network(parameters, images)
+        update = optimizer(parameters.trainable)
+
+        @tf.function(jit_compile=variant == "xla")
+        def step(images, labels):
+            parameters.rewind()
+            with tf.GradientTape() as tape:
+                scores = network(parameters, images)
+                loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
+                if l2:
+                    loss += 2 * l2 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in parameters.decayed])
+            update(tape.gradient(loss, parameters.trainable))
+            return loss
+
+        return lambda: step(images, labels).numpy()
+
+    return build
+
+
+def dense(parameters, x, units):
+    return tf.nn.bias_add(tf.matmul(x, parameters.weights(x.shape[-1], units)), parameters.vector(units))
+
+
+def lenet5(parameters, x):
+    """The scaling study's variant."""
+    for filters in (20, 50):
+        x = tf.nn.conv2d(x, parameters.weights(5, 5, x.shape[-1], filters), 1, "VALID")
+        x = tf.nn.max_pool2d(tf.tanh(tf.nn.bias_add(x, parameters.vector(filters))), 2, 2, "VALID")
+    x = tf.tanh(dense(parameters, tf.reshape(x, (x.shape[0], -1)), 500))
+    return dense(parameters, x, 10)
+
+
+def mnist_cnn(parameters, x):
+    for filters in (32, 64):
+        x = tf.nn.conv2d(x, parameters.weights(3, 3, x.shape[-1], filters), 1, "VALID")
+        x = tf.nn.relu(tf.nn.bias_add(x, parameters.vector(filters)))
+    x = tf.nn.dropout(tf.nn.max_pool2d(x, 2, 2, "VALID"), 0.25)
+    x = tf.nn.relu(dense(parameters, tf.reshape(x, (x.shape[0], -1)), 128))
+    return dense(parameters, tf.nn.dropout(x, 0.5), 10)
+
+
+def norm_relu(parameters, x):
+    channels = x.shape[-1]
+    gamma, beta = parameters.vector(channels, 1.0), parameters.vector(channels)
+    moving_mean, moving_variance = parameters.statistic(channels, 0.0), parameters.statistic(channels, 1.0)
+    y, mean, variance = tf.compat.v1.nn.fused_batch_norm(x, gamma, beta, epsilon=1e-3, is_training=True)
+    moving_mean.assign_sub(0.01 * (moving_mean - mean))
+    moving_variance.assign_sub(0.01 * (moving_variance - variance))
+    return tf.nn.relu(y)
+
+
+def resnet56v2(parameters, x):
+    def conv(x, filters, size, stride=1):
+        kernel = parameters.weights(size, size, x.shape[-1], filters, decayed=True)
+        return tf.nn.bias_add(tf.nn.conv2d(x, kernel, stride, "SAME"), parameters.vector(filters))
+
+    x = norm_relu(parameters, conv(x, 16, 3))
+    width = 16
+    for stage in range(3):
+        outputs = width * 4 if stage == 0 else width * 2
+        for block in range(6):
+            stride = 2 if stage > 0 and block == 0 else 1
+            y = norm_relu(parameters, x) if stage > 0 or block > 0 else x
+            y = norm_relu(parameters, conv(y, width, 1, stride))
+            y = norm_relu(parameters, conv(y, width, 3))
+            y = conv(y, outputs, 1)
+            x = (conv(x, outputs, 1, stride) if block == 0 else x) + y
+        width = outputs
+    return dense(parameters, tf.reduce_mean(norm_relu(parameters, x), (1, 2)), 10)
+
+
+NETWORKS = {
+    "lenet5": classifier(lenet5, (28, 28, 1), sgd),
+    "mnistCnn": classifier(mnist_cnn, (28, 28, 1), adadelta),
+    "resnet56v2": classifier(resnet56v2, (32, 32, 3), adam, l2=1e-4),
+}
