@@ -16,6 +16,7 @@ namespace {
 
 constexpr absl::Duration kGoodbyeDeadline = absl::Seconds(2);
 constexpr absl::Duration kReleaseDeadline = absl::Seconds(10);
+constexpr absl::Duration kLookPeriod = absl::Seconds(1);  // while waiting, the deadline is looked at this often
 
 using Goal = KvClientCore::Goal;
 
@@ -46,6 +47,7 @@ class DiallingKvClient final : public KvClient {
     start.worker_step = core_->worker_step() >= 0 ? core_->worker_step() : core_->global_step();
     start.global_step = options_.mode == KvMode::kSync ? start.worker_step : core_->global_step();
     core_->SetPosition(start.worker_step);
+    start.ended = core_->ended();
     seen_step_ = start.global_step;
     core_->TakeRefilled();
     return start;
@@ -59,12 +61,13 @@ class DiallingKvClient final : public KvClient {
   absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override {
     core_->Flush();
     KvStepResult result;
-    absl::Time deadline = absl::Now() + options_.wait_deadline;
+    Clock& clock = *options_.clock;
+    absl::Time deadline = clock.Now() + options_.wait_deadline;
     while (true) {
       TY_RETURN_IF_ERROR(core_->error());
       TY_ASSIGN_OR_RETURN(const int64_t lost, FillEmptyServers());
       result.lost_steps = std::max(result.lost_steps, lost);
-      const std::vector<KvClientCore::Arrived> arrived = core_->AwaitAnswers(deadline);
+      const std::vector<KvClientCore::Arrived> arrived = core_->AwaitAnswers(std::min(deadline - clock.Now(), kLookPeriod));
       for (const KvClientCore::Arrived& answer : arrived) {
         const Part& part = core_->placement().parts[answer.part];
         SpanLog* const profile = options_.profile != nullptr && options_.profile->Wants(answer.step) ? options_.profile : nullptr;
@@ -75,11 +78,12 @@ class DiallingKvClient final : public KvClient {
         }
       }
       if (!arrived.empty()) {
-        deadline = absl::Now() + options_.wait_deadline;
+        deadline = clock.Now() + options_.wait_deadline;
         continue;
       }
       if (core_->FinishStep(pushed_)) break;
-      if (absl::Now() >= deadline) {
+      deadline = std::max(deadline, core_->held_back_at() + options_.wait_deadline);
+      if (clock.Now() >= deadline) {
         return absl::DeadlineExceededError(fmt::format("{}: Wait: no answer within {} for {}", core_->name(),
                                                        absl::FormatDuration(options_.wait_deadline), core_->DescribeOutstanding()));
       }
@@ -88,6 +92,7 @@ class DiallingKvClient final : public KvClient {
       return absl::DeadlineExceededError(fmt::format("{}: Wait: gradients are answered but still being sent", core_->name()));
     }
     result.global_step = core_->global_step();
+    result.ended = core_->ended();
     result.refilled = core_->TakeRefilled();
     if (std::exchange(pushed_, false) && options_.mode == KvMode::kAsync) {
       result.staleness = std::max<int64_t>(0, result.global_step - seen_step_ - 1);
@@ -108,6 +113,13 @@ class DiallingKvClient final : public KvClient {
     if (!status.ok()) return status;
     return state;
   }
+
+  absl::Status End(int64_t step) override {
+    core_->End(step);
+    return Reach(Goal::kAllEnded, absl::Now() + options_.wait_deadline, "End: waited for the servers to confirm", options_.wait_deadline);
+  }
+
+  void ShowActivity() override { core_->ShowActivity(); }
 
   void Leave() override { core_->Leave(); }
 

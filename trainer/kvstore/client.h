@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "trainer/base/clock.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/kvstore/ranks.h"
 #include "trainer/tensor/parameter_set.h"
@@ -41,8 +42,10 @@ struct KvClientOptions {
   std::vector<ParameterSpec> specs;                     // the model; index = key
   std::vector<std::string> slot_names;                  // Optimizer::slot_names()
   absl::Duration connect_deadline = absl::Seconds(60);  // Start: until every server has answered and is initialised
-  absl::Duration wait_deadline = absl::Seconds(60);     // Wait, Pull: longest time without an answer that is due, restarts included
+  absl::Duration wait_deadline = absl::Seconds(60);     // Wait, Pull: longest time without an answer that is due, restarts included; what a
+                                                        // server holds back because other workers are still at work is not due
   absl::Duration heartbeat_period = absl::Seconds(2);
+  Clock* clock = &RealClock();  // of wait_deadline in Wait; must outlive the client
   // Chief only: the newest good checkpoint's state, or the start values where there is none. Called from Start (when servers are empty) and
   // from Wait, AwaitOthers and Pull (when a server was restarted and is empty), on the caller's thread.
   std::function<absl::StatusOr<KvState>()> load;
@@ -54,6 +57,7 @@ struct KvStart {
   int64_t global_step = 0;  // sync: the next round; async: steps applied so far by all workers
   int64_t worker_step = 0;  // the `step` of this worker's next push. sync: = global_step; async: its own count, also after a restart
   bool joined = false;      // the servers were running: parameters are theirs, not those of load()
+  bool ended = false;       // the chief has ended the training: push nothing
 };
 
 struct KvStepResult {
@@ -61,6 +65,8 @@ struct KvStepResult {
   int64_t staleness = 0;    // async: steps that others applied between this worker's parameters and its push; sync: 0
   int refilled = 0;         // servers that lost their state since the last Wait and were refilled from a checkpoint
   int64_t lost_steps = 0;   // chief, where refilled: global steps whose updates are gone from those servers
+  // The chief has ended the training: push no more. Sync: the step that was pushed has left no trace, anywhere. Async: it was applied.
+  bool ended = false;
 };
 
 // Used from one thread (the step loop's); PushGradient may come from another, never at the same time as Wait.
@@ -88,6 +94,13 @@ class KvClient {
   // The servers' state as it is now: for checkpoints and evaluation. In sync mode, between Wait and the next push, it is exactly the state
   // after that step; in async each part is consistent in itself. Without slots, KvState::slots is empty.
   virtual absl::StatusOr<KvState> Pull(bool with_slots) = 0;
+
+  // Chief only, between Wait and the next push: ends the training for all workers. Sync: nobody's `step` (the next one) or a later one is
+  // applied, so that all workers end at exactly this step. Async: the others hear of it soon. Returns when every server knows.
+  virtual absl::Status End(int64_t step) = 0;
+
+  // Says that this worker is at work though it does not push (it evaluates, it writes): others go on waiting for it. Any thread; cheap.
+  virtual void ShowActivity() = 0;
 
   // This worker pushes no more; rounds of the others do not wait for it.
   virtual void Leave() = 0;

@@ -112,7 +112,8 @@ absl::Time KvClientCore::Tend(absl::Time now) {
       if (link.lane == nullptr && link.next_dial <= now) calls.push_back({link.server, Hello(link)});
       if (link.lane == nullptr && link.next_dial > now) next = std::min(next, link.next_dial);
       if (link.up && link.next_heartbeat <= now) {
-        heartbeats.emplace_back(link.lane, Control(WireOp::kHeartbeat, link));
+        heartbeats.emplace_back(link.lane,
+                                Control(WireOp::kHeartbeat, link, static_cast<int64_t>(activity_.load(std::memory_order_relaxed))));
         link.next_heartbeat = now + options_.heartbeat_period;
       }
       if (link.up) next = std::min(next, link.next_heartbeat);
@@ -191,6 +192,9 @@ absl::Status KvClientCore::Handle(Link& link, Record& record, std::vector<Record
       return OnParameters(link, record);
     case WireOp::kValues:
       return OnValues(link, record);
+    case WireOp::kHeartbeat:
+      link.held_back_at = options_.clock->Now();
+      return absl::OkStatus();
     default:
       return absl::InvalidArgumentError(fmt::format("'{}' is not for a worker", WireOpName(header.op)));
   }
@@ -210,6 +214,12 @@ absl::Status KvClientCore::OnState(Link& link, const Record& record, std::vector
     link.lost_state = true;
   }
   link.incarnation = record.header.epoch;
+  if (link.state.end_step >= 0) {
+    ended_at_ = link.state.end_step;
+    DropEndedPushes();
+  } else if (link.ready && end_step_ >= 0 && !was_ready) {
+    answers.push_back(Control(WireOp::kEnd, link, end_step_));
+  }
   if (!link.ready || was_ready) return absl::OkStatus();
   link.filling = false;
   link.was_ready = true;
@@ -219,7 +229,7 @@ absl::Status KvClientCore::OnState(Link& link, const Record& record, std::vector
     if (placement_.parts[i].server != link.server) continue;
     if (!pushed_[i].outstanding) {
       // Part of a step that this worker has not finished: the others may still wait for it on the new server.
-      if (!lost_state || pushed_[i].gradient.empty() || pushed_[i].step != position_) continue;
+      if (!lost_state || pushed_[i].gradient.empty() || pushed_[i].step != position_ || IsPastEnd(position_)) continue;
       pushed_[i].outstanding = true;
       ++outstanding_;
     }
@@ -317,6 +327,7 @@ void KvClientCore::Push(int key, std::span<const float> gradient, int64_t step) 
     absl::MutexLock lock(&mutex_);
     position_ = step;
     for (int i = placement_.first_of_key[key]; i < placement_.first_of_key[key + 1]; ++i) {
+      if (IsPastEnd(step)) continue;
       const Part& part = placement_.parts[i];
       Pushed& pushed = pushed_[i];
       TY_CHECK(!pushed.outstanding && gradient.size() == static_cast<size_t>(options_.specs[key].shape.elements()));
@@ -365,6 +376,31 @@ void KvClientCore::Leave() {
   for (auto& [lane, record] : sends) lane->Send({std::move(record)});
 }
 
+void KvClientCore::End(int64_t step) {
+  std::vector<std::pair<std::shared_ptr<Lane>, Record>> sends;
+  {
+    absl::MutexLock lock(&mutex_);
+    end_step_ = step;
+    for (const Link& link : links_) {
+      if (link.up && link.ready) sends.emplace_back(link.lane, Control(WireOp::kEnd, link, step));
+    }
+  }
+  for (auto& [lane, record] : sends) lane->Send({std::move(record)});
+}
+
+bool KvClientCore::ended() const {
+  absl::MutexLock lock(&mutex_);
+  return ended_at_ >= 0;
+}
+
+void KvClientCore::DropEndedPushes() {
+  for (Pushed& pushed : pushed_) {
+    if (!pushed.outstanding || !IsPastEnd(pushed.step)) continue;
+    pushed.outstanding = false;
+    --outstanding_;
+  }
+}
+
 void KvClientCore::Shut(bool goodbye) {
   std::vector<std::pair<std::shared_ptr<Lane>, std::vector<Record>>> sends;
   {
@@ -394,20 +430,29 @@ bool KvClientCore::AwaitShut(absl::Time deadline) {
   return mutex_.AwaitWithDeadline(absl::Condition(&is_shut), deadline);
 }
 
-std::vector<KvClientCore::Arrived> KvClientCore::AwaitAnswers(absl::Time deadline) {
+std::vector<KvClientCore::Arrived> KvClientCore::AwaitAnswers(absl::Duration at_most) {
   const auto something = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !arrived_.empty() || outstanding_ == 0 || !error_.ok() || (options_.chief && HasEmpty());
   };
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithDeadline(absl::Condition(&something), deadline);
+  mutex_.AwaitWithTimeout(absl::Condition(&something), at_most);
   return std::exchange(arrived_, {});
 }
 
 bool KvClientCore::FinishStep(bool pushed) {
   absl::MutexLock lock(&mutex_);
   if (outstanding_ != 0 || !arrived_.empty()) return false;
-  if (pushed) ++position_;
+  if (pushed && !IsPastEnd(position_)) ++position_;
   return true;
+}
+
+absl::Time KvClientCore::held_back_at() const {
+  absl::MutexLock lock(&mutex_);
+  absl::Time earliest = absl::InfiniteFuture();
+  for (size_t i = 0; i < pushed_.size(); ++i) {
+    if (pushed_[i].outstanding) earliest = std::min(earliest, links_[placement_.parts[i].server].held_back_at);
+  }
+  return earliest == absl::InfiniteFuture() ? absl::InfinitePast() : earliest;
 }
 
 std::string KvClientCore::DescribeOutstanding() const {
@@ -438,6 +483,8 @@ bool KvClientCore::Reached(Goal goal) const {
         return link.pull_missing == 0;
       case Goal::kNobodyTrains:
         return link.ready && link.state.training == 0;
+      case Goal::kAllEnded:
+        return link.ready && link.state.end_step >= 0;
     }
     return false;
   });

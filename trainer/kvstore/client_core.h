@@ -1,6 +1,7 @@
 // The state of a client that the transport's threads and the step loop share: lanes to servers, what was pushed, what was answered.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -40,6 +41,11 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   // Sends the small records that wait for company.
   void Flush();
   void Leave();
+  // Chief: tells every server, those that come (back) later too, that the training ends at `step`.
+  void End(int64_t step);
+  // A server has said so.
+  bool ended() const;
+  void ShowActivity() { activity_.fetch_add(1, std::memory_order_relaxed); }
 
   // Values of a part that have arrived.
   struct Arrived {
@@ -48,8 +54,10 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
     Payload values;
   };
   // Waits until something arrived (then takes it), nothing is outstanding, an empty server is there to fill (chief), the client is broken,
-  // or until `deadline`. What it is, the caller looks up.
-  std::vector<Arrived> AwaitAnswers(absl::Time deadline);
+  // or for `at_most`. What it is, the caller looks up.
+  std::vector<Arrived> AwaitAnswers(absl::Duration at_most);
+  // When every server that owes an answer last said that it holds it back for workers that are at work; infinite past: one did not.
+  absl::Time held_back_at() const;
   // Ends the step if every push is answered and every answer was taken; the position moves on when something was pushed. False: not yet.
   bool FinishStep(bool pushed);
   // "'conv1/kernel' of step 7 from server 0 (host:port)": the first one that is missing.
@@ -60,7 +68,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   void EndPull();
 
   // Waits until every server has reached the goal (true), an empty server is there to fill (chief), the client is broken, or the deadline.
-  enum class Goal { kAllUp, kAllReady, kPulled, kNobodyTrains };
+  enum class Goal { kAllUp, kAllReady, kPulled, kNobodyTrains, kAllEnded };
   bool Await(Goal goal, absl::Time deadline);
 
   // Servers that are up and empty: for the chief to fill.
@@ -97,6 +105,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
     uint32_t incarnation = 0;
     KvServerState state;
     int64_t step = 0;
+    absl::Time held_back_at = absl::InfinitePast();
     absl::Time next_dial = absl::InfinitePast();
     absl::Time next_heartbeat = absl::InfiniteFuture();
     absl::Duration backoff;
@@ -111,6 +120,11 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
 
   absl::Status Handle(Link& link, Record& record, std::vector<Record>& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OnState(Link& link, const Record& record, std::vector<Record>& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sync: what was pushed for steps that are not done any more needs no answer.
+  void DropEndedPushes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsPastEnd(int64_t step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return options_.mode == KvMode::kSync && ended_at_ >= 0 && step >= ended_at_;
+  }
   absl::Status OnParameters(Link& link, Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OnValues(Link& link, const Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<int> FindPart(const Link& link, const WireHeader& header) const;
@@ -134,6 +148,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   KvAgreement agreement_;
   Transport& transport_;
   BorrowCount borrowed_;
+  std::atomic<uint64_t> activity_ = 0;
 
   mutable absl::Mutex mutex_;
   std::vector<Link> links_ ABSL_GUARDED_BY(mutex_);
@@ -147,6 +162,8 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   int64_t position_ ABSL_GUARDED_BY(mutex_) = -1;  // the next or current step; -1: not known yet
   int refilled_ ABSL_GUARDED_BY(mutex_) = 0;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t end_step_ ABSL_GUARDED_BY(mutex_) = -1;  // chief: to be told to every server
+  int64_t ended_at_ ABSL_GUARDED_BY(mutex_) = -1;  // as a server has told
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
   bool tend_ ABSL_GUARDED_BY(mutex_) = false;  // a lane was lost since the last Tend
   absl::Status error_ ABSL_GUARDED_BY(mutex_);

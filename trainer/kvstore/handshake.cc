@@ -82,7 +82,9 @@ std::string ToJson(const KvHello& hello) {
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string ToJson(const KvServerState& state) { return json{{"workerStep", state.worker_step}, {"training", state.training}}.dump(); }
+std::string ToJson(const KvServerState& state) {
+  return json{{"workerStep", state.worker_step}, {"training", state.training}, {"endStep", state.end_step}}.dump();
+}
 
 absl::StatusOr<KvHello> ParseHello(std::string_view text) {
   TY_ASSIGN_OR_RETURN(const json object, Parse(text));
@@ -109,6 +111,7 @@ absl::StatusOr<KvServerState> ParseServerState(std::string_view text) {
   KvServerState state;
   TY_RETURN_IF_ERROR(Read(object, "workerStep", state.worker_step));
   TY_RETURN_IF_ERROR(Read(object, "training", state.training));
+  TY_RETURN_IF_ERROR(Read(object, "endStep", state.end_step));
   return state;
 }
 

@@ -35,6 +35,7 @@ struct KvHello {
 struct KvServerState {
   int64_t worker_step = -1;  // the next step of this worker as far as the server knows; -1: it cannot tell
   int training = 0;          // other workers that may still push
+  int64_t end_step = -1;     // the chief has ended the training at this step; -1: it goes on
 };
 
 std::string ToJson(const KvHello& hello);

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "trainer/kvstore/client.h"
 #include "trainer/kvstore/server.h"
 #include "trainer/optim/lr_schedule.h"
@@ -482,6 +484,130 @@ TEST_P(KvstoreTest, AMissingWorkerIsNamedToEveryoneWithinTheDeadline) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr("server 0"), HasSubstr("step 0"), HasSubstr("/kernel"), HasSubstr("worker 2 (lost for")));
   }
+}
+
+// Moves by hand.
+class HandClock final : public Clock {
+ public:
+  absl::Time Now() override {
+    absl::MutexLock lock(&mutex_);
+    return now_;
+  }
+  void SleepFor(absl::Duration duration) override { Advance(duration); }
+  void Advance(absl::Duration duration) {
+    absl::MutexLock lock(&mutex_);
+    now_ += duration;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  absl::Time now_ ABSL_GUARDED_BY(mutex_) = absl::UnixEpoch();
+};
+
+bool Becomes(const std::function<bool()>& condition) {
+  for (const absl::Time end = absl::Now() + absl::Seconds(30); absl::Now() < end; absl::SleepFor(absl::Milliseconds(1))) {
+    if (condition()) return true;
+  }
+  return false;
+}
+
+TEST_P(KvstoreTest, AWorkerThatIsAtWorkOnSomethingElseIsWaitedForBeyondTheDeadlineAndOneThatIsStuckIsNot) {
+  HandClock clock;
+  KvServerOptions options = ServerOptions(0, 1, 2, KvMode::kSync);
+  options.wait_deadline = absl::Seconds(60);
+  options.liveness_deadline = absl::Seconds(4);
+  options.clock = &clock;
+  StartServer(options);
+  const auto make = [&](int index) {
+    KvClientOptions client = ClientOptions(index, 2, KvMode::kSync);
+    client.wait_deadline = absl::Seconds(60);
+    client.heartbeat_period = absl::Milliseconds(10);
+    client.clock = &clock;
+    return MakeClient(client);
+  };
+  TestWorker chief(make(0), 0);
+  TestWorker other(make(1), 1);
+  ASSERT_TRUE(chief.Start().ok());
+  ASSERT_TRUE(other.Start().ok());
+  other.Push();
+  absl::Status waited;
+  std::thread waiting([&] { waited = other.Wait(); });
+  // The chief evaluates for 160 s.
+  for (uint64_t batch = 1; batch <= 4; ++batch) {
+    clock.Advance(absl::Seconds(40));
+    chief.client().ShowActivity();
+    EXPECT_TRUE(Becomes([&] { return servers_[0]->stats().workers[0].activity == batch; }));
+    const int64_t heard = other.client().bytes_received();
+    EXPECT_TRUE(Becomes([&] { return other.client().bytes_received() > heard; })) << "the worker is not told that it waits for the chief";
+  }
+  chief.Push();
+  EXPECT_TRUE(chief.Wait().ok());
+  waiting.join();
+  EXPECT_TRUE(waited.ok()) << waited;
+
+  other.Push();
+  std::thread waiting_again([&] { waited = other.Wait(); });
+  EXPECT_TRUE(Becomes([&] { return servers_[0]->stats().workers[1].pushes == 1 && servers_[0]->stats().bytes_received > 0; }));
+  const int64_t heard = other.client().bytes_received();
+  EXPECT_TRUE(Becomes([&] { return other.client().bytes_received() > heard; }));  // the round is open
+  clock.Advance(absl::Seconds(49));
+  waiting_again.join();
+  EXPECT_EQ(waited.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(waited.message()), HasSubstr("worker 0 (connected, but has neither pushed nor done anything else"));
+}
+
+TEST_P(KvstoreTest, SyncWorkersEndAtExactlyTheStepThatTheChiefSays) {
+  constexpr int kWorkers = 3;
+  StartServers(2, kWorkers, KvMode::kSync);
+  TestWorker chief(MakeClient(ClientOptions(0, kWorkers, KvMode::kSync)), 0);
+  TestWorker early(MakeClient(ClientOptions(1, kWorkers, KvMode::kSync)), 1);
+  TestWorker late(MakeClient(ClientOptions(2, kWorkers, KvMode::kSync)), 2);
+  for (TestWorker* worker : {&chief, &early, &late}) ASSERT_TRUE(worker->Start().ok());
+  for (int step = 0; step < 2; ++step) {
+    for (TestWorker* worker : {&chief, &early, &late}) worker->Push();
+    for (TestWorker* worker : {&chief, &early, &late}) ASSERT_TRUE(worker->Wait().ok());
+  }
+  early.Push();  // is in the next step already
+  ASSERT_TRUE(chief.client().End(2).ok());
+  late.Push();  // comes to it after the end
+  const std::string digest = TrainLocally(kWorkers, 2).parameters.Sha256Hex();
+  for (TestWorker* worker : {&early, &late}) {
+    ASSERT_TRUE(worker->Wait().ok());
+    EXPECT_TRUE(worker->result().ended);
+    EXPECT_EQ(worker->result().global_step, 2);
+    EXPECT_EQ(worker->parameters().Sha256Hex(), digest);
+  }
+  // One that is restarted hears of it as well.
+  late.Kill();
+  TestWorker again(MakeClient(ClientOptions(2, kWorkers, KvMode::kSync)), 2);
+  ASSERT_TRUE(again.Start().ok());
+  EXPECT_TRUE(again.start().ended);
+  EXPECT_EQ(again.start().worker_step, 2);
+  early.client().Done();
+  again.client().Done();
+  chief.client().Leave();
+  EXPECT_TRUE(chief.client().AwaitOthers(absl::Seconds(30)).ok());
+  const absl::StatusOr<KvState> state = chief.client().Pull(/*with_slots=*/false);
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->step, 2);
+  EXPECT_EQ(state->parameters.Sha256Hex(), digest);
+  chief.client().Done();
+  EXPECT_TRUE(AwaitServerEnd(0).ok());
+  EXPECT_TRUE(AwaitServerEnd(1).ok());
+}
+
+TEST_P(KvstoreTest, AsyncWorkersHearOfTheEndSoon) {
+  StartServers(1, 2, KvMode::kAsync);
+  TestWorker chief(MakeClient(ClientOptions(0, 2, KvMode::kAsync)), 0);
+  TestWorker other(MakeClient(ClientOptions(1, 2, KvMode::kAsync)), 1);
+  ASSERT_TRUE(chief.Start().ok());
+  ASSERT_TRUE(other.Start().ok());
+  ASSERT_TRUE(other.Train(1).ok());
+  EXPECT_FALSE(other.result().ended);
+  ASSERT_TRUE(chief.client().End(1).ok());
+  while (!other.result().ended && other.step() < 1000) ASSERT_TRUE(other.Train(other.step() + 1).ok());
+  EXPECT_TRUE(other.result().ended);
+  EXPECT_EQ(other.result().global_step, other.step());
 }
 
 TEST_P(KvstoreTest, AServerThatNeverAnswersIsNamedWithinTheDeadline) {

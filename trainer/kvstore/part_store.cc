@@ -24,7 +24,7 @@ constexpr size_t Aligned(int64_t floats) {
 }  // namespace
 
 PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placement, int server, KvMode mode, int workers,
-                     std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config)
+                     std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config, Clock& clock)
     : specs_(std::move(specs)),
       all_parts_(placement.parts),
       mode_(mode),
@@ -35,6 +35,7 @@ PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placemen
       local_(placement.parts.size(), -1),
       pool_(kIdleAnswerBytes),
       expected_from_(Places(mode, workers)),
+      clock_(clock),
       progress_(Places(mode, workers)) {
   size_t floats = 0;
   for (size_t i = 0; i < all_parts_.size(); ++i) {
@@ -134,6 +135,7 @@ std::optional<PushAnswer> PartStore::PushAsync(int part, State& state, int worke
 std::optional<PushAnswer> PartStore::PushSync(int part, State& state, int worker, int64_t step, Payload gradient) {
   absl::MutexLock lock(&state.mutex);
   if (step < state.version) return Duplicate(part, state, worker);
+  if (step >= end_step_) return std::nullopt;  // the worker is told that the training has ended
   Held& held = state.held[worker];
   if (held.step >= step) return std::nullopt;  // repeated after a lost lane: the first one counts
   held = {step, std::move(gradient)};
@@ -171,7 +173,7 @@ std::optional<PushAnswer> PartStore::TryComplete(int part, State& state) {
   }
   if (gradients.empty()) return std::nullopt;
   if (!complete) {
-    if (gradients.size() == 1) state.open_since = absl::Now();
+    if (gradients.size() == 1) state.open_since = clock_.Now();
     return std::nullopt;
   }
   answer.values = Update(state, gradients);
@@ -236,6 +238,27 @@ std::vector<PushAnswer> PartStore::Expect(int worker, int64_t from_step) {
     while (std::optional<PushAnswer> answer = TryComplete(part, state)) answers.push_back(*std::move(answer));
   }
   return answers;
+}
+
+absl::Status PartStore::EndAt(int64_t step) {
+  if (mode_ != KvMode::kSync) return absl::OkStatus();
+  // The chief, which has not pushed `step`, asks: no round from there on can be done meanwhile.
+  for (const int part : parts_) {
+    State& state = StateOf(part);
+    absl::MutexLock lock(&state.mutex);
+    if (state.version <= step) continue;
+    return absl::FailedPreconditionError(
+        fmt::format("the training cannot end at step {}: '{}' is at step {}", step, specs_[all_parts_[part].key].name, state.version));
+  }
+  end_step_ = step;
+  for (const int part : parts_) {
+    State& state = StateOf(part);
+    absl::MutexLock lock(&state.mutex);
+    for (Held& held : state.held) {
+      if (held.step >= step) held = {};
+    }
+  }
+  return absl::OkStatus();
 }
 
 void PartStore::SetPosition(int worker, int64_t step) {

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "trainer/base/clock.h"
 #include "trainer/kvstore/buffer_pool.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/kvstore/placement.h"
@@ -55,7 +56,7 @@ class PartStore {
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   PartStore(std::vector<ParameterSpec> specs, const Placement& placement, int server, KvMode mode, int workers,
-            std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config);
+            std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config, Clock& clock = RealClock());
 
   bool Holds(int part) const { return local_[part] >= 0; }
   std::span<const int> parts() const { return parts_; }
@@ -73,6 +74,8 @@ class PartStore {
   std::optional<PushAnswer> Push(int part, int worker, int64_t step, Payload gradient);
   // The worker takes part in rounds from `step` on (kNever: in none). Returns what that completes.
   std::vector<PushAnswer> Expect(int worker, int64_t from_step);
+  // Sync: rounds from `step` on are never done; what was pushed for them is dropped. FailedPrecondition: a later one was done already.
+  absl::Status EndAt(int64_t step);
   // Where a worker stands that this store has not seen yet: its steps are counted from there (async).
   void SetPosition(int worker, int64_t step);
   // A worker has just taken the current values: staleness counts from here.
@@ -149,6 +152,8 @@ class PartStore {
   BufferPool pool_;
   std::vector<std::unique_ptr<State>> states_;
   std::vector<std::atomic<int64_t>> expected_from_;  // sync, by worker
+  std::atomic<int64_t> end_step_ = kNever;           // sync
+  Clock& clock_;
 
   mutable absl::Mutex progress_mutex_;
   std::vector<WorkerProgress> progress_ ABSL_GUARDED_BY(progress_mutex_);

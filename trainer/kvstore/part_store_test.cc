@@ -8,6 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 Payload FloatPayload(std::vector<float> values) {
   auto owner = std::make_shared<const std::vector<float>>(std::move(values));
@@ -159,6 +160,31 @@ TEST_F(PartStoreTest, AnOpenRoundNamesWhoIsMissing) {
   ASSERT_TRUE(round);
   EXPECT_EQ(round->step, 0);
   EXPECT_THAT(round->missing, ElementsAre(0, 2));
+}
+
+TEST_F(PartStoreTest, SyncDoesNoRoundFromTheEndOnAndForgetsWhatWasPushedForIt) {
+  Make(KvMode::kSync, 2);
+  Push(0, 0, 1);
+  ASSERT_TRUE(Push(1, 0, 1));
+  EXPECT_FALSE(Push(1, 1, 5));
+  ASSERT_TRUE(store_->EndAt(1).ok());
+  EXPECT_FALSE(store_->OldestOpenRound());
+  EXPECT_FALSE(Push(0, 1, 5));
+  EXPECT_THAT(store_->Expect(0, PartStore::kNever), IsEmpty());
+  EXPECT_FALSE(Push(1, 1, 5));
+  EXPECT_THAT(store_->Expect(1, PartStore::kNever), IsEmpty());
+  EXPECT_EQ(store_->global_step(), 1);
+  EXPECT_THAT(Values(store_->Read(0, 0)), ElementsAre(9, 19, 29));
+}
+
+TEST_F(PartStoreTest, SyncCannotEndBeforeWhatIsDone) {
+  Make(KvMode::kSync, 1);
+  ASSERT_TRUE(Push(0, 0, 1));
+  ASSERT_TRUE(Push(0, 1, 1));
+  const absl::Status status = store_->EndAt(1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'w' is at step 2"));
+  EXPECT_TRUE(Push(0, 2, 1));
 }
 
 TEST_F(PartStoreTest, ActivationNamesWhatWasNotAssigned) {

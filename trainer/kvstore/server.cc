@@ -14,6 +14,7 @@
 #include "trainer/kvstore/handshake.h"
 #include "trainer/kvstore/part_store.h"
 #include "trainer/kvstore/ranks.h"
+#include "trainer/kvstore/round_watch.h"
 #include "trainer/profile/span_log.h"
 #include "trainer/transport/transport.h"
 
@@ -36,6 +37,8 @@ struct Worker {
   bool left = false;
   bool done = false;
   int64_t joins = 0;
+  uint64_t activity = 0;                        // as its last heartbeat counted it
+  absl::Time active_at = absl::InfinitePast();  // when that count last changed
 };
 
 // Answers, by the lane that they go to.
@@ -50,6 +53,7 @@ class KvServerCore final : public LaneHandler {
         fingerprint_(FingerprintOf(options_.specs)),
         incarnation_(std::random_device{}() | 1U),
         agreement_(MakeAgreement(options_.specs)),
+        clock_(*options_.clock),
         workers_(PartStore::Places(options_.mode, options_.workers)) {
     agreement_.mode = options_.mode;
     agreement_.workers = options_.workers;
@@ -58,7 +62,7 @@ class KvServerCore final : public LaneHandler {
     agreement_.placement = placement_.hash;
     agreement_.slots = optimizer->slot_names();
     store_ = std::make_unique<PartStore>(options_.specs, placement_, options_.server, options_.mode, options_.workers, std::move(optimizer),
-                                         options_.optimizer);
+                                         options_.optimizer, clock_);
     absl::MutexLock lock(&mutex_);
     for (int i = 0; i < options_.workers; ++i) {
       workers_[i].member = true;
@@ -157,7 +161,8 @@ class KvServerCore final : public LaneHandler {
     stats.bytes_received = traffic.bytes_received;
     stats.bytes_sent = traffic.bytes_sent;
     for (size_t i = 0; i < workers_.size() && workers_[i].member; ++i) {
-      stats.workers.push_back({.pushes = counts.worker_steps[i], .joins = workers_[i].joins, .done = workers_[i].done});
+      stats.workers.push_back(
+          {.pushes = counts.worker_steps[i], .joins = workers_[i].joins, .activity = workers_[i].activity, .done = workers_[i].done});
     }
     return stats;
   }
@@ -202,6 +207,7 @@ class KvServerCore final : public LaneHandler {
     const absl::Time now = absl::Now();
     KvServerState state;
     state.training = CountTraining(now);
+    state.end_step = end_step_;
     if (worker != kObserver) {
       if (IsTraining(workers_[worker], now)) --state.training;
       if (ready_) state.worker_step = store_->NextStepOf(worker);
@@ -236,6 +242,7 @@ class KvServerCore final : public LaneHandler {
     TY_RETURN_IF_ERROR(CheckSender(header, peer));
     switch (header.op) {
       case WireOp::kHeartbeat:
+        OnHeartbeat(peer, header);
         return absl::OkStatus();
       case WireOp::kPush:
         return OnPush(peer, ready, record, outbox);
@@ -245,6 +252,8 @@ class KvServerCore final : public LaneHandler {
         return OnAssign(peer, ready, record);
       case WireOp::kReady:
         return OnReady(peer, ready, header, outbox);
+      case WireOp::kEnd:
+        return OnEnd(peer, ready, header, outbox);
       case WireOp::kLeave:
       case WireOp::kDone:
         return OnLeave(peer, header.op == WireOp::kDone, outbox);
@@ -380,6 +389,29 @@ class KvServerCore final : public LaneHandler {
     return absl::OkStatus();
   }
 
+  void OnHeartbeat(const Peer& peer, const WireHeader& header) {
+    if (peer.worker == kObserver) return;
+    absl::MutexLock lock(&mutex_);
+    Worker& worker = workers_[peer.worker];
+    if (worker.activity == header.step) return;
+    worker.activity = header.step;
+    worker.active_at = clock_.Now();
+  }
+
+  absl::Status OnEnd(const Peer& peer, bool ready, const WireHeader& header, Outbox& outbox) {
+    if (!peer.chief) return absl::PermissionDeniedError("only the chief may end the training");
+    if (!ready) return absl::FailedPreconditionError("'end' before the chief has initialised this server");
+    if (header.step > kLastStep)
+      return absl::InvalidArgumentError(fmt::format("'end': step is {}, expected at most {}", header.step, kLastStep));
+    const auto step = static_cast<int64_t>(header.step);
+    TY_RETURN_IF_ERROR(store_->EndAt(step));
+    spdlog::info("{}: the chief ends the training at step {}", name_, step);
+    absl::MutexLock lock(&mutex_);
+    end_step_ = step;
+    TellState(outbox);
+    return absl::OkStatus();
+  }
+
   absl::Status OnLeave(const Peer& peer, bool done, Outbox& outbox) {
     std::vector<PushAnswer> answers;
     if (peer.worker != kObserver) answers = store_->Expect(peer.worker, PartStore::kNever);
@@ -446,27 +478,36 @@ class KvServerCore final : public LaneHandler {
     }
   }
 
-  // A round that waits too long is an error for everyone, which names those who are missing.
+  // A round that waits too long is an error for everyone, which names those who are missing. Those who wait for a worker that is at work on
+  // something else are told that they do.
   void CheckRounds() {
     const std::optional<OpenRound> round = store_->OldestOpenRound();
-    const absl::Time now = absl::Now();
-    if (!round || round->since + 0.8 * options_.wait_deadline > now) return;
+    if (!round) return;
+    const absl::Time now = clock_.Now();
     std::vector<std::shared_ptr<Lane>> lanes;
     std::string missing;
+    bool overdue = false;
     {
       absl::MutexLock lock(&mutex_);
+      std::vector<absl::Time> active_at;
+      for (const Worker& worker : workers_) active_at.push_back(worker.active_at);
+      overdue = IsOverdue(*round, active_at, 0.8 * options_.wait_deadline, now);
       for (const int worker : round->missing) {
         const Worker& known = workers_[worker];
         const std::string state =
-            known.lane != nullptr ? "connected, but has not pushed"
+            known.lane != nullptr ? "connected, but has neither pushed nor done anything else"
             : known.joins == 0
                 ? "never connected"
-                : fmt::format("lost for {}", absl::FormatDuration(absl::Trunc(now - known.lost_since, absl::Milliseconds(100))));
+                : fmt::format("lost for {}", absl::FormatDuration(absl::Trunc(absl::Now() - known.lost_since, absl::Milliseconds(100))));
         missing += fmt::format("{}worker {} ({})", missing.empty() ? "" : ", ", worker, state);
       }
       for (const auto& [pointer, peer] : peers_) {
         if (peer.worker != kObserver) lanes.push_back(peer.lane);
       }
+    }
+    if (!overdue) {
+      for (const std::shared_ptr<Lane>& lane : lanes) lane->Send({Record{Header(WireOp::kHeartbeat), {}}});
+      return;
     }
     const absl::Status status = absl::DeadlineExceededError(
         fmt::format("{}: step {} of '{}' has waited {} for {}", name_, round->step, options_.specs[placement_.parts[round->part].key].name,
@@ -483,6 +524,7 @@ class KvServerCore final : public LaneHandler {
   const uint64_t fingerprint_;
   const uint32_t incarnation_;
   KvAgreement agreement_;
+  Clock& clock_;
   std::unique_ptr<PartStore> store_;
 
   mutable absl::Mutex mutex_;
@@ -491,6 +533,7 @@ class KvServerCore final : public LaneHandler {
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   int told_training_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t end_step_ ABSL_GUARDED_BY(mutex_) = -1;  // the chief has ended the training at this step
   absl::Time last_change_ ABSL_GUARDED_BY(mutex_);
   LaneTraffic traffic_ ABSL_GUARDED_BY(mutex_);  // of lanes that have ended
 };

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "trainer/base/clock.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/optim/optimizer_config.h"
 #include "trainer/tensor/parameter_set.h"
@@ -26,16 +27,19 @@ struct KvServerOptions {
   KvMode mode = KvMode::kAsync;
   OptimizerConfig optimizer;  // with its schedule, which follows the number of updates; clip_norm is the workers' business
   std::vector<ParameterSpec> specs;
-  absl::Duration wait_deadline = absl::Seconds(60);      // sync: a round may be open for at most 4/5 of it, else every worker gets an error
-                                                         // that names the missing ones (so that it comes before their own deadline)
+  absl::Duration wait_deadline = absl::Seconds(60);      // sync: a round may wait for at most 4/5 of it for a worker that shows no other
+                                                         // activity, else every worker gets an error that names the missing ones (so that
+                                                         // it comes before their own deadline)
   absl::Duration liveness_deadline = absl::Seconds(30);  // without a sign of life a worker counts as lost; so does it when its lane ends
   absl::Duration rejoin_deadline = absl::Seconds(120);   // how long the end of the run waits for lost workers (or the first ones) to come
   SpanLog* profile = nullptr;                            // what is received and summed in the steps that it wants; outlives the server
+  Clock* clock = &RealClock();                           // of the rounds' deadlines; must outlive the server
 };
 
 struct KvWorkerStats {
-  int64_t pushes = 0;  // whole steps
-  int64_t joins = 0;   // 1 + restarts and reconnections
+  int64_t pushes = 0;     // whole steps
+  int64_t joins = 0;      // 1 + restarts and reconnections
+  uint64_t activity = 0;  // KvClient::ShowActivity, as last heard
   bool done = false;
 };
 

@@ -77,6 +77,8 @@ std::string_view WireOpName(WireOp op) {
       return "done";
     case WireOp::kError:
       return "error";
+    case WireOp::kEnd:
+      return "end";
   }
   return "?";
 }
@@ -109,9 +111,9 @@ absl::StatusOr<WireHeader> Decode(std::span<const std::byte, kWireHeaderBytes> b
   TY_RETURN_IF_ERROR(Expect("version", reader.Get<uint16_t>(), kWireVersion));
   WireHeader header;
   const auto op = reader.Get<uint16_t>();
-  if (op < static_cast<uint16_t>(WireOp::kHello) || op > static_cast<uint16_t>(WireOp::kError)) {
+  if (op < static_cast<uint16_t>(WireOp::kHello) || op > static_cast<uint16_t>(WireOp::kEnd)) {
     return absl::InvalidArgumentError(fmt::format("wire header: op is {}, expected one of {} to {}", op,
-                                                  static_cast<uint16_t>(WireOp::kHello), static_cast<uint16_t>(WireOp::kError)));
+                                                  static_cast<uint16_t>(WireOp::kHello), static_cast<uint16_t>(WireOp::kEnd)));
   }
   header.op = static_cast<WireOp>(op);
   header.flags = reader.Get<uint32_t>();

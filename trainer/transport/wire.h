@@ -27,10 +27,12 @@ enum class WireOp : uint16_t {
   kValues = 7,      // server → worker: one part, answering kPull
   kPush = 8,        // worker → server: the gradient of one part
   kParameters = 9,  // server → worker: fresh parameters of one part, answering kPush
-  kHeartbeat = 10,  // "I am alive"; answers nothing
+  kHeartbeat = 10,  // worker → server: I am alive; `step` counts what I did beside pushing. server → worker: the round that you wait for is
+                    // open because others are at work
   kLeave = 11,      // worker → server: I push no more
   kDone = 12,       // worker → server: I am leaving for good
   kError = 13,      // why the other side gives up, as text; the payload's first 4 bytes are the absl::StatusCode
+  kEnd = 14,        // chief → server: the training ends; in sync mode no round from `step` on is done
 };
 std::string_view WireOpName(WireOp op);
 
