@@ -14,14 +14,20 @@
 
 namespace trainyard::engine {
 
+class Vocabulary;
+
 struct DatasetInfo {
   std::string name;  // what errors call it: files or generator
   int64_t examples = 0;
   Shape example_shape;  // [28, 28, 1]; without the batch axis
   DType x_dtype = DType::kF32;
   float x_scale = 1.0F;
-  Shape label_shape;  // [] for class numbers, ExpectedData::target_shape otherwise
+  Shape label_shape;  // [] for class numbers, [steps] for those of a sequence, ExpectedData::target_shape otherwise
   DType y_dtype = DType::kI32;
+  // > 0: the data set is one stream of tokens. Example i is the `stream_steps` tokens from token i on (so examples overlap), its labels are
+  // the tokens after each; a Sampler cuts the stream into rows.
+  int64_t stream_steps = 0;
+  std::shared_ptr<const Vocabulary> vocabulary = nullptr;  // of text
 };
 
 // Thread-safe: const after construction.
@@ -36,11 +42,14 @@ class Dataset {
 
 enum class Split { kTrain, kEval };
 
-// What the model takes. `classes` > 0: y is I32 class numbers below it; 0: y is F32 of `target_shape`.
+// What the model takes. `vocabulary` > 0: x is I32 tokens below it. `classes` > 0: y is I32 class numbers below it, of `label_shape`: [],
+// or [steps] for a model that scores each step of a sequence; 0: y is F32 of `target_shape`.
 struct ExpectedData {
   Shape example_shape;
   int classes = 0;
   Shape target_shape;
+  int64_t vocabulary = 0;
+  Shape label_shape;
 };
 
 // Opens the files of a split, or generates it from `seed` (the job's). Files whose examples have as many elements as

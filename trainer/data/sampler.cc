@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/base/status_macros.h"
 #include "trainer/data/random.h"
 
 namespace trainyard::engine {
@@ -15,13 +16,30 @@ namespace {
 // Keeps the order of examples apart from other uses of the job's seed.
 constexpr uint64_t kOrderStream = 0x6f72646572;
 
+// The tokens of each row, of which there are batch_size * workers.
+absl::StatusOr<int64_t> RowTokens(const SamplerOptions& options) {
+  const int64_t tokens = options.examples + options.stream_steps;
+  const int64_t rows = options.batch_size * options.workers;
+  if (tokens / rows > options.stream_steps) return tokens / rows;
+  return absl::InvalidArgumentError(
+      fmt::format("{} tokens are too few for {} rows (batchSize {}, {} workers) of {} steps, expected {} or more; use a smaller batchSize, "
+                  "fewer steps or more text",
+                  tokens, rows, options.batch_size, options.workers, options.stream_steps, rows * (options.stream_steps + 1)));
+}
+
 }  // namespace
 
-absl::StatusOr<Sampler> Sampler::Create(const SamplerOptions& options) {
+absl::StatusOr<Sampler> Sampler::Create(const SamplerOptions& given) {
+  SamplerOptions options = given;
   if (options.examples < 1) return absl::InvalidArgumentError("the data set has no examples");
   if (options.batch_size < 1) return absl::InvalidArgumentError(fmt::format("batchSize is {}, expected at least 1", options.batch_size));
   if (options.workers < 1 || options.worker < 0 || options.worker >= options.workers) {
     return absl::InvalidArgumentError(fmt::format("worker {} is not one of {} workers", options.worker, options.workers));
+  }
+  int64_t row_tokens = 0;
+  if (options.stream_steps > 0) {
+    TY_ASSIGN_OR_RETURN(row_tokens, RowTokens(options));
+    options.examples = (row_tokens - 1) / options.stream_steps * options.batch_size * options.workers;
   }
   if (options.examples < options.workers) {
     return absl::InvalidArgumentError(
@@ -31,7 +49,12 @@ absl::StatusOr<Sampler> Sampler::Create(const SamplerOptions& options) {
     return absl::InvalidArgumentError(fmt::format("cannot start at example {} of epoch {}: an epoch has {} examples", options.start.offset,
                                                   options.start.epoch, options.examples));
   }
-  return Sampler(options);
+  const int64_t rows = options.batch_size * options.workers;
+  if (row_tokens > 0 && options.start.offset % rows != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("cannot start at example {} of epoch {}: a step reads {} rows", options.start.offset, options.start.epoch, rows));
+  }
+  return Sampler(options, row_tokens);
 }
 
 int64_t Sampler::StepsFor(int64_t examples) const {
@@ -91,6 +114,14 @@ SamplerPosition Sampler::PositionAfter(int64_t steps) const {
 
 void Sampler::Indices(const SamplerStep& step, std::vector<int64_t>& indices) {
   indices.resize(static_cast<size_t>(step.rows()));
+  if (row_tokens_ > 0) {
+    const int64_t rows = options_.batch_size * options_.workers;
+    for (size_t i = 0; i < indices.size(); ++i) {
+      const int64_t place = step.begin + static_cast<int64_t>(i);  // in the epoch's order: all rows of a step, then of the next
+      indices[i] = place % rows * row_tokens_ + place / rows * options_.stream_steps;
+    }
+    return;
+  }
   if (!options_.shuffle) {
     std::iota(indices.begin(), indices.end(), step.begin);
     return;

@@ -9,6 +9,12 @@
 //   examples left, can some be);
 // - W workers with batches of B read at each step what one worker with batches of W * B reads;
 // - a position is (epoch, offset = examples consumed), whatever the number of workers: a job resumed with more workers goes on from there.
+//
+// A stream of tokens (DatasetInfo::stream_steps) is cut into R = batch_size * workers rows of floor(tokens / R) tokens that follow each
+// other; step s of an epoch reads the s-th `steps` tokens of every row, with those that follow each as labels, and worker w has the rows
+// from w * batch_size on: a contiguous part of the stream. So a row of a batch goes on where the same row of the batch before it ended,
+// which is what carried state needs, W workers still read what one with W * B rows reads, and every epoch has the same order. What does
+// not fill a row or a last step is left out.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +34,8 @@ struct SamplerPosition {
 
 struct SamplerOptions {
   int64_t examples = 0;
-  int64_t batch_size = 0;  // per worker
+  int64_t stream_steps = 0;  // of the data set's info; > 0: rows of a stream, and shuffle means nothing
+  int64_t batch_size = 0;    // per worker
   int workers = 1;
   int worker = 0;
   bool shuffle = true;
@@ -54,8 +61,8 @@ struct SamplerStep {
 // Stateless but for a cache of one epoch's order; not thread-safe. Copyable.
 class Sampler {
  public:
-  // InvalidArgument for no examples, a batch size below 1, a worker outside the workers, fewer examples than workers, or a start outside
-  // the epoch.
+  // InvalidArgument for no examples, a batch size below 1, a worker outside the workers, fewer examples than workers (a stream: fewer
+  // tokens than one step of every row), or a start outside the epoch.
   static absl::StatusOr<Sampler> Create(const SamplerOptions& options);
 
   // Of a whole epoch; the first one is shorter when `start` is inside it.
@@ -70,12 +77,14 @@ class Sampler {
   void Indices(const SamplerStep& step, std::vector<int64_t>& indices);
 
  private:
-  explicit Sampler(const SamplerOptions& options) : options_(options) {}
+  // `row_tokens` of a stream, 0 otherwise.
+  Sampler(const SamplerOptions& options, int64_t row_tokens) : options_(options), row_tokens_(row_tokens) {}
   int64_t StepsFor(int64_t examples) const;
   // Where step `step_in_epoch` begins in the epoch's order.
   int64_t Boundary(int64_t epoch, int64_t step_in_epoch) const;
 
-  SamplerOptions options_;
+  SamplerOptions options_;  // `examples` are those of one epoch
+  int64_t row_tokens_;
   int64_t order_epoch_ = -1;
   std::vector<int64_t> order_;
 };

@@ -172,5 +172,66 @@ TEST(Sampler, OptionsThatCannotWorkAreRefused) {
   EXPECT_THAT(error({.examples = 5, .batch_size = 1, .start = {0, 5}}), HasSubstr("cannot start at example 5 of epoch 0"));
 }
 
+// A stream of 26 tokens: 26 - 3 examples of 3 steps.
+SamplerOptions Stream(int64_t batch_size, int workers) {
+  return {.examples = 23, .stream_steps = 3, .batch_size = batch_size, .workers = workers};
+}
+
+TEST(Sampler, ARowOfAStreamGoesOnWhereTheStepBeforeEnded) {
+  Sampler sampler = Make(Stream(2, 1));  // two rows of 13 tokens: 4 steps of 3, with a label after each
+  EXPECT_EQ(sampler.StepsPerEpoch(), 4);
+  EXPECT_THAT(IndicesAt(sampler, 0), ElementsAre(0, 13));
+  EXPECT_THAT(IndicesAt(sampler, 1), ElementsAre(3, 16));
+  EXPECT_THAT(IndicesAt(sampler, 3), ElementsAre(9, 22));
+  EXPECT_TRUE(sampler.At(3).last_in_epoch);
+  EXPECT_THAT(IndicesAt(sampler, 4), ElementsAre(0, 13)) << "the next epoch has the same order";
+  EXPECT_EQ(sampler.At(4).epoch, 1);
+  EXPECT_EQ(sampler.StepsUntilEpoch(3), 12);
+  EXPECT_EQ(sampler.PositionAfter(2), (SamplerPosition{.epoch = 0, .offset = 4}));
+}
+
+TEST(Sampler, WorkersShareTheRowsOfAStream) {
+  for (int64_t step = 0; step < Make(Stream(2, 2)).StepsPerEpoch(); ++step) {
+    EXPECT_EQ(GlobalIndicesAt(Stream(2, 2), step), GlobalIndicesAt(Stream(4, 1), step)) << "step " << step;
+  }
+  SamplerOptions second = Stream(2, 2);
+  second.worker = 1;
+  Sampler sampler = Make(second);
+  EXPECT_THAT(IndicesAt(sampler, 0), ElementsAre(12, 18)) << "rows 2 and 3 of 6 tokens";
+  EXPECT_EQ(sampler.At(0).rows(), 2);
+  EXPECT_EQ(sampler.At(0).global_rows(), 4);
+}
+
+TEST(Sampler, EveryExampleOfAStreamLiesInIt) {
+  for (int64_t examples : {1, 5, 23, 97}) {
+    for (int64_t batch_size : {1, 2, 5}) {
+      const SamplerOptions options{.examples = examples, .stream_steps = 3, .batch_size = batch_size, .workers = 2};
+      if ((examples + 3) / (2 * batch_size) < 4) continue;
+      const int64_t steps = Make(options).StepsPerEpoch();
+      EXPECT_GE(steps, 1);
+      for (int64_t step = 0; step < steps; ++step) {
+        EXPECT_THAT(GlobalIndicesAt(options, step), testing::Each(testing::AllOf(testing::Ge(0), testing::Lt(examples))));
+      }
+    }
+  }
+}
+
+TEST(Sampler, AStreamGoesOnInsideAnEpoch) {
+  SamplerOptions options = Stream(2, 1);
+  options.start = {.epoch = 1, .offset = 4};
+  Sampler sampler = Make(options);
+  EXPECT_THAT(IndicesAt(sampler, 0), ElementsAre(6, 19));
+  EXPECT_EQ(sampler.StepsIn(1), 2);
+  options.start.offset = 3;
+  EXPECT_THAT(std::string(Sampler::Create(options).status().message()), HasSubstr("a step reads 2 rows"));
+}
+
+TEST(Sampler, AStreamThatIsTooShortIsNamed) {
+  EXPECT_EQ(
+      Sampler::Create(Stream(4, 2)).status().message(),
+      "26 tokens are too few for 8 rows (batchSize 4, 2 workers) of 3 steps, expected 32 or more; use a smaller batchSize, fewer steps "
+      "or more text");
+}
+
 }  // namespace
 }  // namespace trainyard::engine

@@ -82,6 +82,41 @@ TEST(JobConfigTest, Cifar10WithoutFilesWithACacheOrWithAugmentedEvaluationIsRefu
   EXPECT_THAT(bad("spec.training.data.train.augment={rotate: 3}"), HasSubstr("spec.training.data.train.augment.rotate"));
 }
 
+constexpr char kText[] = R"(model: {preset: lenet5}
+data:
+  format: text
+  dir: data
+  tokens: characters
+  vocabulary: 65
+  train: {files: [a.txt, b.txt], fraction: [0, 0.9]}
+  eval: {files: [b.txt], range: [5, 10]}
+steps: 1
+)";
+
+TEST(JobConfigTest, TextTakesFilesTokensAndAVocabulary) {
+  const auto training = ParseTrainingText(kText, "training.yaml");
+  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_EQ(training->data.format, DataConfig::Format::kText);
+  EXPECT_EQ(training->data.tokens, TokenKind::kCharacters);
+  EXPECT_EQ(training->data.vocabulary, 65);
+  EXPECT_EQ(training->data.train.files, (std::vector<std::string>{"a.txt", "b.txt"}));
+  EXPECT_DOUBLE_EQ(training->data.train.fraction_end, 0.9);
+  EXPECT_EQ(training->data.eval->begin, 5);
+}
+
+TEST(JobConfigTest, TextIsNotShuffledAndItsPartsAreFractionsOrRanges) {
+  const auto message = [](const std::vector<std::string>& overrides) {
+    return std::string(ParseTrainingText(kText, "training.yaml", overrides).status().message());
+  };
+  EXPECT_THAT(message({"training.data.shuffle=true"}), HasSubstr("spec.training.data.shuffle: unknown"));
+  EXPECT_THAT(message({"training.data.tokens=letters"}), HasSubstr("expected one of words, characters"));
+  EXPECT_THAT(message({"training.data.train.range=[0, 9]"}), HasSubstr("spec.training.data.train.fraction: found both range and fraction"));
+  for (const char* fraction : {"[0.9, 0.9]", "[0]", "[-1, 1]", "[0, 1.5]", "0.9", "[a, b]"}) {
+    EXPECT_THAT(message({std::string("training.data.train.fraction=") + fraction}),
+                HasSubstr("expected [begin, end] with 0 <= begin < end <= 1"));
+  }
+}
+
 TEST(JobConfigTest, AJobFileIsReadWithItsDefaults) {
   const JobConfig job = Good(kJob);
   EXPECT_EQ(job.name, "test");

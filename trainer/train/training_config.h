@@ -35,6 +35,7 @@ struct EvaluateConfig {
 
 struct TrainingConfig {
   ModelSpec model;
+  std::string model_json;  // what `model` was read from: kept in checkpoints, so that they say what they are of
   DataConfig data;
   int64_t batch_size = 32;  // per worker, in every strategy
   // Exactly one of the two is > 0. Steps count per worker in async, global in sync.

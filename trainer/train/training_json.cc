@@ -33,6 +33,20 @@ void ReadRange(FieldReader& fields, DataSplit& split) {
   }
 }
 
+// fraction: [begin, end), shares of all tokens of the files.
+void ReadFraction(FieldReader& fields, DataSplit& split) {
+  const json* value = fields.Get("fraction");
+  if (value == nullptr) return;
+  const auto share = [&](size_t i) { return AsNumber((*value)[i], {.min = 0, .max = 1}); };
+  if (!value->is_array() || value->size() != 2 || !share(0) || !share(1) || *share(0) >= *share(1)) {
+    fields.Error("fraction", fmt::format("found {}, expected [begin, end] with 0 <= begin < end <= 1, such as [0, 0.9]", Found(*value)));
+    return;
+  }
+  split.fraction_begin = *share(0);
+  split.fraction_end = *share(1);
+  if (fields.Get("range") != nullptr) fields.Error("fraction", "found both range and fraction, expected one of them");
+}
+
 AugmentConfig ReadAugment(FieldReader fields) {
   AugmentConfig augment;
   augment.flip = fields.Bool("flip", false);
@@ -48,16 +62,19 @@ DataSplit ReadSplit(DataConfig::Format format, bool training, const json& value,
     split.images = fields.Text("images");
     split.labels = fields.Text("labels");
     ReadRange(fields, split);
-  } else if (format == DataConfig::Format::kCifar10) {
+  } else if (format == DataConfig::Format::kCifar10 || format == DataConfig::Format::kText) {
     split.files = fields.TextList("files");
     const json* files = fields.Get("files");
     if (files == nullptr || (files->is_array() && files->empty()))
       fields.Error("files", "found no names, expected one or more files, such as [data_batch_1.bin]");
     ReadRange(fields, split);
+    if (format == DataConfig::Format::kText) ReadFraction(fields, split);
   } else {
     split.examples = fields.Integer("examples", {.min = 1, .max = int64_t{1} << 32});
   }
-  if (const json* augment = training ? fields.Get("augment") : nullptr) split.augment = ReadAugment(fields.Inside("augment", *augment));
+  const bool images = format != DataConfig::Format::kText;
+  if (const json* augment = training && images ? fields.Get("augment") : nullptr)
+    split.augment = ReadAugment(fields.Inside("augment", *augment));
   fields.RefuseOthers();
   return split;
 }
@@ -66,7 +83,8 @@ DataConfig ReadData(const json& value, std::string path, FieldErrors& errors) {
   DataConfig data;
   FieldReader fields(value, std::move(path), errors);
   using Format = DataConfig::Format;
-  data.format = fields.Choice<Format>("format", {{"idx", Format::kIdx}, {"cifar10", Format::kCifar10}, {"synthetic", Format::kSynthetic}});
+  data.format = fields.Choice<Format>(
+      "format", {{"idx", Format::kIdx}, {"cifar10", Format::kCifar10}, {"text", Format::kText}, {"synthetic", Format::kSynthetic}});
   const char* expected = "an object such as {examples: 1000}";
   if (data.format == Format::kSynthetic) {
     data.noise = fields.Number("noise", {.min = 0}, data.noise);
@@ -75,11 +93,16 @@ DataConfig ReadData(const json& value, std::string path, FieldErrors& errors) {
     expected = data.format == Format::kIdx ? "an object such as {images: FILE, labels: FILE, range: [0, 9000]}"
                                            : "an object such as {files: [data_batch_1.bin, data_batch_2.bin]}";
   }
+  if (data.format == Format::kText) {
+    expected = "an object such as {files: [ptb.train.txt]}";
+    data.tokens = fields.Choice<TokenKind>("tokens", {{"words", TokenKind::kWords}, {"characters", TokenKind::kCharacters}}, data.tokens);
+    data.vocabulary = fields.Integer("vocabulary", {.min = 1, .max = 1 << 24}, data.vocabulary);
+  }
   if (const json* train = fields.Require("train", expected))
     data.train = ReadSplit(data.format, /*training=*/true, *train, fields.PathOf("train"), errors);
   if (const json* eval = fields.Get("eval")) data.eval = ReadSplit(data.format, /*training=*/false, *eval, fields.PathOf("eval"), errors);
-  data.shuffle = fields.Bool("shuffle", data.shuffle);
-  if (data.format != Format::kCifar10) data.cache = fields.Bool("cache", data.cache);
+  if (data.format != Format::kText) data.shuffle = fields.Bool("shuffle", data.shuffle);  // a stream has one order
+  if (data.format != Format::kCifar10 && data.format != Format::kText) data.cache = fields.Bool("cache", data.cache);
   data.prefetch = static_cast<int>(fields.Integer("prefetch", {.min = 0, .max = 64}, data.prefetch));
   fields.RefuseOthers();
   return data;
@@ -209,6 +232,7 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
   FieldReader fields(value, std::string(path), errors);
   if (const json* model = fields.Require("model", "an object such as {preset: lenet5}")) {
     training.model = ParseModelSpec(*model, fields.PathOf("model"), errors);
+    training.model_json = model->dump(-1, ' ', false, json::error_handler_t::replace);
   }
   if (const json* data = fields.Require("data", "an object such as {format: idx, dir: DIR, train: {…}}")) {
     training.data = ReadData(*data, fields.PathOf("data"), errors);
