@@ -53,7 +53,7 @@ class DiallingKvClient final : public KvClient {
     return start;
   }
 
-  void PushGradient(int key, std::span<const float> gradient, int64_t step) override {
+  void PushGradient(int key, const GradientView& gradient, int64_t step) override {
     pushed_ = true;
     core_->Push(key, gradient, step);
   }
@@ -69,10 +69,9 @@ class DiallingKvClient final : public KvClient {
       result.lost_steps = std::max(result.lost_steps, lost);
       const std::vector<KvClientCore::Arrived> arrived = core_->AwaitAnswers(std::min(deadline - clock.Now(), kLookPeriod));
       for (const KvClientCore::Arrived& answer : arrived) {
-        const Part& part = core_->placement().parts[answer.part];
         SpanLog* const profile = options_.profile != nullptr && options_.profile->Wants(answer.step) ? options_.profile : nullptr;
         const int64_t start = profile != nullptr ? profile->Now() : 0;
-        PayloadReader(answer.values).Read(std::as_writable_bytes(parameters.values(part.key).subspan(part.begin, part.count)));
+        core_->Store(answer, parameters);
         if (profile != nullptr) {
           profile->Add({.kind = SpanKind::kPull, .id = answer.part, .step = answer.step, .start = start, .end = profile->Now()});
         }

@@ -84,9 +84,9 @@ class KvClient {
   // FailedPrecondition: a server has another model, mode, placement or worker count (named). DeadlineExceeded: what was waited for.
   virtual absl::StatusOr<KvStart> Start(ParameterSet& parameters) = 0;
 
-  // Sends the gradient of `key` for `step` without waiting. `gradient` must stay unchanged until Wait has returned OK or the client is
-  // destroyed. Errors show in Wait.
-  virtual void PushGradient(int key, std::span<const float> gradient, int64_t step) = 0;
+  // Sends the gradient of `key` for `step` without waiting; of each part only the rows that it touches, where those are known and fewer
+  // bytes. `gradient` and its list of rows must stay unchanged until Wait has returned OK or the client is destroyed. Errors show in Wait.
+  virtual void PushGradient(int key, const GradientView& gradient, int64_t step) = 0;
 
   // Waits until every push of the step is answered and writes the fresh values of those keys into `parameters`.
   virtual absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) = 0;

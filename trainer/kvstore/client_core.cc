@@ -17,6 +17,7 @@ namespace {
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(10);
 constexpr absl::Duration kLongestBackoff = absl::Milliseconds(500);
 constexpr absl::Duration kDialDeadline = absl::Seconds(5);
+constexpr size_t kIdleRowBytes = 16 << 20;
 constexpr size_t kSmallRecordBytes = 64 << 10;  // shorter ones wait for company
 
 }  // namespace
@@ -28,7 +29,8 @@ KvClientCore::KvClientCore(KvClientOptions options, Transport& transport)
       placement_(PlaceParameters(options_.specs, static_cast<int>(options_.servers.size()))),
       fingerprint_(FingerprintOf(options_.specs)),
       agreement_(MakeAgreement(options_.specs)),
-      transport_(transport) {
+      transport_(transport),
+      row_buffers_(kIdleRowBytes) {
   agreement_.mode = options_.mode;
   agreement_.workers = options_.workers;
   agreement_.servers = static_cast<int>(options_.servers.size());
@@ -82,6 +84,20 @@ Record KvClientCore::PartRecord(WireOp op, const Link& link, int index, Payload 
   record.header.length = static_cast<uint32_t>(record.payload.size());
   record.header.step = static_cast<uint64_t>(step);
   return record;
+}
+
+Record KvClientCore::PushRecord(const Link& link, int part) {
+  const Pushed& pushed = pushed_[part];
+  const std::span<const float> values = pushed.gradient.values;
+  if (pushed.gradient.rows) {
+    const PartRows rows = RowsOf(part);
+    if (rows.PayloadBytes(*pushed.gradient.rows) < values.size_bytes()) {
+      Record record = PartRecord(WireOp::kPush, link, part, MakeRowPayload(rows, *pushed.gradient.rows, values, row_buffers_), pushed.step);
+      record.header.flags = kWireFlagRows;
+      return record;
+    }
+  }
+  return PartRecord(WireOp::kPush, link, part, Payload(std::as_bytes(values), borrowed_.Lend()), pushed.step);
 }
 
 Record KvClientCore::Hello(const Link& link) const {
@@ -229,12 +245,11 @@ absl::Status KvClientCore::OnState(Link& link, const Record& record, std::vector
     if (placement_.parts[i].server != link.server) continue;
     if (!pushed_[i].outstanding) {
       // Part of a step that this worker has not finished: the others may still wait for it on the new server.
-      if (!lost_state || pushed_[i].gradient.empty() || pushed_[i].step != position_ || IsPastEnd(position_)) continue;
+      if (!lost_state || pushed_[i].gradient.values.empty() || pushed_[i].step != position_ || IsPastEnd(position_)) continue;
       pushed_[i].outstanding = true;
       ++outstanding_;
     }
-    answers.push_back(PartRecord(WireOp::kPush, link, static_cast<int>(i), Payload(std::as_bytes(pushed_[i].gradient), borrowed_.Lend()),
-                                 pushed_[i].step));
+    answers.push_back(PushRecord(link, static_cast<int>(i)));
   }
   if (left_) answers.push_back(Control(WireOp::kLeave, link));
   if (pull_ != nullptr && link.pull_missing > 0) AskForPull(link, answers);
@@ -248,7 +263,9 @@ absl::StatusOr<int> KvClientCore::FindPart(const Link& link, const WireHeader& h
     const int last = placement_.first_of_key[header.key + 1];
     if (header.part < static_cast<uint32_t>(last - first)) {
       const Part& part = placement_.parts[first + header.part];
-      if (part.server == link.server && header.length == static_cast<uint64_t>(part.count) * sizeof(float) &&
+      // How long rows may be is their parser's business.
+      const bool rows = header.op == WireOp::kParameters && (header.flags & kWireFlagRows) != 0;
+      if (part.server == link.server && (rows || header.length == static_cast<uint64_t>(part.count) * sizeof(float)) &&
           header.offset == static_cast<uint64_t>(part.begin) * sizeof(float) && header.dtype == static_cast<uint8_t>(DType::kF32)) {
         return first + static_cast<int>(header.part);
       }
@@ -261,6 +278,15 @@ absl::StatusOr<int> KvClientCore::FindPart(const Link& link, const WireHeader& h
 
 absl::Status KvClientCore::OnParameters(Link& link, Record& record) {
   TY_ASSIGN_OR_RETURN(const int part, FindPart(link, record.header));
+  std::optional<std::vector<int32_t>> rows;
+  if ((record.header.flags & kWireFlagRows) != 0) {
+    absl::StatusOr<std::vector<int32_t>> parsed = ParseRowPayload(RowsOf(part), record.payload);
+    if (!parsed.ok()) {
+      return WithContext(parsed.status(),
+                         fmt::format("'parameters' of '{}' part {}", options_.specs[record.header.key].name, record.header.part));
+    }
+    rows = *std::move(parsed);
+  }
   Pushed& pushed = pushed_[part];
   const auto step = static_cast<int64_t>(record.header.step);
   // In sync mode a round may have been completed with what this worker pushed before it was restarted: not the answer that is waited for.
@@ -268,7 +294,7 @@ absl::Status KvClientCore::OnParameters(Link& link, Record& record) {
   pushed.outstanding = false;
   --outstanding_;
   global_step_ = std::max(global_step_, step);
-  arrived_.push_back({part, pushed.step, std::move(record.payload)});
+  arrived_.push_back({.part = part, .step = pushed.step, .values = std::move(record.payload), .rows = std::move(rows)});
   if (options_.profile != nullptr && options_.profile->Wants(pushed.step)) {
     const int64_t now = options_.profile->Now();
     options_.profile->Add({.kind = SpanKind::kArrived, .id = part, .step = pushed.step, .start = now, .end = now});
@@ -320,7 +346,7 @@ void KvClientCore::EndPull() {
   for (Link& link : links_) link.pull_missing = 0;
 }
 
-void KvClientCore::Push(int key, std::span<const float> gradient, int64_t step) {
+void KvClientCore::Push(int key, const GradientView& gradient, int64_t step) {
   std::vector<std::pair<std::shared_ptr<Lane>, Record>> sends;
   bool complete = false;
   {
@@ -330,13 +356,14 @@ void KvClientCore::Push(int key, std::span<const float> gradient, int64_t step) 
       if (IsPastEnd(step)) continue;
       const Part& part = placement_.parts[i];
       Pushed& pushed = pushed_[i];
-      TY_CHECK(!pushed.outstanding && gradient.size() == static_cast<size_t>(options_.specs[key].shape.elements()));
-      pushed = {.gradient = gradient.subspan(part.begin, part.count), .step = step, .outstanding = true};
+      TY_CHECK(!pushed.outstanding && gradient.values.size() == static_cast<size_t>(options_.specs[key].shape.elements()));
+      pushed = {.gradient = gradient.values.subspan(part.begin, part.count), .step = step, .outstanding = true};
+      if (gradient.rows) pushed.gradient.rows = RowsOf(i).Inside(*gradient.rows);
       ++outstanding_;
       if (options_.specs[key].trainable) ++unflushed_;
       const Link& link = links_[part.server];
       if (!link.up || !link.ready) continue;
-      sends.emplace_back(link.lane, PartRecord(WireOp::kPush, link, i, Payload(std::as_bytes(pushed.gradient), borrowed_.Lend()), step));
+      sends.emplace_back(link.lane, PushRecord(link, i));
     }
     complete = unflushed_ == trainable_parts_;
   }
@@ -437,6 +464,21 @@ std::vector<KvClientCore::Arrived> KvClientCore::AwaitAnswers(absl::Duration at_
   absl::MutexLock lock(&mutex_);
   mutex_.AwaitWithTimeout(absl::Condition(&something), at_most);
   return std::exchange(arrived_, {});
+}
+
+void KvClientCore::Store(const Arrived& answer, ParameterSet& parameters) const {
+  const Part& part = placement_.parts[answer.part];
+  const std::span<float> values = parameters.values(part.key).subspan(part.begin, part.count);
+  if (!answer.rows) {
+    PayloadReader(answer.values).Read(std::as_writable_bytes(values));
+    return;
+  }
+  const PartRows rows = RowsOf(answer.part);
+  PayloadReader reader = ValuesOfRows(answer.values, *answer.rows);
+  for (const int32_t row : *answer.rows) {
+    const PartRows::Range range = rows.RangeOf(row);
+    reader.Read(std::as_writable_bytes(values.subspan(range.begin, range.count)));
+  }
 }
 
 bool KvClientCore::FinishStep(bool pushed) {

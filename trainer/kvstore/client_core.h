@@ -11,9 +11,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "trainer/kvstore/borrow_count.h"
+#include "trainer/kvstore/buffer_pool.h"
 #include "trainer/kvstore/client.h"
 #include "trainer/kvstore/handshake.h"
 #include "trainer/kvstore/placement.h"
+#include "trainer/kvstore/row_payload.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {
@@ -37,7 +39,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   void Shut(bool goodbye);
   bool AwaitShut(absl::Time deadline);
 
-  void Push(int key, std::span<const float> gradient, int64_t step);
+  void Push(int key, const GradientView& gradient, int64_t step);
   // Sends the small records that wait for company.
   void Flush();
   void Leave();
@@ -52,7 +54,9 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
     int part;
     int64_t step;  // of the push that this answers
     Payload values;
+    std::optional<std::vector<int32_t>> rows;  // ParseRowPayload's, where `values` are changed rows only
   };
+  void Store(const Arrived& answer, ParameterSet& parameters) const;
   // Waits until something arrived (then takes it), nothing is outstanding, an empty server is there to fill (chief), the client is broken,
   // or for `at_most`. What it is, the caller looks up.
   std::vector<Arrived> AwaitAnswers(absl::Duration at_most);
@@ -113,8 +117,8 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
     size_t pull_missing = 0;
   };
   struct Pushed {
-    std::span<const float> gradient;
-    int64_t step = -1;  // none yet
+    GradientView gradient;  // of the part; rows are the tensor's, those that the part has something of
+    int64_t step = -1;      // none yet
     bool outstanding = false;
   };
 
@@ -131,6 +135,9 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   WireHeader Header(WireOp op, const Link& link) const;
   Record Control(WireOp op, const Link& link, int64_t step = 0, uint32_t flags = 0) const;
   Record PartRecord(WireOp op, const Link& link, int part, Payload payload, int64_t step) const;
+  // The gradient as it is, or the rows that it touches where those are fewer bytes.
+  Record PushRecord(const Link& link, int part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  PartRows RowsOf(int part) const { return {options_.specs[placement_.parts[part].key], placement_.parts[part]}; }
   Record Hello(const Link& link) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Describe(const Link& link) const;
   void Break(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -148,6 +155,7 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   KvAgreement agreement_;
   Transport& transport_;
   BorrowCount borrowed_;
+  BufferPool row_buffers_;
   std::atomic<uint64_t> activity_ = 0;
 
   mutable absl::Mutex mutex_;

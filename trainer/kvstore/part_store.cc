@@ -49,7 +49,7 @@ PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placemen
   memory_ = Buffer(floats * sizeof(float));
   auto* next = memory_.as<float>();
   for (const int i : parts_) {
-    auto state = std::make_unique<State>();
+    auto state = std::make_unique<State>(PartRows(specs_[all_parts_[i].key], all_parts_[i]));
     const auto count = static_cast<size_t>(all_parts_[i].count);
     absl::MutexLock lock(&state->mutex);
     state->trainable = specs_[all_parts_[i].key].trainable;
@@ -61,6 +61,7 @@ PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placemen
     } else {
       state->next.assign(Places(mode, workers), 0);
     }
+    state->answered.resize(Places(mode, workers));
     states_.push_back(std::move(state));
   }
   counts_.worker_steps.assign(Places(mode, workers), 0);
@@ -91,6 +92,7 @@ absl::Status PartStore::Activate(int64_t step) {
   for (const std::unique_ptr<State>& state : states_) {
     absl::MutexLock lock(&state->mutex);
     state->version = step;
+    state->history.AllChanged(step);
   }
   absl::MutexLock lock(&progress_mutex_);
   async_step_ = step;
@@ -109,21 +111,21 @@ void PartStore::ForgetAssigned() {
   }
 }
 
-std::optional<PushAnswer> PartStore::Push(int part, int worker, int64_t step, Payload gradient) {
+std::optional<PushAnswer> PartStore::Push(int part, int worker, int64_t step, PushedGradient gradient) {
   State& state = StateOf(part);
   if (mode_ == KvMode::kSync) return PushSync(part, state, worker, step, std::move(gradient));
   return PushAsync(part, state, worker, step, gradient);
 }
 
-std::optional<PushAnswer> PartStore::PushAsync(int part, State& state, int worker, int64_t step, const Payload& gradient) {
-  PushAnswer answer{.part = part, .values = {}, .workers = {worker}};
+std::optional<PushAnswer> PartStore::PushAsync(int part, State& state, int worker, int64_t step, const PushedGradient& gradient) {
+  PushAnswer answer;
   {
     absl::MutexLock lock(&state.mutex);
     if (step < state.next[worker]) {
-      answer = Duplicate(part, state, worker);
+      answer = Duplicate(part, state, worker, gradient.lane);
     } else {
-      const Payload* gradients[] = {&gradient};
-      answer.values = Update(state, gradients);
+      const PushedGradient* gradients[] = {&gradient};
+      answer = Update(part, state, std::span(&worker, 1), gradients);
       state.next[worker] = step + 1;
     }
   }
@@ -132,9 +134,9 @@ std::optional<PushAnswer> PartStore::PushAsync(int part, State& state, int worke
   return answer;
 }
 
-std::optional<PushAnswer> PartStore::PushSync(int part, State& state, int worker, int64_t step, Payload gradient) {
+std::optional<PushAnswer> PartStore::PushSync(int part, State& state, int worker, int64_t step, PushedGradient gradient) {
   absl::MutexLock lock(&state.mutex);
-  if (step < state.version) return Duplicate(part, state, worker);
+  if (step < state.version) return Duplicate(part, state, worker, gradient.lane);
   if (step >= end_step_) return std::nullopt;  // the worker is told that the training has ended
   Held& held = state.held[worker];
   if (held.step >= step) return std::nullopt;  // repeated after a lost lane: the first one counts
@@ -142,12 +144,15 @@ std::optional<PushAnswer> PartStore::PushSync(int part, State& state, int worker
   return TryComplete(part, state);
 }
 
-PushAnswer PartStore::Duplicate(int part, State& state, int worker) {
+PushAnswer PartStore::Duplicate(int part, State& state, int worker, int64_t lane) {
   {
     absl::MutexLock lock(&progress_mutex_);
     ++counts_.duplicates;
   }
-  return {.part = part, .values = Copy(state.values), .step = state.version, .duplicate = true, .workers = {worker}};
+  state.answered[worker] = {.lane = lane, .version = state.version};
+  PushAnswer answer{.part = part, .values = Copy(state.values), .step = state.version, .duplicate = true};
+  answer.workers.push_back(worker);
+  return answer;
 }
 
 int64_t PartStore::EarliestRound(const State& state, int worker) const {
@@ -160,13 +165,13 @@ std::optional<PushAnswer> PartStore::TryComplete(int part, State& state) {
   int64_t next_round = kNever;
   for (int worker = 0; worker < workers_; ++worker) next_round = std::min(next_round, EarliestRound(state, worker));
   if (next_round != kNever) state.version = std::max(state.version, next_round);
-  std::vector<const Payload*> gradients;
-  PushAnswer answer{.part = part, .values = {}, .workers = {}};
+  std::vector<const PushedGradient*> gradients;
+  std::vector<int> workers;
   bool complete = true;
   for (int worker = 0; worker < workers_; ++worker) {
     if (state.held[worker].step == state.version) {
       gradients.push_back(&state.held[worker].gradient);
-      answer.workers.push_back(worker);
+      workers.push_back(worker);
     } else if (EarliestRound(state, worker) <= state.version) {
       complete = false;
     }
@@ -176,35 +181,63 @@ std::optional<PushAnswer> PartStore::TryComplete(int part, State& state) {
     if (gradients.size() == 1) state.open_since = clock_.Now();
     return std::nullopt;
   }
-  answer.values = Update(state, gradients);
-  for (const int worker : answer.workers) {
+  PushAnswer answer = Update(part, state, workers, gradients);
+  for (const int worker : workers) {
     state.held[worker] = {};
     if (state.trainable) CountPush(worker, state.version - 1);
   }
+  return answer;
+}
+
+PushAnswer PartStore::Update(int part, State& state, std::span<const int> workers, std::span<const PushedGradient* const> gradients) {
+  const UpdateContext context{.learning_rate = LearningRateAt(config_, state.version), .step = state.version};
+  std::vector<GradientReader> readers;
+  readers.reserve(gradients.size());
+  for (const PushedGradient* gradient : gradients) readers.emplace_back(*gradient, state.rows);
+  std::vector<std::span<float>> slots(state.slots.size());
+  PushAnswer answer{.part = part, .workers = {workers.begin(), workers.end()}};
+  ++state.version;
+  const bool by_rows = state.trainable && optimizer_->KeepsWhereGradientIsZero() &&
+                       std::ranges::all_of(gradients, [](const PushedGradient* gradient) { return gradient->rows.has_value(); });
+  if (by_rows) {
+    std::vector<int32_t> rows;
+    for (const PushedGradient* gradient : gradients) rows.insert(rows.end(), gradient->rows->begin(), gradient->rows->end());
+    std::ranges::sort(rows);
+    rows.erase(std::ranges::unique(rows).begin(), rows.end());
+    for (const int32_t row : rows) {
+      const PartRows::Range range = state.rows.RangeOf(row);
+      for (GradientReader& reader : readers) reader.SkipTo(range.begin);
+      UpdateRange(state, range, context, readers, slots, nullptr);
+    }
+    state.history.Changed(rows, state.version);
+    AnswerWithRows(state, gradients, answer);
+    if (!answer.workers.empty()) answer.values = Copy(state.values);
+  } else {
+    std::shared_ptr<Buffer> copy = pool_.Take(state.values.size_bytes());
+    UpdateRange(state, {.begin = 0, .count = state.values.size()}, context, readers, slots, copy->as<float>());
+    state.history.AllChanged(state.version);
+    answer.values = Payload(std::span<const std::byte>(copy->data(), state.values.size_bytes()), copy);
+  }
+  for (size_t i = 0; i < workers.size(); ++i) state.answered[workers[i]] = {.lane = gradients[i]->lane, .version = state.version};
   answer.step = state.version;
   return answer;
 }
 
-Payload PartStore::Update(State& state, std::span<const Payload* const> gradients) {
-  const UpdateContext context{.learning_rate = LearningRateAt(config_, state.version), .step = state.version};
+void PartStore::UpdateRange(State& state, PartRows::Range elements, const UpdateContext& context, std::span<GradientReader> gradients,
+                            std::span<std::span<float>> slots, float* out) {
   const auto count = static_cast<float>(gradients.size());
-  std::shared_ptr<Buffer> answer = pool_.Take(state.values.size_bytes());
-  auto* const out = answer->as<float>();
-  std::vector<PayloadReader> readers;
-  readers.reserve(gradients.size());
-  for (const Payload* gradient : gradients) readers.emplace_back(*gradient);
-  std::vector<std::span<float>> slots(state.slots.size());
   alignas(kBufferAlignment) std::array<float, kBlock> sum;
   alignas(kBufferAlignment) std::array<float, kBlock> scratch;
-  for (size_t begin = 0; begin < state.values.size(); begin += kBlock) {
-    const size_t size = std::min(kBlock, state.values.size() - begin);
-    std::span<const float> gradient = readers[0].Floats(size, sum);
-    for (size_t i = 1; i < readers.size(); ++i) {
-      const std::span<const float> next = readers[i].Floats(size, scratch);
+  for (size_t done = 0; done < elements.count; done += kBlock) {
+    const size_t begin = elements.begin + done;
+    const size_t size = std::min(kBlock, elements.count - done);
+    std::span<const float> gradient = gradients[0].Next(size, sum);
+    for (size_t i = 1; i < gradients.size(); ++i) {
+      const std::span<const float> next = gradients[i].Next(size, scratch);
       for (size_t k = 0; k < size; ++k) sum[k] = gradient[k] + next[k];
       gradient = std::span<const float>(sum).first(size);
     }
-    if (readers.size() > 1) {
+    if (gradients.size() > 1) {
       for (size_t k = 0; k < size; ++k) sum[k] /= count;
     }
     const std::span<float> values = state.values.subspan(begin, size);
@@ -214,11 +247,25 @@ Payload PartStore::Update(State& state, std::span<const Payload* const> gradient
     } else {
       std::ranges::copy(gradient, values.begin());
     }
-    std::memcpy(out + begin, values.data(), values.size_bytes());
+    if (out != nullptr) std::memcpy(out + begin, values.data(), values.size_bytes());
   }
-  ++state.version;
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(out, state.values.size()));
-  return {bytes, std::move(answer)};
+}
+
+void PartStore::AnswerWithRows(State& state, std::span<const PushedGradient* const> gradients, PushAnswer& answer) {
+  const auto suffice = [&](size_t i) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) {
+    return state.answered[answer.workers[i]].lane == gradients[i]->lane;
+  };
+  int64_t seen = state.version;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (suffice(i)) seen = std::min(seen, state.answered[answer.workers[i]].version);
+  }
+  std::vector<int32_t> rows;
+  if (seen == state.version || !state.history.Since(seen, rows)) return;
+  if (state.rows.PayloadBytes(rows) >= state.values.size_bytes()) return;
+  answer.rows = MakeRowPayload(state.rows, rows, state.values, pool_);
+  std::vector<int> others;
+  for (size_t i = 0; i < gradients.size(); ++i) (suffice(i) ? answer.row_workers : others).push_back(answer.workers[i]);
+  answer.workers = std::move(others);
 }
 
 Payload PartStore::Copy(std::span<const float> values) {

@@ -16,8 +16,11 @@
 #include "absl/time/time.h"
 #include "trainer/base/clock.h"
 #include "trainer/kvstore/buffer_pool.h"
+#include "trainer/kvstore/gradient_reader.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/kvstore/placement.h"
+#include "trainer/kvstore/row_history.h"
+#include "trainer/kvstore/row_payload.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/tensor/parameter_set.h"
 #include "trainer/transport/payload.h"
@@ -31,6 +34,8 @@ struct PushAnswer {
   int64_t step = 0;  // the global step that they belong to
   bool duplicate = false;
   std::vector<int> workers;
+  Payload rows;                  // the rows that changed since these workers were answered last:
+  std::vector<int> row_workers;  // they get them in place of `values`
 };
 
 // A round that some workers have pushed and others have not (sync).
@@ -46,8 +51,12 @@ struct OpenRound {
 // Async: a push is applied at once. Sync: round r of a part is complete when every worker that is expected in it (expected_from <= r, not
 // left, no push for a later round) has pushed step r; the gradients are then summed in the order of worker indices, divided by their number
 // and applied. What is held until then are the received bytes themselves, so nothing is copied or zeroed; the whole update is one pass over
-// memory, in blocks that stay in cache. A push for a later round is held until its round comes; a worker has one push per part on its way,
-// so one place for each is enough.
+// memory, in blocks that stay in cache. Where every gradient of an update is rows and the optimizer changes nothing without a gradient, the
+// pass is over those rows alone, with the same bits. A push for a later round is held until its round comes; a worker has one push per part
+// on its way, so one place for each is enough.
+//
+// Answers hold the whole part, or the rows that changed since the last answer that went down the same lane: before it pushes again a worker
+// has taken that one. The first answer of a lane is whole, as what was sent down another may be lost.
 class PartStore {
  public:
   // Async jobs may be scaled while they run: there is a place for so many workers, whatever the server was started with.
@@ -71,7 +80,7 @@ class PartStore {
   void ForgetAssigned();
 
   // The gradient is as long as the part. Nothing: the round is not complete, the answer comes with another call.
-  std::optional<PushAnswer> Push(int part, int worker, int64_t step, Payload gradient);
+  std::optional<PushAnswer> Push(int part, int worker, int64_t step, PushedGradient gradient);
   // The worker takes part in rounds from `step` on (kNever: in none). Returns what that completes.
   std::vector<PushAnswer> Expect(int worker, int64_t from_step);
   // Sync: rounds from `step` on are never done; what was pushed for them is dropped. FailedPrecondition: a later one was done already.
@@ -103,11 +112,20 @@ class PartStore {
  private:
   struct Held {
     int64_t step = -1;
-    Payload gradient;
+    PushedGradient gradient;
+  };
+  struct Answered {
+    int64_t lane = -1;  // none yet
+    int64_t version = -1;
   };
   struct State {
+    explicit State(const PartRows& part) : rows(part), history(part) {}
+
     mutable absl::Mutex mutex;
-    bool trainable = true;  // constant; false: pushes hold next values, and their mean becomes the value
+    const PartRows rows;
+    RowHistory history ABSL_GUARDED_BY(mutex);
+    std::vector<Answered> answered ABSL_GUARDED_BY(mutex);  // by worker
+    bool trainable = true;                                  // constant; false: pushes hold next values, and their mean becomes the value
     std::span<float> values ABSL_GUARDED_BY(mutex);
     std::vector<std::span<float>> slots ABSL_GUARDED_BY(mutex);
     uint64_t assigned ABSL_GUARDED_BY(mutex) = 0;      // bit n: slot n
@@ -123,16 +141,23 @@ class PartStore {
     int64_t whole = 0;  // steps since the server started
   };
 
-  std::optional<PushAnswer> PushAsync(int part, State& state, int worker, int64_t step, const Payload& gradient);
-  std::optional<PushAnswer> PushSync(int part, State& state, int worker, int64_t step, Payload gradient);
+  std::optional<PushAnswer> PushAsync(int part, State& state, int worker, int64_t step, const PushedGradient& gradient);
+  std::optional<PushAnswer> PushSync(int part, State& state, int worker, int64_t step, PushedGradient gradient);
   // The first open round that may get a push of `worker`: that of the push which is held, since there is none for the earlier ones (a
   // refilled server may be behind a worker), or else the first in which it is expected.
   int64_t EarliestRound(const State& state, int worker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   std::optional<PushAnswer> TryComplete(int part, State& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
-  // Sums the gradients (or next values) in order, divides by their number, applies (or takes) them, and copies the result into an answer.
-  Payload Update(State& state, std::span<const Payload* const> gradients) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  // Sums the gradients (or next values) in order, divides by their number, applies (or takes) them, and answers their workers.
+  PushAnswer Update(int part, State& state, std::span<const int> workers, std::span<const PushedGradient* const> gradients)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  // Update's pass over memory: `elements` of the part, in order; they are copied to `out` as well, unless it is null.
+  void UpdateRange(State& state, PartRows::Range elements, const UpdateContext& context, std::span<GradientReader> gradients,
+                   std::span<std::span<float>> slots, float* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  // Those of the answer's workers for whom changed rows are enough get them, if they are shorter.
+  void AnswerWithRows(State& state, std::span<const PushedGradient* const> gradients, PushAnswer& answer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   Payload Copy(std::span<const float> values);
-  PushAnswer Duplicate(int part, State& state, int worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  PushAnswer Duplicate(int part, State& state, int worker, int64_t lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   void CountPush(int worker, int64_t step);
   State& StateOf(int part) const { return *states_[local_[part]]; }
   bool TrainableState(size_t local) const;

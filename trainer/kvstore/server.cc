@@ -27,6 +27,7 @@ struct Peer {
   int worker = kObserver;
   bool chief = false;
   absl::Time heard;
+  int64_t joins = 0;  // Worker::joins when this lane was the newest: tells lanes of one worker apart
 };
 
 // What is known of a worker, connected or not.
@@ -299,7 +300,7 @@ class KvServerCore final : public LaneHandler {
       if (!observer) {
         Worker& known = workers_[worker];
         replaced = std::exchange(known.lane, lane);
-        ++known.joins;
+        peers_[lane.get()].joins = ++known.joins;
         known.member = true;
         known.done = false;
         known.left = hello.left;
@@ -329,10 +330,17 @@ class KvServerCore final : public LaneHandler {
     TY_ASSIGN_OR_RETURN(const int part, FindPart(header));
     if (header.step > kLastStep)
       return absl::InvalidArgumentError(fmt::format("'push': step is {}, expected at most {}", header.step, kLastStep));
+    PushedGradient gradient(std::move(record.payload));
+    if ((header.flags & kWireFlagRows) != 0) {
+      absl::StatusOr<std::vector<int32_t>> rows = ParseRowPayload(RowsOf(part), gradient.payload);
+      if (!rows.ok()) return WithContext(rows.status(), fmt::format("'push' of '{}' part {}", TensorOf(part), header.part));
+      gradient.rows = *std::move(rows);
+    }
+    gradient.lane = peer.joins;
     const auto step = static_cast<int64_t>(header.step);
     const bool profiled = options_.profile != nullptr && options_.profile->Wants(step);
     const int64_t start = profiled ? options_.profile->Now() : 0;
-    std::optional<PushAnswer> answer = store_->Push(part, peer.worker, step, std::move(record.payload));
+    std::optional<PushAnswer> answer = store_->Push(part, peer.worker, step, std::move(gradient));
     if (profiled) {
       options_.profile->Add({.kind = answer && !answer->duplicate ? SpanKind::kSum : SpanKind::kReceive,
                              .id = part,
@@ -342,8 +350,10 @@ class KvServerCore final : public LaneHandler {
                              .end = options_.profile->Now()});
     }
     if (!answer) return absl::OkStatus();
-    if (answer->workers.size() == 1 && answer->workers[0] == peer.worker) {
-      outbox[peer.lane].push_back(AnswerRecord(*answer));
+    const bool rows = answer->workers.empty();
+    if (const std::vector<int>& workers = rows ? answer->row_workers : answer->workers;
+        (rows || answer->row_workers.empty()) && workers == std::vector{peer.worker}) {
+      outbox[peer.lane].push_back(AnswerRecord(*answer, rows));
       return absl::OkStatus();
     }
     absl::MutexLock lock(&mutex_);
@@ -442,7 +452,9 @@ class KvServerCore final : public LaneHandler {
     }
     const Part& part = placement_.parts[first + header.part];
     const uint64_t offset = static_cast<uint64_t>(part.begin) * sizeof(float);
-    const uint64_t length = static_cast<uint64_t>(part.count) * sizeof(float);
+    // How long rows may be is their parser's business.
+    const bool rows = header.op == WireOp::kPush && (header.flags & kWireFlagRows) != 0;
+    const uint64_t length = rows ? header.length : static_cast<uint64_t>(part.count) * sizeof(float);
     if (header.dtype != static_cast<uint8_t>(DType::kF32) || header.offset != offset || header.length != length) {
       return absl::InvalidArgumentError(
           fmt::format("'{}' of '{}' part {}: found dtype {}, {} bytes at {}, expected dtype 0 (F32), {} bytes at {}", WireOpName(header.op),
@@ -450,6 +462,9 @@ class KvServerCore final : public LaneHandler {
     }
     return first + static_cast<int>(header.part);
   }
+
+  const std::string& TensorOf(int part) const { return options_.specs[placement_.parts[part].key].name; }
+  PartRows RowsOf(int part) const { return {options_.specs[placement_.parts[part].key], placement_.parts[part]}; }
 
   Record PartRecord(WireOp op, int index, Payload payload) const {
     const Part& part = placement_.parts[index];
@@ -462,18 +477,20 @@ class KvServerCore final : public LaneHandler {
     return record;
   }
 
-  Record AnswerRecord(const PushAnswer& answer) const {
-    Record record = PartRecord(WireOp::kParameters, answer.part, answer.values);
+  Record AnswerRecord(const PushAnswer& answer, bool rows) const {
+    Record record = PartRecord(WireOp::kParameters, answer.part, rows ? answer.rows : answer.values);
     record.header.step = static_cast<uint64_t>(answer.step);
-    record.header.flags = answer.duplicate ? kWireFlagDuplicate : 0;
+    record.header.flags = (rows ? kWireFlagRows : 0) | (answer.duplicate ? kWireFlagDuplicate : 0);
     return record;
   }
 
   // To whoever of the answers' workers is connected; the others ask again when they come back.
   void Address(std::span<const PushAnswer> answers, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (const PushAnswer& answer : answers) {
-      for (const int worker : answer.workers) {
-        if (workers_[worker].lane != nullptr) outbox[workers_[worker].lane].push_back(AnswerRecord(answer));
+      for (const bool rows : {false, true}) {
+        for (const int worker : rows ? answer.row_workers : answer.workers) {
+          if (workers_[worker].lane != nullptr) outbox[workers_[worker].lane].push_back(AnswerRecord(answer, rows));
+        }
       }
     }
   }

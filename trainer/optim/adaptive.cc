@@ -24,6 +24,8 @@ class Adagrad final : public Optimizer {
   Adagrad(double initial, double epsilon) : offset_(static_cast<float>(initial + epsilon)) {}
 
   std::vector<std::string> slot_names() const override { return {"accumulator"}; }
+  // s + 0 = s and w - 0 / x = w, unless x may be 0.
+  bool KeepsWhereGradientIsZero() const override { return offset_ > 0; }
 
   void Apply(const UpdateContext& context, std::span<float> param, std::span<const float> grad,
              std::span<const std::span<float>> slots) const override {

@@ -1,4 +1,4 @@
-// Gradient clipping.
+// Scaling gradients before they are pushed; rows that a gradient does not touch cost nothing and change nothing.
 #pragma once
 
 #include "trainer/tensor/parameter_set.h"
@@ -10,5 +10,8 @@ namespace trainyard::engine {
 // the same bits everywhere. A norm that is infinite or NaN leaves the gradients as they are: the caller sees it in the value returned. A
 // worker calls it on its own gradients before it pushes them; with several workers each clips its own, as in the studies.
 double ClipByGlobalNorm(double clip_norm, ParameterSet& gradients);
+
+// Multiplies the gradient of `key` by a finite factor.
+void ScaleGradient(float factor, int key, ParameterSet& gradients);
 
 }  // namespace trainyard::engine

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 
 namespace trainyard::engine {
 namespace {
@@ -40,6 +42,26 @@ TEST(ClipTest, SquaresThatOverflowAFloatDoNotOverflowTheNorm) {
   ParameterSet gradients = Gradients({3e30F}, {4e30F});
   EXPECT_NEAR(ClipByGlobalNorm(1.0, gradients) / 5e30, 1.0, 1e-6);
   EXPECT_NEAR(gradients.values(0)[0], 0.6F, 1e-6);
+}
+
+TEST(ClipTest, RowsThatAreNotTouchedChangeNoBit) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  ParameterSet dense({{.name = "embedding", .shape = {60, 13}}});
+  ParameterSet rows({{.name = "embedding", .shape = {60, 13}}});
+  const std::vector<int32_t> ids = {0, 1, 7, 30, 59};
+  for (const int32_t row : ids) {
+    for (int i = 0; i < 13; ++i) rows.values(0)[row * 13 + i] = normal(random);
+  }
+  std::ranges::copy(rows.values(0), dense.values(0).begin());
+  rows.touched_rows(0).Reserve(60);
+  rows.touched_rows(0).Touch(ids);
+  ScaleGradient(0.3F, 0, dense);
+  ScaleGradient(0.3F, 0, rows);
+  EXPECT_EQ(ClipByGlobalNorm(0.5, dense), ClipByGlobalNorm(0.5, rows));
+  EXPECT_TRUE(std::ranges::equal(dense.values(0), rows.values(0)));
+  rows.touched_rows(0).Touch(std::span(ids).first(1));
+  EXPECT_LT(ClipByGlobalNorm(0.5, rows), 0.5) << "the list is believed";
 }
 
 TEST(ClipTest, ANormThatIsNotFiniteIsReportedAndChangesNothing) {

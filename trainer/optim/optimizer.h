@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/optim/optimizer_config.h"
+#include "trainer/tensor/touched_rows.h"
 
 namespace trainyard::engine {
 
@@ -34,7 +35,17 @@ class Optimizer {
   // Changes param and slots in place. `slots` are in the order of slot_names(); all spans have param's length.
   virtual void Apply(const UpdateContext& context, std::span<float> param, std::span<const float> grad,
                      std::span<const std::span<float>> slots) const = 0;
+
+  // True: an element whose gradient is +0 keeps its value and its slots, bit for bit. Then Apply on the rows that a gradient touches is
+  // Apply on all of them. (Momentum moves on without a gradient, means decay, weights shrink: those rules must see every element.)
+  virtual bool KeepsWhereGradientIsZero() const { return false; }
 };
+
+// Apply on a whole tensor of shape [rows, ..], where `gradient` may know which rows it touches: the same bits as Apply with all its values,
+// for the price of those rows where the rule allows it. row_elements: how many elements a row has.
+void ApplyGradient(const Optimizer& optimizer, const UpdateContext& context, std::span<float> param, const GradientView& gradient,
+                   size_t row_elements, std::span<const std::span<float>> slots);
+inline constexpr size_t kMostSlots = 4;  // of any optimizer
 
 // InvalidArgument names the field, as `optimizer.momentum`, what was found and what is expected.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(const OptimizerConfig& config);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -89,6 +90,56 @@ TEST_P(EveryOptimizer, LowersASimpleLoss) {
   const double rate = GetParam() == "adadelta" ? 20.0 : GetParam() == "adagrad" ? 1.0 : 0.05;
   for (int step = 0; step < 300; ++step) run.Apply({.learning_rate = rate, .step = step}, run.param, 0, 2);  // loss = |w|^2 / 2
   EXPECT_LT(std::hypot(run.param[0], run.param[1]), 0.1 * std::hypot(3.0, 2.0));
+}
+
+// A gradient of 40 rows of 25 elements that touches every seventh row.
+struct RowGradient {
+  explicit RowGradient(std::mt19937& random) : values(40 * kRow) {
+    std::normal_distribution<float> normal;
+    for (int32_t row = 3; row < 40; row += 7) {
+      ids.push_back(row);
+      for (size_t i = 0; i < kRow; ++i) values[row * kRow + i] = i % 5 == 0 ? -0.0F : normal(random);
+    }
+    touched.Reserve(40);
+    touched.Touch(ids);
+  }
+  static constexpr size_t kRow = 25;
+  std::vector<float> values;
+  std::vector<int32_t> ids;
+  TouchedRows touched;
+};
+
+TEST_P(EveryOptimizer, GivesTheSameBitsForTheRowsOfAGradientAsForAllOfIt) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  std::vector<float> start(40 * RowGradient::kRow);
+  for (float& value : start) value = random() % 8 == 0 ? -0.0F : normal(random);
+  for (const double decay : {0.0, 0.1}) {
+    OptimizerConfig config = Config(GetParam());
+    config.weight_decay = decay;
+    Descent dense(config, start);
+    Descent rows(config, start);
+    for (int step = 0; step < 5; ++step) {
+      const RowGradient gradient(random);
+      const UpdateContext context{.learning_rate = 0.05 / (step + 1), .step = step};
+      dense.Apply(context, gradient.values, 0, gradient.values.size());
+      std::vector<std::span<float>> slots(rows.slots.begin(), rows.slots.end());
+      ApplyGradient(*rows.optimizer, context, rows.param, {gradient.values, gradient.touched}, RowGradient::kRow, slots);
+    }
+    EXPECT_EQ(std::memcmp(dense.param.data(), rows.param.data(), start.size() * sizeof(float)), 0);
+    EXPECT_EQ(dense.slots, rows.slots);
+  }
+}
+
+TEST(OptimizerTest, OnlyRulesWithoutMemoryOfOldGradientsTakeRowsAlone) {
+  std::vector<std::string_view> names;
+  for (const std::string_view name : OptimizerNames()) {
+    OptimizerConfig config = Config(name);
+    if ((*MakeOptimizer(config))->KeepsWhereGradientIsZero()) names.push_back(name);
+    config.weight_decay = 0.01;
+    EXPECT_FALSE((*MakeOptimizer(config))->KeepsWhereGradientIsZero()) << name;
+  }
+  EXPECT_THAT(names, ElementsAre("sgd", "adagrad"));
 }
 
 TEST(OptimizerTest, AnUnknownNameIsRefusedWithTheKnownOnes) {

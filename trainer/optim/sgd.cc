@@ -8,6 +8,7 @@ namespace {
 class Sgd final : public Optimizer {
  public:
   std::vector<std::string> slot_names() const override { return {}; }
+  bool KeepsWhereGradientIsZero() const override { return true; }
 
   void Apply(const UpdateContext& context, std::span<float> param, std::span<const float> grad,
              std::span<const std::span<float>> slots) const override {

@@ -15,7 +15,7 @@ std::string Describe(const ParameterSpec& spec) { return absl::StrCat(spec.name,
 
 }  // namespace
 
-ParameterSet::ParameterSet(std::vector<ParameterSpec> specs) : specs_(std::move(specs)) {
+ParameterSet::ParameterSet(std::vector<ParameterSpec> specs) : specs_(std::move(specs)), touched_rows_(specs_.size()) {
   size_t floats = 0;
   for (const ParameterSpec& spec : specs_) {
     offsets_.push_back(floats);

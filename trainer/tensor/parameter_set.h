@@ -11,6 +11,7 @@
 #include "trainer/tensor/buffer.h"
 #include "trainer/tensor/shape.h"
 #include "trainer/tensor/tensor.h"
+#include "trainer/tensor/touched_rows.h"
 
 namespace trainyard::engine {
 
@@ -20,6 +21,13 @@ struct ParameterSpec {
   std::string name;
   Shape shape;
   bool trainable = true;
+
+  // Elements of one of the rows of [rows, ..]; of a scalar 1.
+  int64_t row_elements() const {
+    int64_t product = 1;
+    for (int axis = 1; axis < shape.rank(); ++axis) product *= shape[axis];
+    return product;
+  }
 
   friend bool operator==(const ParameterSpec&, const ParameterSpec&) = default;
 };
@@ -38,6 +46,10 @@ class ParameterSet {
   std::span<const float> values(int key) const {
     return {buffer_.as<float>() + offsets_[key], static_cast<size_t>(specs_[key].shape.elements())};
   }
+  // Of a set of gradients: which rows of `key` may differ from zero. Who writes other rows calls SetAll.
+  TouchedRows& touched_rows(int key) { return touched_rows_[key]; }
+  const TouchedRows& touched_rows(int key) const { return touched_rows_[key]; }
+  GradientView gradient(int key) const { return {values(key), touched_rows_[key]}; }
   // The key of `name`, or -1.
   int Find(std::string_view name) const;
   // Sum of all elements, gaps not counted.
@@ -51,6 +63,7 @@ class ParameterSet {
   std::vector<ParameterSpec> specs_;
   std::vector<size_t> offsets_;  // in floats
   Buffer buffer_;
+  std::vector<TouchedRows> touched_rows_;  // by key
 };
 
 uint64_t FingerprintOf(std::span<const ParameterSpec> specs);

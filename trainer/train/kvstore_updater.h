@@ -14,7 +14,7 @@ class KvstoreUpdater final : public Updater {
 
   absl::StatusOr<KvStart> Start(ParameterSet& parameters) override { return client_->Start(parameters); }
   // In async mode the chief's next values are everybody's: those of other workers stay here.
-  void Push(int key, std::span<const float> gradient, int64_t step) override {
+  void Push(int key, const GradientView& gradient, int64_t step) override {
     if (pushes_next_values_ || trainable_[key]) client_->PushGradient(key, gradient, step);
   }
   absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override { return client_->Wait(parameters); }

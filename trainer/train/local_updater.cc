@@ -11,8 +11,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t kMaxSlots = 4;
-
 void CopyValues(const ParameterSet& from, ParameterSet& to) {
   for (int key = 0; key < from.size(); ++key) std::ranges::copy(from.values(key), to.values(key).begin());
 }
@@ -28,7 +26,7 @@ ParameterSet CopyOf(const ParameterSet& set) {
 absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const OptimizerConfig& config,
                                                                    std::function<absl::StatusOr<KvState>()> load) {
   TY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config));
-  TY_CHECK(optimizer->slot_names().size() <= kMaxSlots);
+  TY_CHECK(optimizer->slot_names().size() <= kMostSlots);
   return std::unique_ptr<LocalUpdater>(new LocalUpdater(config, std::move(optimizer), std::move(load)));
 }
 
@@ -44,7 +42,7 @@ absl::StatusOr<KvStart> LocalUpdater::Start(ParameterSet& parameters) {
   return KvStart{.global_step = step_, .worker_step = step_, .joined = false};
 }
 
-void LocalUpdater::Push(int key, std::span<const float> gradient, int64_t step) {
+void LocalUpdater::Push(int key, const GradientView& gradient, int64_t step) {
   TY_CHECK(step == step_);
   pushed_.push_back({key, gradient});
 }
@@ -53,12 +51,13 @@ absl::StatusOr<KvStepResult> LocalUpdater::Wait(ParameterSet& parameters) {
   const UpdateContext context{.learning_rate = LearningRateAt(config_, step_), .step = step_};
   for (const Pushed& push : pushed_) {
     if (!parameters.spec(push.key).trainable) {
-      std::ranges::copy(push.gradient, parameters.values(push.key).begin());
+      std::ranges::copy(push.gradient.values, parameters.values(push.key).begin());
       continue;
     }
-    std::array<std::span<float>, kMaxSlots> slots;
+    std::array<std::span<float>, kMostSlots> slots;
     for (size_t slot = 0; slot < slots_.size(); ++slot) slots[slot] = slots_[slot].values(push.key);
-    optimizer_->Apply(context, parameters.values(push.key), push.gradient, std::span(slots.data(), slots_.size()));
+    ApplyGradient(*optimizer_, context, parameters.values(push.key), push.gradient,
+                  static_cast<size_t>(parameters.spec(push.key).row_elements()), std::span(slots.data(), slots_.size()));
   }
   pushed_.clear();
   ++step_;

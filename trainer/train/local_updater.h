@@ -16,7 +16,7 @@ class LocalUpdater final : public Updater {
   static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const OptimizerConfig& config, std::function<absl::StatusOr<KvState>()> load);
 
   absl::StatusOr<KvStart> Start(ParameterSet& parameters) override;
-  void Push(int key, std::span<const float> gradient, int64_t step) override;
+  void Push(int key, const GradientView& gradient, int64_t step) override;
   absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override;
   absl::StatusOr<KvState> State(const ParameterSet& parameters) override;
   absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
@@ -27,7 +27,7 @@ class LocalUpdater final : public Updater {
  private:
   struct Pushed {
     int key;
-    std::span<const float> gradient;
+    GradientView gradient;
   };
 
   LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, std::function<absl::StatusOr<KvState>()> load);

@@ -47,18 +47,17 @@ class Trainer::Pusher final : public GradientSink {
   }
   void Ready(int key) override {
     ready_.push_back(key);
-    if (!HoldsBack()) updater_.Push(key, gradients_.values(key), step_);
+    if (!HoldsBack()) updater_.Push(key, gradients_.gradient(key), step_);
   }
   void End() {
     if (!HoldsBack()) return;
     if (weight_ != 1.0F) {
       for (const int key : ready_) {
-        if (!gradients_.spec(key).trainable) continue;
-        for (float& value : gradients_.values(key)) value *= weight_;
+        if (gradients_.spec(key).trainable) ScaleGradient(weight_, key, gradients_);
       }
     }
     if (clip_norm_ > 0) ClipByGlobalNorm(clip_norm_, gradients_);
-    for (const int key : ready_) updater_.Push(key, gradients_.values(key), step_);
+    for (const int key : ready_) updater_.Push(key, gradients_.gradient(key), step_);
   }
 
  private:

@@ -20,8 +20,8 @@ class Updater {
   virtual ~Updater() = default;
   // Fills `parameters` with the values to begin with: those of running servers, of a checkpoint, or the start values.
   virtual absl::StatusOr<KvStart> Start(ParameterSet& parameters) = 0;
-  // Hands over the gradient (or next value) of `key`, which must stay as it is until Wait returns.
-  virtual void Push(int key, std::span<const float> gradient, int64_t step) = 0;
+  // Hands over the gradient (or next value) of `key`, which must stay as it is until Wait returns, its list of rows too.
+  virtual void Push(int key, const GradientView& gradient, int64_t step) = 0;
   // Returns when every pushed parameter has its new value in `parameters`.
   virtual absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) = 0;
   // Parameters, optimizer slots and step as they are now: what a checkpoint holds. `parameters` are those that Wait filled.

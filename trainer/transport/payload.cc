@@ -46,6 +46,19 @@ void PayloadReader::Read(std::span<std::byte> out) {
   }
 }
 
+void PayloadReader::Skip(size_t count) {
+  while (count > 0) {
+    TY_CHECK(piece_ < pieces_.size());
+    const size_t step = std::min(pieces_[piece_].size() - offset_, count);
+    count -= step;
+    offset_ += step;
+    if (offset_ == pieces_[piece_].size()) {
+      ++piece_;
+      offset_ = 0;
+    }
+  }
+}
+
 std::span<const float> PayloadReader::Floats(size_t count, std::span<float> scratch) {
   if (count > 0 && piece_ < pieces_.size()) {
     const std::span<const std::byte> rest = pieces_[piece_].subspan(offset_);

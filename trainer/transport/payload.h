@@ -37,6 +37,8 @@ class PayloadReader {
   explicit PayloadReader(const Payload& payload) : pieces_(payload.pieces()) {}
   // Copies the next out.size() bytes; they must be there.
   void Read(std::span<std::byte> out);
+  // Leaves out the next `count` bytes; they must be there.
+  void Skip(size_t count);
   // The next `count` floats: in place where they lie in one aligned piece, else copied to `scratch` (at least `count` long).
   std::span<const float> Floats(size_t count, std::span<float> scratch);
 

@@ -1,0 +1,103 @@
+#include "trainer/kvstore/row_payload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "trainer/base/check.h"
+
+namespace trainyard::engine {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the wire is little-endian, and numbers are copied as they are");
+
+constexpr size_t kCountBytes = sizeof(uint32_t);
+constexpr size_t kRowIdBytes = sizeof(int32_t);
+
+}  // namespace
+
+PartRows::PartRows(const ParameterSpec& spec, const Part& part)
+    : row_elements_(spec.row_elements()), begin_(part.begin), end_(part.begin + part.count) {
+  if (part.count == 0) return;
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // rows beyond have no number and travel with all others
+  first_ = static_cast<int32_t>(std::min(begin_ / row_elements_, kMost));
+  last_ = static_cast<int32_t>(std::min((end_ + row_elements_ - 1) / row_elements_, kMost));
+}
+
+PartRows::Range PartRows::RangeOf(int32_t row) const {
+  const int64_t begin = std::max(begin_, row * row_elements_);
+  const int64_t end = std::min(end_, (row + int64_t{1}) * row_elements_);
+  TY_CHECK(begin < end);
+  return {.begin = static_cast<size_t>(begin - begin_), .count = static_cast<size_t>(end - begin)};
+}
+
+std::span<const int32_t> PartRows::Inside(std::span<const int32_t> rows) const {
+  const auto from = std::ranges::lower_bound(rows, first_);
+  const auto to = std::ranges::lower_bound(rows, last_);
+  return {from, to};
+}
+
+size_t PartRows::PayloadBytes(std::span<const int32_t> rows) const {
+  size_t elements = 0;
+  for (const int32_t row : rows) elements += RangeOf(row).count;
+  return kCountBytes + rows.size() * kRowIdBytes + elements * sizeof(float);
+}
+
+Payload MakeRowPayload(const PartRows& part, std::span<const int32_t> rows, std::span<const float> values, BufferPool& pool) {
+  const size_t size = part.PayloadBytes(rows);
+  std::shared_ptr<Buffer> buffer = pool.Take(size);
+  std::byte* out = buffer->data();
+  const auto put = [&out](const void* from, size_t bytes) {
+    if (bytes > 0) std::memcpy(out, from, bytes);
+    out += bytes;
+  };
+  const auto count = static_cast<uint32_t>(rows.size());
+  put(&count, kCountBytes);
+  put(rows.data(), rows.size_bytes());
+  for (const int32_t row : rows) {
+    const PartRows::Range range = part.RangeOf(row);
+    put(values.data() + range.begin, range.count * sizeof(float));
+  }
+  const std::span<const std::byte> bytes(buffer->data(), size);
+  return {bytes, std::move(buffer)};
+}
+
+absl::StatusOr<std::vector<int32_t>> ParseRowPayload(const PartRows& part, const Payload& payload) {
+  uint32_t count = 0;
+  if (payload.size() < kCountBytes) {
+    return absl::InvalidArgumentError(fmt::format("rows: {} bytes, expected at least {}", payload.size(), kCountBytes));
+  }
+  PayloadReader reader(payload);
+  reader.Read(std::as_writable_bytes(std::span(&count, 1)));
+  if (count > (payload.size() - kCountBytes) / kRowIdBytes) {
+    return absl::InvalidArgumentError(fmt::format("rows: {} rows are announced in {} bytes", count, payload.size()));
+  }
+  std::vector<int32_t> rows(count);
+  reader.Read(std::as_writable_bytes(std::span(rows)));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] < part.first() || rows[i] >= part.last()) {
+      return absl::InvalidArgumentError(
+          fmt::format("rows: row {} is not in this part, expected {} to {}", rows[i], part.first(), part.last() - 1));
+    }
+    if (i > 0 && rows[i] <= rows[i - 1]) {
+      return absl::InvalidArgumentError(fmt::format("rows: row {} after row {}, expected ascending rows", rows[i], rows[i - 1]));
+    }
+  }
+  if (const size_t expected = part.PayloadBytes(rows); payload.size() != expected) {
+    return absl::InvalidArgumentError(fmt::format("rows: {} bytes for {} rows, expected {}", payload.size(), count, expected));
+  }
+  return rows;
+}
+
+PayloadReader ValuesOfRows(const Payload& payload, std::span<const int32_t> rows) {
+  PayloadReader reader(payload);
+  reader.Skip(kCountBytes + rows.size_bytes());
+  return reader;
+}
+
+}  // namespace trainyard::engine

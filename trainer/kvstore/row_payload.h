@@ -1,0 +1,53 @@
+// Some rows of one part of a tensor, as they travel and are read again: docs/wire.md, "Rows".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/kvstore/buffer_pool.h"
+#include "trainer/kvstore/placement.h"
+#include "trainer/tensor/parameter_set.h"
+#include "trainer/transport/payload.h"
+
+namespace trainyard::engine {
+
+// Where the rows of a tensor [rows, ..] lie in one of its parts. Parts are cut without regard to rows: the first and the last row may stick
+// out, and then only what lies in the part is meant.
+class PartRows {
+ public:
+  PartRows(const ParameterSpec& spec, const Part& part);
+
+  struct Range {
+    size_t begin = 0;  // element of the part
+    size_t count = 0;
+  };
+  // Rows of the part are [first, last).
+  int32_t first() const { return first_; }
+  int32_t last() const { return last_; }
+  Range RangeOf(int32_t row) const;
+  // Those of a tensor's rows (ascending, each once) that the part has something of.
+  std::span<const int32_t> Inside(std::span<const int32_t> rows) const;
+  // How long a payload of these rows of the part is.
+  size_t PayloadBytes(std::span<const int32_t> rows) const;
+
+ private:
+  int64_t row_elements_ = 0;
+  int64_t begin_ = 0;  // of the part, in the tensor
+  int64_t end_ = 0;
+  int32_t first_ = 0;
+  int32_t last_ = 0;
+};
+
+// The payload of rows of a part, copied out of the part's values.
+Payload MakeRowPayload(const PartRows& part, std::span<const int32_t> rows, std::span<const float> values, BufferPool& pool);
+
+// The rows that a payload names, ascending and all of this part, whose values follow each other in it (ValuesOfRows). InvalidArgument says
+// what the payload has and what was expected. Memory used is proportional to the payload, whatever it claims.
+absl::StatusOr<std::vector<int32_t>> ParseRowPayload(const PartRows& part, const Payload& payload);
+// A reader of a parsed payload that has read as far as the first value.
+PayloadReader ValuesOfRows(const Payload& payload, std::span<const int32_t> rows);
+
+}  // namespace trainyard::engine
