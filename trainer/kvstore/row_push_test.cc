@@ -271,6 +271,32 @@ TEST_P(RowPushTest, AsyncWorkersAreToldWhatOthersChangedMeanwhile) {
   for (const int w : {0, 1, 1, 0}) step_is_whole(w);
 }
 
+TEST_P(RowPushTest, ASyncWorkerThatCameBackIsToldEverythingWhileTheOtherGetsRows) {
+  const Job job{.mode = KvMode::kSync, .workers = 2, .servers = 3};
+  StartServers(job);
+  TableWorker chief(ClientOptions(job, 0), *transport_, /*by_rows=*/true);
+  auto other = std::make_unique<TableWorker>(ClientOptions(job, 1), *transport_, /*by_rows=*/true);
+  const auto step_both = [&] {
+    chief.Push();
+    other->Push();
+    ASSERT_TRUE(chief.Wait().ok());
+    ASSERT_TRUE(other->Wait().ok());
+    const absl::StatusOr<KvState> state = chief.client().Pull(/*with_slots=*/false);
+    ASSERT_TRUE(state.ok()) << state.status();
+    EXPECT_EQ(chief.parameters().Sha256Hex(), state->parameters.Sha256Hex());
+    EXPECT_EQ(other->parameters().Sha256Hex(), state->parameters.Sha256Hex());
+  };
+  for (int i = 0; i < 3; ++i) step_both();
+  other = nullptr;  // killed
+  chief.Push();
+  other = std::make_unique<TableWorker>(ClientOptions(job, 1), *transport_, /*by_rows=*/true);
+  other->Push();
+  ASSERT_TRUE(chief.Wait().ok());
+  ASSERT_TRUE(other->Wait().ok());
+  EXPECT_EQ(chief.parameters().Sha256Hex(), other->parameters().Sha256Hex());
+  for (int i = 0; i < 3; ++i) step_both();
+}
+
 TEST_P(RowPushTest, ARefilledServerAnswersWithAllThatItHas) {
   for (const KvMode mode : {KvMode::kSync, KvMode::kAsync}) {
     const Job job{.mode = mode, .workers = 1, .servers = 1};

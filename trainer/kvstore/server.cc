@@ -350,10 +350,8 @@ class KvServerCore final : public LaneHandler {
                              .end = options_.profile->Now()});
     }
     if (!answer) return absl::OkStatus();
-    const bool rows = answer->workers.empty();
-    if (const std::vector<int>& workers = rows ? answer->row_workers : answer->workers;
-        (rows || answer->row_workers.empty()) && workers == std::vector{peer.worker}) {
-      outbox[peer.lane].push_back(AnswerRecord(*answer, rows));
+    if (options_.mode == KvMode::kAsync || answer->duplicate) {  // the push's own: down its lane, even if that was replaced meanwhile
+      outbox[peer.lane].push_back(AnswerRecord(*answer, /*rows=*/!answer->row_workers.empty()));
       return absl::OkStatus();
     }
     absl::MutexLock lock(&mutex_);

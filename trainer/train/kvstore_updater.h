@@ -23,6 +23,8 @@ class KvstoreUpdater final : public Updater {
   void Leave() override { client_->Leave(); }
   void Done() override { client_->Done(); }
   int64_t global_step() const override { return client_->global_step(); }
+  int64_t bytes_sent() const override { return client_->bytes_sent(); }
+  int64_t bytes_received() const override { return client_->bytes_received(); }
 
  private:
   KvstoreUpdater(std::unique_ptr<Transport> transport, std::unique_ptr<KvClient> client, bool pushes_next_values,

@@ -23,6 +23,8 @@ class LocalUpdater final : public Updater {
   void Leave() override {}
   void Done() override {}
   int64_t global_step() const override { return step_; }
+  int64_t bytes_sent() const override { return 0; }
+  int64_t bytes_received() const override { return 0; }
 
  private:
   struct Pushed {

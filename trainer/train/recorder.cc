@@ -191,7 +191,7 @@ void Recorder::WriteLastWords(int64_t global_step) {
   if (!file) spdlog::warn("cannot write the final progress to {}; the job's status may lack the last evaluation", options_.termination_log);
 }
 
-absl::Status Recorder::Finish(ReplicaReport report) {
+absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received) {
   if (options_.chief) WriteLastWords(report.steps);
   TY_RETURN_IF_ERROR(trace_->Close());
   if (summaries_) TY_RETURN_IF_ERROR(summaries_->Flush());
@@ -207,6 +207,8 @@ absl::Status Recorder::Finish(ReplicaReport report) {
                                .input_seconds = absl::ToDoubleSeconds(meters_.time_split().input),
                                .compute_seconds = absl::ToDoubleSeconds(meters_.time_split().compute),
                                .communication_seconds = absl::ToDoubleSeconds(meters_.time_split().communication),
+                               .bytes_sent = bytes_sent,
+                               .bytes_received = bytes_received,
                                .cpu_seconds = ProcessCpuSeconds(),
                                .max_rss_bytes = MaxRssBytes()};
   if (meters_.steps() > 0) staleness_.mean = staleness_sum_ / static_cast<double>(meters_.steps());

@@ -73,8 +73,9 @@ class Recorder {
   TraceWriter& trace() { return *trace_; }
   const Meters& meters() const { return meters_; }
 
-  // Writes replicas/<role>-<index>.json: `report` with all that this object knows added; and the chief's last words.
-  absl::Status Finish(ReplicaReport report);
+  // Writes replicas/<role>-<index>.json: `report` with all that this object knows added and what went over the wire;
+  // and the chief's last words.
+  absl::Status Finish(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received);
 
  private:
   Recorder(RecorderOptions options, Clock& clock) : options_(std::move(options)), clock_(clock) {}

@@ -30,6 +30,8 @@ struct WorkerRecord {
   double input_seconds = 0;
   double compute_seconds = 0;
   double communication_seconds = 0;
+  int64_t bytes_sent = 0;  // to servers, and from them
+  int64_t bytes_received = 0;
   double cpu_seconds = 0;
   int64_t max_rss_bytes = 0;
 };
@@ -38,6 +40,8 @@ struct ServerRecord {
   int index = 0;
   int64_t bytes = 0;  // of parameters held
   int64_t keys = 0;
+  int64_t bytes_sent = 0;  // to workers, and from them
+  int64_t bytes_received = 0;
   double cpu_seconds = 0;
   int64_t max_rss_bytes = 0;
 };

@@ -55,6 +55,8 @@ WorkerRecord WorkerOf(const json& object) {
   Get(object, "inputSeconds", record.input_seconds);
   Get(object, "computeSeconds", record.compute_seconds);
   Get(object, "communicationSeconds", record.communication_seconds);
+  Get(object, "bytesSent", record.bytes_sent);
+  Get(object, "bytesReceived", record.bytes_received);
   Get(object, "cpuSeconds", record.cpu_seconds);
   Get(object, "maxRssBytes", record.max_rss_bytes);
   return record;
@@ -65,6 +67,8 @@ ServerRecord ServerOf(const json& object) {
   Get(object, "index", record.index);
   Get(object, "bytes", record.bytes);
   Get(object, "keys", record.keys);
+  Get(object, "bytesSent", record.bytes_sent);
+  Get(object, "bytesReceived", record.bytes_received);
   Get(object, "cpuSeconds", record.cpu_seconds);
   Get(object, "maxRssBytes", record.max_rss_bytes);
   return record;
@@ -123,6 +127,8 @@ ordered_json ToJson(const WorkerRecord& record) {
           {"inputSeconds", record.input_seconds},
           {"computeSeconds", record.compute_seconds},
           {"communicationSeconds", record.communication_seconds},
+          {"bytesSent", record.bytes_sent},
+          {"bytesReceived", record.bytes_received},
           {"cpuSeconds", record.cpu_seconds},
           {"maxRssBytes", record.max_rss_bytes}};
 }
@@ -131,6 +137,8 @@ ordered_json ToJson(const ServerRecord& record) {
   return {{"index", record.index},
           {"bytes", record.bytes},
           {"keys", record.keys},
+          {"bytesSent", record.bytes_sent},
+          {"bytesReceived", record.bytes_received},
           {"cpuSeconds", record.cpu_seconds},
           {"maxRssBytes", record.max_rss_bytes}};
 }

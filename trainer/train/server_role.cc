@@ -39,6 +39,8 @@ ReplicaReport ReportOf(const KvServerStats& stats, int index) {
   report.server = ServerRecord{.index = index,
                                .bytes = stats.parameter_bytes,
                                .keys = stats.keys,
+                               .bytes_sent = stats.bytes_sent,
+                               .bytes_received = stats.bytes_received,
                                .cpu_seconds = ProcessCpuSeconds(),
                                .max_rss_bytes = MaxRssBytes()};
   return report;

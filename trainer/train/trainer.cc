@@ -283,7 +283,7 @@ absl::Status Trainer::Conclude() {
     report.parameters_sha256 = parameters_.Sha256Hex();
   }
   updater_->Done();
-  return recorder_->Finish(std::move(report));
+  return recorder_->Finish(std::move(report), updater_->bytes_sent(), updater_->bytes_received());
 }
 
 }  // namespace trainyard::engine

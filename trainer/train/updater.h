@@ -34,6 +34,9 @@ class Updater {
   virtual void Done() = 0;
   // Steps of all workers together as last heard.
   virtual int64_t global_step() const = 0;
+  // On the wire, so far.
+  virtual int64_t bytes_sent() const = 0;
+  virtual int64_t bytes_received() const = 0;
 };
 
 }  // namespace trainyard::engine

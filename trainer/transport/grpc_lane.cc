@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "trainer/base/check.h"
@@ -86,18 +87,18 @@ LaneTraffic GrpcLane::traffic() const {
 }
 
 void GrpcLane::OnStarted() {
-  Next next;
   {
     absl::MutexLock lock(&mutex_);
     started_ = true;
     reading_ = true;
   }
+  Do(Read());
+}
+
+GrpcLane::Next GrpcLane::Read() {
   StartRead(&incoming_, &read_event_);
-  {
-    absl::MutexLock lock(&mutex_);
-    next = Decide();
-  }
-  Do(next);
+  absl::MutexLock lock(&mutex_);
+  return Decide();
 }
 
 void GrpcLane::OnStartFailed() {
@@ -221,31 +222,19 @@ void GrpcLane::Fail(const absl::Status& status) {
 
 void GrpcLane::OnRead(bool ok) {
   if (ok) Deliver(incoming_);
-  Next next;
-  bool read_again = false;
+  std::optional<Next> next;  // nothing: reads on first
   {
     absl::MutexLock lock(&mutex_);
-    if (ok) {
-      read_paused_ = queued_bytes_ > kHighWaterBytes && !finishing_;
-      read_again = !read_paused_;
-      reading_ = read_again;
-    } else {
-      reading_ = false;
-      read_ended_ = true;
-    }
-    if (!read_again) next = Decide();
+    read_ended_ = !ok;
+    read_paused_ = ok && queued_bytes_ > kHighWaterBytes && !finishing_;
+    reading_ = ok && !read_paused_;
+    if (!reading_) next = Decide();
   }
-  if (read_again) {
-    StartRead(&incoming_, &read_event_);
-    absl::MutexLock lock(&mutex_);
-    next = Decide();
-  }
-  Do(next);
+  Do(next ? *next : Read());
 }
 
 void GrpcLane::OnWritten(bool ok) {
-  Next next;
-  bool read_again = false;
+  std::optional<Next> next;  // nothing: reads on first
   {
     absl::MutexLock lock(&mutex_);
     writing_ = false;
@@ -257,16 +246,11 @@ void GrpcLane::OnWritten(bool ok) {
     if (read_paused_ && queued_bytes_ <= kHighWaterBytes) {
       read_paused_ = false;
       reading_ = true;
-      read_again = true;
+    } else {
+      next = Decide();
     }
-    if (!read_again) next = Decide();
   }
-  if (read_again) {
-    StartRead(&incoming_, &read_event_);
-    absl::MutexLock lock(&mutex_);
-    next = Decide();
-  }
-  Do(next);
+  Do(next ? *next : Read());
 }
 
 void GrpcLane::OnHalfClosed(bool ok) {

@@ -98,6 +98,8 @@ class GrpcLane : public Lane, public std::enable_shared_from_this<GrpcLane> {
   };
   Next Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Do(const Next& next);
+  // Reads the next message, as `reading_` says already, and decides anew.
+  Next Read();
   void OnRead(bool ok);
   void OnWritten(bool ok);
   void OnHalfClosed(bool ok);
