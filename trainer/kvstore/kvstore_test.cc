@@ -775,6 +775,20 @@ TEST_P(KvstoreTest, WhatMakesNoSenseIsRefusedAndTheOthersGoOn) {
   ASSERT_TRUE(chief.Train(1).ok());
 }
 
+TEST_P(KvstoreTest, WhoOpensALaneAndSaysNothingIsTurnedAway) {
+  KvServerOptions options = ServerOptions(0, 1, 1, KvMode::kAsync);
+  options.hello_deadline = absl::Milliseconds(100);
+  StartServer(options);
+  TestWorker chief(MakeClient(ClientOptions(0, 1, KvMode::kAsync)), 0);
+  ASSERT_TRUE(chief.Start().ok());
+  const auto silent = std::make_shared<RawPeer>();
+  const std::shared_ptr<Lane> lane = transport_->Dial(addresses_[0], silent, absl::Seconds(5));
+  const absl::Status status = silent->AwaitClosed();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("server 0: no 'hello' within 100ms"));
+  EXPECT_TRUE(chief.Train(2).ok()) << "who has said it stays";
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, KvstoreTest,
     ::testing::Values(TransportKind{"Inproc", &MakeInprocTransport, +[](int server) { return "ps-" + std::to_string(server); }},

@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/kvstore/awaited_hellos.h"
 #include "trainer/kvstore/handshake.h"
 #include "trainer/kvstore/part_store.h"
 #include "trainer/kvstore/ranks.h"
@@ -55,6 +56,7 @@ class KvServerCore final : public LaneHandler {
         incarnation_(std::random_device{}() | 1U),
         agreement_(MakeAgreement(options_.specs)),
         clock_(*options_.clock),
+        awaited_hellos_(options_.hello_deadline),
         workers_(PartStore::Places(options_.mode, options_.workers)) {
     agreement_.mode = options_.mode;
     agreement_.workers = options_.workers;
@@ -70,6 +72,11 @@ class KvServerCore final : public LaneHandler {
       workers_[i].lost_since = absl::Now();
     }
     last_change_ = absl::Now();
+  }
+
+  void OnOpened(const std::shared_ptr<Lane>& lane) override {
+    absl::MutexLock lock(&mutex_);
+    awaited_hellos_.Opened(lane, clock_.Now());
   }
 
   void OnMessage(const std::shared_ptr<Lane>& lane, std::span<Record> records) override {
@@ -95,6 +102,7 @@ class KvServerCore final : public LaneHandler {
     const LaneTraffic traffic = lane->traffic();
     traffic_.bytes_received += traffic.bytes_received;
     traffic_.bytes_sent += traffic.bytes_sent;
+    awaited_hellos_.Forget(lane.get());
     const auto found = peers_.find(lane.get());
     if (found == peers_.end()) return;
     const Peer peer = std::move(found->second);
@@ -111,11 +119,12 @@ class KvServerCore final : public LaneHandler {
   absl::Status Run() {
     while (true) {
       std::vector<std::shared_ptr<Lane>> to_abort;
+      std::vector<std::shared_ptr<Lane>> silent;
       Outbox outbox;
       {
         absl::MutexLock lock(&mutex_);
-        const absl::Duration tick =
-            std::clamp(std::min(options_.liveness_deadline, options_.wait_deadline) / 8, absl::Milliseconds(10), absl::Seconds(1));
+        const absl::Duration tick = std::clamp(std::min({options_.liveness_deadline, options_.wait_deadline, options_.hello_deadline}) / 8,
+                                               absl::Milliseconds(10), absl::Seconds(1));
         mutex_.AwaitWithTimeout(absl::Condition(this, &KvServerCore::Ended), tick);
         if (stopped_) return absl::CancelledError(fmt::format("{} was told to stop", name_));
         if (AllDone()) return absl::OkStatus();
@@ -125,12 +134,19 @@ class KvServerCore final : public LaneHandler {
           spdlog::warn("{}: {} has been silent for {}", name_, peer.lane->peer(), absl::FormatDuration(now - peer.heard));
           to_abort.push_back(peer.lane);
         }
+        silent = awaited_hellos_.TakeLate(now);
         const bool anyone = std::ranges::any_of(workers_, [](const Worker& worker) { return worker.lane != nullptr; });
         if (!anyone && last_change_ + options_.rejoin_deadline < now) return NobodyLeft();
         if (CountTraining(now) != told_training_) TellState(outbox);
       }
       for (auto& [to, answers] : outbox) to->Send(std::move(answers));
       for (const std::shared_ptr<Lane>& lane : to_abort) lane->Abort();
+      for (const std::shared_ptr<Lane>& lane : silent) {
+        spdlog::warn("{} turns {} away: it has not said 'hello' within {}", name_, lane->peer(),
+                     absl::FormatDuration(options_.hello_deadline));
+        lane->Close(
+            absl::DeadlineExceededError(fmt::format("{}: no 'hello' within {}", name_, absl::FormatDuration(options_.hello_deadline))));
+      }
       CheckRounds();
     }
   }
@@ -295,6 +311,7 @@ class KvServerCore final : public LaneHandler {
     {
       absl::MutexLock lock(&mutex_);
       if (peers_.contains(lane.get())) return absl::FailedPreconditionError("'hello' came twice");
+      awaited_hellos_.Forget(lane.get());
       peers_[lane.get()] = {.lane = lane, .worker = worker, .chief = hello.chief, .heard = absl::Now()};
       last_change_ = absl::Now();
       if (!observer) {
@@ -543,6 +560,7 @@ class KvServerCore final : public LaneHandler {
   std::unique_ptr<PartStore> store_;
 
   mutable absl::Mutex mutex_;
+  AwaitedHellos awaited_hellos_ ABSL_GUARDED_BY(mutex_);
   std::map<const Lane*, Peer> peers_ ABSL_GUARDED_BY(mutex_);
   std::vector<Worker> workers_ ABSL_GUARDED_BY(mutex_);
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;

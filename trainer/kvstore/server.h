@@ -31,6 +31,7 @@ struct KvServerOptions {
                                                          // activity, else every worker gets an error that names the missing ones (so that
                                                          // it comes before their own deadline)
   absl::Duration liveness_deadline = absl::Seconds(30);  // without a sign of life a worker counts as lost; so does it when its lane ends
+  absl::Duration hello_deadline = absl::Seconds(10);     // from a lane's opening to its 'hello'
   absl::Duration rejoin_deadline = absl::Seconds(120);   // how long the end of the run waits for lost workers (or the first ones) to come
   SpanLog* profile = nullptr;                            // what is received and summed in the steps that it wants; outlives the server
   Clock* clock = &RealClock();                           // of the rounds' deadlines; must outlive the server

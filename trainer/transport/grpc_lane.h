@@ -61,6 +61,8 @@ class GrpcLane : public Lane, public std::enable_shared_from_this<GrpcLane> {
   // The stream is up: starts to read and to write. The lane keeps itself alive from KeepAlive() to its end.
   void KeepAlive() { self_ = shared_from_this(); }
   void OnStarted();
+  // Before OnStarted, of an accepted lane.
+  void OnAccepted() { handler_->OnOpened(shared_from_this()); }
   // The stream never came up; nothing was started but the finish.
   void OnStartFailed();
 

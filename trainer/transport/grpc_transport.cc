@@ -111,6 +111,7 @@ class AcceptedLane final : public GrpcLane {
 
   void Start() {
     KeepAlive();
+    OnAccepted();
     OnStarted();
     if (call_->context.method() != kMethod) {
       Close(absl::UnimplementedError(fmt::format("there is no method {}, only {}", call_->context.method(), kMethod)));

@@ -21,6 +21,7 @@ class InprocLane;
 // Something for a handler to be told, in order.
 struct Event {
   std::shared_ptr<InprocLane> lane;
+  bool opened = false;
   std::vector<Record> records;
   bool closed = false;
   absl::Status status;
@@ -90,7 +91,8 @@ class InprocLane final : public Lane, public std::enable_shared_from_this<Inproc
       ++traffic_.messages_sent;
       other = other_;
       if (other != nullptr)
-        mailroom_.Post({.lane = other, .records = std::exchange(corked_, {}), .closed = false, .status = absl::OkStatus()});
+        mailroom_.Post(
+            {.lane = other, .opened = false, .records = std::exchange(corked_, {}), .closed = false, .status = absl::OkStatus()});
     }
   }
 
@@ -118,7 +120,7 @@ class InprocLane final : public Lane, public std::enable_shared_from_this<Inproc
       corked_.clear();
       other = std::exchange(other_, nullptr);
     }
-    mailroom_.Post({.lane = shared_from_this(), .records = {}, .closed = true, .status = here});
+    mailroom_.Post({.lane = shared_from_this(), .opened = false, .records = {}, .closed = true, .status = here});
     if (other != nullptr) other->End(there, absl::OkStatus());
   }
 
@@ -130,6 +132,10 @@ class InprocLane final : public Lane, public std::enable_shared_from_this<Inproc
       return;
     }
     if (handler_ == nullptr) return;
+    if (event.opened) {
+      handler_->OnOpened(event.lane);
+      return;
+    }
     {
       absl::MutexLock lock(&mutex_);
       ++traffic_.messages_received;
@@ -204,6 +210,7 @@ class InprocTransport final : public Transport {
     auto far = std::make_shared<InprocLane>(mailroom_, fmt::format("dialler {}", ++dialled_), found->second);
     mailroom_.LaneOpened();
     InprocLane::Join(near, far);
+    mailroom_.Post({.lane = far, .opened = true, .records = {}, .closed = false, .status = absl::OkStatus()});
     std::erase_if(lanes_, [](const Pair& pair) { return pair.far.expired(); });
     lanes_.push_back({address, far});
     return near;

@@ -50,6 +50,8 @@ class Lane {
 class LaneHandler {
  public:
   virtual ~LaneHandler() = default;
+  // A listener has accepted the lane: its first call. Whoever opens lanes and never speaks is the handler's to turn away.
+  virtual void OnOpened(const std::shared_ptr<Lane>& /*lane*/) {}
   // The headers have passed Decode and the payload is complete; whether they make sense is for the handler to check.
   virtual void OnMessage(const std::shared_ptr<Lane>& lane, std::span<Record> records) = 0;
   // The lane's last call, exactly once. OK: the other side closed it so. Otherwise why: Unavailable (lost, refused, never reached), or the
