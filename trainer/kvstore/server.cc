@@ -134,7 +134,7 @@ class KvServerCore final : public LaneHandler {
           spdlog::warn("{}: {} has been silent for {}", name_, peer.lane->peer(), absl::FormatDuration(now - peer.heard));
           to_abort.push_back(peer.lane);
         }
-        silent = awaited_hellos_.TakeLate(now);
+        silent = awaited_hellos_.TakeLate(clock_.Now());
         const bool anyone = std::ranges::any_of(workers_, [](const Worker& worker) { return worker.lane != nullptr; });
         if (!anyone && last_change_ + options_.rejoin_deadline < now) return NobodyLeft();
         if (CountTraining(now) != told_training_) TellState(outbox);
