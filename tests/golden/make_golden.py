@@ -97,15 +97,17 @@ def parameters_of(model):
         values[name] = value.abs() if is_moving(name) else value.requires_grad_()
         return values[name]
 
-    forward(model, torch.zeros([1] + model["input"]["shape"]), make)
+    forward(model, torch.zeros([1] + model["input"]["shape"]), make, lambda stream, x, rate: x)
     return values
 
 
-def forward(model, x, parameter):
-    """The output of a model as the job file describes it; tensors are NHWC, kernels HWIO. `parameter(name, shape)` gives the values."""
+def forward(model, x, parameter, drop=None):
+    """The output of a model as the job file describes it; tensors are NHWC, kernels HWIO. `parameter(name, shape)` gives the values,
+    `drop(stream, x, rate)` does the stream-th dropout."""
     values = {"input": x}
     previous = "input"
     counts = {}
+    drops = 0
     for entry in model["layers"]:
         entry = {entry: {}} if isinstance(entry, str) else entry
         kind = next(key for key in entry if key not in ("name", "inputs"))
@@ -156,6 +158,9 @@ def forward(model, x, parameter):
             y = sum(inputs)
         elif kind == "activation":
             y = activate(x, options["function"])
+        elif kind == "dropout":
+            y = drop(drops, x, options["rate"])
+            drops += 1
         else:
             raise ValueError(kind)
         values[name] = y
@@ -163,9 +168,9 @@ def forward(model, x, parameter):
     return values[previous]
 
 
-def step(model, values, x, wanted):
+def step(model, values, x, wanted, drop=None):
     """Loss and output; gradients are left in the parameters."""
-    output = forward(model, x, lambda name, shape: values[name])
+    output = forward(model, x, lambda name, shape: values[name], drop)
     if model["loss"] == "softmaxCrossEntropy":
         loss = F.cross_entropy(output, wanted)
     else:
