@@ -4,6 +4,7 @@
 #include "trainer/backend/cpu/gather_plan.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
+#include "trainer/backend/cpu/point_outer.h"
 #include "trainer/backend/cpu/pool_args.h"
 #include "trainer/backend/cpu/rows_outer.h"
 #include "trainer/graph/window.h"
@@ -283,6 +284,14 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
   OuterArgs outer;
   TY_ASSIGN_OR_RETURN(outer.shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
   const int64_t samples = node.in(0).shape[0];
+  if (PrefersPointOuter(outer.shape, samples)) {
+    return MakeKernel(
+        [&device, shape = outer.shape, samples, bias = op.bias](const KernelContext& context) {
+          RunPointOuter(shape, samples, context.input<float>(0), context.input<float>(1), context.output<float>(0),
+                        bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
+        },
+        PointOuterScratchFloats(outer.shape, device.pool.threads()) * sizeof(float));
+  }
   if (PrefersRowsOuter(outer.shape, samples)) {
     return MakeKernel(
         [&device, shape = outer.shape, samples, bias = op.bias](const KernelContext& context) {

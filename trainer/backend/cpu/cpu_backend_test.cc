@@ -198,6 +198,29 @@ TEST_P(CpuBackendTest, ConvolutionsAgreeOverWindowsStridesAndPaddings) {
   }
 }
 
+// The shapes of bottleneck blocks: either side the narrower one, whole vectors of channels and nearly, strides, images of one and of many
+// blocks of pixels, a last panel of a few samples.
+std::vector<ConvCase> PointConvolutions() {
+  std::vector<ConvCase> cases;
+  for (const int batch : {1, 5, 9, 16, 17, 128}) {
+    for (const auto& [channels, filters] : {std::pair{16, 64}, {64, 16}, {15, 32}, {48, 46}, {80, 77}, {6, 16}, {16, 1}}) {
+      const int side = batch == 128 ? 3 : 7;
+      const int stride = 1 + static_cast<int>(cases.size()) % 2;
+      cases.push_back(
+          {batch, side, side + 2, channels, filters, 1, stride, Padding::kSame, static_cast<Activation>(cases.size() % 4), std::nullopt});
+    }
+  }
+  return cases;
+}
+
+TEST_P(CpuBackendTest, PointConvolutionsAgree) {
+  for (const ConvCase& c : PointConvolutions()) {
+    SCOPED_TRACE(testing::Message() << "batch " << c.batch << ", " << c.channels << " to " << c.filters << " stride " << c.stride);
+    ExpectAgreement(ConvGraph(c, /*fuse=*/true), 5e-5);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
 TEST_P(CpuBackendTest, WindowsLargerThanTheImageAgree) {
   for (const int batch : {1, 5, 20}) {
     for (const int stride : {1, 2}) {
@@ -274,8 +297,8 @@ TEST_P(CpuBackendTest, TimeDistributedDenseSoftmaxAndSquaredErrorAgree) {
 }
 
 TEST_P(CpuBackendTest, ResidualsAveragePoolsAndActivationsAgree) {
-  for (const int batch : {5, 33}) {
-    for (const Window& pool : {Window{{2, 2}, {2, 2}}, Window{{3, 3}, {2, 2}, Padding::kSame}, Window{{2, 3}, {1, 1}}}) {
+  for (const int batch : {1, 5, 16, 33}) {
+    for (const Window& pool : {Window{{2, 2}, {2, 2}}, Window{{3, 3}, {2, 2}, Padding::kSame}, Window{{2, 3}, {1, 1}}, Window{{6, 7}}}) {
       GraphBuilder builder;
       const Value x = *builder.Input("images", {batch, 6, 7, 3});
       const Value a = *builder.Activate("relu", x, Activation::kRelu);
@@ -383,7 +406,9 @@ TEST_P(CpuBackendTest, DropoutDropsTheSameElementsAsTheReference) {
 
 TEST_P(CpuBackendTest, BitsDoNotDependOnTheNumberOfThreads) {
   for (const ConvCase& c : {ConvCase{70, 12, 12, 5, 20, 5, 1, Padding::kValid, Activation::kTanh, Window{{2, 2}, {2, 2}}},
-                            ConvCase{33, 9, 9, 7, 13, 3, 2, Padding::kSame, Activation::kRelu, std::nullopt}}) {
+                            ConvCase{33, 9, 9, 7, 13, 3, 2, Padding::kSame, Activation::kRelu, std::nullopt},
+                            ConvCase{33, 9, 9, 16, 40, 1, 1, Padding::kSame, Activation::kRelu, std::nullopt},
+                            ConvCase{33, 9, 9, 50, 32, 1, 2, Padding::kSame, Activation::kIdentity, std::nullopt}}) {
     const Graph graph = ConvGraph(c, /*fuse=*/true);
     const Results one = RunStep(graph, *Cpu(GetParam(), 1));
     for (const int threads : {1, 2, 3}) ExpectSameBits(RunStep(graph, *Cpu(GetParam(), threads)), one);
