@@ -12,7 +12,7 @@ build_packages=(
   libabsl-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcpp-httplib-dev libssl-dev
   prometheus-cpp-dev zlib1g-dev libgtest-dev libgmock-dev
   # the engine
-  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libeigen3-dev libisal-dev
+  libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libeigen3-dev libisal-dev libzip-dev
   libpng-dev
 )
 cluster_packages=(

@@ -108,6 +108,8 @@ tsan_targets() {
 step_setup() {
   begin "setup: packages"
   must setup setup.log scripts/setup.sh --cluster || return 1
+  # Debian has no Arrow; with it the builds below read Parquet too.
+  must arrow arrow.log scripts/venv.sh trainer/data/parquet/requirements.txt || return 1
   tail -n 1 "$logs/setup.log"
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "trainer/data/random.h"
 
@@ -30,15 +29,16 @@ class AugmentedDataset final : public Dataset {
 
   absl::Status Read(std::span<const int64_t> indices, Batch& batch) const override {
     if (absl::Status status = inner_->Read(indices, batch); !status.ok()) return status;
+    const absl::Time start = batch.stages.Now();
     const Shape& shape = info().example_shape;
     const size_t pixel = static_cast<size_t>(shape[2]) * SizeOf(info().x_dtype);
     const size_t bytes = static_cast<size_t>(shape[0] * shape[1]) * pixel;
-    std::vector<std::byte> before(bytes);
+    const Tensor before = batch.ReplaceX(info().x_dtype);
     for (size_t row = 0; row < indices.size(); ++row) {
-      std::byte* const image = static_cast<std::byte*>(batch.x.data) + row * bytes;
-      std::memcpy(before.data(), image, bytes);
-      Apply(ChangeOf(batch.epoch, indices[row]), shape[0], shape[1], pixel, before.data(), image);
+      Apply(ChangeOf(batch.epoch, indices[row]), shape[0], shape[1], pixel, static_cast<const std::byte*>(before.data) + row * bytes,
+            static_cast<std::byte*>(batch.x.data) + row * bytes);
     }
+    batch.stages.Add("map", start);
     return absl::OkStatus();
   }
 
@@ -54,17 +54,22 @@ class AugmentedDataset final : public Dataset {
   }
 
   static void Apply(const Change& change, int64_t height, int64_t width, size_t pixel, const std::byte* from, std::byte* to) {
-    for (int64_t y = 0; y < height; ++y) {
-      for (int64_t x = 0; x < width; ++x, to += pixel) {
-        const int64_t source_y = y + change.down;
-        const int64_t source_x = x + change.right;
-        if (source_y < 0 || source_y >= height || source_x < 0 || source_x >= width) {
-          std::memset(to, 0, pixel);
-          continue;
-        }
-        const int64_t column = change.mirrored ? width - 1 - source_x : source_x;
-        std::memcpy(to, from + static_cast<size_t>(source_y * width + column) * pixel, pixel);
+    const int64_t first = std::clamp<int64_t>(-change.right, 0, width);  // columns of the result that come from the image: [first, last)
+    const int64_t last = std::clamp<int64_t>(width - change.right, first, width);
+    for (int64_t y = 0; y < height; ++y, to += width * pixel) {
+      const int64_t source_y = y + change.down;
+      if (source_y < 0 || source_y >= height) {
+        std::memset(to, 0, width * pixel);
+        continue;
       }
+      const std::byte* const row = from + static_cast<size_t>(source_y * width) * pixel;
+      std::memset(to, 0, first * pixel);
+      std::memset(to + last * pixel, 0, (width - last) * pixel);
+      if (!change.mirrored) {
+        std::memcpy(to + first * pixel, row + (first + change.right) * pixel, (last - first) * pixel);
+        continue;
+      }
+      for (int64_t x = first; x < last; ++x) std::memcpy(to + x * pixel, row + (width - 1 - x - change.right) * pixel, pixel);
     }
   }
 

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "trainer/data/data_config.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/pipeline_config.h"
 
 namespace trainyard::engine {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace trainyard::engine {
 namespace {
@@ -26,6 +27,13 @@ void Batch::Resize(int64_t new_rows, DType x_dtype, const Shape& example_shape, 
   rows = new_rows;
   Point(x, x_memory, x_dtype, WithRows(new_rows, example_shape));
   Point(y, y_memory, y_dtype, WithRows(new_rows, label_shape));
+}
+
+Tensor Batch::ReplaceX(DType x_dtype) {
+  const Tensor before = x;
+  std::swap(x_memory, x_before);
+  Point(x, x_memory, x_dtype, before.shape);
+  return before;
 }
 
 void CopyExamplesAsF32(const Batch& batch, std::span<float> out) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "trainer/data/stage_log.h"
 #include "trainer/tensor/buffer.h"
 #include "trainer/tensor/tensor.h"
 
@@ -26,8 +27,14 @@ struct Batch {
   // unspecified.
   void Resize(int64_t new_rows, DType x_dtype, const Shape& example_shape, DType y_dtype, const Shape& label_shape);
 
+  StageLog stages;  // of its making
+
+  // Like Resize for x alone, whose memory is kept as `x_before` and returned: to make new examples out of the present ones.
+  Tensor ReplaceX(DType x_dtype);
+
   Buffer x_memory;
   Buffer y_memory;
+  Buffer x_before;  // for stages that cannot change x in place
 };
 
 // x * x_scale as F32 into `out`, which holds x.shape.elements().

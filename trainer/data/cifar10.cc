@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <numeric>
 
 #include "trainer/base/status_macros.h"
 #include "trainer/data/memory_dataset.h"
@@ -61,27 +62,27 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCifar10Dataset(const Cifar10Files& 
   }
   if (expected.classes == 0) return absl::InvalidArgumentError("CIFAR-10 has class numbers, the model's loss takes targets");
   CifarRecords records;
+  std::vector<int64_t> counts;
   for (const std::string& path : files.paths) {
     TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> file, OpenFileSource(path));
     TY_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, Unpacked(std::move(file), path));
     TY_RETURN_IF_ERROR(AppendCifar10(*source, path, expected.classes, kMaxBytes, records));
+    counts.push_back(static_cast<int64_t>(records.labels.size()) - std::accumulate(counts.begin(), counts.end(), int64_t{0}));
   }
-  const auto count = static_cast<int64_t>(records.labels.size());
-  const int64_t end = files.end < 0 ? count : files.end;
-  if (files.begin < 0 || files.begin >= end || end > count) {
-    return absl::OutOfRangeError(
-        fmt::format("range [{}, {}) does not fit into the {} records of {} files", files.begin, end, count, files.paths.size()));
-  }
+  TY_ASSIGN_OR_RETURN(const ExampleRange range,
+                      ResolveRange(files.range, static_cast<int64_t>(records.labels.size()), fmt::format("{} files", files.paths.size())));
   DatasetInfo info;
   info.name = files.paths.size() == 1 ? files.paths[0] : fmt::format("{} and {} more", files.paths[0], files.paths.size() - 1);
-  info.examples = end - files.begin;
+  info.examples = range.end - range.begin;
+  info.files = FilesWithin(counts, range);
   info.example_shape = expected.example_shape;
   info.x_dtype = DType::kU8;
   info.x_scale = kPixelScale;
   info.y_dtype = DType::kI32;
+  const auto examples = static_cast<size_t>(info.examples);
   return std::make_unique<MemoryDataset>(std::move(info),
-                                         BufferOf(records.images.data() + files.begin * kCifarPixels, (end - files.begin) * kCifarPixels),
-                                         BufferOf(records.labels.data() + files.begin, end - files.begin));
+                                         BufferOf(records.images.data() + range.begin * kCifarPixels, examples * kCifarPixels),
+                                         BufferOf(records.labels.data() + range.begin, examples));
 }
 
 }  // namespace trainyard::engine

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/data/byte_source.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/example_range.h"
 
 namespace trainyard::engine {
 
@@ -30,8 +31,7 @@ absl::Status AppendCifar10(ByteSource& source, const std::string& name, int clas
 
 struct Cifar10Files {
   std::vector<std::string> paths;  // .gz or not; their records follow each other
-  int64_t begin = 0;               // the records of the data set: [begin, end)
-  int64_t end = -1;                // -1: to the last one
+  ExampleRange range;
 };
 
 // All in memory, images as bytes that the model sees divided by 255. Checked before anything is trained: the model's input is [32, 32, 3]

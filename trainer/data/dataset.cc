@@ -6,20 +6,32 @@
 #include <string_view>
 
 #include "trainer/base/status_macros.h"
-#include "trainer/data/augment.h"
 #include "trainer/data/cifar10.h"
 #include "trainer/data/idx_dataset.h"
+#include "trainer/data/memory_cache.h"
+#include "trainer/data/numpy_dataset.h"
+#include "trainer/data/parquet_dataset.h"
+#include "trainer/data/pipeline.h"
+#include "trainer/data/store_dataset.h"
 #include "trainer/data/synthetic.h"
 #include "trainer/data/text_dataset.h"
+#include "trainer/data/tfrecord_dataset.h"
 
 namespace trainyard::engine {
 namespace {
 
+std::vector<std::string> PathsOf(const DataConfig& config, const DataSplit& split) {
+  std::vector<std::string> paths;
+  for (const std::string& file : split.files) paths.push_back((std::filesystem::path(config.dir) / file).string());
+  return paths;
+}
+
 TextFiles TextFilesOf(const DataConfig& config, const DataSplit& split) {
-  TextFiles files{
-      .paths = {}, .begin = split.begin, .end = split.end, .fraction_begin = split.fraction_begin, .fraction_end = split.fraction_end};
-  for (const std::string& file : split.files) files.paths.push_back((std::filesystem::path(config.dir) / file).string());
-  return files;
+  return {.paths = PathsOf(config, split),
+          .begin = split.begin,
+          .end = split.end,
+          .fraction_begin = split.fraction_begin,
+          .fraction_end = split.fraction_end};
 }
 
 // The vocabulary is the training split's, for both.
@@ -49,13 +61,32 @@ absl::StatusOr<std::unique_ptr<Dataset>> Open(const DataConfig& config, const Da
       return OpenIdxDataset({.images = (dir / split.images).string(),
                              .labels = (dir / split.labels).string(),
                              .range = {split.begin, split.end},
-                             .cache = config.cache},
+                             .in_memory = config.pipeline.reads_into_memory()},
                             expected);
     }
-    case DataConfig::Format::kCifar10: {
-      Cifar10Files files{.paths = {}, .begin = split.begin, .end = split.end};
-      for (const std::string& file : split.files) files.paths.push_back((std::filesystem::path(config.dir) / file).string());
-      return OpenCifar10Dataset(files, expected);
+    case DataConfig::Format::kCifar10:
+      return OpenCifar10Dataset({.paths = PathsOf(config, split), .range = {split.begin, split.end}}, expected);
+    case DataConfig::Format::kTfRecord:
+      return OpenTfRecordDataset({.paths = PathsOf(config, split),
+                                  .range = {split.begin, split.end},
+                                  .features = config.features,
+                                  .in_memory = config.pipeline.reads_into_memory()},
+                                 expected);
+    case DataConfig::Format::kNumpy: {
+      const std::filesystem::path dir = split.archive.empty() ? config.dir : "";
+      return OpenNumpyDataset({.archive = split.archive.empty() ? "" : (std::filesystem::path(config.dir) / split.archive).string(),
+                               .images = (dir / split.images).string(),
+                               .labels = (dir / split.labels).string(),
+                               .range = {split.begin, split.end},
+                               .in_memory = config.pipeline.reads_into_memory()},
+                              expected);
+    }
+    case DataConfig::Format::kParquet:
+      return OpenParquetDataset({.paths = PathsOf(config, split), .range = {split.begin, split.end}, .columns = config.features}, expected);
+    case DataConfig::Format::kStore: {
+      TY_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> store,
+                          OpenStore((std::filesystem::path(config.dir) / split.folder).string(), {split.begin, split.end}, expected));
+      return config.pipeline.reads_into_memory() ? CachedInMemory(std::move(store)) : std::move(store);
     }
     case DataConfig::Format::kText:
       return OpenText(config, split, is_eval, expected);
@@ -73,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const DataConfig& config, S
   if (is_eval && !config.eval) return absl::NotFoundError("spec.training.data.eval is not given: there is nothing to evaluate on");
   const DataSplit& chosen = is_eval ? *config.eval : config.train;
   absl::StatusOr<std::unique_ptr<Dataset>> dataset = Open(config, chosen, is_eval, expected, seed);
-  if (dataset.ok() && chosen.augment.any()) dataset = Augmented(*std::move(dataset), chosen.augment, seed);
+  if (dataset.ok()) dataset = WithStages(*std::move(dataset), config.pipeline, /*training=*/!is_eval, seed);
   if (!dataset.ok()) return WithContext(dataset.status(), is_eval ? "spec.training.data.eval" : "spec.training.data.train");
   return dataset;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,7 +20,8 @@ class Vocabulary;
 struct DatasetInfo {
   std::string name;  // what errors call it: files or generator
   int64_t examples = 0;
-  Shape example_shape;  // [28, 28, 1]; without the batch axis
+  std::vector<int64_t> files;  // examples of each file, in order; empty: it is not several files
+  Shape example_shape;         // [28, 28, 1]; without the batch axis
   DType x_dtype = DType::kF32;
   float x_scale = 1.0F;
   Shape label_shape;  // [] for class numbers, [steps] for those of a sequence, ExpectedData::target_shape otherwise
@@ -52,9 +54,10 @@ struct ExpectedData {
   Shape label_shape;
 };
 
-// Opens the files of a split, or generates it from `seed` (the job's). Files whose examples have as many elements as
-// `expected.example_shape` are taken as that shape (C order); every label is checked against `expected.classes`. NotFound when kEval is
-// asked of a configuration without one. Errors name the file and, for a single record, its number.
+// Opens the files of a split, or generates it from `seed` (the job's), with the stages of the pipeline that change or keep examples; what
+// is random is done to training data only. Files whose examples have as many elements as `expected.example_shape` are taken as that shape
+// (C order); every label is checked against `expected.classes`. NotFound when kEval is asked of a configuration without one. Errors name
+// the file and, for a single record, its number.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const DataConfig& config, Split split, const ExpectedData& expected, uint64_t seed);
 
 }  // namespace trainyard::engine

@@ -39,12 +39,14 @@ class DatasetTest : public ::testing::Test {
     return dataset.ok() ? "" : std::string(dataset.status().message());
   }
 
+  void SetCache(bool cache) { config_.pipeline.examples.assign(cache ? 1 : 0, CacheConfig{}); }
+
   DataConfig config_;
 };
 
 TEST_F(DatasetTest, IdxExamplesComeInTheOrderAskedFor) {
   for (bool cache : {true, false}) {
-    config_.cache = cache;
+    SetCache(cache);
     auto dataset = Open();
     ASSERT_TRUE(dataset.ok()) << dataset.status();
     EXPECT_EQ((*dataset)->info().examples, 4);
@@ -63,7 +65,7 @@ TEST_F(DatasetTest, ARangeCountsItsOwnExamplesFromZero) {
   config_.train.begin = 2;
   config_.train.end = 4;
   for (bool cache : {true, false}) {
-    config_.cache = cache;
+    SetCache(cache);
     auto dataset = Open();
     ASSERT_TRUE(dataset.ok()) << dataset.status();
     EXPECT_EQ((*dataset)->info().examples, 2);
@@ -77,7 +79,7 @@ TEST_F(DatasetTest, ARangeCountsItsOwnExamplesFromZero) {
 TEST_F(DatasetTest, ExamplesThatAreNotBytesBecomeFloatsUnscaled) {
   Write("images", IdxMaker().Type(IdxType::kI16).Axes({4, 1}).Data(std::string("\0\1\xff\xff\1\0\0\4", 8)).Make());
   for (bool cache : {true, false}) {
-    config_.cache = cache;
+    SetCache(cache);
     auto dataset = Open({.example_shape = {1}, .classes = 3});
     ASSERT_TRUE(dataset.ok()) << dataset.status();
     EXPECT_EQ((*dataset)->info().x_scale, 1.0F);
@@ -129,13 +131,13 @@ TEST_F(DatasetTest, ImagesAndLabelsMixedUpAreToldApart) {
 }
 
 TEST_F(DatasetTest, AnUncachedFileThatIsCutOffIsRefusedAtTheStart) {
-  config_.cache = false;
+  SetCache(false);
   Write("images", IdxMaker().Axes({4, 1, 2}).Data("\x01\x02\x03").Make());
-  EXPECT_THAT(ErrorOf(), HasSubstr("has 19 bytes, its header promises 24"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("has 19 bytes, expected 24"));
 }
 
 TEST_F(DatasetTest, AnUncachedFileThatShrinksIsNamedWithTheRecord) {
-  config_.cache = false;
+  SetCache(false);
   auto dataset = Open();
   ASSERT_TRUE(dataset.ok());
   std::filesystem::resize_file(config_.dir + "/images", 20);

@@ -1,18 +1,14 @@
 #include "trainer/data/idx_dataset.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <vector>
 
 #include "trainer/base/check.h"
-#include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/memory_dataset.h"
+#include "trainer/data/record_file.h"
 
 namespace trainyard::engine {
 namespace {
@@ -22,11 +18,8 @@ constexpr float kPixelScale = 1.0F / 255.0F;
 // Images stay in their file, labels are in memory.
 class IdxFileDataset : public Dataset {
  public:
-  IdxFileDataset(DatasetInfo info, int fd, std::string path, IdxHeader header, int64_t first_record, Buffer y)
-      : info_(std::move(info)), fd_(fd), path_(std::move(path)), header_(header), first_record_(first_record), y_(std::move(y)) {}
-  ~IdxFileDataset() override { ::close(fd_); }
-  IdxFileDataset(const IdxFileDataset&) = delete;
-  IdxFileDataset& operator=(const IdxFileDataset&) = delete;
+  IdxFileDataset(DatasetInfo info, std::unique_ptr<RecordFile> file, IdxHeader header, int64_t first_record, Buffer y)
+      : info_(std::move(info)), file_(std::move(file)), header_(header), first_record_(first_record), y_(std::move(y)) {}
 
   const DatasetInfo& info() const override { return info_; }
 
@@ -39,7 +32,7 @@ class IdxFileDataset : public Dataset {
     for (size_t row = 0; row < indices.size(); ++row) {
       TY_CHECK(indices[row] >= 0 && indices[row] < info_.examples);
       auto* x = static_cast<std::byte*>(batch.x.data) + row * x_bytes;
-      TY_RETURN_IF_ERROR(ReadRecord(first_record_ + indices[row], raw.empty() ? x : raw.data()));
+      TY_RETURN_IF_ERROR(file_->Read(first_record_ + indices[row], raw.empty() ? x : raw.data()));
       if (!raw.empty()) DecodeIdxAsF32(header_.type, raw.data(), {reinterpret_cast<float*>(x), x_bytes / sizeof(float)});
       std::memcpy(static_cast<std::byte*>(batch.y.data) + row * y_bytes, y_.data() + indices[row] * y_bytes, y_bytes);
     }
@@ -47,23 +40,8 @@ class IdxFileDataset : public Dataset {
   }
 
  private:
-  absl::Status ReadRecord(int64_t record, std::byte* out) const {
-    const size_t bytes = header_.record_bytes();
-    const auto offset = static_cast<off_t>(header_.header_bytes() + record * bytes);
-    size_t done = 0;
-    while (done < bytes) {
-      const ssize_t got = ::pread(fd_, out + done, bytes - done, offset + static_cast<off_t>(done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return FileError(errno, fmt::format("read record {} of", record), path_);
-      if (got == 0) return absl::DataLossError(fmt::format("{} became shorter while it was in use: record {} is gone", path_, record));
-      done += static_cast<size_t>(got);
-    }
-    return absl::OkStatus();
-  }
-
   const DatasetInfo info_;
-  const int fd_;
-  const std::string path_;
+  const std::unique_ptr<RecordFile> file_;
   const IdxHeader header_;
   const int64_t first_record_;
   const Buffer y_;
@@ -130,16 +108,10 @@ absl::Status CheckExamples(const IdxDatasetFiles& files, const IdxHeader& header
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenOnDisk(const IdxDatasetFiles& files, const IdxHeader& header, IdxRange range, DatasetInfo info,
                                                     Buffer y) {
-  const int fd = ::open(files.images.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return FileError(errno, "open", files.images);
-  auto dataset = std::make_unique<IdxFileDataset>(std::move(info), fd, files.images, header, range.begin, std::move(y));
-  struct stat status{};
-  if (::fstat(fd, &status) != 0) return FileError(errno, "read", files.images);
-  const uint64_t expected = header.header_bytes() + header.records() * header.record_bytes();
-  if (static_cast<uint64_t>(status.st_size) != expected) {
-    return absl::DataLossError(fmt::format("{} has {} bytes, its header promises {}", files.images, status.st_size, expected));
-  }
-  return dataset;
+  const RecordFile::Layout layout{.first_byte = header.header_bytes(), .record_bytes = header.record_bytes()};
+  TY_ASSIGN_OR_RETURN(std::unique_ptr<RecordFile> file,
+                      RecordFile::Open(files.images, layout, header.header_bytes() + header.records() * header.record_bytes()));
+  return std::make_unique<IdxFileDataset>(std::move(info), std::move(file), header, range.begin, std::move(y));
 }
 
 }  // namespace
@@ -161,7 +133,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenIdxDataset(const IdxDatasetFiles& f
   info.x_scale = pixels ? kPixelScale : 1.0F;
   TY_ASSIGN_OR_RETURN(Buffer y, ReadLabels(files, expected, header.records(), info));
 
-  if (!files.cache) {
+  if (!files.in_memory) {
     TY_ASSIGN_OR_RETURN(bool is_gzip, IsGzip(files.images));
     if (!is_gzip) return OpenOnDisk(files, header, range, std::move(info), std::move(y));
   }

@@ -14,7 +14,7 @@ struct IdxDatasetFiles {
   std::string images;
   std::string labels;
   IdxRange range;
-  bool cache = true;  // false: images are read from the file for each batch, if it is not packed by gzip
+  bool in_memory = true;  // false: images are read from the file for each batch, if it is not packed by gzip
 };
 
 // Records of unsigned bytes stay bytes and are scaled by 1/255 in the model; every other type becomes F32 as it is.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -20,15 +21,17 @@ struct Prefetcher::Reader {
     std::unique_ptr<Batch> batch;
   };
 
-  Reader(const Dataset& from, Sampler order, const PrefetcherOptions& options)
+  Reader(const Dataset& from, Sampler order, const PrefetcherOptions& options, Clock& clock)
       : dataset(from),
-        depth(options.depth),
+        clock(clock),
+        max_depth(std::max(options.depth, options.max_depth)),
         end_step(options.end_step),
         sampler(std::move(order)),
+        depth(options.depth),
         next_step(options.first_step),
-        empty(static_cast<size_t>(depth) + 1),
-        filled(static_cast<size_t>(depth) + 1) {
-    for (int i = 0; i <= depth; ++i) empty.Push(std::make_unique<Batch>());
+        empty(static_cast<size_t>(max_depth) + 1),
+        filled(static_cast<size_t>(max_depth) + 1) {
+    AddBatches(depth + 1);
     if (depth > 0) thread = std::thread([this, first = options.first_step] { ReadAhead(first); });
   }
   ~Reader() {
@@ -39,9 +42,31 @@ struct Prefetcher::Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
+  void AddBatches(int count) {
+    for (int i = 0; i < count; ++i) {
+      auto batch = std::make_unique<Batch>();
+      batch->stages = StageLog(clock);
+      empty.Push(std::move(batch));
+    }
+  }
+
+  // Before each batch is taken.
+  void AdaptDepth() {
+    const auto ready = static_cast<int>(filled.size());
+    if (ready >= depth) was_ahead = true;
+    if (ready > 0 || !was_ahead || depth >= max_depth) return;
+    const int more = std::min(depth, max_depth - depth);
+    AddBatches(more);
+    depth += more;
+    was_ahead = false;
+  }
+
   Filled Fill(int64_t step, std::unique_ptr<Batch> batch) {
     const SamplerStep at = sampler.At(step);
+    batch->stages.Clear();
+    const absl::Time start = batch->stages.Now();
     sampler.Indices(at, indices);
+    batch->stages.Add("order", start);
     batch->epoch = at.epoch;
     absl::Status status = dataset.Read(indices, *batch);
     batch->rows = at.rows();
@@ -63,12 +88,15 @@ struct Prefetcher::Reader {
   }
 
   const Dataset& dataset;
-  const int depth;
+  Clock& clock;
+  const int max_depth;
   const int64_t end_step;
   // The reading thread's; the caller's with depth 0.
   Sampler sampler;
   std::vector<int64_t> indices;
   // The caller's.
+  int depth;
+  bool was_ahead = false;
   int64_t next_step;
   std::unique_ptr<Batch> current;
   absl::Status status;
@@ -80,10 +108,13 @@ struct Prefetcher::Reader {
 
 Prefetcher::Prefetcher(const Dataset& dataset, Sampler sampler, const PrefetcherOptions& options, Clock& clock) : clock_(clock) {
   TY_CHECK(options.depth >= 0);
-  reader_ = std::make_unique<Reader>(dataset, std::move(sampler), options);
+  TY_CHECK(options.depth > 0 || options.max_depth == 0);
+  reader_ = std::make_unique<Reader>(dataset, std::move(sampler), options, clock);
 }
 
 Prefetcher::~Prefetcher() = default;
+
+int Prefetcher::depth() const { return reader_->depth; }
 
 absl::StatusOr<const Batch*> Prefetcher::Next(absl::Time deadline) {
   Reader& reader = *reader_;
@@ -91,6 +122,7 @@ absl::StatusOr<const Batch*> Prefetcher::Next(absl::Time deadline) {
   if (reader.current) reader.empty.Push(std::move(reader.current));
   if (reader.next_step >= reader.end_step) return nullptr;
 
+  if (reader.max_depth > 0) reader.AdaptDepth();
   const absl::Time start = clock_.Now();
   std::optional<Reader::Filled> item =
       reader.depth > 0 ? reader.filled.Pop(deadline) : std::optional(reader.Fill(reader.next_step, *reader.empty.Pop()));

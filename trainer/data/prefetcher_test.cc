@@ -6,6 +6,8 @@
 #include <atomic>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "trainer/data/synthetic.h"
 
@@ -167,6 +169,85 @@ TEST(Prefetcher, SteadyBatchesReuseTheirMemory) {
     if (std::find(seen.begin(), seen.end(), batch->x.data) == seen.end()) seen.push_back(batch->x.data);
   }
   EXPECT_LE(seen.size(), 2);
+}
+
+TEST(Prefetcher, AnAutomaticDepthGrowsOnlyForAReaderThatWasAhead) {
+  TroubledDataset dataset(Examples(50));
+  absl::Notification gate;
+  dataset.gate = &gate;
+  Prefetcher prefetcher(dataset, Order(50, 7), {.depth = 2, .max_depth = 5, .first_step = 0, .end_step = 100000}, RealClock());
+  EXPECT_FALSE(prefetcher.Next(absl::InfinitePast()).ok());
+  EXPECT_FALSE(prefetcher.Next(absl::InfinitePast()).ok());
+  EXPECT_EQ(prefetcher.depth(), 2) << "the reader was never ahead";
+  gate.Notify();
+  // Whatever the threads do, a run of batches taken as fast as they come neither passes the bound nor changes them.
+  const auto all = RunAll(*Examples(50), {.depth = 2, .max_depth = 5, .first_step = 0, .end_step = 200});
+  EXPECT_EQ(all, RunAll(*Examples(50), {.depth = 0, .first_step = 0, .end_step = 200}));
+}
+
+// Lets through as many reads as it was told.
+class MeteredDataset : public Dataset {
+ public:
+  explicit MeteredDataset(std::unique_ptr<Dataset> dataset) : dataset_(std::move(dataset)) {}
+  const DatasetInfo& info() const override { return dataset_->info(); }
+  absl::Status Read(std::span<const int64_t> indices, Batch& batch) const override {
+    const absl::MutexLock lock(&mutex_);
+    ++waiting_;
+    mutex_.Await(absl::Condition(this, &MeteredDataset::MayRead));
+    --waiting_;
+    ++done_;
+    return dataset_->Read(indices, batch);
+  }
+  void Allow(int reads) {
+    const absl::MutexLock lock(&mutex_);
+    allowed_ += reads;
+  }
+  // Until all allowed reads are done and the reader waits with nothing to put a batch into, or for the next read to be allowed.
+  bool AwaitDone(int reads) const {
+    const absl::MutexLock lock(&mutex_);
+    wanted_ = reads;
+    return mutex_.AwaitWithTimeout(absl::Condition(this, &MeteredDataset::Done), absl::Seconds(60));
+  }
+
+ private:
+  bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return done_ < allowed_; }
+  bool Done() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return done_ >= wanted_ && waiting_ == 1; }
+
+  std::unique_ptr<Dataset> dataset_;
+  mutable absl::Mutex mutex_;
+  int allowed_ ABSL_GUARDED_BY(mutex_) = 0;
+  mutable int wanted_ ABSL_GUARDED_BY(mutex_) = 0;
+  mutable int done_ ABSL_GUARDED_BY(mutex_) = 0;
+  mutable int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+TEST(Prefetcher, AnAutomaticDepthDoublesWhenAReaderThatWasAheadFallsBehind) {
+  MeteredDataset dataset(Examples(50));
+  Prefetcher prefetcher(dataset, Order(50, 7), {.depth = 2, .max_depth = 5, .first_step = 0, .end_step = 1000}, RealClock());
+  dataset.Allow(2);
+  ASSERT_TRUE(dataset.AwaitDone(2));  // two batches are ready: all of the depth; the third read waits
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(prefetcher.Next(Soon()).ok());
+  EXPECT_FALSE(prefetcher.Next(absl::InfinitePast()).ok());
+  EXPECT_EQ(prefetcher.depth(), 4);
+  EXPECT_FALSE(prefetcher.Next(absl::InfinitePast()).ok());
+  EXPECT_EQ(prefetcher.depth(), 4) << "it was not ahead again";
+  dataset.Allow(4);
+  ASSERT_TRUE(dataset.AwaitDone(6));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(prefetcher.Next(Soon()).ok());
+  EXPECT_FALSE(prefetcher.Next(absl::InfinitePast()).ok());
+  EXPECT_EQ(prefetcher.depth(), 5) << "the bound";
+  dataset.Allow(1000);
+}
+
+TEST(Prefetcher, BatchesSayWhatTheirMakingTook) {
+  TroubledDataset dataset(Examples(50));
+  FakeClock clock;
+  Prefetcher prefetcher(dataset, Order(50, 7), {.depth = 0, .first_step = 0, .end_step = 3}, clock);
+  for (int step = 0; step < 3; ++step) {
+    const Batch* batch = *prefetcher.Next(Soon());
+    ASSERT_EQ(batch->stages.spans().size(), 1U) << "spans of batches before";
+    EXPECT_EQ(batch->stages.spans()[0].stage, "order");
+  }
 }
 
 }  // namespace

@@ -3,18 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
-#include <utility>
 
 #include "trainer/base/check.h"
 #include "trainer/base/status_macros.h"
-#include "trainer/data/random.h"
 
 namespace trainyard::engine {
 namespace {
-
-// Keeps the order of examples apart from other uses of the job's seed.
-constexpr uint64_t kOrderStream = 0x6f72646572;
 
 // The tokens of each row, of which there are batch_size * workers.
 absl::StatusOr<int64_t> RowTokens(const SamplerOptions& options) {
@@ -54,6 +48,10 @@ absl::StatusOr<Sampler> Sampler::Create(const SamplerOptions& given) {
     return absl::InvalidArgumentError(
         fmt::format("cannot start at example {} of epoch {}: a step reads {} rows", options.start.offset, options.start.epoch, rows));
   }
+  if (options.shard == ShardBy::kRanks && options.start.offset > 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "cannot start at example {} of an epoch whose workers read parts of their own; start at its beginning", options.start.offset));
+  }
   return Sampler(options, row_tokens);
 }
 
@@ -85,6 +83,26 @@ int64_t Sampler::Boundary(int64_t epoch, int64_t step_in_epoch) const {
   return first + step_in_epoch * global_batch;
 }
 
+int64_t Sampler::Share(int64_t epoch, int64_t step_in_epoch, int worker) const {
+  const int64_t rows = Boundary(epoch, step_in_epoch + 1) - Boundary(epoch, step_in_epoch);
+  return rows * (worker + 1) / options_.workers - rows * worker / options_.workers;
+}
+
+int64_t Sampler::SharesBefore(int64_t epoch, int64_t step_in_epoch, int worker) const {
+  // Every step but the last two is a whole one.
+  const int64_t whole = std::min(step_in_epoch, std::max<int64_t>(0, StepsIn(epoch) - 2));
+  int64_t rows = whole * options_.batch_size;
+  for (int64_t step = whole; step < step_in_epoch; ++step) rows += Share(epoch, step, worker);
+  return rows;
+}
+
+int64_t Sampler::PartBegin(int worker) const {
+  constexpr int64_t kAnyEpoch = 0;  // with ShardBy::kRanks all of them are whole
+  int64_t begin = 0;
+  for (int before = 0; before < worker; ++before) begin += SharesBefore(kAnyEpoch, StepsPerEpoch(), before);
+  return begin;
+}
+
 SamplerStep Sampler::At(int64_t step) const {
   TY_CHECK(step >= 0);
   SamplerStep at;
@@ -98,9 +116,12 @@ SamplerStep Sampler::At(int64_t step) const {
   }
   at.global_begin = Boundary(at.epoch, at.step_in_epoch);
   at.global_end = Boundary(at.epoch, at.step_in_epoch + 1);
-  const int64_t rows = at.global_rows();
-  at.begin = at.global_begin + rows * options_.worker / options_.workers;
-  at.end = at.global_begin + rows * (options_.worker + 1) / options_.workers;
+  if (options_.shard == ShardBy::kRanks) {
+    at.begin = SharesBefore(at.epoch, at.step_in_epoch, options_.worker);
+  } else {
+    at.begin = at.global_begin + at.global_rows() * options_.worker / options_.workers;
+  }
+  at.end = at.begin + Share(at.epoch, at.step_in_epoch, options_.worker);
   at.last_in_epoch = at.step_in_epoch + 1 == StepsIn(at.epoch);
   return at;
 }
@@ -122,18 +143,15 @@ void Sampler::Indices(const SamplerStep& step, std::vector<int64_t>& indices) {
     }
     return;
   }
-  if (!options_.shuffle) {
-    std::iota(indices.begin(), indices.end(), step.begin);
-    return;
-  }
   if (order_epoch_ != step.epoch) {
-    order_.resize(static_cast<size_t>(options_.examples));
-    std::iota(order_.begin(), order_.end(), 0);
-    Random random(options_.seed ^ kOrderStream, static_cast<uint64_t>(step.epoch));
-    for (size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random.Below(i + 1)]);
+    const bool own = options_.shard == ShardBy::kRanks;
+    const int64_t begin = own ? PartBegin(options_.worker) : 0;
+    const int64_t end = own ? PartBegin(options_.worker + 1) : options_.examples;
+    order_.clear();
+    if (begin < end) MakeEpochOrder(options_.order, step.epoch, begin, end, order_);
     order_epoch_ = step.epoch;
   }
-  std::copy(order_.begin() + step.begin, order_.begin() + step.end, indices.begin());
+  indices.assign(order_.begin() + step.begin, order_.begin() + step.end);
 }
 
 }  // namespace trainyard::engine

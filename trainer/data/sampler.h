@@ -1,6 +1,6 @@
 // Which examples a worker reads at which step.
 //
-// An epoch is one pseudo-random order of all examples, a function of (seed, epoch) alone. Step s takes the next batch_size * workers of
+// An epoch is one order of all examples (epoch_order.h), a function of (seed, epoch) alone. Step s takes the next batch_size * workers of
 // them (the global batch) and worker w the w-th slice. Hence
 // - every example is read once an epoch over all workers, and all workers have the same number of steps;
 // - the last step of an epoch shares what is left evenly, so its slices differ by at most one row. When fewer examples than workers would
@@ -15,12 +15,17 @@
 // from w * batch_size on: a contiguous part of the stream. So a row of a batch goes on where the same row of the batch before it ended,
 // which is what carried state needs, W workers still read what one with W * B rows reads, and every epoch has the same order. What does
 // not fill a row or a last step is left out.
+//
+// With ShardBy::kRanks each worker has an order of its own, of its own part of the data: as many examples as its slices hold, in the order
+// of the files. All but the last two points hold then too.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "trainer/data/epoch_order.h"
+#include "trainer/data/pipeline_config.h"
 
 namespace trainyard::engine {
 
@@ -38,8 +43,8 @@ struct SamplerOptions {
   int64_t batch_size = 0;    // per worker
   int workers = 1;
   int worker = 0;
-  bool shuffle = true;
-  uint64_t seed = 1;
+  EpochOrderOptions order;
+  ShardBy shard = ShardBy::kBatches;
   // Where the sampler's step 0 is. With the default, step numbers are those since the start of training.
   SamplerPosition start = {};
 };
@@ -48,7 +53,7 @@ struct SamplerOptions {
 struct SamplerStep {
   int64_t epoch = 0;
   int64_t step_in_epoch = 0;
-  int64_t begin = 0;  // [begin, end) of the epoch's order are this worker's
+  int64_t begin = 0;  // [begin, end) of the epoch's order are this worker's; of its own order with ShardBy::kRanks
   int64_t end = 0;
   int64_t global_begin = 0;  // [global_begin, global_end) those of all workers
   int64_t global_end = 0;
@@ -62,7 +67,7 @@ struct SamplerStep {
 class Sampler {
  public:
   // InvalidArgument for no examples, a batch size below 1, a worker outside the workers, fewer examples than workers (a stream: fewer
-  // tokens than one step of every row), or a start outside the epoch.
+  // tokens than one step of every row), or a start outside the epoch, or inside an epoch with ShardBy::kRanks.
   static absl::StatusOr<Sampler> Create(const SamplerOptions& options);
 
   // Of a whole epoch; the first one is shorter when `start` is inside it.
@@ -82,6 +87,11 @@ class Sampler {
   int64_t StepsFor(int64_t examples) const;
   // Where step `step_in_epoch` begins in the epoch's order.
   int64_t Boundary(int64_t epoch, int64_t step_in_epoch) const;
+  // The rows of `worker` in a step, and in all steps of an epoch before it.
+  int64_t Share(int64_t epoch, int64_t step_in_epoch, int worker) const;
+  int64_t SharesBefore(int64_t epoch, int64_t step_in_epoch, int worker) const;
+  // The first example of `worker`'s part of the data.
+  int64_t PartBegin(int worker) const;
 
   SamplerOptions options_;  // `examples` are those of one epoch
   int64_t row_tokens_;

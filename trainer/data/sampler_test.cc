@@ -93,7 +93,7 @@ TEST(Sampler, WorkersReadTogetherWhatOneWorkerWithABiggerBatchReads) {
 
 TEST(Sampler, OrderFollowsSeedAndEpoch) {
   const auto order = [](uint64_t seed, int64_t epoch) {
-    Sampler sampler = Make({.examples = 50, .batch_size = 50, .seed = seed});
+    Sampler sampler = Make({.examples = 50, .batch_size = 50, .order = {.seed = seed}});
     return IndicesAt(sampler, epoch);
   };
   EXPECT_EQ(order(1, 0), order(1, 0));
@@ -103,12 +103,12 @@ TEST(Sampler, OrderFollowsSeedAndEpoch) {
 
 // Changing this order would break every checkpoint that is to be resumed in the middle of an epoch.
 TEST(Sampler, OrderIsTheSameOnEveryMachine) {
-  Sampler sampler = Make({.examples = 8, .batch_size = 8, .seed = 1});
+  Sampler sampler = Make({.examples = 8, .batch_size = 8, .order = {.seed = 1}});
   EXPECT_THAT(IndicesAt(sampler, 0), ElementsAre(3, 5, 2, 4, 1, 0, 6, 7));
 }
 
 TEST(Sampler, WithoutShuffleExamplesComeInOrder) {
-  Sampler sampler = Make({.examples = 5, .batch_size = 2, .shuffle = false});
+  Sampler sampler = Make({.examples = 5, .batch_size = 2, .order = {.shuffle = {.kind = ShuffleConfig::Kind::kNone}}});
   EXPECT_THAT(IndicesAt(sampler, 1), ElementsAre(2, 3));
   EXPECT_THAT(IndicesAt(sampler, 2), ElementsAre(4));
 }
@@ -231,6 +231,44 @@ TEST(Sampler, AStreamThatIsTooShortIsNamed) {
       Sampler::Create(Stream(4, 2)).status().message(),
       "26 tokens are too few for 8 rows (batchSize 4, 2 workers) of 3 steps, expected 32 or more; use a smaller batchSize, fewer steps "
       "or more text");
+}
+
+TEST(Sampler, RanksKeepToPartsOfTheirOwn) {
+  for (int64_t examples : {7, 8, 31, 64, 101, 129}) {
+    for (int workers : {1, 2, 3, 5}) {
+      for (int64_t batch_size : {1, 2, 16, 200}) {
+        SCOPED_TRACE(testing::Message() << examples << " examples, " << workers << " workers, batch " << batch_size);
+        SamplerOptions options{.examples = examples, .batch_size = batch_size, .workers = workers, .shard = ShardBy::kRanks};
+        int64_t next_part = 0;
+        for (options.worker = 0; options.worker < workers; ++options.worker) {
+          Sampler sampler = Make(options);
+          const int64_t steps = sampler.StepsPerEpoch();
+          std::vector<int64_t> first;
+          for (int64_t epoch : {0, 1}) {
+            std::vector<int64_t> seen;
+            for (int64_t step = 0; step < steps; ++step) {
+              const std::vector<int64_t> indices = IndicesAt(sampler, epoch * steps + step);
+              EXPECT_EQ(static_cast<int64_t>(indices.size()), sampler.At(epoch * steps + step).rows());
+              seen.insert(seen.end(), indices.begin(), indices.end());
+            }
+            std::sort(seen.begin(), seen.end());
+            if (epoch == 0) first = seen;
+            ASSERT_EQ(seen, first) << "the part changed";
+          }
+          std::vector<int64_t> part(first.size());
+          std::iota(part.begin(), part.end(), next_part);
+          ASSERT_EQ(first, part);
+          next_part += static_cast<int64_t>(part.size());
+        }
+        ASSERT_EQ(next_part, examples);
+      }
+    }
+  }
+}
+
+TEST(Sampler, RanksStartAtTheBeginningOfAnEpoch) {
+  const auto sampler = Sampler::Create({.examples = 10, .batch_size = 2, .shard = ShardBy::kRanks, .start = {.epoch = 1, .offset = 4}});
+  EXPECT_THAT(std::string(sampler.status().message()), HasSubstr("cannot start at example 4"));
 }
 
 }  // namespace

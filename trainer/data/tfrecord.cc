@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "trainer/base/check.h"
+#include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
 namespace {
@@ -15,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "lengths and checksums
 
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kCrcBytes = 4;
-constexpr size_t kHeadBytes = kLengthBytes + kCrcBytes;
+static_assert(kTfRecordHead == kLengthBytes + kCrcBytes);
 
 template <typename T>
 void Append(T value, std::string& out) {
@@ -31,10 +32,12 @@ T Load(std::string_view bytes, size_t at) {
 
 }  // namespace
 
-uint32_t Crc32c(std::string_view bytes) {
+uint32_t Crc32c(std::string_view bytes) { return ExtendCrc32c(0, bytes); }
+
+uint32_t ExtendCrc32c(uint32_t crc, std::string_view bytes) {
   // isa-l takes lengths as int and leaves both inversions of the usual definition to the caller.
   constexpr size_t kPiece = size_t{1} << 30;
-  uint32_t crc = 0xffffffff;
+  crc = ~crc;
   while (!bytes.empty()) {
     const std::string_view piece = bytes.substr(0, kPiece);
     auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(piece.data()));
@@ -54,24 +57,37 @@ void AppendTfRecord(std::string_view data, std::string& out) {
   Append(MaskedCrc32c(data), out);
 }
 
-absl::StatusOr<std::string_view> TakeTfRecord(std::string_view& bytes, uint64_t max_bytes) {
-  TY_CHECK(!bytes.empty());
-  if (bytes.size() < kHeadBytes)
-    return absl::DataLossError(fmt::format("record is cut off inside its length ({} bytes are left)", bytes.size()));
-  if (Load<uint32_t>(bytes, kLengthBytes) != MaskedCrc32c(bytes.substr(0, kLengthBytes))) {
+absl::StatusOr<uint64_t> TfRecordLength(std::string_view head, uint64_t max_bytes) {
+  TY_CHECK(head.size() == kTfRecordHead);
+  if (Load<uint32_t>(head, kLengthBytes) != MaskedCrc32c(head.substr(0, kLengthBytes))) {
     return absl::DataLossError("record's length does not have the checksum that stands behind it");
   }
-  const auto length = Load<uint64_t>(bytes, 0);
+  const auto length = Load<uint64_t>(head, 0);
   if (length > max_bytes)
     return absl::DataLossError(fmt::format("record is said to have {} bytes, at most {} are read", length, max_bytes));
-  if (bytes.size() - kHeadBytes < length || bytes.size() - kHeadBytes - length < kCrcBytes) {
-    return absl::DataLossError(fmt::format("record of {} bytes is cut off ({} bytes are left)", length, bytes.size() - kHeadBytes));
+  return length;
+}
+
+absl::StatusOr<std::string_view> TfRecordData(std::string_view data_and_crc) {
+  TY_CHECK(data_and_crc.size() >= kCrcBytes);
+  const std::string_view data = data_and_crc.substr(0, data_and_crc.size() - kCrcBytes);
+  if (Load<uint32_t>(data_and_crc, data.size()) != MaskedCrc32c(data)) {
+    return absl::DataLossError(fmt::format("record of {} bytes does not have the checksum that stands behind it", data.size()));
   }
-  const std::string_view data = bytes.substr(kHeadBytes, length);
-  if (Load<uint32_t>(bytes, kHeadBytes + length) != MaskedCrc32c(data)) {
-    return absl::DataLossError(fmt::format("record of {} bytes does not have the checksum that stands behind it", length));
+  return data;
+}
+
+absl::StatusOr<std::string_view> TakeTfRecord(std::string_view& bytes, uint64_t max_bytes) {
+  TY_CHECK(!bytes.empty());
+  if (bytes.size() < kTfRecordHead)
+    return absl::DataLossError(fmt::format("record is cut off inside its length ({} bytes are left)", bytes.size()));
+  TY_ASSIGN_OR_RETURN(const uint64_t length, TfRecordLength(bytes.substr(0, kTfRecordHead), max_bytes));
+  const std::string_view rest = bytes.substr(kTfRecordHead);
+  if (rest.size() < length || rest.size() - length < kCrcBytes) {
+    return absl::DataLossError(fmt::format("record of {} bytes is cut off ({} bytes are left)", length, rest.size()));
   }
-  bytes.remove_prefix(kHeadBytes + length + kCrcBytes);
+  TY_ASSIGN_OR_RETURN(const std::string_view data, TfRecordData(rest.substr(0, length + kCrcBytes)));
+  bytes = rest.substr(length + kCrcBytes);
   return data;
 }
 

@@ -10,6 +10,7 @@ namespace trainyard::engine {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -63,8 +64,8 @@ TEST(JobConfigTest, Cifar10TakesFilesAndAugmentation) {
   EXPECT_EQ(training->data.format, DataConfig::Format::kCifar10);
   EXPECT_EQ(training->data.train.files, (std::vector<std::string>{"a.bin", "b.bin"}));
   EXPECT_EQ(training->data.train.end, 100);
-  EXPECT_EQ(training->data.train.augment, (AugmentConfig{.flip = true, .shift = 4}));
-  EXPECT_EQ(training->data.eval->augment, AugmentConfig{});
+  EXPECT_THAT(training->data.pipeline.examples,
+              ElementsAre(ExampleStage(CacheConfig{}), ExampleStage(MapConfig{.augment = {.flip = true, .shift = 4}, .normalize = {}})));
 }
 
 TEST(JobConfigTest, Cifar10WithoutFilesWithACacheOrWithAugmentedEvaluationIsRefused) {
@@ -115,6 +116,99 @@ TEST(JobConfigTest, TextIsNotShuffledAndItsPartsAreFractionsOrRanges) {
     EXPECT_THAT(message({std::string("training.data.train.fraction=") + fraction}),
                 HasSubstr("expected [begin, end] with 0 <= begin < end <= 1"));
   }
+}
+
+constexpr char kTfRecord[] = R"(model: {preset: lenet5}
+data:
+  format: tfrecord
+  dir: data
+  features: {image: pixels}
+  train: {files: [a.tfrecord, b.tfrecord.gz]}
+  pipeline:
+    - read
+    - interleave: {files: 2, block: 8}
+    - shuffle: {buffer: 1000}
+    - cache: {file: out/cache}
+    - map: {flip: true, shift: 2, normalize: {mean: [0.1, 0.2], std: 0.5}}
+    - batch
+    - prefetch: {depth: auto}
+    - shard
+steps: 1
+)";
+
+std::string BadPipeline(const std::string& stages) {
+  const auto training = ParseTrainingText(kTfRecord, "t.yaml", std::vector<std::string>{"spec.training.data.pipeline=" + stages});
+  EXPECT_FALSE(training.ok()) << stages;
+  return training.ok() ? "" : std::string(training.status().message());
+}
+
+TEST(JobConfigTest, APipelineIsAListOfStages) {
+  const auto training = ParseTrainingText(kTfRecord, "t.yaml", {});
+  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_EQ(training->data.features, (FeatureNames{.image = "pixels", .label = "label"}));
+  const MapConfig map{.augment = {.flip = true, .shift = 2}, .normalize = {.mean = {0.1, 0.2}, .std = {0.5}}};
+  EXPECT_EQ(training->data.pipeline, (PipelineConfig{.interleave = {.files = 2, .block = 8},
+                                                     .shuffle = {.kind = ShuffleConfig::Kind::kBuffer, .buffer = 1000},
+                                                     .shard = ShardBy::kBatches,
+                                                     .examples = {CacheConfig{.file = "out/cache"}, map},
+                                                     .prefetch = {.depth = 2, .automatic = true}}));
+}
+
+TEST(JobConfigTest, AShardBeforeTheOrderKeepsWorkersToTheirParts) {
+  const auto training = ParseTrainingText(kTfRecord, "t.yaml",
+                                          std::vector<std::string>{"spec.training.data.pipeline=[read, shard, shuffle, {cache: memory}]"});
+  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_EQ(training->data.pipeline.shard, ShardBy::kRanks);
+  EXPECT_EQ(training->data.pipeline.shuffle.kind, ShuffleConfig::Kind::kAll);
+  EXPECT_TRUE(training->data.pipeline.reads_into_memory());
+}
+
+TEST(JobConfigTest, ShortFieldsStandForStages) {
+  const auto training =
+      ParseTrainingText(kCifar, "t.yaml", std::vector<std::string>{"spec.training.data.prefetch=auto", "spec.training.data.shuffle=false"});
+  ASSERT_TRUE(training.ok()) << training.status();
+  const auto spelled = ParseTrainingText(
+      kCifar, "t.yaml",
+      std::vector<std::string>{
+          "spec.training.data.train.augment=null",
+          "spec.training.data.pipeline=[read, {cache: memory}, {map: {flip: true, shift: 4}}, batch, {prefetch: {depth: auto}}]"});
+  ASSERT_TRUE(spelled.ok()) << spelled.status();
+  EXPECT_EQ(training->data.pipeline, spelled->data.pipeline);
+  const auto both =
+      ParseTrainingText(kCifar, "t.yaml", std::vector<std::string>{"spec.training.data.pipeline=[read]", "spec.training.data.prefetch=4"});
+  EXPECT_THAT(std::string(both.status().message()), AllOf(HasSubstr("spec.training.data.prefetch: found beside pipeline"),
+                                                          HasSubstr("spec.training.data.train.augment: found beside pipeline")));
+}
+
+TEST(JobConfigTest, StagesInAnOrderThatMeansNothingAreNamedWithTheReason) {
+  EXPECT_THAT(BadPipeline("[batch, {map: {flip: true}}]"),
+              HasSubstr("spec.training.data.pipeline[1].map: found after batch, expected before it: it works on examples"));
+  EXPECT_THAT(BadPipeline("[shuffle, read]"), HasSubstr("pipeline[1].read: expected as the first stage"));
+  EXPECT_THAT(BadPipeline("[shuffle, {interleave: {files: 2}}]"),
+              HasSubstr("pipeline[1].interleave: found after shuffle, expected before it"));
+  EXPECT_THAT(BadPipeline("[{map: {flip: true}}, cache]"), HasSubstr("pipeline[1].cache: found after a map that flips or shifts"));
+  EXPECT_THAT(BadPipeline("[prefetch, batch]"), HasSubstr("pipeline[1].batch: found after prefetch, expected before it"));
+  EXPECT_THAT(BadPipeline("[shuffle, shuffle]"), HasSubstr("pipeline[1].shuffle: found again, expected it once"));
+}
+
+TEST(JobConfigTest, MistakesInStagesAreNamed) {
+  EXPECT_THAT(BadPipeline("[]"), HasSubstr("spec.training.data.pipeline: found"));
+  EXPECT_THAT(BadPipeline("[shufle]"), HasSubstr("pipeline[0].shufle: unknown stage; did you mean \"shuffle\"?"));
+  EXPECT_THAT(BadPipeline("[{shuffle: {bufer: 3}}]"), HasSubstr("pipeline[0].shuffle.bufer: unknown field"));
+  EXPECT_THAT(BadPipeline("[{shuffle: {buffer: 0}}]"), HasSubstr("pipeline[0].shuffle.buffer: found 0, expected a whole number from 1"));
+  EXPECT_THAT(BadPipeline("[{map: {}}]"), HasSubstr("pipeline[0].map: does nothing, expected some of flip: true"));
+  EXPECT_THAT(BadPipeline("[{map: {normalize: {std: [0.5, 0]}}}]"),
+              HasSubstr("pipeline[0].map.normalize.std: found 0, expected a list of numbers"));
+  EXPECT_THAT(BadPipeline("[{cache: disk}]"), HasSubstr("pipeline[0].cache: found \"disk\", expected memory or {file: FOLDER}"));
+  EXPECT_THAT(BadPipeline("[{prefetch: {depth: many}}]"),
+              HasSubstr("pipeline[0].prefetch.depth: found \"many\", expected a number of batches"));
+  EXPECT_THAT(BadPipeline("[{read: {}, batch: {}}]"), HasSubstr("pipeline[0]: found an object, expected one stage"));
+  EXPECT_THAT(BadPipeline("[3]"), HasSubstr("pipeline[0]: found 3, expected one stage"));
+}
+
+TEST(JobConfigTest, InterleaveNeedsDataInSeveralFiles) {
+  EXPECT_THAT(BadWith({"spec.training.data.pipeline=[{interleave: {files: 2}}]"}),
+              HasSubstr("pipeline[0].interleave: the data of this format does not lie in several files"));
 }
 
 TEST(JobConfigTest, AJobFileIsReadWithItsDefaults) {

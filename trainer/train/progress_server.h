@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -29,6 +31,7 @@ struct Progress {
   double input_seconds = 0;
   double compute_seconds = 0;
   double communication_seconds = 0;
+  std::vector<std::pair<std::string, double>> input_stages;  // seconds by stage of the input pipeline
 };
 
 std::string ProgressJson(const Progress& progress);

@@ -29,6 +29,7 @@ Progress Example() {
   progress.last_checkpoint_step = 40;
   progress.updated_time = absl::FromUnixSeconds(1700000000);
   progress.input_seconds = 0.25;
+  progress.input_stages = {{"order", 0.125}, {"read", 0.5}};
   return progress;
 }
 
@@ -79,6 +80,7 @@ TEST(ProgressText, MetricsAreLabelledByReplica) {
   EXPECT_THAT(text, HasSubstr("trainyard_trainer_metric{role=\"worker\",index=\"1\",name=\"accuracy\"} 0.97"));
   EXPECT_THAT(text, HasSubstr("# TYPE trainyard_trainer_phase_seconds_total counter"));
   EXPECT_THAT(text, HasSubstr("trainyard_trainer_phase_seconds_total{role=\"worker\",index=\"1\",phase=\"input\"} 0.25"));
+  EXPECT_THAT(text, HasSubstr("trainyard_trainer_input_stage_seconds_total{role=\"worker\",index=\"1\",stage=\"read\"} 0.5"));
   EXPECT_THAT(ProgressMetrics(Progress(), "ps", 0), Not(HasSubstr("trainyard_trainer_metric")));
 }
 

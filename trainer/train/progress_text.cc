@@ -115,6 +115,10 @@ std::string ProgressMetrics(const Progress& progress, const std::string& role, i
   families.Labelled(
       "phase_seconds_total", "Time of the step loop by phase.", MetricType::Counter, "phase",
       {{"input", progress.input_seconds}, {"compute", progress.compute_seconds}, {"communication", progress.communication_seconds}});
+  if (!progress.input_stages.empty()) {
+    families.Labelled("input_stage_seconds_total", "Time of the input pipeline by stage; batches are prepared while others are computed.",
+                      MetricType::Counter, "stage", progress.input_stages);
+  }
   families.Counter("cpu_seconds_total", "CPU time of the process.", ProcessCpuSeconds());
   families.Gauge("max_resident_bytes", "The most memory the process ever had resident.", static_cast<double>(MaxRssBytes()));
   return families.Text();

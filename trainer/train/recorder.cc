@@ -20,7 +20,7 @@ namespace {
 
 constexpr absl::Duration kPublishPeriod = absl::Milliseconds(100);
 constexpr int kImages = 4;
-enum Lane { kSteps = 0, kPhases = 1, kNodes = 2 };
+enum Lane { kSteps = 0, kPhases = 1, kNodes = 2, kFirstStage = 100 };
 
 absl::Status MakeFolder(const std::string& path) {
   std::error_code error;
@@ -87,6 +87,7 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
   meters_.AddTime(Phase::kCompute, step.compute_done - step.input_done);
   meters_.AddTime(Phase::kCommunication, step.end - step.compute_done);
   meters_.AddStep(step.end, step.rows, step.loss);
+  input_times_.Add(step.input);
   const int64_t steps_of_all = std::max<int64_t>(0, step.global_step - last_global_step_);
   job_meters_.AddStep(step.end, steps_of_all * options_.batch_size, step.loss);
   last_global_step_ = step.global_step;
@@ -116,13 +117,36 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
                  .duration = step.end - step.compute_done,
                  .lane = kPhases,
                  .step = step.step});
+    TraceInput(step);
     if (++traced_ == options_.traced_steps) TY_RETURN_IF_ERROR(trace_->Flush());
   }
   if (!summaries_ || step.step % options_.summary_every != 0) return absl::OkStatus();
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "loss", step.loss));
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "speed/images_per_second", meters_.ExamplesPerSecond()));
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "time/input_ms", absl::ToDoubleMilliseconds(step.input_done - step.start)));
+  InputTimes input;
+  input.Add(step.input);
+  for (const auto& [stage, seconds] : input.seconds()) {
+    TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, fmt::format("time/input/{}_ms", stage), seconds * 1e3));
+  }
   return summaries_->Scalar(step.global_step, "time/update_ms", absl::ToDoubleMilliseconds(step.end - step.compute_done));
+}
+
+// A row for each stage: they work while the steps before theirs are computed.
+void Recorder::TraceInput(const StepRecord& step) {
+  for (const StageSpan& span : step.input) {
+    auto row = std::ranges::find(traced_stages_, span.stage);
+    if (row == traced_stages_.end()) {
+      row = traced_stages_.insert(row, std::string(span.stage));
+      trace_->NameLane(kFirstStage + static_cast<int>(row - traced_stages_.begin()), fmt::format("input: {}", span.stage));
+    }
+    trace_->Add({.name = span.stage,
+                 .category = "input",
+                 .start = span.start,
+                 .duration = span.duration,
+                 .lane = kFirstStage + static_cast<int>(row - traced_stages_.begin()),
+                 .step = step.step});
+  }
 }
 
 void Recorder::Publish(const StepRecord& step) {
@@ -141,6 +165,7 @@ void Recorder::Publish(const StepRecord& step) {
   progress_.input_seconds = absl::ToDoubleSeconds(meters_.time_split().input);
   progress_.compute_seconds = absl::ToDoubleSeconds(meters_.time_split().compute);
   progress_.communication_seconds = absl::ToDoubleSeconds(meters_.time_split().communication);
+  progress_.input_stages = input_times_.seconds();
   server_->Update(progress_);
 }
 
@@ -205,6 +230,7 @@ absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t 
                                .examples = meters_.examples(),
                                .seconds = absl::ToDoubleSeconds(meters_.elapsed()),
                                .input_seconds = absl::ToDoubleSeconds(meters_.time_split().input),
+                               .input_stages = {input_times_.seconds().begin(), input_times_.seconds().end()},
                                .compute_seconds = absl::ToDoubleSeconds(meters_.time_split().compute),
                                .communication_seconds = absl::ToDoubleSeconds(meters_.time_split().communication),
                                .bytes_sent = bytes_sent,

@@ -5,12 +5,16 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "trainer/base/clock.h"
+#include "trainer/data/stage_log.h"
 #include "trainer/graph/graph.h"
+#include "trainer/train/input_times.h"
 #include "trainer/train/meters.h"
 #include "trainer/train/progress_server.h"
 #include "trainer/train/report.h"
@@ -45,10 +49,11 @@ struct StepRecord {
   int64_t rows = 0;
   double loss = 0;
   int64_t staleness = 0;
-  absl::Time start;         // waiting for input begins
-  absl::Time input_done;    // the batch is there
-  absl::Time compute_done;  // forward and backward are done
-  absl::Time end;           // the new parameters are there
+  std::span<const StageSpan> input;  // how its batch was made; need not live longer than the call
+  absl::Time start;                  // waiting for input begins
+  absl::Time input_done;             // the batch is there
+  absl::Time compute_done;           // forward and backward are done
+  absl::Time end;                    // the new parameters are there
 };
 
 // Used from the step loop's thread.
@@ -81,14 +86,17 @@ class Recorder {
   Recorder(RecorderOptions options, Clock& clock) : options_(std::move(options)), clock_(clock) {}
   void Publish(const StepRecord& step);
   void WriteLastWords(int64_t global_step);
+  void TraceInput(const StepRecord& step);
 
   const RecorderOptions options_;
   Clock& clock_;
   std::unique_ptr<SummaryWriter> summaries_;  // null: none wanted
   std::unique_ptr<TraceWriter> trace_;
   std::unique_ptr<ProgressServer> server_;
-  Meters meters_;      // this replica's steps
-  Meters job_meters_;  // examples of all replicas, seen through the global step
+  InputTimes input_times_;
+  std::vector<std::string> traced_stages_;  // that have a row of the trace
+  Meters meters_;                           // this replica's steps
+  Meters job_meters_;                       // examples of all replicas, seen through the global step
   Progress progress_;
   absl::Time last_published_ = absl::InfinitePast();
   int64_t last_global_step_ = 0;

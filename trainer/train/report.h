@@ -28,6 +28,7 @@ struct WorkerRecord {
   int64_t examples = 0;
   double seconds = 0;  // without start-up
   double input_seconds = 0;
+  std::map<std::string, double> input_stages;  // seconds by stage of the input pipeline, mostly spent while something is computed
   double compute_seconds = 0;
   double communication_seconds = 0;
   int64_t bytes_sent = 0;  // to servers, and from them

@@ -53,6 +53,7 @@ WorkerRecord WorkerOf(const json& object) {
   Get(object, "examples", record.examples);
   Get(object, "seconds", record.seconds);
   Get(object, "inputSeconds", record.input_seconds);
+  Get(object, "inputStages", record.input_stages);
   Get(object, "computeSeconds", record.compute_seconds);
   Get(object, "communicationSeconds", record.communication_seconds);
   Get(object, "bytesSent", record.bytes_sent);
@@ -125,6 +126,7 @@ ordered_json ToJson(const WorkerRecord& record) {
           {"examples", record.examples},
           {"seconds", record.seconds},
           {"inputSeconds", record.input_seconds},
+          {"inputStages", ordered_json(record.input_stages)},
           {"computeSeconds", record.compute_seconds},
           {"communicationSeconds", record.communication_seconds},
           {"bytesSent", record.bytes_sent},

@@ -19,7 +19,13 @@ using ::testing::HasSubstr;
 
 ReplicaReport Chief() {
   ReplicaReport report{.role = "worker", .index = 0, .chief = true, .model = "lenet5", .strategy = "parameterServer async"};
-  report.worker = {.index = 0, .batches = 100, .examples = 12800, .seconds = 2, .input_seconds = 0.1, .max_rss_bytes = 1000};
+  report.worker = {.index = 0,
+                   .batches = 100,
+                   .examples = 12800,
+                   .seconds = 2,
+                   .input_seconds = 0.1,
+                   .input_stages = {{"read", 0.25}},
+                   .max_rss_bytes = 1000};
   report.staleness = {.mean = 1, .max = 2};
   report.batch_size = 128;
   report.epochs = 8;

@@ -14,6 +14,7 @@
 #include "trainer/optim/optimizer.h"
 #include "trainer/train/kvstore_updater.h"
 #include "trainer/train/local_updater.h"
+#include "trainer/train/make_input.h"
 #include "trainer/transport/grpc_transport.h"
 
 namespace trainyard::engine {
@@ -93,12 +94,7 @@ absl::Status Trainer::Init() {
   if (chief() && config_.data.eval) {
     TY_ASSIGN_OR_RETURN(eval_data_, OpenDataset(config_.data, Split::kEval, expected, config_.seed));
   }
-  TY_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create({.examples = train_data_->info().examples,
-                                                        .batch_size = config_.batch_size,
-                                                        .workers = workers(),
-                                                        .worker = identity.trainer_rank(),
-                                                        .shuffle = config_.data.shuffle,
-                                                        .seed = config_.seed}));
+  TY_ASSIGN_OR_RETURN(Sampler sampler, MakeSampler(train_data_->info(), config_, workers(), identity.trainer_rank()));
   sampler_ = std::make_unique<Sampler>(std::move(sampler));
   end_step_ = config_.epochs > 0 ? sampler_->StepsUntilEpoch(config_.epochs) : config_.steps;
 
@@ -180,7 +176,7 @@ absl::Status Trainer::Run(const std::function<bool()>& stop) {
 }
 
 absl::Status Trainer::RunSteps(int64_t first_step, const std::function<bool()>& stop) {
-  Prefetcher input(*train_data_, *sampler_, {.depth = config_.data.prefetch, .first_step = first_step, .end_step = end_step_}, clock_);
+  Prefetcher input(*train_data_, *sampler_, PrefetchOptions(config_, first_step, end_step_), clock_);
   if (first_step < end_step_) {
     TY_ASSIGN_OR_RETURN(Executor* const executor, model_.TrainingExecutor(sampler_->At(first_step).rows()));
     if (chief()) TY_RETURN_IF_ERROR(recorder_->OnGraph(executor->graph()));
@@ -202,7 +198,8 @@ absl::Status Trainer::RunSteps(int64_t first_step, const std::function<bool()>& 
 }
 
 absl::Status Trainer::RunStep(int64_t step, const Batch& batch, absl::Time start) {
-  StepRecord record{.step = step, .epoch = batch.epoch, .rows = batch.rows, .start = start, .input_done = clock_.Now()};
+  StepRecord record{
+      .step = step, .epoch = batch.epoch, .rows = batch.rows, .input = batch.stages.spans(), .start = start, .input_done = clock_.Now()};
   const bool whole_share = async() || batch.rows * workers() == batch.global_rows;
   pusher_->Begin(step, whole_share ? 1.0F : static_cast<float>(batch.rows * workers()) / static_cast<float>(batch.global_rows));
   TY_ASSIGN_OR_RETURN(record.loss, model_.Train({.seed = config_.seed,

@@ -12,6 +12,7 @@
 #include "trainer/model/field_reader.h"
 #include "trainer/model/model_json.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/train/data_json.h"
 
 namespace trainyard::engine {
 namespace {
@@ -20,93 +21,6 @@ using nlohmann::json;
 
 constexpr Integers kSteps{.min = 1, .max = int64_t{1} << 40};
 constexpr Integers kStepsOrNone{.min = 0, .max = kSteps.max};
-
-// range: [begin, end), both counted from 0.
-void ReadRange(FieldReader& fields, DataSplit& split) {
-  if (fields.Get("range") == nullptr) return;
-  const std::vector<int64_t> range = fields.IntegerList("range", {.min = 0, .max = int64_t{1} << 40}, 2, 2);
-  if (range.size() != 2) return;
-  split.begin = range[0];
-  split.end = range[1];
-  if (split.begin >= split.end) {
-    fields.Error("range", fmt::format("found [{}, {}], expected [begin, end] with begin below end", split.begin, split.end));
-  }
-}
-
-// fraction: [begin, end), shares of all tokens of the files.
-void ReadFraction(FieldReader& fields, DataSplit& split) {
-  const json* value = fields.Get("fraction");
-  if (value == nullptr) return;
-  const auto share = [&](size_t i) { return AsNumber((*value)[i], {.min = 0, .max = 1}); };
-  if (!value->is_array() || value->size() != 2 || !share(0) || !share(1) || *share(0) >= *share(1)) {
-    fields.Error("fraction", fmt::format("found {}, expected [begin, end] with 0 <= begin < end <= 1, such as [0, 0.9]", Found(*value)));
-    return;
-  }
-  split.fraction_begin = *share(0);
-  split.fraction_end = *share(1);
-  if (fields.Get("range") != nullptr) fields.Error("fraction", "found both range and fraction, expected one of them");
-}
-
-AugmentConfig ReadAugment(FieldReader fields) {
-  AugmentConfig augment;
-  augment.flip = fields.Bool("flip", false);
-  augment.shift = fields.Integer("shift", {.min = 0, .max = 1024}, 0);
-  fields.RefuseOthers();
-  return augment;
-}
-
-DataSplit ReadSplit(DataConfig::Format format, bool training, const json& value, std::string path, FieldErrors& errors) {
-  DataSplit split;
-  FieldReader fields(value, std::move(path), errors);
-  if (format == DataConfig::Format::kIdx) {
-    split.images = fields.Text("images");
-    split.labels = fields.Text("labels");
-    ReadRange(fields, split);
-  } else if (format == DataConfig::Format::kCifar10 || format == DataConfig::Format::kText) {
-    split.files = fields.TextList("files");
-    const json* files = fields.Get("files");
-    if (files == nullptr || (files->is_array() && files->empty()))
-      fields.Error("files", "found no names, expected one or more files, such as [data_batch_1.bin]");
-    ReadRange(fields, split);
-    if (format == DataConfig::Format::kText) ReadFraction(fields, split);
-  } else {
-    split.examples = fields.Integer("examples", {.min = 1, .max = int64_t{1} << 32});
-  }
-  const bool images = format != DataConfig::Format::kText;
-  if (const json* augment = training && images ? fields.Get("augment") : nullptr)
-    split.augment = ReadAugment(fields.Inside("augment", *augment));
-  fields.RefuseOthers();
-  return split;
-}
-
-DataConfig ReadData(const json& value, std::string path, FieldErrors& errors) {
-  DataConfig data;
-  FieldReader fields(value, std::move(path), errors);
-  using Format = DataConfig::Format;
-  data.format = fields.Choice<Format>(
-      "format", {{"idx", Format::kIdx}, {"cifar10", Format::kCifar10}, {"text", Format::kText}, {"synthetic", Format::kSynthetic}});
-  const char* expected = "an object such as {examples: 1000}";
-  if (data.format == Format::kSynthetic) {
-    data.noise = fields.Number("noise", {.min = 0}, data.noise);
-  } else {
-    data.dir = fields.Text("dir", "");
-    expected = data.format == Format::kIdx ? "an object such as {images: FILE, labels: FILE, range: [0, 9000]}"
-                                           : "an object such as {files: [data_batch_1.bin, data_batch_2.bin]}";
-  }
-  if (data.format == Format::kText) {
-    expected = "an object such as {files: [ptb.train.txt]}";
-    data.tokens = fields.Choice<TokenKind>("tokens", {{"words", TokenKind::kWords}, {"characters", TokenKind::kCharacters}}, data.tokens);
-    data.vocabulary = fields.Integer("vocabulary", {.min = 1, .max = 1 << 24}, data.vocabulary);
-  }
-  if (const json* train = fields.Require("train", expected))
-    data.train = ReadSplit(data.format, /*training=*/true, *train, fields.PathOf("train"), errors);
-  if (const json* eval = fields.Get("eval")) data.eval = ReadSplit(data.format, /*training=*/false, *eval, fields.PathOf("eval"), errors);
-  if (data.format != Format::kText) data.shuffle = fields.Bool("shuffle", data.shuffle);  // a stream has one order
-  if (data.format != Format::kCifar10 && data.format != Format::kText) data.cache = fields.Bool("cache", data.cache);
-  data.prefetch = static_cast<int>(fields.Integer("prefetch", {.min = 0, .max = 64}, data.prefetch));
-  fields.RefuseOthers();
-  return data;
-}
 
 LrScheduleConfig ReadSchedule(const json& value, std::string path, FieldErrors& errors) {
   using Kind = LrScheduleConfig::Kind;
@@ -235,7 +149,7 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
     training.model_json = model->dump(-1, ' ', false, json::error_handler_t::replace);
   }
   if (const json* data = fields.Require("data", "an object such as {format: idx, dir: DIR, train: {…}}")) {
-    training.data = ReadData(*data, fields.PathOf("data"), errors);
+    training.data = ParseData(*data, fields.PathOf("data"), errors);
   }
   training.batch_size = fields.Integer("batchSize", {.min = 1, .max = kMaxBatch}, training.batch_size);
   if (value.is_object()) ReadLength(fields, training);

@@ -1,0 +1,26 @@
+// A data set of Parquet files, read by Arrow.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/data/data_config.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/example_range.h"
+
+namespace trainyard::engine {
+
+struct ParquetFiles {
+  std::vector<std::string> paths;  // their records follow each other
+  ExampleRange range;
+  FeatureNames columns;
+  std::string module;  // the shared object that reads them; "": trainyard-parquet.so beside the program
+};
+
+// All in memory. Examples are columns of bytes, of lists, or of single values; labels of single whole numbers (or of targets).
+// Unimplemented when this build has no module, with how to get one.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenParquetDataset(const ParquetFiles& files, const ExpectedData& expected);
+
+}  // namespace trainyard::engine
