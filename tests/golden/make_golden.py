@@ -9,6 +9,7 @@ layers.safetensors      for each case of a model (its JSON stands in the file's 
 training.safetensors    a small convolutional network trained for 20 steps: start values, batches, the loss of each step, the last values.
 residual.safetensors    the same for a residual network with batch normalisation (Keras' moving statistics: the biased variance, which is not
                         PyTorch's), strided and 1x1 convolutions, global average pool and penalties on kernels.
+recurrent.safetensors   as layers.safetensors, for embeddings and recurrent layers, which Keras' own layers compute.
 optimizers.safetensors  ten steps of each optimizer by Keras' formulas (its JSON stands in the metadata), and PyTorch's where they are the same.
 """
 
@@ -77,6 +78,26 @@ def batch_norm(x, name, options, parameter):
     return y
 
 
+def recurrent(x, kind, name, options, backwards, parameter):
+    """Keras' own layer over x [batch, steps, features]; what a step gives stays at its step, also of a layer that goes backwards."""
+    layers = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU, "simpleRnn": keras.layers.SimpleRNN}
+    sequences = options.get("returnSequences", False)
+    more = {"activation": options["activation"]} if "activation" in options else {}
+    layer = layers[kind](
+        options["units"],
+        return_sequences=sequences,
+        use_bias=options.get("useBias", True),
+        go_backwards=backwards,
+        unroll=True,
+        dtype="float64",
+        **more,
+    )
+    layer.build(tuple(x.shape))
+    weights = [parameter(f"{name}/{variable.name}", tuple(variable.shape)) for variable in layer.trainable_variables]
+    y, _ = layer.stateless_call(weights, [variable.value for variable in layer.non_trainable_variables], x)
+    return y.flip(1) if sequences and backwards else y
+
+
 def penalties(model, values):
     """What the layers' kernelRegularizer adds to the loss; such layers have a name."""
     total = 0.0
@@ -85,6 +106,10 @@ def penalties(model, values):
             if isinstance(options, dict) and "kernelRegularizer" in options:
                 total = total + options["kernelRegularizer"]["l2"] * values[entry["name"] + "/kernel"].square().sum()
     return total
+
+
+def input_type(model):
+    return torch.long if "vocabulary" in model["input"] else torch.float64
 
 
 def parameters_of(model):
@@ -97,7 +122,7 @@ def parameters_of(model):
         values[name] = value.abs() if is_moving(name) else value.requires_grad_()
         return values[name]
 
-    forward(model, torch.zeros([1] + model["input"]["shape"]), make, lambda stream, x, rate: x)
+    forward(model, torch.zeros([1] + model["input"]["shape"], dtype=input_type(model)), make, lambda stream, x, rate: x)
     return values
 
 
@@ -146,6 +171,15 @@ def forward(model, x, parameter, drop=None):
             total = F.avg_pool2d(padded(planes, size, stride, padding, 0.0), size, stride)
             inside = F.avg_pool2d(padded(torch.ones_like(planes), size, stride, padding, 0.0), size, stride)
             y = (total / inside).permute(0, 2, 3, 1)
+        elif kind == "embedding":
+            rows = options.get("inputDim", model["input"]["vocabulary"])
+            y = F.embedding(x, parameter(f"{name}/embeddings", (rows, options["outputDim"])))
+        elif kind in ("lstm", "gru", "simpleRnn"):
+            y = recurrent(x, kind, name, options, options.get("goBackwards", False), parameter)
+        elif kind == "bidirectional":
+            ((inner, arguments),) = options["layer"].items()
+            both = [recurrent(x, inner, f"{name}/{way}", arguments, way == "backward", parameter) for way in ("forward", "backward")]
+            y = both[0] + both[1] if options.get("mergeMode", "concat") == "sum" else torch.cat(both, -1)
         elif kind == "globalAveragePool2d":
             y = x.mean((1, 2))
         elif kind == "batchNormalization":
@@ -172,7 +206,7 @@ def step(model, values, x, wanted, drop=None):
     """Loss and output; gradients are left in the parameters."""
     output = forward(model, x, lambda name, shape: values[name], drop)
     if model["loss"] == "softmaxCrossEntropy":
-        loss = F.cross_entropy(output, wanted)
+        loss = F.cross_entropy(output.reshape(-1, output.shape[-1]), wanted.reshape(-1))
     else:
         loss = F.mse_loss(output, wanted)
     loss = loss + penalties(model, values)
@@ -183,10 +217,11 @@ def step(model, values, x, wanted, drop=None):
 
 
 def batch_for(model, values, batch):
-    x = torch.randn([batch] + model["input"]["shape"])
+    shape = [batch] + model["input"]["shape"]
+    x = torch.randint(model["input"]["vocabulary"], shape) if "vocabulary" in model["input"] else torch.randn(shape)
     output = forward(model, x, lambda name, shape: values[name])
     if model["loss"] == "softmaxCrossEntropy":
-        return x, torch.randint(output.shape[-1], (batch,))
+        return x, torch.randint(output.shape[-1], output.shape[:-1])
     return x, torch.randn(output.shape)
 
 
@@ -248,17 +283,47 @@ def write(name, tensors, metadata):
     print(f"{name}: {len(arrays)} tensors, {(FOLDER / name).stat().st_size} bytes")
 
 
+TOKENS = {"input": {"shape": [7], "vocabulary": 9}, "loss": "softmaxCrossEntropy"}
+EMBEDDING = {"embedding": {"inputDim": 11, "outputDim": 6}}
+
+
+def tokens(*layers):
+    return {**TOKENS, "layers": [EMBEDDING, *layers]}
+
+
+def inside(kind, **options):
+    """Two of a kind, so that the gradient by the inner one's input is held too, and scores for each step."""
+    return [{kind: {"returnSequences": True, **options}}, {kind: {"returnSequences": True, **options}}, {"dense": {"units": 9}}]
+
+
+RECURRENT_CASES = {
+    "lstm": (5, tokens(*inside("lstm", units=8))),
+    "lstm without bias": (3, tokens(*inside("lstm", units=17, useBias=False))),
+    "lstm backwards": (2, tokens(*inside("lstm", units=4, goBackwards=True))),
+    "lstm last step": (17, tokens({"lstm": {"units": 8}}, {"dense": {"units": 4}})),
+    "gru": (5, tokens(*inside("gru", units=8))),
+    "gru without bias": (4, tokens(*inside("gru", units=5, useBias=False))),
+    "gru last step": (1, tokens({"gru": {"units": 8, "goBackwards": True}}, {"dense": {"units": 4}})),
+    "simple rnn": (5, tokens(*inside("simpleRnn", units=8))),
+    "simple rnn relu": (3, tokens(*inside("simpleRnn", units=6, activation="relu"))),
+    "bidirectional": (5, tokens({"bidirectional": {"layer": {"lstm": {"units": 5, "returnSequences": True}}}}, *inside("gru", units=4))),
+    "bidirectional sum": (4, tokens({"bidirectional": {"layer": {"gru": {"units": 5}}, "mergeMode": "sum"}}, {"dense": {"units": 3}})),
+    "sequence of numbers": (6, model([5, 3], [{"dense": {"units": 4}}, {"lstm": {"units": 6, "returnSequences": True}}, "flatten", {"dense": {"units": 3}}])),
+    "rows of an image": (3, model([6, 5, 1], [BEFORE, {"reshape": {"targetShape": [6, 15]}}, {"simpleRnn": {"units": 4}}, {"dense": {"units": 2}}], "meanSquaredError")),
+}
+
+
 def as_f32(value):
     """Start values and batches are what float32 holds, so that both sides compute from the same numbers."""
     return value.detach().to(torch.float32).to(torch.float64)
 
 
-def make_layers():
+def make_layers(file, cases):
     tensors, metadata = {}, {}
-    for case, (batch, spec) in LAYER_CASES.items():
+    for case, (batch, spec) in cases.items():
         values = {name: as_f32(value).requires_grad_() for name, value in parameters_of(spec).items()}
         x, wanted = batch_for(spec, values, batch)
-        x = as_f32(x)
+        x = as_f32(x) if x.is_floating_point() else x
         wanted = as_f32(wanted) if wanted.is_floating_point() else wanted
         loss, output = step(spec, values, x, wanted)
         metadata[f"case {case}"] = spec
@@ -267,7 +332,7 @@ def make_layers():
         for name, value in values.items():
             tensors[f"{case}/value/{name}"] = value
             tensors[f"{case}/gradient/{name}"] = value.grad
-    write("layers.safetensors", tensors, metadata)
+    write(file, tensors, metadata)
 
 
 def make_training():
@@ -421,7 +486,9 @@ def make_optimizers():
 
 
 if __name__ == "__main__":
-    make_layers()
+    make_layers("layers.safetensors", LAYER_CASES)
     make_training()
     make_optimizers()
     make_residual()
+    torch.manual_seed(3)
+    make_layers("recurrent.safetensors", RECURRENT_CASES)

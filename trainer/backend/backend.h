@@ -64,8 +64,8 @@ class Backend {
   // True: kernels read parameters and write parameter results in place, as row-major f32 in host memory. False: the executor
   // uploads parameters before a step and downloads results as they become ready.
   virtual bool computes_on_host_f32() const = 0;
-  // Never called for InputOp, ParameterOp, ReshapeOp, IdentityOp. Unimplemented where the backend lacks the op: the error names node and
-  // op.
+  // Never called for InputOp, ParameterOp, StateOp, ReshapeOp, IdentityOp. Unimplemented where the backend lacks the op: the error names
+  // node and op.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node) = 0;
   // host (row-major; u8, i32 or f32) → value. u8 becomes f32 times u8_scale. host has the value's elements; checked by the caller.
   virtual void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) = 0;

@@ -32,6 +32,11 @@ struct Finish {
   bool in_place = false;  // the kernel wrote it where it belongs
 };
 
+// Nodes whose values are put in place before a step.
+bool IsSource(const Op& op) {
+  return std::holds_alternative<InputOp>(op) || std::holds_alternative<ParameterOp>(op) || std::holds_alternative<StateOp>(op);
+}
+
 }  // namespace
 
 struct Executor::State {
@@ -42,6 +47,9 @@ struct Executor::State {
   void PlaceValues();
   void Bind(const ParameterSet& params, ParameterSet* grads);
   absl::Status CheckParameters(const ParameterSet& params, const ParameterSet* grads) const;
+  absl::Status CheckState(const ParameterSet* state) const;
+  void UploadState(const ParameterSet& state);
+  void DownloadState(ParameterSet& state);
   void UploadParameters(const ParameterSet& params);
   void FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink);
   bool IsExternal(Value value) const;
@@ -73,7 +81,7 @@ bool Executor::State::IsExternal(Value value) const {
 absl::Status Executor::State::Compile() {
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
     const Op& op = graph.node(id).op;
-    if (std::holds_alternative<InputOp>(op) || std::holds_alternative<ParameterOp>(op) || AliasedInput(op)) continue;
+    if (IsSource(op) || AliasedInput(op)) continue;
     TY_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.Compile(graph, id));
     scratch_bytes = std::max(scratch_bytes, kernel->scratch_bytes());
     steps.push_back({id, std::move(kernel), input_pointers.size(), output_pointers.size()});
@@ -87,7 +95,7 @@ absl::Status Executor::State::Compile() {
 void Executor::State::FindFinishes() {
   for (const ParameterResult& result : graph.results()) {
     const Op& op = graph.node(result.value.node).op;
-    const bool made_by_kernel = !std::holds_alternative<InputOp>(op) && !std::holds_alternative<ParameterOp>(op) && !AliasedInput(op);
+    const bool made_by_kernel = !IsSource(op) && !AliasedInput(op);
     const bool named = std::ranges::any_of(graph.outputs(), [&](const auto& output) { return output.second == result.value; });
     const bool taken = std::ranges::any_of(finishes, [&](const Finish& finish) { return finish.value == result.value; });
     finishes.push_back({result.value.node, result.key, result.value, backend.computes_on_host_f32() && made_by_kernel && !named && !taken});
@@ -143,6 +151,38 @@ absl::Status Executor::State::CheckParameters(const ParameterSet& params, const 
   return absl::OkStatus();
 }
 
+absl::Status Executor::State::CheckState(const ParameterSet* state) const {
+  if (graph.states().empty()) return absl::OkStatus();
+  if (state == nullptr) {
+    return absl::InvalidArgumentError(
+        fmt::format("the graph has {} states ('{}' …), but no values of them were given", graph.states().size(), graph.states()[0].name));
+  }
+  if (!std::ranges::equal(state->specs(), graph.states())) {
+    return absl::InvalidArgumentError(
+        fmt::format("the state given to the executor is not its graph's: '{}' has shape {} there; a state belongs to one batch size",
+                    graph.states()[0].name, graph.states()[0].shape.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+void Executor::State::UploadState(const ParameterSet& state) {
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    const auto* op = std::get_if<StateOp>(&graph.node(id).op);
+    if (op == nullptr) continue;
+    const ValueSpec& spec = graph.node(id).outputs[0];
+    backend.Upload(spec, 1.0f, {DType::kF32, spec.shape, const_cast<float*>(state.values(op->index).data())}, pointers[id][0]);
+  }
+}
+
+void Executor::State::DownloadState(ParameterSet& state) {
+  for (int i = 0; i < static_cast<int>(graph.states().size()); ++i) {
+    const Value next = graph.next_states()[i];
+    if (!next.valid()) continue;
+    const ValueSpec& spec = graph.spec(next);
+    backend.Download(spec, Pointer(next), {DType::kF32, spec.shape, state.values(i).data()});
+  }
+}
+
 void Executor::State::UploadParameters(const ParameterSet& params) {
   if (backend.computes_on_host_f32()) return;
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
@@ -177,9 +217,10 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph graph, Backend&
 }
 
 absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,
-                           GradientSink* sink) {
+                           GradientSink* sink, ParameterSet* state) {
   State& s = *state_;
   TY_RETURN_IF_ERROR(s.CheckParameters(params, grads));
+  TY_RETURN_IF_ERROR(s.CheckState(state));
   TY_RETURN_IF_ERROR(MatchFeeds(s.graph, feeds, s.fed));
   s.Bind(params, grads);
   for (size_t i = 0; i < s.fed.size(); ++i) {
@@ -187,6 +228,7 @@ absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds,
     s.backend.Upload(node.outputs[0], std::get<InputOp>(node.op).u8_scale, *s.fed[i], s.pointers[s.graph.inputs()[i]][0]);
   }
   s.UploadParameters(params);
+  if (!s.graph.states().empty()) s.UploadState(*state);
   s.next_finish = 0;
   auto next = s.steps.begin();
   for (NodeId id = 0; id < static_cast<NodeId>(s.graph.nodes().size()); ++id) {
@@ -202,6 +244,7 @@ absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds,
     }
     s.FinishResults(id, grads, sink);
   }
+  if (!s.graph.states().empty()) s.DownloadState(*state);
   return absl::OkStatus();
 }
 

@@ -46,9 +46,10 @@ class Executor {
 
   // One step. `params` holds values for graph.parameters(); gradients (row-major) and next values of state go to `grads`, which may be null
   // only if the graph has no results; `sink` may be null. InvalidArgument names the feed that is missing, unknown, of wrong shape or type,
-  // or holds an integer out of range; nothing has run then.
+  // or holds an integer out of range; nothing has run then. `state` holds values for graph.states(), which the step reads and then
+  // replaces; it may be null only if the graph has none.
   absl::Status Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,
-                   GradientSink* sink);
+                   GradientSink* sink, ParameterSet* state = nullptr);
 
   // After a Run: a named output of one element (NotFound, InvalidArgument otherwise).
   absl::StatusOr<double> Scalar(std::string_view output) const;

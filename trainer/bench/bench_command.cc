@@ -15,7 +15,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
       "bench", "Measure training steps of a model on this machine: images per second, GFLOP/s by layer, share of the peak.");
   auto options = std::make_shared<BenchOptions>();
   auto json = std::make_shared<bool>(false);
-  bench->add_option("--model", options->model, "a preset: lenet5, mnistCnn, resnet56v2, linear")->capture_default_str();
+  bench->add_option("--model", options->model, "a preset: lenet5, mnistCnn, resnet56v2, ptbLstm, linear")->capture_default_str();
   bench->add_option("--optimizer", options->optimizer, "sgd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, adamw")
       ->capture_default_str();
   bench->add_option("--batch", options->batch, "examples in a step")->capture_default_str();

@@ -117,6 +117,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
     slots.emplace_back(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
   }
   const MadeUpFeeds feeds(g);
+  ParameterSet state({g.states().begin(), g.states().end()});
   NodeTimes node_times(g.nodes().size());
   executor->set_observer(&node_times);
 
@@ -136,7 +137,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
     while (step_times.size() < 3 || MillisecondsSince(begin) < 1000.0 * seconds) {
       const double processor_start = ProcessorMilliseconds();
       const SteadyClock::time_point start = SteadyClock::now();
-      TY_RETURN_IF_ERROR(executor->Run(step, feeds.feeds(), parameters, &gradients, nullptr));
+      TY_RETURN_IF_ERROR(executor->Run(step, feeds.feeds(), parameters, &gradients, nullptr, &state));
       const SteadyClock::time_point update = SteadyClock::now();
       for (int key = 0; key < parameters.size(); ++key) {
         if (!parameters.spec(key).trainable) continue;
@@ -180,7 +181,9 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   result.milliseconds_per_step = Median(step_times);
   result.best_milliseconds_per_step = std::ranges::min(step_times);
   result.cpu_milliseconds_per_step = Median(processor_times);
-  result.items_per_second = 1000.0 * static_cast<double>(options.batch) / result.milliseconds_per_step;
+  const NodeId labels = g.Find(kLabelsFeed);
+  result.items = labels < 0 ? options.batch : g.node(labels).outputs[0].shape.elements();
+  result.items_per_second = 1000.0 * static_cast<double>(result.items) / result.milliseconds_per_step;
   result.gflops = 1000.0 * result.gflop_per_step / result.milliseconds_per_step;
   result.megabytes = static_cast<double>(executor->bytes()) * 1e-6;
   result.max_rss_bytes = MaxRssBytes();
@@ -202,6 +205,7 @@ std::string BenchJson(const BenchResult& result) {
                                        {"threads", result.options.threads},
                                        {"isa", result.isa},
                                        {"steps", result.steps},
+                                       {"items", result.items},
                                        {"itemsPerSecond", result.items_per_second},
                                        {"millisecondsPerStep", result.milliseconds_per_step},
                                        {"bestMillisecondsPerStep", result.best_milliseconds_per_step},

@@ -31,7 +31,8 @@ struct BenchResult {
   BenchOptions options;
   std::string isa;
   int64_t steps = 0;
-  double items_per_second = 0;  // batch / the median step
+  int64_t items = 0;            // of a step: examples, or the words of all of them where each step of a sequence has a label
+  double items_per_second = 0;  // items / the median step
   double milliseconds_per_step = 0;
   double best_milliseconds_per_step = 0;
   double cpu_milliseconds_per_step = 0;  // processor time of all threads, the median: what another program's load does not stretch
@@ -46,7 +47,7 @@ struct BenchResult {
 // InvalidArgument for an unknown model or optimizer, a batch below 1, or kernels that this machine cannot run.
 absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options);
 
-// {model, optimizer, batch, threads, isa, itemsPerSecond, millisecondsPerStep, bestMillisecondsPerStep, cpuMillisecondsPerStep,
+// {model, optimizer, batch, threads, isa, items, itemsPerSecond, millisecondsPerStep, bestMillisecondsPerStep, cpuMillisecondsPerStep,
 // gflopPerStep, gflops, peakGflops, megabytes, maxRssBytes, layers: [{name, op, milliseconds, bestMilliseconds, gflops}]}, ended by a line
 // end.
 std::string BenchJson(const BenchResult& result);

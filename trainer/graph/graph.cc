@@ -34,6 +34,19 @@ void Graph::AddResult(ParameterResult result) {
   results_.push_back(result);
 }
 
+int Graph::AddState(ParameterSpec spec) {
+  for (const ParameterSpec& other : states_) TY_CHECK(other.name != spec.name);
+  states_.push_back(std::move(spec));
+  next_states_.emplace_back();
+  return static_cast<int>(states_.size()) - 1;
+}
+
+void Graph::SetNextState(int index, Value value) {
+  TY_CHECK(Contains(value) && index >= 0 && index < static_cast<int>(states_.size()));
+  TY_CHECK(spec(value).shape == states_[index].shape && !next_states_[index].valid());
+  next_states_[index] = value;
+}
+
 bool Graph::Contains(Value value) const {
   return value.node >= 0 && value.node < static_cast<NodeId>(nodes_.size()) && value.output >= 0 &&
          value.output < static_cast<int>(nodes_[value.node].outputs.size());

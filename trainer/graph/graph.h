@@ -32,6 +32,10 @@ class Graph {
   int AddParameter(ParameterSpec spec);
   void SetOutput(std::string name, Value value);
   void AddResult(ParameterResult result);
+  // The index of a new state: the number of states before it.
+  int AddState(ParameterSpec spec);
+  // What a step leaves in state `index`.
+  void SetNextState(int index, Value value);
 
   std::span<const Node> nodes() const { return nodes_; }
   const Node& node(NodeId id) const { return nodes_[id]; }
@@ -48,6 +52,10 @@ class Graph {
   const std::map<std::string, Value, std::less<>>& outputs() const { return outputs_; }
   // At most one for each key, in the order in which they were added. A step completes them in the order of their values' nodes.
   std::span<const ParameterResult> results() const { return results_; }
+  // What goes from step to step beside parameters, by index: a recurrent layer's h and c, [N, units] each. A worker's own: never pushed.
+  std::span<const ParameterSpec> states() const { return states_; }
+  // By index; an invalid value leaves the state as it is.
+  std::span<const Value> next_states() const { return next_states_; }
 
  private:
   std::vector<Node> nodes_;
@@ -56,6 +64,8 @@ class Graph {
   std::vector<ParameterSpec> parameters_;
   std::map<std::string, Value, std::less<>> outputs_;
   std::vector<ParameterResult> results_;
+  std::vector<ParameterSpec> states_;
+  std::vector<Value> next_states_;
 };
 
 }  // namespace trainyard::engine

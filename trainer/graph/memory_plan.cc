@@ -15,7 +15,9 @@ constexpr NodeId kUnread = -2;
 
 size_t Aligned(size_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
 
-bool IsSource(const Op& op) { return std::holds_alternative<InputOp>(op) || std::holds_alternative<ParameterOp>(op); }
+bool IsSource(const Op& op) {
+  return std::holds_alternative<InputOp>(op) || std::holds_alternative<ParameterOp>(op) || std::holds_alternative<StateOp>(op);
+}
 
 // One piece of memory: a value and those that share it.
 struct Storage {
@@ -93,6 +95,9 @@ class Planner {
     }
     for (const auto& [name, value] : graph_.outputs()) read(value, Nodes());
     for (const ParameterResult& result : graph_.results()) read(result.value, Nodes());
+    for (const Value& next : graph_.next_states()) {
+      if (next.valid()) read(next, Nodes());
+    }
   }
 
   // Lets output 0 take over the memory of an input that nobody reads later.

@@ -42,9 +42,9 @@ struct MemoryPlanRules {
   std::function<bool(const Node&, int)> in_place;
 };
 
-// Liveness: a value lives from its node (inputs of the graph: from the start) to its last reader; named outputs and parameter results to
-// the end. Offsets are multiples of kBufferAlignment. Deterministic: largest first, each at the lowest offset where no living neighbour
-// lies (greedy by size, Pisarchyk and Lee 2020, "Efficient Memory Management for Deep Neural Net Inference").
+// Liveness: a value lives from its node (inputs of the graph: from the start) to its last reader; named outputs, parameter results
+// and next states to the end. Offsets are multiples of kBufferAlignment. Deterministic: largest first, each at the lowest offset where no
+// living neighbour lies (greedy by size, Pisarchyk and Lee 2020, "Efficient Memory Management for Deep Neural Net Inference").
 MemoryPlan PlanMemory(const Graph& graph, const MemoryPlanRules& rules);
 
 }  // namespace trainyard::engine

@@ -20,6 +20,10 @@ std::string Text(const Epilogue& epilogue) {
   return text;
 }
 
+std::string Text(const RecurrentOp& op) {
+  return fmt::format("{}{}{}", CellName(op.cell), op.initial ? " with state" : "", op.reverse ? " reversed" : "");
+}
+
 std::string_view WithBias(bool bias) { return bias ? "with bias" : ""; }
 
 }  // namespace
@@ -38,11 +42,31 @@ std::string_view ActivationName(Activation activation) {
   return "?";
 }
 
+std::string_view CellName(Cell cell) {
+  switch (cell) {
+    case Cell::kSimpleRnn:
+      return "simple RNN";
+    case Cell::kLstm:
+      return "LSTM";
+    case Cell::kGru:
+      return "GRU";
+  }
+  return "?";
+}
+
 std::string_view OpName(const Op& op) {
   struct Names {
     std::string_view operator()(const InputOp&) { return "Input"; }
     std::string_view operator()(const ParameterOp&) { return "Parameter"; }
+    std::string_view operator()(const StateOp&) { return "State"; }
     std::string_view operator()(const ConstantOp&) { return "Constant"; }
+    std::string_view operator()(const RelayoutOp&) { return "Relayout"; }
+    std::string_view operator()(const ConcatOp&) { return "Concat"; }
+    std::string_view operator()(const SliceOp&) { return "Slice"; }
+    std::string_view operator()(const EmbeddingOp&) { return "Embedding"; }
+    std::string_view operator()(const EmbeddingGradientOp&) { return "EmbeddingGradient"; }
+    std::string_view operator()(const RecurrentOp&) { return "Recurrent"; }
+    std::string_view operator()(const RecurrentGradientOp&) { return "RecurrentGradient"; }
     std::string_view operator()(const DenseOp&) { return "Dense"; }
     std::string_view operator()(const DenseInputGradientOp&) { return "DenseInputGradient"; }
     std::string_view operator()(const DenseWeightGradientOp&) { return "DenseWeightGradient"; }
@@ -80,6 +104,10 @@ std::string OpText(const Op& op) {
   return std::visit(
       Overloaded{
           [](const ParameterOp& o) { return fmt::format("key {}", o.key); },
+          [](const StateOp& o) { return fmt::format("index {}", o.index); },
+          [](const SliceOp& o) { return fmt::format("from {}", o.begin); },
+          [](const RecurrentOp& o) { return Text(o); },
+          [](const RecurrentGradientOp& o) { return Text(o.forward); },
           [](const ConstantOp& o) { return fmt::format("{}", o.value); },
           [](const DenseOp& o) {
             const std::string text = Text(o.epilogue);

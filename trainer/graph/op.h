@@ -45,6 +45,10 @@ struct InputOp {
 struct ParameterOp {
   int key = 0;
 };
+// → state `index` of the graph (Graph::states): [N, units] in rows, what the last step left there.
+struct StateOp {
+  int index = 0;
+};
 // → a scalar.
 struct ConstantOp {
   float value = 0.0f;
@@ -95,6 +99,14 @@ struct AddOp {};
 struct ReshapeOp {};
 // x → x, sharing memory like ReshapeOp.
 struct IdentityOp {};
+// x → x, with ValueSpec::rows turned over.
+struct RelayoutOp {};
+// Two or more of one shape but for the last extent → [.., the sum of the last extents], one after the other.
+struct ConcatOp {};
+// x [.., C] → y [.., D]: the D features from `begin` on.
+struct SliceOp {
+  int64_t begin = 0;
+};
 // x → y: an element is 0 with probability `rate`, else x / (1 - rate); only while training, else y = x. Which elements is a function of
 // (seed, step, worker, stream, element) alone: see ops/philox.h. Its gradient is the same op, with the same stream, on dy.
 struct DropoutOp {
@@ -138,6 +150,32 @@ struct BatchNormGradientOp {
   bool relu = false;
 };
 
+// Sequences: rows [N, T, C], T steps of N samples -----------------------------------------------------------------------------------------
+// ids i32 [N, ..], table [V, D] → y [N, .., D]: row ids[..] of the table.
+struct EmbeddingOp {};
+// ids i32 [N, ..], dy [N, .., D] → dtable [V, D]: row v is the sum of dy over the places where ids is v.
+struct EmbeddingGradientOp {};
+// What a recurrent layer does with the products of one step: ops/recurrent.h has the formulas.
+enum class Cell : uint8_t { kSimpleRnn, kLstm, kGru };
+std::string_view CellName(Cell cell);
+// z [N, T, G U] (the input's products of all steps, with G = 1, 4, 3), recurrent kernel [U, G U], with `bias` (GRU only) bias [2, 3U], with
+// `initial` h [N, U] and (LSTM) c [N, U] before the first step, otherwise zeros → y [N, T, U] and last h [N, U]; LSTM: gates [N, T, 4U],
+// last c [N, U], all c [N, T, U]; GRU: gates [N, T, 4U]. With `reverse` steps run from the last to the first; outputs stay at their step.
+struct RecurrentOp {
+  Cell cell = Cell::kLstm;
+  Activation activation = Activation::kTanh;  // simple RNN: of its output
+  bool bias = false;
+  bool initial = false;
+  bool reverse = false;
+};
+// With `sequence` dy [N, T, U], with `last` d(last h) [N, U]; recurrent kernel; y; LSTM: gates, all c; GRU: gates; with `initial` h and
+// (LSTM) c → dz [N, T, G U], d(recurrent kernel) and, with `bias`, dbias. Nothing flows back to the initial h and c.
+struct RecurrentGradientOp {
+  RecurrentOp forward;
+  bool sequence = false;
+  bool last = false;
+};
+
 // Losses and metrics --------------------------------------------------------------------------------------------------------------------
 // x [N, .., K] → y, softmax over the last axis.
 struct SoftmaxOp {};
@@ -162,7 +200,8 @@ struct L2PenaltyGradientOp {
   float l2 = 0.0f;
 };
 
-using Op = std::variant<InputOp, ParameterOp, ConstantOp, DenseOp, DenseInputGradientOp, DenseWeightGradientOp, Conv2dOp,
+using Op = std::variant<InputOp, ParameterOp, StateOp, ConstantOp, RelayoutOp, ConcatOp, SliceOp, EmbeddingOp, EmbeddingGradientOp,
+                        RecurrentOp, RecurrentGradientOp, DenseOp, DenseInputGradientOp, DenseWeightGradientOp, Conv2dOp,
                         Conv2dInputGradientOp, Conv2dWeightGradientOp, BiasOp, BiasGradientOp, ActivationOp, ActivationGradientOp, AddOp,
                         ReshapeOp, IdentityOp, DropoutOp, MaxPoolOp, MaxPoolGradientOp, AvgPoolOp, AvgPoolGradientOp, SoftmaxOp,
                         SoftmaxGradientOp, SoftmaxCrossEntropyOp, SoftmaxCrossEntropyGradientOp, CorrectCountOp, MeanSquaredErrorOp,

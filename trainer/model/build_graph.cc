@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <map>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "trainer/ops/builder.h"
 #include "trainer/ops/fuse.h"
 #include "trainer/ops/gradient.h"
+#include "trainer/ops/recurrent.h"
 
 namespace trainyard::engine {
 namespace {
@@ -53,11 +55,16 @@ class LayerBuilder {
  public:
   LayerBuilder(GraphBuilder& builder, bool skip_last_softmax) : builder_(builder), skip_last_softmax_(skip_last_softmax) {}
 
-  absl::Status AddInput(const Shape& example, int64_t batch) {
+  absl::Status AddInput(const Shape& example, int64_t vocabulary, int64_t batch) {
     TY_RETURN_IF_ERROR(CheckElements("the input", Product(example.extents())));
     std::vector<int64_t> extents{batch};
     extents.insert(extents.end(), example.extents().begin(), example.extents().end());
-    TY_ASSIGN_OR_RETURN(values_[kInputName], builder_.Input(kInputName, Shape(extents), kPixelScale));
+    if (vocabulary > 0) {
+      TY_ASSIGN_OR_RETURN(values_[kInputName],
+                          builder_.IntegerInput(kInputName, Shape(extents), static_cast<int32_t>(vocabulary), /*rows=*/true));
+    } else {
+      TY_ASSIGN_OR_RETURN(values_[kInputName], builder_.Input(kInputName, Shape(extents), kPixelScale));
+    }
     return absl::OkStatus();
   }
 
@@ -120,7 +127,8 @@ class LayerBuilder {
     const Shape input = InputShape();
     if (input.rank() != 4) return WrongRank("conv2d", "[height, width, channels]");
     TY_ASSIGN_OR_RETURN(Value kernel, Kernel(Shape({conv.window.size[0], conv.window.size[1], input[3], conv.filters}), conv.weights));
-    TY_ASSIGN_OR_RETURN(Value product, builder_.Conv2d(layer_->name, inputs_[0], kernel, conv.window.stride, conv.window.padding));
+    TY_ASSIGN_OR_RETURN(const Value x, InPanels());
+    TY_ASSIGN_OR_RETURN(Value product, builder_.Conv2d(layer_->name, x, kernel, conv.window.stride, conv.window.padding));
     return Finish(product, conv.filters, conv.weights.use_bias, conv.activation);
   }
   absl::StatusOr<Value> Build(const DenseLayer& dense) {
@@ -132,17 +140,20 @@ class LayerBuilder {
   }
   absl::StatusOr<Value> Build(const MaxPool2dLayer& pool) {
     if (InputShape().rank() != 4) return WrongRank("maxPool2d", "[height, width, channels]");
-    return builder_.MaxPool(layer_->name, inputs_[0], pool.window);
+    TY_ASSIGN_OR_RETURN(const Value x, InPanels());
+    return builder_.MaxPool(layer_->name, x, pool.window);
   }
   absl::StatusOr<Value> Build(const AvgPool2dLayer& pool) {
     if (InputShape().rank() != 4) return WrongRank("avgPool2d", "[height, width, channels]");
-    return builder_.AvgPool(layer_->name, inputs_[0], pool.window);
+    TY_ASSIGN_OR_RETURN(const Value x, InPanels());
+    return builder_.AvgPool(layer_->name, x, pool.window);
   }
   absl::StatusOr<Value> Build(const GlobalAveragePool2dLayer&) {
     const Shape input = InputShape();
     if (input.rank() != 4) return WrongRank("globalAveragePool2d", "[height, width, channels]");
     const Window whole{.size = {static_cast<int32_t>(input[1]), static_cast<int32_t>(input[2])}};
-    TY_ASSIGN_OR_RETURN(const Value pooled, builder_.AvgPool(layer_->name, inputs_[0], whole));
+    TY_ASSIGN_OR_RETURN(const Value x, InPanels());
+    TY_ASSIGN_OR_RETURN(const Value pooled, builder_.AvgPool(layer_->name, x, whole));
     return builder_.Flatten(Name("flatten"), pooled);
   }
   absl::StatusOr<Value> Build(const BatchNormalizationLayer& norm) {
@@ -154,7 +165,8 @@ class LayerBuilder {
     TY_ASSIGN_OR_RETURN(parameters.beta, builder_.Parameter(Name("beta"), channels));
     TY_ASSIGN_OR_RETURN(parameters.moving_mean, builder_.Parameter(Name("moving_mean"), channels, /*trainable=*/false));
     TY_ASSIGN_OR_RETURN(parameters.moving_variance, builder_.Parameter(Name("moving_variance"), channels, /*trainable=*/false));
-    TY_ASSIGN_OR_RETURN(const Value y, builder_.BatchNorm(layer_->name, inputs_[0], parameters, static_cast<float>(norm.momentum),
+    TY_ASSIGN_OR_RETURN(const Value x, InPanels());
+    TY_ASSIGN_OR_RETURN(const Value y, builder_.BatchNorm(layer_->name, x, parameters, static_cast<float>(norm.momentum),
                                                           static_cast<float>(norm.epsilon)));
     network_.next_values.push_back({parameters.moving_mean, {y.node, 1}});
     network_.next_values.push_back({parameters.moving_variance, {y.node, 2}});
@@ -179,12 +191,96 @@ class LayerBuilder {
   }
   absl::StatusOr<Value> Build(const AddLayer&) {
     if (inputs_.size() < 2) return absl::InvalidArgumentError("found 1 input, expected two or more in `inputs`");
+    for (size_t i = 1; i < inputs_.size(); ++i) {
+      const std::string name = Name(fmt::format("layout{}", i));
+      TY_ASSIGN_OR_RETURN(inputs_[i], builder_.spec(inputs_[0]).rows ? builder_.Rows(name, inputs_[i]) : builder_.Panels(name, inputs_[i]));
+    }
     return builder_.Add(layer_->name, inputs_);
   }
   absl::StatusOr<Value> Build(const ActivationLayer& activation) { return Activate(layer_->name, inputs_[0], activation.function); }
   absl::StatusOr<Value> Build(const DropoutLayer& dropout) {
     return builder_.Dropout(layer_->name, inputs_[0], static_cast<float>(dropout.rate));
   }
+
+  absl::StatusOr<Value> Build(const EmbeddingLayer& embedding) {
+    const Value ids = inputs_[0];
+    const Node& node = builder_.graph().node(ids.node);
+    const auto* input = std::get_if<InputOp>(&node.op);
+    if (input == nullptr || input->limit == 0) {
+      return absl::InvalidArgumentError("embedding takes tokens: the model's input with a `vocabulary`, found numbers");
+    }
+    const int64_t rows = embedding.input_dim == 0 ? input->limit : embedding.input_dim;
+    if (rows < input->limit) {
+      return absl::InvalidArgumentError(fmt::format("inputDim is {}, expected at least the input's vocabulary of {}", rows, input->limit));
+    }
+    const Shape shape({rows, embedding.output_dim});
+    TY_RETURN_IF_ERROR(CheckElements("the table", Product(shape.extents())));
+    TY_ASSIGN_OR_RETURN(const Value table, builder_.Parameter(Name("embeddings"), shape));
+    return builder_.Embedding(layer_->name, ids, table);
+  }
+  absl::StatusOr<Value> Build(const RecurrentLayer& layer) {
+    TY_ASSIGN_OR_RETURN(const Value x, InRows());
+    TY_ASSIGN_OR_RETURN(const Value y, Unroll(layer, layer_->name, x, layer.go_backwards));
+    return OutputOf(layer, y);
+  }
+  absl::StatusOr<Value> Build(const BidirectionalLayer& both) {
+    TY_ASSIGN_OR_RETURN(const Value x, InRows());
+    TY_ASSIGN_OR_RETURN(const Value forward, Unroll(both.layer, Name("forward"), x, /*reverse=*/false));
+    TY_ASSIGN_OR_RETURN(const Value backward, Unroll(both.layer, Name("backward"), x, /*reverse=*/true));
+    const std::array parts = {OutputOf(both.layer, forward), OutputOf(both.layer, backward)};
+    if (both.merge == BidirectionalLayer::Merge::kSum) return builder_.Add(layer_->name, parts);
+    return builder_.Concat(layer_->name, parts);
+  }
+
+  static Value OutputOf(const RecurrentLayer& layer, Value y) {
+    return {y.node, layer.return_sequences ? RecurrentOutputs::kSequence : RecurrentOutputs::kLast};
+  }
+
+  // The node called `name` that runs `layer` over x [batch, steps, features], with parameters and states below that name.
+  absl::StatusOr<Value> Unroll(const RecurrentLayer& layer, const std::string& name, Value x, bool reverse) {
+    const Shape input = builder_.spec(x).shape;
+    const int64_t width = GateCount(layer.cell) * layer.units;
+    const bool gru = layer.cell == Cell::kGru;
+    const WeightsSpec& weights = layer.weights;
+    RecurrentOp op{.cell = layer.cell, .activation = GraphActivation(layer.activation), .initial = layer.stateful, .reverse = reverse};
+    TY_RETURN_IF_ERROR(CheckElements("the kernel", Product(std::array{input[2], width})));
+    TY_RETURN_IF_ERROR(CheckElements("the recurrent kernel", Product(std::array{layer.units, width})));
+    TY_ASSIGN_OR_RETURN(const Value kernel, builder_.Parameter(name + "/kernel", Shape({input[2], width})));
+    if (weights.kernel_l2 > 0) network_.penalties[static_cast<float>(weights.kernel_l2)].push_back(kernel);
+    TY_ASSIGN_OR_RETURN(Value z, builder_.Dense(name + "/inputs", x, kernel));
+    std::vector<Value> inputs(2);
+    TY_ASSIGN_OR_RETURN(inputs[1], builder_.Parameter(name + "/recurrent_kernel", Shape({layer.units, width})));
+    if (weights.use_bias) {
+      TY_ASSIGN_OR_RETURN(const Value bias, builder_.Parameter(name + "/bias", gru ? Shape({2, width}) : Shape({width})));
+      if (gru) {
+        op.bias = true;
+        inputs.push_back(bias);
+      } else {
+        TY_ASSIGN_OR_RETURN(z, builder_.Bias(name + "/inputs/bias_add", z, bias));
+      }
+    }
+    inputs[0] = z;
+    const size_t first_state = inputs.size();
+    if (layer.stateful) {
+      for (const char* const part : {"/h", "/c"}) {
+        if (part[1] == 'c' && layer.cell != Cell::kLstm) break;
+        TY_ASSIGN_OR_RETURN(inputs.emplace_back(), builder_.State(name + part, Shape({input[0], layer.units})));
+      }
+    }
+    TY_ASSIGN_OR_RETURN(const Value y, builder_.Recurrent(name, op, inputs));
+    constexpr std::array kNext = {RecurrentOutputs::kLast, RecurrentOutputs::kLastCell};
+    for (size_t i = first_state; i < inputs.size(); ++i) {
+      TY_RETURN_IF_ERROR(builder_.NextState(inputs[i], {y.node, kNext[i - first_state]}));
+    }
+    return y;
+  }
+
+  // The first input in rows, a sequence.
+  absl::StatusOr<Value> InRows() {
+    if (InputShape().rank() != 3) return WrongRank("a recurrent layer", "[steps, features]");
+    return builder_.Rows(Name("rows"), inputs_[0]);
+  }
+  absl::StatusOr<Value> InPanels() { return builder_.Panels(Name("panels"), inputs_[0]); }
 
   static std::string ExampleText(const Shape& shape) { return Shape(shape.extents().subspan(1)).ToString(); }
   absl::Status WrongRank(std::string_view kind, std::string_view expected) const {
@@ -205,7 +301,7 @@ class LayerBuilder {
 Network BuildLayers(const ModelSpec& spec, int64_t batch, GraphBuilder& builder, FieldErrors& errors) {
   TY_CHECK(batch >= 1 && batch <= kMaxBatch);
   LayerBuilder layers(builder, spec.loss == Loss::kSoftmaxCrossEntropy);
-  if (const absl::Status status = layers.AddInput(spec.input_shape, batch); !status.ok()) {
+  if (const absl::Status status = layers.AddInput(spec.input_shape, spec.vocabulary, batch); !status.ok()) {
     errors.Add(spec.path + ".input.shape", std::string(status.message()));
     return {};
   }
@@ -245,12 +341,16 @@ absl::Status AddLoss(const ModelSpec& spec, const Network& network, GraphBuilder
   const Shape shape = builder.spec(output).shape;
   if (spec.loss == Loss::kMeanSquaredError) {
     TY_ASSIGN_OR_RETURN(Value target, builder.Input(kTargetFeed, shape));
+    if (builder.spec(output).rows) {
+      TY_ASSIGN_OR_RETURN(target, builder.Rows("target/rows", target));
+    }
     TY_ASSIGN_OR_RETURN(Value loss, builder.MeanSquaredError(LossNode(network), output, target));
     TY_RETURN_IF_ERROR(FinishLoss(network, loss, builder));
     return builder.Output(kPredictionOutput, output);
   }
   const Shape label_shape(shape.extents().first(shape.rank() - 1));
-  TY_ASSIGN_OR_RETURN(Value labels, builder.IntegerInput(kLabelsFeed, label_shape, static_cast<int32_t>(shape[-1])));
+  TY_ASSIGN_OR_RETURN(Value labels,
+                      builder.IntegerInput(kLabelsFeed, label_shape, static_cast<int32_t>(shape[-1]), builder.spec(output).rows));
   TY_ASSIGN_OR_RETURN(Value loss, builder.SoftmaxCrossEntropy(LossNode(network), output, labels));
   TY_ASSIGN_OR_RETURN(Value correct, builder.CorrectCount(kCorrectOutput, output, labels));
   TY_RETURN_IF_ERROR(FinishLoss(network, loss, builder));
@@ -316,7 +416,8 @@ void CheckModelShapes(const ModelSpec& spec, FieldErrors& errors) {
   const Network network = BuildLayers(spec, 1, builder, errors);
   if (!network.output.valid()) return;
   const Shape shape = builder.spec(network.output).shape;
-  if (spec.loss == Loss::kSoftmaxCrossEntropy && shape.rank() != 2) {
+  const bool sequence = shape.rank() == 3 && builder.spec(network.output).rows;
+  if (spec.loss == Loss::kSoftmaxCrossEntropy && shape.rank() != 2 && !sequence) {
     errors.Add(spec.layers.back().path, fmt::format("the last layer gives {} for each example, softmaxCrossEntropy takes [classes]",
                                                     Shape(shape.extents().subspan(1)).ToString()));
     return;

@@ -12,7 +12,7 @@
 namespace trainyard::engine {
 
 // Names of feeds and of outputs that can be fetched. Classification is softmaxCrossEntropy, regression meanSquaredError.
-inline constexpr std::string_view kLabelsFeed = "labels";                  // classification: i32 [batch, …] class numbers
+inline constexpr std::string_view kLabelsFeed = "labels";                  // classification: i32 [batch, ..] class numbers
 inline constexpr std::string_view kTargetFeed = "target";                  // regression: f32 of the output's shape
 inline constexpr std::string_view kLossOutput = "loss";                    // [], the mean over the batch
 inline constexpr std::string_view kCorrectOutput = "correct";              // classification: [], how many labels had the highest score

@@ -66,8 +66,9 @@ void ExpectNear(std::span<const float> found, std::span<const float> expected, d
   }
 }
 
-TEST_P(GoldenTest, OneStepOfEveryLayerGivesPyTorchsLossOutputAndGradients) {
-  const auto file = Safetensors::Read("tests/golden/layers.safetensors");
+// Each case of `path`: one step, held against loss, output and gradients.
+void ExpectOneStepLikeTheirs(Backend& backend, const std::string& path, int least_cases) {
+  const auto file = Safetensors::Read(path);
   ASSERT_TRUE(file.ok()) << file.status();
   int cases = 0;
   for (const auto& [key, text] : file->metadata()) {
@@ -78,7 +79,7 @@ TEST_P(GoldenTest, OneStepOfEveryLayerGivesPyTorchsLossOutputAndGradients) {
     const Tensor input = *file->Get(name + "/input");
     auto graph = BuildTrainingGraph(spec, input.shape[0]);
     ASSERT_TRUE(graph.ok()) << graph.status();
-    auto executor = Executor::Create(*std::move(graph), *backend_);
+    auto executor = Executor::Create(*std::move(graph), backend);
     ASSERT_TRUE(executor.ok()) << executor.status();
     const auto specs = (*executor)->graph().parameters();
     ParameterSet parameters(std::vector<ParameterSpec>(specs.begin(), specs.end()));
@@ -103,7 +104,15 @@ TEST_P(GoldenTest, OneStepOfEveryLayerGivesPyTorchsLossOutputAndGradients) {
     }
     ++cases;
   }
-  EXPECT_GE(cases, 17);
+  EXPECT_GE(cases, least_cases);
+}
+
+TEST_P(GoldenTest, OneStepOfEveryLayerGivesPyTorchsLossOutputAndGradients) {
+  ExpectOneStepLikeTheirs(*backend_, "tests/golden/layers.safetensors", 17);
+}
+
+TEST_P(GoldenTest, OneStepOfEveryRecurrentLayerGivesKerasLossOutputAndGradients) {
+  ExpectOneStepLikeTheirs(*backend_, "tests/golden/recurrent.safetensors", 13);
 }
 
 // What a step leaves for a parameter becomes its value, by the optimizer or as it is.

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "trainer/base/check.h"
@@ -60,6 +62,44 @@ void FillTruncatedNormal(const TensorRandom& random, double deviation, std::span
   }
 }
 
+// The dot product of doubles in a fixed order that the compiler may run four at a time.
+double Dot(std::span<const double> a, std::span<const double> b) {
+  std::array<double, 4> sums{};
+  size_t i = 0;
+  for (; i + 4 <= a.size(); i += 4) {
+    for (size_t j = 0; j < 4; ++j) sums[j] += a[i + j] * b[i + j];
+  }
+  for (; i < a.size(); ++i) sums[0] += a[i] * b[i];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// Modified Gram-Schmidt over the shorter extent of the matrix.
+void FillOrthogonal(const TensorRandom& random, const Shape& shape, std::span<float> values) {
+  const auto columns = static_cast<size_t>(shape.rank() == 0 ? 1 : shape[-1]);
+  const size_t rows = values.size() / columns;
+  const size_t count = std::min(rows, columns);
+  const size_t length = std::max(rows, columns);
+  std::vector<double> matrix(count * length);
+  for (size_t i = 0; i < matrix.size(); ++i) {
+    const PhiloxCounter words = random.Words(i, 0);
+    matrix[i] = std::sqrt(-2 * std::log(1 - Unit(words[0], words[1]))) * std::cos(2 * std::numbers::pi * Unit(words[2], words[3]));
+  }
+  const auto vector = [&](size_t i) { return std::span(matrix).subspan(i * length, length); };
+  for (size_t i = 0; i < count; ++i) {
+    const double norm = std::sqrt(Dot(vector(i), vector(i)));
+    for (double& x : vector(i)) x /= norm;
+    for (size_t j = i + 1; j < count; ++j) {
+      const double along = Dot(vector(i), vector(j));
+      for (size_t k = 0; k < length; ++k) vector(j)[k] -= along * vector(i)[k];
+    }
+  }
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t column = 0; column < columns; ++column) {
+      values[row * columns + column] = static_cast<float>(rows <= columns ? vector(row)[column] : vector(column)[row]);
+    }
+  }
+}
+
 struct Fans {
   double in = 1;
   double out = 1;
@@ -97,6 +137,10 @@ void Initialize(Initializer initializer, uint64_t seed, std::string_view name, c
       return FillTruncatedNormal(random, std::sqrt(2 / (fans.in + fans.out)), values);
     case Initializer::kHeUniform:
       return FillUniform(random, std::sqrt(6 / fans.in), values);
+    case Initializer::kUniform:
+      return FillUniform(random, 0.05, values);
+    case Initializer::kOrthogonal:
+      return FillOrthogonal(random, shape, values);
     case Initializer::kHeNormal:
       return FillTruncatedNormal(random, std::sqrt(2 / fans.in), values);
   }
@@ -108,7 +152,22 @@ void InitializeParameters(const ModelSpec& spec, uint64_t seed, ParameterSet& pa
     TY_CHECK(key >= 0);
     Initialize(initializer, seed, name, parameters.spec(key).shape, parameters.values(key));
   };
+  const auto fill_recurrent = [&](const std::string& name, const RecurrentLayer& layer) {
+    fill(name + "/kernel", layer.weights.kernel_initializer);
+    fill(name + "/recurrent_kernel", layer.recurrent_initializer);
+    if (!layer.weights.use_bias) return;
+    fill(name + "/bias", layer.weights.bias_initializer);
+    if (layer.cell != Cell::kLstm || !layer.unit_forget_bias) return;
+    const auto units = static_cast<size_t>(layer.units);
+    std::ranges::fill(parameters.values(parameters.Find(name + "/bias")).subspan(units, units), 1.0F);
+  };
   for (const LayerSpec& layer : spec.layers) {
+    if (const auto* embedding = std::get_if<EmbeddingLayer>(&layer.kind)) fill(layer.name + "/embeddings", embedding->initializer);
+    if (const auto* recurrent = std::get_if<RecurrentLayer>(&layer.kind)) fill_recurrent(layer.name, *recurrent);
+    if (const auto* both = std::get_if<BidirectionalLayer>(&layer.kind)) {
+      fill_recurrent(layer.name + "/forward", both->layer);
+      fill_recurrent(layer.name + "/backward", both->layer);
+    }
     if (std::holds_alternative<BatchNormalizationLayer>(layer.kind)) {
       fill(layer.name + "/gamma", Initializer::kOnes);
       fill(layer.name + "/beta", Initializer::kZeros);

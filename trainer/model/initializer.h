@@ -16,6 +16,9 @@ namespace trainyard::engine {
 //   glorotUniform  uniform in ±sqrt(6 / (fan_in + fan_out))                                            Glorot, Bengio 2010 ("Xavier")
 //   glorotNormal   normal cut off at two deviations, standard deviation sqrt(2 / (fan_in + fan_out)) after the cut
 //   heUniform      uniform in ±sqrt(6 / fan_in)                                                        He et al. 2015 ("Kaiming")
+//   uniform        uniform in ±0.05
+//   orthogonal     rows (of the matrix of all extents but the last x the last; columns where those are fewer) that are orthonormal: normal
+//                  numbers by Gram and Schmidt                                                         Saxe, McClelland, Ganguli 2013
 //   heNormal       normal cut off at two deviations, standard deviation sqrt(2 / fan_in) after the cut
 void Initialize(Initializer initializer, uint64_t seed, std::string_view name, const Shape& shape, std::span<float> values);
 

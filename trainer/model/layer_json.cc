@@ -37,6 +37,8 @@ Initializer ReadInitializer(FieldReader& fields, std::string_view name, Initiali
                                      {"glorotNormal", Initializer::kGlorotNormal},
                                      {"heUniform", Initializer::kHeUniform},
                                      {"heNormal", Initializer::kHeNormal},
+                                     {"uniform", Initializer::kUniform},
+                                     {"orthogonal", Initializer::kOrthogonal},
                                      {"zeros", Initializer::kZeros},
                                      {"ones", Initializer::kOnes}},
                                     fallback);
@@ -120,6 +122,61 @@ LayerKind ReadActivationLayer(FieldReader& fields) { return ActivationLayer{Read
 
 LayerKind ReadDropout(FieldReader& fields) { return DropoutLayer{fields.Number("rate", {.min = 0, .max = 1, .below = true})}; }
 
+LayerKind ReadEmbedding(FieldReader& fields) {
+  EmbeddingLayer layer;
+  layer.input_dim = fields.Integer("inputDim", kUnits, layer.input_dim);
+  layer.output_dim = fields.Integer("outputDim", kChannels);
+  layer.initializer = ReadInitializer(fields, "embeddingsInitializer", layer.initializer);
+  return layer;
+}
+
+RecurrentLayer ReadRecurrent(FieldReader& fields, Cell cell) {
+  RecurrentLayer layer{.cell = cell};
+  layer.units = fields.Integer("units", kChannels);
+  if (cell == Cell::kSimpleRnn) {
+    layer.activation = ReadActivation(fields, "activation", layer.activation);
+    if (layer.activation == LayerActivation::kSoftmax) fields.Error("activation", "found \"softmax\", which no simpleRnn takes");
+  }
+  layer.return_sequences = fields.Bool("returnSequences", false);
+  layer.stateful = fields.Bool("stateful", false);
+  layer.go_backwards = fields.Bool("goBackwards", false);
+  if (cell == Cell::kLstm) layer.unit_forget_bias = fields.Bool("unitForgetBias", true);
+  layer.weights = ReadWeights(fields);
+  layer.recurrent_initializer = ReadInitializer(fields, "recurrentInitializer", layer.recurrent_initializer);
+  return layer;
+}
+
+template <Cell kCell>
+LayerKind ReadRecurrentLayer(FieldReader& fields) {
+  return ReadRecurrent(fields, kCell);
+}
+
+LayerKind ReadBidirectional(FieldReader& fields) {
+  using Named = std::pair<std::string_view, Cell>;
+  static constexpr std::array kCells{Named{"lstm", Cell::kLstm}, Named{"gru", Cell::kGru}, Named{"simpleRnn", Cell::kSimpleRnn}};
+  BidirectionalLayer layer;
+  layer.merge = fields.Choice<BidirectionalLayer::Merge>(
+      "mergeMode", {{"concat", BidirectionalLayer::Merge::kConcat}, {"sum", BidirectionalLayer::Merge::kSum}}, layer.merge);
+  const json* inner = fields.Require("layer", "an object such as {lstm: {units: 200}}");
+  if (inner == nullptr) return layer;
+  FieldReader inner_fields = fields.Inside("layer", *inner);
+  int found = 0;
+  for (const auto& [name, cell] : kCells) {
+    const json* arguments = inner_fields.Get(name);
+    if (arguments == nullptr) continue;
+    ++found;
+    FieldReader cell_fields = inner_fields.Inside(name, *arguments);
+    layer.layer = ReadRecurrent(cell_fields, cell);
+    if (layer.layer.stateful)
+      cell_fields.Error("stateful", "found true; a bidirectional layer sees each batch whole, so it carries no state");
+    if (layer.layer.go_backwards) cell_fields.Error("goBackwards", "found true; a bidirectional layer goes both ways already");
+    cell_fields.RefuseOthers();
+  }
+  inner_fields.RefuseOthers();
+  if (found != 1) fields.Error("layer", fmt::format("found {} recurrent layers, expected exactly one of lstm, gru and simpleRnn", found));
+  return layer;
+}
+
 struct Kind {
   std::string_view name;
   LayerKind (*read)(FieldReader&);
@@ -136,6 +193,11 @@ constexpr std::array kKinds{
     Kind{"add", [](FieldReader&) -> LayerKind { return AddLayer{}; }},
     Kind{"activation", ReadActivationLayer},
     Kind{"dropout", ReadDropout},
+    Kind{"embedding", ReadEmbedding},
+    Kind{"lstm", ReadRecurrentLayer<Cell::kLstm>},
+    Kind{"gru", ReadRecurrentLayer<Cell::kGru>},
+    Kind{"simpleRnn", ReadRecurrentLayer<Cell::kSimpleRnn>},
+    Kind{"bidirectional", ReadBidirectional},
 };
 
 std::vector<std::string> KindNames() {

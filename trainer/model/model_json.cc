@@ -42,6 +42,11 @@ void ReadCustom(FieldReader& fields, ModelSpec& spec, FieldErrors& errors) {
   if (const json* input = fields.Require("input", "an object such as {shape: [28, 28, 1]}")) {
     FieldReader input_fields(*input, fields.PathOf("input"), errors);
     spec.input_shape = Shape(input_fields.IntegerList("shape", {.min = 1, .max = 1 << 20}, 1, 4));
+    spec.vocabulary = input_fields.Integer("vocabulary", {.min = 1, .max = 1 << 24}, 0);
+    if (spec.vocabulary > 0 && spec.input_shape.rank() != 1) {
+      input_fields.Error("shape", fmt::format("found {}, expected [steps]: with a vocabulary the input is one token for each step",
+                                              spec.input_shape.ToString()));
+    }
     input_fields.RefuseOthers();
   }
   if (const json* layers = fields.Require("layers", "a list of layers")) ReadLayers(*layers, fields.PathOf("layers"), spec, errors);

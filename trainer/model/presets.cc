@@ -119,12 +119,34 @@ json ResNet56V2(FieldReader& options) {
   return Classifier(options, {32, 32, 3}, [&](int64_t classes) { return ResNetV2(l2).Layers(kBlocks, classes); });
 }
 
+// The recurrent network of the PTB language model (Zaremba, Sutskever, Vinyals 2014): dropout where values go up, never along time.
+json PtbLstm(FieldReader& options) {
+  const int64_t vocabulary = options.Integer("vocabulary", {.min = 2, .max = 1 << 24}, 10000);
+  const int64_t embedding = options.Integer("embedding", kExtents, 200);
+  const int64_t units = options.Integer("units", kExtents, 200);
+  const int64_t layers = options.Integer("layers", {.min = 1, .max = 64}, 2);
+  const int64_t steps = options.Integer("steps", kExtents, 30);
+  const double dropout = options.Number("dropout", {.min = 0, .max = 1, .below = true}, 0.0);
+  json list = {{{"name", "embedding"}, {"embedding", {{"inputDim", vocabulary}, {"outputDim", embedding}}}}};
+  const auto drop = [&](const std::string& name) {
+    if (dropout > 0) list.push_back(Dropout(name, dropout));
+  };
+  for (int64_t layer = 1; layer <= layers; ++layer) {
+    const std::string number = std::to_string(layer);
+    drop("dropout" + number);
+    list.push_back({{"name", "lstm" + number}, {"lstm", {{"units", units}, {"returnSequences", true}, {"stateful", true}}}});
+  }
+  drop("dropout" + std::to_string(layers + 1));
+  list.push_back(Dense("dense", vocabulary, "linear"));
+  return {{"input", {{"shape", {steps}}, {"vocabulary", vocabulary}}}, {"layers", list}, {"loss", "softmaxCrossEntropy"}};
+}
+
 struct Preset {
   std::string_view name;
   json (*expand)(FieldReader&);
 };
 constexpr std::array kPresets{Preset{"linear", Linear}, Preset{"lenet5", LeNet5}, Preset{"mnistCnn", MnistCnn},
-                              Preset{"resnet56v2", ResNet56V2}};
+                              Preset{"resnet56v2", ResNet56V2}, Preset{"ptbLstm", PtbLstm}};
 
 }  // namespace
 

@@ -6,14 +6,18 @@
 
 #include "trainer/base/status_macros.h"
 #include "trainer/ops/batch_norm.h"
+#include "trainer/ops/concat.h"
 #include "trainer/ops/conv2d.h"
 #include "trainer/ops/dense.h"
 #include "trainer/ops/dropout.h"
 #include "trainer/ops/elementwise.h"
+#include "trainer/ops/embedding.h"
 #include "trainer/ops/expect.h"
 #include "trainer/ops/l2_penalty.h"
 #include "trainer/ops/mean_squared_error.h"
 #include "trainer/ops/pool.h"
+#include "trainer/ops/recurrent.h"
+#include "trainer/ops/relayout.h"
 #include "trainer/ops/softmax.h"
 
 namespace trainyard::engine {
@@ -54,15 +58,21 @@ absl::StatusOr<Value> GraphBuilder::AddNode(std::string_view name, const Op& op,
   return Value{graph_.AddNode({std::string(name), op, std::move(inputs), std::move(outputs)}), 0};
 }
 
+std::vector<ValueSpec> GraphBuilder::SpecsOf(std::span<const Value> values) const {
+  std::vector<ValueSpec> specs;
+  for (const Value& value : values) specs.push_back(spec(value));
+  return specs;
+}
+
 absl::StatusOr<Value> GraphBuilder::Input(std::string_view name, const Shape& shape, float u8_scale) {
   if (shape.rank() == 0) return absl::InvalidArgumentError(fmt::format("input '{}': shape [] has no batch extent", name));
   return AddNode(name, InputOp{.u8_scale = u8_scale}, {}, {ValueSpec{DType::kF32, shape, /*batched=*/true}});
 }
 
-absl::StatusOr<Value> GraphBuilder::IntegerInput(std::string_view name, const Shape& shape, int32_t limit) {
+absl::StatusOr<Value> GraphBuilder::IntegerInput(std::string_view name, const Shape& shape, int32_t limit, bool rows) {
   if (shape.rank() == 0) return absl::InvalidArgumentError(fmt::format("input '{}': shape [] has no batch extent", name));
   if (limit < 1) return absl::InvalidArgumentError(fmt::format("input '{}': limit is {}, expected at least 1", name, limit));
-  return AddNode(name, InputOp{.limit = limit}, {}, {ValueSpec{DType::kI32, shape, /*batched=*/true}});
+  return AddNode(name, InputOp{.limit = limit}, {}, {ValueSpec{DType::kI32, shape, /*batched=*/true, rows}});
 }
 
 absl::StatusOr<Value> GraphBuilder::Parameter(std::string_view name, const Shape& shape, bool trainable) {
@@ -70,6 +80,44 @@ absl::StatusOr<Value> GraphBuilder::Parameter(std::string_view name, const Shape
   TY_ASSIGN_OR_RETURN(const Value value, AddNode(name, ParameterOp{key}, {}, {ValueSpec{DType::kF32, shape}}));
   TY_CHECK(graph_.AddParameter({std::string(name), shape, trainable}) == key);
   return value;
+}
+
+absl::StatusOr<Value> GraphBuilder::State(std::string_view name, const Shape& shape) {
+  if (shape.rank() != 2) {
+    return absl::InvalidArgumentError(fmt::format("state '{}': shape {}, expected [batch, units]", name, shape.ToString()));
+  }
+  const int index = static_cast<int>(graph_.states().size());
+  TY_ASSIGN_OR_RETURN(const Value value,
+                      AddNode(name, StateOp{index}, {}, {ValueSpec{DType::kF32, shape, /*batched=*/true, /*rows=*/true}}));
+  TY_CHECK(graph_.AddState({std::string(name), shape, /*trainable=*/false}) == index);
+  return value;
+}
+
+absl::StatusOr<Value> GraphBuilder::Rows(std::string_view name, Value x) {
+  if (spec(x).rows) return x;
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferRelayout(spec(x))));
+  return AddNode(name, RelayoutOp{}, {x}, {y});
+}
+
+absl::StatusOr<Value> GraphBuilder::Panels(std::string_view name, Value x) {
+  if (!spec(x).rows) return x;
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferRelayout(spec(x))));
+  return AddNode(name, RelayoutOp{}, {x}, {y});
+}
+
+absl::StatusOr<Value> GraphBuilder::Concat(std::string_view name, std::span<const Value> parts) {
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferConcat(SpecsOf(parts))));
+  return AddNode(name, ConcatOp{}, {parts.begin(), parts.end()}, {y});
+}
+
+absl::StatusOr<Value> GraphBuilder::Embedding(std::string_view name, Value ids, Value table) {
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferEmbedding(spec(ids), spec(table))));
+  return AddNode(name, EmbeddingOp{}, {ids, table}, {y});
+}
+
+absl::StatusOr<Value> GraphBuilder::Recurrent(std::string_view name, const RecurrentOp& op, std::vector<Value> inputs) {
+  TY_ASSIGN_OR_RETURN(std::vector<ValueSpec> outputs, InLayer(name, InferRecurrent(op, SpecsOf(inputs))));
+  return AddNode(name, op, std::move(inputs), std::move(outputs));
 }
 
 absl::StatusOr<Value> GraphBuilder::Dense(std::string_view name, Value x, Value kernel) {
@@ -96,9 +144,7 @@ absl::StatusOr<Value> GraphBuilder::Activate(std::string_view name, Value x, Act
 }
 
 absl::StatusOr<Value> GraphBuilder::Add(std::string_view name, std::span<const Value> terms) {
-  std::vector<ValueSpec> specs;
-  for (const Value& term : terms) specs.push_back(spec(term));
-  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferAdd(specs)));
+  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferAdd(SpecsOf(terms))));
   return AddNode(name, AddOp{}, {terms.begin(), terms.end()}, {y});
 }
 
@@ -135,9 +181,7 @@ absl::StatusOr<Value> GraphBuilder::BatchNorm(std::string_view name, Value x, co
                                               float epsilon) {
   const BatchNormOp op{.momentum = momentum, .epsilon = epsilon};
   std::vector<Value> inputs = {x, parameters.gamma, parameters.beta, parameters.moving_mean, parameters.moving_variance};
-  std::vector<ValueSpec> specs;
-  for (const Value& input : inputs) specs.push_back(spec(input));
-  TY_ASSIGN_OR_RETURN(std::vector<ValueSpec> outputs, InLayer(name, InferBatchNorm(op, specs)));
+  TY_ASSIGN_OR_RETURN(std::vector<ValueSpec> outputs, InLayer(name, InferBatchNorm(op, SpecsOf(inputs))));
   return AddNode(name, op, std::move(inputs), std::move(outputs));
 }
 
@@ -164,9 +208,7 @@ absl::StatusOr<Value> GraphBuilder::MeanSquaredError(std::string_view name, Valu
 absl::StatusOr<Value> GraphBuilder::L2Penalty(std::string_view name, Value loss, std::span<const Value> weights, float l2) {
   std::vector<Value> inputs = {loss};
   inputs.insert(inputs.end(), weights.begin(), weights.end());
-  std::vector<ValueSpec> specs;
-  for (const Value& input : inputs) specs.push_back(spec(input));
-  TY_RETURN_IF_ERROR(InLayer(name, CheckL2Penalty(l2, specs)));
+  TY_RETURN_IF_ERROR(InLayer(name, CheckL2Penalty(l2, SpecsOf(inputs))));
   return AddNode(name, L2PenaltyOp{l2}, std::move(inputs), {ValueSpec{}});
 }
 
@@ -191,6 +233,21 @@ absl::Status GraphBuilder::NextValue(Value parameter, Value value) {
     if (result.key == op->key) return absl::InvalidArgumentError(fmt::format("parameter '{}' has two next values", node.name));
   }
   graph_.AddResult({op->key, value, ParameterResult::Kind::kNextValue});
+  return absl::OkStatus();
+}
+
+absl::Status GraphBuilder::NextState(Value state, Value value) {
+  const Node& node = graph_.node(state.node);
+  const auto* op = std::get_if<StateOp>(&node.op);
+  TY_CHECK(op != nullptr);
+  if (spec(value) != spec(state)) {
+    return absl::InvalidArgumentError(fmt::format("state '{}': what a step leaves has shape {}, expected {} in rows", node.name,
+                                                  spec(value).shape.ToString(), spec(state).shape.ToString()));
+  }
+  if (graph_.next_states()[op->index].valid()) {
+    return absl::InvalidArgumentError(fmt::format("state '{}' is left two values", node.name));
+  }
+  graph_.SetNextState(op->index, value);
   return absl::OkStatus();
 }
 

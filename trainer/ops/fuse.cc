@@ -23,14 +23,21 @@ class Fuser {
     }
     for (const auto& [name, value] : graph_.outputs()) Keep(value);
     for (const ParameterResult& result : graph_.results()) Keep(result.value);
+    for (const Value& next : graph_.next_states()) {
+      if (next.valid()) Keep(next);
+    }
   }
 
   Graph Run() {
     FindFusions();
     for (const ParameterSpec& parameter : graph_.parameters()) fused_.AddParameter(parameter);
+    for (const ParameterSpec& state : graph_.states()) fused_.AddState(state);
     for (NodeId id = 0; id < Nodes(); ++id) Copy(id);
     for (const auto& [name, value] : graph_.outputs()) fused_.SetOutput(name, Mapped(value));
     for (const ParameterResult& result : graph_.results()) fused_.AddResult({result.key, Mapped(result.value), result.kind});
+    for (int i = 0; i < static_cast<int>(graph_.states().size()); ++i) {
+      if (const Value next = graph_.next_states()[i]; next.valid()) fused_.SetNextState(i, Mapped(next));
+    }
     return std::move(fused_);
   }
 

@@ -4,13 +4,17 @@
 
 #include "trainer/graph/overloaded.h"
 #include "trainer/ops/batch_norm.h"
+#include "trainer/ops/concat.h"
 #include "trainer/ops/conv2d.h"
 #include "trainer/ops/dense.h"
 #include "trainer/ops/dropout.h"
 #include "trainer/ops/elementwise.h"
+#include "trainer/ops/embedding.h"
 #include "trainer/ops/l2_penalty.h"
 #include "trainer/ops/mean_squared_error.h"
 #include "trainer/ops/pool.h"
+#include "trainer/ops/recurrent.h"
+#include "trainer/ops/relayout.h"
 #include "trainer/ops/softmax.h"
 
 namespace trainyard::engine {
@@ -20,7 +24,12 @@ int64_t Flops(const Graph& graph, NodeId id) {
   return std::visit(Overloaded{
                         [](const InputOp&) { return int64_t{0}; },
                         [](const ParameterOp&) { return int64_t{0}; },
+                        [](const StateOp&) { return int64_t{0}; },
                         [](const ConstantOp&) { return int64_t{0}; },
+                        [](const RelayoutOp&) { return int64_t{0}; },
+                        [](const ConcatOp&) { return int64_t{0}; },
+                        [](const SliceOp&) { return int64_t{0}; },
+                        [](const EmbeddingOp&) { return int64_t{0}; },
                         [](const ReshapeOp&) { return int64_t{0}; },
                         [](const IdentityOp&) { return int64_t{0}; },
                         [&](const auto& op) { return OpFlops(op, node); },

@@ -1,5 +1,8 @@
 #include "trainer/train/model_runner.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <utility>
@@ -28,13 +31,25 @@ std::array<Feed, 2> FeedsOf(const ModelSpec& spec, const Batch& batch) {
   return {Feed{.name = kInputName, .tensor = batch.x}, Feed{.name = classes ? kLabelsFeed : kTargetFeed, .tensor = batch.y}};
 }
 
+absl::Status UnequalBatches(int64_t state_rows, int64_t rows) {
+  return absl::InvalidArgumentError(fmt::format(
+      "a batch has {} examples, the one before had {}: layers with `stateful: true` carry state from each row of a batch to the "
+      "next one's, so all batches must be of one size",
+      rows, state_rows));
+}
+
 }  // namespace
 
+ParameterSet ZeroState(const Graph& graph) { return ParameterSet({graph.states().begin(), graph.states().end()}); }
+
 absl::StatusOr<ExpectedData> ExpectedDataOf(const ModelSpec& spec) {
-  ExpectedData expected{.example_shape = spec.input_shape, .classes = 0, .target_shape = {}};
+  ExpectedData expected{.example_shape = spec.input_shape, .vocabulary = spec.vocabulary};
   TY_ASSIGN_OR_RETURN(expected.classes, ClassCountOf(spec));
+  TY_ASSIGN_OR_RETURN(const Shape output, OutputShapeOf(spec));
   if (expected.classes == 0) {
-    TY_ASSIGN_OR_RETURN(expected.target_shape, OutputShapeOf(spec));
+    expected.target_shape = output;
+  } else {
+    expected.label_shape = Shape(output.extents().first(output.extents().size() - 1));
   }
   return expected;
 }
@@ -47,11 +62,27 @@ absl::StatusOr<Executor*> ModelRunner::EvaluationExecutor(int64_t rows) {
   return ExecutorFor(spec_, backend_, rows, BuildEvaluationGraph, evaluation_);
 }
 
+absl::StatusOr<ParameterSet*> ModelRunner::TrainingState(int64_t rows) {
+  TY_ASSIGN_OR_RETURN(const Executor* const executor, TrainingExecutor(rows));
+  if (executor->graph().states().empty()) return nullptr;
+  if (state_rows_ == 0) {
+    state_ = ZeroState(executor->graph());
+    state_rows_ = rows;
+  }
+  if (state_rows_ != rows) return UnequalBatches(state_rows_, rows);
+  return &state_;
+}
+
+void ModelRunner::ResetState() {
+  for (int i = 0; i < state_.size(); ++i) std::ranges::fill(state_.values(i), 0.0F);
+}
+
 absl::StatusOr<double> ModelRunner::Train(const StepContext& step, const Batch& batch, const ParameterSet& parameters,
                                           ParameterSet& gradients, GradientSink* sink) {
   TY_ASSIGN_OR_RETURN(Executor* const executor, TrainingExecutor(batch.rows));
   const std::array<Feed, 2> feeds = FeedsOf(spec_, batch);
-  TY_RETURN_IF_ERROR(executor->Run(step, feeds, parameters, &gradients, sink));
+  TY_ASSIGN_OR_RETURN(ParameterSet* const state, TrainingState(batch.rows));
+  TY_RETURN_IF_ERROR(executor->Run(step, feeds, parameters, &gradients, sink, state));
   return executor->Scalar(kLossOutput);
 }
 
@@ -62,22 +93,32 @@ absl::StatusOr<ModelRunner::Evaluation> ModelRunner::Evaluate(const Dataset& dat
   std::vector<int64_t> indices;
   double loss = 0;
   double correct = 0;
+  double labels = 0;
+  ParameterSet state;
+  int64_t state_rows = 0;
   for (int64_t begin = 0; begin < examples; begin += batch_size) {
     indices.resize(static_cast<size_t>(std::min(batch_size, examples - begin)));
     std::iota(indices.begin(), indices.end(), begin);
     TY_RETURN_IF_ERROR(dataset.Read(indices, batch));
     TY_ASSIGN_OR_RETURN(Executor* const executor, EvaluationExecutor(batch.rows));
     const std::array<Feed, 2> feeds = FeedsOf(spec_, batch);
-    TY_RETURN_IF_ERROR(executor->Run({.training = false}, feeds, parameters, nullptr, nullptr));
+    if (state_rows == 0) {
+      state = ZeroState(executor->graph());
+      state_rows = batch.rows;
+    }
+    if (state.size() > 0 && state_rows != batch.rows) return UnequalBatches(state_rows, batch.rows);
+    TY_RETURN_IF_ERROR(executor->Run({.training = false}, feeds, parameters, nullptr, nullptr, &state));
     TY_ASSIGN_OR_RETURN(const double batch_loss, executor->Scalar(kLossOutput));
-    loss += batch_loss * static_cast<double>(batch.rows);
+    const auto batch_labels = static_cast<double>(classes ? batch.y.shape.elements() : batch.rows);
+    loss += batch_loss * batch_labels;
+    labels += batch_labels;
     if (classes) {
       TY_ASSIGN_OR_RETURN(const double batch_correct, executor->Scalar(kCorrectOutput));
       correct += batch_correct;
     }
   }
-  const auto count = static_cast<double>(std::max<int64_t>(1, examples));
-  return Evaluation{.loss = loss / count, .accuracy = correct / count, .examples = examples};
+  const double count = std::max(1.0, labels);
+  return Evaluation{.loss = loss / count, .accuracy = correct / count, .examples = examples, .labels = static_cast<int64_t>(labels)};
 }
 
 std::map<std::string, double> MetricsOf(const ModelSpec& spec, const ModelRunner::Evaluation& evaluation) {

@@ -18,6 +18,9 @@ namespace trainyard::engine {
 // What a data set must offer to train `spec`.
 absl::StatusOr<ExpectedData> ExpectedDataOf(const ModelSpec& spec);
 
+// Zeros for what a graph keeps from step to step.
+ParameterSet ZeroState(const Graph& graph);
+
 // Not thread-safe. `backend` must outlive it.
 class ModelRunner {
  public:
@@ -31,12 +34,20 @@ class ModelRunner {
                                GradientSink* sink);
 
   struct Evaluation {
-    double loss = 0;      // mean over the examples
-    double accuracy = 0;  // classification: the share of examples whose highest score is their label's
+    double loss = 0;      // mean over the labels
+    double accuracy = 0;  // classification: the share of labels that have the highest score
     int64_t examples = 0;
+    int64_t labels = 0;  // examples, times steps where each step has a label
   };
-  // The model over a whole data set, `batch_size` examples at a time, in order.
+  // The model over a whole data set, `batch_size` examples at a time, in order. State starts with zeros and goes from batch to batch.
   absl::StatusOr<Evaluation> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters);
+
+  // What stateful layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"), [rows, units] each: read and replaced by
+  // Train, so a checkpoint stores and restores it through this. Null when the model keeps none. InvalidArgument when it was made for other
+  // rows: row n of a batch goes on where row n of the last one ended.
+  absl::StatusOr<ParameterSet*> TrainingState(int64_t rows);
+  // Zeros: at the start of a pass over the data.
+  void ResetState();
 
   // The training executor for `rows` examples, compiled at its first use.
   absl::StatusOr<Executor*> TrainingExecutor(int64_t rows);
@@ -47,6 +58,8 @@ class ModelRunner {
 
   const ModelSpec spec_;
   Backend& backend_;
+  ParameterSet state_;
+  int64_t state_rows_ = 0;  // 0: not made yet
   Executors training_;
   Executors evaluation_;
 };

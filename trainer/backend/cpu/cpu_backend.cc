@@ -25,6 +25,7 @@ class CpuBackend final : public Backend {
   bool computes_on_host_f32() const override { return true; }
 
   size_t BytesFor(const ValueSpec& spec) const override {
+    if (spec.rows) return static_cast<size_t>(RowVectors(spec.shape) * kLanes) * SizeOf(spec.dtype);
     const int64_t elements = spec.batched ? PanelLayout(spec.shape).vectors() * kLanes : spec.shape.elements();
     return static_cast<size_t>(elements) * SizeOf(spec.dtype);
   }
@@ -42,7 +43,7 @@ class CpuBackend final : public Backend {
   }
 
   void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) override {
-    if (!spec.batched) {
+    if (!spec.batched || spec.rows) {
       if (host.dtype == DType::kU8 && spec.dtype == DType::kF32) {
         std::transform(host.values<uint8_t>().begin(), host.values<uint8_t>().end(), static_cast<float*>(value),
                        [&](uint8_t x) { return static_cast<float>(x) * u8_scale; });
@@ -67,7 +68,7 @@ class CpuBackend final : public Backend {
     // Panels go straight to f32 and u8; a host of f64 is filled from its end on, where its f32 elements were put first.
     void* rows = host.data;
     if (host.dtype == DType::kF64) rows = static_cast<float*>(host.data) + elements;
-    if (!spec.batched) {
+    if (!spec.batched || spec.rows) {
       std::memcpy(rows, value, static_cast<size_t>(elements) * SizeOf(spec.dtype));
     } else {
       const PanelLayout layout(spec.shape);

@@ -4,6 +4,7 @@
 #include "trainer/backend/cpu/gather_plan.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
+#include "trainer/backend/cpu/rows_dense.h"
 
 namespace trainyard::engine {
 namespace {
@@ -38,6 +39,7 @@ GatherArgs MakeGather(const DenseShape& shape, int channels, int outputs, const 
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) return CompileRows(device, node, op);
   const DenseShape shape(node.in(0).shape, node.in(1).shape);
   const bool has_bias = op.epilogue.bias;
   const CpuActivation activation = ToCpuActivation(op.epilogue.activation);
@@ -89,8 +91,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& o
       static_cast<size_t>(product.rows) * product.columns * sizeof(float));
 }
 
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInputGradientOp&) {
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInputGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) return CompileRows(device, node, op);
   const DenseShape shape(node.out().shape, node.in(1).shape);
   GatherArgs gather = MakeGather(shape, shape.out, shape.in, device.kernels);
   gather.packed = false;  // a row of weights is what one dx sums over
@@ -104,6 +107,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInput
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeightGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) return CompileRows(device, node, op);
   const DenseShape shape(node.in(0).shape, node.out().shape);
   // Whole vectors, an odd number of them: rows at a power of two would share few lines of the nearest cache.
   const auto stride = static_cast<int64_t>(Align(shape.out) / kLanes | 1) * kLanes;

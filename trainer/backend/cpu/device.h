@@ -45,6 +45,15 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AvgPoolGra
 // batch_norm.cc
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BatchNormOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BatchNormGradientOp& op);
+// recurrent.cc
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentGradientOp& op);
+// sequence.cc
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const EmbeddingOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const EmbeddingGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RelayoutOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ConcatOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SliceOp& op);
 // losses.cc
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxGradientOp& op);

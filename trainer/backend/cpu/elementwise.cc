@@ -36,6 +36,14 @@ CompiledKernel Compile(CpuDevice&, const NodeView&, const ConstantOp& op) {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasOp&) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) {
+    return MakeKernel([width = node.out().shape[-1], elements = node.out().shape.elements()](const KernelContext& context) {
+      for (int64_t row = 0; row < elements; row += width) {
+        for (int64_t c = 0; c < width; ++c)
+          context.output<float>(0)[row + c] = context.input<float>(0)[row + c] + context.input<float>(1)[c];
+      }
+    });
+  }
   const PanelLayout layout(node.out().shape);
   return MakeKernel([&device, layout](const KernelContext& context) {
     device.pool.Run(layout.panels * layout.pixels, [&](int64_t begin, int64_t end, int) {
@@ -48,6 +56,14 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasOp&) {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasGradientOp&) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) {
+    return MakeKernel([width = node.out().shape[0], elements = node.in(0).shape.elements()](const KernelContext& context) {
+      std::fill_n(context.output<float>(0), width, 0.0f);
+      for (int64_t row = 0; row < elements; row += width) {
+        for (int64_t c = 0; c < width; ++c) context.output<float>(0)[c] += context.input<float>(0)[row + c];
+      }
+    });
+  }
   const PanelLayout layout(node.in(0).shape);
   return MakeKernel([&device, layout](const KernelContext& context) {
     RunBiasGradient(device, context.input<float>(0), context.output<float>(0), layout.panels * layout.pixels, layout.channels);
@@ -56,9 +72,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasGradie
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  const PanelLayout layout(node.out().shape);
-  return MakeKernel([&device, layout, activation = ToCpuActivation(op.activation)](const KernelContext& context) {
-    device.pool.Run(layout.vectors(), [&](int64_t begin, int64_t end, int) {
+  return MakeKernel([&device, vectors = VectorsOf(node.out()), activation = ToCpuActivation(op.activation)](const KernelContext& context) {
+    device.pool.Run(vectors, [&](int64_t begin, int64_t end, int) {
       device.kernels.activate(context.input<float>(0) + begin * kLanes, context.output<float>(0) + begin * kLanes, end - begin, activation);
     });
   });
@@ -66,9 +81,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Activation
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  const PanelLayout layout(node.out().shape);
-  return MakeKernel([&device, layout, activation = ToCpuActivation(op.activation)](const KernelContext& context) {
-    device.pool.Run(layout.vectors(), [&](int64_t begin, int64_t end, int) {
+  return MakeKernel([&device, vectors = VectorsOf(node.out()), activation = ToCpuActivation(op.activation)](const KernelContext& context) {
+    device.pool.Run(vectors, [&](int64_t begin, int64_t end, int) {
       const int64_t offset = begin * kLanes;
       device.kernels.activate_gradient(context.input<float>(0) + offset, context.input<float>(1) + offset,
                                        context.output<float>(0) + offset, end - begin, activation);
@@ -90,10 +104,10 @@ static CompiledKernel CompileRowMajorAdd(const NodeView& node) {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AddOp&) {
   if (!node.in(0).batched) return CompileRowMajorAdd(node);
-  const PanelLayout layout(node.out().shape);
-  return MakeKernel([&device, layout, terms = std::vector<const float*>(node.input_count())](const KernelContext& context) mutable {
+  return MakeKernel([&device, vectors = VectorsOf(node.out()),
+                     terms = std::vector<const float*>(node.input_count())](const KernelContext& context) mutable {
     for (size_t i = 0; i < terms.size(); ++i) terms[i] = context.input<float>(static_cast<int>(i));
-    device.pool.Run(layout.vectors(), [&](int64_t begin, int64_t end, int) {
+    device.pool.Run(vectors, [&](int64_t begin, int64_t end, int) {
       device.kernels.add(terms.data(), static_cast<int>(terms.size()), context.output<float>(0), begin, end);
     });
   });
@@ -102,11 +116,11 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AddOp&) {
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DropoutOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   const PanelLayout layout(node.out().shape);
-  return MakeKernel([&device, layout, op](const KernelContext& context) {
+  return MakeKernel([&device, layout, vectors = VectorsOf(node.out()), rows = node.out().rows, op](const KernelContext& context) {
     const float* x = context.input<float>(0);
     float* y = context.output<float>(0);
     if (!context.step.training) {
-      if (y != x) std::copy_n(x, layout.vectors() * kLanes, y);
+      if (y != x) std::copy_n(x, vectors * kLanes, y);
       return;
     }
     const PhiloxStream stream(context.step.seed, context.step.step, context.step.worker, op.stream);
@@ -118,11 +132,11 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DropoutOp&
     std::copy(stream.salt.begin(), stream.salt.end(), args.salt);
     args.threshold = DropThreshold(op.rate);
     args.scale = 1.0f / (1.0f - op.rate);
-    device.pool.Run(layout.panels, [&](int64_t begin, int64_t end, int) {
+    device.pool.Run(rows ? layout.samples : layout.panels, [&](int64_t begin, int64_t end, int) {
       DropoutArgs part = args;
       part.panel_begin = static_cast<int>(begin);
       part.panel_end = static_cast<int>(end);
-      device.kernels.dropout(part);
+      (rows ? device.kernels.dropout_rows : device.kernels.dropout)(part);
     });
   });
 }

@@ -91,6 +91,77 @@ struct ProductArgs {
   int64_t c_row = 0;
 };
 
+// Part of a product's right side as a panel: to [rows][width], width a multiple of 16, zeros behind `columns`. from [rows][from_row], or,
+// transposed, [columns][from_row]. With `sums` [width], 64-byte aligned, every row is added to them (not transposed).
+struct PackRowsArgs {
+  const float* from = nullptr;
+  float* to = nullptr;
+  float* sums = nullptr;
+  int64_t from_row = 0;
+  int rows = 0, columns = 0, width = 0;
+  bool transposed = false;
+};
+
+enum class CpuCell : uint8_t { kSimpleRnn, kLstm, kGru };
+
+// One step of a recurrent layer over `rows` samples, after the product q [rows][gates * units] of h before it (ops/recurrent.h). Strides
+// are in floats; h and c before the step may be null: zeros.
+struct RecurrentStepArgs {
+  CpuCell cell = CpuCell::kLstm;
+  CpuActivation activation = CpuActivation::kTanh;  // simple RNN
+  int rows = 0, units = 0;
+  const float* z = nullptr;
+  int64_t z_row = 0;
+  const float* q = nullptr;
+  const float* z_bias = nullptr;  // GRU: [3 * units] or null
+  const float* h = nullptr;       // GRU
+  int64_t h_row = 0;
+  const float* c = nullptr;  // LSTM
+  int64_t c_row = 0;
+  float* y = nullptr;
+  int64_t y_row = 0;
+  float* gates = nullptr;  // null: not kept
+  int64_t gates_row = 0;
+  float* cells = nullptr;  // LSTM
+  int64_t cells_row = 0;
+};
+
+// The same step back. dh [rows][units] holds what flows back from the step after; a GRU leaves there what does not pass the product.
+struct RecurrentStepGradientArgs {
+  CpuCell cell = CpuCell::kLstm;
+  CpuActivation activation = CpuActivation::kTanh;
+  int rows = 0, units = 0;
+  const float* dy = nullptr;  // null: zeros
+  int64_t dy_row = 0;
+  float* dh = nullptr;
+  float* dc = nullptr;  // LSTM: [rows][units], in and out
+  const float* y = nullptr;
+  int64_t y_row = 0;
+  const float* gates = nullptr;
+  int64_t gates_row = 0;
+  const float* cells = nullptr;
+  int64_t cells_row = 0;
+  const float* h = nullptr;  // before the step: GRU
+  int64_t h_row = 0;
+  const float* c = nullptr;  // before the step: LSTM
+  int64_t c_row = 0;
+  float* dz = nullptr;
+  int64_t dz_row = 0;
+  float* dq = nullptr;  // GRU: what flows into the product of h, laid out as dz
+};
+
+// Rows [begin, end) of [rows][classes].
+struct RowLossArgs {
+  const float* x = nullptr;  // logits or probabilities
+  const int32_t* labels = nullptr;
+  float* y = nullptr;  // probabilities (may be null) or the gradient
+  float scale = 1.0f;  // of the gradient
+  int classes = 0;
+  int64_t begin = 0, end = 0;
+  double* losses = nullptr;    // [rows], of every row of the range
+  uint8_t* correct = nullptr;  // [rows], likewise: 1 where the label is the first of the highest
+};
+
 // A window sliding over images; rows and columns of padding never win and never count.
 struct PoolArgs {
   int panels = 0;
@@ -198,6 +269,15 @@ struct KernelTable {
   void (*from_panels_u8)(const ConvertArgs&);
   // [pixels][channels][16] -> [pixels * 16][stride]; columns from `channels` to `stride` become zero. stride is a multiple of 16.
   void (*panels_to_rows)(const float* x, float* rows, int64_t pixels, int channels, int64_t stride);
+  // Rows.
+  void (*pack_rows)(const PackRowsArgs&);
+  void (*dropout_rows)(const DropoutArgs&);  // samples for panels
+  void (*recurrent_step)(const RecurrentStepArgs&);
+  void (*recurrent_step_gradient)(const RecurrentStepGradientArgs&);
+  void (*softmax_rows)(const RowLossArgs&);
+  void (*cross_entropy_rows)(const RowLossArgs&);
+  void (*cross_entropy_gradient_rows)(const RowLossArgs&);  // x: probabilities
+  void (*correct_rows)(const RowLossArgs&);
   // `rounds` rounds of independent multiply-adds, which the peak is measured with. Returns the floating-point operations done.
   double (*multiply_adds)(int64_t rounds, float* sink);
 };

@@ -1,4 +1,4 @@
-// How values lie in memory on the cpu backend: batched ones in panels [N/16][...][C][16], all others row-major.
+// How values lie in memory on the cpu backend: batched ones in panels [N/16][...][C][16], those in rows and all others row-major.
 #pragma once
 
 #include <cstdint>
@@ -27,5 +27,11 @@ struct PanelLayout {
 
   int64_t vectors() const { return panels * features; }
 };
+
+// Whole vectors that hold a value in rows, whose elements lie one after the other: row-major, the last vector perhaps in part.
+inline int64_t RowVectors(const Shape& shape) { return (shape.elements() + kLanes - 1) / kLanes; }
+
+// Vectors of a batched value of either layout, for what works element by element.
+inline int64_t VectorsOf(const ValueSpec& spec) { return spec.rows ? RowVectors(spec.shape) : PanelLayout(spec.shape).vectors(); }
 
 }  // namespace trainyard::engine

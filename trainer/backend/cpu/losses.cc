@@ -2,6 +2,7 @@
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
+#include "trainer/backend/cpu/rows_losses.h"
 
 namespace trainyard::engine {
 namespace {
@@ -18,8 +19,9 @@ LossArgs MakeLossArgs(const Shape& scores) {
 
 }  // namespace
 
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxOp&) {
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) return CompileRows(device, node, op);
   const PanelLayout layout(node.out().shape);
   return MakeKernel([&device, layout](const KernelContext& context) {
     device.pool.Run(layout.panels * layout.pixels, [&](int64_t begin, int64_t end, int) {
@@ -30,8 +32,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxOp&
   });
 }
 
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxGradientOp&) {
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) return CompileRows(device, node, op);
   const PanelLayout layout(node.out().shape);
   return MakeKernel([&device, layout](const KernelContext& context) {
     device.pool.Run(layout.panels * layout.pixels, [&](int64_t begin, int64_t end, int) {
@@ -42,8 +45,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxGra
   });
 }
 
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCrossEntropyOp&) {
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCrossEntropyOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) return CompileRows(device, node, op);
   const double labels = static_cast<double>(node.in(1).shape.elements());
   return MakeKernel([&device, args = MakeLossArgs(node.in(0).shape), labels](const KernelContext& context) mutable {
     args.x = context.input<float>(0);
@@ -53,8 +57,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCro
   });
 }
 
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCrossEntropyGradientOp&) {
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCrossEntropyGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) return CompileRows(device, node, op);
   const auto labels = static_cast<float>(node.in(1).shape.elements());
   return MakeKernel([&device, args = MakeLossArgs(node.in(0).shape), labels](const KernelContext& context) mutable {
     args.x = context.input<float>(0);
@@ -65,8 +70,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCro
   });
 }
 
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const CorrectCountOp&) {
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const CorrectCountOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) return CompileRows(device, node, op);
   return MakeKernel([&device, args = MakeLossArgs(node.in(0).shape)](const KernelContext& context) mutable {
     args.x = context.input<float>(0);
     args.labels = context.input<int32_t>(1);
@@ -74,8 +80,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const CorrectCou
   });
 }
 
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorOp&) {
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) return CompileRows(device, node, op);
   const auto elements = static_cast<double>(node.in(0).shape.elements());
   return MakeKernel([&device, args = MakeLossArgs(node.in(0).shape), elements](const KernelContext& context) mutable {
     args.x = context.input<float>(0);
@@ -84,8 +91,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquare
   });
 }
 
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorGradientOp&) {
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).rows) return CompileRows(device, node, op);
   const auto elements = static_cast<float>(node.in(0).shape.elements());
   return MakeKernel([&device, args = MakeLossArgs(node.in(0).shape), elements](const KernelContext& context) mutable {
     args.x = context.input<float>(0);

@@ -69,6 +69,20 @@ template <typename T>
 RunFunction MakeRun(const L2PenaltyOp& op, const NodeView& node);
 template <typename T>
 RunFunction MakeRun(const L2PenaltyGradientOp& op, const NodeView& node);
+template <typename T>
+RunFunction MakeRun(const RelayoutOp& op, const NodeView& node);
+template <typename T>
+RunFunction MakeRun(const ConcatOp& op, const NodeView& node);
+template <typename T>
+RunFunction MakeRun(const SliceOp& op, const NodeView& node);
+template <typename T>
+RunFunction MakeRun(const EmbeddingOp& op, const NodeView& node);
+template <typename T>
+RunFunction MakeRun(const EmbeddingGradientOp& op, const NodeView& node);
+template <typename T>
+RunFunction MakeRun(const RecurrentOp& op, const NodeView& node);
+template <typename T>
+RunFunction MakeRun(const RecurrentGradientOp& op, const NodeView& node);
 
 // Parts that several ops share.
 

@@ -78,8 +78,9 @@ class ReferenceBackend final : public Backend {
  private:
   // The ops that the executor runs without a kernel.
   template <typename OpType>
-  static constexpr bool kHasKernel = !std::is_same_v<OpType, InputOp> && !std::is_same_v<OpType, ParameterOp> &&
-                                     !std::is_same_v<OpType, ReshapeOp> && !std::is_same_v<OpType, IdentityOp>;
+  static constexpr bool kHasKernel =
+      !std::is_same_v<OpType, InputOp> && !std::is_same_v<OpType, ParameterOp> && !std::is_same_v<OpType, StateOp> &&
+      !std::is_same_v<OpType, ReshapeOp> && !std::is_same_v<OpType, IdentityOp>;
 };
 
 }  // namespace

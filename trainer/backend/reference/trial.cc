@@ -50,11 +50,11 @@ Value Trial::Input(std::string_view name, const Shape& shape) {
   return Checked(builder_.Input(name, shape));
 }
 
-Value Trial::Labels(std::string_view name, const Shape& shape, int32_t limit) {
+Value Trial::Labels(std::string_view name, const Shape& shape, int32_t limit, bool rows) {
   const std::vector<int64_t> places = Permutation(shape.elements(), seed_++);
   std::ranges::transform(places, Keep(name, DType::kI32, shape).values<int32_t>().begin(),
                          [&](int64_t place) { return static_cast<int32_t>(place % limit); });
-  return Checked(builder_.IntegerInput(name, shape, limit));
+  return Checked(builder_.IntegerInput(name, shape, limit, rows));
 }
 
 Value Trial::Parameter(std::string_view name, const Shape& shape, bool trainable) {
@@ -62,10 +62,15 @@ Value Trial::Parameter(std::string_view name, const Shape& shape, bool trainable
   return Checked(builder_.Parameter(name, shape, trainable));
 }
 
+void Trial::Scale(float factor) {
+  for (float& value : parameters_.back()) value *= factor;
+}
+
 void Trial::Loss(Value loss) { TY_CHECK(builder_.Output("loss", loss).ok()); }
 
 void Trial::MeanSquaredLoss(Value y) {
-  const Value target = Input("target", builder_.spec(y).shape);
+  Value target = Input("target", builder_.spec(y).shape);
+  if (builder_.spec(y).rows) target = Checked(builder_.Rows("target/rows", target));
   Loss(Checked(builder_.MeanSquaredError("loss", y, target)));
 }
 

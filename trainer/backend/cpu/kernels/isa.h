@@ -43,6 +43,15 @@ void FromPanelsF32(const ConvertArgs& args);
 void FromPanelsU8(const ConvertArgs& args);
 void PanelsToRows(const float* x, float* rows, int64_t pixels, int channels, int64_t stride);
 
+void PackRows(const PackRowsArgs& args);
+void DropoutRows(const DropoutArgs& args);
+void RecurrentStep(const RecurrentStepArgs& args);
+void RecurrentStepGradient(const RecurrentStepGradientArgs& args);
+void SoftmaxRows(const RowLossArgs& args);
+void CrossEntropyRows(const RowLossArgs& args);
+void CrossEntropyGradientRows(const RowLossArgs& args);
+void CorrectRows(const RowLossArgs& args);
+
 double MultiplyAdds(int64_t rounds, float* sink);
 
 extern const KernelTable kTable;

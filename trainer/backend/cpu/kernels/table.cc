@@ -58,6 +58,14 @@ const KernelTable kTable = {
     .from_panels_f32 = FromPanelsF32,
     .from_panels_u8 = FromPanelsU8,
     .panels_to_rows = PanelsToRows,
+    .pack_rows = PackRows,
+    .dropout_rows = DropoutRows,
+    .recurrent_step = RecurrentStep,
+    .recurrent_step_gradient = RecurrentStepGradient,
+    .softmax_rows = SoftmaxRows,
+    .cross_entropy_rows = CrossEntropyRows,
+    .cross_entropy_gradient_rows = CrossEntropyGradientRows,
+    .correct_rows = CorrectRows,
     .multiply_adds = MultiplyAdds,
 };
 

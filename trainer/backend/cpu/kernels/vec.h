@@ -23,6 +23,15 @@ inline V Load(const float* p) { return *reinterpret_cast<const V*>(p); }
 inline V LoadUnaligned(const float* p) { return *reinterpret_cast<const VUnaligned*>(p); }
 inline void Store(float* p, V v) { *reinterpret_cast<V*>(p) = v; }
 inline void StoreUnaligned(float* p, V v) { *reinterpret_cast<VUnaligned*>(p) = v; }
+// The first `count` values, 0 to 16, zeros behind them; nothing beyond is read or written.
+inline V LoadPart(const float* p, int count) {
+  V v = {};
+  for (int i = 0; i < count && i < 16; ++i) v[i] = p[i];
+  return v;
+}
+inline void StorePart(float* p, V v, int count) {
+  for (int i = 0; i < count && i < 16; ++i) p[i] = v[i];
+}
 inline V Splat(float x) { return V{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
 inline VI SplatInt(int32_t x) { return VI{} + x; }
 inline VI AsInt(V v) { return reinterpret_cast<VI>(v); }

@@ -1,0 +1,237 @@
+// Recurrent layers: at each step one product of all samples' h, then the gates; the recurrent kernel is packed once for all steps, and its
+// gradient is one product over all samples and steps.
+#include "trainer/ops/recurrent.h"
+
+#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/make_kernel.h"
+#include "trainer/backend/cpu/rows_product.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int64_t Align(int64_t floats) { return (floats + kLanes - 1) / kLanes * kLanes; }
+
+CpuCell ToCpuCell(Cell cell) {
+  switch (cell) {
+    case Cell::kSimpleRnn:
+      return CpuCell::kSimpleRnn;
+    case Cell::kLstm:
+      return CpuCell::kLstm;
+    case Cell::kGru:
+      return CpuCell::kGru;
+  }
+  return CpuCell::kLstm;
+}
+
+struct Sizes {
+  int64_t samples, steps, units, gates;
+  bool reverse;
+
+  Sizes(const RecurrentOp& op, const Shape& y) : samples(y[0]), steps(y[1]), units(y[2]), gates(GateCount(op.cell)), reverse(op.reverse) {}
+  int64_t width() const { return gates * units; }
+  // Which step runs as number `count`.
+  int64_t At(int64_t count) const { return reverse ? steps - 1 - count : count; }
+};
+
+// Where the rows of all samples at one step lie: `stride` floats apart.
+struct StepRows {
+  const float* data;
+  int64_t stride;
+};
+StepRows RowsAt(const float* sequence, const Sizes& n, int64_t step, int64_t width) {
+  return {sequence == nullptr ? nullptr : sequence + step * width, n.steps * width};
+}
+
+// h or c before the step that runs as number `count`: null for zeros.
+StepRows Before(const float* sequence, const float* initial, const Sizes& n, int64_t count) {
+  return count > 0 ? RowsAt(sequence, n, n.At(count - 1), n.units) : StepRows{initial, n.units};
+}
+
+const float* InputOrNull(const KernelContext& context, int index) { return index < 0 ? nullptr : context.input<float>(index); }
+
+// Hands out pieces of scratch, each at a vector's boundary.
+class Scratch {
+ public:
+  explicit Scratch(void* memory) : next_(static_cast<float*>(memory)) {}
+  float* Take(int64_t floats) {
+    float* const piece = next_;
+    next_ += Align(floats);
+    return piece;
+  }
+
+ private:
+  float* next_;
+};
+
+}  // namespace
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentOp& op) {
+  const Sizes n(op, node.out().shape);
+  const auto packed_floats = static_cast<int64_t>(PackedFloats(n.units, n.width()));
+  // Packed kernel, product of one step, cells that nobody keeps: of this step and of the one before.
+  const int64_t scratch = Align(packed_floats) + Align(n.samples * n.width()) + Align(n.samples * n.steps * n.units);
+  return MakeKernel(
+      [&device, op, n, packed_floats, at = RecurrentInputs(op)](const KernelContext& context) {
+        Scratch memory(context.scratch);
+        float* const packed = memory.Take(packed_floats);
+        float* const q = memory.Take(n.samples * n.width());
+        float* const y = context.output<float>(RecurrentOutputs::kSequence);
+        const bool lstm = op.cell == Cell::kLstm;
+        float* cells = lstm ? context.output<float>(RecurrentOutputs::kCells) : nullptr;
+        if (lstm && cells == nullptr) cells = memory.Take(n.samples * n.steps * n.units);
+        float* const gates = op.cell == Cell::kSimpleRnn ? nullptr : context.output<float>(RecurrentOutputs::kGates);
+        const float* const bias = InputOrNull(context, at.bias);
+        RowsProduct product;
+        product.k = n.units;
+        product.columns = product.b_row = product.c_row = n.width();
+        product.b = context.input<float>(at.kernel);
+        product.bias = bias == nullptr ? nullptr : bias + n.width();
+        PackRightSide(product, packed, device);
+        for (int64_t count = 0; count < n.steps; ++count) {
+          const int64_t step = n.At(count);
+          const StepRows h = Before(y, InputOrNull(context, at.h), n, count);
+          const StepRows c = Before(cells, InputOrNull(context, at.c), n, count);
+          if (h.data != nullptr) {
+            product.rows = n.samples;
+            product.a = h.data;
+            product.a_row = h.stride;
+            product.c = q;
+            RunPackedProduct(product, packed, device);
+          } else {
+            for (int64_t row = 0; row < n.samples; ++row) {
+              for (int64_t i = 0; i < n.width(); ++i) q[row * n.width() + i] = product.bias == nullptr ? 0.0f : product.bias[i];
+            }
+          }
+          device.pool.Run(n.samples, [&](int64_t begin, int64_t end, int) {
+            RecurrentStepArgs args;
+            args.cell = ToCpuCell(op.cell);
+            args.activation = ToCpuActivation(op.activation);
+            args.rows = static_cast<int>(end - begin);
+            args.units = static_cast<int>(n.units);
+            args.z_row = n.steps * n.width();
+            args.z = context.input<float>(at.z) + step * n.width() + begin * args.z_row;
+            args.q = q + begin * n.width();
+            args.z_bias = bias;
+            args.h_row = h.stride;
+            args.h = h.data == nullptr ? nullptr : h.data + begin * h.stride;
+            args.c_row = c.stride;
+            args.c = c.data == nullptr ? nullptr : c.data + begin * c.stride;
+            args.y_row = args.cells_row = n.steps * n.units;
+            args.y = y + step * n.units + begin * args.y_row;
+            args.cells = cells == nullptr ? nullptr : cells + step * n.units + begin * args.cells_row;
+            args.gates_row = n.steps * 4 * n.units;
+            args.gates = gates == nullptr ? nullptr : gates + step * 4 * n.units + begin * args.gates_row;
+            device.kernels.recurrent_step(args);
+          });
+        }
+        const auto copy_last = [&](const float* sequence, int output) {
+          float* const last = context.output<float>(output);
+          if (last == nullptr) return;
+          const StepRows rows = RowsAt(sequence, n, n.At(n.steps - 1), n.units);
+          for (int64_t row = 0; row < n.samples; ++row) std::copy_n(rows.data + row * rows.stride, n.units, last + row * n.units);
+        };
+        copy_last(y, RecurrentOutputs::kLast);
+        if (lstm) copy_last(cells, RecurrentOutputs::kLastCell);
+      },
+      static_cast<size_t>(scratch) * sizeof(float));
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentGradientOp& op) {
+  const RecurrentGradientInputs at(op);
+  const Sizes n(op.forward, node.in(at.y).shape);
+  const auto packed_floats = static_cast<int64_t>(PackedFloats(n.width(), n.units));
+  const auto product_floats = static_cast<int64_t>(RowsProductScratchFloats(device.pool.threads()));
+  const bool gru = op.forward.cell == Cell::kGru;
+  const int64_t rows = n.samples * n.steps;
+  const int64_t scratch = Align(product_floats) + Align(packed_floats) + 2 * Align(n.samples * n.units) + Align(rows * n.units) +
+                          (gru ? Align(rows * n.width()) : 0);
+  return MakeKernel(
+      [&device, op, n, at, gru, rows, packed_floats, product_floats](const KernelContext& context) {
+        Scratch memory(context.scratch);
+        float* const product_scratch = memory.Take(product_floats);
+        float* const packed = memory.Take(packed_floats);
+        float* const dh = memory.Take(n.samples * n.units);
+        float* const dc = memory.Take(n.samples * n.units);
+        float* const h_before = memory.Take(rows * n.units);  // of every sample and step
+        float* const dz = context.output<float>(0);
+        float* const dq = gru ? memory.Take(rows * n.width()) : dz;
+        const float* const y = context.input<float>(at.y);
+        const float* const gates = InputOrNull(context, at.gates);
+        const float* const cells = InputOrNull(context, at.cells);
+        const float* const dy = InputOrNull(context, at.dy);
+        RowsProduct back;  // dh = dq of the step after, times the transposed kernel
+        back.k = back.b_row = n.width();
+        back.columns = back.c_row = n.units;
+        back.rows = n.samples;
+        back.b = context.input<float>(at.kernel);
+        back.b_transposed = true;
+        back.a_row = n.steps * n.width();
+        back.c = dh;
+        back.accumulate = gru;
+        PackRightSide(back, packed, device);
+        std::fill_n(dc, n.samples * n.units, 0.0f);
+        if (op.last) {
+          std::copy_n(context.input<float>(at.dlast), n.samples * n.units, dh);
+        } else {
+          std::fill_n(dh, n.samples * n.units, 0.0f);
+        }
+        for (int64_t count = n.steps - 1; count >= 0; --count) {
+          const int64_t step = n.At(count);
+          const StepRows h = Before(y, InputOrNull(context, at.h), n, count);
+          const StepRows c = Before(cells, InputOrNull(context, at.c), n, count);
+          device.pool.Run(n.samples, [&](int64_t begin, int64_t end, int) {
+            RecurrentStepGradientArgs args;
+            args.cell = ToCpuCell(op.forward.cell);
+            args.activation = ToCpuActivation(op.forward.activation);
+            args.rows = static_cast<int>(end - begin);
+            args.units = static_cast<int>(n.units);
+            args.dy_row = args.y_row = args.cells_row = n.steps * n.units;
+            args.dy = dy == nullptr ? nullptr : dy + step * n.units + begin * args.dy_row;
+            args.dh = dh + begin * n.units;
+            args.dc = dc + begin * n.units;
+            args.y = y + step * n.units + begin * args.y_row;
+            args.cells = cells == nullptr ? nullptr : cells + step * n.units + begin * args.cells_row;
+            args.gates_row = n.steps * 4 * n.units;
+            args.gates = gates == nullptr ? nullptr : gates + step * 4 * n.units + begin * args.gates_row;
+            args.h_row = h.stride;
+            args.h = h.data == nullptr ? nullptr : h.data + begin * h.stride;
+            args.c_row = c.stride;
+            args.c = c.data == nullptr ? nullptr : c.data + begin * c.stride;
+            args.dz_row = n.steps * n.width();
+            args.dz = dz + step * n.width() + begin * args.dz_row;
+            args.dq = dq + step * n.width() + begin * args.dz_row;
+            device.kernels.recurrent_step_gradient(args);
+            for (int64_t row = begin; row < end; ++row) {
+              float* const to = h_before + (row * n.steps + step) * n.units;
+              if (h.data == nullptr) {
+                std::fill_n(to, n.units, 0.0f);
+              } else {
+                std::copy_n(h.data + row * h.stride, n.units, to);
+              }
+            }
+          });
+          if (count == 0) break;  // nothing flows back to what came before the first step
+          back.a = dq + step * n.width();
+          RunPackedProduct(back, packed, device);
+        }
+        RowsProduct weights;
+        weights.rows = weights.a_k = n.units;
+        weights.a_row = 1;
+        weights.columns = weights.b_row = weights.c_row = n.width();
+        weights.k = rows;
+        weights.a = h_before;
+        weights.b = dq;
+        weights.c = context.output<float>(1);
+        float* const dbias = op.forward.bias ? context.output<float>(2) : nullptr;
+        weights.b_sums = dbias == nullptr ? nullptr : dbias + n.width();
+        RunRowsProduct(weights, product_scratch, device);
+        if (dbias == nullptr) return;
+        std::fill_n(dbias, n.width(), 0.0f);
+        for (int64_t row = 0; row < rows; ++row) {
+          for (int64_t i = 0; i < n.width(); ++i) dbias[i] += dz[row * n.width() + i];
+        }
+      },
+      static_cast<size_t>(scratch) * sizeof(float));
+}
+
+}  // namespace trainyard::engine
