@@ -31,6 +31,7 @@ MODELS = {
     "lenet5": Model("LeNet-5", "128,256,512", "sgd"),
     "mnistCnn": Model("MNIST CNN with Adadelta", "32,128,512", "adadelta"),
     "resnet56v2": Model("ResNet-56 v2 with Adam", "64", "adam"),
+    "ptbLstm": Model("PTB LSTM", "20,5", "sgd", "words", 30),
 }
 
 # Program → script and its variant.

@@ -86,8 +86,32 @@ def adam(parameters):
     return torch.optim.Adam(parameters, lr=0.001, eps=1e-7, fused=True)
 
 
+def ptb_lstm(batch, variant):
+    """Embedding, two LSTM layers of 200 over 30 steps and scores of 10,000 words; the state goes from step to step."""
+    torch.manual_seed(1)
+    words = torch.randint(0, 10000, (31, batch))
+    embedding = nn.Embedding(10000, 200, sparse=True)
+    lstm = nn.LSTM(200, 200, num_layers=2)
+    head = nn.Linear(200, 10000)
+    updates = torch.optim.SGD([*embedding.parameters(), *lstm.parameters(), *head.parameters()], lr=0.025)
+    loss_of = nn.CrossEntropyLoss()
+    state = [torch.zeros(2, batch, 200)] * 2
+
+    def step():
+        updates.zero_grad(set_to_none=True)
+        y, after = lstm(embedding(words[:30]), tuple(state))
+        state[:] = [part.detach() for part in after]
+        loss = loss_of(head(y).reshape(-1, 10000), words[1:].reshape(-1))
+        loss.backward()
+        updates.step()
+        return loss.item()
+
+    return step
+
+
 NETWORKS = {
     "lenet5": classifier(lenet5, (1, 28, 28), sgd),
     "mnistCnn": classifier(mnist_cnn, (1, 28, 28), adadelta),
     "resnet56v2": classifier(resnet56v2, (3, 32, 32), adam, l2=1e-4),
+    "ptbLstm": ptb_lstm,
 }

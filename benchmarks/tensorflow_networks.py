@@ -148,8 +148,53 @@ def resnet56v2(parameters, x):
     return dense(parameters, tf.reduce_mean(norm_relu(parameters, x), (1, 2)), 10)
 
 
+def ptb_lstm(batch, variant):
+    """Embedding, two LSTM layers of 200 over 30 steps and scores of 10,000 words; the state goes from step to step."""
+    steps, units, vocabulary, rate = 30, 200, 10000, 0.025
+    random = np.random.default_rng(1)
+
+    def weights(*shape):
+        return tf.Variable(random.normal(0, 0.05, shape).astype(np.float32))
+
+    words = tf.constant(random.integers(0, vocabulary, (steps + 1, batch)).astype(np.int32))
+    table, head, head_bias = weights(vocabulary, units), weights(units, vocabulary), tf.Variable(tf.zeros(vocabulary))
+    layers = [(weights(units, 4 * units), weights(units, 4 * units), tf.Variable(tf.zeros(4 * units))) for _ in range(2)]
+    state = [tf.Variable(tf.zeros((batch, units))) for _ in range(4)]
+
+    def lstm(x, kernel, recurrent, bias, h, c):
+        products = tf.reshape(tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, units)), kernel), bias), (steps, batch, 4 * units))
+        outputs = []
+        for product in tf.unstack(products):
+            i, f, g, o = tf.split(product + tf.matmul(h, recurrent), 4, 1)
+            c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(g)
+            h = tf.sigmoid(o) * tf.tanh(c)
+            outputs.append(h)
+        return tf.stack(outputs), h, c
+
+    @tf.function(jit_compile=variant == "xla")
+    def step():
+        with tf.GradientTape() as tape:
+            x = tf.nn.embedding_lookup(table, words[:steps])
+            after = []
+            for number, parameters in enumerate(layers):
+                x, h, c = lstm(x, *parameters, state[2 * number], state[2 * number + 1])
+                after += [h, c]
+            logits = tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, units)), head), head_bias)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(words[1:], (-1,)), logits))
+        dense = [head, head_bias, *(parameter for layer in layers for parameter in layer)]
+        table_gradient, *gradients = tape.gradient(loss, [table, *dense])
+        table.scatter_sub(tf.IndexedSlices(rate * table_gradient.values, table_gradient.indices))
+        sgd(dense)(gradients)
+        for variable, value in zip(state, after):
+            variable.assign(value)
+        return loss
+
+    return lambda: step().numpy()
+
+
 NETWORKS = {
     "lenet5": classifier(lenet5, (28, 28, 1), sgd),
     "mnistCnn": classifier(mnist_cnn, (28, 28, 1), adadelta),
     "resnet56v2": classifier(resnet56v2, (32, 32, 3), adam, l2=1e-4),
+    "ptbLstm": ptb_lstm,
 }

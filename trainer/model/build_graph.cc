@@ -335,8 +335,8 @@ absl::Status FinishLoss(const Network& network, Value loss, GraphBuilder& builde
   return builder.Output(kLossOutput, loss);
 }
 
-// Adds the loss and what is measured beside it.
-absl::Status AddLoss(const ModelSpec& spec, const Network& network, GraphBuilder& builder) {
+// Adds the loss and, unless the graph is one of training, which nobody asks for it, what is measured beside it.
+absl::Status AddLoss(const ModelSpec& spec, const Network& network, bool training, GraphBuilder& builder) {
   const Value output = network.output;
   const Shape shape = builder.spec(output).shape;
   if (spec.loss == Loss::kMeanSquaredError) {
@@ -352,9 +352,11 @@ absl::Status AddLoss(const ModelSpec& spec, const Network& network, GraphBuilder
   TY_ASSIGN_OR_RETURN(Value labels,
                       builder.IntegerInput(kLabelsFeed, label_shape, static_cast<int32_t>(shape[-1]), builder.spec(output).rows));
   TY_ASSIGN_OR_RETURN(Value loss, builder.SoftmaxCrossEntropy(LossNode(network), output, labels));
-  TY_ASSIGN_OR_RETURN(Value correct, builder.CorrectCount(kCorrectOutput, output, labels));
   TY_RETURN_IF_ERROR(FinishLoss(network, loss, builder));
-  TY_RETURN_IF_ERROR(builder.Output(kCorrectOutput, correct));
+  if (!training) {
+    TY_ASSIGN_OR_RETURN(Value correct, builder.CorrectCount(kCorrectOutput, output, labels));
+    TY_RETURN_IF_ERROR(builder.Output(kCorrectOutput, correct));
+  }
   return builder.Output(kLogitsOutput, output);
 }
 
@@ -362,7 +364,7 @@ absl::Status AddLoss(const ModelSpec& spec, const Network& network, GraphBuilder
 absl::StatusOr<Graph> BuildWithLoss(const ModelSpec& spec, int64_t batch, bool training) {
   GraphBuilder builder;
   TY_ASSIGN_OR_RETURN(const Network network, BuildLayers(spec, batch, builder));
-  TY_RETURN_IF_ERROR(AddLoss(spec, network, builder));
+  TY_RETURN_IF_ERROR(AddLoss(spec, network, training, builder));
   if (training) {
     for (const Network::NextValue& next : network.next_values) TY_RETURN_IF_ERROR(builder.NextValue(next.parameter, next.value));
   }
@@ -422,7 +424,7 @@ void CheckModelShapes(const ModelSpec& spec, FieldErrors& errors) {
                                                     Shape(shape.extents().subspan(1)).ToString()));
     return;
   }
-  if (const absl::Status status = AddLoss(spec, network, builder); !status.ok())
+  if (const absl::Status status = AddLoss(spec, network, /*training=*/false, builder); !status.ok())
     errors.Add(spec.layers.back().path, std::string(status.message()));
 }
 

@@ -20,11 +20,11 @@ inline constexpr std::string_view kLogitsOutput = "logits";                // cl
 inline constexpr std::string_view kProbabilitiesOutput = "probabilities";  // classification, inference only
 inline constexpr std::string_view kPredictionOutput = "prediction";        // regression
 
-// Feeds kInputName (u8 pixels are scaled to 0…1, f32 taken as they are) and kLabelsFeed or kTargetFeed. Outputs: loss, correct and logits,
+// Feeds kInputName (u8 pixels are scaled to 0…1, f32 taken as they are) and kLabelsFeed or kTargetFeed. Outputs: loss and logits,
 // or loss and prediction. Fused, with a gradient for every trainable parameter. InvalidArgument names the layer whose shapes do not fit;
 // never so for a spec that ParseModelSpec accepted, at any batch from 1 to kMaxBatch.
 absl::StatusOr<Graph> BuildTrainingGraph(const ModelSpec& spec, int64_t batch);
-// The same without gradients.
+// The same without gradients; classification has the output correct too.
 absl::StatusOr<Graph> BuildEvaluationGraph(const ModelSpec& spec, int64_t batch);
 // Feeds kInputName only. Outputs: logits and probabilities, or prediction.
 absl::StatusOr<Graph> BuildInferenceGraph(const ModelSpec& spec, int64_t batch);

@@ -32,7 +32,7 @@ TEST(BuildGraphTest, TrainingHasAGradientForEveryParameter) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->results().size(), graph->parameters().size());
   EXPECT_THAT(FeedsOf(*graph), UnorderedElementsAre("input", "labels"));
-  EXPECT_THAT(graph->outputs(), UnorderedElementsAre(Key("loss"), Key("correct"), Key("logits")));
+  EXPECT_THAT(graph->outputs(), UnorderedElementsAre(Key("loss"), Key("logits")));
 }
 
 TEST(BuildGraphTest, TrainingLeavesNextValuesForMovingStatisticsAndEvaluationDoesNot) {
@@ -44,7 +44,7 @@ TEST(BuildGraphTest, TrainingLeavesNextValuesForMovingStatisticsAndEvaluationDoe
     const bool gradient = result.kind == ParameterResult::Kind::kGradient;
     EXPECT_EQ(training->parameters()[result.key].trainable, gradient) << training->parameters()[result.key].name;
   }
-  EXPECT_THAT(training->outputs(), UnorderedElementsAre(Key("loss"), Key("correct"), Key("logits")));
+  EXPECT_THAT(training->outputs(), UnorderedElementsAre(Key("loss"), Key("logits")));
   const auto evaluation = BuildEvaluationGraph(spec, 2);
   ASSERT_TRUE(evaluation.ok());
   EXPECT_THAT(evaluation->results(), IsEmpty());

@@ -62,16 +62,24 @@ void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& devic
   device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int thread) {
     float* const sums = scratch + thread * kThreadFloats;
     float* const packed = sums + kSumsFloats;
+    const auto add = [&](int64_t panel, int64_t part) {
+      const int64_t k_begin = product.k * part / parts;
+      const int64_t k_end = product.k * (part + 1) / parts;
+      PackRowsArgs pack = MakePack(product, panels, panel, k_begin, k_end, packed);
+      pack.sums = product.b_sums == nullptr ? nullptr : sums;
+      device.kernels.pack_rows(pack);
+      device.kernels.product(MakeProduct(product, panels, panel, k_begin, k_end, packed));
+    };
+    // What is walked through most often stays in the second cache: a part of a when k is long, otherwise a panel of c.
+    if (product.k > product.columns && product.b_sums == nullptr) {
+      for (int64_t part = 0; part < parts; ++part) {
+        for (int64_t panel = begin; panel < end; ++panel) add(panel, part);
+      }
+      return;
+    }
     for (int64_t panel = begin; panel < end; ++panel) {
       std::fill_n(sums, kSumsFloats, 0.0f);
-      for (int64_t part = 0; part < parts; ++part) {
-        const int64_t k_begin = product.k * part / parts;
-        const int64_t k_end = product.k * (part + 1) / parts;
-        PackRowsArgs pack = MakePack(product, panels, panel, k_begin, k_end, packed);
-        pack.sums = product.b_sums == nullptr ? nullptr : sums;
-        device.kernels.pack_rows(pack);
-        device.kernels.product(MakeProduct(product, panels, panel, k_begin, k_end, packed));
-      }
+      for (int64_t part = 0; part < parts; ++part) add(panel, part);
       if (product.b_sums != nullptr) std::copy_n(sums, panels.filled(panel), product.b_sums + panels.begin(panel));
     }
   });
