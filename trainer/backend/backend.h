@@ -29,8 +29,8 @@ struct KernelContext {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
   void* scratch = nullptr;  // Kernel::scratch_bytes() of any content
-  // Where outputs[0] is a gradient in its set that the op fills row by row (an embedding's): what the memory holds from the step before, for
-  // the kernel to clear and to bring up to date. Null: the memory holds anything, and nobody wants the list.
+  // Where outputs[0] is a gradient in its set that the op fills row by row (an embedding's): what the memory holds from the step before,
+  // for the kernel to clear and to bring up to date. Null: the memory holds anything, and nobody wants the list.
   TouchedRows* touched_rows = nullptr;
   const StepContext& step;
 
