@@ -13,7 +13,7 @@ double LearningRateAt(const OptimizerConfig& config, int64_t step) {
   const double rate = config.learning_rate;
   TY_CHECK(step >= 0 && schedule.decay_steps >= 1);
   if (step < schedule.warmup_steps) return rate * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
-  step -= schedule.warmup_steps;
+  step = std::max<int64_t>(0, step - schedule.warmup_steps - schedule.hold_steps);
   switch (schedule.kind) {
     case LrScheduleConfig::Kind::kConstant:
       return rate;

@@ -8,7 +8,7 @@
 namespace trainyard::engine {
 
 // The learning rate for the update number `step` (0 for the first), from config.learning_rate = lr and config.schedule:
-//   warm-up      step < w:  lr * (step + 1) / w, w = warmup_steps; then the schedule below runs with step - w
+//   warm-up      step < w:  lr * (step + 1) / w, w = warmup_steps; then lr for hold_steps, then the schedule below runs from its step 0
 //   constant     lr
 //   step         lr * decay_rate ^ floor(step / decay_steps)
 //   exponential  lr * decay_rate ^ (step / decay_steps)                                        Keras' ExponentialDecay

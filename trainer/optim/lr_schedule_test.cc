@@ -33,6 +33,15 @@ TEST(LrScheduleTest, CosineEndsAtItsMinimumAndStaysThere) {
   EXPECT_DOUBLE_EQ(LearningRateAt(config, 500), 0.2);
 }
 
+TEST(LrScheduleTest, HoldKeepsTheRateAndThenTheScheduleStartsFromItsBeginning) {
+  const OptimizerConfig config =
+      Config({.kind = LrScheduleConfig::Kind::kStep, .decay_steps = 10, .decay_rate = 0.5, .hold_steps = 30, .warmup_steps = 4});
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 3), 0.8);
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 43), 0.8);
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 44), 0.4);
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 54), 0.2);
+}
+
 TEST(LrScheduleTest, WarmUpRisesInALineAndThenTheScheduleStartsFromItsBeginning) {
   const OptimizerConfig config = Config({.kind = LrScheduleConfig::Kind::kStep, .decay_steps = 10, .decay_rate = 0.5, .warmup_steps = 4});
   EXPECT_DOUBLE_EQ(LearningRateAt(config, 0), 0.2);

@@ -13,7 +13,8 @@ struct LrScheduleConfig {
   int64_t decay_steps = 1;   // kStep, kExponential: the period; kCosine: the length of the half wave; >= 1
   double decay_rate = 1.0;   // kStep, kExponential: the factor per period; > 0
   double minimum = 0.0;      // kCosine: the learning rate at the end and after it; >= 0
-  int64_t warmup_steps = 0;  // a linear rise from learning_rate / warmup_steps, before the schedule starts; >= 0
+  int64_t hold_steps = 0;    // learning_rate stays as it is for so many steps, before the schedule starts; >= 0
+  int64_t warmup_steps = 0;  // a linear rise from learning_rate / warmup_steps, before all else; >= 0
 
   friend bool operator==(const LrScheduleConfig&, const LrScheduleConfig&) = default;
 };

@@ -395,10 +395,12 @@ TEST(JobConfigTest, SgdWithAMomentumIsTheMomentumOptimizer) {
 
 TEST(JobConfigTest, SchedulesAreReadWithWhatTheyNeed) {
   const LrScheduleConfig schedule =
-      GoodWith({"training.optimizer.schedule={name: exponential, decaySteps: 100, decayRate: 0.5, warmupSteps: 10}"})
+      GoodWith({"training.optimizer.schedule={name: exponential, decaySteps: 100, decayRate: 0.5, holdSteps: 30, warmupSteps: 10}"})
           .training.optimizer.schedule;
-  EXPECT_EQ(schedule,
-            (LrScheduleConfig{.kind = LrScheduleConfig::Kind::kExponential, .decay_steps = 100, .decay_rate = 0.5, .warmup_steps = 10}));
+  EXPECT_EQ(
+      schedule,
+      (LrScheduleConfig{
+          .kind = LrScheduleConfig::Kind::kExponential, .decay_steps = 100, .decay_rate = 0.5, .hold_steps = 30, .warmup_steps = 10}));
   EXPECT_THAT(BadWith({"training.optimizer.schedule={name: step}"}),
               AllOf(HasSubstr("schedule.decaySteps: missing"), HasSubstr("schedule.decayRate: missing")));
 }

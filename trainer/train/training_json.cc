@@ -33,6 +33,7 @@ LrScheduleConfig ReadSchedule(const json& value, std::string path, FieldErrors& 
     schedule.decay_rate = fields.Number("decayRate", {.min = 0, .max = 1e6, .above = true});
   }
   if (schedule.kind == Kind::kCosine) schedule.minimum = fields.Number("minimum", {.min = 0, .max = 1e6}, 0.0);
+  if (schedule.kind != Kind::kConstant) schedule.hold_steps = fields.Integer("holdSteps", kStepsOrNone, 0);
   schedule.warmup_steps = fields.Integer("warmupSteps", kStepsOrNone, 0);
   fields.RefuseOthers();
   return schedule;
