@@ -101,10 +101,11 @@ absl::Status TokenStream::Append(std::string_view text, const std::string& name)
       Add(kEndOfLine);
     } else if (IsBlank(rest[0])) {
       end_word();
-    } else if ((word += bytes) > kMaxWordBytes) {
-      return absl::ResourceExhaustedError(
-          fmt::format("{}: the word that ends after {} has more than {} bytes; is this text with words between blanks?", name, place(rest),
-                      kMaxWordBytes));
+    } else if (word + bytes > kMaxWordBytes) {
+      return absl::ResourceExhaustedError(fmt::format("{}: the word at {} has more than {} bytes; is this text with words between blanks?",
+                                                      name, place(rest), kMaxWordBytes));
+    } else {
+      word += bytes;
     }
     if (numbers_.size() > kMaxTokens) {
       return absl::ResourceExhaustedError(fmt::format("{}: more than {} tokens in all, at {}", name, kMaxTokens, place(rest)));

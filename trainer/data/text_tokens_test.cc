@@ -58,7 +58,7 @@ TEST(TextTokens, ALineMayBeLongAWordMayNot) {
   EXPECT_TRUE(ErrorOf(std::string(kMaxWordBytes, 'x')).ok());
   const absl::Status status = ErrorOf("short\n" + std::string(kMaxWordBytes + 1, 'x'));
   EXPECT_TRUE(absl::IsResourceExhausted(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("(line 2) has more than 4096 bytes"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the word at byte 4102 (line 2) has more than 4096 bytes"));
 }
 
 TEST(TextTokens, MessagesQuoteTokensShortAndOnOneLine) {
