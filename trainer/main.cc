@@ -11,6 +11,7 @@
 #include "trainer/bench/bench_command.h"
 #include "trainer/launch/launch_command.h"
 #include "trainer/train/data_command.h"
+#include "trainer/train/generate_command.h"
 #include "trainer/train/inspect_command.h"
 #include "trainer/train/train_command.h"
 #include "trainyard_version.h"
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
   trainyard::engine::AddTrainCommand(app, exit_code);
   trainyard::engine::AddInspectCommand(app, exit_code);
   trainyard::engine::AddDataCommand(app, exit_code);
+  trainyard::engine::AddGenerateCommand(app, exit_code);
   trainyard::engine::AddBenchCommand(app, exit_code);
   CLI11_PARSE(app, argc, argv);
   return exit_code;

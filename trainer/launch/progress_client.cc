@@ -22,6 +22,11 @@ absl::StatusOr<Progress> ParseProgress(std::string_view json) {
   progress.loss = number("loss");
   progress.batches_per_second = number("batchesPerSecond").value_or(0);
   progress.examples_per_second = number("examplesPerSecond").value_or(0);
+  if (const auto unit = value.find("unit"); unit != value.end() && unit->is_string()) progress.unit.name = unit->get<std::string>();
+  progress.unit.per_example = static_cast<int64_t>(number("unitsPerExample").value_or(1));
+  if (const auto metrics = value.find("metrics"); metrics != value.end() && metrics->is_object()) {
+    if (const auto found = metrics->find("trainPerplexity"); found != metrics->end() && found->is_number()) progress.perplexity = *found;
+  }
   if (const auto eta = number("etaSeconds")) progress.eta = absl::Seconds(*eta);
   if (const auto step = number("lastCheckpointStep")) progress.last_checkpoint_step = static_cast<int64_t>(*step);
   return progress;

@@ -12,6 +12,8 @@ TEST(ProgressClient, ReadsBackWhatTheServerWrites) {
   written.epoch = 1;
   written.loss = 0.5;
   written.examples_per_second = 1000;
+  written.unit = {.name = "words", .per_example = 30};
+  written.perplexity = 1.5;
   written.eta = absl::Seconds(9);
   const auto read = ParseProgress(ProgressJson(written));
   ASSERT_TRUE(read.ok()) << read.status();
@@ -19,6 +21,8 @@ TEST(ProgressClient, ReadsBackWhatTheServerWrites) {
   EXPECT_EQ(read->total_steps, 100);
   EXPECT_EQ(read->loss, 0.5);
   EXPECT_EQ(read->eta, absl::Seconds(9));
+  EXPECT_EQ(read->unit, written.unit);
+  EXPECT_EQ(read->perplexity, 1.5);
   EXPECT_FALSE(read->last_checkpoint_step.has_value());
 }
 

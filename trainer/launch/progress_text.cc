@@ -18,7 +18,11 @@ int Percent(const Progress& progress) {
 std::vector<std::string> Fields(const Progress& progress) {
   std::vector<std::string> fields = {fmt::format("epoch {}", progress.epoch)};
   if (progress.loss) fields.push_back(fmt::format("loss {:.4f}", *progress.loss));
-  if (progress.examples_per_second > 0) fields.push_back(fmt::format("{:.0f} images/s", progress.examples_per_second));
+  if (progress.perplexity) fields.push_back(fmt::format("perplexity {:.2f}", *progress.perplexity));
+  if (progress.examples_per_second > 0) {
+    fields.push_back(
+        fmt::format("{:.0f} {}/s", progress.examples_per_second * static_cast<double>(progress.unit.per_example), progress.unit.name));
+  }
   if (progress.eta) fields.push_back("ETA " + HoursMinutesSeconds(*progress.eta));
   return fields;
 }

@@ -15,6 +15,7 @@ Progress Halfway() {
   progress.epoch = 3;
   progress.loss = 0.13199;
   progress.examples_per_second = 14210.4;
+  progress.unit.name = "images";
   progress.eta = absl::Seconds(63);
   return progress;
 }
@@ -27,6 +28,13 @@ int Cells(const std::string& text) {
 
 TEST(ProgressText, ALineSaysStepEpochLossSpeedAndEta) {
   EXPECT_EQ(ProgressLine(Halfway()), "step 50/100 (50%), epoch 3, loss 0.1320, 14210 images/s, ETA 0:01:03");
+}
+
+TEST(ProgressText, OfATextPerplexityAndWordsAreTold) {
+  Progress progress = Halfway();
+  progress.unit = {.name = "words", .per_example = 2};
+  progress.perplexity = 1.1411;
+  EXPECT_EQ(ProgressLine(progress), "step 50/100 (50%), epoch 3, loss 0.1320, perplexity 1.14, 28421 words/s, ETA 0:01:03");
 }
 
 TEST(ProgressText, TheBarIsHalfFullAndFitsTheTerminal) {

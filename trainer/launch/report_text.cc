@@ -39,8 +39,9 @@ std::string SummaryText(std::string_view report_json, std::string_view dir, std:
   std::string text = fmt::format("\n{} {}: {}{}{}, {}\n", report.value("job", ""), state, strategy, strategy.empty() ? "" : ", ",
                                  Count(report.value("workers", 0), "worker"), Count(report.value("ps", 0), "server"));
   if (report.contains("eval")) AppendEvaluation(text, report["eval"]);
-  if (const double speed = NumberAt(report, "examplesPerSecond"); speed > 0) {
-    AppendLine(text, "speed", fmt::format("{:.0f} images/s, {:.1f} batches/s", speed, NumberAt(report, "batchesPerSecond")));
+  if (const double speed = NumberAt(report, "unitsPerSecond"); speed > 0) {
+    AppendLine(text, "speed",
+               fmt::format("{:.0f} {}/s, {:.1f} batches/s", speed, report.value("unit", ""), NumberAt(report, "batchesPerSecond")));
   }
   AppendLine(text, "time", fmt::format("{:.1f} s, {} steps", NumberAt(report, "seconds"), report.value("steps", int64_t{0})));
   if (report.contains("failures") && !report["failures"].empty()) {
@@ -56,6 +57,8 @@ std::string SummaryText(std::string_view report_json, std::string_view dir, std:
   if (state != "Succeeded" && state != "Stopped") return text;  // what failed is said by the launcher, below
   text += "\nTry next:\n";
   AppendHint(text, fmt::format("launch {} --output {} --set training.epochs=10", file, dir), "go on from here for more epochs");
+  if (report.contains("eval") && report["eval"].contains("perplexity"))
+    AppendHint(text, fmt::format("generate {}", dir), "text of the model");
   if (report.value("ps", 0) > 0) AppendHint(text, fmt::format("launch {} --set worker.replicas=4", file), "more workers");
   AppendHint(text, fmt::format("inspect {}", file), "the graph: shapes, parameters, FLOPs, memory");
   return text;

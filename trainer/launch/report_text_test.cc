@@ -9,7 +9,8 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr char kReport[] = R"json({"job": "mnist", "state": "Succeeded", "strategy": "parameterServer/async", "workers": 2, "ps": 1,
-  "seconds": 4.25, "steps": 140, "batchesPerSecond": 61.04, "examplesPerSecond": 7813.4, "eval": {"accuracy": 0.971, "loss": 0.1},
+  "seconds": 4.25, "steps": 140, "batchesPerSecond": 61.04, "examplesPerSecond": 7813.4, "unit": "images",
+  "unitsPerSecond": 7813.4, "eval": {"accuracy": 0.971, "loss": 0.1},
   "failures": [{"replica": "worker-1", "reason": "signal 9 (Killed)"}]})json";
 
 TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
@@ -28,7 +29,7 @@ TEST(ReportText, OffersMoreWorkersOnlyWhereThereAreServers) {
 }
 
 TEST(ReportText, AFailedJobShowsNoSpeedItNeverHadAndNoHints) {
-  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed", "workers": 1, "ps": 0, "examplesPerSecond": 0})", "d", "f"),
+  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed", "workers": 1, "ps": 0, "unitsPerSecond": 0})", "d", "f"),
               ::testing::AllOf(::testing::StartsWith("\none Failed: 1 worker, 0 servers\n"), ::testing::Not(HasSubstr("speed"))));
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed"})", "d", "f"), ::testing::Not(HasSubstr("Try next")));
 }

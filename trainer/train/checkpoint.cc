@@ -268,29 +268,31 @@ absl::StatusOr<std::vector<int64_t>> CheckpointStore::Steps() const {
   return steps;
 }
 
-absl::StatusOr<NewestCheckpoint> CheckpointStore::LoadNewest(uint64_t fingerprint, std::string_view model) const {
+absl::StatusOr<NewestCheckpoint> CheckpointStore::NewestGood() const {
   TY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
   NewestCheckpoint newest;
   for (int64_t step : steps) {
     const std::string path = fmt::format("{}/{}{}", dir_, kPrefix, step);
     absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Read(path);
-    if (!checkpoint.ok()) {
-      const std::string reason(checkpoint.status().message());
-      spdlog::warn("checkpoint {} is skipped for the one before it: {}", path, reason);
-      newest.skipped.push_back({path, reason});
-      continue;
+    if (checkpoint.ok()) {
+      newest.checkpoint = *std::move(checkpoint);
+      return newest;
     }
-    const CheckpointInfo& info = checkpoint->info();
-    if (info.fingerprint != fingerprint) {
-      return absl::FailedPreconditionError(fmt::format(
-          "checkpoint {} is of model '{}' (fingerprint {:016x}), this job trains '{}' (fingerprint {:016x}); use another output folder or "
-          "the model of the checkpoint",
-          path, info.model, info.fingerprint, model, fingerprint));
-    }
-    newest.checkpoint = *std::move(checkpoint);
-    return newest;
+    const std::string reason(checkpoint.status().message());
+    spdlog::warn("checkpoint {} is skipped for the one before it: {}", path, reason);
+    newest.skipped.push_back({path, reason});
   }
   return newest;
+}
+
+absl::StatusOr<NewestCheckpoint> CheckpointStore::LoadNewest(uint64_t fingerprint, std::string_view model) const {
+  TY_ASSIGN_OR_RETURN(NewestCheckpoint newest, NewestGood());
+  if (!newest.checkpoint || newest.checkpoint->info().fingerprint == fingerprint) return newest;
+  const CheckpointInfo& info = newest.checkpoint->info();
+  return absl::FailedPreconditionError(fmt::format(
+      "checkpoint {} is of model '{}' (fingerprint {:016x}), this job trains '{}' (fingerprint {:016x}); use another output folder or "
+      "the model of the checkpoint",
+      newest.checkpoint->path(), info.model, info.fingerprint, model, fingerprint));
 }
 
 absl::Status InitFrom(const std::string& path, ParameterSet& parameters) {

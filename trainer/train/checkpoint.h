@@ -22,6 +22,10 @@
 
 namespace trainyard::engine {
 
+// Keys of CheckpointInfo::state.
+inline constexpr char kModelState[] = "model";                  // spec.training.model as JSON
+inline constexpr char kVocabularyState[] = "vocabularySha256";  // of a text model; the vocabulary itself stands beside the checkpoints
+
 struct CheckpointInfo {
   int64_t step = 0;  // training steps done
   SamplerPosition position;
@@ -81,8 +85,10 @@ class CheckpointStore {
   // of training that was given up, are removed.
   absl::StatusOr<std::string> Save(const CheckpointInfo& info, std::span<const CheckpointShard> shards);
 
-  // The newest good one whose fingerprint is `fingerprint`. A torn or corrupt one is skipped for the one before.
-  // FailedPrecondition names both models when the newest good one is of another.
+  // The newest good one. A torn or corrupt one is skipped for the one before.
+  absl::StatusOr<NewestCheckpoint> NewestGood() const;
+
+  // The newest good one, whose fingerprint must be `fingerprint`: FailedPrecondition names both models when it is of another.
   absl::StatusOr<NewestCheckpoint> LoadNewest(uint64_t fingerprint, std::string_view model) const;
 
   // Steps of all complete-looking folders, newest first; empty when the folder does not exist.

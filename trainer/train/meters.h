@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
 
 #include "absl/time/time.h"
 
@@ -20,6 +21,14 @@ struct TimeSplit {
 struct MeterOptions {
   absl::Duration window = absl::Seconds(10);  // speed and ETA look back this far
   double loss_smoothing = 0.9;                // weight of the past in the shown loss; 0 shows the last one
+};
+
+// What speeds are told in: an image, or, of a text, each of the words or characters of an example.
+struct SpeedUnit {
+  std::string name = "examples";  // images | examples | words | characters
+  int64_t per_example = 1;
+
+  friend bool operator==(const SpeedUnit&, const SpeedUnit&) = default;
 };
 
 // Not thread-safe.

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "trainer/base/status_macros.h"
+#include "trainer/data/sampler.h"
 #include "trainer/model/build_graph.h"
 
 namespace trainyard::engine {
@@ -87,18 +88,20 @@ absl::StatusOr<double> ModelRunner::Train(const StepContext& step, const Batch& 
 }
 
 absl::StatusOr<ModelRunner::Evaluation> ModelRunner::Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters) {
-  const int64_t examples = dataset.info().examples;
+  TY_ASSIGN_OR_RETURN(
+      Sampler sampler,
+      Sampler::Create({.examples = dataset.info().examples, .stream_steps = dataset.info().stream_steps, .batch_size = batch_size}));
   const bool classes = spec_.loss == Loss::kSoftmaxCrossEntropy;
   Batch batch;
   std::vector<int64_t> indices;
   double loss = 0;
   double correct = 0;
+  int64_t examples = 0;
   double labels = 0;
   ParameterSet state;
   int64_t state_rows = 0;
-  for (int64_t begin = 0; begin < examples; begin += batch_size) {
-    indices.resize(static_cast<size_t>(std::min(batch_size, examples - begin)));
-    std::iota(indices.begin(), indices.end(), begin);
+  for (int64_t step = 0; step < sampler.StepsPerEpoch(); ++step) {
+    sampler.Indices(sampler.At(step), indices);
     TY_RETURN_IF_ERROR(dataset.Read(indices, batch));
     TY_ASSIGN_OR_RETURN(Executor* const executor, EvaluationExecutor(batch.rows));
     const std::array<Feed, 2> feeds = FeedsOf(spec_, batch);
@@ -112,18 +115,22 @@ absl::StatusOr<ModelRunner::Evaluation> ModelRunner::Evaluate(const Dataset& dat
     const auto batch_labels = static_cast<double>(classes ? batch.y.shape.elements() : batch.rows);
     loss += batch_loss * batch_labels;
     labels += batch_labels;
+    examples += batch.rows;
     if (classes) {
       TY_ASSIGN_OR_RETURN(const double batch_correct, executor->Scalar(kCorrectOutput));
       correct += batch_correct;
     }
   }
   const double count = std::max(1.0, labels);
-  return Evaluation{.loss = loss / count, .accuracy = correct / count, .examples = examples, .labels = static_cast<int64_t>(labels)};
+  Evaluation evaluation{.loss = loss / count, .accuracy = correct / count, .examples = examples, .labels = static_cast<int64_t>(labels)};
+  if (dataset.info().stream_steps > 0) evaluation.perplexity = std::exp(evaluation.loss);
+  return evaluation;
 }
 
 std::map<std::string, double> MetricsOf(const ModelSpec& spec, const ModelRunner::Evaluation& evaluation) {
   std::map<std::string, double> metrics = {{"loss", evaluation.loss}};
   if (spec.loss == Loss::kSoftmaxCrossEntropy) metrics["accuracy"] = evaluation.accuracy;
+  if (evaluation.perplexity) metrics["perplexity"] = *evaluation.perplexity;
   return metrics;
 }
 

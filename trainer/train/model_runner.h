@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -37,9 +38,11 @@ class ModelRunner {
     double loss = 0;      // mean over the labels
     double accuracy = 0;  // classification: the share of labels that have the highest score
     int64_t examples = 0;
-    int64_t labels = 0;  // examples, times steps where each step has a label
+    int64_t labels = 0;                               // examples, times steps where each step has a label
+    std::optional<double> perplexity = std::nullopt;  // exp(loss), of a stream of tokens
   };
-  // The model over a whole data set, `batch_size` examples at a time, in order. State starts with zeros and goes from batch to batch.
+  // The model over a whole data set, `batch_size` examples at a time, in order (a stream in that many rows, as in training). State starts
+  // with zeros and goes from batch to batch.
   absl::StatusOr<Evaluation> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters);
 
   // What stateful layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"), [rows, units] each: read and replaced by
@@ -64,7 +67,7 @@ class ModelRunner {
   Executors evaluation_;
 };
 
-// "accuracy" (classification) and "loss", as reports, summaries and /progress name them.
+// "accuracy" (classification), "perplexity" (streams of tokens) and "loss", as reports, summaries and /progress name them.
 std::map<std::string, double> MetricsOf(const ModelSpec& spec, const ModelRunner::Evaluation& evaluation);
 
 }  // namespace trainyard::engine

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "trainer/train/meters.h"
 
 namespace trainyard::engine {
 
@@ -20,9 +21,11 @@ struct Progress {
   int64_t total_steps = 0;
   int64_t epoch = 0;
   std::optional<double> loss;             // left out when absent or not finite
-  std::map<std::string, double> metrics;  // "accuracy" …
+  std::optional<double> perplexity;       // of the training loss; language models only
+  std::map<std::string, double> metrics;  // of the last evaluation: "accuracy" …
   double batches_per_second = 0;
   double examples_per_second = 0;
+  SpeedUnit unit;
   std::optional<absl::Duration> eta;
   std::optional<int64_t> last_checkpoint_step;
   absl::Time updated_time = absl::UnixEpoch();

@@ -25,6 +25,8 @@ Progress Example() {
   progress.metrics = {{"accuracy", 0.97}};
   progress.batches_per_second = 10;
   progress.examples_per_second = 1280;
+  progress.unit = {.name = "words", .per_example = 30};
+  progress.perplexity = 1.65;
   progress.eta = absl::Seconds(15);
   progress.last_checkpoint_step = 40;
   progress.updated_time = absl::FromUnixSeconds(1700000000);
@@ -50,7 +52,8 @@ std::string Get(const ProgressServer& server, const std::string& path) {
 
 TEST(ProgressText, JsonHasTheStatusFieldsNames) {
   EXPECT_EQ(json::parse(ProgressJson(Example())), json::parse(R"({"step": 50, "totalSteps": 200, "epoch": 1, "percent": 25.0, "loss": 0.5,
-    "metrics": {"accuracy": 0.97}, "batchesPerSecond": 10.0, "examplesPerSecond": 1280.0, "etaSeconds": 15.0, "lastCheckpointStep": 40,
+    "metrics": {"accuracy": 0.97, "trainPerplexity": 1.65}, "batchesPerSecond": 10.0, "examplesPerSecond": 1280.0, "unit": "words",
+    "unitsPerExample": 30, "etaSeconds": 15.0, "lastCheckpointStep": 40,
     "updatedTime": "2023-11-14T22:13:20Z"})"));
 }
 

@@ -87,9 +87,12 @@ std::string ProgressJson(const Progress& progress) {
   for (const auto& [name, value] : progress.metrics) {
     if (std::isfinite(value)) metrics[name] = value;
   }
+  if (progress.perplexity && std::isfinite(*progress.perplexity)) metrics["trainPerplexity"] = *progress.perplexity;
   object["metrics"] = std::move(metrics);
   object["batchesPerSecond"] = progress.batches_per_second;
   object["examplesPerSecond"] = progress.examples_per_second;
+  object["unit"] = progress.unit.name;
+  object["unitsPerExample"] = progress.unit.per_example;
   if (std::optional<double> eta = EtaSeconds(progress)) object["etaSeconds"] = *eta;
   if (progress.last_checkpoint_step) object["lastCheckpointStep"] = *progress.last_checkpoint_step;
   object["updatedTime"] = absl::FormatTime("%Y-%m-%d%ET%H:%M:%SZ", progress.updated_time, absl::UTCTimeZone());
@@ -102,8 +105,13 @@ std::string ProgressMetrics(const Progress& progress, const std::string& role, i
   families.Gauge("steps_planned", "Training steps of the whole job.", static_cast<double>(progress.total_steps));
   families.Gauge("epoch", "The epoch that is being trained.", static_cast<double>(progress.epoch));
   if (progress.loss) families.Gauge("loss", "The smoothed training loss.", *progress.loss);
+  if (progress.perplexity) families.Gauge("perplexity", "e to the smoothed training loss.", *progress.perplexity);
   families.Gauge("batches_per_second", "Batches per second of late.", progress.batches_per_second);
   families.Gauge("examples_per_second", "Examples per second of late.", progress.examples_per_second);
+  if (progress.unit.name != SpeedUnit().name) {
+    families.Gauge(progress.unit.name + "_per_second", "What examples consist of, per second of late.",
+                   progress.examples_per_second * static_cast<double>(progress.unit.per_example));
+  }
   if (std::optional<double> eta = EtaSeconds(progress)) families.Gauge("eta_seconds", "Time left at the present speed.", *eta);
   if (progress.last_checkpoint_step) {
     families.Gauge("last_checkpoint_step", "The step of the newest checkpoint.", static_cast<double>(*progress.last_checkpoint_step));

@@ -77,6 +77,7 @@ void Recorder::OnStart(int64_t global_step) {
   epoch_start_ = now;
   last_global_step_ = global_step;
   progress_.step = global_step;
+  progress_.unit = options_.unit;
   progress_.total_steps = options_.total_steps;
   progress_.updated_time = now;
   server_->Update(progress_);
@@ -122,7 +123,9 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
   }
   if (!summaries_ || step.step % options_.summary_every != 0) return absl::OkStatus();
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "loss", step.loss));
-  TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "speed/images_per_second", meters_.ExamplesPerSecond()));
+  if (options_.perplexity) TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "perplexity", std::exp(step.loss)));
+  TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, fmt::format("speed/{}_per_second", options_.unit.name),
+                                        meters_.ExamplesPerSecond() * static_cast<double>(options_.unit.per_example)));
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "time/input_ms", absl::ToDoubleMilliseconds(step.input_done - step.start)));
   InputTimes input;
   input.Add(step.input);
@@ -154,6 +157,7 @@ void Recorder::Publish(const StepRecord& step) {
   progress_.step = step.global_step;
   progress_.epoch = step.epoch;
   progress_.loss = meters_.SmoothedLoss();
+  if (options_.perplexity && progress_.loss) progress_.perplexity = std::exp(*progress_.loss);
   progress_.examples_per_second = job_meters_.ExamplesPerSecond();
   progress_.batches_per_second = progress_.examples_per_second / static_cast<double>(options_.batch_size);
   progress_.eta.reset();
@@ -176,11 +180,14 @@ absl::Status Recorder::OnEpoch(int64_t epoch, int64_t global_step, const std::ma
                      .step = global_step,
                      .loss = epoch_loss_ / static_cast<double>(std::max<int64_t>(1, epoch_batches_)),
                      .seconds = absl::ToDoubleSeconds(now - epoch_start_),
+                     .perplexity = std::nullopt,
                      .eval = eval};
+  if (options_.perplexity) record.perplexity = std::exp(record.loss);
   epoch_loss_ = 0;
   epoch_batches_ = 0;
   epoch_start_ = now;
-  spdlog::info("epoch {}: step {}, loss {:.4f}, {:.2f} s", epoch, global_step, record.loss, record.seconds);
+  const std::string perplexity = record.perplexity ? fmt::format(", perplexity {:.2f}", *record.perplexity) : "";
+  spdlog::info("epoch {}: step {}, loss {:.4f}{}, {:.2f} s", epoch, global_step, record.loss, perplexity, record.seconds);
   for (const auto& [name, value] : eval) {
     spdlog::info("epoch {}: evaluation {} {:.4f}", epoch, name, value);
     progress_.metrics[name] = value;
@@ -223,6 +230,7 @@ absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t 
   report.role = options_.role;
   report.index = options_.index;
   report.chief = options_.chief;
+  report.unit = options_.unit;
   report.history = history_;
   report.restarts = restarts_;
   report.worker = WorkerRecord{.index = options_.index,

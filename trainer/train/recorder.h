@@ -35,8 +35,10 @@ struct RecorderOptions {
   int64_t summary_every = 20;  // steps between two scalars
   int64_t total_steps = 0;     // of the job, as /progress tells it
   int64_t batch_size = 1;      // examples of one global step
-  int http_port = 0;           // of /progress; 0: any free one
-  int64_t traced_steps = 20;   // the first so many steps go into the trace
+  SpeedUnit unit;
+  bool perplexity = false;    // a language model: exp(loss) is told beside the loss
+  int http_port = 0;          // of /progress; 0: any free one
+  int64_t traced_steps = 20;  // the first so many steps go into the trace
   // Where the kubelet looks for a container's last words: the chief's final progress goes there (docs/contract.md). Absent outside of pods.
   std::string termination_log = "/dev/termination-log";
 };

@@ -117,6 +117,8 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
                                {"seconds", outcome.seconds},
                                {"batchesPerSecond", batches_per_second},
                                {"examplesPerSecond", examples_per_second},
+                               {"unit", job.unit.name},
+                               {"unitsPerSecond", examples_per_second * static_cast<double>(job.unit.per_example)},
                                {"eval", ordered_json(job.eval)},
                                {"history", std::move(history)},
                                {"perWorker", std::move(workers)},

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/train/meters.h"
 
 namespace trainyard::engine {
 
@@ -19,6 +20,7 @@ struct EpochRecord {
   int64_t step = 0;  // at its end
   double loss = 0;   // mean over its batches
   double seconds = 0;
+  std::optional<double> perplexity;    // exp(loss), of a language model
   std::map<std::string, double> eval;  // "loss", "accuracy" or "perplexity"; empty when it was not evaluated
 };
 
@@ -69,6 +71,7 @@ struct ReplicaReport {
   std::vector<RestartRecord> restarts;  // seen from inside: resumed from a checkpoint, lost steps …
   // Chief only.
   bool chief = false;
+  SpeedUnit unit;
   std::string model;
   std::string strategy;
   int64_t batch_size = 0;

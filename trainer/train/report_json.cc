@@ -42,6 +42,7 @@ EpochRecord EpochOf(const json& object) {
   Get(object, "step", record.step);
   Get(object, "loss", record.loss);
   Get(object, "seconds", record.seconds);
+  if (object.contains("perplexity")) Get(object, "perplexity", record.perplexity.emplace());
   Get(object, "eval", record.eval);
   return record;
 }
@@ -99,6 +100,8 @@ ReplicaReport ReportOf(const json& object) {
   auto chief = object.find("chief");
   if (chief == object.end()) return report;
   report.chief = true;
+  Get(*chief, "unit", report.unit.name);
+  Get(*chief, "unitsPerExample", report.unit.per_example);
   Get(*chief, "model", report.model);
   Get(*chief, "strategy", report.strategy);
   Get(*chief, "batchSize", report.batch_size);
@@ -113,11 +116,11 @@ ReplicaReport ReportOf(const json& object) {
 }  // namespace
 
 ordered_json ToJson(const EpochRecord& record) {
-  return {{"epoch", record.epoch},
-          {"step", record.step},
-          {"loss", record.loss},
-          {"seconds", record.seconds},
-          {"eval", ordered_json(record.eval)}};
+  ordered_json object = {{"epoch", record.epoch}, {"step", record.step}, {"loss", record.loss}};
+  if (record.perplexity) object["perplexity"] = *record.perplexity;
+  object["seconds"] = record.seconds;
+  object["eval"] = record.eval;
+  return object;
 }
 
 ordered_json ToJson(const WorkerRecord& record) {
@@ -158,7 +161,9 @@ std::string ReplicaReportJson(const ReplicaReport& report) {
   if (report.staleness) object["staleness"] = ToJson(*report.staleness);
   object["restarts"] = ListOf(report.restarts);
   if (report.chief) {
-    object["chief"] = {{"model", report.model},
+    object["chief"] = {{"unit", report.unit.name},
+                       {"unitsPerExample", report.unit.per_example},
+                       {"model", report.model},
                        {"strategy", report.strategy},
                        {"batchSize", report.batch_size},
                        {"epochs", report.epochs},

@@ -33,6 +33,7 @@ ReplicaReport Chief() {
   report.eval = {{"accuracy", 0.97}, {"loss", 0.1}};
   report.history = {{.epoch = 0, .step = 70, .loss = 0.5, .seconds = 1, .eval = {{"accuracy", 0.9}}}};
   report.restarts = {{.replica = "worker-0", .reason = "resumed from step 100", .step = 100, .lost_steps = 12}};
+  report.unit = {.name = "words", .per_example = 30};
   report.parameters_sha256 = "abc";
   return report;
 }
@@ -57,14 +58,16 @@ TEST(Report, HoldsTheDocumentedFieldsInTheirOrder) {
   std::vector<std::string> names;
   for (const auto& [name, value] : report.items()) names.push_back(name);
   EXPECT_THAT(names, ElementsAre("job", "state", "model", "strategy", "workers", "ps", "batchSize", "epochs", "steps", "seconds",
-                                 "batchesPerSecond", "examplesPerSecond", "eval", "history", "perWorker", "perServer", "staleness",
-                                 "failures", "restarts", "parametersSha256", "version", "cpu"));
+                                 "batchesPerSecond", "examplesPerSecond", "unit", "unitsPerSecond", "eval", "history", "perWorker",
+                                 "perServer", "staleness", "failures", "restarts", "parametersSha256", "version", "cpu"));
 }
 
 TEST(Report, SpeedsAreTotalsOverTheWorkers) {
   const json report = json::parse(MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
   EXPECT_EQ(report["batchesPerSecond"], 150.0);
   EXPECT_EQ(report["examplesPerSecond"], 19200.0);
+  EXPECT_EQ(report["unit"], "words");
+  EXPECT_EQ(report["unitsPerSecond"], 576000.0) << "30 words an example";
   EXPECT_EQ(report["seconds"], 12.5);
   EXPECT_EQ(report["perWorker"].size(), 2);
   EXPECT_EQ(report["perWorker"][0]["inputSeconds"], 0.1);

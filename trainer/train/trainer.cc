@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "trainer/base/status_macros.h"
+#include "trainer/data/vocabulary.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/initializer.h"
 #include "trainer/optim/clip.h"
@@ -15,6 +16,7 @@
 #include "trainer/train/kvstore_updater.h"
 #include "trainer/train/local_updater.h"
 #include "trainer/train/make_input.h"
+#include "trainer/train/vocabulary_file.h"
 #include "trainer/transport/grpc_transport.h"
 
 namespace trainyard::engine {
@@ -22,10 +24,16 @@ namespace {
 
 constexpr absl::Duration kInputDeadline = absl::Minutes(5);
 constexpr absl::Duration kOthersDeadline = absl::Hours(24);
+constexpr int kStopStates = 2;  // a stop writes a worker's state for the last two steps
 
 std::string StrategyText(const StrategyConfig& strategy) {
   if (strategy.kind == StrategyConfig::Kind::kLocal) return "local";
   return strategy.mode == StrategyConfig::Mode::kSync ? "parameterServer/sync" : "parameterServer/async";
+}
+
+SpeedUnit UnitOf(const DatasetInfo& data) {
+  if (data.stream_steps == 0) return {.name = data.example_shape.rank() == 3 ? "images" : "examples"};
+  return {.name = data.vocabulary->kind() == TokenKind::kWords ? "words" : "characters", .per_example = data.stream_steps};
 }
 
 std::string Below(const std::string& output, const std::string& dir, const char* fallback) {
@@ -95,6 +103,11 @@ absl::Status Trainer::Init() {
     TY_ASSIGN_OR_RETURN(eval_data_, OpenDataset(config_.data, Split::kEval, expected, config_.seed));
   }
   TY_ASSIGN_OR_RETURN(Sampler sampler, MakeSampler(train_data_->info(), config_, workers(), identity.trainer_rank()));
+  state_place_ = {.examples = train_data_->info().examples,
+                  .stream_steps = train_data_->info().stream_steps,
+                  .batch_size = config_.batch_size,
+                  .workers = workers(),
+                  .worker = identity.trainer_rank()};
   sampler_ = std::make_unique<Sampler>(std::move(sampler));
   end_step_ = config_.epochs > 0 ? sampler_->StepsUntilEpoch(config_.epochs) : config_.steps;
 
@@ -103,7 +116,13 @@ absl::Status Trainer::Init() {
   gradients_ = ParameterSet(specs);
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config_.optimizer));
   slot_names_ = optimizer->slot_names();
-  checkpoints_ = std::make_unique<CheckpointStore>(Below(options_.output, config_.checkpoint.dir, "checkpoints"), config_.checkpoint.keep);
+  const std::string checkpoint_dir = Below(options_.output, config_.checkpoint.dir, "checkpoints");
+  checkpoints_ = std::make_unique<CheckpointStore>(checkpoint_dir, config_.checkpoint.keep);
+  if (const Vocabulary* const vocabulary = train_data_->info().vocabulary.get(); vocabulary != nullptr && chief()) {
+    TY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, checkpoints_->Steps());
+    TY_RETURN_IF_ERROR(KeepVocabulary(checkpoint_dir, *vocabulary, !steps.empty()));
+  }
+  worker_states_ = std::make_unique<WorkerStateStore>(checkpoint_dir, identity.trainer_rank(), config_.checkpoint.keep + kStopStates);
 
   if (config_.strategy.kind == StrategyConfig::Kind::kLocal) {
     TY_ASSIGN_OR_RETURN(updater_, LocalUpdater::Create(config_.optimizer, [this] { return Load(); }));
@@ -128,6 +147,8 @@ absl::Status Trainer::Init() {
                                                    .summary_every = config_.summary.every_steps,
                                                    .total_steps = JobSteps(end_step_),
                                                    .batch_size = async() ? config_.batch_size : config_.batch_size * workers(),
+                                                   .unit = UnitOf(train_data_->info()),
+                                                   .perplexity = train_data_->info().stream_steps > 0,
                                                    .http_port = options_.http_port},
                                                   clock_));
   return absl::OkStatus();
@@ -137,7 +158,7 @@ absl::StatusOr<KvState> Trainer::Load() {
   KvState state{.parameters = ParameterSet({parameters_.specs().begin(), parameters_.specs().end()}), .slots = {}, .step = 0};
   for (size_t i = 0; i < slot_names_.size(); ++i)
     state.slots.emplace_back(std::vector(parameters_.specs().begin(), parameters_.specs().end()));
-  TY_ASSIGN_OR_RETURN(const NewestCheckpoint newest, checkpoints_->LoadNewest(parameters_.Fingerprint(), config_.model.name));
+  TY_ASSIGN_OR_RETURN(NewestCheckpoint newest, checkpoints_->LoadNewest(parameters_.Fingerprint(), config_.model.name));
   for (const SkippedCheckpoint& skipped : newest.skipped) {
     recorder_->OnRestart({.replica = "checkpoint", .reason = fmt::format("skipped {}: {}", skipped.path, skipped.reason)});
   }
@@ -146,6 +167,8 @@ absl::StatusOr<KvState> Trainer::Load() {
     for (size_t i = 0; i < slot_names_.size(); ++i) TY_RETURN_IF_ERROR(newest.checkpoint->CopyTo(state.slots[i], slot_names_[i]));
     state.step = newest.checkpoint->info().step;
     spdlog::info("going on from {} (step {})", newest.checkpoint->path(), state.step);
+    checkpointed_step_ = state.step;
+    if (newest.checkpoint->info().state.contains(kStatePlace)) resumed_ = std::move(newest.checkpoint);
     return state;
   }
   InitializeParameters(config_.model, config_.seed, state.parameters);
@@ -169,6 +192,10 @@ absl::Status Trainer::Run(const std::function<bool()>& stop) {
   const absl::Status trained = RunSteps(step_, stop);
   if (absl::IsCancelled(trained)) {
     if (chief()) TY_RETURN_IF_ERROR(SaveCheckpoint());
+    if (state_ != nullptr && KeepsWorkerState()) {
+      TY_RETURN_IF_ERROR(SaveWorkerState(step_ - 1, state_before_));
+      TY_RETURN_IF_ERROR(SaveWorkerState(step_, *state_));
+    }
     updater_->Leave();
   }
   TY_RETURN_IF_ERROR(trained);
@@ -187,14 +214,48 @@ absl::Status Trainer::RunSteps(int64_t first_step, const std::function<bool()>& 
     const absl::Time start = clock_.Now();
     TY_ASSIGN_OR_RETURN(const Batch* const batch, input.Next(start + kInputDeadline));
     if (step_ == 0 && chief()) TY_RETURN_IF_ERROR(recorder_->OnImages(*batch));
+    TY_RETURN_IF_ERROR(BeginState(*batch));
     TY_RETURN_IF_ERROR(RunStep(step_, *batch, start));
     ++step_;
-    if (chief() && config_.checkpoint.every_steps > 0 && step_ % config_.checkpoint.every_steps == 0 && step_ < end_step_) {
-      TY_RETURN_IF_ERROR(SaveCheckpoint());
+    if (config_.checkpoint.every_steps > 0 && step_ % config_.checkpoint.every_steps == 0 && step_ < end_step_) {
+      if (chief()) TY_RETURN_IF_ERROR(SaveCheckpoint());
+      if (state_ != nullptr && KeepsWorkerState()) TY_RETURN_IF_ERROR(SaveWorkerState(step_, *state_));
     }
     if (batch->last_in_epoch) TY_RETURN_IF_ERROR(EndEpoch(*batch));
   }
   return absl::OkStatus();
+}
+
+absl::Status Trainer::BeginState(const Batch& batch) {
+  const bool first = state_ == nullptr;
+  TY_ASSIGN_OR_RETURN(state_, model_.TrainingState(batch.rows));
+  if (state_ == nullptr) return absl::OkStatus();
+  if (batch.step_in_epoch == 0) {
+    model_.ResetState();
+  } else if (const absl::Status restored = first ? RestoreState() : absl::OkStatus(); !restored.ok()) {
+    model_.ResetState();
+    recorder_->OnRestart({.replica = fmt::format("{}-{}", RoleName(options_.identity.role), options_.identity.index),
+                          .reason = fmt::format("the state of recurrent layers starts with zeros: {}", std::string(restored.message())),
+                          .step = step_});
+  }
+  resumed_.reset();
+  if (!KeepsWorkerState()) return absl::OkStatus();
+  if (first) state_before_ = ParameterSet({state_->specs().begin(), state_->specs().end()});
+  for (int i = 0; i < state_->size(); ++i) std::ranges::copy(state_->values(i), state_before_.values(i).begin());
+  return absl::OkStatus();
+}
+
+std::string Trainer::PlaceAfter(int64_t step) const { return StatePlace(state_place_, sampler_->PositionAfter(step)); }
+
+absl::Status Trainer::RestoreState() {
+  if (async() && !chief()) return absl::NotFoundError("workers of asynchronous jobs other than the chief keep none");
+  if (!chief()) return worker_states_->Load(step_, PlaceAfter(step_), *state_);
+  if (!resumed_) return absl::NotFoundError("parameters are those of running servers, or of a checkpoint without state");
+  const std::string& place = resumed_->info().state.at(kStatePlace);
+  if (place != PlaceAfter(step_)) {
+    return absl::FailedPreconditionError(fmt::format("checkpoint {} is of {}, expected {}", resumed_->path(), place, PlaceAfter(step_)));
+  }
+  return resumed_->CopyTo(*state_);
 }
 
 absl::Status Trainer::RunStep(int64_t step, const Batch& batch, absl::Time start) {
@@ -245,13 +306,20 @@ absl::Status Trainer::SaveCheckpoint() {
   AppendTensors(state.parameters, "", shards[0].tensors);
   if (!slot_names_.empty()) shards.push_back({.name = "optimizer", .tensors = {}});
   for (size_t i = 0; i < slot_names_.size(); ++i) AppendTensors(state.slots[i], slot_names_[i], shards[1].tensors);
+  std::map<std::string, std::string> small = {{kModelState, config_.model_json}};
+  if (const auto& vocabulary = train_data_->info().vocabulary) small[kVocabularyState] = vocabulary->Sha256Hex();
+  if (state_ != nullptr) {
+    small[kStatePlace] = PlaceAfter(step_);
+    shards.push_back({.name = kStateShard, .tensors = {}});
+    AppendTensors(*state_, "", shards.back().tensors);
+  }
   TY_ASSIGN_OR_RETURN(const std::string path, checkpoints_->Save({.step = state.step,
                                                                   .position = position,
                                                                   .seed = config_.seed,
                                                                   .fingerprint = parameters_.Fingerprint(),
                                                                   .model = config_.model.name,
                                                                   .strategy = StrategyText(config_.strategy),
-                                                                  .state = {}},
+                                                                  .state = std::move(small)},
                                                                  shards));
   spdlog::info("checkpoint {}", path);
   checkpointed_step_ = state.step;
@@ -261,6 +329,7 @@ absl::Status Trainer::SaveCheckpoint() {
 
 absl::Status Trainer::Conclude() {
   ReplicaReport report;
+  if (state_ != nullptr && KeepsWorkerState()) TY_RETURN_IF_ERROR(SaveWorkerState(step_, *state_));  // for a run that goes on from here
   if (chief()) {
     TY_RETURN_IF_ERROR(updater_->AwaitOthers(kOthersDeadline, parameters_));
     global_step_ = std::max(global_step_, updater_->global_step());

@@ -8,12 +8,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
 #include "trainer/base/clock.h"
 #include "trainer/data/prefetcher.h"
+#include "trainer/train/carried_state.h"
 #include "trainer/train/checkpoint.h"
 #include "trainer/train/model_runner.h"
 #include "trainer/train/recorder.h"
@@ -50,6 +52,14 @@ class Trainer {
   absl::StatusOr<KvState> Load();
   absl::Status RunSteps(int64_t first_step, const std::function<bool()>& stop);
   absl::Status RunStep(int64_t step, const Batch& batch, absl::Time start);
+  // What stateful layers carry: zeros at the start of an epoch, what was written down where a run goes on inside one.
+  absl::Status BeginState(const Batch& batch);
+  // Fills state_ for the step to come. NotFound and others: why there is none for it.
+  absl::Status RestoreState();
+  // Whether this worker writes its state beside the chief's checkpoints: those of asynchronous jobs are of no step of another worker.
+  bool KeepsWorkerState() const { return !chief() && !async(); }
+  absl::Status SaveWorkerState(int64_t step, const ParameterSet& state) { return worker_states_->Save(step, PlaceAfter(step), state); }
+  std::string PlaceAfter(int64_t step) const;
   absl::Status EndEpoch(const Batch& batch);
   absl::Status SaveCheckpoint();
   absl::StatusOr<std::map<std::string, double>> Evaluate();
@@ -67,12 +77,17 @@ class Trainer {
   ModelRunner model_;
   std::unique_ptr<Dataset> train_data_;
   std::unique_ptr<Dataset> eval_data_;  // null: nothing is evaluated
+  SamplerOptions state_place_;          // of this worker's text: what StatePlace reads
   std::unique_ptr<Sampler> sampler_;
   int64_t end_step_ = 0;  // of this worker
   ParameterSet parameters_;
   ParameterSet gradients_;
   std::vector<std::string> slot_names_;
   std::unique_ptr<CheckpointStore> checkpoints_;
+  std::unique_ptr<WorkerStateStore> worker_states_;
+  std::optional<Checkpoint> resumed_;  // what Load took, if it holds state, until the first step has it
+  ParameterSet* state_ = nullptr;      // what stateful layers carry, the model's; null: nothing, or no step yet
+  ParameterSet state_before_;          // KeepsWorkerState: as it was before the last step
   std::unique_ptr<Updater> updater_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Pusher> pusher_;

@@ -1,0 +1,158 @@
+"""Language models on tiny Shakespeare: perplexity, state over restarts, and text out of a checkpoint."""
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import trainyard
+from trainyard import Run
+
+JOB = """apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {{name: text}}
+spec:
+  ps: {{replicas: {ps}}}
+  worker: {{replicas: {workers}}}
+  runPolicy: {{backoffLimit: 0}}
+  training:
+    model: {{preset: ptbLstm, vocabulary: {vocabulary}, embedding: 16, units: 32, layers: 2, steps: 10}}
+    data:
+      format: text
+      dir: examples/data/tinyshakespeare
+      tokens: {tokens}
+      train: {{files: [input.txt], range: [0, 30000]}}
+      eval: {{files: [input.txt], range: [30000, 33000]}}
+    batchSize: 10
+    steps: {steps}
+    optimizer: {{name: adam, learningRate: 0.01, clipNorm: 1}}
+    strategy: {strategy}
+    seed: 3
+    checkpoint: {{everySteps: {every}, keep: 3}}
+    resources: {{threads: 1}}
+"""
+
+
+class TextTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def start(self, *, output=None, overrides=(), workers=1, ps=0, mode=None, steps=60, every=0, tokens="characters", vocabulary=66):
+        strategy = "{local: {}}" if mode is None else "{parameterServer: {mode: %s}}" % mode
+        job = self.folder / "job.yaml"
+        job.write_text(JOB.format(workers=workers, ps=ps, strategy=strategy, steps=steps, every=every, tokens=tokens, vocabulary=vocabulary))
+        return Run(job, output=output or tempfile.mkdtemp(dir=self.folder), overrides=overrides)
+
+    def run_job(self, **options):
+        run = self.start(**options)
+        self.assertEqual(run.wait(), 0, f"{run.text}\n{run.logs()}")
+        return run
+
+    def generate(self, *arguments):
+        return subprocess.run([trainyard.TRAINER, "generate", *map(str, arguments)], cwd=trainyard.ROOT, capture_output=True, text=True, timeout=60)
+
+
+class Training(TextTest):
+    def test_a_short_training_reaches_a_perplexity(self):
+        report = self.run_job(steps=400).report()
+        self.assertLess(report["eval"]["perplexity"], 12)  # 66 characters at first
+        self.assertGreater(report["history"][0]["perplexity"], report["history"][-1]["perplexity"])
+        self.assertEqual(report["unit"], "characters")
+        self.assertAlmostEqual(report["unitsPerSecond"], 10 * report["examplesPerSecond"], places=3)
+
+    def test_one_server_and_two_workers_train_words(self):
+        for mode in ("sync", "async"):
+            report = self.run_job(workers=2, ps=1, mode=mode, tokens="words", vocabulary=500, steps=40).report()
+            self.assertEqual(report["state"], "Succeeded")
+            self.assertEqual([worker["batches"] for worker in report["perWorker"]], [40, 40])
+            self.assertLess(report["eval"]["perplexity"], 300)
+            self.assertEqual(report["unit"], "words")
+
+    def test_a_text_that_is_too_short_is_named(self):
+        run = self.start(overrides=["training.data.train.range=[0, 100]", "training.data.eval=null"])
+        self.assertNotEqual(run.wait(), 0)
+        self.assertIn("100 tokens are too few for 10 rows (batchSize 10, 1 workers) of 10 steps, expected 110 or more", run.logs())
+
+
+class State(TextTest):
+    """An epoch has 299 steps, with two workers 149, so that all of this happens inside one."""
+
+    def check_resume(self, **options):
+        whole = self.run_job(steps=60, **options).report()
+        half = self.run_job(steps=25, **options)
+        resumed = self.run_job(steps=60, output=half.output, **options)
+        self.assertEqual(whole["parametersSha256"], resumed.report()["parametersSha256"])
+        self.assertEqual(whole["eval"], resumed.report()["eval"])
+        self.assertNotIn("starts with zeros", resumed.logs())
+        return half
+
+    def test_a_resumed_local_run_has_the_bits_of_one_that_was_not_stopped(self):
+        self.check_resume()
+
+    def test_so_has_a_sync_run_with_two_workers(self):
+        self.check_resume(workers=2, ps=1, mode="sync")
+
+    def test_a_stopped_sync_run_goes_on_with_every_workers_state(self):
+        # The signal may catch workers at different steps, and the last round then lacks a gradient: what all have passed is exact.
+        options = {"workers": 2, "ps": 1, "mode": "sync", "every": 7}
+        whole = self.run_job(steps=140, **options).report()
+        stopped = self.start(steps=140, **options)
+        stopped.await_step(20)
+        stopped.process.terminate()
+        stopped.wait()
+        checkpoints = stopped.output / "checkpoints"
+        states = {int(path.stem.split("-")[1]) for path in (checkpoints / "state-worker-1").glob("step-*")}
+        steps = {int(path.name.split("-")[1]): path for path in checkpoints.glob("step-*")}
+        for step, path in steps.items():
+            if step % 7 != 0 or step not in states:
+                shutil.rmtree(path)
+        if stopped.process.returncode != 0:  # it was not faster than the signal
+            self.assertTrue(any(step % 7 == 0 for step in states), states)
+            resumed = self.run_job(steps=140, output=stopped.output, **options)
+            self.assertEqual(whole["parametersSha256"], resumed.report()["parametersSha256"], resumed.logs())
+
+    def test_without_a_workers_state_the_run_goes_on_and_says_so(self):
+        half = self.run_job(steps=25, workers=2, ps=1, mode="sync")
+        shutil.rmtree(half.output / "checkpoints" / "state-worker-1")
+        resumed = self.run_job(steps=40, output=half.output, workers=2, ps=1, mode="sync")
+        reasons = [restart["reason"] for restart in resumed.report()["restarts"] if restart["replica"] == "worker-1"]
+        self.assertTrue(any("the state of recurrent layers starts with zeros" in reason for reason in reasons), reasons)
+
+    def test_another_vocabulary_is_refused(self):
+        run = self.run_job(tokens="words", vocabulary=500, steps=5)
+        other = self.start(tokens="words", vocabulary=500, steps=9, output=run.output, overrides=["training.data.train.range=[100, 30000]"])
+        self.assertNotEqual(other.wait(), 0)
+        self.assertIn("were trained with another vocabulary", other.logs())
+
+
+class Generate(TextTest):
+    def test_text_comes_out_of_a_checkpoint_the_same_for_the_same_seed(self):
+        run = self.run_job(steps=100)
+        first = self.generate(run.output, "--length", 80, "--prompt", "First")
+        self.assertEqual(first.returncode, 0, first.stderr)
+        self.assertEqual(len(first.stdout), len("First") + 80 + 1)
+        self.assertTrue(first.stdout.startswith("First"))
+        self.assertEqual(first.stdout, self.generate("--checkpoint", run.output / "checkpoints" / "step-100", "--length", 80, "--prompt", "First").stdout)
+        self.assertNotEqual(first.stdout, self.generate(run.output, "--length", 80, "--prompt", "First", "--seed", 2).stdout)
+        likeliest = self.generate(run.output, "--length", 30, "--temperature", 0, "--seed", 1).stdout
+        self.assertEqual(likeliest, self.generate(run.output, "--length", 30, "--temperature", 0, "--seed", 9).stdout)
+        self.assertEqual(likeliest, self.generate(run.output, "--length", 30, "--top-k", 1, "--backend", "reference").stdout)
+
+    def test_what_cannot_be_is_named(self):
+        run = self.run_job(tokens="words", vocabulary=500, steps=5)
+        words = self.generate(run.output, "--prompt", "the Xylophone")
+        self.assertEqual(words.returncode, 1)
+        self.assertIn('the prompt\'s "Xylophone" is not among the 500 words that the model knows', words.stderr)
+        (run.output / "checkpoints" / "vocabulary.json").unlink()
+        self.assertIn("vocabulary.json: No such file", self.generate(run.output).stderr)
+        self.assertIn("no good checkpoint in", self.generate(self.folder).stderr)
+        job = trainyard.job_file(self.folder, model="linear", steps=2)
+        linear = Run(job, output=tempfile.mkdtemp(dir=self.folder))
+        self.assertEqual(linear.wait(), 0, linear.logs())
+        self.assertIn("model 'linear' takes numbers of [10]: generate takes a model that reads tokens", self.generate(linear.output).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,56 @@
+// Text out of a trained language model, one token after the other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/backend/backend.h"
+#include "trainer/backend/executor.h"
+#include "trainer/data/vocabulary.h"
+#include "trainer/model/model_spec.h"
+#include "trainer/train/checkpoint.h"
+#include "trainer/train/sample_token.h"
+
+namespace trainyard::engine {
+
+struct GenerateOptions {
+  std::string prompt;    // "": the model starts as at the beginning of a line
+  int64_t length = 200;  // tokens after the prompt
+  TokenSampling sampling;
+  uint64_t seed = 1;
+};
+
+// Not thread-safe. The backend must outlive it.
+class TextGenerator {
+ public:
+  // `path` is a run's output folder, its folder of checkpoints (then the newest good one is taken), or one checkpoint. Model and vocabulary
+  // are those that the run left there. InvalidArgument: it is no model of text that can be read token by token: its input is no tokens, a
+  // layer is not `stateful`, or reads backwards.
+  static absl::StatusOr<std::unique_ptr<TextGenerator>> Open(const std::string& path, Backend& backend);
+
+  const std::string& checkpoint() const { return checkpoint_; }
+  // The prompt and what the model goes on with. The same options give the same text. InvalidArgument names a part of the prompt that the
+  // vocabulary lacks.
+  absl::StatusOr<std::string> Generate(const GenerateOptions& options);
+
+ private:
+  TextGenerator(Vocabulary vocabulary, std::string checkpoint) : vocabulary_(std::move(vocabulary)), checkpoint_(std::move(checkpoint)) {}
+
+  absl::Status Load(const Checkpoint& checkpoint, const ModelSpec& spec, Backend& backend);
+  absl::StatusOr<std::vector<int32_t>> IdsOf(const std::string& prompt) const;
+  // Reads one token; scores_ are then those of the next.
+  absl::Status Advance(int32_t token);
+
+  const Vocabulary vocabulary_;
+  const std::string checkpoint_;
+  std::unique_ptr<Executor> executor_;  // of one row and one step
+  ParameterSet parameters_;
+  ParameterSet state_;
+  std::vector<float> scores_;  // by class; the vocabulary may be smaller
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,41 @@
+#include "trainer/train/vocabulary_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "trainer/base/file.h"
+#include "trainer/base/status_macros.h"
+
+namespace trainyard::engine {
+namespace {
+
+std::string PathIn(const std::string& dir) { return dir + "/vocabulary.json"; }
+
+absl::Status Differs(const std::string& dir, const Vocabulary& there, const Vocabulary& here) {
+  int32_t id = 0;
+  while (id < std::min(there.size(), here.size()) && there.token(id) == here.token(id)) ++id;
+  const auto token = [id](const Vocabulary& vocabulary) { return id < vocabulary.size() ? Quoted(vocabulary.token(id)) : "nothing"; };
+  return absl::FailedPreconditionError(fmt::format(
+      "the checkpoints in {} were trained with another vocabulary: {} has {} tokens and id {} is {}, this job's text gives {} and {}; use "
+      "another output folder, or the text and `vocabulary` of those checkpoints",
+      dir, PathIn(dir), there.size(), id, token(there), here.size(), token(here)));
+}
+
+}  // namespace
+
+absl::Status KeepVocabulary(const std::string& dir, const Vocabulary& vocabulary, bool has_checkpoints) {
+  if (!has_checkpoints) {
+    TY_RETURN_IF_ERROR(MakeDirectories(dir));
+    return ReplaceFile(PathIn(dir), vocabulary.ToJson());
+  }
+  TY_ASSIGN_OR_RETURN(const Vocabulary there, ReadVocabulary(dir));
+  return there.ToJson() == vocabulary.ToJson() ? absl::OkStatus() : Differs(dir, there, vocabulary);
+}
+
+absl::StatusOr<Vocabulary> ReadVocabulary(const std::string& dir) {
+  TY_ASSIGN_OR_RETURN(const std::string json, ReadFile(PathIn(dir)));
+  return Vocabulary::Parse(json, PathIn(dir));
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,36 @@
+#include "trainer/train/vocabulary_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+Vocabulary Of(const std::string& text) {
+  TokenStream stream(TokenKind::kWords);
+  EXPECT_TRUE(stream.Append(text, "text").ok());
+  return {stream, 0, stream.numbers().size(), 100};
+}
+
+TEST(VocabularyFile, IsKeptAndComparedOnceThereAreCheckpoints) {
+  const std::string dir = testing::TempDir() + "vocabulary_file";
+  std::filesystem::remove_all(dir);
+  ASSERT_TRUE(KeepVocabulary(dir, Of("a b"), /*has_checkpoints=*/false).ok());
+  ASSERT_TRUE(KeepVocabulary(dir, Of("a a b"), /*has_checkpoints=*/false).ok()) << "nothing was trained with it yet";
+  EXPECT_TRUE(KeepVocabulary(dir, Of("a b"), /*has_checkpoints=*/true).ok());
+  const absl::Status status = KeepVocabulary(dir, Of("a c"), /*has_checkpoints=*/true);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("has 2 tokens and id 1 is \"b\", this job's text gives 2 and \"c\""));
+  EXPECT_THAT(std::string(KeepVocabulary(dir, Of("a b c"), true).message()),
+              HasSubstr("id 2 is nothing, this job's text gives 3 and \"c\""));
+  EXPECT_EQ(ReadVocabulary(dir)->size(), 2);
+  std::filesystem::remove_all(dir);
+  EXPECT_THAT(std::string(ReadVocabulary(dir).status().message()), HasSubstr("vocabulary.json"));
+}
+
+}  // namespace
+}  // namespace trainyard::engine
