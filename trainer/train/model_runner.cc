@@ -88,9 +88,10 @@ absl::StatusOr<double> ModelRunner::Train(const StepContext& step, const Batch& 
 }
 
 absl::StatusOr<ModelRunner::Evaluation> ModelRunner::Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters) {
-  TY_ASSIGN_OR_RETURN(
-      Sampler sampler,
-      Sampler::Create({.examples = dataset.info().examples, .stream_steps = dataset.info().stream_steps, .batch_size = batch_size}));
+  TY_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create({.examples = dataset.info().examples,
+                                                        .stream_steps = dataset.info().stream_steps,
+                                                        .batch_size = batch_size,
+                                                        .order = {.files = {}, .shuffle = {.kind = ShuffleConfig::Kind::kNone}}}));
   const bool classes = spec_.loss == Loss::kSoftmaxCrossEntropy;
   Batch batch;
   std::vector<int64_t> indices;
