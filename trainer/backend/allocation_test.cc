@@ -94,6 +94,30 @@ void ExpectNoAllocations(Backend& backend) {
   EXPECT_GT(before, 0);  // the counter counts
 }
 
+TEST(Executor, StepsThatListTheRowsOfAGradientTakeNothingFromTheHeapAfterTheFirst) {
+  Trial trial;
+  const Value ids = trial.Labels("ids", {4, 6}, 10, /*rows=*/true);
+  trial.MeanSquaredLoss(*trial.builder().Embedding("embedding", ids, trial.Parameter("table", {10, 3})));
+  Graph graph = trial.builder().graph();
+  ASSERT_TRUE(AddGradients(graph, graph.outputs().at("loss")).ok());
+  const absl::StatusOr<std::unique_ptr<Backend>> backend = MakeCpuBackend({.threads = 1});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(std::move(graph), **backend);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  const ParameterSet params = trial.parameters();
+  ParameterSet grads({params.specs().begin(), params.specs().end()});
+  const std::vector<Feed> feeds = trial.feeds();
+  bool ok = (*executor)->Run({}, feeds, params, &grads, nullptr).ok();
+
+  const int64_t before = allocations;
+  for (uint64_t step = 1; step < 5; ++step) ok = ok && (*executor)->Run({.step = step}, feeds, params, &grads, nullptr).ok();
+  const int64_t after = allocations;
+
+  EXPECT_EQ(after - before, 0);
+  EXPECT_TRUE(ok);
+  EXPECT_FALSE(grads.touched_rows(0).all());
+}
+
 TEST(Executor, StepsOnTheReferenceBackendTakeNothingFromTheHeap) {
   ExpectNoAllocations(*MakeReferenceBackend(DType::kF32));
   ExpectNoAllocations(*MakeReferenceBackend(DType::kF64));

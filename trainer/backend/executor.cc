@@ -22,6 +22,7 @@ struct Step {
   std::unique_ptr<Kernel> kernel;
   size_t first_input = 0;
   size_t first_output = 0;
+  TouchedRows* touched_rows = nullptr;  // during Run
 };
 
 // What to do for a parameter's result once its node has run.
@@ -29,7 +30,8 @@ struct Finish {
   NodeId node = 0;
   int key = 0;
   Value value;
-  bool in_place = false;  // the kernel wrote it where it belongs
+  bool in_place = false;     // the kernel wrote it where it belongs
+  int by_rows_of_step = -1;  // it also lists the rows: index of its step
 };
 
 // Nodes whose values are put in place before a step.
@@ -46,6 +48,7 @@ struct Executor::State {
   void FindFinishes();
   void PlaceValues();
   void Bind(const ParameterSet& params, ParameterSet* grads);
+  void BindTouchedRows(ParameterSet* grads);
   absl::Status CheckParameters(const ParameterSet& params, const ParameterSet* grads) const;
   absl::Status CheckState(const ParameterSet* state) const;
   void UploadState(const ParameterSet& state);
@@ -98,7 +101,12 @@ void Executor::State::FindFinishes() {
     const bool made_by_kernel = !IsSource(op) && !AliasedInput(op);
     const bool named = std::ranges::any_of(graph.outputs(), [&](const auto& output) { return output.second == result.value; });
     const bool taken = std::ranges::any_of(finishes, [&](const Finish& finish) { return finish.value == result.value; });
-    finishes.push_back({result.value.node, result.key, result.value, backend.computes_on_host_f32() && made_by_kernel && !named && !taken});
+    const bool in_place = backend.computes_on_host_f32() && made_by_kernel && !named && !taken;
+    finishes.push_back({result.value.node, result.key, result.value, in_place});
+    if (in_place && result.value.output == 0 && FillsRowsOfIds(op)) {
+      const auto step = std::ranges::find(steps, result.value.node, &Step::node);
+      finishes.back().by_rows_of_step = static_cast<int>(step - steps.begin());
+    }
   }
   std::ranges::sort(finishes, {}, [](const Finish& finish) { return std::pair(finish.node, finish.key); });
 }
@@ -134,10 +142,24 @@ void Executor::State::Bind(const ParameterSet& params, ParameterSet* grads) {
       if (AliasedInput(graph.node(id).op)) pointers[id][0] = Pointer(graph.node(id).inputs[*AliasedInput(graph.node(id).op)]);
     }
   }
+  BindTouchedRows(grads);
   for (const Step& step : steps) {
     const Node& node = graph.node(step.node);
     for (size_t i = 0; i < node.inputs.size(); ++i) input_pointers[step.first_input + i] = Pointer(node.inputs[i]);
     for (size_t i = 0; i < node.outputs.size(); ++i) output_pointers[step.first_output + i] = pointers[step.node][i];
+  }
+}
+
+// Kernels that fill a gradient row by row in its set keep the list of its rows; any other result may touch every row.
+void Executor::State::BindTouchedRows(ParameterSet* grads) {
+  for (const Finish& finish : finishes) {
+    TouchedRows& touched = grads->touched_rows(finish.key);
+    if (finish.by_rows_of_step < 0) {
+      touched.SetAll();
+      continue;
+    }
+    touched.Reserve(static_cast<size_t>(graph.spec(graph.node(finish.node).inputs[0]).shape.elements()));
+    steps[finish.by_rows_of_step].touched_rows = &touched;
   }
 }
 
@@ -238,6 +260,7 @@ absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds,
       next->kernel->Run({.inputs = {s.input_pointers.data() + next->first_input, node.inputs.size()},
                          .outputs = {s.output_pointers.data() + next->first_output, node.outputs.size()},
                          .scratch = s.scratch.data(),
+                         .touched_rows = next->touched_rows,
                          .step = step});
       if (s.observer != nullptr) s.observer->AfterNode(id);
       ++next;

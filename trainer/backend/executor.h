@@ -37,7 +37,8 @@ class NodeObserver {
   virtual void AfterNode(NodeId node) = 0;
 };
 
-// For one exact batch size. Not thread-safe. Run allocates nothing after Create.
+// For one exact batch size. Not thread-safe. Run allocates nothing after Create, but for the lists of rows that a set of
+// gradients gets in its first Run.
 class Executor {
  public:
   // Compiles every node and plans memory. Errors: what the backend cannot compile.

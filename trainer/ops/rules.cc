@@ -72,4 +72,6 @@ bool MayRunInPlace(const Op& op, int i) {
                     op);
 }
 
+bool FillsRowsOfIds(const Op& op) { return std::holds_alternative<EmbeddingGradientOp>(op); }
+
 }  // namespace trainyard::engine

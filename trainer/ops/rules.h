@@ -18,5 +18,8 @@ absl::Status AddOpGradient(const Op& op, GradientContext& context);
 std::optional<int> AliasedInput(const Op& op);
 // Output 0 may lie in the memory of input `i` if both have the same size; every backend's kernel of the op bears that.
 bool MayRunInPlace(const Op& op, int i);
+// Output 0 is a gradient [rows, ..] that is zero but for the rows that the ids in input 0 name: its kernel takes
+// KernelContext::touched_rows.
+bool FillsRowsOfIds(const Op& op);
 
 }  // namespace trainyard::engine

@@ -4,6 +4,7 @@
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
+#include "trainer/backend/row_gradient.h"
 
 namespace trainyard::engine {
 namespace {
@@ -36,7 +37,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const EmbeddingG
     const auto* ids = context.input<int32_t>(0);
     const float* dy = context.input<float>(1);
     float* table = context.output<float>(0);
-    std::fill_n(table, rows * width, 0.0f);
+    BeginRowGradient(std::span(ids, count), std::span(table, rows * width), width, context.touched_rows);
     device.pool.Run((width + kLanes - 1) / kLanes, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = 0; i < count; ++i) {
         float* row = table + ids[i] * width;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "trainer/backend/reference/kernels.h"
+#include "trainer/backend/row_gradient.h"
 
 namespace trainyard::engine::reference {
 
@@ -18,7 +19,7 @@ RunFunction MakeRun(const EmbeddingGradientOp&, const NodeView& node) {
           elements = node.out().shape.elements()](const KernelContext& context) {
     const auto* ids = context.input<int32_t>(0);
     const T* dy = context.input<T>(1);
-    std::fill_n(context.output<T>(0), elements, T{0});
+    BeginRowGradient(std::span(ids, count), std::span(context.output<T>(0), elements), width, context.touched_rows);
     for (int64_t i = 0; i < count; ++i) {
       T* row = context.output<T>(0) + ids[i] * width;
       for (int64_t c = 0; c < width; ++c) row[c] += dy[i * width + c];
