@@ -61,7 +61,8 @@ absl::Status JobFolder::Prepare(const JobConfig& job, int processors, const std:
     if (error) return absl::UnavailableError(fmt::format("output folder '{}{}' cannot be made: {}", dir_, folder, error.message()));
   }
   const HostLists hosts = ListHosts(replicas, ports);
-  const nlohmann::json cluster = {{"epoch", 1}, {"ps", hosts.ps}, {"worker", hosts.worker}, {"chief", hosts.chief}};
+  nlohmann::json cluster = {{"epoch", 1}, {"ps", hosts.ps}, {"worker", hosts.worker}, {"chief", hosts.chief}};
+  if (job.evaluator.replicas > 0) cluster["evaluators"] = job.evaluator.replicas;
   TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/training.json", TrainingJsonFor(job, processors)));
   TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/cluster.json", cluster.dump(2)));
   TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/ps_hosts", absl::StrJoin(hosts.ps, ",")));
@@ -75,7 +76,7 @@ std::map<std::string, std::string> JobFolder::Environment(const ReplicaId& id) c
 }
 
 std::string TrainingJsonFor(const JobConfig& job, int processors) {
-  const int trainers = std::max(1, job.worker.replicas + job.chief.replicas);
+  const int trainers = std::max(1, job.worker.replicas + job.chief.replicas + job.evaluator.replicas);
   nlohmann::json training = nlohmann::json::parse(job.training_json, nullptr, /*allow_exceptions=*/false);
   if (training.is_object() && job.training.threads == 0) training["resources"]["threads"] = std::max(1, processors / trainers);
   return training.dump(2);

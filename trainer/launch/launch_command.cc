@@ -25,6 +25,13 @@ int Launch(const LaunchFlags& flags, const std::string& program) {
     std::fprintf(stderr, "%s\n", std::string(job.status().message()).c_str());
     return 1;
   }
+  if (job->run_policy.suspend) {
+    std::fprintf(stderr,
+                 "%s: spec.runPolicy.suspend: found true, so the job is not to run: nothing was started; start it with --set "
+                 "spec.runPolicy.suspend=false\n",
+                 flags.file.c_str());
+    return 1;
+  }
   LaunchOptions options{.program = program, .file = flags.file, .output = flags.output, .progress = flags.progress};
   if (options.output.empty())
     options.output = "runs/" + job->name + "/" + absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone());

@@ -141,7 +141,7 @@ class LocalRun {
     }
     ReportNewFailures();
     if (supervisor_.state() == JobState::kSucceeded && last_progress_.total_steps > 0) {
-      last_progress_.step = last_progress_.total_steps;
+      TY_RETURN_IF_ERROR(TakeLastStep());
       last_progress_.eta = absl::ZeroDuration();
       if (view_.wanted()) view_.Show(last_progress_);
     }
@@ -205,6 +205,15 @@ class LocalRun {
     if (!progress.ok() || progress->total_steps == 0) return;  // not listening yet, or restarting
     last_progress_ = *progress;
     view_.Show(last_progress_);
+  }
+
+  // A job that stopped early has fewer steps than were planned.
+  absl::Status TakeLastStep() {
+    TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> reports, ReadReplicaReports(folder_.dir()));
+    const auto chief = std::ranges::find_if(reports, &ReplicaReport::chief);
+    if (chief != reports.end() && chief->stopped_early) last_progress_.total_steps = chief->steps;
+    last_progress_.step = last_progress_.total_steps;
+    return absl::OkStatus();
   }
 
   int ChiefIndex() const {

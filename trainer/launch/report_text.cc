@@ -39,6 +39,13 @@ std::string SummaryText(std::string_view report_json, std::string_view dir, std:
   std::string text = fmt::format("\n{} {}: {}{}{}, {}\n", report.value("job", ""), state, strategy, strategy.empty() ? "" : ", ",
                                  Count(report.value("workers", 0), "worker"), Count(report.value("ps", 0), "server"));
   if (report.contains("eval")) AppendEvaluation(text, report["eval"]);
+  if (report.contains("stoppedEarly")) AppendLine(text, "stopped early", report["stoppedEarly"].value("reason", ""));
+  if (report.contains("best")) {
+    const nlohmann::json& best = report["best"];
+    AppendLine(text, "best",
+               fmt::format("{} {:.6g} at step {}: {}", best.value("metric", ""), NumberAt(best, "value"), best.value("step", int64_t{0}),
+                           best.value("checkpoint", "")));
+  }
   if (const double speed = NumberAt(report, "unitsPerSecond"); speed > 0) {
     AppendLine(text, "speed",
                fmt::format("{:.0f} {}/s, {:.1f} batches/s", speed, report.value("unit", ""), NumberAt(report, "batchesPerSecond")));

@@ -76,13 +76,16 @@ ExitCodeRule::Action Supervisor::ActionFor(const Replica& replica, const ExitSta
 void Supervisor::Failed(Replica& replica, const ExitStatus& exit, absl::Time now) {
   ReplicaFailure& record = failures_.emplace_back(
       ReplicaFailure{.replica = Name(replica.id), .exit = exit, .restarted = false, .seconds = absl::ToDoubleSeconds(now - job_start_)});
+  // The training goes on without its evaluator: its failures spend no restart and fail no job.
+  const bool counts = replica.id.role != Role::kEvaluator;
   const ExitCodeRule::Action action = ActionFor(replica, exit);
   if (action == ExitCodeRule::Action::kFail) {
     replica.phase = Phase::kEnded;
+    if (!counts) return;
     End(JobState::kFailed, fmt::format("{} failed with {}, and its restart policy does not restart it", Name(replica.id), Describe(exit)));
     return;
   }
-  if (action == ExitCodeRule::Action::kRestart && restarts_ >= run_policy_.backoff_limit) {
+  if (counts && action == ExitCodeRule::Action::kRestart && restarts_ >= run_policy_.backoff_limit) {
     replica.phase = Phase::kEnded;
     End(JobState::kFailed, fmt::format("BackoffLimitExceeded: {} failed with {} after {} restarts (runPolicy.backoffLimit)",
                                        Name(replica.id), Describe(exit), restarts_));
@@ -90,7 +93,7 @@ void Supervisor::Failed(Replica& replica, const ExitStatus& exit, absl::Time now
   }
   if (now - replica.started_at >= options_.backoff_reset) replica.consecutive_failures = 0;
   ++replica.consecutive_failures;
-  if (action == ExitCodeRule::Action::kRestart) ++restarts_;
+  if (counts && action == ExitCodeRule::Action::kRestart) ++restarts_;
   record.restarted = true;
   replica.phase = Phase::kWaiting;
   replica.start_at = now + Backoff(replica.consecutive_failures, options_.max_backoff);

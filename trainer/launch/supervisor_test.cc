@@ -49,6 +49,23 @@ TEST(Supervisor, SucceedsWhenTheChiefDoesAndThenStopsTheServers) {
   EXPECT_EQ(supervisor.state(), JobState::kSucceeded);
 }
 
+TEST(Supervisor, AnEvaluatorIsRestartedAndNeverFailsOrHoldsUpTheJob) {
+  Job job;
+  job.job.run_policy.backoff_limit = 0;
+  for (const RestartPolicy policy : {RestartPolicy::kOnFailure, RestartPolicy::kNever}) {
+    job.job.evaluator = {.replicas = 1, .restart_policy = policy};
+    Supervisor supervisor(job.job, {{Role::kWorker, 0}, {Role::kEvaluator, 0}}, {}, kStart);
+    supervisor.Advance(kStart);
+    supervisor.Exited(1, kCrash, kStart);
+    EXPECT_EQ(supervisor.state(), JobState::kRunning);
+    const bool again = policy == RestartPolicy::kOnFailure;
+    EXPECT_EQ(supervisor.Advance(kStart), again ? std::vector<Action>({{Kind::kStart, 1}}) : std::vector<Action>());
+    EXPECT_EQ(supervisor.restarts(), 0);
+    supervisor.Exited(0, kOk, kStart);
+    EXPECT_EQ(supervisor.state(), JobState::kSucceeded);
+  }
+}
+
 TEST(Supervisor, WithAllWorkersTheChiefAloneIsNotEnough) {
   Job job;
   job.job.run_policy.success_policy = RunPolicy::SuccessPolicy::kAllWorkers;

@@ -24,7 +24,8 @@ constexpr std::string_view kFormat = "trainyard-checkpoint";
 constexpr int kVersion = 1;
 constexpr std::string_view kManifest = "manifest.json";
 constexpr std::string_view kPrefix = "step-";
-constexpr std::string_view kTemporaryPrefix = ".step-";
+constexpr std::string_view kBest = "best";
+constexpr std::string_view kShardEnd = ".safetensors";
 constexpr int64_t kMaxManifestBytes = 16 << 20;
 constexpr int64_t kMaxShardBytes = int64_t{1} << 40;
 
@@ -79,8 +80,7 @@ absl::StatusOr<CheckpointInfo> InfoOf(const json& manifest, std::string_view pat
   return info;
 }
 
-absl::StatusOr<json> ReadManifest(const std::string& path) {
-  TY_ASSIGN_OR_RETURN(std::string text, ReadFile(path, kMaxManifestBytes));
+absl::StatusOr<json> ParseManifest(const std::string& text, const std::string& path) {
   json manifest = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!manifest.is_object()) return absl::DataLossError(fmt::format("{} is not a JSON object", path));
   TY_ASSIGN_OR_RETURN(std::string format, Field<std::string>(manifest, "format", path));
@@ -149,11 +149,12 @@ std::optional<int64_t> StepOf(std::string_view name) {
   return step;
 }
 
-// What a process that was killed while it saved has left.
-void RemoveLeftovers(const std::string& dir) {
+// What a process that was killed while it saved has left: hidden folders that begin like `name`.
+void RemoveLeftovers(const std::string& dir, std::string_view name) {
+  const std::string prefix = fmt::format(".{}", name);
   std::error_code error;
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-    if (!it->path().filename().string().starts_with(kTemporaryPrefix)) continue;
+    if (!it->path().filename().string().starts_with(prefix)) continue;
     std::error_code removal;
     fs::remove_all(it->path(), removal);
     if (removal) spdlog::warn("cannot remove {}, left by an interrupted save: {}", it->path().string(), removal.message());
@@ -161,6 +162,15 @@ void RemoveLeftovers(const std::string& dir) {
 }
 
 }  // namespace
+
+absl::Status CheckModel(const Checkpoint& checkpoint, uint64_t fingerprint, std::string_view model) {
+  const CheckpointInfo& info = checkpoint.info();
+  if (info.fingerprint == fingerprint) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "checkpoint {} is of model '{}' (fingerprint {:016x}), this job trains '{}' (fingerprint {:016x}); use another output folder or "
+      "the model of the checkpoint",
+      checkpoint.path(), info.model, info.fingerprint, model, fingerprint));
+}
 
 void AppendTensors(const ParameterSet& set, std::string_view slot, std::vector<NamedTensor>& tensors) {
   for (int key = 0; key < set.size(); ++key) {
@@ -171,17 +181,29 @@ void AppendTensors(const ParameterSet& set, std::string_view slot, std::vector<N
 
 absl::StatusOr<Checkpoint> Checkpoint::Read(const std::string& path) {
   const std::string manifest_path = fmt::format("{}/{}", path, kManifest);
-  TY_ASSIGN_OR_RETURN(json manifest, ReadManifest(manifest_path));
+  TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(manifest_path, kMaxManifestBytes));
+  TY_ASSIGN_OR_RETURN(json manifest, ParseManifest(text, manifest_path));
   Checkpoint checkpoint;
   checkpoint.path_ = path;
+  checkpoint.digest_ = Sha256Of(text);
   TY_ASSIGN_OR_RETURN(checkpoint.info_, InfoOf(manifest, manifest_path));
   TY_ASSIGN_OR_RETURN(json shards, Field<json>(manifest, "shards", manifest_path));
   if (!shards.is_array()) return absl::DataLossError(fmt::format("{} has no usable field 'shards'", manifest_path));
   for (const json& entry : shards) {
     TY_ASSIGN_OR_RETURN(Safetensors shard, ReadShard(path, entry, manifest_path));
     checkpoint.shards_.push_back(std::move(shard));
+    const auto file = entry["file"].get<std::string>();
+    checkpoint.shard_names_.push_back(file.ends_with(kShardEnd) ? file.substr(0, file.size() - kShardEnd.size()) : file);
   }
   return checkpoint;
+}
+
+std::vector<CheckpointShard> Checkpoint::Shards() const {
+  std::vector<CheckpointShard> shards;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    shards.push_back({.name = shard_names_[i], .tensors = {shards_[i].tensors().begin(), shards_[i].tensors().end()}});
+  }
+  return shards;
 }
 
 const Tensor* Checkpoint::Find(std::string_view name) const {
@@ -202,15 +224,37 @@ absl::Status Checkpoint::CopyTo(ParameterSet& set, std::string_view slot) const 
   return absl::OkStatus();
 }
 
+std::string CheckpointStore::BestPath() const { return fmt::format("{}/{}", dir_, kBest); }
+
+std::string CheckpointStore::PathOf(int64_t step) const { return fmt::format("{}/{}{}", dir_, kPrefix, step); }
+
+absl::StatusOr<std::string> CheckpointStore::DigestOf(const std::string& path) {
+  TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(fmt::format("{}/{}", path, kManifest), kMaxManifestBytes));
+  return Sha256Of(text);
+}
+
 absl::StatusOr<std::string> CheckpointStore::Save(const CheckpointInfo& info, std::span<const CheckpointShard> shards) {
   TY_RETURN_IF_ERROR(MakeDirectories(dir_));
-  RemoveLeftovers(dir_);
-  TemporaryFolder folder(fmt::format("{}/{}{}.tmp-{}", dir_, kTemporaryPrefix, info.step, ::getpid()));
+  RemoveLeftovers(dir_, kPrefix);
+  TY_ASSIGN_OR_RETURN(std::string path, Write(fmt::format("{}{}", kPrefix, info.step), info, shards));
+  RemoveOldOnes(info.step);
+  return path;
+}
+
+absl::StatusOr<std::string> CheckpointStore::SaveBest(const CheckpointInfo& info, std::span<const CheckpointShard> shards) {
+  TY_RETURN_IF_ERROR(MakeDirectories(dir_));
+  RemoveLeftovers(dir_, kBest);
+  return Write(kBest, info, shards);
+}
+
+absl::StatusOr<std::string> CheckpointStore::Write(std::string_view name, const CheckpointInfo& info,
+                                                   std::span<const CheckpointShard> shards) {
+  TemporaryFolder folder(fmt::format("{}/.{}.tmp-{}", dir_, name, ::getpid()));
   TY_RETURN_IF_ERROR(MakeDirectories(folder.path()));
 
   json manifest = ManifestOf(info);
   for (const CheckpointShard& shard : shards) {
-    const std::string file = shard.name + ".safetensors";
+    const std::string file = fmt::format("{}{}", shard.name, kShardEnd);
     TY_ASSIGN_OR_RETURN(std::string bytes, SerializeSafetensors(shard.tensors));
     TY_RETURN_IF_ERROR(WriteFileDurably(fmt::format("{}/{}", folder.path(), file), bytes));
     manifest["shards"].push_back({{"file", file}, {"bytes", bytes.size()}, {"sha256", Sha256Of(bytes)}});
@@ -219,9 +263,9 @@ absl::StatusOr<std::string> CheckpointStore::Save(const CheckpointInfo& info, st
   TY_RETURN_IF_ERROR(WriteFileDurably(fmt::format("{}/{}", folder.path(), kManifest), text));
   TY_RETURN_IF_ERROR(SyncDirectory(folder.path()));
 
-  const std::string final_path = fmt::format("{}/{}{}", dir_, kPrefix, info.step);
-  // A folder cannot be renamed over one that has files: an older one of the same step goes aside first and away last.
-  TemporaryFolder replaced(fmt::format("{}/{}{}.old-{}", dir_, kTemporaryPrefix, info.step, ::getpid()));
+  const std::string final_path = fmt::format("{}/{}", dir_, name);
+  // A folder cannot be renamed over one that has files: an older one of the same name goes aside first and away last.
+  TemporaryFolder replaced(fmt::format("{}/.{}.old-{}", dir_, name, ::getpid()));
   std::error_code error;
   fs::rename(final_path, replaced.path(), error);
   if (error && error != std::errc::no_such_file_or_directory) return FileError(error.value(), "replace", final_path);
@@ -234,7 +278,6 @@ absl::StatusOr<std::string> CheckpointStore::Save(const CheckpointInfo& info, st
   }
   folder.Keep();
   TY_RETURN_IF_ERROR(SyncDirectory(dir_));
-  RemoveOldOnes(info.step);
   return final_path;
 }
 
@@ -248,7 +291,7 @@ void CheckpointStore::RemoveOldOnes(int64_t newest) const {
   int kept = 0;
   for (int64_t step : *steps) {
     if (step <= newest && kept++ < keep_) continue;
-    const std::string path = fmt::format("{}/{}{}", dir_, kPrefix, step);
+    const std::string path = PathOf(step);
     std::error_code error;
     fs::remove_all(path, error);
     if (error) spdlog::warn("cannot remove old checkpoint {}: {}", path, error.message());
@@ -268,11 +311,30 @@ absl::StatusOr<std::vector<int64_t>> CheckpointStore::Steps() const {
   return steps;
 }
 
+absl::StatusOr<std::optional<Checkpoint>> CheckpointStore::LoadBest(uint64_t fingerprint, std::string_view model) const {
+  const std::string path = BestPath();
+  std::error_code error;
+  if (!fs::exists(path, error)) return std::nullopt;
+  TY_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Read(path));
+  TY_RETURN_IF_ERROR(CheckModel(checkpoint, fingerprint, model));
+  return checkpoint;
+}
+
+absl::StatusOr<std::optional<CheckpointInfo>> CheckpointStore::BestInfo() const {
+  const std::string path = fmt::format("{}/{}", BestPath(), kManifest);
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxManifestBytes);
+  if (absl::IsNotFound(text.status())) return std::nullopt;
+  TY_RETURN_IF_ERROR(text.status());
+  TY_ASSIGN_OR_RETURN(const json manifest, ParseManifest(*text, path));
+  TY_ASSIGN_OR_RETURN(CheckpointInfo info, InfoOf(manifest, path));
+  return info;
+}
+
 absl::StatusOr<NewestCheckpoint> CheckpointStore::NewestGood() const {
   TY_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
   NewestCheckpoint newest;
   for (int64_t step : steps) {
-    const std::string path = fmt::format("{}/{}{}", dir_, kPrefix, step);
+    const std::string path = PathOf(step);
     absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Read(path);
     if (checkpoint.ok()) {
       newest.checkpoint = *std::move(checkpoint);
@@ -287,12 +349,8 @@ absl::StatusOr<NewestCheckpoint> CheckpointStore::NewestGood() const {
 
 absl::StatusOr<NewestCheckpoint> CheckpointStore::LoadNewest(uint64_t fingerprint, std::string_view model) const {
   TY_ASSIGN_OR_RETURN(NewestCheckpoint newest, NewestGood());
-  if (!newest.checkpoint || newest.checkpoint->info().fingerprint == fingerprint) return newest;
-  const CheckpointInfo& info = newest.checkpoint->info();
-  return absl::FailedPreconditionError(fmt::format(
-      "checkpoint {} is of model '{}' (fingerprint {:016x}), this job trains '{}' (fingerprint {:016x}); use another output folder or "
-      "the model of the checkpoint",
-      newest.checkpoint->path(), info.model, info.fingerprint, model, fingerprint));
+  if (newest.checkpoint) TY_RETURN_IF_ERROR(CheckModel(*newest.checkpoint, fingerprint, model));
+  return newest;
 }
 
 absl::Status InitFrom(const std::string& path, ParameterSet& parameters) {

@@ -2,7 +2,8 @@
 //
 // manifest.json: {"format": "trainyard-checkpoint", "version": 1, "step", "epoch", "offset", "seed", "fingerprint", "model", "strategy",
 // "state": {…}, "shards": [{"file", "bytes", "sha256"}]}. A folder is written as .step-<n>.tmp-<pid>, all files and the folder fsynced,
-// then renamed: a folder with the final name is whole unless the disk itself lost bytes, which sizes and checksums show.
+// then renamed: a folder with the final name is whole unless the disk itself lost bytes, which sizes and checksums show. <dir>/best/ is a
+// checkpoint of the same form that no rotation removes.
 #pragma once
 
 #include <cstdint>
@@ -60,12 +61,18 @@ class Checkpoint {
   // Copies every tensor of `set` from the checkpoint ("<parameter>/<slot>" where a slot is given).
   // NotFound, InvalidArgument (shape or element type) name checkpoint and tensor; the set may then be partly written.
   absl::Status CopyTo(ParameterSet& set, std::string_view slot = "") const;
+  // As it stands on disk, to be saved again; points into this object.
+  std::vector<CheckpointShard> Shards() const;
+  // Tells two checkpoints of one step apart: the SHA-256 of its manifest.
+  const std::string& digest() const { return digest_; }
   // The checkpoint in one folder. DataLoss names what is torn or corrupt.
   static absl::StatusOr<Checkpoint> Read(const std::string& path);
 
  private:
   CheckpointInfo info_;
   std::string path_;
+  std::string digest_;
+  std::vector<std::string> shard_names_;  // parallel to shards_
   std::vector<Safetensors> shards_;
 };
 
@@ -74,7 +81,7 @@ struct NewestCheckpoint {
   std::vector<SkippedCheckpoint> skipped;  // newest first; each was also logged as a warning
 };
 
-// The checkpoints of one job. One process writes; any may read at the same time.
+// The checkpoints of one job. One process writes (the best one: the process that evaluates); any may read at the same time.
 class CheckpointStore {
  public:
   // Keeps the newest `keep` (>= 1).
@@ -85,6 +92,14 @@ class CheckpointStore {
   // of training that was given up, are removed.
   absl::StatusOr<std::string> Save(const CheckpointInfo& info, std::span<const CheckpointShard> shards);
 
+  // The same as <dir>/best, in place of the one before. Nothing else is removed.
+  absl::StatusOr<std::string> SaveBest(const CheckpointInfo& info, std::span<const CheckpointShard> shards);
+  // Nothing where there is none. DataLoss: it is torn or corrupt; FailedPrecondition: of another model.
+  absl::StatusOr<std::optional<Checkpoint>> LoadBest(uint64_t fingerprint, std::string_view model) const;
+
+  // What its manifest says; nothing where there is none. DataLoss: the manifest cannot be read.
+  absl::StatusOr<std::optional<CheckpointInfo>> BestInfo() const;
+
   // The newest good one. A torn or corrupt one is skipped for the one before.
   absl::StatusOr<NewestCheckpoint> NewestGood() const;
 
@@ -94,12 +109,25 @@ class CheckpointStore {
   // Steps of all complete-looking folders, newest first; empty when the folder does not exist.
   absl::StatusOr<std::vector<int64_t>> Steps() const;
 
+  const std::string& dir() const { return dir_; }
+  // "<dir>/best"
+  std::string BestPath() const;
+  // "<dir>/step-<n>"
+  std::string PathOf(int64_t step) const;
+  // Checkpoint::digest() of the checkpoint in a folder, without reading its shards.
+  static absl::StatusOr<std::string> DigestOf(const std::string& path);
+
  private:
+  // Writes the folder <dir>/<name>, replacing an older one as a whole.
+  absl::StatusOr<std::string> Write(std::string_view name, const CheckpointInfo& info, std::span<const CheckpointShard> shards);
   void RemoveOldOnes(int64_t newest) const;
 
   std::string dir_;
   int keep_;
 };
+
+// FailedPrecondition names both models where the checkpoint is of another than this one.
+absl::Status CheckModel(const Checkpoint& checkpoint, uint64_t fingerprint, std::string_view model);
 
 // spec.training.initFrom: copies every tensor of `parameters` from a safetensors file by name. All that is missing or of another shape is
 // named in one error.

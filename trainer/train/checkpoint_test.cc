@@ -230,5 +230,47 @@ TEST_F(CheckpointTest, InitFromNamesAllThatDoesNotFitAtOnceAndChangesNothing) {
   EXPECT_THAT(std::string(InitFrom(dir_ + "/none", other).message()), HasSubstr("spec.training.initFrom: cannot open"));
 }
 
+TEST_F(CheckpointTest, TheBestOneStandsBesideTheNewestAndIsNotRotatedAway) {
+  EXPECT_FALSE(*CheckpointStore(dir_, 3).LoadBest(kFingerprint, "lenet5"));
+  ASSERT_TRUE(Save(10, 1).ok());
+  const Checkpoint first = *Checkpoint::Read(dir_ + "/step-10");
+  CheckpointStore store(dir_, 3);
+  ASSERT_TRUE(store.SaveBest(first.info(), first.Shards()).ok());
+  for (const int64_t step : {20, 30, 40, 50}) ASSERT_TRUE(Save(step, 2).ok());
+  EXPECT_THAT(Steps(), ElementsAre(50, 40, 30));
+  const absl::StatusOr<std::optional<Checkpoint>> best = store.LoadBest(kFingerprint, "lenet5");
+  ASSERT_TRUE(best.ok()) << best.status();
+  EXPECT_EQ((*best)->info().step, 10);
+  EXPECT_EQ((*store.BestInfo())->step, 10);
+  ParameterSet parameters = Model(0);
+  ParameterSet momentum = Model(0);
+  ASSERT_TRUE((*best)->CopyTo(parameters).ok());
+  ASSERT_TRUE((*best)->CopyTo(momentum, "momentum").ok());
+  EXPECT_THAT(parameters.values(0), Each(1.0F));
+  EXPECT_THAT(momentum.values(0), Each(0.5F));
+  EXPECT_EQ(Load().checkpoint->info().step, 50);  // training goes on from the newest, not from the best
+}
+
+TEST_F(CheckpointTest, ABetterOneReplacesTheBestAsAWhole) {
+  CheckpointStore store(dir_, 3);
+  for (const int64_t step : {10, 20}) {
+    ASSERT_TRUE(Save(step, static_cast<float>(step)).ok());
+    const Checkpoint saved = *Checkpoint::Read(store.PathOf(step));
+    ASSERT_TRUE(store.SaveBest(saved.info(), saved.Shards()).ok());
+  }
+  EXPECT_EQ((*store.BestInfo())->step, 20);
+  EXPECT_EQ(store.LoadBest(0, "other").status().code(), absl::StatusCode::kFailedPrecondition);
+  Damage("best/parameters.safetensors");
+  EXPECT_EQ(store.LoadBest(kFingerprint, "lenet5").status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(CheckpointTest, TwoCheckpointsOfOneStepHaveDigestsOfTheirOwn) {
+  ASSERT_TRUE(Save(10, 1).ok());
+  const std::string first = *CheckpointStore::DigestOf(dir_ + "/step-10");
+  EXPECT_EQ(Checkpoint::Read(dir_ + "/step-10")->digest(), first);
+  ASSERT_TRUE(Save(10, 2).ok());
+  EXPECT_NE(*CheckpointStore::DigestOf(dir_ + "/step-10"), first);
+}
+
 }  // namespace
 }  // namespace trainyard::engine

@@ -73,7 +73,8 @@ RunPolicy ReadRunPolicy(const json& value, std::string path, FieldErrors& errors
       }
     }
   }
-  fields.Ignore({"cleanPodPolicy", "ttlSecondsAfterFinished", "suspend", "scheduling"});
+  policy.suspend = fields.Bool("suspend", policy.suspend);
+  fields.Ignore({"cleanPodPolicy", "ttlSecondsAfterFinished", "scheduling"});
   fields.RefuseOthers();
   return policy;
 }
@@ -120,9 +121,8 @@ void CheckTogether(const JobConfig& job, FieldErrors& errors) {
   check_name("worker", job.worker);
   check_name("evaluator", job.evaluator);
 
-  if (job.evaluator.replicas > 0) {
-    errors.Add("spec.evaluator.replicas",
-               "found 1, expected 0: an evaluator is not built into this version, the chief evaluates (training.evaluate)");
+  if (job.evaluator.replicas > 0 && !job.training.data.eval) {
+    errors.Add("spec.training.data.eval", "missing, expected a split to evaluate, because the job has an evaluator");
   }
   const int trainers = job.worker.replicas + job.chief.replicas;
   if (trainers == 0) errors.Add("spec.worker.replicas", "found 0, expected at least one worker or a chief");
@@ -154,6 +154,7 @@ void ReadSpec(const json& value, JobConfig& job, FieldErrors& errors) {
   if (const json* policy = fields.Get("runPolicy")) job.run_policy = ReadRunPolicy(*policy, fields.PathOf("runPolicy"), errors);
   if (const json* training = fields.Require("training", "an object with model, data, batchSize …")) {
     job.training = ParseTraining(*training, fields.PathOf("training"), errors);
+    job.training.evaluator = job.evaluator.replicas > 0;
     job.training_json = training->dump(2, ' ', false, json::error_handler_t::replace);
   }
   CheckNames(fields, "storage", {"claimName", "mountPath"}, errors);

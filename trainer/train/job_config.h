@@ -36,6 +36,7 @@ struct RunPolicy {
   SuccessPolicy success_policy = SuccessPolicy::kChief;
   StartPolicy start_policy = StartPolicy::kPsReady;
   std::vector<ExitCodeRule> exit_codes;  // empty: 1-127 Fail, 128 and above Restart
+  bool suspend = false;                  // the job is to be kept, not run
 };
 
 struct JobConfig {

@@ -352,9 +352,44 @@ TEST(JobConfigTest, TheStrategyIsExactlyOneAndBuilt) {
 }
 
 TEST(JobConfigTest, WhatIsNotBuiltYetIsRefusedAndNotIgnored) {
-  EXPECT_THAT(BadWith({"evaluator.replicas=1"}), HasSubstr("spec.evaluator.replicas: found 1, expected 0: an evaluator is not built"));
-  EXPECT_THAT(BadWith({"training.evaluate.earlyStopping={patience: 3}"}), HasSubstr("spec.training.evaluate.earlyStopping: is not built"));
   EXPECT_THAT(BadWith({"training.profile={steps: [1, 2]}"}), HasSubstr("spec.training.profile: unknown field"));
+}
+
+TEST(JobConfigTest, EarlyStoppingHasKerasFieldsAndDefaults) {
+  const EvaluateConfig plain = GoodWith({"training.evaluate.earlyStopping={}"}).training.evaluate;
+  ASSERT_TRUE(plain.early_stopping);
+  EXPECT_EQ(plain.early_stopping->rule, (MetricRule{.metric = "loss", .mode = MetricMode::kAuto}));
+  EXPECT_EQ(plain.early_stopping->patience, 0);
+  EXPECT_EQ(plain.early_stopping->min_delta, 0);
+  EXPECT_FALSE(plain.early_stopping->restore_best);
+  const EvaluateConfig all =
+      GoodWith({"training.evaluate.earlyStopping={metric: accuracy, mode: max, patience: 3, minDelta: 0.001, restoreBest: true}"})
+          .training.evaluate;
+  EXPECT_EQ(all.early_stopping->rule, (MetricRule{.metric = "accuracy", .mode = MetricMode::kMax}));
+  EXPECT_EQ(all.early_stopping->patience, 3);
+  EXPECT_EQ(all.early_stopping->min_delta, 0.001);
+  EXPECT_TRUE(all.early_stopping->restore_best);
+}
+
+TEST(JobConfigTest, WhatEarlyStoppingAndTheBestCheckpointNeedIsAskedForByName) {
+  EXPECT_THAT(BadWith({"training.evaluate.earlyStopping={metric: perplexity}"}),
+              HasSubstr("spec.training.evaluate.earlyStopping.metric: found \"perplexity\", expected one of those"));
+  EXPECT_THAT(BadWith({"training.evaluate.earlyStopping={metrik: loss}"}), HasSubstr("did you mean \"metric\"?"));
+  EXPECT_THAT(BadWith({"training.evaluate.earlyStopping={}", "training.data.eval=null"}),
+              HasSubstr("spec.training.data.eval: missing, expected a split to evaluate, because of spec.training.evaluate.earlyStopping"));
+  EXPECT_THAT(BadWith({"training.evaluate={everyEpochs: 0, earlyStopping: {}}"}),
+              HasSubstr("spec.training.evaluate.everyEpochs: found 0, expected at least 1"));
+  EXPECT_THAT(
+      BadWith({"training.checkpoint.keepBest={metric: loss}", "training.evaluate.earlyStopping={metric: accuracy, restoreBest: true}"}),
+      HasSubstr("spec.training.checkpoint.keepBest: found another metric or mode than earlyStopping's"));
+  EXPECT_EQ(GoodWith({"training.checkpoint.keepBest={metric: accuracy}"}).training.checkpoint.keep_best->metric, "accuracy");
+}
+
+TEST(JobConfigTest, AnEvaluatorNeedsASplitToEvaluate) {
+  EXPECT_TRUE(GoodWith({"evaluator.replicas=1"}).training.evaluator);
+  EXPECT_FALSE(GoodWith({}).training.evaluator);
+  EXPECT_THAT(BadWith({"evaluator.replicas=1", "training.data.eval=null"}),
+              HasSubstr("spec.training.data.eval: missing, expected a split to evaluate, because the job has an evaluator"));
 }
 
 TEST(JobConfigTest, EitherEpochsOrStepsSayHowLong) {

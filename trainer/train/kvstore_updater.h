@@ -20,6 +20,8 @@ class KvstoreUpdater final : public Updater {
   absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override { return client_->Wait(parameters); }
   absl::StatusOr<KvState> State(const ParameterSet& parameters) override { return client_->Pull(/*with_slots=*/true); }
   absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
+  absl::Status End(int64_t step) override { return client_->End(step); }
+  void ShowActivity() override { client_->ShowActivity(); }
   void Leave() override { client_->Leave(); }
   void Done() override { client_->Done(); }
   int64_t global_step() const override { return client_->global_step(); }

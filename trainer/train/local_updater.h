@@ -20,6 +20,8 @@ class LocalUpdater final : public Updater {
   absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override;
   absl::StatusOr<KvState> State(const ParameterSet& parameters) override;
   absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
+  absl::Status End(int64_t /*step*/) override { return absl::OkStatus(); }
+  void ShowActivity() override {}
   void Leave() override {}
   void Done() override {}
   int64_t global_step() const override { return step_; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,8 +43,9 @@ class ModelRunner {
     std::optional<double> perplexity = std::nullopt;  // exp(loss), of a stream of tokens
   };
   // The model over a whole data set, `batch_size` examples at a time, in order (a stream in that many rows, as in training). State starts
-  // with zeros and goes from batch to batch.
-  absl::StatusOr<Evaluation> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters);
+  // with zeros and goes from batch to batch. `on_batch` is called after each.
+  absl::StatusOr<Evaluation> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters,
+                                      const std::function<void()>& on_batch);
 
   // What stateful layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"), [rows, units] each: read and replaced by
   // Train, so a checkpoint stores and restores it through this. Null when the model keeps none. InvalidArgument when it was made for other

@@ -28,6 +28,8 @@ struct Progress {
   SpeedUnit unit;
   std::optional<absl::Duration> eta;
   std::optional<int64_t> last_checkpoint_step;
+  std::optional<int64_t> best_checkpoint_step;
+  std::string stopped_early;  // why; "": the training goes on, or went on to its planned end
   absl::Time updated_time = absl::UnixEpoch();
 
   // For /metrics only: totals since the replica's start, in seconds and bytes.

@@ -95,6 +95,8 @@ std::string ProgressJson(const Progress& progress) {
   object["unitsPerExample"] = progress.unit.per_example;
   if (std::optional<double> eta = EtaSeconds(progress)) object["etaSeconds"] = *eta;
   if (progress.last_checkpoint_step) object["lastCheckpointStep"] = *progress.last_checkpoint_step;
+  if (progress.best_checkpoint_step) object["bestCheckpointStep"] = *progress.best_checkpoint_step;
+  if (!progress.stopped_early.empty()) object["stoppedEarly"] = progress.stopped_early;
   object["updatedTime"] = absl::FormatTime("%Y-%m-%d%ET%H:%M:%SZ", progress.updated_time, absl::UTCTimeZone());
   return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
@@ -115,6 +117,9 @@ std::string ProgressMetrics(const Progress& progress, const std::string& role, i
   if (std::optional<double> eta = EtaSeconds(progress)) families.Gauge("eta_seconds", "Time left at the present speed.", *eta);
   if (progress.last_checkpoint_step) {
     families.Gauge("last_checkpoint_step", "The step of the newest checkpoint.", static_cast<double>(*progress.last_checkpoint_step));
+  }
+  if (progress.best_checkpoint_step) {
+    families.Gauge("best_checkpoint_step", "The step of the best checkpoint.", static_cast<double>(*progress.best_checkpoint_step));
   }
   if (!progress.metrics.empty()) {
     families.Labelled("metric", "Results of the last evaluation.", MetricType::Gauge, "name",

@@ -207,6 +207,21 @@ void Recorder::OnCheckpoint(int64_t global_step) {
   server_->Update(progress_);
 }
 
+void Recorder::OnEvaluation(const Evaluation& evaluation, const std::optional<MetricTracker::Best>& best) {
+  for (const auto& [name, value] : evaluation.metrics) progress_.metrics[name] = value;
+  if (best) progress_.best_checkpoint_step = best->step;
+  for (EpochRecord& record : history_) {
+    if (record.step == evaluation.step && record.eval.empty()) record.eval = evaluation.metrics;
+  }
+  server_->Update(progress_);
+}
+
+void Recorder::OnStoppedEarly(const std::string& reason) {
+  progress_.stopped_early = reason;
+  progress_.total_steps = last_global_step_;
+  server_->Update(progress_);
+}
+
 void Recorder::OnRestart(RestartRecord record) {
   spdlog::warn("{}: {} (step {}, {} steps lost)", record.replica, record.reason, record.step, record.lost_steps);
   restarts_.push_back(std::move(record));
@@ -215,6 +230,7 @@ void Recorder::OnRestart(RestartRecord record) {
 void Recorder::WriteLastWords(int64_t global_step) {
   if (!std::filesystem::exists(options_.termination_log)) return;
   progress_.step = std::max(last_global_step_, global_step);
+  if (!progress_.stopped_early.empty()) progress_.total_steps = progress_.step;
   progress_.loss = meters_.SmoothedLoss();
   progress_.eta = absl::ZeroDuration();
   progress_.updated_time = clock_.Now();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "trainer/base/clock.h"
 #include "trainer/data/stage_log.h"
 #include "trainer/graph/graph.h"
+#include "trainer/train/evaluation_judge.h"
 #include "trainer/train/input_times.h"
 #include "trainer/train/meters.h"
 #include "trainer/train/progress_server.h"
@@ -74,6 +76,11 @@ class Recorder {
   // An epoch of this replica has ended; `eval` is empty when nothing was evaluated. Chief: histograms of the parameters too.
   absl::Status OnEpoch(int64_t epoch, int64_t global_step, const std::map<std::string, double>& eval, const ParameterSet& parameters);
   void OnCheckpoint(int64_t global_step);
+  // The newest evaluation, this replica's or the evaluator's, and the best one where that is kept. Where an epoch ended at its step, the
+  // epoch's record gets it.
+  void OnEvaluation(const Evaluation& evaluation, const std::optional<MetricTracker::Best>& best);
+  // The steps that were planned are not done.
+  void OnStoppedEarly(const std::string& reason);
   void OnRestart(RestartRecord record);
 
   bool tracing() const { return traced_ < options_.traced_steps; }

@@ -83,6 +83,7 @@ absl::Status ReadHostLists(const std::filesystem::path& folder, ReplicaIdentity&
     TY_ASSIGN_OR_RETURN(const JobText json_text, ReadJson(text, cluster.string()));
     FieldReader fields(json_text.value, "", errors);
     identity.epoch = fields.Integer("epoch", {.min = 0}, 0);
+    identity.evaluators = static_cast<int>(fields.Integer("evaluators", {.min = 0, .max = 1}, 0));
     identity.ps_hosts = HostsOf(fields, "ps", errors);
     identity.worker_hosts = HostsOf(fields, "worker", errors);
     identity.chief_host = fields.Text("chief", "");

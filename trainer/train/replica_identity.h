@@ -33,6 +33,7 @@ struct ReplicaIdentity {
   std::vector<std::string> ps_hosts;      // "host:port", in index order
   std::vector<std::string> worker_hosts;  // without the chief
   std::string chief_host;                 // "": worker 0 is the chief
+  int evaluators = 0;                     // replicas that evaluate, which are in no list; from cluster.json
   int64_t epoch = 0;                      // of the host lists, from cluster.json; 0 without one
   std::string config_path;                // the training.json or TrainingJob file to read
 

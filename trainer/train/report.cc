@@ -105,30 +105,32 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
   ordered_json history = ordered_json::array();
   for (const EpochRecord& epoch : job.history) history.push_back(ToJson(epoch));
 
-  const ordered_json report = {{"job", outcome.job},
-                               {"state", outcome.state},
-                               {"model", job.model},
-                               {"strategy", job.strategy},
-                               {"workers", outcome.workers},
-                               {"ps", outcome.ps},
-                               {"batchSize", job.batch_size},
-                               {"epochs", job.epochs},
-                               {"steps", job.steps},
-                               {"seconds", outcome.seconds},
-                               {"batchesPerSecond", batches_per_second},
-                               {"examplesPerSecond", examples_per_second},
-                               {"unit", job.unit.name},
-                               {"unitsPerSecond", examples_per_second * static_cast<double>(job.unit.per_example)},
-                               {"eval", ordered_json(job.eval)},
-                               {"history", std::move(history)},
-                               {"perWorker", std::move(workers)},
-                               {"perServer", std::move(servers)},
-                               {"staleness", ToJson(MergeStaleness(replicas))},
-                               {"failures", std::move(failures)},
-                               {"restarts", std::move(restarts)},
-                               {"parametersSha256", job.parameters_sha256},
-                               {"version", fmt::format("{} ({})", TRAINYARD_VERSION, TRAINYARD_COMMIT)},
-                               {"cpu", CpuName()}};
+  ordered_json report = {{"job", outcome.job},
+                         {"state", outcome.state},
+                         {"model", job.model},
+                         {"strategy", job.strategy},
+                         {"workers", outcome.workers},
+                         {"ps", outcome.ps},
+                         {"batchSize", job.batch_size},
+                         {"epochs", job.epochs},
+                         {"steps", job.steps},
+                         {"seconds", outcome.seconds},
+                         {"batchesPerSecond", batches_per_second},
+                         {"examplesPerSecond", examples_per_second},
+                         {"unit", job.unit.name},
+                         {"unitsPerSecond", examples_per_second * static_cast<double>(job.unit.per_example)},
+                         {"eval", ordered_json(job.eval)},
+                         {"history", std::move(history)},
+                         {"perWorker", std::move(workers)},
+                         {"perServer", std::move(servers)},
+                         {"staleness", ToJson(MergeStaleness(replicas))},
+                         {"failures", std::move(failures)},
+                         {"restarts", std::move(restarts)},
+                         {"parametersSha256", job.parameters_sha256},
+                         {"version", fmt::format("{} ({})", TRAINYARD_VERSION, TRAINYARD_COMMIT)},
+                         {"cpu", CpuName()}};
+  if (job.best) report["best"] = ToJson(*job.best);
+  if (job.stopped_early) report["stoppedEarly"] = ToJson(*job.stopped_early);
   return report.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -61,6 +61,20 @@ struct RestartRecord {
   int64_t lost_steps = 0;
 };
 
+// checkpoint.keepBest, or earlyStopping.restoreBest.
+struct BestRecord {
+  std::string metric;
+  double value = 0;
+  int64_t step = 0;
+  std::string checkpoint;  // its folder
+  bool restored = false;   // the job's result is this checkpoint
+};
+
+struct EarlyStopRecord {
+  std::string reason;
+  int64_t step = 0;
+};
+
 // What one replica knows; replicas/<role>-<index>.json. The chief also fills the job's fields.
 struct ReplicaReport {
   std::string role;
@@ -80,6 +94,8 @@ struct ReplicaReport {
   std::map<std::string, double> eval;
   std::vector<EpochRecord> history;
   std::string parameters_sha256;
+  std::optional<BestRecord> best;
+  std::optional<EarlyStopRecord> stopped_early;
 };
 
 // "<dir>/replicas/<role>-<index>.json"

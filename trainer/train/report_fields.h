@@ -12,5 +12,7 @@ nlohmann::ordered_json ToJson(const WorkerRecord& record);
 nlohmann::ordered_json ToJson(const ServerRecord& record);
 nlohmann::ordered_json ToJson(const Staleness& staleness);
 nlohmann::ordered_json ToJson(const RestartRecord& record);
+nlohmann::ordered_json ToJson(const BestRecord& record);
+nlohmann::ordered_json ToJson(const EarlyStopRecord& record);
 
 }  // namespace trainyard::engine

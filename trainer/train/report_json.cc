@@ -110,6 +110,19 @@ ReplicaReport ReportOf(const json& object) {
   Get(*chief, "eval", report.eval);
   for (const json& epoch : chief->at("history")) report.history.push_back(EpochOf(epoch));
   Get(*chief, "parametersSha256", report.parameters_sha256);
+  if (auto best = chief->find("best"); best != chief->end()) {
+    report.best.emplace();
+    Get(*best, "metric", report.best->metric);
+    Get(*best, "value", report.best->value);
+    Get(*best, "step", report.best->step);
+    Get(*best, "checkpoint", report.best->checkpoint);
+    Get(*best, "restored", report.best->restored);
+  }
+  if (auto stopped = chief->find("stoppedEarly"); stopped != chief->end()) {
+    report.stopped_early.emplace();
+    Get(*stopped, "reason", report.stopped_early->reason);
+    Get(*stopped, "step", report.stopped_early->step);
+  }
   return report;
 }
 
@@ -154,6 +167,16 @@ ordered_json ToJson(const RestartRecord& record) {
   return {{"replica", record.replica}, {"reason", record.reason}, {"step", record.step}, {"lostSteps", record.lost_steps}};
 }
 
+ordered_json ToJson(const BestRecord& record) {
+  return {{"metric", record.metric},
+          {"value", record.value},
+          {"step", record.step},
+          {"checkpoint", record.checkpoint},
+          {"restored", record.restored}};
+}
+
+ordered_json ToJson(const EarlyStopRecord& record) { return {{"reason", record.reason}, {"step", record.step}}; }
+
 std::string ReplicaReportJson(const ReplicaReport& report) {
   ordered_json object = {{"role", report.role}, {"index", report.index}};
   if (report.worker) object["worker"] = ToJson(*report.worker);
@@ -171,6 +194,8 @@ std::string ReplicaReportJson(const ReplicaReport& report) {
                        {"eval", ordered_json(report.eval)},
                        {"history", ListOf(report.history)},
                        {"parametersSha256", report.parameters_sha256}};
+    if (report.best) object["chief"]["best"] = ToJson(*report.best);
+    if (report.stopped_early) object["chief"]["stoppedEarly"] = ToJson(*report.stopped_early);
   }
   return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

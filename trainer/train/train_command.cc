@@ -9,6 +9,7 @@
 
 #include "trainer/base/clock.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/train/evaluator_role.h"
 #include "trainer/train/job_config.h"
 #include "trainer/train/make_backend.h"
 #include "trainer/train/replica_identity.h"
@@ -39,24 +40,26 @@ int HttpPort(const ReplicaIdentity& identity) {
   if (identity.role == Role::kPs && index < identity.ps_hosts.size()) return after(identity.ps_hosts[index]);
   if (identity.role == Role::kChief && !identity.chief_host.empty()) return after(identity.chief_host);
   if (identity.role == Role::kWorker && index < identity.worker_hosts.size()) return after(identity.worker_hosts[index]);
+  // In a cluster all replicas have one port, each on an address of its own.
+  const bool in_cluster = identity.epoch > 0;
+  if (identity.role == Role::kEvaluator && in_cluster && !identity.chief_host.empty()) return after(identity.chief_host);
+  if (identity.role == Role::kEvaluator && in_cluster && !identity.worker_hosts.empty()) return after(identity.worker_hosts[0]);
   return 0;
 }
 
 absl::Status RunReplica(const TrainFlags& flags, StopRequest& stop) {
   TY_ASSIGN_OR_RETURN(const ReplicaIdentity identity, ReadReplicaIdentity(flags.replica, ProcessEnvironment()));
-  TY_ASSIGN_OR_RETURN(const TrainingConfig config, ReadTrainingFile(identity.config_path, flags.overrides));
+  TY_ASSIGN_OR_RETURN(TrainingConfig config, ReadTrainingFile(identity.config_path, flags.overrides));
+  config.evaluator = config.evaluator || identity.evaluators > 0;
   const int http_port = flags.http_port >= 0 ? flags.http_port : HttpPort(identity);
-  switch (identity.role) {
-    case Role::kPs:
-      return RunServerRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, stop);
-    case Role::kEvaluator:
-      return absl::UnimplementedError(
-          "role evaluator: not built yet; the chief evaluates (spec.training.evaluate). Set evaluator.replicas to 0");
-    case Role::kChief:
-    case Role::kWorker:
-      break;
+  if (identity.role == Role::kPs) {
+    return RunServerRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, stop);
   }
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, config.threads));
+  if (identity.role == Role::kEvaluator) {
+    return RunEvaluatorRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, *backend, stop,
+                            RealClock());
+  }
   TY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Trainer> trainer,
       Trainer::Create({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, *backend, RealClock()));

@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "trainer/base/status_macros.h"
@@ -13,9 +12,11 @@
 #include "trainer/model/initializer.h"
 #include "trainer/optim/clip.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/train/finished_mark.h"
 #include "trainer/train/kvstore_updater.h"
 #include "trainer/train/local_updater.h"
 #include "trainer/train/make_input.h"
+#include "trainer/train/output_folders.h"
 #include "trainer/train/vocabulary_file.h"
 #include "trainer/transport/grpc_transport.h"
 
@@ -34,10 +35,6 @@ std::string StrategyText(const StrategyConfig& strategy) {
 SpeedUnit UnitOf(const DatasetInfo& data) {
   if (data.stream_steps == 0) return {.name = data.example_shape.rank() == 3 ? "images" : "examples"};
   return {.name = data.vocabulary->kind() == TokenKind::kWords ? "words" : "characters", .per_example = data.stream_steps};
-}
-
-std::string Below(const std::string& output, const std::string& dir, const char* fallback) {
-  return (std::filesystem::path(output) / (dir.empty() ? fallback : dir)).string();
 }
 
 }  // namespace
@@ -116,7 +113,7 @@ absl::Status Trainer::Init() {
   gradients_ = ParameterSet(specs);
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config_.optimizer));
   slot_names_ = optimizer->slot_names();
-  const std::string checkpoint_dir = Below(options_.output, config_.checkpoint.dir, "checkpoints");
+  const std::string checkpoint_dir = CheckpointFolder(options_.output, config_);
   checkpoints_ = std::make_unique<CheckpointStore>(checkpoint_dir, config_.checkpoint.keep);
   if (const Vocabulary* const vocabulary = train_data_->info().vocabulary.get(); vocabulary != nullptr && chief()) {
     TY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, checkpoints_->Steps());
@@ -143,7 +140,7 @@ absl::Status Trainer::Init() {
                                                    .chief = chief(),
                                                    .rank = identity.trainer_rank(),
                                                    .output = options_.output,
-                                                   .summary_dir = Below(options_.output, config_.summary.dir, "summaries"),
+                                                   .summary_dir = SummaryFolder(options_.output, config_),
                                                    .summary_every = config_.summary.every_steps,
                                                    .total_steps = JobSteps(end_step_),
                                                    .batch_size = async() ? config_.batch_size : config_.batch_size * workers(),
@@ -154,18 +151,28 @@ absl::Status Trainer::Init() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<KvState> Trainer::Load() {
+KvState Trainer::EmptyState() const {
   KvState state{.parameters = ParameterSet({parameters_.specs().begin(), parameters_.specs().end()}), .slots = {}, .step = 0};
   for (size_t i = 0; i < slot_names_.size(); ++i)
     state.slots.emplace_back(std::vector(parameters_.specs().begin(), parameters_.specs().end()));
+  return state;
+}
+
+absl::Status Trainer::CopyInto(const Checkpoint& checkpoint, KvState& state) const {
+  TY_RETURN_IF_ERROR(checkpoint.CopyTo(state.parameters));
+  for (size_t i = 0; i < slot_names_.size(); ++i) TY_RETURN_IF_ERROR(checkpoint.CopyTo(state.slots[i], slot_names_[i]));
+  state.step = checkpoint.info().step;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<KvState> Trainer::Load() {
+  KvState state = EmptyState();
   TY_ASSIGN_OR_RETURN(NewestCheckpoint newest, checkpoints_->LoadNewest(parameters_.Fingerprint(), config_.model.name));
   for (const SkippedCheckpoint& skipped : newest.skipped) {
     recorder_->OnRestart({.replica = "checkpoint", .reason = fmt::format("skipped {}: {}", skipped.path, skipped.reason)});
   }
   if (newest.checkpoint) {
-    TY_RETURN_IF_ERROR(newest.checkpoint->CopyTo(state.parameters));
-    for (size_t i = 0; i < slot_names_.size(); ++i) TY_RETURN_IF_ERROR(newest.checkpoint->CopyTo(state.slots[i], slot_names_[i]));
-    state.step = newest.checkpoint->info().step;
+    TY_RETURN_IF_ERROR(CopyInto(*newest.checkpoint, state));
     spdlog::info("going on from {} (step {})", newest.checkpoint->path(), state.step);
     checkpointed_step_ = state.step;
     if (newest.checkpoint->info().state.contains(kStatePlace)) resumed_ = std::move(newest.checkpoint);
@@ -185,6 +192,12 @@ absl::Status Trainer::Run(const std::function<bool()>& stop) {
                           .reason = "joined a running job",
                           .step = global_step_});
   }
+  if (chief()) {
+    TY_RETURN_IF_ERROR(ClearFinished(checkpoints_->dir()));
+    TY_ASSIGN_OR_RETURN(book_, EvaluationBook::Open(config_, checkpoints_->dir(), global_step_, clock_));
+    TY_RETURN_IF_ERROR(StopIfDue());
+  }
+  if (start.ended && step_ < end_step_) EndHere();
   spdlog::info("{} worker {} of {}: {}, steps {} to {}, batch {}, {} parameters", StrategyText(config_.strategy),
                options_.identity.trainer_rank(), workers(), train_data_->info().name, step_, end_step_, config_.batch_size,
                parameters_.elements());
@@ -216,7 +229,9 @@ absl::Status Trainer::RunSteps(int64_t first_step, const std::function<bool()>& 
     if (step_ == 0 && chief()) TY_RETURN_IF_ERROR(recorder_->OnImages(*batch));
     TY_RETURN_IF_ERROR(BeginState(*batch));
     TY_RETURN_IF_ERROR(RunStep(step_, *batch, start));
+    if (ended_) return absl::OkStatus();
     ++step_;
+    if (chief()) TY_RETURN_IF_ERROR(FollowEvaluator(/*at_once=*/false));
     if (config_.checkpoint.every_steps > 0 && step_ % config_.checkpoint.every_steps == 0 && step_ < end_step_) {
       if (chief()) TY_RETURN_IF_ERROR(SaveCheckpoint());
       if (state_ != nullptr && KeepsWorkerState()) TY_RETURN_IF_ERROR(SaveWorkerState(step_, *state_));
@@ -274,6 +289,11 @@ absl::Status Trainer::RunStep(int64_t step, const Batch& batch, absl::Time start
   record.end = clock_.Now();
   record.global_step = global_step_ = result.global_step;
   record.staleness = result.staleness;
+  if (result.ended) {
+    if (async()) ++step_;
+    EndHere();
+    if (!async()) return absl::OkStatus();  // the step was not applied: it never was
+  }
   if (result.refilled > 0) {
     recorder_->OnRestart({.replica = "ps",
                           .reason = fmt::format("{} servers had lost their state and were refilled", result.refilled),
@@ -283,48 +303,134 @@ absl::Status Trainer::RunStep(int64_t step, const Batch& batch, absl::Time start
   return recorder_->OnStep(record);
 }
 
-absl::Status Trainer::EndEpoch(const Batch& batch) {
-  std::map<std::string, double> eval;
-  const bool last = step_ >= end_step_;  // the last one is evaluated when the other workers are done, too
-  if (eval_data_ && !last && config_.evaluate.every_epochs > 0 && (batch.epoch + 1) % config_.evaluate.every_epochs == 0) {
-    TY_ASSIGN_OR_RETURN(eval, Evaluate());
-  }
-  if (last) return absl::OkStatus();
-  return recorder_->OnEpoch(batch.epoch, global_step_, eval, parameters_);
+void Trainer::EndHere() {
+  ended_ = true;
+  end_step_ = step_;
+  spdlog::info("the training ends at step {}", step_);
 }
 
-absl::StatusOr<std::map<std::string, double>> Trainer::Evaluate() {
-  TY_ASSIGN_OR_RETURN(const ModelRunner::Evaluation evaluation, model_.Evaluate(*eval_data_, config_.batch_size, parameters_));
+absl::Status Trainer::StopIfDue() {
+  if (ended_ || !book_->judge().stopped() || step_ >= end_step_) return absl::OkStatus();
+  spdlog::info("early stopping: {}", book_->judge().StopReason());
+  TY_RETURN_IF_ERROR(updater_->End(step_));
+  recorder_->OnStoppedEarly(book_->judge().StopReason());
+  EndHere();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::EndEpoch(const Batch& batch) {
+  if (step_ >= end_step_) return absl::OkStatus();  // the last one is evaluated when the other workers are done, too
+  std::map<std::string, double> metrics;
+  if (eval_data_ && config_.evaluate.every_epochs > 0 && (batch.epoch + 1) % config_.evaluate.every_epochs == 0) {
+    if (config_.evaluator) {
+      TY_RETURN_IF_ERROR(SaveCheckpoint());
+    } else {
+      TY_ASSIGN_OR_RETURN(const Evaluation evaluation, Evaluate(batch.epoch));
+      metrics = evaluation.metrics;
+      TY_RETURN_IF_ERROR(StopIfDue());
+    }
+  }
+  if (ended_) return absl::OkStatus();
+  return recorder_->OnEpoch(batch.epoch, global_step_, metrics, parameters_);
+}
+
+absl::StatusOr<std::map<std::string, double>> Trainer::Metrics(const ParameterSet& parameters) {
+  TY_ASSIGN_OR_RETURN(const ModelRunner::Evaluation evaluation,
+                      model_.Evaluate(*eval_data_, config_.batch_size, parameters, [this] { updater_->ShowActivity(); }));
   return MetricsOf(config_.model, evaluation);
 }
 
-absl::Status Trainer::SaveCheckpoint() {
-  TY_ASSIGN_OR_RETURN(const KvState state, updater_->State(parameters_));
-  if (state.step == checkpointed_step_) return absl::OkStatus();
-  const SamplerPosition position = sampler_->PositionAfter(step_);
+absl::StatusOr<Evaluation> Trainer::Evaluate(int64_t epoch) {
+  Evaluation evaluation{.step = global_step_, .epoch = epoch, .metrics = {}};
+  if (book_->judge().keeps_best()) {
+    // In async mode the others go on meanwhile: what is evaluated is what can be kept.
+    TY_ASSIGN_OR_RETURN(const KvState state, updater_->State(parameters_));
+    evaluation.step = state.step;
+    TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(state.parameters));
+    TY_ASSIGN_OR_RETURN(const EvaluationJudge::Verdict verdict, book_->Add(evaluation));
+    if (verdict.best) TY_RETURN_IF_ERROR(Write(state, /*best=*/true).status());
+  } else {
+    TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(parameters_));
+    TY_RETURN_IF_ERROR(book_->Add(evaluation).status());
+  }
+  recorder_->OnEvaluation(evaluation, book_->judge().best());
+  evaluation_ = evaluation;
+  return evaluation;
+}
+
+absl::Status Trainer::FollowEvaluator(bool at_once) {
+  if (!config_.evaluator) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(const std::vector<Evaluation> fresh, book_->TakeNew(at_once));
+  for (const Evaluation& evaluation : fresh) recorder_->OnEvaluation(evaluation, book_->judge().best());
+  return StopIfDue();
+}
+
+absl::StatusOr<std::string> Trainer::Write(const KvState& state, bool best) {
   std::vector<CheckpointShard> shards = {{.name = "parameters", .tensors = {}}};
   AppendTensors(state.parameters, "", shards[0].tensors);
   if (!slot_names_.empty()) shards.push_back({.name = "optimizer", .tensors = {}});
   for (size_t i = 0; i < slot_names_.size(); ++i) AppendTensors(state.slots[i], slot_names_[i], shards[1].tensors);
-  std::map<std::string, std::string> small = {{kModelState, config_.model_json}};
+  std::map<std::string, std::string> small = best ? book_->judge().BestState() : std::map<std::string, std::string>();
+  small[kModelState] = config_.model_json;
   if (const auto& vocabulary = train_data_->info().vocabulary) small[kVocabularyState] = vocabulary->Sha256Hex();
   if (state_ != nullptr) {
     small[kStatePlace] = PlaceAfter(step_);
     shards.push_back({.name = kStateShard, .tensors = {}});
     AppendTensors(*state_, "", shards.back().tensors);
   }
-  TY_ASSIGN_OR_RETURN(const std::string path, checkpoints_->Save({.step = state.step,
-                                                                  .position = position,
-                                                                  .seed = config_.seed,
-                                                                  .fingerprint = parameters_.Fingerprint(),
-                                                                  .model = config_.model.name,
-                                                                  .strategy = StrategyText(config_.strategy),
-                                                                  .state = std::move(small)},
-                                                                 shards));
-  spdlog::info("checkpoint {}", path);
+  const CheckpointInfo info{.step = state.step,
+                            .position = sampler_->PositionAfter(step_),
+                            .seed = config_.seed,
+                            .fingerprint = parameters_.Fingerprint(),
+                            .model = config_.model.name,
+                            .strategy = StrategyText(config_.strategy),
+                            .state = std::move(small)};
+  updater_->ShowActivity();
+  TY_ASSIGN_OR_RETURN(std::string path, best ? checkpoints_->SaveBest(info, shards) : checkpoints_->Save(info, shards));
+  updater_->ShowActivity();
+  spdlog::info("{} {}", best ? "best checkpoint" : "checkpoint", path);
+  return path;
+}
+
+absl::Status Trainer::SaveCheckpoint() {
+  TY_ASSIGN_OR_RETURN(const KvState state, updater_->State(parameters_));
+  if (state.step == checkpointed_step_) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(const std::string path, Write(state, /*best=*/false));
   checkpointed_step_ = state.step;
   recorder_->OnCheckpoint(state.step);
+  if (!config_.evaluator) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(std::string digest, CheckpointStore::DigestOf(path));
+  book_->Expect(state.step, std::move(digest));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Evaluation>> Trainer::RestoreBest(const Evaluation& now) {
+  if (!book_->judge().restores_best()) return std::nullopt;
+  TY_ASSIGN_OR_RETURN(const std::optional<Checkpoint> best, checkpoints_->LoadBest(parameters_.Fingerprint(), config_.model.name));
+  if (!best || best->info().step == now.step) return std::nullopt;
+  KvState state = EmptyState();
+  TY_RETURN_IF_ERROR(CopyInto(*best, state));
+  TY_RETURN_IF_ERROR(best->CopyTo(parameters_));
+  state.step = global_step_;  // where a resumed training goes on, from the best parameters
+  TY_RETURN_IF_ERROR(Write(state, /*best=*/false).status());
+  checkpointed_step_ = state.step;
+  recorder_->OnCheckpoint(state.step);
+  spdlog::info("restored the best checkpoint, of step {}", best->info().step);
+  if (const Evaluation* known = book_->Find(best->info().step)) return *known;
+  Evaluation evaluation{.step = best->info().step, .epoch = best->info().position.epoch, .metrics = {}};
+  TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(parameters_));
+  return evaluation;
+}
+
+void Trainer::ReportEvaluations(ReplicaReport& report) const {
+  const EvaluationJudge& judge = book_->judge();
+  if (judge.stopped()) report.stopped_early = EarlyStopRecord{.reason = judge.StopReason(), .step = global_step_};
+  if (!judge.best()) return;
+  report.best = BestRecord{.metric = judge.best_metric(),
+                           .value = judge.best()->value,
+                           .step = judge.best()->step,
+                           .checkpoint = checkpoints_->BestPath(),
+                           .restored = judge.restores_best()};
 }
 
 absl::Status Trainer::Conclude() {
@@ -333,20 +439,33 @@ absl::Status Trainer::Conclude() {
   if (chief()) {
     TY_RETURN_IF_ERROR(updater_->AwaitOthers(kOthersDeadline, parameters_));
     global_step_ = std::max(global_step_, updater_->global_step());
-    std::map<std::string, double> eval;
-    if (eval_data_) {
-      TY_ASSIGN_OR_RETURN(eval, Evaluate());
-    }
     const int64_t epoch = end_step_ > 0 ? sampler_->At(end_step_ - 1).epoch : 0;
-    TY_RETURN_IF_ERROR(recorder_->OnEpoch(epoch, global_step_, eval, parameters_));
+    if (config_.evaluator) {
+      TY_RETURN_IF_ERROR(SaveCheckpoint());  // for the evaluator, while the chief makes sure of its own result
+      TY_RETURN_IF_ERROR(FollowEvaluator(/*at_once=*/true));
+    }
+    Evaluation last;
+    std::optional<Evaluation> restored;
+    if (eval_data_) {
+      if (evaluation_ && evaluation_->step == global_step_) {
+        last = *evaluation_;
+      } else {
+        TY_ASSIGN_OR_RETURN(last, Evaluate(epoch));
+      }
+      TY_ASSIGN_OR_RETURN(restored, RestoreBest(last));
+    }
+    TY_RETURN_IF_ERROR(recorder_->OnEpoch(epoch, global_step_, last.metrics, parameters_));
+    if (restored) recorder_->OnEvaluation(*restored, book_->judge().best());
     TY_RETURN_IF_ERROR(SaveCheckpoint());
+    if (config_.evaluator) TY_RETURN_IF_ERROR(MarkFinished(checkpoints_->dir(), checkpointed_step_));
     report.model = config_.model.name;
     report.strategy = StrategyText(config_.strategy);
     report.batch_size = config_.batch_size;
     report.epochs = epoch + 1;
     report.steps = global_step_;
-    report.eval = eval;
+    report.eval = restored ? restored->metrics : last.metrics;
     report.parameters_sha256 = parameters_.Sha256Hex();
+    ReportEvaluations(report);
   }
   updater_->Done();
   return recorder_->Finish(std::move(report), updater_->bytes_sent(), updater_->bytes_received());

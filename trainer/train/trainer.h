@@ -2,11 +2,13 @@
 //
 //   batch → forward, backward (each gradient is pushed as soon as it is final) → Wait for the new parameters → record
 //
-// The chief also writes checkpoints, evaluates at the ends of epochs, and closes the run: it waits for the other workers, evaluates what
-// they left, and writes the last checkpoint.
+// The chief also writes checkpoints, evaluates at the ends of epochs (where the job has an evaluator: writes a checkpoint that the
+// evaluator evaluates), ends the training early, and closes the run: it waits for the other workers, evaluates what they left, and writes
+// the last checkpoint.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +19,7 @@
 #include "trainer/data/prefetcher.h"
 #include "trainer/train/carried_state.h"
 #include "trainer/train/checkpoint.h"
+#include "trainer/train/evaluation_book.h"
 #include "trainer/train/model_runner.h"
 #include "trainer/train/recorder.h"
 #include "trainer/train/replica_identity.h"
@@ -50,6 +53,8 @@ class Trainer {
   absl::Status Init();
   // The newest good checkpoint's state, or the start values.
   absl::StatusOr<KvState> Load();
+  KvState EmptyState() const;
+  absl::Status CopyInto(const Checkpoint& checkpoint, KvState& state) const;
   absl::Status RunSteps(int64_t first_step, const std::function<bool()>& stop);
   absl::Status RunStep(int64_t step, const Batch& batch, absl::Time start);
   // What stateful layers carry: zeros at the start of an epoch, what was written down where a run goes on inside one.
@@ -62,7 +67,19 @@ class Trainer {
   std::string PlaceAfter(int64_t step) const;
   absl::Status EndEpoch(const Batch& batch);
   absl::Status SaveCheckpoint();
-  absl::StatusOr<std::map<std::string, double>> Evaluate();
+  absl::StatusOr<std::string> Write(const KvState& state, bool best);
+  absl::StatusOr<std::map<std::string, double>> Metrics(const ParameterSet& parameters);
+  // Evaluates the parameters as they are now, and keeps them if they are the best ones.
+  absl::StatusOr<Evaluation> Evaluate(int64_t epoch);
+  // Takes what the job's evaluator has found out since.
+  absl::Status FollowEvaluator(bool at_once);
+  // Ends the training of all workers here, if the evaluations say so.
+  absl::Status StopIfDue();
+  // This worker does no more steps.
+  void EndHere();
+  // The best checkpoint becomes the result of the training. Returns its metrics; nothing where there is no better one than `now`.
+  absl::StatusOr<std::optional<Evaluation>> RestoreBest(const Evaluation& now);
+  void ReportEvaluations(ReplicaReport& report) const;
   absl::Status Conclude();
 
   bool chief() const { return options_.identity.is_chief(); }
@@ -91,9 +108,12 @@ class Trainer {
   std::unique_ptr<Updater> updater_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Pusher> pusher_;
-  int64_t step_ = 0;  // the next step of this worker
+  std::unique_ptr<EvaluationBook> book_;  // chief only, from Run on
+  int64_t step_ = 0;                      // the next step of this worker
   int64_t global_step_ = 0;
   int64_t checkpointed_step_ = -1;
+  std::optional<Evaluation> evaluation_;  // the newest of this process
+  bool ended_ = false;                    // by the chief, before the planned end
 };
 
 }  // namespace trainyard::engine

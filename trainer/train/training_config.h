@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "trainer/data/data_config.h"
@@ -18,10 +19,19 @@ struct StrategyConfig {
   friend bool operator==(const StrategyConfig&, const StrategyConfig&) = default;
 };
 
+// A metric of evaluation and which way is better; kAuto: by the metric's name.
+enum class MetricMode : uint8_t { kAuto, kMin, kMax };
+struct MetricRule {
+  std::string metric = "loss";  // loss, accuracy or perplexity
+  MetricMode mode = MetricMode::kAuto;
+  friend bool operator==(const MetricRule&, const MetricRule&) = default;
+};
+
 struct CheckpointConfig {
-  std::string dir;          // "": <output>/checkpoints
-  int64_t every_steps = 0;  // 0: only one at the end
-  int keep = 3;             // the newest ones; >= 1
+  std::string dir;                      // "": <output>/checkpoints
+  int64_t every_steps = 0;              // 0: only one at the end
+  int keep = 3;                         // the newest ones; >= 1
+  std::optional<MetricRule> keep_best;  // beside them, the best by this metric
 };
 
 struct SummaryConfig {
@@ -29,8 +39,17 @@ struct SummaryConfig {
   int64_t every_steps = 20;  // 0: none are written
 };
 
+// Ends the training when a metric stops to improve, as Keras' EarlyStopping.
+struct EarlyStoppingConfig {
+  MetricRule rule;
+  int64_t patience = 0;  // evaluations without an improvement after which the training ends; 0 is 1
+  double min_delta = 0;  // the change must be larger to count as an improvement
+  bool restore_best = false;
+};
+
 struct EvaluateConfig {
   int64_t every_epochs = 1;  // 0: only once, at the end
+  std::optional<EarlyStoppingConfig> early_stopping;
 };
 
 struct TrainingConfig {
@@ -48,7 +67,8 @@ struct TrainingConfig {
   CheckpointConfig checkpoint;
   SummaryConfig summary;
   EvaluateConfig evaluate;
-  int threads = 0;  // 0: the cgroup's quota
+  int threads = 0;         // 0: the cgroup's quota
+  bool evaluator = false;  // the job has a replica that evaluates; set from the job file or the cluster's list, not from training
 };
 
 }  // namespace trainyard::engine

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "trainer/model/model_json.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/train/data_json.h"
+#include "trainer/train/model_runner.h"
 
 namespace trainyard::engine {
 namespace {
@@ -103,12 +106,25 @@ StrategyConfig ReadStrategy(const json& value, std::string path, FieldErrors& er
   return strategy;
 }
 
+MetricRule ReadMetricRule(FieldReader& fields, const std::string& metric) {
+  MetricRule rule;
+  rule.metric = fields.Choice<std::string>("metric", {{"loss", "loss"}, {"accuracy", "accuracy"}, {"perplexity", "perplexity"}}, metric);
+  rule.mode = fields.Choice<MetricMode>("mode", {{"auto", MetricMode::kAuto}, {"min", MetricMode::kMin}, {"max", MetricMode::kMax}},
+                                        MetricMode::kAuto);
+  return rule;
+}
+
 CheckpointConfig ReadCheckpoint(const json& value, std::string path, FieldErrors& errors) {
   CheckpointConfig checkpoint;
   FieldReader fields(value, std::move(path), errors);
   checkpoint.dir = fields.Text("dir", "");
   checkpoint.every_steps = fields.Integer("everySteps", kStepsOrNone, checkpoint.every_steps);
   checkpoint.keep = static_cast<int>(fields.Integer("keep", {.min = 1, .max = 1'000'000}, checkpoint.keep));
+  if (const json* best = fields.Get("keepBest")) {
+    FieldReader rule = fields.Inside("keepBest", *best);
+    checkpoint.keep_best = ReadMetricRule(rule, MetricRule().metric);
+    rule.RefuseOthers();
+  }
   fields.RefuseOthers();
   return checkpoint;
 }
@@ -126,9 +142,42 @@ EvaluateConfig ReadEvaluate(const json& value, std::string path, FieldErrors& er
   EvaluateConfig evaluate;
   FieldReader fields(value, std::move(path), errors);
   evaluate.every_epochs = fields.Integer("everyEpochs", kStepsOrNone, evaluate.every_epochs);
-  if (fields.Get("earlyStopping") != nullptr) fields.Error("earlyStopping", "is not built into this version; set epochs or steps instead");
+  if (const json* stopping = fields.Get("earlyStopping")) {
+    FieldReader options = fields.Inside("earlyStopping", *stopping);
+    EarlyStoppingConfig& config = evaluate.early_stopping.emplace();
+    config.rule = ReadMetricRule(options, MetricRule().metric);
+    config.patience = options.Integer("patience", {.min = 0, .max = 1'000'000}, config.patience);
+    config.min_delta = options.Number("minDelta", {.min = 0}, config.min_delta);
+    config.restore_best = options.Bool("restoreBest", config.restore_best);
+    options.RefuseOthers();
+  }
   fields.RefuseOthers();
   return evaluate;
+}
+
+// What early stopping and the best checkpoint need from the rest.
+void CheckMetrics(const FieldReader& training_fields, const TrainingConfig& training, FieldErrors& errors) {
+  const auto check = [&](const MetricRule& rule, const std::string& path) {
+    if (!training.data.eval)
+      errors.Add(training_fields.PathOf("data.eval"), fmt::format("missing, expected a split to evaluate, because of {}", path));
+    const std::map<std::string, double> metrics = MetricsOf(training.model, {});
+    if (metrics.contains(rule.metric)) return;
+    errors.Add(path + ".metric", fmt::format("found \"{}\", expected one of those that this model is evaluated by: {}", rule.metric,
+                                             fmt::join(std::views::keys(metrics), ", ")));
+  };
+  const std::optional<EarlyStoppingConfig>& stopping = training.evaluate.early_stopping;
+  const std::optional<MetricRule>& best = training.checkpoint.keep_best;
+  if (stopping) check(stopping->rule, training_fields.PathOf("evaluate.earlyStopping"));
+  if (best) check(*best, training_fields.PathOf("checkpoint.keepBest"));
+  if (stopping && training.evaluate.every_epochs == 0) {
+    errors.Add(training_fields.PathOf("evaluate.everyEpochs"),
+               "found 0, expected at least 1, because earlyStopping decides at each evaluation");
+  }
+  if (stopping && stopping->restore_best && best && *best != stopping->rule) {
+    errors.Add(training_fields.PathOf("checkpoint.keepBest"),
+               "found another metric or mode than earlyStopping's, expected the same or no keepBest, because restoreBest restores the "
+               "checkpoint that is kept");
+  }
 }
 
 void ReadLength(FieldReader& fields, TrainingConfig& training) {
@@ -145,6 +194,7 @@ void ReadLength(FieldReader& fields, TrainingConfig& training) {
 TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErrors& errors) {
   TrainingConfig training;
   FieldReader fields(value, std::string(path), errors);
+  const size_t errors_before = errors.size();
   if (const json* model = fields.Require("model", "an object such as {preset: lenet5}")) {
     training.model = ParseModelSpec(*model, fields.PathOf("model"), errors);
     training.model_json = model->dump(-1, ' ', false, json::error_handler_t::replace);
@@ -169,6 +219,7 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
     options.RefuseOthers();
   }
   fields.RefuseOthers();
+  if (errors.size() == errors_before) CheckMetrics(fields, training, errors);
   return training;
 }
 

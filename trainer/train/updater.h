@@ -28,6 +28,10 @@ class Updater {
   virtual absl::StatusOr<KvState> State(const ParameterSet& parameters) = 0;
   // Waits until no other replica changes the parameters any more, at most `deadline`; then `parameters` are final.
   virtual absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) = 0;
+  // Chief, between Wait and the next Push: ends the training of all replicas. In sync mode no step from `step` on is applied anywhere.
+  virtual absl::Status End(int64_t step) = 0;
+  // This replica is at work though it does not push: others go on waiting for it. Any thread; cheap.
+  virtual void ShowActivity() = 0;
   // Tells peers that this replica pushes no more, or not for now: rounds of the others do not wait for it.
   virtual void Leave() = 0;
   // Says goodbye to peers, so that they need not wait for this replica.

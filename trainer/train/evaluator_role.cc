@@ -1,0 +1,83 @@
+#include "trainer/train/evaluator_role.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <utility>
+
+#include "trainer/base/file.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/data/dataset.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/train/checkpoint_evaluator.h"
+#include "trainer/train/model_runner.h"
+#include "trainer/train/output_folders.h"
+#include "trainer/train/progress_server.h"
+#include "trainer/train/report.h"
+#include "trainer/train/summary_writer.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr absl::Duration kLookPeriod = absl::Milliseconds(500);
+constexpr absl::Duration kOldMarkPatience = absl::Minutes(10);  // longer than a chief takes to start
+
+absl::Status Tell(const Evaluation& evaluation, SummaryWriter* summaries, Progress& progress) {
+  progress.step = evaluation.step;
+  progress.epoch = evaluation.epoch;
+  for (const auto& [name, value] : evaluation.metrics) {
+    spdlog::info("step {}: evaluation {} {:.4f}", evaluation.step, name, value);
+    progress.metrics[name] = value;
+    if (summaries != nullptr) TY_RETURN_IF_ERROR(summaries->Scalar(evaluation.step, "eval/" + name, value));
+  }
+  return summaries == nullptr ? absl::OkStatus() : summaries->Flush();
+}
+
+}  // namespace
+
+absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& backend, StopRequest& stop, Clock& clock) {
+  const TrainingConfig& config = options.config;
+  const std::string name(RoleName(options.identity.role));
+  if (!config.data.eval) {
+    return absl::InvalidArgumentError("spec.training.data.eval: missing, expected the split that the evaluator evaluates");
+  }
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, OpenDataset(config.data, Split::kEval, expected, config.seed));
+  TY_ASSIGN_OR_RETURN(std::vector<ParameterSpec> specs, ParameterSpecsOf(config.model));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<ProgressServer> server,
+                      ProgressServer::Start({.port = options.http_port, .role = name, .index = options.identity.index}));
+  std::unique_ptr<SummaryWriter> summaries;
+  if (config.summary.every_steps > 0) {
+    const std::string folder = SummaryFolder(options.output, config) + "/eval";
+    TY_RETURN_IF_ERROR(MakeDirectories(folder));
+    TY_ASSIGN_OR_RETURN(summaries, SummaryWriter::Create(folder, clock));
+  }
+  ModelRunner model(config.model, backend);
+  const CheckpointStore store(CheckpointFolder(options.output, config), config.checkpoint.keep);
+  spdlog::info("evaluator: watches {} for checkpoints, to evaluate them on {}", store.dir(), data->info().name);
+  CheckpointEvaluator evaluator(
+      config, store, ParameterSet(std::move(specs)), [&](const ParameterSet& parameters) -> absl::StatusOr<std::map<std::string, double>> {
+        TY_ASSIGN_OR_RETURN(const ModelRunner::Evaluation evaluation, model.Evaluate(*data, config.batch_size, parameters, [] {}));
+        return MetricsOf(config.model, evaluation);
+      });
+  Progress progress;
+  while (!stop.requested()) {
+    // Asked before the look for checkpoints: the last one is there when the mark is.
+    TY_ASSIGN_OR_RETURN(const bool finished, evaluator.Finished(clock.Now(), kOldMarkPatience));
+    TY_ASSIGN_OR_RETURN(const std::optional<Evaluation> evaluation, evaluator.Next());
+    if (evaluation) {
+      TY_RETURN_IF_ERROR(Tell(*evaluation, summaries.get(), progress));
+      progress.updated_time = clock.Now();
+      server->Update(progress);
+    } else if (finished) {
+      spdlog::info("evaluator: the training is done and its last checkpoint is evaluated");
+      return WriteReplicaReport(options.output, ReplicaReport{.role = name, .index = options.identity.index});
+    } else {
+      stop.Await(clock.Now() + kLookPeriod);
+    }
+  }
+  return absl::CancelledError("stopped");
+}
+
+}  // namespace trainyard::engine
