@@ -149,6 +149,8 @@ struct Progress {
   std::optional<double> examples_per_second;
   std::optional<int64_t> eta_seconds;
   std::optional<int64_t> last_checkpoint_step;
+  std::optional<int64_t> best_checkpoint_step;
+  std::string stopped_early;  // why; empty: the training goes on, or went on to its planned end
   absl::Time updated_time = absl::InfinitePast();
   std::vector<std::string> stragglers;  // written to status.stragglers
   friend bool operator==(const Progress&, const Progress&) = default;

@@ -57,6 +57,8 @@ json ToJson(const Progress& progress) {
   Put(result, "examplesPerSecond", progress.examples_per_second);
   Put(result, "etaSeconds", progress.eta_seconds);
   Put(result, "lastCheckpointStep", progress.last_checkpoint_step);
+  Put(result, "bestCheckpointStep", progress.best_checkpoint_step);
+  Put(result, "stoppedEarly", progress.stopped_early);
   Put(result, "updatedTime", std::optional<absl::Time>(progress.updated_time));
   return result;
 }
@@ -99,6 +101,8 @@ Progress ReadProgress(const json& status, const json& stragglers) {
   progress.examples_per_second = json_read::Number(status, "examplesPerSecond");
   progress.eta_seconds = json_read::Integer(status, "etaSeconds");
   progress.last_checkpoint_step = json_read::Integer(status, "lastCheckpointStep");
+  progress.best_checkpoint_step = json_read::Integer(status, "bestCheckpointStep");
+  progress.stopped_early = json_read::String(status, "stoppedEarly");
   progress.updated_time = json_read::Time(status, "updatedTime");
   if (stragglers.is_array()) {
     for (const json& name : stragglers) {

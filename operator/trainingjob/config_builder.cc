@@ -47,6 +47,8 @@ json BuildConfigData(const TrainingJob& job, int64_t epoch) {
   cluster["ps"] = ps;
   cluster["worker"] = worker;
   cluster["chief"] = Address(job, ChiefOf(job));
+  // In no list, but the chief leaves the evaluation to it.
+  if (const int evaluators = job.spec.Replicas(Role::kEvaluator); evaluators > 0) cluster["evaluators"] = evaluators;
   return {{"cluster.json", cluster.dump()},
           {"ps_hosts", fmt::format("{}", fmt::join(ps, ","))},
           {"worker_hosts", fmt::format("{}", fmt::join(worker, ","))},

@@ -77,8 +77,9 @@ class Planner {
     const ReplicaId chief = ChiefOf(job_);
     TakeFinalProgress(chief);
     restarts_ = CountRestarts(job_, observed_, completed_, now_);
-    const std::string message =
+    std::string message =
         job_.spec.run_policy.success_policy == SuccessPolicy::kChief ? Name(chief) + " has completed" : "all workers have completed";
+    if (status_.progress && !status_.progress->stopped_early.empty()) message += "; stopped early: " + status_.progress->stopped_early;
     End(JobPhase::kSucceeded, kSucceeded, "JobSucceeded", message);
     AddEvent(false, "Succeeded", message);
   }
@@ -205,6 +206,11 @@ class Planner {
                fmt::format("spec.storage.claimName is not set: output and checkpoints in {} end with each pod; name a "
                            "PersistentVolumeClaim to keep them",
                            job_.spec.storage.mount_path));
+      if (job_.spec.Replicas(Role::kEvaluator) > 0 && job_.spec.Find(Role::kEvaluator)->pod_template.empty()) {
+        AddEvent(
+            true, "EvaluatorWithoutStorage",
+            "the evaluator reads checkpoints from the folder that the chief writes them to: without spec.storage.claimName it finds none");
+      }
     }
     for (const Role role : kRoles) {
       const std::vector<std::string> clashes = TemplateClashes(job_, role);

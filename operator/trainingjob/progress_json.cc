@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
+#include "operator/api/text.h"
 
 namespace trainyard::control {
 namespace {
@@ -14,6 +15,7 @@ using nlohmann::json;
 constexpr size_t kMaxMetrics = 16;
 constexpr size_t kMaxNameBytes = 64;
 constexpr size_t kMaxStragglers = 64;
+constexpr size_t kMaxReasonBytes = 512;
 constexpr int kMaxDepth = 8;
 
 // Deep nesting would cost stack in a recursive reader; the object is flat but for metrics and stragglers.
@@ -77,6 +79,10 @@ std::optional<Progress> ParseProgress(std::string_view text) {
   progress.examples_per_second = Rounded(Positive(object, "examplesPerSecond"));
   if (const std::optional<double> eta = Positive(object, "etaSeconds"); eta && *eta < 1e12) progress.eta_seconds = std::llround(*eta);
   progress.last_checkpoint_step = Count(object, "lastCheckpointStep");
+  progress.best_checkpoint_step = Count(object, "bestCheckpointStep");
+  if (const json& reason = json_read::Get(object, "stoppedEarly"); reason.is_string()) {
+    progress.stopped_early = Head(reason.get_ref<const std::string&>(), kMaxReasonBytes);
+  }
   const json& stragglers = json_read::Get(object, "stragglers");
   if (stragglers.is_array()) {
     for (const json& name : stragglers) {

@@ -12,7 +12,7 @@ using ::testing::Pair;
 TEST(ProgressJson, ReadsEveryFieldOfTheContract) {
   const auto progress =
       ParseProgress(R"({"step": 1200, "totalSteps": 5600, "epoch": 2, "percent": 21.43, "loss": 0.3123456, "metrics": {"accuracy": 0.93},
-      "batchesPerSecond": 52.123456, "examplesPerSecond": 6668.8123, "etaSeconds": 84.4, "lastCheckpointStep": 1000, "stragglers": ["worker-3"], "new": {}})");
+      "batchesPerSecond": 52.123456, "examplesPerSecond": 6668.8123, "etaSeconds": 84.4, "lastCheckpointStep": 1000, "bestCheckpointStep": 800, "stoppedEarly": "loss has not improved", "stragglers": ["worker-3"], "new": {}})");
   ASSERT_TRUE(progress);
   EXPECT_EQ(progress->step, 1200);
   EXPECT_EQ(progress->total_steps, 5600);
@@ -22,6 +22,8 @@ TEST(ProgressJson, ReadsEveryFieldOfTheContract) {
   EXPECT_EQ(progress->examples_per_second, 6668.8);
   EXPECT_EQ(progress->eta_seconds, 84);
   EXPECT_EQ(progress->last_checkpoint_step, 1000);
+  EXPECT_EQ(progress->best_checkpoint_step, 800);
+  EXPECT_EQ(progress->stopped_early, "loss has not improved");
   EXPECT_THAT(progress->stragglers, ElementsAre("worker-3"));
 }
 

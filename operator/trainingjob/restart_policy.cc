@@ -23,12 +23,16 @@ class Counter {
     for (const auto& [role, replica] : job_.spec.replicas) {
       for (int i = 0; i < replica.replicas; ++i) Visit({role, i}, replica);
     }
-    for (const auto& [name, record] : records_) result_.spent += record.restarts + record.pod_restarts;
+    for (const auto& [name, record] : records_) {
+      if (Counts(name)) result_.spent += record.restarts + record.pod_restarts;
+    }
     const int limit = job_.spec.run_policy.backoff_limit;
     // Failures that are to be restarted next need a restart each.
     int needed = result_.spent;
     for (const PendingRestart& pending : pending_) {
-      if (++needed <= limit) {
+      if (!Counts(Name(pending.id))) {
+        if (!pending.by_kubelet) MakeAgain(pending);
+      } else if (++needed <= limit) {
         if (!pending.by_kubelet) Grant(pending);  // the kubelet's shows in its restartCount later
       } else if (!result_.job_failure) {
         result_.job_failure = {"BackoffLimitExceeded",
@@ -50,6 +54,9 @@ class Counter {
     const Pod* pod;
     bool by_kubelet;
   };
+
+  // The training goes on without its evaluator: its failures spend no restart and fail no job.
+  static bool Counts(std::string_view replica) { return !replica.starts_with(Name(Role::kEvaluator)); }
 
   void Visit(const ReplicaId& id, const ReplicaSpec& spec) {
     const auto pod = observed_.pods.find(id);
@@ -111,7 +118,7 @@ class Counter {
     NoteFailure(id, pod);
     if (action == ExitAction::kRestart) {
       pending_.push_back({id, &pod, false});
-    } else if (!result_.job_failure) {
+    } else if (!result_.job_failure && Counts(Name(id))) {
       const bool never = spec.restart_policy == RestartPolicy::kNever;
       result_.job_failure = {never ? "ReplicaFailed" : "ExitCode",
                              fmt::format("{} failed ({}), and {}", Name(id), DescribeEnd(pod),
@@ -138,12 +145,19 @@ class Counter {
     result_.not_before[id] = record->last_end + RecreationDelay(record->backoff_step - 1);
   }
 
-  void Grant(const PendingRestart& pending) {
-    ++result_.spent;
+  void MakeAgain(const PendingRestart& pending) {
     RestartRecord& record = Make(pending.id, *pending.pod);
     CountEnd(record, pending.pod);
     ++record.restarts;
     result_.counted.insert(pending.id);
+    if (Counts(Name(pending.id))) return;
+    result_.restart_notes.push_back(fmt::format("{} failed ({}) and is made again; this does not count against backoffLimit",
+                                                Name(pending.id), DescribeEnd(*pending.pod)));
+  }
+
+  void Grant(const PendingRestart& pending) {
+    ++result_.spent;
+    MakeAgain(pending);
     result_.restart_notes.push_back(fmt::format("{} failed ({}) and is made again: restart {} of at most {} (runPolicy.backoffLimit)",
                                                 Name(pending.id), DescribeEnd(*pending.pod), result_.spent,
                                                 job_.spec.run_policy.backoff_limit));
@@ -164,7 +178,7 @@ class Counter {
   }
 
   void NoteFailure(const ReplicaId& id, const Pod& pod) {
-    if (!job_.status.failure && !result_.first_failure) result_.first_failure = DescribeFailure(id, pod);
+    if (!job_.status.failure && !result_.first_failure && Counts(Name(id))) result_.first_failure = DescribeFailure(id, pod);
   }
 
   RestartRecord* Find(const ReplicaId& id) {

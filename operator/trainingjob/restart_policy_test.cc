@@ -75,6 +75,27 @@ TEST(RestartPolicy, AnExitCodeThatSaysRestartIsCountedOnceBeforeItsPodIsDeletedH
   EXPECT_EQ(world.status().restarts, 1);
 }
 
+TEST(RestartPolicy, AnEvaluatorIsMadeAgainAndSpendsNothingOfTheJobs) {
+  World world(Job("ExitCode", 0).Replicas("evaluator", 1).Restart("evaluator", "ExitCode"));
+  world.RunsReady();
+  const std::string uid = world.pods().at({Role::kEvaluator, 0})->meta.uid;
+  world.Exits(Role::kEvaluator, 0, 137).Settle().RunsReady();
+  EXPECT_NE(world.pods().at({Role::kEvaluator, 0})->meta.uid, uid);
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+  EXPECT_EQ(world.status().restarts, 0);
+  EXPECT_EQ(world.status().replica_statuses.at(Role::kEvaluator).restarts, 1);
+  EXPECT_FALSE(world.status().failure);
+}
+
+TEST(RestartPolicy, AnEvaluatorThatIsNotMadeAgainFailsNoJob) {
+  for (const char* policy : {"Never", "ExitCode"}) {
+    World world(Job("ExitCode", 0).Replicas("evaluator", 1).Restart("evaluator", policy));
+    world.RunsReady().Exits(Role::kEvaluator, 0, 3).Settle();
+    EXPECT_EQ(world.status().phase, JobPhase::kRunning) << policy;
+    EXPECT_EQ(world.status().replica_statuses.at(Role::kEvaluator).failed, 1) << policy;
+  }
+}
+
 TEST(RestartPolicy, IgnoredExitCodesSpendNothing) {
   World world(Job("ExitCode", 0).Policy("exitCodes", {{{"from", 42}, {"to", 42}, {"action", "Ignore"}}}));
   world.RunsReady().Exits(Role::kWorker, 1, 42).Settle().RunsReady();
