@@ -424,7 +424,7 @@ absl::StatusOr<std::optional<Evaluation>> Trainer::RestoreBest(const Evaluation&
 
 void Trainer::ReportEvaluations(ReplicaReport& report) const {
   const EvaluationJudge& judge = book_->judge();
-  if (judge.stopped()) report.stopped_early = EarlyStopRecord{.reason = judge.StopReason(), .step = global_step_};
+  if (ended_ && judge.stopped()) report.stopped_early = EarlyStopRecord{.reason = judge.StopReason(), .step = global_step_};
   if (!judge.best()) return;
   report.best = BestRecord{.metric = judge.best_metric(),
                            .value = judge.best()->value,
