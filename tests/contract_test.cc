@@ -106,6 +106,22 @@ TEST(Contract, AChiefOfItsOwnIsTheFirstTrainerForBothHalves) {
   EXPECT_EQ(control::ChiefOf(job), (control::ReplicaId{control::Role::kChief, 0}));
 }
 
+TEST(Contract, AnEvaluatorIsInNoListButTheChiefKnowsThatThereIsOne) {
+  const control::TrainingJob job =
+      Job({{"ps", json::object()}, {"worker", json::object()}, {"evaluator", json::object()}, {"training", kTraining}});
+  const auto evaluator = Mounted(job, {control::Role::kEvaluator, 0}).Identity();
+  ASSERT_TRUE(evaluator.ok()) << evaluator.status();
+  EXPECT_EQ(evaluator->role, engine::Role::kEvaluator);
+  EXPECT_FALSE(evaluator->is_chief());
+  const auto chief = Mounted(job, {control::Role::kWorker, 0}).Identity();
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  EXPECT_TRUE(chief->is_chief());
+  EXPECT_EQ(chief->evaluators, 1);
+  EXPECT_EQ(chief->trainer_count(), 1);
+  const control::TrainingJob without = Job({{"ps", json::object()}, {"worker", json::object()}, {"training", kTraining}});
+  EXPECT_EQ(Mounted(without, {control::Role::kWorker, 0}).Identity()->evaluators, 0);
+}
+
 TEST(Contract, TheTrainerReadsTheTrainingThatTheOperatorCarries) {
   const control::TrainingJob job = Job({{"ps", json::object()}, {"worker", json::object()}, {"training", kTraining}});
   const auto identity = Mounted(job, {control::Role::kWorker, 0}).Identity();
@@ -128,6 +144,8 @@ TEST(Contract, TheOperatorReadsTheProgressThatTheTrainerTells) {
   told.examples_per_second = 6400;
   told.eta = absl::Seconds(7);
   told.last_checkpoint_step = 100;
+  told.best_checkpoint_step = 80;
+  told.stopped_early = "loss has not improved";
   const auto read = control::ParseProgress(engine::ProgressJson(told));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->step, 120);
@@ -140,6 +158,8 @@ TEST(Contract, TheOperatorReadsTheProgressThatTheTrainerTells) {
   EXPECT_EQ(read->examples_per_second, 6400);
   EXPECT_EQ(read->eta_seconds, 7);
   EXPECT_EQ(read->last_checkpoint_step, 100);
+  EXPECT_EQ(read->best_checkpoint_step, 80);
+  EXPECT_EQ(read->stopped_early, "loss has not improved");
 }
 
 TEST(Contract, TheChiefsLastWordsHoldItsFinalStepAndEvaluation) {
