@@ -183,7 +183,7 @@ TrainingJobStatus StatusFromJson(const json& object) {
   }
   const json& replicas = json_read::Get(object, "replicaStatuses");
   for (const Role role : kRoles) {
-    if (const json* counts = json_read::Find(replicas, Name(role).data())) {
+    if (const json* counts = json_read::Find(replicas, std::string(Name(role)).c_str())) {
       status.replica_statuses[role] = {.desired = json_read::Int(*counts, "desired"),
                                        .active = json_read::Int(*counts, "active"),
                                        .ready = json_read::Int(*counts, "ready"),
