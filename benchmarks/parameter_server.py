@@ -60,6 +60,7 @@ spec:
     optimizer: {{name: sgd, learningRate: 0.05}}
     strategy: {"{parameterServer: {mode: async}}" if servers else "{local: {}}"}
     summary: {{everySteps: 0}}
+    profile: {{steps: [0, 1]}}
     resources: {{threads: 1}}
 """
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trainyard-bench-"))
@@ -69,9 +70,9 @@ spec:
         subprocess.run([trainer, "launch", str(folder / "job.yaml"), "--output", str(folder / "run"), "--progress", "none"], cwd=ROOT, check=True,
                        stdout=subprocess.DEVNULL)
         report = json.loads((folder / "run/report.json").read_text())
-        trace = json.loads((folder / "run/trace.json").read_text())
-        # Trace times are absolute, in microseconds of the system's clock.
-        first = min(span["ts"] + span["dur"] for span in trace if span.get("ph") == "X" and span["name"] == "step") / 1e6 - began
+        # Spans are [kind, id, worker, step, start, end], nanoseconds of the system's clock; kind 0 is a whole step.
+        profiles = [json.loads(file.read_text()) for file in (folder / "run/profiles").glob("worker-*.json")]
+        first = min(span[5] for profile in profiles for span in profile["spans"] if span[0] == 0) / 1e9 - began
         replicas = report["perWorker"] + report["perServer"]
         return {"imagesPerSecond": sum(worker["examples"] / worker["seconds"] for worker in report["perWorker"]),
                 "cpuSeconds": sum(replica["cpuSeconds"] for replica in replicas), "firstStepSeconds": first,

@@ -13,6 +13,7 @@
 #include "trainer/train/data_command.h"
 #include "trainer/train/generate_command.h"
 #include "trainer/train/inspect_command.h"
+#include "trainer/train/profile_command.h"
 #include "trainer/train/train_command.h"
 #include "trainyard_version.h"
 
@@ -22,6 +23,11 @@ std::string OwnPath() {
   char path[PATH_MAX];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
   return size > 0 ? std::string(path, static_cast<size_t>(size)) : "trainyard-trainer";
+}
+
+// How the user called this program, for messages that tell what to type next.
+std::string CalledAs(std::string_view argv0) {
+  return argv0.find('/') != std::string_view::npos ? std::string(argv0) : "trainyard-trainer";
 }
 
 }  // namespace
@@ -34,13 +40,13 @@ int main(int argc, char** argv) {
   CLI::App app("trainyard-trainer trains neural networks, alone or with parameter servers, from one TrainingJob file.");
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("trainyard-trainer {} ({})", TRAINYARD_VERSION, TRAINYARD_COMMIT));
-  const std::string program = OwnPath();
   int exit_code = 0;
-  trainyard::engine::AddLaunchCommand(app, program, exit_code);
+  trainyard::engine::AddLaunchCommand(app, {.program = OwnPath(), .called_as = CalledAs(argv[0])}, exit_code);
   trainyard::engine::AddTrainCommand(app, exit_code);
   trainyard::engine::AddInspectCommand(app, exit_code);
   trainyard::engine::AddDataCommand(app, exit_code);
   trainyard::engine::AddGenerateCommand(app, exit_code);
+  trainyard::engine::AddProfileCommand(app, exit_code);
   trainyard::engine::AddBenchCommand(app, exit_code);
   CLI11_PARSE(app, argc, argv);
   return exit_code;

@@ -1,10 +1,11 @@
 """One job file, run as local processes: shapes, exactness, resume, and what is left behind."""
 import json
+import subprocess
 import tempfile
 import unittest
 
 import trainyard
-from trainyard import Run, job_file
+from trainyard import TRAINER, Run, job_file
 
 
 class LaunchTest(unittest.TestCase):
@@ -101,7 +102,31 @@ class Output(LaunchTest):
             self.assertTrue(list((run.output / "summaries" / replica).glob("events.out.tfevents.*")), replica)
         self.assertTrue((run.output / "logs" / "ps-0.log").exists())
         spans = json.loads((run.output / "trace.json").read_text())
-        self.assertEqual({span["pid"] for span in spans if span.get("ph") == "X"}, {0, 1})
+        self.assertEqual({span["pid"] for span in spans if span.get("ph") == "X"}, {1, 2, 3})
+        self.assertEqual(report["profile"]["steps"], [10, 20])
+        self.assertIn("Where the time went, steps 10-19 of 2 workers", run.text)
+        for replica in report["perWorker"] + report["perServer"]:
+            self.assertGreater(replica["cpuCores"], 0)
+            self.assertLessEqual(max((point["residentBytes"] for point in replica["usage"]), default=0), replica["maxRssBytes"])
+
+    def test_profile_prints_the_table_again_and_says_where_there_is_none(self):
+        run = self.run_job(workers=1, steps=12, extra="    profile: {steps: [3, 5]}\n")
+        self.assertEqual(run.report()["profile"]["steps"], [3, 5])
+        (run.output / "trace.json").unlink()
+        again = subprocess.run([TRAINER, "profile", str(run.output), "--rows", "3"], capture_output=True, text=True, check=False)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn("steps 3-4 of 1 worker", again.stdout)
+        self.assertTrue((run.output / "trace.json").exists())
+        none = self.run_job(workers=1, steps=3, extra="    profile: {steps: [0, 0]}\n")
+        self.assertNotIn("profile", none.report())
+        self.assertFalse((none.output / "trace.json").exists())
+        missing = subprocess.run([TRAINER, "profile", str(none.output)], capture_output=True, text=True, check=False)
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("holds no profile", missing.stderr)
+
+    def test_hints_name_the_program_as_it_was_called(self):
+        run = self.run_job(workers=1, steps=3)
+        self.assertIn(f"  {TRAINER} inspect", run.text)
         self.assertIn("accuracy", run.text)
         self.assertIn(str(run.output), run.text)
 

@@ -1,6 +1,7 @@
 """What a run leaves, read by other people's tools: TensorBoard's event reader, the safetensors library, a JSON parser."""
 import in_venv  # isort: skip  (starts over in the environment that has the readers)
 
+import collections
 import gzip
 import hashlib
 import io
@@ -22,6 +23,7 @@ from trainyard import Run, job_file  # noqa: E402
 
 STEPS = 40
 WORKERS = 2
+PROFILED = (20, 30)
 
 
 class Artifacts(unittest.TestCase):
@@ -31,7 +33,7 @@ class Artifacts(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="trainyard-artifacts-")
         cls.addClassCleanup(cls.folder.cleanup)
-        extra = "    summary: {everySteps: 5}\n    evaluate: {everyEpochs: 1}\n"
+        extra = "    summary: {everySteps: 5}\n    evaluate: {everyEpochs: 1}\n    profile: {steps: [20, 30]}\n"
         job = job_file(cls.folder.name, workers=WORKERS, ps=1, mode="sync", steps=STEPS, batch=32, checkpoint_every=20, extra=extra)
         job_run = Run(job, output=pathlib.Path(cls.folder.name) / "out")
         if job_run.wait() != 0:
@@ -51,11 +53,11 @@ class Artifacts(unittest.TestCase):
 class EventFiles(Artifacts):
     def test_every_file_begins_with_its_version_and_is_read_to_the_end(self):
         files = sorted((self.output / "summaries").glob("*/events.out.tfevents.*"))
-        self.assertEqual(len(files), WORKERS)
+        self.assertEqual(len(files), WORKERS + 1)  # and the server's
         for file in files:
             events = list(EventFileLoader(str(file)).Load())
             self.assertEqual(events[0].file_version, "brain.Event:2")
-            self.assertGreater(len(events), STEPS // 5)
+            self.assertGreater(len(events), 1)
 
     def test_each_replica_has_its_loss(self):
         for accumulator in self.events.values():
@@ -74,6 +76,25 @@ class EventFiles(Artifacts):
             for source in node.input:
                 self.assertIn(source.split(":")[0], names)
         self.assertTrue(any(node.attr["_output_shapes"].list.shape for node in nodes))
+
+    def test_the_graph_has_the_time_of_each_node_that_ran(self):
+        names = {node.name for node in self.events[0].Graph().node}
+        tags = self.events[0].Tags()["run_metadata"]
+        self.assertEqual(tags, [f"steps {PROFILED[0]}-{PROFILED[1] - 1}"])
+        devices = self.events[0].RunMetadata(tags[0]).step_stats.dev_stats
+        times = {node.node_name: node.all_end_rel_micros for device in devices for node in device.node_stats}
+        self.assertTrue(times)
+        self.assertLessEqual(set(times), names)
+        self.assertTrue(all(micros > 0 for micros in times.values()))
+        profile = json.loads((self.output / "profile.json").read_text())
+        self.assertEqual(set(times), {row["name"] for row in profile["nodes"]})
+
+    def test_every_replica_has_its_processor_and_memory_use(self):
+        for replica in [f"worker-{index}" for index in range(WORKERS)] + ["ps-0"]:
+            accumulator = EventAccumulator(str(self.output / f"summaries/{replica}"))
+            accumulator.Reload()
+            self.assertGreater(accumulator.Scalars("process/resident_mib")[-1].value, 1, replica)
+            self.assertGreaterEqual(accumulator.Scalars("process/cpu_cores")[-1].value, 0, replica)
 
     def test_input_images_are_digits_of_the_training_set(self):
         packed = in_venv.ROOT / "examples/data/mnist/t10k-images-idx3-ubyte.gz"
@@ -112,14 +133,49 @@ class OtherFiles(Artifacts):
         self.assertIn((5, 5, 1, 20), {kernel.shape for kernel in kernels})
         self.assertTrue(all(numpy.isfinite(tensor).all() for tensor in tensors.values()))
 
-    def test_the_trace_has_the_steps_of_every_worker(self):
+    def test_the_trace_has_the_profiled_steps_of_every_replica_in_order(self):
         events = json.loads((self.output / "trace.json").read_text())
-        names = {event["args"]["name"] for event in events if event["name"] == "process_name"}
-        self.assertLessEqual({f"worker-{index}" for index in range(WORKERS)}, names)
+        names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+        self.assertEqual(set(names.values()), {f"worker-{index}" for index in range(WORKERS)} | {"ps-0"})
+        timed = [event for event in events if event["ph"] != "M"]
+        self.assertEqual([event["ts"] for event in timed], sorted(event["ts"] for event in timed))
         spans = [event for event in events if event["ph"] == "X"]
-        self.assertTrue(all(span["dur"] >= 0 and span["ts"] > 0 for span in spans))
-        self.assertEqual(len({span["pid"] for span in spans if span["name"] == "step"}), WORKERS)
-        self.assertLessEqual({"input", "compute", "communication"}, {span["cat"] for span in spans})
+        self.assertTrue(all(span["dur"] >= 0 and span["ts"] >= 0 and span["pid"] in names for span in spans))
+        for pid, name in names.items():
+            if name.startswith("worker"):
+                steps = [span["args"]["step"] for span in spans if span["name"] == "step" and span["pid"] == pid]
+                self.assertEqual(steps, list(range(*PROFILED)))
+        self.assertLessEqual({"step", "input", "compute", "operator", "communication"}, {span["cat"] for span in spans})
+
+    def test_every_arrow_of_the_trace_goes_from_a_push_to_a_sum_to_a_pull(self):
+        events = json.loads((self.output / "trace.json").read_text())
+        arrows = collections.defaultdict(list)
+        for event in events:
+            if event["ph"] in "stf":
+                arrows[event["id"]].append(event)
+        pushed = [event for event in events if event["ph"] == "X" and event["name"].startswith("push ")]
+        self.assertEqual(len(arrows), len(pushed))
+        self.assertEqual(len(pushed) % (WORKERS * (PROFILED[1] - PROFILED[0])), 0)
+        for ends in arrows.values():
+            self.assertEqual([end["ph"] for end in ends], ["s", "t", "f"])
+            self.assertLessEqual(ends[0]["ts"], ends[2]["ts"])
+            self.assertEqual(ends[0]["pid"], ends[2]["pid"])
+            for end, verb in zip(ends, ("push", "sum", "pull")):
+                at = [span for span in events if span["ph"] == "X" and (span["pid"], span["tid"], span["ts"]) == (end["pid"], end["tid"], end["ts"])]
+                self.assertIn(f"{verb} {end['name']}", [span["name"] for span in at])
+
+    def test_the_operator_table_adds_up(self):
+        profile = json.loads((self.output / "profile.json").read_text())
+        self.assertEqual(profile["workerSteps"], WORKERS * (PROFILED[1] - PROFILED[0]))
+        by_kind = sum(row["milliseconds"] for row in profile["operators"])
+        self.assertAlmostEqual(by_kind, sum(row["milliseconds"] for row in profile["nodes"]), places=6)
+        self.assertLessEqual(by_kind / profile["workerSteps"], profile["computeMilliseconds"])
+        convolution = next(row for row in profile["operators"] if row["name"] == "Conv2d")
+        self.assertGreater(convolution["flopsPerSecond"], 1e8)
+        self.assertTrue(all(clock["aligned"] for clock in profile["clocks"]), profile["clocks"])
+        self.assertIn("conv1", (self.output / "profile.txt").read_text())
+        report = json.loads((self.output / "report.json").read_text())
+        self.assertEqual(report["profile"]["operators"], profile["operators"])
 
 
 if __name__ == "__main__":

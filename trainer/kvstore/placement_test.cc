@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trainer/kvstore/part_names.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -85,6 +87,16 @@ TEST(Placement, TheHashTellsModelsServersAndCutsApart) {
   EXPECT_NE(PlaceParameters(Specs({5, 11}), 2).hash, hash);
   EXPECT_NE(PlaceParameters(Specs({5, 10}), 1).hash, hash);
   EXPECT_NE(PlaceParameters(Specs({5, 100}), 1, {.part_elements = 32}).hash, PlaceParameters(Specs({5, 100}), 1).hash);
+}
+
+TEST(PartNames, TellThePartsOfOneTensorApart) {
+  const std::vector<ParameterSpec> specs = Specs({100, 3'000'000});
+  const std::vector<std::string> names = PartNames(specs, 2);
+  EXPECT_EQ(names.size(), PlaceParameters(specs, 2).parts.size());
+  EXPECT_EQ(names[0], specs[0].name);
+  EXPECT_EQ(names[1], specs[1].name + "[0]");
+  EXPECT_EQ(names[2], specs[1].name + "[1]");
+  EXPECT_TRUE(PartNames(specs, 0).empty());
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ class JobFolder {
  public:
   explicit JobFolder(std::string dir) : dir_(std::move(dir)) {}
 
-  // Makes the folders, removes what an earlier run's replicas reported, and writes config/{training.json, cluster.json, ps_hosts,
-  // worker_hosts}. `replicas` and `ports` are parallel. An error names the file.
-  // training.json is TrainingJsonFor(job, processors).
+  // Makes the folders, removes what an earlier run's replicas reported and profiled, and writes config/{training.json, cluster.json,
+  // ps_hosts, worker_hosts}. `replicas` and `ports` are parallel. An error names the file. training.json is TrainingJsonFor(job,
+  // processors).
   absl::Status Prepare(const JobConfig& job, int processors, const std::vector<ReplicaId>& replicas,
                        const std::vector<ReplicaPorts>& ports) const;
 

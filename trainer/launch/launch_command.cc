@@ -19,7 +19,7 @@ struct LaunchFlags {
   ProgressMode progress = ProgressMode::kAuto;
 };
 
-int Launch(const LaunchFlags& flags, const std::string& program) {
+int Launch(const LaunchFlags& flags, const RunningProgram& running) {
   const absl::StatusOr<JobConfig> job = ReadJobFile(flags.file, flags.overrides);
   if (!job.ok()) {
     std::fprintf(stderr, "%s\n", std::string(job.status().message()).c_str());
@@ -32,7 +32,8 @@ int Launch(const LaunchFlags& flags, const std::string& program) {
                  flags.file.c_str());
     return 1;
   }
-  LaunchOptions options{.program = program, .file = flags.file, .output = flags.output, .progress = flags.progress};
+  LaunchOptions options{
+      .program = running.program, .called_as = running.called_as, .file = flags.file, .output = flags.output, .progress = flags.progress};
   if (options.output.empty())
     options.output = "runs/" + job->name + "/" + absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::UTCTimeZone());
   const absl::StatusOr<JobState> state = LaunchLocally(*job, options);
@@ -46,7 +47,7 @@ int Launch(const LaunchFlags& flags, const std::string& program) {
 
 }  // namespace
 
-void AddLaunchCommand(CLI::App& app, const std::string& program, int& exit_code) {
+void AddLaunchCommand(CLI::App& app, const RunningProgram& running, int& exit_code) {
   auto flags = std::make_shared<LaunchFlags>();
   CLI::App* command = app.add_subcommand("launch", "run a TrainingJob file's replicas as local processes");
   command->add_option("FILE", flags->file, "the TrainingJob (YAML or JSON)")->required();
@@ -63,7 +64,7 @@ void AddLaunchCommand(CLI::App& app, const std::string& program, int& exit_code)
   command->add_option("--progress", flags->progress, "auto, bar, plain or none")
       ->transform(CLI::CheckedTransformer(modes, CLI::ignore_case).description(""))
       ->type_name("MODE");
-  command->callback([flags, &program, &exit_code] { exit_code = Launch(*flags, program); });
+  command->callback([flags, running, &exit_code] { exit_code = Launch(*flags, running); });
 }
 
 }  // namespace trainyard::engine

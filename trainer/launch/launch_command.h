@@ -9,8 +9,13 @@ class App;
 
 namespace trainyard::engine {
 
-// Adds the subcommand to `app`; its callback sets `exit_code`: 0 only when the job Succeeded, 130 when it was stopped, 1 otherwise.
-// `program` is the path of the running executable. Both must outlive `app`'s parsing.
-void AddLaunchCommand(CLI::App& app, const std::string& program, int& exit_code);
+struct RunningProgram {
+  std::string program;    // the path of the running executable
+  std::string called_as;  // what a user types to start it
+};
+
+// Adds the subcommand to `app`; its callback sets `exit_code`, which must outlive `app`'s parsing: 0 only when the job Succeeded, 130 when
+// it was stopped, 1 otherwise.
+void AddLaunchCommand(CLI::App& app, const RunningProgram& running, int& exit_code);
 
 }  // namespace trainyard::engine

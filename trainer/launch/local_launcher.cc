@@ -23,8 +23,8 @@
 #include "trainer/launch/progress_client.h"
 #include "trainer/launch/progress_text.h"
 #include "trainer/launch/report_text.h"
+#include "trainer/profile/merge_profiles.h"
 #include "trainer/train/report.h"
-#include "trainer/train/trace.h"
 
 namespace trainyard::engine {
 namespace {
@@ -33,6 +33,7 @@ constexpr absl::Duration kBarPeriod = absl::Milliseconds(200);
 constexpr absl::Duration kLinePeriod = absl::Seconds(2);
 constexpr absl::Duration kFetchTimeout = absl::Milliseconds(200);
 constexpr size_t kLogTailBytes = 2000;
+constexpr size_t kOperatorsShown = 5;
 
 // Draws progress on standard error: one line redrawn, lines now and then, or nothing.
 class ProgressView {
@@ -235,10 +236,8 @@ class LocalRun {
 
   // Merges what the replicas left and prints the summary.
   absl::Status Conclude() {
-    std::vector<std::string> traces;
-    for (const ReplicaId& id : replicas_) traces.push_back(fmt::format("{}/traces/{}.json", folder_.dir(), Name(id)));
-    TY_RETURN_IF_ERROR(MergeTraces(traces, folder_.dir() + "/trace.json").status());
     JobOutcome outcome;
+    TY_ASSIGN_OR_RETURN(outcome.profile, MergeProfiles(folder_.dir()));
     outcome.job = job_.name;
     outcome.state = std::string(JobStateName(supervisor_.state()));
     outcome.workers = job_.worker.replicas + job_.chief.replicas;
@@ -250,7 +249,12 @@ class LocalRun {
     }
     TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> reports, ReadReplicaReports(folder_.dir()));
     TY_RETURN_IF_ERROR(WriteReport(folder_.dir(), outcome, reports));
-    std::printf("%s", SummaryText(MergeReport(outcome, reports), folder_.dir(), options_.file).c_str());
+    std::printf("%s", SummaryText(MergeReport(outcome, reports),
+                                  {.dir = folder_.dir(),
+                                   .file = options_.file,
+                                   .called_as = options_.called_as,
+                                   .profile = outcome.profile ? OperatorTableText(*outcome.profile, kOperatorsShown, 0) : ""})
+                          .c_str());
     if (!supervisor_.message().empty()) std::printf("\n%s: %s\n", outcome.state.c_str(), supervisor_.message().c_str());
     return absl::OkStatus();
   }

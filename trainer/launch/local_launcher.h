@@ -13,9 +13,10 @@ namespace trainyard::engine {
 enum class ProgressMode { kAuto, kBar, kPlain, kNone };  // kAuto: a bar on a terminal, plain lines elsewhere
 
 struct LaunchOptions {
-  std::string program;  // the trainer's own executable
-  std::string file;     // the job file, for messages
-  std::string output;   // the run's folder; an existing one is resumed
+  std::string program;    // the trainer's own executable
+  std::string called_as;  // what a user types to start it
+  std::string file;       // the job file, for messages
+  std::string output;     // the run's folder; an existing one is resumed
   ProgressMode progress = ProgressMode::kAuto;
 };
 

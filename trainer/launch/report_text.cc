@@ -19,8 +19,8 @@ void AppendLine(std::string& text, std::string_view label, std::string_view valu
   fmt::format_to(std::back_inserter(text), "  {:<12} {}\n", label, value);
 }
 
-void AppendHint(std::string& text, std::string_view arguments, std::string_view what) {
-  fmt::format_to(std::back_inserter(text), "  trainyard-trainer {}\n      {}\n", arguments, what);
+void AppendHint(std::string& text, std::string_view called_as, std::string_view arguments, std::string_view what) {
+  fmt::format_to(std::back_inserter(text), "  {} {}\n      {}\n", called_as, arguments, what);
 }
 
 void AppendEvaluation(std::string& text, const nlohmann::json& eval) {
@@ -31,7 +31,8 @@ void AppendEvaluation(std::string& text, const nlohmann::json& eval) {
 
 }  // namespace
 
-std::string SummaryText(std::string_view report_json, std::string_view dir, std::string_view file) {
+std::string SummaryText(std::string_view report_json, const SummaryContext& context) {
+  const auto& [dir, file, called_as, profile] = context;
   const nlohmann::json report = nlohmann::json::parse(report_json, nullptr, /*allow_exceptions=*/false);
   if (!report.is_object()) return "";
   const std::string state = report.value("state", "");
@@ -59,15 +60,17 @@ std::string SummaryText(std::string_view report_json, std::string_view dir, std:
   AppendLine(text, "report", fmt::format("{}/report.json", dir));
   AppendLine(text, "checkpoints", fmt::format("{}/checkpoints", dir));
   AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}/summaries", dir));
-  AppendLine(text, "trace", fmt::format("{}/trace.json (open in ui.perfetto.dev)", dir));
+  if (!profile.empty()) AppendLine(text, "trace", fmt::format("{}/trace.json (open in ui.perfetto.dev)", dir));
   AppendLine(text, "logs", fmt::format("{}/logs", dir));
+  if (!profile.empty()) fmt::format_to(std::back_inserter(text), "\nWhere the time went, {}", profile);
   if (state != "Succeeded" && state != "Stopped") return text;  // what failed is said by the launcher, below
   text += "\nTry next:\n";
-  AppendHint(text, fmt::format("launch {} --output {} --set training.epochs=10", file, dir), "go on from here for more epochs");
+  AppendHint(text, called_as, fmt::format("launch {} --output {} --set training.epochs=10", file, dir), "go on from here for more epochs");
   if (report.contains("eval") && report["eval"].contains("perplexity"))
-    AppendHint(text, fmt::format("generate {}", dir), "text of the model");
-  if (report.value("ps", 0) > 0) AppendHint(text, fmt::format("launch {} --set worker.replicas=4", file), "more workers");
-  AppendHint(text, fmt::format("inspect {}", file), "the graph: shapes, parameters, FLOPs, memory");
+    AppendHint(text, called_as, fmt::format("generate {}", dir), "text of the model");
+  if (report.value("ps", 0) > 0) AppendHint(text, called_as, fmt::format("launch {} --set worker.replicas=4", file), "more workers");
+  AppendHint(text, called_as, fmt::format("inspect {}", file), "the graph: shapes, parameters, FLOPs, memory");
+  if (!profile.empty()) AppendHint(text, called_as, fmt::format("profile {}", dir), "where the time went, node by node");
   return text;
 }
 

@@ -6,7 +6,14 @@
 
 namespace trainyard::engine {
 
-// `report_json` as report.h writes it; `dir` is the run's folder and `file` the job file, both shown in what to try next.
-std::string SummaryText(std::string_view report_json, std::string_view dir, std::string_view file);
+struct SummaryContext {
+  std::string_view dir;        // the run's folder
+  std::string_view file;       // the job file
+  std::string_view called_as;  // what the user types to start this program, in what to try next
+  std::string_view profile;    // operator_table.h; "" when nothing was profiled
+};
+
+// `report_json` as report.h writes it.
+std::string SummaryText(std::string_view report_json, const SummaryContext& context);
 
 }  // namespace trainyard::engine

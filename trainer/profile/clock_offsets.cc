@@ -29,6 +29,7 @@ std::vector<ClockOffset> AlignClocks(std::span<const ReplicaProfile> profiles, s
     bounds.most = std::min(bounds.most, exchange.receive->start - exchange.push->start);
     bounds.least = std::max(bounds.least, exchange.sum->end - exchange.arrived->start);
   }
+  std::erase_if(pairs, [](const auto& entry) { return std::abs(entry.second.middle()) > kMostOffset; });
   std::vector<ClockOffset> offsets(profiles.size());
   if (!offsets.empty()) offsets[0].known = true;
   while (true) {

@@ -9,8 +9,11 @@
 
 namespace trainyard::engine {
 
+inline constexpr int64_t kMostOffset = int64_t{1} << 50;  // nanoseconds: 13 days
+
 struct ClockOffset {
-  bool known = false;       // false: nothing connects this replica to the first one; its times are taken as they are
+  bool known = false;       // false: nothing connects this replica to the first one (or only by clocks that are more than
+                            // kMostOffset apart); its times are taken as they are
   int64_t nanos = 0;        // to be added to the replica's times
   int64_t uncertainty = 0;  // the true offset lies within nanos +- uncertainty, if no clock was set meanwhile
 };

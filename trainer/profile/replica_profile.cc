@@ -17,61 +17,81 @@ using nlohmann::json;
 
 constexpr int64_t kMostBytes = int64_t{1} << 28;  // more than SpanLog::kMostSpans take
 constexpr size_t kSpanFields = 6;
+// So that neither differences nor sums of times leave an int64.
+constexpr int64_t kLastNano = int64_t{1} << 61;     // in the year 2043
+constexpr int64_t kLongestSpan = int64_t{1} << 42;  // more than an hour
+constexpr int64_t kMostCount = int64_t{1} << 53;
 
-bool IsOfOperator(SpanKind kind) { return kind == SpanKind::kNode; }
 bool IsOfTensor(SpanKind kind) {
   return kind == SpanKind::kPush || kind == SpanKind::kArrived || kind == SpanKind::kPull || kind == SpanKind::kReceive ||
          kind == SpanKind::kSum;
 }
 
-absl::Status CheckSpan(const ReplicaProfile& profile, const Span& span) {
-  const auto is_index = [&](size_t size) { return span.id >= 0 && static_cast<size_t>(span.id) < size; };
-  if (IsOfOperator(span.kind) && !is_index(profile.operators.size())) {
-    return absl::InvalidArgumentError(fmt::format("operator {} is not among the {} that are listed", span.id, profile.operators.size()));
-  }
-  if (IsOfTensor(span.kind) && !is_index(profile.tensors.size())) {
-    return absl::InvalidArgumentError(fmt::format("tensor {} is not among the {} that are listed", span.id, profile.tensors.size()));
-  }
-  if (span.start < 0 || span.end < span.start) {
-    return absl::InvalidArgumentError(fmt::format("found start {} and end {}, expected 0 <= start <= end", span.start, span.end));
-  }
-  return absl::OkStatus();
-}
+// Whole numbers of a text that may hold anything; the first that does not fit is kept in `status`.
+struct IntegerReader {
+  absl::Status status;
 
-absl::StatusOr<Span> SpanOf(const json& fields) {
+  int64_t Get(const json& value, std::string_view name, int64_t least, int64_t most) {
+    const bool fits =
+        value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(kLastNano));
+    const int64_t number = fits ? value.get<int64_t>() : 0;
+    if ((!fits || number < least || number > most) && status.ok()) {
+      status = absl::InvalidArgumentError(
+          fmt::format("{} is {}, expected {} to {}", name, value.is_number() ? value.dump() : value.type_name(), least, most));
+    }
+    return number;
+  }
+};
+
+absl::StatusOr<Span> SpanOf(const json& fields, const ReplicaProfile& profile) {
   if (!fields.is_array() || fields.size() != kSpanFields) {
     return absl::InvalidArgumentError("expected [kind, id, worker, step, start, end]");
   }
-  const auto kind = fields[0].get<int64_t>();
-  if (kind < 0 || kind >= kSpanKinds) {
-    return absl::InvalidArgumentError(fmt::format("kind is {}, expected 0 to {}", kind, kSpanKinds - 1));
+  IntegerReader read;
+  Span span;
+  span.kind = static_cast<SpanKind>(read.Get(fields[0], "kind", 0, kSpanKinds - 1));
+  TY_RETURN_IF_ERROR(read.status);
+  const auto last_of = [](size_t size) { return static_cast<int64_t>(size) - 1; };
+  if (span.kind == SpanKind::kNode) {
+    span.id = static_cast<int32_t>(read.Get(fields[1], "operator", 0, last_of(profile.operators.size())));
+  } else if (span.kind == SpanKind::kStage) {
+    span.id = static_cast<int32_t>(read.Get(fields[1], "stage", 0, last_of(profile.stages.size())));
+  } else if (IsOfTensor(span.kind)) {
+    span.id = static_cast<int32_t>(read.Get(fields[1], "tensor", 0, last_of(profile.tensors.size())));
   }
-  return Span{.kind = static_cast<SpanKind>(kind),
-              .id = fields[1].get<int32_t>(),
-              .worker = fields[2].get<int32_t>(),
-              .step = fields[3].get<int64_t>(),
-              .start = fields[4].get<int64_t>(),
-              .end = fields[5].get<int64_t>()};
+  span.worker = static_cast<int32_t>(read.Get(fields[2], "worker", -1, INT32_MAX));
+  span.step = read.Get(fields[3], "step", 0, kMostCount);
+  span.start = read.Get(fields[4], "start", 0, kLastNano);
+  span.end = read.Get(fields[5], "end", span.start, span.start + kLongestSpan);
+  TY_RETURN_IF_ERROR(read.status);
+  return span;
 }
 
 absl::StatusOr<ReplicaProfile> ProfileOf(const json& object) {
+  IntegerReader read;
   ReplicaProfile profile;
   profile.role = object.at("role").get<std::string>();
-  profile.index = object.at("index").get<int>();
-  profile.rank = object.at("rank").get<int>();
-  profile.steps = {.begin = object.at("steps").at(0).get<int64_t>(), .end = object.at("steps").at(1).get<int64_t>()};
-  profile.dropped = object.at("dropped").get<int64_t>();
+  profile.index = static_cast<int>(read.Get(object.at("index"), "index", 0, INT32_MAX));
+  profile.rank = static_cast<int>(read.Get(object.at("rank"), "rank", -1, INT32_MAX));
+  profile.steps.begin = read.Get(object.at("steps").at(0), "steps[0]", 0, kMostCount);
+  profile.steps.end = read.Get(object.at("steps").at(1), "steps[1]", profile.steps.begin, kMostCount);
+  profile.dropped = read.Get(object.at("dropped"), "dropped", 0, kMostCount);
   for (const json& node : object.at("operators")) {
     profile.operators.push_back({.name = node.at("name").get<std::string>(),
                                  .kind = node.at("kind").get<std::string>(),
-                                 .flops = node.at("flops").get<int64_t>(),
-                                 .bytes = node.at("bytes").get<int64_t>()});
+                                 .flops = read.Get(node.at("flops"), "flops", 0, kMostCount),
+                                 .bytes = read.Get(node.at("bytes"), "bytes", 0, kMostCount)});
   }
   profile.tensors = object.at("tensors").get<std::vector<std::string>>();
-  for (const json& fields : object.at("spans")) {
-    absl::StatusOr<Span> span = SpanOf(fields);
-    const absl::Status status = span.ok() ? CheckSpan(profile, *span) : span.status();
-    if (!status.ok()) return WithContext(status, fmt::format("spans[{}]", profile.spans.size()));
+  profile.stages = object.at("stages").get<std::vector<std::string>>();
+  TY_RETURN_IF_ERROR(read.status);
+  const json& spans = object.at("spans");
+  if (spans.size() > SpanLog::kMostSpans) {
+    return absl::InvalidArgumentError(fmt::format("found {} spans, expected at most {}", spans.size(), SpanLog::kMostSpans));
+  }
+  for (const json& fields : spans) {
+    absl::StatusOr<Span> span = SpanOf(fields, profile);
+    if (!span.ok()) return WithContext(span.status(), fmt::format("spans[{}]", profile.spans.size()));
     profile.spans.push_back(*span);
   }
   return profile;
@@ -90,6 +110,7 @@ std::string ReplicaProfileJson(const ReplicaProfile& profile) {
     object["operators"].push_back({{"name", node.name}, {"kind", node.kind}, {"flops", node.flops}, {"bytes", node.bytes}});
   }
   object["tensors"] = profile.tensors;
+  object["stages"] = profile.stages;
   object["spans"] = json::array();
   for (const Span& span : profile.spans) {
     object["spans"].push_back({static_cast<int>(span.kind), span.id, span.worker, span.step, span.start, span.end});

@@ -30,6 +30,7 @@ struct ReplicaProfile {
   StepRange steps;
   std::vector<OperatorInfo> operators;  // Span::id of kNode
   std::vector<std::string> tensors;     // Span::id of all kinds that speak of a part
+  std::vector<std::string> stages;      // Span::id of kStage
   std::vector<Span> spans;
   int64_t dropped = 0;  // spans for which there was no room
 

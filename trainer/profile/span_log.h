@@ -8,18 +8,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "trainer/base/clock.h"
+#include "trainer/profile/step_range.h"
 
 namespace trainyard::engine {
-
-// Steps [begin, end), counted from 0.
-struct StepRange {
-  int64_t begin = 0;
-  int64_t end = 0;
-
-  bool Contains(int64_t step) const { return begin <= step && step < end; }
-  int64_t size() const { return end - begin; }
-  friend bool operator==(const StepRange&, const StepRange&) = default;
-};
 
 enum class SpanKind : uint8_t {
   kStep,     // a whole step of a worker …
@@ -32,8 +23,9 @@ enum class SpanKind : uint8_t {
   kPull,     // `id`: the part; a worker takes over the new values
   kReceive,  // `id`: the part; a server takes `worker`'s gradient and waits for others
   kSum,      // `id`: the part; a server takes `worker`'s gradient, sums those of the round and updates the parameter
+  kStage,    // `id`: the stage of the input pipeline; it made a batch while others were computed
 };
-inline constexpr int kSpanKinds = 10;
+inline constexpr int kSpanKinds = 11;
 
 // Times in nanoseconds since 1970 by the clock of the replica that wrote it down.
 struct Span {

@@ -413,6 +413,17 @@ TEST(JobConfigTest, NumbersOutOfRangeAreToldWithTheirRange) {
   EXPECT_THAT(BadWith({"training.data.train.range=[5]"}), HasSubstr("spec.training.data.train.range: found a list, expected a list of 2"));
 }
 
+TEST(JobConfigTest, ProfiledStepsAreAHalfOpenRangeOfAtMostAThousand) {
+  EXPECT_EQ(GoodWith({}).training.profile.steps, (StepRange{.begin = 10, .end = 20}));
+  EXPECT_EQ(GoodWith({"training.profile={steps: [20, 30]}"}).training.profile.steps, (StepRange{.begin = 20, .end = 30}));
+  EXPECT_EQ(GoodWith({"training.profile={steps: [0, 0]}"}).training.profile.steps.size(), 0);
+  EXPECT_THAT(BadWith({"training.profile={steps: [9, 8]}"}),
+              HasSubstr("spec.training.profile.steps: found [9, 8], expected [begin, end] with 0 <= begin <= end <= begin + 1000"));
+  EXPECT_THAT(BadWith({"training.profile={steps: [0, 1001]}"}), HasSubstr("found [0, 1001]"));
+  EXPECT_THAT(BadWith({"training.profile={steps: [1]}"}), HasSubstr("expected a list of 2"));
+  EXPECT_THAT(BadWith({"training.profile={ranks: [0, 1]}"}), HasSubstr("spec.training.profile.ranks: unknown field"));
+}
+
 TEST(JobConfigTest, AnOptimizerTakesItsOwnFieldsOnly) {
   EXPECT_THAT(BadWith({"training.optimizer.name=adm"}),
               HasSubstr("spec.training.optimizer.name: found \"adm\", expected one of sgd, momentum"));

@@ -84,6 +84,8 @@ TEST(ProgressText, MetricsAreLabelledByReplica) {
   EXPECT_THAT(text, HasSubstr("# TYPE trainyard_trainer_phase_seconds_total counter"));
   EXPECT_THAT(text, HasSubstr("trainyard_trainer_phase_seconds_total{role=\"worker\",index=\"1\",phase=\"input\"} 0.25"));
   EXPECT_THAT(text, HasSubstr("trainyard_trainer_input_stage_seconds_total{role=\"worker\",index=\"1\",stage=\"read\"} 0.5"));
+  EXPECT_THAT(text, HasSubstr("# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total{role=\"worker\",index=\"1\"} "));
+  EXPECT_THAT(text, HasSubstr("# TYPE process_resident_memory_bytes gauge\nprocess_resident_memory_bytes{role=\"worker\",index=\"1\"} "));
   EXPECT_THAT(ProgressMetrics(Progress(), "ps", 0), Not(HasSubstr("trainyard_trainer_metric")));
 }
 

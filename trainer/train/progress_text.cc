@@ -8,10 +8,9 @@
 
 #include "prometheus/metric_family.h"
 #include "prometheus/text_serializer.h"
-#include "trainer/base/process_memory.h"
+#include "trainer/base/process_usage.h"
 #include "trainer/train/meters.h"
 #include "trainer/train/progress_server.h"
-#include "trainer/train/report.h"
 
 namespace trainyard::engine {
 namespace {
@@ -42,6 +41,13 @@ class Families {
   void Counter(const std::string& name, const std::string& help, double value) {
     Family(name, help, MetricType::Counter).metric.push_back(Metric(MetricType::Counter, value));
   }
+  // Under the names that every Prometheus client library gives them.
+  void ProcessGauge(const std::string& name, const std::string& help, double value) {
+    Family(name, help, MetricType::Gauge, "process_").metric.push_back(Metric(MetricType::Gauge, value));
+  }
+  void ProcessCounter(const std::string& name, const std::string& help, double value) {
+    Family(name, help, MetricType::Counter, "process_").metric.push_back(Metric(MetricType::Counter, value));
+  }
   // One more series of the family before, told apart by a label.
   void Labelled(const std::string& name, const std::string& help, MetricType type, const std::string& label,
                 const std::vector<std::pair<std::string, double>>& series) {
@@ -59,9 +65,10 @@ class Families {
   }
 
  private:
-  MetricFamily& Family(const std::string& name, const std::string& help, MetricType type) {
+  MetricFamily& Family(const std::string& name, const std::string& help, MetricType type,
+                       const std::string& prefix = "trainyard_trainer_") {
     MetricFamily& family = families_.emplace_back();
-    family.name = "trainyard_trainer_" + name;
+    family.name = prefix + name;
     family.help = help;
     family.type = type;
     return family;
@@ -132,8 +139,10 @@ std::string ProgressMetrics(const Progress& progress, const std::string& role, i
     families.Labelled("input_stage_seconds_total", "Time of the input pipeline by stage; batches are prepared while others are computed.",
                       MetricType::Counter, "stage", progress.input_stages);
   }
-  families.Counter("cpu_seconds_total", "CPU time of the process.", ProcessCpuSeconds());
-  families.Gauge("max_resident_bytes", "The most memory the process ever had resident.", static_cast<double>(MaxRssBytes()));
+  const ProcessUsage usage = ReadProcessUsage();
+  families.ProcessCounter("cpu_seconds_total", "Total user and system CPU time spent in seconds.", usage.cpu_seconds);
+  families.ProcessGauge("resident_memory_bytes", "Resident memory size in bytes.", static_cast<double>(usage.resident_bytes));
+  families.Gauge("max_resident_bytes", "The most memory the process ever had resident.", static_cast<double>(usage.peak_resident_bytes));
   return families.Text();
 }
 

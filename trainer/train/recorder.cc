@@ -10,17 +10,17 @@
 #include <system_error>
 #include <utility>
 
-#include "trainer/base/process_memory.h"
+#include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/batch.h"
 #include "trainer/train/summarize_graph.h"
+#include "trainer/train/usage_summary.h"
 
 namespace trainyard::engine {
 namespace {
 
 constexpr absl::Duration kPublishPeriod = absl::Milliseconds(100);
 constexpr int kImages = 4;
-enum Lane { kSteps = 0, kPhases = 1, kNodes = 2, kFirstStage = 100 };
 
 absl::Status MakeFolder(const std::string& path) {
   std::error_code error;
@@ -31,17 +31,15 @@ absl::Status MakeFolder(const std::string& path) {
 
 }  // namespace
 
+Recorder::Recorder(RecorderOptions options, Clock& clock)
+    : options_(std::move(options)), clock_(clock), usage_(clock.Now(), ReadProcessUsage()), summary_cpu_(clock.Now(), ReadProcessUsage()) {}
+
 absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(RecorderOptions options, Clock& clock) {
   std::unique_ptr<Recorder> recorder(new Recorder(std::move(options), clock));
   const RecorderOptions& o = recorder->options_;
   TY_ASSIGN_OR_RETURN(recorder->server_, ProgressServer::Start({.port = o.http_port, .role = o.role, .index = o.index}));
   const std::string name = fmt::format("{}-{}", o.role, o.index);
-  TY_RETURN_IF_ERROR(MakeFolder(o.output + "/traces"));
   TY_RETURN_IF_ERROR(MakeFolder(o.output + "/replicas"));
-  TY_ASSIGN_OR_RETURN(recorder->trace_, TraceWriter::Create(fmt::format("{}/traces/{}.json", o.output, name), o.rank, name));
-  recorder->trace_->NameLane(kSteps, "steps");
-  recorder->trace_->NameLane(kPhases, "phases");
-  recorder->trace_->NameLane(kNodes, "operators");
   if (!o.summary_dir.empty() && o.summary_every > 0) {
     const std::string dir = fmt::format("{}/{}", o.summary_dir, name);
     TY_RETURN_IF_ERROR(MakeFolder(dir));
@@ -68,6 +66,11 @@ absl::Status Recorder::OnImages(const Batch& batch) {
                            .pixels = batch.x.values<uint8_t>().subspan(static_cast<size_t>(i * pixels), static_cast<size_t>(pixels))}));
   }
   return absl::OkStatus();
+}
+
+absl::Status Recorder::OnNodeTimes(const StepRange& steps, const std::map<std::string, int64_t>& nanos) {
+  if (!summaries_ || !options_.chief) return absl::OkStatus();
+  return summaries_->NodeTimes(steps.end - 1, fmt::format("steps {}-{}", steps.begin, steps.end - 1), nanos);
 }
 
 void Recorder::OnStart(int64_t global_step) {
@@ -97,32 +100,10 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
   staleness_sum_ += static_cast<double>(step.staleness);
   staleness_.max = std::max(staleness_.max, step.staleness);
   if (step.end - last_published_ >= kPublishPeriod) Publish(step);
-  if (tracing()) {
-    trace_->Add(
-        {.name = "step", .category = "step", .start = step.start, .duration = step.end - step.start, .lane = kSteps, .step = step.step});
-    trace_->Add({.name = "input",
-                 .category = "input",
-                 .start = step.start,
-                 .duration = step.input_done - step.start,
-                 .lane = kPhases,
-                 .step = step.step});
-    trace_->Add({.name = "compute",
-                 .category = "compute",
-                 .start = step.input_done,
-                 .duration = step.compute_done - step.input_done,
-                 .lane = kPhases,
-                 .step = step.step});
-    trace_->Add({.name = "update",
-                 .category = "communication",
-                 .start = step.compute_done,
-                 .duration = step.end - step.compute_done,
-                 .lane = kPhases,
-                 .step = step.step});
-    TraceInput(step);
-    if (++traced_ == options_.traced_steps) TY_RETURN_IF_ERROR(trace_->Flush());
-  }
+  if (usage_.Due(step.end)) usage_.Add(step.end, ReadProcessUsage());
   if (!summaries_ || step.step % options_.summary_every != 0) return absl::OkStatus();
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "loss", step.loss));
+  TY_RETURN_IF_ERROR(SummarizeUsage(step.global_step, step.end, ReadProcessUsage(), summary_cpu_, *summaries_));
   if (options_.perplexity) TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "perplexity", std::exp(step.loss)));
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, fmt::format("speed/{}_per_second", options_.unit.name),
                                         meters_.ExamplesPerSecond() * static_cast<double>(options_.unit.per_example)));
@@ -133,23 +114,6 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
     TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, fmt::format("time/input/{}_ms", stage), seconds * 1e3));
   }
   return summaries_->Scalar(step.global_step, "time/update_ms", absl::ToDoubleMilliseconds(step.end - step.compute_done));
-}
-
-// A row for each stage: they work while the steps before theirs are computed.
-void Recorder::TraceInput(const StepRecord& step) {
-  for (const StageSpan& span : step.input) {
-    auto row = std::ranges::find(traced_stages_, span.stage);
-    if (row == traced_stages_.end()) {
-      row = traced_stages_.insert(row, std::string(span.stage));
-      trace_->NameLane(kFirstStage + static_cast<int>(row - traced_stages_.begin()), fmt::format("input: {}", span.stage));
-    }
-    trace_->Add({.name = span.stage,
-                 .category = "input",
-                 .start = span.start,
-                 .duration = span.duration,
-                 .lane = kFirstStage + static_cast<int>(row - traced_stages_.begin()),
-                 .step = step.step});
-  }
 }
 
 void Recorder::Publish(const StepRecord& step) {
@@ -241,7 +205,6 @@ void Recorder::WriteLastWords(int64_t global_step) {
 
 absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received) {
   if (options_.chief) WriteLastWords(report.steps);
-  TY_RETURN_IF_ERROR(trace_->Close());
   if (summaries_) TY_RETURN_IF_ERROR(summaries_->Flush());
   report.role = options_.role;
   report.index = options_.index;
@@ -259,8 +222,7 @@ absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t 
                                .communication_seconds = absl::ToDoubleSeconds(meters_.time_split().communication),
                                .bytes_sent = bytes_sent,
                                .bytes_received = bytes_received,
-                               .cpu_seconds = ProcessCpuSeconds(),
-                               .max_rss_bytes = MaxRssBytes()};
+                               .usage = usage_.Conclude(clock_.Now(), ReadProcessUsage())};
   if (meters_.steps() > 0) staleness_.mean = staleness_sum_ / static_cast<double>(meters_.steps());
   report.staleness = staleness_;
   return WriteReplicaReport(options_.output, report);

@@ -1,5 +1,5 @@
-// Everything a replica that trains tells the world while it runs: TensorBoard summaries, /progress and /metrics, the trace of its first
-// steps, and its part of the report. The step loop calls it; it never changes the training.
+// Everything a replica that trains tells the world while it runs: TensorBoard summaries, /progress and /metrics, and its part of the
+// report. The step loop calls it; it never changes the training.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,14 @@
 #include "trainer/base/clock.h"
 #include "trainer/data/stage_log.h"
 #include "trainer/graph/graph.h"
+#include "trainer/profile/step_range.h"
 #include "trainer/train/evaluation_judge.h"
 #include "trainer/train/input_times.h"
 #include "trainer/train/meters.h"
 #include "trainer/train/progress_server.h"
 #include "trainer/train/report.h"
 #include "trainer/train/summary_writer.h"
-#include "trainer/train/trace.h"
+#include "trainer/train/usage_series.h"
 
 namespace trainyard::engine {
 
@@ -31,16 +32,14 @@ struct RecorderOptions {
   std::string role = "worker";
   int index = 0;
   bool chief = true;
-  int rank = 0;                // of the trace's rows
-  std::string output;          // the run's folder: replicas/, traces/
+  std::string output;          // the run's folder: replicas/ is below it
   std::string summary_dir;     // "" or summary_every 0: no summaries
   int64_t summary_every = 20;  // steps between two scalars
   int64_t total_steps = 0;     // of the job, as /progress tells it
   int64_t batch_size = 1;      // examples of one global step
   SpeedUnit unit;
-  bool perplexity = false;    // a language model: exp(loss) is told beside the loss
-  int http_port = 0;          // of /progress; 0: any free one
-  int64_t traced_steps = 20;  // the first so many steps go into the trace
+  bool perplexity = false;  // a language model: exp(loss) is told beside the loss
+  int http_port = 0;        // of /progress; 0: any free one
   // Where the kubelet looks for a container's last words: the chief's final progress goes there (docs/contract.md). Absent outside of pods.
   std::string termination_log = "/dev/termination-log";
 };
@@ -69,6 +68,8 @@ class Recorder {
   // Chief only: the graph page, and the first images of a batch.
   absl::Status OnGraph(const Graph& graph);
   absl::Status OnImages(const Batch& batch);
+  // Nanoseconds by name of the graph's node, the mean over the profiled steps: colours of the graph page.
+  absl::Status OnNodeTimes(const StepRange& steps, const std::map<std::string, int64_t>& nanos);
 
   // The first step's time counts from here.
   void OnStart(int64_t global_step);
@@ -83,8 +84,6 @@ class Recorder {
   void OnStoppedEarly(const std::string& reason);
   void OnRestart(RestartRecord record);
 
-  bool tracing() const { return traced_ < options_.traced_steps; }
-  TraceWriter& trace() { return *trace_; }
   const Meters& meters() const { return meters_; }
 
   // Writes replicas/<role>-<index>.json: `report` with all that this object knows added and what went over the wire;
@@ -92,24 +91,22 @@ class Recorder {
   absl::Status Finish(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received);
 
  private:
-  Recorder(RecorderOptions options, Clock& clock) : options_(std::move(options)), clock_(clock) {}
+  Recorder(RecorderOptions options, Clock& clock);
   void Publish(const StepRecord& step);
   void WriteLastWords(int64_t global_step);
-  void TraceInput(const StepRecord& step);
 
   const RecorderOptions options_;
   Clock& clock_;
   std::unique_ptr<SummaryWriter> summaries_;  // null: none wanted
-  std::unique_ptr<TraceWriter> trace_;
   std::unique_ptr<ProgressServer> server_;
   InputTimes input_times_;
-  std::vector<std::string> traced_stages_;  // that have a row of the trace
-  Meters meters_;                           // this replica's steps
-  Meters job_meters_;                       // examples of all replicas, seen through the global step
+  UsageSeries usage_;     // of the report
+  CpuMeter summary_cpu_;  // of the summaries
+  Meters meters_;         // this replica's steps
+  Meters job_meters_;     // examples of all replicas, seen through the global step
   Progress progress_;
   absl::Time last_published_ = absl::InfinitePast();
   int64_t last_global_step_ = 0;
-  int64_t traced_ = 0;
   double epoch_loss_ = 0;
   int64_t epoch_batches_ = 0;
   absl::Time epoch_start_;

@@ -1,7 +1,6 @@
 #include "trainer/train/report.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -22,6 +21,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int64_t kMaxReportBytes = 64 << 20;
+constexpr size_t kNodesInReport = 20;
 
 std::string CpuName() {
   constexpr std::string_view kField = "model name";
@@ -88,8 +88,7 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
   double examples_per_second = 0;
   ordered_json workers = ordered_json::array();
   ordered_json servers = ordered_json::array();
-  ordered_json restarts = ordered_json::array();
-  for (const RestartRecord& restart : outcome.restarts) restarts.push_back(ToJson(restart));
+  ordered_json restarts = ToJson(outcome.restarts);
   for (const ReplicaReport& replica : replicas) {
     if (replica.worker) {
       batches_per_second += Rate(replica.worker->batches, replica.worker->seconds);
@@ -102,8 +101,6 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
   }
   ordered_json failures = ordered_json::array();
   for (const FailureRecord& failure : outcome.failures) failures.push_back({{"replica", failure.replica}, {"reason", failure.reason}});
-  ordered_json history = ordered_json::array();
-  for (const EpochRecord& epoch : job.history) history.push_back(ToJson(epoch));
 
   ordered_json report = {{"job", outcome.job},
                          {"state", outcome.state},
@@ -120,7 +117,7 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
                          {"unit", job.unit.name},
                          {"unitsPerSecond", examples_per_second * static_cast<double>(job.unit.per_example)},
                          {"eval", ordered_json(job.eval)},
-                         {"history", std::move(history)},
+                         {"history", ToJson(job.history)},
                          {"perWorker", std::move(workers)},
                          {"perServer", std::move(servers)},
                          {"staleness", ToJson(MergeStaleness(replicas))},
@@ -131,19 +128,13 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
                          {"cpu", CpuName()}};
   if (job.best) report["best"] = ToJson(*job.best);
   if (job.stopped_early) report["stoppedEarly"] = ToJson(*job.stopped_early);
+  if (outcome.profile) report["profile"] = ToJson(*outcome.profile, kNodesInReport);
   return report.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 absl::Status WriteReport(const std::string& dir, const JobOutcome& outcome, const std::vector<ReplicaReport>& replicas) {
   TY_RETURN_IF_ERROR(MakeDirectories(dir));
   return ReplaceFile(dir + "/report.json", MergeReport(outcome, replicas));
-}
-
-double ProcessCpuSeconds() {
-  rusage usage{};
-  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-  const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6; };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 }  // namespace trainyard::engine

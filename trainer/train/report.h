@@ -10,7 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/profile/operator_table.h"
 #include "trainer/train/meters.h"
+#include "trainer/train/usage_series.h"
 
 namespace trainyard::engine {
 
@@ -35,8 +37,7 @@ struct WorkerRecord {
   double communication_seconds = 0;
   int64_t bytes_sent = 0;  // to servers, and from them
   int64_t bytes_received = 0;
-  double cpu_seconds = 0;
-  int64_t max_rss_bytes = 0;
+  UsageRecord usage;
 };
 
 struct ServerRecord {
@@ -45,8 +46,7 @@ struct ServerRecord {
   int64_t keys = 0;
   int64_t bytes_sent = 0;  // to workers, and from them
   int64_t bytes_received = 0;
-  double cpu_seconds = 0;
-  int64_t max_rss_bytes = 0;
+  UsageRecord usage;
 };
 
 struct Staleness {
@@ -118,14 +118,12 @@ struct JobOutcome {
   double seconds = 0;  // of the whole job, start-up included
   std::vector<FailureRecord> failures;
   std::vector<RestartRecord> restarts;
+  std::optional<OperatorTable> profile;  // absent when nothing was profiled
 };
 
 // The whole report as JSON text, fields in the documented order. Speeds are totals over the workers without start-up.
 std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaReport>& replicas);
 // Merges and replaces <dir>/report.json.
 absl::Status WriteReport(const std::string& dir, const JobOutcome& outcome, const std::vector<ReplicaReport>& replicas);
-
-// CPU time of this process so far, user and system, in seconds.
-double ProcessCpuSeconds();
 
 }  // namespace trainyard::engine

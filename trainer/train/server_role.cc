@@ -3,17 +3,25 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "trainer/base/process_memory.h"
+#include "trainer/base/clock.h"
+#include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/kvstore/part_names.h"
 #include "trainer/kvstore/server.h"
 #include "trainer/model/build_graph.h"
+#include "trainer/profile/replica_profile.h"
+#include "trainer/train/output_folders.h"
 #include "trainer/train/progress_server.h"
 #include "trainer/train/report.h"
+#include "trainer/train/usage_series.h"
+#include "trainer/train/usage_summary.h"
 #include "trainer/transport/grpc_transport.h"
 
 namespace trainyard::engine {
@@ -32,7 +40,7 @@ absl::StatusOr<std::string> ListenAddress(const ReplicaIdentity& identity) {
   return "0.0.0.0" + host.substr(host.rfind(':'));
 }
 
-ReplicaReport ReportOf(const KvServerStats& stats, int index) {
+ReplicaReport ReportOf(const KvServerStats& stats, int index, UsageRecord usage) {
   ReplicaReport report;
   report.role = "ps";
   report.index = index;
@@ -41,10 +49,81 @@ ReplicaReport ReportOf(const KvServerStats& stats, int index) {
                                .keys = stats.keys,
                                .bytes_sent = stats.bytes_sent,
                                .bytes_received = stats.bytes_received,
-                               .cpu_seconds = ProcessCpuSeconds(),
-                               .max_rss_bytes = MaxRssBytes()};
+                               .usage = std::move(usage)};
   return report;
 }
+
+// CPU use and memory over time: for the report, and every so many global steps for TensorBoard.
+class ServerUsage {
+ public:
+  static absl::StatusOr<ServerUsage> Create(const ServerRoleOptions& options) {
+    ServerUsage usage(options.config.summary.every_steps);
+    if (usage.summary_every_ == 0) return usage;
+    const std::string dir = SummaryFolder(options.output, options.config);
+    TY_ASSIGN_OR_RETURN(usage.summaries_, SummaryWriter::Create(fmt::format("{}/ps-{}", dir, options.identity.index), RealClock()));
+    return usage;
+  }
+
+  absl::Status OnTick(int64_t global_step) {
+    const absl::Time now = absl::Now();
+    const ProcessUsage usage = ReadProcessUsage();
+    if (series_.Due(now)) series_.Add(now, usage);
+    if (!summaries_ || global_step < next_summary_) return absl::OkStatus();
+    next_summary_ = global_step + summary_every_;
+    return SummarizeUsage(global_step, now, usage, summary_cpu_, *summaries_);
+  }
+  UsageRecord Conclude() { return series_.Conclude(absl::Now(), ReadProcessUsage()); }
+
+ private:
+  explicit ServerUsage(int64_t summary_every)
+      : summary_every_(summary_every), series_(absl::Now(), ReadProcessUsage()), summary_cpu_(absl::Now(), ReadProcessUsage()) {}
+
+  int64_t summary_every_;  // 0: no summaries
+  std::unique_ptr<SummaryWriter> summaries_;
+  UsageSeries series_;
+  CpuMeter summary_cpu_;
+  int64_t next_summary_ = 1;
+};
+
+// What this server does in the profiled steps. A server cannot know which push is the last of them: what is there is written whenever
+// nothing was added for a while.
+class ServerProfile {
+ public:
+  ServerProfile(const ServerRoleOptions& options, std::span<const ParameterSpec> specs)
+      : output_(options.output),
+        profile_{.role = "ps",
+                 .index = options.identity.index,
+                 .steps = options.config.profile.steps,
+                 .tensors = PartNames(specs, static_cast<int>(options.identity.ps_hosts.size()))},
+        log_(profile_.steps, RealClock()) {
+    const auto workers = static_cast<size_t>(std::max(options.identity.trainer_count(), kAsyncWorkers));
+    log_.Reserve(static_cast<size_t>(profile_.steps.size()) * profile_.tensors.size() * workers);
+  }
+
+  SpanLog& log() { return log_; }
+
+  absl::Status WriteWhenQuiet() {
+    const size_t size = log_.size();
+    return std::exchange(seen_, size) == size ? Write() : absl::OkStatus();
+  }
+  absl::Status Write() {
+    const size_t size = log_.size();
+    if (size == written_) return absl::OkStatus();
+    written_ = size;
+    profile_.spans = log_.spans();
+    profile_.dropped = log_.dropped();
+    return WriteReplicaProfile(output_, profile_);
+  }
+
+ private:
+  static constexpr int kAsyncWorkers = 16;  // room for workers that are added while the job runs
+
+  const std::string output_;
+  ReplicaProfile profile_;
+  SpanLog log_;
+  size_t seen_ = 0;
+  size_t written_ = 0;
+};
 
 }  // namespace
 
@@ -53,6 +132,8 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
   TY_ASSIGN_OR_RETURN(std::string address, ListenAddress(identity));
   TY_ASSIGN_OR_RETURN(std::vector<ParameterSpec> specs, ParameterSpecsOf(options.config.model));
   const bool async = options.config.strategy.mode == StrategyConfig::Mode::kAsync;
+  ServerProfile profile(options, specs);
+  TY_ASSIGN_OR_RETURN(ServerUsage usage, ServerUsage::Create(options));
   const std::unique_ptr<Transport> transport = MakeGrpcTransport();
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<KvServer> server, KvServer::Create({.address = std::move(address),
                                                                                 .server = identity.index,
@@ -60,7 +141,8 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
                                                                                 .workers = identity.trainer_count(),
                                                                                 .mode = async ? KvMode::kAsync : KvMode::kSync,
                                                                                 .optimizer = options.config.optimizer,
-                                                                                .specs = std::move(specs)},
+                                                                                .specs = std::move(specs),
+                                                                                .profile = &profile.log()},
                                                                                *transport));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<ProgressServer> progress_server,
                       ProgressServer::Start({.port = options.http_port, .role = "ps", .index = identity.index}));
@@ -78,13 +160,19 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
     progress.step = server->stats().global_step;
     progress.updated_time = absl::Now();
     progress_server->Update(progress);
+    // What cannot be written does not end the training of all workers; the end of this function tries again.
+    absl::Status recorded = usage.OnTick(progress.step);
+    recorded.Update(profile.WriteWhenQuiet());
+    if (!recorded.ok()) spdlog::warn("{}", std::string(recorded.message()));
   }
   if (stop.requested() && !ended.WaitForNotificationWithTimeout(kStopGrace)) server->Stop();
   serving.join();
 
   std::error_code error;
   std::filesystem::create_directories(options.output + "/replicas", error);  // WriteReplicaReport tells what is wrong with it
-  TY_RETURN_IF_ERROR(WriteReplicaReport(options.output, ReportOf(server->stats(), identity.index)));
+  TY_RETURN_IF_ERROR(usage.OnTick(server->stats().global_step));
+  TY_RETURN_IF_ERROR(profile.Write());
+  TY_RETURN_IF_ERROR(WriteReplicaReport(options.output, ReportOf(server->stats(), identity.index, usage.Conclude())));
   if (stop.requested() && served.ok()) return absl::CancelledError("stopped");
   return served;
 }

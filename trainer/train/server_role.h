@@ -1,4 +1,5 @@
-// A parameter server as a process: serves until the workers are done, answers /progress, leaves its part of the report.
+// A parameter server as a process: serves until the workers are done, answers /progress, leaves its part of the report and of the
+// profile in the job's output folder.
 #pragma once
 
 #include <string>

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <limits>
@@ -21,6 +22,7 @@ namespace {
 constexpr std::string_view kFileVersion = "brain.Event:2";
 constexpr int kDataTypeString = 7;
 constexpr int kAttempts = 1000;
+constexpr std::string_view kDevice = "/device:CPU:0";
 // Written out before this, even when no time has passed: a bound on memory.
 constexpr size_t kMaxPendingBytes = 4 << 20;
 
@@ -160,6 +162,29 @@ absl::Status SummaryWriter::Text(int64_t step, std::string_view tag, std::string
 absl::Status SummaryWriter::Graph(std::span<const GraphSummaryNode> nodes) {
   tensorboard::Event event = state_->NewEvent(0);
   event.set_graph_def(SerializeGraph(nodes));
+  return state_->Add(event);
+}
+
+absl::Status SummaryWriter::NodeTimes(int64_t step, std::string_view tag, const std::map<std::string, int64_t>& nanos) {
+  constexpr int64_t kNanosPerMicro = 1000;
+  tensorboard::RunMetadata metadata;
+  tensorboard::RunMetadata::DeviceStepStats& device = *metadata.mutable_step_stats()->add_dev_stats();
+  device.set_device(std::string(kDevice));
+  int64_t begin = 0;
+  for (const auto& [name, duration] : nanos) {
+    tensorboard::RunMetadata::NodeExecStats& node = *device.add_node_stats();
+    // TensorBoard adds up microseconds and leaves out what took none.
+    const int64_t micros = std::max<int64_t>(1, (duration + kNanosPerMicro / 2) / kNanosPerMicro);
+    node.set_node_name(name);
+    node.set_all_start_micros(begin);
+    node.set_op_end_rel_micros(micros);
+    node.set_all_end_rel_micros(micros);
+    node.set_all_end_rel_nanos(duration);
+    begin += micros;
+  }
+  tensorboard::Event event = state_->NewEvent(step);
+  event.mutable_tagged_run_metadata()->set_tag(std::string(tag));
+  event.mutable_tagged_run_metadata()->set_run_metadata(metadata.SerializeAsString());
   return state_->Add(event);
 }
 

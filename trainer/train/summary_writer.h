@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,6 +39,8 @@ class SummaryWriter {
   absl::Status Image(int64_t step, std::string_view tag, const ImageView& image);
   absl::Status Text(int64_t step, std::string_view tag, std::string_view text);
   absl::Status Graph(std::span<const GraphSummaryNode> nodes);
+  // How long each node of that graph took, in nanoseconds: TensorBoard's "Compute time" under the name `tag`, once a file and tag.
+  absl::Status NodeTimes(int64_t step, std::string_view tag, const std::map<std::string, int64_t>& nanos);
   absl::Status Flush();
 
   const std::string& path() const;

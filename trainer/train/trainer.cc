@@ -8,6 +8,7 @@
 
 #include "trainer/base/status_macros.h"
 #include "trainer/data/vocabulary.h"
+#include "trainer/kvstore/part_names.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/initializer.h"
 #include "trainer/optim/clip.h"
@@ -121,6 +122,13 @@ absl::Status Trainer::Init() {
   }
   worker_states_ = std::make_unique<WorkerStateStore>(checkpoint_dir, identity.trainer_rank(), config_.checkpoint.keep + kStopStates);
 
+  profiler_ = std::make_unique<Profiler>(ProfilerOptions{.role = std::string(RoleName(identity.role)),
+                                                         .index = identity.index,
+                                                         .rank = identity.trainer_rank(),
+                                                         .steps = config_.profile.steps,
+                                                         .output = options_.output,
+                                                         .tensors = PartNames(specs, static_cast<int>(identity.ps_hosts.size()))},
+                                         clock_);
   if (config_.strategy.kind == StrategyConfig::Kind::kLocal) {
     TY_ASSIGN_OR_RETURN(updater_, LocalUpdater::Create(config_.optimizer, [this] { return Load(); }));
   } else {
@@ -131,14 +139,14 @@ absl::Status Trainer::Init() {
                                                           .mode = async() ? KvMode::kAsync : KvMode::kSync,
                                                           .specs = specs,
                                                           .slot_names = slot_names_,
-                                                          .load = [this] { return Load(); }},
+                                                          .load = [this] { return Load(); },
+                                                          .profile = &profiler_->log()},
                                                          MakeGrpcTransport()));
   }
   pusher_ = std::make_unique<Pusher>(*updater_, gradients_, config_.optimizer.clip_norm);
   TY_ASSIGN_OR_RETURN(recorder_, Recorder::Create({.role = std::string(RoleName(identity.role)),
                                                    .index = identity.index,
                                                    .chief = chief(),
-                                                   .rank = identity.trainer_rank(),
                                                    .output = options_.output,
                                                    .summary_dir = SummaryFolder(options_.output, config_),
                                                    .summary_every = config_.summary.every_steps,
@@ -203,6 +211,7 @@ absl::Status Trainer::Run(const std::function<bool()>& stop) {
                parameters_.elements());
   if (step_ >= end_step_) spdlog::info("all {} steps are done already: nothing to train", end_step_);
   const absl::Status trained = RunSteps(step_, stop);
+  const absl::Status profiled = WriteProfile();  // of a run that ended before the last step to profile
   if (absl::IsCancelled(trained)) {
     if (chief()) TY_RETURN_IF_ERROR(SaveCheckpoint());
     if (state_ != nullptr && KeepsWorkerState()) {
@@ -212,6 +221,7 @@ absl::Status Trainer::Run(const std::function<bool()>& stop) {
     updater_->Leave();
   }
   TY_RETURN_IF_ERROR(trained);
+  TY_RETURN_IF_ERROR(profiled);
   return Conclude();
 }
 
@@ -276,6 +286,11 @@ absl::Status Trainer::RestoreState() {
 absl::Status Trainer::RunStep(int64_t step, const Batch& batch, absl::Time start) {
   StepRecord record{
       .step = step, .epoch = batch.epoch, .rows = batch.rows, .input = batch.stages.spans(), .start = start, .input_done = clock_.Now()};
+  const bool profiled = profiler_->Wants(step);
+  if (profiled) {
+    TY_ASSIGN_OR_RETURN(Executor* const executor, model_.TrainingExecutor(batch.rows));
+    profiler_->BeginStep(step, *executor);
+  }
   const bool whole_share = async() || batch.rows * workers() == batch.global_rows;
   pusher_->Begin(step, whole_share ? 1.0F : static_cast<float>(batch.rows * workers()) / static_cast<float>(batch.global_rows));
   TY_ASSIGN_OR_RETURN(record.loss, model_.Train({.seed = config_.seed,
@@ -300,7 +315,17 @@ absl::Status Trainer::RunStep(int64_t step, const Batch& batch, absl::Time start
                           .step = result.global_step,
                           .lost_steps = result.lost_steps});
   }
+  if (profiled) {
+    profiler_->EndStep(record);
+    if (step + 1 == config_.profile.steps.end) TY_RETURN_IF_ERROR(WriteProfile());
+  }
   return recorder_->OnStep(record);
+}
+
+absl::Status Trainer::WriteProfile() {
+  if (!profiler_->HasNews()) return absl::OkStatus();
+  TY_RETURN_IF_ERROR(profiler_->Write());
+  return recorder_->OnNodeTimes(config_.profile.steps, profiler_->MeanNodeNanos());
 }
 
 void Trainer::EndHere() {

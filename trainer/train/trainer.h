@@ -21,6 +21,7 @@
 #include "trainer/train/checkpoint.h"
 #include "trainer/train/evaluation_book.h"
 #include "trainer/train/model_runner.h"
+#include "trainer/train/profiler.h"
 #include "trainer/train/recorder.h"
 #include "trainer/train/replica_identity.h"
 #include "trainer/train/training_config.h"
@@ -31,7 +32,7 @@ namespace trainyard::engine {
 struct TrainerOptions {
   ReplicaIdentity identity;
   TrainingConfig config;
-  std::string output = ".";  // folder for checkpoints, summaries, traces and the report; relative folders of the job file are below it
+  std::string output = ".";  // folder for checkpoints, summaries, profiles and the report; relative folders of the job file are below it
   int http_port = 0;         // of /progress; 0: any free one
 };
 
@@ -65,6 +66,8 @@ class Trainer {
   bool KeepsWorkerState() const { return !chief() && !async(); }
   absl::Status SaveWorkerState(int64_t step, const ParameterSet& state) { return worker_states_->Save(step, PlaceAfter(step), state); }
   std::string PlaceAfter(int64_t step) const;
+  // Once, as soon as all that should be profiled is.
+  absl::Status WriteProfile();
   absl::Status EndEpoch(const Batch& batch);
   absl::Status SaveCheckpoint();
   absl::StatusOr<std::string> Write(const KvState& state, bool best);
@@ -105,7 +108,8 @@ class Trainer {
   std::optional<Checkpoint> resumed_;  // what Load took, if it holds state, until the first step has it
   ParameterSet* state_ = nullptr;      // what stateful layers carry, the model's; null: nothing, or no step yet
   ParameterSet state_before_;          // KeepsWorkerState: as it was before the last step
-  std::unique_ptr<Updater> updater_;
+  std::unique_ptr<Profiler> profiler_;
+  std::unique_ptr<Updater> updater_;  // writes to the profiler's log
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Pusher> pusher_;
   std::unique_ptr<EvaluationBook> book_;  // chief only, from Run on

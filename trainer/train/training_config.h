@@ -8,6 +8,7 @@
 #include "trainer/data/data_config.h"
 #include "trainer/model/model_spec.h"
 #include "trainer/optim/optimizer_config.h"
+#include "trainer/profile/step_range.h"
 
 namespace trainyard::engine {
 
@@ -52,6 +53,11 @@ struct EvaluateConfig {
   std::optional<EarlyStoppingConfig> early_stopping;
 };
 
+struct ProfileConfig {
+  // As each worker counts its own steps; empty: nothing is recorded. The first steps are left out, which warm up.
+  StepRange steps = {.begin = 10, .end = 20};
+};
+
 struct TrainingConfig {
   ModelSpec model;
   std::string model_json;  // what `model` was read from: kept in checkpoints, so that they say what they are of
@@ -67,6 +73,7 @@ struct TrainingConfig {
   CheckpointConfig checkpoint;
   SummaryConfig summary;
   EvaluateConfig evaluate;
+  ProfileConfig profile;
   int threads = 0;         // 0: the cgroup's quota
   bool evaluator = false;  // the job has a replica that evaluates; set from the job file or the cluster's list, not from training
 };

@@ -23,6 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr Integers kSteps{.min = 1, .max = int64_t{1} << 40};
+constexpr int64_t kMostProfiledSteps = 1000;
 constexpr Integers kStepsOrNone{.min = 0, .max = kSteps.max};
 
 LrScheduleConfig ReadSchedule(const json& value, std::string path, FieldErrors& errors) {
@@ -180,6 +181,24 @@ void CheckMetrics(const FieldReader& training_fields, const TrainingConfig& trai
   }
 }
 
+// steps: [begin, end), both counted from 0; begin = end: none.
+ProfileConfig ReadProfile(const json& value, std::string path, FieldErrors& errors) {
+  ProfileConfig profile;
+  FieldReader fields(value, std::move(path), errors);
+  if (fields.Get("steps") != nullptr) {
+    const std::vector<int64_t> steps = fields.IntegerList("steps", kStepsOrNone, 2, 2);
+    if (steps.size() == 2) {
+      profile.steps = {.begin = steps[0], .end = steps[1]};
+      if (profile.steps.size() < 0 || profile.steps.size() > kMostProfiledSteps) {
+        fields.Error("steps", fmt::format("found [{}, {}], expected [begin, end] with 0 <= begin <= end <= begin + {}", steps[0], steps[1],
+                                          kMostProfiledSteps));
+      }
+    }
+  }
+  fields.RefuseOthers();
+  return profile;
+}
+
 void ReadLength(FieldReader& fields, TrainingConfig& training) {
   const bool has_epochs = fields.Get("epochs") != nullptr;
   const bool has_steps = fields.Get("steps") != nullptr;
@@ -213,6 +232,7 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
   }
   if (const json* summary = fields.Get("summary")) training.summary = ReadSummary(*summary, fields.PathOf("summary"), errors);
   if (const json* evaluate = fields.Get("evaluate")) training.evaluate = ReadEvaluate(*evaluate, fields.PathOf("evaluate"), errors);
+  if (const json* profile = fields.Get("profile")) training.profile = ReadProfile(*profile, fields.PathOf("profile"), errors);
   if (const json* resources = fields.Get("resources")) {
     FieldReader options(*resources, fields.PathOf("resources"), errors);
     training.threads = static_cast<int>(options.Integer("threads", {.min = 0, .max = 1024}, 0));

@@ -1,0 +1,56 @@
+#include "trainer/train/profile_command.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/profile/merge_profiles.h"
+#include "trainer/profile/replica_profile.h"
+
+namespace trainyard::engine {
+namespace {
+
+struct ProfileFlags {
+  std::string dir;
+  size_t rows = 20;
+};
+
+absl::StatusOr<std::string> Profile(const ProfileFlags& flags) {
+  TY_ASSIGN_OR_RETURN(const std::optional<OperatorTable> table, MergeProfiles(flags.dir));
+  if (!table) {
+    return absl::NotFoundError(fmt::format(
+        "{} holds no profile: the job has not come to the steps of spec.training.profile, its replicas write to another folder, "
+        "or there is none to record (steps: [0, 0])",
+        ProfileFolder(flags.dir)));
+  }
+  return fmt::format("{}\n  all rows     {}/profile.txt, {}/profile.json\n  trace        {}/trace.json (open in ui.perfetto.dev)\n",
+                     OperatorTableText(*table, flags.rows, flags.rows), flags.dir, flags.dir, flags.dir);
+}
+
+int Print(const ProfileFlags& flags) {
+  const absl::StatusOr<std::string> text = Profile(flags);
+  if (!text.ok()) {
+    spdlog::error("{}", std::string(text.status().message()));
+    return 1;
+  }
+  std::fputs(text->c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void AddProfileCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<ProfileFlags>();
+  CLI::App* command =
+      app.add_subcommand("profile", "where a job's time went: table by operator and trace, from what its replicas recorded");
+  command->add_option("DIR", flags->dir, "the job's output folder")->required();
+  command->add_option("--rows", flags->rows, "how many operators and nodes to print")->capture_default_str();
+  command->callback([flags, &exit_code] { exit_code = Print(*flags); });
+}
+
+}  // namespace trainyard::engine

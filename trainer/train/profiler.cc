@@ -1,0 +1,90 @@
+#include "trainer/train/profiler.h"
+
+#include <algorithm>
+
+#include "trainer/ops/rules.h"
+#include "trainer/train/recorder.h"
+
+namespace trainyard::engine {
+namespace {
+
+int64_t BytesOf(const ValueSpec& spec) { return spec.shape.elements() * static_cast<int64_t>(SizeOf(spec.dtype)); }
+
+OperatorInfo InfoOf(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  OperatorInfo info{.name = node.name, .kind = std::string(OpName(node.op)), .flops = Flops(graph, id)};
+  for (const Value& input : node.inputs) info.bytes += BytesOf(graph.spec(input));
+  for (const ValueSpec& output : node.outputs) info.bytes += BytesOf(output);
+  return info;
+}
+
+}  // namespace
+
+void Profiler::BeginStep(int64_t step, Executor& executor) {
+  const Graph& graph = executor.graph();
+  const auto [entry, is_new] = first_operator_.try_emplace(&graph, static_cast<int32_t>(operators_.size()));
+  if (is_new) {
+    for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) operators_.push_back(InfoOf(graph, id));
+  }
+  if (first_operator_.size() == 1 && is_new) {
+    constexpr size_t kPhases = 4 + 16;  // and the stages of the input
+    constexpr size_t kPerTensor = 3;    // push, arrived, pull
+    log_.Reserve(static_cast<size_t>(options_.steps.size()) * (kPhases + graph.nodes().size() + kPerTensor * options_.tensors.size()));
+  }
+  first_ = entry->second;
+  step_ = step;
+  executor_ = &executor;
+  executor.set_observer(this);
+}
+
+void Profiler::AfterNode(NodeId node) {
+  log_.Add({.kind = SpanKind::kNode, .id = first_ + static_cast<int32_t>(node), .step = step_, .start = node_start_, .end = log_.Now()});
+}
+
+void Profiler::EndStep(const StepRecord& record) {
+  executor_->set_observer(nullptr);
+  const auto add = [&](SpanKind kind, absl::Time start, absl::Time end) {
+    log_.Add({.kind = kind, .step = record.step, .start = absl::ToUnixNanos(start), .end = absl::ToUnixNanos(end)});
+  };
+  add(SpanKind::kStep, record.start, record.end);
+  add(SpanKind::kInput, record.start, record.input_done);
+  add(SpanKind::kCompute, record.input_done, record.compute_done);
+  add(SpanKind::kUpdate, record.compute_done, record.end);
+  for (const StageSpan& stage : record.input) {
+    auto known = std::ranges::find(stages_, stage.stage);
+    if (known == stages_.end()) known = stages_.insert(known, std::string(stage.stage));
+    log_.Add({.kind = SpanKind::kStage,
+              .id = static_cast<int32_t>(known - stages_.begin()),
+              .step = record.step,
+              .start = absl::ToUnixNanos(stage.start),
+              .end = absl::ToUnixNanos(stage.start + stage.duration)});
+  }
+}
+
+absl::Status Profiler::Write() {
+  written_ = log_.size();
+  return WriteReplicaProfile(options_.output, {.role = options_.role,
+                                               .index = options_.index,
+                                               .rank = options_.rank,
+                                               .steps = options_.steps,
+                                               .operators = operators_,
+                                               .tensors = options_.tensors,
+                                               .stages = stages_,
+                                               .spans = log_.spans(),
+                                               .dropped = log_.dropped()});
+}
+
+std::map<std::string, int64_t> Profiler::MeanNodeNanos() const {
+  std::map<std::string, std::pair<int64_t, int64_t>> sums;  // nanoseconds, calls
+  for (const Span& span : log_.spans()) {
+    if (span.kind != SpanKind::kNode) continue;
+    auto& [nanos, calls] = sums[operators_[span.id].name];
+    nanos += span.end - span.start;
+    ++calls;
+  }
+  std::map<std::string, int64_t> means;
+  for (const auto& [name, sum] : sums) means[name] = sum.first / sum.second;
+  return means;
+}
+
+}  // namespace trainyard::engine
