@@ -36,7 +36,10 @@ struct Network {
     const absl::Status status = executor->Run({}, feeds, trial.parameters(), &grads, nullptr);
     EXPECT_TRUE(status.ok()) << status;
   }
-  ParameterSet NewGradients() const { return ParameterSet({trial.parameters().specs().begin(), trial.parameters().specs().end()}); }
+  ParameterSet NewGradients() const {
+    const ParameterSet parameters = trial.parameters();
+    return ParameterSet({parameters.specs().begin(), parameters.specs().end()});
+  }
 
   Trial trial;
   std::vector<int32_t> ids;
