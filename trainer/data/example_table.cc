@@ -31,17 +31,19 @@ absl::Status ExampleTable::Append(const Elements& example, const Elements& label
     decoder_ = std::make_unique<ExampleDecoder>(expected_, example.type);
     row_.resize(decoder_->x_bytes() + decoder_->y_bytes());
   }
-  std::byte* const y = row_.data() + decoder_->x_bytes();
+  // The label first: its size keeps the example behind it aligned, also to floats.
+  std::byte* const y = row_.data();
+  std::byte* const x = y + decoder_->y_bytes();
   const int64_t record = counts_.back()++;
-  TY_RETURN_IF_ERROR(decoder_->Example(example, file_, record, row_.data()));
+  TY_RETURN_IF_ERROR(decoder_->Example(example, file_, record, x));
   TY_RETURN_IF_ERROR(decoder_->Label(label, file_, record, y));
   const int64_t place = records_++;
   if (place < range_.begin || (range_.end >= 0 && place >= range_.end)) return absl::OkStatus();
   if (x_.size() + y_.size() + row_.size() > max_bytes_) {
     return absl::ResourceExhaustedError(fmt::format("{}: more than {} bytes of examples, at record {}", file_, max_bytes_, record));
   }
-  x_.insert(x_.end(), row_.data(), y);
-  y_.insert(y_.end(), y, row_.data() + row_.size());
+  x_.insert(x_.end(), x, row_.data() + row_.size());
+  y_.insert(y_.end(), y, x);
   return absl::OkStatus();
 }
 

@@ -131,8 +131,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenOnDisk(const TfRecordFiles& files, 
             decoder.emplace(expected, parsed.image.type);
             row.resize(decoder->x_bytes() + decoder->y_bytes());
           }
-          TY_RETURN_IF_ERROR(decoder->Example(parsed.image, path, reader.record(), row.data()));
-          TY_RETURN_IF_ERROR(decoder->Label(parsed.label, path, reader.record(), row.data() + decoder->x_bytes()));
+          TY_RETURN_IF_ERROR(decoder->Example(parsed.image, path, reader.record(), row.data() + decoder->y_bytes()));
+          TY_RETURN_IF_ERROR(decoder->Label(parsed.label, path, reader.record(), row.data()));
           places.push_back({.file = static_cast<uint32_t>(counts.size()),
                             .bytes = static_cast<uint32_t>(data.size()),
                             .begin = reader.data_begin(),
