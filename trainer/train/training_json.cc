@@ -161,7 +161,8 @@ void CheckMetrics(const FieldReader& training_fields, const TrainingConfig& trai
   const auto check = [&](const MetricRule& rule, const std::string& path) {
     if (!training.data.eval)
       errors.Add(training_fields.PathOf("data.eval"), fmt::format("missing, expected a split to evaluate, because of {}", path));
-    const std::map<std::string, double> metrics = MetricsOf(training.model, {});
+    const bool text = training.data.format == DataConfig::Format::kText;
+    const std::map<std::string, double> metrics = MetricsOf(training.model, {.perplexity = text ? std::optional(1.0) : std::nullopt});
     if (metrics.contains(rule.metric)) return;
     errors.Add(path + ".metric", fmt::format("found \"{}\", expected one of those that this model is evaluated by: {}", rule.metric,
                                              fmt::join(std::views::keys(metrics), ", ")));
