@@ -182,11 +182,10 @@ std::string Identity() {
   return fmt::format("{}_{}", pod.empty() ? host.data() : pod, absl::ToUnixNanos(absl::Now()));
 }
 
-InformerOptions Watching(const Options& options, std::vector<std::string> unread, std::string selector) {
+InformerOptions Watching(const Options& options, std::string selector) {
   InformerOptions informer;
   informer.namespaces = options.namespaces;
   informer.reflector.label_selector = std::move(selector);
-  informer.reflector.read.drop_fields = std::move(unread);
   return informer;
 }
 
@@ -200,13 +199,14 @@ class Operator {
         throttle_(clock_, {.qps = options.qps, .burst = options.burst}),
         lease_throttle_(clock_, {.qps = 5, .burst = 10}),
         client_(*transport_, throttle_, clock_,
-                {.observe = [this](std::string_view verb, int code, absl::Duration took) { metrics_.ApiRequest(verb, code, took); }}),
-        jobs_(client_, clock_, kTrainingJobs, Watching(options, {}, ""),
+                {.observe = [this](std::string_view verb, int code, absl::Duration took) { metrics_.ApiRequest(verb, code, took); },
+                 .read = FieldsThatAreRead()}),
+        jobs_(client_, clock_, kTrainingJobs, Watching(options, ""),
               [defaults = DefaultOptions{options.trainer_image}](const nlohmann::json& object) { return DecodeJob(defaults, object); }),
-        pods_(client_, clock_, kPods, Watching(options, UnreadPodFields(), std::string(kJobUidLabel)), Pod::FromJson),
-        services_(client_, clock_, kServices, Watching(options, UnreadServiceFields(), std::string(kJobUidLabel)), Service::FromJson),
-        configs_(client_, clock_, kConfigMaps, Watching(options, UnreadConfigMapFields(), std::string(kJobUidLabel)), ConfigMap::FromJson),
-        nodes_(client_, clock_, kNodes, NodeOptions(), Node::FromJson),
+        pods_(client_, clock_, kPods, Watching(options, std::string(kJobUidLabel)), Pod::FromJson),
+        services_(client_, clock_, kServices, Watching(options, std::string(kJobUidLabel)), Service::FromJson),
+        configs_(client_, clock_, kConfigMaps, Watching(options, std::string(kJobUidLabel)), ConfigMap::FromJson),
+        nodes_(client_, clock_, kNodes, {}, Node::FromJson),
         events_(client_, clock_, metrics_, {.instance = Identity()}),
         fan_out_(options.parallel_calls),
         progress_(clock_, MakeFetch(options, connection_.in_cluster, client_),
@@ -269,12 +269,6 @@ class Operator {
   }
 
  private:
-  static InformerOptions NodeOptions() {
-    InformerOptions options;
-    options.reflector.read.drop_fields = UnreadNodeFields();
-    return options;
-  }
-
   static TrainingJobReconcilerOptions ReconcilerOptions(const Options& options) {
     TrainingJobReconcilerOptions reconciler;
     reconciler.plan.force_delete_after = absl::Seconds(options.force_delete_seconds);

@@ -159,30 +159,16 @@ absl::StatusOr<Node> Node::FromJson(const nlohmann::json& object) {
   return node;
 }
 
-std::vector<std::string> UnreadPodFields() {
-  std::vector<std::string> fields = {"metadata.annotations", "status.podIPs", "status.hostIPs"};
-  for (const char* name : {"volumes", "tolerations", "initContainers", "affinity", "securityContext", "topologySpreadConstraints",
-                           "nodeSelector", "imagePullSecrets", "resourceClaims", "hostAliases", "schedulingGates", "readinessGates"}) {
-    fields.push_back(std::string("spec.") + name);
-  }
-  for (const char* name : {"env", "envFrom", "volumeMounts", "volumeDevices", "resources", "ports", "command", "args", "image",
-                           "securityContext", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"}) {
-    fields.push_back(std::string("spec.containers.") + name);
-  }
-  for (const char* name : {"image", "imageID", "containerID", "resources", "allocatedResources", "volumeMounts", "user"}) {
-    fields.push_back(std::string("status.containerStatuses.") + name);
-  }
-  return fields;
-}
-
-std::vector<std::string> UnreadServiceFields() { return {"metadata.annotations", "spec", "status"}; }
-
-std::vector<std::string> UnreadConfigMapFields() { return {"metadata.annotations", "binaryData"}; }
-
-std::vector<std::string> UnreadNodeFields() {
-  return {
-      "metadata.annotations", "metadata.labels",  "spec",           "status.images",       "status.capacity",       "status.allocatable",
-      "status.nodeInfo",      "status.addresses", "status.volumes", "status.volumesInUse", "status.volumesAttached"};
+std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead() {
+  return {{"pods",
+           {"spec.nodeName", "spec.containers.name", "status.phase", "status.reason", "status.message", "status.podIP",
+            "status.conditions.type", "status.conditions.status", "status.conditions.reason", "status.conditions.message",
+            "status.containerStatuses.name", "status.containerStatuses.ready", "status.containerStatuses.restartCount",
+            "status.containerStatuses.state", "status.containerStatuses.lastState", "status.initContainerStatuses.restartCount"}},
+          {"services", {}},
+          {"configmaps", {"data"}},
+          {"nodes", {"status.conditions.type", "status.conditions.status", "status.conditions.lastTransitionTime"}},
+          {"events", {}}};
 }
 
 }  // namespace trainyard::control

@@ -2,6 +2,7 @@
 // All FromJson functions are tolerant: a field of a wrong type counts as absent; only an object without a name is InvalidArgument.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -78,10 +79,7 @@ struct Node {
   static absl::StatusOr<Node> FromJson(const nlohmann::json& object);
 };
 
-// Paths that nothing above reads and that are most of an object's bytes, as kube/client.h's ReadOptions::drop_fields takes them.
-std::vector<std::string> UnreadPodFields();
-std::vector<std::string> UnreadServiceFields();
-std::vector<std::string> UnreadConfigMapFields();
-std::vector<std::string> UnreadNodeFields();
+// What of the API server's objects is read, by resource, as kube/client.h's ClientOptions::read takes it. Jobs are read whole.
+std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead();
 
 }  // namespace trainyard::control

@@ -76,10 +76,7 @@ void Reflector::Run(std::stop_token stop) {
 }
 
 absl::Status Reflector::List() {
-  ListOptions list{.label_selector = options_.label_selector,
-                   .field_selector = options_.field_selector,
-                   .page_size = options_.page_size,
-                   .read = options_.read};
+  ListOptions list{.label_selector = options_.label_selector, .field_selector = options_.field_selector, .page_size = options_.page_size};
   sink_.BeginReplace();
   TY_ASSIGN_OR_RETURN(std::string version, client_.List(resource_, options_.ns, list, [this](nlohmann::json&& item) {
     sink_.ReplaceItem(std::move(item));
@@ -99,8 +96,7 @@ absl::Status Reflector::WatchOnce(std::stop_token stop) {
                      .field_selector = options_.field_selector,
                      .resource_version = resource_version_,
                      .timeout = options_.watch_timeout * Random(1.0, 1.25),
-                     .idle = options_.watch_idle,
-                     .read = options_.read};
+                     .idle = options_.watch_idle};
   return client_.Watch(resource_, options_.ns, watch, std::move(stop), [this](WatchEventType type, nlohmann::json&& object) {
     std::string version = VersionOf(object);
     if (VersionNumber(version) <= 0) {

@@ -30,7 +30,6 @@ struct ReflectorOptions {
   std::string ns{};  // empty: all
   std::string label_selector{};
   std::string field_selector{};
-  ReadOptions read{};
   int64_t page_size = 200;
   absl::Duration watch_timeout = absl::Minutes(8);  // each watch ends after a random 1x to 1.25x of it, so that they do not end together
   absl::Duration watch_idle = absl::Minutes(2);     // bookmarks come each minute: silence of twice that is a dead connection

@@ -28,11 +28,6 @@ std::string What(std::string_view verb, const Resource& resource, std::string_vi
   return ns.empty() ? what : fmt::format("{} in {}", what, ns);
 }
 
-std::string Accept(const ReadOptions& read, std::string_view kind) {
-  if (!read.metadata_only) return "application/json";
-  return fmt::format("application/json;as={};g=meta.k8s.io;v=1", kind);
-}
-
 void AddParameter(std::string& target, std::string_view name, std::string_view value) {
   if (value.empty()) return;
   target += fmt::format("{}{}={}", target.find('?') == std::string::npos ? '?' : '&', name, EscapeQuery(value));
@@ -79,7 +74,9 @@ std::string EscapeQuery(std::string_view text) {
 }
 
 Client::Client(Transport& transport, Throttle& throttle, Clock& clock, ClientOptions options)
-    : transport_(transport), throttle_(throttle), clock_(clock), options_(std::move(options)) {}
+    : transport_(transport), throttle_(throttle), clock_(clock), options_(std::move(options)) {
+  for (const auto& [plural, fields] : options_.read) filters_.try_emplace(plural, fields, FieldFilter::Where::kObject);
+}
 
 absl::StatusOr<HttpResponse> Client::Ask(std::string_view verb, const std::string& what, HttpRequest request) {
   request.stop = stop_.get_token();
@@ -109,34 +106,42 @@ absl::StatusOr<HttpResponse> Client::Ask(std::string_view verb, const std::strin
   }
 }
 
-absl::StatusOr<Json> Client::Write(std::string_view verb, const std::string& what, HttpRequest request, const Json& body) {
+absl::StatusOr<Json> Client::Write(std::string_view verb, const Resource& resource, const std::string& what, HttpRequest request,
+                                   const Json& body) {
   if (request.method != "DELETE") AddParameter(request.target, "fieldManager", options_.field_manager);
   // Text that came from outside (a log's tail) may be no UTF-8: it is replaced, not thrown at.
   request.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
   request.timeout = options_.request_timeout;
   TY_ASSIGN_OR_RETURN(const HttpResponse response, Ask(verb, what, std::move(request)));
-  auto object = ParseObject(response.body, whole_);
+  return Read(resource, what, response.body);
+}
+
+absl::StatusOr<Json> Client::Read(const Resource& resource, const std::string& what, std::string_view text) const {
+  const auto filter = filters_.find(resource.plural);
+  auto object = ParseObject(text, filter == filters_.end() ? whole_ : filter->second);
   if (!object.ok()) return absl::DataLossError(fmt::format("{}: the answer is {}", what, std::string(object.status().message())));
   return object;
+}
+
+ReadFields Client::FieldsOf(const Resource& resource) const {
+  const auto fields = options_.read.find(resource.plural);
+  return fields == options_.read.end() ? std::nullopt : ReadFields(fields->second);
 }
 
 absl::StatusOr<Json> Client::Get(const Resource& resource, std::string_view ns, std::string_view name) {
   const std::string what = What("get", resource, ns, name);
   HttpRequest request{.target = resource.Path(ns, name), .timeout = options_.request_timeout};
   TY_ASSIGN_OR_RETURN(const HttpResponse response, Ask("get", what, std::move(request)));
-  auto object = ParseObject(response.body, whole_);
-  if (!object.ok()) return absl::DataLossError(fmt::format("{}: the answer is {}", what, std::string(object.status().message())));
-  return object;
+  return Read(resource, what, response.body);
 }
 
 absl::StatusOr<std::string> Client::List(const Resource& resource, std::string_view ns, const ListOptions& options,
                                          const std::function<absl::Status(Json&&)>& on_item) {
   const std::string what = What("list", resource, ns, "");
-  const FieldFilter filter(options.read.drop_fields, "items");
+  const FieldFilter filter(FieldsOf(resource), FieldFilter::Where::kItems);
   std::string next;
   while (true) {
-    HttpRequest request{
-        .target = resource.Path(ns), .accept = Accept(options.read, "PartialObjectMetadataList"), .timeout = options_.request_timeout};
+    HttpRequest request{.target = resource.Path(ns), .timeout = options_.request_timeout};
     AddParameter(request.target, "labelSelector", options.label_selector);
     AddParameter(request.target, "fieldSelector", options.field_selector);
     if (options.page_size > 0) AddParameter(request.target, "limit", std::to_string(options.page_size));
@@ -158,7 +163,7 @@ absl::StatusOr<std::string> Client::List(const Resource& resource, std::string_v
 
 absl::StatusOr<Json> Client::Create(const Resource& resource, std::string_view ns, const Json& object) {
   HttpRequest request{.method = "POST", .target = resource.Path(ns)};
-  return Write("create", What("create", resource, ns, Text(Metadata(object), "name")), std::move(request), object);
+  return Write("create", resource, What("create", resource, ns, Text(Metadata(object), "name")), std::move(request), object);
 }
 
 absl::StatusOr<Json> Client::Put(const Resource& resource, const Json& object, std::string_view subresource) {
@@ -166,7 +171,7 @@ absl::StatusOr<Json> Client::Put(const Resource& resource, const Json& object, s
   const std::string name = Text(Metadata(object), "name");
   if (name.empty()) return absl::InvalidArgumentError(fmt::format("update {}: the object has no metadata.name", resource.plural));
   HttpRequest request{.method = "PUT", .target = resource.Path(ns, name, subresource)};
-  return Write("update", What("update", resource, ns, name, subresource), std::move(request), object);
+  return Write("update", resource, What("update", resource, ns, name, subresource), std::move(request), object);
 }
 
 absl::StatusOr<Json> Client::Update(const Resource& resource, const Json& object) { return Put(resource, object, ""); }
@@ -188,7 +193,7 @@ absl::StatusOr<Json> Client::Patch(const Resource& resource, std::string_view ns
       AddParameter(request.target, "force", "true");
       break;
   }
-  return Write("patch", What("patch", resource, ns, name, subresource), std::move(request), patch);
+  return Write("patch", resource, What("patch", resource, ns, name, subresource), std::move(request), patch);
 }
 
 absl::StatusOr<Json> Client::Delete(const Resource& resource, std::string_view ns, std::string_view name, const DeleteOptions& options) {
@@ -197,15 +202,14 @@ absl::StatusOr<Json> Client::Delete(const Resource& resource, std::string_view n
   if (!options.resource_version.empty()) body["preconditions"]["resourceVersion"] = options.resource_version;
   if (options.grace_period_seconds.has_value()) body["gracePeriodSeconds"] = *options.grace_period_seconds;
   HttpRequest request{.method = "DELETE", .target = resource.Path(ns, name)};
-  TY_ASSIGN_OR_RETURN(Json object, Write("delete", What("delete", resource, ns, name), std::move(request), body));
+  TY_ASSIGN_OR_RETURN(Json object, Write("delete", resource, What("delete", resource, ns, name), std::move(request), body));
   return LivesOn(object) ? std::move(object) : Json();
 }
 
 absl::Status Client::Watch(const Resource& resource, std::string_view ns, const WatchOptions& options, std::stop_token stop,
                            const WatchEventHandler& on_event) {
   const std::string what = What("watch", resource, ns, "");
-  HttpRequest request{
-      .target = resource.Path(ns), .accept = Accept(options.read, "PartialObjectMetadata"), .timeout = options.timeout + kWatchGrace};
+  HttpRequest request{.target = resource.Path(ns), .timeout = options.timeout + kWatchGrace};
   AddParameter(request.target, "watch", "true");
   AddParameter(request.target, "allowWatchBookmarks", "true");
   AddParameter(request.target, "resourceVersion", options.resource_version);
@@ -215,7 +219,7 @@ absl::Status Client::Watch(const Resource& resource, std::string_view ns, const 
 
   request.stop = std::move(stop);
   TY_RETURN_IF_ERROR(WithContext(throttle_.Acquire(clock_.Monotonic() + options_.request_timeout, request.stop), what));
-  WatchDecoder decoder(what, options.read.drop_fields, options.max_line_bytes, on_event);
+  WatchDecoder decoder(what, FieldsOf(resource), options.max_line_bytes, on_event);
   absl::Status problem;
   const absl::Duration began = clock_.Monotonic();
   auto response = transport_.Stream(request, options.idle, [&](std::string_view bytes) {

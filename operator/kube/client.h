@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
@@ -34,12 +35,9 @@ struct ClientOptions {
   int max_attempts = 5;  // for answers that say that nothing was done (429, 503 with Retry-After) and for GETs that met a dead connection
   // Told of each answer: verb as Kubernetes names it (get list create update patch delete watch), code (0: no answer), time taken.
   std::function<void(std::string_view verb, int code, absl::Duration took)> observe{};
-};
-
-// What to read of objects: fewer fields are less to parse and to hold. metadata.managedFields is always dropped.
-struct ReadOptions {
-  bool metadata_only = false;              // the server sends PartialObjectMetadata
-  std::vector<std::string> drop_fields{};  // paths that are not even built: "spec.volumes", "spec.containers"; arrays count as no level
+  // By Resource::plural: what is read of each answer's and event's objects, fewer fields being less to parse. Of kinds that are not here
+  // everything but managedFields.
+  std::map<std::string, std::vector<std::string>, std::less<>> read{};
 };
 
 struct ListOptions {
@@ -47,7 +45,6 @@ struct ListOptions {
   std::string field_selector{};
   std::string resource_version{};  // "0": from the server's cache
   int64_t page_size = 500;
-  ReadOptions read{};
 };
 
 struct WatchOptions {
@@ -57,7 +54,6 @@ struct WatchOptions {
   absl::Duration timeout = absl::Minutes(8);  // asked of the server; the connection is given up 30 s later
   absl::Duration idle = absl::Minutes(9);     // given up when nothing came for so long
   size_t max_line_bytes = size_t{16} << 20;
-  ReadOptions read{};
 };
 
 struct DeleteOptions {
@@ -69,7 +65,8 @@ struct DeleteOptions {
 
 enum class PatchType { kMerge, kJson, kApply };
 
-// Thread-safe. Errors carry what kube/errors.h reads and name verb, resource and object. Objects come back without managedFields.
+// Thread-safe. Errors carry what kube/errors.h reads and name verb, resource and object. Objects come back with what
+// ClientOptions::read names.
 class Client {
  public:
   Client(Transport& transport, Throttle& throttle, Clock& clock, ClientOptions options = {});
@@ -101,7 +98,10 @@ class Client {
  private:
   // Throttles, sends, tries again what may be tried again, and turns answers from 400 on into errors.
   absl::StatusOr<HttpResponse> Ask(std::string_view verb, const std::string& what, HttpRequest request);
-  absl::StatusOr<nlohmann::json> Write(std::string_view verb, const std::string& what, HttpRequest request, const nlohmann::json& body);
+  absl::StatusOr<nlohmann::json> Write(std::string_view verb, const Resource& resource, const std::string& what, HttpRequest request,
+                                       const nlohmann::json& body);
+  absl::StatusOr<nlohmann::json> Read(const Resource& resource, const std::string& what, std::string_view text) const;
+  ReadFields FieldsOf(const Resource& resource) const;
   absl::StatusOr<nlohmann::json> Put(const Resource& resource, const nlohmann::json& object, std::string_view subresource);
   void Observe(std::string_view verb, int code, absl::Duration began);
   void TellWarning(const std::string& what, const std::string& warning);
@@ -110,7 +110,8 @@ class Client {
   Throttle& throttle_;
   Clock& clock_;
   const ClientOptions options_;
-  const FieldFilter whole_{{}, ""};
+  const FieldFilter whole_{std::nullopt, FieldFilter::Where::kObject};
+  std::map<std::string, FieldFilter, std::less<>> filters_;  // of single objects, by plural; as options_.read
   std::stop_source stop_;
   Mutex mutex_;
   std::set<std::string> told_warnings_ ABSL_GUARDED_BY(mutex_);  // each is logged once; bounded

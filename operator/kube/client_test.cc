@@ -104,16 +104,23 @@ TEST_F(ClientTest, AContinueTokenThatExpiredEndsTheList) {
   EXPECT_TRUE(IsExpired(version.status())) << version.status();
 }
 
-TEST_F(ClientTest, MetadataOnlyAsksTheServerForLess) {
-  server_.Put(kServices, Pod("a"));
-  ASSERT_TRUE(client_
-                  .List(kServices, "", {.read = {.metadata_only = true}},
-                        [&](Json&& item) {
-                          EXPECT_FALSE(item.contains("spec"));
-                          EXPECT_EQ(item["metadata"]["name"], "a");
-                          return absl::OkStatus();
-                        })
-                  .ok());
+TEST_F(ClientTest, OfEachKindWhatTheOptionsNameIsRead) {
+  Client client(server_, throttle_, clock_, {.read = {{"services", {"spec.type"}}}});
+  Json service = Pod("a");
+  service["spec"] = {{"type", "ClusterIP"}, {"clusterIP", "None"}};
+  const auto created = client.Create(kServices, "default", service);
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ((*created)["spec"], Json({{"type", "ClusterIP"}}));
+  const auto items = [](Json&& item) {
+    EXPECT_EQ(item["spec"], Json({{"type", "ClusterIP"}}));
+    EXPECT_EQ(item["metadata"]["name"], "a");
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(client.List(kServices, "", {}, items).ok());
+  server_.Put(kPods, Pod("b"));
+  const auto pod = client.Get(kPods, "default", "b");
+  ASSERT_TRUE(pod.ok()) << pod.status();
+  EXPECT_TRUE(pod->contains("spec")) << "nothing is said of pods";
 }
 
 TEST_F(ClientTest, TooManyRequestsIsTriedAgainAfterRetryAfterAndHoldsEverybody) {

@@ -23,6 +23,28 @@ constexpr std::array<Class, 256> MakeClasses() {
 }
 constexpr std::array<Class, 256> kClasses = MakeClasses();
 
+// Of any object: who it is, who owns it, whether it goes; of a Status: what it says.
+constexpr std::string_view kAlwaysRead[] = {"apiVersion",
+                                            "kind",
+                                            "metadata.name",
+                                            "metadata.namespace",
+                                            "metadata.uid",
+                                            "metadata.resourceVersion",
+                                            "metadata.generation",
+                                            "metadata.creationTimestamp",
+                                            "metadata.deletionTimestamp",
+                                            "metadata.deletionGracePeriodSeconds",
+                                            "metadata.finalizers",
+                                            "metadata.labels",
+                                            "metadata.ownerReferences.kind",
+                                            "metadata.ownerReferences.name",
+                                            "metadata.ownerReferences.uid",
+                                            "metadata.ownerReferences.controller",
+                                            "code",
+                                            "reason",
+                                            "message",
+                                            "details"};
+
 }  // namespace
 
 // One pass over one text.
@@ -49,13 +71,17 @@ class FieldFilter::Scanner {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
   }
 
-  // From the opening quote to behind the closing one.
+  // From the opening quote to behind the closing one: a quote after an even number of backslashes.
   absl::Status SkipString() {
-    for (++at_; at_ < text_.size(); ++at_) {
-      if (text_[at_] == '\\') {
-        ++at_;
-      } else if (text_[at_] == '"') {
-        ++at_;
+    const size_t begin = at_ + 1;
+    for (size_t from = begin;;) {
+      const size_t quote = text_.find('"', from);
+      if (quote == std::string_view::npos) break;
+      size_t backslashes = 0;
+      while (quote - backslashes > begin && text_[quote - backslashes - 1] == '\\') ++backslashes;
+      from = quote + 1;
+      if (backslashes % 2 == 0) {
+        at_ = from;
         return absl::OkStatus();
       }
     }
@@ -96,8 +122,9 @@ class FieldFilter::Scanner {
   absl::Status Value(const Node* node, std::string& out, int depth) {
     SkipSpace();
     if (depth > kMaxDepth) return Bad("nested too deeply");
-    if (node != nullptr && At() == '{') return Object(*node, out, depth);
-    if (node != nullptr && At() == '[') return Array(*node, out, depth);
+    const bool filtered = node != nullptr && !node->fields.empty();
+    if (filtered && At() == '{') return Object(*node, out, depth);
+    if (filtered && At() == '[') return Array(*node, out, depth);
     const size_t begin = at_;
     TY_RETURN_IF_ERROR(SkipValue());
     out.append(text_, begin, at_ - begin);
@@ -117,9 +144,8 @@ class FieldFilter::Scanner {
       SkipSpace();
       if (At() != ':') return Bad("expected ':'");
       ++at_;
-      const auto child = node.children.find(name);
-      const Node* const next = child == node.children.end() ? nullptr : child->second.get();
-      if (next != nullptr && next->drop) {
+      const Node* const next = node.Find(name);
+      if (next == nullptr ? node.only_listed : next->drop) {
         TY_RETURN_IF_ERROR(SkipValue());
       } else {
         if (!first) out += ',';
@@ -187,23 +213,37 @@ class FieldFilter::Scanner {
   size_t at_ = 0;
 };
 
-FieldFilter::FieldFilter(const std::vector<std::string>& fields, std::string_view prefix) {
-  const auto below = [prefix](std::string_view field) { return prefix.empty() ? std::string(field) : fmt::format("{}.{}", prefix, field); };
-  Add(below("metadata.managedFields"));
-  for (const std::string& field : fields) Add(below(field));
+FieldFilter::Node* FieldFilter::Node::Find(std::string_view name) const {
+  for (const auto& [field, node] : fields) {
+    if (field == name) return node.get();
+  }
+  return nullptr;
 }
 
-void FieldFilter::Add(std::string_view path) {
-  Node* node = &root_;
+FieldFilter::Node& FieldFilter::Node::At(std::string_view name) {
+  if (Node* const node = Find(name)) return *node;
+  return *fields.emplace_back(std::string(name), std::make_unique<Node>()).second;
+}
+
+FieldFilter::FieldFilter(const ReadFields& fields, Where where) {
+  Node& object = where == Where::kObject ? root_ : root_.At(where == Where::kItems ? "items" : "object");
+  if (!fields.has_value()) {
+    object.At("metadata").At("managedFields").drop = true;
+    return;
+  }
+  for (const std::string_view path : kAlwaysRead) Keep(object, path);
+  for (const std::string& path : *fields) Keep(object, path);
+}
+
+void FieldFilter::Keep(Node& object, std::string_view path) {
+  Node* node = &object;
   while (true) {
     const size_t dot = path.find('.');
-    std::unique_ptr<Node>& child = node->children[std::string(path.substr(0, dot))];
-    if (child == nullptr) child = std::make_unique<Node>();
-    node = child.get();
+    node->only_listed = true;
+    node = &node->At(path.substr(0, dot));
     if (dot == std::string_view::npos) break;
     path.remove_prefix(dot + 1);
   }
-  node->drop = true;
 }
 
 absl::Status FieldFilter::Apply(std::string_view text, std::string& out, const ItemHandler* on_item) const {

@@ -1,23 +1,31 @@
-// FieldFilter: takes fields that nobody reads out of JSON text, before it is parsed. Half of a pod's bytes are managedFields and the like;
-// skipping them costs a tenth of parsing them.
+// FieldFilter: takes what nobody reads out of JSON text, before it is parsed. Most of an object's bytes are managedFields, pod templates'
+// defaults and the like; skipping them costs a tenth of parsing them.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 
 namespace trainyard::control {
 
+// What is read of an object: paths such as "spec.nodeName", with all that is below them; arrays count as no level. What identifies the
+// object (kind, most of metadata) and what a Status says are read of every object. Without a value: everything but
+// metadata.managedFields.
+using ReadFields = std::optional<std::vector<std::string>>;
+
 // Immutable, so thread-safe.
 class FieldFilter {
  public:
-  // `fields`: paths as ReadOptions has them, below `prefix` ("object", "items", or ""); metadata.managedFields is always among them.
-  FieldFilter(const std::vector<std::string>& fields, std::string_view prefix);
+  // Where in the text the objects are: the text itself, the elements of its "items", or its "object".
+  enum class Where { kObject, kItems, kEvent };
+
+  FieldFilter(const ReadFields& fields, Where where);
 
   // Called with the filtered text of one element of the top-level array "items".
   using ItemHandler = std::function<absl::Status(std::string_view item)>;
@@ -28,13 +36,19 @@ class FieldFilter {
   absl::Status Apply(std::string_view text, std::string& out, const ItemHandler* on_item = nullptr) const;
 
  private:
+  // What becomes of an object's fields. A field without a node of its own is dropped where `only_listed`, else kept whole. A listed field
+  // is dropped, or kept and filtered further; one that neither lists nor drops is kept whole.
   struct Node {
     bool drop = false;
-    std::map<std::string, std::unique_ptr<Node>, std::less<>> children;
+    bool only_listed = false;
+    std::vector<std::pair<std::string, std::unique_ptr<Node>>> fields;
+
+    Node* Find(std::string_view name) const;
+    Node& At(std::string_view name);
   };
   class Scanner;
 
-  void Add(std::string_view path);
+  static void Keep(Node& object, std::string_view path);
 
   Node root_;
 };

@@ -8,24 +8,39 @@ namespace trainyard::control {
 namespace {
 
 using Json = nlohmann::json;
+using Where = FieldFilter::Where;
+
+const FieldFilter kWhole(std::nullopt, Where::kObject);
+const FieldFilter kWholeItems(std::nullopt, Where::kItems);
 
 TEST(ObjectParser, ReadsWhatAnyJsonReaderReads) {
   const char* text = R"({"a":[1,-2,3.5,true,null,"x",[[]],{}],"b":{"c":{"d":"\u00e9\n"}},"e":[{"f":1},{"f":2}]})";
-  const auto object = ParseObject(text, FieldFilter({}, ""));
+  const auto object = ParseObject(text, kWhole);
   ASSERT_TRUE(object.ok()) << object.status();
   EXPECT_EQ(*object, Json::parse(text));
 }
 
-TEST(ObjectParser, LeavesOutDropPathsWhateverTheyHold) {
-  const char* text = R"({"metadata":{"name":"a","managedFields":[{"f:x":{"y":[1,{"z":{}}]}}],"uid":"u"},
-                         "spec":{"containers":[{"name":"c","env":[{"name":"e"}]},{"name":"d","env":"scalar"}],"volumes":null,"keep":1}})";
-  const auto object = ParseObject(text, FieldFilter({"spec.containers.env", "spec.volumes"}, ""));
+TEST(ObjectParser, ReadsOfFieldsWhatIsAskedFor) {
+  const char* text = R"({"kind":"Pod","metadata":{"name":"a","managedFields":[{"f:x":{"y":[1,{"z":{}}]}}],"uid":"u","annotations":{"k":"v"},
+                         "ownerReferences":[{"apiVersion":"v","kind":"TrainingJob","name":"j","uid":"1","controller":true}]},
+                         "spec":{"containers":[{"name":"c","env":[{"name":"e"}]},{"name":"d","env":"scalar"}],"volumes":null,"nodeName":"n"},
+                         "status":{"state":{"deep":[{"er":1}]},"other":2}})";
+  const auto object = ParseObject(text, FieldFilter(ReadFields({"spec.containers.name", "spec.nodeName", "status.state"}), Where::kObject));
   ASSERT_TRUE(object.ok()) << object.status();
-  EXPECT_EQ(*object, Json::parse(R"({"metadata":{"name":"a","uid":"u"},"spec":{"containers":[{"name":"c"},{"name":"d"}],"keep":1}})"));
+  EXPECT_EQ(*object, Json::parse(R"({"kind":"Pod","metadata":{"name":"a","uid":"u",
+                         "ownerReferences":[{"kind":"TrainingJob","name":"j","uid":"1","controller":true}]},
+                         "spec":{"containers":[{"name":"c"},{"name":"d"}],"nodeName":"n"},"status":{"state":{"deep":[{"er":1}]}}})"));
+}
+
+TEST(ObjectParser, OfNoFieldsWhatIdentifiesTheObjectIsLeft) {
+  const auto object = ParseObject(R"({"apiVersion":"v1","metadata":{"name":"a","resourceVersion":"7"},"spec":{"x":1},"status":{}})",
+                                  FieldFilter(ReadFields(std::in_place), Where::kObject));
+  ASSERT_TRUE(object.ok()) << object.status();
+  EXPECT_EQ(*object, Json::parse(R"({"apiVersion":"v1","metadata":{"name":"a","resourceVersion":"7"}})"));
 }
 
 TEST(ObjectParser, AFieldOfTheSameNameElsewhereStays) {
-  const auto object = ParseObject(R"({"spec":{"metadata":{"managedFields":1}},"managedFields":2})", FieldFilter({}, ""));
+  const auto object = ParseObject(R"({"spec":{"metadata":{"managedFields":1}},"managedFields":2})", kWhole);
   ASSERT_TRUE(object.ok());
   EXPECT_EQ(*object, Json::parse(R"({"spec":{"metadata":{"managedFields":1}},"managedFields":2})"));
 }
@@ -34,7 +49,7 @@ TEST(ObjectParser, HandsOverListItemsOneByOneAndKeepsNone) {
   std::vector<Json> items;
   const auto list =
       ParseList(R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","managedFields":[]},"items":[1]},{"b":2}],"z":1})",
-                FieldFilter({}, "items"), [&](Json&& item) {
+                kWholeItems, [&](Json&& item) {
                   items.push_back(std::move(item));
                   return absl::OkStatus();
                 });
@@ -48,20 +63,20 @@ TEST(ObjectParser, HandsOverListItemsOneByOneAndKeepsNone) {
 
 TEST(ObjectParser, AnErrorOfTheItemHandlerEndsTheList) {
   int calls = 0;
-  const auto list = ParseList(R"({"items":[{},{},{}]})", FieldFilter({}, "items"),
+  const auto list = ParseList(R"({"items":[{},{},{}]})", kWholeItems,
                               [&](Json&&) { return ++calls == 2 ? absl::AbortedError("enough") : absl::OkStatus(); });
   EXPECT_TRUE(absl::IsAborted(list.status()));
   EXPECT_EQ(calls, 2);
 }
 
 TEST(ObjectParser, AnErrorWithinADroppedFieldOrAnItemIsStillFound) {
-  EXPECT_FALSE(ParseObject(R"({"metadata":{"managedFields":[{}}})", FieldFilter({}, "")).ok());
-  EXPECT_FALSE(ParseObject(R"({"metadata":{"managedFields":"x)", FieldFilter({}, "")).ok());
-  EXPECT_FALSE(ParseList(R"({"items":[{"a":tru}]})", FieldFilter({}, "items"), [](Json&&) { return absl::OkStatus(); }).ok());
+  EXPECT_FALSE(ParseObject(R"({"metadata":{"managedFields":[{}}})", kWhole).ok());
+  EXPECT_FALSE(ParseObject(R"({"metadata":{"managedFields":"x)", kWhole).ok());
+  EXPECT_FALSE(ParseList(R"({"items":[{"a":tru}]})", kWholeItems, [](Json&&) { return absl::OkStatus(); }).ok());
 }
 
 TEST(ObjectParser, BracketsAndQuotesWithinStringsAreText) {
-  const auto object = ParseObject(R"({"metadata":{"managedFields":["}]\"{","\\"],"name":"a\"}]"},"b":"{["})", FieldFilter({}, ""));
+  const auto object = ParseObject(R"({"metadata":{"managedFields":["}]\"{","\\"],"name":"a\"}]"},"b":"{["})", kWhole);
   ASSERT_TRUE(object.ok()) << object.status();
   EXPECT_EQ(*object, Json::parse(R"({"metadata":{"name":"a\"}]"},"b":"{["})"));
 }
@@ -73,7 +88,7 @@ TEST(ObjectParser, RefusesWhatIsNoObject) {
        {std::string(""), std::string("[]"), std::string("1"), std::string("\"x\""), std::string("{"), std::string("{\"a\":}"),
         std::string("{} {}"), std::string("\xff\xfe"), std::string("{\"a\":\"\xff\"}"), std::string("{\"a\":1,}"), std::string("{\"a\" 1}"),
         std::string("{\"a\":[1 2]}"), std::string("{,}"), std::string("{\"a\":[1,]}"), std::string("{\"metadata\":[1,]}"), deep}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(ParseObject(text, FieldFilter({}, "")).status())) << text.substr(0, 50);
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseObject(text, kWhole).status())) << text.substr(0, 50);
   }
 }
 

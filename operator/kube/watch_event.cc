@@ -24,8 +24,11 @@ std::string_view WatchEventTypeName(WatchEventType type) {
   return "";
 }
 
-WatchDecoder::WatchDecoder(std::string what, const std::vector<std::string>& drop_fields, size_t max_line_bytes, WatchEventHandler on_event)
-    : what_(std::move(what)), filter_(drop_fields, "object"), max_line_bytes_(max_line_bytes), on_event_(std::move(on_event)) {}
+WatchDecoder::WatchDecoder(std::string what, const ReadFields& fields, size_t max_line_bytes, WatchEventHandler on_event)
+    : what_(std::move(what)),
+      filter_(fields, FieldFilter::Where::kEvent),
+      max_line_bytes_(max_line_bytes),
+      on_event_(std::move(on_event)) {}
 
 absl::Status WatchDecoder::Feed(std::string_view bytes) {
   while (!bytes.empty()) {
@@ -59,7 +62,8 @@ absl::Status WatchDecoder::Finish() const {
 
 absl::Status WatchDecoder::Line(std::string_view line) {
   if (line.empty()) return absl::OkStatus();
-  auto event = ParseObject(line, filter_);
+  // API servers write the type first. Where one does not, more is read than needed.
+  auto event = ParseObject(line, line.starts_with(R"({"type":"DELETED")") ? gone_ : filter_);
   if (!event.ok()) {
     return absl::DataLossError(
         fmt::format("{}: a line that is no event: {}: \"{}\"", what_, std::string(event.status().message()), line.substr(0, 100)));

@@ -21,8 +21,8 @@ using WatchEventHandler = std::function<absl::Status(WatchEventType, nlohmann::j
 // Takes the pieces in which a watch's body arrives, cut anywhere. Not thread-safe.
 class WatchDecoder {
  public:
-  // `drop_fields` as in ReadOptions; a line longer than `max_line_bytes` is an error.
-  WatchDecoder(std::string what, const std::vector<std::string>& drop_fields, size_t max_line_bytes, WatchEventHandler on_event);
+  // A line longer than `max_line_bytes` is an error. Of an object that is gone only what identifies it is read.
+  WatchDecoder(std::string what, const ReadFields& fields, size_t max_line_bytes, WatchEventHandler on_event);
 
   // The first problem: the handler's own error, an ERROR event's status, DataLoss for what is no event. The decoder takes no more after it.
   absl::Status Feed(std::string_view bytes);
@@ -34,6 +34,7 @@ class WatchDecoder {
 
   const std::string what_;
   const FieldFilter filter_;
+  const FieldFilter gone_{ReadFields(std::in_place), FieldFilter::Where::kEvent};
   const size_t max_line_bytes_;
   const WatchEventHandler on_event_;
   std::string partial_;

@@ -11,10 +11,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace trainyard::control;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  WatchDecoder decoder("watch", {"spec.containers"}, 4096, [](WatchEventType, nlohmann::json&&) { return absl::OkStatus(); });
+  WatchDecoder decoder("watch", ReadFields({"spec.containers"}), 4096, [](WatchEventType, nlohmann::json&&) { return absl::OkStatus(); });
   const size_t half = size / 2;
   if (decoder.Feed(text.substr(0, half)).ok() && decoder.Feed(text.substr(half)).ok()) (void)decoder.Finish();
-  (void)ParseList(text, FieldFilter({"spec"}, "items"), [](nlohmann::json&&) { return absl::OkStatus(); });
+  (void)ParseList(text, FieldFilter(ReadFields({"spec.a"}), FieldFilter::Where::kItems), [](nlohmann::json&&) { return absl::OkStatus(); });
   const absl::Status status = StatusFromAnswer("get", 500, text, text.substr(0, half));
   (void)RetryAfter(status);
   return 0;

@@ -12,7 +12,7 @@ namespace {
 class WatchDecoderTest : public testing::Test {
  protected:
   WatchDecoder Decoder(size_t max_line_bytes = 1000) {
-    return WatchDecoder("watch pods", {}, max_line_bytes, [this](WatchEventType type, nlohmann::json&& object) {
+    return WatchDecoder("watch pods", std::nullopt, max_line_bytes, [this](WatchEventType type, nlohmann::json&& object) {
       seen_.push_back(std::string(WatchEventTypeName(type)) + " " + object.dump());
       return absl::OkStatus();
     });
@@ -24,7 +24,7 @@ constexpr char kLines[] =
     "{\"type\":\"ADDED\",\"object\":{\"a\":1}}\n"
     "{\"type\":\"MODIFIED\",\"object\":{\"a\":2}}\n"
     "\n"
-    "{\"type\":\"DELETED\",\"object\":{\"a\":3}}\n"
+    "{\"type\":\"DELETED\",\"object\":{\"a\":3,\"kind\":\"K\"}}\n"
     "{\"type\":\"BOOKMARK\",\"object\":{\"a\":4}}\n";
 
 TEST_F(WatchDecoderTest, EventsComeOutWhereverTheStreamIsCut) {
@@ -34,7 +34,7 @@ TEST_F(WatchDecoderTest, EventsComeOutWhereverTheStreamIsCut) {
     WatchDecoder decoder = Decoder();
     for (size_t at = 0; at < text.size(); at += piece) ASSERT_TRUE(decoder.Feed(std::string_view(text).substr(at, piece)).ok());
     EXPECT_TRUE(decoder.Finish().ok());
-    EXPECT_EQ(seen_, (std::vector<std::string>{"ADDED {\"a\":1}", "MODIFIED {\"a\":2}", "DELETED {\"a\":3}", "BOOKMARK {\"a\":4}"}))
+    EXPECT_EQ(seen_, (std::vector<std::string>{"ADDED {\"a\":1}", "MODIFIED {\"a\":2}", "DELETED {\"kind\":\"K\"}", "BOOKMARK {\"a\":4}"}))
         << piece;
   }
 }
@@ -73,7 +73,7 @@ TEST_F(WatchDecoderTest, AStreamThatEndsWithinAnEventIsToldApart) {
 }
 
 TEST_F(WatchDecoderTest, TheHandlersErrorEndsTheWatch) {
-  WatchDecoder decoder("watch pods", {}, 1000, [](WatchEventType, nlohmann::json&&) { return absl::AbortedError("enough"); });
+  WatchDecoder decoder("watch pods", std::nullopt, 1000, [](WatchEventType, nlohmann::json&&) { return absl::AbortedError("enough"); });
   EXPECT_TRUE(absl::IsAborted(decoder.Feed(kLines)));
 }
 

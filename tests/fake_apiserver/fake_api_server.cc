@@ -41,11 +41,6 @@ bool Selected(const Target& target, const Json& object) {
          MatchesLabels(target.Parameter("labelSelector"), object) && MatchesFields(target.Parameter("fieldSelector"), object);
 }
 
-Json View(const Target& target, const Json& object) {
-  if (!target.metadata_only) return object;
-  return {{"kind", "PartialObjectMetadata"}, {"apiVersion", "meta.k8s.io/v1"}, {"metadata", object["metadata"]}};
-}
-
 bool HasStatusSubresource(const std::string& plural) { return plural == "trainingjobs" || plural == "pods" || plural == "services"; }
 
 // A pod that a kubelet has is first asked to end; everything else goes at once.
@@ -122,7 +117,7 @@ HttpResponse FakeApiServer::Serve(const HttpRequest& request, const Target& targ
   if (target.verb == "list") return List(collection, target);
   if (target.verb == "get") {
     const auto it = collection.objects.find(target.Key());
-    return it == collection.objects.end() ? NotFound(target) : Answer(200, View(target, it->second));
+    return it == collection.objects.end() ? NotFound(target) : Answer(200, it->second);
   }
   const Json body = Json::parse(request.body.empty() ? "{}" : request.body, nullptr, false);
   if (!body.is_object() && !body.is_array()) return Refusal(400, "BadRequest", "the body is no JSON");
@@ -151,7 +146,7 @@ HttpResponse FakeApiServer::List(Collection& collection, const Target& target) {
       next = fmt::format("{}:{}", version, KeyOf(items.back()));
       break;
     }
-    items.push_back(View(target, it->second));
+    items.push_back(it->second);
   }
   Json metadata = {{"resourceVersion", std::to_string(version)}};
   if (!next.empty()) metadata["continue"] = next;
@@ -171,7 +166,7 @@ HttpResponse FakeApiServer::Create(Collection& collection, const Target& target,
   }
   if (HasStatusSubresource(target.plural)) object.erase("status");
   if (target.plural == "pods") object["status"] = {{"phase", "Pending"}};
-  return Answer(201, View(target, Commit(collection, key, std::move(object))));
+  return Answer(201, Commit(collection, key, std::move(object)));
 }
 
 HttpResponse FakeApiServer::Replace(Collection& collection, const Target& target, Json object) {
@@ -202,7 +197,7 @@ HttpResponse FakeApiServer::Replace(Collection& collection, const Target& target
     object["metadata"].erase(kept);
     if (stored["metadata"].contains(kept)) object["metadata"][kept] = stored["metadata"][kept];
   }
-  return Answer(200, View(target, Commit(collection, target.Key(), std::move(object))));
+  return Answer(200, Commit(collection, target.Key(), std::move(object)));
 }
 
 HttpResponse FakeApiServer::Patch(Collection& collection, const Target& target, const std::string& type, const Json& patch) {
@@ -348,7 +343,7 @@ absl::StatusOr<HttpResponse> FakeApiServer::Stream(const HttpRequest& request, a
         const bool was = Selected(target, change.before);
         if (!is && !was) continue;
         const char* type = is ? (was ? "MODIFIED" : "ADDED") : "DELETED";
-        lines.push_back(Json({{"type", type}, {"object", View(target, change.object)}}).dump());
+        lines.push_back(Json({{"type", type}, {"object", change.object}}).dump());
       }
       if (bookmarks != bookmark_) {
         bookmarks = bookmark_;

@@ -63,7 +63,6 @@ Target ParseTarget(const HttpRequest& request) {
   target.name = take();
   target.subresource = take();
   target.collection = group + "/" + target.plural;
-  target.metadata_only = request.accept.find("as=PartialObjectMetadata") != std::string::npos;
   if (target.plural.empty()) return target;
   if (request.method == "GET") target.verb = !target.name.empty() ? "get" : target.query.contains("watch") ? "watch" : "list";
   if (request.method == "POST") target.verb = "create";

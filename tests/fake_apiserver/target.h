@@ -17,7 +17,6 @@ struct Target {
   std::string ns;
   std::string name;
   std::string subresource;
-  bool metadata_only = false;
   std::map<std::string, std::string> query;
 
   std::string Key() const { return ns.empty() ? name : ns + "/" + name; }
