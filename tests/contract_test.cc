@@ -178,7 +178,7 @@ TEST(Contract, TheChiefsLastWordsHoldItsFinalStepAndEvaluation) {
   ASSERT_TRUE((*recorder)->OnEpoch(0, 40, {{"accuracy", 0.97}}, engine::ParameterSet()).ok());
   engine::ReplicaReport report;
   report.steps = 40;
-  ASSERT_TRUE((*recorder)->Finish(report).ok());
+  ASSERT_TRUE((*recorder)->Finish(report, 0, 0).ok());
   const std::string words = Read(log);
   EXPECT_LE(words.size(), 2048U) << "the kubelet keeps 4 KiB for all containers of a pod";
   const auto progress = control::ParseProgress(words);
