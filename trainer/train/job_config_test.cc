@@ -103,7 +103,8 @@ TEST(JobConfigTest, TextTakesFilesTokensAndAVocabulary) {
   EXPECT_EQ(training->data.train.files, (std::vector<std::string>{"a.txt", "b.txt"}));
   EXPECT_DOUBLE_EQ(training->data.train.fraction_end, 0.9);
   EXPECT_EQ(training->data.eval->begin, 5);
-  const auto stopping = ParseTrainingText(kText, "training.yaml", {"training.evaluate.earlyStopping={metric: perplexity}"});
+  const auto stopping =
+      ParseTrainingText(kText, "training.yaml", std::vector<std::string>{"training.evaluate.earlyStopping={metric: perplexity}"});
   ASSERT_TRUE(stopping.ok()) << stopping.status();
   EXPECT_EQ(stopping->evaluate.early_stopping->rule.metric, "perplexity");
 }
