@@ -16,7 +16,7 @@ spec:
   worker: {{replicas: {workers}}}
   runPolicy: {{backoffLimit: 0}}
   training:
-    model: {{preset: ptbLstm, vocabulary: {vocabulary}, embedding: 16, units: 32, layers: 2, steps: 10}}
+    model: {{preset: ptbLstm, vocabulary: {vocabulary}, embedding: 16, units: 32, numLayers: 2, steps: 10}}
     data:
       format: text
       dir: examples/data/tinyshakespeare

@@ -14,7 +14,7 @@ TEST(ProcessUsage, MemoryThatIsTouchedIsResidentUntilItIsGivenBack) {
   std::vector<char> memory(kBytes, 1);
   EXPECT_GT(ReadProcessUsage().resident_bytes, kBytes * 9 / 10);
   EXPECT_EQ(memory[kBytes / 2], 1);
-  memory = {};
+  std::vector<char>().swap(memory);  // `= {}` would keep the memory
   const ProcessUsage after = ReadProcessUsage();
   EXPECT_GT(after.peak_resident_bytes, kBytes * 9 / 10);
   EXPECT_LT(after.resident_bytes, after.peak_resident_bytes);

@@ -124,7 +124,7 @@ json PtbLstm(FieldReader& options) {
   const int64_t vocabulary = options.Integer("vocabulary", {.min = 2, .max = 1 << 24}, 10000);
   const int64_t embedding = options.Integer("embedding", kExtents, 200);
   const int64_t units = options.Integer("units", kExtents, 200);
-  const int64_t layers = options.Integer("layers", {.min = 1, .max = 64}, 2);
+  const int64_t layers = options.Integer("numLayers", {.min = 1, .max = 64}, 2);
   const int64_t steps = options.Integer("steps", kExtents, 30);
   const double dropout = options.Number("dropout", {.min = 0, .max = 1, .below = true}, 0.0);
   json list = {{{"name", "embedding"}, {"embedding", {{"inputDim", vocabulary}, {"outputDim", embedding}}}}};

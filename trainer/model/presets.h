@@ -20,7 +20,7 @@ std::vector<std::string> PresetNames();
 //             of the parameter-server scaling study
 //   mnistCnn  inputShape ([28, 28, 1]), classes (10): conv 32@3x3 relu, conv 64@3x3 relu, max-pool, dropout 0.25, dense 128 relu, dropout
 //   0.5, dense
-//   ptbLstm   vocabulary (10000), embedding (200), units (200), layers (2), steps (30), dropout (0): embedding, stateful LSTM layers, a
+//   ptbLstm   vocabulary (10000), embedding (200), units (200), numLayers (2), steps (30), dropout (0): embedding, stateful LSTM layers, a
 //   dense
 //             layer that scores the next word at each step
 // `name` must be one of PresetNames().

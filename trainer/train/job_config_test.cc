@@ -355,10 +355,6 @@ TEST(JobConfigTest, TheStrategyIsExactlyOneAndBuilt) {
   EXPECT_THAT(BadWith({"training.strategy={parameterServer: {}}"}), HasSubstr("mode: missing, expected one of sync, async"));
 }
 
-TEST(JobConfigTest, WhatIsNotBuiltYetIsRefusedAndNotIgnored) {
-  EXPECT_THAT(BadWith({"training.profile={steps: [1, 2]}"}), HasSubstr("spec.training.profile: unknown field"));
-}
-
 TEST(JobConfigTest, EarlyStoppingHasKerasFieldsAndDefaults) {
   const EvaluateConfig plain = GoodWith({"training.evaluate.earlyStopping={}"}).training.evaluate;
   ASSERT_TRUE(plain.early_stopping);
