@@ -98,6 +98,26 @@ def recurrent(x, kind, name, options, backwards, parameter):
     return y.flip(1) if sequences and backwards else y
 
 
+def stateful_lstm(x, name, options, parameter, state):
+    """Hochreiter and Schmidhuber's layer with forget gates over x [batch, steps, features], written out. Its four gates stand side by side as
+    Keras has them: input, forget, cell, output. It begins with what the last call left in `state` and leaves its own there, cut off from
+    the gradient."""
+    units = options["units"]
+    kernel, recurrent_kernel, bias = (
+        parameter(f"{name}/{part}", shape)
+        for part, shape in (("kernel", (x.shape[-1], 4 * units)), ("recurrent_kernel", (units, 4 * units)), ("bias", (4 * units,)))
+    )
+    h, c = state[name] if name in state else (x.new_zeros(x.shape[0], units), x.new_zeros(x.shape[0], units))
+    outputs = []
+    for x_t in x.unbind(1):
+        i, f, g, o = (x_t @ kernel + h @ recurrent_kernel + bias).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        outputs.append(h)
+    state[name] = (h.detach(), c.detach())
+    return torch.stack(outputs, 1) if options.get("returnSequences", False) else h
+
+
 def penalties(model, values):
     """What the layers' kernelRegularizer adds to the loss; such layers have a name."""
     total = 0.0
@@ -126,9 +146,9 @@ def parameters_of(model):
     return values
 
 
-def forward(model, x, parameter, drop=None):
+def forward(model, x, parameter, drop=None, state=None):
     """The output of a model as the job file describes it; tensors are NHWC, kernels HWIO. `parameter(name, shape)` gives the values,
-    `drop(stream, x, rate)` does the stream-th dropout."""
+    `drop(stream, x, rate)` does the stream-th dropout, stateful layers go on with what they find in the dict `state` (None: zeros)."""
     values = {"input": x}
     previous = "input"
     counts = {}
@@ -174,6 +194,8 @@ def forward(model, x, parameter, drop=None):
         elif kind == "embedding":
             rows = options.get("inputDim", model["input"]["vocabulary"])
             y = F.embedding(x, parameter(f"{name}/embeddings", (rows, options["outputDim"])))
+        elif kind == "lstm" and options.get("stateful", False):
+            y = stateful_lstm(x, name, options, parameter, {} if state is None else state)
         elif kind in ("lstm", "gru", "simpleRnn"):
             y = recurrent(x, kind, name, options, options.get("goBackwards", False), parameter)
         elif kind == "bidirectional":
@@ -202,9 +224,9 @@ def forward(model, x, parameter, drop=None):
     return values[previous]
 
 
-def step(model, values, x, wanted, drop=None):
+def step(model, values, x, wanted, drop=None, state=None):
     """Loss and output; gradients are left in the parameters."""
-    output = forward(model, x, lambda name, shape: values[name], drop)
+    output = forward(model, x, lambda name, shape: values[name], drop, state)
     if model["loss"] == "softmaxCrossEntropy":
         loss = F.cross_entropy(output.reshape(-1, output.shape[-1]), wanted.reshape(-1))
     else:

@@ -12,6 +12,9 @@ Start values and batches come from formulas that both sides compute, so the file
   last; gammas and moving variances are 1, all other vectors 0;
 - example n of step t (counted from 0) has label Mix(batch * t + n) % 10, and element i of it is
   (Unit(1000 + label, i) + Unit(2000 + batch * t + n, i)) / 2: a pattern of its class under noise;
+- of a model of tokens, row n of step t has the words from place steps * t on of row n's endless text, and as labels the word after each.
+  The word at place p is floor(vocabulary * u), u = 8 Unit(4000 + n, p) if that is below 1, else Unit(3000, (p + n) % 11): a phrase longer than
+  a step, under noise. State is zero at first, goes on from step to step, and passes no gradient back;
 - dropout drops what trainer/ops/philox.h says for seed 1, worker 0.
 
 The judge computes in float64. A second run in float32 shows how far rounding alone drives two runs apart: where a relu or a max-pool decides
@@ -63,6 +66,18 @@ def make_batch(shape, batch, step_number):
     count = int(np.prod(shape))
     images = [(unit(1000 + label, count) + unit(2000 + example, count)) / 2 for label, example in zip(labels, examples)]
     return np.stack(images).reshape(batch, *shape), labels
+
+
+def make_text_batch(spec, batch, step_number):
+    steps, vocabulary = spec["input"]["shape"][0], spec["input"]["vocabulary"]
+    places = steps * step_number + np.arange(steps + 1)
+    rows = []
+    for row in range(batch):
+        noise = 8 * unit(4000 + row, places[-1] + 1)[places]
+        phrase = unit(3000, 11)[(places + row) % 11]
+        rows.append((vocabulary * np.where(noise < 1, noise, phrase)).astype(np.int64))
+    words = np.stack(rows)
+    return words[:, :-1], words[:, 1:]
 
 
 def philox(counter, key):
@@ -141,6 +156,14 @@ def resnet56v2(shape):
     return model(shape, [*layers, "globalAveragePool2d", layer("dense", "dense", units=10)])
 
 
+def ptb_lstm(vocabulary, embedding, units, steps):
+    """The network of Zaremba, Sutskever and Vinyals (2014), two layers deep."""
+    layers = [layer("embedding", "embedding", inputDim=vocabulary, outputDim=embedding)]
+    layers += [layer(name, "lstm", units=units, returnSequences=True, stateful=True) for name in ("lstm1", "lstm2")]
+    spec = model([steps], [*layers, layer("dense", "dense", units=vocabulary)])
+    return spec | {"input": {"shape": [steps], "vocabulary": vocabulary}}
+
+
 class KerasAdam(torch.optim.Optimizer):
     """As Keras has it: epsilon is added before the bias correction."""
 
@@ -167,21 +190,41 @@ NETWORKS = {
                  lambda values: torch.optim.Adadelta(values, lr=0.1, rho=0.95, eps=1e-7)),
     "resnet56v2": ({"preset": "resnet56v2", "inputShape": [8, 8, 3]}, resnet56v2([8, 8, 3]), 20, {"name": "adam", "learningRate": 0.001},
                    lambda values: KerasAdam(values, 0.001)),
+    "ptbLstm": ({"preset": "ptbLstm", "vocabulary": 50, "embedding": 16, "units": 24, "steps": 7}, ptb_lstm(50, 16, 24, 7), 5,
+                {"name": "sgd", "learningRate": 5.0, "clipNorm": 0.4}, lambda values: torch.optim.SGD(values, lr=5.0)),
 }
 
 
-def train(spec, batch, make_optimizer, dtype):
-    """The loss of each step, and of each parameter in the end the mean and the root of the mean square."""
+def clip(values, clip_norm):
+    """All gradients by one factor, so that their norm is at most clip_norm: Pascanu et al. (2013). Returns whether it was larger."""
+    norm = torch.sqrt(sum(value.grad.square().sum() for value in values))
+    if norm <= clip_norm:
+        return False
+    for value in values:
+        value.grad *= clip_norm / norm
+    return True
+
+
+def train(spec, batch, options, make_optimizer, dtype):
+    """The loss of each step, of each parameter in the end the mean and the root of the mean square, and how many steps were clipped."""
     shapes = {name: tuple(value.shape) for name, value in parameters_of(spec).items()}
     values = {name: torch.tensor(start_value(name, shape), dtype=dtype).requires_grad_(not is_moving(name)) for name, shape in shapes.items()}
-    optimizer = make_optimizer([value for value in values.values() if value.requires_grad])
-    losses = []
+    trained = [value for value in values.values() if value.requires_grad]
+    optimizer = make_optimizer(trained)
+    losses, state, clipped = [], {}, 0
     for number in range(STEPS):
-        images, labels = make_batch(spec["input"]["shape"], batch, number)
-        loss, _ = step(spec, values, torch.tensor(images, dtype=dtype), torch.tensor(labels), dropout(number))
+        if "vocabulary" in spec["input"]:
+            x, labels = [torch.tensor(words) for words in make_text_batch(spec, batch, number)]
+        else:
+            images, labels = make_batch(spec["input"]["shape"], batch, number)
+            x, labels = torch.tensor(images, dtype=dtype), torch.tensor(labels)
+        loss, _ = step(spec, values, x, labels, dropout(number), state)
+        if "clipNorm" in options:
+            clipped += clip(trained, options["clipNorm"])
         optimizer.step()
         losses.append(loss.item())
-    return losses, {name: [value.mean().item(), value.square().mean().sqrt().item()] for name, value in values.items()}
+    ends = {name: [value.mean().item(), value.square().mean().sqrt().item()] for name, value in values.items()}
+    return losses, ends, clipped
 
 
 def main():
@@ -189,12 +232,13 @@ def main():
     networks = json.loads(path.read_text())["networks"] if path.exists() else {}
     for name in sys.argv[1:] or NETWORKS:
         preset, spec, batch, options, make_optimizer = NETWORKS[name]
-        losses, ends = train(spec, batch, make_optimizer, torch.float64)
-        single, single_ends = train(spec, batch, make_optimizer, torch.float32)
+        losses, ends, clipped = train(spec, batch, options, make_optimizer, torch.float64)
+        single, single_ends, _ = train(spec, batch, options, make_optimizer, torch.float32)
         networks[name] = {"model": preset, "batch": batch, "optimizer": options, "losses": losses, "float32Losses": single, "end": ends,
                           "float32End": single_ends}
         apart = [abs(a - b) for a, b in zip(losses, single)]
-        print(f"{name}: loss {losses[0]:.4f} to {losses[-1]:.4f}; float32 apart by {max(apart[:10]):.1e} in 10 steps, {max(apart):.1e} in {STEPS}")
+        print(f"{name}: loss {losses[0]:.4f} to {losses[-1]:.4f}; {clipped} of {STEPS} steps clipped; "
+              f"float32 apart by {max(apart[:10]):.1e} in 10 steps, {max(apart):.1e} in {STEPS}")
     path.write_text(json.dumps({"made by": f"make_network_golden.py with PyTorch {torch.__version__}", "networks": networks}, indent=1) + "\n")
     print(f"{path.name}: {path.stat().st_size} bytes")
 

@@ -6,14 +6,17 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <span>
 
 #include "trainer/backend/cpu/cpu_backend.h"
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/model_json.h"
+#include "trainer/optim/clip.h"
 #include "trainer/optim/optimizer.h"
 
 namespace trainyard::engine {
@@ -53,13 +56,20 @@ void SetStartValues(ParameterSet& parameters) {
   }
 }
 
-// The batches of a network, one after another.
+// The batches of a network, one after another; a step's feeds hold until the next.
 class Batches {
  public:
-  Batches(const Shape& images, int64_t batch)
-      : shape_(images), images_(static_cast<size_t>(images.elements())), labels_(static_cast<size_t>(batch)) {}
+  virtual ~Batches() = default;
+  virtual std::array<Feed, 2> Make(int64_t step) = 0;
+};
 
-  std::array<Feed, 2> Make(int64_t step) {
+class ImageBatches final : public Batches {
+ public:
+  // `shape` with the batch.
+  explicit ImageBatches(const Shape& shape)
+      : shape_(shape), images_(static_cast<size_t>(shape.elements())), labels_(static_cast<size_t>(shape[0])) {}
+
+  std::array<Feed, 2> Make(int64_t step) override {
     const size_t elements = images_.size() / labels_.size();
     for (size_t n = 0; n < labels_.size(); ++n) {
       const auto example = static_cast<uint32_t>(step * static_cast<int64_t>(labels_.size()) + static_cast<int64_t>(n));
@@ -78,6 +88,83 @@ class Batches {
   std::vector<float> images_;
   std::vector<int32_t> labels_;
 };
+
+// Every row goes on where it ended in the step before.
+class TextBatches final : public Batches {
+ public:
+  // `shape` is [batch, steps].
+  TextBatches(const Shape& shape, int64_t vocabulary)
+      : shape_(shape),
+        vocabulary_(vocabulary),
+        words_(static_cast<size_t>(shape.elements())),
+        next_words_(static_cast<size_t>(shape.elements())) {}
+
+  std::array<Feed, 2> Make(int64_t step) override {
+    const auto row_words = static_cast<size_t>(shape_[1]);
+    for (size_t i = 0; i < words_.size(); ++i) {
+      const auto row = static_cast<uint32_t>(i / row_words);
+      const auto place = static_cast<uint32_t>(static_cast<size_t>(step) * row_words + i % row_words);
+      words_[i] = WordAt(row, place);
+      next_words_[i] = WordAt(row, place + 1);
+    }
+    return {Feed{.name = kInputName, .tensor = {DType::kI32, shape_, words_.data()}},
+            Feed{.name = kLabelsFeed, .tensor = {DType::kI32, shape_, next_words_.data()}}};
+  }
+
+ private:
+  int32_t WordAt(uint32_t row, uint32_t place) const {
+    const double noise = 8 * Unit(4000 + row, place);
+    return static_cast<int32_t>(static_cast<double>(vocabulary_) * (noise < 1 ? noise : Unit(3000, (place + row) % 11)));
+  }
+
+  Shape shape_;
+  int64_t vocabulary_;
+  std::vector<int32_t> words_;
+  std::vector<int32_t> next_words_;
+};
+
+std::unique_ptr<Batches> MakeBatches(const ModelSpec& spec, int64_t batch) {
+  std::vector<int64_t> extents{batch};
+  extents.insert(extents.end(), spec.input_shape.extents().begin(), spec.input_shape.extents().end());
+  if (spec.vocabulary > 0) return std::make_unique<TextBatches>(Shape(extents), spec.vocabulary);
+  return std::make_unique<ImageBatches>(Shape(extents));
+}
+
+std::vector<ParameterSpec> ListOf(std::span<const ParameterSpec> specs) { return {specs.begin(), specs.end()}; }
+
+// What a worker does with the gradients of its step.
+class Updates {
+ public:
+  Updates(const OptimizerConfig& config, const std::vector<ParameterSpec>& specs) : config_(config), optimizer_(*MakeOptimizer(config)) {
+    for (size_t slot = 0; slot < optimizer_->slot_names().size(); ++slot) slots_.emplace_back(specs);
+  }
+
+  void Apply(size_t step, ParameterSet& gradients, ParameterSet& parameters) {
+    if (config_.clip_norm > 0) ClipByGlobalNorm(config_.clip_norm, gradients);
+    for (int key = 0; key < parameters.size(); ++key) {
+      if (!parameters.spec(key).trainable) {
+        std::ranges::copy(gradients.values(key), parameters.values(key).begin());
+        continue;
+      }
+      std::vector<std::span<float>> state;
+      for (ParameterSet& slot : slots_) state.push_back(slot.values(key));
+      ApplyGradient(*optimizer_, {.learning_rate = config_.learning_rate, .step = static_cast<int64_t>(step)}, parameters.values(key),
+                    gradients.gradient(key), static_cast<size_t>(parameters.spec(key).row_elements()), state);
+    }
+  }
+
+ private:
+  OptimizerConfig config_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::vector<ParameterSet> slots_;
+};
+
+OptimizerConfig OptimizerOf(const json& golden) {
+  OptimizerConfig config = DefaultOptimizerConfig(golden.at("name").get<std::string>());
+  config.learning_rate = golden.at("learningRate").get<double>();
+  config.clip_norm = golden.value("clipNorm", 0.0);
+  return config;
+}
 
 struct NetworkCase {
   std::string network;
@@ -149,42 +236,27 @@ TEST_P(NetworkGoldenTest, FirstStepsFollowPyTorch) {
   FieldErrors errors;
   const ModelSpec spec = ParseModelSpec(golden.at("model"), "model", errors);
   ASSERT_TRUE(errors.empty()) << errors.ToStatus("golden");
-  OptimizerConfig config = DefaultOptimizerConfig(golden.at("optimizer").at("name").get<std::string>());
-  config.learning_rate = golden.at("optimizer").at("learningRate").get<double>();
-  const auto optimizer = *MakeOptimizer(config);
-
   const int64_t batch = golden.at("batch").get<int64_t>();
   auto executor = Executor::Create(*BuildTrainingGraph(spec, batch), **backend);
   ASSERT_TRUE(executor.ok()) << executor.status();
-  const auto specs = (*executor)->graph().parameters();
-  const std::vector<ParameterSpec> list(specs.begin(), specs.end());
-  ParameterSet parameters(list);
-  ParameterSet gradients(list);
-  std::vector<ParameterSet> slots;
-  for (size_t slot = 0; slot < optimizer->slot_names().size(); ++slot) slots.emplace_back(list);
+  const std::vector<ParameterSpec> specs = ListOf((*executor)->graph().parameters());
+  ParameterSet parameters(specs);
+  ParameterSet gradients(specs);
+  ParameterSet state(ListOf((*executor)->graph().states()));  // zero at first; every step leaves what the next one begins with
+  Updates updates(OptimizerOf(golden.at("optimizer")), specs);
   SetStartValues(parameters);
 
-  std::vector<int64_t> extents{batch};
-  extents.insert(extents.end(), spec.input_shape.extents().begin(), spec.input_shape.extents().end());
-  Batches batches(Shape(extents), batch);
+  const auto batches = MakeBatches(spec, batch);
   const auto losses = golden.at("losses").get<std::vector<double>>();
   const auto single = golden.at("float32Losses").get<std::vector<double>>();
   double drift = 0;
   for (size_t step = 0; step < GetParam().steps; ++step) {
-    const auto feeds = batches.Make(static_cast<int64_t>(step));
-    ASSERT_TRUE((*executor)->Run({.seed = 1, .step = step}, feeds, parameters, &gradients, nullptr).ok());
+    const auto feeds = batches->Make(static_cast<int64_t>(step));
+    const absl::Status status = (*executor)->Run({.seed = 1, .step = step}, feeds, parameters, &gradients, nullptr, &state);
+    ASSERT_TRUE(status.ok()) << status;
     drift = std::max(drift, std::abs(single[step] - losses[step]));
     ASSERT_NEAR(*(*executor)->Scalar(kLossOutput), losses[step], kDrifts * drift + kRounding) << "step " << step;
-    for (int key = 0; key < parameters.size(); ++key) {
-      if (!parameters.spec(key).trainable) {
-        std::ranges::copy(gradients.values(key), parameters.values(key).begin());
-        continue;
-      }
-      std::vector<std::span<float>> state;
-      for (ParameterSet& slot : slots) state.push_back(slot.values(key));
-      optimizer->Apply({.learning_rate = config.learning_rate, .step = static_cast<int64_t>(step)}, parameters.values(key),
-                       gradients.values(key), state);
-    }
+    updates.Apply(step, gradients, parameters);
   }
   if (GetParam().steps == losses.size()) ExpectEnd(parameters, golden.at("end"), golden.at("float32End"));
 }
@@ -195,7 +267,10 @@ INSTANTIATE_TEST_SUITE_P(Networks, NetworkGoldenTest,
                                            NetworkCase{"lenet5", "reference_f64", 5}, NetworkCase{"mnistCnn", "cpu", 50},
                                            NetworkCase{"mnistCnn", "avx2", 10}, NetworkCase{"mnistCnn", "reference_f64", 2},
                                            NetworkCase{"resnet56v2", "cpu", 50}, NetworkCase{"resnet56v2", "avx2", 10},
-                                           NetworkCase{"resnet56v2", "baseline", 5}, NetworkCase{"resnet56v2", "reference_f64", 2}),
+                                           NetworkCase{"resnet56v2", "baseline", 5}, NetworkCase{"resnet56v2", "reference_f64", 2},
+                                           NetworkCase{"ptbLstm", "cpu", 50}, NetworkCase{"ptbLstm", "cpu_two_threads", 50},
+                                           NetworkCase{"ptbLstm", "avx2", 50}, NetworkCase{"ptbLstm", "baseline", 20},
+                                           NetworkCase{"ptbLstm", "reference_f64", 20}),
                          Name);
 
 }  // namespace
