@@ -34,7 +34,7 @@ class DatasetTest : public ::testing::Test {
     return OpenDataset(config_, Split::kTrain, expected, 1);
   }
   std::string ErrorOf(ExpectedData expected = {.example_shape = {1, 2, 1}, .classes = 3}) {
-    auto dataset = Open(std::move(expected));
+    auto dataset = Open(expected);
     EXPECT_FALSE(dataset.ok());
     return dataset.ok() ? "" : std::string(dataset.status().message());
   }
