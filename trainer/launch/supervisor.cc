@@ -111,14 +111,8 @@ void Supervisor::Exited(int index, const ExitStatus& exit, absl::Time now) {
     Failed(replica, exit, now);
   }
   if (state_ != JobState::kRunning || replica.phase != Phase::kSucceeded) return;
-  if (AllSucceeded()) {
-    End(JobState::kSucceeded, "");
-  } else if (IsServer(replica)) {
-    // A server ends by itself only when its workers are done with it; they report their own ends.
-    return;
-  } else if (run_policy_.success_policy == RunPolicy::SuccessPolicy::kChief && IsChief(replica)) {
-    End(JobState::kSucceeded, "");
-  }
+  const bool chief_is_enough = run_policy_.success_policy == RunPolicy::SuccessPolicy::kChief && IsChief(replica);
+  if (AllSucceeded() || chief_is_enough) End(JobState::kSucceeded, "");
 }
 
 bool Supervisor::AllSucceeded() const {

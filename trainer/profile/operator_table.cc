@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -50,7 +51,7 @@ ordered_json RowsJson(const OperatorTable& table, std::span<const OperatorRow> r
 // Eighths of a cell, so that small shares show.
 std::string Bar(double share) {
   constexpr std::string_view kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const int eighths = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBarCells * 8 + 0.5);
+  const int eighths = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * kBarCells * 8));
   std::string bar;
   for (int i = 0; i < eighths / 8; ++i) bar += "█";
   bar += kEighths[eighths % 8];

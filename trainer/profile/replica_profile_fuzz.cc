@@ -7,7 +7,7 @@
 #include "trainer/profile/operator_table.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace trainyard::engine;
+  using namespace trainyard::engine;  // NOLINT(google-build-using-namespace)
   const auto profile = ParseReplicaProfile({reinterpret_cast<const char*>(data), size}, "input");
   if (!profile.ok()) return 0;
   // Twice, as worker and as server, so that exchanges are found.
