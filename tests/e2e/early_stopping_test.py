@@ -1,12 +1,11 @@
 """Early stopping, the best checkpoint and the evaluator, alone and over servers. The metric is made to stop improving at a known evaluation."""
 import json
 import pathlib
-import tempfile
 import time
 import unittest
 
 import trainyard
-from trainyard import Run, job_file
+from trainyard import JobTest, job_file
 
 STEPS_OF_AN_EPOCH = 16  # 1,024 examples of the synthetic set in batches of 64
 
@@ -16,23 +15,10 @@ THIRD = "    evaluate: {everyEpochs: 1, earlyStopping: {metric: loss, minDelta: 
 FIRST_IS_BEST = "    evaluate: {everyEpochs: 1, earlyStopping: {metric: loss, mode: max, patience: 2, restoreBest: true}}\n"
 
 
-class EarlyStoppingTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
-        self.addCleanup(self.folder.cleanup)
-
+class EarlyStoppingTest(JobTest):
     def start(self, overrides=(), output=None, steps=1000, evaluate=THIRD, **options):
         job = job_file(self.folder.name, model="linear", steps=steps, extra=evaluate, **options)
-        run = Run(job, output=output or tempfile.mkdtemp(dir=self.folder.name), overrides=overrides)
-        self.addCleanup(lambda: run.process.poll() is None and run.process.kill())
-        return run
-
-    def succeed(self, run):
-        code = run.wait()
-        self.assertEqual(code, 0, f"{run.text}\n{run.logs()}")
-        report = run.report()
-        self.assertEqual(report["state"], "Succeeded")
-        return report
+        return self.launch(job, overrides, output)
 
 
 class Stops(EarlyStoppingTest):

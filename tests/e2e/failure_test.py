@@ -8,25 +8,12 @@ import time
 import unittest
 
 import trainyard
-from trainyard import Run, job_file
+from trainyard import JobTest, Run, job_file
 
 
-class FailureTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
-        self.addCleanup(self.folder.cleanup)
-
+class FailureTest(JobTest):
     def start(self, overrides=(), output=None, **options):
-        run = Run(job_file(self.folder.name, **options), output=output or tempfile.mkdtemp(dir=self.folder.name), overrides=overrides)
-        self.addCleanup(lambda: run.process.poll() is None and run.process.kill())
-        return run
-
-    def succeed(self, run):
-        code = run.wait()
-        self.assertEqual(code, 0, f"{run.text}\n{run.logs()}")
-        report = run.report()
-        self.assertEqual(report["state"], "Succeeded")
-        return report
+        return self.launch(job_file(self.folder.name, **options), overrides, output)
 
 
 class Killed(FailureTest):

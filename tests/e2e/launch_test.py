@@ -1,21 +1,15 @@
 """One job file, run as local processes: shapes, exactness, resume, and what is left behind."""
 import json
 import subprocess
-import tempfile
 import unittest
 
 import trainyard
-from trainyard import TRAINER, Run, job_file
+from trainyard import TRAINER, JobTest, job_file
 
 
-class LaunchTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
-        self.addCleanup(self.folder.cleanup)
-
+class LaunchTest(JobTest):
     def run_job(self, output=None, overrides=(), **options):
-        job = job_file(self.folder.name, **options)
-        run = Run(job, output=output or tempfile.mkdtemp(dir=self.folder.name), overrides=overrides)
+        run = self.launch(job_file(self.folder.name, **options), overrides, output)
         code = run.wait()
         self.assertEqual(code, 0, f"{run.text}\n{run.logs()}")
         return run

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import tempfile
 import time
+import unittest
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -145,3 +146,24 @@ def safetensors(path):
 def last_parameters(output):
     folders = sorted((pathlib.Path(output) / "checkpoints").glob("step-*"), key=lambda folder: int(folder.name.split("-")[1]))
     return safetensors(folders[-1] / "parameters.safetensors")
+
+
+class JobTest(unittest.TestCase):
+    """Jobs in a folder that goes with the test, and ended with it."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
+        self.addCleanup(self.folder.cleanup)
+
+    def launch(self, job, overrides=(), output=None):
+        run = Run(job, output=output or tempfile.mkdtemp(dir=self.folder.name), overrides=overrides)
+        self.addCleanup(lambda: run.process.poll() is None and run.process.kill())
+        return run
+
+    def succeed(self, run):
+        """The report of the job, which must succeed."""
+        code = run.wait()
+        self.assertEqual(code, 0, f"{run.text}\n{run.logs()}")
+        report = run.report()
+        self.assertEqual(report["state"], "Succeeded")
+        return report
