@@ -1,9 +1,14 @@
 // The files of tests/golden/data, for tests: six examples of shape [2, 3]; example i has the numbers 10 i … 10 i + 5 and the label i % 3.
 #pragma once
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "trainer/data/dataset.h"
 
 namespace trainyard::engine {
@@ -39,6 +44,21 @@ inline ReadRows GoldenRows(const std::vector<int64_t>& indices, float divisor = 
     rows.labels.push_back(static_cast<int32_t>(index % 3));
   }
   return rows;
+}
+
+// Expects that the data set was opened and gives `expected` for the examples `indices`.
+inline void ExpectOpened(const absl::StatusOr<std::unique_ptr<Dataset>>& dataset, const std::vector<int64_t>& indices,
+                         const ReadRows& expected) {
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  const ReadRows rows = RowsOf(**dataset, indices);
+  EXPECT_THAT(rows.x, ::testing::Pointwise(::testing::FloatNear(1e-6F), expected.x));
+  EXPECT_EQ(rows.labels, expected.labels);
+}
+
+// Expects that the data set was refused; returns why.
+inline std::string RefusalOf(const absl::StatusOr<std::unique_ptr<Dataset>>& dataset) {
+  EXPECT_FALSE(dataset.ok());
+  return std::string(dataset.status().message());
 }
 
 }  // namespace trainyard::engine

@@ -14,26 +14,18 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::FloatNear;
 using ::testing::HasSubstr;
-using ::testing::Pointwise;
 
 NumpyFiles Files(const std::string& images, const std::string& labels = "y_int64.npy") {
   return {.images = GoldenPath(images), .labels = GoldenPath(labels)};
 }
 
 std::string ErrorOf(const NumpyFiles& files, const ExpectedData& expected = GoldenExpected()) {
-  const auto dataset = OpenNumpyDataset(files, expected);
-  EXPECT_FALSE(dataset.ok());
-  return std::string(dataset.status().message());
+  return RefusalOf(OpenNumpyDataset(files, expected));
 }
 
 void ExpectRows(const NumpyFiles& files, const std::vector<int64_t>& indices, const ReadRows& expected) {
-  const auto dataset = OpenNumpyDataset(files, GoldenExpected());
-  ASSERT_TRUE(dataset.ok()) << dataset.status();
-  const ReadRows rows = RowsOf(**dataset, indices);
-  EXPECT_THAT(rows.x, Pointwise(FloatNear(1e-6F), expected.x));
-  EXPECT_EQ(rows.labels, expected.labels);
+  ExpectOpened(OpenNumpyDataset(files, GoldenExpected()), indices, expected);
 }
 
 TEST(NumpyDataset, EveryTypeIsReadFromMemoryAndFromTheFile) {

@@ -14,9 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::FloatNear;
 using ::testing::HasSubstr;
-using ::testing::Pointwise;
 
 TfRecordFiles Files(const std::vector<std::string>& names) {
   TfRecordFiles files;
@@ -25,19 +23,13 @@ TfRecordFiles Files(const std::vector<std::string>& names) {
 }
 
 std::string ErrorOf(const TfRecordFiles& files, const ExpectedData& expected = GoldenExpected()) {
-  const auto dataset = OpenTfRecordDataset(files, expected);
-  EXPECT_FALSE(dataset.ok());
-  return std::string(dataset.status().message());
+  return RefusalOf(OpenTfRecordDataset(files, expected));
 }
 
 void ExpectRows(TfRecordFiles files, const std::vector<int64_t>& indices, const ReadRows& expected) {
   for (const bool in_memory : {true, false}) {
     files.in_memory = in_memory;
-    const auto dataset = OpenTfRecordDataset(files, GoldenExpected());
-    ASSERT_TRUE(dataset.ok()) << dataset.status();
-    const ReadRows rows = RowsOf(**dataset, indices);
-    EXPECT_THAT(rows.x, Pointwise(FloatNear(1e-6F), expected.x));
-    EXPECT_EQ(rows.labels, expected.labels);
+    ExpectOpened(OpenTfRecordDataset(files, GoldenExpected()), indices, expected);
   }
 }
 

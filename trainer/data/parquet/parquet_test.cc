@@ -14,9 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::FloatNear;
 using ::testing::HasSubstr;
-using ::testing::Pointwise;
 
 ParquetFiles Files(const std::vector<std::string>& names) {
   ParquetFiles files{.paths = {}, .columns = {.image = "image", .label = "label"}, .module = TRAINYARD_PARQUET_MODULE};
@@ -25,17 +23,11 @@ ParquetFiles Files(const std::vector<std::string>& names) {
 }
 
 std::string ErrorOf(const ParquetFiles& files, const ExpectedData& expected = GoldenExpected()) {
-  const auto dataset = OpenParquetDataset(files, expected);
-  EXPECT_FALSE(dataset.ok());
-  return std::string(dataset.status().message());
+  return RefusalOf(OpenParquetDataset(files, expected));
 }
 
 void ExpectRows(const ParquetFiles& files, const std::vector<int64_t>& indices, const ReadRows& expected) {
-  const auto dataset = OpenParquetDataset(files, GoldenExpected());
-  ASSERT_TRUE(dataset.ok()) << dataset.status();
-  const ReadRows rows = RowsOf(**dataset, indices);
-  EXPECT_THAT(rows.x, Pointwise(FloatNear(1e-6F), expected.x));
-  EXPECT_EQ(rows.labels, expected.labels);
+  ExpectOpened(OpenParquetDataset(files, GoldenExpected()), indices, expected);
 }
 
 TEST(Parquet, FilesOfPyarrowAreReadWithEveryKindOfColumn) {
