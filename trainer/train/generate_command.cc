@@ -1,16 +1,15 @@
 #include "trainer/train/generate_command.h"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "trainer/base/status_macros.h"
 #include "trainer/train/generate.h"
 #include "trainer/train/make_backend.h"
+#include "trainer/train/print_text.h"
 
 namespace trainyard::engine {
 namespace {
@@ -25,17 +24,8 @@ absl::StatusOr<std::string> TextOf(const GenerateFlags& flags) {
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, /*threads=*/1));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<TextGenerator> generator, TextGenerator::Open(flags.path, *backend));
   spdlog::info("{}, seed {}", generator->checkpoint(), flags.options.seed);
-  return generator->Generate(flags.options);
-}
-
-int Print(const GenerateFlags& flags) {
-  const absl::StatusOr<std::string> text = TextOf(flags);
-  if (!text.ok()) {
-    spdlog::error("{}", std::string(text.status().message()));
-    return 1;
-  }
-  fmt::print("{}\n", *text);
-  return 0;
+  TY_ASSIGN_OR_RETURN(std::string text, generator->Generate(flags.options));
+  return text += '\n';
 }
 
 }  // namespace
@@ -55,7 +45,7 @@ void AddGenerateCommand(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--seed", options.seed, "another seed, another text")->capture_default_str();
   command->add_option("--backend", flags->backend, "cpu or reference")->capture_default_str();
-  command->callback([flags, &exit_code] { exit_code = Print(*flags); });
+  command->callback([flags, &exit_code] { exit_code = PrintText(TextOf(*flags)); });
 }
 
 }  // namespace trainyard::engine

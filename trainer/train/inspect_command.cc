@@ -1,16 +1,13 @@
 #include "trainer/train/inspect_command.h"
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <vector>
 
 #include "trainer/base/status_macros.h"
 #include "trainer/train/inspect.h"
 #include "trainer/train/make_backend.h"
+#include "trainer/train/print_text.h"
 
 namespace trainyard::engine {
 namespace {
@@ -26,16 +23,6 @@ absl::StatusOr<std::string> InspectFile(const InspectFlags& flags) {
   return Inspect(flags.file, flags.overrides, *backend);
 }
 
-int Print(const InspectFlags& flags) {
-  const absl::StatusOr<std::string> text = InspectFile(flags);
-  if (!text.ok()) {
-    spdlog::error("{}", std::string(text.status().message()));
-    return 1;
-  }
-  std::fputs(text->c_str(), stdout);
-  return 0;
-}
-
 }  // namespace
 
 void AddInspectCommand(CLI::App& app, int& exit_code) {
@@ -47,7 +34,7 @@ void AddInspectCommand(CLI::App& app, int& exit_code) {
       ->type_name("PATH=VALUE")
       ->take_all()
       ->allow_extra_args(false);
-  command->callback([flags, &exit_code] { exit_code = Print(*flags); });
+  command->callback([flags, &exit_code] { exit_code = PrintText(InspectFile(*flags)); });
 }
 
 }  // namespace trainyard::engine

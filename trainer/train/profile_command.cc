@@ -1,16 +1,15 @@
 #include "trainer/train/profile_command.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "trainer/base/status_macros.h"
 #include "trainer/profile/merge_profiles.h"
 #include "trainer/profile/replica_profile.h"
+#include "trainer/train/print_text.h"
 
 namespace trainyard::engine {
 namespace {
@@ -32,16 +31,6 @@ absl::StatusOr<std::string> Profile(const ProfileFlags& flags) {
                      OperatorTableText(*table, flags.rows, flags.rows), flags.dir, flags.dir, flags.dir);
 }
 
-int Print(const ProfileFlags& flags) {
-  const absl::StatusOr<std::string> text = Profile(flags);
-  if (!text.ok()) {
-    spdlog::error("{}", std::string(text.status().message()));
-    return 1;
-  }
-  std::fputs(text->c_str(), stdout);
-  return 0;
-}
-
 }  // namespace
 
 void AddProfileCommand(CLI::App& app, int& exit_code) {
@@ -50,7 +39,7 @@ void AddProfileCommand(CLI::App& app, int& exit_code) {
       app.add_subcommand("profile", "where a job's time went: table by operator and trace, from what its replicas recorded");
   command->add_option("DIR", flags->dir, "the job's output folder")->required();
   command->add_option("--rows", flags->rows, "how many operators and nodes to print")->capture_default_str();
-  command->callback([flags, &exit_code] { exit_code = Print(*flags); });
+  command->callback([flags, &exit_code] { exit_code = PrintText(Profile(*flags)); });
 }
 
 }  // namespace trainyard::engine
