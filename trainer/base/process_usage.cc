@@ -3,9 +3,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <fstream>
-
-#include "trainer/base/process_memory.h"
+#include <string>
+#include <string_view>
 
 namespace trainyard::engine {
 namespace {
@@ -26,10 +27,25 @@ int64_t ResidentBytes() {
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
+// Not getrusage: its ru_maxrss survives exec, so that a replica would show the memory of the launcher that started it.
+int64_t PeakResidentBytes() {
+  constexpr std::string_view kField = "VmHWM:";
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with(kField)) continue;
+    const size_t digits = line.find_first_of("0123456789");
+    if (digits == std::string::npos) return 0;
+    int64_t kibibytes = 0;
+    std::from_chars(line.data() + digits, line.data() + line.size(), kibibytes);
+    return kibibytes * 1024;
+  }
+  return 0;
+}
+
 }  // namespace
 
 ProcessUsage ReadProcessUsage() {
-  return {.cpu_seconds = CpuSeconds(), .resident_bytes = ResidentBytes(), .peak_resident_bytes = MaxRssBytes()};
+  return {.cpu_seconds = CpuSeconds(), .resident_bytes = ResidentBytes(), .peak_resident_bytes = PeakResidentBytes()};
 }
 
 }  // namespace trainyard::engine

@@ -20,6 +20,15 @@ TEST(ProcessUsage, MemoryThatIsTouchedIsResidentUntilItIsGivenBack) {
   EXPECT_LT(after.resident_bytes, after.peak_resident_bytes);
 }
 
+TEST(ProcessUsage, ThePeakGrowsWithTheMemoryThatIsTouched) {
+  const int64_t before = ReadProcessUsage().peak_resident_bytes;
+  EXPECT_GT(before, 1 << 20);
+  constexpr size_t kBytes = 64 << 20;
+  std::vector<char> memory(kBytes, 1);
+  EXPECT_GT(ReadProcessUsage().peak_resident_bytes, static_cast<int64_t>(kBytes) * 9 / 10);
+  EXPECT_EQ(memory[kBytes / 2], 1);
+}
+
 TEST(ProcessUsage, WorkTakesCpuTime) {
   const double before = ReadProcessUsage().cpu_seconds;
   volatile double sum = 0;

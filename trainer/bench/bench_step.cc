@@ -11,7 +11,7 @@
 #include "trainer/backend/cpu/select_kernels.h"
 #include "trainer/backend/executor.h"
 #include "trainer/base/cpu_quota.h"
-#include "trainer/base/process_memory.h"
+#include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/initializer.h"
@@ -186,7 +186,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   result.items_per_second = 1000.0 * static_cast<double>(result.items) / result.milliseconds_per_step;
   result.gflops = 1000.0 * result.gflop_per_step / result.milliseconds_per_step;
   result.megabytes = static_cast<double>(executor->bytes()) * 1e-6;
-  result.max_rss_bytes = MaxRssBytes();
+  result.max_rss_bytes = ReadProcessUsage().peak_resident_bytes;
   return result;
 }
 
