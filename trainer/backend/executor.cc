@@ -120,8 +120,8 @@ void Executor::State::PlaceValues() {
   scratch = Buffer(scratch_bytes);
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
     std::vector<void*>& row = pointers.emplace_back();
-    for (const Placement& placement : plan.placements[id]) {
-      row.push_back(placement.kind == Placement::Kind::kArena ? arena.data() + placement.offset : nullptr);
+    for (const ValueStorage& placement : plan.placements[id]) {
+      row.push_back(placement.kind == ValueStorage::Kind::kArena ? arena.data() + placement.offset : nullptr);
     }
   }
   fed.resize(graph.inputs().size());

@@ -42,14 +42,14 @@ class Planner {
     MemoryPlan plan;
     plan.arena_bytes = arena_bytes_;
     for (NodeId id = 0; id < Nodes(); ++id) {
-      std::vector<Placement>& row = plan.placements.emplace_back();
+      std::vector<ValueStorage>& row = plan.placements.emplace_back();
       for (int output = 0; output < static_cast<int>(graph_.node(id).outputs.size()); ++output) {
         const Storage& storage = storages_[storage_of_[id][output]];
-        Placement placement{.storage = storage.value};
+        ValueStorage placement{.storage = storage.value};
         if (storage.external) {
-          placement.kind = Placement::Kind::kExternal;
+          placement.kind = ValueStorage::Kind::kExternal;
         } else if (storage.last != kUnread) {
-          placement.kind = Placement::Kind::kArena;
+          placement.kind = ValueStorage::Kind::kArena;
           placement.offset = storage.offset;
           placement.bytes = rules_.bytes(graph_.node(id).outputs[output]);
           if (!IsAlias(id, output)) plan.unshared_bytes += Aligned(placement.bytes);

@@ -11,7 +11,7 @@
 namespace trainyard::engine {
 
 // What a value's storage is.
-struct Placement {
+struct ValueStorage {
   enum class Kind {
     kArena,     // `offset` bytes into the arena
     kExternal,  // not planned: a parameter, a gradient written where the caller wants it
@@ -24,11 +24,11 @@ struct Placement {
 };
 
 struct MemoryPlan {
-  std::vector<std::vector<Placement>> placements;  // [node][output]
+  std::vector<std::vector<ValueStorage>> placements;  // [node][output]
   size_t arena_bytes = 0;
   size_t unshared_bytes = 0;  // what the same values would take without sharing
 
-  const Placement& at(Value value) const { return placements[value.node][value.output]; }
+  const ValueStorage& at(Value value) const { return placements[value.node][value.output]; }
 };
 
 struct MemoryPlanRules {

@@ -62,16 +62,16 @@ TEST(PlanMemory, NoValueIsOverwrittenBeforeItsLastReader) {
     std::map<Value, int> content;  // what each value holds: a marker of its own, or that of what it aliases
     int markers = 0;
     const auto write = [&](Value value) {
-      const Placement& placement = plan.at(value);
-      if (placement.kind == Placement::Kind::kUnused) return;
+      const ValueStorage& placement = plan.at(value);
+      if (placement.kind == ValueStorage::Kind::kUnused) return;
       ASSERT_EQ(placement.offset % kBufferAlignment, 0u);
       ASSERT_LE(placement.offset + placement.bytes, plan.arena_bytes);
       content[value] = markers++;
       std::fill_n(bytes.begin() + static_cast<ptrdiff_t>(placement.offset), placement.bytes, content[value]);
     };
     const auto expect_intact = [&](Value value, const std::string& reader) {
-      const Placement& placement = plan.at(value);
-      ASSERT_NE(placement.kind, Placement::Kind::kUnused) << reader;
+      const ValueStorage& placement = plan.at(value);
+      ASSERT_NE(placement.kind, ValueStorage::Kind::kUnused) << reader;
       for (size_t i = 0; i < placement.bytes; ++i) {
         ASSERT_EQ(bytes[placement.offset + i], content[value]) << "seed " << seed << ", read by " << reader;
       }
@@ -133,8 +133,8 @@ TEST(PlanMemory, ExternalValuesTakeNoBytesAndAreNotOverwritten) {
   rules.in_place = [](const Node&, int) { return true; };
   rules.external = [](Value value) { return value.node <= 1; };
   const MemoryPlan plan = PlanMemory(Chain(2), rules);
-  EXPECT_EQ(plan.at({0, 0}).kind, Placement::Kind::kExternal);
-  EXPECT_EQ(plan.at({2, 0}).kind, Placement::Kind::kArena);
+  EXPECT_EQ(plan.at({0, 0}).kind, ValueStorage::Kind::kExternal);
+  EXPECT_EQ(plan.at({2, 0}).kind, ValueStorage::Kind::kArena);
   EXPECT_EQ(plan.arena_bytes, 4096u);
 }
 
