@@ -1,6 +1,6 @@
 """What the control plane itself allows: a client that only creates the objects that the operator makes of each job, with no thought."""
 
-import copy
+import json
 import threading
 import time
 
@@ -10,41 +10,46 @@ from harness.wait import wait_for
 from jobs import JOBS, REPLICAS, training_job
 
 THREADS = 12        # as many requests under way as the operator has: its workers and their helpers
+PATTERN = "pattern"
+OF_THE_SERVER = ("creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid")
 
 
-def _children(plane, services):
-    """(collection, object) of everything that the operator made for one job, as somebody would write it: without the server's fields, owner and labels."""
+def _as_sent(found):
+    """The object as its creator sends it: without what the server added. Labels and owner stay, so that services find their pods."""
+    body = {key: found[key] for key in ("spec", "data") if key in found}
+    body["metadata"] = {key: value for key, value in found["metadata"].items() if key not in OF_THE_SERVER}
+    if body.get("spec", {}).get("clusterIP") not in (None, "None"):
+        for field in ("clusterIP", "clusterIPs"):
+            body["spec"].pop(field, None)
+    body.get("spec", {}).pop("nodeName", None)
+    return body
+
+
+def _pattern(plane, services):
+    """(uid, [(collection, JSON text)]): one job that the operator made the objects of, and those objects."""
     api = plane.api()
-    name = "pattern"
-    api.create(JOBS, training_job(name, services))
+    uid = api.create(JOBS, training_job(PATTERN, services))["metadata"]["uid"]
     counts = {PODS: REPLICAS, SERVICES: REPLICAS if services == "PerReplica" else 1, CONFIG_MAPS: 1}
-    owned = lambda path: [o for o in api.list(path) if any(w["name"] == name for w in o["metadata"].get("ownerReferences", []))]
+    owned = lambda path: [o for o in api.list(path) if any(owner["uid"] == uid for owner in o["metadata"].get("ownerReferences", []))]
     wait_for("the objects of one job", lambda: all(len(owned(path)) == count for path, count in counts.items()), 60)
-    patterns = []
-    for path in counts:
-        for found in owned(path):
-            body = {key: copy.deepcopy(found[key]) for key in ("spec", "data") if key in found}
-            body.get("spec", {}).pop("nodeName", None)
-            for field in ("clusterIP", "clusterIPs"):
-                if body.get("spec", {}).get(field) not in (None, "None", ["None"]):
-                    body["spec"].pop(field)
-            patterns.append((path, found["metadata"]["name"].removeprefix(name), body))
-    api.delete(f"{JOBS}/{name}")
-    wait_for("the pattern to be gone", lambda: not any(owned(path) for path in counts), 60)
+    texts = [(path, json.dumps(_as_sent(found))) for path in counts for found in owned(path)]
+    api.delete(f"{JOBS}/{PATTERN}")
     api.close()
-    return patterns
+    return uid, texts
 
 
 def measure_reference(plane, operator, count, services):
-    """Pods a second of that client, for `count` jobs' objects. The operator is stopped afterwards and before."""
-    patterns = _children(plane, services)
+    """Pods a second of that client, for `count` jobs and their objects. The operator is stopped."""
+    pattern_uid, texts = _pattern(plane, services)
     operator.stop()
 
     def create(first):
         api = plane.api()
         for number in range(first, count, THREADS):
-            for path, suffix, body in patterns:
-                api.create(path, {"metadata": {"name": f"plain-{number}{suffix}"}, **body})
+            name = f"plain-{number}"
+            uid = api.create(JOBS, training_job(name, services))["metadata"]["uid"]
+            for path, text in texts:
+                api.create(path, json.loads(text.replace(pattern_uid, uid).replace(PATTERN, name)))
         api.close()
 
     threads = [threading.Thread(target=create, args=(first,)) for first in range(THREADS)]
