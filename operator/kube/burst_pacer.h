@@ -1,30 +1,32 @@
 // BurstPacer: when a stream's events come fast, lets them come in batches. Waking up for an event costs more than the event itself.
 #pragma once
 
+#include <algorithm>
+
 #include "absl/time/time.h"
 
 namespace trainyard::control {
 
-// One stream's; not thread-safe. The first kBurst pieces of a burst are never held, and a burst ends with the first gap: a quiet cluster
-// waits for nothing.
+// One stream's; not thread-safe. A token bucket: kBurst pieces, and kRate more each second, are never held, so that a quiet cluster waits for
+// nothing, however its events are spread.
 class BurstPacer {
  public:
-  static constexpr int kBurst = 64;                              // pieces (a pod's event is one or two)
-  static constexpr absl::Duration kGap = absl::Milliseconds(5);  // a longer silence ends the burst
-  static constexpr absl::Duration kPause = absl::Milliseconds(10);
+  static constexpr double kBurst = 512;  // pieces (a pod's event is one or two)
+  static constexpr double kRate = 50;    // a second
+  static constexpr absl::Duration kPause = absl::Milliseconds(100);
 
-  // After a piece that came at `now` (Clock::Monotonic()): within a burst, in which it is worth asking whether more lies ready?
+  // After a piece that came at `now` (Clock::Monotonic()): did so many come that it is worth waiting for more of them?
   bool InBurst(absl::Duration now) {
-    pieces_ = now - last_ < kGap ? pieces_ + 1 : 0;
+    tokens_ = std::min(kBurst, tokens_ + kRate * absl::ToDoubleSeconds(now - last_));
     last_ = now;
-    return pieces_ > kBurst;
+    if (tokens_ < 1) return true;
+    tokens_ -= 1;
+    return false;
   }
-  // The reader has slept until `now`.
-  void Paused(absl::Duration now) { last_ = now; }
 
  private:
-  int pieces_ = 0;
-  absl::Duration last_ = -absl::InfiniteDuration();
+  double tokens_ = kBurst;
+  absl::Duration last_ = absl::ZeroDuration();
 };
 
 }  // namespace trainyard::control

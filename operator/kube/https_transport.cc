@@ -132,10 +132,7 @@ class HttpsTransport : public Transport {
     ask.content_receiver = [&](const char* data, size_t size, uint64_t /*offset*/, uint64_t /*total*/) {
       heard_at = clock_.Monotonic();
       if (heard_at >= deadline || !on_data(code, std::string_view(data, size))) return false;
-      if (paced && pacer.InBurst(heard_at) && !IsReadable(connection->socket())) {
-        SleepFor(clock_, BurstPacer::kPause, request.stop);
-        pacer.Paused(clock_.Monotonic());
-      }
+      if (paced && pacer.InBurst(heard_at) && !IsReadable(connection->socket())) SleepFor(clock_, BurstPacer::kPause, request.stop);
       return true;
     };
 
