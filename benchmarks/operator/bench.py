@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Measures trainyard-operator against a real etcd, kube-apiserver, controller-manager and scheduler with kwok's fake nodes; prints one table.
 
-  benchmarks/operator/bench.py [--jobs 1000] [--single 30] [--services PerReplica Headless] [--output FILE.json]
+  benchmarks/operator/bench.py [--jobs 1000] [--namespaces 10] [--single 30] [--services PerReplica Headless] [--output FILE.json]
+
+The jobs are spread over namespaces: scheduler and controllers compare each pod with every service of its namespace, so that with thousands of
+services in one namespace little else is measured (--namespaces 1).
 
 Nothing is written by hand: each row is counted or timed here. Needs scripts/cluster/build.sh to have run, and the release build (or
 $TRAINYARD_OPERATOR). Times are those of an observer outside of the operator, which watches pods and jobs as a user's kubectl would.
@@ -23,10 +26,10 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests/cluster")]
 
 from harness import places  # noqa: E402
 from harness.control_plane import ControlPlane, Options  # noqa: E402
-from harness.jobs import EVENTS, PODS, install_crd  # noqa: E402
+from harness.jobs import install_crd  # noqa: E402
 from harness.operator import Operator  # noqa: E402
 
-from jobs import JOBS, REPLICAS, training_job  # noqa: E402
+from jobs import EVENTS, JOBS, PODS, REPLICAS, make_namespaces, training_job, within  # noqa: E402
 from observer import Observer  # noqa: E402
 from reference import measure_reference  # noqa: E402
 from usage import CpuMeter, peak_resident_mebibytes, resident_mebibytes  # noqa: E402
@@ -57,11 +60,11 @@ def metric(operator, name):
     return float(match.group(1)) if match else 0.0
 
 
-def create_jobs(plane, count, services):
+def create_jobs(plane, namespaces, count, services):
     def create(first):
         api = plane.api()
         for number in range(first, count, CREATORS):
-            api.create(JOBS, training_job(f"job-{number}", services))
+            api.create(within(JOBS, namespaces[number % len(namespaces)]), training_job(f"job-{number}", services))
         api.close()
 
     threads = [threading.Thread(target=create, args=(first,)) for first in range(CREATORS)]
@@ -70,13 +73,13 @@ def create_jobs(plane, count, services):
     return threads
 
 
-def measure_load(plane, operator, pids, count, services, seconds):
+def measure_load(plane, operator, pids, namespaces, count, services, seconds):
     """`count` jobs at once, until each of them is said to be Running."""
     observer = Observer(plane, JOBS, PODS)
     time.sleep(1)
     before, dropped, sent = Requests(operator), metric(operator, "trainyard_events_dropped_total"), metric(operator, "trainyard_events_sent_total")
     meter, began = CpuMeter(pids), time.monotonic()
-    threads = create_jobs(plane, count, services)
+    threads = create_jobs(plane, namespaces, count, services)
     observer.wait("every job Running", lambda jobs: sum(job.running is not None for job in jobs.values()) >= count, seconds)
     cpu = meter.used()
     for thread in threads:
@@ -113,12 +116,12 @@ def measure_quiet(operator, pids):
             "cpuPercent": meter.used()["trainyard-operator"] / QUIET_SECONDS * 100}
 
 
-def delete_jobs(plane, names):
+def delete_jobs(plane, jobs):
     """One request a job, as `kubectl delete tj --all` does it."""
     def delete(first):
         api = plane.api()
-        for name in names[first::CREATORS]:
-            api.delete(f"{JOBS}/{name}")
+        for job in jobs[first::CREATORS]:
+            api.delete(f"{within(JOBS, job['metadata']['namespace'])}/{job['metadata']['name']}")
         api.close()
 
     threads = [threading.Thread(target=delete, args=(first,)) for first in range(CREATORS)]
@@ -130,9 +133,9 @@ def delete_jobs(plane, names):
 
 def measure_deletion(plane, pids, seconds):
     api = plane.api()
-    names = [job["metadata"]["name"] for job in api.list(JOBS)]
+    jobs = api.list(JOBS)
     meter, began = CpuMeter(pids), time.monotonic()
-    delete_jobs(plane, names)
+    delete_jobs(plane, jobs)
     while any(api.get(path + "?limit=1")["items"] for path in (JOBS, PODS)):
         if time.monotonic() - began > seconds:
             raise TimeoutError(f"jobs and pods are not gone within {seconds} s")
@@ -140,34 +143,35 @@ def measure_deletion(plane, pids, seconds):
     return {"seconds": time.monotonic() - began, "cpuSeconds": meter.used()}
 
 
-def measure_single(plane, repeats):
+def measure_single(plane, namespace, repeats):
     """One job at a time on an otherwise quiet cluster."""
     observer = Observer(plane, JOBS, PODS)
-    api = plane.api()
+    api, jobs = plane.api(), within(JOBS, namespace)
     time.sleep(1)
     pods, running = [], []
     for number in range(repeats):
         name = f"single-{number}"
         began = time.monotonic()
-        api.create(JOBS, training_job(name, "PerReplica"))
+        api.create(jobs, training_job(name, "PerReplica"))
         observer.wait(f"{name} Running", lambda jobs, name=name: name in jobs and jobs[name].running is not None, 30)
         job = observer.snapshot()[name]
         pods.append((max(job.created_pods.values()) - began) * 1000)
         running.append((job.running - began) * 1000)
-        api.delete(f"{JOBS}/{name}")
+        api.delete(f"{jobs}/{name}")
         observer.wait(f"{name}'s pods gone", lambda jobs, name=name: jobs[name].gone_pods >= REPLICAS, 60)
     observer.stop()
     return {"sixPodsMilliseconds": statistics.median(pods), "runningMilliseconds": statistics.median(running)}
 
 
 @contextlib.contextmanager
-def fresh_plane():
-    """A control plane and an operator with its default flags, but for where the metrics are served."""
+def fresh_plane(namespaces):
+    """A control plane with so many namespaces for jobs, their names, and an operator with its default flags, but for where the metrics are served."""
     plane = ControlPlane(places.state_folder(f"bench-{os.getpid()}"), Options(scheduler=True, high_limits=True, fake_nodes=20))
     try:
         plane.start()
         install_crd(plane.api())
-        yield plane, Operator(plane, leader_elect="true").start()
+        names = make_namespaces(plane.api(), namespaces)
+        yield plane, names, Operator(plane, leader_elect="true").start()
     except BaseException:
         print(plane.processes.log_tail("operator", 20) if plane.processes else "", file=sys.stderr)
         raise
@@ -177,16 +181,16 @@ def fresh_plane():
 
 def measure(arguments, services):
     """A fresh control plane for each part: what one leaves behind does not weigh on the next."""
-    with fresh_plane() as (plane, operator):
-        reference = measure_reference(plane, operator, arguments.jobs, services)
-    with fresh_plane() as (plane, operator):
+    with fresh_plane(arguments.namespaces) as (plane, namespaces, operator):
+        reference = measure_reference(plane, operator, namespaces, arguments.jobs, services)
+    with fresh_plane(arguments.namespaces) as (plane, namespaces, operator):
         pids = {name: plane.processes.pid(name) for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")}
         pids["trainyard-operator"] = plane.processes.pid("operator")
         idle = resident_mebibytes(pids["trainyard-operator"])
-        result = {"services": services, "jobs": arguments.jobs, "idleMebibytes": idle, "referencePodsPerSecond": reference}
+        result = {"services": services, "jobs": arguments.jobs, "namespaces": arguments.namespaces, "idleMebibytes": idle, "referencePodsPerSecond": reference}
         if arguments.single:
-            result["single"] = measure_single(plane, arguments.single)
-        result["load"] = measure_load(plane, operator, pids, arguments.jobs, services, arguments.timeout)
+            result["single"] = measure_single(plane, namespaces[0], arguments.single)
+        result["load"] = measure_load(plane, operator, pids, namespaces, arguments.jobs, services, arguments.timeout)
         result["quiet"] = measure_quiet(operator, pids)
         result["deletion"] = measure_deletion(plane, pids, arguments.timeout)
         return result
@@ -214,7 +218,7 @@ def rows(result):
 
 
 def print_table(result):
-    print(f"\n{result['jobs']} jobs of 2 servers and 4 workers, services: {result['services']}")
+    print(f"\n{result['jobs']} jobs of 2 servers and 4 workers in {result['namespaces']} namespaces, services: {result['services']}")
     print(f"{'':57} {'measured':>20} {'bound':>14}")
     for what, measured, bound in rows(result):
         print(f"{what:57} {measured:>20} {bound:>14}")
@@ -223,6 +227,7 @@ def print_table(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--namespaces", type=int, default=10, help="how many the jobs are spread over")
     parser.add_argument("--single", type=int, default=30, help="repeats of the one-job measurement; 0 leaves it out")
     parser.add_argument("--services", nargs="+", choices=["PerReplica", "Headless"], default=["PerReplica", "Headless"])
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds that loading and deleting may take each")

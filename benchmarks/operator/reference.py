@@ -4,11 +4,12 @@ import json
 import threading
 import time
 
-from harness.jobs import CONFIG_MAPS, PODS, SERVICES
 from harness.wait import wait_for
 
-from jobs import JOBS, REPLICAS, training_job
+from jobs import JOBS, PODS, REPLICAS, training_job, within
 
+SERVICES = "/api/v1/services"
+CONFIG_MAPS = "/api/v1/configmaps"
 THREADS = 12        # as many requests under way as the operator has: its workers and their helpers
 PATTERN = "pattern"
 OF_THE_SERVER = ("creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid")
@@ -25,31 +26,31 @@ def _as_sent(found):
     return body
 
 
-def _pattern(plane, services):
+def _pattern(plane, namespace, services):
     """(uid, [(collection, JSON text)]): one job that the operator made the objects of, and those objects."""
     api = plane.api()
-    uid = api.create(JOBS, training_job(PATTERN, services))["metadata"]["uid"]
+    uid = api.create(within(JOBS, namespace), training_job(PATTERN, services))["metadata"]["uid"]
     counts = {PODS: REPLICAS, SERVICES: REPLICAS if services == "PerReplica" else 1, CONFIG_MAPS: 1}
-    owned = lambda path: [o for o in api.list(path) if any(owner["uid"] == uid for owner in o["metadata"].get("ownerReferences", []))]
+    owned = lambda path: [o for o in api.list(within(path, namespace)) if any(owner["uid"] == uid for owner in o["metadata"].get("ownerReferences", []))]
     wait_for("the objects of one job", lambda: all(len(owned(path)) == count for path, count in counts.items()), 60)
     texts = [(path, json.dumps(_as_sent(found))) for path in counts for found in owned(path)]
-    api.delete(f"{JOBS}/{PATTERN}")
+    api.delete(f"{within(JOBS, namespace)}/{PATTERN}")
     api.close()
     return uid, texts
 
 
-def measure_reference(plane, operator, count, services):
+def measure_reference(plane, operator, namespaces, count, services):
     """Pods a second of that client, for `count` jobs and their objects. The operator is stopped."""
-    pattern_uid, texts = _pattern(plane, services)
+    pattern_uid, texts = _pattern(plane, namespaces[0], services)
     operator.stop()
 
     def create(first):
         api = plane.api()
         for number in range(first, count, THREADS):
-            name = f"plain-{number}"
-            uid = api.create(JOBS, training_job(name, services))["metadata"]["uid"]
+            name, namespace = f"plain-{number}", namespaces[number % len(namespaces)]
+            uid = api.create(within(JOBS, namespace), training_job(name, services))["metadata"]["uid"]
             for path, text in texts:
-                api.create(path, json.loads(text.replace(pattern_uid, uid).replace(PATTERN, name)))
+                api.create(within(path, namespace), json.loads(text.replace(pattern_uid, uid).replace(PATTERN, name)))
         api.close()
 
     threads = [threading.Thread(target=create, args=(first,)) for first in range(THREADS)]
