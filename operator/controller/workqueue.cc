@@ -80,9 +80,10 @@ std::optional<WorkQueue::Item> WorkQueue::Get() {
     if (shut_down_) return std::nullopt;
     clock_.WaitUntil(changed_, mutex_, delayed_.empty() ? absl::InfiniteDuration() : delayed_.begin()->first);
   }
-  std::string key = TakeNext();
+  const absl::Duration now = clock_.Monotonic();
+  std::string key = TakeNext(now);
   const auto dirty = dirty_.find(key);
-  const absl::Duration waited = clock_.Monotonic() - dirty->second;
+  const absl::Duration waited = now - dirty->second;
   dirty_.erase(dirty);
   processing_.insert(key);
   // Whoever waited for the delayed keys may be this thread: pass the watch on.
@@ -90,9 +91,14 @@ std::optional<WorkQueue::Item> WorkQueue::Get() {
   return Item{std::move(key), waited};
 }
 
-std::string WorkQueue::TakeNext() {
-  constexpr int kBacklogTurn = 8;
-  if (!queue_.empty() && (in_backlog_.empty() || ++taken_before_backlog_ < kBacklogTurn)) {
+bool WorkQueue::BacklogIsNext(absl::Duration now) {
+  if (in_backlog_.empty()) return false;
+  if (queue_.empty() || now - dirty_.find(queue_.front())->second < kPatience) return true;
+  return ++taken_before_backlog_ == kBacklogTurn;
+}
+
+std::string WorkQueue::TakeNext(absl::Duration now) {
+  if (!BacklogIsNext(now)) {
     std::string key = std::move(queue_.front());
     queue_.pop_front();
     return key;

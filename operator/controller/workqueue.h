@@ -18,18 +18,22 @@
 namespace trainyard::control {
 
 // Thread-safe. Guarantees:
-//  - fair: keys are handed out in the order in which they were added, those of the backlog after the others, but at least every eighth
-//  time;
+//  - fair: keys are handed out in the order in which they were added; those of the backlog while no other has waited for kPatience, and at
+//  least every kBacklogTurn-th time;
 //  - stingy: a key added many times before it is handed out is handed out once;
 //  - one at a time: a key is never with two workers at once;
 //  - not forgotten: a key added while a worker has it is handed out again after Done.
 // Delayed keys are kept beside the queue; the earliest of several delays of a key wins. Waits follow Clock::Monotonic().
 class WorkQueue {
  public:
+  static constexpr absl::Duration kPatience = absl::Milliseconds(500);
+  static constexpr int kBacklogTurn = 8;
+
   explicit WorkQueue(Clock& clock, absl::Duration base_backoff = absl::Milliseconds(5), absl::Duration max_backoff = absl::Minutes(5));
 
   void Add(std::string_view key);
-  // As Add, for work that may wait: new objects must not keep those that already run from being looked at. A later Add moves the key up.
+  // As Add, for much work at once: new objects get what those that already run leave, which wait for kPatience at most while there is time
+  // for both. A later Add moves the key up.
   void AddToBacklog(std::string_view key);
   void AddAfter(std::string_view key, absl::Duration delay);
   // After the key's backoff, which doubles each time until Forget.
@@ -56,8 +60,9 @@ class WorkQueue {
 
  private:
   void AddLocked(std::string_view key, absl::Duration due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool BacklogIsNext(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The next key of queue or backlog; there must be one.
-  std::string TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string TakeNext(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Clock& clock_;

@@ -55,12 +55,26 @@ TEST(WorkQueue, AKeyAddedWhileProcessedComesAfterThoseThatWait) {
   EXPECT_EQ(queue.Get()->key, "a");
 }
 
-TEST(WorkQueue, TheBacklogComesAfterTheOthersButIsNotStarved) {
+TEST(WorkQueue, TheBacklogComesFirstWhileNoOtherHasWaitedForLong) {
+  FakeClock clock;
+  WorkQueue queue(clock);
+  queue.Add("old");
+  for (int i = 0; i < 3; ++i) queue.AddToBacklog("new-" + std::to_string(i));
+  EXPECT_EQ(queue.Get()->key, "new-0");
+  clock.Advance(WorkQueue::kPatience - absl::Milliseconds(1));
+  EXPECT_EQ(queue.Get()->key, "new-1");
+  clock.Advance(absl::Milliseconds(1));
+  EXPECT_EQ(queue.Get()->key, "old");
+  EXPECT_EQ(queue.Get()->key, "new-2");
+}
+
+TEST(WorkQueue, TheBacklogIsNotStarvedByThoseThatHaveWaited) {
   FakeClock clock;
   WorkQueue queue(clock);
   queue.AddToBacklog("new-1");
   queue.AddToBacklog("new-2");
   for (int i = 0; i < 9; ++i) queue.Add("old-" + std::to_string(i));
+  clock.Advance(WorkQueue::kPatience);
   std::string order;
   for (int i = 0; i < 11; ++i) {
     const std::string key = queue.Get()->key;
@@ -80,6 +94,7 @@ TEST(WorkQueue, AKeyOfTheBacklogIsMovedUpByAnAddAndHandedOutOnce) {
   queue.Add("b");
   queue.AddToBacklog("b");
   EXPECT_EQ(queue.Depth(), 2u);
+  clock.Advance(WorkQueue::kPatience);
   EXPECT_EQ(queue.Get()->key, "b");
   queue.Done("b");
   queue.AddToBacklog("b");
