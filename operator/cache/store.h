@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -27,7 +26,7 @@ class Lister {
   virtual std::shared_ptr<const T> Get(std::string_view key) const = 0;
   // In key order.
   virtual std::vector<std::shared_ptr<const T>> ByOwner(std::string_view controller_uid) const = 0;
-  virtual std::vector<std::shared_ptr<const T>> All() const = 0;
+  virtual std::vector<std::shared_ptr<const T>> All() const = 0;  // in no order
   virtual size_t Size() const = 0;
 };
 
@@ -49,7 +48,7 @@ class Store : public Lister<T> {
   std::vector<std::shared_ptr<const T>> ByOwner(std::string_view controller_uid) const override {
     std::vector<std::shared_ptr<const T>> values;
     MutexLock lock(mutex_);
-    const auto it = by_owner_.find(std::string(controller_uid));
+    const auto it = by_owner_.find(controller_uid);
     if (it == by_owner_.end()) return values;
     values.reserve(it->second.size());
     for (const Entry* entry : it->second) values.push_back(entry->value);
@@ -80,8 +79,14 @@ class Store : public Lister<T> {
     Entry& entry = it->second;
     if (identity.resource_version <= entry.resource_version) return {entry.value, entry.value, true};
     Change change{std::move(entry.value), value, false};
-    Erase(it);
-    Insert(identity, std::move(value));
+    if (identity.controller_uid == entry.controller_uid) {
+      entry.uid = identity.uid;
+      entry.resource_version = identity.resource_version;
+      entry.value = std::move(value);
+    } else {
+      Erase(it);
+      Insert(identity, std::move(value));
+    }
     return change;
   }
 
@@ -121,7 +126,13 @@ class Store : public Lister<T> {
   struct ByKey {
     bool operator()(const Entry* a, const Entry* b) const { return *a->key < *b->key; }
   };
-  using Entries = std::map<std::string, Entry, std::less<>>;
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  template <typename Value>
+  using ByText = std::unordered_map<std::string, Value, Hash, std::equal_to<>>;
+  using Entries = ByText<Entry>;
 
   void Insert(const Identity& identity, std::shared_ptr<const T> value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto it =
@@ -141,7 +152,7 @@ class Store : public Lister<T> {
 
   mutable Mutex mutex_;
   Entries entries_ ABSL_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, std::set<const Entry*, ByKey>> by_owner_ ABSL_GUARDED_BY(mutex_);
+  ByText<std::set<const Entry*, ByKey>> by_owner_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace trainyard::control
