@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures trainyard-operator against a real etcd, kube-apiserver, controller-manager and scheduler with kwok's fake nodes; prints one table.
 
-  benchmarks/operator/bench.py [--jobs 1000] [--namespaces 10] [--single 30] [--services PerReplica Headless] [--output FILE.json]
+  benchmarks/operator/bench.py [--jobs 1000] [--namespaces 10] [--single 30] [--services PerReplica Headless] [--peer] [--output FILE.json]
 
 The jobs are spread over namespaces: scheduler and controllers compare each pod with every service of its namespace, so that with thousands of
 services in one namespace little else is measured (--namespaces 1).
@@ -29,6 +29,7 @@ from harness.control_plane import ControlPlane, Options  # noqa: E402
 from harness.jobs import install_crd  # noqa: E402
 from harness.operator import Operator  # noqa: E402
 
+import peer  # noqa: E402
 from jobs import EVENTS, JOBS, PODS, REPLICAS, make_namespaces, training_job, within  # noqa: E402
 from observer import Observer  # noqa: E402
 from reference import measure_reference  # noqa: E402
@@ -165,29 +166,40 @@ def measure_single(plane, namespace, repeats):
 
 @contextlib.contextmanager
 def fresh_plane(namespaces):
-    """A control plane with so many namespaces for jobs, their names, and an operator with its default flags, but for where the metrics are served."""
+    """A control plane with so many namespaces for jobs, and their names."""
     plane = ControlPlane(places.state_folder(f"bench-{os.getpid()}"), Options(scheduler=True, high_limits=True, fake_nodes=20))
     try:
         plane.start()
-        install_crd(plane.api())
-        names = make_namespaces(plane.api(), namespaces)
-        yield plane, names, Operator(plane, leader_elect="true").start()
+        yield plane, make_namespaces(plane.api(), namespaces)
     except BaseException:
-        print(plane.processes.log_tail("operator", 20) if plane.processes else "", file=sys.stderr)
+        for name in ("operator", "training-operator"):
+            print(plane.processes.log_tail(name, 20) if plane.processes else "", file=sys.stderr)
         raise
     finally:
         plane.remove()
 
 
+def start_operator(plane):
+    """With its default flags, but for where the metrics are served."""
+    install_crd(plane.api())
+    return Operator(plane, leader_elect="true").start()
+
+
 def measure(arguments, services):
     """A fresh control plane for each part: what one leaves behind does not weigh on the next."""
-    with fresh_plane(arguments.namespaces) as (plane, namespaces, operator):
-        reference = measure_reference(plane, operator, namespaces, arguments.jobs, services)
-    with fresh_plane(arguments.namespaces) as (plane, namespaces, operator):
+    beside = None
+    if arguments.peer and services == "PerReplica":
+        with fresh_plane(arguments.namespaces) as (plane, namespaces):
+            beside = peer.measure(plane, namespaces, arguments.jobs, arguments.single, CREATORS, arguments.timeout)
+    with fresh_plane(arguments.namespaces) as (plane, namespaces):
+        reference = measure_reference(plane, start_operator(plane), namespaces, arguments.jobs, services)
+    with fresh_plane(arguments.namespaces) as (plane, namespaces):
+        operator = start_operator(plane)
         pids = {name: plane.processes.pid(name) for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")}
         pids["trainyard-operator"] = plane.processes.pid("operator")
         idle = resident_mebibytes(pids["trainyard-operator"])
-        result = {"services": services, "jobs": arguments.jobs, "namespaces": arguments.namespaces, "idleMebibytes": idle, "referencePodsPerSecond": reference}
+        result = {"services": services, "jobs": arguments.jobs, "namespaces": arguments.namespaces, "idleMebibytes": idle, "referencePodsPerSecond": reference,
+                  "peer": beside}
         if arguments.single:
             result["single"] = measure_single(plane, namespaces[0], arguments.single)
         result["load"] = measure_load(plane, operator, pids, namespaces, arguments.jobs, services, arguments.timeout)
@@ -215,6 +227,15 @@ def rows(result):
     if "single" in result:
         yield "one job: six pods, ms (median)", f"{result['single']['sixPodsMilliseconds']:.0f}", "<= 60"
         yield "one job: Running, ms (median)", f"{result['single']['runningMilliseconds']:.0f}", "<= 100"
+    if result["peer"]:
+        yield from peer_rows(result["peer"], load)
+
+
+def peer_rows(beside, load):
+    yield "training-operator: pods/s; times as many here", f"{beside['podsPerSecond']:.0f}; {load['podsPerSecond'] / beside['podsPerSecond']:.1f}", ""
+    yield "training-operator: CPU, s; most resident, MiB", f"{beside['cpuSeconds']:.1f}; {beside['peakResidentMebibytes']:.0f}", ""
+    if "sixPodsMilliseconds" in beside:
+        yield "training-operator, one job: six pods, Running, ms", f"{beside['sixPodsMilliseconds']:.0f}, {beside['runningMilliseconds']:.0f}", ""
 
 
 def print_table(result):
@@ -230,9 +251,12 @@ def main():
     parser.add_argument("--namespaces", type=int, default=10, help="how many the jobs are spread over")
     parser.add_argument("--single", type=int, default=30, help="repeats of the one-job measurement; 0 leaves it out")
     parser.add_argument("--services", nargs="+", choices=["PerReplica", "Headless"], default=["PerReplica", "Headless"])
+    parser.add_argument("--peer", action="store_true", help="measure kubeflow's training-operator too; scripts/cluster/build.sh training-operator first")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds that loading and deleting may take each")
     parser.add_argument("--output", type=pathlib.Path, help="also write the results here, as JSON")
     arguments = parser.parse_args()
+    if arguments.peer and not (peer.BINARY.exists() and peer.CRD.exists()):
+        parser.error(f"--peer: {peer.BINARY} or {peer.CRD} is missing; run scripts/cluster/build.sh training-operator")
     results = []
     for services in arguments.services:
         results.append(measure(arguments, services))

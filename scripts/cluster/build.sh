@@ -123,6 +123,10 @@ build_part() {
     mv "$bin/.$name.new" "$bin/$name"
     echo "cluster:   $name ready after $((SECONDS - started)) s"
   done
+  if [ "$part" = training-operator ]; then
+    rm -rf "$home/share/$part" && mkdir -p "$home/share"
+    cp -r --no-preserve=mode "$("$go" list -m -f '{{.Dir}}' "${module%@*}")/manifests/base/crds" "$home/share/$part"
+  fi
   stamp_text "$part" >"$stamps/$part"
 }
 
