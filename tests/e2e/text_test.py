@@ -127,6 +127,40 @@ class State(TextTest):
         self.assertIn("were trained with another vocabulary", other.logs())
 
 
+class Exactness(TextTest):
+    """The gradient of the embedding goes to servers as the few rows that a batch has; the bits must be those of the whole table's."""
+
+    # Answered by rows too, and by whole tables (docs/wire.md); with their number of slots.
+    ADAGRAD = ("{name: adagrad, learningRate: 0.1}", 1)
+    ADAM = ("{name: adam, learningRate: 0.01, clipNorm: 1}", 2)
+    STEPS = 12
+
+    def train(self, optimizer, **options):
+        """The last parameters and the report."""
+        overrides = [f"training.optimizer={optimizer}", "training.data.eval=null"]
+        run = self.run_job(tokens="words", vocabulary=1000, steps=self.STEPS, overrides=overrides, **options)
+        report = run.report()
+        self.assertEqual(report["steps"], self.STEPS)
+        return trainyard.last_parameters(run.output), report
+
+    def test_one_worker_over_one_or_three_servers_gives_the_bits_of_local(self):
+        for optimizer, slots in (self.ADAGRAD, self.ADAM):
+            local, _ = self.train(optimizer)
+            size = 4 * sum(map(len, local.values()))
+            for servers in (1, 3):
+                with self.subTest(optimizer=optimizer, servers=servers):
+                    over, report = self.train(optimizer, workers=1, ps=servers, mode="sync")
+                    self.assertEqual(local, over)
+                    # Start values, slots and whole gradients would be a `size` more.
+                    self.assertLess(report["perWorker"][0]["bytesSent"], (slots + self.STEPS) * size)
+
+    def test_two_workers_over_one_or_three_servers_give_the_same_bits(self):
+        optimizer, _ = self.ADAGRAD
+        one, _ = self.train(optimizer, workers=2, ps=1, mode="sync")
+        three, _ = self.train(optimizer, workers=2, ps=3, mode="sync")
+        self.assertEqual(one, three)
+
+
 class Generate(TextTest):
     def test_text_comes_out_of_a_checkpoint_the_same_for_the_same_seed(self):
         run = self.run_job(steps=100)
