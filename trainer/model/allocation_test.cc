@@ -5,14 +5,22 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "trainer/backend/cpu/cpu_backend.h"
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
 #include "trainer/base/check.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/model/initializer.h"
+#include "trainer/model/model_json.h"
 #include "trainer/ops/fuse.h"
 #include "trainer/ops/gradient.h"
+#include "trainer/optim/clip.h"
+#include "trainer/optim/lr_schedule.h"
+#include "trainer/optim/optimizer.h"
 
 namespace {
 std::atomic<int64_t> allocations = 0;
@@ -116,6 +124,97 @@ TEST(Executor, StepsThatListTheRowsOfAGradientTakeNothingFromTheHeapAfterTheFirs
   EXPECT_EQ(after - before, 0);
   EXPECT_TRUE(ok);
   EXPECT_FALSE(grads.touched_rows(0).all());
+}
+
+// Training of a model that reads tokens, as a worker alone does it: forward, backward, clipped gradients, the optimizer, carried state.
+class TokenTraining {
+ public:
+  TokenTraining(const std::string& model, int64_t batch, const std::string& optimizer, Backend& backend)
+      : config_(DefaultOptimizerConfig(optimizer)), optimizer_(*MakeOptimizer(config_)) {
+    FieldErrors errors;
+    const ModelSpec spec = ParseModelSpec(nlohmann::json::parse(model), "model", errors);
+    TY_CHECK(errors.empty());
+    executor_ = *Executor::Create(*BuildTrainingGraph(spec, batch), backend);
+    parameters_ = ParameterSet(*ParameterSpecsOf(spec));
+    InitializeParameters(spec, 1, parameters_);
+    gradients_ = ParameterSet(*ParameterSpecsOf(spec));
+    while (slots_.size() < optimizer_->slot_names().size()) slots_.emplace_back(*ParameterSpecsOf(spec));
+    const std::span<const ParameterSpec> states = executor_->graph().states();
+    state_ = ParameterSet({states.begin(), states.end()});
+    const Shape shape({batch, spec.input_shape[0]});
+    for (int64_t i = 0; i <= shape.elements(); ++i) tokens_.push_back(static_cast<int32_t>(i * 7 % spec.vocabulary));
+    feeds_ = {Feed{.name = kInputName, .tensor = {DType::kI32, shape, tokens_.data()}},
+              Feed{.name = kLabelsFeed, .tensor = {DType::kI32, shape, tokens_.data() + 1}}};
+  }
+
+  // The loss before the step.
+  double Step() {
+    TY_CHECK(executor_->Run({.step = static_cast<uint64_t>(step_)}, feeds_, parameters_, &gradients_, nullptr, &state_).ok());
+    ClipByGlobalNorm(0.5, gradients_);
+    const UpdateContext context{.learning_rate = LearningRateAt(config_, step_), .step = step_};
+    for (int key = 0; key < parameters_.size(); ++key) {
+      std::array<std::span<float>, kMostSlots> slots;
+      for (size_t i = 0; i < slots_.size(); ++i) slots[i] = slots_[i].values(key);
+      ApplyGradient(*optimizer_, context, parameters_.values(key), gradients_.gradient(key),
+                    static_cast<size_t>(parameters_.spec(key).row_elements()), std::span(slots.data(), slots_.size()));
+    }
+    ++step_;
+    return *executor_->Scalar(kLossOutput);
+  }
+
+ private:
+  const OptimizerConfig config_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Executor> executor_;
+  ParameterSet parameters_;
+  ParameterSet gradients_;
+  std::vector<ParameterSet> slots_;
+  ParameterSet state_;
+  std::vector<int32_t> tokens_;
+  std::array<Feed, 2> feeds_;
+  int64_t step_ = 0;
+};
+
+void ExpectTrainingWithoutAllocations(const std::string& model, Backend& backend) {
+  for (const int64_t batch : {1, 4, 20}) {
+    for (const char* optimizer : {"adam", "adagrad"}) {  // of whole tables, and of the rows that a batch has
+      SCOPED_TRACE(model + " batch " + std::to_string(batch) + " " + optimizer);
+      TokenTraining training(model, batch, optimizer, backend);
+      const double first = training.Step();
+
+      const int64_t before = allocations;
+      double last = 0;
+      for (int step = 0; step < 6; ++step) last = training.Step();
+      const int64_t after = allocations;
+
+      EXPECT_EQ(after - before, 0);
+      EXPECT_LT(last, first);
+    }
+  }
+}
+
+// Every kind of recurrent layer: read forwards and backwards, all steps and the last alone, with state and without.
+constexpr const char* kTokenModels[] = {
+    R"({"preset": "ptbLstm", "vocabulary": 50, "embedding": 12, "units": 20, "numLayers": 2, "steps": 5, "dropout": 0.1})",
+    R"({"input": {"shape": [5], "vocabulary": 50}, "loss": "softmaxCrossEntropy", "layers": [
+        {"embedding": {"outputDim": 6}},
+        {"gru": {"units": 7, "returnSequences": true, "stateful": true}},
+        {"simpleRnn": {"units": 9, "returnSequences": true, "activation": "relu"}},
+        {"bidirectional": {"layer": {"lstm": {"units": 4, "returnSequences": true}}}},
+        {"bidirectional": {"layer": {"gru": {"units": 5, "returnSequences": true}}, "mergeMode": "sum"}},
+        {"simpleRnn": {"units": 8, "returnSequences": true, "goBackwards": true}},
+        {"bidirectional": {"layer": {"simpleRnn": {"units": 5}}}},
+        {"dense": {"units": 250}}, {"reshape": {"targetShape": [5, 50]}}]})"};
+
+TEST(Training, StepsOfRecurrentModelsTakeNothingFromTheHeapAfterTheFirst) {
+  for (const char* model : kTokenModels) {
+    ExpectTrainingWithoutAllocations(model, *MakeReferenceBackend(DType::kF32));
+    for (const int threads : {1, 2}) {
+      const absl::StatusOr<std::unique_ptr<Backend>> backend = MakeCpuBackend({.threads = threads});
+      ASSERT_TRUE(backend.ok()) << backend.status();
+      ExpectTrainingWithoutAllocations(model, **backend);
+    }
+  }
 }
 
 TEST(Executor, StepsOnTheReferenceBackendTakeNothingFromTheHeap) {
