@@ -174,13 +174,30 @@ class Generate(TextTest):
         self.assertEqual(likeliest, self.generate(run.output, "--length", 30, "--temperature", 0, "--seed", 9).stdout)
         self.assertEqual(likeliest, self.generate(run.output, "--length", 30, "--top-k", 1, "--backend", "reference").stdout)
 
+    def test_the_vocabulary_is_in_the_checkpoints_folder_or_beside_it_or_where_one_says(self):
+        run = self.run_job(steps=5)
+        checkpoint = run.output / "checkpoints" / "step-5"
+        expected = self.generate(checkpoint, "--length", 20).stdout
+        self.assertEqual(len(expected), 21)
+        alone = self.folder / "elsewhere" / "copy"
+        shutil.copytree(checkpoint, alone)
+        missing = self.generate(alone)
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn(f"no vocabulary.json in {alone} or in {alone.parent}", missing.stderr)
+        self.assertIn("--vocabulary", missing.stderr)
+        vocabulary = run.output / "checkpoints" / "vocabulary.json"
+        self.assertEqual(expected, self.generate(alone, "--length", 20, "--vocabulary", vocabulary).stdout)
+        shutil.copy(vocabulary, alone)
+        self.assertEqual(expected, self.generate(alone, "--length", 20).stdout)
+        (alone / "vocabulary.json").write_text(vocabulary.read_text().replace('"e"', '"#"'))
+        self.assertIn(f"was not trained with the vocabulary in {alone / 'vocabulary.json'}", self.generate(alone).stderr)
+        self.assertIn("nowhere: No such file", self.generate(alone, "--vocabulary", "nowhere").stderr)
+
     def test_what_cannot_be_is_named(self):
         run = self.run_job(tokens="words", vocabulary=500, steps=5)
         words = self.generate(run.output, "--prompt", "the Xylophone")
         self.assertEqual(words.returncode, 1)
         self.assertIn('the prompt\'s "Xylophone" is not among the 500 words that the model knows', words.stderr)
-        (run.output / "checkpoints" / "vocabulary.json").unlink()
-        self.assertIn("vocabulary.json: No such file", self.generate(run.output).stderr)
         self.assertIn("no good checkpoint in", self.generate(self.folder).stderr)
         job = trainyard.job_file(self.folder, model="linear", steps=2)
         linear = Run(job, output=tempfile.mkdtemp(dir=self.folder))

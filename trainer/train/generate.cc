@@ -94,17 +94,29 @@ absl::StatusOr<ModelSpec> OneStep(ModelSpec spec) {
   return spec;
 }
 
+absl::StatusOr<std::string> VocabularyPathOf(const FoundCheckpoint& found, const std::string& named) {
+  if (!named.empty()) return named;
+  const std::array dirs = {found.checkpoint.path(), found.dir};
+  absl::StatusOr<std::string> path = FindVocabulary(dirs);
+  if (path.ok()) return path;
+  return absl::NotFoundError(fmt::format("{}: copy the one of the run's folder of checkpoints there, or name it by --vocabulary",
+                                         std::string(path.status().message())));
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TextGenerator>> TextGenerator::Open(const std::string& path, Backend& backend) {
+absl::StatusOr<std::unique_ptr<TextGenerator>> TextGenerator::Open(const std::string& path, const std::string& vocabulary_file,
+                                                                   Backend& backend) {
   TY_ASSIGN_OR_RETURN(const FoundCheckpoint found, FindCheckpoint(path));
   TY_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(found.checkpoint));
   TY_ASSIGN_OR_RETURN(const ModelSpec one_step, OneStep(spec));
-  TY_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocabulary(found.dir));
+  TY_ASSIGN_OR_RETURN(const std::string vocabulary_path, VocabularyPathOf(found, vocabulary_file));
+  TY_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocabulary(vocabulary_path));
   const auto& state = found.checkpoint.info().state;
   if (const auto sha256 = state.find(kVocabularyState); sha256 == state.end() || sha256->second != vocabulary.Sha256Hex()) {
     return absl::FailedPreconditionError(
-        fmt::format("checkpoint {} was not trained with the vocabulary in {}", found.checkpoint.path(), found.dir));
+        fmt::format("checkpoint {} was not trained with the vocabulary in {}; name the right one by --vocabulary", found.checkpoint.path(),
+                    vocabulary_path));
   }
   std::unique_ptr<TextGenerator> generator(new TextGenerator(std::move(vocabulary), found.checkpoint.path()));
   TY_RETURN_IF_ERROR(generator->Load(found.checkpoint, one_step, backend));

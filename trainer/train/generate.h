@@ -27,10 +27,11 @@ struct GenerateOptions {
 // Not thread-safe. The backend must outlive it.
 class TextGenerator {
  public:
-  // `path` is a run's output folder, its folder of checkpoints (then the newest good one is taken), or one checkpoint. Model and vocabulary
-  // are those that the run left there. InvalidArgument: it is no model of text that can be read token by token: its input is no tokens, a
-  // layer is not `stateful`, or reads backwards.
-  static absl::StatusOr<std::unique_ptr<TextGenerator>> Open(const std::string& path, Backend& backend);
+  // `path` is a run's output folder, its folder of checkpoints (then the newest good one is taken), or one checkpoint. The model is the
+  // checkpoint's; the vocabulary is in `vocabulary_file` or, where that is "", in the vocabulary.json in the checkpoint's folder or beside
+  // it. InvalidArgument: it is no model of text that can be read token by token: its input is no tokens, a layer is not `stateful`, or
+  // reads backwards. NotFound, FailedPrecondition: the vocabulary is not there, or not the one of the training.
+  static absl::StatusOr<std::unique_ptr<TextGenerator>> Open(const std::string& path, const std::string& vocabulary_file, Backend& backend);
 
   const std::string& checkpoint() const { return checkpoint_; }
   // The prompt and what the model goes on with. The same options give the same text. InvalidArgument names a part of the prompt that the

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
@@ -29,13 +31,21 @@ absl::Status KeepVocabulary(const std::string& dir, const Vocabulary& vocabulary
     TY_RETURN_IF_ERROR(MakeDirectories(dir));
     return ReplaceFile(PathIn(dir), vocabulary.ToJson());
   }
-  TY_ASSIGN_OR_RETURN(const Vocabulary there, ReadVocabulary(dir));
+  TY_ASSIGN_OR_RETURN(const Vocabulary there, ReadVocabulary(PathIn(dir)));
   return there.ToJson() == vocabulary.ToJson() ? absl::OkStatus() : Differs(dir, there, vocabulary);
 }
 
-absl::StatusOr<Vocabulary> ReadVocabulary(const std::string& dir) {
-  TY_ASSIGN_OR_RETURN(const std::string json, ReadFile(PathIn(dir)));
-  return Vocabulary::Parse(json, PathIn(dir));
+absl::StatusOr<std::string> FindVocabulary(std::span<const std::string> dirs) {
+  for (const std::string& dir : dirs) {
+    std::error_code ignored;  // a file that cannot be looked at is as good as none
+    if (std::filesystem::exists(PathIn(dir), ignored)) return PathIn(dir);
+  }
+  return absl::NotFoundError(fmt::format("no vocabulary.json in {}", fmt::join(dirs, " or in ")));
+}
+
+absl::StatusOr<Vocabulary> ReadVocabulary(const std::string& path) {
+  TY_ASSIGN_OR_RETURN(const std::string json, ReadFile(path));
+  return Vocabulary::Parse(json, path);
 }
 
 }  // namespace trainyard::engine

@@ -27,9 +27,22 @@ TEST(VocabularyFile, IsKeptAndComparedOnceThereAreCheckpoints) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("has 2 tokens and id 1 is \"b\", this job's text gives 2 and \"c\""));
   EXPECT_THAT(std::string(KeepVocabulary(dir, Of("a b c"), true).message()),
               HasSubstr("id 2 is nothing, this job's text gives 3 and \"c\""));
-  EXPECT_EQ(ReadVocabulary(dir)->size(), 2);
+  EXPECT_EQ(ReadVocabulary(dir + "/vocabulary.json")->size(), 2);
   std::filesystem::remove_all(dir);
-  EXPECT_THAT(std::string(ReadVocabulary(dir).status().message()), HasSubstr("vocabulary.json"));
+  EXPECT_THAT(std::string(ReadVocabulary(dir + "/vocabulary.json").status().message()), HasSubstr("vocabulary.json: No such file"));
+}
+
+TEST(VocabularyFile, IsFoundInTheFirstFolderThatHasOne) {
+  const std::string dir = testing::TempDir() + "vocabulary_found";
+  std::filesystem::remove_all(dir);
+  const std::vector<std::string> dirs = {dir + "/step-3", dir};
+  const absl::Status nowhere = FindVocabulary(dirs).status();
+  EXPECT_TRUE(absl::IsNotFound(nowhere));
+  EXPECT_EQ(nowhere.message(), "no vocabulary.json in " + dirs[0] + " or in " + dirs[1]);
+  ASSERT_TRUE(KeepVocabulary(dirs[1], Of("a b"), /*has_checkpoints=*/false).ok());
+  EXPECT_EQ(*FindVocabulary(dirs), dirs[1] + "/vocabulary.json");
+  ASSERT_TRUE(KeepVocabulary(dirs[0], Of("a b"), /*has_checkpoints=*/false).ok());
+  EXPECT_EQ(*FindVocabulary(dirs), dirs[0] + "/vocabulary.json");
 }
 
 }  // namespace
