@@ -51,14 +51,15 @@ bool AppendRow(void* context, const Elements& image, const Elements& label) {
   return reading.status.ok();
 }
 
-absl::Status ReadFile(ReadParquetFunction read, const std::string& path, const FeatureNames& columns, ExampleTable& table) {
+absl::Status ReadFile(ReadParquetFunction read, const std::string& path, const ParquetFiles& files, ExampleTable& table) {
   TY_RETURN_IF_ERROR(OpenFileSource(path).status());
   table.BeginFile(path);
   Reading reading{.table = table, .status = absl::OkStatus()};
   std::array<char, kErrorBytes> error{};
   const ParquetRequest request{.path = path.c_str(),
-                               .image = columns.image.c_str(),
-                               .label = columns.label.c_str(),
+                               .image = files.columns.image.c_str(),
+                               .label = files.columns.label.c_str(),
+                               .max_bytes = files.max_bytes,
                                .row = AppendRow,
                                .context = &reading,
                                .error = error.data(),
@@ -73,8 +74,8 @@ absl::Status ReadFile(ReadParquetFunction read, const std::string& path, const F
 absl::StatusOr<std::unique_ptr<Dataset>> OpenParquetDataset(const ParquetFiles& files, const ExpectedData& expected) {
   TY_CHECK(!files.paths.empty());
   TY_ASSIGN_OR_RETURN(const ReadParquetFunction read, LoadModule(files.module.empty() ? ModuleBesideProgram() : files.module));
-  ExampleTable table(expected, files.range);
-  for (const std::string& path : files.paths) TY_RETURN_IF_ERROR(ReadFile(read, path, files.columns, table));
+  ExampleTable table(expected, files.range, files.max_bytes);
+  for (const std::string& path : files.paths) TY_RETURN_IF_ERROR(ReadFile(read, path, files, table));
   return std::move(table).Finish(files.paths.size() == 1 ? files.paths[0]
                                                          : fmt::format("{} and {} more", files.paths[0], files.paths.size() - 1));
 }

@@ -1,6 +1,7 @@
 // A data set of Parquet files, read by Arrow.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct ParquetFiles {
   ExampleRange range;
   FeatureNames columns;
   std::string module;  // the shared object that reads them; "": trainyard-parquet.so beside the program
+  uint64_t max_bytes =
+      uint64_t{64} << 30;  // of all examples, and of what Arrow may hold of a file: damaged ones ask for more than there is
 };
 
 // All in memory. Examples are columns of bytes, of lists, or of single values; labels of single whole numbers (or of targets).

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "trainer/data/elements.h"
 
@@ -16,6 +17,7 @@ struct ParquetRequest {
   const char* path = nullptr;
   const char* image = nullptr;  // columns
   const char* label = nullptr;
+  uint64_t max_bytes = 0;  // memory that Arrow may have at once
   ParquetRow row = nullptr;
   void* context = nullptr;
   char* error = nullptr;  // gets the message, cut to error_bytes with its 0
@@ -23,7 +25,7 @@ struct ParquetRequest {
 };
 
 // Calls request.row for every record of the file, in order. False, with a message, when the file is damaged or a column is not there or not
-// of a type that is read; also false, without one, when row() said so.
+// of a type that is read, or more memory than max_bytes is asked for; also false, without one, when row() said so.
 using ReadParquetFunction = bool (*)(const ParquetRequest* request);
 inline constexpr char kReadParquetSymbol[] = "trainyard_read_parquet";
 inline constexpr char kParquetModuleFile[] = "trainyard-parquet.so";

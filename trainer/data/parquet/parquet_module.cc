@@ -2,6 +2,7 @@
 
 #include <arrow/api.h>
 #include <arrow/io/file.h>
+#include <arrow/memory_pool.h>
 #include <fmt/format.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
@@ -142,17 +143,22 @@ arrow::Result<std::vector<int>> LeavesOf(const parquet::arrow::SchemaManifest& m
       fmt::format("has no column \"{}\"; it has {}. Name the right ones in data.features", column, names.empty() ? "none" : names));
 }
 
-arrow::Result<Column> ColumnOf(const arrow::Table& table, const std::string& name) {
+arrow::Result<Column> ColumnOf(const arrow::Table& table, const std::string& name, arrow::MemoryPool& pool) {
   const std::shared_ptr<arrow::ChunkedArray> chunks = table.GetColumnByName(name);
   if (chunks == nullptr) return arrow::Status::KeyError(fmt::format("has no column \"{}\"", name));
-  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<Array> array, arrow::Concatenate(chunks->chunks()));
+  ARROW_ASSIGN_OR_RAISE(std::shared_ptr<Array> array, arrow::Concatenate(chunks->chunks(), &pool));
   return Column::Make(std::move(array), name);
 }
 
 // Ok(false): row() ended it.
 arrow::Result<bool> ReadAll(const ParquetRequest& request) {
-  ARROW_ASSIGN_OR_RAISE(auto file, arrow::io::ReadableFile::Open(request.path));
-  ARROW_ASSIGN_OR_RAISE(auto reader, parquet::arrow::OpenFile(std::move(file), arrow::default_memory_pool()));
+  arrow::CappedMemoryPool pool(arrow::default_memory_pool(), static_cast<int64_t>(request.max_bytes));
+  ARROW_ASSIGN_OR_RAISE(auto file, arrow::io::ReadableFile::Open(request.path, &pool));
+  parquet::arrow::FileReaderBuilder builder;
+  ARROW_RETURN_NOT_OK(builder.Open(std::move(file), parquet::ReaderProperties(&pool)));
+  parquet::ArrowReaderProperties properties;
+  properties.set_pre_buffer(false);  // Arrow's threads would hold memory of the pool after this function
+  ARROW_ASSIGN_OR_RAISE(const auto reader, builder.memory_pool(&pool)->properties(properties)->Build());
   reader->set_use_threads(false);
   ARROW_ASSIGN_OR_RAISE(std::vector<int> leaves, LeavesOf(reader->manifest(), request.image));
   ARROW_ASSIGN_OR_RAISE(const std::vector<int> label_leaves, LeavesOf(reader->manifest(), request.label));
@@ -165,8 +171,8 @@ arrow::Result<bool> ReadAll(const ParquetRequest& request) {
     ARROW_ASSIGN_OR_RAISE(const std::shared_ptr<arrow::Table> table, reader->ReadRowGroup(group, leaves));
     ARROW_RETURN_NOT_OK(table->ValidateFull());
     if (table->num_rows() == 0) continue;
-    ARROW_ASSIGN_OR_RAISE(const Column images, ColumnOf(*table, request.image));
-    ARROW_ASSIGN_OR_RAISE(const Column labels, ColumnOf(*table, request.label));
+    ARROW_ASSIGN_OR_RAISE(const Column images, ColumnOf(*table, request.image, pool));
+    ARROW_ASSIGN_OR_RAISE(const Column labels, ColumnOf(*table, request.label, pool));
     for (int64_t row = 0; row < std::min(images.rows(), labels.rows()); ++row, ++record) {
       const arrow::Result<Elements> image = images.At(row);
       const arrow::Result<Elements> label = labels.At(row);

@@ -62,6 +62,15 @@ TEST(Parquet, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(ErrorOf(Files({"missing.parquet"})), HasSubstr("missing.parquet: No such file"));
 }
 
+TEST(Parquet, NoMoreMemoryIsTakenThanIsAllowed) {
+  ParquetFiles files = Files({});
+  files.paths = {"trainer/data/parquet/testdata/parquet_fuzz/claims_256_gib.parquet"};  // a golden file with a few bytes wrong
+  EXPECT_THAT(ErrorOf(files), AllOf(HasSubstr("claims_256_gib.parquet cannot be read as Parquet"), HasSubstr("limit=68719476736")));
+  files = Files({"binary.parquet"});
+  files.max_bytes = 8;
+  EXPECT_THAT(ErrorOf(files), AllOf(HasSubstr("binary.parquet cannot be read as Parquet"), HasSubstr("limit=8")));
+}
+
 // Every byte of every file wrong once, and every file cut off anywhere: read as something or refused with a message, never more.
 TEST(Parquet, DamagedFilesAreRefusedOrRead) {
   const std::string folder = ::testing::TempDir() + "parquet_damaged";
