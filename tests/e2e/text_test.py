@@ -1,8 +1,11 @@
 """Language models on tiny Shakespeare: perplexity, state over restarts, and text out of a checkpoint."""
 import pathlib
+import re
 import shutil
+import socket
 import subprocess
 import tempfile
+import time
 import unittest
 
 import trainyard
@@ -159,6 +162,44 @@ class Exactness(TextTest):
         one, _ = self.train(optimizer, workers=2, ps=1, mode="sync")
         three, _ = self.train(optimizer, workers=2, ps=3, mode="sync")
         self.assertEqual(one, three)
+
+
+class Vocabularies(TextTest):
+    def test_workers_with_another_text_are_refused_by_name(self):
+        sockets = [socket.socket() for _ in range(6)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        ports = [each.getsockname()[1] for each in sockets]
+        for each in sockets:
+            each.close()
+        hosts = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}"]
+        jobs = {name: self.folder / f"{name}.yaml" for name in ("one", "other")}
+        job = JOB.format(workers=2, ps=1, strategy="{parameterServer: {mode: sync}}", steps=5, every=0, tokens="words", vocabulary=500)
+        jobs["one"].write_text(job)
+        jobs["other"].write_text(job.replace("range: [0, 30000]", "range: [9, 30000]"))
+
+        def start(role, index, name):
+            command = [trainyard.TRAINER, "train", f"--job_name={role}", f"--task_index={index}", *hosts, "--config", str(jobs[name]),
+                       "--output", str(self.folder / "out"), "--http_port", str(ports[3 + index + (role == "worker")])]
+            process = subprocess.Popen(command, cwd=trainyard.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.addCleanup(process.stdout.close)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            return process
+
+        started = [start("ps", 0, "one"), start("worker", 0, "one"), start("worker", 1, "other")]
+        differ = r"the vocabulary differs: .*worker (\d) has 500 words \(SHA-256 (\w{16})\), worker (\d) has 500 words \(SHA-256 (\w{16})\)"
+        # Whoever comes second is refused.
+        deadline = time.monotonic() + 60
+        while not (refused := [worker for worker in started[1:] if worker.poll() is not None]):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        self.assertEqual(refused[0].returncode, 1)
+        said = re.search(differ, refused[0].stdout.read())
+        self.assertTrue(said)
+        self.assertEqual({said[1], said[3]}, {"0", "1"})
+        self.assertEqual(int(said[3]), started.index(refused[0]) - 1)
+        self.assertNotEqual(said[2], said[4])
 
 
 class Generate(TextTest):

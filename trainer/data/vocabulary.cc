@@ -114,4 +114,6 @@ std::string Vocabulary::Sha256Hex() const {
   return sha256.HexDigest();
 }
 
+std::string Vocabulary::Summary() const { return fmt::format("{} {} (SHA-256 {:.16})", size(), KindName(kind_), Sha256Hex()); }
+
 }  // namespace trainyard::engine

@@ -42,6 +42,8 @@ class Vocabulary {
   static absl::StatusOr<Vocabulary> Parse(std::string_view json, const std::string& name);
   // SHA-256 of ToJson(): equal ids for equal tokens.
   std::string Sha256Hex() const;
+  // "10000 words (SHA-256 6e340b9cffb37a98)", with the first digits of Sha256Hex: tells it from others where a person reads it.
+  std::string Summary() const;
 
  private:
   Vocabulary(TokenKind kind, std::vector<std::string> tokens);

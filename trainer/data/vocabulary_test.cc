@@ -63,6 +63,7 @@ TEST(Vocabulary, SurvivesAFile) {
   EXPECT_EQ(read->kind(), TokenKind::kWords);
   EXPECT_EQ(read->Sha256Hex(), vocabulary.Sha256Hex());
   EXPECT_NE(Of("b", 10).Sha256Hex(), Of("b", 10, TokenKind::kCharacters).Sha256Hex()) << "the kind of tokens is part of it";
+  EXPECT_EQ(vocabulary.Summary(), "4 words (SHA-256 " + vocabulary.Sha256Hex().substr(0, 16) + ")");
 }
 
 TEST(Vocabulary, AnythingElseInAFileIsAnErrorThatNamesIt) {

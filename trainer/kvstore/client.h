@@ -41,6 +41,7 @@ struct KvClientOptions {
   KvMode mode = KvMode::kAsync;
   std::vector<ParameterSpec> specs;                     // the model; index = key
   std::vector<std::string> slot_names;                  // Optimizer::slot_names()
+  std::string vocabulary;                               // which one the model's tokens are of, the same for all workers; "": it takes none
   absl::Duration connect_deadline = absl::Seconds(60);  // Start: until every server has answered and is initialised
   absl::Duration wait_deadline = absl::Seconds(60);     // Wait, Pull: longest time without an answer that is due, restarts included; what a
                                                         // server holds back because other workers are still at work is not due
@@ -81,7 +82,8 @@ class KvClient {
 
   // Waits for every server; the chief fills the empty ones from load(), the others wait for that. Servers that already run are never
   // overwritten. Then `parameters` (of the options' specs) holds the servers' values.
-  // FailedPrecondition: a server has another model, mode, placement or worker count (named). DeadlineExceeded: what was waited for.
+  // FailedPrecondition: a server has another model, mode, placement or worker count, or another worker another vocabulary (named).
+  // DeadlineExceeded: what was waited for.
   virtual absl::StatusOr<KvStart> Start(ParameterSet& parameters) = 0;
 
   // Sends the gradient of `key` for `step` without waiting; of each part only the rows that it touches, where those are known and fewer

@@ -101,7 +101,7 @@ Record KvClientCore::PushRecord(const Link& link, int part) {
 }
 
 Record KvClientCore::Hello(const Link& link) const {
-  KvHello hello{.agreement = agreement_, .chief = options_.chief, .left = left_};
+  KvHello hello{.agreement = agreement_, .vocabulary = options_.vocabulary, .chief = options_.chief, .left = left_};
   hello.agreement.server = link.server;
   Record record{Header(WireOp::kHello, link), Payload::OfText(ToJson(hello))};
   record.header.length = static_cast<uint32_t>(record.payload.size());

@@ -43,6 +43,13 @@ absl::Status Read(const json& object, const char* field, bool& out) {
   return absl::OkStatus();
 }
 
+absl::Status Read(const json& object, const char* field, std::string& out) {
+  const auto found = object.find(field);
+  if (found == object.end() || !found->is_string()) return Missing(field, "a text");
+  out = found->get<std::string>();
+  return absl::OkStatus();
+}
+
 absl::Status Read(const json& object, const char* field, std::vector<std::string>& out) {
   const auto found = object.find(field);
   if (found == object.end() || !found->is_array()) return Missing(field, "a list of words");
@@ -77,6 +84,7 @@ std::string ToJson(const KvHello& hello) {
               {"placement", fmt::format("{:016x}", agreement.placement)},
               {"slots", agreement.slots},
               {"tensors", agreement.tensors},
+              {"vocabulary", hello.vocabulary},
               {"chief", hello.chief},
               {"left", hello.left}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
@@ -101,6 +109,7 @@ absl::StatusOr<KvHello> ParseHello(std::string_view text) {
   TY_RETURN_IF_ERROR(Read(object, "server", agreement.server));
   TY_RETURN_IF_ERROR(Read(object, "slots", agreement.slots));
   TY_RETURN_IF_ERROR(Read(object, "tensors", agreement.tensors));
+  TY_RETURN_IF_ERROR(Read(object, "vocabulary", hello.vocabulary));
   TY_RETURN_IF_ERROR(Read(object, "chief", hello.chief));
   TY_RETURN_IF_ERROR(Read(object, "left", hello.left));
   return hello;

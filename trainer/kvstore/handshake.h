@@ -28,6 +28,7 @@ KvAgreement MakeAgreement(std::span<const ParameterSpec> specs);
 
 struct KvHello {
   KvAgreement agreement;
+  std::string vocabulary;  // see KvClientOptions; the servers compare it among the workers, as they read no text themselves
   bool chief = false;
   bool left = false;  // pushes no more; this is a lane dialled again
 };

@@ -660,6 +660,54 @@ TEST_P(KvstoreTest, WhatDoesNotAgreeIsRefusedByName) {
   }
 }
 
+TEST_P(KvstoreTest, AWorkerWithAnotherVocabularyIsRefusedAndBothAreNamed) {
+  StartServers(1, 2, KvMode::kAsync);
+  const auto options_with = [&](int worker, const std::string& vocabulary) {
+    KvClientOptions options = ClientOptions(worker, 2, KvMode::kAsync);
+    options.vocabulary = vocabulary;
+    return options;
+  };
+  const auto refusal = [&](int worker, const std::string& vocabulary) {
+    TestWorker refused(MakeClient(options_with(worker, vocabulary)), worker);
+    const absl::Status status = refused.Start();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    return std::string(status.message());
+  };
+  TestWorker chief(MakeClient(options_with(0, "9 words (SHA-256 aa)")), 0);
+  ASSERT_TRUE(chief.Start().ok());
+  EXPECT_THAT(refusal(1, "9 words (SHA-256 bb)"),
+              HasSubstr("worker 0 has 9 words (SHA-256 aa), worker 1 has 9 words (SHA-256 bb); it is made of the training text"));
+  EXPECT_THAT(refusal(1, ""), HasSubstr("worker 1 has none"));
+  chief.Kill();  // the parameters stay, and with them what their rows mean
+  EXPECT_THAT(refusal(1, "9 words (SHA-256 bb)"), HasSubstr("the training as begun by worker 0 has 9 words (SHA-256 aa)"));
+  TestWorker other(MakeClient(options_with(1, "9 words (SHA-256 aa)")), 1);
+  EXPECT_TRUE(other.Start().ok());
+  EXPECT_TRUE(other.Train(2).ok());
+}
+
+TEST_P(KvstoreTest, BeforeTheTrainingBeginsAWorkerThatIsGoneDoesNotChooseTheVocabulary) {
+  StartServers(1, 2, KvMode::kAsync);
+  KvClientOptions wrong = ClientOptions(1, 2, KvMode::kAsync);
+  wrong.vocabulary = "wrong";
+  wrong.connect_deadline = absl::Milliseconds(200);
+  TestWorker early(MakeClient(wrong), 1);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(early.Start())) << "it waits for the chief";
+  KvClientOptions right = ClientOptions(0, 2, KvMode::kAsync);
+  right.vocabulary = "right";
+  {
+    TestWorker chief(MakeClient(right), 0);
+    EXPECT_THAT(std::string(chief.Start().message()), HasSubstr("worker 1 has wrong, worker 0 has right"));
+  }
+  early.Kill();
+  absl::Status started;
+  for (const absl::Time end = absl::Now() + absl::Seconds(10); absl::Now() < end;) {  // until the server has seen that it is gone
+    TestWorker chief(MakeClient(right), 0);
+    started = chief.Start();
+    if (started.ok()) break;
+  }
+  EXPECT_TRUE(started.ok()) << started;
+}
+
 TEST_P(KvstoreTest, AnAsyncJobTakesAWorkerThatItWasScaledUpByWhereTheOthersAre) {
   StartServers(1, 1, KvMode::kAsync);
   TestWorker chief(MakeClient(ClientOptions(0, 1, KvMode::kAsync)), 0);

@@ -39,6 +39,7 @@ struct Worker {
   bool left = false;
   bool done = false;
   int64_t joins = 0;
+  std::string vocabulary;                       // as its last hello told
   uint64_t activity = 0;                        // as its last heartbeat counted it
   absl::Time active_at = absl::InfinitePast();  // when that count last changed
 };
@@ -311,8 +312,9 @@ class KvServerCore final : public LaneHandler {
     {
       absl::MutexLock lock(&mutex_);
       if (peers_.contains(lane.get())) return absl::FailedPreconditionError("'hello' came twice");
+      if (!observer) TY_RETURN_IF_ERROR(CheckVocabulary(worker, hello.vocabulary));
       awaited_hellos_.Forget(lane.get());
-      peers_[lane.get()] = {.lane = lane, .worker = worker, .chief = hello.chief, .heard = absl::Now()};
+      peers_[lane.get()] = {.lane = lane, .worker = worker, .chief = hello.chief && !observer, .heard = absl::Now()};
       last_change_ = absl::Now();
       if (!observer) {
         Worker& known = workers_[worker];
@@ -321,6 +323,7 @@ class KvServerCore final : public LaneHandler {
         known.member = true;
         known.done = false;
         known.left = hello.left;
+        known.vocabulary = hello.vocabulary;
       }
     }
     if (replaced != nullptr) {
@@ -337,6 +340,24 @@ class KvServerCore final : public LaneHandler {
     absl::MutexLock lock(&mutex_);
     outbox[lane].push_back(StateFor(WireOp::kWelcome, worker));
     Address(answers, outbox);
+    return absl::OkStatus();
+  }
+
+  // Each worker makes it of its own copy of the text: those that are here must have one, and once there are parameters, the chief's.
+  absl::Status CheckVocabulary(int worker, const std::string& vocabulary) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto differ = [&](std::string_view whose, size_t other, const std::string& theirs) {
+      const auto text = [](const std::string& which) { return which.empty() ? "none" : which; };
+      return absl::FailedPreconditionError(
+          fmt::format("the vocabulary differs: {}worker {} has {}, worker {} has {}; it is made of the training text: give all workers the "
+                      "same files and settings of data",
+                      whose, other, text(theirs), worker, text(vocabulary)));
+    };
+    if (ready_) return vocabulary == vocabulary_ ? absl::OkStatus() : differ("the training as begun by ", chief_, vocabulary_);
+    for (size_t other = 0; other < workers_.size(); ++other) {
+      const Worker& known = workers_[other];
+      if (other == static_cast<size_t>(worker) || known.lane == nullptr || known.vocabulary == vocabulary) continue;
+      return differ("", other, known.vocabulary);
+    }
     return absl::OkStatus();
   }
 
@@ -410,6 +431,8 @@ class KvServerCore final : public LaneHandler {
     spdlog::info("{} is initialised at step {}", name_, header.step);
     absl::MutexLock lock(&mutex_);
     ready_ = true;
+    chief_ = static_cast<size_t>(peer.worker);
+    vocabulary_ = workers_[chief_].vocabulary;
     TellState(outbox);
     return absl::OkStatus();
   }
@@ -564,6 +587,8 @@ class KvServerCore final : public LaneHandler {
   std::map<const Lane*, Peer> peers_ ABSL_GUARDED_BY(mutex_);
   std::vector<Worker> workers_ ABSL_GUARDED_BY(mutex_);
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t chief_ ABSL_GUARDED_BY(mutex_) = 0;        // where ready_: the worker who made it so,
+  std::string vocabulary_ ABSL_GUARDED_BY(mutex_);  // and its vocabulary
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   int told_training_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t end_step_ ABSL_GUARDED_BY(mutex_) = -1;  // the chief has ended the training at this step

@@ -1,5 +1,6 @@
 #include "trainer/train/checkpoint_evaluator.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <vector>
@@ -8,6 +9,20 @@
 #include "trainer/train/finished_mark.h"
 
 namespace trainyard::engine {
+namespace {
+
+absl::Status CheckVocabulary(const Checkpoint& checkpoint, const std::string& vocabulary) {
+  const auto& state = checkpoint.info().state;
+  const auto found = state.find(kVocabularyState);
+  const std::string trained = found != state.end() ? found->second : "";
+  if (trained == vocabulary) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "checkpoint {} was trained with another vocabulary (SHA-256 {:.16}) than this evaluator's text gives (SHA-256 {:.16}); give "
+      "the evaluator the files and settings of data of the training",
+      checkpoint.path(), trained, vocabulary));
+}
+
+}  // namespace
 
 absl::StatusOr<std::optional<Checkpoint>> CheckpointEvaluator::FindNew(const EvaluationLog& log) {
   TY_ASSIGN_OR_RETURN(const std::vector<int64_t> newest_first, store_.Steps());
@@ -29,6 +44,7 @@ absl::StatusOr<std::optional<Evaluation>> CheckpointEvaluator::Next() {
   TY_ASSIGN_OR_RETURN(const std::optional<Checkpoint> checkpoint, FindNew(log));
   if (!checkpoint) return std::nullopt;
   TY_RETURN_IF_ERROR(CheckModel(*checkpoint, parameters_.Fingerprint(), config_.model.name));
+  TY_RETURN_IF_ERROR(CheckVocabulary(*checkpoint, vocabulary_));
   TY_RETURN_IF_ERROR(checkpoint->CopyTo(parameters_));
   const CheckpointInfo& info = checkpoint->info();
   Evaluation evaluation{.step = info.step, .epoch = info.position.epoch, .metrics = {}};

@@ -22,11 +22,18 @@ class CheckpointEvaluator {
  public:
   using EvaluateParameters = std::function<absl::StatusOr<std::map<std::string, double>>(const ParameterSet& parameters)>;
 
-  CheckpointEvaluator(const TrainingConfig& config, CheckpointStore store, ParameterSet parameters, EvaluateParameters evaluate)
-      : config_(config), store_(std::move(store)), parameters_(std::move(parameters)), evaluate_(std::move(evaluate)) {}
+  // `vocabulary`: Vocabulary::Sha256Hex() of the text to evaluate on, "" where the model reads none.
+  CheckpointEvaluator(const TrainingConfig& config, CheckpointStore store, ParameterSet parameters, std::string vocabulary,
+                      EvaluateParameters evaluate)
+      : config_(config),
+        store_(std::move(store)),
+        parameters_(std::move(parameters)),
+        vocabulary_(std::move(vocabulary)),
+        evaluate_(std::move(evaluate)) {}
 
   // Evaluates the oldest checkpoint that was not evaluated: logs it, and keeps it if it is the best. Nothing: there is none now. A
-  // checkpoint that is torn, or that rotation took away meanwhile, is passed over.
+  // checkpoint that is torn, or that rotation took away meanwhile, is passed over. FailedPrecondition: it is of another model or
+  // vocabulary.
   absl::StatusOr<std::optional<Evaluation>> Next();
 
   // No checkpoint comes any more, as the chief says. A mark that was there from the first call on may be an earlier run's, whose training
@@ -41,6 +48,7 @@ class CheckpointEvaluator {
   const TrainingConfig& config_;
   CheckpointStore store_;
   ParameterSet parameters_;
+  const std::string vocabulary_;
   const EvaluateParameters evaluate_;
   std::set<std::pair<int64_t, std::string>> unreadable_;  // step and digest
   std::optional<absl::Time> first_look_;

@@ -28,14 +28,16 @@ class CheckpointEvaluatorTest : public ::testing::Test {
     config_.model.name = "one";
     config_.checkpoint.keep_best = MetricRule{};
   }
-  void Save(int64_t step, float loss) {
+  void Save(int64_t step, float loss, const std::map<std::string, std::string>& state = {}) {
     const ParameterSet parameters = Model(loss);
     std::vector<CheckpointShard> shards = {{.name = "parameters", .tensors = {}}};
     AppendTensors(parameters, "", shards[0].tensors);
-    ASSERT_TRUE(CheckpointStore(dir_, 3).Save({.step = step, .fingerprint = parameters.Fingerprint(), .model = "one"}, shards).ok());
+    ASSERT_TRUE(CheckpointStore(dir_, 3)
+                    .Save({.step = step, .fingerprint = parameters.Fingerprint(), .model = "one", .state = state}, shards)
+                    .ok());
   }
-  CheckpointEvaluator Make() {
-    return {config_, CheckpointStore(dir_, 3), Model(0), [this](const ParameterSet& parameters) {
+  CheckpointEvaluator Make(const std::string& vocabulary = "") {
+    return {config_, CheckpointStore(dir_, 3), Model(0), vocabulary, [this](const ParameterSet& parameters) {
               ++evaluations_;
               return absl::StatusOr<std::map<std::string, double>>({{"loss", parameters.values(0)[0]}});
             }};
@@ -117,9 +119,20 @@ TEST_F(CheckpointEvaluatorTest, TheChiefsBetterLastCheckpointStaysTheBest) {
   EXPECT_EQ(BestStep(), 20);
 }
 
+TEST_F(CheckpointEvaluatorTest, ACheckpointOfAnotherVocabularyIsAnError) {
+  CheckpointEvaluator evaluator = Make("aa");
+  Save(10, 5, {{kVocabularyState, "aa"}});
+  EXPECT_EQ(Next(evaluator), "10 5");
+  Save(20, 4, {{kVocabularyState, "bb"}});
+  const absl::Status status = evaluator.Next().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("step-20 was trained with another vocabulary (SHA-256 bb) than this evaluator's text gives (SHA-256 aa)"));
+}
+
 TEST_F(CheckpointEvaluatorTest, ACheckpointOfAnotherModelIsAnError) {
   Save(10, 5);
-  CheckpointEvaluator evaluator(config_, CheckpointStore(dir_, 3), ParameterSet({{"other/kernel", {2}}}), nullptr);
+  CheckpointEvaluator evaluator(config_, CheckpointStore(dir_, 3), ParameterSet({{"other/kernel", {2}}}), "", nullptr);
   const absl::Status status = evaluator.Next().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("step-10 is of model 'one'"));

@@ -9,6 +9,7 @@
 #include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/vocabulary.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/train/checkpoint_evaluator.h"
 #include "trainer/train/model_runner.h"
@@ -56,11 +57,13 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
   ModelRunner model(config.model, backend);
   const CheckpointStore store(CheckpointFolder(options.output, config), config.checkpoint.keep);
   spdlog::info("evaluator: watches {} for checkpoints, to evaluate them on {}", store.dir(), data->info().name);
-  CheckpointEvaluator evaluator(
-      config, store, ParameterSet(std::move(specs)), [&](const ParameterSet& parameters) -> absl::StatusOr<std::map<std::string, double>> {
-        TY_ASSIGN_OR_RETURN(const ModelRunner::Evaluation evaluation, model.Evaluate(*data, config.batch_size, parameters, [] {}));
-        return MetricsOf(config.model, evaluation);
-      });
+  const Vocabulary* const vocabulary = data->info().vocabulary.get();
+  CheckpointEvaluator evaluator(config, store, ParameterSet(std::move(specs)), vocabulary != nullptr ? vocabulary->Sha256Hex() : "",
+                                [&](const ParameterSet& parameters) -> absl::StatusOr<std::map<std::string, double>> {
+                                  TY_ASSIGN_OR_RETURN(const ModelRunner::Evaluation evaluation,
+                                                      model.Evaluate(*data, config.batch_size, parameters, [] {}));
+                                  return MetricsOf(config.model, evaluation);
+                                });
   Progress progress;
   while (!stop.requested()) {
     // Asked before the look for checkpoints: the last one is there when the mark is.

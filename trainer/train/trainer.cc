@@ -116,7 +116,8 @@ absl::Status Trainer::Init() {
   slot_names_ = optimizer->slot_names();
   const std::string checkpoint_dir = CheckpointFolder(options_.output, config_);
   checkpoints_ = std::make_unique<CheckpointStore>(checkpoint_dir, config_.checkpoint.keep);
-  if (const Vocabulary* const vocabulary = train_data_->info().vocabulary.get(); vocabulary != nullptr && chief()) {
+  const Vocabulary* const vocabulary = train_data_->info().vocabulary.get();
+  if (vocabulary != nullptr && chief()) {
     TY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, checkpoints_->Steps());
     TY_RETURN_IF_ERROR(KeepVocabulary(checkpoint_dir, *vocabulary, !steps.empty()));
   }
@@ -139,6 +140,7 @@ absl::Status Trainer::Init() {
                                                           .mode = async() ? KvMode::kAsync : KvMode::kSync,
                                                           .specs = specs,
                                                           .slot_names = slot_names_,
+                                                          .vocabulary = vocabulary != nullptr ? vocabulary->Summary() : "",
                                                           .load = [this] { return Load(); },
                                                           .profile = &profiler_->log()},
                                                          MakeGrpcTransport()));
