@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 #include "operator/api/core.h"
-#include "operator/trainingjob/labels.h"
+#include "operator/trainingjob/observed.h"
 
 namespace trainyard::control {
 
@@ -14,6 +14,12 @@ bool PodGoesAtEnd(const TrainingJob& job, const TrainingJobStatus& status, const
 
 // cleanPodPolicy All takes services and ConfigMap as well.
 bool AllGoesAtEnd(const TrainingJob& job);
+
+// The ssh keys of an MPI job: they stay with cleanPodPolicy None, for those who look into its pods.
+bool KeysGoAtEnd(const TrainingJob& job);
+
+// A gang's PodGroup holds its place in the queue: it goes under every policy, once none of the pods that the policy keeps runs any more.
+bool PodGroupGoesAtEnd(const TrainingJob& job, const TrainingJobStatus& status, const Observed& observed);
 
 // When the job itself is to be deleted; nothing without ttlSecondsAfterFinished.
 std::optional<absl::Time> DeleteJobAt(const TrainingJob& job, const TrainingJobStatus& status);

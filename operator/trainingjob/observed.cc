@@ -93,6 +93,7 @@ bool SameForPlan(const Pod& a, const Pod& b) {
 Observed Observe(const TrainingJob& job, Children children) {
   Observed observed;
   observed.taken = std::move(children.taken);
+  observed.unwatched = std::move(children.unwatched);
   observed.down_nodes = std::move(children.down_nodes);
   observed.progress = std::move(children.progress);
   Sorter sorter(job, observed);

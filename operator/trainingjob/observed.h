@@ -17,6 +17,20 @@ namespace trainyard::control {
 enum class ChildKind : uint8_t { kPod, kService, kConfigMap, kSecret, kPodGroup };
 std::string_view KindName(ChildKind kind);  // "Pod"
 
+// No cache holds these: a cluster need not have PodGroups, and Secrets are not the operator's to list.
+constexpr bool IsUnwatched(ChildKind kind) { return kind == ChildKind::kSecret || kind == ChildKind::kPodGroup; }
+
+// What the API server said last of a job's child of such a kind.
+struct Unwatched {
+  enum class Holder : uint8_t {
+    kNobody,  // there is none, or it is about to go
+    kJob,
+    kOther,  // the name is another's, or the operator may not touch it: it is left as it is
+  };
+  Holder holder = Holder::kNobody;
+  int min_member = 0;  // of the job's PodGroup
+};
+
 struct ChildRef {
   ChildKind kind = ChildKind::kPod;
   std::string name;
@@ -33,6 +47,7 @@ struct Children {
   std::vector<std::shared_ptr<const ConfigMap>> configs;
   // Names that a create found taken by an object without our labels (so that no cache has it) → who controls it.
   std::map<std::pair<ChildKind, std::string>, std::string> taken;
+  std::map<ChildKind, Unwatched> unwatched;  // without an entry the API server has not been asked
   // Nodes of the job's Terminating pods that are gone or not Ready.
   std::set<std::string> down_nodes;
   // The chief's latest answer.
@@ -48,6 +63,7 @@ struct Observed {
   std::map<std::pair<ChildKind, std::string>, std::string> taken;  // names of ours that others have → by whom
   // Names that children of an earlier job of this name still have: the garbage collector is about to delete them.
   std::set<std::string> leftovers;
+  std::map<ChildKind, Unwatched> unwatched;  // as in Children
   std::set<std::string> down_nodes;
   std::optional<Progress> progress;
 };

@@ -12,6 +12,7 @@
 #include "operator/trainingjob/conditions.h"
 #include "operator/trainingjob/config_builder.h"
 #include "operator/trainingjob/pod_builder.h"
+#include "operator/trainingjob/pod_group_builder.h"
 #include "operator/trainingjob/progress_json.h"
 #include "operator/trainingjob/status.h"
 #include "operator/trainingjob/success_policy.h"
@@ -151,6 +152,7 @@ class Planner {
       if (pod->phase != PodPhase::kSucceeded && pod->phase != PodPhase::kFailed && counts.contains(id.role)) ++counts[id.role].active;
       DeletePod(id, *pod);
     }
+    if (job_.spec.run_policy.scheduling.gang != Gang::kNone) DeleteUnwatched(ChildKind::kPodGroup, job_.meta.name);
     status_.replica_statuses = std::move(counts);
   }
 
@@ -279,14 +281,34 @@ class Planner {
         return LookAgainAt(due->second);
       missing.push_back(id);
     });
+    PlanUnwatched(!missing.empty());
     if (missing.empty()) return;
     if (!status_.start_time) {
       status_.start_time = stamp_;
       PastDeadline();  // to be looked at in time
     }
-    if (NeedsSshKeys(job_)) Create(ChildKind::kSecret, SshSecretName(job_), std::nullopt);
-    if (job_.spec.run_policy.scheduling.gang != Gang::kNone) Create(ChildKind::kPodGroup, job_.meta.name, std::nullopt);
     for (const ReplicaId& id : missing) Create(ChildKind::kPod, ChildName(job_, id), id);
+  }
+
+  void PlanUnwatched(bool pods_missing) {
+    if (NeedsSshKeys(job_)) Ensure(ChildKind::kSecret, SshSecretName(job_), pods_missing);
+    if (job_.spec.run_policy.scheduling.gang != Gang::kNone) Ensure(ChildKind::kPodGroup, job_.meta.name, pods_missing);
+  }
+
+  // One that was deleted by hand since it was seen is made again with the next pod.
+  void Ensure(ChildKind kind, const std::string& name, bool pods_missing) {
+    const auto known = observed_.unwatched.find(kind);
+    const bool seen = known != observed_.unwatched.end();
+    const bool outdated = seen && kind == ChildKind::kPodGroup && known->second.holder == Unwatched::Holder::kJob &&
+                          known->second.min_member != MinMember(job_);
+    if (pods_missing && !outdated) return Create(kind, name, std::nullopt);
+    if (outdated || !seen || known->second.holder == Unwatched::Holder::kNobody) plan_.ensure.push_back({kind, name, "", "", std::nullopt});
+  }
+
+  void DeleteUnwatched(ChildKind kind, const std::string& name) {
+    const auto known = observed_.unwatched.find(kind);
+    if (known != observed_.unwatched.end() && known->second.holder != Unwatched::Holder::kJob) return;
+    plan_.deletions.push_back({{kind, name, "", "", std::nullopt}});
   }
 
   bool WaitsForServers(const ReplicaId& id) const {
@@ -328,6 +350,8 @@ class Planner {
     for (const auto& [id, pod] : observed_.pods) {
       if (PodGoesAtEnd(job_, status_, id, *pod)) DeletePod(id, *pod);
     }
+    if (KeysGoAtEnd(job_)) DeleteUnwatched(ChildKind::kSecret, SshSecretName(job_));
+    if (PodGroupGoesAtEnd(job_, status_, observed_)) DeleteUnwatched(ChildKind::kPodGroup, job_.meta.name);
     if (job_.status.Finished()) CountAfterEnd();
     if (AllGoesAtEnd(job_)) {
       for (const auto& [name, service] : observed_.services) plan_.deletions.push_back({service});
@@ -483,8 +507,8 @@ class Planner {
 }  // namespace
 
 bool Plan::Empty() const {
-  return !status && adopt.empty() && release.empty() && deletions.empty() && !update_config && creations.empty() && !delete_job &&
-         events.empty();
+  return !status && adopt.empty() && release.empty() && deletions.empty() && !update_config && ensure.empty() && creations.empty() &&
+         !delete_job && events.empty();
 }
 
 Plan MakePlan(const TrainingJob& job, const Observed& observed, absl::Time now, const PlanOptions& options) {

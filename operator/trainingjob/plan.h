@@ -20,7 +20,7 @@ struct PlanOptions {
 };
 
 struct Deletion {
-  ChildRef child;
+  ChildRef child;      // without uid where no cache holds it: it is looked up first, and goes only if it is the job's
   bool force = false;  // without waiting for the node
   friend bool operator==(const Deletion&, const Deletion&) = default;
 };
@@ -32,8 +32,8 @@ struct PlannedEvent {
   friend bool operator==(const PlannedEvent&, const PlannedEvent&) = default;
 };
 
-// Carried out in this order: status, adoptions and releases, deletions, ConfigMap, creations, events. When the status cannot be written,
-// nothing after it happens: counters are durable before their effects.
+// Carried out in this order: status, adoptions and releases, deletions, ConfigMap, `ensure`, creations, events. When the status cannot be
+// written, nothing after it happens: counters are durable before their effects.
 struct Plan {
   std::optional<TrainingJobStatus> status;  // only when it differs from the job's
   // The change is more than counts of replicas, a message or progress, and must not wait for others to be written with it.
@@ -42,6 +42,8 @@ struct Plan {
   std::vector<ChildRef> release;
   std::vector<Deletion> deletions;
   bool update_config = false;
+  // Children that no cache holds and that are not known to be as they should: looked up, then put right, or made where there is none.
+  std::vector<ChildRef> ensure;
   std::vector<ChildRef> creations;  // without uid: kind, name and replica; what pods mount comes before them
   bool delete_job = false;
   std::vector<PlannedEvent> events;

@@ -18,6 +18,9 @@ using ::testing::UnorderedElementsAre;
 MakeJob TwoServersFourWorkers() { return MakeJob().Replicas("ps", 2).Replicas("worker", 4).Claim("data"); }
 MakeJob OneServerTwoWorkers() { return MakeJob().Replicas("ps", 1).Replicas("worker", 2).Claim("data").Policy("startPolicy", "Any"); }
 
+MakeJob Gang() { return OneServerTwoWorkers().Policy("scheduling", {{"gang", "Volcano"}}); }
+MakeJob Mpi() { return MakeJob().Framework("MPI").Replicas("chief", 1).Replicas("worker", 2).Claim("data"); }
+
 std::string ReasonOf(const World& world, std::string_view condition) {
   const Condition* found = world.status().Find(condition);
   return found == nullptr ? "" : found->reason;
@@ -367,6 +370,80 @@ TEST(Plan, MpiNeedsItsKeysBeforeItsPods) {
   const auto pod = std::find_if(plan.creations.begin(), plan.creations.end(), is(ChildKind::kPod));
   ASSERT_NE(secret, plan.creations.end());
   EXPECT_LT(secret, pod);
+}
+
+TEST(Plan, AGangsPodGroupIsMadeWithItsPodsAndFollowsTheScale) {
+  World world(Gang());
+  EXPECT_THAT(Created(world.Peek(), ChildKind::kPodGroup), ElementsAre("mnist"));
+  world.RunsReady();
+  EXPECT_TRUE(world.Peek().Empty());
+  for (const int workers : {1, 4}) {
+    world.Edits(Gang().Replicas("worker", workers));
+    EXPECT_THAT(Ensured(world.Look(), ChildKind::kPodGroup), ElementsAre("mnist")) << workers << " workers";
+    EXPECT_EQ(world.Seen().unwatched.at(ChildKind::kPodGroup).min_member, 1 + workers);
+    world.RunsReady();
+    EXPECT_TRUE(world.Peek().Empty());
+  }
+}
+
+TEST(Plan, AGangWhoseMinimumIsGivenKeepsItWhenScaledAndFollowsItsEdit) {
+  World world(Gang().Policy("scheduling", {{"gang", "Coscheduling"}, {"minAvailable", 2}}));
+  world.RunsReady().Edits(Gang().Replicas("worker", 1).Policy("scheduling", {{"gang", "Coscheduling"}, {"minAvailable", 2}}));
+  EXPECT_THAT(world.Look().ensure, IsEmpty());
+  world.Edits(Gang().Replicas("worker", 1).Policy("scheduling", {{"gang", "Coscheduling"}, {"minAvailable", 1}}));
+  EXPECT_THAT(Ensured(world.Look(), ChildKind::kPodGroup), ElementsAre("mnist"));
+}
+
+TEST(Plan, WhatNoCacheHoldsIsLookedUpOnceAfterARestartOfTheOperator) {
+  World gang(Gang());
+  gang.RunsReady().Restarts();
+  EXPECT_THAT(Ensured(gang.Look(), ChildKind::kPodGroup), ElementsAre("mnist"));
+  EXPECT_TRUE(gang.Look().Empty());
+  World mpi(Mpi());
+  mpi.RunsReady().Restarts();
+  EXPECT_THAT(Ensured(mpi.Look(), ChildKind::kSecret), ElementsAre("mnist-ssh"));
+  EXPECT_TRUE(mpi.Look().Empty());
+}
+
+TEST(Plan, AForeignPodGroupIsLeftAsItIs) {
+  World world(Gang());
+  world.IsForeign(ChildKind::kPodGroup).RunsReady().Edits(Gang().Replicas("worker", 1));
+  EXPECT_THAT(world.Look().ensure, IsEmpty());
+  world.Exits(Role::kWorker, 0, 0);
+  EXPECT_THAT(Deleted(world.Look(), ChildKind::kPodGroup), IsEmpty());
+}
+
+TEST(Plan, AFinishedJobHoldsNoPodGroupWhateverThePolicyUnlessPodsOfItGoOn) {
+  for (const char* policy : {"None", "Running", "All"}) {
+    World world(Gang().Policy("cleanPodPolicy", policy));
+    world.RunsReady().Exits(Role::kWorker, 0, 0);
+    const bool kept = std::string(policy) == "None";
+    EXPECT_THAT(Deleted(world.Look(), ChildKind::kPodGroup), SizeIs(kept ? 0 : 1)) << policy;
+    EXPECT_TRUE(world.Settle().Peek().Empty()) << policy;
+    if (!kept) continue;
+    world.Exits(Role::kWorker, 1, 0);
+    EXPECT_THAT(Deleted(world.Look(), ChildKind::kPodGroup), ElementsAre("mnist")) << "the last pod that was kept has ended";
+    EXPECT_TRUE(world.Settle().Peek().Empty());
+  }
+}
+
+TEST(Plan, TheKeysOfAnMpiJobGoAtItsEndUnlessPodsAreKept) {
+  for (const char* policy : {"None", "Running", "All"}) {
+    World world(Mpi().Policy("cleanPodPolicy", policy));
+    world.RunsReady().Exits(Role::kChief, 0, 0);
+    EXPECT_THAT(Deleted(world.Look(), ChildKind::kSecret), SizeIs(std::string(policy) == "None" ? 0 : 1)) << policy;
+    world.Settle().Restarts().Settle();
+    EXPECT_TRUE(world.Peek().Empty()) << policy;
+  }
+}
+
+TEST(Plan, ASuspendedJobHoldsNoPodGroupAndResumingMakesItAgain) {
+  World world(Gang());
+  world.RunsReady().Edits(Gang().Policy("suspend", true));
+  EXPECT_THAT(Deleted(world.Look(), ChildKind::kPodGroup), ElementsAre("mnist"));
+  EXPECT_TRUE(world.Settle().Peek().Empty());
+  world.Edits(Gang());
+  EXPECT_THAT(Created(world.Look(), ChildKind::kPodGroup), ElementsAre("mnist"));
 }
 
 TEST(Plan, AnOrphanThatIsToBeAdoptedIsNotMadeAgain) {

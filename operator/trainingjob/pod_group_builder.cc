@@ -6,11 +6,15 @@
 
 namespace trainyard::control {
 
-nlohmann::json BuildPodGroup(const TrainingJob& job) {
-  const Scheduling& scheduling = job.spec.run_policy.scheduling;
+int MinMember(const TrainingJob& job) {
   int replicas = 0;
   for (const auto& [role, replica] : job.spec.replicas) replicas += replica.replicas;
-  nlohmann::json spec = {{"minMember", scheduling.min_available.value_or(replicas)}};
+  return job.spec.run_policy.scheduling.min_available.value_or(replicas);
+}
+
+nlohmann::json BuildPodGroup(const TrainingJob& job) {
+  const Scheduling& scheduling = job.spec.run_policy.scheduling;
+  nlohmann::json spec = {{"minMember", MinMember(job)}};
   const bool volcano = scheduling.gang == Gang::kVolcano;
   if (volcano && !scheduling.queue.empty()) spec["queue"] = scheduling.queue;
   if (volcano && !scheduling.priority_class.empty()) spec["priorityClassName"] = scheduling.priority_class;

@@ -7,6 +7,9 @@
 
 namespace trainyard::control {
 
+// How many pods the scheduler starts at once: runPolicy.scheduling.minAvailable, else all.
+int MinMember(const TrainingJob& job);
+
 // Named like the job; gang must not be None.
 nlohmann::json BuildPodGroup(const TrainingJob& job);
 

@@ -11,54 +11,15 @@
 #include "operator/base/status_macros.h"
 #include "operator/kube/errors.h"
 #include "operator/trainingjob/child_meta.h"
+#include "operator/trainingjob/child_resources.h"
 #include "operator/trainingjob/conditions.h"
 #include "operator/trainingjob/config_builder.h"
-#include "operator/trainingjob/pod_builder.h"
-#include "operator/trainingjob/pod_group_builder.h"
-#include "operator/trainingjob/service_builder.h"
-#include "operator/trainingjob/ssh_keys.h"
+#include "operator/trainingjob/job_events.h"
 
 namespace trainyard::control {
 namespace {
 
 using nlohmann::json;
-
-constexpr Resource kVolcanoPodGroups{"scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"};
-constexpr Resource kPodGroups{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"};
-
-const Resource& ResourceOf(ChildKind kind, const TrainingJob& job) {
-  switch (kind) {
-    case ChildKind::kPod:
-      return kPods;
-    case ChildKind::kService:
-      return kServices;
-    case ChildKind::kConfigMap:
-      return kConfigMaps;
-    case ChildKind::kSecret:
-      return kSecrets;
-    case ChildKind::kPodGroup:
-      break;
-  }
-  return job.spec.run_policy.scheduling.gang == Gang::kVolcano ? kVolcanoPodGroups : kPodGroups;
-}
-
-absl::StatusOr<json> Build(const TrainingJob& job, const ChildRef& child) {
-  switch (child.kind) {
-    case ChildKind::kPod:
-      return BuildPod(job, *child.replica);
-    case ChildKind::kService:
-      return child.replica ? BuildReplicaService(job, *child.replica) : BuildHeadlessService(job);
-    case ChildKind::kConfigMap:
-      return BuildConfigMap(job, job.status.hosts_epoch);
-    case ChildKind::kSecret: {
-      TY_ASSIGN_OR_RETURN(const SshKeys keys, MakeSshKeys());
-      return BuildSshSecret(job, keys);
-    }
-    case ChildKind::kPodGroup:
-      break;
-  }
-  return BuildPodGroup(job);
-}
 
 // The job that a child belongs to, by its labels or, where those are gone, its controller.
 std::string JobKeyOf(const ObjectMeta& meta) {
@@ -100,6 +61,7 @@ TrainingJobReconciler::TrainingJobReconciler(Client& client, Clock& clock, JobIn
       fan_out_(fan_out),
       progress_(progress),
       metrics_(metrics),
+      unwatched_(client, events),
       options_(options),
       debounce_(options.debounce) {}
 
@@ -139,6 +101,7 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::stri
     progress_.Forget(key);
     metrics_.Gone(key);
     debounce_.Forget(key);
+    unwatched_.Forget(key);
     MutexLock lock(mutex_);
     taken_.erase(key);
     return ReconcileResult{};
@@ -167,13 +130,14 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::stri
   for (const ChildRef& child : plan.release) error.Add(Release(child, job));
   fan_out_.ForEach(plan.deletions.size(), [&](size_t i) { error.Add(Delete(job, plan.deletions[i])); });
   if (plan.update_config) error.Add(UpdateConfig(job));
+  for (const ChildRef& child : plan.ensure) error.Add(Ensure(job, child));
   fan_out_.ForEach(plan.creations.size(), [&](size_t i) { error.Add(Create(job, plan.creations[i])); });
-  Record(job, plan.events);
+  for (const PlannedEvent& event : plan.events) RecordEvent(events_, job, event);
   TY_RETURN_IF_ERROR(error.Get());
   // Own writes wake nobody: look once more at what they led to.
   if (!plan.deletions.empty()) {
     LookAgainIn(result, absl::ZeroDuration());
-  } else if (!plan.creations.empty() || !plan.adopt.empty() || !plan.release.empty()) {
+  } else if (!plan.creations.empty() || !plan.adopt.empty() || !plan.release.empty() || !plan.ensure.empty()) {
     LookAgainIn(result, options_.debounce.settle);
   }
   return result;
@@ -206,6 +170,7 @@ Children TrainingJobReconciler::Gather(const TrainingJob& job) {
       if (node == nullptr || !node->ready) children.down_nodes.insert(pod->node);
     }
   }
+  children.unwatched = unwatched_.Known(job);
   MutexLock lock(mutex_);
   const auto it = taken_.find(job.meta.Key());
   if (it == taken_.end()) return children;
@@ -254,8 +219,8 @@ absl::Status TrainingJobReconciler::Adopt(const TrainingJob& job, const ChildRef
   auto patched = client_.Patch(ResourceOf(child.kind, job), job.meta.name_space, child.name, PatchType::kMerge, patch);
   if (!patched.ok()) return absl::IsNotFound(patched.status()) ? absl::OkStatus() : patched.status();
   ObserveWrite(child.kind, *patched);
-  Record(job,
-         {{false, "Adopted", fmt::format("{} {} had no owner and this job's labels: it is adopted", KindName(child.kind), child.name)}});
+  RecordEvent(events_, job,
+              {false, "Adopted", fmt::format("{} {} had no owner and this job's labels: it is adopted", KindName(child.kind), child.name)});
   return absl::OkStatus();
 }
 
@@ -264,14 +229,16 @@ absl::Status TrainingJobReconciler::Release(const ChildRef& child, const Trainin
   auto patched = client_.Patch(ResourceOf(child.kind, job), job.meta.name_space, child.name, PatchType::kMerge, patch);
   if (!patched.ok()) return absl::IsNotFound(patched.status()) ? absl::OkStatus() : patched.status();
   ObserveWrite(child.kind, *patched);
-  Record(job, {{true, "Released",
-                fmt::format("the labels of {} {} are not those of a child of this job any more: it is released", KindName(child.kind),
-                            child.name)}});
+  RecordEvent(
+      events_, job,
+      {true, "Released",
+       fmt::format("the labels of {} {} are not those of a child of this job any more: it is released", KindName(child.kind), child.name)});
   return absl::OkStatus();
 }
 
 absl::Status TrainingJobReconciler::Delete(const TrainingJob& job, const Deletion& deletion) {
   const ChildRef& child = deletion.child;
+  if (IsUnwatched(child.kind)) return unwatched_.Delete(job, child);
   DeleteOptions options{.uid = child.uid};
   if (deletion.force) options.grace_period_seconds = 0;
   auto left = client_.Delete(ResourceOf(child.kind, job), job.meta.name_space, child.name, options);
@@ -296,19 +263,26 @@ absl::Status TrainingJobReconciler::UpdateConfig(const TrainingJob& job) {
   return absl::OkStatus();
 }
 
+absl::Status TrainingJobReconciler::Ensure(const TrainingJob& job, const ChildRef& child) {
+  absl::Status found = unwatched_.PutRight(job, child);
+  return absl::IsNotFound(found) ? Create(job, child) : found;
+}
+
 absl::Status TrainingJobReconciler::Create(const TrainingJob& job, const ChildRef& child) {
-  TY_ASSIGN_OR_RETURN(const json object, Build(job, child));
+  TY_ASSIGN_OR_RETURN(const json object, BuildChild(job, child));
   auto created = client_.Create(ResourceOf(child.kind, job), job.meta.name_space, object);
   if (created.ok()) {
+    if (IsUnwatched(child.kind)) unwatched_.Made(job, child.kind, *created);
     ObserveWrite(child.kind, *created);
     return absl::OkStatus();
   }
-  if (absl::IsAlreadyExists(created.status())) return Examine(job, child);
+  if (absl::IsAlreadyExists(created.status())) return IsUnwatched(child.kind) ? unwatched_.PutRight(job, child) : Examine(job, child);
   // The namespace is being deleted, and the job with it.
   if (IsNamespaceTerminating(created.status())) return absl::OkStatus();
   if (IsInvalid(created.status()) || IsForbidden(created.status())) {
-    Record(job,
-           {{true, "CannotCreate", fmt::format("{} {}: {}", KindName(child.kind), child.name, std::string(created.status().message()))}});
+    RecordEvent(
+        events_, job,
+        {true, "CannotCreate", fmt::format("{} {}: {}", KindName(child.kind), child.name, std::string(created.status().message()))});
   }
   return created.status();
 }
@@ -329,11 +303,6 @@ absl::Status TrainingJobReconciler::Examine(const TrainingJob& job, const ChildR
     if (patched.ok()) ObserveWrite(child.kind, *patched);
     return patched.status();
   }
-  if (child.kind == ChildKind::kSecret || child.kind == ChildKind::kPodGroup) {
-    Record(job,
-           {{true, "NameTaken", fmt::format("{} {} exists and is not this job's; it is used as it is", KindName(child.kind), child.name)}});
-    return absl::OkStatus();
-  }
   if (!meta.labels.job_uid.empty()) {
     ObserveWrite(child.kind, *object);  // the cache's affair: an orphan to adopt, or what an earlier job left
     return absl::OkStatus();
@@ -343,14 +312,6 @@ absl::Status TrainingJobReconciler::Examine(const TrainingJob& job, const ChildR
   MutexLock lock(mutex_);
   taken_[job.meta.Key()][{child.kind, child.name}] = {holder, clock_.Monotonic() + options_.plan.retry_taken_after};
   return absl::OkStatus();
-}
-
-void TrainingJobReconciler::Record(const TrainingJob& job, const std::vector<PlannedEvent>& events) {
-  const ObjectReference about{std::string(kApiVersion), std::string(kKind), job.meta.name_space, job.meta.name, job.meta.uid,
-                              job.meta.resource_version};
-  for (const PlannedEvent& event : events) {
-    events_.Record(about, event.warning ? EventType::kWarning : EventType::kNormal, event.reason, "Reconcile", event.note);
-  }
 }
 
 void TrainingJobReconciler::ObserveWrite(ChildKind kind, const json& object) {

@@ -22,6 +22,7 @@
 #include "operator/trainingjob/plan.h"
 #include "operator/trainingjob/progress_poller.h"
 #include "operator/trainingjob/status_debounce.h"
+#include "operator/trainingjob/unwatched_children.h"
 
 namespace trainyard::control {
 
@@ -63,10 +64,11 @@ class TrainingJobReconciler : public Reconciler {
   absl::Status Release(const ChildRef& child, const TrainingJob& job);
   absl::Status Delete(const TrainingJob& job, const Deletion& deletion);
   absl::Status UpdateConfig(const TrainingJob& job);
+  // Of a child that no cache holds.
+  absl::Status Ensure(const TrainingJob& job, const ChildRef& child);
   absl::Status Create(const TrainingJob& job, const ChildRef& child);
   // A create met an object of that name.
   absl::Status Examine(const TrainingJob& job, const ChildRef& child);
-  void Record(const TrainingJob& job, const std::vector<PlannedEvent>& events);
   void ObserveWrite(ChildKind kind, const nlohmann::json& object);
 
   Client& client_;
@@ -76,6 +78,7 @@ class TrainingJobReconciler : public Reconciler {
   FanOut& fan_out_;
   ProgressPoller& progress_;
   JobMetrics& metrics_;
+  UnwatchedChildren unwatched_;
   const TrainingJobReconcilerOptions options_;
   StatusDebounce debounce_;
   Mutex mutex_;

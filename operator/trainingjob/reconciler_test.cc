@@ -28,6 +28,7 @@ using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 constexpr char kKey[] = "default/mnist";
+constexpr Resource kVolcanoPodGroups{"scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"};
 
 // One process of the operator: its caches follow the server, and reconciles happen when the test says so.
 class Process {
@@ -327,6 +328,173 @@ TEST_F(ReconcilerTest, AnEarlierJobsPodsAreWaitedForAndThenReplaced) {
   for (const json& pod : server_.All(kPods)) EXPECT_EQ(pod["metadata"]["labels"]["trainyard.dev/job-uid"], Job()["metadata"]["uid"]);
 }
 
+// An MPI job scheduled as a gang: it has what no cache holds.
+MakeJob GangJob() { return SmallJob().Framework("MPI").Policy("scheduling", {{"gang", "Volcano"}}).Policy("startPolicy", "Any"); }
+
+class GangTest : public ReconcilerTest {
+ protected:
+  // Of the job's PodGroup; 0 when there is none.
+  int MinMember() {
+    const std::optional<json> group = server_.Find(kVolcanoPodGroups, "default", "mnist");
+    return group ? group->at("spec").value("minMember", 0) : 0;
+  }
+  void Scale(int workers) { server_.Edit(kTrainingJobs, "default", "mnist", {{"spec", {{"worker", {{"replicas", workers}}}}}}); }
+  void Suspend(bool suspend) { server_.Edit(kTrainingJobs, "default", "mnist", {{"spec", {{"runPolicy", {{"suspend", suspend}}}}}}); }
+  json PodGroup(const std::string& uid, const std::string& owner_uid) {
+    json meta = {{"name", "mnist"}, {"namespace", "default"}, {"uid", uid}};
+    if (!owner_uid.empty()) {
+      meta["ownerReferences"] = {
+          {{"apiVersion", kApiVersion}, {"kind", kKind}, {"name", "mnist"}, {"uid", owner_uid}, {"controller", true}}};
+    }
+    return {{"apiVersion", "scheduling.volcano.sh/v1beta1"}, {"kind", "PodGroup"}, {"metadata", meta}, {"spec", {{"minMember", 9}}}};
+  }
+};
+
+TEST_F(GangTest, ThePodGroupFollowsTheScaleAndCostsNothingWhenQuiet) {
+  Apply(GangJob());
+  Start();
+  RunsReady();
+  EXPECT_EQ(MinMember(), 3);
+  for (const int workers : {4, 1}) {
+    Scale(workers);
+    RunsReady();
+    EXPECT_EQ(MinMember(), 1 + workers);
+  }
+  server_.ForgetCalls();
+  process_->Settle();
+  for (const ApiCall& call : server_.Calls()) {
+    EXPECT_NE(call.resource, "podgroups") << call.verb;
+    EXPECT_NE(call.resource, "secrets") << call.verb;
+  }
+}
+
+TEST_F(GangTest, AnUpdateOfThePodGroupThatFailsIsTriedAgainAlsoByTheNextOperator) {
+  Apply(GangJob());
+  Start();
+  RunsReady();
+  server_.Inject({.verb = "patch", .resource = "podgroups", .code = 500, .times = 2});
+  Scale(1);
+  EXPECT_FALSE(process_->Reconcile().ok());
+  EXPECT_EQ(MinMember(), 3);
+  EXPECT_FALSE(process_->Reconcile().ok());
+  process_.reset();
+  Start();
+  RunsReady();
+  EXPECT_EQ(MinMember(), 2);
+}
+
+TEST_F(GangTest, APodGroupAndKeysThatCouldNotBeMadeAtFirstAreMadeThoughNoPodIsMissing) {
+  Apply(GangJob());
+  Start();
+  server_.Inject({.verb = "create", .resource = "podgroups", .code = 500});
+  server_.Inject({.verb = "create", .resource = "secrets", .code = 500});
+  EXPECT_FALSE(process_->Reconcile().ok());
+  EXPECT_EQ(Names(kPods).size(), 3U);
+  process_->Settle();
+  EXPECT_EQ(MinMember(), 3);
+  EXPECT_THAT(Names(kSecrets), ElementsAre("mnist-ssh"));
+}
+
+TEST_F(GangTest, AForeignPodGroupIsNeitherChangedNorDeletedAndToldOnce) {
+  const json foreign = server_.Put(kVolcanoPodGroups, PodGroup("foreign", ""));
+  Apply(GangJob());
+  Start();
+  process_->events().Start();
+  RunsReady();
+  Scale(1);
+  RunsReady();
+  Exited("mnist-worker-0", 0);
+  process_->Settle();
+  EXPECT_EQ(Status()["phase"], "Succeeded");
+  EXPECT_EQ(server_.Find(kVolcanoPodGroups, "default", "mnist"), foreign);
+  EXPECT_TRUE(process_->events().Stop(absl::Seconds(5)));
+  int told = 0;
+  for (const json& event : server_.All(kEvents)) told += event["reason"] == "NameTaken" ? 1 : 0;
+  EXPECT_EQ(told, 1);
+}
+
+TEST_F(GangTest, ThePodGroupOfAnEarlierJobIsWaitedForAndThenReplaced) {
+  server_.Put(kVolcanoPodGroups, PodGroup("old", "old-job"));
+  Apply(GangJob());
+  Start();
+  process_->Settle();
+  EXPECT_EQ(MinMember(), 9);
+  server_.CollectGarbage();
+  RunsReady();
+  EXPECT_EQ(MinMember(), 3);
+}
+
+TEST_F(GangTest, AJobSuspendedWhileAnEarlierOnesPodGroupIsStillThereGetsItsOwnOnceItResumes) {
+  server_.Put(kVolcanoPodGroups, PodGroup("old", "old-job"));
+  Apply(GangJob().Policy("suspend", true));
+  Start();
+  process_->Settle();
+  Suspend(false);
+  process_->Settle();
+  EXPECT_EQ(MinMember(), 9);
+  server_.CollectGarbage();
+  RunsReady();
+  EXPECT_EQ(MinMember(), 3);
+}
+
+TEST_F(GangTest, AtTheEndPodGroupAndKeysAreGoneWhicheverOperatorIsThere) {
+  for (const bool restarted : {false, true}) {
+    Apply(GangJob());
+    Start();
+    RunsReady();
+    ASSERT_THAT(Names(kSecrets), ElementsAre("mnist-ssh"));
+    Exited("mnist-worker-0", 0);
+    if (restarted) {
+      ASSERT_FALSE(server_.Find(kTrainingJobs, "default", "mnist")->at("status").contains("completionTime"));
+      server_.Inject({.verb = "delete", .code = 500, .times = 10});
+      EXPECT_FALSE(process_->Reconcile().ok());
+      ASSERT_EQ(Status()["phase"], "Succeeded");
+      ASSERT_EQ(MinMember(), 3);
+      server_.ClearFaults();
+      process_.reset();
+      Start();
+    }
+    process_->Settle();
+    EXPECT_EQ(MinMember(), 0);
+    EXPECT_THAT(Names(kSecrets), IsEmpty());
+    process_.reset();
+    server_.Remove(kTrainingJobs, "default", "mnist");
+    server_.CollectGarbage();
+  }
+}
+
+TEST_F(GangTest, AnOperatorWithoutTheRightToSeePodGroupsTellsSoOnceAndDoesNotTryForEver) {
+  Apply(GangJob());
+  Start();
+  RunsReady();
+  process_.reset();
+  Start();
+  server_.Inject({.resource = "podgroups", .code = 403, .reason = "Forbidden", .times = 1000});
+  EXPECT_TRUE(process_->Reconcile().ok());
+  Exited("mnist-worker-0", 0);
+  process_->Settle();
+  EXPECT_TRUE(process_->last().ok());
+  const auto calls = server_.Calls();
+  EXPECT_EQ(std::count_if(calls.begin(), calls.end(), [](const ApiCall& call) { return call.resource == "podgroups" && call.code == 403; }),
+            1);
+}
+
+TEST_F(GangTest, SuspendingFreesTheGangsPlaceAndResumingAsksForItAnew) {
+  Apply(GangJob());
+  Start();
+  RunsReady();
+  Suspend(true);
+  process_->Settle();
+  EndTerminating();
+  process_->Settle();
+  EXPECT_EQ(MinMember(), 0);
+  EXPECT_THAT(Names(kSecrets), ElementsAre("mnist-ssh")) << "keys hold nothing that others wait for";
+  Suspend(false);
+  RunsReady();
+  EXPECT_EQ(MinMember(), 3);
+  EXPECT_EQ(Status()["phase"], "Running");
+}
+
 TEST_F(ReconcilerTest, EventsTellTheStory) {
   Apply(MakeJob().Replicas("worker", 1));
   Start();
@@ -345,11 +513,11 @@ TEST_F(ReconcilerTest, EventsTellTheStory) {
 // What must be the same in the end however the way there went: everything but times, uids and versions.
 json Essence(FakeApiServer& server) {
   json essence;
-  for (const Resource& resource : {kPods, kServices, kConfigMaps}) {
+  for (const Resource& resource : {kPods, kServices, kConfigMaps, kSecrets, kVolcanoPodGroups}) {
     for (const json& object : server.All(resource)) {
       json& kept = essence[std::string(resource.plural)][object["metadata"]["name"].get<std::string>()];
-      kept = {
-          {"data", object.value("data", json())}, {"spec", object.value("spec", json())}, {"owner", object["metadata"]["ownerReferences"]}};
+      kept = {{"spec", object.value("spec", json())}, {"owner", object["metadata"]["ownerReferences"]}};
+      if (resource.plural != kSecrets.plural) kept["data"] = object.value("data", json());  // keys are random
     }
   }
   json status = server.Find(kTrainingJobs, "default", "mnist")->at("status");
@@ -365,7 +533,7 @@ json Essence(FakeApiServer& server) {
   return essence;
 }
 
-class CrashTest : public ReconcilerTest {
+class CrashTest : public GangTest {
  protected:
   // The user and the kubelet: one step of the story each time everything is quiet. False at its end.
   bool NextStep() {
@@ -374,18 +542,21 @@ class CrashTest : public ReconcilerTest {
     const std::string phase = Status().value("phase", "");
     if (phase == "Succeeded") return !finished_twice_++;
     if (phase != "Running" || !process_->last().ok()) return true;
+    if (job_.Object()["spec"].contains("/runPolicy/scheduling"_json_pointer)) {
+      EXPECT_EQ(MinMember(), 1 + Job()["spec"]["worker"]["replicas"].get<int>()) << "before step " << step_;
+    }
     switch (step_++) {
       case 0:
         Exited("mnist-worker-1", 143);
         break;
       case 1:
-        server_.Edit(kTrainingJobs, "default", "mnist", {{"spec", {{"worker", {{"replicas", 3}}}}}});
+        Scale(3);
         break;
       case 2:
         server_.Remove(kPods, "default", "mnist-ps-0");
         break;
       case 3:
-        server_.Edit(kTrainingJobs, "default", "mnist", {{"spec", {{"worker", {{"replicas", 1}}}}}});
+        Scale(1);
         break;
       default:
         Exited("mnist-worker-0", 0);
@@ -395,7 +566,7 @@ class CrashTest : public ReconcilerTest {
 
   // The whole life of a job. Returns the number of writes of the operator.
   int Live() {
-    Apply(SmallJob());
+    Apply(job_);
     Start();
     for (int round = 0; round < 60; ++round) {
       process_->Settle();
@@ -412,34 +583,37 @@ class CrashTest : public ReconcilerTest {
     return 0;
   }
 
+  MakeJob job_ = SmallJob();
   int step_ = 0;
   int finished_twice_ = 0;
   int crashes_ = 0;
 };
 
-TEST(Crash, KilledBeforeOrAfterAnyWriteTheOperatorReachesTheSameFinalObjects) {
-  class Life : public CrashTest {
-   public:
-    void TestBody() override {}
-    int Run(std::optional<int> crash_at, FakeApiServer::CrashPoint point) {
-      if (crash_at) server_.CrashAtWrite(*crash_at, point);
-      const int writes = Live();
-      process_.reset();
-      essence = Essence(server_);
-      crashed = crashes_;
-      return writes;
-    }
-    json essence;
-    int crashed = 0;
-  };
-  Life reference;
+class Life : public CrashTest {
+ public:
+  explicit Life(const MakeJob& job) { job_ = job; }
+  void TestBody() override {}
+  int Run(std::optional<int> crash_at, FakeApiServer::CrashPoint point) {
+    if (crash_at) server_.CrashAtWrite(*crash_at, point);
+    const int writes = Live();
+    process_.reset();
+    essence = Essence(server_);
+    crashed = crashes_;
+    return writes;
+  }
+  json essence;
+  int crashed = 0;
+};
+
+void ExpectTheSameEndWhereverTheOperatorIsKilled(const MakeJob& job) {
+  Life reference(job);
   const int writes = reference.Run(std::nullopt, FakeApiServer::CrashPoint::kBefore);
   ASSERT_GT(writes, 20);
   ASSERT_EQ(reference.essence["status"]["restarts"], 1);
   ASSERT_EQ(reference.essence["status"]["disruptions"], 1);
   for (const auto point : {FakeApiServer::CrashPoint::kBefore, FakeApiServer::CrashPoint::kAfter}) {
     for (int n = 0; n < writes; ++n) {
-      Life life;
+      Life life(job);
       life.Run(n, point);
       EXPECT_EQ(life.crashed, 1) << "write " << n;
       EXPECT_EQ(life.essence, reference.essence) << "killed " << (point == FakeApiServer::CrashPoint::kBefore ? "before" : "after")
@@ -447,6 +621,10 @@ TEST(Crash, KilledBeforeOrAfterAnyWriteTheOperatorReachesTheSameFinalObjects) {
     }
   }
 }
+
+TEST(Crash, KilledBeforeOrAfterAnyWriteTheOperatorReachesTheSameFinalObjects) { ExpectTheSameEndWhereverTheOperatorIsKilled(SmallJob()); }
+
+TEST(Crash, SoItDoesForAGangWithKeysWhosePodGroupFollowsTheScale) { ExpectTheSameEndWhereverTheOperatorIsKilled(GangJob()); }
 
 }  // namespace
 }  // namespace trainyard::control

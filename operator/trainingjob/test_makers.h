@@ -14,6 +14,7 @@
 #include "operator/trainingjob/config_builder.h"
 #include "operator/trainingjob/observed.h"
 #include "operator/trainingjob/plan.h"
+#include "operator/trainingjob/pod_group_builder.h"
 
 namespace trainyard::control {
 
@@ -165,7 +166,9 @@ class World {
       if (deletion.child.kind == ChildKind::kPod) pods_.erase(*deletion.child.replica);
       if (deletion.child.kind == ChildKind::kService) services_.erase(deletion.child.name);
       if (deletion.child.kind == ChildKind::kConfigMap) config_ = nullptr;
+      if (IsUnwatched(deletion.child.kind)) unwatched_[deletion.child.kind] = {};
     }
+    for (const ChildRef& child : plan.ensure) StoreUnwatched(child.kind);
     for (const ChildRef& child : plan.creations) {
       if (child.kind == ChildKind::kPod) {
         Has(MakePod(child.replica->role, child.replica->index).Uid(child.name + "-uid-" + std::to_string(++uids_)));
@@ -173,6 +176,7 @@ class World {
       if (child.kind == ChildKind::kService)
         services_[child.name] = {ChildKind::kService, child.name, child.name + "-uid", "3", child.replica};
       if (child.kind == ChildKind::kConfigMap) StoreConfig();
+      if (IsUnwatched(child.kind)) StoreUnwatched(child.kind);
     }
     if (plan.update_config) StoreConfig();
     return plan;
@@ -192,7 +196,18 @@ class World {
     observed.pods = pods_;
     observed.services = services_;
     observed.config = config_;
+    observed.unwatched = unwatched_;
     return observed;
+  }
+  // The operator starts anew: what no cache holds is not known.
+  World& Restarts() {
+    unwatched_.clear();
+    return *this;
+  }
+  // Somebody else has the name of the job's Secret or PodGroup.
+  World& IsForeign(ChildKind kind) {
+    unwatched_[kind] = {.holder = Unwatched::Holder::kOther};
+    return *this;
   }
   World& AllReady() {
     for (auto& [id, pod] : pods_) {
@@ -240,12 +255,18 @@ class World {
     config.content_hash = ConfigMap::ContentHash(BuildConfigData(job_, job_.status.hosts_epoch));
     config_ = std::make_shared<const ConfigMap>(config);
   }
+  void StoreUnwatched(ChildKind kind) {
+    Unwatched& known = unwatched_[kind];
+    if (known.holder == Unwatched::Holder::kOther) return;
+    known = {Unwatched::Holder::kJob, kind == ChildKind::kPodGroup ? MinMember(job_) : 0};
+  }
 
   MakeJob maker_;
   TrainingJob job_;
   std::map<ReplicaId, std::shared_ptr<const Pod>> pods_;
   std::map<std::string, ChildRef> services_;
   std::shared_ptr<const ConfigMap> config_;
+  std::map<ChildKind, Unwatched> unwatched_;
   absl::Time now_ = kStart;
   int uids_ = 0;
 };
@@ -253,6 +274,14 @@ class World {
 inline std::vector<std::string> Created(const Plan& plan, ChildKind kind = ChildKind::kPod) {
   std::vector<std::string> names;
   for (const ChildRef& child : plan.creations) {
+    if (child.kind == kind) names.push_back(child.name);
+  }
+  return names;
+}
+
+inline std::vector<std::string> Ensured(const Plan& plan, ChildKind kind) {
+  std::vector<std::string> names;
+  for (const ChildRef& child : plan.ensure) {
     if (child.kind == kind) names.push_back(child.name);
   }
   return names;
