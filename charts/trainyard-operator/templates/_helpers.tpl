@@ -55,20 +55,22 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if .Values.mpi.enabled }}
 - apiGroups: [""]
   resources: [secrets]
-  # create: one ssh key pair per MPI job. get: to look at one whose name is taken. patch: to adopt it. delete: at the job's clean-up. Secrets
-  # are never listed.
+  # create: one ssh key pair per MPI job. get: to see whether it is there, and whose it is before it is deleted: Secrets are never listed.
+  # patch: to give it back its labels. delete: when the job has ended, unless its pods are kept.
   verbs: [get, create, patch, delete]
 {{- end }}
 {{- if .Values.gang.volcano }}
 - apiGroups: [scheduling.volcano.sh]
   resources: [podgroups]
-  # create, delete: one per job. get: to look at one whose name is taken. patch: to adopt it.
+  # create: one per job. get: to see whether it is there and whose it is: PodGroups are never listed. patch: minMember follows the scale.
+  # delete: a job that has ended or is suspended holds no place in the queue.
   verbs: [get, create, patch, delete]
 {{- end }}
 {{- if .Values.gang.coscheduling }}
 - apiGroups: [scheduling.x-k8s.io]
   resources: [podgroups]
-  # create, delete: one per job. get: to look at one whose name is taken. patch: to adopt it.
+  # create: one per job. get: to see whether it is there and whose it is: PodGroups are never listed. patch: minMember follows the scale.
+  # delete: a job that has ended or is suspended holds no place in the queue.
   verbs: [get, create, patch, delete]
 {{- end }}
 {{- end }}
