@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -51,6 +52,11 @@ struct Plan {
   std::optional<absl::Time> look_again_at;
 
   bool Empty() const;
+  // What another part of the plan wants, after what this one does; its status is not looked at.
+  void Add(Plan part);
+  void AddEvent(bool warning, std::string_view reason, std::string note);
+  // At the earliest of all such times.
+  void LookAgainAt(absl::Time time);
 };
 
 // `job` is defaulted and validated: its `problems` are final (api/validation.h). A job of another controller, or one that is being deleted,
