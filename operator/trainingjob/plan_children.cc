@@ -85,9 +85,17 @@ class ChildrenPlanner {
     if (outdated || !seen || known->second.holder == Unwatched::Holder::kNobody) plan_.ensure.push_back({kind, name, "", "", std::nullopt});
   }
 
+  bool StartsFirst(Role role) const {
+    return role == Role::kPs || (role == Role::kChief && job_.spec.framework == Framework::kMxNet);  // servers wait for their scheduler
+  }
+
   bool WaitsForServers(const ReplicaId& id) const {
-    if (job_.spec.run_policy.start_policy == StartPolicy::kAny || id.role == Role::kPs) return false;
-    return !(id.role == Role::kChief && job_.spec.framework == Framework::kMxNet);  // servers wait for their scheduler
+    if (job_.spec.run_policy.start_policy == StartPolicy::kAny || StartsFirst(id.role)) return false;
+    if (job_.spec.run_policy.scheduling.gang == Gang::kNone) return true;
+    // Its scheduler starts no server before minMember pods are there.
+    int first = 0;
+    for (const auto& [role, replica] : job_.spec.replicas) first += StartsFirst(role) ? replica.replicas : 0;
+    return MinMember(job_) <= first;
   }
 
   bool ServersReady() const {

@@ -386,6 +386,13 @@ TEST(Plan, AGangsPodGroupIsMadeWithItsPodsAndFollowsTheScale) {
   }
 }
 
+TEST(Plan, AGangThatNeedsMoreThanItsServersStartsTogetherBecauseTheyWouldNotStartAlone) {
+  const MakeJob job = MakeJob().Replicas("ps", 1).Replicas("worker", 2);
+  EXPECT_THAT(Created(World(MakeJob(job).Policy("scheduling", {{"gang", "Volcano"}})).Look()), SizeIs(3));
+  EXPECT_THAT(Created(World(MakeJob(job).Policy("scheduling", {{"gang", "Volcano"}, {"minAvailable", 1}})).Look()),
+              ElementsAre("mnist-ps-0"));
+}
+
 TEST(Plan, AGangWhoseMinimumIsGivenKeepsItWhenScaledAndFollowsItsEdit) {
   World world(Gang().Policy("scheduling", {{"gang", "Coscheduling"}, {"minAvailable", 2}}));
   world.RunsReady().Edits(Gang().Replicas("worker", 1).Policy("scheduling", {{"gang", "Coscheduling"}, {"minAvailable", 2}}));
