@@ -1,0 +1,132 @@
+// The operator killed before or after each of its writes.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "operator/trainingjob/reconciler_harness.h"
+
+namespace trainyard::control {
+namespace {
+
+using nlohmann::json;
+
+// What must be the same in the end however the way there went: everything but times, uids and versions.
+json Essence(FakeApiServer& server) {
+  json essence;
+  for (const Resource& resource : {kPods, kServices, kConfigMaps, kSecrets, kVolcanoPodGroups}) {
+    for (const json& object : server.All(resource)) {
+      json& kept = essence[std::string(resource.plural)][object["metadata"]["name"].get<std::string>()];
+      kept = {{"spec", object.value("spec", json())}, {"owner", object["metadata"]["ownerReferences"]}};
+      if (resource.plural != kSecrets.plural) kept["data"] = object.value("data", json());  // keys are random
+    }
+  }
+  json status = server.Find(kTrainingJobs, "default", "mnist")->at("status");
+  for (const char* time : {"startTime", "completionTime"}) {
+    EXPECT_TRUE(status.contains(time));
+    status.erase(time);
+  }
+  for (json& condition : status["conditions"]) condition.erase("lastTransitionTime");
+  for (json& record : status["restartRecords"]) {
+    for (const char* field : {"podUID", "lastEndTime", "podCounted"}) record.erase(field);
+  }
+  essence["status"] = status;
+  return essence;
+}
+
+class CrashTest : public GangTest {
+ protected:
+  // The user and the kubelet: one step of the story each time everything is quiet. False at its end.
+  bool NextStep() {
+    EndTerminating();
+    AllReady();
+    const std::string phase = Status().value("phase", "");
+    if (phase == "Succeeded") return !finished_twice_++;
+    if (phase != "Running" || !process_->last().ok()) return true;
+    if (job_.Object()["spec"].contains("/runPolicy/scheduling"_json_pointer)) {
+      EXPECT_EQ(MinMember(), 1 + Job()["spec"]["worker"]["replicas"].get<int>()) << "before step " << step_;
+    }
+    switch (step_++) {
+      case 0:
+        Exited("mnist-worker-1", 143);
+        break;
+      case 1:
+        Scale(3);
+        break;
+      case 2:
+        server_.Remove(kPods, "default", "mnist-ps-0");
+        break;
+      case 3:
+        Scale(1);
+        break;
+      default:
+        Exited("mnist-worker-0", 0);
+    }
+    return true;
+  }
+
+  // The whole life of a job. Returns the number of writes of the operator.
+  int Live() {
+    Apply(job_);
+    Start();
+    for (int round = 0; round < 60; ++round) {
+      process_->Settle();
+      if (server_.Crashed()) {
+        crashes_ += 1;
+        process_.reset();
+        server_.Revive();
+        Start();
+        continue;
+      }
+      if (!NextStep()) return server_.Writes();
+    }
+    ADD_FAILURE() << "the job did not come to its end: " << Status().dump();
+    return 0;
+  }
+
+  MakeJob job_ = SmallJob();
+  int step_ = 0;
+  int finished_twice_ = 0;
+  int crashes_ = 0;
+};
+
+class Life : public CrashTest {
+ public:
+  explicit Life(const MakeJob& job) { job_ = job; }
+  void TestBody() override {}
+  int Run(std::optional<int> crash_at, FakeApiServer::CrashPoint point) {
+    if (crash_at) server_.CrashAtWrite(*crash_at, point);
+    const int writes = Live();
+    process_.reset();
+    essence = Essence(server_);
+    crashed = crashes_;
+    return writes;
+  }
+  json essence;
+  int crashed = 0;
+};
+
+void ExpectTheSameEndWhereverTheOperatorIsKilled(const MakeJob& job) {
+  Life reference(job);
+  const int writes = reference.Run(std::nullopt, FakeApiServer::CrashPoint::kBefore);
+  ASSERT_GT(writes, 20);
+  ASSERT_EQ(reference.essence["status"]["restarts"], 1);
+  ASSERT_EQ(reference.essence["status"]["disruptions"], 1);
+  for (const auto point : {FakeApiServer::CrashPoint::kBefore, FakeApiServer::CrashPoint::kAfter}) {
+    for (int n = 0; n < writes; ++n) {
+      Life life(job);
+      life.Run(n, point);
+      EXPECT_EQ(life.crashed, 1) << "write " << n;
+      EXPECT_EQ(life.essence, reference.essence) << "killed " << (point == FakeApiServer::CrashPoint::kBefore ? "before" : "after")
+                                                 << " write " << n << ": " << json::diff(reference.essence, life.essence).dump(1);
+    }
+  }
+}
+
+TEST(Crash, KilledBeforeOrAfterAnyWriteTheOperatorReachesTheSameFinalObjects) { ExpectTheSameEndWhereverTheOperatorIsKilled(SmallJob()); }
+
+TEST(Crash, SoItDoesForAGangWithKeysWhosePodGroupFollowsTheScale) { ExpectTheSameEndWhereverTheOperatorIsKilled(GangJob()); }
+
+}  // namespace
+}  // namespace trainyard::control
