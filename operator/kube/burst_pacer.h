@@ -7,12 +7,12 @@
 
 namespace trainyard::control {
 
-// One stream's; not thread-safe. A token bucket: kBurst pieces, and kRate more each second, are never held, so that a quiet cluster waits for
-// nothing, however its events are spread.
+// One stream's; not thread-safe. A token bucket: kBurst pieces, and kRate more each second, are never held, so that a quiet cluster waits
+// for nothing, however its events are spread.
 class BurstPacer {
  public:
   static constexpr double kBurst = 1024;  // pieces (a pod's event is one or two)
-  static constexpr double kRate = 10;    // a second
+  static constexpr double kRate = 10;     // a second
   static constexpr absl::Duration kPause = absl::Milliseconds(100);
 
   // After a piece that came at `now` (Clock::Monotonic()): did so many come that it is worth waiting for more of them?
