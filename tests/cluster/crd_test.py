@@ -97,6 +97,7 @@ class CrdTest(ControlPlaneCase):
             ({"ps": {"replicas": 2}}, "spec.ps.replicas"), ({"framework": "None"}, "spec.framework"), ({"image": "other"}, "spec.image"),
             ({"network": {"port": 6000}}, "spec.network"), ({"storage": {"claimName": "x"}}, "spec.storage"), ({"managedBy": "x.y/z"}, "spec.managedBy"),
             ({"evaluator": {}}, "roles cannot be added"), ({"ps": None}, "roles cannot be added"),
+            ({"runPolicy": {"scheduling": {"gang": "Volcano"}}}, "spec.runPolicy.scheduling.gang"),
         ]:
             with self.subTest(word), self.assertRaises(ApiError) as caught:
                 self.api.merge(path, {"spec": change})
