@@ -81,7 +81,8 @@ def measure_load(plane, operator, pids, namespaces, count, services, seconds):
     before, dropped, sent = Requests(operator), metric(operator, "trainyard_events_dropped_total"), metric(operator, "trainyard_events_sent_total")
     meter, began = CpuMeter(pids), time.monotonic()
     threads = create_jobs(plane, namespaces, count, services)
-    observer.wait("every job Running", lambda jobs: sum(job.running is not None for job in jobs.values()) >= count, seconds)
+    observer.wait("every job Running", lambda jobs: sum(job.running is not None and len(job.ready_pods) == REPLICAS for job in jobs.values()) >= count,
+                  seconds)
     cpu = meter.used()
     for thread in threads:
         thread.join()
@@ -233,6 +234,7 @@ def rows(result):
 
 def peer_rows(beside, load):
     yield "training-operator: pods/s; times as many here", f"{beside['podsPerSecond']:.0f}; {load['podsPerSecond'] / beside['podsPerSecond']:.1f}", ""
+    yield "training-operator: all Running after, s", f"{beside['secondsToAllRunning']:.1f}", ""
     yield "training-operator: CPU, s; most resident, MiB", f"{beside['cpuSeconds']:.1f}; {beside['peakResidentMebibytes']:.0f}", ""
     if "sixPodsMilliseconds" in beside:
         yield "training-operator, one job: six pods, Running, ms", f"{beside['sixPodsMilliseconds']:.0f}, {beside['runningMilliseconds']:.0f}", ""

@@ -103,7 +103,8 @@ def _measure_single(plane, namespace, repeats):
 
 
 def measure(plane, namespaces, count, singles, creators, seconds):
-    """pods/s until the last of `count` jobs' pods exists, CPU and memory till then; times of one job alone where `singles` asks for them."""
+    """pods/s until the last of `count` jobs' pods exists, seconds until each job is said to be Running, CPU and memory till then; times of one
+    job alone where `singles` asks for them."""
     pid = start(plane)
     result = _measure_single(plane, namespaces[0], singles) if singles else {}
     observer = Observer(plane, TF_JOBS, PODS)
@@ -122,7 +123,9 @@ def measure(plane, namespaces, count, singles, creators, seconds):
     observer.wait("every job's pods", lambda jobs: sum(len(job.created_pods) == REPLICAS for job in jobs.values()) >= count, seconds)
     for thread in threads:
         thread.join()
-    last_pod = max(max(job.created_pods.values()) for job in observer.snapshot().values())
+    observer.wait("every job Running", lambda jobs: sum(job.running is not None for job in jobs.values()) >= count, seconds)
+    seen = observer.snapshot().values()
     observer.stop()
-    return result | {"podsPerSecond": count * REPLICAS / (last_pod - began), "cpuSeconds": meter.used()["training-operator"],
-                     "peakResidentMebibytes": peak_resident_mebibytes(pid)}
+    last_pod = max(max(job.created_pods.values()) for job in seen)
+    return result | {"podsPerSecond": count * REPLICAS / (last_pod - began), "secondsToAllRunning": max(job.running for job in seen) - began,
+                     "cpuSeconds": meter.used()["training-operator"], "peakResidentMebibytes": peak_resident_mebibytes(pid)}
