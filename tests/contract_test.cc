@@ -40,7 +40,8 @@ control::TrainingJob Job(const json& spec) {
 // A pod's view: the ConfigMap's files in a folder, and the environment of container 0.
 class Mounted {
  public:
-  Mounted(const control::TrainingJob& job, const control::ReplicaId& id) : folder_(std::filesystem::path(testing::TempDir()) / "contract") {
+  Mounted(const control::TrainingJob& job, const control::ReplicaId& id)
+      : folder_(std::filesystem::path(testing::TempDir()) / "contract" / testing::UnitTest::GetInstance()->current_test_info()->name()) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     const json data = control::BuildConfigData(job, 3);
