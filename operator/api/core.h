@@ -55,6 +55,8 @@ struct Pod {
 
   // The status of container 0, by name; null while the kubelet has not reported it.
   const ContainerStatus* Main() const;
+  // Neither succeeded nor failed.
+  bool IsActive() const { return phase != PodPhase::kSucceeded && phase != PodPhase::kFailed; }
 
   static absl::StatusOr<Pod> FromJson(const nlohmann::json& object);
 };

@@ -5,16 +5,11 @@
 #include "operator/trainingjob/pod_builder.h"
 
 namespace trainyard::control {
-namespace {
-
-bool IsActive(const Pod& pod) { return pod.phase != PodPhase::kSucceeded && pod.phase != PodPhase::kFailed; }
-
-}  // namespace
 
 bool PodGoesAtEnd(const TrainingJob& job, const TrainingJobStatus& status, const ReplicaId& id, const Pod& pod) {
   const CleanPodPolicy policy = job.spec.run_policy.clean_pod_policy;
   if (policy == CleanPodPolicy::kAll) return true;
-  if (!IsActive(pod)) return false;
+  if (!pod.IsActive()) return false;
   if (policy == CleanPodPolicy::kRunning || id.role == Role::kPs) return true;
   const Condition* failed = status.Find("Failed");
   return failed != nullptr && failed->status && (failed->reason == "DeadlineExceeded" || failed->reason == "BackoffLimitExceeded");
@@ -28,7 +23,7 @@ bool PodGroupGoesAtEnd(const TrainingJob& job, const TrainingJobStatus& status, 
   if (job.spec.run_policy.scheduling.gang == Gang::kNone) return false;
   return std::none_of(observed.pods.begin(), observed.pods.end(), [&](const auto& entry) {
     const auto& [id, pod] = entry;
-    return IsActive(*pod) && !pod->meta.deletion_time && !PodGoesAtEnd(job, status, id, *pod);
+    return pod->IsActive() && !pod->meta.deletion_time && !PodGoesAtEnd(job, status, id, *pod);
   });
 }
 

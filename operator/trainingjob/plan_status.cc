@@ -103,7 +103,7 @@ void CountWhileStopping(TrainingJobStatus& status, const Situation& situation) {
     if (before != situation.job.status.replica_statuses.end()) counts[role].restarts = before->second.restarts;
   }
   for (const auto& [id, pod] : situation.observed.pods) {
-    if (pod->phase != PodPhase::kSucceeded && pod->phase != PodPhase::kFailed && counts.contains(id.role)) ++counts[id.role].active;
+    if (pod->IsActive() && counts.contains(id.role)) ++counts[id.role].active;
   }
   status.replica_statuses = std::move(counts);
 }
