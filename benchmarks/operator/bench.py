@@ -18,7 +18,6 @@ import pathlib
 import re
 import statistics
 import sys
-import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,9 +29,11 @@ from harness.jobs import install_crd  # noqa: E402
 from harness.operator import Operator  # noqa: E402
 
 import peer  # noqa: E402
+from clients import join, start_clients  # noqa: E402
 from jobs import EVENTS, JOBS, PODS, REPLICAS, make_namespaces, training_job, within  # noqa: E402
 from observer import Observer  # noqa: E402
 from reference import measure_reference  # noqa: E402
+from single import measure_single  # noqa: E402
 from usage import CpuMeter, peak_resident_mebibytes, resident_mebibytes  # noqa: E402
 
 WRITES = ("create", "update", "patch", "delete")
@@ -62,16 +63,8 @@ def metric(operator, name):
 
 
 def create_jobs(plane, namespaces, count, services):
-    def create(first):
-        api = plane.api()
-        for number in range(first, count, CREATORS):
-            api.create(within(JOBS, namespaces[number % len(namespaces)]), training_job(f"job-{number}", services))
-        api.close()
-
-    threads = [threading.Thread(target=create, args=(first,)) for first in range(CREATORS)]
-    for thread in threads:
-        thread.start()
-    return threads
+    return start_clients(plane, CREATORS, range(count), lambda api, number: api.create(
+        within(JOBS, namespaces[number % len(namespaces)]), training_job(f"job-{number}", services)))
 
 
 def measure_load(plane, operator, pids, namespaces, count, services, seconds):
@@ -84,8 +77,7 @@ def measure_load(plane, operator, pids, namespaces, count, services, seconds):
     observer.wait("every job Running", lambda jobs: sum(job.running is not None and len(job.ready_pods) == REPLICAS for job in jobs.values()) >= count,
                   seconds)
     cpu = meter.used()
-    for thread in threads:
-        thread.join()
+    join(threads)
     jobs = observer.snapshot()
     time.sleep(5)  # events that still wait are sent
     after = Requests(operator)
@@ -120,17 +112,8 @@ def measure_quiet(operator, pids):
 
 def delete_jobs(plane, jobs):
     """One request a job, as `kubectl delete tj --all` does it."""
-    def delete(first):
-        api = plane.api()
-        for job in jobs[first::CREATORS]:
-            api.delete(f"{within(JOBS, job['metadata']['namespace'])}/{job['metadata']['name']}")
-        api.close()
-
-    threads = [threading.Thread(target=delete, args=(first,)) for first in range(CREATORS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    join(start_clients(plane, CREATORS, jobs, lambda api, job: api.delete(
+        f"{within(JOBS, job['metadata']['namespace'])}/{job['metadata']['name']}")))
 
 
 def measure_deletion(plane, pids, seconds):
@@ -143,26 +126,6 @@ def measure_deletion(plane, pids, seconds):
             raise TimeoutError(f"jobs and pods are not gone within {seconds} s")
         time.sleep(0.5)
     return {"seconds": time.monotonic() - began, "cpuSeconds": meter.used()}
-
-
-def measure_single(plane, namespace, repeats):
-    """One job at a time on an otherwise quiet cluster."""
-    observer = Observer(plane, JOBS, PODS)
-    api, jobs = plane.api(), within(JOBS, namespace)
-    time.sleep(1)
-    pods, running = [], []
-    for number in range(repeats):
-        name = f"single-{number}"
-        began = time.monotonic()
-        api.create(jobs, training_job(name, "PerReplica"))
-        observer.wait(f"{name} Running", lambda jobs, name=name: name in jobs and jobs[name].running is not None, 30)
-        job = observer.snapshot()[name]
-        pods.append((max(job.created_pods.values()) - began) * 1000)
-        running.append((job.running - began) * 1000)
-        api.delete(f"{jobs}/{name}")
-        observer.wait(f"{name}'s pods gone", lambda jobs, name=name: jobs[name].gone_pods >= REPLICAS, 60)
-    observer.stop()
-    return {"sixPodsMilliseconds": statistics.median(pods), "runningMilliseconds": statistics.median(running)}
 
 
 @contextlib.contextmanager
@@ -202,7 +165,7 @@ def measure(arguments, services):
         result = {"services": services, "jobs": arguments.jobs, "namespaces": arguments.namespaces, "idleMebibytes": idle, "referencePodsPerSecond": reference,
                   "peer": beside}
         if arguments.single:
-            result["single"] = measure_single(plane, namespaces[0], arguments.single)
+            result["single"] = measure_single(plane, JOBS, namespaces[0], lambda name: training_job(name, "PerReplica"), arguments.single)
         result["load"] = measure_load(plane, operator, pids, namespaces, arguments.jobs, services, arguments.timeout)
         result["quiet"] = measure_quiet(operator, pids)
         result["deletion"] = measure_deletion(plane, pids, arguments.timeout)

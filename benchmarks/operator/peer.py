@@ -7,17 +7,17 @@ written where the program looks for them.
 import base64
 import json
 import pathlib
-import statistics
 import subprocess
-import threading
 import time
 
 from harness import places
 from harness.control_plane import free_port
 from harness.wait import wait_for
 
+from clients import join, start_clients
 from jobs import PODS, REPLICAS, within
 from observer import Observer
+from single import measure_single
 from usage import CpuMeter, peak_resident_mebibytes
 
 TF_JOBS = "/apis/kubeflow.org/v1/tfjobs"
@@ -84,45 +84,18 @@ def start(plane):
     return plane.processes.pid("training-operator")
 
 
-def _measure_single(plane, namespace, repeats):
-    observer, api, jobs = Observer(plane, TF_JOBS, PODS), plane.api(), within(TF_JOBS, namespace)
-    time.sleep(1)
-    pods, running = [], []
-    for number in range(repeats):
-        name, began = f"single-{number}", time.monotonic()
-        api.create(jobs, tf_job(name))
-        observer.wait(f"{name} Running", lambda seen, name=name: name in seen and seen[name].running is not None and
-                      len(seen[name].created_pods) == REPLICAS, 60)
-        job = observer.snapshot()[name]
-        pods.append((max(job.created_pods.values()) - began) * 1000)
-        running.append((job.running - began) * 1000)
-        api.delete(f"{jobs}/{name}")
-        observer.wait(f"{name}'s pods gone", lambda seen, name=name: seen[name].gone_pods >= REPLICAS, 60)
-    observer.stop()
-    return {"sixPodsMilliseconds": statistics.median(pods), "runningMilliseconds": statistics.median(running)}
-
-
 def measure(plane, namespaces, count, singles, creators, seconds):
     """pods/s until the last of `count` jobs' pods exists, seconds until each job is said to be Running, CPU and memory till then; times of one
     job alone where `singles` asks for them."""
     pid = start(plane)
-    result = _measure_single(plane, namespaces[0], singles) if singles else {}
+    result = measure_single(plane, TF_JOBS, namespaces[0], tf_job, singles) if singles else {}
     observer = Observer(plane, TF_JOBS, PODS)
     time.sleep(1)
     meter, began = CpuMeter({"training-operator": pid}), time.monotonic()
-
-    def create(first):
-        api = plane.api()
-        for number in range(first, count, creators):
-            api.create(within(TF_JOBS, namespaces[number % len(namespaces)]), tf_job(f"job-{number}"))
-        api.close()
-
-    threads = [threading.Thread(target=create, args=(first,)) for first in range(creators)]
-    for thread in threads:
-        thread.start()
+    threads = start_clients(plane, creators, range(count), lambda api, number: api.create(
+        within(TF_JOBS, namespaces[number % len(namespaces)]), tf_job(f"job-{number}")))
     observer.wait("every job's pods", lambda jobs: sum(len(job.created_pods) == REPLICAS for job in jobs.values()) >= count, seconds)
-    for thread in threads:
-        thread.join()
+    join(threads)
     observer.wait("every job Running", lambda jobs: sum(job.running is not None for job in jobs.values()) >= count, seconds)
     seen = observer.snapshot().values()
     observer.stop()

@@ -1,11 +1,11 @@
 """What the control plane itself allows: a client that only creates the objects that the operator makes of each job, with no thought."""
 
 import json
-import threading
 import time
 
 from harness.wait import wait_for
 
+from clients import join, start_clients
 from jobs import JOBS, PODS, REPLICAS, training_job, within
 
 SERVICES = "/api/v1/services"
@@ -44,19 +44,12 @@ def measure_reference(plane, operator, namespaces, count, services):
     pattern_uid, texts = _pattern(plane, namespaces[0], services)
     operator.stop()
 
-    def create(first):
-        api = plane.api()
-        for number in range(first, count, THREADS):
-            name, namespace = f"plain-{number}", namespaces[number % len(namespaces)]
-            uid = api.create(within(JOBS, namespace), training_job(name, services))["metadata"]["uid"]
-            for path, text in texts:
-                api.create(within(path, namespace), json.loads(text.replace(pattern_uid, uid).replace(PATTERN, name)))
-        api.close()
+    def create(api, number):
+        name, namespace = f"plain-{number}", namespaces[number % len(namespaces)]
+        uid = api.create(within(JOBS, namespace), training_job(name, services))["metadata"]["uid"]
+        for path, text in texts:
+            api.create(within(path, namespace), json.loads(text.replace(pattern_uid, uid).replace(PATTERN, name)))
 
-    threads = [threading.Thread(target=create, args=(first,)) for first in range(THREADS)]
     began = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    join(start_clients(plane, THREADS, range(count), create))
     return count * REPLICAS / (time.monotonic() - began)
