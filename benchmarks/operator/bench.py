@@ -31,7 +31,7 @@ from harness.operator import Operator  # noqa: E402
 import peer  # noqa: E402
 from clients import join, start_clients  # noqa: E402
 from jobs import EVENTS, JOBS, PODS, REPLICAS, make_namespaces, training_job, within  # noqa: E402
-from observer import Observer  # noqa: E402
+from observer import LOAD_RESOLUTION, Observer  # noqa: E402
 from reference import measure_reference  # noqa: E402
 from single import measure_single  # noqa: E402
 from usage import CpuMeter, peak_resident_mebibytes, resident_mebibytes  # noqa: E402
@@ -69,7 +69,7 @@ def create_jobs(plane, namespaces, count, services):
 
 def measure_load(plane, operator, pids, namespaces, count, services, seconds):
     """`count` jobs at once, until each of them is said to be Running."""
-    observer = Observer(plane, JOBS, PODS)
+    observer = Observer(plane, JOBS, PODS, LOAD_RESOLUTION)
     time.sleep(1)
     before, dropped, sent = Requests(operator), metric(operator, "trainyard_events_dropped_total"), metric(operator, "trainyard_events_sent_total")
     meter, began = CpuMeter(pids), time.monotonic()

@@ -1,32 +1,59 @@
 """Sees the API server's objects as a user would, by watches of its own, and notes when things happened."""
 
 import collections
-import http.client
+import contextlib
 import re
+import select
+import socket
 import threading
 import time
 
-from harness.kube import Api, ApiError
+from harness.kube import Api
+
+RECEIVE_BUFFER = 4 << 20
+WATCH_SECONDS = 3600
+LOAD_RESOLUTION = 0.05  # seconds; for measurements of many pods at once
 
 POD_NAME = re.compile(rb'"metadata":\{"name":"([^"]+)"')
 POD_OWNER = re.compile(rb'"ownerReferences":\[\{[^\]]*?"name":"([^"]+)"')
 POD_READY = re.compile(rb'"type":"Ready","status":"True"|"status":"True","type":"Ready"|"status":"True"[^{}]*"type":"Ready"|"type":"Ready"[^{}]*"status":"True"')
+VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 CONDITION_RUNNING = re.compile(rb'\{[^{}]*"type":"Running"[^{}]*\}')
 
 
-class WatchingApi(Api):
-    """An Api that can also read an answer line by line as it comes."""
+class Watch(Api):
+    """A watch's lines as they come, without a thought spent on each. HTTP/1.0, so that the stream is not in chunks."""
 
-    def lines(self, path):
-        connection = http.client.HTTPSConnection(self._address.hostname, self._address.port, timeout=3600, context=self._context)
-        try:
-            connection.request("GET", path, headers={"Accept": "application/json"})
-            answer = connection.getresponse()
-            if answer.status != 200:
-                raise ApiError("GET", path, answer.status, answer.read().decode(errors="replace"))
-            yield from answer
-        finally:
-            connection.close()
+    def __init__(self, kubeconfig, path):
+        super().__init__(kubeconfig)
+        connection = socket.create_connection((self._address.hostname, self._address.port), timeout=self._timeout)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)  # one that is slow to read is thrown out by the server
+        self._stream = self._context.wrap_socket(connection, server_hostname=self._address.hostname)
+        self._stream.sendall(f"GET {path} HTTP/1.0\r\nHost: {self._address.hostname}\r\nAccept: application/json\r\n\r\n".encode())
+        self._rest = b""
+        while b"\r\n\r\n" not in self._rest:
+            self._rest += self._receive()
+        head, self._rest = self._rest.split(b"\r\n\r\n", 1)
+        status = head.split(b"\r\n", 1)[0]
+        if b" 200 " not in status:
+            raise ConnectionError(f"GET {path}: {status.decode(errors='replace')}")
+
+    def _receive(self):
+        received = self._stream.recv(1 << 16)
+        if not received:
+            raise EOFError("the API server ended the watch")
+        return received
+
+    def read(self, seconds):
+        """The lines that have come; waits for so long where there are none."""
+        while self._stream.pending() or select.select([self._stream], [], [], seconds)[0]:
+            self._rest += self._receive()
+            seconds = 0
+        *lines, self._rest = self._rest.split(b"\n")
+        return lines
+
+    def close(self):
+        self._stream.close()
 
 
 class Job:
@@ -38,10 +65,12 @@ class Job:
 
 
 class Observer:
-    """Two watches (pods, jobs), each on a thread and a connection of its own. Lines are searched, not parsed: the observer's own CPU is the cluster's."""
+    """Two watches (pods, jobs), each on a thread and a connection of its own. The observer's processor time is the cluster's: lines are searched,
+    not parsed, and with a resolution (in seconds) only looked at so often."""
 
-    def __init__(self, plane, job_path, pod_path):
+    def __init__(self, plane, job_path, pod_path, resolution=0.0):
         self._plane = plane
+        self._resolution = resolution
         self._changed = threading.Condition()
         self._jobs = collections.defaultdict(Job)
         self._problem = None
@@ -53,6 +82,8 @@ class Observer:
 
     def stop(self):
         self._stopping = True
+        for thread in self._threads:
+            thread.join()
 
     def wait(self, what, condition, seconds):
         """Waits until condition(jobs) holds; jobs: name → Job."""
@@ -75,21 +106,33 @@ class Observer:
             self._jobs.pop(name, None)
 
     def _follow(self, path, note):
-        api = WatchingApi(self._plane.kubeconfig)
-        version = api.get(path + "?limit=1")["metadata"]["resourceVersion"]
         try:
+            with contextlib.closing(self._plane.api()) as api:
+                version = api.get(path + "?limit=1")["metadata"]["resourceVersion"]
             while not self._stopping:
-                for line in api.lines(f"{path}?watch=true&resourceVersion={version}&timeoutSeconds=3600"):
-                    now = time.monotonic()
-                    with self._changed:
-                        note(line, now)
-                        self._changed.notify_all()
-                    if self._stopping:
-                        return
+                version = self._follow_once(path, version, note)
         except Exception as error:  # noqa: BLE001 - told to whoever waits
             with self._changed:
                 self._problem = error
                 self._changed.notify_all()
+
+    def _follow_once(self, path, version, note):
+        """Until the server ends the watch, as it does with one that it finds slow. Returns the version to go on from."""
+        query = f"watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
+        with contextlib.closing(Watch(self._plane.kubeconfig, f"{path}?{query}")) as watch:
+            while not self._stopping:
+                try:
+                    lines, now = watch.read(0.5), time.monotonic()
+                except EOFError:
+                    break
+                with self._changed:
+                    for line in lines:
+                        note(line, now)
+                    self._changed.notify_all()
+                if lines:
+                    version = VERSION.search(lines[-1]).group(1).decode()
+                time.sleep(self._resolution)
+        return version
 
     def _note_pod(self, line, now):
         owner, name = POD_OWNER.search(line), POD_NAME.search(line)

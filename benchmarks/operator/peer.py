@@ -16,7 +16,7 @@ from harness.wait import wait_for
 
 from clients import join, start_clients
 from jobs import PODS, REPLICAS, within
-from observer import Observer
+from observer import LOAD_RESOLUTION, Observer
 from single import measure_single
 from usage import CpuMeter, peak_resident_mebibytes
 
@@ -89,7 +89,7 @@ def measure(plane, namespaces, count, singles, creators, seconds):
     job alone where `singles` asks for them."""
     pid = start(plane)
     result = measure_single(plane, TF_JOBS, namespaces[0], tf_job, singles) if singles else {}
-    observer = Observer(plane, TF_JOBS, PODS)
+    observer = Observer(plane, TF_JOBS, PODS, LOAD_RESOLUTION)
     time.sleep(1)
     meter, began = CpuMeter({"training-operator": pid}), time.monotonic()
     threads = start_clients(plane, creators, range(count), lambda api, number: api.create(

@@ -142,6 +142,11 @@ bool WorkQueue::ShutDownAndDrain(absl::Duration timeout) {
   return true;
 }
 
+size_t WorkQueue::BacklogDepth() const {
+  MutexLock lock(mutex_);
+  return in_backlog_.size();
+}
+
 size_t WorkQueue::Depth() const {
   MutexLock lock(mutex_);
   return queue_.size() + in_backlog_.size();

@@ -57,6 +57,7 @@ class WorkQueue {
   bool ShutDownAndDrain(absl::Duration timeout);
 
   size_t Depth() const;
+  size_t BacklogDepth() const;
 
  private:
   void AddLocked(std::string_view key, absl::Duration due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -5,6 +5,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <csignal>
@@ -27,6 +28,8 @@ namespace {
 constexpr absl::Duration kMaxIdle = absl::Seconds(30);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 constexpr absl::Duration kWriteTimeout = absl::Seconds(10);
+// Room for what a busy watch brings within BurstPacer::kPause: the API server ends watches that are slow to read.
+constexpr int kReceiveBufferBytes = 1 << 20;
 
 using Connection = std::unique_ptr<httplib::ClientImpl>;
 
@@ -227,6 +230,8 @@ class HttpsTransport : public Transport {
     connection->set_tcp_nodelay(true);
     connection->set_url_encode(false);
     connection->set_decompress(false);
+    connection->set_socket_options(
+        [](int socket) { setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &kReceiveBufferBytes, sizeof(kReceiveBufferBytes)); });
     return connection;
   }
 

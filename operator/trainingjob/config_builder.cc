@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "operator/api/core.h"
 #include "operator/trainingjob/child_meta.h"
 
 namespace trainyard::control {
@@ -54,6 +53,10 @@ json BuildConfigData(const TrainingJob& job, int64_t epoch) {
           {"worker_hosts", fmt::format("{}", fmt::join(worker, ","))},
           {"hostfile", Hostfile(job)},
           {"training.json", job.spec.training.empty() ? "{}" : job.spec.training}};
+}
+
+bool HoldsHosts(const ConfigMap& config, const TrainingJob& job, int64_t epoch) {
+  return config.content_hash == ConfigMap::ContentHash(BuildConfigData(job, epoch));
 }
 
 json BuildConfigMap(const TrainingJob& job, int64_t epoch) {

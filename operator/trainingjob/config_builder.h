@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "operator/api/core.h"
 #include "operator/trainingjob/labels.h"
 
 namespace trainyard::control {
@@ -17,6 +18,8 @@ std::string HostsHash(const TrainingJob& job);
 
 // `data` of the ConfigMap, for the host lists' version `epoch`.
 nlohmann::json BuildConfigData(const TrainingJob& job, int64_t epoch);
+// Whether a ConfigMap has that data.
+bool HoldsHosts(const ConfigMap& config, const TrainingJob& job, int64_t epoch);
 nlohmann::json BuildConfigMap(const TrainingJob& job, int64_t epoch);
 
 }  // namespace trainyard::control

@@ -41,13 +41,19 @@ class Planner {
       plan_.Add(CleanUp(situation_, status_));
     }
     if (status_ != job_.status) {
-      plan_.status_urgent = DiffersUrgently(job_.status, status_);
+      plan_.status_timing = Timing();
       plan_.status = std::move(status_);
     }
     return std::move(plan_);
   }
 
  private:
+  StatusTiming Timing() const {
+    const bool makes_only = plan_.deletions.empty() && !plan_.update_config;
+    if (makes_only && SaysOnlyThatItStarts(job_.status, status_)) return StatusTiming::kAfterChildren;
+    return DiffersUrgently(job_.status, status_) ? StatusTiming::kAtOnce : StatusTiming::kSettled;
+  }
+
   void Decide() {
     const std::vector<FieldError>& errors = job_.problems;
     completed_ = CompletedReplicas(job_, observed_);
@@ -212,9 +218,14 @@ class Planner {
     if (was_started && !job_.status.hosts_hash.empty() && job_.status.observed_generation == job_.meta.generation) return;
     std::string hash = HostsHash(job_);
     if (hash == status_.hosts_hash) return;
+    const bool first = status_.hosts_hash.empty();
     status_.hosts_hash = std::move(hash);
     ++status_.hosts_epoch;
-    if (status_.hosts_epoch == 1) return;
+    if (first) {
+      // Pods may have seen lists that were made and changed before any status could be written.
+      if (status_.hosts_epoch == 1 && observed_.config != nullptr && !HoldsHosts(*observed_.config, job_, 1)) status_.hosts_epoch = 2;
+      return;
+    }
     const auto before = job_.status.replica_statuses.find(Role::kWorker);
     plan_.AddEvent(false, "Scaled",
                    fmt::format("workers {} -> {}; the host lists' epoch is {}",
@@ -225,7 +236,7 @@ class Planner {
   void MakeChildren() {
     ChildrenPlan children = PlanChildren(situation_, completed_, restarts_, status_.hosts_epoch);
     plan_.Add(std::move(children.plan));
-    if (!children.pods_missing || status_.start_time) return;
+    if ((!children.pods_missing && observed_.pods.empty()) || status_.start_time) return;
     status_.start_time = stamp_;
     PastDeadline();  // to be looked at in time
   }

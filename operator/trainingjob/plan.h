@@ -33,12 +33,18 @@ struct PlannedEvent {
   friend bool operator==(const PlannedEvent&, const PlannedEvent&) = default;
 };
 
-// Carried out in this order: status, adoptions and releases, deletions, ConfigMap, `ensure`, creations, events. When the status cannot be
-// written, nothing after it happens: counters are durable before their effects.
+// When a status is to be written.
+enum class StatusTiming : uint8_t {
+  kSettled,        // counts of replicas, a message, progress: once they have settled
+  kAfterChildren,  // a job's first, which only says that its children are being made: after that, with their counts
+  kAtOnce,         // what people wait for, and counters, which are durable before their effects: before the rest of the plan
+};
+
+// Carried out in this order: status (but for kAfterChildren), adoptions and releases, deletions, ConfigMap, `ensure`, creations, events. When
+// the status cannot be written, nothing after it happens. Events tell of what the status says, so they wait until it is written.
 struct Plan {
   std::optional<TrainingJobStatus> status;  // only when it differs from the job's
-  // The change is more than counts of replicas, a message or progress, and must not wait for others to be written with it.
-  bool status_urgent = false;
+  StatusTiming status_timing = StatusTiming::kSettled;
   std::vector<ChildRef> adopt;
   std::vector<ChildRef> release;
   std::vector<Deletion> deletions;

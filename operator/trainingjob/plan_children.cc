@@ -28,7 +28,7 @@ class ChildrenPlanner {
     const std::string name = ConfigMapName(job_);
     if (observed_.config == nullptr) {
       Create(ChildKind::kConfigMap, name, std::nullopt);
-    } else if (observed_.config->content_hash != ConfigMap::ContentHash(BuildConfigData(job_, hosts_epoch))) {
+    } else if (!HoldsHosts(*observed_.config, job_, hosts_epoch)) {
       plan_.update_config = true;
     }
   }

@@ -33,7 +33,7 @@ TEST(Plan, ANewJobIsAcceptedAndGetsAllItsChildrenAtOnceWithStartPolicyAny) {
               UnorderedElementsAre("mnist-ps-0", "mnist-ps-1", "mnist-worker-0", "mnist-worker-1", "mnist-worker-2", "mnist-worker-3"));
   EXPECT_THAT(Created(plan, ChildKind::kService), SizeIs(6));
   EXPECT_THAT(Created(plan, ChildKind::kConfigMap), ElementsAre("mnist-cluster"));
-  EXPECT_TRUE(plan.status_urgent);
+  EXPECT_EQ(plan.status_timing, StatusTiming::kAfterChildren);
   EXPECT_EQ(world.status().phase, JobPhase::kPending);
   EXPECT_TRUE(world.status().IsTrue(kCreated));
   EXPECT_EQ(world.status().start_time, kStart);
@@ -41,10 +41,45 @@ TEST(Plan, ANewJobIsAcceptedAndGetsAllItsChildrenAtOnceWithStartPolicyAny) {
   EXPECT_THAT(EventReasons(plan), ElementsAre("Created"));
 }
 
+TEST(Plan, AJobWhoseFirstStatusWasNeverWrittenGetsItWithoutAnythingMadeTwice) {
+  World world(TwoServersFourWorkers().Policy("startPolicy", "Any"));
+  world.Look();
+  const Plan plan = world.ForgetsStatus().Look();
+  EXPECT_THAT(plan.creations, IsEmpty());
+  EXPECT_EQ(plan.status_timing, StatusTiming::kAfterChildren);
+  EXPECT_EQ(world.status().phase, JobPhase::kPending);
+  EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).active, 4);
+  EXPECT_EQ(world.status().hosts_epoch, 1);
+  EXPECT_EQ(world.status().start_time, kStart);
+  EXPECT_THAT(EventReasons(plan), ElementsAre("Created"));
+}
+
+TEST(Plan, WhatIsCountedOrDeletedIsWrittenFirstEvenIfNoStatusWasWrittenYet) {
+  World failed(OneServerTwoWorkers());
+  failed.Look();
+  failed.ForgetsStatus().Exits(Role::kWorker, 1, 143);
+  EXPECT_EQ(failed.Look().status_timing, StatusTiming::kAtOnce);
+  EXPECT_EQ(failed.status().restarts, 1);
+  World scaled(OneServerTwoWorkers());
+  scaled.Look();
+  const Plan plan = scaled.ForgetsStatus().Edits(OneServerTwoWorkers().Replicas("worker", 1)).Look();
+  EXPECT_THAT(Deleted(plan), ElementsAre("mnist-worker-1"));
+  EXPECT_EQ(plan.status_timing, StatusTiming::kAtOnce);
+}
+
+TEST(Plan, HostListsThatChangeBeforeTheFirstStatusAreNumberedAnew) {
+  World world(OneServerTwoWorkers());
+  world.Look();
+  const Plan plan = world.ForgetsStatus().Edits(OneServerTwoWorkers().Replicas("worker", 3)).Look();
+  EXPECT_TRUE(plan.update_config);
+  EXPECT_EQ(plan.status_timing, StatusTiming::kAtOnce);
+  EXPECT_EQ(world.status().hosts_epoch, 2);
+}
+
 TEST(Plan, AJobUpToRunningCostsAtMostTwoUrgentStatusWritesAndThreeEvents) {
   World world(MakeJob().Replicas("ps", 2).Replicas("worker", 4).Policy("startPolicy", "Any"));
   Plan plan = world.Look();
-  int urgent = plan.status_urgent ? 1 : 0;
+  int urgent = plan.status_timing == StatusTiming::kSettled ? 0 : 1;
   size_t events = plan.events.size();
   size_t creates = plan.creations.size();
   for (const auto& [id, pod] : std::map(world.pods())) {
@@ -53,7 +88,7 @@ TEST(Plan, AJobUpToRunningCostsAtMostTwoUrgentStatusWritesAndThreeEvents) {
       changed.ready = true;
     });
     plan = world.Look();
-    urgent += plan.status_urgent ? 1 : 0;
+    urgent += plan.status_timing == StatusTiming::kSettled ? 0 : 1;
     events += plan.events.size();
     creates += plan.creations.size();
   }
@@ -123,7 +158,7 @@ TEST(Plan, AConfigMapEditedByHandIsPutRight) {
   observed.config = std::make_shared<const ConfigMap>(edited);
   const Plan plan = MakePlan(world.job(), observed, world.now());
   EXPECT_TRUE(plan.update_config);
-  EXPECT_FALSE(plan.status_urgent) << "the hosts are the same: no new epoch";
+  EXPECT_EQ(plan.status_timing, StatusTiming::kSettled) << "the hosts are the same: no new epoch";
 }
 
 TEST(Plan, TheChiefsSuccessIsTheJobsAndServersAlwaysStop) {
@@ -134,7 +169,7 @@ TEST(Plan, TheChiefsSuccessIsTheJobsAndServersAlwaysStop) {
     EXPECT_EQ(world.status().phase, JobPhase::kSucceeded);
     EXPECT_TRUE(world.status().IsTrue(kSucceeded));
     EXPECT_EQ(world.status().completion_time, kStart);
-    EXPECT_TRUE(plan.status_urgent);
+    EXPECT_EQ(plan.status_timing, StatusTiming::kAtOnce);
     const std::vector<std::string> deleted = Deleted(plan);
     EXPECT_THAT(deleted, ::testing::Contains("mnist-ps-0")) << policy;
     EXPECT_EQ(std::count(deleted.begin(), deleted.end(), "mnist-worker-1"), std::string(policy) == "None" ? 0 : 1);
@@ -332,7 +367,7 @@ TEST(Plan, ProgressIsASmallChangeThatMayWait) {
   world.extra.progress = Progress{.step = 5};
   const Plan plan = world.Peek();
   ASSERT_TRUE(plan.status);
-  EXPECT_FALSE(plan.status_urgent);
+  EXPECT_EQ(plan.status_timing, StatusTiming::kSettled);
 }
 
 TEST(Plan, APodTerminatingOnADownNodeIsForceDeletedAfterTheGraceAndWaitedForOtherwise) {

@@ -45,6 +45,9 @@ class FirstError {
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
 };
 
+// About what making the children of a job takes when there are many: when a backlog may be empty.
+constexpr absl::Duration kTimeForOneJob = absl::Milliseconds(50);
+
 void LookAgainIn(ReconcileResult& result, absl::Duration wait) {
   wait = std::max(wait, absl::ZeroDuration());
   if (!result.look_again_after || wait < *result.look_again_after) result.look_again_after = wait;
@@ -66,6 +69,7 @@ TrainingJobReconciler::TrainingJobReconciler(Client& client, Clock& clock, JobIn
       debounce_(options.debounce) {}
 
 void TrainingJobReconciler::Connect(WorkQueue& queue) {
+  queue_ = &queue;
   informers_.jobs.AddHandler([&queue](const auto& before, const auto& after) {
     // Making the children of many new jobs takes long; the status of those that run must not wait for it.
     if (before == nullptr) {
@@ -106,34 +110,20 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::stri
     taken_.erase(key);
     return ReconcileResult{};
   }
-  Children children = Gather(*cached);
-  WatchProgress(key, *cached, children);
-  children.progress = progress_.Latest(key);
-  const Observed observed = Observe(*cached, std::move(children));
-  const absl::Time now = clock_.Now();
-  Plan plan = MakePlan(*cached, observed, now, options_.plan);
   ReconcileResult result;
-  if (plan.look_again_at) LookAgainIn(result, *plan.look_again_at - now);
-
-  TrainingJob job = *cached;
-  if (plan.status) job.status = *plan.status;
-  TY_ASSIGN_OR_RETURN(const absl::Duration wait, WriteStatus(key, *cached, plan));
-  if (wait > absl::ZeroDuration()) LookAgainIn(result, wait);
+  const Plan plan = PlanFor(*cached, result);
+  const bool told_before = plan.status_timing != StatusTiming::kAfterChildren;
+  if (told_before) TY_RETURN_IF_ERROR(Tell(*cached, plan, result));
   if (plan.delete_job) {
-    const auto deleted = client_.Delete(kTrainingJobs, job.meta.name_space, job.meta.name, {.uid = job.meta.uid});
+    const auto deleted = client_.Delete(kTrainingJobs, cached->meta.name_space, cached->meta.name, {.uid = cached->meta.uid});
     if (!deleted.ok() && !absl::IsNotFound(deleted.status()) && !IsConflict(deleted.status())) return deleted.status();
     return ReconcileResult{};
   }
-
-  FirstError error;
-  for (const ChildRef& child : plan.adopt) error.Add(Adopt(job, child));
-  for (const ChildRef& child : plan.release) error.Add(Release(child, job));
-  fan_out_.ForEach(plan.deletions.size(), [&](size_t i) { error.Add(Delete(job, plan.deletions[i])); });
-  if (plan.update_config) error.Add(UpdateConfig(job));
-  for (const ChildRef& child : plan.ensure) error.Add(Ensure(job, child));
-  fan_out_.ForEach(plan.creations.size(), [&](size_t i) { error.Add(Create(job, plan.creations[i])); });
-  for (const PlannedEvent& event : plan.events) RecordEvent(events_, job, event);
-  TY_RETURN_IF_ERROR(error.Get());
+  const absl::Status made = CarryOut(*cached, plan);
+  if (!told_before && (!made.ok() || !MayWaitForOthers(key, result))) {
+    TY_RETURN_IF_ERROR(Tell(*cached, plan.creations.empty() ? plan : PlanFor(*cached, result), result));
+  }
+  TY_RETURN_IF_ERROR(made);
   // Own writes wake nobody: look once more at what they led to.
   if (!plan.deletions.empty()) {
     LookAgainIn(result, absl::ZeroDuration());
@@ -141,6 +131,49 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::stri
     LookAgainIn(result, options_.debounce.settle);
   }
   return result;
+}
+
+Plan TrainingJobReconciler::PlanFor(const TrainingJob& job, ReconcileResult& result) {
+  const std::string key = job.meta.Key();
+  Children children = Gather(job);
+  WatchProgress(key, job, children);
+  children.progress = progress_.Latest(key);
+  const absl::Time now = clock_.Now();
+  Plan plan = MakePlan(job, Observe(job, std::move(children)), now, options_.plan);
+  if (plan.look_again_at) LookAgainIn(result, *plan.look_again_at - now);
+  return plan;
+}
+
+bool TrainingJobReconciler::MayWaitForOthers(const std::string& key, ReconcileResult& result) {
+  const size_t others = queue_ == nullptr ? 0 : queue_->BacklogDepth();
+  if (others == 0) return false;
+  const absl::Duration patience = debounce_.Patience(key, clock_.Monotonic());
+  if (patience == absl::ZeroDuration()) return false;
+  LookAgainIn(result, std::min(patience, others * kTimeForOneJob));
+  return true;
+}
+
+absl::Status TrainingJobReconciler::Tell(const TrainingJob& job, const Plan& plan, ReconcileResult& result) {
+  TY_ASSIGN_OR_RETURN(const absl::Duration wait, WriteStatus(job, plan));
+  if (wait > absl::ZeroDuration()) {
+    LookAgainIn(result, wait);
+    return absl::OkStatus();
+  }
+  for (const PlannedEvent& event : plan.events) RecordEvent(events_, job, event);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingJobReconciler::CarryOut(const TrainingJob& cached, const Plan& plan) {
+  TrainingJob job = cached;
+  if (plan.status) job.status = *plan.status;
+  FirstError error;
+  for (const ChildRef& child : plan.adopt) error.Add(Adopt(job, child));
+  for (const ChildRef& child : plan.release) error.Add(Release(child, job));
+  fan_out_.ForEach(plan.deletions.size(), [&](size_t i) { error.Add(Delete(job, plan.deletions[i])); });
+  if (plan.update_config) error.Add(UpdateConfig(job));
+  for (const ChildRef& child : plan.ensure) error.Add(Ensure(job, child));
+  fan_out_.ForEach(plan.creations.size(), [&](size_t i) { error.Add(Create(job, plan.creations[i])); });
+  return error.Get();
 }
 
 Children TrainingJobReconciler::Gather(const TrainingJob& job) {
@@ -191,13 +224,14 @@ void TrainingJobReconciler::WatchProgress(const std::string& key, const Training
   progress_.Forget(key);
 }
 
-absl::StatusOr<absl::Duration> TrainingJobReconciler::WriteStatus(const std::string& key, const TrainingJob& job, Plan& plan) {
+absl::StatusOr<absl::Duration> TrainingJobReconciler::WriteStatus(const TrainingJob& job, const Plan& plan) {
+  const std::string key = job.meta.Key();
   if (!plan.status) {
     debounce_.Forget(key);
     metrics_.Seen(key, job, job.status);
     return absl::ZeroDuration();
   }
-  if (!plan.status_urgent) {
+  if (plan.status_timing == StatusTiming::kSettled) {
     const absl::Duration wait = debounce_.Wait(key, *plan.status, clock_.Monotonic());
     if (wait > absl::ZeroDuration()) return wait;
   }

@@ -57,9 +57,18 @@ class TrainingJobReconciler : public Reconciler {
     absl::Duration until;
   };
 
+  // What is to happen to the job as the caches have it.
+  Plan PlanFor(const TrainingJob& job, ReconcileResult& result);
+  // Everything of a plan but its status and events. The first error of several, after all were tried.
+  absl::Status CarryOut(const TrainingJob& job, const Plan& plan);
+  // Status, and events once it is written.
+  absl::Status Tell(const TrainingJob& job, const Plan& plan, ReconcileResult& result);
+  // While other jobs wait for their children a first status is not worth a write of its own, for some time.
+  bool MayWaitForOthers(const std::string& key, ReconcileResult& result);
   Children Gather(const TrainingJob& job);
   void WatchProgress(const std::string& key, const TrainingJob& job, const Children& children);
-  absl::StatusOr<absl::Duration> WriteStatus(const std::string& key, const TrainingJob& job, Plan& plan);
+  // How long the write has to wait; zero: it is done, or there is nothing to write.
+  absl::StatusOr<absl::Duration> WriteStatus(const TrainingJob& job, const Plan& plan);
   absl::Status Adopt(const TrainingJob& job, const ChildRef& child);
   absl::Status Release(const ChildRef& child, const TrainingJob& job);
   absl::Status Delete(const TrainingJob& job, const Deletion& deletion);
@@ -81,6 +90,7 @@ class TrainingJobReconciler : public Reconciler {
   UnwatchedChildren unwatched_;
   const TrainingJobReconcilerOptions options_;
   StatusDebounce debounce_;
+  WorkQueue* queue_ = nullptr;
   Mutex mutex_;
   std::unordered_map<std::string, std::map<ChildKey, Taken>> taken_ ABSL_GUARDED_BY(mutex_);  // by job key
 };

@@ -15,6 +15,7 @@
 
 #include "operator/api/validation.h"
 #include "operator/base/fake_clock.h"
+#include "operator/controller/workqueue.h"
 #include "operator/trainingjob/reconciler.h"
 #include "operator/trainingjob/test_makers.h"
 #include "tests/fake_apiserver/fake_api_server.h"
@@ -28,6 +29,7 @@ inline constexpr Resource kVolcanoPodGroups{"scheduling.volcano.sh", "v1beta1", 
 class Process {
  public:
   Process(FakeApiServer& server, FakeClock& clock) : clock_(clock), server_(server) {
+    reconciler_.Connect(queue_);
     jobs_.Start();
     pods_.Start();
     services_.Start();
@@ -52,8 +54,11 @@ class Process {
     }
   }
 
-  absl::StatusOr<ReconcileResult> Reconcile() {
+  // While so many other jobs wait for their first look.
+  absl::StatusOr<ReconcileResult> Reconcile(int others_new = 0) {
     Sync();
+    while (queue_.Depth() > 0) queue_.Done(queue_.Get()->key);
+    for (int i = 0; i < others_new; ++i) queue_.AddToBacklog("default/other-" + std::to_string(i));
     return reconciler_.Reconcile(kKey);
   }
 
@@ -96,6 +101,7 @@ class Process {
 
   FakeClock& clock_;
   FakeApiServer& server_;
+  WorkQueue queue_{clock_};
   Throttle throttle_{clock_, {.qps = 0}};
   Client client_{server_, throttle_, clock_, {.max_attempts = 1}};
   prometheus::Registry registry_;

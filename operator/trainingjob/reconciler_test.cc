@@ -35,12 +35,73 @@ TEST_F(ReconcilerTest, AJobOfTwoServersAndFourWorkersCostsAtMostFifteenWritesWit
 TEST_F(ReconcilerTest, NothingIsDoneWhenTheStatusCannotBeWritten) {
   Apply(SmallJob());
   Start();
+  RunsReady();
+  Exited("mnist-worker-1", 143);
+  const json failed = *server_.Find(kPods, "default", "mnist-worker-1");
   server_.Inject({.verb = "update", .resource = "trainingjobs/status", .code = 500});
   EXPECT_FALSE(process_->Reconcile().ok());
-  EXPECT_THAT(Names(kPods), IsEmpty());
-  EXPECT_THAT(Names(kServices), IsEmpty());
+  EXPECT_EQ(server_.Find(kPods, "default", "mnist-worker-1"), failed);
   process_->Settle();
-  EXPECT_THAT(Names(kPods), ElementsAre("mnist-ps-0"));
+  EXPECT_NE(server_.Find(kPods, "default", "mnist-worker-1")->at("metadata")["uid"], failed["metadata"]["uid"]);
+  EXPECT_EQ(Status()["restarts"], 1);
+}
+
+TEST_F(ReconcilerTest, AFirstStatusIsWrittenOnceTheChildrenAreThereWithTheirCounts) {
+  Apply(SmallJob().Policy("startPolicy", "Any"));
+  Start();
+  ASSERT_TRUE(process_->Reconcile().ok());
+  EXPECT_EQ(server_.Calls().back().resource, "trainingjobs/status");
+  EXPECT_EQ(Status()["phase"], "Pending");
+  EXPECT_EQ(Status()["replicaStatuses"]["worker"]["active"], 2);
+}
+
+TEST_F(ReconcilerTest, ItIsWrittenAlsoWhenTheChildrenCannotBeMade) {
+  Apply(SmallJob());
+  Start();
+  server_.Inject({.verb = "create", .resource = "pods", .code = 403});
+  EXPECT_FALSE(process_->Reconcile(/*others_new=*/100).ok());
+  EXPECT_THAT(Names(kPods), IsEmpty());
+  EXPECT_EQ(Status()["phase"], "Pending");
+}
+
+TEST_F(ReconcilerTest, ItWaitsForAWhileAsLongAsOtherJobsWaitForTheirChildren) {
+  Apply(SmallJob().Policy("startPolicy", "Any"));
+  Start();
+  auto result = process_->Reconcile(/*others_new=*/1000);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(Names(kPods).size(), 3U);
+  EXPECT_TRUE(Status().empty());
+  ASSERT_TRUE(result->look_again_after);
+  clock_.Advance(absl::Seconds(9));
+  ASSERT_TRUE(process_->Reconcile(1000).ok());
+  EXPECT_TRUE(Status().empty());
+  clock_.Advance(absl::Seconds(1));
+  ASSERT_TRUE(process_->Reconcile(1000).ok());
+  EXPECT_EQ(Status()["phase"], "Pending");
+}
+
+TEST_F(ReconcilerTest, AfterTheLastOfThemItIsWrittenSoon) {
+  Apply(SmallJob().Policy("startPolicy", "Any"));
+  Start();
+  const auto result = process_->Reconcile(/*others_new=*/2);
+  ASSERT_TRUE(result.ok() && result->look_again_after);
+  EXPECT_LE(*result->look_again_after, absl::Milliseconds(100));
+  ASSERT_TRUE(process_->Reconcile().ok());
+  EXPECT_EQ(Status()["phase"], "Pending");
+}
+
+TEST_F(ReconcilerTest, AJobThatRunsIsSaidToHoweverManyAreNew) {
+  Apply(SmallJob().Policy("startPolicy", "Any"));
+  Start();
+  process_->events().Start();
+  ASSERT_TRUE(process_->Reconcile(/*others_new=*/1000).ok());
+  AllReady();
+  ASSERT_TRUE(process_->Reconcile(1000).ok());
+  EXPECT_EQ(Status()["phase"], "Running");
+  EXPECT_TRUE(process_->events().Stop(absl::Seconds(5)));
+  std::vector<std::string> reasons;
+  for (const json& event : server_.All(kEvents)) reasons.push_back(event["reason"]);
+  EXPECT_THAT(reasons, UnorderedElementsAre("Created", "Running"));
 }
 
 TEST_F(ReconcilerTest, OneCreateThatFailsDoesNotHoldUpTheOthersAndIsTriedAgain) {

@@ -125,7 +125,7 @@ TEST(RestartPolicy, RestartsByTheKubeletCountAndSurviveTheirPod) {
     pod.containers[0].restart_count = 2;
     pod.containers[0].last_terminated = Termination{.exit_code = 1, .reason = "Error", .message = "last words"};
   });
-  EXPECT_TRUE(world.Look().status_urgent);
+  EXPECT_EQ(world.Look().status_timing, StatusTiming::kAtOnce);
   EXPECT_EQ(world.status().restarts, 2);
   EXPECT_EQ(world.status().failure->message, "last words");
   world.Loses(Role::kWorker, 1).Settle().RunsReady();

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "operator/trainingjob/conditions.h"
 #include "operator/trainingjob/index_set.h"
 
 namespace trainyard::control {
@@ -91,6 +94,12 @@ std::string NameSome(const std::vector<ReplicaId>& replicas) {
 
 bool DiffersUrgently(const TrainingJobStatus& before, const TrainingJobStatus& after) {
   return WithoutCounts(before) != WithoutCounts(after);
+}
+
+bool SaysOnlyThatItStarts(const TrainingJobStatus& before, const TrainingJobStatus& after) {
+  if (before != TrainingJobStatus{} || after.phase != JobPhase::kPending || !after.restart_records.empty() || after.failure) return false;
+  return std::all_of(after.conditions.begin(), after.conditions.end(),
+                     [](const Condition& condition) { return condition.type == kCreated || !condition.status; });
 }
 
 }  // namespace trainyard::control

@@ -27,4 +27,7 @@ std::string NameSome(const std::vector<ReplicaId>& replicas);
 // Whether two statuses differ in more than counts, messages and progress.
 bool DiffersUrgently(const TrainingJobStatus& before, const TrainingJobStatus& after);
 
+// Whether `after` is a job's first status, and nothing has happened to the job but that its children are being made.
+bool SaysOnlyThatItStarts(const TrainingJobStatus& before, const TrainingJobStatus& after);
+
 }  // namespace trainyard::control

@@ -16,6 +16,12 @@ absl::Duration StatusDebounce::Wait(const std::string& key, const TrainingJobSta
   return std::max(due - now, absl::ZeroDuration());
 }
 
+absl::Duration StatusDebounce::Patience(const std::string& key, absl::Duration now) {
+  MutexLock lock(mutex_);
+  const absl::Duration first = waiting_.try_emplace(key, Waiting{{}, now, now}).first->second.first;
+  return std::max(first + options_.at_most - now, absl::ZeroDuration());
+}
+
 void StatusDebounce::Forget(const std::string& key) {
   MutexLock lock(mutex_);
   waiting_.erase(key);

@@ -23,6 +23,8 @@ class StatusDebounce {
 
   // How long `status` is to wait before it is written; zero: write it now.
   absl::Duration Wait(const std::string& key, const TrainingJobStatus& status, absl::Duration now);
+  // How long a status that may wait for others still may; zero: write it now.
+  absl::Duration Patience(const std::string& key, absl::Duration now);
   // The status was written, or there is nothing to write.
   void Forget(const std::string& key);
 

@@ -199,6 +199,11 @@ class World {
     observed.unwatched = unwatched_;
     return observed;
   }
+  // The operator was killed before it could write one.
+  World& ForgetsStatus() {
+    job_.status = {};
+    return *this;
+  }
   // The operator starts anew: what no cache holds is not known.
   World& Restarts() {
     unwatched_.clear();
