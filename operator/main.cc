@@ -44,7 +44,7 @@ struct Options {
   std::string context;
   std::vector<std::string> namespaces;  // empty: all
   int workers = 4;
-  int parallel_calls = 8;
+  int parallel_calls = 24;
   double qps = 500;
   double burst = 1000;
   bool leader_elect = true;

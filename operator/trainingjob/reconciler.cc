@@ -4,7 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <atomic>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
@@ -45,8 +45,12 @@ class FirstError {
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
 };
 
-// About what making the children of a job takes when there are many: when a backlog may be empty.
-constexpr absl::Duration kTimeForOneJob = absl::Milliseconds(50);
+// When a backlog of so many jobs may be done with: later for some than for others, so that they do not all come back at once.
+absl::Duration TimeFor(size_t jobs, const std::string& key) {
+  constexpr absl::Duration kForOne = absl::Milliseconds(50);
+  constexpr size_t kShares = 64;
+  return jobs * kForOne * (1 + static_cast<double>(std::hash<std::string>()(key) % kShares) / kShares);
+}
 
 void LookAgainIn(ReconcileResult& result, absl::Duration wait) {
   wait = std::max(wait, absl::ZeroDuration());
@@ -149,7 +153,7 @@ bool TrainingJobReconciler::MayWaitForOthers(const std::string& key, ReconcileRe
   if (others == 0) return false;
   const absl::Duration patience = debounce_.Patience(key, clock_.Monotonic());
   if (patience == absl::ZeroDuration()) return false;
-  LookAgainIn(result, std::min(patience, others * kTimeForOneJob));
+  LookAgainIn(result, std::min(patience, TimeFor(others, key)));
   return true;
 }
 

@@ -85,7 +85,7 @@ TEST_F(ReconcilerTest, AfterTheLastOfThemItIsWrittenSoon) {
   Start();
   const auto result = process_->Reconcile(/*others_new=*/2);
   ASSERT_TRUE(result.ok() && result->look_again_after);
-  EXPECT_LE(*result->look_again_after, absl::Milliseconds(100));
+  EXPECT_LE(*result->look_again_after, absl::Milliseconds(200));
   ASSERT_TRUE(process_->Reconcile().ok());
   EXPECT_EQ(Status()["phase"], "Pending");
 }
