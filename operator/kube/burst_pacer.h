@@ -11,8 +11,8 @@ namespace trainyard::control {
 // for nothing, however its events are spread.
 class BurstPacer {
  public:
-  static constexpr double kBurst = 1024;  // pieces (a pod's event is one or two)
-  static constexpr double kRate = 10;     // a second
+  static constexpr double kBurst = 2048;  // pieces (a pod's event is one or two)
+  static constexpr double kRate = 30;     // a second
   static constexpr absl::Duration kPause = absl::Milliseconds(100);
 
   // After a piece that came at `now` (Clock::Monotonic()): did so many come that it is worth waiting for more of them?

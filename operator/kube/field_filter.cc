@@ -50,12 +50,13 @@ constexpr std::string_view kAlwaysRead[] = {"apiVersion",
 // One pass over one text.
 class FieldFilter::Scanner {
  public:
-  Scanner(std::string_view text, const ItemHandler* on_item) : text_(text), on_item_(on_item) {}
+  Scanner(std::string_view text, const ItemHandler* on_item, size_t enough) : text_(text), on_item_(on_item), enough_(enough) {}
 
   absl::Status Run(const Node& root, std::string& out) {
     SkipSpace();
     if (At() != '{') return Bad("expected an object");
     TY_RETURN_IF_ERROR(Object(root, out, 1));
+    if (HasEnough()) return absl::OkStatus();
     SkipSpace();
     return at_ == text_.size() ? absl::OkStatus() : Bad("text after the object");
   }
@@ -64,6 +65,8 @@ class FieldFilter::Scanner {
   absl::Status Bad(std::string_view problem) const {
     return absl::InvalidArgumentError(fmt::format("no JSON at byte {}: {}", at_, problem));
   }
+
+  bool HasEnough() const { return enough_ != 0 && found_ >= enough_; }
 
   char At() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
@@ -155,6 +158,11 @@ class FieldFilter::Scanner {
         SkipSpace();
         const bool items = depth == 1 && on_item_ != nullptr && name == "items" && At() == '[';
         TY_RETURN_IF_ERROR(items ? Items(next, out) : Value(next, out, depth + 1));
+        if (next != nullptr && next->fields.empty()) ++found_;
+        if (HasEnough()) {
+          out += '}';
+          return absl::OkStatus();
+        }
       }
       SkipSpace();
       if (At() != ',') break;
@@ -210,6 +218,8 @@ class FieldFilter::Scanner {
 
   const std::string_view text_;
   const ItemHandler* const on_item_;
+  const size_t enough_;
+  size_t found_ = 0;
   size_t at_ = 0;
 };
 
@@ -235,6 +245,15 @@ FieldFilter::FieldFilter(const ReadFields& fields, Where where) {
   for (const std::string& path : *fields) Keep(object, path);
 }
 
+FieldFilter FieldFilter::OfEventsThatTellOfAnEnd() {
+  FieldFilter filter;
+  for (const std::string_view path : {"metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"}) {
+    Keep(filter.root_.At("object"), path);
+    ++filter.enough_;
+  }
+  return filter;
+}
+
 void FieldFilter::Keep(Node& object, std::string_view path) {
   Node* node = &object;
   while (true) {
@@ -247,7 +266,7 @@ void FieldFilter::Keep(Node& object, std::string_view path) {
 }
 
 absl::Status FieldFilter::Apply(std::string_view text, std::string& out, const ItemHandler* on_item) const {
-  return Scanner(text, on_item).Run(root_, out);
+  return Scanner(text, on_item, enough_).Run(root_, out);
 }
 
 }  // namespace trainyard::control

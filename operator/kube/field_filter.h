@@ -26,6 +26,8 @@ class FieldFilter {
   enum class Where { kObject, kItems, kEvent };
 
   FieldFilter(const ReadFields& fields, Where where);
+  // For events of objects that are gone: name, namespace, uid and version. Once these are found the rest of the text is not looked at.
+  static FieldFilter OfEventsThatTellOfAnEnd();
 
   // Called with the filtered text of one element of the top-level array "items".
   using ItemHandler = std::function<absl::Status(std::string_view item)>;
@@ -36,6 +38,8 @@ class FieldFilter {
   absl::Status Apply(std::string_view text, std::string& out, const ItemHandler* on_item = nullptr) const;
 
  private:
+  FieldFilter() = default;
+
   // What becomes of an object's fields. A field without a node of its own is dropped where `only_listed`, else kept whole. A listed field
   // is dropped, or kept and filtered further; one that neither lists nor drops is kept whole.
   struct Node {
@@ -51,6 +55,7 @@ class FieldFilter {
   static void Keep(Node& object, std::string_view path);
 
   Node root_;
+  size_t enough_ = 0;  // so many listed fields end the pass; 0: none do
 };
 
 }  // namespace trainyard::control

@@ -39,6 +39,24 @@ TEST(ObjectParser, OfNoFieldsWhatIdentifiesTheObjectIsLeft) {
   EXPECT_EQ(*object, Json::parse(R"({"apiVersion":"v1","metadata":{"name":"a","resourceVersion":"7"}})"));
 }
 
+TEST(ObjectParser, OfAnEndOnlyTheIdentityIsReadAndNothingBehindIt) {
+  const char* all = R"({"type":"DELETED","object":{"kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7",)"
+                    R"("managedFields":[{}]},"spec":)";
+  const Json expected = {{"type", "DELETED"},
+                         {"object", {{"metadata", {{"name", "a"}, {"namespace", "n"}, {"uid", "u"}, {"resourceVersion", "7"}}}}}};
+  for (const char* rest : {"{}}}", "what is not looked at"}) {
+    const auto event = ParseObject(std::string(all) + rest, FieldFilter::OfEventsThatTellOfAnEnd());
+    ASSERT_TRUE(event.ok()) << event.status();
+    EXPECT_EQ(*event, expected);
+  }
+  // In any order, and not all of it.
+  const auto event = ParseObject(R"({"object":{"spec":{"x":[1]},"metadata":{"uid":"u","labels":{},"name":"a"}},"type":"DELETED"})",
+                                 FieldFilter::OfEventsThatTellOfAnEnd());
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(*event, (Json{{"type", "DELETED"}, {"object", {{"metadata", {{"name", "a"}, {"uid", "u"}}}}}}));
+  EXPECT_FALSE(ParseObject(R"({"type":"DELETED","object":{"metadata":{"name":"a")", FieldFilter::OfEventsThatTellOfAnEnd()).ok());
+}
+
 TEST(ObjectParser, AFieldOfTheSameNameElsewhereStays) {
   const auto object = ParseObject(R"({"spec":{"metadata":{"managedFields":1}},"managedFields":2})", kWhole);
   ASSERT_TRUE(object.ok());

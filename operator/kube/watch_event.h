@@ -34,7 +34,7 @@ class WatchDecoder {
 
   const std::string what_;
   const FieldFilter filter_;
-  const FieldFilter gone_{ReadFields(std::in_place), FieldFilter::Where::kEvent};
+  const FieldFilter gone_ = FieldFilter::OfEventsThatTellOfAnEnd();
   const size_t max_line_bytes_;
   const WatchEventHandler on_event_;
   std::string partial_;

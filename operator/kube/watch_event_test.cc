@@ -24,7 +24,7 @@ constexpr char kLines[] =
     "{\"type\":\"ADDED\",\"object\":{\"a\":1}}\n"
     "{\"type\":\"MODIFIED\",\"object\":{\"a\":2}}\n"
     "\n"
-    "{\"type\":\"DELETED\",\"object\":{\"a\":3,\"kind\":\"K\"}}\n"
+    "{\"type\":\"DELETED\",\"object\":{\"a\":3,\"metadata\":{\"name\":\"n\",\"labels\":{}}}}\n"
     "{\"type\":\"BOOKMARK\",\"object\":{\"a\":4}}\n";
 
 TEST_F(WatchDecoderTest, EventsComeOutWhereverTheStreamIsCut) {
@@ -34,7 +34,8 @@ TEST_F(WatchDecoderTest, EventsComeOutWhereverTheStreamIsCut) {
     WatchDecoder decoder = Decoder();
     for (size_t at = 0; at < text.size(); at += piece) ASSERT_TRUE(decoder.Feed(std::string_view(text).substr(at, piece)).ok());
     EXPECT_TRUE(decoder.Finish().ok());
-    EXPECT_EQ(seen_, (std::vector<std::string>{"ADDED {\"a\":1}", "MODIFIED {\"a\":2}", "DELETED {\"kind\":\"K\"}", "BOOKMARK {\"a\":4}"}))
+    EXPECT_EQ(seen_, (std::vector<std::string>{"ADDED {\"a\":1}", "MODIFIED {\"a\":2}", "DELETED {\"metadata\":{\"name\":\"n\"}}",
+                                               "BOOKMARK {\"a\":4}"}))
         << piece;
   }
 }

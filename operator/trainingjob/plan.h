@@ -40,8 +40,8 @@ enum class StatusTiming : uint8_t {
   kAtOnce,         // what people wait for, and counters, which are durable before their effects: before the rest of the plan
 };
 
-// Carried out in this order: status (but for kAfterChildren), adoptions and releases, deletions, ConfigMap, `ensure`, creations, events. When
-// the status cannot be written, nothing after it happens. Events tell of what the status says, so they wait until it is written.
+// Carried out in this order: status (but for kAfterChildren), adoptions and releases, deletions, ConfigMap, `ensure`, creations, events.
+// When the status cannot be written, nothing after it happens. Events tell of what the status says, so they wait until it is written.
 struct Plan {
   std::optional<TrainingJobStatus> status;  // only when it differs from the job's
   StatusTiming status_timing = StatusTiming::kSettled;
