@@ -120,7 +120,6 @@ class HttpsTransport : public Transport {
     SetTimeouts(*connection, request.timeout, read_timeout);
 
     absl::Duration heard_at = began;
-    BurstPacer pacer;
     int code = 0;
     httplib::Request ask;
     ask.method = request.method;
@@ -135,7 +134,7 @@ class HttpsTransport : public Transport {
     ask.content_receiver = [&](const char* data, size_t size, uint64_t /*offset*/, uint64_t /*total*/) {
       heard_at = clock_.Monotonic();
       if (heard_at >= deadline || !on_data(code, std::string_view(data, size))) return false;
-      if (paced && pacer.InBurst(heard_at) && !IsReadable(connection->socket())) SleepFor(clock_, BurstPacer::kPause, request.stop);
+      if (paced && pacer_.InBurst(heard_at) && !IsReadable(connection->socket())) SleepFor(clock_, BurstPacer::kPause, request.stop);
       return true;
     };
 
@@ -273,6 +272,7 @@ class HttpsTransport : public Transport {
   Clock& clock_;
   TokenSource tokens_;
   Watchdog watchdog_;
+  BurstPacer pacer_;
   Mutex mutex_;
   std::vector<Idle> idle_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,6 +1,7 @@
 // MakePlan: everything that is to happen to a job, decided from what is known of it. Pure: no clock, no I/O, no memory of its own.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
