@@ -43,8 +43,8 @@ struct Options {
   std::string kubeconfig;  // empty: in the cluster
   std::string context;
   std::vector<std::string> namespaces;  // empty: all
-  int workers = 4;
-  int parallel_calls = 24;
+  int workers = 8;
+  int parallel_calls = 48;
   double qps = 500;
   double burst = 1000;
   bool leader_elect = true;

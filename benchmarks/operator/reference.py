@@ -10,7 +10,7 @@ from jobs import JOBS, PODS, REPLICAS, training_job, within
 
 SERVICES = "/api/v1/services"
 CONFIG_MAPS = "/api/v1/configmaps"
-THREADS = 28        # as many requests under way as the operator has: its workers and their helpers
+THREADS = 56        # as many requests under way as the operator has: its workers and their helpers
 PATTERN = "pattern"
 OF_THE_SERVER = ("creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid")
 
