@@ -101,10 +101,6 @@ class Observer:
         with self._changed:
             return dict(self._jobs)
 
-    def forget(self, name):
-        with self._changed:
-            self._jobs.pop(name, None)
-
     def _follow(self, path, note):
         try:
             with contextlib.closing(self._plane.api()) as api:
