@@ -1,12 +1,13 @@
-# trainyard_folder(<path> [DEPS folder...] [LINK library...] [PCH header...] [TEST_DEPS folder...])
+# trainyard_folder(<path> [DEPS folder...] [LINK library...] [PCH header...] [TEST_DEPS folder...] [TESTS_IN folder])
 #
 # One folder is one layer: every .cc of <path> (not of its subfolders) becomes a static library named after the path ("trainer/data" → trainer_data),
 # every *_test.cc becomes part of one test program <name>_test, every *_fuzz.cc a fuzz target of its own,
 # which starts from the inputs in <path>/testdata/<name of the target>/ if there are any.
 # DEPS names the only folders that its files may include from, directly or through those (the test "layering" checks it);
-# TEST_DEPS are allowed to its tests only. PCH lists heavy headers to precompile.
+# TEST_DEPS are allowed to its tests only. PCH lists heavy headers to precompile. TESTS_IN: its tests are part of that folder's test program, which
+# is made where the first of its folders is.
 function(trainyard_folder path)
-  cmake_parse_arguments(arg "" "" "DEPS;LINK;PCH;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(arg "" "TESTS_IN" "DEPS;LINK;PCH;TEST_DEPS" ${ARGN})
   string(REPLACE "/" "_" name ${path})
   set(folder ${CMAKE_SOURCE_DIR}/${path})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
@@ -35,10 +36,18 @@ function(trainyard_folder path)
     list(APPEND test_dependencies ${dep})
   endforeach()
   if(TRAINYARD_TESTS AND tests)
-    add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE ${name} ${test_dependencies} GTest::gmock GTest::gtest_main)
-    target_precompile_headers(${name}_test PRIVATE <gtest/gtest.h> <gmock/gmock.h>)
-    gtest_discover_tests(${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120 LABELS unit)
+    set(program ${name}_test)
+    if(arg_TESTS_IN)
+      string(REPLACE "/" "_" program ${arg_TESTS_IN}_test)
+    endif()
+    if(NOT TARGET ${program})
+      add_executable(${program})
+      target_link_libraries(${program} PRIVATE GTest::gmock trainyard_test_main)
+      target_precompile_headers(${program} PRIVATE <gtest/gtest.h> <gmock/gmock.h>)
+      gtest_discover_tests(${program} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120 LABELS unit)
+    endif()
+    target_sources(${program} PRIVATE ${tests})
+    target_link_libraries(${program} PRIVATE ${name} ${test_dependencies})
   endif()
   if(TRAINYARD_FUZZ AND fuzzers)
     if(sources)

@@ -12,6 +12,7 @@ jobs=${TRAINYARD_JOBS:-$(nproc)}
 seconds=${LINT_SECONDS:-900}
 status=0
 
+mkdir -p build
 mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.cc' '*.h' '*.inc' | while read -r file; do [ -f "$file" ] && echo "$file"; done)
 if [ "${1:-}" = --fix ]; then
   printf '%s\0' "${sources[@]}" | xargs -0 -n 20 -P "$jobs" clang-format-19 -i

@@ -3,7 +3,7 @@
 #
 #   scripts/test.sh            everything, after scripts/setup.sh
 #   scripts/test.sh unit       the inner loop: release build and unit tests
-#   scripts/test.sh STEP …     some of: setup unit e2e asan tsan python charts control-plane cluster
+#   scripts/test.sh STEP …     some of: setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos asan tsan
 #
 # With CI=true a step that this machine cannot run is a failure, else it is skipped with the reason. TRAINYARD_JOBS bounds parallel work.
 set -uo pipefail
@@ -99,10 +99,25 @@ run_python() {  # run_python NAME file…: standard-library unittest files, each
   [ "$bad" -eq 0 ]
 }
 
+run_chaos() {  # run_chaos NAME script JOBS: two minutes of it, and so many jobs; docs in the script's head
+  local name=$1 log=$logs/$1.log verdict
+  timeout 1200 python3 "$2" --seconds 120 --jobs "$3" >"$log" 2>&1
+  verdict=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$log" | tail -1)
+  if [ -z "$verdict" ]; then
+    tail -n 20 "$log"
+    count "$name" 0 1 0 "no verdict, see $log"
+    return 1
+  fi
+  grep -A 30 FAILED "$log" | head -60
+  count "$name" "$(sed -E 's/(.*[^0-9])?([0-9]+) passed.*/\2/' <<<"$verdict")" "$(sed -E 's/.* ([0-9]+) failed.*/\1/' <<<"$verdict")" \
+    "$(sed -nE 's/.* ([0-9]+) skipped.*/\1/p' <<<"$verdict" | grep . || echo 0)" "${verdict%: *}"
+  [[ "$verdict" == *" 0 failed"* ]]
+}
+
 # The programs whose tests start threads: what ThreadSanitizer is for.
 tsan_targets() {
   sed -n 's/^build \([a-z_/]*_test\): phony.*/\1/p; s/^build .*\/\([a-z_]*_test\): CXX_EXECUTABLE.*/\1/p' build/tsan/build.ninja | sort -u |
-    grep -E '^(operator_(base|kube|cache|controller|trainingjob)|tests_fake_apiserver|trainer_(base|data|transport|kvstore|train|launch|backend_cpu))_test$'
+    grep -E '^(operator_(base|kube|cache|controller|progress|trainingjob)|tests_fake_apiserver|trainer_(base|data|transport|kvstore|job|checkpoint|report|train|launch|backend_cpu))_test$'
 }
 
 step_setup() {
@@ -123,19 +138,54 @@ step_e2e() {
   build release && run_ctest e2e release -L e2e
 }
 
+step_hostile() {
+  begin "hostile: the real programs among peers, objects and clients that mean them harm"
+  local files
+  mapfile -t files < <(find tests/hostile -name '*_test.py' | sort)
+  build release trainyard-operator trainyard-trainer && run_python hostile "${files[@]}"
+}
+
+# build_tsan: the programs of tsan_targets.
+build_tsan() {
+  cmake --preset tsan || return 1
+  local targets
+  mapfile -t targets < <(tsan_targets)
+  [ ${#targets[@]} -gt 0 ] || { echo "no test program found in build/tsan/build.ninja"; return 1; }
+  cmake --build build/tsan -j "$jobs" --target "${targets[@]}"
+}
+
+# The sanitizers' builds take the processors that the other steps leave idle: those mostly wait for pods, deadlines and the network. The steps
+# asan and tsan wait for them, and build themselves what is missing then.
+build_sanitizers_in_background() {
+  set -m  # a process group of its own, which the end of this script ends
+  (
+    renice -n 19 "$BASHPID" >/dev/null
+    { cmake --preset asan && cmake --build build/asan -j "$jobs"; } >"$logs/build-asan-background.log" 2>&1
+    build_tsan >"$logs/build-tsan-background.log" 2>&1
+  ) &
+  sanitizers=$!
+  set +m
+}
+
+wait_for_sanitizers() {
+  [ -z "${sanitizers:-}" ] || wait "$sanitizers"
+  sanitizers=
+}
+
 step_asan() {
   begin "asan: unit tests and fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer"
+  wait_for_sanitizers
   export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+  export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp print_suppressions=0"
   build asan && run_ctest asan asan -L 'unit|fuzz'
 }
 
 step_tsan() {
   begin "tsan: tests with threads under ThreadSanitizer"
-  must "build tsan" configure-tsan.log cmake --preset tsan || return 1
+  wait_for_sanitizers
+  must "build tsan" build-tsan.log build_tsan || return 1
   local targets
   mapfile -t targets < <(tsan_targets)
-  [ ${#targets[@]} -gt 0 ] || { count tsan 0 1 0 "no test program found in build/tsan/build.ninja"; return 1; }
-  must "build tsan" build-tsan.log cmake --build build/tsan -j "$jobs" --target "${targets[@]}" || return 1
   export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1 second_deadlock_stack=1"
   local good=0 bad=0 target program
   for target in "${targets[@]}"; do
@@ -152,12 +202,12 @@ step_tsan() {
   [ "$bad" -eq 0 ]
 }
 
-step_python() {
-  begin "python: files read by other people's tools"
+step_interop() {
+  begin "interop: files read by other people's tools"
   local files
-  mapfile -t files < <(find tests/python -name '*_test.py' 2>/dev/null | sort)
-  [ ${#files[@]} -gt 0 ] || { count python 0 0 0 "no such tests"; return 0; }
-  build release trainyard-trainer && run_python python "${files[@]}"
+  mapfile -t files < <(find tests/interop -name '*_test.py' 2>/dev/null | sort)
+  [ ${#files[@]} -gt 0 ] || { count interop 0 0 0 "no such tests"; return 0; }
+  build release trainyard-trainer && run_python interop "${files[@]}"
 }
 
 # The cluster's binaries: built in the background from the start of a whole run, waited for here.
@@ -172,8 +222,8 @@ step_charts() {
 
 step_control-plane() {
   begin "control-plane: acceptance cases against a real kube-apiserver and etcd"
-  build release trainyard-operator && cluster_binaries etcd kubernetes &&
-    run_python control-plane tests/cluster/crd_test.py tests/cluster/deploy_test.py tests/cluster/lifecycle_test.py
+  build release trainyard-operator && cluster_binaries etcd kubernetes helm4 &&
+    run_python control-plane tests/cluster/crd_test.py tests/cluster/deploy_test.py tests/cluster/lifecycle_test.py tests/cluster/messages_test.py tests/cluster/policy_test.py
 }
 
 step_cluster() {
@@ -181,24 +231,35 @@ step_cluster() {
   build release trainyard-operator trainyard-trainer && cluster_binaries && run_python cluster tests/cluster/training_test.py
 }
 
-all=(setup unit e2e asan tsan python charts control-plane cluster)
+step_chaos() {
+  begin "chaos: two minutes of small jobs by launch, while all that can die does"
+  build release trainyard-trainer && run_chaos launch-chaos tests/chaos/launch_chaos.py 20
+}
+
+step_cluster-chaos() {
+  begin "cluster-chaos: two minutes of small jobs on a real cluster, while all that can die does"
+  build release trainyard-operator trainyard-trainer && cluster_binaries && run_chaos cluster-chaos tests/chaos/cluster_chaos.py 6
+}
+
+all=(setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos asan tsan)
 steps=("$@")
 [ ${#steps[@]} -gt 0 ] || steps=("${all[@]}")
 for step in "${steps[@]}"; do
   [[ " ${all[*]} " == *" $step "* ]] || { echo "test.sh: unknown step '$step' (known: ${all[*]})" >&2; exit 2; }
 done
-background=
+background= sanitizers=
+trap '[ -z "$sanitizers" ] || kill -- "-$sanitizers" 2>/dev/null; [ -z "$background" ] || kill "$background" 2>/dev/null' EXIT
 if [[ " ${steps[*]} " == *" setup "* ]]; then
   step_setup || { echo "0 passed, 1 failed"; exit 1; }
   if ! scripts/cluster/build.sh --check >/dev/null 2>&1; then
     # Mostly downloading at first: beside the compiler, at the lowest priority.
     nice -n 15 scripts/cluster/build.sh >"$logs/cluster-build-background.log" 2>&1 &
     background=$!
-    trap 'kill "$background" 2>/dev/null' EXIT
   fi
 fi
 for step in "${steps[@]}"; do
   [ "$step" = setup ] || "step_$step" || true
+  if [ "$step" = unit ] && [[ " ${steps[*]} " == *" asan "* && " ${steps[*]} " == *" tsan "* ]]; then build_sanitizers_in_background; fi
 done
 
 echo

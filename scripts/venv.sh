@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a Python environment with exactly the packages of a requirements file, once, and prints its interpreter.
 #
-#   python=$(scripts/venv.sh tests/python/requirements.txt)
+#   python=$(scripts/venv.sh tests/interop/requirements.txt)
 #
 # It lies in .cache/venvs/, named after the file's folder, and is made anew when the file or the interpreter changes.
 set -euo pipefail

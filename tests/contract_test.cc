@@ -8,16 +8,16 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "operator/api/progress_json.h"
 #include "operator/api/validation.h"
 #include "operator/api/yaml.h"
-#include "operator/trainingjob/config_builder.h"
-#include "operator/trainingjob/pod_builder.h"
-#include "operator/trainingjob/progress_json.h"
+#include "operator/children/config_builder.h"
+#include "operator/children/pod_builder.h"
 #include "trainer/base/clock.h"
-#include "trainer/train/job_config.h"
-#include "trainer/train/progress_server.h"
-#include "trainer/train/recorder.h"
-#include "trainer/train/replica_identity.h"
+#include "trainer/job/job_config.h"
+#include "trainer/job/replica_identity.h"
+#include "trainer/report/progress_server.h"
+#include "trainer/report/recorder.h"
 
 namespace trainyard {
 namespace {
@@ -44,7 +44,7 @@ class Mounted {
       : folder_(std::filesystem::path(testing::TempDir()) / "contract" / testing::UnitTest::GetInstance()->current_test_info()->name()) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
-    const json data = control::BuildConfigData(job, 3);
+    const json data = control::BuildConfigData(job, 3, "");
     for (const auto& [name, text] : data.items()) std::ofstream(folder_ / name) << text.get<std::string>();
     const json pod = control::BuildPod(job, id);
     for (const json& variable : pod["spec"]["containers"][0]["env"]) environment_[variable["name"]] = variable["value"];
@@ -190,6 +190,7 @@ TEST(Contract, TheChiefsLastWordsHoldItsFinalStepAndEvaluation) {
 
 TEST(Contract, EveryExampleMakesSenseToBothHalves) {
   int examples = 0;
+  const std::string page = Read("examples/README.md");
   for (const auto& entry : std::filesystem::directory_iterator("examples")) {
     if (entry.path().extension() != ".yaml") continue;
     ++examples;
@@ -199,8 +200,11 @@ TEST(Contract, EveryExampleMakesSenseToBothHalves) {
     const auto job = control::DecodeJob({}, *object);
     ASSERT_TRUE(job.ok()) << entry.path() << ": " << job.status();
     EXPECT_THAT(job->problems, IsEmpty()) << entry.path() << ": " << control::Describe(job->problems);
+    EXPECT_THAT(job->unknown, IsEmpty()) << entry.path() << ": " << control::Describe(job->unknown);
     const auto config = engine::ReadJobFile(entry.path());
     EXPECT_TRUE(config.ok()) << config.status();
+    EXPECT_NE(page.find("(" + entry.path().filename().string() + ")"), std::string::npos)
+        << "examples/README.md says nothing of " << entry.path();
   }
   EXPECT_GT(examples, 0);
 }

@@ -8,13 +8,16 @@
 #include <climits>
 #include <string>
 
-#include "trainer/bench/bench_command.h"
-#include "trainer/launch/launch_command.h"
-#include "trainer/train/data_command.h"
-#include "trainer/train/generate_command.h"
-#include "trainer/train/inspect_command.h"
-#include "trainer/train/profile_command.h"
-#include "trainer/train/train_command.h"
+#include "trainer/base/last_resort.h"
+#include "trainer/cli/run_command_line.h"
+#include "trainer/commands/bench_command.h"
+#include "trainer/commands/data_command.h"
+#include "trainer/commands/generate_command.h"
+#include "trainer/commands/inspect_command.h"
+#include "trainer/commands/launch_command.h"
+#include "trainer/commands/profile_command.h"
+#include "trainer/commands/train_command.h"
+#include "trainer/job/exit_code.h"
 #include "trainyard_version.h"
 
 namespace {
@@ -33,13 +36,19 @@ std::string CalledAs(std::string_view argv0) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  trainyard::engine::InstallLastResort(trainyard::engine::kExhaustedExitCode);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %v");
   spdlog::flush_on(spdlog::level::info);
 
-  CLI::App app("trainyard-trainer trains neural networks, alone or with parameter servers, from one TrainingJob file.");
+  CLI::App app("train neural networks, alone or with parameter servers, from one TrainingJob file", "trainyard-trainer");
   app.require_subcommand(1);
-  app.set_version_flag("--version", fmt::format("trainyard-trainer {} ({})", TRAINYARD_VERSION, TRAINYARD_COMMIT));
+  app.set_version_flag("--version", fmt::format("trainyard-trainer {} ({})", TRAINYARD_VERSION, TRAINYARD_COMMIT), "print the version");
+  app.footer(
+      "trainyard-trainer launch examples/lenet5-ps.yaml        # LeNet-5: one server, two workers\n"
+      "trainyard-trainer launch JOB.yaml --set training.epochs=3\n"
+      "trainyard-trainer inspect JOB.yaml                      # shapes, parameters, memory");
+  trainyard::engine::SetUpHelp(app);
   int exit_code = 0;
   trainyard::engine::AddLaunchCommand(app, {.program = OwnPath(), .called_as = CalledAs(argv[0])}, exit_code);
   trainyard::engine::AddTrainCommand(app, exit_code);
@@ -48,6 +57,6 @@ int main(int argc, char** argv) {
   trainyard::engine::AddGenerateCommand(app, exit_code);
   trainyard::engine::AddProfileCommand(app, exit_code);
   trainyard::engine::AddBenchCommand(app, exit_code);
-  CLI11_PARSE(app, argc, argv);
-  return exit_code;
+  trainyard::engine::AddShellCommands(app, TRAINYARD_VERSION);
+  return trainyard::engine::RunCommandLine(app, argc, argv, exit_code);
 }

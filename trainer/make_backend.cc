@@ -1,4 +1,4 @@
-#include "trainer/train/make_backend.h"
+#include "trainer/commands/make_backend.h"
 
 #include <fmt/format.h>
 

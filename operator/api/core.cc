@@ -49,7 +49,7 @@ ContainerStatus ReadContainer(const nlohmann::json& status) {
   }
   const nlohmann::json& waiting = json_read::Get(state, "waiting");
   container.waiting_reason = json_read::String(waiting, "reason");
-  container.waiting_message = json_read::String(waiting, "message");
+  container.waiting_message = Head(json_read::String(waiting, "message"), kMaxMessage);
   container.terminated = ReadTermination(state);
   container.last_terminated = ReadTermination(json_read::Get(status, "lastState"));
   return container;
@@ -62,7 +62,13 @@ void ReadConditions(const nlohmann::json& status, Pod& pod) {
     const std::string type = json_read::String(condition, "type");
     const bool is_true = json_read::String(condition, "status") == "True";
     if (type == "Ready") pod.ready = is_true;
-    if (type == "DisruptionTarget") pod.disruption_target = is_true;
+    if (type == "DisruptionTarget" && is_true) {
+      pod.disruption_target = true;
+      pod.disruption = json_read::String(condition, "reason", "disruption");
+      const std::string message = json_read::String(condition, "message");
+      if (!message.empty()) pod.disruption += ": " + Head(message, kMaxMessage);
+    }
+    if (type == "PodScheduled") pod.scheduler_spoke = true;
     if (type == "PodScheduled" && !is_true && json_read::String(condition, "reason") == "Unschedulable") {
       pod.unschedulable = json_read::String(condition, "message", "no node fits");
     }
@@ -99,13 +105,18 @@ absl::StatusOr<Pod> Pod::FromJson(const nlohmann::json& object) {
   TY_ASSIGN_OR_RETURN(pod.meta, MetaFromJson(object));
   const nlohmann::json& spec = json_read::Get(object, "spec");
   pod.node = json_read::String(spec, "nodeName");
+  pod.scheduler = json_read::String(spec, "schedulerName");
   const nlohmann::json& containers = json_read::Get(spec, "containers");
-  if (containers.is_array() && !containers.empty()) pod.main_container = json_read::String(containers[0], "name");
+  if (containers.is_array() && !containers.empty()) {
+    pod.main_container = json_read::String(containers[0], "name");
+    pod.main_image = json_read::String(containers[0], "image");
+  }
   const nlohmann::json& status = json_read::Get(object, "status");
   pod.phase = PhaseFromName(json_read::String(status, "phase"));
   pod.reason = json_read::String(status, "reason");
   pod.message = json_read::String(status, "message");
   pod.ip = json_read::String(status, "podIP");
+  pod.taken_at = json_read::OptionalTime(status, "startTime");
   ReadConditions(status, pod);
   const nlohmann::json& statuses = json_read::Get(status, "containerStatuses");
   if (statuses.is_array()) {
@@ -114,7 +125,10 @@ absl::StatusOr<Pod> Pod::FromJson(const nlohmann::json& object) {
   }
   const nlohmann::json& init_statuses = json_read::Get(status, "initContainerStatuses");
   if (init_statuses.is_array()) {
-    for (const nlohmann::json& container : init_statuses) pod.init_restarts += RestartCount(container);
+    for (const nlohmann::json& container : init_statuses) {
+      pod.init_containers.push_back(ReadContainer(container));
+      pod.init_restarts += pod.init_containers.back().restart_count;
+    }
   }
   return pod;
 }
@@ -129,6 +143,7 @@ absl::StatusOr<ConfigMap> ConfigMap::FromJson(const nlohmann::json& object) {
   ConfigMap config;
   TY_ASSIGN_OR_RETURN(config.meta, MetaFromJson(object));
   config.content_hash = ContentHash(json_read::Get(object, "data"));
+  config.job_key = json_read::String(json_read::Get(object, "data"), "key");
   return config;
 }
 
@@ -149,6 +164,11 @@ std::string ConfigMap::ContentHash(const nlohmann::json& data) {
 absl::StatusOr<Node> Node::FromJson(const nlohmann::json& object) {
   Node node;
   TY_ASSIGN_OR_RETURN(node.meta, MetaFromJson(object));
+  const nlohmann::json& taints = json_read::Get(json_read::Get(object, "spec"), "taints");
+  if (taints.is_array()) {
+    for (const nlohmann::json& taint : taints)
+      node.out_of_service |= json_read::String(taint, "key") == "node.kubernetes.io/out-of-service";
+  }
   const nlohmann::json& conditions = json_read::Get(json_read::Get(object, "status"), "conditions");
   if (!conditions.is_array()) return node;
   for (const nlohmann::json& condition : conditions) {
@@ -161,13 +181,31 @@ absl::StatusOr<Node> Node::FromJson(const nlohmann::json& object) {
 
 std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead() {
   return {{"pods",
-           {"spec.nodeName", "spec.containers.name", "status.phase", "status.reason", "status.message", "status.podIP",
-            "status.conditions.type", "status.conditions.status", "status.conditions.reason", "status.conditions.message",
-            "status.containerStatuses.name", "status.containerStatuses.ready", "status.containerStatuses.restartCount",
-            "status.containerStatuses.state", "status.containerStatuses.lastState", "status.initContainerStatuses.restartCount"}},
+           {"spec.nodeName",
+            "spec.schedulerName",
+            "spec.containers.name",
+            "spec.containers.image",
+            "status.startTime",
+            "status.phase",
+            "status.reason",
+            "status.message",
+            "status.podIP",
+            "status.conditions.type",
+            "status.conditions.status",
+            "status.conditions.reason",
+            "status.conditions.message",
+            "status.containerStatuses.name",
+            "status.containerStatuses.ready",
+            "status.containerStatuses.restartCount",
+            "status.containerStatuses.state",
+            "status.containerStatuses.lastState",
+            "status.initContainerStatuses.name",
+            "status.initContainerStatuses.restartCount",
+            "status.initContainerStatuses.state",
+            "status.initContainerStatuses.lastState"}},
           {"services", {}},
           {"configmaps", {"data"}},
-          {"nodes", {"status.conditions.type", "status.conditions.status", "status.conditions.lastTransitionTime"}},
+          {"nodes", {"spec.taints.key", "status.conditions.type", "status.conditions.status", "status.conditions.lastTransitionTime"}},
           {"events", {}}};
 }
 

@@ -1,5 +1,5 @@
-// What the operator reads of Kubernetes' own kinds. Everything else is dropped while parsing, so that a cached pod is some hundred bytes.
-// All FromJson functions are tolerant: a field of a wrong type counts as absent; only an object without a name is InvalidArgument.
+// The fields that the operator reads of Kubernetes' own kinds. All others are dropped while parsing, so that a cached pod is some hundred
+// bytes. All FromJson functions are tolerant: a field of a wrong type counts as absent; only an object without a name is InvalidArgument.
 #pragma once
 
 #include <map>
@@ -44,14 +44,20 @@ struct Pod {
   PodPhase phase = PodPhase::kPending;
   bool ready = false;              // condition Ready
   bool disruption_target = false;  // condition DisruptionTarget
+  std::string disruption;          // its reason and message: "EvictionByEvictionAPI: …"
+  bool scheduler_spoke = false;    // condition PodScheduled is there
   std::string unschedulable;       // message of PodScheduled=False with reason Unschedulable; else empty
   std::string reason;              // status.reason: "Evicted", "NodeLost" …
   std::string message;
   std::string node;
+  std::string scheduler;               // spec.schedulerName
+  std::optional<absl::Time> taken_at;  // status.startTime: the node's kubelet has it
   std::string ip;
-  std::string main_container;               // spec.containers[0].name: the trainer by convention
-  std::vector<ContainerStatus> containers;  // status.containerStatuses
-  int init_restarts = 0;                    // restarts of all init containers together
+  std::string main_container;                    // spec.containers[0].name: the trainer by convention
+  std::string main_image;                        // spec.containers[0].image
+  std::vector<ContainerStatus> containers;       // status.containerStatuses
+  std::vector<ContainerStatus> init_containers;  // status.initContainerStatuses
+  int init_restarts = 0;                         // restarts of all init containers together
 
   // The status of container 0, by name; null while the kubelet has not reported it.
   const ContainerStatus* Main() const;
@@ -69,6 +75,7 @@ struct Service {
 struct ConfigMap {
   ObjectMeta meta;
   std::string content_hash;  // ContentHash() of data
+  std::string job_key;       // data.key; "" where there is none
   static absl::StatusOr<ConfigMap> FromJson(const nlohmann::json& object);
   // A digest over keys and values; equal exactly for equal data (SHA-256).
   static std::string ContentHash(const nlohmann::json& data);
@@ -78,10 +85,12 @@ struct Node {
   ObjectMeta meta;
   bool ready = false;                                  // condition Ready
   absl::Time ready_changed_at = absl::InfinitePast();  // its lastTransitionTime
+  bool out_of_service = false;                         // tainted node.kubernetes.io/out-of-service: nothing runs on it any more
   static absl::StatusOr<Node> FromJson(const nlohmann::json& object);
 };
 
-// What of the API server's objects is read, by resource, as kube/client.h's ClientOptions::read takes it. Jobs are read whole.
+// The fields of the API server's objects that are read, by resource, as kube/client.h's ClientOptions::read takes them. Jobs are read
+// whole.
 std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead();
 
 }  // namespace trainyard::control

@@ -66,6 +66,24 @@ TEST(Node, IsReadyByItsCondition) {
   EXPECT_FALSE(Node::FromJson(json::parse(R"({"metadata": {"name": "n"}})"))->ready);
 }
 
+TEST(Node, IsOutOfServiceByItsTaint) {
+  const auto tainted = [](const char* key) {
+    return Node::FromJson({{"metadata", {{"name", "n"}}}, {"spec", {{"taints", {{{"key", key}, {"effect", "NoExecute"}}}}}}})
+        ->out_of_service;
+  };
+  EXPECT_TRUE(tainted("node.kubernetes.io/out-of-service"));
+  EXPECT_FALSE(tainted("node.kubernetes.io/not-ready"));
+  EXPECT_FALSE(Node::FromJson(json::parse(R"({"metadata": {"name": "n"}, "spec": {"taints": [3, null]}})"))->out_of_service);
+}
+
+TEST(Meta, FinalizersAndAForcedDeletionAreRead) {
+  const ObjectMeta meta = *MetaFromJson(json::parse(R"({"metadata": {"name": "n", "deletionTimestamp": "2027-01-15T08:00:00Z",
+    "deletionGracePeriodSeconds": 0, "finalizers": ["a/b", 3, "c/d"]}})"));
+  EXPECT_TRUE(meta.force_deleted);
+  EXPECT_EQ(meta.finalizers, "a/b, c/d");
+  EXPECT_FALSE(MetaFromJson(json::parse(R"({"metadata": {"name": "n", "deletionGracePeriodSeconds": 0}})"))->force_deleted);
+}
+
 TEST(Text, IsCutBetweenCharacters) {
   EXPECT_EQ(Head("abcdef", 6), "abcdef");
   EXPECT_EQ(Head("abcdefg", 6), "abc...");

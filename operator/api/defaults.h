@@ -9,6 +9,7 @@ namespace trainyard::control {
 
 struct DefaultOptions {
   std::string trainer_image = "trainyard/trainer:0.1";
+  bool keys_in_secrets = false;  // the operator may create Secrets, and keeps the keys of jobs there
 };
 
 void ApplyDefaults(const DefaultOptions& options, TrainingJob& job);

@@ -1,8 +1,14 @@
 #include "operator/api/meta.h"
 
 #include "operator/api/json_read.h"
+#include "operator/api/text.h"
 
 namespace trainyard::control {
+namespace {
+
+constexpr size_t kMaxFinalizers = 256;  // bytes that are shown
+
+}  // namespace
 
 absl::StatusOr<ObjectMeta> MetaFromJson(const nlohmann::json& object) {
   const nlohmann::json& metadata = json_read::Get(object, "metadata");
@@ -17,6 +23,16 @@ absl::StatusOr<ObjectMeta> MetaFromJson(const nlohmann::json& object) {
   meta.generation = json_read::Integer(metadata, "generation").value_or(0);
   meta.creation_time = json_read::Time(metadata, "creationTimestamp");
   meta.deletion_time = json_read::OptionalTime(metadata, "deletionTimestamp");
+  const std::optional<int64_t> grace = json_read::Integer(metadata, "deletionGracePeriodSeconds");
+  meta.deletion_grace = absl::Seconds(grace.value_or(0));
+  meta.force_deleted = meta.deletion_time && grace == 0;
+  const nlohmann::json& finalizers = json_read::Get(metadata, "finalizers");
+  if (finalizers.is_array()) {
+    for (const nlohmann::json& finalizer : finalizers) {
+      if (!finalizer.is_string() || meta.finalizers.size() > kMaxFinalizers) continue;
+      meta.finalizers += (meta.finalizers.empty() ? "" : ", ") + Head(finalizer.get_ref<const std::string&>(), kMaxFinalizers);
+    }
+  }
   const nlohmann::json& owners = json_read::Get(metadata, "ownerReferences");
   if (owners.is_array()) {
     for (const nlohmann::json& owner : owners) {
@@ -25,8 +41,8 @@ absl::StatusOr<ObjectMeta> MetaFromJson(const nlohmann::json& object) {
     }
   }
   const nlohmann::json& labels = json_read::Get(metadata, "labels");
-  meta.labels = {json_read::String(labels, kJobNameLabel.data()), json_read::String(labels, kJobUidLabel.data()),
-                 json_read::String(labels, kRoleLabel.data()), json_read::String(labels, kIndexLabel.data())};
+  meta.labels = {json_read::String(labels, kJobNameLabel), json_read::String(labels, kJobUidLabel), json_read::String(labels, kRoleLabel),
+                 json_read::String(labels, kIndexLabel)};
   return meta;
 }
 

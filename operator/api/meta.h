@@ -36,6 +36,7 @@ struct ChildLabels {
   std::string job_uid;
   std::string role;
   std::string index;
+  friend bool operator==(const ChildLabels&, const ChildLabels&) = default;
 };
 
 struct ObjectMeta {
@@ -45,7 +46,10 @@ struct ObjectMeta {
   std::string resource_version;
   int64_t generation = 0;
   absl::Time creation_time = absl::InfinitePast();
-  std::optional<absl::Time> deletion_time;  // present: the object is Terminating
+  std::optional<absl::Time> deletion_time;  // present: the object is Terminating; it was asked for a grace period earlier
+  absl::Duration deletion_grace;
+  bool force_deleted = false;  // Terminating without a grace: only finalizers keep it
+  std::string finalizers;      // with commas
   ControllerRef controller;
   ChildLabels labels;
 

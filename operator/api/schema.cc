@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "operator/api/field_words.h"
 #include "operator/api/json_read.h"
-#include "operator/api/text.h"
+#include "operator/api/meta.h"
 #include "operator/api/yaml.h"
+#include "operator/base/check.h"
 #include "trainyard_crd.h"
 
 namespace trainyard::control {
@@ -18,35 +20,10 @@ using nlohmann::json;
 constexpr size_t kMaxErrors = 20;
 constexpr int kMaxDepth = 64;
 
-std::string Shown(const json& value) { return Head(value.dump(-1, ' ', false, json::error_handler_t::replace), 80); }
-
-// The smallest number of single-character edits from one name to the other.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
-std::string UnknownFieldMessage(const std::string& name, const json& properties) {
-  std::string best;
-  size_t distance = 3;
-  for (const auto& [known, schema] : properties.items()) {
-    if (const size_t d = EditDistance(std::string_view(name).substr(0, 64), known); d < distance) {
-      distance = d;
-      best = known;
-    }
-  }
-  return best.empty() ? "unknown field; remove it (kubectl explain lists the known ones)"
-                      : fmt::format("unknown field; did you mean \"{}\"?", best);
+std::vector<std::string> NamesOf(const json& properties) {
+  std::vector<std::string> names;
+  for (const auto& [name, schema] : properties.items()) names.push_back(name);
+  return names;
 }
 
 bool HasType(const json& value, std::string_view type) {
@@ -61,17 +38,18 @@ bool HasType(const json& value, std::string_view type) {
 // Walks value and schema together.
 class Checker {
  public:
-  Checker(bool unknown_fields_only, std::vector<FieldError>& errors) : unknown_only_(unknown_fields_only), errors_(errors) {}
+  // `errors`: null for a text of which only the unknown fields matter.
+  Checker(std::vector<FieldError>* errors, std::vector<FieldError>& unknown) : errors_(errors), unknown_(unknown) {}
 
   void Check(const json& value, const json& schema, const std::string& path, int depth) {
-    if (errors_.size() >= kMaxErrors || depth > kMaxDepth || value.is_null()) return;
+    if (depth > kMaxDepth || value.is_null()) return;
     const std::string type = json_read::String(schema, "type");
     if (!type.empty() && !HasType(value, type)) {
       Add(path, fmt::format("found {}, expected {} {}", Shown(value), type == "array" || type == "object" || type == "integer" ? "an" : "a",
                             type));
       return;
     }
-    if (!unknown_only_) CheckValue(value, schema, path);
+    if (errors_ != nullptr) CheckValue(value, schema, path);
     if (value.is_object()) CheckObject(value, schema, path, depth);
     if (value.is_array() && schema.contains("items")) {
       for (size_t i = 0; i < value.size(); ++i) Check(value[i], schema["items"], fmt::format("{}[{}]", path, i), depth + 1);
@@ -80,7 +58,7 @@ class Checker {
 
  private:
   void Add(const std::string& path, std::string message) {
-    if (errors_.size() < kMaxErrors) errors_.push_back({path, std::move(message)});
+    if (errors_ != nullptr && errors_->size() < kMaxErrors) errors_->push_back({path, std::move(message)});
   }
 
   void CheckObject(const json& value, const json& schema, const std::string& path, int depth) {
@@ -91,8 +69,8 @@ class Checker {
       const auto known = properties->find(name);
       if (known != properties->end()) {
         Check(member, *known, path + "." + name, depth + 1);
-      } else if (!open) {
-        Add(path + "." + name, UnknownFieldMessage(name, *properties));
+      } else if (!open && unknown_.size() < kMaxErrors) {
+        unknown_.push_back({path + "." + name, UnknownField(name, NamesOf(*properties))});
       }
     }
   }
@@ -109,23 +87,31 @@ class Checker {
     if (maximum && value.get<double>() > *maximum) Add(path, fmt::format("found {}, expected at most {}", Shown(value), *maximum));
   }
 
-  const bool unknown_only_;
-  std::vector<FieldError>& errors_;
+  std::vector<FieldError>* errors_;
+  std::vector<FieldError>& unknown_;
 };
 
 }  // namespace
 
 const json& TrainingJobSpecSchema() {
-  static const json schema = YamlToJson(kTrainingJobCrd).value()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+  static const json schema = [] {
+    const json crd = YamlToJson(kTrainingJobCrd).value();
+    for (const json& version : crd["spec"]["versions"]) {
+      if (version["name"] == kVersion) return version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    }
+    return json();
+  }();
+  TY_CHECK(schema.is_object());  // crds/trainingjob.yaml has the version that this program speaks
   return schema;
 }
 
-void CheckAgainstSchema(const json& value, const json& schema, std::string_view path, std::vector<FieldError>& errors) {
-  Checker(false, errors).Check(value, schema, std::string(path), 0);
+void CheckAgainstSchema(const json& value, const json& schema, std::string_view path, std::vector<FieldError>& errors,
+                        std::vector<FieldError>& unknown) {
+  Checker(&errors, unknown).Check(value, schema, std::string(path), 0);
 }
 
-void FindUnknownFields(const json& value, const json& schema, std::string_view path, std::vector<FieldError>& errors) {
-  Checker(true, errors).Check(value, schema, std::string(path), 0);
+void FindUnknownFields(const json& value, const json& schema, std::string_view path, std::vector<FieldError>& unknown) {
+  Checker(nullptr, unknown).Check(value, schema, std::string(path), 0);
 }
 
 }  // namespace trainyard::control

@@ -21,6 +21,7 @@ enum class RestartPolicy : uint8_t { kAlways, kOnFailure, kNever, kExitCode };
 enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
 enum class SuccessPolicy : uint8_t { kChief, kAllWorkers };
 enum class StartPolicy : uint8_t { kPsReady, kAny };
+enum class LostNodePolicy : uint8_t { kWait, kForceDelete };
 enum class ServicesMode : uint8_t { kPerReplica, kHeadless };
 enum class HostList : uint8_t { kDense, kSparse };
 enum class Gang : uint8_t { kNone, kVolcano, kCoscheduling };
@@ -45,7 +46,7 @@ struct FieldError {
 
 struct ReplicaSpec {
   int replicas = 1;
-  RestartPolicy restart_policy = RestartPolicy::kOnFailure;
+  RestartPolicy restart_policy = RestartPolicy::kOnFailure;  // where absent ExitCode for framework Trainyard
   // JSON texts, passed through untouched; empty when absent.
   std::string resources;
   std::string pod_template;
@@ -70,10 +71,11 @@ struct RunPolicy {
   std::optional<absl::Duration> ttl_after_finished;
   std::optional<absl::Duration> active_deadline;
   int backoff_limit = 6;
+  LostNodePolicy lost_node_policy = LostNodePolicy::kWait;
   bool suspend = false;
   SuccessPolicy success_policy = SuccessPolicy::kChief;
   StartPolicy start_policy = StartPolicy::kPsReady;
-  std::vector<ExitCodeRule> exit_codes;  // empty: 1-127 Fail, 128 and above Restart
+  std::vector<ExitCodeRule> exit_codes;  // without a match 1-127 Fail, 200 Ignore, else Restart
   Scheduling scheduling;
 };
 
@@ -88,11 +90,14 @@ struct Network {
   ServicesMode services = ServicesMode::kPerReplica;
   HostList host_list = HostList::kDense;
   std::string cluster_domain;
+  bool tls = false;            // between replicas; of framework Trainyard alone
+  bool key_in_secret = false;  // the job's key is in a Secret, not in its ConfigMap: with tls, or as the operator's flags say
 };
 
 struct TrainingJobSpec {
   Framework framework = Framework::kTrainyard;
-  std::string image;  // empty: the operator's default trainer image
+  std::string image;              // where absent the operator's default trainer image
+  bool image_is_default = false;  // it was absent
   // By role; absent roles have no entry here and zero replicas.
   std::map<Role, ReplicaSpec> replicas;
   std::string training;  // JSON text, carried unread; empty when absent
@@ -121,20 +126,24 @@ struct ReplicaStatus {
   int succeeded = 0;
   int failed = 0;
   int restarts = 0;
-  std::string completed;  // indexes that have ended with success, as "0-3,5": they are not made again when their pods are gone
+  std::string completed;  // indexes that have ended with success, as "0-3,5": they are not recreated when their pods are gone
   friend bool operator==(const ReplicaStatus&, const ReplicaStatus&) = default;
 };
 
-// What is remembered of a replica that has restarted: it makes counting exact across operator restarts, since a pod's failure is
+// The memory of a replica that has restarted: it makes counting exact across operator restarts, since a pod's failure is
 // counted once, by its uid, before the pod is deleted.
 struct RestartRecord {
   std::string replica;                         // "worker-1"
   std::string pod_uid;                         // the pod that the record last saw
   int pod_restarts = 0;                        // restarts of its containers by the kubelet
+  int pod_free_restarts = 0;                   // those of them that spend nothing of backoffLimit
   bool pod_counted = false;                    // its end has been counted: what remains is to delete and recreate it
-  int restarts = 0;                            // of earlier pods, recreations included; spends backoffLimit together with pod_restarts
+  int restarts = 0;                            // of earlier pods, recreations included, that spend backoffLimit
   int backoff_step = 0;                        // recreations in a row: the next one waits 0, 1, 2, 4 … s
   absl::Time last_end = absl::InfinitePast();  // when its last pod ended
+
+  // Of backoffLimit.
+  int Spent() const { return restarts + pod_restarts - pod_free_restarts; }
   friend bool operator==(const RestartRecord&, const RestartRecord&) = default;
 };
 
@@ -173,12 +182,15 @@ struct TrainingJobStatus {
   std::optional<JobPhase> phase;  // absent: never reconciled
   std::string message;            // what the job waits for or why it ended
   std::vector<Condition> conditions;
+  std::vector<std::string> foreign_conditions;  // of other controllers: JSON texts, kept as they are
   std::map<Role, ReplicaStatus> replica_statuses;
   int restarts = 0;
   int disruptions = 0;
   int64_t hosts_epoch = 0;
   std::string hosts_hash;  // of the host lists that hosts_epoch numbers
+  std::string image;       // the default trainer image as the job started; its replicas keep it when the operator's changes
   std::optional<absl::Time> start_time;
+  std::optional<absl::Time> running_time;  // when all replicas were ready for the first time since start_time
   std::optional<absl::Time> completion_time;
   std::optional<Progress> progress;
   std::optional<Failure> failure;
@@ -196,8 +208,13 @@ struct TrainingJob {
   ObjectMeta meta;
   TrainingJobSpec spec;
   TrainingJobStatus status;
-  // What FromJson could not make sense of (types, unknown words and fields); DecodeJob (validation.h) adds what Validate finds.
+  // What FromJson could not make sense of (types, unknown words, fields that the API server dropped); DecodeJob (validation.h) adds what
+  // Validate finds.
   std::vector<FieldError> problems;
+  // Fields that mean nothing to this operator though the API server keeps them, as a newer version's CRD does: they are warned of.
+  std::vector<FieldError> unknown;
+  // The problems of an edit that a started job does not follow (plan/accepted_spec.h); `problems` is empty then.
+  std::vector<FieldError> refused_edit;
 
   // InvalidArgument only for an object without metadata; everything else ends up in `problems`.
   static absl::StatusOr<TrainingJob> FromJson(const nlohmann::json& object);

@@ -42,10 +42,15 @@ int GpusOf(const json& resources) {
   return count;
 }
 
-ReplicaSpec ReadReplica(const json& spec) {
+// The contract's exit codes hold where the replicas are known to keep them.
+RestartPolicy DefaultRestartPolicy(Framework framework) {
+  return framework == Framework::kTrainyard ? RestartPolicy::kExitCode : RestartPolicy::kOnFailure;
+}
+
+ReplicaSpec ReadReplica(const json& spec, Framework framework) {
   ReplicaSpec replica;
   replica.replicas = std::max(0, json_read::Int(spec, "replicas", 1));
-  replica.restart_policy = Word(spec, "restartPolicy", words::kRestartPolicies, RestartPolicy::kOnFailure);
+  replica.restart_policy = Word(spec, "restartPolicy", words::kRestartPolicies, DefaultRestartPolicy(framework));
   replica.resources = json_read::Text(spec, "resources");
   replica.pod_template = json_read::Text(spec, "template");
   const json& containers = json_read::Get(json_read::Get(json_read::Get(spec, "template"), "spec"), "containers");
@@ -60,6 +65,7 @@ RunPolicy ReadRunPolicy(const json& spec) {
   policy.ttl_after_finished = Seconds(spec, "ttlSecondsAfterFinished");
   policy.active_deadline = Seconds(spec, "activeDeadlineSeconds");
   policy.backoff_limit = json_read::Int(spec, "backoffLimit", 6);
+  policy.lost_node_policy = Word(spec, "lostNodePolicy", words::kLostNodePolicies, LostNodePolicy::kWait);
   policy.suspend = json_read::Bool(spec, "suspend");
   policy.success_policy = Word(spec, "successPolicy", words::kSuccessPolicies, SuccessPolicy::kChief);
   policy.start_policy = Word(spec, "startPolicy", words::kStartPolicies, StartPolicy::kPsReady);
@@ -83,7 +89,7 @@ TrainingJobSpec ReadSpec(const json& json_spec) {
   spec.framework = Word(json_spec, "framework", words::kFrameworks, Framework::kTrainyard);
   spec.image = json_read::String(json_spec, "image");
   for (const Role role : kRoles) {
-    if (const json* replica = json_read::Find(json_spec, Name(role).data())) spec.replicas[role] = ReadReplica(*replica);
+    if (const json* replica = json_read::Find(json_spec, Name(role))) spec.replicas[role] = ReadReplica(*replica, spec.framework);
   }
   spec.training = json_read::Text(json_spec, "training");
   spec.run_policy = ReadRunPolicy(json_read::Get(json_spec, "runPolicy"));
@@ -97,12 +103,13 @@ TrainingJobSpec ReadSpec(const json& json_spec) {
   spec.network.services = Word(network, "services", words::kServicesModes, ServicesMode::kPerReplica);
   spec.network.host_list = Word(network, "hostList", words::kHostLists, HostList::kDense);
   spec.network.cluster_domain = json_read::String(network, "clusterDomain");
+  spec.network.tls = json_read::Bool(network, "tls", false);
   spec.managed_by = json_read::String(json_spec, "managedBy", spec.managed_by);
   return spec;
 }
 
-// What the API server pruned is still in the text that kubectl applied.
-void CheckLastApplied(const json& object, std::vector<FieldError>& problems) {
+// A field that the API server dropped is still in the text that kubectl applied. A job that has started goes on without it, as before.
+void CheckLastApplied(const json& object, TrainingJob& job) {
   const json& annotations = json_read::Get(json_read::Get(object, "metadata"), "annotations");
   const std::string text = json_read::String(annotations, "kubectl.kubernetes.io/last-applied-configuration");
   if (text.empty()) return;
@@ -110,8 +117,9 @@ void CheckLastApplied(const json& object, std::vector<FieldError>& problems) {
   std::vector<FieldError> unknown;
   FindUnknownFields(json_read::Get(applied, "spec"), TrainingJobSpecSchema(), "spec", unknown);
   for (FieldError& error : unknown) {
-    const bool known = std::any_of(problems.begin(), problems.end(), [&](const FieldError& other) { return other.path == error.path; });
-    if (!known) problems.push_back(std::move(error));
+    const bool known =
+        std::any_of(job.unknown.begin(), job.unknown.end(), [&](const FieldError& other) { return other.path == error.path; });
+    if (!known) (job.status.start_time ? job.unknown : job.problems).push_back(std::move(error));
   }
 }
 
@@ -132,9 +140,9 @@ absl::StatusOr<TrainingJob> TrainingJob::FromJson(const json& object) {
   TY_ASSIGN_OR_RETURN(job.meta, MetaFromJson(object));
   const json& spec = json_read::Get(object, "spec");
   job.spec = ReadSpec(spec);
-  CheckAgainstSchema(spec, TrainingJobSpecSchema(), "spec", job.problems);
-  CheckLastApplied(object, job.problems);
   job.status = StatusFromJson(json_read::Get(object, "status"));
+  CheckAgainstSchema(spec, TrainingJobSpecSchema(), "spec", job.problems, job.unknown);
+  CheckLastApplied(object, job);
   return job;
 }
 

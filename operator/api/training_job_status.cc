@@ -1,11 +1,14 @@
 // status of a TrainingJob to JSON and back.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
+#include "operator/api/restart_records.h"
 #include "operator/api/training_job.h"
 #include "operator/api/words.h"
+#include "operator/base/timestamp.h"
 
 namespace trainyard::control {
 namespace {
@@ -46,13 +49,28 @@ json ToJson(const ReplicaStatus& status) {
   return result;
 }
 
+// For a column of `kubectl get`, which cannot read a map: "accuracy 0.973, loss 0.0812".
+std::string MetricsText(const std::map<std::string, double>& metrics) {
+  constexpr size_t kShown = 3;
+  std::string text;
+  size_t shown = 0;
+  for (const auto& [name, value] : metrics) {
+    if (shown++ == kShown) break;
+    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
+  }
+  return text;
+}
+
 json ToJson(const Progress& progress) {
   json result = {{"step", progress.step}};
   Put(result, "totalSteps", progress.total_steps);
   Put(result, "epoch", progress.epoch);
   Put(result, "percent", progress.percent);
   Put(result, "loss", progress.loss);
-  if (!progress.metrics.empty()) result["metrics"] = progress.metrics;
+  if (!progress.metrics.empty()) {
+    result["metrics"] = progress.metrics;
+    result["evaluation"] = MetricsText(progress.metrics);
+  }
   Put(result, "batchesPerSecond", progress.batches_per_second);
   Put(result, "examplesPerSecond", progress.examples_per_second);
   Put(result, "etaSeconds", progress.eta_seconds);
@@ -70,17 +88,6 @@ json ToJson(const Failure& failure) {
   Put(result, "exitCode", failure.exit_code);
   Put(result, "signal", failure.signal);
   Put(result, "message", failure.message);
-  return result;
-}
-
-json ToJson(const RestartRecord& record) {
-  json result = {{"replica", record.replica}};
-  Put(result, "podUID", record.pod_uid);
-  Put(result, "podRestarts", static_cast<int64_t>(record.pod_restarts));
-  if (record.pod_counted) result["podCounted"] = true;
-  Put(result, "restarts", static_cast<int64_t>(record.restarts));
-  Put(result, "backoffStep", static_cast<int64_t>(record.backoff_step));
-  if (record.last_end != absl::InfinitePast()) result["lastEndTime"] = FormatMicroTimestamp(record.last_end);
   return result;
 }
 
@@ -112,18 +119,6 @@ Progress ReadProgress(const json& status, const json& stragglers) {
   return progress;
 }
 
-RestartRecord ReadRecord(const json& status) {
-  RestartRecord record;
-  record.replica = json_read::String(status, "replica");
-  record.pod_uid = json_read::String(status, "podUID");
-  record.pod_restarts = std::max(0, json_read::Int(status, "podRestarts"));
-  record.pod_counted = json_read::Bool(status, "podCounted");
-  record.restarts = std::max(0, json_read::Int(status, "restarts"));
-  record.backoff_step = std::max(0, json_read::Int(status, "backoffStep"));
-  record.last_end = json_read::Time(status, "lastEndTime");
-  return record;
-}
-
 std::optional<JobPhase> PhaseFromName(const std::string& name) {
   for (size_t i = 0; i < words::kPhases.size(); ++i) {
     if (words::kPhases[i] == name) return static_cast<JobPhase>(i);
@@ -151,12 +146,15 @@ json StatusToJson(const TrainingJobStatus& status) {
   if (status.phase) result["phase"] = Name(*status.phase);
   Put(result, "message", status.message);
   for (const Condition& condition : status.conditions) result["conditions"].push_back(ToJson(condition));
+  for (const std::string& text : status.foreign_conditions) result["conditions"].push_back(json::parse(text, nullptr, false));
   for (const auto& [role, replicas] : status.replica_statuses) result["replicaStatuses"][std::string(Name(role))] = ToJson(replicas);
   result["restarts"] = status.restarts;
   Put(result, "disruptions", static_cast<int64_t>(status.disruptions));
   Put(result, "hostsEpoch", status.hosts_epoch);
   Put(result, "hostsHash", status.hosts_hash);
+  Put(result, "image", status.image);
   Put(result, "startTime", status.start_time);
+  Put(result, "runningTime", status.running_time);
   Put(result, "completionTime", status.completion_time);
   Put(result, "selector", status.selector);
   if (status.progress) {
@@ -164,7 +162,7 @@ json StatusToJson(const TrainingJobStatus& status) {
     if (!status.progress->stragglers.empty()) result["stragglers"] = status.progress->stragglers;
   }
   if (status.failure) result["failure"] = ToJson(*status.failure);
-  for (const RestartRecord& record : status.restart_records) result["restartRecords"].push_back(ToJson(record));
+  if (!status.restart_records.empty()) result["restartRecords"] = RestartRecordsToJson(status.restart_records);
   return result;
 }
 
@@ -176,9 +174,13 @@ TrainingJobStatus StatusFromJson(const json& object) {
   const json& conditions = json_read::Get(object, "conditions");
   if (conditions.is_array()) {
     for (const json& condition : conditions) {
-      status.conditions.push_back({json_read::String(condition, "type"), json_read::String(condition, "status") == "True",
-                                   json_read::String(condition, "reason"), json_read::String(condition, "message"),
-                                   json_read::Time(condition, "lastTransitionTime")});
+      const std::string type = json_read::String(condition, "type");
+      if (std::find(words::kConditions.begin(), words::kConditions.end(), type) == words::kConditions.end()) {
+        status.foreign_conditions.push_back(condition.dump(-1, ' ', false, json::error_handler_t::replace));
+        continue;
+      }
+      status.conditions.push_back({type, json_read::String(condition, "status") == "True", json_read::String(condition, "reason"),
+                                   json_read::String(condition, "message"), json_read::Time(condition, "lastTransitionTime")});
     }
   }
   const json& replicas = json_read::Get(object, "replicaStatuses");
@@ -197,7 +199,9 @@ TrainingJobStatus StatusFromJson(const json& object) {
   status.disruptions = json_read::Int(object, "disruptions");
   status.hosts_epoch = json_read::Integer(object, "hostsEpoch").value_or(0);
   status.hosts_hash = json_read::String(object, "hostsHash");
+  status.image = json_read::String(object, "image");
   status.start_time = json_read::OptionalTime(object, "startTime");
+  status.running_time = json_read::OptionalTime(object, "runningTime");
   status.completion_time = json_read::OptionalTime(object, "completionTime");
   status.selector = json_read::String(object, "selector");
   if (const json* progress = json_read::Find(object, "progress")) {
@@ -209,10 +213,7 @@ TrainingJobStatus StatusFromJson(const json& object) {
                 OptionalInt(*failure, "exitCode"),      OptionalInt(*failure, "signal"),    json_read::String(*failure, "reason"),
                 json_read::String(*failure, "message")};
   }
-  const json& records = json_read::Get(object, "restartRecords");
-  if (records.is_array()) {
-    for (const json& record : records) status.restart_records.push_back(ReadRecord(record));
-  }
+  status.restart_records = RestartRecordsFromJson(json_read::Get(object, "restartRecords"));
   return status;
 }
 

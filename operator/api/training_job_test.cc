@@ -38,7 +38,7 @@ TEST(TrainingJob, ReadsEveryFieldOfTheSpec) {
     "chief": {}, "storage": {"claimName": "c", "mountPath": "/out"},
     "network": {"port": 1234, "services": "Headless", "hostList": "Sparse", "clusterDomain": "cluster.local"},
     "runPolicy": {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 5, "activeDeadlineSeconds": 6, "backoffLimit": 7, "suspend": true,
-      "successPolicy": "AllWorkers", "startPolicy": "Any", "exitCodes": [{"from": 1, "to": 2, "action": "Ignore"}],
+      "successPolicy": "AllWorkers", "startPolicy": "Any", "lostNodePolicy": "ForceDelete", "exitCodes": [{"from": 1, "to": 2, "action": "Ignore"}],
       "scheduling": {"gang": "Volcano", "minAvailable": 2, "queue": "q", "priorityClass": "p"}}})"));
   EXPECT_THAT(job.problems, IsEmpty());
   EXPECT_EQ(job.meta.generation, 4);
@@ -61,6 +61,7 @@ TEST(TrainingJob, ReadsEveryFieldOfTheSpec) {
   EXPECT_TRUE(policy.suspend);
   EXPECT_EQ(policy.success_policy, SuccessPolicy::kAllWorkers);
   EXPECT_EQ(policy.start_policy, StartPolicy::kAny);
+  EXPECT_EQ(policy.lost_node_policy, LostNodePolicy::kForceDelete);
   ASSERT_EQ(policy.exit_codes.size(), 1U);
   EXPECT_EQ(policy.exit_codes[0].action, ExitAction::kIgnore);
   EXPECT_EQ(policy.scheduling.gang, Gang::kVolcano);
@@ -78,7 +79,10 @@ TEST(TrainingJob, DefaultsAreThoseOfTheDesign) {
   EXPECT_EQ(job.spec.run_policy.clean_pod_policy, CleanPodPolicy::kRunning);
   EXPECT_EQ(job.spec.network.port, 5000);
   EXPECT_EQ(job.spec.storage.mount_path, "/var/lib/trainyard");
-  EXPECT_EQ(job.spec.Find(Role::kWorker)->restart_policy, RestartPolicy::kOnFailure);
+  EXPECT_EQ(job.spec.Find(Role::kWorker)->restart_policy, RestartPolicy::kExitCode);
+  EXPECT_EQ(Decode({{"framework", "PyTorch"}, {"image", "x"}, {"worker", json::object()}}).spec.Find(Role::kWorker)->restart_policy,
+            RestartPolicy::kOnFailure);
+  EXPECT_EQ(job.spec.run_policy.lost_node_policy, LostNodePolicy::kWait);
   EXPECT_EQ(job.spec.managed_by, "trainyard.dev/operator");
 }
 
@@ -104,7 +108,9 @@ TEST(TrainingJob, AStatusReadsBackAsItWasWritten) {
   status.disruptions = 2;
   status.hosts_epoch = 2;
   status.hosts_hash = "abc";
+  status.image = "trainyard/trainer:0.1";
   status.start_time = time;
+  status.running_time = time + absl::Seconds(3);
   status.completion_time = time + absl::Seconds(9);
   status.progress = Progress{.step = 1,
                              .total_steps = 8,
@@ -114,10 +120,26 @@ TEST(TrainingJob, AStatusReadsBackAsItWasWritten) {
                              .updated_time = time,
                              .stragglers = {"worker-1"}};
   status.failure = Failure{"worker-1", "p", "n", 137, 9, "OOMKilled", "tail"};
-  status.restart_records = {{"worker-1", "uid", 2, true, 3, 1, time + absl::Microseconds(123456)}};
+  status.restart_records = {{"worker-1", "uid", 2, 1, true, 3, 1, time + absl::Microseconds(123456)}};
   status.selector = "a=b";
   EXPECT_EQ(StatusFromJson(StatusToJson(status)), status);
   EXPECT_EQ(StatusFromJson(json()), TrainingJobStatus());
+}
+
+TEST(TrainingJob, ConditionsOfOtherControllersAreKeptAsTheyAre) {
+  const json foreign = json::parse(R"({"type": "example.com/Audited", "status": "Unknown", "reason": "R", "message": "m",
+    "observedGeneration": 7, "lastTransitionTime": "2027-01-15T08:00:00Z", "more": [1]})");
+  const json own =
+      json::parse(R"({"type": "Running", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2027-01-15T08:00:00Z"})");
+  const TrainingJobStatus status = StatusFromJson({{"conditions", {foreign, own}}});
+  EXPECT_EQ(status.Find("example.com/Audited"), nullptr);
+  EXPECT_EQ(StatusToJson(status)["conditions"], json::array({own, foreign}));
+}
+
+TEST(TrainingJob, TheNewestEvaluationIsOneLineForAColumn) {
+  TrainingJobStatus status;
+  status.progress = Progress{.step = 1, .metrics = {{"accuracy", 0.97312}, {"loss", 0.08}, {"topFive", 1}, {"zeta", 2}}};
+  EXPECT_EQ(StatusToJson(status)["progress"]["evaluation"], "accuracy 0.9731, loss 0.08, topFive 1");
 }
 
 TEST(TrainingJob, AStatusUpdateCarriesIdentityAndVersionOnly) {
@@ -131,15 +153,13 @@ TEST(TrainingJob, AStatusUpdateCarriesIdentityAndVersionOnly) {
       R"({"apiVersion":"trainyard.dev/v1alpha1","kind":"TrainingJob","metadata":{"name":"a","namespace":"b","resourceVersion":"7","uid":"c"},"status":{"restarts":0}})");
 }
 
-TEST(Validation, UnknownFieldsAreNamedWithASuggestion) {
-  EXPECT_THAT(
-      Decode(
-          json::parse(
-              R"({"worker": {"replica": 2}, "runPolicy": {"backofLimit": 1}, "training": {"epochs": 1, "model": {"preset": "lenet5"}, "data": {"format": "idx"}, "batchsize": 1}})"))
-          .problems,
-      testing::UnorderedElementsAre(Error("spec.worker.replica", "did you mean \"replicas\"?"),
-                                    Error("spec.runPolicy.backofLimit", "did you mean \"backoffLimit\"?"),
-                                    Error("spec.training.batchsize", "did you mean \"batchSize\"?")));
+TEST(Validation, UnknownFieldsAreWarnedOfWithASuggestionAndMakeNoJobInvalid) {
+  const TrainingJob job = Decode(json::parse(
+      R"({"worker": {"replica": 2}, "runPolicy": {"backofLimit": 1}, "training": {"epochs": 1, "model": {"preset": "lenet5"}, "data": {"format": "idx"}, "batchsize": 1}})"));
+  EXPECT_THAT(job.problems, IsEmpty()) << "a newer version's CRD knows them";
+  EXPECT_THAT(job.unknown, testing::UnorderedElementsAre(Error("spec.worker.replica", "did you mean \"replicas\"?"),
+                                                         Error("spec.runPolicy.backofLimit", "did you mean \"backoffLimit\"?"),
+                                                         Error("spec.training.batchsize", "did you mean \"batchSize\"?")));
 }
 
 TEST(Validation, WhatTheServerPrunedIsFoundInWhatKubectlApplied) {
@@ -147,6 +167,9 @@ TEST(Validation, WhatTheServerPrunedIsFoundInWhatKubectlApplied) {
   object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
       R"({"spec": {"worker": {"replicas": 1}, "workers": {}}})";
   EXPECT_THAT(DecodeJob({}, object)->problems, ElementsAre(Error("spec.workers", "did you mean \"worker\"?")));
+  object["status"]["startTime"] = "2026-01-01T00:00:00Z";
+  EXPECT_THAT(DecodeJob({}, object)->problems, IsEmpty()) << "a job that runs goes on";
+  EXPECT_THAT(DecodeJob({}, object)->unknown, ElementsAre(Error("spec.workers", "did you mean \"worker\"?")));
   object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = "{no json";
   EXPECT_THAT(DecodeJob({}, object)->problems, IsEmpty());
 }
@@ -202,6 +225,24 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"StorageRelative", R"({"worker": {}, "storage": {"mountPath": "out"}})", "spec.storage.mountPath", "absolute path"},
         Case{"TemplatesRestartPolicy", R"({"worker": {"template": {"spec": {"restartPolicy": "Always"}}}})",
              "spec.worker.template.spec.restartPolicy", "remove it"},
+        Case{"TemplateWithATypo", R"({"worker": {"template": {"specs": {}}}})", "spec.worker.template.specs", "did you mean \"spec\"?"},
+        Case{"TemplateMetadataThatIsNoObject", R"({"worker": {"template": {"metadata": "x"}}})", "spec.worker.template.metadata",
+             "found \"x\", expected an object"},
+        Case{"TemplateMetadataWithATypo", R"({"worker": {"template": {"metadata": {"lables": {}}}}})",
+             "spec.worker.template.metadata.lables", "did you mean \"labels\"?"},
+        Case{"TemplateLabelsThatAreAList", R"({"worker": {"template": {"metadata": {"labels": ["a"]}}}})",
+             "spec.worker.template.metadata.labels", "found [\"a\"], expected an object"},
+        Case{"TemplateWithAName", R"({"worker": {"template": {"metadata": {"name": "mine"}}}})", "spec.worker.template.metadata.name",
+             "the operator's to set"},
+        Case{"TemplateWithOurLabel", R"({"worker": {"template": {"metadata": {"labels": {"trainyard.dev/role": "ps"}}}}})",
+             "spec.worker.template.metadata.labels.trainyard.dev/role", "the operator's to set"},
+        Case{"TemplateEnvThatIsAMap", R"({"worker": {"template": {"spec": {"containers": [{"env": {"LR": "0.1"}}]}}}})",
+             "spec.worker.template.spec.containers[0].env", "found {\"LR\":\"0.1\"}, expected a list such as [{name: LR, value: \"0.1\"}]"},
+        Case{"TemplateVolumesThatAreAMap", R"({"ps": {"template": {"spec": {"volumes": {"a": {}}}}}, "worker": {}})",
+             "spec.ps.template.spec.volumes", "expected a list"},
+        Case{"TemplateHostnameInAHeadlessNetwork",
+             R"({"network": {"services": "Headless"}, "worker": {"template": {"spec": {"hostname": "h"}}}})",
+             "spec.worker.template.spec.hostname", "network.services Headless"},
         Case{"TemplateWithoutContainers", R"({"worker": {"template": {"spec": {"containers": []}}}})",
              "spec.worker.template.spec.containers", "leave it out"}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
+#include "operator/api/template_validation.h"
 #include "operator/api/text.h"
 
 namespace trainyard::control {
@@ -81,6 +82,10 @@ class Validator {
   }
 
   void CheckFramework() {
+    if (job_.spec.network.tls && job_.spec.framework != Framework::kTrainyard) {
+      Add("spec.network.tls", fmt::format("found true with framework {}, which does not read the job's certificates; expected false",
+                                          Name(job_.spec.framework)));
+    }
     const Framework framework = job_.spec.framework;
     if (framework == Framework::kMxNet && job_.spec.Replicas(Role::kChief) == 0) {
       Add("spec.chief", "found none, but MXNet needs a chief, which runs the scheduler; add chief: {replicas: 1}");
@@ -92,30 +97,9 @@ class Validator {
 
   void CheckReplica(Role role, const ReplicaSpec& replica) {
     const std::string path = fmt::format("spec.{}", Name(role));
-    if (replica.pod_template.empty()) {
-      if (job_.spec.image.empty() && replica.replicas > 0)
-        Add("spec.image", fmt::format("found none, but {} has no template that names an image; set it", path));
-      return;
-    }
-    const json pod_template = json::parse(replica.pod_template, nullptr, false);
-    const json& spec = json_read::Get(pod_template, "spec");
-    if (!pod_template.is_object() || (pod_template.contains("spec") && !spec.is_object())) {
-      Add(path + ".template.spec", "expected a pod's spec (kubectl explain pod.spec)");
-      return;
-    }
-    const json* containers = json_read::Find(spec, "containers");
-    if (containers != nullptr && (!containers->is_array() || containers->empty() || !(*containers)[0].is_object())) {
-      Add(path + ".template.spec.containers", "expected a list whose first entry is the trainer's container; fill it or leave it out");
-      return;
-    }
-    const bool image = containers != nullptr && !json_read::String((*containers)[0], "image").empty();
-    if (!image && job_.spec.image.empty() && replica.replicas > 0) {
-      Add(path + ".template.spec.containers[0].image", "found none; set it or spec.image");
-    }
-    const std::string policy = json_read::String(spec, "restartPolicy");
-    if (!policy.empty()) {
-      Add(path + ".template.spec.restartPolicy",
-          fmt::format("found {}, but {}.restartPolicy decides; remove it from the template", policy, path));
+    if (!replica.pod_template.empty()) return CheckTemplate(job_.spec, role, errors_);
+    if (job_.spec.image.empty() && replica.replicas > 0) {
+      Add("spec.image", fmt::format("found none, but {} has no template that names an image; set it", path));
     }
   }
 

@@ -1,4 +1,5 @@
-// What the CRD's schema lets through and yet makes no sense. A job with any such error gets condition Invalid and no children.
+// Checks beyond the CRD's schema: values that the schema accepts and that make no sense. A job with any such error gets condition Invalid
+// and no children.
 #pragma once
 
 #include <string>

@@ -12,11 +12,14 @@ inline constexpr std::array<std::string_view, 4> kRestartPolicies = {"Always", "
 inline constexpr std::array<std::string_view, 3> kCleanPodPolicies = {"None", "Running", "All"};
 inline constexpr std::array<std::string_view, 2> kSuccessPolicies = {"Chief", "AllWorkers"};
 inline constexpr std::array<std::string_view, 2> kStartPolicies = {"PSReady", "Any"};
+inline constexpr std::array<std::string_view, 2> kLostNodePolicies = {"Wait", "ForceDelete"};
 inline constexpr std::array<std::string_view, 2> kServicesModes = {"PerReplica", "Headless"};
 inline constexpr std::array<std::string_view, 2> kHostLists = {"Dense", "Sparse"};
 inline constexpr std::array<std::string_view, 3> kGangs = {"None", "Volcano", "Coscheduling"};
 inline constexpr std::array<std::string_view, 3> kExitActions = {"Restart", "Fail", "Ignore"};
 inline constexpr std::array<std::string_view, 7> kPhases = {"Pending",   "Running", "Restarting", "Suspended",
                                                             "Succeeded", "Failed",  "Invalid"};
+inline constexpr std::array<std::string_view, 8> kConditions = {"Created", "Running",   "Restarting", "Suspended",
+                                                                "Stalled", "Succeeded", "Failed",     "Invalid"};
 
 }  // namespace trainyard::control::words

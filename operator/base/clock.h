@@ -2,8 +2,6 @@
 #pragma once
 
 #include <stop_token>
-#include <string>
-#include <string_view>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
@@ -29,11 +27,5 @@ Clock& RealClock();
 
 // Waits `duration` on `clock`. False when `stop` was asked for first.
 bool SleepFor(Clock& clock, absl::Duration duration, std::stop_token stop);
-
-// RFC 3339 in UTC as Kubernetes writes it: metav1.Time (seconds) and metav1.MicroTime.
-std::string FormatTimestamp(absl::Time time);
-std::string FormatMicroTimestamp(absl::Time time);
-// absl::InfinitePast() when the text is empty or no RFC 3339 time.
-absl::Time ParseTimestamp(std::string_view text);
 
 }  // namespace trainyard::control

@@ -8,7 +8,7 @@
 
 namespace trainyard::control {
 
-// The file's text without trailing white space. Errors name the path and what is wrong with it (missing, a folder, not readable, longer
+// The file's text without trailing white space. Errors name the path and the problem (missing, a folder, not readable, longer
 // than `max_bytes`).
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes);
 

@@ -1,4 +1,4 @@
-// Early return on a bad absl::Status, and context for one that is passed on.
+// Early return on a bad absl::Status, and context for a status that is passed on.
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "operator/kube/resource.h"
+#include "operator/api/resource.h"
 
 namespace trainyard::control {
 namespace {
@@ -27,7 +27,7 @@ std::string ControllerUid(const nlohmann::json& metadata) {
 }  // namespace
 
 absl::StatusOr<Identity> IdentityOf(const nlohmann::json& object) {
-  if (!object.is_object()) return absl::InvalidArgumentError("the object is no JSON object");
+  if (!object.is_object()) return absl::InvalidArgumentError("the object is not a JSON object");
   const auto metadata = object.find("metadata");
   if (metadata == object.end() || !metadata->is_object()) return absl::InvalidArgumentError("metadata is missing");
   Identity identity;
@@ -37,7 +37,7 @@ absl::StatusOr<Identity> IdentityOf(const nlohmann::json& object) {
   const std::string_view version = Text(*metadata, "resourceVersion");
   const auto [end, error] = std::from_chars(version.data(), version.data() + version.size(), identity.resource_version);
   if (error != std::errc() || end != version.data() + version.size()) {
-    return absl::InvalidArgumentError("metadata.resourceVersion is no number");
+    return absl::InvalidArgumentError("metadata.resourceVersion is not a number");
   }
   return identity;
 }

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include "operator/base/fake_clock.h"
 #include "tests/fake_apiserver/fake_api_server.h"
@@ -164,6 +167,64 @@ TEST_F(InformerTest, GarbageInTheWatchAndRefusedWatchesAreSurvived) {
   server_.Inject({.kind = Fault::Kind::kRefuse, .verb = "watch", .skip = 1, .times = 2});
   ASSERT_TRUE(Await([&] { return CallsOf("watch") >= 4; }));
   ExpectStillFollows();
+}
+
+// Nested 101 levels deep.
+Json Deep() {
+  Json deep = 1;
+  for (int i = 0; i < 101; ++i) deep = Json::array({std::move(deep)});
+  return deep;
+}
+
+TEST_F(InformerTest, ABadItemOfAListAndABadEventStopNothingAndAreToldByName) {
+  std::mutex mutex;
+  std::vector<std::string> unreadable;
+  Json bad = ThingJson("bad", 1);
+  bad["spec"] = Deep();
+  server_.Put(kConfigMaps, ThingJson("a", 1));
+  server_.Put(kConfigMaps, bad);
+  server_.Put(kConfigMaps, ThingJson("c", 3));
+  StartWith({.on_unreadable = [&](const Resource& resource, const Unreadable& object) {
+    const std::lock_guard lock(mutex);
+    unreadable.push_back(std::string(resource.plural) + " " + object.Key());
+  }});
+  ASSERT_TRUE(AwaitWatch());
+  ASSERT_TRUE(AwaitValue("default/c", 3));
+  server_.Put(kConfigMaps, ThingJson("huge", 1));
+  ASSERT_TRUE(AwaitValue("default/huge", 1));
+  server_.Edit(kConfigMaps, "default", "huge", {{"spec", std::string(4 << 20, 'x')}, {"value", 2}});
+  server_.Edit(kConfigMaps, "default", "a", {{"spec", Deep()}, {"value", 2}});
+  server_.Put(kConfigMaps, ThingJson("d", 4));
+  ASSERT_TRUE(AwaitValue("default/d", 4));
+  EXPECT_EQ(informer_->lister().Get("default/a")->value, 1) << "what was known stays";
+  EXPECT_EQ(informer_->lister().Get("default/bad"), nullptr);
+  EXPECT_EQ(CallsOf("list"), 1) << "the watch went on";
+  server_.Edit(kConfigMaps, "default", "bad", {{"spec", nullptr}});
+  EXPECT_TRUE(AwaitValue("default/bad", 1)) << "once it can be read it is there";
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(unreadable, (std::vector<std::string>{"configmaps default/bad", "configmaps default/huge", "configmaps default/a"}));
+}
+
+TEST_F(InformerTest, AnInformerWhoseHandlerHangsIsNotWellAndOneWithoutAnApiServerIs) {
+  server_.Inject({.kind = Fault::Kind::kRefuse, .times = 1000000});
+  StartWith();
+  ASSERT_TRUE(Await([&] { return CallsOf("list") > 20; }));
+  EXPECT_TRUE(informer_->Health().ok()) << informer_->Health();
+  std::atomic<bool> hang = true;
+  server_.ClearFaults();
+  ASSERT_TRUE(AwaitWatch());
+  informer_.reset();
+  server_.Put(kConfigMaps, ThingJson("a", 1));
+  informer_ = std::make_unique<Informer<Thing>>(client_, clock_, kConfigMaps, InformerOptions{}, ThingFromJson);
+  informer_->AddHandler([&](const auto&, const auto&) {
+    while (hang) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  informer_->Start();
+  EXPECT_TRUE(Await([&] { return !informer_->Health().ok(); }));
+  EXPECT_NE(informer_->Health().message().find("configmaps: neither listed nor watched for 5m"), absl::string_view::npos)
+      << informer_->Health();
+  hang = false;
+  EXPECT_TRUE(Await([&] { return informer_->Health().ok(); }));
 }
 
 TEST_F(InformerTest, BookmarksKeepAQuietWatchFromExpiring) {

@@ -42,6 +42,7 @@ Reflector::Reflector(Client& client, Clock& clock, const Resource& resource, Ref
 Reflector::~Reflector() { Stop(); }
 
 void Reflector::Start() {
+  Moved();
   thread_ = std::jthread([this](std::stop_token stop) { Run(std::move(stop)); });
 }
 
@@ -50,9 +51,18 @@ void Reflector::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+absl::Status Reflector::Health() const {
+  const absl::Duration still = clock_.Monotonic() - absl::Nanoseconds(moved_at_.load(std::memory_order_relaxed));
+  if (still < options_.stuck_after) return absl::OkStatus();
+  return absl::InternalError(fmt::format("{}{}: neither listed nor watched for {}", resource_.plural,
+                                         options_.ns.empty() ? "" : " in " + options_.ns,
+                                         absl::FormatDuration(absl::Trunc(still, absl::Seconds(1)))));
+}
+
 void Reflector::Run(std::stop_token stop) {
   absl::Duration backoff = options_.min_backoff;
   while (!stop.stop_requested()) {
+    Moved();
     heard_ = false;
     absl::Status status;
     if (resource_version_.empty()) status = List();
@@ -63,6 +73,7 @@ void Reflector::Run(std::stop_token stop) {
       spdlog::info("{}: version {} has expired at the API server: listing again", resource_.plural, resource_version_);
       resource_version_.clear();
     }
+    if (absl::IsDataLoss(status)) resource_version_.clear();  // something may have been missed
     if (status.ok()) {
       // The server ended the watch in time: go on at once, unless it ends every watch without a word.
       if (heard_) continue;
@@ -75,15 +86,24 @@ void Reflector::Run(std::stop_token stop) {
   }
 }
 
+void Reflector::Skip(const Unreadable& object) {
+  sink_.Skip(object);
+  Moved();
+}
+
 absl::Status Reflector::List() {
   ListOptions list{.label_selector = options_.label_selector, .field_selector = options_.field_selector, .page_size = options_.page_size};
   sink_.BeginReplace();
-  TY_ASSIGN_OR_RETURN(std::string version, client_.List(resource_, options_.ns, list, [this](nlohmann::json&& item) {
-    sink_.ReplaceItem(std::move(item));
-    return absl::OkStatus();
-  }));
+  TY_ASSIGN_OR_RETURN(std::string version, client_.List(
+                                               resource_, options_.ns, list,
+                                               [this](nlohmann::json&& item) {
+                                                 sink_.ReplaceItem(std::move(item));
+                                                 Moved();
+                                                 return absl::OkStatus();
+                                               },
+                                               [this](const Unreadable& object) { Skip(object); }));
   if (VersionNumber(version) <= 0) {
-    return absl::DataLossError(fmt::format("list {}: metadata.resourceVersion \"{}\" is no number", resource_.plural, version));
+    return absl::DataLossError(fmt::format("list {}: metadata.resourceVersion \"{}\" is not a number", resource_.plural, version));
   }
   sink_.EndReplace(VersionNumber(version));
   resource_version_ = std::move(version);
@@ -92,21 +112,32 @@ absl::Status Reflector::List() {
 }
 
 absl::Status Reflector::WatchOnce(std::stop_token stop) {
+  Moved();
   WatchOptions watch{.label_selector = options_.label_selector,
                      .field_selector = options_.field_selector,
                      .resource_version = resource_version_,
                      .timeout = options_.watch_timeout * Random(1.0, 1.25),
                      .idle = options_.watch_idle};
-  return client_.Watch(resource_, options_.ns, watch, std::move(stop), [this](WatchEventType type, nlohmann::json&& object) {
-    std::string version = VersionOf(object);
-    if (VersionNumber(version) <= 0) {
-      return absl::DataLossError(fmt::format("watch {}: an event without metadata.resourceVersion", resource_.plural));
-    }
-    sink_.Apply(type, std::move(object));
-    resource_version_ = std::move(version);
-    heard_ = true;
-    return absl::OkStatus();
-  });
+  return client_.Watch(
+      resource_, options_.ns, watch, std::move(stop),
+      [this](WatchEventType type, nlohmann::json&& object) {
+        std::string version = VersionOf(object);
+        if (VersionNumber(version) <= 0) {
+          Skip(IdentifyObject(object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                              "metadata.resourceVersion is not a number"));
+          return absl::OkStatus();
+        }
+        sink_.Apply(type, std::move(object));
+        Moved();
+        resource_version_ = std::move(version);
+        heard_ = true;
+        return absl::OkStatus();
+      },
+      [this](const Unreadable& object) {
+        Skip(object);
+        if (VersionNumber(object.resource_version) > 0) resource_version_ = object.resource_version;
+        heard_ = true;
+      });
 }
 
 }  // namespace trainyard::control

@@ -17,7 +17,7 @@
 
 namespace trainyard::control {
 
-// What reconcilers see of a store. Thread-safe; a value never changes once handed out.
+// A store as reconcilers see it. Thread-safe; a value never changes once handed out.
 template <typename T>
 class Lister {
  public:
@@ -68,7 +68,7 @@ class Store : public Lister<T> {
     return entries_.size();
   }
 
-  // Keeps the newer of what is there and what is given: a stale value changes nothing and counts as the same version.
+  // Keeps the newer of the stored and the given value: a stale value changes nothing and counts as the same version.
   Change Put(const Identity& identity, std::shared_ptr<const T> value) {
     MutexLock lock(mutex_);
     const auto it = entries_.find(identity.key);

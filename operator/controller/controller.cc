@@ -12,9 +12,13 @@ namespace trainyard::control {
 Controller::Controller(WorkQueue& queue, Reconciler& reconciler, Clock& clock, ControllerMetrics& metrics, ControllerOptions options)
     : queue_(queue), reconciler_(reconciler), clock_(clock), metrics_(metrics), options_(options) {}
 
-Controller::~Controller() {
+Controller::~Controller() { Join(); }
+
+void Controller::Join() {
+  stopping_ = true;
   queue_.ShutDown();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 void Controller::Start() {
@@ -46,7 +50,7 @@ void Controller::Process(const std::string& key) {
   metrics_.Reconciled(clock_.Monotonic() - began, result.ok());
   if (result.ok()) {
     queue_.Forget(key);
-    if (result->look_again_after.has_value()) queue_.AddAfter(key, *result->look_again_after);
+    if (result->requeue_after.has_value()) queue_.AddAfter(key, *result->requeue_after);
     return;
   }
   if (absl::IsCancelled(result.status())) return;  // we are stopping

@@ -26,8 +26,10 @@ class Controller {
   ~Controller();
 
   void Start();
-  // Starts no further key, waits for those under way. False when they took longer than `timeout`; the threads are joined by the destructor.
+  // Starts no further key, waits for those under way. False when they took longer than `timeout`; the rest waits for Join.
   bool Stop(absl::Duration timeout);
+  // Waits for those that took longer.
+  void Join();
 
  private:
   void Work();

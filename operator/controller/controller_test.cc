@@ -102,7 +102,7 @@ TEST_F(ControllerTest, AnExceptionIsAnErrorLikeAnyOther) {
 }
 
 TEST_F(ControllerTest, LooksAgainWhenTheReconcilerAskedForIt) {
-  ScriptedReconciler reconciler({[] { return ReconcileResult{.look_again_after = absl::Minutes(3)}; }});
+  ScriptedReconciler reconciler({[] { return ReconcileResult{.requeue_after = absl::Minutes(3)}; }});
   Controller controller(queue_, reconciler, clock_, metrics_, {.workers = 1});
   controller.Start();
   queue_.Add("default/a");

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "operator/base/timestamp.h"
 #include "operator/kube/errors.h"
 
 namespace trainyard::control {

@@ -21,7 +21,7 @@ namespace trainyard::control {
 
 enum class EventType { kNormal, kWarning };
 
-// What an event is about.
+// The object that an event is about.
 struct ObjectReference {
   std::string api_version{};
   std::string kind{};
@@ -42,8 +42,8 @@ struct EventRecorderOptions {
 };
 
 // Thread-safe; Record never waits. Repeats (same object, type, reason and note) within the window become one events.k8s.io/v1 Event with a
-// series count; repeats of an event that is still waiting cost no request at all. What cannot be sent is tried again with growing waits;
-// what is given up is counted and logged.
+// series count; repeats of an event that is still waiting cost no request at all. An event that cannot be sent is tried again with growing
+// waits. Events that are given up are counted and logged.
 class EventRecorder {
  public:
   EventRecorder(Client& client, Clock& clock, ControllerMetrics& metrics, EventRecorderOptions options);

@@ -1,29 +1,49 @@
 #include "operator/controller/http_server.h"
 
 #include <fmt/format.h>
-#include <httplib.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
-#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-#include <chrono>
-#include <exception>
+#include <cerrno>
+#include <cstring>
+#include <list>
 #include <sstream>
-#include <thread>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "operator/base/clock.h"
 
 namespace trainyard::control {
 namespace {
 
-constexpr int kThreads = 2;
-constexpr time_t kIoSeconds = 5;
-constexpr size_t kMaxRequestBytes = 64 << 10;
+constexpr size_t kBytesPerConnection = 16 << 10;  // of a request's line and headers, and of the answer's headers
+constexpr unsigned kBeyondMaximum = 64;           // connections that are being closed are not gone at once
+constexpr absl::Duration kMetricsAge = absl::Milliseconds(250);
+constexpr char kText[] = "text/plain; charset=utf-8";
+constexpr char kMetricsText[] = "text/plain; version=0.0.4; charset=utf-8";
 
 using Checks = std::vector<std::pair<std::string, HealthCheck>>;
 
+struct FreeResponse {
+  void operator()(MHD_Response* response) const { MHD_destroy_response(response); }
+};
+// Counted by libmicrohttpd: connections that still send it keep it.
+using Response = std::unique_ptr<MHD_Response, FreeResponse>;
+
+Response MakeResponse(const std::string& body, const char* content_type) {
+  Response response(MHD_create_response_from_buffer(body.size(), const_cast<char*>(body.data()), MHD_RESPMEM_MUST_COPY));
+  MHD_add_response_header(response.get(), MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+  return response;
+}
+
 // As kube-apiserver's verbose form: one line per check.
-void AnswerChecks(const Checks& checks, httplib::Response& response) {
+std::pair<unsigned, Response> AnswerChecks(const Checks& checks) {
   std::string text;
   bool all = true;
   for (const auto& [name, check] : checks) {
@@ -31,45 +51,133 @@ void AnswerChecks(const Checks& checks, httplib::Response& response) {
     all = all && status.ok();
     text += status.ok() ? fmt::format("[+]{} ok\n", name) : fmt::format("[-]{} failed: {}\n", name, std::string(status.message()));
   }
-  response.status = all ? 200 : 503;
-  response.set_content(text + (all ? "ok\n" : "not ok\n"), "text/plain; charset=utf-8");
+  return {all ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, MakeResponse(text + (all ? "ok\n" : "not ok\n"), kText)};
+}
+
+class Socket {
+ public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(other.Release()) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int Get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// A socket that listens, without SO_REUSEPORT: with it two processes could share the port, each seeing half of the requests.
+absl::StatusOr<Socket> Listen(const std::string& host, int port) {
+  const auto problem = [&](const char* text) {
+    return absl::UnavailableError(fmt::format("http server: cannot listen on {}:{}: {}", host, port, text));
+  };
+  addrinfo wanted{};
+  wanted.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found); code != 0)
+    return problem(gai_strerror(code));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> address(found, &freeaddrinfo);
+  Socket listener(socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address->ai_protocol));
+  const int yes = 1;
+  setsockopt(listener.Get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (bind(listener.Get(), address->ai_addr, address->ai_addrlen) != 0 || listen(listener.Get(), SOMAXCONN) != 0) {
+    return problem(std::strerror(errno));
+  }
+  return listener;
+}
+
+int PortOf(const Socket& listener) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  getsockname(listener.Get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
 }  // namespace
 
+// But for configuration and Stop everything here is the event loop's thread's.
 struct HttpServer::Server {
+  struct Client {
+    int socket;
+    absl::Duration since;
+  };
+
   HttpServerOptions options;
   Checks liveness;
   Checks readiness;
-  httplib::Server http;
-  std::thread thread;
+  std::shared_ptr<prometheus::Registry> registry;
+  MHD_Daemon* daemon = nullptr;
+  std::list<Client> clients;  // oldest first
+  Response metrics;
+  absl::Duration metrics_made = -absl::InfiniteDuration();
+
+  MHD_Response* Metrics() {
+    const absl::Duration now = RealClock().Monotonic();
+    if (now - metrics_made >= kMetricsAge) {
+      std::ostringstream text;
+      prometheus::TextSerializer().Serialize(text, registry->Collect());
+      metrics = MakeResponse(text.str(), kMetricsText);
+      metrics_made = now;
+    }
+    return metrics.get();
+  }
+
+  MHD_Result Answer(MHD_Connection* connection, std::string_view path, std::string_view method) {
+    if (method != "GET" && method != "HEAD") {
+      return MHD_queue_response(connection, MHD_HTTP_METHOD_NOT_ALLOWED, MakeResponse("only GET and HEAD\n", kText).get());
+    }
+    if (path == "/metrics" && registry != nullptr) return MHD_queue_response(connection, MHD_HTTP_OK, Metrics());
+    if (path == "/healthz" || path == "/readyz") {
+      const auto [code, response] = AnswerChecks(path == "/healthz" ? liveness : readiness);
+      return MHD_queue_response(connection, code, response.get());
+    }
+    return MHD_queue_response(connection, MHD_HTTP_NOT_FOUND, MakeResponse("not found\n", kText).get());
+  }
+
+  // Called when the headers are in, and again when the request has ended. A body is not waited for: the connection closes after the answer.
+  static MHD_Result OnRequest(void* self, MHD_Connection* connection, const char* path, const char* method, const char* /*version*/,
+                              const char* /*body*/, size_t* body_bytes, void** state) {
+    if (*body_bytes > 0) return MHD_NO;
+    const bool has_body = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH) != nullptr ||
+                          MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING) != nullptr;
+    if (std::exchange(*state, self) == nullptr && !has_body) return MHD_YES;
+    return static_cast<Server*>(self)->Answer(connection, path, method);
+  }
+
+  static void OnConnection(void* self, MHD_Connection* connection, void** state, MHD_ConnectionNotificationCode code) {
+    auto& server = *static_cast<Server*>(self);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+      const int socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+      server.MakeRoom();
+      server.clients.push_back({socket, RealClock().Monotonic()});
+      *state = new std::list<Client>::iterator(std::prev(server.clients.end()));
+      return;
+    }
+    const std::unique_ptr<std::list<Client>::iterator> place(static_cast<std::list<Client>::iterator*>(*state));
+    server.clients.erase(*place);
+  }
+
+  // The event loop sees the end of a connection that is shut down, and closes it.
+  void MakeRoom() {
+    const absl::Duration oldest = RealClock().Monotonic() - options.longest;
+    size_t left = clients.size();
+    for (const Client& client : clients) {
+      if (left < options.max_connections && client.since >= oldest) break;
+      shutdown(client.socket, SHUT_RDWR);
+      --left;
+    }
+  }
 };
 
-HttpServer::HttpServer(HttpServerOptions options) : server_(std::make_unique<Server>()) {
-  server_->options = std::move(options);
-  httplib::Server& http = server_->http;
-  http.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  // Not httplib's default, which would let two processes share the port and each see half of the requests.
-  http.set_socket_options([](socket_t socket) {
-    const int yes = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  });
-  http.set_read_timeout(kIoSeconds);
-  http.set_write_timeout(kIoSeconds);
-  http.set_keep_alive_timeout(kIoSeconds);
-  http.set_payload_max_length(kMaxRequestBytes);
-  http.set_exception_handler([](const httplib::Request& request, httplib::Response& response, std::exception_ptr exception) {
-    response.status = 500;
-    try {
-      std::rethrow_exception(std::move(exception));
-    } catch (const std::exception& error) {
-      spdlog::error("GET {}: {}", request.path, error.what());
-      response.set_content("internal error; see the operator's log\n", "text/plain; charset=utf-8");
-    }
-  });
-  http.Get("/healthz", [this](const httplib::Request&, httplib::Response& response) { AnswerChecks(server_->liveness, response); });
-  http.Get("/readyz", [this](const httplib::Request&, httplib::Response& response) { AnswerChecks(server_->readiness, response); });
-}
+HttpServer::HttpServer(HttpServerOptions options) : server_(std::make_unique<Server>()) { server_->options = std::move(options); }
 
 HttpServer::~HttpServer() { Stop(); }
 
@@ -77,43 +185,26 @@ void HttpServer::AddLiveness(std::string name, HealthCheck check) { server_->liv
 
 void HttpServer::AddReadiness(std::string name, HealthCheck check) { server_->readiness.emplace_back(std::move(name), std::move(check)); }
 
-void HttpServer::ServeMetrics(std::shared_ptr<prometheus::Registry> registry) {
-  server_->http.Get("/metrics", [registry = std::move(registry)](const httplib::Request&, httplib::Response& response) {
-    std::ostringstream text;
-    prometheus::TextSerializer().Serialize(text, registry->Collect());
-    response.set_content(text.str(), "text/plain; version=0.0.4; charset=utf-8");
-  });
-}
-
-void HttpServer::AddPage(std::string pattern, PageHandler handler) {
-  server_->http.Get(pattern, [handler = std::move(handler)](const httplib::Request& request, httplib::Response& response) {
-    std::map<std::string, std::string> query;
-    for (const auto& [key, value] : request.params) query.emplace(key, value);
-    const HttpPage page = handler(request.path, query);
-    response.status = page.code;
-    response.set_content(page.body, page.content_type);
-  });
-}
+void HttpServer::ServeMetrics(std::shared_ptr<prometheus::Registry> registry) { server_->registry = std::move(registry); }
 
 absl::StatusOr<int> HttpServer::Start() {
   const HttpServerOptions& options = server_->options;
-  int port = options.port;
-  if (port == 0) {
-    port = server_->http.bind_to_any_port(options.host);
-    if (port <= 0) return absl::UnavailableError(fmt::format("http server: no free port on {}", options.host));
-  } else if (!server_->http.bind_to_port(options.host, port)) {
-    return absl::UnavailableError(fmt::format("http server: cannot listen on {}:{}; is the port in use?", options.host, port));
-  }
-  server_->thread = std::thread([this] { server_->http.listen_after_bind(); });
-  // Stop() has no effect on a server that does not run yet.
-  for (int i = 0; i < 5000 && !server_->http.is_running(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  absl::StatusOr<Socket> listener = Listen(options.host, options.port);
+  if (!listener.ok()) return listener.status();
+  const int port = PortOf(*listener);
+  server_->daemon =
+      MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, nullptr, nullptr, &Server::OnRequest, server_.get(), MHD_OPTION_LISTEN_SOCKET,
+                       listener->Get(), MHD_OPTION_NOTIFY_CONNECTION, &Server::OnConnection, server_.get(), MHD_OPTION_CONNECTION_LIMIT,
+                       options.max_connections + kBeyondMaximum, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kBytesPerConnection,
+                       MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(absl::ToInt64Seconds(options.silence)), MHD_OPTION_END);
+  if (server_->daemon == nullptr) return absl::UnavailableError(fmt::format("http server: no event loop on {}:{}", options.host, port));
+  listener->Release();  // the daemon closes it
   return port;
 }
 
 void HttpServer::Stop() {
-  if (!server_->thread.joinable()) return;
-  server_->http.stop();
-  server_->thread.join();
+  if (server_->daemon == nullptr) return;
+  MHD_stop_daemon(std::exchange(server_->daemon, nullptr));
 }
 
 }  // namespace trainyard::control

@@ -1,14 +1,13 @@
-// HttpServer: /healthz, /readyz, /metrics and whatever main adds (the dashboard), on one port.
+// HttpServer: /healthz, /readyz and /metrics on one port, safe against every client.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace prometheus {
 class Registry;
@@ -16,24 +15,21 @@ class Registry;
 
 namespace trainyard::control {
 
-struct HttpPage {
-  int code = 200;
-  std::string content_type = "text/plain; charset=utf-8";
-  std::string body{};
-};
-
-// A GET handler: called from the server's threads with the query's parameters.
-using PageHandler = std::function<HttpPage(const std::string& path, const std::map<std::string, std::string>& query)>;
-
-// A check behind /healthz or /readyz: OK, or why not.
+// A check behind /healthz or /readyz: OK, or why not. Must not wait: one thread answers all.
 using HealthCheck = std::function<absl::Status()>;
 
 struct HttpServerOptions {
   std::string host = "0.0.0.0";
   int port = 8080;  // 0: any free one
+  // One connection more, and the oldest is closed. A request that is answered is never the oldest for long; a request that never ends is.
+  unsigned max_connections = 256;
+  absl::Duration silence = absl::Seconds(10);  // a connection on which nothing moves for so long is closed
+  absl::Duration longest = absl::Seconds(30);  // a connection that lives for longer is closed when the next comes
 };
 
-// Configure, then Start; two threads serve, each request is bounded in size and time. Destructor stops.
+// Configure, then Start. One thread and its event loop (libmicrohttpd) serve all, so that slow clients cost a connection each and no more:
+// 16 KiB for its request, whose body is not read. Clients that are slow to read share one text of metrics, which is made at most four times
+// a second. Destructor stops.
 class HttpServer {
  public:
   explicit HttpServer(HttpServerOptions options);
@@ -42,8 +38,6 @@ class HttpServer {
   void AddLiveness(std::string name, HealthCheck check);
   void AddReadiness(std::string name, HealthCheck check);
   void ServeMetrics(std::shared_ptr<prometheus::Registry> registry);
-  // `pattern`: a regular expression over the path.
-  void AddPage(std::string pattern, PageHandler handler);
 
   // The port that is listened on; Unavailable naming host and port when it is taken.
   absl::StatusOr<int> Start();

@@ -1,17 +1,54 @@
 #include "operator/controller/http_server.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <netinet/in.h>
 #include <prometheus/counter.h>
 #include <prometheus/registry.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
-#include <stdexcept>
+#include <vector>
 
 namespace trainyard::control {
 namespace {
 
-TEST(HttpServer, ServesHealthReadinessMetricsAndPages) {
+// A client that says what it is told to, and no more.
+class SlowClient {
+ public:
+  SlowClient(int port, const std::string& bytes) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    const timeval patience{.tv_sec = 20, .tv_usec = 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  ~SlowClient() { close(socket_); }
+  SlowClient(const SlowClient&) = delete;
+  SlowClient& operator=(const SlowClient&) = delete;
+
+  // Everything until the server closes the connection; nothing when it does not.
+  std::optional<std::string> ReadAll() {
+    std::string all;
+    char bytes[4096];
+    while (true) {
+      const ssize_t got = recv(socket_, bytes, sizeof bytes, 0);
+      if (got == 0 || (got < 0 && errno == ECONNRESET)) return all;
+      if (got < 0) return std::nullopt;
+      all.append(bytes, static_cast<size_t>(got));
+    }
+  }
+
+ private:
+  const int socket_;
+};
+
+TEST(HttpServer, ServesHealthReadinessAndMetrics) {
   auto registry = std::make_shared<prometheus::Registry>();
   prometheus::BuildCounter().Name("trainyard_test_total").Register(*registry).Add({}).Increment(3);
   std::atomic<bool> synced = false;
@@ -19,32 +56,60 @@ TEST(HttpServer, ServesHealthReadinessMetricsAndPages) {
   server.AddLiveness("ping", [] { return absl::OkStatus(); });
   server.AddReadiness("cache", [&] { return synced ? absl::OkStatus() : absl::UnavailableError("pods are not listed yet"); });
   server.ServeMetrics(registry);
-  server.AddPage("/jobs/(.*)", [](const std::string& path, const std::map<std::string, std::string>& query) {
-    if (query.contains("boom")) throw std::runtime_error("boom");
-    return HttpPage{.code = 418, .content_type = "text/html", .body = path + "?" + query.at("q")};
-  });
   const auto port = server.Start();
   ASSERT_TRUE(port.ok()) << port.status();
 
   httplib::Client client("127.0.0.1", *port);
+  client.set_keep_alive(true);
   EXPECT_EQ(client.Get("/healthz")->status, 200);
   auto ready = client.Get("/readyz");
   EXPECT_EQ(ready->status, 503);
   EXPECT_NE(ready->body.find("[-]cache failed: pods are not listed yet"), std::string::npos) << ready->body;
   synced = true;
   EXPECT_EQ(client.Get("/readyz")->status, 200);
-  EXPECT_NE(client.Get("/metrics")->body.find("trainyard_test_total 3"), std::string::npos);
-  auto page = client.Get("/jobs/a?q=1");
-  EXPECT_EQ(page->status, 418);
-  EXPECT_EQ(page->body, "/jobs/a?1");
-  EXPECT_EQ(client.Get("/jobs/a?boom=1")->status, 500);
+  const auto metrics = client.Get("/metrics");
+  EXPECT_NE(metrics->body.find("trainyard_test_total 3"), std::string::npos);
+  EXPECT_EQ(metrics->get_header_value("Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
   EXPECT_EQ(client.Get("/nothing")->status, 404);
-  EXPECT_GE(client.Post("/healthz", std::string(200 << 10, 'x'), "text/plain")->status, 400);
+  EXPECT_EQ(client.Head("/healthz")->status, 200);
+  EXPECT_EQ(client.Delete("/healthz")->status, 405);
 
   HttpServer second({.host = "127.0.0.1", .port = *port});
   const auto taken = second.Start();
   EXPECT_TRUE(absl::IsUnavailable(taken.status()));
   EXPECT_NE(taken.status().message().find("127.0.0.1:" + std::to_string(*port)), absl::string_view::npos);
+}
+
+TEST(HttpServer, ClientsThatNeverEndCostTheirPlaceToTheNext) {
+  HttpServer server({.host = "127.0.0.1", .port = 0, .max_connections = 8});
+  server.AddLiveness("ping", [] { return absl::OkStatus(); });
+  const auto port = server.Start();
+  ASSERT_TRUE(port.ok()) << port.status();
+  std::vector<std::unique_ptr<SlowClient>> slow;
+  for (int i = 0; i < 40; ++i) slow.push_back(std::make_unique<SlowClient>(*port, i % 2 == 0 ? "" : "GET /healthz HTTP/1.1\r\nA"));
+  httplib::Client client("127.0.0.1", *port);
+  for (int i = 0; i < 20; ++i) {
+    const auto answer = client.Get("/healthz");
+    ASSERT_TRUE(answer) << httplib::to_string(answer.error());
+    EXPECT_EQ(answer->status, 200);
+  }
+  EXPECT_EQ(slow.front()->ReadAll(), "") << "the oldest is closed";
+}
+
+TEST(HttpServer, LongRequestsAreRefusedAndTheirBodiesNotRead) {
+  HttpServer server({.host = "127.0.0.1", .port = 0});
+  const auto port = server.Start();
+  ASSERT_TRUE(port.ok()) << port.status();
+  const std::string much(100 << 10, 'x');
+  for (const std::string& request : {"GET /" + much + " HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nA: " + much + "\r\n\r\n",
+                                     "POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n" + much,
+                                     "POST /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + much}) {
+    const auto answer = SlowClient(*port, request).ReadAll();
+    ASSERT_TRUE(answer) << "the connection stays open after " << request.substr(0, 60);
+    EXPECT_TRUE(answer->empty() || answer->starts_with("HTTP/1.1 4")) << answer->substr(0, 60);
+  }
+  httplib::Client client("127.0.0.1", *port);
+  EXPECT_EQ(client.Get("/healthz")->status, 200);
 }
 
 }  // namespace

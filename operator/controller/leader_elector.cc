@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "operator/base/status_macros.h"
+#include "operator/base/timestamp.h"
 #include "operator/kube/errors.h"
 
 namespace trainyard::control {
@@ -53,6 +54,7 @@ LeaderElector::LeaderElector(Transport& transport, Throttle& throttle, Clock& cl
 LeaderElector::~LeaderElector() { Stop(); }
 
 void LeaderElector::Start() {
+  Moved(-absl::InfiniteDuration());
   thread_ = std::thread([this] { Run(stop_.get_token()); });
 }
 
@@ -61,34 +63,65 @@ void LeaderElector::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LeaderElector::Run(std::stop_token stop) {
+void LeaderElector::Moved(absl::Duration may_write_until) {
+  MutexLock lock(mutex_);
+  moved_at_ = clock_.Monotonic();
+  may_write_until_ = may_write_until;
+}
+
+absl::Duration LeaderElector::MayWriteUntil() const {
+  MutexLock lock(mutex_);
+  return may_write_until_;
+}
+
+absl::Status LeaderElector::Health() const {
+  MutexLock lock(mutex_);
+  const absl::Duration still = clock_.Monotonic() - moved_at_;
+  if (still < options_.stuck_after) return absl::OkStatus();
+  return absl::InternalError(fmt::format("lease {}/{}: neither asked for nor renewed for {}", options_.ns, options_.name,
+                                         absl::FormatDuration(absl::Trunc(still, absl::Seconds(1)))));
+}
+
+bool LeaderElector::Acquire(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    // Acquire.
-    absl::Status status = TryAcquireOrRenew(clock_.Monotonic() + options_.renew_deadline);
-    if (!status.ok()) {
-      if (!absl::IsFailedPrecondition(status))
-        spdlog::warn("leader election: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
-      SleepFor(clock_, Jittered(options_.retry_period), stop);
-      continue;
+    Moved(-absl::InfiniteDuration());
+    const absl::Status status = TryAcquireOrRenew(clock_.Monotonic() + options_.renew_deadline);
+    if (status.ok()) return true;
+    if (!absl::IsFailedPrecondition(status)) {
+      spdlog::warn("leader election: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
     }
-    spdlog::info("leader election: {} leads (lease {}/{})", options_.identity, options_.ns, options_.name);
-    started_();
-    // Renew. The lease is ours until `renewed` + lease_duration; we stop acting at `renewed` + renew_deadline.
-    absl::Duration renewed = observed_at_;
-    while (SleepFor(clock_, std::min(options_.retry_period, renewed + options_.renew_deadline - clock_.Monotonic()), stop)) {
-      status = clock_.Monotonic() < renewed + options_.renew_deadline ? TryAcquireOrRenew(renewed + options_.renew_deadline)
-                                                                      : absl::DeadlineExceededError("renew deadline passed");
-      if (status.ok()) renewed = observed_at_;
-      if (absl::IsFailedPrecondition(status) || clock_.Monotonic() >= renewed + options_.renew_deadline) break;
-      if (!status.ok()) spdlog::warn("leader election: renewal failed: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
-    }
-    lost_();
-    if (stop.stop_requested()) {
-      Release();
-    } else {
-      spdlog::error("leader election: {} leads no more: {}", options_.identity,
-                    status.ToString(absl::StatusToStringMode::kWithNoExtraData));
-    }
+    SleepFor(clock_, Jittered(options_.retry_period), stop);
+  }
+  return false;
+}
+
+absl::Status LeaderElector::Renew(const std::stop_token& stop) {
+  // The lease is ours until `observed_at_` + lease_duration; we stop acting at `deadline`.
+  absl::Duration deadline = observed_at_ + options_.renew_deadline;
+  while (SleepFor(clock_, std::min(options_.retry_period, deadline - clock_.Monotonic()), stop)) {
+    absl::Status status = absl::DeadlineExceededError("renew deadline passed");
+    if (clock_.Monotonic() < deadline) status = TryAcquireOrRenew(deadline);
+    if (status.ok()) deadline = observed_at_ + options_.renew_deadline;
+    if (absl::IsFailedPrecondition(status) || clock_.Monotonic() >= deadline) return status;
+    Moved(deadline);
+    if (!status.ok()) spdlog::warn("leader election: renewal failed: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
+  }
+  return absl::OkStatus();
+}
+
+void LeaderElector::Run(std::stop_token stop) {
+  if (!Acquire(stop)) return;
+  spdlog::info("leader election: {} leads (lease {}/{})", options_.identity, options_.ns, options_.name);
+  Moved(observed_at_ + options_.renew_deadline);
+  started_();
+  const absl::Status status = Renew(stop);
+  Moved(-absl::InfiniteDuration());
+  lost_();
+  if (stop.stop_requested()) {
+    Release();
+  } else {
+    spdlog::error("leader election: {} no longer leads: {}", options_.identity,
+                  status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   }
 }
 
@@ -133,7 +166,7 @@ absl::Status LeaderElector::TryAcquireOrRenew(absl::Duration deadline) {
     ++transitions_;
     acquired_ = clock_.Now();
   }
-  Json wanted = *std::move(lease);  // with its resourceVersion: whoever else takes it at the same time gets a conflict
+  Json wanted = *std::move(lease);  // with its resourceVersion: another process that takes it at the same time gets a conflict
   wanted["spec"] = Record(transitions_, acquired_);
   const absl::Duration renewed_at = clock_.Monotonic();
   auto updated = ClientUntil(deadline).Update(kLeases, wanted);

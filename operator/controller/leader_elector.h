@@ -7,9 +7,11 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "operator/base/clock.h"
+#include "operator/base/mutex.h"
 #include "operator/kube/client.h"
 
 namespace trainyard::control {
@@ -21,6 +23,7 @@ struct LeaderElectorOptions {
   absl::Duration lease_duration = absl::Seconds(15);  // others wait so long after the last renewal that they saw
   absl::Duration renew_deadline = absl::Seconds(10);  // a leader that could not renew for so long gives up
   absl::Duration retry_period = absl::Seconds(2);
+  absl::Duration stuck_after = absl::Minutes(1);  // an elector that has not moved for so long is not well
   ClientOptions client;
 };
 
@@ -29,8 +32,8 @@ struct LeaderElectorOptions {
 class LeaderElector {
  public:
   // The throttle should be its own, so that a busy or paused one does not cost the lease.
-  // `started` and `lost` are called from the elector's thread, in turn, `started` first. After `lost` nothing may be written any more: it
-  // is called when the renew deadline passed, before anybody else can hold the lease.
+  // `started` and `lost` are called from the elector's thread, once each, `started` first. After `lost` nothing may be written any more: it
+  // is called when the renew deadline passed, before anybody else can hold the lease. An elector that lost its lease does not lead again.
   LeaderElector(Transport& transport, Throttle& throttle, Clock& clock, LeaderElectorOptions options, std::function<void()> started,
                 std::function<void()> lost);
   ~LeaderElector();
@@ -38,9 +41,17 @@ class LeaderElector {
   void Start();
   // Releases the lease if held (`lost` is called first) and returns when the thread has ended.
   void Stop();
+  // Until when (Clock::Monotonic()) the lease allows to write; the infinite past while it is not held. Thread-safe.
+  absl::Duration MayWriteUntil() const;
+  // OK, or why the elector is not well. Thread-safe.
+  absl::Status Health() const;
 
  private:
   void Run(std::stop_token stop);
+  bool Acquire(const std::stop_token& stop);
+  // Renews until the lease is lost (why) or `stop`.
+  absl::Status Renew(const std::stop_token& stop);
+  void Moved(absl::Duration may_write_until);
   // No request of it lasts beyond `deadline`.
   absl::Status TryAcquireOrRenew(absl::Duration deadline);
   Client ClientUntil(absl::Duration deadline) const;
@@ -62,6 +73,9 @@ class LeaderElector {
   absl::Duration observed_at_;
   int transitions_ = 0;
   absl::Time acquired_;
+  mutable Mutex mutex_;
+  absl::Duration may_write_until_ ABSL_GUARDED_BY(mutex_) = -absl::InfiniteDuration();
+  absl::Duration moved_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();  // before the start
   std::thread thread_;
   std::stop_source stop_;
 };

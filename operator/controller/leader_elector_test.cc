@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <stop_token>
+#include <thread>
 
 #include "operator/base/fake_clock.h"
+#include "operator/base/timestamp.h"
 #include "tests/fake_apiserver/fake_api_server.h"
 
 namespace trainyard::control {
@@ -117,6 +121,45 @@ TEST_F(LeaderElectorTest, ShortTroublesDoNotCostTheLease) {
   const size_t calls = server_.Calls().size();
   ASSERT_TRUE(Await([&] { return server_.Calls().size() > calls + 20; }));
   EXPECT_EQ(a.lost, 0);
+}
+
+TEST_F(LeaderElectorTest, WritesAreAllowedWhileTheLeaseIsHeldAndForNoLongerThanItsDeadline) {
+  Candidate a(*this, "a");
+  ASSERT_TRUE(Await([&] { return a.leads(); }));
+  EXPECT_GT(a.elector.MayWriteUntil(), clock_.Monotonic());
+  EXPECT_LE(a.elector.MayWriteUntil(), clock_.Monotonic() + absl::Seconds(10));
+  a.elector.Stop();
+  EXPECT_LT(a.elector.MayWriteUntil(), clock_.Monotonic());
+}
+
+TEST_F(LeaderElectorTest, AnElectorThatLostItsLeaseDoesNotLeadAgain) {
+  Candidate a(*this, "a");
+  ASSERT_TRUE(Await([&] { return a.leads(); }));
+  server_.Edit(kLeases, "default", "trainyard-operator", {{"spec", {{"holderIdentity", "thief"}}}});
+  ASSERT_TRUE(Await([&] { return a.lost == 1; }));
+  EXPECT_LT(a.elector.MayWriteUntil(), clock_.Monotonic());
+  server_.Remove(kLeases, "default", "trainyard-operator");
+  Candidate b(*this, "b");
+  ASSERT_TRUE(Await([&] { return b.leads(); }));
+  EXPECT_EQ(a.started, 1);
+}
+
+TEST_F(LeaderElectorTest, AnElectorThatIsStuckSaysSo) {
+  std::stop_source release;
+  Throttle throttle(clock_, {.qps = 0});
+  LeaderElector elector(
+      server_, throttle, clock_, {.ns = "default", .identity = "a", .client = {.max_attempts = 1}},
+      [&] {
+        while (!release.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      },
+      [] {});
+  elector.Start();
+  EXPECT_TRUE(elector.Health().ok()) << elector.Health();
+  ASSERT_TRUE(Await([&] { return !elector.Health().ok(); }));
+  EXPECT_NE(elector.Health().message().find("lease default/trainyard-operator: neither asked for nor renewed for 1m"),
+            absl::string_view::npos);
+  release.request_stop();
+  EXPECT_TRUE(Await([&] { return elector.Health().ok(); })) << elector.Health();
 }
 
 TEST_F(LeaderElectorTest, ALeaseThatIsNonsenseIsTakenOver) {

@@ -39,7 +39,11 @@ ControllerMetrics::ControllerMetrics(prometheus::Registry& registry)
       request_latency_(Seconds(registry, "trainyard_api_request_seconds", "Time of requests to the API server, watches left out.")),
       leading_(Value(registry, "trainyard_leading", "1 while this process holds the lease.")),
       events_sent_(Count(registry, "trainyard_events_sent_total", "Events that the API server has taken.")),
-      events_dropped_(Count(registry, "trainyard_events_dropped_total", "Events that were given up.")) {}
+      events_dropped_(Count(registry, "trainyard_events_dropped_total", "Events that were given up.")),
+      unreadable_(prometheus::BuildCounter()
+                      .Name("trainyard_unreadable_objects_total")
+                      .Help("Objects in lists and watches that could not be read, by resource.")
+                      .Register(registry)) {}
 
 void ControllerMetrics::Reconciled(absl::Duration took, bool ok) {
   (ok ? reconciled_ : failed_).Increment();
@@ -58,5 +62,6 @@ void ControllerMetrics::ApiRequest(std::string_view verb, int code, absl::Durati
 void ControllerMetrics::Leading(bool leading) { leading_.Set(leading ? 1 : 0); }
 void ControllerMetrics::EventSent() { events_sent_.Increment(); }
 void ControllerMetrics::EventDropped() { events_dropped_.Increment(); }
+void ControllerMetrics::Unreadable(std::string_view resource) { unreadable_.Add({{"resource", std::string(resource)}}).Increment(); }
 
 }  // namespace trainyard::control

@@ -30,6 +30,7 @@ class ControllerMetrics {
   void Leading(bool leading);
   void EventSent();
   void EventDropped();
+  void Unreadable(std::string_view resource);
 
  private:
   prometheus::Family<prometheus::Counter>& reconciles_;
@@ -43,6 +44,7 @@ class ControllerMetrics {
   prometheus::Gauge& leading_;
   prometheus::Counter& events_sent_;
   prometheus::Counter& events_dropped_;
+  prometheus::Family<prometheus::Counter>& unreadable_;
 };
 
 }  // namespace trainyard::control

@@ -11,7 +11,7 @@ namespace trainyard::control {
 
 struct ReconcileResult {
   // Look again after so long, whatever happens in between (a deadline, a TTL); zero: at once; none: when something changes.
-  std::optional<absl::Duration> look_again_after;
+  std::optional<absl::Duration> requeue_after;
 };
 
 // Thread-safe: called for different keys at once, never twice at once for one key. Level-based: reads what is, not what happened.

@@ -51,7 +51,7 @@ void WorkQueue::AddAfter(std::string_view key, absl::Duration delay) {
   }
   const bool earliest = delayed_.empty() || due < delayed_.begin()->first;
   delay_of_[std::string(key)] = delayed_.emplace(due, std::string(key));
-  if (earliest) changed_.NotifyOne();  // somebody has to wake earlier than planned
+  if (earliest) changed_.NotifyOne();  // a thread has to wake earlier than planned
 }
 
 void WorkQueue::AddRateLimited(std::string_view key) { AddAfter(key, limiter_.When(key)); }
@@ -86,7 +86,7 @@ std::optional<WorkQueue::Item> WorkQueue::Get() {
   const absl::Duration waited = now - dirty->second;
   dirty_.erase(dirty);
   processing_.insert(key);
-  // Whoever waited for the delayed keys may be this thread: pass the watch on.
+  // This thread may be the one that waited for the delayed keys: pass the watch on.
   if (!queue_.empty() || !in_backlog_.empty() || !delayed_.empty()) changed_.NotifyOne();
   return Item{std::move(key), waited};
 }

@@ -18,8 +18,8 @@
 namespace trainyard::control {
 
 // Thread-safe. Guarantees:
-//  - fair: keys are handed out in the order in which they were added; those of the backlog while no other has waited for kPatience, and at
-//  least every kBacklogTurn-th time;
+// - fair: keys are handed out in the order in which they were added; keys of the backlog only while no other key has waited for kPatience,
+//   and at least every kBacklogTurn-th time;
 //  - stingy: a key added many times before it is handed out is handed out once;
 //  - one at a time: a key is never with two workers at once;
 //  - not forgotten: a key added while a worker has it is handed out again after Done.
@@ -32,8 +32,8 @@ class WorkQueue {
   explicit WorkQueue(Clock& clock, absl::Duration base_backoff = absl::Milliseconds(5), absl::Duration max_backoff = absl::Minutes(5));
 
   void Add(std::string_view key);
-  // As Add, for much work at once: new objects get what those that already run leave, which wait for kPatience at most while there is time
-  // for both. A later Add moves the key up.
+  // As Add, for much work at once. Backlog keys run only while no other key has waited for kPatience, and at least every kBacklogTurn-th
+  // time. A later Add moves the key up.
   void AddToBacklog(std::string_view key);
   void AddAfter(std::string_view key, absl::Duration delay);
   // After the key's backoff, which doubles each time until Forget.

@@ -9,6 +9,7 @@
 
 #include "operator/base/status_macros.h"
 #include "operator/kube/errors.h"
+#include "operator/kube/list_decoder.h"
 #include "operator/kube/object_parser.h"
 
 namespace trainyard::control {
@@ -19,6 +20,7 @@ using Json = nlohmann::json;
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(100);
 constexpr absl::Duration kWatchGrace = absl::Seconds(30);
 constexpr size_t kMaxToldWarnings = 200;
+constexpr size_t kMaxWarningBytes = 500;
 
 std::string What(std::string_view verb, const Resource& resource, std::string_view ns, std::string_view name,
                  std::string_view subresource = "") {
@@ -82,10 +84,14 @@ absl::StatusOr<HttpResponse> Client::Ask(std::string_view verb, const std::strin
   request.stop = stop_.get_token();
   const absl::Duration deadline = clock_.Monotonic() + request.timeout;
   const bool read_only = request.method == "GET";
+  if (!read_only && options_.write_until) request.may_send = [this] { return clock_.Monotonic() < options_.write_until(); };
   absl::Duration backoff = kFirstRetry;
   for (int attempt = 1;; ++attempt) {
     if (absl::Status status = throttle_.Acquire(deadline, request.stop); !status.ok()) return WithContext(status, what);
     const absl::Duration began = clock_.Monotonic();
+    if (request.may_send && !request.may_send()) {
+      return absl::FailedPreconditionError(fmt::format("{}: not sent, because the lease is not held any more", what));
+    }
     request.timeout = deadline - began;
     auto response = transport_.Send(request);
     Observe(verb, response.ok() ? response->code : 0, began);
@@ -136,9 +142,9 @@ absl::StatusOr<Json> Client::Get(const Resource& resource, std::string_view ns, 
 }
 
 absl::StatusOr<std::string> Client::List(const Resource& resource, std::string_view ns, const ListOptions& options,
-                                         const std::function<absl::Status(Json&&)>& on_item) {
+                                         const std::function<absl::Status(Json&&)>& on_item, const UnreadableHandler& on_unreadable) {
   const std::string what = What("list", resource, ns, "");
-  const FieldFilter filter(FieldsOf(resource), FieldFilter::Where::kItems);
+  ListDecoder decoder(what, FieldsOf(resource), kMaxObjectBytes, on_item, on_unreadable);
   std::string next;
   while (true) {
     HttpRequest request{.target = resource.Path(ns), .timeout = options_.request_timeout};
@@ -147,12 +153,12 @@ absl::StatusOr<std::string> Client::List(const Resource& resource, std::string_v
     if (options.page_size > 0) AddParameter(request.target, "limit", std::to_string(options.page_size));
     if (next.empty()) AddParameter(request.target, "resourceVersion", options.resource_version);
     AddParameter(request.target, "continue", next);
-    TY_ASSIGN_OR_RETURN(const HttpResponse response, Ask("list", what, std::move(request)));
-    absl::Status item_problem;
-    const auto list = ParseList(response.body, filter, [&](Json&& item) { return item_problem = on_item(std::move(item)); });
-    if (!item_problem.ok()) return item_problem;
-    if (!list.ok()) return absl::DataLossError(fmt::format("{}: the answer is {}", what, std::string(list.status().message())));
-    const Json& metadata = Metadata(*list);
+    request.sink = &decoder;
+    const auto response = Ask("list", what, std::move(request));
+    TY_RETURN_IF_ERROR(decoder.problem());  // else it would look like a stop
+    TY_RETURN_IF_ERROR(response.status());
+    TY_ASSIGN_OR_RETURN(const Json list, decoder.Finish());
+    const Json& metadata = Metadata(list);
     next = Text(metadata, "continue");
     if (!next.empty()) continue;
     std::string version = Text(metadata, "resourceVersion");
@@ -163,6 +169,7 @@ absl::StatusOr<std::string> Client::List(const Resource& resource, std::string_v
 
 absl::StatusOr<Json> Client::Create(const Resource& resource, std::string_view ns, const Json& object) {
   HttpRequest request{.method = "POST", .target = resource.Path(ns)};
+  AddParameter(request.target, "fieldValidation", "Strict");
   return Write("create", resource, What("create", resource, ns, Text(Metadata(object), "name")), std::move(request), object);
 }
 
@@ -184,6 +191,9 @@ absl::StatusOr<Json> Client::Patch(const Resource& resource, std::string_view ns
   switch (type) {
     case PatchType::kMerge:
       request.content_type = "application/merge-patch+json";
+      break;
+    case PatchType::kStrategic:
+      request.content_type = "application/strategic-merge-patch+json";
       break;
     case PatchType::kJson:
       request.content_type = "application/json-patch+json";
@@ -207,7 +217,7 @@ absl::StatusOr<Json> Client::Delete(const Resource& resource, std::string_view n
 }
 
 absl::Status Client::Watch(const Resource& resource, std::string_view ns, const WatchOptions& options, std::stop_token stop,
-                           const WatchEventHandler& on_event) {
+                           const WatchEventHandler& on_event, const UnreadableHandler& on_unreadable) {
   const std::string what = What("watch", resource, ns, "");
   HttpRequest request{.target = resource.Path(ns), .timeout = options.timeout + kWatchGrace};
   AddParameter(request.target, "watch", "true");
@@ -219,7 +229,7 @@ absl::Status Client::Watch(const Resource& resource, std::string_view ns, const 
 
   request.stop = std::move(stop);
   TY_RETURN_IF_ERROR(WithContext(throttle_.Acquire(clock_.Monotonic() + options_.request_timeout, request.stop), what));
-  WatchDecoder decoder(what, FieldsOf(resource), options.max_line_bytes, on_event);
+  WatchDecoder decoder(what, FieldsOf(resource), kMaxObjectBytes, on_event, on_unreadable);
   absl::Status problem;
   const absl::Duration began = clock_.Monotonic();
   auto response = transport_.Stream(request, options.idle, [&](std::string_view bytes) {
@@ -235,17 +245,12 @@ absl::Status Client::Watch(const Resource& resource, std::string_view ns, const 
   return status;
 }
 
-absl::StatusOr<std::string> Client::GetText(std::string_view path, absl::Duration timeout, size_t max_bytes) {
-  HttpRequest request{.target = std::string(path), .accept = "*/*", .timeout = timeout, .max_body_bytes = max_bytes};
-  TY_ASSIGN_OR_RETURN(HttpResponse response, Ask("get", fmt::format("get {}", path), std::move(request)));
-  return std::move(response.body);
-}
-
 void Client::Observe(std::string_view verb, int code, absl::Duration began) {
   if (options_.observe) options_.observe(verb, code, clock_.Monotonic() - began);
 }
 
-void Client::TellWarning(const std::string& what, const std::string& warning) {
+void Client::TellWarning(const std::string& what, std::string warning) {
+  warning.resize(std::min(warning.size(), kMaxWarningBytes));
   {
     MutexLock lock(mutex_);
     if (told_warnings_.size() >= kMaxToldWarnings || !told_warnings_.insert(warning).second) return;

@@ -19,12 +19,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "operator/api/resource.h"
 #include "operator/base/clock.h"
 #include "operator/base/mutex.h"
 #include "operator/kube/field_filter.h"
-#include "operator/kube/resource.h"
 #include "operator/kube/throttle.h"
 #include "operator/kube/transport.h"
+#include "operator/kube/unreadable.h"
 #include "operator/kube/watch_event.h"
 
 namespace trainyard::control {
@@ -35,10 +36,16 @@ struct ClientOptions {
   int max_attempts = 5;  // for answers that say that nothing was done (429, 503 with Retry-After) and for GETs that met a dead connection
   // Told of each answer: verb as Kubernetes names it (get list create update patch delete watch), code (0: no answer), time taken.
   std::function<void(std::string_view verb, int code, absl::Duration took)> observe{};
+  // Until when (Clock::Monotonic()) what is written is written by right, as the holder of a lease; empty: always. Asked before each write,
+  // last when its connection stands: a write that is late is not sent (FailedPrecondition).
+  std::function<absl::Duration()> write_until{};
   // By Resource::plural: what is read of each answer's and event's objects, fewer fields being less to parse. Of kinds that are not here
   // everything but managedFields.
   std::map<std::string, std::vector<std::string>, std::less<>> read{};
 };
+
+// Of an object's JSON text. No API server takes a longer request body; a longer object is not read.
+inline constexpr size_t kMaxObjectBytes = size_t{3} << 20;
 
 struct ListOptions {
   std::string label_selector{};
@@ -53,7 +60,6 @@ struct WatchOptions {
   std::string resource_version{};
   absl::Duration timeout = absl::Minutes(8);  // asked of the server; the connection is given up 30 s later
   absl::Duration idle = absl::Minutes(9);     // given up when nothing came for so long
-  size_t max_line_bytes = size_t{16} << 20;
 };
 
 struct DeleteOptions {
@@ -63,7 +69,8 @@ struct DeleteOptions {
   std::string_view propagation = "Background";
 };
 
-enum class PatchType { kMerge, kJson, kApply };
+// kStrategic: lists are merged by their keys, such as owner references by uid; of built-in kinds only.
+enum class PatchType { kMerge, kStrategic, kJson, kApply };
 
 // Thread-safe. Errors carry what kube/errors.h reads and name verb, resource and object. Objects come back with what
 // ClientOptions::read names.
@@ -72,10 +79,12 @@ class Client {
   Client(Transport& transport, Throttle& throttle, Clock& clock, ClientOptions options = {});
 
   absl::StatusOr<nlohmann::json> Get(const Resource& resource, std::string_view ns, std::string_view name);
-  // Hands each item of all pages to `on_item`; returns the list's resourceVersion. Items carry no kind. Stops at the first error of
-  // `on_item`. An expired continue token (410) in the middle ends it with IsExpired: start again.
+  // Hands each item of all pages to `on_item`; returns the list's resourceVersion. Items carry no kind. An item that cannot be read goes to
+  // `on_unreadable`, and the others follow. A page that is asked for again, because its connection broke, brings its items again. Stops at
+  // the first error of `on_item`. An expired continue token (410) in the middle ends it with IsExpired: start again.
   absl::StatusOr<std::string> List(const Resource& resource, std::string_view ns, const ListOptions& options,
-                                   const std::function<absl::Status(nlohmann::json&&)>& on_item);
+                                   const std::function<absl::Status(nlohmann::json&&)>& on_item, const UnreadableHandler& on_unreadable);
+  // An unknown or repeated field of the object is an error (400), and not dropped in silence.
   absl::StatusOr<nlohmann::json> Create(const Resource& resource, std::string_view ns, const nlohmann::json& object);
   // Namespace and name are the object's. With metadata.resourceVersion set, Conflict when the stored object has another.
   absl::StatusOr<nlohmann::json> Update(const Resource& resource, const nlohmann::json& object);
@@ -86,11 +95,10 @@ class Client {
   absl::StatusOr<nlohmann::json> Delete(const Resource& resource, std::string_view ns, std::string_view name,
                                         const DeleteOptions& options = {});
   // Hands every event to `on_event` until the server ends the watch (OK), `stop` (Cancelled), an error of `on_event`, an ERROR event
-  // (its status: IsExpired means list again), a line that is no event (DataLoss), or silence (DeadlineExceeded).
+  // (its status: IsExpired means list again), an unreadable line (DataLoss: list again, something may be missing), or silence
+  // (DeadlineExceeded). An event whose object cannot be read goes to `on_unreadable`, and the next follows.
   absl::Status Watch(const Resource& resource, std::string_view ns, const WatchOptions& options, std::stop_token stop,
-                     const WatchEventHandler& on_event);
-  // GET of a path that is no object: /version, a pod's proxy or log. The body as it came, at most `max_bytes`.
-  absl::StatusOr<std::string> GetText(std::string_view path, absl::Duration timeout, size_t max_bytes);
+                     const WatchEventHandler& on_event, const UnreadableHandler& on_unreadable);
 
   // From now on every call but Watch (which has its own stop) ends with Cancelled, those under way too: whether they were done is unknown.
   void Stop() { stop_.request_stop(); }
@@ -104,7 +112,7 @@ class Client {
   ReadFields FieldsOf(const Resource& resource) const;
   absl::StatusOr<nlohmann::json> Put(const Resource& resource, const nlohmann::json& object, std::string_view subresource);
   void Observe(std::string_view verb, int code, absl::Duration began);
-  void TellWarning(const std::string& what, const std::string& warning);
+  void TellWarning(const std::string& what, std::string warning);
 
   Transport& transport_;
   Throttle& throttle_;

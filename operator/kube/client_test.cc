@@ -21,6 +21,9 @@ Json Pod(const std::string& name) {
           {"spec", {{"a", 1}}}};
 }
 
+// Where every object can be read.
+const UnreadableHandler kNone = [](const Unreadable& object) { ADD_FAILURE() << object.Key() << ": " << object.problem; };
+
 class ClientTest : public testing::Test {
  protected:
   FakeClock clock_;
@@ -77,30 +80,49 @@ TEST_F(ClientTest, ARunningPodIsTerminatingAfterItsDelete) {
   EXPECT_TRUE(forced->is_null());
 }
 
+TEST_F(ClientTest, NothingIsWrittenAfterTheLeaseAndReadsGoOn) {
+  absl::Duration lease_ends = clock_.Monotonic() + absl::Seconds(10);
+  Client client(server_, throttle_, clock_, {.write_until = [&] { return lease_ends; }});
+  ASSERT_TRUE(client.Create(kPods, "default", Pod("a")).ok());
+  clock_.Advance(absl::Seconds(10));
+  EXPECT_TRUE(absl::IsFailedPrecondition(client.Create(kPods, "default", Pod("b")).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(client.Delete(kPods, "default", "a").status()));
+  EXPECT_EQ(server_.Writes(), 1);
+  EXPECT_TRUE(client.Get(kPods, "default", "a").ok());
+  lease_ends = clock_.Monotonic() + absl::Seconds(1);
+  EXPECT_TRUE(client.Create(kPods, "default", Pod("b")).ok()) << "it was renewed after all";
+}
+
 TEST_F(ClientTest, ListsAllPagesAndNamesTheListsVersion) {
   for (int i = 0; i < 25; ++i) server_.Put(kPods, Pod("p" + std::to_string(i)));
   int seen = 0;
-  const auto version = client_.List(kPods, "default", {.label_selector = "app=x", .page_size = 10}, [&](Json&& pod) {
-    EXPECT_TRUE(pod["metadata"].contains("uid"));
-    ++seen;
-    return absl::OkStatus();
-  });
+  const auto version = client_.List(
+      kPods, "default", {.label_selector = "app=x", .page_size = 10},
+      [&](Json&& pod) {
+        EXPECT_TRUE(pod["metadata"].contains("uid"));
+        ++seen;
+        return absl::OkStatus();
+      },
+      kNone);
   ASSERT_TRUE(version.ok()) << version.status();
   EXPECT_EQ(seen, 25);
   EXPECT_EQ(server_.Calls().size(), 3u);
   EXPECT_GT(std::stoll(*version), 0);
   seen = 0;
-  ASSERT_TRUE(client_.List(kPods, "default", {.label_selector = "app!=x"}, [&](Json&&) { return ++seen, absl::OkStatus(); }).ok());
+  ASSERT_TRUE(client_.List(kPods, "default", {.label_selector = "app!=x"}, [&](Json&&) { return ++seen, absl::OkStatus(); }, kNone).ok());
   EXPECT_EQ(seen, 0);
 }
 
 TEST_F(ClientTest, AContinueTokenThatExpiredEndsTheList) {
   for (int i = 0; i < 5; ++i) server_.Put(kPods, Pod("p" + std::to_string(i)));
   int seen = 0;
-  const auto version = client_.List(kPods, "", {.page_size = 2}, [&](Json&&) {
-    if (++seen == 2) server_.Compact();
-    return absl::OkStatus();
-  });
+  const auto version = client_.List(
+      kPods, "", {.page_size = 2},
+      [&](Json&&) {
+        if (++seen == 2) server_.Compact();
+        return absl::OkStatus();
+      },
+      kNone);
   EXPECT_TRUE(IsExpired(version.status())) << version.status();
 }
 
@@ -116,7 +138,7 @@ TEST_F(ClientTest, OfEachKindWhatTheOptionsNameIsRead) {
     EXPECT_EQ(item["metadata"]["name"], "a");
     return absl::OkStatus();
   };
-  EXPECT_TRUE(client.List(kServices, "", {}, items).ok());
+  EXPECT_TRUE(client.List(kServices, "", {}, items, kNone).ok());
   server_.Put(kPods, Pod("b"));
   const auto pod = client.Get(kPods, "default", "b");
   ASSERT_TRUE(pod.ok()) << pod.status();
@@ -169,7 +191,7 @@ TEST_F(ClientTest, HalfAnAnswerIsDataLoss) {
   server_.Inject({.kind = Fault::Kind::kHalfAnswer, .verb = "get"});
   EXPECT_TRUE(absl::IsDataLoss(client_.Get(kPods, "default", "a").status()));
   server_.Inject({.kind = Fault::Kind::kHalfAnswer, .verb = "list"});
-  EXPECT_TRUE(absl::IsDataLoss(client_.List(kPods, "", {}, [](Json&&) { return absl::OkStatus(); }).status()));
+  EXPECT_TRUE(absl::IsDataLoss(client_.List(kPods, "", {}, [](Json&&) { return absl::OkStatus(); }, kNone).status()));
 }
 
 TEST_F(ClientTest, StopEndsRequestsThatWaitForTheirTurn) {

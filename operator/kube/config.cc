@@ -21,12 +21,12 @@ absl::Status Missing(const std::string& what, const char* advice) { return absl:
 absl::StatusOr<KubeConfig> InClusterConfig(std::string_view host, std::string_view port, const std::string& folder) {
   if (host.empty() || port.empty()) {
     return Missing(host.empty() ? "KUBERNETES_SERVICE_HOST" : "KUBERNETES_SERVICE_PORT",
-                   "is not set, so this is no pod; give a kubeconfig with --kubeconfig");
+                   "is not set, so this process does not run in a pod; give a kubeconfig with --kubeconfig");
   }
   int number = 0;
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
   if (error != std::errc() || end != port.data() + port.size() || number < 1 || number > 65535) {
-    return absl::InvalidArgumentError(fmt::format("KUBERNETES_SERVICE_PORT: \"{}\" is no port", port));
+    return absl::InvalidArgumentError(fmt::format("KUBERNETES_SERVICE_PORT: \"{}\" is not a port", port));
   }
   KubeConfig config;
   config.server =

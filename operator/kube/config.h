@@ -1,4 +1,4 @@
-// Where the API server is and who we are: from a pod's service account, or from a kubeconfig file.
+// The API server's address and the operator's credentials: from a pod's service account, or from a kubeconfig file.
 #pragma once
 
 #include <cstddef>

@@ -1,53 +1,51 @@
 #include "operator/kube/endpoint.h"
 
 #include <arpa/inet.h>
+#include <curl/curl.h>
 #include <fmt/format.h>
 
-#include <charconv>
+#include <memory>
 
 namespace trainyard::control {
+namespace {
 
-absl::StatusOr<Endpoint> ParseEndpoint(std::string_view url) {
-  const auto bad = [url](std::string_view problem) {
-    return absl::InvalidArgumentError(fmt::format("server \"{}\": {}; expected https://host[:port]", url, problem));
+struct FreeUrl {
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+};
+
+// Empty where the URL has no such part.
+std::string Part(CURLU* url, CURLUPart part, unsigned flags = 0) {
+  char* text = nullptr;
+  if (curl_url_get(url, part, &text, flags) != CURLUE_OK) return "";
+  std::string copy(text);
+  curl_free(text);
+  return copy;
+}
+
+}  // namespace
+
+absl::StatusOr<Endpoint> ParseEndpoint(std::string_view text, const std::string& tls_server_name) {
+  const auto bad = [text](std::string_view problem) {
+    return absl::InvalidArgumentError(fmt::format("server \"{}\": {}; expected https://host[:port]", text, problem));
   };
-  Endpoint endpoint;
-  std::string_view rest = url;
-  if (rest.starts_with("https://")) {
-    rest.remove_prefix(8);
-  } else if (rest.starts_with("http://")) {
-    rest.remove_prefix(7);
-    endpoint.tls = false;
-    endpoint.port = 80;
-  } else {
-    return bad("neither https:// nor http://");
+  const std::unique_ptr<CURLU, FreeUrl> url(curl_url());
+  if (const CURLUcode code = curl_url_set(url.get(), CURLUPART_URL, std::string(text).c_str(), 0); code != CURLUE_OK) {
+    return bad(curl_url_strerror(code));
   }
-  const size_t slash = rest.find('/');
-  if (slash != std::string_view::npos) {
-    endpoint.prefix = rest.substr(slash);
-    while (endpoint.prefix.ends_with('/')) endpoint.prefix.pop_back();
-    rest = rest.substr(0, slash);
+  const std::string scheme = Part(url.get(), CURLUPART_SCHEME);
+  if (scheme != "https" && scheme != "http") return bad("neither https:// nor http://");
+  for (const CURLUPart unwanted : {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_QUERY, CURLUPART_FRAGMENT}) {
+    if (!Part(url.get(), unwanted).empty()) return bad("only host, port and a path are understood");
   }
-  std::string_view port;
-  if (rest.starts_with('[')) {
-    const size_t close = rest.find(']');
-    if (close == std::string_view::npos) return bad("no ] after the IPv6 address");
-    endpoint.host = rest.substr(1, close - 1);
-    rest.remove_prefix(close + 1);
-    if (!rest.empty() && !rest.starts_with(':')) return bad("text after the IPv6 address");
-    port = rest;
-  } else {
-    const size_t colon = rest.find(':');
-    endpoint.host = rest.substr(0, colon);
-    if (colon != std::string_view::npos) port = rest.substr(colon);
-  }
-  if (endpoint.host.empty() || endpoint.host.find_first_of("@?# \t\r\n") != std::string::npos) return bad("no host name");
-  if (!port.empty()) {
-    port.remove_prefix(1);
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
-    if (error != std::errc() || end != port.data() + port.size() || endpoint.port < 1 || endpoint.port > 65535) return bad("no valid port");
-  }
-  return endpoint;
+  const std::string host = Part(url.get(), CURLUPART_HOST);  // an IPv6 address has its brackets
+  const std::string port = Part(url.get(), CURLUPART_PORT, CURLU_DEFAULT_PORT);
+  if (host.empty()) return bad("no host name");
+  if (port == "0") return bad("no valid port");
+  std::string prefix = Part(url.get(), CURLUPART_PATH);
+  while (prefix.ends_with('/')) prefix.pop_back();
+  if (tls_server_name.empty()) return Endpoint{.base = fmt::format("{}://{}:{}{}", scheme, host, port, prefix)};
+  return Endpoint{.base = fmt::format("{}://{}:{}{}", scheme, tls_server_name, port, prefix),
+                  .connect_to = fmt::format("{}:{}:{}:{}", tls_server_name, port, host, port)};
 }
 
 bool IsIpAddress(const std::string& host) {

@@ -1,4 +1,4 @@
-// Endpoint: an API server's address taken apart.
+// Endpoint: an API server's address as requests need it.
 #pragma once
 
 #include <string>
@@ -9,14 +9,13 @@
 namespace trainyard::control {
 
 struct Endpoint {
-  bool tls = true;
-  std::string host;  // without the brackets of an IPv6 address
-  int port = 443;
-  std::string prefix;  // path before every target, "" or "/k8s/clusters/c-1"
+  std::string base;        // before every target: "https://10.96.0.1:443" or "https://host:443/k8s/clusters/c-1"
+  std::string connect_to;  // "name:port:host:port" (CURLOPT_CONNECT_TO) where `base` names the certificate's name; else empty
 };
 
-// "https://host[:port][/prefix]", also http:. InvalidArgument quotes what was found.
-absl::StatusOr<Endpoint> ParseEndpoint(std::string_view url);
+// "https://host[:port][/prefix]", also http:, as libcurl's URL parser reads it. With `tls_server_name` the certificate has to be for that
+// name. InvalidArgument quotes what was found.
+absl::StatusOr<Endpoint> ParseEndpoint(std::string_view url, const std::string& tls_server_name);
 
 bool IsIpAddress(const std::string& host);
 

@@ -14,6 +14,7 @@ namespace {
 constexpr char kReasonPayload[] = "trainyard.dev/kubernetes-reason";
 constexpr char kCodePayload[] = "trainyard.dev/http-code";
 constexpr char kRetryAfterPayload[] = "trainyard.dev/retry-after";
+constexpr char kWordsPayload[] = "trainyard.dev/kubernetes-message";
 constexpr char kCausePayload[] = "trainyard.dev/kubernetes-cause";
 constexpr size_t kMaxMessage = 2048;  // a proxy's error page is no reason for a page in the log
 
@@ -82,6 +83,7 @@ absl::Status MakeStatus(std::string_view what, const Answer& answer) {
                                   message.empty() ? "(no message)" : message));
   status.SetPayload(kCodePayload, absl::Cord(absl::string_view(std::to_string(answer.code))));
   if (!answer.reason.empty()) status.SetPayload(kReasonPayload, absl::Cord(absl::string_view(answer.reason)));
+  if (!message.empty()) status.SetPayload(kWordsPayload, absl::Cord(absl::string_view(message)));
   if (!answer.cause.empty()) status.SetPayload(kCausePayload, absl::Cord(absl::string_view(answer.cause)));
   if (!answer.retry_after.empty()) status.SetPayload(kRetryAfterPayload, absl::Cord(absl::string_view(answer.retry_after)));
   return status;
@@ -111,6 +113,7 @@ absl::Status StatusFromObject(std::string_view what, std::string_view status_obj
 }
 
 std::string Reason(const absl::Status& status) { return Payload(status, kReasonPayload); }
+std::string ServerWords(const absl::Status& status) { return Payload(status, kWordsPayload); }
 
 int HttpCode(const absl::Status& status) {
   const std::string text = Payload(status, kCodePayload);

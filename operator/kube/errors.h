@@ -17,6 +17,8 @@ absl::Status StatusFromObject(std::string_view what, std::string_view status_obj
 
 // The reason field: "AlreadyExists", "Conflict", "NotFound", "Expired" …; empty when the server did not speak (network, time).
 std::string Reason(const absl::Status& status);
+// The server's own words, without the request that they answer; empty when it did not speak.
+std::string ServerWords(const absl::Status& status);
 // 0 when the server did not speak.
 int HttpCode(const absl::Status& status);
 // How long the server asked to wait (header Retry-After or details.retryAfterSeconds), if it did.

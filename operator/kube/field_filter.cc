@@ -23,7 +23,7 @@ constexpr std::array<Class, 256> MakeClasses() {
 }
 constexpr std::array<Class, 256> kClasses = MakeClasses();
 
-// Of any object: who it is, who owns it, whether it goes; of a Status: what it says.
+// Of any object: its identity, its owner and its deletion; of a Status: reason and message.
 constexpr std::string_view kAlwaysRead[] = {"apiVersion",
                                             "kind",
                                             "metadata.name",
@@ -50,7 +50,7 @@ constexpr std::string_view kAlwaysRead[] = {"apiVersion",
 // One pass over one text.
 class FieldFilter::Scanner {
  public:
-  Scanner(std::string_view text, const ItemHandler* on_item, size_t enough) : text_(text), on_item_(on_item), enough_(enough) {}
+  Scanner(std::string_view text, size_t enough) : text_(text), enough_(enough) {}
 
   absl::Status Run(const Node& root, std::string& out) {
     SkipSpace();
@@ -63,7 +63,7 @@ class FieldFilter::Scanner {
 
  private:
   absl::Status Bad(std::string_view problem) const {
-    return absl::InvalidArgumentError(fmt::format("no JSON at byte {}: {}", at_, problem));
+    return absl::InvalidArgumentError(fmt::format("not valid JSON at byte {}: {}", at_, problem));
   }
 
   bool HasEnough() const { return enough_ != 0 && found_ >= enough_; }
@@ -156,8 +156,7 @@ class FieldFilter::Scanner {
         out += quoted;
         out += ':';
         SkipSpace();
-        const bool items = depth == 1 && on_item_ != nullptr && name == "items" && At() == '[';
-        TY_RETURN_IF_ERROR(items ? Items(next, out) : Value(next, out, depth + 1));
+        TY_RETURN_IF_ERROR(Value(next, out, depth + 1));
         if (next != nullptr && next->fields.empty()) ++found_;
         if (HasEnough()) {
           out += '}';
@@ -205,19 +204,7 @@ class FieldFilter::Scanner {
     return absl::OkStatus();
   }
 
-  absl::Status Items(const Node* node, std::string& out) {
-    std::string item;
-    TY_RETURN_IF_ERROR(Elements([&]() -> absl::Status {
-      item.clear();
-      TY_RETURN_IF_ERROR(Value(node, item, 3));
-      return (*on_item_)(item);
-    }));
-    out += "[]";
-    return absl::OkStatus();
-  }
-
   const std::string_view text_;
-  const ItemHandler* const on_item_;
   const size_t enough_;
   size_t found_ = 0;
   size_t at_ = 0;
@@ -236,7 +223,7 @@ FieldFilter::Node& FieldFilter::Node::At(std::string_view name) {
 }
 
 FieldFilter::FieldFilter(const ReadFields& fields, Where where) {
-  Node& object = where == Where::kObject ? root_ : root_.At(where == Where::kItems ? "items" : "object");
+  Node& object = where == Where::kObject ? root_ : root_.At("object");
   if (!fields.has_value()) {
     object.At("metadata").At("managedFields").drop = true;
     return;
@@ -265,8 +252,6 @@ void FieldFilter::Keep(Node& object, std::string_view path) {
   }
 }
 
-absl::Status FieldFilter::Apply(std::string_view text, std::string& out, const ItemHandler* on_item) const {
-  return Scanner(text, on_item, enough_).Run(root_, out);
-}
+absl::Status FieldFilter::Apply(std::string_view text, std::string& out) const { return Scanner(text, enough_).Run(root_, out); }
 
 }  // namespace trainyard::control

@@ -1,8 +1,7 @@
-// FieldFilter: takes what nobody reads out of JSON text, before it is parsed. Most of an object's bytes are managedFields, pod templates'
-// defaults and the like; skipping them costs a tenth of parsing them.
+// FieldFilter: takes the fields that are not read out of JSON text, before it is parsed. Most of an object's bytes are managedFields, pod
+// templates' defaults and the like; skipping them costs a tenth of parsing them.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,34 +13,29 @@
 
 namespace trainyard::control {
 
-// What is read of an object: paths such as "spec.nodeName", with all that is below them; arrays count as no level. What identifies the
-// object (kind, most of metadata) and what a Status says are read of every object. Without a value: everything but
-// metadata.managedFields.
+// The parts of an object that are read: paths such as "spec.nodeName", with all that is below them; arrays do not count as a level. Kind,
+// most of metadata and the fields of a Status are read of every object. Without a value: everything but metadata.managedFields.
 using ReadFields = std::optional<std::vector<std::string>>;
 
 // Immutable, so thread-safe.
 class FieldFilter {
  public:
-  // Where in the text the objects are: the text itself, the elements of its "items", or its "object".
-  enum class Where { kObject, kItems, kEvent };
+  // Where in the text the object is: the text itself, or its "object".
+  enum class Where { kObject, kEvent };
 
   FieldFilter(const ReadFields& fields, Where where);
   // For events of objects that are gone: name, namespace, uid and version. Once these are found the rest of the text is not looked at.
   static FieldFilter OfEventsThatTellOfAnEnd();
 
-  // Called with the filtered text of one element of the top-level array "items".
-  using ItemHandler = std::function<absl::Status(std::string_view item)>;
-
-  // Appends the filtered object to `out`. With `on_item` the elements of "items" go there one by one, and the array is left empty in `out`.
-  // Reads no more of the text's structure than it has to: what it accepts is not yet JSON. InvalidArgument with the position of what cannot
-  // be.
-  absl::Status Apply(std::string_view text, std::string& out, const ItemHandler* on_item = nullptr) const;
+  // Appends the filtered object to `out`. Reads no more of the text's structure than it has to: an accepted text may still be invalid JSON.
+  // InvalidArgument names the position of an error.
+  absl::Status Apply(std::string_view text, std::string& out) const;
 
  private:
   FieldFilter() = default;
 
-  // What becomes of an object's fields. A field without a node of its own is dropped where `only_listed`, else kept whole. A listed field
-  // is dropped, or kept and filtered further; one that neither lists nor drops is kept whole.
+  // The fate of an object's fields. A field without a node of its own is dropped where `only_listed`, else kept whole. A listed field is
+  // dropped, or kept and filtered further. A field whose node neither lists nor drops is kept whole.
   struct Node {
     bool drop = false;
     bool only_listed = false;

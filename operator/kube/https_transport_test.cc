@@ -1,71 +1,27 @@
 #include "operator/kube/https_transport.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stop_token>
 #include <thread>
 
+#include "operator/kube/certificates.h"
 #include "operator/kube/client.h"
 #include "operator/kube/errors.h"
-#include "tests/fake_apiserver/certificates.h"
 #include "tests/fake_apiserver/fake_api_server.h"
 #include "tests/fake_apiserver/http_front.h"
+#include "tests/fake_apiserver/raw_server.h"
 
 namespace trainyard::control {
 namespace {
 
 using Json = nlohmann::json;
-
-// Sends the same bytes to whoever connects, then closes (or stays silent).
-class RawServer {
- public:
-  explicit RawServer(std::string bytes, bool close_after) : bytes_(std::move(bytes)), close_after_(close_after) {
-    listener_ = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(listen(listener_, 4), 0);
-    socklen_t size = sizeof address;
-    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-    url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-    thread_ = std::thread([this] {
-      while (true) {
-        const int peer = accept(listener_, nullptr, nullptr);
-        if (peer < 0) return;
-        char request[4096];
-        if (recv(peer, request, sizeof request, 0) > 0) send(peer, bytes_.data(), bytes_.size(), MSG_NOSIGNAL);
-        if (!close_after_) {
-          while (recv(peer, request, sizeof request, 0) > 0) {
-          }
-        }
-        close(peer);
-      }
-    });
-  }
-  ~RawServer() {
-    shutdown(listener_, SHUT_RDWR);
-    thread_.join();
-    close(listener_);
-  }
-  const std::string& Url() const { return url_; }
-
- private:
-  const std::string bytes_;
-  const bool close_after_;
-  int listener_;
-  std::string url_;
-  std::thread thread_;
-};
 
 std::unique_ptr<Transport> Connect(KubeConfig config) {
   auto transport = MakeHttpsTransport(config, RealClock());
@@ -173,10 +129,13 @@ TEST_F(HttpsTransportTest, WatchesOverTheWireAndStopEndsASilentWatchAtOnce) {
   std::atomic<int> events = 0;
   absl::Status ended;
   std::thread watcher([&] {
-    ended = client.Watch(kPods, "", {.resource_version = "1"}, stop.get_token(), [&](WatchEventType, Json&&) {
-      ++events;
-      return absl::OkStatus();
-    });
+    ended = client.Watch(
+        kPods, "", {.resource_version = "1"}, stop.get_token(),
+        [&](WatchEventType, Json&&) {
+          ++events;
+          return absl::OkStatus();
+        },
+        [](const Unreadable&) {});
   });
   ASSERT_TRUE(server_.Await([&] { return server_.OpenWatches() == 1; }));
   for (int i = 0; i < 20; ++i) server_.Put(kPods, {{"metadata", {{"name", "p" + std::to_string(i)}}}});
@@ -197,6 +156,14 @@ TEST_F(HttpsTransportTest, AConnectionRefusedIsUnavailableAndNamesTheServer) {
   EXPECT_NE(status.ToString().find(url), std::string::npos);
 }
 
+TEST_F(HttpsTransportTest, AProxyOfTheEnvironmentIsNotUsed) {
+  HttpFront front(server_, {});
+  for (const char* variable : {"http_proxy", "all_proxy"}) setenv(variable, "http://127.0.0.1:1", /*overwrite=*/1);
+  const absl::Status status = Connect({.server = front.Url()})->Send(GetPods()).status();
+  for (const char* variable : {"http_proxy", "all_proxy"}) unsetenv(variable);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST_F(HttpsTransportTest, AServerThatIsGoneIsFollowedWhenItComesBackOnTheSamePort) {
   auto front = std::make_unique<HttpFront>(server_, HttpFrontOptions{});
   const auto transport = Connect({.server = front->Url()});
@@ -211,7 +178,7 @@ TEST_F(HttpsTransportTest, AServerThatIsGoneIsFollowedWhenItComesBackOnTheSamePo
 TEST_F(HttpsTransportTest, HalfAnAnswerIsAnError) {
   for (const char* bytes : {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"half\":", "HTTP/1.1 200 OK\r\nContent-Le", "",
                             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n{\"half\":", "garbage\r\n\r\n"}) {
-    const RawServer raw(bytes, /*close_after=*/true);
+    const RawServer raw({.bytes = bytes});
     const absl::Status status = Connect({.server = raw.Url()})->Send(GetPods()).status();
     EXPECT_TRUE(absl::IsUnavailable(status)) << bytes << ": " << status;
   }
@@ -219,14 +186,14 @@ TEST_F(HttpsTransportTest, HalfAnAnswerIsAnError) {
 
 TEST_F(HttpsTransportTest, ASilentServerCostsTheDeadlineAndNoMore) {
   for (const char* bytes : {"", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"}) {
-    const RawServer raw(bytes, /*close_after=*/false);
+    const RawServer raw({.bytes = bytes, .close_after = false});
     const absl::Status status = Connect({.server = raw.Url()})->Send(GetPods(absl::Milliseconds(300))).status();
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << bytes << ": " << status;
   }
 }
 
 TEST_F(HttpsTransportTest, StopEndsARequestThatWaitsForItsAnswer) {
-  const RawServer raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", /*close_after=*/false);
+  const RawServer raw({.bytes = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", .close_after = false});
   const auto transport = Connect({.server = raw.Url()});
   Throttle throttle(RealClock(), {.qps = 0});
   Client client(*transport, throttle, RealClock(), {.request_timeout = absl::Minutes(10)});
@@ -237,9 +204,27 @@ TEST_F(HttpsTransportTest, StopEndsARequestThatWaitsForItsAnswer) {
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
 }
 
+TEST_F(HttpsTransportTest, ARequestThatMayNotBeSentAnyMoreIsNotSentOverAnOpenConnectionEither) {
+  HttpFront front(server_, {.certificate = server_key_});
+  const auto transport = Connect({.server = front.Url(), .ca_pem = authority_.certificate_pem});
+  bool may_send = true;
+  HttpRequest request = GetPods();
+  request.may_send = [&] { return may_send; };
+  ASSERT_TRUE(transport->Send(request).ok());
+  may_send = false;
+  const absl::Status status = transport->Send(request).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_EQ(server_.Calls().size(), 1U);
+}
+
+TEST_F(HttpsTransportTest, HeadersLongerThanAskedForAreCutOff) {
+  const RawServer raw({.bytes = "HTTP/1.1 200 OK\r\n", .again = "A: b\r\n"});
+  EXPECT_TRUE(absl::IsResourceExhausted(Connect({.server = raw.Url()})->Send(GetPods()).status()));
+}
+
 TEST_F(HttpsTransportTest, AnAnswerLongerThanAskedForIsCutOff) {
   const std::string body(100000, 'x');
-  const RawServer raw("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + body, /*close_after=*/true);
+  const RawServer raw({.bytes = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + body});
   HttpRequest request = GetPods();
   request.max_body_bytes = 1000;
   EXPECT_TRUE(absl::IsResourceExhausted(Connect({.server = raw.Url()})->Send(request).status()));
@@ -257,7 +242,7 @@ TEST_F(HttpsTransportTest, ASilentWatchIsGivenUpAfterItsIdleTime) {
 TEST_F(HttpsTransportTest, ARefusedWatchIsAnAnswer) {
   HttpRequest request = GetPods();
   request.target += "?watch=true";
-  const RawServer raw("HTTP/1.1 403 Forbidden\r\nContent-Length: 13\r\nRetry-After: 4\r\n\r\n{\"a\":\"wrong\"}", /*close_after=*/true);
+  const RawServer raw({.bytes = "HTTP/1.1 403 Forbidden\r\nContent-Length: 13\r\nRetry-After: 4\r\n\r\n{\"a\":\"wrong\"}"});
   const auto refused = Connect({.server = raw.Url()})->Stream(request, absl::Seconds(5), [](std::string_view) { return true; });
   ASSERT_TRUE(refused.ok()) << refused.status();
   EXPECT_EQ(refused->code, 403);

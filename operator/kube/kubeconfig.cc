@@ -46,7 +46,7 @@ struct Section {
     TY_ASSIGN_OR_RETURN(const std::string encoded, Text(data_field.c_str()));
     if (!encoded.empty()) {
       std::string pem;
-      if (!absl::Base64Unescape(encoded, &pem)) return Bad(data_field, "is no base64");
+      if (!absl::Base64Unescape(encoded, &pem)) return Bad(data_field, "is not valid base64");
       return pem;
     }
     TY_ASSIGN_OR_RETURN(const std::string path, Text(name.c_str()));
@@ -65,14 +65,14 @@ absl::StatusOr<Section> Find(const YAML::Node& root, const std::string& path, co
   const YAML::Node entries = root[list];
   const std::string where = fmt::format("{}: {}[{}]", path, list, name);
   if (!entries.IsDefined() || !entries.IsSequence())
-    return absl::InvalidArgumentError(fmt::format("{}: {}: missing, or no list", path, list));
+    return absl::InvalidArgumentError(fmt::format("{}: {}: missing, or not a list", path, list));
   for (const YAML::Node& entry : entries) {
     if (!entry.IsMap() || !entry["name"].IsDefined() || !entry["name"].IsScalar() || entry["name"].Scalar() != name) continue;
     if (!entry[inner].IsDefined() || !entry[inner].IsMap())
       return absl::InvalidArgumentError(fmt::format("{}: no \"{}\" in it", where, inner));
     return Section{entry[inner], where, std::filesystem::path(path).parent_path()};
   }
-  return absl::NotFoundError(fmt::format("{}: there is no entry of that name", where));
+  return absl::NotFoundError(fmt::format("{}: no entry has that name", where));
 }
 
 absl::Status ReadCluster(const Section& cluster, KubeConfig& config) {
@@ -120,7 +120,7 @@ absl::Status ReadUser(const Section& user, KubeConfig& config) {
 
 absl::StatusOr<KubeConfig> Read(const YAML::Node& root, const std::string& path, std::string_view wanted) {
   if (!root.IsMap())
-    return absl::InvalidArgumentError(fmt::format("{}: is no kubeconfig: expected a map with clusters, users and contexts", path));
+    return absl::InvalidArgumentError(fmt::format("{}: is not a kubeconfig; expected a map with clusters, users and contexts", path));
   const Section file{root, path, {}};
   std::string context_name(wanted);
   if (context_name.empty()) {
@@ -156,7 +156,7 @@ absl::StatusOr<KubeConfig> LoadKubeconfig(const std::string& path, std::string_v
   try {
     return Read(YAML::Load(text), path, context);
   } catch (const YAML::Exception& error) {
-    return absl::InvalidArgumentError(fmt::format("{}: is no YAML: {}", path, error.what()));
+    return absl::InvalidArgumentError(fmt::format("{}: is not valid YAML: {}", path, error.what()));
   }
 }
 

@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "absl/strings/escaping.h"
+#include "operator/kube/certificates.h"
 #include "operator/kube/config.h"
-#include "tests/fake_apiserver/certificates.h"
 
 namespace trainyard::control {
 namespace {
@@ -88,7 +88,7 @@ TEST_F(KubeconfigTest, EveryErrorNamesFileAndField) {
   } cases[] = {
       {"server: ''", "token: x", "clusters[c].server: missing"},
       {"server: [1]", "token: x", "clusters[c].server: expected text"},
-      {"server: https://a\ncertificate-authority-data: '***'", "token: x", "clusters[c].certificate-authority-data: is no base64"},
+      {"server: https://a\ncertificate-authority-data: '***'", "token: x", "clusters[c].certificate-authority-data: is not valid base64"},
       {"server: https://a\ncertificate-authority-data: " + Base64("no pem"), "token: x",
        "clusters[c].certificate-authority-data: holds no certificate"},
       {"server: https://a\ncertificate-authority: absent.pem", "token: x", "clusters[c].certificate-authority: "},

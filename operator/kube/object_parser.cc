@@ -32,14 +32,4 @@ absl::StatusOr<Json> ParseObject(std::string_view text, const FieldFilter& filte
   return Parse(kept);
 }
 
-absl::StatusOr<Json> ParseList(std::string_view text, const FieldFilter& filter, const std::function<absl::Status(Json&&)>& on_item) {
-  std::string kept;
-  const FieldFilter::ItemHandler parse_item = [&on_item](std::string_view item) -> absl::Status {
-    TY_ASSIGN_OR_RETURN(Json object, Parse(item));
-    return on_item(std::move(object));
-  };
-  TY_RETURN_IF_ERROR(filter.Apply(text, kept, &parse_item));
-  return Parse(kept);
-}
-
 }  // namespace trainyard::control

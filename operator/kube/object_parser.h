@@ -1,7 +1,6 @@
-// JSON text → objects, without the fields that nobody reads.
+// JSON text → objects, without the fields that are not read.
 #pragma once
 
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
@@ -11,12 +10,7 @@
 
 namespace trainyard::control {
 
-// InvalidArgument with position for what is no JSON, is nested deeper than 100 levels, or is no object.
+// InvalidArgument with position for a text that is not JSON, is nested deeper than 100 levels, or is not an object.
 absl::StatusOr<nlohmann::json> ParseObject(std::string_view text, const FieldFilter& filter);
-
-// As ParseObject, for an object with an array "items": each item goes to `on_item` as soon as it is read and is not kept. The first error
-// of `on_item` is returned.
-absl::StatusOr<nlohmann::json> ParseList(std::string_view text, const FieldFilter& filter,
-                                         const std::function<absl::Status(nlohmann::json&&)>& on_item);
 
 }  // namespace trainyard::control

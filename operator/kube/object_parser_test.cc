@@ -11,7 +11,6 @@ using Json = nlohmann::json;
 using Where = FieldFilter::Where;
 
 const FieldFilter kWhole(std::nullopt, Where::kObject);
-const FieldFilter kWholeItems(std::nullopt, Where::kItems);
 
 TEST(ObjectParser, ReadsWhatAnyJsonReaderReads) {
   const char* text = R"({"a":[1,-2,3.5,true,null,"x",[[]],{}],"b":{"c":{"d":"\u00e9\n"}},"e":[{"f":1},{"f":2}]})";
@@ -63,34 +62,9 @@ TEST(ObjectParser, AFieldOfTheSameNameElsewhereStays) {
   EXPECT_EQ(*object, Json::parse(R"({"spec":{"metadata":{"managedFields":1}},"managedFields":2})"));
 }
 
-TEST(ObjectParser, HandsOverListItemsOneByOneAndKeepsNone) {
-  std::vector<Json> items;
-  const auto list =
-      ParseList(R"({"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","managedFields":[]},"items":[1]},{"b":2}],"z":1})",
-                kWholeItems, [&](Json&& item) {
-                  items.push_back(std::move(item));
-                  return absl::OkStatus();
-                });
-  ASSERT_TRUE(list.ok()) << list.status();
-  ASSERT_EQ(items.size(), 2u);
-  EXPECT_EQ(items[0], Json::parse(R"({"metadata":{"name":"a"},"items":[1]})"));
-  EXPECT_EQ(items[1], Json::parse(R"({"b":2})"));
-  EXPECT_TRUE((*list)["items"].empty());
-  EXPECT_EQ((*list)["metadata"]["resourceVersion"], "7");
-}
-
-TEST(ObjectParser, AnErrorOfTheItemHandlerEndsTheList) {
-  int calls = 0;
-  const auto list = ParseList(R"({"items":[{},{},{}]})", kWholeItems,
-                              [&](Json&&) { return ++calls == 2 ? absl::AbortedError("enough") : absl::OkStatus(); });
-  EXPECT_TRUE(absl::IsAborted(list.status()));
-  EXPECT_EQ(calls, 2);
-}
-
-TEST(ObjectParser, AnErrorWithinADroppedFieldOrAnItemIsStillFound) {
+TEST(ObjectParser, AnErrorWithinADroppedFieldIsStillFound) {
   EXPECT_FALSE(ParseObject(R"({"metadata":{"managedFields":[{}}})", kWhole).ok());
   EXPECT_FALSE(ParseObject(R"({"metadata":{"managedFields":"x)", kWhole).ok());
-  EXPECT_FALSE(ParseList(R"({"items":[{"a":tru}]})", kWholeItems, [](Json&&) { return absl::OkStatus(); }).ok());
 }
 
 TEST(ObjectParser, BracketsAndQuotesWithinStringsAreText) {

@@ -11,6 +11,16 @@
 
 namespace trainyard::control {
 
+// Takes the body of a 2xx answer as it comes.
+class BodySink {
+ public:
+  virtual ~BodySink() = default;
+  // An answer begins: bytes taken before belong to an answer that did not end.
+  virtual void Begin() = 0;
+  // False ends the request with Cancelled.
+  virtual bool Take(std::string_view bytes) = 0;
+};
+
 struct HttpRequest {
   std::string method = "GET";
   std::string target{};  // path and query, already escaped
@@ -19,7 +29,11 @@ struct HttpRequest {
   std::string accept = "application/json";
   absl::Duration timeout = absl::Seconds(30);  // for the whole request, connecting included
   size_t max_body_bytes = size_t{256} << 20;   // a longer answer is an error (ResourceExhausted)
+  size_t max_header_bytes = size_t{64} << 10;  // so are longer headers
   std::stop_token stop{};                      // ends the request with Cancelled, wherever it is
+  BodySink* sink = nullptr;                    // for Send: takes the body, however long, in place of HttpResponse::body
+  // Asked when the connection stands, directly before the first byte is sent; false: FailedPrecondition, and nothing was sent.
+  std::function<bool()> may_send{};
 };
 
 struct HttpResponse {
@@ -30,7 +44,7 @@ struct HttpResponse {
 };
 
 // Thread-safe: any number of requests may be under way. An answer of any code is a value; the error is for no answer: Unavailable
-// (refused, reset, cut short), DeadlineExceeded, Unauthenticated (TLS), Cancelled, ResourceExhausted.
+// (refused, reset, cut short), DeadlineExceeded, Unauthenticated (TLS), Cancelled, ResourceExhausted, FailedPrecondition.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -24,32 +24,30 @@ std::string_view WatchEventTypeName(WatchEventType type) {
   return "";
 }
 
-WatchDecoder::WatchDecoder(std::string what, const ReadFields& fields, size_t max_line_bytes, WatchEventHandler on_event)
+WatchDecoder::WatchDecoder(std::string what, const ReadFields& fields, size_t max_line_bytes, WatchEventHandler on_event,
+                           UnreadableHandler on_unreadable)
     : what_(std::move(what)),
       filter_(fields, FieldFilter::Where::kEvent),
       max_line_bytes_(max_line_bytes),
-      on_event_(std::move(on_event)) {}
+      on_event_(std::move(on_event)),
+      on_unreadable_(std::move(on_unreadable)) {}
 
 absl::Status WatchDecoder::Feed(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
     const std::string_view piece = bytes.substr(0, end);
-    if (partial_.size() + piece.size() > max_line_bytes_) {
-      return absl::DataLossError(fmt::format("{}: an event of more than {} bytes", what_, max_line_bytes_));
+    const bool whole = partial_.empty() && !too_long_ && end != std::string_view::npos && piece.size() <= max_line_bytes_;
+    if (!whole) {
+      too_long_ = too_long_ || partial_.size() + piece.size() > max_line_bytes_;
+      partial_ += piece.substr(0, max_line_bytes_ - partial_.size());
     }
-    if (end == std::string_view::npos) {
-      partial_ += piece;
-      return absl::OkStatus();
-    }
+    if (end == std::string_view::npos) return absl::OkStatus();
     bytes.remove_prefix(end + 1);
-    absl::Status status;
-    if (partial_.empty()) {
-      status = Line(piece);
-    } else {
-      partial_ += piece;
-      status = Line(partial_);
-      partial_.clear();
-    }
+    const absl::Status status =
+        too_long_ ? NoEvent(partial_, fmt::format("an event of more than {} bytes", max_line_bytes_)) : Line(whole ? piece : partial_);
+    partial_.clear();
+    if (too_long_) partial_.shrink_to_fit();
+    too_long_ = false;
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -57,21 +55,25 @@ absl::Status WatchDecoder::Feed(std::string_view bytes) {
 
 absl::Status WatchDecoder::Finish() const {
   if (partial_.empty()) return absl::OkStatus();
-  return absl::DataLossError(fmt::format("{}: the stream ended within an event, after {} bytes of it", what_, partial_.size()));
+  return absl::UnavailableError(fmt::format("{}: the stream ended within an event, after {} bytes of it", what_, partial_.size()));
+}
+
+absl::Status WatchDecoder::NoEvent(std::string_view line, std::string_view problem) {
+  const Unreadable object = IdentifyEvent(line, std::string(problem));
+  if (object.name.empty()) return absl::DataLossError(fmt::format("{}: {}: \"{}\"", what_, problem, line.substr(0, 100)));
+  on_unreadable_(object);
+  return absl::OkStatus();
 }
 
 absl::Status WatchDecoder::Line(std::string_view line) {
   if (line.empty()) return absl::OkStatus();
   // API servers write the type first. Where one does not, more is read than needed.
   auto event = ParseObject(line, line.starts_with(R"({"type":"DELETED")") ? gone_ : filter_);
-  if (!event.ok()) {
-    return absl::DataLossError(
-        fmt::format("{}: a line that is no event: {}: \"{}\"", what_, std::string(event.status().message()), line.substr(0, 100)));
-  }
+  if (!event.ok()) return NoEvent(line, fmt::format("a line that is not an event: {}", std::string(event.status().message())));
   const auto type = event->find("type");
   const auto object = event->find("object");
   if (type == event->end() || !type->is_string() || object == event->end() || !object->is_object()) {
-    return absl::DataLossError(fmt::format("{}: an event without type and object: \"{}\"", what_, line.substr(0, 100)));
+    return NoEvent(line, "an event without type and object");
   }
   const std::string& name = type->get_ref<const std::string&>();
   if (name == "ERROR") return StatusFromObject(what_, object->dump());
@@ -79,7 +81,7 @@ absl::Status WatchDecoder::Line(std::string_view line) {
        {WatchEventType::kAdded, WatchEventType::kModified, WatchEventType::kDeleted, WatchEventType::kBookmark}) {
     if (name == WatchEventTypeName(known)) return on_event_(known, std::move(*object));
   }
-  return absl::DataLossError(fmt::format("{}: an event of unknown type \"{}\"", what_, name.substr(0, 100)));
+  return NoEvent(line, fmt::format("an event of unknown type \"{}\"", name.substr(0, 100)));
 }
 
 }  // namespace trainyard::control

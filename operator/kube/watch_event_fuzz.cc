@@ -5,16 +5,19 @@
 #include <string_view>
 
 #include "operator/kube/errors.h"
-#include "operator/kube/object_parser.h"
+#include "operator/kube/list_decoder.h"
 #include "operator/kube/watch_event.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace trainyard::control;  // NOLINT(google-build-using-namespace)
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  WatchDecoder decoder("watch", ReadFields({"spec.containers"}), 4096, [](WatchEventType, nlohmann::json&&) { return absl::OkStatus(); });
+  WatchDecoder decoder(
+      "watch", ReadFields({"spec.containers"}), 4096, [](WatchEventType, nlohmann::json&&) { return absl::OkStatus(); },
+      [](const Unreadable&) {});
   const size_t half = size / 2;
   if (decoder.Feed(text.substr(0, half)).ok() && decoder.Feed(text.substr(half)).ok()) (void)decoder.Finish();
-  (void)ParseList(text, FieldFilter(ReadFields({"spec.a"}), FieldFilter::Where::kItems), [](nlohmann::json&&) { return absl::OkStatus(); });
+  ListDecoder list("list", ReadFields({"spec.a"}), 1000, [](nlohmann::json&&) { return absl::OkStatus(); }, [](const Unreadable&) {});
+  if (list.Take(text.substr(0, half)) && list.Take(text.substr(half))) (void)list.Finish();
   const absl::Status status = StatusFromAnswer("get", 500, text, text.substr(0, half));
   (void)RetryAfter(status);
   return 0;

@@ -12,11 +12,15 @@ namespace {
 class WatchDecoderTest : public testing::Test {
  protected:
   WatchDecoder Decoder(size_t max_line_bytes = 1000) {
-    return WatchDecoder("watch pods", std::nullopt, max_line_bytes, [this](WatchEventType type, nlohmann::json&& object) {
-      seen_.push_back(std::string(WatchEventTypeName(type)) + " " + object.dump());
-      return absl::OkStatus();
-    });
+    return WatchDecoder(
+        "watch pods", std::nullopt, max_line_bytes,
+        [this](WatchEventType type, nlohmann::json&& object) {
+          seen_.push_back(std::string(WatchEventTypeName(type)) + " " + object.dump());
+          return absl::OkStatus();
+        },
+        [this](const Unreadable& object) { unreadable_.push_back(object); });
   }
+  std::vector<Unreadable> unreadable_;
   std::vector<std::string> seen_;
 };
 
@@ -60,21 +64,44 @@ TEST_F(WatchDecoderTest, WhatIsNoEventIsDataLossThatQuotesIt) {
   EXPECT_TRUE(seen_.empty());
 }
 
-TEST_F(WatchDecoderTest, ALineWithoutEndIsBounded) {
+TEST_F(WatchDecoderTest, AnEventThatCannotBeReadIsToldByItsNameAndTheNextFollows) {
+  const std::string deep = std::string(5000, '[') + std::string(5000, ']');
+  const std::string meta = R"("metadata":{"annotations":{"name":"no"},"name":"bad","namespace":"n","resourceVersion":"8","uid":"u"})";
+  for (const std::string& line : {R"({"type":"MODIFIED","object":{)" + meta + R"(,"spec":)" + deep + "}}",
+                                  R"({"type":"MODIFIED","object":{)" + meta + R"(,"spec":tru}})",
+                                  R"({"type":"MODIFIED","object":{)" + meta + R"(,"spec":")" + std::string(50000, 'x') + "\"}}",
+                                  R"({"type":"SHINY","object":{)" + meta + "}}"}) {
+    seen_.clear();
+    unreadable_.clear();
+    WatchDecoder decoder = Decoder(/*max_line_bytes=*/20000);
+    ASSERT_TRUE(decoder.Feed(line).ok());
+    ASSERT_TRUE(decoder.Feed("\n" + std::string(kLines)).ok());
+    EXPECT_EQ(seen_.size(), 4U);
+    ASSERT_EQ(unreadable_.size(), 1U) << line.substr(0, 100);
+    EXPECT_EQ(unreadable_[0].Key(), "n/bad");
+    EXPECT_EQ(unreadable_[0].resource_version, "8");
+    EXPECT_FALSE(unreadable_[0].gone);
+    EXPECT_FALSE(unreadable_[0].problem.empty());
+  }
+}
+
+TEST_F(WatchDecoderTest, ALineWithoutEndIsBoundedAndWhenItEndsDataLoss) {
   WatchDecoder decoder = Decoder(/*max_line_bytes=*/100);
-  absl::Status status;
-  for (int i = 0; i < 20 && status.ok(); ++i) status = decoder.Feed("0123456789");
-  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(decoder.Feed("0123456789").ok());
+  EXPECT_NE(decoder.Finish().message().find("after 100 bytes"), absl::string_view::npos) << decoder.Finish();
+  EXPECT_TRUE(absl::IsDataLoss(decoder.Feed("\n")));
 }
 
 TEST_F(WatchDecoderTest, AStreamThatEndsWithinAnEventIsToldApart) {
   WatchDecoder decoder = Decoder();
   ASSERT_TRUE(decoder.Feed("{\"type\":\"ADD").ok());
-  EXPECT_TRUE(absl::IsDataLoss(decoder.Finish()));
+  EXPECT_TRUE(absl::IsUnavailable(decoder.Finish()));
 }
 
 TEST_F(WatchDecoderTest, TheHandlersErrorEndsTheWatch) {
-  WatchDecoder decoder("watch pods", std::nullopt, 1000, [](WatchEventType, nlohmann::json&&) { return absl::AbortedError("enough"); });
+  WatchDecoder decoder(
+      "watch pods", std::nullopt, 1000, [](WatchEventType, nlohmann::json&&) { return absl::AbortedError("enough"); },
+      [](const Unreadable&) {});
   EXPECT_TRUE(absl::IsAborted(decoder.Feed(kLines)));
 }
 

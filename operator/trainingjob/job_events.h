@@ -3,7 +3,7 @@
 
 #include "operator/api/training_job.h"
 #include "operator/controller/event_recorder.h"
-#include "operator/trainingjob/plan.h"
+#include "operator/plan/plan.h"
 
 namespace trainyard::control {
 

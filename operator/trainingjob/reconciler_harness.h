@@ -15,9 +15,10 @@
 
 #include "operator/api/validation.h"
 #include "operator/base/fake_clock.h"
+#include "operator/base/timestamp.h"
 #include "operator/controller/workqueue.h"
+#include "operator/plan/test_world.h"
 #include "operator/trainingjob/reconciler.h"
-#include "operator/trainingjob/test_makers.h"
 #include "tests/fake_apiserver/fake_api_server.h"
 
 namespace trainyard::control {
@@ -114,7 +115,7 @@ class Process {
   Informer<Node> nodes_{client_, clock_, kNodes, {}, Node::FromJson};
   EventRecorder events_{client_, clock_, controller_metrics_, {}};  // sends when a test starts it
   FanOut fan_out_{0};                                               // one call after the other: the same order in every run
-  ProgressPoller progress_{clock_, nullptr, {.threads = 0}, nullptr};
+  ProgressPoller progress_{clock_, nullptr, {.parallel = 0}, nullptr};
   TrainingJobReconciler reconciler_{client_, clock_, {jobs_, pods_, services_, configs_, &nodes_}, events_, fan_out_, progress_, metrics_};
   absl::StatusOr<ReconcileResult> last_ = ReconcileResult{};
 };

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/base/timestamp.h"
 #include "operator/trainingjob/reconciler_harness.h"
 
 namespace trainyard::control {
@@ -58,7 +59,7 @@ TEST_F(ReconcilerTest, AFirstStatusIsWrittenOnceTheChildrenAreThereWithTheirCoun
 TEST_F(ReconcilerTest, ItIsWrittenAlsoWhenTheChildrenCannotBeMade) {
   Apply(SmallJob());
   Start();
-  server_.Inject({.verb = "create", .resource = "pods", .code = 403});
+  server_.Inject({.verb = "create", .resource = "pods", .code = 500});
   EXPECT_FALSE(process_->Reconcile(/*others_new=*/100).ok());
   EXPECT_THAT(Names(kPods), IsEmpty());
   EXPECT_EQ(Status()["phase"], "Pending");
@@ -71,7 +72,7 @@ TEST_F(ReconcilerTest, ItWaitsForAWhileAsLongAsOtherJobsWaitForTheirChildren) {
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(Names(kPods).size(), 3U);
   EXPECT_TRUE(Status().empty());
-  ASSERT_TRUE(result->look_again_after);
+  ASSERT_TRUE(result->requeue_after);
   clock_.Advance(absl::Seconds(9));
   ASSERT_TRUE(process_->Reconcile(1000).ok());
   EXPECT_TRUE(Status().empty());
@@ -84,8 +85,8 @@ TEST_F(ReconcilerTest, AfterTheLastOfThemItIsWrittenSoon) {
   Apply(SmallJob().Policy("startPolicy", "Any"));
   Start();
   const auto result = process_->Reconcile(/*others_new=*/2);
-  ASSERT_TRUE(result.ok() && result->look_again_after);
-  EXPECT_LE(*result->look_again_after, absl::Milliseconds(200));
+  ASSERT_TRUE(result.ok() && result->requeue_after);
+  EXPECT_LE(*result->requeue_after, absl::Milliseconds(200));
   ASSERT_TRUE(process_->Reconcile().ok());
   EXPECT_EQ(Status()["phase"], "Pending");
 }
@@ -141,6 +142,35 @@ TEST_F(ReconcilerTest, AnOrphanOfOursIsAdopted) {
   EXPECT_EQ(pod["status"]["phase"], "Running");
 }
 
+TEST_F(ReconcilerTest, AdoptingAndReleasingTouchOnlyTheJobsOwnerReference) {
+  Apply(SmallJob());
+  Start();
+  RunsReady();
+  const json other = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "x"}, {"uid", "other-uid"}};
+  server_.Edit(kPods, "default", "mnist-worker-1", {{"metadata", {{"ownerReferences", json::array({other})}}}});
+  process_->Settle();
+  json owners = server_.Find(kPods, "default", "mnist-worker-1")->at("metadata").at("ownerReferences");
+  ASSERT_EQ(owners.size(), 2U);
+  EXPECT_EQ(owners[0], other);
+  EXPECT_EQ(owners[1]["uid"], Job()["metadata"]["uid"]);
+  server_.Edit(kPods, "default", "mnist-worker-1", {{"metadata", {{"labels", {{"trainyard.dev/index", "7"}}}}}});
+  process_->Settle();
+  owners = server_.Find(kPods, "default", "mnist-worker-1")->at("metadata").at("ownerReferences");
+  EXPECT_EQ(owners, json::array({other}));
+}
+
+TEST_F(ReconcilerTest, AConfigMapThatChangedMeanwhileIsNotOverwrittenUnseen) {
+  Apply(SmallJob());
+  Start();
+  RunsReady();
+  server_.Edit(kTrainingJobs, "default", "mnist", {{"spec", {{"worker", {{"replicas", 3}}}}}});
+  server_.Inject({.verb = "update", .resource = "configmaps", .code = 409, .times = 1});
+  EXPECT_FALSE(process_->Reconcile().ok());
+  process_->Settle();
+  const json data = server_.Find(kConfigMaps, "default", "mnist-cluster")->at("data");
+  EXPECT_THAT(data["worker_hosts"].get<std::string>(), testing::HasSubstr("mnist-worker-2"));
+}
+
 TEST_F(ReconcilerTest, AChildWhoseLabelsWereTakenAwayGetsThemBack) {
   Apply(SmallJob());
   Start();
@@ -148,6 +178,38 @@ TEST_F(ReconcilerTest, AChildWhoseLabelsWereTakenAwayGetsThemBack) {
   server_.Edit(kPods, "default", "mnist-worker-1", {{"metadata", {{"labels", nullptr}}}});
   process_->Settle();
   EXPECT_EQ((*server_.Find(kPods, "default", "mnist-worker-1"))["metadata"]["labels"]["trainyard.dev/index"], "1");
+}
+
+TEST_F(ReconcilerTest, AChildThatLostOneLabelGetsItBackAndWasNeverAway) {
+  Apply(SmallJob());
+  Start();
+  RunsReady();
+  for (const std::string label : {"trainyard.dev/job-name", "trainyard.dev/role", "trainyard.dev/index"}) {
+    SCOPED_TRACE(label);
+    const json before = server_.Find(kPods, "default", "mnist-worker-1")->at("metadata");
+    for (const Resource& kind : {kPods, kServices}) {
+      server_.Edit(kind, "default", "mnist-worker-1", {{"metadata", {{"labels", {{label, nullptr}}}}}});
+    }
+    process_->Settle();
+    EXPECT_EQ(server_.Find(kServices, "default", "mnist-worker-1")->at("metadata")["labels"], before["labels"]);
+    const json after = server_.Find(kPods, "default", "mnist-worker-1")->at("metadata");
+    EXPECT_EQ(after["labels"], before["labels"]);
+    EXPECT_EQ(after["ownerReferences"], before["ownerReferences"]);
+  }
+  EXPECT_EQ(Status().value("disruptions", 0), 0);
+}
+
+TEST_F(ReconcilerTest, AChildWithAnothersLabelsIsReleasedThoughTheFirstTryMeetsAConflict) {
+  Apply(SmallJob());
+  Start();
+  RunsReady();
+  server_.Edit(kPods, "default", "mnist-worker-1", {{"metadata", {{"labels", {{"trainyard.dev/job-uid", "another"}}}}}});
+  server_.Inject({.verb = "patch", .resource = "pods", .code = 409, .times = 1});
+  process_->Settle();
+  const json meta = server_.Find(kPods, "default", "mnist-worker-1")->at("metadata");
+  EXPECT_EQ(meta["labels"]["trainyard.dev/job-uid"], "another");
+  EXPECT_THAT(meta.value("ownerReferences", json::array()), testing::IsEmpty());
+  EXPECT_EQ(Status()["disruptions"], 1);
 }
 
 TEST_F(ReconcilerTest, ChildrenDeletedByHandAreMadeAgain) {
@@ -192,14 +254,14 @@ TEST_F(ReconcilerTest, ADeadlineIsAskedForWithoutAnyOutsideEvent) {
   RunsReady();
   const auto result = process_->Reconcile();
   ASSERT_TRUE(result.ok());
-  ASSERT_TRUE(result->look_again_after);
-  EXPECT_LE(*result->look_again_after, absl::Seconds(1000));
-  clock_.Advance(*result->look_again_after);
+  ASSERT_TRUE(result->requeue_after);
+  EXPECT_LE(*result->requeue_after, absl::Seconds(1000));
+  clock_.Advance(*result->requeue_after);
   process_->Settle();
   EXPECT_EQ(Status()["phase"], "Failed");
 }
 
-TEST_F(ReconcilerTest, ATerminatingPodOnANodeThatIsDownIsForceDeletedAfterTheGrace) {
+TEST_F(ReconcilerTest, ATerminatingPodOnANodeThatIsNotReadyIsForceDeletedWhenTheNodeIsOutOfService) {
   server_.Put(kNodes, {{"apiVersion", "v1"},
                        {"kind", "Node"},
                        {"metadata", {{"name", "n1"}}},
@@ -211,8 +273,11 @@ TEST_F(ReconcilerTest, ATerminatingPodOnANodeThatIsDownIsForceDeletedAfterTheGra
                {{"metadata", {{"deletionTimestamp", FormatTimestamp(clock_.Now())}, {"deletionGracePeriodSeconds", 30}}},
                 {"spec", {{"nodeName", "n1"}}}});
   ASSERT_TRUE(process_->Reconcile().ok());
-  EXPECT_TRUE(server_.Find(kPods, "default", "mnist-worker-1"));
   clock_.Advance(absl::Seconds(61));
+  process_->Settle();
+  EXPECT_TRUE(server_.Find(kPods, "default", "mnist-worker-1")->at("metadata").contains("deletionTimestamp"));
+  EXPECT_THAT(Status()["message"].get<std::string>(), testing::HasSubstr("on node n1, which is not Ready"));
+  server_.Edit(kNodes, "", "n1", {{"spec", {{"taints", {{{"key", "node.kubernetes.io/out-of-service"}}}}}}});
   process_->Settle();
   AllReady();
   process_->Settle();
@@ -246,6 +311,41 @@ TEST_F(ReconcilerTest, EventsTellTheStory) {
   std::vector<std::string> reasons;
   for (const json& event : server_.All(kEvents)) reasons.push_back(event["reason"]);
   EXPECT_THAT(reasons, UnorderedElementsAre("Created", "EphemeralOutput", "Running", "Succeeded"));
+}
+
+TEST_F(ReconcilerTest, AFailoverToAHostWhoseClockIsBehindDoesNotHoldARestartBack) {
+  Apply(SmallJob());
+  Start();
+  RunsReady();
+  Exited("mnist-worker-1", 143);
+  process_->Settle();
+  AllReady();
+  Exited("mnist-worker-1", 143);
+  ASSERT_TRUE(process_->Reconcile().ok());  // counted, and its pod is deleted: the next one comes after a second
+  process_.reset();
+  clock_.JumpWallClock(-absl::Seconds(500));
+  Start();
+  process_->Settle();
+  EXPECT_THAT(Names(kPods), testing::Contains("mnist-worker-1"));
+}
+
+TEST_F(ReconcilerTest, AFailoverToAHostWhoseClockIsBehindDoesNotHoldAForcedDeletionBack) {
+  Apply(SmallJob());
+  Start();
+  RunsReady();
+  const absl::Time asked = clock_.Now() + absl::Seconds(100);
+  clock_.Advance(absl::Seconds(100));
+  server_.Edit(kPods, "default", "mnist-worker-1",
+               {{"metadata", {{"deletionTimestamp", FormatTimestamp(asked + absl::Seconds(30))}, {"deletionGracePeriodSeconds", 30}}},
+                {"spec", {{"nodeName", "gone"}}}});
+  process_.reset();
+  clock_.JumpWallClock(-absl::Seconds(500));
+  Start();
+  process_->Settle();
+  EXPECT_TRUE(server_.Find(kPods, "default", "mnist-worker-1")->at("metadata").contains("deletionTimestamp"));
+  clock_.Advance(absl::Seconds(91));  // the grace period, and a minute
+  process_->Settle();
+  EXPECT_FALSE(server_.Find(kPods, "default", "mnist-worker-1")->at("metadata").contains("deletionTimestamp"));
 }
 
 }  // namespace

@@ -8,9 +8,6 @@
 
 #include <array>
 #include <memory>
-#include <nlohmann/json.hpp>
-
-#include "operator/trainingjob/child_meta.h"
 
 namespace trainyard::control {
 namespace {
@@ -48,14 +45,6 @@ absl::StatusOr<SshKeys> MakeSshKeys() {
   AppendString(blob, "nistp521");
   AppendString(blob, std::string_view(reinterpret_cast<const char*>(point.data()), point_size));
   return SshKeys{std::string(pem, pem_size), "ecdsa-sha2-nistp521 " + Base64(blob) + "\n"};
-}
-
-nlohmann::json BuildSshSecret(const TrainingJob& job, const SshKeys& keys) {
-  return {{"apiVersion", "v1"},
-          {"kind", "Secret"},
-          {"metadata", ChildMeta(job, SshSecretName(job), std::nullopt)},
-          {"type", "kubernetes.io/ssh-auth"},
-          {"stringData", {{"ssh-privatekey", keys.private_key}, {"ssh-publickey", keys.public_key}}}};
 }
 
 }  // namespace trainyard::control

@@ -6,11 +6,11 @@
 
 #include "operator/api/json_read.h"
 #include "operator/base/status_macros.h"
+#include "operator/children/child_kinds.h"
+#include "operator/children/child_meta.h"
+#include "operator/children/pod_group_builder.h"
 #include "operator/kube/errors.h"
-#include "operator/trainingjob/child_meta.h"
-#include "operator/trainingjob/child_resources.h"
 #include "operator/trainingjob/job_events.h"
-#include "operator/trainingjob/pod_group_builder.h"
 
 namespace trainyard::control {
 namespace {
@@ -22,7 +22,7 @@ Unwatched Ours(ChildKind kind, const json& object) {
   return {Unwatched::Holder::kJob, min_member};
 }
 
-// The garbage collector, or whoever deleted it, is about to take it away.
+// The object is about to go: it is being deleted, or the garbage collector takes it.
 bool IsLeftover(const TrainingJob& job, const ObjectMeta& meta) {
   const bool of_earlier_job = meta.controller.kind == kKind && meta.controller.name == job.meta.name && meta.controller.uid != job.meta.uid;
   return meta.deletion_time.has_value() || of_earlier_job;
@@ -44,7 +44,7 @@ void UnwatchedChildren::Forget(const std::string& job_key) {
 void UnwatchedChildren::Made(const TrainingJob& job, ChildKind kind, const json& object) { Remember(job, kind, Ours(kind, object)); }
 
 absl::Status UnwatchedChildren::PutRight(const TrainingJob& job, const ChildRef& child) {
-  const Resource& resource = ResourceOf(child.kind, job);
+  const Resource& resource = TraitsOf(child.kind).resource(job);
   auto object = client_.Get(resource, job.meta.name_space, child.name);
   if (IsForbidden(object.status())) {
     LeaveAlone(job, child.kind, "Forbidden", std::string(object.status().message()));
@@ -58,7 +58,7 @@ absl::Status UnwatchedChildren::PutRight(const TrainingJob& job, const ChildRef&
   }
   if (meta.controller.uid != job.meta.uid) {
     LeaveAlone(job, child.kind, "NameTaken",
-               fmt::format("{} {} exists and is not this job's; it is used as it is", KindName(child.kind), child.name));
+               fmt::format("{} {} exists and does not belong to this job; it is used as it is", TraitsOf(child.kind).name, child.name));
     return absl::OkStatus();
   }
   json patch = json::object();
@@ -76,7 +76,7 @@ absl::Status UnwatchedChildren::PutRight(const TrainingJob& job, const ChildRef&
 }
 
 absl::Status UnwatchedChildren::Delete(const TrainingJob& job, const ChildRef& child) {
-  const Resource& resource = ResourceOf(child.kind, job);
+  const Resource& resource = TraitsOf(child.kind).resource(job);
   const auto object = client_.Get(resource, job.meta.name_space, child.name);
   absl::Status status = object.status();
   if (object.ok()) {

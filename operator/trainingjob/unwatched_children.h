@@ -1,4 +1,4 @@
-// UnwatchedChildren: what the API server says of the children that no cache holds, a job's Secret and PodGroup, and how they are put right.
+// UnwatchedChildren: gets, patches and deletes the children that no cache holds: a job's Secret and PodGroup.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 #include "operator/base/mutex.h"
 #include "operator/controller/event_recorder.h"
 #include "operator/kube/client.h"
-#include "operator/trainingjob/observed.h"
+#include "operator/plan/observed.h"
 
 namespace trainyard::control {
 
-// Thread-safe. What was learnt is remembered while the process lives, by job: a restarted operator knows nothing and asks once for each, so
-// that it does not matter what the one before it had done. A job's own object (by its owner's uid) is the only one that is ever changed or
-// deleted; another's of that name, and one that the operator may not touch, is told of in an event and left as it is.
+// Thread-safe. The answers are remembered while the process lives, by job. A restarted operator knows nothing and gets each child once, so
+// that the writes of the operator before it do not matter. Only a job's own object (by its owner's uid) is ever changed or deleted. An
+// object of another owner, or an object that the operator may not touch, is left as it is, and an event names it.
 class UnwatchedChildren {
  public:
   UnwatchedChildren(Client& client, EventRecorder& events) : client_(client), events_(events) {}

@@ -120,6 +120,8 @@ TEST_F(GangTest, AtTheEndPodGroupAndKeysAreGoneWhicheverOperatorIsThere) {
       Start();
     }
     process_->Settle();
+    clock_.Advance(absl::Seconds(30));  // what pods may take to end by themselves
+    process_->Settle();
     EXPECT_EQ(MinMember(), 0);
     EXPECT_THAT(Names(kSecrets), IsEmpty());
     process_.reset();

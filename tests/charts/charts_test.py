@@ -115,6 +115,14 @@ class ChartsTest(unittest.TestCase):
                 for verb in verbs.split(", "):
                     self.assertRegex(comment, rf"\b{verb}\b", f"{resources}: no reason given for {verb}")
 
+    def test_keys_in_secrets_come_with_the_right_to_make_them(self):
+        rendered = self.render(OPERATOR, "secrets.enabled=true")
+        rules = rendered.one("ClusterRole", "trainyard-operator")["rules"]
+        granted = {resource: rule["verbs"] for rule in rules for resource in rule["resources"]}
+        self.assertEqual(granted["secrets"], ["get", "create", "patch", "delete"])
+        self.assertIn("--keys-in-secrets", rendered.one("Deployment", "trainyard-operator")["spec"]["template"]["spec"]["containers"][0]["args"])
+        self.assertNotIn("--keys-in-secrets", self.render(OPERATOR).text)
+
     def test_mpi_and_gangs_add_their_rights(self):
         rendered = self.render(OPERATOR, "mpi.enabled=true", "gang.volcano=true", "gang.coscheduling=true")
         rules = rendered.one("ClusterRole", "trainyard-operator")["rules"]
@@ -140,6 +148,37 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual(rendered.one("ServiceMonitor")["spec"]["selector"]["matchLabels"], selector)
         self.assertEqual(rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"].items() & selector.items(), selector.items())
 
+    def test_the_network_policy_lets_metrics_be_read_from_where_it_says_only(self):
+        rendered = self.render(OPERATOR, "networkPolicy.fromNamespaces={observability}", "http.port=9090")
+        policy = rendered.one("NetworkPolicy")["spec"]
+        labels = rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"]
+        self.assertLessEqual(policy["podSelector"]["matchLabels"].items(), labels.items())
+        self.assertEqual(policy["policyTypes"], ["Ingress"])
+        port = rendered.one("Deployment")["spec"]["template"]["spec"]["containers"][0]["ports"][0]
+        self.assertEqual((port["name"], port["containerPort"]), ("http", 9090))
+        self.assertEqual(policy["ingress"], [{
+            "ports": [{"port": "http", "protocol": "TCP"}],
+            "from": [{"podSelector": {}}, {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "observability"}}}]}])
+        self.assertIn("NetworkPolicy", self.render(OPERATOR).kinds())
+        self.assertNotIn("NetworkPolicy", self.render(OPERATOR, "networkPolicy.enabled=false").kinds())
+
+    def test_without_leader_election_an_upgrade_never_runs_two_operators_at_once(self):
+        self.assertNotIn("strategy", self.render(OPERATOR).one("Deployment")["spec"])
+        alone = self.render(OPERATOR, "leaderElection.enabled=false").one("Deployment")["spec"]
+        self.assertEqual(alone["strategy"], {"type": "Recreate"})
+
+    def test_the_admission_policy_is_off_by_default_and_denies_when_on(self):
+        self.assertFalse([kind for kind in self.render(OPERATOR).kinds() if kind.startswith("ValidatingAdmission")])
+        rendered = self.render(OPERATOR, "admissionPolicy.enabled=true", "admissionPolicy.serviceAccounts={default,trainer}",
+                               ['admissionPolicy.namespaceSelector={"matchLabels":{"team":"ml"}}'])
+        policy, binding = rendered.one("ValidatingAdmissionPolicy"), rendered.one("ValidatingAdmissionPolicyBinding")
+        self.assertEqual(policy["spec"]["failurePolicy"], "Fail")
+        self.assertIn("['default','trainer']", policy["spec"]["validations"][-1]["expression"])
+        self.assertEqual(binding["spec"]["policyName"], policy["metadata"]["name"])
+        self.assertEqual(binding["spec"]["validationActions"], ["Deny"])
+        self.assertEqual(binding["spec"]["matchResources"], {"namespaceSelector": {"matchLabels": {"team": "ml"}}})
+        self.refused(OPERATOR, "admissionPolicy.serviceAccounts={}", "serviceAccounts")
+
     def test_pod_labels_and_service_monitor_labels_are_added(self):
         rendered = self.render(OPERATOR, "podLabels.team=ml", "serviceMonitor.enabled=true", "serviceMonitor.labels.release=prom")
         self.assertEqual(rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"]["team"], "ml")
@@ -164,7 +203,7 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual({role: made["spec"][role]["replicas"] for role in ("ps", "worker")}, {"ps": 1, "worker": 2})
         self.assertNotIn("chief", made["spec"])
         self.assertEqual(made["spec"]["training"]["model"], {"preset": "lenet5"})
-        self.assertEqual(made["spec"]["training"]["strategy"], {"parameterServer": {"mode": "async"}})
+        self.assertEqual(made["spec"]["training"]["strategy"], {"parameterServer": {"mode": "sync"}})
         self.assertNotIn("image", made["spec"])
 
     def test_the_job_chart_passes_everything_on(self):

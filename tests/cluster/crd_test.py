@@ -31,7 +31,8 @@ class CrdTest(ControlPlaneCase):
     def test_defaults_are_filled_in(self):
         spec = self.api.create(JOBS, job("tiny").spec())["spec"]
         self.assertEqual(spec["framework"], "Trainyard")
-        self.assertEqual(spec["worker"], {"replicas": 1, "restartPolicy": "OnFailure"})
+        self.assertEqual(spec["worker"], {"replicas": 1}, "the restart policy depends on the framework")
+        self.assertEqual(spec["runPolicy"]["lostNodePolicy"], "Wait")
         self.assertEqual(spec["runPolicy"]["backoffLimit"], 6)
         self.assertEqual(spec["runPolicy"]["cleanPodPolicy"], "Running")
         self.assertEqual(spec["runPolicy"]["successPolicy"], "Chief")
@@ -72,7 +73,7 @@ class CrdTest(ControlPlaneCase):
             (job("a").training(model={"preset": "lenet6"}), "spec.training.model.preset", "Unsupported value"),
             (job("a").training(batchSize=0), "spec.training.batchSize", "greater than or equal to 1"),
             (job("a").training(strategy={"parameterServer": {"mode": "async"}}).ps(0), "spec.ps", "at least one parameter server"),
-            (job("a").training(strategy={"local": {}, "allReduce": {}}), "spec.training.strategy"),
+            (job("a").training(strategy={"local": {}, "parameterServer": {"mode": "sync"}}), "spec.training.strategy"),
             (job("a").policy(backoffLimit=-1), "spec.runPolicy.backoffLimit", "greater than or equal to 0"),
             (job("a").policy(activeDeadlineSeconds=0), "spec.runPolicy.activeDeadlineSeconds"),
             (job("a").policy(exitCodes=[{"from": 9, "to": 3, "action": "Fail"}]), "exitCodes[0]", "from must not be greater than to"),
@@ -106,6 +107,32 @@ class CrdTest(ControlPlaneCase):
             self.assertIn("delete the job and make a new one", caught.exception.message)
         self.assertEqual(self.api.get(path)["spec"]["ps"], created["spec"]["ps"])
 
+    def test_what_the_pods_of_a_started_job_were_made_from_cannot_change(self):
+        container = {"name": "trainer", "image": "x", "env": [{"name": "A", "value": "1"}]}
+        path = f"{JOBS}/started"
+        self.api.create(JOBS, job("started").ps(1).worker(2, template={"spec": {"containers": [container], "tolerations": []}}).spec())
+        changes = {
+            "spec.worker.template": {"worker": {"template": {"spec": {"containers": [{**container, "image": "y"}]}}}},
+            "spec.worker.restartPolicy": {"worker": {"restartPolicy": "Never"}},
+            "spec.worker.resources": {"worker": {"resources": {"limits": {"cpu": "1"}}}},
+            "spec.training": {"training": {"batchSize": 7}},
+            "spec.ps.template": {"ps": {"template": {"spec": {"priorityClassName": "high"}}}},
+            "spec.ps.restartPolicy": {"ps": {"restartPolicy": "OnFailure"}},
+        }
+        self.api.merge(f"{path}/status", {"status": {"startTime": "2027-01-15T08:00:00Z"}})
+        for field, change in changes.items():
+            with self.subTest(field):
+                with self.assertRaises(ApiError) as caught:
+                    self.api.merge(path, {"spec": change})
+                self.assertEqual(caught.exception.code, 422)
+                self.assertIn(f"{field}: Forbidden: cannot change while the job runs", caught.exception.message)
+                self.assertIn("runPolicy.suspend", caught.exception.message)
+        self.api.merge(path, {"spec": {"worker": {"replicas": 3}, "runPolicy": {"suspend": True}}})
+        self.api.merge(f"{path}/status", {"status": {"startTime": None}})
+        for field, change in changes.items():
+            with self.subTest(f"{field} of a suspended job"):
+                self.api.merge(path, {"spec": change})
+
     def test_kubectl_scale_changes_the_workers(self):
         self.api.create(JOBS, job("scaled").worker(2).spec())
         self.kubectl("scale", "tj/scaled", "--replicas=4")
@@ -123,9 +150,11 @@ class CrdTest(ControlPlaneCase):
         self.api.create(JOBS, job("shown").worker(2).spec())
         self.api.merge(f"{JOBS}/shown/status", {"status": {"phase": "Running", "progress": {"step": 120, "percent": 21.4, "loss": 0.31, "examplesPerSecond": 6668.8}}})
         header, row = self.kubectl("get", "tj", "shown").splitlines()
-        self.assertEqual(header.split(), ["NAME", "STATE", "PS", "WORKERS", "STEP", "PROGRESS", "LOSS", "SPEED", "AGE"])
+        self.assertEqual(header.split(), ["NAME", "STATE", "PS", "WORKERS", "STEP", "PROGRESS", "LOSS", "SPEED", "AGE", "MESSAGE"])
         for word in ("Running", "120", "21.4", "0.31"):
             self.assertIn(word, row.split())
+        self.api.merge(f"{JOBS}/shown/status", {"status": {"progress": {"evaluation": "accuracy 0.973"}}})
+        self.assertIn("accuracy 0.973", self.kubectl("get", "tj", "shown", "-o", "wide"))
 
     def test_a_typo_is_refused_by_kubectl_apply(self):
         body = job("typo").spec()

@@ -155,11 +155,22 @@ class LifeTest(OperatorCase):
         self.running(job("a").ps(1).worker(2), "a-ps-0", "a-worker-0", "a-worker-1")
         self.kubelet.succeed("a-worker-0")
         self.wait_condition("a", "Succeeded")
+        self.assertEqual(self.pods(), ["a-ps-0", "a-worker-0", "a-worker-1"], "the others have time to end by themselves")
         self.wait_pods("a-worker-0")
         status = self.status("a")
         self.assertEqual(status["phase"], "Succeeded")
         self.assertIn("completionTime", status)
         self.assertEqual(self.condition("a", "Running")["status"], "False")
+
+    def test_replicas_that_end_after_the_chief_keep_their_pods_and_are_counted(self):
+        self.running(job("a").ps(1).worker(2), "a-ps-0", "a-worker-0", "a-worker-1")
+        self.kubelet.succeed("a-worker-0")
+        self.wait_condition("a", "Succeeded")
+        self.kubelet.succeed("a-worker-1", "a-ps-0")
+        wait_for("the counts of the end", lambda: self.status("a")["replicaStatuses"]["worker"].get("succeeded") == 2)
+        counts = self.status("a")["replicaStatuses"]
+        self.assertEqual([(role, counts[role].get("active", 0), counts[role].get("ready", 0)) for role in ("ps", "worker")], [("ps", 0, 0), ("worker", 0, 0)])
+        self.assertEqual(self.pods(), ["a-ps-0", "a-worker-0", "a-worker-1"])
 
     def test_all_workers_policy_waits_for_all(self):
         self.running(job("a").worker(2).policy(successPolicy="AllWorkers"), "a-worker-0", "a-worker-1")
@@ -273,12 +284,56 @@ class FailureTest(OperatorCase):
         self.wait_condition("a", "Failed", reason="BackoffLimitExceeded")
 
     def test_restarts_by_the_kubelet_count_too(self):
-        self.running(job("a").worker(1).policy(backoffLimit=2), "a-worker-0")
+        self.running(job("a").worker(1, restartPolicy="OnFailure").policy(backoffLimit=2), "a-worker-0")
         self.kubelet.run("a-worker-0", restarts=2)
         wait_for("both to be counted", lambda: self.status("a").get("restarts") == 2)
         self.assertEqual(self.condition("a", "Failed")["status"], "Absent")
         self.kubelet.run("a-worker-0", restarts=3)
         self.wait_condition("a", "Failed", reason="BackoffLimitExceeded")
+
+    def test_an_absent_peer_spends_nothing_in_place_or_by_a_new_pod(self):
+        self.running(job("a").worker(2, restartPolicy="OnFailure").policy(backoffLimit=0), "a-worker-0", "a-worker-1")
+        self.kubelet.run("a-worker-1", restarts=4, last_code=200)
+        wait_for("the restarts to be seen", lambda: self.status("a").get("disruptions") == 4)
+        self.assertFalse(self.status("a").get("restarts"))
+        self.running(job("b").worker(1).policy(backoffLimit=0), "a-worker-0", "a-worker-1", "b-worker-0")
+        first = self.uid("b-worker-0")
+        self.kubelet.fail("b-worker-0", code=200)
+        wait_for("a new pod", lambda: self.uid("b-worker-0") != first)
+        self.assertFalse(self.status("b").get("restarts"))
+        self.kubelet.fail("b-worker-0", code=1, message="loading\ncannot open data: No such file")
+        self.assertTrue(self.wait_condition("b", "Failed", reason="ExitCode")["message"].endswith("cannot open data: No such file"))
+
+    def test_a_job_whose_workers_never_ran_is_pending_after_its_server_restarted(self):
+        self.create(job("a").ps(1, restartPolicy="OnFailure").worker(1))
+        self.wait_pods("a-ps-0")
+        self.kubelet.run("a-ps-0")
+        self.wait_pods("a-ps-0", "a-worker-0")
+        self.kubelet.run("a-ps-0", ready=False, restarts=1, last_code=200)
+        wait_for("the restart to be told", lambda: self.status("a").get("phase") == "Restarting")
+        self.kubelet.run("a-ps-0", restarts=1, last_code=200)
+        wait_for("the server to be counted as ready", lambda: self.status("a")["replicaStatuses"]["ps"].get("ready") == 1)
+        self.assertEqual(self.status("a")["phase"], "Pending")
+        self.assertIn("waits for worker-0", self.condition("a", "Restarting")["message"])
+
+    def test_children_that_a_finalizer_keeps_are_waited_for_without_a_request(self):
+        self.running(job("a").worker(2).framework("None").set("image", "x").without("training"), "a-worker-0", "a-worker-1")
+        held = (f"{PODS}/a-worker-1", f"{SERVICES}/a-worker-1")
+        for path in held:
+            self.api.merge(path, {"metadata": {"finalizers": ["example.com/hold"]}})
+        self.addCleanup(lambda: [self.api.merge(path, {"metadata": {"finalizers": None}}) for path in held if self.api.exists(path)])
+        self.kubectl("scale", "tj/a", "--replicas=1")
+        for path in held:
+            wait_for(f"{path} to be Terminating", lambda path=path: "deletionTimestamp" in self.api.get(path)["metadata"])
+
+        def quiet():
+            before = self.operator.requests()
+            let_time_pass(2.0)
+            assert self.operator.requests() == before, "requests went out"
+            return True
+
+        wait_for("no more requests", quiet, 20.0)
+        wait_for("the status to name the finalizer", lambda: "its finalizers are example.com/hold" in self.condition("a", "Stalled")["message"], 60.0)
 
     def test_an_eviction_spends_nothing(self):
         self.running(job("a").worker(1, restartPolicy="Never").policy(backoffLimit=0), "a-worker-0")
@@ -392,10 +447,11 @@ class OperatorTest(OperatorCase):
         wait_for("all pods", lambda: set(pods) <= set(self.pods()))
         self.kubelet.run(*pods[1:])
         self.wait_condition(name, "Running")
-        self.kubelet.succeed(pods[1])
+        self.kubelet.succeed(*pods)
         kill()
         self.wait_condition(name, "Succeeded")
-        wait_for("the others to be stopped", lambda: [pod for pod in self.pods() if pod.startswith(f"{name}-")] == [pods[1]])
+        wait_for("all ends to be counted", lambda: self.status(name)["replicaStatuses"]["worker"].get("succeeded") == 2)
+        self.assertEqual([pod for pod in self.pods() if pod.startswith(f"{name}-")], pods)
         self.assertFalse(self.status(name).get("restarts"))
         self.assertEqual(self.services(), pods)
         self.api.delete(f"{JOBS}/{name}")
@@ -415,6 +471,39 @@ class OperatorTest(OperatorCase):
     def test_health_readiness_and_metrics_are_served(self):
         self.assertEqual((self.operator.status("/healthz"), self.operator.status("/readyz")), (200, 200))
         self.assertIn("trainyard_", self.operator.page("/metrics"))
+
+
+class LostNodeTest(OperatorCase):
+    flags = {"force-delete-after": "0"}
+    NODE = "/api/v1/nodes/lost"
+
+    def setUp(self):
+        super().setUp()
+        self.api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lost"}})
+        self.addCleanup(lambda: self.api.exists(self.NODE) and self.api.delete(self.NODE))
+        self.api.merge(f"{self.NODE}/status", {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}})
+
+    def deleted_on_the_lost_node(self, maker):
+        """Binds the job's worker to the node that is not Ready, and deletes it as the node controller would; its uid."""
+        self.create(maker)
+        self.wait_pods("a-worker-0")
+        self.api.create(f"{PODS}/a-worker-0/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a-worker-0"}, "target": {"kind": "Node", "name": "lost"}})
+        self.kubelet.run("a-worker-0")
+        self.wait_condition("a", "Running")
+        first = self.uid("a-worker-0")
+        self.api.delete(f"{PODS}/a-worker-0", grace_seconds=1)
+        return first
+
+    def test_a_pod_on_a_node_that_is_not_ready_is_waited_for_until_the_node_is_out_of_service(self):
+        first = self.deleted_on_the_lost_node(job("a").worker(1))
+        self.assertIn("node lost, which is not Ready", self.wait_condition("a", "Stalled", reason="NodeNotReady", seconds=90.0)["message"])
+        self.assertEqual(self.uid("a-worker-0"), first, "its process may still run")
+        self.api.merge(self.NODE, {"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]}})
+        wait_for("a new pod", lambda: self.api.exists(f"{PODS}/a-worker-0") and self.uid("a-worker-0") != first)
+
+    def test_a_job_that_asks_for_it_does_not_wait(self):
+        first = self.deleted_on_the_lost_node(job("a").worker(1).policy(lostNodePolicy="ForceDelete"))
+        wait_for("a new pod", lambda: self.api.exists(f"{PODS}/a-worker-0") and self.uid("a-worker-0") != first)
 
 
 class LeaderTest(OperatorCase):

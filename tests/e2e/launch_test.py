@@ -1,5 +1,7 @@
 """One job file, run as local processes: shapes, exactness, resume, and what is left behind."""
 import json
+import pathlib
+import re
 import subprocess
 import unittest
 
@@ -117,6 +119,15 @@ class Output(LaunchTest):
         missing = subprocess.run([TRAINER, "profile", str(none.output)], capture_output=True, text=True, check=False)
         self.assertEqual(missing.returncode, 1)
         self.assertIn("holds no profile", missing.stderr)
+
+    def test_the_last_line_of_progress_is_that_of_the_end(self):
+        job = job_file(self.folder.name, workers=2, ps=1, mode="sync", model="linear", steps=400, batch=16)
+        output = pathlib.Path(self.folder.name, "run")
+        done = subprocess.run([TRAINER, "launch", job, "--output", output, "--progress", "plain"], capture_output=True, text=True, check=True, cwd=trainyard.ROOT)
+        last = re.findall(r"^step (\d+)/(\d+) \(100%\), epoch (\d+),", done.stdout + done.stderr, re.MULTILINE)[-1]
+        history = json.loads((output / "report.json").read_text())["history"]
+        self.assertEqual([int(number) for number in last], [400, 400, history[-1]["epoch"]])
+        self.assertGreater(history[-1]["epoch"], 1)
 
     def test_hints_name_the_program_as_it_was_called(self):
         run = self.run_job(workers=1, steps=3)

@@ -35,8 +35,8 @@ kind: TrainingJob
 metadata: {{name: e2e}}
 spec:
   framework: Trainyard
-  ps: {{replicas: {ps}, restartPolicy: OnFailure}}
-  worker: {{replicas: {workers}, restartPolicy: OnFailure}}
+  ps: {{replicas: {ps}}}
+  worker: {{replicas: {workers}}}
   runPolicy: {{backoffLimit: 6{run_policy}}}
   training:
     model: {{preset: {model}}}

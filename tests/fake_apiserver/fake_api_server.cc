@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "operator/base/timestamp.h"
 #include "tests/fake_apiserver/selector.h"
 #include "tests/fake_apiserver/target.h"
 
@@ -80,6 +81,15 @@ std::optional<Fault> FakeApiServer::FaultFor(const Target& target, bool of_open_
 }
 
 absl::StatusOr<HttpResponse> FakeApiServer::Send(const HttpRequest& request) {
+  absl::StatusOr<HttpResponse> response = Respond(request);
+  if (!response.ok() || request.sink == nullptr || response->code / 100 != 2) return response;
+  request.sink->Begin();
+  if (!request.sink->Take(response->body)) return absl::CancelledError("the reader left");
+  response->body.clear();
+  return response;
+}
+
+absl::StatusOr<HttpResponse> FakeApiServer::Respond(const HttpRequest& request) {
   const Target target = ParseTarget(request);
   MutexLock lock(mutex_);
   if (crashed_) return Broken();
@@ -96,7 +106,7 @@ absl::StatusOr<HttpResponse> FakeApiServer::Send(const HttpRequest& request) {
   }
   HttpResponse response;
   if (fault.has_value() && fault->kind == Fault::Kind::kAnswer) {
-    response = Refusal(fault->code, fault->reason, "injected by the test");
+    response = Refusal(fault->code, fault->reason, fault->message);
     response.retry_after = fault->retry_after;
   } else {
     response = Serve(request, target);
@@ -200,6 +210,27 @@ HttpResponse FakeApiServer::Replace(Collection& collection, const Target& target
   return Answer(200, Commit(collection, target.Key(), std::move(object)));
 }
 
+namespace {
+
+// As a strategic merge patch does: by uid, and one with "$patch": "delete" goes.
+void MergeOwners(Json& metadata, const Json& patch) {
+  Json owners = metadata.value("ownerReferences", Json::array());
+  for (const Json& owner : patch) {
+    const auto same = std::find_if(owners.begin(), owners.end(), [&](const Json& other) { return other.at("uid") == owner.at("uid"); });
+    const bool goes = owner.value("$patch", "") == "delete";
+    if (same != owners.end() && goes) {
+      owners.erase(same);
+    } else if (same != owners.end()) {
+      same->merge_patch(owner);
+    } else if (!goes) {
+      owners.push_back(owner);
+    }
+  }
+  metadata["ownerReferences"] = std::move(owners);
+}
+
+}  // namespace
+
 HttpResponse FakeApiServer::Patch(Collection& collection, const Target& target, const std::string& type, const Json& patch) {
   const auto it = collection.objects.find(target.Key());
   if (it == collection.objects.end()) {
@@ -213,6 +244,12 @@ HttpResponse FakeApiServer::Patch(Collection& collection, const Target& target, 
     } catch (const Json::exception& error) {
       return Refusal(422, "Invalid", error.what());
     }
+  } else if (type == "application/strategic-merge-patch+json") {
+    Json plain = patch;
+    const Json owners = plain["metadata"].value("ownerReferences", Json::array());
+    plain["metadata"].erase("ownerReferences");
+    object.merge_patch(plain);
+    MergeOwners(object["metadata"], owners);
   } else {
     object.merge_patch(patch);
   }

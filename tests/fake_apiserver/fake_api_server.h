@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "operator/api/resource.h"
 #include "operator/base/clock.h"
 #include "operator/base/mutex.h"
-#include "operator/kube/resource.h"
 #include "operator/kube/transport.h"
 
 namespace trainyard::control {
@@ -52,6 +52,7 @@ struct Fault {
   std::string name{};      // empty: any
   int code = 500;
   std::string reason = "InternalError";
+  std::string message = "injected by the test";
   std::string retry_after{};  // header
   int skip = 0;
   int times = 1;
@@ -119,6 +120,7 @@ class FakeApiServer : public Transport {
     int64_t compacted = 0;
   };
 
+  absl::StatusOr<HttpResponse> Respond(const HttpRequest& request);
   HttpResponse Serve(const HttpRequest& request, const Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   HttpResponse List(Collection& collection, const Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   HttpResponse Create(Collection& collection, const Target& target, nlohmann::json object) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

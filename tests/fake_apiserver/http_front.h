@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "operator/kube/certificates.h"
 #include "operator/kube/transport.h"
-#include "tests/fake_apiserver/certificates.h"
 
 namespace trainyard::control {
 

@@ -23,8 +23,8 @@ struct StepContext {
 };
 
 // One run of one kernel. Pointers follow the node's inputs and outputs and are in the backend's layout; parameters and parameter results
-// are row-major f32 where the backend says computes_on_host_f32(). All are aligned to kBufferAlignment.
-// outputs[i], i > 0, is null where nothing reads it (argmax and probabilities in an evaluation).
+// are the caller's own row-major f32 where KernelsUseHostParameters. All are aligned to kBufferAlignment. outputs[i], i > 0, is null where
+// nothing reads it (argmax and probabilities in an evaluation).
 struct KernelContext {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
@@ -54,17 +54,34 @@ class Kernel {
   virtual size_t scratch_bytes() const { return 0; }
 };
 
-// Outlives its kernels. Compile may be slow (it may time candidates).
+// A block of a device's memory, aligned to kBufferAlignment; freed with the object.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  // On a device with memory of its own an address there, which only the backend may follow.
+  virtual std::byte* data() = 0;
+};
+
+// Host memory, zeroed. ResourceExhausted says that it was for `what`.
+absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateOnHost(std::string_view what, size_t bytes);
+
+// Outlives its kernels and its memory. Compile may be slow (it may time candidates).
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  // Whether kernels read and write the memory of this process.
+  virtual bool uses_host_memory() const = 0;
+  // What the real numbers of values are: kF32 or kF64.
+  virtual DType real() const = 0;
+  // The forward graph as this device runs it: the same outputs, parameters, results and states; with `fuse` in fewer nodes (FuseEpilogues);
+  // values laid out. The backward nodes that are added behind it must run too.
+  virtual Graph Rewrite(const Graph& forward, bool fuse) const = 0;
+  // Memory for all values of an executor, which `what` names in an error.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) = 0;
   // Size of a value in this backend's layout, lanes of padding included.
   virtual size_t BytesFor(const ValueSpec& spec) const = 0;
-  // True: kernels read parameters and write parameter results in place, as row-major f32 in host memory. False: the executor
-  // uploads parameters before a step and downloads results as they become ready.
-  virtual bool computes_on_host_f32() const = 0;
-  // Never called for InputOp, ParameterOp, StateOp, ReshapeOp, IdentityOp. Unimplemented where the backend lacks the op: the error names
+  // Never called for sources and aliases (graph/op.h). Unimplemented where the backend lacks the op: the error names
   // node and op.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node) = 0;
   // host (row-major; u8, i32 or f32) → value. u8 becomes f32 times u8_scale. host has the value's elements; checked by the caller.
@@ -72,5 +89,9 @@ class Backend {
   // value → host, row-major, of the value's dtype (f32 values also to f64).
   virtual void Download(const ValueSpec& spec, const void* value, const Tensor& host) = 0;
 };
+
+// Kernels read parameters and write parameter results in place, as row-major f32 in host memory. Otherwise the executor uploads parameters
+// before a step and downloads results as they become ready.
+inline bool KernelsUseHostParameters(const Backend& backend) { return backend.uses_host_memory() && backend.real() == DType::kF32; }
 
 }  // namespace trainyard::engine

@@ -16,6 +16,8 @@
 namespace trainyard::engine {
 namespace {
 
+int64_t ExamplesOf(const Shape& shape) { return shape.rank() > 0 ? shape[0] : 1; }
+
 // A node that runs, with the places of its first input and output in the pointer tables.
 struct Step {
   NodeId node = 0;
@@ -34,19 +36,14 @@ struct Finish {
   int by_rows_of_step = -1;  // it also lists the rows: index of its step
 };
 
-// Nodes whose values are put in place before a step.
-bool IsSource(const Op& op) {
-  return std::holds_alternative<InputOp>(op) || std::holds_alternative<ParameterOp>(op) || std::holds_alternative<StateOp>(op);
-}
-
 }  // namespace
 
 struct Executor::State {
-  State(Graph g, Backend& b) : graph(std::move(g)), backend(b) {}
+  State(Graph g, Backend& b) : graph(std::move(g)), backend(b), host_parameters(KernelsUseHostParameters(b)) {}
 
   absl::Status Compile();
   void FindFinishes();
-  void PlaceValues();
+  absl::Status PlaceValues();
   void Bind(const ParameterSet& params, ParameterSet* grads);
   void BindTouchedRows(ParameterSet* grads);
   absl::Status CheckParameters(const ParameterSet& params, const ParameterSet* grads) const;
@@ -56,13 +53,14 @@ struct Executor::State {
   void UploadParameters(const ParameterSet& params);
   void FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink);
   bool IsExternal(Value value) const;
+  size_t Bytes() const { return Aligned(plan.arena_bytes) + scratch_bytes; }
   void*& Pointer(Value value) { return pointers[value.node][value.output]; }
 
   const Graph graph;
   Backend& backend;
+  const bool host_parameters;
   MemoryPlan plan;
-  Buffer arena;
-  Buffer scratch;
+  std::unique_ptr<DeviceMemory> memory;  // the arena, then what kernels need while they run
   size_t scratch_bytes = 0;
   std::vector<Step> steps;
   std::vector<Finish> finishes;              // by node
@@ -76,7 +74,7 @@ struct Executor::State {
 
 // Parameters and results that kernels use where the caller keeps them.
 bool Executor::State::IsExternal(Value value) const {
-  if (!backend.computes_on_host_f32()) return false;
+  if (!host_parameters) return false;
   if (std::holds_alternative<ParameterOp>(graph.node(value.node).op)) return true;
   return std::ranges::any_of(finishes, [&](const Finish& finish) { return finish.in_place && finish.value == value; });
 }
@@ -101,7 +99,7 @@ void Executor::State::FindFinishes() {
     const bool made_by_kernel = !IsSource(op) && !AliasedInput(op);
     const bool named = std::ranges::any_of(graph.outputs(), [&](const auto& output) { return output.second == result.value; });
     const bool taken = std::ranges::any_of(finishes, [&](const Finish& finish) { return finish.value == result.value; });
-    const bool in_place = backend.computes_on_host_f32() && made_by_kernel && !named && !taken;
+    const bool in_place = host_parameters && made_by_kernel && !named && !taken;
     finishes.push_back({result.value.node, result.key, result.value, in_place});
     if (in_place && result.value.output == 0 && FillsRowsOfIds(op)) {
       const auto step = std::ranges::find(steps, result.value.node, &Step::node);
@@ -111,25 +109,26 @@ void Executor::State::FindFinishes() {
   std::ranges::sort(finishes, {}, [](const Finish& finish) { return std::pair(finish.node, finish.key); });
 }
 
-void Executor::State::PlaceValues() {
+absl::Status Executor::State::PlaceValues() {
   plan = PlanMemory(graph, {.bytes = [this](const ValueSpec& spec) { return backend.BytesFor(spec); },
                             .external = [this](Value value) { return IsExternal(value); },
                             .alias = [](const Node& node) { return AliasedInput(node.op); },
                             .in_place = [](const Node& node, int i) { return MayRunInPlace(node.op, i); }});
-  arena = Buffer(plan.arena_bytes);
-  scratch = Buffer(scratch_bytes);
+  const int64_t examples = graph.inputs().empty() ? 0 : ExamplesOf(graph.spec({graph.inputs()[0], 0}).shape);
+  TY_ASSIGN_OR_RETURN(memory, backend.Allocate(fmt::format("the arena of a batch of {}", examples), Bytes()));
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
     std::vector<void*>& row = pointers.emplace_back();
     for (const ValueStorage& placement : plan.placements[id]) {
-      row.push_back(placement.kind == ValueStorage::Kind::kArena ? arena.data() + placement.offset : nullptr);
+      row.push_back(placement.kind == ValueStorage::Kind::kArena ? memory->data() + placement.offset : nullptr);
     }
   }
   fed.resize(graph.inputs().size());
+  return absl::OkStatus();
 }
 
 // Fills the pointer tables with this step's places of parameters and results.
 void Executor::State::Bind(const ParameterSet& params, ParameterSet* grads) {
-  if (backend.computes_on_host_f32()) {
+  if (host_parameters) {
     for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
       // Kernels only read parameters; the table holds plain pointers because most of its entries are written.
       if (const auto* op = std::get_if<ParameterOp>(&graph.node(id).op))
@@ -206,7 +205,7 @@ void Executor::State::DownloadState(ParameterSet& state) {
 }
 
 void Executor::State::UploadParameters(const ParameterSet& params) {
-  if (backend.computes_on_host_f32()) return;
+  if (host_parameters) return;
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
     const auto* op = std::get_if<ParameterOp>(&graph.node(id).op);
     if (op == nullptr) continue;
@@ -230,11 +229,13 @@ void Executor::State::FinishResults(NodeId node, ParameterSet* grads, GradientSi
 Executor::Executor(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Executor::~Executor() = default;
 
-absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph graph, Backend& backend) {
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph forward, Backend& backend, const ExecutorOptions& options) {
+  Graph graph = backend.Rewrite(forward, options.fuse);
+  if (graph.loss().valid()) TY_RETURN_IF_ERROR(AddGradients(graph, graph.loss(), options.gradients));
   auto state = std::make_unique<State>(std::move(graph), backend);
   TY_RETURN_IF_ERROR(state->Compile());
   state->FindFinishes();
-  state->PlaceValues();
+  TY_RETURN_IF_ERROR(state->PlaceValues());
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
 }
 
@@ -259,7 +260,7 @@ absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds,
       if (s.observer != nullptr) s.observer->BeforeNode(id);
       next->kernel->Run({.inputs = {s.input_pointers.data() + next->first_input, node.inputs.size()},
                          .outputs = {s.output_pointers.data() + next->first_output, node.outputs.size()},
-                         .scratch = s.scratch.data(),
+                         .scratch = s.memory->data() + Aligned(s.plan.arena_bytes),
                          .touched_rows = next->touched_rows,
                          .step = step});
       if (s.observer != nullptr) s.observer->AfterNode(id);
@@ -293,6 +294,6 @@ absl::StatusOr<double> Executor::Scalar(std::string_view output) const {
 void Executor::set_observer(NodeObserver* observer) { state_->observer = observer; }
 const Graph& Executor::graph() const { return state_->graph; }
 const MemoryPlan& Executor::plan() const { return state_->plan; }
-size_t Executor::bytes() const { return state_->arena.size() + state_->scratch.size(); }
+size_t Executor::bytes() const { return state_->Bytes(); }
 
 }  // namespace trainyard::engine

@@ -10,6 +10,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/graph/graph.h"
 #include "trainer/graph/memory_plan.h"
+#include "trainer/ops/gradient.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
@@ -37,12 +38,18 @@ class NodeObserver {
   virtual void AfterNode(NodeId node) = 0;
 };
 
+struct ExecutorOptions {
+  bool fuse = true;
+  GradientOptions gradients;  // of a graph with a loss
+};
+
 // For one exact batch size. Not thread-safe. Run allocates nothing after Create, but for the lists of rows that a set of
 // gradients gets in its first Run.
 class Executor {
  public:
-  // Compiles every node and plans memory. Errors: what the backend cannot compile.
-  static absl::StatusOr<std::unique_ptr<Executor>> Create(Graph graph, Backend& backend);
+  // Of a forward graph: lets the backend rewrite it, adds the backward nodes if it has a loss, compiles every node and plans memory.
+  // Errors: a parameter without influence on the loss, an op that the backend lacks, memory.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(Graph forward, Backend& backend, const ExecutorOptions& options = {});
   ~Executor();
 
   // One step. `params` holds values for graph.parameters(); gradients (row-major) and next values of state go to `grads`, which may be null
@@ -59,6 +66,7 @@ class Executor {
 
   // Null to stop observing.
   void set_observer(NodeObserver* observer);
+  // The graph that runs: rewritten, with its backward nodes.
   const Graph& graph() const;
   const MemoryPlan& plan() const;
   // Arena plus scratch.

@@ -5,8 +5,6 @@
 
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
-#include "trainer/ops/fuse.h"
-#include "trainer/ops/gradient.h"
 
 namespace trainyard::engine {
 namespace {
@@ -34,11 +32,11 @@ class TwoLayers : public testing::Test {
   }
 
   std::unique_ptr<Executor> Training(Backend& backend) {
-    Graph graph = FuseEpilogues(builder_.graph());
-    EXPECT_TRUE(AddGradients(graph, graph.outputs().at("loss")).ok());
-    return *Executor::Create(std::move(graph), backend);
+    Graph graph = builder_.graph();
+    graph.SetLoss(graph.outputs().at("loss"));
+    return *Executor::Create(graph, backend);
   }
-  std::unique_ptr<Executor> Evaluation(Backend& backend) { return *Executor::Create(FuseEpilogues(builder_.graph()), backend); }
+  std::unique_ptr<Executor> Evaluation(Backend& backend) { return *Executor::Create(builder_.graph(), backend); }
 
   std::vector<Feed> feeds() { return {{"image", {DType::kU8, {2, 2, 2}, pixels_.data()}}, {"label", {DType::kI32, {2}, labels_.data()}}}; }
   std::string ErrorOf(const std::vector<Feed>& feeds) {
@@ -156,6 +154,49 @@ TEST_F(TwoLayers, RefusesToFetchWhatIsNotThereOrDoesNotFit) {
   EXPECT_EQ(executor->Scalar("logits").status().message(), "output 'logits' is F32 [2, 3], it cannot be fetched into F64 []");
 }
 
+// The reference backend, as if its memory were not the host's: f32, but no parameter may be used where the caller keeps it.
+class DeviceBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "device"; }
+  bool uses_host_memory() const override { return false; }
+  DType real() const override { return DType::kF32; }
+  Graph Rewrite(const Graph& forward, bool fuse) const override { return reference_->Rewrite(forward, fuse); }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
+    allocated += bytes;
+    return reference_->Allocate(what, bytes);
+  }
+  size_t BytesFor(const ValueSpec& spec) const override { return reference_->BytesFor(spec); }
+  absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node) override { return reference_->Compile(graph, node); }
+  void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) override {
+    ++uploads;
+    reference_->Upload(spec, u8_scale, host, value);
+  }
+  void Download(const ValueSpec& spec, const void* value, const Tensor& host) override {
+    ++downloads;
+    reference_->Download(spec, value, host);
+  }
+
+  size_t allocated = 0;
+  int uploads = 0;
+  int downloads = 0;
+
+ private:
+  std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
+};
+
+TEST_F(TwoLayers, OnADeviceWithMemoryOfItsOwnParametersGoThereAndGradientsComeBack) {
+  DeviceBackend device;
+  const std::unique_ptr<Executor> there = Training(device);
+  EXPECT_EQ(device.allocated, there->bytes());
+  ParameterSet grads = Like(params_);
+  ParameterSet expected = Like(params_);
+  ASSERT_TRUE(there->Run({}, feeds(), params_, &grads, nullptr).ok());
+  EXPECT_EQ(device.uploads, 2 + 3) << "the inputs and the parameters";
+  EXPECT_EQ(device.downloads, 3) << "the gradients";
+  ASSERT_TRUE(Training(*backend_)->Run({}, feeds(), params_, &expected, nullptr).ok());
+  EXPECT_EQ(grads.Sha256Hex(), expected.Sha256Hex());
+}
+
 // Parameters and inputs that are results or outputs themselves, one gradient for two keys, next values of state.
 TEST(Executor, HandsOverResultsThatNoKernelMakes) {
   for (DType math : {DType::kF32, DType::kF64}) {
@@ -174,9 +215,9 @@ TEST(Executor, HandsOverResultsThatNoKernelMakes) {
     ASSERT_TRUE(b.Output("loss", *b.MeanSquaredError("loss", y, *b.Input("target", {2, 2}))).ok());
     ASSERT_TRUE(b.Output("one", one).ok());
     Graph graph = std::move(b).Build();
-    ASSERT_TRUE(AddGradients(graph, graph.outputs().at("loss")).ok());
+    graph.SetLoss(graph.outputs().at("loss"));
     const std::unique_ptr<Backend> backend = MakeReferenceBackend(math);
-    const auto executor = Executor::Create(std::move(graph), *backend);
+    const auto executor = Executor::Create(graph, *backend, {.fuse = false});
     ASSERT_TRUE(executor.ok()) << executor.status();
     ParameterSet params({{"one", {2}}, {"two", {2}}, {"state", {2}, false}, {"copied", {2}, false}});
     std::ranges::copy(std::array{1.0f, 2.0f}, params.values(0).begin());

@@ -8,7 +8,6 @@
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
-#include "trainer/ops/gradient.h"
 
 namespace trainyard::engine {
 namespace {
@@ -21,11 +20,9 @@ constexpr int64_t kWidth = 5;
 // The mean of squares of the embedded tokens [samples, 3] against a target.
 struct Network {
   explicit Network(int64_t samples, Backend& backend) : ids(samples * 3), shape({samples, 3}) {
-    const Value tokens = trial.Labels("ids", shape, kRows, /*rows=*/true);
+    const Value tokens = trial.Labels("ids", shape, kRows);
     trial.MeanSquaredLoss(*trial.builder().Embedding("embedding", tokens, trial.Parameter("table", {kRows, kWidth})));
-    Graph graph = trial.builder().graph();
-    EXPECT_TRUE(AddGradients(graph, graph.outputs().at("loss")).ok());
-    executor = *Executor::Create(std::move(graph), backend);
+    executor = *Executor::Create(trial.builder().graph(), backend, {.fuse = false});
   }
   void Run(const std::vector<int32_t>& tokens, ParameterSet& grads) {
     ids = tokens;
@@ -89,9 +86,8 @@ TEST(RowGradient, OfATableWithAPenaltyTouchesEveryRow) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend(DType::kF32);
   Trial trial;
   const Value table = trial.Parameter("table", {kRows, kWidth});
-  const Value embedded = *trial.builder().Embedding("embedding", trial.Labels("ids", {2, 3}, 3, /*rows=*/true), table);
-  const Value loss =
-      *trial.builder().MeanSquaredError("mse", embedded, *trial.builder().Rows("target/rows", trial.Input("target", {2, 3, kWidth})));
+  const Value embedded = *trial.builder().Embedding("embedding", trial.Labels("ids", {2, 3}, 3), table);
+  const Value loss = *trial.builder().MeanSquaredError("mse", embedded, trial.Input("target", {2, 3, kWidth}));
   trial.Loss(*trial.builder().L2Penalty("loss", loss, std::array{table}, 0.1F));
   const absl::StatusOr<TrialResult> result = trial.Run(*backend, /*fuse=*/false);
   ASSERT_TRUE(result.ok()) << result.status();

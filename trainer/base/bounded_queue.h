@@ -1,5 +1,5 @@
-// A first-in first-out queue with a bound, between threads. Push waits while it is full, Pop while it is empty, both at most until a
-// deadline.
+// A first-in first-out queue with a bound, between threads. Push waits while it is full, Pop while it is empty, both at most for a
+// given time.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "trainer/base/check.h"
+#include "trainer/base/mutex.h"
 
 namespace trainyard::engine {
 
@@ -22,19 +22,19 @@ class BoundedQueue {
   BoundedQueue(const BoundedQueue&) = delete;
   BoundedQueue& operator=(const BoundedQueue&) = delete;
 
-  // False when the queue was closed or stayed full until `deadline`; the item is then dropped.
-  bool Push(T item, absl::Time deadline = absl::InfiniteFuture()) {
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithDeadline(absl::Condition(this, &BoundedQueue::CanPush), deadline);
+  // False when the queue was closed or stayed full for `at_most`; the item is then dropped.
+  bool Push(T item, absl::Duration at_most = absl::InfiniteDuration()) {
+    MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(this, &BoundedQueue::CanPush), at_most);
     if (closed_ || items_.size() >= capacity_) return false;
     items_.push_back(std::move(item));
     return true;
   }
 
-  // Nothing when the queue is closed and drained, or stayed empty until `deadline`.
-  std::optional<T> Pop(absl::Time deadline = absl::InfiniteFuture()) {
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithDeadline(absl::Condition(this, &BoundedQueue::CanPop), deadline);
+  // Nothing when the queue is closed and drained, or stayed empty for `at_most`.
+  std::optional<T> Pop(absl::Duration at_most = absl::InfiniteDuration()) {
+    MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(this, &BoundedQueue::CanPop), at_most);
     if (items_.empty()) return std::nullopt;
     std::optional<T> item(std::move(items_.front()));
     items_.pop_front();
@@ -42,12 +42,12 @@ class BoundedQueue {
   }
 
   void Close() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     closed_ = true;
   }
 
   size_t size() const {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return items_.size();
   }
 
@@ -56,7 +56,7 @@ class BoundedQueue {
   bool CanPop() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ || !items_.empty(); }
 
   const size_t capacity_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   std::deque<T> items_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };

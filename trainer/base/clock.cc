@@ -1,5 +1,7 @@
 #include "trainer/base/clock.h"
 
+#include <chrono>
+
 #include "absl/time/clock.h"
 
 namespace trainyard::engine {
@@ -7,8 +9,12 @@ namespace {
 
 class SystemClock final : public Clock {
  public:
-  absl::Time Now() override { return absl::Now(); }
-  void SleepFor(absl::Duration duration) override { absl::SleepFor(duration); }
+  absl::Time Now() override { return wall_at_start_ + absl::FromChrono(std::chrono::steady_clock::now() - start_); }
+  absl::Time Wall() override { return absl::Now(); }
+
+ private:
+  const absl::Time wall_at_start_ = absl::Now();
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,12 +11,13 @@
 #include <filesystem>
 #include <system_error>
 
+#include "trainer/base/abandoned.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
 namespace {
 
-// Closes on every way out; Close() where the error of closing matters.
+// Closes on every way out.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -26,27 +28,10 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   int get() const { return fd_; }
-  // 0 or errno.
-  int Close() {
-    int fd = fd_;
-    fd_ = -1;
-    return ::close(fd) == 0 ? 0 : errno;
-  }
 
  private:
-  int fd_;
+  const int fd_;
 };
-
-// 0 or errno.
-int WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -99,28 +84,35 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   return bytes;
 }
 
-absl::Status WriteFileDurably(const std::string& path, std::string_view bytes) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.get() < 0) return FileError(errno, "create", path);
-  if (int error = WriteAll(file.get(), bytes)) return FileError(error, "write", path);
-  if (::fsync(file.get()) != 0) return FileError(errno, "write", path);
-  if (int error = file.Close()) return FileError(error, "write", path);
-  return absl::OkStatus();
+absl::Status WriteFileDurably(const std::string& path, std::string_view bytes, Disk& disk) {
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> file, disk.Create(path));
+  TY_RETURN_IF_ERROR(file->Append(bytes));
+  return file->Sync();
 }
 
-absl::Status ReplaceFile(const std::string& path, std::string_view bytes) {
-  std::string temporary = fmt::format("{}.tmp-{}", path, ::getpid());
-  if (absl::Status written = WriteFileDurably(temporary, bytes); !written.ok()) {
+absl::Status ReplaceFile(const std::string& path, std::string_view bytes, Disk& disk) {
+  const std::filesystem::path target(path);
+  const std::string folder = target.has_parent_path() ? target.parent_path().string() : ".";
+  const std::string prefix = target.filename().string() + ".tmp-";
+  RemoveAbandoned(folder, prefix);
+  const std::string temporary = fmt::format("{}/{}{}", folder, prefix, RandomName());
+  absl::Status replaced = [&]() -> absl::Status {
+    TY_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> file, disk.Create(temporary));  // a live writer until it has its name
+    TY_RETURN_IF_ERROR(file->Append(bytes));
+    TY_RETURN_IF_ERROR(file->Sync());
+    return disk.Rename(temporary, path);
+  }();
+  if (!replaced.ok()) {
     ::unlink(temporary.c_str());
-    return written;
+    return WithContext(replaced, fmt::format("cannot replace {}", path));
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    absl::Status status = FileError(errno, "replace", path);
-    ::unlink(temporary.c_str());
-    return status;
-  }
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  return SyncDirectory(folder.empty() ? "." : folder);
+  return disk.SyncFolder(folder);
+}
+
+absl::Status TellIfFull(const absl::Status& status, std::string_view what) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  spdlog::error("{} is not written: {}. The training does without; make room there", what, std::string(status.message()));
+  return absl::OkStatus();
 }
 
 absl::Status MakeDirectories(const std::string& path) {
@@ -128,13 +120,6 @@ absl::Status MakeDirectories(const std::string& path) {
   std::filesystem::create_directories(path, error);
   if (error) return FileError(error.value(), "create folder", path);
   if (!std::filesystem::is_directory(path, error)) return FileError(ENOTDIR, "create folder", path);
-  return absl::OkStatus();
-}
-
-absl::Status SyncDirectory(const std::string& path) {
-  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() < 0) return FileError(errno, "open folder", path);
-  if (::fsync(folder.get()) != 0) return FileError(errno, "sync folder", path);
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/base/disk.h"
 
 namespace trainyard::engine {
 
@@ -17,12 +18,13 @@ absl::Status FileError(int error, std::string_view action, std::string_view path
 // The whole file. FailedPrecondition when it is longer than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = int64_t{1} << 30);
 // Writes and fsyncs `path` in place: for files in a folder that nobody reads yet.
-absl::Status WriteFileDurably(const std::string& path, std::string_view bytes);
-// Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder.
-absl::Status ReplaceFile(const std::string& path, std::string_view bytes);
+absl::Status WriteFileDurably(const std::string& path, std::string_view bytes, Disk& disk = RealDisk());
+// Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder. Several processes may do so at once: the
+// last one's file stays. Temporary files of writers that died are removed first.
+absl::Status ReplaceFile(const std::string& path, std::string_view bytes, Disk& disk = RealDisk());
+// A full disk (ResourceExhausted) is told as "<what> is not written: …", and becomes OK: for files that a training can do without.
+absl::Status TellIfFull(const absl::Status& status, std::string_view what);
 // mkdir -p.
 absl::Status MakeDirectories(const std::string& path);
-// fsync of a folder, which makes creations and renames in it durable.
-absl::Status SyncDirectory(const std::string& path);
 
 }  // namespace trainyard::engine

@@ -2,12 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
+
+#include "trainer/base/faulty_disk.h"
+#include "trainer/base/test_process.h"
 
 namespace trainyard::engine {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 std::string FreshFolder() {
@@ -50,6 +55,28 @@ TEST(File, AFullDiskIsResourceExhausted) {
   absl::Status status = WriteFileDurably("/dev/full", "x");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot write /dev/full: No space left on device"));
+}
+
+TEST(File, AKillAtAnyStepOfAReplaceLeavesTheOldFileOrTheNewOne) {
+  constexpr int kKilled = 77;
+  const std::string folder = FreshFolder();
+  const std::string path = folder + "/a";
+  ASSERT_TRUE(ReplaceFile(path, "old").ok());
+  int kills = 0;
+  for (int exit_code = kKilled; exit_code == kKilled; ++kills) {
+    exit_code = ExitCodeOf([&] {
+      FaultyDisk disk;
+      disk.before = [&](int now) {
+        if (now == kills) ::_exit(kKilled);
+        return absl::OkStatus();
+      };
+      return ReplaceFile(path, "new", disk).ok() ? 0 : 1;
+    });
+    EXPECT_THAT(*ReadFile(path), AnyOf("old", "new"));
+    ASSERT_TRUE(ReplaceFile(path, "old").ok());
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()), 1) << "step " << kills;
+  }
+  EXPECT_GT(kills, 4);
 }
 
 TEST(File, AFailedReplaceKeepsTheOldFile) {

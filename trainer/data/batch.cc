@@ -7,9 +7,9 @@
 namespace trainyard::engine {
 namespace {
 
-Shape WithRows(int64_t rows, const Shape& per_example) {
+Shape WithExamples(int64_t examples, const Shape& per_example) {
   TY_CHECK(per_example.rank() < Shape::kMaxRank);
-  std::array<int64_t, Shape::kMaxRank> extents{rows};
+  std::array<int64_t, Shape::kMaxRank> extents{examples};
   std::copy(per_example.extents().begin(), per_example.extents().end(), extents.begin() + 1);
   return Shape(std::span<const int64_t>(extents.data(), static_cast<size_t>(per_example.rank()) + 1));
 }
@@ -23,10 +23,10 @@ void Point(Tensor& tensor, Buffer& memory, DType dtype, const Shape& shape) {
 
 }  // namespace
 
-void Batch::Resize(int64_t new_rows, DType x_dtype, const Shape& example_shape, DType y_dtype, const Shape& label_shape) {
-  rows = new_rows;
-  Point(x, x_memory, x_dtype, WithRows(new_rows, example_shape));
-  Point(y, y_memory, y_dtype, WithRows(new_rows, label_shape));
+void Batch::Resize(int64_t new_examples, DType x_dtype, const Shape& example_shape, DType y_dtype, const Shape& label_shape) {
+  examples = new_examples;
+  Point(x, x_memory, x_dtype, WithExamples(new_examples, example_shape));
+  Point(y, y_memory, y_dtype, WithExamples(new_examples, label_shape));
 }
 
 Tensor Batch::ReplaceX(DType x_dtype) {

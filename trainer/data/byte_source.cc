@@ -21,6 +21,7 @@ namespace trainyard::engine {
 namespace {
 
 constexpr size_t kChunk = 64 << 10;
+constexpr uint64_t kFirstGrant = 16 << 20;
 // Deflate packs no more than this many bytes into one (RFC 1951: 258 bytes in two bits at best).
 constexpr uint64_t kMostInflation = 1032;
 
@@ -44,6 +45,7 @@ class FileSource : public ByteSource {
     return done;
   }
   uint64_t AtMostLeft() const override { return left_; }
+  uint64_t AtLeastLeft() const override { return left_; }
 
  private:
   const int fd_;
@@ -62,6 +64,7 @@ class StringSource : public ByteSource {
     return count;
   }
   uint64_t AtMostLeft() const override { return bytes_.size(); }
+  uint64_t AtLeastLeft() const override { return bytes_.size(); }
 
  private:
   std::string_view bytes_;
@@ -80,6 +83,7 @@ class PrefixedSource : public ByteSource {
     return count + more;
   }
   uint64_t AtMostLeft() const override { return head_.size() - taken_ + rest_->AtMostLeft(); }
+  uint64_t AtLeastLeft() const override { return head_.size() - taken_ + rest_->AtLeastLeft(); }
 
  private:
   const std::string head_;
@@ -165,6 +169,23 @@ absl::StatusOr<std::unique_ptr<ByteSource>> Unpacked(std::unique_ptr<ByteSource>
   auto whole = std::make_unique<PrefixedSource>(std::move(head), std::move(inner));
   if (!is_gzip) return whole;
   return std::make_unique<GzipSource>(std::move(whole), std::move(name));
+}
+
+absl::StatusOr<Buffer> ReadAsTheyCome(ByteSource& source, uint64_t wanted) {
+  Buffer bytes(std::min(wanted, std::max<uint64_t>(source.AtLeastLeft(), kFirstGrant)));
+  size_t done = 0;
+  while (true) {
+    TY_ASSIGN_OR_RETURN(const size_t got, source.Read(bytes.bytes().subspan(done)));
+    done += got;
+    if (done == wanted) return bytes;
+    if (done < bytes.size()) break;
+    Buffer larger(std::min<uint64_t>(wanted, 2 * bytes.size()));
+    std::memcpy(larger.data(), bytes.data(), done);
+    bytes = std::move(larger);
+  }
+  Buffer shorter(done);
+  if (done > 0) std::memcpy(shorter.data(), bytes.data(), done);
+  return shorter;
 }
 
 absl::StatusOr<uint64_t> Skip(ByteSource& source, uint64_t count) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/tensor/buffer.h"
 
 namespace trainyard::engine {
 
@@ -22,14 +23,20 @@ class ByteSource {
   virtual absl::StatusOr<size_t> Read(std::span<std::byte> out) = 0;
   // No more than this many bytes are left: what a reader may allocate before it has seen them.
   virtual uint64_t AtMostLeft() const = 0;
+  // At least this many bytes are there, whatever a packed file's header promises.
+  virtual uint64_t AtLeastLeft() const { return 0; }
 };
 
 // A regular file.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileSource(const std::string& path);
 // `bytes` must outlive the source.
 std::unique_ptr<ByteSource> MemorySource(std::string_view bytes);
-// What `inner` holds, unpacked if its first bytes are those of gzip (whatever its name ends in). `name` is what errors call it.
+// The bytes of `inner`, unpacked if the first ones are those of gzip, whatever the name ends in. `name` is what errors call it.
 absl::StatusOr<std::unique_ptr<ByteSource>> Unpacked(std::unique_ptr<ByteSource> inner, std::string name);
+
+// Reads `wanted` bytes, or as many as there are. Memory is taken for what is there for sure, and beyond that as bytes arrive: a file that
+// promises gigabytes and holds none costs none.
+absl::StatusOr<Buffer> ReadAsTheyCome(ByteSource& source, uint64_t wanted);
 
 // Reads and drops up to `count` bytes; returns how many there were.
 absl::StatusOr<uint64_t> Skip(ByteSource& source, uint64_t count);

@@ -28,7 +28,7 @@ struct DataSplit {
   friend bool operator==(const DataSplit&, const DataSplit&) = default;
 };
 
-// What examples and labels are called in files whose records have names.
+// The names of examples and labels in files whose records have names.
 struct FeatureNames {
   std::string image = "image_raw";
   std::string label = "label";

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "trainer/data/batch.h"
-#include "trainer/data/data_config.h"
 #include "trainer/tensor/shape.h"
 
 namespace trainyard::engine {
@@ -42,10 +40,8 @@ class Dataset {
   virtual absl::Status Read(std::span<const int64_t> indices, Batch& batch) const = 0;
 };
 
-enum class Split { kTrain, kEval };
-
-// What the model takes. `vocabulary` > 0: x is I32 tokens below it. `classes` > 0: y is I32 class numbers below it, of `label_shape`: [],
-// or [steps] for a model that scores each step of a sequence; 0: y is F32 of `target_shape`.
+// The examples and labels that the model takes. `vocabulary` > 0: x is I32 tokens below it. `classes` > 0: y is I32 class numbers below it,
+// of `label_shape`: [], or [steps] for a model that scores each step of a sequence; 0: y is F32 of `target_shape`.
 struct ExpectedData {
   Shape example_shape;
   int classes = 0;
@@ -53,11 +49,5 @@ struct ExpectedData {
   int64_t vocabulary = 0;
   Shape label_shape;
 };
-
-// Opens the files of a split, or generates it from `seed` (the job's), with the stages of the pipeline that change or keep examples; what
-// is random is done to training data only. Files whose examples have as many elements as `expected.example_shape` are taken as that shape
-// (C order); every label is checked against `expected.classes`. NotFound when kEval is asked of a configuration without one. Errors name
-// the file and, for a single record, its number.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const DataConfig& config, Split split, const ExpectedData& expected, uint64_t seed);
 
 }  // namespace trainyard::engine

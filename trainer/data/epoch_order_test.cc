@@ -41,8 +41,12 @@ TEST(EpochOrder, ABufferReadsEveryExampleOnceAndNoneMuchTooEarly) {
     const EpochOrderOptions options{.shuffle = {.kind = Kind::kBuffer, .buffer = buffer}};
     std::vector<int64_t> order = Order(options, 0, 100);
     for (int64_t place = 0; place < 100; ++place) EXPECT_LT(order[place], place + buffer);
-    if (buffer == 1) EXPECT_THAT(order, ElementsAreArray(Counting(0, 100)));
-    if (buffer > 1) EXPECT_NE(order, Counting(0, 100));
+    if (buffer == 1) {
+      EXPECT_THAT(order, ElementsAreArray(Counting(0, 100)));
+    }
+    if (buffer > 1) {
+      EXPECT_NE(order, Counting(0, 100));
+    }
     std::ranges::sort(order);
     EXPECT_THAT(order, ElementsAreArray(Counting(0, 100)));
   }

@@ -1,8 +1,8 @@
-// What happens to examples between their files and the model (`spec.training.data.pipeline`), as plain data.
+// The way of examples from their files to the model (`spec.training.data.pipeline`), as plain data.
 //
 // Examples have numbers and can be read in any order, so the stages fall into three groups, and the order within a group is all that
 // matters: what gives an epoch its order (interleave, shuffle, shard), what changes or keeps examples (map, cache), and how batches are
-// handed over (prefetch). Everything is a function of seed, epoch and step: a resumed run sees what one that was not stopped sees.
+// handed over (prefetch). Everything is a function of seed, epoch and step: a resumed run sees what an undisturbed run sees.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ struct ShuffleConfig {
   friend bool operator==(const ShuffleConfig&, const ShuffleConfig&) = default;
 };
 
-// Who reads what. kBatches: the workers cut each step's examples among themselves. kRanks: each worker keeps to one part of the data, in
-// file order, and shuffles within it.
+// The part of the data that each worker reads. kBatches: the workers cut each step's examples among themselves. kRanks: each worker keeps
+// to one part of the data, in file order, and shuffles within it.
 enum class ShardBy : uint8_t { kBatches, kRanks };
 
-// What is done to training images before the model sees them; see augment.h.
+// Random changes of training images before the model sees them; see augment.h.
 struct AugmentConfig {
   bool flip = false;
   int64_t shift = 0;  // pixels

@@ -68,9 +68,9 @@ struct Prefetcher::Reader {
     sampler.Indices(at, indices);
     batch->stages.Add("order", start);
     batch->epoch = at.epoch;
-    absl::Status status = dataset.Read(indices, *batch);
-    batch->rows = at.rows();
-    batch->global_rows = at.global_rows();
+    absl::Status status = indices.empty() ? absl::OkStatus() : dataset.Read(indices, *batch);
+    batch->examples = at.examples();
+    batch->global_examples = at.global_examples();
     batch->step = step;
     batch->step_in_epoch = at.step_in_epoch;
     batch->last_in_epoch = at.last_in_epoch;
@@ -116,7 +116,7 @@ Prefetcher::~Prefetcher() = default;
 
 int Prefetcher::depth() const { return reader_->depth; }
 
-absl::StatusOr<const Batch*> Prefetcher::Next(absl::Time deadline) {
+absl::StatusOr<const Batch*> Prefetcher::Next(absl::Duration at_most) {
   Reader& reader = *reader_;
   if (!reader.status.ok()) return reader.status;
   if (reader.current) reader.empty.Push(std::move(reader.current));
@@ -125,7 +125,7 @@ absl::StatusOr<const Batch*> Prefetcher::Next(absl::Time deadline) {
   if (reader.max_depth > 0) reader.AdaptDepth();
   const absl::Time start = clock_.Now();
   std::optional<Reader::Filled> item =
-      reader.depth > 0 ? reader.filled.Pop(deadline) : std::optional(reader.Fill(reader.next_step, *reader.empty.Pop()));
+      reader.depth > 0 ? reader.filled.Pop(at_most) : std::optional(reader.Fill(reader.next_step, *reader.empty.Pop()));
   input_wait_ += clock_.Now() - start;
   if (!item)
     return absl::DeadlineExceededError(

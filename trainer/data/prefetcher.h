@@ -37,8 +37,8 @@ class Prefetcher {
   Prefetcher& operator=(const Prefetcher&) = delete;
 
   // The next batch, which stays valid until the next call; null after the last step. A read error is returned at its step and at every
-  // later call. DeadlineExceeded when no batch came in time.
-  absl::StatusOr<const Batch*> Next(absl::Time deadline);
+  // later call. DeadlineExceeded when no batch came within `at_most`.
+  absl::StatusOr<const Batch*> Next(absl::Duration at_most);
 
   // Time that Next() spent waiting, in all.
   absl::Duration input_wait() const { return input_wait_; }

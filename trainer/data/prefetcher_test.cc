@@ -9,24 +9,15 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "trainer/data/synthetic.h"
+#include "trainer/base/fake_clock.h"
+#include "trainer/data/formats/synthetic.h"
 
 namespace trainyard::engine {
 namespace {
 
 using ::testing::HasSubstr;
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
-
-// Time that stands still unless Read moves it.
-class FakeClock : public Clock {
- public:
-  absl::Time Now() override { return absl::FromUnixMillis(millis_.load()); }
-  void SleepFor(absl::Duration duration) override { millis_ += absl::ToInt64Milliseconds(duration); }
-
- private:
-  std::atomic<int64_t> millis_{0};
-};
+constexpr absl::Duration kSoon = absl::Seconds(60);
 
 std::unique_ptr<Dataset> Examples(int64_t count) {
   return *MakeSyntheticDataset({.examples = count, .expected = {.example_shape = {2}, .classes = 3}});
@@ -42,7 +33,7 @@ class TroubledDataset : public Dataset {
   absl::Status Read(std::span<const int64_t> indices, Batch& batch) const override {
     const int call = calls_++;
     if (gate != nullptr) gate->WaitForNotification();
-    if (clock != nullptr) clock->SleepFor(absl::Seconds(1));
+    if (clock != nullptr) clock->Advance(absl::Seconds(1));
     if (call == fail_at) return absl::DataLossError("record 17 is gone");
     return dataset_->Read(indices, batch);
   }
@@ -67,7 +58,7 @@ std::vector<std::vector<int32_t>> RunAll(const Dataset& dataset, const Prefetche
   Prefetcher prefetcher(dataset, Order(dataset.info().examples, 7), options, RealClock());
   std::vector<std::vector<int32_t>> all;
   while (true) {
-    auto batch = prefetcher.Next(Soon());
+    auto batch = prefetcher.Next(kSoon);
     EXPECT_TRUE(batch.ok()) << batch.status();
     if (!batch.ok() || *batch == nullptr) return all;
     all.push_back(LabelsOf(**batch));
@@ -92,17 +83,17 @@ TEST(Prefetcher, MayStartAtAnyStep) {
 TEST(Prefetcher, BatchesKnowTheirPlace) {
   auto dataset = Examples(50);
   Prefetcher prefetcher(*dataset, Order(50, 7), {.depth = 2, .first_step = 7, .end_step = 9}, RealClock());
-  const Batch* last_of_first_epoch = *prefetcher.Next(Soon());
+  const Batch* last_of_first_epoch = *prefetcher.Next(kSoon);
   EXPECT_EQ(last_of_first_epoch->step, 7);
   EXPECT_EQ(last_of_first_epoch->epoch, 0);
-  EXPECT_EQ(last_of_first_epoch->rows, 1);
+  EXPECT_EQ(last_of_first_epoch->examples, 1);
   EXPECT_TRUE(last_of_first_epoch->last_in_epoch);
-  const Batch* first_of_second = *prefetcher.Next(Soon());
+  const Batch* first_of_second = *prefetcher.Next(kSoon);
   EXPECT_EQ(first_of_second->epoch, 1);
   EXPECT_EQ(first_of_second->step_in_epoch, 0);
-  EXPECT_EQ(first_of_second->rows, 7);
-  EXPECT_EQ(*prefetcher.Next(Soon()), nullptr);
-  EXPECT_EQ(*prefetcher.Next(Soon()), nullptr);
+  EXPECT_EQ(first_of_second->examples, 7);
+  EXPECT_EQ(*prefetcher.Next(kSoon), nullptr);
+  EXPECT_EQ(*prefetcher.Next(kSoon), nullptr);
 }
 
 TEST(Prefetcher, AnErrorArrivesAtItsStepAndStays) {
@@ -110,9 +101,9 @@ TEST(Prefetcher, AnErrorArrivesAtItsStepAndStays) {
     TroubledDataset dataset(Examples(50));
     dataset.fail_at = 2;
     Prefetcher prefetcher(dataset, Order(50, 7), {.depth = depth, .first_step = 0, .end_step = 9}, RealClock());
-    EXPECT_TRUE(prefetcher.Next(Soon()).ok());
-    EXPECT_TRUE(prefetcher.Next(Soon()).ok());
-    for (int i = 0; i < 2; ++i) EXPECT_THAT(std::string(prefetcher.Next(Soon()).status().message()), HasSubstr("record 17 is gone"));
+    EXPECT_TRUE(prefetcher.Next(kSoon).ok());
+    EXPECT_TRUE(prefetcher.Next(kSoon).ok());
+    for (int i = 0; i < 2; ++i) EXPECT_THAT(std::string(prefetcher.Next(kSoon).status().message()), HasSubstr("record 17 is gone"));
     EXPECT_EQ(dataset.calls(), 3);
   }
 }
@@ -122,11 +113,11 @@ TEST(Prefetcher, ABatchThatDoesNotComeIsADeadlineErrorAndMayStillCome) {
   absl::Notification gate;
   dataset.gate = &gate;
   Prefetcher prefetcher(dataset, Order(50, 7), {.depth = 2, .first_step = 4, .end_step = 9}, RealClock());
-  auto batch = prefetcher.Next(absl::InfinitePast());
+  auto batch = prefetcher.Next(absl::ZeroDuration());
   EXPECT_EQ(batch.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(batch.status().message()), HasSubstr("no batch for step 4 came from synthetic data"));
   gate.Notify();
-  batch = prefetcher.Next(Soon());
+  batch = prefetcher.Next(kSoon);
   ASSERT_TRUE(batch.ok()) << batch.status();
   EXPECT_EQ((*batch)->step, 4);
 }
@@ -135,7 +126,7 @@ TEST(Prefetcher, StoppingInTheMiddleJoinsTheReader) {
   TroubledDataset dataset(Examples(50));
   {
     Prefetcher prefetcher(dataset, Order(50, 7), {.depth = 2, .first_step = 0, .end_step = 1000000}, RealClock());
-    EXPECT_TRUE(prefetcher.Next(Soon()).ok());
+    EXPECT_TRUE(prefetcher.Next(kSoon).ok());
   }
   EXPECT_LE(dataset.calls(), 4);
 }
@@ -144,7 +135,7 @@ TEST(Prefetcher, ReadsNoFurtherAheadThanItsDepth) {
   TroubledDataset dataset(Examples(50));
   {
     Prefetcher prefetcher(dataset, Order(50, 7), {.depth = 3, .first_step = 0, .end_step = 1000000}, RealClock());
-    for (int i = 0; i < 10; ++i) EXPECT_TRUE(prefetcher.Next(Soon()).ok());
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(prefetcher.Next(kSoon).ok());
   }
   EXPECT_LE(dataset.calls(), 10 + 4);
 }
@@ -154,7 +145,7 @@ TEST(Prefetcher, TimeSpentWaitingIsMeasured) {
   FakeClock clock;
   dataset.clock = &clock;
   Prefetcher prefetcher(dataset, Order(50, 7), {.depth = 0, .first_step = 0, .end_step = 3}, clock);
-  while (*prefetcher.Next(Soon()) != nullptr) {
+  while (*prefetcher.Next(kSoon) != nullptr) {
   }
   EXPECT_EQ(prefetcher.input_wait(), absl::Seconds(3));
 }
@@ -164,7 +155,7 @@ TEST(Prefetcher, SteadyBatchesReuseTheirMemory) {
   Prefetcher prefetcher(*dataset, Order(49, 7), {.depth = 1, .first_step = 0, .end_step = 20}, RealClock());
   std::vector<const void*> seen;
   while (true) {
-    const Batch* batch = *prefetcher.Next(Soon());
+    const Batch* batch = *prefetcher.Next(kSoon);
     if (batch == nullptr) break;
     if (std::find(seen.begin(), seen.end(), batch->x.data) == seen.end()) seen.push_back(batch->x.data);
   }
@@ -176,8 +167,8 @@ TEST(Prefetcher, AnAutomaticDepthGrowsOnlyForAReaderThatWasAhead) {
   absl::Notification gate;
   dataset.gate = &gate;
   Prefetcher prefetcher(dataset, Order(50, 7), {.depth = 2, .max_depth = 5, .first_step = 0, .end_step = 100000}, RealClock());
-  EXPECT_FALSE(prefetcher.Next(absl::InfinitePast()).ok());
-  EXPECT_FALSE(prefetcher.Next(absl::InfinitePast()).ok());
+  EXPECT_FALSE(prefetcher.Next(absl::ZeroDuration()).ok());
+  EXPECT_FALSE(prefetcher.Next(absl::ZeroDuration()).ok());
   EXPECT_EQ(prefetcher.depth(), 2) << "the reader was never ahead";
   gate.Notify();
   // Whatever the threads do, a run of batches taken as fast as they come neither passes the bound nor changes them.
@@ -226,15 +217,15 @@ TEST(Prefetcher, AnAutomaticDepthDoublesWhenAReaderThatWasAheadFallsBehind) {
   Prefetcher prefetcher(dataset, Order(50, 7), {.depth = 2, .max_depth = 5, .first_step = 0, .end_step = 1000}, RealClock());
   dataset.Allow(2);
   ASSERT_TRUE(dataset.AwaitDone(2));  // two batches are ready: all of the depth; the third read waits
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(prefetcher.Next(Soon()).ok());
-  EXPECT_FALSE(prefetcher.Next(absl::InfinitePast()).ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(prefetcher.Next(kSoon).ok());
+  EXPECT_FALSE(prefetcher.Next(absl::ZeroDuration()).ok());
   EXPECT_EQ(prefetcher.depth(), 4);
-  EXPECT_FALSE(prefetcher.Next(absl::InfinitePast()).ok());
+  EXPECT_FALSE(prefetcher.Next(absl::ZeroDuration()).ok());
   EXPECT_EQ(prefetcher.depth(), 4) << "it was not ahead again";
   dataset.Allow(4);
   ASSERT_TRUE(dataset.AwaitDone(6));
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(prefetcher.Next(Soon()).ok());
-  EXPECT_FALSE(prefetcher.Next(absl::InfinitePast()).ok());
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(prefetcher.Next(kSoon).ok());
+  EXPECT_FALSE(prefetcher.Next(absl::ZeroDuration()).ok());
   EXPECT_EQ(prefetcher.depth(), 5) << "the bound";
   dataset.Allow(1000);
 }
@@ -244,7 +235,7 @@ TEST(Prefetcher, BatchesSayWhatTheirMakingTook) {
   FakeClock clock;
   Prefetcher prefetcher(dataset, Order(50, 7), {.depth = 0, .first_step = 0, .end_step = 3}, clock);
   for (int step = 0; step < 3; ++step) {
-    const Batch* batch = *prefetcher.Next(Soon());
+    const Batch* batch = *prefetcher.Next(kSoon);
     ASSERT_EQ(batch->stages.spans().size(), 1U) << "spans of batches before";
     EXPECT_EQ(batch->stages.spans()[0].stage, "order");
   }

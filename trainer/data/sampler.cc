@@ -35,10 +35,6 @@ absl::StatusOr<Sampler> Sampler::Create(const SamplerOptions& given) {
     TY_ASSIGN_OR_RETURN(row_tokens, RowTokens(options));
     options.examples = (row_tokens - 1) / options.stream_steps * options.batch_size * options.workers;
   }
-  if (options.examples < options.workers) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} examples cannot be shared by {} workers; use fewer workers or more data", options.examples, options.workers));
-  }
   if (options.start.epoch < 0 || options.start.offset < 0 || options.start.offset >= options.examples) {
     return absl::InvalidArgumentError(fmt::format("cannot start at example {} of epoch {}: an epoch has {} examples", options.start.offset,
                                                   options.start.epoch, options.examples));
@@ -84,16 +80,16 @@ int64_t Sampler::Boundary(int64_t epoch, int64_t step_in_epoch) const {
 }
 
 int64_t Sampler::Share(int64_t epoch, int64_t step_in_epoch, int worker) const {
-  const int64_t rows = Boundary(epoch, step_in_epoch + 1) - Boundary(epoch, step_in_epoch);
-  return rows * (worker + 1) / options_.workers - rows * worker / options_.workers;
+  const int64_t examples = Boundary(epoch, step_in_epoch + 1) - Boundary(epoch, step_in_epoch);
+  return examples * (worker + 1) / options_.workers - examples * worker / options_.workers;
 }
 
 int64_t Sampler::SharesBefore(int64_t epoch, int64_t step_in_epoch, int worker) const {
   // Every step but the last two is a whole one.
   const int64_t whole = std::min(step_in_epoch, std::max<int64_t>(0, StepsIn(epoch) - 2));
-  int64_t rows = whole * options_.batch_size;
-  for (int64_t step = whole; step < step_in_epoch; ++step) rows += Share(epoch, step, worker);
-  return rows;
+  int64_t examples = whole * options_.batch_size;
+  for (int64_t step = whole; step < step_in_epoch; ++step) examples += Share(epoch, step, worker);
+  return examples;
 }
 
 int64_t Sampler::PartBegin(int worker) const {
@@ -119,7 +115,7 @@ SamplerStep Sampler::At(int64_t step) const {
   if (options_.shard == ShardBy::kRanks) {
     at.begin = SharesBefore(at.epoch, at.step_in_epoch, options_.worker);
   } else {
-    at.begin = at.global_begin + at.global_rows() * options_.worker / options_.workers;
+    at.begin = at.global_begin + at.global_examples() * options_.worker / options_.workers;
   }
   at.end = at.begin + Share(at.epoch, at.step_in_epoch, options_.worker);
   at.last_in_epoch = at.step_in_epoch + 1 == StepsIn(at.epoch);
@@ -134,7 +130,7 @@ SamplerPosition Sampler::PositionAfter(int64_t steps) const {
 }
 
 void Sampler::Indices(const SamplerStep& step, std::vector<int64_t>& indices) {
-  indices.resize(static_cast<size_t>(step.rows()));
+  indices.resize(static_cast<size_t>(step.examples()));
   if (row_tokens_ > 0) {
     const int64_t rows = options_.batch_size * options_.workers;
     for (size_t i = 0; i < indices.size(); ++i) {

@@ -4,17 +4,16 @@
 // them (the global batch) and worker w the w-th slice. Hence
 // - every example is read once an epoch over all workers, and all workers have the same number of steps;
 // - the last step of an epoch shares what is left evenly, so its slices differ by at most one row. When fewer examples than workers would
-// be left,
-//   the step before gives up a few, so that no slice is empty (only with a batch_size of 1, or after a resume with more workers than
-//   examples left, can some be);
+//   be left, the step before gives up a few, so that no slice is empty. With a batch_size of 1, with fewer examples than workers, or after
+//   a resume with more workers than examples left, slices can be empty: such a worker takes part in the step without examples;
 // - W workers with batches of B read at each step what one worker with batches of W * B reads;
 // - a position is (epoch, offset = examples consumed), whatever the number of workers: a job resumed with more workers goes on from there.
 //
 // A stream of tokens (DatasetInfo::stream_steps) is cut into R = batch_size * workers rows of floor(tokens / R) tokens that follow each
 // other; step s of an epoch reads the s-th `steps` tokens of every row, with those that follow each as labels, and worker w has the rows
 // from w * batch_size on: a contiguous part of the stream. So a row of a batch goes on where the same row of the batch before it ended,
-// which is what carried state needs, W workers still read what one with W * B rows reads, and every epoch has the same order. What does
-// not fill a row or a last step is left out.
+// which is what carried state needs, W workers still read what one with W * B rows reads, and every epoch has the same order. Tokens that
+// do not fill a row or a last step are left out.
 //
 // With ShardBy::kRanks each worker has an order of its own, of its own part of the data: as many examples as its slices hold, in the order
 // of the files. All but the last two points hold then too.
@@ -29,7 +28,7 @@
 
 namespace trainyard::engine {
 
-// What a checkpoint holds of the input: `offset` examples of epoch `epoch` are consumed.
+// The place of a checkpoint in the input: `offset` examples of epoch `epoch` are consumed.
 struct SamplerPosition {
   int64_t epoch = 0;
   int64_t offset = 0;
@@ -59,15 +58,15 @@ struct SamplerStep {
   int64_t global_end = 0;
   bool last_in_epoch = false;
 
-  int64_t rows() const { return end - begin; }
-  int64_t global_rows() const { return global_end - global_begin; }
+  int64_t examples() const { return end - begin; }
+  int64_t global_examples() const { return global_end - global_begin; }
 };
 
 // Stateless but for a cache of one epoch's order; not thread-safe. Copyable.
 class Sampler {
  public:
-  // InvalidArgument for no examples, a batch size below 1, a worker outside the workers, fewer examples than workers (a stream: fewer
-  // tokens than one step of every row), or a start outside the epoch, or inside an epoch with ShardBy::kRanks.
+  // InvalidArgument for no examples, a batch size below 1, a worker outside the workers, of a stream fewer tokens than one step of
+  // every row, or a start outside the epoch, or inside an epoch with ShardBy::kRanks.
   static absl::StatusOr<Sampler> Create(const SamplerOptions& options);
 
   // Of a whole epoch; the first one is shorter when `start` is inside it.
@@ -87,7 +86,7 @@ class Sampler {
   int64_t StepsFor(int64_t examples) const;
   // Where step `step_in_epoch` begins in the epoch's order.
   int64_t Boundary(int64_t epoch, int64_t step_in_epoch) const;
-  // The rows of `worker` in a step, and in all steps of an epoch before it.
+  // The examples of `worker` in a step, and in all steps of an epoch before it.
   int64_t Share(int64_t epoch, int64_t step_in_epoch, int worker) const;
   int64_t SharesBefore(int64_t epoch, int64_t step_in_epoch, int worker) const;
   // The first example of `worker`'s part of the data.

@@ -47,6 +47,11 @@ void Graph::SetNextState(int index, Value value) {
   next_states_[index] = value;
 }
 
+void Graph::SetLoss(Value loss) {
+  TY_CHECK(Contains(loss));
+  loss_ = loss;
+}
+
 bool Graph::Contains(Value value) const {
   return value.node >= 0 && value.node < static_cast<NodeId>(nodes_.size()) && value.output >= 0 &&
          value.output < static_cast<int>(nodes_[value.node].outputs.size());

@@ -22,8 +22,8 @@ struct ParameterResult {
 };
 
 // Invariants: a node's inputs are outputs of earlier nodes (so the order of nodes() is topological); node, input and parameter names are
-// unique. Made by GraphBuilder (ops/builder.h), rewritten by FuseEpilogues (ops/fuse.h), grown by AddGradients (ops/gradient.h).
-// A value: copy it freely; const access from any thread.
+// unique. Made by GraphBuilder (ops/builder.h), rewritten by backends (FuseEpilogues, ops/fuse.h; layouts), grown by AddGradients
+// (ops/gradient.h). A value: copy it freely; const access from any thread.
 class Graph {
  public:
   // Breaking an invariant aborts.
@@ -36,6 +36,8 @@ class Graph {
   int AddState(ParameterSpec spec);
   // What a step leaves in state `index`.
   void SetNextState(int index, Value value);
+  // The scalar that training makes small.
+  void SetLoss(Value loss);
 
   std::span<const Node> nodes() const { return nodes_; }
   const Node& node(NodeId id) const { return nodes_[id]; }
@@ -56,6 +58,8 @@ class Graph {
   std::span<const ParameterSpec> states() const { return states_; }
   // By index; an invalid value leaves the state as it is.
   std::span<const Value> next_states() const { return next_states_; }
+  // Invalid in a graph that is not for training. An executor adds the backward nodes of a forward graph that has one.
+  Value loss() const { return loss_; }
 
  private:
   std::vector<Node> nodes_;
@@ -66,6 +70,7 @@ class Graph {
   std::vector<ParameterResult> results_;
   std::vector<ParameterSpec> states_;
   std::vector<Value> next_states_;
+  Value loss_;
 };
 
 }  // namespace trainyard::engine

@@ -13,12 +13,6 @@ namespace {
 constexpr NodeId kBeforeAll = -1;
 constexpr NodeId kUnread = -2;
 
-size_t Aligned(size_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
-
-bool IsSource(const Op& op) {
-  return std::holds_alternative<InputOp>(op) || std::holds_alternative<ParameterOp>(op) || std::holds_alternative<StateOp>(op);
-}
-
 // One piece of memory: a value and those that share it.
 struct Storage {
   Value value;

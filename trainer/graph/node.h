@@ -29,9 +29,9 @@ struct ValueSpec {
   // Axis 0 counts the samples of the batch, so a backend may store the value in panels of samples. False for parameters, their gradients
   // and scalars: those are row-major everywhere.
   bool batched = false;
-  // Of a batched value: it is kept as rows [.., features], row-major on every backend, not in panels of samples. What recurrent layers work
-  // on, whose samples may be few. RelayoutOp goes from one to the other; most ops take both.
-  bool rows = false;
+  // Of a batched value, and only where a backend has laid out its graph (Backend::Rewrite): it is row-major there, not in the backend's own
+  // order. Builders of graphs leave it false.
+  bool row_major = false;
 
   friend bool operator==(const ValueSpec&, const ValueSpec&) = default;
 };

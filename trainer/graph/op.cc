@@ -29,17 +29,9 @@ std::string_view WithBias(bool bias) { return bias ? "with bias" : ""; }
 }  // namespace
 
 std::string_view ActivationName(Activation activation) {
-  switch (activation) {
-    case Activation::kIdentity:
-      return "identity";
-    case Activation::kTanh:
-      return "tanh";
-    case Activation::kRelu:
-      return "relu";
-    case Activation::kSigmoid:
-      return "sigmoid";
-  }
-  return "?";
+  std::string_view name;
+  VisitActivation(activation, [&]<Activation kActivation>() { name = ActivationRow<kActivation>::kName; });
+  return name;
 }
 
 std::string_view CellName(Cell cell) {
@@ -52,6 +44,14 @@ std::string_view CellName(Cell cell) {
       return "GRU";
   }
   return "?";
+}
+
+bool IsSource(const Op& op) {
+  return std::visit([]<typename T>(const T&) { return kIsSource<T>; }, op);
+}
+
+bool IsAlias(const Op& op) {
+  return std::visit([]<typename T>(const T&) { return kIsAlias<T>; }, op);
 }
 
 std::string_view OpName(const Op& op) {

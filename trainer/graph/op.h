@@ -7,11 +7,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
+
+#include "trainer/graph/activation.h"
 
 namespace trainyard::engine {
 
-enum class Activation : uint8_t { kIdentity, kTanh, kRelu, kSigmoid };
 std::string_view ActivationName(Activation activation);
 
 // kValid: only whole windows. kSame: ceil(extent / stride) outputs; of the padding, the half rounded down comes before (as in TensorFlow).
@@ -26,7 +28,7 @@ struct Window {
 };
 
 // What is done to the result of a product before it is stored, in this order: add a bias per channel, max-pool, activate.
-// (Max-pooling commutes with every Activation, as all are monotonic; pooling first evaluates fewer of them.)
+// (Max-pooling commutes with every Activation; pooling first evaluates fewer of them.)
 struct Epilogue {
   bool bias = false;
   std::optional<Window> max_pool = std::nullopt;
@@ -45,7 +47,7 @@ struct InputOp {
 struct ParameterOp {
   int key = 0;
 };
-// → state `index` of the graph (Graph::states): [N, units] in rows, what the last step left there.
+// → state `index` of the graph (Graph::states): [N, units], what the last step left there.
 struct StateOp {
   int index = 0;
 };
@@ -99,7 +101,7 @@ struct AddOp {};
 struct ReshapeOp {};
 // x → x, sharing memory like ReshapeOp.
 struct IdentityOp {};
-// x → x, with ValueSpec::rows turned over.
+// x → x, with ValueSpec::row_major turned over. Only backends add it.
 struct RelayoutOp {};
 // Two or more of one shape but for the last extent → [.., the sum of the last extents], one after the other.
 struct ConcatOp {};
@@ -150,8 +152,9 @@ struct BatchNormGradientOp {
   bool relu = false;
 };
 
-// Sequences: rows [N, T, C], T steps of N samples -----------------------------------------------------------------------------------------
-// ids i32 [N, ..], table [V, D] → y [N, .., D]: row ids[..] of the table.
+// Sequences: [N, T, C], T steps of N samples
+// ----------------------------------------------------------------------------------------------- ids i32 [N, ..], table [V, D] → y [N, ..,
+// D]: row ids[..] of the table.
 struct EmbeddingOp {};
 // ids i32 [N, ..], dy [N, .., D] → dtable [V, D]: row v is the sum of dy over the places where ids is v.
 struct EmbeddingGradientOp {};
@@ -207,6 +210,13 @@ using Op = std::variant<InputOp, ParameterOp, StateOp, ConstantOp, RelayoutOp, C
                         SoftmaxGradientOp, SoftmaxCrossEntropyOp, SoftmaxCrossEntropyGradientOp, CorrectCountOp, MeanSquaredErrorOp,
                         MeanSquaredErrorGradientOp, BatchNormOp, BatchNormGradientOp, L2PenaltyOp, L2PenaltyGradientOp>;
 
+// Ops without a kernel. Sources: the value is put in place before a step. Aliases: the value is that of input 0, in the same memory.
+template <typename T>
+inline constexpr bool kIsSource = std::is_same_v<T, InputOp> || std::is_same_v<T, ParameterOp> || std::is_same_v<T, StateOp>;
+template <typename T>
+inline constexpr bool kIsAlias = std::is_same_v<T, ReshapeOp> || std::is_same_v<T, IdentityOp>;
+bool IsSource(const Op& op);
+bool IsAlias(const Op& op);
 // "Conv2d": the struct's name without "Op".
 std::string_view OpName(const Op& op);
 // The attributes in words, empty where there are none: "5x5 stride 1x1 valid + bias + max-pool 2x2 stride 2x2 valid + tanh".

@@ -1,4 +1,4 @@
-// Lanes that were opened and have not said who they are: each has until a deadline.
+// Streams that were opened and have not said who they are: each has until a deadline.
 #pragma once
 
 #include <map>
@@ -16,18 +16,18 @@ class AwaitedHellos {
  public:
   explicit AwaitedHellos(absl::Duration deadline) : deadline_(deadline) {}
 
-  void Opened(std::shared_ptr<Lane> lane, absl::Time now) {
-    const Lane* const key = lane.get();
-    lanes_[key] = {std::move(lane), now + deadline_};
+  void Opened(std::shared_ptr<Stream> stream, absl::Time now) {
+    const Stream* const key = stream.get();
+    streams_[key] = {std::move(stream), now + deadline_};
   }
-  // It said hello, or it is gone.
-  void Forget(const Lane* lane) { lanes_.erase(lane); }
+  // It said hello, or it is gone. True: it was awaited.
+  bool Forget(const Stream* stream) { return streams_.erase(stream) > 0; }
   // Those whose deadline has come, each once.
-  std::vector<std::shared_ptr<Lane>> TakeLate(absl::Time now) {
-    std::vector<std::shared_ptr<Lane>> late;
-    std::erase_if(lanes_, [&](auto& entry) {
+  std::vector<std::shared_ptr<Stream>> TakeLate(absl::Time now) {
+    std::vector<std::shared_ptr<Stream>> late;
+    std::erase_if(streams_, [&](auto& entry) {
       if (entry.second.due > now) return false;
-      late.push_back(std::move(entry.second.lane));
+      late.push_back(std::move(entry.second.stream));
       return true;
     });
     return late;
@@ -35,11 +35,11 @@ class AwaitedHellos {
 
  private:
   struct Awaited {
-    std::shared_ptr<Lane> lane;
+    std::shared_ptr<Stream> stream;
     absl::Time due;
   };
   const absl::Duration deadline_;
-  std::map<const Lane*, Awaited> lanes_;
+  std::map<const Stream*, Awaited> streams_;
 };
 
 }  // namespace trainyard::engine

@@ -3,27 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trainer/transport/silent_stream.h"
+
 namespace trainyard::engine {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class SilentLane final : public Lane {
- public:
-  void Send(std::vector<Record> /*records*/, bool /*more*/) override {}
-  void Close(const absl::Status& /*status*/) override {}
-  void Abort() override {}
-  std::string peer() const override { return "someone"; }
-  LaneTraffic traffic() const override { return {}; }
-};
-
-TEST(AwaitedHellos, NamesALaneOnceWhenItsTimeIsUp) {
+TEST(AwaitedHellos, NamesAStreamOnceWhenItsTimeIsUp) {
   const absl::Time start = absl::UnixEpoch();
   AwaitedHellos hellos(absl::Seconds(10));
-  const auto first = std::make_shared<SilentLane>();
-  const auto polite = std::make_shared<SilentLane>();
-  const auto second = std::make_shared<SilentLane>();
+  const auto first = std::make_shared<SilentStream>();
+  const auto polite = std::make_shared<SilentStream>();
+  const auto second = std::make_shared<SilentStream>();
   hellos.Opened(first, start);
   hellos.Opened(polite, start);
   hellos.Opened(second, start + absl::Seconds(3));

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "trainer/base/mutex.h"
 
 namespace trainyard::engine {
 
@@ -15,23 +15,23 @@ class BorrowCount {
   // An owner for a payload; the loan ends with its last copy.
   std::shared_ptr<const void> Lend() {
     {
-      absl::MutexLock lock(&state_->mutex);
+      MutexLock lock(&state_->mutex);
       ++state_->loans;
     }
     return {nullptr, [state = state_](const void* /*nothing*/) {
-              absl::MutexLock lock(&state->mutex);
+              MutexLock lock(&state->mutex);
               --state->loans;
             }};
   }
   // False when loans were left at the deadline.
   bool AwaitNone(absl::Time deadline) {
-    absl::MutexLock lock(&state_->mutex);
+    MutexLock lock(&state_->mutex);
     return state_->mutex.AwaitWithDeadline(absl::Condition(+[](int* loans) { return *loans == 0; }, &state_->loans), deadline);
   }
 
  private:
   struct State {
-    absl::Mutex mutex;
+    Mutex mutex;
     int loans ABSL_GUARDED_BY(mutex) = 0;
   };
   const std::shared_ptr<State> state_ = std::make_shared<State>();

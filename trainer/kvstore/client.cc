@@ -4,11 +4,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <random>
 #include <thread>
 #include <utility>
 
+#include "trainer/base/clock.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/kvstore/client_core.h"
+#include "trainer/kvstore/wait_notice.h"
 #include "trainer/profile/span_log.h"
 
 namespace trainyard::engine {
@@ -18,186 +21,308 @@ constexpr absl::Duration kGoodbyeDeadline = absl::Seconds(2);
 constexpr absl::Duration kReleaseDeadline = absl::Seconds(10);
 constexpr absl::Duration kLookPeriod = absl::Seconds(1);  // while waiting, the deadline is looked at this often
 
-using Goal = KvClientCore::Goal;
+constexpr double kStopShare = 0.25;  // of the time to stop: for a step to be finished
 
-class DiallingKvClient final : public KvClient {
- public:
-  DiallingKvClient(KvClientOptions options, Transport& transport)
-      : core_(std::make_shared<KvClientCore>(std::move(options), transport)), options_(core_->options()), tender_([core = core_] {
-          while (core->AwaitTend(core->Tend(absl::Now()))) {
-          }
-        }) {}
-
-  ~DiallingKvClient() override {
-    core_->Shut(/*goodbye=*/false);
-    tender_.join();
-    if (!core_->AwaitShut(absl::Now() + kReleaseDeadline) || !core_->borrowed().AwaitNone(absl::Now() + kReleaseDeadline)) {
-      spdlog::error("{}: gradients are still being sent while the client is destroyed", core_->name());
-    }
-  }
-
-  absl::StatusOr<KvStart> Start(ParameterSet& parameters) override {
-    const absl::Time deadline = absl::Now() + options_.connect_deadline;
-    if (options_.chief && !core_->Await(Goal::kAllUp, deadline)) return Late("Start: could not connect", options_.connect_deadline);
-    KvStart start;
-    start.joined = core_->any_ready() || !options_.chief;
-    TY_RETURN_IF_ERROR(Reach(Goal::kAllReady, deadline, "Start: waited for initialised servers", options_.connect_deadline));
-    TY_ASSIGN_OR_RETURN(const KvState state, Pull(/*with_slots=*/false));
-    for (int key = 0; key < parameters.size(); ++key) std::ranges::copy(state.parameters.values(key), parameters.values(key).begin());
-    start.worker_step = core_->worker_step() >= 0 ? core_->worker_step() : core_->global_step();
-    start.global_step = options_.mode == KvMode::kSync ? start.worker_step : core_->global_step();
-    core_->SetPosition(start.worker_step);
-    start.ended = core_->ended();
-    seen_step_ = start.global_step;
-    core_->TakeRefilled();
-    return start;
-  }
-
-  void PushGradient(int key, const GradientView& gradient, int64_t step) override {
-    pushed_ = true;
-    core_->Push(key, gradient, step);
-  }
-
-  absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override {
-    core_->Flush();
-    KvStepResult result;
-    Clock& clock = *options_.clock;
-    absl::Time deadline = clock.Now() + options_.wait_deadline;
-    while (true) {
-      TY_RETURN_IF_ERROR(core_->error());
-      TY_ASSIGN_OR_RETURN(const int64_t lost, FillEmptyServers());
-      result.lost_steps = std::max(result.lost_steps, lost);
-      const std::vector<KvClientCore::Arrived> arrived = core_->AwaitAnswers(std::min(deadline - clock.Now(), kLookPeriod));
-      for (const KvClientCore::Arrived& answer : arrived) {
-        SpanLog* const profile = options_.profile != nullptr && options_.profile->Wants(answer.step) ? options_.profile : nullptr;
-        const int64_t start = profile != nullptr ? profile->Now() : 0;
-        core_->Store(answer, parameters);
-        if (profile != nullptr) {
-          profile->Add({.kind = SpanKind::kPull, .id = answer.part, .step = answer.step, .start = start, .end = profile->Now()});
-        }
-      }
-      if (!arrived.empty()) {
-        deadline = clock.Now() + options_.wait_deadline;
-        continue;
-      }
-      if (core_->FinishStep(pushed_)) break;
-      deadline = std::max(deadline, core_->held_back_at() + options_.wait_deadline);
-      if (clock.Now() >= deadline) {
-        return absl::DeadlineExceededError(fmt::format("{}: Wait: no answer within {} for {}", core_->name(),
-                                                       absl::FormatDuration(options_.wait_deadline), core_->DescribeOutstanding()));
-      }
-    }
-    if (!core_->borrowed().AwaitNone(absl::Now() + options_.wait_deadline)) {
-      return absl::DeadlineExceededError(fmt::format("{}: Wait: gradients are answered but still being sent", core_->name()));
-    }
-    result.global_step = core_->global_step();
-    result.ended = core_->ended();
-    result.refilled = core_->TakeRefilled();
-    if (std::exchange(pushed_, false) && options_.mode == KvMode::kAsync) {
-      result.staleness = std::max<int64_t>(0, result.global_step - seen_step_ - 1);
-    }
-    seen_step_ = result.global_step;
-    return result;
-  }
-
-  absl::StatusOr<KvState> Pull(bool with_slots) override {
-    KvState state{.parameters = ParameterSet(options_.specs), .slots = {}, .step = 0};
-    if (with_slots) {
-      for (size_t i = 0; i < options_.slot_names.size(); ++i) state.slots.emplace_back(options_.specs);
-    }
-    core_->StartPull(&state, with_slots);
-    const absl::Status status =
-        Reach(Goal::kPulled, absl::Now() + options_.wait_deadline, "Pull: waited for parameters", options_.wait_deadline);
-    core_->EndPull();
-    if (!status.ok()) return status;
-    return state;
-  }
-
-  absl::Status End(int64_t step) override {
-    core_->End(step);
-    return Reach(Goal::kAllEnded, absl::Now() + options_.wait_deadline, "End: waited for the servers to confirm", options_.wait_deadline);
-  }
-
-  void ShowActivity() override { core_->ShowActivity(); }
-
-  void Leave() override { core_->Leave(); }
-
-  absl::Status AwaitOthers(absl::Duration deadline) override {
-    const absl::Time end = absl::Now() + deadline;
-    while (!core_->Await(Goal::kNobodyTrains, end)) {
-      TY_RETURN_IF_ERROR(core_->error());
-      TY_RETURN_IF_ERROR(FillEmptyServers().status());
-      if (absl::Now() >= end) {
-        return absl::CancelledError(fmt::format("{}: others still train after {}", core_->name(), absl::FormatDuration(deadline)));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  void Done() override {
-    core_->Leave();
-    core_->Shut(/*goodbye=*/true);
-    if (!core_->AwaitShut(absl::Now() + kGoodbyeDeadline)) spdlog::warn("{}: not every server confirmed the goodbye", core_->name());
-  }
-
-  int64_t global_step() const override { return core_->global_step(); }
-  int64_t bytes_sent() const override { return core_->traffic().bytes_sent; }
-  int64_t bytes_received() const override { return core_->traffic().bytes_received; }
-
- private:
-  // Waits for the goal; the chief fills what is empty meanwhile.
-  absl::Status Reach(Goal goal, absl::Time deadline, std::string_view what, absl::Duration allowed) {
-    do {
-      TY_RETURN_IF_ERROR(core_->error());
-      TY_RETURN_IF_ERROR(FillEmptyServers().status());
-      if (core_->Await(goal, deadline)) return absl::OkStatus();
-    } while (absl::Now() < deadline);
-    return Late(what, allowed);
-  }
-
-  absl::Status Late(std::string_view what, absl::Duration allowed) const {
-    TY_RETURN_IF_ERROR(core_->error());
-    return absl::DeadlineExceededError(
-        fmt::format("{}: {} for {}: {}", core_->name(), what, absl::FormatDuration(allowed), core_->DescribeNotReady()));
-  }
-
-  // The chief's duty. Returns by how many steps the checkpoint is behind.
-  absl::StatusOr<int64_t> FillEmptyServers() {
-    const std::vector<int> empty = options_.chief ? core_->EmptyServers() : std::vector<int>();
-    if (empty.empty()) return 0;
-    TY_ASSIGN_OR_RETURN(KvState loaded, options_.load());
-    const auto state = std::make_shared<const KvState>(std::move(loaded));
-    if (state->parameters.Fingerprint() != FingerprintOf(options_.specs) || state->slots.size() != options_.slot_names.size()) {
-      return absl::FailedPreconditionError(
-          fmt::format("{}: what was loaded to fill servers is of another model, or has {} optimizer slots and not {}", core_->name(),
-                      state->slots.size(), options_.slot_names.size()));
-    }
-    const int64_t step = StepToFillAt(state->step);
-    for (const int server : empty) {
-      if (step != state->step) {
-        spdlog::warn("{}: server {} lost its state; it is refilled from step {}, {} steps of its part are lost", core_->name(), server,
-                     state->step, step - state->step);
-      }
-      core_->Fill(server, state, step);
-    }
-    return step - state->step;
-  }
-
-  // Training goes on where the workers are, with the values that could be saved.
-  int64_t StepToFillAt(int64_t loaded) const {
-    if (options_.mode == KvMode::kAsync) return std::max(loaded, core_->global_step());
-    if (core_->position() >= 0) return core_->position();
-    return core_->worker_step() >= 0 ? core_->worker_step() : loaded;
-  }
-
-  const std::shared_ptr<KvClientCore> core_;
-  const KvClientOptions& options_;
-  bool pushed_ = false;    // since the last Wait
-  int64_t seen_step_ = 0;  // global step of the parameters in hand
-  std::thread tender_;
-};
+int64_t NewLine() {
+  std::random_device random;
+  return static_cast<int64_t>((uint64_t{random()} << 20U) ^ random()) | 1;
+}
 
 }  // namespace
+
+KvClient::KvClient(KvClientOptions options, Transport& transport)
+    : core_(std::make_shared<KvClientCore>(std::move(options), transport)), options_(core_->options()), tender_([core = core_] {
+        while (core->AwaitTend(core->Tend(RealClock().Now()))) {
+        }
+      }) {}
+
+KvClient::~KvClient() {
+  core_->Shut(/*goodbye=*/false);
+  tender_.join();
+  if (!core_->AwaitShut(RealClock().Now() + kReleaseDeadline) || !core_->borrowed().AwaitNone(RealClock().Now() + kReleaseDeadline)) {
+    spdlog::error("{}: gradients are still being sent while the client is destroyed", core_->name());
+  }
+}
+
+absl::StatusOr<TrainingStart> KvClient::Start(ParameterSet& parameters) {
+  return IsSync() ? StartOnLine(parameters) : StartAsItIs(parameters);
+}
+
+void KvClient::PushGradient(int key, const GradientView& gradient, int64_t step) {
+  pushed_ = true;
+  core_->Push(key, gradient, step);
+}
+
+void KvClient::PushNothing(int key, int64_t step) {
+  pushed_ = true;
+  core_->Push(key, std::nullopt, step);
+}
+
+absl::StatusOr<StepResult> KvClient::Wait(ParameterSet& parameters) {
+  core_->Flush();
+  StepResult result;
+  Clock& clock = *options_.clock;
+  absl::Time deadline = clock.Now() + options_.timeouts.peer;
+  while (true) {
+    TY_RETURN_IF_ERROR(CheckLine());
+    TY_ASSIGN_OR_RETURN(const int64_t lost, FillEmptyServers());
+    result.lost_steps = std::max(result.lost_steps, lost);
+    if (StoreArrived(std::min(deadline - clock.Now(), kLookPeriod), parameters)) {
+      deadline = clock.Now() + options_.timeouts.peer;
+      stop_at_ = absl::InfiniteFuture();
+      continue;
+    }
+    if (const StepState state = core_->FinishStep(pushed_); state != StepState::kUnderWay) {
+      result.ended = state == StepState::kPastEnd;
+      break;
+    }
+    // A step that can be finished is: then a worker that is started in place of this one goes on behind it.
+    if (IsStopping()) stop_at_ = std::min(stop_at_, RealClock().Now() + kStopShare * options_.timeouts.stop);
+    if (RealClock().Now() >= stop_at_) {
+      return absl::CancelledError(fmt::format("{}: stopped while it waits for {}", core_->name(), core_->DescribeOutstanding()));
+    }
+    deadline = std::max(deadline, core_->held_back_at() + options_.timeouts.peer);
+    if (clock.Now() >= deadline) {
+      return absl::DeadlineExceededError(fmt::format("{}: Wait: no answer within {} for {}", core_->name(),
+                                                     absl::FormatDuration(options_.timeouts.peer), core_->DescribeOutstanding()));
+    }
+  }
+  if (!core_->borrowed().AwaitNone(RealClock().Now() + options_.timeouts.peer)) {
+    return absl::DeadlineExceededError(fmt::format("{}: Wait: gradients are answered but still being sent", core_->name()));
+  }
+  result.global_step = core_->global_step();
+  result.refilled = core_->TakeRefilled();
+  if (std::exchange(pushed_, false) && options_.mode == KvMode::kAsync) {
+    result.staleness = std::max<int64_t>(0, result.global_step - seen_step_ - 1);
+  }
+  seen_step_ = result.global_step;
+  newest_ = &parameters;
+  return result;
+}
+
+bool KvClient::StoreArrived(absl::Duration at_most, ParameterSet& parameters) {
+  const std::vector<ArrivedValues> arrived = core_->AwaitAnswers(at_most);
+  for (const ArrivedValues& answer : arrived) {
+    SpanLog* const profile = options_.profile != nullptr && options_.profile->Wants(answer.step) ? options_.profile : nullptr;
+    const int64_t start = profile != nullptr ? profile->Now() : 0;
+    core_->Store(answer, parameters);
+    if (profile != nullptr) {
+      profile->Add({.kind = SpanKind::kPull, .id = answer.part, .step = answer.step, .start = start, .end = profile->Now()});
+    }
+  }
+  return !arrived.empty();
+}
+
+absl::StatusOr<TrainingState> KvClient::Pull(bool with_slots) {
+  TrainingState state{.parameters = ParameterSet(options_.specs), .slots = {}, .step = 0};
+  if (with_slots) {
+    for (size_t i = 0; i < options_.slot_names.size(); ++i) state.slots.emplace_back(options_.specs);
+  }
+  TY_RETURN_IF_ERROR(PullState(state, with_slots));
+  return state;
+}
+
+absl::Status KvClient::PullInto(ParameterSet& parameters) {
+  TrainingState state{.parameters = std::move(parameters), .slots = {}, .step = 0};  // the same memory
+  if (newest_ != nullptr) newest_ = &state.parameters;
+  const absl::Status status = PullState(state, /*with_slots=*/false);
+  parameters = std::move(state.parameters);
+  if (newest_ != nullptr || status.ok()) newest_ = &parameters;
+  return status;
+}
+
+absl::Status KvClient::End(int64_t step) {
+  core_->End(step);
+  return Reach(KvGoal::kAllEnded, After(options_.timeouts.peer), "End: waited for the servers to confirm");
+}
+
+void KvClient::ShowActivity() { core_->ShowActivity(); }
+
+absl::Status KvClient::AskForRollback(const std::string& reason) {
+  core_->Refuse(core_->line(), reason);
+  return RolledBack(reason);
+}
+
+absl::Status KvClient::Release() {
+  core_->Release();
+  return Reach(KvGoal::kAllReleased, After(options_.timeouts.peer), "Release: waited for the servers to confirm");
+}
+
+absl::Status KvClient::AwaitRelease() {
+  core_->Leave();
+  Deadline deadline = After(options_.timeouts.peer);
+  while (!core_->Await(KvGoal::kReleased, kLookPeriod)) {
+    TY_RETURN_IF_ERROR(CheckLine());
+    if (IsStopping()) return absl::CancelledError(fmt::format("{}: stopped after its last step", core_->name()));
+    deadline.time = std::max(deadline.time, core_->held_back_at() + options_.timeouts.peer);
+    if (options_.clock->Now() < deadline.time) continue;
+    return absl::DeadlineExceededError(fmt::format("{}: all steps are done, but the chief has not made the result safe within {}",
+                                                   core_->name(), absl::FormatDuration(deadline.allowed)));
+  }
+  return absl::OkStatus();
+}
+
+void KvClient::Leave() { core_->Leave(); }
+
+absl::Status KvClient::AwaitOthers(absl::Duration deadline) {
+  const Deadline end = After(deadline);
+  const absl::Status status = Reach(KvGoal::kNobodyTrains, end, "AwaitOthers: waited for the other workers");
+  if (core_->released() || !core_->error().ok() || !absl::IsDeadlineExceeded(status)) return status;
+  return absl::CancelledError(fmt::format("{}: others still train after {}", core_->name(), absl::FormatDuration(deadline)));
+}
+
+void KvClient::Done() {
+  if (!IsSync()) core_->Leave();
+  core_->Shut(/*goodbye=*/true);
+  if (!core_->AwaitShut(RealClock().Now() + kGoodbyeDeadline)) spdlog::warn("{}: not every server confirmed the goodbye", core_->name());
+}
+
+int64_t KvClient::global_step() const { return core_->global_step(); }
+int64_t KvClient::bytes_sent() const { return core_->traffic().bytes_sent; }
+int64_t KvClient::bytes_received() const { return core_->traffic().bytes_received; }
+
+absl::Status KvClient::CheckLine() const {
+  TY_RETURN_IF_ERROR(core_->error());
+  if (!IsSync()) return absl::OkStatus();
+  const std::string loss = core_->LossOfLine();
+  return loss.empty() ? absl::OkStatus() : RolledBack(loss);
+}
+
+absl::StatusOr<TrainingStart> KvClient::StartAsItIs(ParameterSet& parameters) {
+  const Deadline deadline = After(options_.timeouts.connect);
+  if (options_.chief) TY_RETURN_IF_ERROR(Reach(KvGoal::kAllUp, deadline, "Start: could not connect"));
+  TrainingStart start;
+  start.joined = core_->any_ready() || !options_.chief;
+  TY_RETURN_IF_ERROR(Reach(KvGoal::kAllReady, deadline, "Start: waited for initialised servers"));
+  TY_RETURN_IF_ERROR(PullInto(parameters));
+  start.worker_step = core_->worker_step() >= 0 ? core_->worker_step() : core_->global_step();
+  start.global_step = options_.mode == KvMode::kSync ? start.worker_step : core_->global_step();
+  core_->SetPosition(start.worker_step);
+  start.ended = core_->ended();
+  seen_step_ = start.global_step;
+  core_->TakeRefilled();
+  return start;
+}
+
+absl::StatusOr<TrainingStart> KvClient::StartOnLine(ParameterSet& parameters) {
+  const bool again = core_->line() != 0;
+  const Deadline deadline = After(again ? options_.timeouts.peer : options_.timeouts.connect);
+  const int64_t reached = again ? core_->position() : -1;
+  core_->Forget();
+  pushed_ = false;
+  stop_at_ = absl::InfiniteFuture();
+  if (!core_->borrowed().AwaitNone(RealClock().Now() + options_.timeouts.peer)) {
+    return absl::DeadlineExceededError(fmt::format("{}: Start: gradients of the given-up steps are still being sent", core_->name()));
+  }
+  std::string reason;
+  int64_t filled = 0;
+  WaitNotice notice(options_.clock->Now());
+  while (true) {
+    TY_RETURN_IF_ERROR(core_->error());
+    const int64_t seen = core_->changes();
+    const LineView view = core_->Judge();
+    const bool lost = view.verdict == LineVerdict::kTorn || view.verdict == LineVerdict::kMixed || view.verdict == LineVerdict::kEmpty;
+    if (lost && reason.empty()) reason = core_->DescribeLoss();
+    if (view.verdict == LineVerdict::kAdopt) {
+      const int64_t far = again ? reached : core_->furthest();
+      core_->Adopt(view.line, view.step);
+      const absl::Status pulled = PullInto(parameters);
+      if (IsRolledBack(pulled)) continue;
+      TY_RETURN_IF_ERROR(pulled);
+      TrainingStart start{.global_step = view.step,
+                          .worker_step = view.step,
+                          .joined = view.line != filled,
+                          .ended = core_->ended(),
+                          .line_step = view.line_step,
+                          .redone = std::nullopt};
+      if (view.line == filled && far > view.step) start.redone = RedoneSteps{.from = view.step, .to = far, .reason = reason};
+      seen_step_ = view.step;
+      core_->TakeRefilled();
+      return start;
+    }
+    if (view.verdict == LineVerdict::kTorn && !options_.chief) {
+      core_->Refuse(view.line, "its step was cut off before every part had it");
+    } else if (lost && options_.chief && view.verdict != LineVerdict::kEmpty) {
+      core_->ResetServers();
+    } else if (lost && options_.chief) {
+      TY_ASSIGN_OR_RETURN(const std::shared_ptr<const TrainingState> state, LoadState(std::max(reached, core_->furthest()) > 0));
+      filled = NewLine();
+      for (const int server : core_->EmptyServers()) core_->Fill(server, state, state->step, filled);
+    }
+    if (IsStopping()) return absl::CancelledError(fmt::format("{}: stopped before it could start", core_->name()));
+    core_->AwaitChange(seen, kLookPeriod);
+    TellWait(notice, reason);
+    if (options_.clock->Now() < deadline.time) continue;
+    TY_RETURN_IF_ERROR(core_->error());
+    return absl::DeadlineExceededError(fmt::format("{}: Start: {} for {}: {}", core_->name(),
+                                                   options_.chief ? "could not connect" : "waited for initialised servers",
+                                                   absl::FormatDuration(deadline.allowed), core_->DescribeNotReady()));
+  }
+}
+
+absl::StatusOr<std::shared_ptr<TrainingState>> KvClient::LoadState(bool again) {
+  TY_ASSIGN_OR_RETURN(TrainingState loaded, options_.load(again));
+  auto state = std::make_shared<TrainingState>(std::move(loaded));
+  if (state->parameters.Fingerprint() == FingerprintOf(options_.specs) && state->slots.size() == options_.slot_names.size()) return state;
+  return absl::FailedPreconditionError(
+      fmt::format("{}: what was loaded to fill servers is of another model, or has {} optimizer slots and not {}", core_->name(),
+                  state->slots.size(), options_.slot_names.size()));
+}
+
+void KvClient::TellWait(WaitNotice& notice, const std::string& reason) const {
+  const std::optional<absl::Duration> waited = notice.Due(options_.clock->Now());
+  if (!waited) return;
+  const bool ready = core_->Await(KvGoal::kAllReady, absl::ZeroDuration());
+  const std::string why = ready ? reason : core_->DescribeNotReady();
+  if (!why.empty()) spdlog::warn("{} waits, {}: {}", core_->name(), absl::FormatDuration(*waited), why);
+}
+
+absl::Status KvClient::Reach(KvGoal goal, const Deadline& deadline, std::string_view what) {
+  WaitNotice notice(options_.clock->Now());
+  while (true) {
+    TY_RETURN_IF_ERROR(CheckLine());
+    if (goal != KvGoal::kAllUp) TY_RETURN_IF_ERROR(FillEmptyServers().status());
+    const absl::Duration left = deadline.time - options_.clock->Now();
+    if (core_->Await(goal, std::clamp(left, absl::ZeroDuration(), kLookPeriod))) return absl::OkStatus();
+    TellWait(notice, "");
+    if (left > absl::ZeroDuration()) continue;
+    TY_RETURN_IF_ERROR(core_->error());
+    return absl::DeadlineExceededError(
+        fmt::format("{}: {} for {}: {}", core_->name(), what, absl::FormatDuration(deadline.allowed), core_->DescribeNotReady()));
+  }
+}
+
+absl::Status KvClient::PullState(TrainingState& state, bool with_slots) {
+  core_->StartPull(&state, with_slots);
+  const absl::Status status = Reach(KvGoal::kPulled, After(options_.timeouts.peer), "Pull: waited for parameters");
+  const PartPull::Steps steps = core_->EndPull();
+  if (!status.ok() || !IsSync() || steps.lowest == steps.highest) return status;
+  return absl::FailedPreconditionError(fmt::format("{}: Pull: parts are at steps {} to {}, which is not a state of the training",
+                                                   core_->name(), steps.lowest, steps.highest));
+}
+
+absl::StatusOr<int64_t> KvClient::FillEmptyServers() {
+  if (options_.mode == KvMode::kSync || !options_.chief) return 0;
+  const std::vector<int> empty = core_->EmptyServers();
+  if (empty.empty()) return 0;
+  TY_ASSIGN_OR_RETURN(const std::shared_ptr<TrainingState> state, LoadState(newest_ != nullptr));
+  if (newest_ != nullptr) {
+    for (int key = 0; key < newest_->size(); ++key) std::ranges::copy(newest_->values(key), state->parameters.values(key).begin());
+  }
+  const int64_t step = std::max(state->step, core_->global_step());
+  const int64_t line = NewLine();
+  for (const int server : empty) {
+    if (step != state->step) {
+      const std::string_view values = newest_ != nullptr ? "the newest that the chief has"
+                                      : state->step > 0  ? "those of the newest checkpoint"
+                                                         : "the start values, since there is no checkpoint";
+      spdlog::warn("{}: server {} lost its state; its parameters are {}, its optimizer slots those of step {}, {} steps behind",
+                   core_->name(), server, values, state->step, step - state->step);
+    }
+    core_->Fill(server, state, step, line);
+  }
+  return step - state->step;
+}
 
 absl::StatusOr<std::unique_ptr<KvClient>> KvClient::Create(KvClientOptions options, Transport& transport) {
   if (options.servers.empty()) return absl::InvalidArgumentError("a worker needs at least one server address");
@@ -208,7 +333,7 @@ absl::StatusOr<std::unique_ptr<KvClient>> KvClient::Create(KvClientOptions optio
   if (options.chief && (options.worker == kObserver || !options.load)) {
     return absl::InvalidArgumentError("the chief must be a worker and have something to load start values with");
   }
-  return std::make_unique<DiallingKvClient>(std::move(options), transport);
+  return std::unique_ptr<KvClient>(new KvClient(std::move(options), transport));
 }
 
 }  // namespace trainyard::engine

@@ -1,45 +1,64 @@
-// The state of a client that the transport's threads and the step loop share: lanes to servers, what was pushed, what was answered.
+// The state of a client that the transport's threads and the step loop share: streams to servers, what was pushed, what was answered.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "trainer/base/mutex.h"
 #include "trainer/kvstore/borrow_count.h"
 #include "trainer/kvstore/buffer_pool.h"
 #include "trainer/kvstore/client.h"
 #include "trainer/kvstore/handshake.h"
+#include "trainer/kvstore/line_watch.h"
+#include "trainer/kvstore/part_pull.h"
+#include "trainer/kvstore/part_record.h"
+#include "trainer/kvstore/pending_pushes.h"
 #include "trainer/kvstore/placement.h"
-#include "trainer/kvstore/row_payload.h"
+#include "trainer/kvstore/server_link.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {
 
-// Thread-safe. Everything that happens is a change of state under one lock; whoever waits, waits for a condition on it.
+// What a worker waits for: every server (of kReleased: one) tells it.
+enum class KvGoal : uint8_t { kAllUp, kAllReady, kPulled, kNobodyTrains, kAllEnded, kAllReleased, kReleased };
+
+// Of the step that a worker waits for. kPastEnd: it is over, and the chief has ended the training: in sync mode before this step, which was
+// not applied anywhere.
+enum class StepState : uint8_t { kUnderWay, kDone, kPastEnd };
+
+// Thread-safe. Every event is a change of state under one lock; every wait is for a condition on that state. Its parts are objects of their
+// own: links (server_link.h), pushes (pending_pushes.h), a pull (part_pull.h).
 //
 // Life of a link: down → (dial, hello) → up (welcome) → down … A link that is up is ready or empty; the chief fills empty ones. Pushes that
-// are not answered when a link comes up and is ready are sent (again) then; a push is sent once per lane.
-class KvClientCore final : public LaneHandler, public std::enable_shared_from_this<KvClientCore> {
+// are not answered when a link comes up and is ready are sent (again) then; a push is sent once per stream. In sync mode that holds while
+// the server is on the line (line_watch.h) that this worker trains on; else the worker goes back (Forget, Judge, Adopt).
+class KvClientCore final : public StreamHandler, public std::enable_shared_from_this<KvClientCore> {
  public:
   KvClientCore(KvClientOptions options, Transport& transport);
 
-  void OnMessage(const std::shared_ptr<Lane>& lane, std::span<Record> records) override;
-  void OnClosed(const std::shared_ptr<Lane>& lane, const absl::Status& status) override;
+  void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override;
+  void OnClosed(const std::shared_ptr<Stream>& stream, const absl::Status& status) override;
 
   // Dials what is down and due, sends heartbeats. Returns when there is more to do.
   absl::Time Tend(absl::Time now);
-  // Waits until `next`, or until a lane was lost; false after Shut.
+  // Waits until `next`, or until a stream was lost; false after Shut.
   bool AwaitTend(absl::Time next);
-  // Ends every lane for good: no redialling. `goodbye` is sent first where the link is up.
+  // Ends every stream for good: no redialling. `goodbye` is sent first where the link is up.
   void Shut(bool goodbye);
   bool AwaitShut(absl::Time deadline);
 
-  void Push(int key, const GradientView& gradient, int64_t step);
+  // No gradient: the worker had no examples in this step.
+  void Push(int key, const std::optional<GradientView>& gradient, int64_t step);
   // Sends the small records that wait for company.
   void Flush();
   void Leave();
@@ -49,35 +68,56 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   bool ended() const;
   void ShowActivity() { activity_.fetch_add(1, std::memory_order_relaxed); }
 
-  // Values of a part that have arrived.
-  struct Arrived {
-    int part;
-    int64_t step;  // of the push that this answers
-    Payload values;
-    std::optional<std::vector<int32_t>> rows;  // ParseRowPayload's, where `values` are changed rows only
-  };
-  void Store(const Arrived& answer, ParameterSet& parameters) const;
+  // The values of an answer, written where they belong.
+  void Store(const ArrivedValues& answer, ParameterSet& parameters) const;
   // Waits until something arrived (then takes it), nothing is outstanding, an empty server is there to fill (chief), the client is broken,
-  // or for `at_most`. What it is, the caller looks up.
-  std::vector<Arrived> AwaitAnswers(absl::Duration at_most);
-  // When every server that owes an answer last said that it holds it back for workers that are at work; infinite past: one did not.
+  // or for `at_most`. The caller looks up which.
+  std::vector<ArrivedValues> AwaitAnswers(absl::Duration at_most);
+  // When every server that owes an answer last said that it holds it back for other workers; infinite past: one did not. Without such a
+  // server: when any last said so.
   absl::Time held_back_at() const;
-  // Ends the step if every push is answered and every answer was taken; the position moves on when something was pushed. False: not yet.
-  bool FinishStep(bool pushed);
+  // Ends the step if every push is answered and every answer was taken; the position moves on when something was pushed.
+  StepState FinishStep(bool pushed);
   // "'conv1/kernel' of step 7 from server 0 (host:port)": the first one that is missing.
   std::string DescribeOutstanding() const;
 
   // Starts a pull of all parts (with slots) from every server; the values are written into `into` as they arrive.
-  void StartPull(KvState* into, bool with_slots);
-  void EndPull();
+  void StartPull(TrainingState* into, bool with_slots);
+  PartPull::Steps EndPull();
 
-  // Waits until every server has reached the goal (true), an empty server is there to fill (chief), the client is broken, or the deadline.
-  enum class Goal { kAllUp, kAllReady, kPulled, kNobodyTrains, kAllEnded };
-  bool Await(Goal goal, absl::Time deadline);
+  // Sync. Forgets what was pushed and not answered, what of it is still queued, and what the chief has told of the training's end.
+  void Forget();
+  // A verdict on the servers, for a worker that has pushed nothing to them.
+  LineView Judge() const;
+  // This worker trains on the line from `step` on.
+  void Adopt(int64_t line, int64_t step);
+  // The line that this worker trains on; 0: none yet.
+  int64_t line() const;
+  // Why this worker must go back; "": it need not.
+  std::string LossOfLine() const;
+  // "server 1 was restarted", …: what Judge found wrong.
+  std::string DescribeLoss() const;
+  // The furthest round that any server has told of.
+  int64_t furthest() const;
+  // This worker cannot go on from the line, and tells every server that is on it why. The chief just notes it.
+  void Refuse(int64_t line, const std::string& reason);
+  // Chief: every server that has values forgets them.
+  void ResetServers();
+  // Waits until a server tells something, a link changes, the client is broken, or for `at_most`. `seen`: changes() before the caller
+  // looked.
+  void AwaitChange(int64_t seen, absl::Duration at_most);
+  int64_t changes() const;
+  // Chief: the result is safe. Others hear it from their servers.
+  void Release();
+  bool released() const;
+
+  // Waits until every server has reached the goal (true), an empty server is there to fill (chief), the client is broken, or for `at_most`.
+  bool Await(KvGoal goal, absl::Duration at_most);
 
   // Servers that are up and empty: for the chief to fill.
   std::vector<int> EmptyServers() const;
-  void Fill(int server, const std::shared_ptr<const KvState>& state, int64_t step);
+  // Sends the state from its own memory, which is kept until then.
+  void Fill(int server, const std::shared_ptr<const TrainingState>& state, int64_t step, int64_t line);
 
   absl::Status error() const;
   // "server 1 (host:port): connection refused", for each that is not ready.
@@ -90,82 +130,61 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   int TakeRefilled();
   int64_t position() const;
   void SetPosition(int64_t step);
-  LaneTraffic traffic() const;
+  StreamTraffic traffic() const;
 
   const KvClientOptions& options() const { return options_; }
-  const Placement& placement() const { return placement_; }
   const std::string& name() const { return name_; }
   BorrowCount& borrowed() { return borrowed_; }
 
  private:
-  struct Link {
-    int server = 0;
-    std::shared_ptr<Lane> lane;
-    bool up = false;
-    bool ready = false;
-    bool filling = false;  // the chief has sent everything and waits for the answer
-    bool was_ready = false;
-    bool lost_state = false;  // it was restarted: what it had answered of this step is gone
-    uint32_t incarnation = 0;
-    KvServerState state;
-    int64_t step = 0;
-    absl::Time held_back_at = absl::InfinitePast();
-    absl::Time next_dial = absl::InfinitePast();
-    absl::Time next_heartbeat = absl::InfiniteFuture();
-    absl::Duration backoff;
-    std::string last_error = "not answered yet";
-    size_t pull_missing = 0;
-  };
-  struct Pushed {
-    GradientView gradient;  // of the part; rows are the tensor's, those that the part has something of
-    int64_t step = -1;      // none yet
-    bool outstanding = false;
-  };
-
-  absl::Status Handle(Link& link, Record& record, std::vector<Record>& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status OnState(Link& link, const Record& record, std::vector<Record>& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Sync: what was pushed for steps that are not done any more needs no answer.
-  void DropEndedPushes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsPastEnd(int64_t step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return options_.mode == KvMode::kSync && ended_at_ >= 0 && step >= ended_at_;
+  // Records by stream; sent once the lock is free.
+  using Sends = std::vector<std::pair<std::shared_ptr<Stream>, std::vector<Record>>>;
+  static void Send(Sends sends);
+  // A record without a payload to each link that is wanted.
+  Sends ToEach(WireOp op, int64_t step, const std::function<bool(const ServerLink&)>& wanted) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Record Control(WireOp op, const ServerLink& link, int64_t step = 0, uint32_t flags = 0) const {
+    return records_.Control(op, link.incarnation(), step, flags);
   }
-  absl::Status OnParameters(Link& link, Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status OnValues(Link& link, const Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<int> FindPart(const Link& link, const WireHeader& header) const;
-  WireHeader Header(WireOp op, const Link& link) const;
-  Record Control(WireOp op, const Link& link, int64_t step = 0, uint32_t flags = 0) const;
-  Record PartRecord(WireOp op, const Link& link, int part, Payload payload, int64_t step) const;
+
+  absl::Status Handle(ServerLink& link, Record& record, std::vector<Record>& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status OnState(ServerLink& link, const Record& record, std::vector<Record>& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A server has values, for the first time or again: it hears what this worker has pushed and asked for.
+  void CatchUp(ServerLink& link, std::vector<Record>& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status OnParameters(ServerLink& link, Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status OnValues(ServerLink& link, const Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The gradient as it is, or the rows that it touches where those are fewer bytes.
-  Record PushRecord(const Link& link, int part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  PartRows RowsOf(int part) const { return {options_.specs[placement_.parts[part].key], placement_.parts[part]}; }
-  Record Hello(const Link& link) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string Describe(const Link& link) const;
-  void Break(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AskForPull(Link& link, std::vector<Record>& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Record PushRecord(const ServerLink& link, int part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Record PullRecord(const ServerLink& link) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Record Hello(const ServerLink& link) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  bool sync() const { return options_.mode == KvMode::kSync; }
+  bool IsPastEnd(int64_t step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sync() && ended_at_ >= 0 && step >= ended_at_; }
+  std::vector<ServerView> Views() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsLineLost() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return line_ != 0 && IsLost(Views(), line_); }
   bool HasEmpty() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Reached(Goal goal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Link* LinkOf(const Lane* lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Reached(KvGoal goal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  ServerLink* LinkOf(const Stream* stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Break(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const KvClientOptions options_;
   const std::string name_;
-  const uint32_t rank_;
   const Placement placement_;
-  const uint64_t fingerprint_;
-  size_t trainable_parts_ = 0;
+  const PartRecords records_;
   KvAgreement agreement_;
   Transport& transport_;
   BorrowCount borrowed_;
   BufferPool row_buffers_;
   std::atomic<uint64_t> activity_ = 0;
 
-  mutable absl::Mutex mutex_;
-  std::vector<Link> links_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Pushed> pushed_ ABSL_GUARDED_BY(mutex_);  // by part
-  size_t outstanding_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t unflushed_ ABSL_GUARDED_BY(mutex_) = 0;  // trainable parts pushed since the last Flush
-  std::vector<Arrived> arrived_ ABSL_GUARDED_BY(mutex_);
-  KvState* pull_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  bool pull_slots_ ABSL_GUARDED_BY(mutex_) = false;
+  mutable Mutex mutex_;
+  std::vector<ServerLink> links_ ABSL_GUARDED_BY(mutex_);
+  PendingPushes pushes_ ABSL_GUARDED_BY(mutex_);
+  PartPull pull_ ABSL_GUARDED_BY(mutex_);
+  int64_t line_ ABSL_GUARDED_BY(mutex_) = 0;     // sync: that this worker trains on; 0: none yet
+  int64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;  // sync: that this worker cannot go on from, because of
+  std::string refused_because_ ABSL_GUARDED_BY(mutex_);
+  int64_t furthest_ ABSL_GUARDED_BY(mutex_) = -1;
+  int64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t global_step_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t position_ ABSL_GUARDED_BY(mutex_) = -1;  // the next or current step; -1: not known yet
   int refilled_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -173,9 +192,9 @@ class KvClientCore final : public LaneHandler, public std::enable_shared_from_th
   int64_t end_step_ ABSL_GUARDED_BY(mutex_) = -1;  // chief: to be told to every server
   int64_t ended_at_ ABSL_GUARDED_BY(mutex_) = -1;  // as a server has told
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
-  bool tend_ ABSL_GUARDED_BY(mutex_) = false;  // a lane was lost since the last Tend
+  bool tend_ ABSL_GUARDED_BY(mutex_) = false;  // a stream was lost since the last Tend
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
-  LaneTraffic traffic_ ABSL_GUARDED_BY(mutex_);  // of lanes that have ended
+  StreamTraffic traffic_ ABSL_GUARDED_BY(mutex_);  // of streams that have ended
 };
 
 }  // namespace trainyard::engine

@@ -20,7 +20,8 @@ struct PushedGradient {
 
   Payload payload;
   std::optional<std::vector<int32_t>> rows;  // ParseRowPayload's; nothing: the payload is the part's values
-  int64_t lane = 0;                          // which of the worker's lanes it came by; each new one has another number
+  bool empty = false;                        // the worker had no examples: its push counts, and nothing of it is read
+  int64_t stream = 0;                        // which of the worker's streams it came by; each new one has another number
 };
 
 // The gradient must outlive it.

@@ -60,7 +60,14 @@ absl::Status Read(const json& object, const char* field, std::vector<std::string
   return absl::OkStatus();
 }
 
+constexpr size_t kMostTensorText = 32 << 10;  // a first message has 64 KiB; the placement's hash tells the rest of the tensors apart
+
+constexpr size_t kMostText = 64 << 10;
+
 absl::StatusOr<json> Parse(std::string_view text) {
+  if (text.size() > kMostText) {
+    return absl::InvalidArgumentError(fmt::format("handshake: {} bytes of JSON, expected at most {}", text.size(), kMostText));
+  }
   json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object())
     return absl::InvalidArgumentError(fmt::format("handshake: not a JSON object but {} bytes of something else", text.size()));
@@ -71,7 +78,16 @@ absl::StatusOr<json> Parse(std::string_view text) {
 
 KvAgreement MakeAgreement(std::span<const ParameterSpec> specs) {
   KvAgreement agreement;
-  for (const ParameterSpec& spec : specs) agreement.tensors.push_back(fmt::format("{} F32 {}", spec.name, spec.shape.ToString()));
+  size_t bytes = 0;
+  for (const ParameterSpec& spec : specs) {
+    std::string tensor = fmt::format("{} F32 {}", spec.name, spec.shape.ToString());
+    bytes += tensor.size();
+    if (bytes > kMostTensorText) {
+      agreement.tensors.push_back(fmt::format("and {} more", specs.size() - agreement.tensors.size()));
+      break;
+    }
+    agreement.tensors.push_back(std::move(tensor));
+  }
   return agreement;
 }
 
@@ -91,7 +107,27 @@ std::string ToJson(const KvHello& hello) {
 }
 
 std::string ToJson(const KvServerState& state) {
-  return json{{"workerStep", state.worker_step}, {"training", state.training}, {"endStep", state.end_step}}.dump();
+  return json{{"workerStep", state.worker_step},
+              {"training", state.training},
+              {"endStep", state.end_step},
+              {"order", state.order},
+              {"line", state.line},
+              {"lineStep", state.line_step},
+              {"lowest", state.lowest},
+              {"highest", state.highest},
+              {"released", state.released},
+              {"torn", state.torn}}
+      .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string LineToJson(int64_t line) { return json{{"line", line}}.dump(); }
+
+absl::StatusOr<int64_t> ParseLine(std::string_view text) {
+  TY_ASSIGN_OR_RETURN(const json object, Parse(text));
+  int64_t line = 0;
+  TY_RETURN_IF_ERROR(Read(object, "line", line));
+  if (line <= 0) return Missing("line", "a number above 0");
+  return line;
 }
 
 absl::StatusOr<KvHello> ParseHello(std::string_view text) {
@@ -121,6 +157,13 @@ absl::StatusOr<KvServerState> ParseServerState(std::string_view text) {
   TY_RETURN_IF_ERROR(Read(object, "workerStep", state.worker_step));
   TY_RETURN_IF_ERROR(Read(object, "training", state.training));
   TY_RETURN_IF_ERROR(Read(object, "endStep", state.end_step));
+  TY_RETURN_IF_ERROR(Read(object, "order", state.order));
+  TY_RETURN_IF_ERROR(Read(object, "line", state.line));
+  TY_RETURN_IF_ERROR(Read(object, "lineStep", state.line_step));
+  TY_RETURN_IF_ERROR(Read(object, "lowest", state.lowest));
+  TY_RETURN_IF_ERROR(Read(object, "highest", state.highest));
+  TY_RETURN_IF_ERROR(Read(object, "released", state.released));
+  TY_RETURN_IF_ERROR(Read(object, "torn", state.torn));
   return state;
 }
 

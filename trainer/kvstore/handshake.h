@@ -30,13 +30,21 @@ struct KvHello {
   KvAgreement agreement;
   std::string vocabulary;  // see KvClientOptions; the servers compare it among the workers, as they read no text themselves
   bool chief = false;
-  bool left = false;  // pushes no more; this is a lane dialled again
+  bool left = false;  // pushes no more; this is a stream dialled again
 };
 
 struct KvServerState {
   int64_t worker_step = -1;  // the next step of this worker as far as the server knows; -1: it cannot tell
   int training = 0;          // other workers that may still push
   int64_t end_step = -1;     // the chief has ended the training at this step; -1: it goes on
+  int64_t order = 0;         // rises with every state that the server tells: of two on one stream the higher one is the newer
+  // Sync only. Servers that hold one state of the training have one line (line_watch.h).
+  int64_t line = 0;       // which fill by the chief these values come of; 0: none
+  int64_t line_step = 0;  // the step that the line began at
+  int64_t lowest = -1;    // the open rounds of the server's parts; -1: it holds none
+  int64_t highest = -1;
+  bool released = false;  // the result is safe, workers may end
+  std::string torn;       // why a worker cannot go on from here; "": none has said so
 };
 
 std::string ToJson(const KvHello& hello);
@@ -44,6 +52,10 @@ std::string ToJson(const KvServerState& state);
 // InvalidArgument names the field.
 absl::StatusOr<KvHello> ParseHello(std::string_view json);
 absl::StatusOr<KvServerState> ParseServerState(std::string_view json);
+
+// The payload of kReady: KvServerState::line.
+std::string LineToJson(int64_t line);
+absl::StatusOr<int64_t> ParseLine(std::string_view json);
 
 // FailedPrecondition says what differs first, what each side has; the names are for the message.
 absl::Status CheckAgreement(const KvAgreement& ours, std::string_view our_name, const KvAgreement& theirs, std::string_view their_name);

@@ -25,7 +25,7 @@ class SkewedClock final : public Clock {
  public:
   explicit SkewedClock(absl::Duration skew) : skew_(skew) {}
   absl::Time Now() override { return RealClock().Now() + skew_; }
-  void SleepFor(absl::Duration duration) override { RealClock().SleepFor(duration); }
+  absl::Time Wall() override { return RealClock().Wall() + skew_; }
 
  private:
   const absl::Duration skew_;
@@ -37,7 +37,7 @@ std::vector<ParameterSpec> Specs() {
           {.name = "c", .shape = Shape({100}), .trainable = true}};
 }
 
-KvState StartState() { return {.parameters = ParameterSet(Specs()), .slots = {}, .step = 0}; }
+TrainingState StartState() { return {.parameters = ParameterSet(Specs()), .slots = {}, .step = 0}; }
 
 void Train(Transport& transport, KvMode mode, int index, SpanLog* log) {
   auto client = KvClient::Create({.servers = {"ps-0", "ps-1"},
@@ -46,7 +46,7 @@ void Train(Transport& transport, KvMode mode, int index, SpanLog* log) {
                                   .chief = index == 0,
                                   .mode = mode,
                                   .specs = Specs(),
-                                  .load = [] { return StartState(); },
+                                  .load = [](bool) { return StartState(); },
                                   .profile = log},
                                  transport);
   ASSERT_TRUE(client.ok()) << client.status();

@@ -17,10 +17,14 @@
 #include "trainer/base/clock.h"
 #include "trainer/kvstore/buffer_pool.h"
 #include "trainer/kvstore/gradient_reader.h"
+#include "trainer/kvstore/lent_values.h"
 #include "trainer/kvstore/mode.h"
+#include "trainer/kvstore/part_round.h"
 #include "trainer/kvstore/placement.h"
+#include "trainer/kvstore/round_sum.h"
 #include "trainer/kvstore/row_history.h"
 #include "trainer/kvstore/row_payload.h"
+#include "trainer/kvstore/worker_steps.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/tensor/parameter_set.h"
 #include "trainer/transport/payload.h"
@@ -43,20 +47,23 @@ struct OpenRound {
   int part = 0;
   int64_t step = 0;
   absl::Time since;
+  std::vector<int> waiting;  // have pushed
   std::vector<int> missing;
 };
 
 // Thread-safe: a lock per part; no call holds two.
 //
-// Async: a push is applied at once. Sync: round r of a part is complete when every worker that is expected in it (expected_from <= r, not
-// left, no push for a later round) has pushed step r; the gradients are then summed in the order of worker indices, divided by their number
-// and applied. What is held until then are the received bytes themselves, so nothing is copied or zeroed; the whole update is one pass over
-// memory, in blocks that stay in cache. Where every gradient of an update is rows and the optimizer changes nothing without a gradient, the
+// Async: a push is applied at once. Sync: round r of a part is complete when every worker of the job has pushed step r; the gradients are
+// then summed in tree order (tree_order.h), divided by the number of workers and applied. A worker that had no examples pushes an empty
+// gradient, which counts as a worker and adds nothing; next values are averaged over the workers with examples. What is held until a round
+// is complete are the received bytes themselves, so nothing is copied or zeroed; the whole update is one pass over memory, in blocks that
+// stay in cache. Where every gradient of an update is rows and the optimizer changes nothing without a gradient, the
 // pass is over those rows alone, with the same bits. A push for a later round is held until its round comes; a worker has one push per part
 // on its way, so one place for each is enough.
 //
-// Answers hold the whole part, or the rows that changed since the last answer that went down the same lane: before it pushes again a worker
-// has taken that one. The first answer of a lane is whole, as what was sent down another may be lost.
+// Answers borrow the part's values, which an update leaves alone while they are lent. Answers hold the whole part, or the rows that changed
+// since the last answer that went down the same stream: before it pushes again a worker has taken that one. The first answer of a stream is
+// whole, as what was sent down another may be lost.
 class PartStore {
  public:
   // Async jobs may be scaled while they run: there is a place for so many workers, whatever the server was started with.
@@ -81,109 +88,94 @@ class PartStore {
 
   // The gradient is as long as the part. Nothing: the round is not complete, the answer comes with another call.
   std::optional<PushAnswer> Push(int part, int worker, int64_t step, PushedGradient gradient);
-  // The worker takes part in rounds from `step` on (kNever: in none). Returns what that completes.
-  std::vector<PushAnswer> Expect(int worker, int64_t from_step);
+  // Sync: forgets pushes of rounds that are not complete. A new process of the worker makes them again.
+  void DropHeld(int worker);
+  // Forgets everything: the store is as it was when it was made.
+  void Reset();
   // Sync: rounds from `step` on are never done; what was pushed for them is dropped. FailedPrecondition: a later one was done already.
   absl::Status EndAt(int64_t step);
   // Where a worker stands that this store has not seen yet: its steps are counted from there (async).
-  void SetPosition(int worker, int64_t step);
+  void SetPosition(int worker, int64_t step) { steps_->SetPosition(worker, step); }
   // A worker has just taken the current values: staleness counts from here.
-  void SawCurrent(int worker);
+  void SawCurrent(int worker) { steps_->SawCurrent(worker); }
 
+  // As they are now: values are lent, slots copied.
   Payload Read(int part, int slot);
+  // Updates of a part so far; sync: its open round.
+  int64_t VersionOf(int part) const;
+
+  // The lowest and the highest version of the parts held here; -1: there is none.
+  struct Rounds {
+    int64_t lowest = -1;
+    int64_t highest = -1;
+  };
+  Rounds rounds() const;
 
   // Sync: the lowest round of any part. Async: worker steps applied.
-  int64_t global_step() const;
+  int64_t global_step() const { return steps_->global_step(); }
   // The next step of a worker that does not know; -1: this server holds nothing that could tell. A worker that a running async job was
   // scaled up by begins where the slowest of the first ones is.
-  int64_t NextStepOf(int worker) const;
+  int64_t NextStepOf(int worker) const { return steps_->NextStepOf(worker); }
   // The round that has been open longest; `now` - since is how long.
   std::optional<OpenRound> OldestOpenRound() const;
 
-  struct Counts {
-    int64_t duplicates = 0;
-    int64_t staleness_sum = 0;
-    int64_t staleness_max = 0;
-    int64_t steps = 0;                  // whole steps of all workers
-    std::vector<int64_t> worker_steps;  // by worker
-  };
-  Counts counts() const;
+  using Counts = WorkerSteps::Counts;
+  Counts counts() const { return steps_->counts(); }
 
  private:
-  struct Held {
-    int64_t step = -1;
-    PushedGradient gradient;
-  };
   struct Answered {
-    int64_t lane = -1;  // none yet
+    int64_t stream = -1;  // none yet
     int64_t version = -1;
   };
   struct State {
-    explicit State(const PartRows& part) : rows(part), history(part) {}
+    State(const PartRows& part, size_t count, int workers) : rows(part), history(part), values(count), round(workers) {}
 
     mutable absl::Mutex mutex;
     const PartRows rows;
     RowHistory history ABSL_GUARDED_BY(mutex);
     std::vector<Answered> answered ABSL_GUARDED_BY(mutex);  // by worker
     bool trainable = true;                                  // constant; false: pushes hold next values, and their mean becomes the value
-    std::span<float> values ABSL_GUARDED_BY(mutex);
+    LentValues values ABSL_GUARDED_BY(mutex);
     std::vector<std::span<float>> slots ABSL_GUARDED_BY(mutex);
     uint64_t assigned ABSL_GUARDED_BY(mutex) = 0;      // bit n: slot n
     int64_t version ABSL_GUARDED_BY(mutex) = 0;        // updates so far; sync: the open round
     std::vector<int64_t> next ABSL_GUARDED_BY(mutex);  // async, by worker: the first step not applied
-    std::vector<Held> held ABSL_GUARDED_BY(mutex);     // sync, by worker
-    absl::Time open_since ABSL_GUARDED_BY(mutex);      // sync: the first push of the round
+    PartRound round ABSL_GUARDED_BY(mutex);            // sync; of step `version`
   };
-  struct WorkerProgress {
-    int64_t step = 0;   // not yet whole
-    int parts = 0;      // of it, applied
-    int64_t seen = 0;   // global step of the values that it has
-    int64_t whole = 0;  // steps since the server started
-  };
-
   std::optional<PushAnswer> PushAsync(int part, State& state, int worker, int64_t step, const PushedGradient& gradient);
   std::optional<PushAnswer> PushSync(int part, State& state, int worker, int64_t step, PushedGradient gradient);
-  // The first open round that may get a push of `worker`: that of the push which is held, since there is none for the earlier ones (a
-  // refilled server may be behind a worker), or else the first in which it is expected.
-  int64_t EarliestRound(const State& state, int worker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
-  std::optional<PushAnswer> TryComplete(int part, State& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
-  // Sums the gradients (or next values) in order, divides by their number, applies (or takes) them, and answers their workers.
+  // Sums the gradients (or next values) in tree order, takes the mean, applies it (or keeps it), and answers their workers.
   PushAnswer Update(int part, State& state, std::span<const int> workers, std::span<const PushedGradient* const> gradients)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
-  // Update's pass over memory: `elements` of the part, in order; they are copied to `out` as well, unless it is null.
-  void UpdateRange(State& state, PartRows::Range elements, const UpdateContext& context, std::span<GradientReader> gradients,
-                   std::span<std::span<float>> slots, float* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  // Async: by how many updates the values, of which the one worker made its gradient, are behind. Sync: 0.
+  int64_t StalenessOf(const State& state, std::span<const int> workers, std::span<const PushedGradient* const> gradients) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  // Update's pass over memory: `elements` of the part's `values`, in order.
+  void UpdateRange(State& state, std::span<float> values, PartRows::Range elements, const UpdateContext& context, RoundSum& gradients,
+                   std::span<std::span<float>> slots) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   // Those of the answer's workers for whom changed rows are enough get them, if they are shorter.
   void AnswerWithRows(State& state, std::span<const PushedGradient* const> gradients, PushAnswer& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
-  Payload Copy(std::span<const float> values);
-  PushAnswer Duplicate(int part, State& state, int worker, int64_t lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
-  void CountPush(int worker, int64_t step);
+  void SetVersion(State& state, int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  PushAnswer Duplicate(int part, State& state, int worker, int64_t stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   State& StateOf(int part) const { return *states_[local_[part]]; }
-  bool TrainableState(size_t local) const;
 
   const std::vector<ParameterSpec> specs_;
   const std::vector<Part> all_parts_;
   const KvMode mode_;
-  const int workers_;  // at the start
   const std::unique_ptr<Optimizer> optimizer_;
   const OptimizerConfig config_;
   const int slots_;
   std::vector<int> parts_;  // those held here
   std::vector<int> local_;  // by part: place in states_, -1 elsewhere
-  int trainable_parts_ = 0;
   int64_t values_bytes_ = 0;
-  Buffer memory_;
+  Buffer memory_;  // of slots
   BufferPool pool_;
   std::vector<std::unique_ptr<State>> states_;
-  std::vector<std::atomic<int64_t>> expected_from_;  // sync, by worker
-  std::atomic<int64_t> end_step_ = kNever;           // sync
+  std::atomic<int64_t> end_step_ = kNever;  // sync
   Clock& clock_;
 
-  mutable absl::Mutex progress_mutex_;
-  std::vector<WorkerProgress> progress_ ABSL_GUARDED_BY(progress_mutex_);
-  int64_t async_step_ ABSL_GUARDED_BY(progress_mutex_) = 0;
-  Counts counts_ ABSL_GUARDED_BY(progress_mutex_);
+  std::unique_ptr<WorkerSteps> steps_;
 };
 
 }  // namespace trainyard::engine

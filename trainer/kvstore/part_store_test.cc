@@ -8,7 +8,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 Payload FloatPayload(std::vector<float> values) {
   auto owner = std::make_shared<const std::vector<float>>(std::move(values));
@@ -25,8 +24,9 @@ std::vector<float> ValuesOf(const Payload& payload) {
 // One tensor "w" of three floats at learning rate 1, so that an update is a subtraction.
 class PartStoreTest : public ::testing::Test {
  protected:
-  void Make(KvMode mode, int workers, int64_t step = 0) {
+  void Make(KvMode mode, int workers, int64_t step = 0, StalenessRule staleness = StalenessRule::kPlain) {
     OptimizerConfig config;
+    config.staleness = staleness;
     config.name = "sgd";
     config.learning_rate = 1;
     const std::vector<ParameterSpec> specs = {{.name = "w", .shape = Shape({3}), .trainable = true}};
@@ -70,6 +70,22 @@ TEST_F(PartStoreTest, AsyncStalenessCountsTheStepsOfOthers) {
   EXPECT_EQ(counts.steps, 4);
 }
 
+TEST_F(PartStoreTest, AsyncDividesTheLearningRateOfAStaleGradientWhereItShould) {
+  Make(KvMode::kAsync, 3, /*step=*/5, StalenessRule::kAdapt);
+  EXPECT_THAT(Values(Push(0, 5, 1)->values), ElementsAre(9, 19, 29)) << "worker 0 has the newest values";
+  EXPECT_THAT(Values(Push(1, 5, 2)->values), ElementsAre(8, 18, 28)) << "worker 1 has those from before worker 0's update: half the rate";
+  EXPECT_THAT(Values(Push(2, 5, 3)->values), ElementsAre(7, 17, 27)) << "a third";
+  EXPECT_THAT(Values(Push(2, 6, 1)->values), ElementsAre(6, 16, 26)) << "nobody pushed since worker 2's last answer";
+  EXPECT_THAT(Values(Push(0, 6, 4)->values), ElementsAre(5, 15, 25)) << "three updates since worker 0's";
+}
+
+TEST_F(PartStoreTest, AGradientOfAWorkerThatHasJustPulledIsNotStale) {
+  Make(KvMode::kAsync, 2, /*step=*/0, StalenessRule::kAdapt);
+  for (int64_t step = 0; step < 3; ++step) Push(0, step, 1);
+  store_->SawCurrent(1);
+  EXPECT_THAT(Values(Push(1, 0, 4)->values), ElementsAre(3, 13, 23));
+}
+
 TEST_F(PartStoreTest, SyncWaitsForEveryWorkerAndAppliesTheMeanOnce) {
   Make(KvMode::kSync, 2);
   EXPECT_FALSE(Push(1, 0, 4));
@@ -86,70 +102,75 @@ TEST_F(PartStoreTest, SyncWaitsForEveryWorkerAndAppliesTheMeanOnce) {
   EXPECT_THAT(Values(late->values), ElementsAre(7, 17, 27));
 }
 
-TEST_F(PartStoreTest, SyncDoesNotWaitForAWorkerThatLeft) {
-  Make(KvMode::kSync, 3);
-  EXPECT_FALSE(Push(0, 0, 1));
-  EXPECT_TRUE(store_->Expect(1, PartStore::kNever).empty());
-  const std::vector<PushAnswer> answers = store_->Expect(2, PartStore::kNever);
-  ASSERT_EQ(answers.size(), 1U);
-  EXPECT_THAT(answers[0].workers, ElementsAre(0));
-  EXPECT_THAT(Values(answers[0].values), ElementsAre(9, 19, 29));
+TEST_F(PartStoreTest, SyncAddsInTreeOrderWhateverTheOrderOfArrival) {
+  // In the order of workers 1e8 would swallow the first 1.
+  for (const std::vector<int>& arrival : {std::vector<int>{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 0, 4, 1, 3}}) {
+    Make(KvMode::kSync, 5);
+    const std::vector<float> gradients = {1e8F, 1.0F, -1e8F, 9.0F, 5.0F};
+    std::optional<PushAnswer> answer;
+    for (const int worker : arrival) answer = Push(worker, 0, gradients[worker]);
+    ASSERT_TRUE(answer);
+    const float mean = (((1e8F + 1.0F) + (-1e8F + 9.0F)) + 5.0F) / 5;
+    EXPECT_THAT(Values(answer->values), ElementsAre(10 - mean, 20 - mean, 30 - mean));
+  }
 }
 
-TEST_F(PartStoreTest, SyncHoldsAPushForALaterRoundUntilItsTurn) {
-  Make(KvMode::kSync, 2, /*step=*/5);
-  EXPECT_TRUE(store_->Expect(1, 6).empty());
-  EXPECT_FALSE(Push(1, 6, 2)) << "worker 1 was ahead when this server was refilled";
-  std::optional<PushAnswer> answer = Push(0, 5, 1);
+TEST_F(PartStoreTest, SyncLeavesAWorkerWithoutExamplesOutOfTheTree) {
+  Make(KvMode::kSync, 4);
+  EXPECT_FALSE(Push(0, 0, 1e8F));
+  PushedGradient nothing;
+  nothing.empty = true;
+  EXPECT_FALSE(store_->Push(0, 1, 0, nothing));
+  EXPECT_FALSE(Push(2, 0, -1e8F));
+  const std::optional<PushAnswer> answer = Push(3, 0, 9.0F);
   ASSERT_TRUE(answer);
-  EXPECT_THAT(answer->workers, ElementsAre(0));
-  EXPECT_THAT(Values(answer->values), ElementsAre(9, 19, 29));
-  answer = Push(0, 6, 4);
-  ASSERT_TRUE(answer);
-  EXPECT_THAT(answer->workers, ElementsAre(0, 1));
-  EXPECT_THAT(Values(answer->values), ElementsAre(6, 16, 26));
+  const float mean = (1e8F + (-1e8F + 9.0F)) / 4;
+  EXPECT_THAT(Values(answer->values), ElementsAre(10 - mean, 20 - mean, 30 - mean));
 }
 
-TEST_F(PartStoreTest, SyncAPushForALaterRoundSaysThatItsWorkerHasNoneForTheEarlierOnes) {
+TEST_F(PartStoreTest, SyncForgetsWhatAWorkerHadPushedToARoundThatIsNotComplete) {
+  Make(KvMode::kSync, 2);
+  EXPECT_FALSE(Push(1, 0, 4));
+  store_->DropHeld(1);
+  EXPECT_FALSE(Push(0, 0, 2)) << "worker 1 pushes again";
+  const std::optional<PushAnswer> answer = Push(1, 0, 4);
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(Values(answer->values), ElementsAre(7, 17, 27));
+}
+
+TEST_F(PartStoreTest, SyncHoldsAPushForALaterRoundUntilItsTurnAndItsWaitBeginsThen) {
   Make(KvMode::kSync, 2, /*step=*/5);
-  EXPECT_TRUE(store_->Expect(1, 5).empty()) << "worker 1 finished step 5 between its hello and the refill";
   EXPECT_FALSE(Push(1, 6, 2));
-  const std::optional<PushAnswer> answer = Push(0, 5, 1);
-  ASSERT_TRUE(answer);
-  EXPECT_THAT(answer->workers, ElementsAre(0));
-  EXPECT_THAT(Values(answer->values), ElementsAre(9, 19, 29));
+  EXPECT_FALSE(store_->OldestOpenRound()) << "nobody waits for worker 0 in round 5";
+  EXPECT_FALSE(Push(0, 5, 1));
+  const std::optional<OpenRound> round = store_->OldestOpenRound();
+  ASSERT_TRUE(round);
+  EXPECT_EQ(round->step, 5);
+  EXPECT_GT(round->since, absl::UnixEpoch());
 }
 
-TEST_F(PartStoreTest, SyncSkipsARoundThatEveryWorkerIsBeyond) {
-  Make(KvMode::kSync, 2, /*step=*/5);
-  EXPECT_FALSE(Push(0, 6, 1));
-  const std::optional<PushAnswer> answer = Push(1, 6, 3);
+TEST_F(PartStoreTest, SyncCountsAWorkerWithoutExamplesAndAddsNothing) {
+  Make(KvMode::kSync, 2);
+  PushedGradient empty;
+  empty.empty = true;
+  EXPECT_FALSE(store_->Push(0, 1, 0, empty));
+  const std::optional<PushAnswer> answer = Push(0, 0, 2);
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->step, 7);
   EXPECT_THAT(answer->workers, ElementsAre(0, 1));
+  EXPECT_THAT(Values(answer->values), ElementsAre(9, 19, 29)) << "2 / 2 workers";
+  EXPECT_FALSE(store_->Push(0, 0, 1, empty));
+  const std::optional<PushAnswer> nothing = store_->Push(0, 1, 1, empty);
+  ASSERT_TRUE(nothing);
+  EXPECT_THAT(Values(store_->Read(0, 0)), ElementsAre(9, 19, 29)) << "nobody had an example";
+  EXPECT_EQ(nothing->step, 2);
 }
 
-TEST_F(PartStoreTest, SyncSkipsRoundsInWhichNobodyIsLeftToTakePart) {
+TEST_F(PartStoreTest, AResetForgetsValuesRoundsAndPushes) {
   Make(KvMode::kSync, 2, /*step=*/5);
-  EXPECT_TRUE(store_->Expect(0, PartStore::kNever).empty());
-  EXPECT_TRUE(store_->Expect(1, 8).empty());
-  const std::optional<PushAnswer> answer = Push(1, 8, 1);
-  ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->step, 9);
-}
-
-TEST_F(PartStoreTest, SyncAnswersAPushOfARoundInWhichItsWorkerWasNotExpected) {
-  // Both call themselves beyond step 5; a push of it is answered all the same.
-  Make(KvMode::kSync, 2, /*step=*/5);
-  EXPECT_TRUE(store_->Expect(0, 6).empty());
-  EXPECT_TRUE(store_->Expect(1, 6).empty());
-  std::optional<PushAnswer> answer = Push(0, 5, 1);
-  ASSERT_TRUE(answer);
-  EXPECT_THAT(answer->workers, ElementsAre(0));
-  EXPECT_EQ(answer->step, 6);
-  answer = Push(1, 5, 1);
-  ASSERT_TRUE(answer);
-  EXPECT_TRUE(answer->duplicate);
+  EXPECT_FALSE(Push(0, 5, 1));
+  store_->Reset();
+  EXPECT_EQ(store_->rounds().highest, 0);
+  EXPECT_FALSE(store_->Activate(3).ok()) << "nothing is assigned";
 }
 
 TEST_F(PartStoreTest, AnOpenRoundNamesWhoIsMissing) {
@@ -170,9 +191,7 @@ TEST_F(PartStoreTest, SyncDoesNoRoundFromTheEndOnAndForgetsWhatWasPushedForIt) {
   ASSERT_TRUE(store_->EndAt(1).ok());
   EXPECT_FALSE(store_->OldestOpenRound());
   EXPECT_FALSE(Push(0, 1, 5));
-  EXPECT_THAT(store_->Expect(0, PartStore::kNever), IsEmpty());
   EXPECT_FALSE(Push(1, 1, 5));
-  EXPECT_THAT(store_->Expect(1, PartStore::kNever), IsEmpty());
   EXPECT_EQ(store_->global_step(), 1);
   EXPECT_THAT(Values(store_->Read(0, 0)), ElementsAre(9, 19, 29));
 }
@@ -225,13 +244,22 @@ std::unique_ptr<PartStore> StoreWithStatistics(KvMode mode) {
 
 TEST(PartStoreStatistics, SyncTakesTheMeanOfTheWorkersNextValues) {
   const std::unique_ptr<PartStore> store = StoreWithStatistics(KvMode::kSync);
-  for (const int worker : {0, 1}) EXPECT_TRUE(store->Expect(worker, 0).empty());
   EXPECT_FALSE(store->Push(1, 0, 0, FloatPayload({4})));
   const std::optional<PushAnswer> answer = store->Push(1, 1, 0, FloatPayload({7}));
   ASSERT_TRUE(answer);
   EXPECT_THAT(ValuesOf(answer->values), ElementsAre(5.5F));
   EXPECT_EQ(store->global_step(), 0) << "a step is its trainable parts";
   EXPECT_EQ(store->counts().steps, 0);
+}
+
+TEST(PartStoreStatistics, SyncTakesTheMeanOfTheWorkersThatHadExamples) {
+  const std::unique_ptr<PartStore> store = StoreWithStatistics(KvMode::kSync);
+  PushedGradient empty;
+  empty.empty = true;
+  EXPECT_FALSE(store->Push(1, 0, 0, empty));
+  const std::optional<PushAnswer> answer = store->Push(1, 1, 0, FloatPayload({7}));
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(ValuesOf(answer->values), ElementsAre(7));
 }
 
 TEST(PartStoreStatistics, AsyncTakesTheLastNextValueAndCountsTrainablePartsOnly) {

@@ -1,4 +1,4 @@
-// Who a record is from, in WireHeader::sender.
+// The sender of a record, in WireHeader::sender.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // How long a round of sync mode may wait for the workers that have not pushed. A worker that is at work on something else (it evaluates, it
-// writes a checkpoint) shows activity with its heartbeats and is waited for; one that is lost, or alive without getting anywhere, is not.
+// writes a checkpoint) shows activity with its heartbeats and is waited for; a worker that is lost, or alive without getting anywhere, is
+// not.
 #pragma once
 
 #include <span>

@@ -14,6 +14,11 @@ class RowHistory {
  public:
   explicit RowHistory(const PartRows& part) : part_(part) {}
 
+  // Nothing is known of any version.
+  void Forget() {
+    changed_.clear();
+    all_changed_ = 0;
+  }
   // The update that made `version` may have changed everything.
   void AllChanged(int64_t version) { all_changed_ = version; }
   // It changed these rows alone.

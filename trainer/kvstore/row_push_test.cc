@@ -35,8 +35,8 @@ OptimizerConfig TestOptimizer(const std::string& name) {
   return config;
 }
 
-KvState StartState(const std::string& optimizer) {
-  KvState state{.parameters = ParameterSet(TestSpecs()), .slots = {}, .step = 0};
+TrainingState StartState(const std::string& optimizer) {
+  TrainingState state{.parameters = ParameterSet(TestSpecs()), .slots = {}, .step = 0};
   for (int key = 0; key < state.parameters.size(); ++key) {
     int64_t i = 0;
     for (float& value : state.parameters.values(key)) value = 0.001F * static_cast<float>((++i * 7919) % 2003 - 1000);
@@ -61,7 +61,7 @@ class TableWorker {
     EXPECT_TRUE(client.ok()) << client.status();
     client_ = *std::move(client);
     gradients_.touched_rows(0).Reserve(kRows);
-    const absl::StatusOr<KvStart> start = client_->Start(parameters_);
+    const absl::StatusOr<TrainingStart> start = client_->Start(parameters_);
     EXPECT_TRUE(start.ok()) << start.status();
     step_ = start->worker_step;
   }
@@ -85,13 +85,20 @@ class TableWorker {
     client_->PushGradient(0, gradients_.gradient(0), step_);
   }
   absl::Status Wait() {
-    const absl::StatusOr<KvStepResult> result = client_->Wait(parameters_);
+    const absl::StatusOr<StepResult> result = client_->Wait(parameters_);
     if (result.ok()) ++step_;
     return result.status();
   }
+  // One step, after as many rollbacks as it takes.
   absl::Status Step() {
-    Push();
-    return Wait();
+    while (true) {
+      Push();
+      const absl::Status status = Wait();
+      if (!IsRolledBack(status)) return status;
+      const absl::StatusOr<TrainingStart> start = client_->Start(parameters_);
+      if (!start.ok()) return start.status();
+      step_ = start->worker_step;
+    }
   }
 
   KvClient& client() { return *client_; }
@@ -129,7 +136,7 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
                                                                          .mode = job.mode,
                                                                          .optimizer = TestOptimizer(job.optimizer),
                                                                          .specs = TestSpecs(),
-                                                                         .wait_deadline = absl::Seconds(30)},
+                                                                         .timeouts = {.peer = absl::Seconds(30)}},
                                                                         *transport_);
     ASSERT_TRUE(server.ok()) << server.status();
     if (!again) {
@@ -156,9 +163,8 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
             .mode = job.mode,
             .specs = TestSpecs(),
             .slot_names = (*MakeOptimizer(TestOptimizer(job.optimizer)))->slot_names(),
-            .connect_deadline = absl::Seconds(30),
-            .wait_deadline = absl::Seconds(30),
-            .load = [optimizer = job.optimizer] { return StartState(optimizer); }};
+            .timeouts = {.peer = absl::Seconds(30), .connect = absl::Seconds(30)},
+            .load = [optimizer = job.optimizer](bool) { return StartState(optimizer); }};
   }
 
   struct Outcome {
@@ -185,7 +191,7 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
         if (w == 0) {
           outcome.bytes_sent = worker.client().bytes_sent() - sent;
           outcome.bytes_received = worker.client().bytes_received() - received;
-          const absl::StatusOr<KvState> state = worker.client().Pull(/*with_slots=*/true);
+          const absl::StatusOr<TrainingState> state = worker.client().Pull(/*with_slots=*/true);
           ASSERT_TRUE(state.ok()) << state.status();
           EXPECT_EQ(state->parameters.Sha256Hex(), outcome.hashes[w]);
           for (const ParameterSet& slot : state->slots) outcome.slots += slot.Sha256Hex();
@@ -260,7 +266,7 @@ TEST_P(RowPushTest, AsyncWorkersAreToldWhatOthersChangedMeanwhile) {
   const auto step_is_whole = [&](int w) {
     const absl::Status status = workers[w]->Step();
     ASSERT_TRUE(status.ok()) << status;
-    const absl::StatusOr<KvState> state = workers[w]->client().Pull(/*with_slots=*/false);
+    const absl::StatusOr<TrainingState> state = workers[w]->client().Pull(/*with_slots=*/false);
     ASSERT_TRUE(state.ok()) << state.status();
     EXPECT_EQ(workers[w]->parameters().Sha256Hex(), state->parameters.Sha256Hex());
   };
@@ -281,7 +287,7 @@ TEST_P(RowPushTest, ASyncWorkerThatCameBackIsToldEverythingWhileTheOtherGetsRows
     other->Push();
     ASSERT_TRUE(chief.Wait().ok());
     ASSERT_TRUE(other->Wait().ok());
-    const absl::StatusOr<KvState> state = chief.client().Pull(/*with_slots=*/false);
+    const absl::StatusOr<TrainingState> state = chief.client().Pull(/*with_slots=*/false);
     ASSERT_TRUE(state.ok()) << state.status();
     EXPECT_EQ(chief.parameters().Sha256Hex(), state->parameters.Sha256Hex());
     EXPECT_EQ(other->parameters().Sha256Hex(), state->parameters.Sha256Hex());
@@ -309,7 +315,7 @@ TEST_P(RowPushTest, ARefilledServerAnswersWithAllThatItHas) {
     StartServer(job, 0);
     for (int i = 0; i < 2; ++i) {
       ASSERT_TRUE(worker.Step().ok());
-      const absl::StatusOr<KvState> state = worker.client().Pull(/*with_slots=*/false);
+      const absl::StatusOr<TrainingState> state = worker.client().Pull(/*with_slots=*/false);
       ASSERT_TRUE(state.ok()) << state.status();
       EXPECT_EQ(worker.parameters().Sha256Hex(), state->parameters.Sha256Hex());
     }
@@ -319,16 +325,16 @@ TEST_P(RowPushTest, ARefilledServerAnswersWithAllThatItHas) {
 }
 
 // Says hello like a worker, then one record of its own making.
-class RudePeer final : public LaneHandler {
+class RudePeer final : public StreamHandler {
  public:
   explicit RudePeer(std::function<Record(const WireHeader& welcome)> make) : make_(std::move(make)) {}
 
-  void OnMessage(const std::shared_ptr<Lane>& lane, std::span<Record> records) override {
+  void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
     for (const Record& record : records) {
-      if (record.header.op == WireOp::kWelcome) lane->Send({make_(record.header)});
+      if (record.header.op == WireOp::kWelcome) stream->Send({make_(record.header)});
     }
   }
-  void OnClosed(const std::shared_ptr<Lane>& /*lane*/, const absl::Status& status) override {
+  void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& status) override {
     absl::MutexLock lock(&mutex_);
     status_ = status;
     closed_ = true;
@@ -375,23 +381,25 @@ TEST_P(RowPushTest, RowsThatMakeNoSenseAreRefusedByNameAndTheOthersGoOn) {
       record.header.length = static_cast<uint32_t>(record.payload.size());
       return record;
     });
-    const std::shared_ptr<Lane> lane = transport_->Dial(addresses_[0], peer, absl::Seconds(5));
+    const std::shared_ptr<Stream> stream = transport_->Dial(addresses_[0], peer, absl::Seconds(5));
     Record first;
     first.header = {.op = WireOp::kHello, .sender = 1, .fingerprint = fingerprint};
     first.payload = Payload::OfText(ToJson(hello));
     first.header.length = static_cast<uint32_t>(first.payload.size());
-    lane->Send({first});
+    stream->Send({first});
     const std::string refusal = peer->AwaitRefusal();
     EXPECT_THAT(refusal, HasSubstr(test.expected));
-    if (test.op == WireOp::kPush) EXPECT_THAT(refusal, AllOf(HasSubstr("server 0"), HasSubstr("'push' of 'embedding/table' part 0")));
+    if (test.op == WireOp::kPush) {
+      EXPECT_THAT(refusal, AllOf(HasSubstr("server 0"), HasSubstr("'push' of 'embedding/table' part 0")));
+    }
   }
   EXPECT_TRUE(chief.Step().ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RowPushTest,
-                         ::testing::Values(TransportKind{"Inproc", &MakeInprocTransport,
+                         ::testing::Values(TransportKind{"Inproc", +[] { return MakeInprocTransport(); },
                                                          +[](int server) { return "ps-" + std::to_string(server); }},
-                                           TransportKind{"Grpc", +[] { return MakeGrpcTransport({.io_threads = 2}); },
+                                           TransportKind{"Grpc", +[] { return MakeGrpcTransport(); },
                                                          +[](int) { return std::string("127.0.0.1:0"); }}),
                          [](const auto& info) { return info.param.name; });
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,15 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/timeouts.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/optim/optimizer_config.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
 
+class KvServerCore;
+class Listener;
 class SpanLog;
 class Transport;
 
@@ -27,14 +31,13 @@ struct KvServerOptions {
   KvMode mode = KvMode::kAsync;
   OptimizerConfig optimizer;  // with its schedule, which follows the number of updates; clip_norm is the workers' business
   std::vector<ParameterSpec> specs;
-  absl::Duration wait_deadline = absl::Seconds(60);      // sync: a round may wait for at most 4/5 of it for a worker that shows no other
-                                                         // activity, else every worker gets an error that names the missing ones (so that
-                                                         // it comes before their own deadline)
-  absl::Duration liveness_deadline = absl::Seconds(30);  // without a sign of life a worker counts as lost; so does it when its lane ends
-  absl::Duration hello_deadline = absl::Seconds(10);     // from a lane's opening to its 'hello'
-  absl::Duration rejoin_deadline = absl::Seconds(120);   // how long the end of the run waits for lost workers (or the first ones) to come
-  SpanLog* profile = nullptr;                            // what is received and summed in the steps that it wants; outlives the server
-  Clock* clock = &RealClock();                           // of the rounds' deadlines; must outlive the server
+  // peer: how long a round waits for a worker that shows no other activity, before every worker gets an error that names the missing ones;
+  // silence: a worker without a sign of life counts as lost, and so does one whose stream ends.
+  TimeoutsConfig timeouts;
+  // The bytes that the streams together may hold here, down to 1 MiB each: pushes that are summed, or that wait for other workers.
+  size_t held_bytes = 32 << 20;
+  SpanLog* profile = nullptr;   // what is received and summed in the steps that it wants; outlives the server
+  Clock* clock = &RealClock();  // of the rounds' deadlines; must outlive the server
 };
 
 struct KvWorkerStats {
@@ -44,6 +47,14 @@ struct KvWorkerStats {
   bool done = false;
 };
 
+// A round of sync mode that is open: some workers have pushed its step and wait for the others.
+struct KvOpenRound {
+  int64_t step = 0;
+  absl::Duration age;        // since its first push
+  std::vector<int> waiting;  // workers that have pushed
+  std::vector<int> missing;  // workers that have not
+};
+
 struct KvServerStats {
   int64_t global_step = 0;     // sync: rounds; async: worker steps applied
   int64_t bytes_received = 0;  // on the wire
@@ -51,28 +62,38 @@ struct KvServerStats {
   int64_t parameter_bytes = 0;  // of this server's share, without slots
   int keys = 0;                 // tensors of which this server holds a part
   int64_t duplicates = 0;       // pushes of parts that had been applied before
+  int64_t refused_streams = 0;  // turned away: no key, no 'hello' in time, or records that do not fit
   double staleness_mean = 0;    // async, in steps
   int64_t staleness_max = 0;
   std::vector<KvWorkerStats> workers;
+  std::optional<KvOpenRound> open_round;  // the oldest one; sync
 };
 
 // Thread-safe. One step of one worker is applied at most once, whatever is repeated. Every header and length is checked before it is used;
-// a peer that sends what does not fit is told why and its lane ended, the others go on.
-class KvServer {
+// a peer that sends what does not fit is told why and its stream ended, the others go on.
+class KvServer final {
  public:
   // Listens. Unavailable: the address cannot be listened at (port in use). InvalidArgument: options that cannot be. The transport must
   // outlive the server.
   static absl::StatusOr<std::unique_ptr<KvServer>> Create(KvServerOptions options, Transport& transport);
-  virtual ~KvServer() = default;
+  ~KvServer();
+  KvServer(const KvServer&) = delete;
+  KvServer& operator=(const KvServer&) = delete;
 
   // host:port with the real port.
-  virtual std::string address() const = 0;
-  // Serves until every worker said Done (OK), Stop() (Cancelled), or no worker is left and none came back within rejoin_deadline
-  // (Unavailable, naming them). Call it once.
-  virtual absl::Status Run() = 0;
+  std::string address() const;
+  // Serves until every worker said Done (OK) or Stop() (Cancelled), however long no worker is there: those who started it end it. Call it
+  // once.
+  absl::Status Run();
   // Makes Run return. Safe from any thread, not from a signal handler.
-  virtual void Stop() = 0;
-  virtual KvServerStats stats() const = 0;
+  void Stop();
+  KvServerStats stats() const;
+
+ private:
+  KvServer(std::shared_ptr<KvServerCore> core, std::unique_ptr<Listener> listener);
+
+  const std::shared_ptr<KvServerCore> core_;
+  const std::unique_ptr<Listener> listener_;
 };
 
 }  // namespace trainyard::engine

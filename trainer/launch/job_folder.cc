@@ -1,15 +1,20 @@
 #include "trainer/launch/job_folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "absl/strings/str_join.h"
+#include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/transport/job_key.h"
 
 namespace trainyard::engine {
 namespace {
@@ -20,6 +25,18 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
   file.flush();
   if (!file) return absl::UnavailableError(fmt::format("'{}' cannot be written (is the disk full, is the folder writable?)", path));
   return absl::OkStatus();
+}
+
+// For the owner's eyes, from the first byte.
+absl::Status WriteSecret(const std::string& path, const std::string& text) {
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return FileError(errno, "create", path);
+  const ssize_t written = write(file, text.data(), text.size());
+  const int reason = errno;
+  close(file);
+  return written == static_cast<ssize_t>(text.size()) ? absl::OkStatus() : FileError(written < 0 ? reason : ENOSPC, "write", path);
 }
 
 struct HostLists {
@@ -67,6 +84,8 @@ absl::Status JobFolder::Prepare(const JobConfig& job, int processors, const std:
   if (job.evaluator.replicas > 0) cluster["evaluators"] = job.evaluator.replicas;
   TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/training.json", TrainingJsonFor(job, processors)));
   TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/cluster.json", cluster.dump(2)));
+  TY_ASSIGN_OR_RETURN(const JobKey key, JobKey::Random());
+  TY_RETURN_IF_ERROR(WriteSecret(dir_ + "/config/key", key.ToText()));
   TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/ps_hosts", absl::StrJoin(hosts.ps, ",")));
   return WriteText(dir_ + "/config/worker_hosts", absl::StrJoin(hosts.worker, ","));
 }
@@ -82,19 +101,6 @@ std::string TrainingJsonFor(const JobConfig& job, int processors) {
   nlohmann::json training = nlohmann::json::parse(job.training_json, nullptr, /*allow_exceptions=*/false);
   if (training.is_object() && job.training.threads == 0) training["resources"]["threads"] = std::max(1, processors / trainers);
   return training.dump(2);
-}
-
-std::string TailOf(const std::string& path, size_t max_bytes) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return "";
-  const auto size = static_cast<size_t>(file.tellg());
-  const size_t start = size > max_bytes ? size - max_bytes : 0;
-  file.seekg(static_cast<std::streamoff>(start));
-  std::string text(size - start, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (start > 0) text.erase(0, text.find('\n') + 1);
-  return text;
 }
 
 }  // namespace trainyard::engine

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "trainer/job/job_config.h"
 #include "trainer/launch/supervisor.h"
-#include "trainer/train/job_config.h"
 
 namespace trainyard::engine {
 
@@ -24,14 +24,14 @@ class JobFolder {
   explicit JobFolder(std::string dir) : dir_(std::move(dir)) {}
 
   // Makes the folders, removes what an earlier run's replicas reported and profiled, and writes config/{training.json, cluster.json,
-  // ps_hosts, worker_hosts}. `replicas` and `ports` are parallel. An error names the file. training.json is TrainingJsonFor(job,
-  // processors).
+  // ps_hosts, worker_hosts, key}, with a fresh key that only the owner may read. `replicas` and `ports` are parallel. An error names the
+  // file. training.json is TrainingJsonFor(job, processors).
   absl::Status Prepare(const JobConfig& job, int processors, const std::vector<ReplicaId>& replicas,
                        const std::vector<ReplicaPorts>& ports) const;
 
   const std::string& dir() const { return dir_; }
   std::string LogPath(const ReplicaId& id) const { return dir_ + "/logs/" + Name(id) + ".log"; }
-  // What a pod of this replica would find in its environment.
+  // The environment of a pod of this replica.
   std::map<std::string, std::string> Environment(const ReplicaId& id) const;
 
  private:
@@ -41,8 +41,5 @@ class JobFolder {
 // `spec.training` for replicas that share one machine: where resources.threads is 0 each trainer gets its share of `processors`, at least
 // one.
 std::string TrainingJsonFor(const JobConfig& job, int processors);
-
-// The last lines of a file, at most `max_bytes`; "" when it cannot be read.
-std::string TailOf(const std::string& path, size_t max_bytes);
 
 }  // namespace trainyard::engine

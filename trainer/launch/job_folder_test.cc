@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "trainer/transport/job_key.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -77,12 +79,14 @@ TEST(TrainingJsonFor, TrainersShareTheProcessorsUnlessTheJobSaysHowMany) {
   EXPECT_EQ(nlohmann::json::parse(TrainingJsonFor(job, 8)), nlohmann::json({{"seed", 1}}));
 }
 
-TEST(TailOf, GivesWholeLastLinesOrNothing) {
-  const std::string path = ::testing::TempDir() + "/tail";
-  std::ofstream(path) << "first\nsecond\nthird\n";
-  EXPECT_EQ(TailOf(path, 1000), "first\nsecond\nthird\n");
-  EXPECT_EQ(TailOf(path, 10), "third\n");
-  EXPECT_EQ(TailOf("/no/such/file", 10), "");
+TEST_F(JobFolderTest, HoldsAKeyThatIsNewEveryTimeAndForTheOwnerAlone) {
+  const std::string path = folder_.dir() + "/config/key";
+  ASSERT_TRUE(Prepare({{Role::kWorker, 0}}).ok());
+  const std::string first = Read(path);
+  EXPECT_TRUE(JobKey::Parse(first, path).ok());
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  ASSERT_TRUE(Prepare({{Role::kWorker, 0}}).ok());
+  EXPECT_NE(Read(path), first);
 }
 
 }  // namespace

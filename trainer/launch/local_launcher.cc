@@ -15,16 +15,19 @@
 #include <map>
 #include <sstream>
 
-#include "absl/time/clock.h"
+#include "trainer/base/clock.h"
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/launch/job_folder.h"
-#include "trainer/launch/ports.h"
+#include "trainer/launch/output_lock.h"
 #include "trainer/launch/progress_client.h"
 #include "trainer/launch/progress_text.h"
+#include "trainer/launch/replica_log.h"
 #include "trainer/launch/report_text.h"
+#include "trainer/launch/reserved_ports.h"
 #include "trainer/profile/merge_profiles.h"
-#include "trainer/train/report.h"
+#include "trainer/report/report.h"
+#include "trainer/report/wait_pace.h"
 
 namespace trainyard::engine {
 namespace {
@@ -32,7 +35,9 @@ namespace {
 constexpr absl::Duration kBarPeriod = absl::Milliseconds(200);
 constexpr absl::Duration kLinePeriod = absl::Seconds(2);
 constexpr absl::Duration kFetchTimeout = absl::Milliseconds(200);
-constexpr size_t kLogTailBytes = 2000;
+constexpr absl::Duration kWaitLookPeriod = absl::Seconds(1);
+constexpr int64_t kLogTailBytes = 1 << 16;
+constexpr absl::Duration kKillMargin = absl::Seconds(2);  // after timeouts.stop, at which a replica ends itself
 constexpr size_t kOperatorsShown = 5;
 
 // Draws progress on standard error: one line redrawn, lines now and then, or nothing.
@@ -127,28 +132,24 @@ class LocalRun {
         folder_(options.output),
         replicas_(std::move(replicas)),
         ports_(std::move(ports)),
-        start_(absl::Now()),
+        start_(RealClock().Now()),
         view_(options.progress),
-        supervisor_(job, replicas_, {}, start_) {}
+        supervisor_(job, replicas_, {.stop_grace = job.training.timeouts.stop + kKillMargin}, start_) {}
 
-  absl::StatusOr<JobState> Run() {
+  absl::StatusOr<int> Run() {
     TY_RETURN_IF_ERROR(folder_.Prepare(job_, CpuQuota(), replicas_, ports_));
     while (!supervisor_.Done()) {
-      for (const Action& action : supervisor_.Advance(absl::Now())) TY_RETURN_IF_ERROR(Do(action));
+      for (const Action& action : supervisor_.Advance(RealClock().Now())) TY_RETURN_IF_ERROR(Do(action));
       ReportNewFailures();
       if (supervisor_.Done()) break;
       Wait();
       ShowProgress();
     }
     ReportNewFailures();
-    if (supervisor_.state() == JobState::kSucceeded && last_progress_.total_steps > 0) {
-      TY_RETURN_IF_ERROR(TakeLastStep());
-      last_progress_.eta = absl::ZeroDuration();
-      if (view_.wanted()) view_.Show(last_progress_);
-    }
+    TY_RETURN_IF_ERROR(ShowEnd());
     view_.Close();
     TY_RETURN_IF_ERROR(Conclude());
-    return supervisor_.state();
+    return supervisor_.exit_code();
   }
 
  private:
@@ -158,6 +159,7 @@ class LocalRun {
       case Action::Kind::kStart: {
         const std::vector<std::string> argv = {options_.program, "train",       "--output",
                                                folder_.dir(),    "--http_port", fmt::format("{}", ports_[action.replica].http_port)};
+        log_begins_[action.replica] = LogSize(folder_.LogPath(id));
         TY_ASSIGN_OR_RETURN(ReplicaProcess process,
                             ReplicaProcess::Start({.argv = argv, .environment = folder_.Environment(id), .log_path = folder_.LogPath(id)}));
         running_.insert_or_assign(action.replica, std::move(process));
@@ -183,37 +185,71 @@ class LocalRun {
     }
     const absl::Time wake = std::min(supervisor_.NextWake(), view_.wanted() ? next_progress_ : absl::InfiniteFuture());
     const int64_t timeout =
-        wake == absl::InfiniteFuture() ? 60000 : std::clamp<int64_t>(absl::ToInt64Milliseconds(wake - absl::Now()) + 1, 0, 60000);
+        wake == absl::InfiniteFuture() ? 60000 : std::clamp<int64_t>(absl::ToInt64Milliseconds(wake - RealClock().Now()) + 1, 0, 60000);
     poll(fds.data(), fds.size(), static_cast<int>(timeout));
     for (int signals = signals_.Take(); signals > 0; --signals) {
       view_.Say("stopping: the replicas write a checkpoint; press Ctrl-C again to stop at once");
-      supervisor_.StopRequested(absl::Now());
+      supervisor_.StopRequested();
     }
     for (size_t i = 0; i < indices.size(); ++i) {
       if (fds[i + 1].revents == 0) continue;
       const auto ended = running_.find(indices[i]);
       const ExitStatus exit = ended->second.Reap();
       running_.erase(ended);
-      supervisor_.Exited(indices[i], exit, absl::Now());
+      const bool was_running = supervisor_.state() == JobState::kRunning;
+      supervisor_.Exited(indices[i], exit, RealClock().Now(), exit.code == 0 ? "" : LastErrorOf(indices[i]));
+      // A job that fails before its first step has nothing to save.
+      if (was_running && supervisor_.state() == JobState::kFailed && !HasSteps()) supervisor_.KillAll();
     }
   }
 
   void ShowProgress() {
-    const absl::Time now = absl::Now();
+    const absl::Time now = RealClock().Now();
     if (!view_.wanted() || now < next_progress_) return;
     next_progress_ = now + view_.period();
+    ShowWait(now);
     const absl::StatusOr<Progress> progress = FetchProgress(ports_[ChiefIndex()].http_port, kFetchTimeout);
     if (!progress.ok() || progress->total_steps == 0) return;  // not listening yet, or restarting
+    TellNews(progress->evaluations, progress->warning);
     last_progress_ = *progress;
     view_.Show(last_progress_);
   }
 
-  // A job that stopped early has fewer steps than were planned.
-  absl::Status TakeLastStep() {
+  // The workers that wait and those that they wait for, as the first server knows them.
+  void ShowWait(absl::Time now) {
+    if (replicas_[0].role != Role::kPs || now < next_wait_look_) return;
+    next_wait_look_ = now + kWaitLookPeriod;
+    const absl::StatusOr<Progress> server = FetchProgress(ports_[0].http_port, kFetchTimeout);
+    if (server.ok() && waits_.Due(!server->waiting.empty(), now)) view_.Say(server->waiting);
+  }
+
+  // Each evaluation and each warning, once.
+  void TellNews(const std::vector<Evaluation>& evaluations, const std::string& warning) {
+    for (const Evaluation& evaluation : evaluations) {
+      if (evaluation.step <= told_evaluation_) continue;
+      told_evaluation_ = evaluation.step;
+      view_.Say(EvaluationLine(evaluation));
+    }
+    if (!warning.empty() && warning != last_progress_.warning) view_.Say("warning: " + warning);
+  }
+
+  // What came after the last answer of /progress.
+  absl::Status ShowEnd() {
+    if (!view_.wanted()) return absl::OkStatus();
     TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> reports, ReadReplicaReports(folder_.dir()));
     const auto chief = std::ranges::find_if(reports, &ReplicaReport::chief);
-    if (chief != reports.end() && chief->stopped_early) last_progress_.total_steps = chief->steps;
-    last_progress_.step = last_progress_.total_steps;
+    if (chief == reports.end()) return absl::OkStatus();
+    std::vector<Evaluation> evaluations;
+    for (const EpochRecord& record : chief->history) {
+      if (!record.eval.empty()) evaluations.push_back({.step = record.step, .epoch = record.epoch, .metrics = record.eval});
+    }
+    TellNews(evaluations, "");
+    last_progress_.step = chief->steps;
+    if (!chief->history.empty()) last_progress_.epoch = chief->history.back().epoch;
+    last_progress_.total_steps = chief->planned_steps;
+    last_progress_.eta.reset();
+    if (chief->last_loss) last_progress_.loss = chief->last_loss;
+    if (last_progress_.total_steps > 0) view_.Show(last_progress_);
     return absl::OkStatus();
   }
 
@@ -224,13 +260,28 @@ class LocalRun {
     return static_cast<int>(chief - replicas_.begin());
   }
 
+  // What the replica's process, which has ended, wrote last of an error.
+  std::string LastErrorOf(int replica) const {
+    const std::string path = folder_.LogPath(replicas_[replica]);
+    return LastErrorIn(LogSince(path, log_begins_.at(replica), kLogTailBytes));
+  }
+
+  bool HasSteps() const {
+    const absl::StatusOr<Progress> progress = FetchProgress(ports_[ChiefIndex()].http_port, kFetchTimeout);
+    return progress.ok() && progress->step > 0;
+  }
+
+  // The failure that ends the job is told at its end.
   void ReportNewFailures() {
     for (; told_ < supervisor_.failures().size(); ++told_) {
       const ReplicaFailure& failure = supervisor_.failures()[told_];
-      view_.Say(fmt::format("{}: {} after {:.1f} s{}", failure.replica, Describe(failure.exit), failure.seconds,
-                            failure.restarted ? "; restarting it" : ""));
-      const std::string tail = TailOf(fmt::format("{}/logs/{}.log", folder_.dir(), failure.replica), kLogTailBytes);
-      if (!failure.restarted && !tail.empty()) view_.Say(tail);
+      const bool ended_job = !failure.restarted && supervisor_.state() == JobState::kFailed && told_ + 1 == supervisor_.failures().size();
+      if (ended_job) continue;
+      const std::string then = !failure.restarted ? "it does not start again; the training goes on"
+                               : failure.restart > 0
+                                   ? fmt::format("it starts again (restart {} of {})", failure.restart, job_.run_policy.backoff_limit)
+                                   : "it starts again";
+      view_.Say(fmt::format("{}\n  {:.1f} s after the start, {}", Describe(failure), failure.seconds, then));
     }
   }
 
@@ -242,20 +293,24 @@ class LocalRun {
     outcome.state = std::string(JobStateName(supervisor_.state()));
     outcome.workers = job_.worker.replicas + job_.chief.replicas;
     outcome.ps = job_.ps.replicas;
-    outcome.seconds = absl::ToDoubleSeconds(absl::Now() - start_);
+    outcome.seconds = absl::ToDoubleSeconds(RealClock().Now() - start_);
     for (const ReplicaFailure& failure : supervisor_.failures()) {
-      outcome.failures.push_back({.replica = failure.replica, .reason = Describe(failure.exit)});
+      const std::string end = Describe(failure.exit);
+      outcome.failures.push_back(
+          {.replica = failure.replica, .reason = failure.error.empty() ? end : fmt::format("{}: {}", end, failure.error)});
       if (failure.restarted) outcome.restarts.push_back({.replica = failure.replica, .reason = Describe(failure.exit)});
     }
     TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> reports, ReadReplicaReports(folder_.dir()));
     TY_RETURN_IF_ERROR(WriteReport(folder_.dir(), outcome, reports));
-    std::printf("%s", SummaryText(MergeReport(outcome, reports),
-                                  {.dir = folder_.dir(),
-                                   .file = options_.file,
-                                   .called_as = options_.called_as,
-                                   .profile = outcome.profile ? OperatorTableText(*outcome.profile, kOperatorsShown, 0) : ""})
+    const std::string profile = outcome.profile ? OperatorTableText(*outcome.profile, kOperatorsShown, 0) : "";
+    std::printf("%s", SummaryText(MergeReport(outcome, reports), {.dir = folder_.dir(),
+                                                                  .file = options_.file,
+                                                                  .called_as = options_.called_as,
+                                                                  .profile = profile,
+                                                                  .overrides = options_.overrides})
                           .c_str());
-    if (!supervisor_.message().empty()) std::printf("\n%s: %s\n", outcome.state.c_str(), supervisor_.message().c_str());
+    std::fflush(stdout);
+    if (!supervisor_.message().empty()) std::fprintf(stderr, "\n%s: %s\n", outcome.state.c_str(), supervisor_.message().c_str());
     return absl::OkStatus();
   }
 
@@ -269,18 +324,23 @@ class LocalRun {
   ProgressView view_;
   Supervisor supervisor_;
   std::map<int, ReplicaProcess> running_;
+  std::map<int, int64_t> log_begins_;  // where the log of a replica's newest process begins
   absl::Time next_progress_ = absl::InfinitePast();
   Progress last_progress_;
+  absl::Time next_wait_look_ = absl::InfinitePast();
+  WaitPace waits_;
   size_t told_ = 0;
+  int64_t told_evaluation_ = -1;  // its step
 };
 
 }  // namespace
 
-absl::StatusOr<JobState> LaunchLocally(const JobConfig& job, const LaunchOptions& options) {
+absl::StatusOr<int> LaunchLocally(const JobConfig& job, const LaunchOptions& options) {
+  TY_ASSIGN_OR_RETURN(const OutputLock lock, OutputLock::Take(options.output));
   std::vector<ReplicaId> replicas = ReplicasOf(job);
-  TY_ASSIGN_OR_RETURN(const std::vector<uint16_t> free, FreePorts(static_cast<int>(2 * replicas.size())));
+  TY_ASSIGN_OR_RETURN(const ReservedPorts reserved, ReservedPorts::Reserve(2 * replicas.size()));
   std::vector<ReplicaPorts> ports;
-  for (size_t i = 0; i < replicas.size(); ++i) ports.push_back({.port = free[2 * i], .http_port = free[2 * i + 1]});
+  for (size_t i = 0; i < replicas.size(); ++i) ports.push_back({.port = reserved[2 * i], .http_port = reserved[2 * i + 1]});
   return LocalRun(job, options, std::move(replicas), std::move(ports)).Run();
 }
 

@@ -5,23 +5,25 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "trainer/job/job_config.h"
 #include "trainer/launch/supervisor.h"
-#include "trainer/train/job_config.h"
 
 namespace trainyard::engine {
 
 enum class ProgressMode { kAuto, kBar, kPlain, kNone };  // kAuto: a bar on a terminal, plain lines elsewhere
 
 struct LaunchOptions {
-  std::string program;    // the trainer's own executable
-  std::string called_as;  // what a user types to start it
-  std::string file;       // the job file, for messages
-  std::string output;     // the run's folder; an existing one is resumed
+  std::string program;                 // the trainer's own executable
+  std::string called_as;               // what a user types to start it
+  std::string file;                    // the job file, for messages
+  std::vector<std::string> overrides;  // --set, applied to the job already: for messages
+  std::string output;                  // the run's folder; an existing one is resumed
   ProgressMode progress = ProgressMode::kAuto;
 };
 
 // Blocks SIGINT and SIGTERM in this thread and handles them itself: the first stops all replicas after a checkpoint, a second one at once.
-// Returns how the job ended; report.json, logs and the rest are in options.output. A bad status means that the job could not be run at all.
-absl::StatusOr<JobState> LaunchLocally(const JobConfig& job, const LaunchOptions& options);
+// Returns the job's exit code (Supervisor::exit_code); report.json, logs and the rest are in options.output. A bad status means that the
+// job could not be run at all.
+absl::StatusOr<int> LaunchLocally(const JobConfig& job, const LaunchOptions& options);
 
 }  // namespace trainyard::engine

@@ -3,13 +3,35 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 namespace trainyard::engine {
 
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Those that are none are left out.
+std::vector<Evaluation> EvaluationsOf(const nlohmann::json& list) {
+  std::vector<Evaluation> evaluations;
+  for (const nlohmann::json& item : list) {
+    const auto whole = [&item](const char* name) { return item.contains(name) && item[name].is_number_integer(); };
+    if (!item.is_object() || !whole("step") || !whole("epoch") || !item.contains("metrics") || !item["metrics"].is_object()) continue;
+    Evaluation& evaluation = evaluations.emplace_back(Evaluation{.step = item["step"], .epoch = item["epoch"], .metrics = {}});
+    for (const auto& [name, value] : item["metrics"].items()) {
+      if (value.is_number() || value.is_null()) evaluation.metrics[name] = value.is_number() ? value.get<double>() : kNan;
+    }
+  }
+  return evaluations;
+}
+
+}  // namespace
+
 absl::StatusOr<Progress> ParseProgress(std::string_view json) {
   const nlohmann::json value = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!value.is_object()) return absl::InvalidArgumentError("progress: found no JSON object");
+  if (!value.is_object()) return absl::InvalidArgumentError("progress: expected a JSON object");
   const auto number = [&value](const char* name) -> std::optional<double> {
     const auto found = value.find(name);
     if (found == value.end() || !found->is_number()) return std::nullopt;
@@ -20,6 +42,7 @@ absl::StatusOr<Progress> ParseProgress(std::string_view json) {
   progress.total_steps = static_cast<int64_t>(number("totalSteps").value_or(0));
   progress.epoch = static_cast<int64_t>(number("epoch").value_or(0));
   progress.loss = number("loss");
+  if (const auto loss = value.find("loss"); loss != value.end() && loss->is_null()) progress.loss = kNan;
   progress.batches_per_second = number("batchesPerSecond").value_or(0);
   progress.examples_per_second = number("examplesPerSecond").value_or(0);
   if (const auto unit = value.find("unit"); unit != value.end() && unit->is_string()) progress.unit.name = unit->get<std::string>();
@@ -29,6 +52,9 @@ absl::StatusOr<Progress> ParseProgress(std::string_view json) {
   }
   if (const auto eta = number("etaSeconds")) progress.eta = absl::Seconds(*eta);
   if (const auto step = number("lastCheckpointStep")) progress.last_checkpoint_step = static_cast<int64_t>(*step);
+  if (const auto warning = value.find("warning"); warning != value.end() && warning->is_string()) progress.warning = *warning;
+  if (const auto waiting = value.find("waiting"); waiting != value.end() && waiting->is_string()) progress.waiting = *waiting;
+  if (const auto list = value.find("evaluations"); list != value.end() && list->is_array()) progress.evaluations = EvaluationsOf(*list);
   return progress;
 }
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "trainer/train/progress_server.h"
+#include "trainer/report/progress.h"
 
 namespace trainyard::engine {
 

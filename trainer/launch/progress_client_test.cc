@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
+#include "trainer/report/progress_server.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -29,10 +34,26 @@ TEST(ProgressClient, ReadsBackWhatTheServerWrites) {
 TEST(ProgressClient, GarbageIsAnErrorAndIllTypedFieldsAreLeftOut) {
   EXPECT_FALSE(ParseProgress("<html>").ok());
   EXPECT_FALSE(ParseProgress("[1]").ok());
-  const auto odd = ParseProgress(R"({"step": "many", "loss": null})");
+  const auto odd = ParseProgress(R"({"step": "many", "loss": "low", "warning": 1, "evaluations": [1, {}, {"step": 1, "epoch": "x"}]})");
   ASSERT_TRUE(odd.ok());
   EXPECT_EQ(odd->step, 0);
   EXPECT_FALSE(odd->loss.has_value());
+  EXPECT_TRUE(odd->evaluations.empty());
+}
+
+TEST(ProgressClient, ReadsEvaluationsWarningsAndALossThatIsNoNumber) {
+  Progress written;
+  written.loss = std::numeric_limits<double>::infinity();
+  written.warning = "the loss is 62";
+  written.waiting = "worker-0 waits";
+  written.evaluations = {{.step = 70, .epoch = 0, .metrics = {{"accuracy", 0.5}}},
+                         {.step = 140, .epoch = 1, .metrics = {{"accuracy", 0.75}}}};
+  const auto read = ParseProgress(ProgressJson(written));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(std::isnan(read->loss.value_or(0)));
+  EXPECT_EQ(read->warning, "the loss is 62");
+  EXPECT_EQ(read->waiting, "worker-0 waits");
+  EXPECT_EQ(read->evaluations, written.evaluations);
 }
 
 TEST(ProgressClient, AServerThatAnswersIsReadAndOneThatDoesNotExistIsAnError) {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "trainer/report/number_text.h"
 
 namespace trainyard::engine {
 namespace {
@@ -17,7 +19,7 @@ int Percent(const Progress& progress) {
 
 std::vector<std::string> Fields(const Progress& progress) {
   std::vector<std::string> fields = {fmt::format("epoch {}", progress.epoch)};
-  if (progress.loss) fields.push_back(fmt::format("loss {:.4f}", *progress.loss));
+  if (progress.loss) fields.push_back("loss " + MetricText(*progress.loss));
   if (progress.perplexity) fields.push_back(fmt::format("perplexity {:.2f}", *progress.perplexity));
   if (progress.examples_per_second > 0) {
     fields.push_back(
@@ -46,6 +48,14 @@ std::string Bar(const Progress& progress, int cells) {
 }
 
 }  // namespace
+
+std::string MetricText(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : NumberText(value); }
+
+std::string EvaluationLine(const Evaluation& evaluation) {
+  std::vector<std::string> metrics;
+  for (const auto& [name, value] : evaluation.metrics) metrics.push_back(fmt::format("{} {}", name, MetricText(value)));
+  return fmt::format("epoch {}, step {}: {}", evaluation.epoch, evaluation.step, absl::StrJoin(metrics, ", "));
+}
 
 std::string HoursMinutesSeconds(absl::Duration duration) {
   const int64_t seconds = std::max<int64_t>(0, absl::ToInt64Seconds(duration + absl::Milliseconds(500)));

@@ -1,9 +1,9 @@
-// What a person sees while a job runs: one line, redrawn on a terminal or printed now and then elsewhere. Pure.
+// The line that shows a running job's progress, redrawn on a terminal or printed now and then elsewhere. Pure.
 #pragma once
 
 #include <string>
 
-#include "trainer/train/progress_server.h"
+#include "trainer/report/progress.h"
 
 namespace trainyard::engine {
 
@@ -12,6 +12,12 @@ std::string ProgressBar(const Progress& progress, int columns);
 
 // "step 1180/2815 (42%), epoch 3, loss 0.1320, 14210 images/s, ETA 0:01:03"
 std::string ProgressLine(const Progress& progress);
+
+// "epoch 3, step 1180: accuracy 0.9712, loss 0.0931"
+std::string EvaluationLine(const Evaluation& evaluation);
+
+// "0.1320", "NaN", "infinite"
+std::string MetricText(double value);
 
 // "0:01:03"
 std::string HoursMinutesSeconds(absl::Duration duration);

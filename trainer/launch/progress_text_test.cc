@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace trainyard::engine {
 namespace {
 
@@ -28,6 +30,18 @@ int Cells(const std::string& text) {
 
 TEST(ProgressText, ALineSaysStepEpochLossSpeedAndEta) {
   EXPECT_EQ(ProgressLine(Halfway()), "step 50/100 (50%), epoch 3, loss 0.1320, 14210 images/s, ETA 0:01:03");
+}
+
+TEST(ProgressText, ALossThatIsNoNumberIsShownAsWhatItIs) {
+  Progress progress = Halfway();
+  progress.loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(ProgressLine(progress), HasSubstr("loss NaN, "));
+  EXPECT_EQ(MetricText(std::numeric_limits<double>::infinity()), "infinite");
+}
+
+TEST(ProgressText, AnEvaluationIsALine) {
+  EXPECT_EQ(EvaluationLine({.step = 140, .epoch = 1, .metrics = {{"accuracy", 0.9712}, {"loss", 0.09314}}}),
+            "epoch 1, step 140: accuracy 0.9712, loss 0.0931");
 }
 
 TEST(ProgressText, OfATextPerplexityAndWordsAreTold) {

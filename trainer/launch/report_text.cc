@@ -2,37 +2,88 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstdint>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "trainer/launch/hints.h"
+#include "trainer/launch/progress_text.h"
+#include "trainer/report/number_text.h"
 
 namespace trainyard::engine {
 namespace {
 
+// NaN where the report has null, which is how JSON says it, and where it has nothing.
 double NumberAt(const nlohmann::json& object, const char* name) {
-  return object.contains(name) && object[name].is_number() ? object[name].get<double>() : 0;
+  return object.contains(name) && object[name].is_number() ? object[name].get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+int64_t WholeAt(const nlohmann::json& object, const char* name) {
+  return object.contains(name) && object[name].is_number_integer() ? object[name].get<int64_t>() : 0;
 }
 
 // "1 worker", "2 workers"
 std::string Count(int count, std::string_view what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
 
 void AppendLine(std::string& text, std::string_view label, std::string_view value) {
-  fmt::format_to(std::back_inserter(text), "  {:<12} {}\n", label, value);
-}
-
-void AppendHint(std::string& text, std::string_view called_as, std::string_view arguments, std::string_view what) {
-  fmt::format_to(std::back_inserter(text), "  {} {}\n      {}\n", called_as, arguments, what);
+  fmt::format_to(std::back_inserter(text), "  {:<13} {}\n", label, value);
 }
 
 void AppendEvaluation(std::string& text, const nlohmann::json& eval) {
-  if (eval.contains("accuracy")) AppendLine(text, "accuracy", fmt::format("{:.4f}", NumberAt(eval, "accuracy")));
-  if (eval.contains("perplexity")) AppendLine(text, "perplexity", fmt::format("{:.2f}", NumberAt(eval, "perplexity")));
-  if (eval.contains("loss")) AppendLine(text, "loss", fmt::format("{:.4f} (evaluation)", NumberAt(eval, "loss")));
+  if (eval.contains("accuracy")) AppendLine(text, "accuracy", MetricText(NumberAt(eval, "accuracy")));
+  if (eval.contains("perplexity")) {
+    const double perplexity = NumberAt(eval, "perplexity");
+    AppendLine(text, "perplexity", std::isfinite(perplexity) ? fmt::format("{:.2f}", perplexity) : MetricText(perplexity));
+  }
+  if (eval.contains("loss")) AppendLine(text, "loss", MetricText(NumberAt(eval, "loss")) + " (evaluation)");
+}
+
+void AppendTrainingLoss(std::string& text, const nlohmann::json& report) {
+  if (report.contains("lastLoss")) {
+    AppendLine(text, "training loss",
+               fmt::format("{}, {} at the start", MetricText(NumberAt(report, "lastLoss")), MetricText(NumberAt(report, "firstLoss"))));
+  }
+  if (report.contains("warning")) AppendLine(text, "warning", report.value("warning", ""));
+}
+
+// "560 steps", "120 of 560 steps", in an asynchronous job "560 steps, 280 of each worker".
+std::string StepsText(const nlohmann::json& report) {
+  const int64_t steps = WholeAt(report, "steps");
+  const int64_t planned = WholeAt(report, "plannedSteps");
+  if (steps < planned) return fmt::format("{} of {} steps", steps, planned);
+  const int64_t workers = WholeAt(report, "workers");
+  if (report.value("strategy", "").ends_with("async") && workers > 1 && steps % workers == 0) {
+    return fmt::format("{} steps, {} of each worker", steps, steps / workers);
+  }
+  return fmt::format("{} steps", steps);
+}
+
+// Steps that training.onNonFinite: skip left out.
+void AppendSkipped(std::string& text, const nlohmann::json& report) {
+  int64_t skipped = 0;
+  int64_t batches = 0;
+  for (const nlohmann::json& worker : report.value("perWorker", nlohmann::json::array())) {
+    skipped += WholeAt(worker, "skippedBatches");
+    batches += WholeAt(worker, "batches");
+  }
+  if (skipped == 0) return;
+  AppendLine(text, "left out", fmt::format("{} of {} batches: their loss or gradient was not finite", skipped, batches));
+}
+
+void AppendRedone(std::string& text, const nlohmann::json& redone) {
+  for (const nlohmann::json& record : redone) {
+    const auto from = record.value("from", int64_t{0});
+    const auto to = record.value("to", int64_t{0});
+    AppendLine(text, "done again", fmt::format("steps {} to {}: {}", from, to, record.value("reason", "")));
+  }
 }
 
 }  // namespace
 
 std::string SummaryText(std::string_view report_json, const SummaryContext& context) {
-  const auto& [dir, file, called_as, profile] = context;
+  const auto& [dir, file, called_as, profile, overrides] = context;
   const nlohmann::json report = nlohmann::json::parse(report_json, nullptr, /*allow_exceptions=*/false);
   if (!report.is_object()) return "";
   const std::string state = report.value("state", "");
@@ -40,23 +91,26 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   std::string text = fmt::format("\n{} {}: {}{}{}, {}\n", report.value("job", ""), state, strategy, strategy.empty() ? "" : ", ",
                                  Count(report.value("workers", 0), "worker"), Count(report.value("ps", 0), "server"));
   if (report.contains("eval")) AppendEvaluation(text, report["eval"]);
+  AppendTrainingLoss(text, report);
+  AppendSkipped(text, report);
   if (report.contains("stoppedEarly")) AppendLine(text, "stopped early", report["stoppedEarly"].value("reason", ""));
   if (report.contains("best")) {
     const nlohmann::json& best = report["best"];
     AppendLine(text, "best",
-               fmt::format("{} {:.6g} at step {}: {}", best.value("metric", ""), NumberAt(best, "value"), best.value("step", int64_t{0}),
-                           best.value("checkpoint", "")));
+               fmt::format("{} {} at step {}: {}", best.value("metric", ""), NumberText(NumberAt(best, "value")),
+                           best.value("step", int64_t{0}), best.value("checkpoint", "")));
   }
   if (const double speed = NumberAt(report, "unitsPerSecond"); speed > 0) {
     AppendLine(text, "speed",
                fmt::format("{:.0f} {}/s, {:.1f} batches/s", speed, report.value("unit", ""), NumberAt(report, "batchesPerSecond")));
   }
-  AppendLine(text, "time", fmt::format("{:.1f} s, {} steps", NumberAt(report, "seconds"), report.value("steps", int64_t{0})));
+  AppendLine(text, "time", fmt::format("{:.1f} s, {}", NumberAt(report, "seconds"), StepsText(report)));
   if (report.contains("failures") && !report["failures"].empty()) {
     for (const nlohmann::json& failure : report["failures"]) {
       AppendLine(text, "failure", fmt::format("{}: {}", failure.value("replica", ""), failure.value("reason", "")));
     }
   }
+  if (report.contains("redone")) AppendRedone(text, report["redone"]);
   AppendLine(text, "report", fmt::format("{}/report.json", dir));
   AppendLine(text, "checkpoints", fmt::format("{}/checkpoints", dir));
   AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}/summaries", dir));
@@ -65,12 +119,10 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   if (!profile.empty()) fmt::format_to(std::back_inserter(text), "\nWhere the time went, {}", profile);
   if (state != "Succeeded" && state != "Stopped") return text;  // what failed is said by the launcher, below
   text += "\nTry next:\n";
-  AppendHint(text, called_as, fmt::format("launch {} --output {} --set training.epochs=10", file, dir), "go on from here for more epochs");
-  if (report.contains("eval") && report["eval"].contains("perplexity"))
-    AppendHint(text, called_as, fmt::format("generate {}", dir), "text of the model");
-  if (report.value("ps", 0) > 0) AppendHint(text, called_as, fmt::format("launch {} --set worker.replicas=4", file), "more workers");
-  AppendHint(text, called_as, fmt::format("inspect {}", file), "the graph: shapes, parameters, FLOPs, memory");
-  if (!profile.empty()) AppendHint(text, called_as, fmt::format("profile {}", dir), "where the time went, node by node");
+  const HintContext hints{.dir = std::string(dir), .file = std::string(file), .overrides = overrides, .profiled = !profile.empty()};
+  for (const Hint& hint : NextSteps(report, hints)) {
+    fmt::format_to(std::back_inserter(text), "  {} {}\n      {}\n", called_as, hint.arguments, hint.what);
+  }
   return text;
 }
 

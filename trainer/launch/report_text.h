@@ -3,17 +3,19 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trainyard::engine {
 
 struct SummaryContext {
-  std::string_view dir;        // the run's folder
-  std::string_view file;       // the job file
-  std::string_view called_as;  // what the user types to start this program, in what to try next
-  std::string_view profile;    // operator_table.h; "" when nothing was profiled
+  std::string_view dir;                // the run's folder
+  std::string_view file;               // the job file
+  std::string_view called_as;          // what the user types to start this program, in what to try next
+  std::string_view profile;            // operator_table.h; "" when nothing was profiled
+  std::vector<std::string> overrides;  // --set of this run, for what to try next
 };
 
-// `report_json` as report.h writes it.
+// `report_json` as report.h writes it. A number that is null there was none: it is told as NaN, never as 0.
 std::string SummaryText(std::string_view report_json, const SummaryContext& context);
 
 }  // namespace trainyard::engine

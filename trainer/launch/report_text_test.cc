@@ -9,17 +9,17 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr char kReport[] = R"json({"job": "mnist", "state": "Succeeded", "strategy": "parameterServer/async", "workers": 2, "ps": 1,
-  "seconds": 4.25, "steps": 140, "batchesPerSecond": 61.04, "examplesPerSecond": 7813.4, "unit": "images",
+  "seconds": 4.25, "steps": 140, "plannedSteps": 140, "plannedEpochs": 8, "batchesPerSecond": 61.04, "examplesPerSecond": 7813.4, "unit": "images",
   "unitsPerSecond": 7813.4, "eval": {"accuracy": 0.971, "loss": 0.1},
   "failures": [{"replica": "worker-1", "reason": "signal 9 (Killed)"}]})json";
 
-constexpr SummaryContext kContext{.dir = "d", .file = "f", .called_as = "trainyard-trainer", .profile = ""};
+const SummaryContext kContext{.dir = "d", .file = "f", .called_as = "trainyard-trainer", .profile = "", .overrides = {}};
 
 TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
-  const std::string text =
-      SummaryText(kReport, {.dir = "runs/mnist", .file = "job.yaml", .called_as = "build/trainer", .profile = "steps 10-19: 2 ms\n"});
+  const std::string text = SummaryText(
+      kReport, {.dir = "runs/mnist", .file = "job.yaml", .called_as = "build/trainer", .profile = "steps 10-19: 2 ms\n", .overrides = {}});
   for (const char* part : {"mnist Succeeded: parameterServer/async, 2 workers, 1 server", "0.9710", "7813 images/s, 61.0 batches/s",
-                           "4.2 s, 140 steps", "worker-1: signal 9 (Killed)", "runs/mnist/report.json",
+                           "4.2 s, 140 steps, 70 of each worker", "worker-1: signal 9 (Killed)", "runs/mnist/report.json",
                            "tensorboard --logdir runs/mnist/summaries", "  build/trainer launch job.yaml --output runs/mnist",
                            "runs/mnist/trace.json", "Where the time went, steps 10-19: 2 ms", "  build/trainer profile runs/mnist"}) {
     EXPECT_THAT(text, HasSubstr(part));
@@ -36,6 +36,34 @@ TEST(ReportText, AFailedJobShowsNoSpeedItNeverHadAndNoHints) {
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed", "workers": 1, "ps": 0, "unitsPerSecond": 0})", kContext),
               ::testing::AllOf(::testing::StartsWith("\none Failed: 1 worker, 0 servers\n"), ::testing::Not(HasSubstr("speed"))));
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed"})", kContext), ::testing::Not(HasSubstr("Try next")));
+}
+
+TEST(ReportText, ANumberThatIsNoneIsNeverTold0) {
+  EXPECT_THAT(
+      SummaryText(R"({"job": "one", "state": "Failed", "eval": {"accuracy": 0.1, "loss": null}, "firstLoss": 2.3, "lastLoss": null})",
+                  kContext),
+      ::testing::AllOf(HasSubstr("loss          NaN (evaluation)"), HasSubstr("training loss NaN, 2.3000 at the start"),
+                       HasSubstr("accuracy      0.1000")));
+}
+
+TEST(ReportText, AnUnstableTrainingIsSaidWhereItSucceeded) {
+  EXPECT_THAT(
+      SummaryText(R"({"job": "one", "state": "Succeeded", "lastLoss": 62.1, "firstLoss": 2.3, "warning": "the loss is 62.1, far above"})",
+                  kContext),
+      ::testing::AllOf(HasSubstr("training loss 62.1000, 2.3000 at the start"), HasSubstr("warning       the loss is 62.1, far above")));
+}
+
+TEST(ReportText, AStoppedRunSaysHowManyOfItsStepsItDid) {
+  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Stopped", "seconds": 2.5, "steps": 120, "plannedSteps": 560})", kContext),
+              HasSubstr("2.5 s, 120 of 560 steps"));
+}
+
+TEST(ReportText, StepsThatWereLeftOutAreCounted) {
+  EXPECT_THAT(
+      SummaryText(
+          R"({"job": "one", "state": "Succeeded", "perWorker": [{"batches": 10, "skippedBatches": 2}, {"batches": 10, "skippedBatches": 1}]})",
+          kContext),
+      HasSubstr("left out      3 of 20 batches"));
 }
 
 TEST(ReportText, SpeaksOfNoTraceWhereNothingWasProfiled) {

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "trainer/launch/restart_decision.h"
+
 namespace trainyard::engine {
 namespace {
+
+constexpr int kStoppedByUser = 130;  // as a shell says it: 128 + SIGINT
 
 RestartPolicy PolicyOf(const JobConfig& job, Role role) {
   switch (role) {
@@ -44,6 +48,11 @@ std::string_view JobStateName(JobState state) {
   return "?";
 }
 
+std::string Describe(const ReplicaFailure& failure) {
+  if (failure.error.empty()) return fmt::format("{} failed with {}", failure.replica, Describe(failure.exit));
+  return fmt::format("{}: {}", failure.replica, failure.error);
+}
+
 std::string Name(const ReplicaId& id) { return fmt::format("{}-{}", RoleName(id.role), id.index); }
 
 Supervisor::Supervisor(const JobConfig& job, std::vector<ReplicaId> replicas, Options options, absl::Time now)
@@ -57,49 +66,33 @@ bool Supervisor::IsChief(const Replica& replica) const {
   return replica.id.role == Role::kWorker && replica.id.index == 0;
 }
 
-ExitCodeRule::Action Supervisor::ActionFor(const Replica& replica, const ExitStatus& exit) const {
-  switch (replica.policy) {
-    case RestartPolicy::kAlways:
-    case RestartPolicy::kOnFailure:
-      return ExitCodeRule::Action::kRestart;
-    case RestartPolicy::kNever:
-      return ExitCodeRule::Action::kFail;
-    case RestartPolicy::kExitCode:
-      break;
-  }
-  for (const ExitCodeRule& rule : run_policy_.exit_codes) {
-    if (exit.code >= rule.from && exit.code <= rule.to) return rule.action;
-  }
-  return exit.code >= 128 ? ExitCodeRule::Action::kRestart : ExitCodeRule::Action::kFail;
-}
-
-void Supervisor::Failed(Replica& replica, const ExitStatus& exit, absl::Time now) {
-  ReplicaFailure& record = failures_.emplace_back(
-      ReplicaFailure{.replica = Name(replica.id), .exit = exit, .restarted = false, .seconds = absl::ToDoubleSeconds(now - job_start_)});
+void Supervisor::Failed(Replica& replica, const ExitStatus& exit, absl::Time now, std::string error) {
+  ReplicaFailure& record = failures_.emplace_back(ReplicaFailure{
+      .replica = Name(replica.id), .exit = exit, .error = std::move(error), .seconds = absl::ToDoubleSeconds(now - job_start_)});
   // The training goes on without its evaluator: its failures spend no restart and fail no job.
   const bool counts = replica.id.role != Role::kEvaluator;
-  const ExitCodeRule::Action action = ActionFor(replica, exit);
-  if (action == ExitCodeRule::Action::kFail) {
+  const RestartDecision decision = DecideRestart(replica.policy, run_policy_.exit_codes, exit.code);
+  if (decision == RestartDecision::kFail) {
     replica.phase = Phase::kEnded;
     if (!counts) return;
-    End(JobState::kFailed, fmt::format("{} failed with {}, and its restart policy does not restart it", Name(replica.id), Describe(exit)));
-    return;
+    return End(JobState::kFailed, exit.code, Describe(record));
   }
-  if (counts && action == ExitCodeRule::Action::kRestart && restarts_ >= run_policy_.backoff_limit) {
+  const bool spends = counts && decision == RestartDecision::kRestart;
+  if (spends && restarts_ >= run_policy_.backoff_limit) {
     replica.phase = Phase::kEnded;
-    End(JobState::kFailed, fmt::format("BackoffLimitExceeded: {} failed with {} after {} restarts (runPolicy.backoffLimit)",
-                                       Name(replica.id), Describe(exit), restarts_));
-    return;
+    return End(JobState::kFailed, exit.code,
+               fmt::format("BackoffLimitExceeded: {}; the job has used its {} restarts (runPolicy.backoffLimit)", Describe(record),
+                           run_policy_.backoff_limit));
   }
   if (now - replica.started_at >= options_.backoff_reset) replica.consecutive_failures = 0;
   ++replica.consecutive_failures;
-  if (counts && action == ExitCodeRule::Action::kRestart) ++restarts_;
+  if (spends) record.restart = ++restarts_;
   record.restarted = true;
   replica.phase = Phase::kWaiting;
   replica.start_at = now + Backoff(replica.consecutive_failures, options_.max_backoff);
 }
 
-void Supervisor::Exited(int index, const ExitStatus& exit, absl::Time now) {
+void Supervisor::Exited(int index, const ExitStatus& exit, absl::Time now, std::string error) {
   Replica& replica = replicas_[index];
   const bool was_stopped = replica.phase == Phase::kTerminating || replica.phase == Phase::kKilled;
   replica.kill_at = absl::InfiniteFuture();
@@ -108,30 +101,36 @@ void Supervisor::Exited(int index, const ExitStatus& exit, absl::Time now) {
   } else if (was_stopped || state_ != JobState::kRunning) {
     replica.phase = Phase::kEnded;
   } else {
-    Failed(replica, exit, now);
+    Failed(replica, exit, now, std::move(error));
   }
   if (state_ != JobState::kRunning || replica.phase != Phase::kSucceeded) return;
   const bool chief_is_enough = run_policy_.success_policy == RunPolicy::SuccessPolicy::kChief && IsChief(replica);
-  if (AllSucceeded() || chief_is_enough) End(JobState::kSucceeded, "");
+  if (AllSucceeded() || chief_is_enough) End(JobState::kSucceeded, 0, "");
 }
 
 bool Supervisor::AllSucceeded() const {
-  return std::ranges::all_of(replicas_, [this](const Replica& replica) {
+  return std::ranges::all_of(replicas_, [](const Replica& replica) {
     return IsServer(replica) || replica.id.role == Role::kEvaluator || replica.phase == Phase::kSucceeded;
   });
 }
 
-void Supervisor::End(JobState state, std::string message) {
+bool Supervisor::ServersAreNeedless() const {
+  return state_ == JobState::kFailed &&
+         std::ranges::all_of(replicas_, [](const Replica& replica) { return IsServer(replica) || HasEnded(replica); });
+}
+
+void Supervisor::End(JobState state, int exit_code, std::string message) {
   state_ = state;
+  exit_code_ = exit_code;
   message_ = std::move(message);
   for (Replica& replica : replicas_) {
     if (replica.phase == Phase::kWaiting) replica.phase = Phase::kEnded;
   }
 }
 
-void Supervisor::StopRequested(absl::Time now) {
+void Supervisor::StopRequested() {
   if (state_ == JobState::kRunning) {
-    End(JobState::kStopped, "stopped by the user");
+    End(JobState::kStopped, kStoppedByUser, "stopped by the user");
   } else {
     kill_all_ = true;
   }
@@ -140,10 +139,11 @@ void Supervisor::StopRequested(absl::Time now) {
 std::vector<Action> Supervisor::Advance(absl::Time now) {
   if (state_ == JobState::kRunning && run_policy_.active_deadline_seconds > 0 &&
       now - job_start_ >= absl::Seconds(run_policy_.active_deadline_seconds)) {
-    End(JobState::kFailed,
+    End(JobState::kFailed, 1,
         fmt::format("DeadlineExceeded: the job ran for {} s (runPolicy.activeDeadlineSeconds)", run_policy_.active_deadline_seconds));
   }
   std::vector<Action> actions;
+  const bool kill_all = kill_all_ || ServersAreNeedless();
   for (int i = 0; i < static_cast<int>(replicas_.size()); ++i) {
     Replica& replica = replicas_[i];
     if (replica.phase == Phase::kWaiting && replica.start_at <= now) {
@@ -155,7 +155,7 @@ std::vector<Action> Supervisor::Advance(absl::Time now) {
       replica.kill_at = now + options_.stop_grace;
       actions.push_back({Action::Kind::kTerminate, i});
     }
-    if (replica.phase == Phase::kTerminating && (kill_all_ || replica.kill_at <= now)) {
+    if (replica.phase == Phase::kTerminating && (kill_all || replica.kill_at <= now)) {
       replica.phase = Phase::kKilled;
       replica.kill_at = absl::InfiniteFuture();
       actions.push_back({Action::Kind::kKill, i});
@@ -176,10 +176,6 @@ absl::Time Supervisor::NextWake() const {
   return wake;
 }
 
-bool Supervisor::Done() const {
-  return state_ != JobState::kRunning && std::ranges::all_of(replicas_, [](const Replica& replica) {
-           return replica.phase == Phase::kSucceeded || replica.phase == Phase::kEnded;
-         });
-}
+bool Supervisor::Done() const { return state_ != JobState::kRunning && std::ranges::all_of(replicas_, HasEnded); }
 
 }  // namespace trainyard::engine

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "trainer/job/job_config.h"
+#include "trainer/job/replica_identity.h"
 #include "trainer/launch/replica_process.h"
-#include "trainer/train/job_config.h"
-#include "trainer/train/replica_identity.h"
 
 namespace trainyard::engine {
 
@@ -35,19 +35,24 @@ struct Action {
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-// What went wrong with a replica, in the order it happened: the report's `failures`.
+// A failure of a replica, in the order of time: the report's `failures`.
 struct ReplicaFailure {
   std::string replica;
   ExitStatus exit;
+  std::string error;  // the last error of its log, "" where it wrote none
   bool restarted = false;
+  int restart = 0;     // which one of runPolicy.backoffLimit; 0: it spends none
   double seconds = 0;  // since the job's start
 };
+
+// "worker-1: cannot open …", or "worker-1 failed with signal 9 (Killed)" where it wrote no error.
+std::string Describe(const ReplicaFailure& failure);
 
 // Not thread-safe. Call Advance after every change and whenever NextWake() passes, and carry its actions out in order.
 class Supervisor {
  public:
   struct Options {
-    absl::Duration stop_grace = absl::Seconds(10);     // from SIGTERM to SIGKILL
+    absl::Duration stop_grace = absl::Seconds(10);     // from SIGTERM to SIGKILL: more than timeouts.stop
     absl::Duration backoff_reset = absl::Minutes(10);  // of running, after which the delays of a replica start over
     absl::Duration max_backoff = absl::Minutes(5);
   };
@@ -55,10 +60,12 @@ class Supervisor {
   // `replicas` in start order: servers first.
   Supervisor(const JobConfig& job, std::vector<ReplicaId> replicas, Options options, absl::Time now);
 
-  // Replica `replica`, which was started by an Action, has ended.
-  void Exited(int replica, const ExitStatus& exit, absl::Time now);
+  // Replica `replica`, which was started by an Action, has ended. `error` is the last error that it wrote.
+  void Exited(int replica, const ExitStatus& exit, absl::Time now, std::string error = "");
   // The user asked to stop (Ctrl-C): all replicas get SIGTERM and their grace; asked again, SIGKILL.
-  void StopRequested(absl::Time now);
+  void StopRequested();
+  // After the end of the job: no replica has anything to save, so all get SIGKILL.
+  void KillAll() { kill_all_ = true; }
 
   std::vector<Action> Advance(absl::Time now);
   // When Advance has something to do even if nothing happens; infinite future when never.
@@ -67,8 +74,10 @@ class Supervisor {
   // True once the state is final and no process is left.
   bool Done() const;
   JobState state() const { return state_; }
-  // "" while all is well; else why the job failed or stopped, naming the replica.
+  // "" while all is well; else why the job failed or stopped, naming the replica and its last error.
   const std::string& message() const { return message_; }
+  // Of the whole job: 0 succeeded, 130 stopped by the user, else the code of the replica that failed it; 1 where none did.
+  int exit_code() const { return exit_code_; }
   int restarts() const { return restarts_; }
   const std::vector<ReplicaFailure>& failures() const { return failures_; }
 
@@ -84,15 +93,16 @@ class Supervisor {
     int consecutive_failures = 0;
   };
 
-  bool IsServer(const Replica& replica) const { return replica.id.role == Role::kPs; }
+  static bool IsServer(const Replica& replica) { return replica.id.role == Role::kPs; }
+  static bool HasEnded(const Replica& replica) { return replica.phase == Phase::kSucceeded || replica.phase == Phase::kEnded; }
   bool IsChief(const Replica& replica) const;
-  // What the replica's policy says of a failed exit; `exit` is never a success.
-  ExitCodeRule::Action ActionFor(const Replica& replica, const ExitStatus& exit) const;
   // Plans the restart of a replica that failed, or fails the job.
-  void Failed(Replica& replica, const ExitStatus& exit, absl::Time now);
+  void Failed(Replica& replica, const ExitStatus& exit, absl::Time now, std::string error);
   bool AllSucceeded() const;
+  // A failed job's servers have nothing to keep: once no trainer is left that reads them, they need no grace.
+  bool ServersAreNeedless() const;
   // Sets the final state and begins to stop what still runs.
-  void End(JobState state, std::string message);
+  void End(JobState state, int exit_code, std::string message);
 
   const Options options_;
   const RunPolicy run_policy_;
@@ -101,6 +111,7 @@ class Supervisor {
   std::vector<Replica> replicas_;
   JobState state_ = JobState::kRunning;
   std::string message_;
+  int exit_code_ = 0;
   int restarts_ = 0;
   bool kill_all_ = false;
   std::vector<ReplicaFailure> failures_;

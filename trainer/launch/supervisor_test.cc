@@ -12,7 +12,8 @@ using ::testing::IsEmpty;
 using Kind = Action::Kind;
 
 constexpr ExitStatus kOk{};
-constexpr ExitStatus kCrash{.code = 1, .signal = 0};
+constexpr ExitStatus kMistake{.code = 1, .signal = 0};
+constexpr ExitStatus kPeerAbsent{.code = 200, .signal = 0};
 constexpr ExitStatus kKilled{.code = 137, .signal = 9};
 
 const absl::Time kStart = absl::UnixEpoch() + absl::Hours(1);
@@ -52,13 +53,13 @@ TEST(Supervisor, SucceedsWhenTheChiefDoesAndThenStopsTheServers) {
 TEST(Supervisor, AnEvaluatorIsRestartedAndNeverFailsOrHoldsUpTheJob) {
   Job job;
   job.job.run_policy.backoff_limit = 0;
-  for (const RestartPolicy policy : {RestartPolicy::kOnFailure, RestartPolicy::kNever}) {
+  for (const RestartPolicy policy : {RestartPolicy::kOnFailure, RestartPolicy::kExitCode, RestartPolicy::kNever}) {
     job.job.evaluator = {.replicas = 1, .restart_policy = policy};
     Supervisor supervisor(job.job, {{Role::kWorker, 0}, {Role::kEvaluator, 0}}, {}, kStart);
     supervisor.Advance(kStart);
-    supervisor.Exited(1, kCrash, kStart);
+    supervisor.Exited(1, kKilled, kStart);
     EXPECT_EQ(supervisor.state(), JobState::kRunning);
-    const bool again = policy == RestartPolicy::kOnFailure;
+    const bool again = policy != RestartPolicy::kNever;
     EXPECT_EQ(supervisor.Advance(kStart), again ? std::vector<Action>({{Kind::kStart, 1}}) : std::vector<Action>());
     EXPECT_EQ(supervisor.restarts(), 0);
     supervisor.Exited(0, kOk, kStart);
@@ -106,39 +107,63 @@ TEST(Supervisor, BackoffLimitAllowsNRestartsAndFailsAtTheNext) {
   Job job;
   job.job.run_policy.backoff_limit = 1;
   Supervisor supervisor = job.Started();
-  supervisor.Exited(2, kCrash, kStart);
+  supervisor.Exited(2, kKilled, kStart);
   supervisor.Advance(kStart);
-  supervisor.Exited(0, kCrash, kStart);
+  EXPECT_EQ(supervisor.failures()[0].restart, 1);
+  supervisor.Exited(0, kKilled, kStart);
   EXPECT_EQ(supervisor.state(), JobState::kFailed);
-  EXPECT_THAT(supervisor.message(), HasSubstr("BackoffLimitExceeded: ps-0 failed with exit code 1 after 1 restarts"));
+  EXPECT_EQ(supervisor.exit_code(), 137);
+  EXPECT_THAT(supervisor.message(), HasSubstr("BackoffLimitExceeded: ps-0 failed with signal 9 (Killed); the job has used its 1 restarts"));
   EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kTerminate, 1}, Action{Kind::kTerminate, 2}));
 }
 
-TEST(Supervisor, NeverFailsTheJobAtTheFirstFailure) {
-  Supervisor supervisor = Job().Policy(RestartPolicy::kNever).Started();
-  supervisor.Exited(2, kCrash, kStart);
-  EXPECT_EQ(supervisor.state(), JobState::kFailed);
-  EXPECT_FALSE(supervisor.failures()[0].restarted);
+TEST(Supervisor, AnAbsentPeerSpendsNoRestartHoweverOften) {
+  Job job;
+  job.job.run_policy.backoff_limit = 0;
+  Supervisor supervisor = job.Started();
+  absl::Time now = kStart;
+  for (int i = 0; i < 5; ++i) {
+    supervisor.Exited(2, kPeerAbsent, now, "ps-0 was absent for 1800 s");
+    EXPECT_EQ(supervisor.state(), JobState::kRunning);
+    now = supervisor.NextWake();
+    EXPECT_THAT(supervisor.Advance(now), ElementsAre(Action{Kind::kStart, 2}));
+  }
+  EXPECT_EQ(supervisor.restarts(), 0);
+  EXPECT_EQ(now, kStart + absl::Seconds(0 + 1 + 2 + 4 + 8));
 }
 
-TEST(Supervisor, ExitCodeRestartsSignalsAndFailsErrorsUnlessARuleSaysOtherwise) {
-  Supervisor killed = Job().Policy(RestartPolicy::kExitCode).Started();
-  killed.Exited(2, kKilled, kStart);
-  EXPECT_EQ(killed.state(), JobState::kRunning);
-  Supervisor crashed = Job().Policy(RestartPolicy::kExitCode).Started();
-  crashed.Exited(2, kCrash, kStart);
-  EXPECT_EQ(crashed.state(), JobState::kFailed);
-  Job job;
-  job.Policy(RestartPolicy::kExitCode).job.run_policy.exit_codes = {{.from = 1, .to = 1, .action = ExitCodeRule::Action::kIgnore}};
-  Supervisor ignored = job.Started();
-  ignored.Exited(2, kCrash, kStart);
-  EXPECT_EQ(ignored.state(), JobState::kRunning);
-  EXPECT_EQ(ignored.restarts(), 0);
+TEST(Supervisor, AJobsOwnMistakeEndsItAtOnceWithTheReasonAndTheReplicasCode) {
+  Supervisor supervisor = Job().Started();
+  supervisor.Exited(2, {.code = 3, .signal = 0}, kStart, "cannot open x: No such file or directory");
+  EXPECT_EQ(supervisor.state(), JobState::kFailed);
+  EXPECT_EQ(supervisor.exit_code(), 3);
+  EXPECT_EQ(supervisor.message(), "worker-1: cannot open x: No such file or directory");
+  EXPECT_FALSE(supervisor.failures()[0].restarted);
+  EXPECT_EQ(supervisor.restarts(), 0);
+}
+
+TEST(Supervisor, TheServersOfAFailedJobAreKilledWhenNoTrainerIsLeft) {
+  Supervisor supervisor = Job().Started();
+  supervisor.Exited(2, kMistake, kStart);
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kTerminate, 0}, Action{Kind::kTerminate, 1}));
+  EXPECT_THAT(supervisor.Advance(kStart), IsEmpty());
+  supervisor.Exited(1, {.code = 143, .signal = 0}, kStart);
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kKill, 0}));
+  supervisor.Exited(0, kKilled, kStart);
+  EXPECT_TRUE(supervisor.Done());
+}
+
+TEST(Supervisor, ReplicasWithoutAnythingToSaveAreKilledAtOnce) {
+  Supervisor supervisor = Job().Started();
+  supervisor.Exited(2, kMistake, kStart);
+  supervisor.KillAll();
+  EXPECT_THAT(supervisor.Advance(kStart),
+              ElementsAre(Action{Kind::kTerminate, 0}, Action{Kind::kKill, 0}, Action{Kind::kTerminate, 1}, Action{Kind::kKill, 1}));
 }
 
 TEST(Supervisor, AStopTerminatesAllAndKillsAfterTheGrace) {
   Supervisor supervisor = Job().Started();
-  supervisor.StopRequested(kStart);
+  supervisor.StopRequested();
   EXPECT_THAT(supervisor.Advance(kStart),
               ElementsAre(Action{Kind::kTerminate, 0}, Action{Kind::kTerminate, 1}, Action{Kind::kTerminate, 2}));
   supervisor.Exited(1, {.code = 143, .signal = 0}, kStart);
@@ -153,9 +178,9 @@ TEST(Supervisor, AStopTerminatesAllAndKillsAfterTheGrace) {
 
 TEST(Supervisor, ASecondStopKillsAtOnce) {
   Supervisor supervisor = Job().Started();
-  supervisor.StopRequested(kStart);
+  supervisor.StopRequested();
   supervisor.Advance(kStart);
-  supervisor.StopRequested(kStart);
+  supervisor.StopRequested();
   EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kKill, 0}, Action{Kind::kKill, 1}, Action{Kind::kKill, 2}));
 }
 

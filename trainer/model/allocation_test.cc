@@ -16,8 +16,6 @@
 #include "trainer/model/build_graph.h"
 #include "trainer/model/initializer.h"
 #include "trainer/model/model_json.h"
-#include "trainer/ops/fuse.h"
-#include "trainer/ops/gradient.h"
 #include "trainer/optim/clip.h"
 #include "trainer/optim/lr_schedule.h"
 #include "trainer/optim/optimizer.h"
@@ -77,9 +75,7 @@ void BuildNetwork(Trial& trial) {
 void ExpectNoAllocations(Backend& backend) {
   Trial trial;
   BuildNetwork(trial);
-  Graph graph = FuseEpilogues(trial.builder().graph());
-  ASSERT_TRUE(AddGradients(graph, graph.outputs().at("loss")).ok());
-  const absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(std::move(graph), backend);
+  const absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(trial.builder().graph(), backend);
   ASSERT_TRUE(executor.ok()) << executor.status();
   const ParameterSet params = trial.parameters();
   ParameterSet grads({params.specs().begin(), params.specs().end()});
@@ -104,13 +100,11 @@ void ExpectNoAllocations(Backend& backend) {
 
 TEST(Executor, StepsThatListTheRowsOfAGradientTakeNothingFromTheHeapAfterTheFirst) {
   Trial trial;
-  const Value ids = trial.Labels("ids", {4, 6}, 10, /*rows=*/true);
+  const Value ids = trial.Labels("ids", {4, 6}, 10);
   trial.MeanSquaredLoss(*trial.builder().Embedding("embedding", ids, trial.Parameter("table", {10, 3})));
-  Graph graph = trial.builder().graph();
-  ASSERT_TRUE(AddGradients(graph, graph.outputs().at("loss")).ok());
   const absl::StatusOr<std::unique_ptr<Backend>> backend = MakeCpuBackend({.threads = 1});
   ASSERT_TRUE(backend.ok()) << backend.status();
-  const absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(std::move(graph), **backend);
+  const absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(trial.builder().graph(), **backend);
   ASSERT_TRUE(executor.ok()) << executor.status();
   const ParameterSet params = trial.parameters();
   ParameterSet grads({params.specs().begin(), params.specs().end()});

@@ -1,12 +1,12 @@
-// ModelSpec → graphs for one batch size. All graphs of one spec have the same parameters with the same keys.
+// ModelSpec → forward graphs for one batch size. All graphs of one spec have the same parameters with the same keys.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "trainer/config/field_errors.h"
 #include "trainer/graph/graph.h"
-#include "trainer/model/field_errors.h"
 #include "trainer/model/model_spec.h"
 
 namespace trainyard::engine {
@@ -21,16 +21,18 @@ inline constexpr std::string_view kProbabilitiesOutput = "probabilities";  // cl
 inline constexpr std::string_view kPredictionOutput = "prediction";        // regression
 
 // Feeds kInputName (u8 pixels are scaled to 0…1, f32 taken as they are) and kLabelsFeed or kTargetFeed. Outputs: loss and logits,
-// or loss and prediction. Fused, with a gradient for every trainable parameter. InvalidArgument names the layer whose shapes do not fit;
-// never so for a spec that ParseModelSpec accepted, at any batch from 1 to kMaxBatch.
+// or loss and prediction. Graph::loss() is set: an executor adds a gradient for every trainable parameter. InvalidArgument names the layer
+// whose shapes do not fit; never so for a spec that ParseModelSpec accepted, at any batch from 1 to kMaxBatch.
 absl::StatusOr<Graph> BuildTrainingGraph(const ModelSpec& spec, int64_t batch);
-// The same without gradients; classification has the output correct too.
+// The same without that mark; classification has the output correct too.
 absl::StatusOr<Graph> BuildEvaluationGraph(const ModelSpec& spec, int64_t batch);
 // Feeds kInputName only. Outputs: logits and probabilities, or prediction.
 absl::StatusOr<Graph> BuildInferenceGraph(const ModelSpec& spec, int64_t batch);
 
 // The parameters in key order.
 absl::StatusOr<std::vector<ParameterSpec>> ParameterSpecsOf(const ModelSpec& spec);
+// How each of them starts.
+absl::StatusOr<std::vector<StartValue>> StartValuesOf(const ModelSpec& spec);
 // How many classes the labels have: the last extent of the output; 0 for regression.
 absl::StatusOr<int> ClassCountOf(const ModelSpec& spec);
 // The shape of the output (regression: of the target) of one example.

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "trainer/model/field_errors.h"
+#include "trainer/config/field_errors.h"
 #include "trainer/model/model_spec.h"
 
 namespace trainyard::engine {

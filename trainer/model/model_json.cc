@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "trainer/config/field_reader.h"
 #include "trainer/model/build_graph.h"
-#include "trainer/model/field_reader.h"
 #include "trainer/model/layer_json.h"
 #include "trainer/model/presets.h"
 

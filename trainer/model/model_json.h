@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
-#include "trainer/model/field_errors.h"
+#include "trainer/config/field_errors.h"
 #include "trainer/model/model_spec.h"
 
 namespace trainyard::engine {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "trainer/model/build_graph.h"
@@ -27,6 +28,18 @@ std::string Bad(std::string_view text) {
   ParseModelSpec(nlohmann::json::parse(text), "model", errors);
   EXPECT_FALSE(errors.empty()) << text;
   return std::string(errors.ToStatus("test").message());
+}
+
+// The attributes of the nodes that the spec's layers become, in order.
+template <typename T>
+std::vector<T> OpsOf(const ModelSpec& spec) {
+  std::vector<T> ops;
+  const auto graph = BuildEvaluationGraph(spec, 2);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  for (const Node& node : graph->nodes()) {
+    if (const T* op = std::get_if<T>(&node.op)) ops.push_back(*op);
+  }
+  return ops;
 }
 
 // A model of these layers for 28x28 images.
@@ -68,14 +81,12 @@ TEST(ModelJsonTest, ResNet56V2IsKerasExample) {
   const ModelSpec spec = Good(R"({"preset": "resnet56v2"})");
   int64_t trainable = 0;
   int64_t fixed = 0;
-  int convolutions = 0;
   const auto parameters = ParameterSpecsOf(spec);
   ASSERT_TRUE(parameters.ok()) << parameters.status();
   for (const ParameterSpec& parameter : *parameters) (parameter.trainable ? trainable : fixed) += parameter.shape.elements();
-  for (const LayerSpec& layer : spec.layers) convolutions += std::holds_alternative<Conv2dLayer>(layer.kind) ? 1 : 0;
   EXPECT_EQ(trainable, 1'663'338);
   EXPECT_EQ(fixed, 10'400);
-  EXPECT_EQ(convolutions, 1 + 3 * 6 * 3 + 3) << "with dense 56 layers, and three shortcuts";
+  EXPECT_EQ(OpsOf<Conv2dOp>(spec).size(), 1 + 3 * 6 * 3 + 3) << "with dense 56 layers, and three shortcuts";
   EXPECT_EQ(*ClassCountOf(spec), 10);
 }
 
@@ -86,10 +97,13 @@ TEST(ModelJsonTest, BatchNormalizationHasFourParametersOfWhichTwoAreTrained) {
   EXPECT_THAT(ParametersOf(spec), ElementsAre("conv2d/kernel [3, 3, 1, 3]", "conv2d/bias [3]", "batchNormalization/gamma [3]",
                                               "batchNormalization/beta [3]", "batchNormalization/moving_mean [3]",
                                               "batchNormalization/moving_variance [3]", "dense/kernel [3, 4]", "dense/bias [4]"));
-  const auto& norm = std::get<BatchNormalizationLayer>(spec.layers[1].kind);
-  EXPECT_DOUBLE_EQ(norm.momentum, 0.9);
-  EXPECT_DOUBLE_EQ(norm.epsilon, 0.01);
-  EXPECT_DOUBLE_EQ(std::get<DenseLayer>(spec.layers[3].kind).weights.kernel_l2, 0.5);
+  const std::vector<BatchNormOp> norms = OpsOf<BatchNormOp>(spec);
+  ASSERT_EQ(norms.size(), 1u);
+  EXPECT_FLOAT_EQ(norms[0].momentum, 0.9F);
+  EXPECT_FLOAT_EQ(norms[0].epsilon, 0.01F);
+  const std::vector<L2PenaltyOp> penalties = OpsOf<L2PenaltyOp>(spec);
+  ASSERT_EQ(penalties.size(), 1u);
+  EXPECT_FLOAT_EQ(penalties[0].l2, 0.5F);
 }
 
 TEST(ModelJsonTest, WrongNormalizationsAndRegularizersAreNamed) {
@@ -116,12 +130,16 @@ TEST(ModelJsonTest, ALayerMayReadAnyEarlierOne) {
 TEST(ModelJsonTest, SizesMayBeOneNumberOrTwo) {
   const ModelSpec spec =
       Good(Layers(R"({"conv2d": {"filters": 2, "kernelSize": [5, 3], "strides": 2}}, "flatten", {"dense": {"units": 2}})"));
-  EXPECT_EQ(std::get<Conv2dLayer>(spec.layers[0].kind).window, (Window{.size = {5, 3}, .stride = {2, 2}, .padding = Padding::kValid}));
+  const std::vector<Conv2dOp> convolutions = OpsOf<Conv2dOp>(spec);
+  ASSERT_EQ(convolutions.size(), 1u);
+  EXPECT_EQ(convolutions[0].window, (Window{.size = {5, 3}, .stride = {2, 2}, .padding = Padding::kValid}));
 }
 
 TEST(ModelJsonTest, PoolStridesDefaultToThePoolSize) {
   const ModelSpec spec = Good(Layers(R"({"maxPool2d": {"poolSize": 4}}, "flatten", {"dense": {"units": 2}})"));
-  EXPECT_EQ(std::get<MaxPool2dLayer>(spec.layers[0].kind).window.stride, (std::array<int32_t, 2>{4, 4}));
+  const std::vector<MaxPoolOp> pools = OpsOf<MaxPoolOp>(spec);
+  ASSERT_EQ(pools.size(), 1u);
+  EXPECT_EQ(pools[0].window.stride, (std::array<int32_t, 2>{4, 4}));
 }
 
 TEST(ModelJsonTest, ASoftmaxAtTheEndIsTheLosssOwn) {
@@ -166,6 +184,25 @@ TEST(ModelJsonTest, AModelThatIsNoObjectIsRefused) {
 TEST(ModelJsonTest, AnUnknownActivationIsRefusedWithTheKnownOnes) {
   EXPECT_THAT(Bad(Layers(R"("flatten", {"dense": {"units": 3, "activation": "tahn"}})")),
               HasSubstr("dense.activation: found \"tahn\", expected one of linear, identity, tanh, relu, sigmoid, softmax"));
+}
+
+TEST(ModelJsonTest, EveryActivationMayBeNamedAndIsDocumented) {
+  std::ifstream file("docs/models.md");
+  std::string row;
+  while (std::getline(file, row) && !row.starts_with("| `activation` |")) {
+  }
+  VisitActivations([&]<Activation kActivation>() {
+    const std::string name(ActivationName(kActivation));
+    EXPECT_THAT(row, HasSubstr("`" + name + "`")) << "docs/models.md";
+    const ModelSpec spec = Good(Layers(R"("flatten", {"activation": {"function": ")" + name + R"("}}, {"dense": {"units": 3}})"));
+    const std::vector<ActivationOp> ops = OpsOf<ActivationOp>(spec);
+    if (kActivation == Activation::kIdentity) {
+      EXPECT_TRUE(ops.empty()) << "linear layers need no node";
+    } else {
+      ASSERT_EQ(ops.size(), 1u) << name;
+      EXPECT_EQ(ops[0].activation, kActivation);
+    }
+  });
 }
 
 TEST(ModelJsonTest, ALayerWithTwoKindsIsRefused) {

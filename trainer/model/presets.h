@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trainer/model/field_reader.h"
+#include "trainer/config/field_reader.h"
 
 namespace trainyard::engine {
 

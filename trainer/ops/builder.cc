@@ -17,7 +17,6 @@
 #include "trainer/ops/mean_squared_error.h"
 #include "trainer/ops/pool.h"
 #include "trainer/ops/recurrent.h"
-#include "trainer/ops/relayout.h"
 #include "trainer/ops/softmax.h"
 
 namespace trainyard::engine {
@@ -69,10 +68,10 @@ absl::StatusOr<Value> GraphBuilder::Input(std::string_view name, const Shape& sh
   return AddNode(name, InputOp{.u8_scale = u8_scale}, {}, {ValueSpec{DType::kF32, shape, /*batched=*/true}});
 }
 
-absl::StatusOr<Value> GraphBuilder::IntegerInput(std::string_view name, const Shape& shape, int32_t limit, bool rows) {
+absl::StatusOr<Value> GraphBuilder::IntegerInput(std::string_view name, const Shape& shape, int32_t limit) {
   if (shape.rank() == 0) return absl::InvalidArgumentError(fmt::format("input '{}': shape [] has no batch extent", name));
   if (limit < 1) return absl::InvalidArgumentError(fmt::format("input '{}': limit is {}, expected at least 1", name, limit));
-  return AddNode(name, InputOp{.limit = limit}, {}, {ValueSpec{DType::kI32, shape, /*batched=*/true, rows}});
+  return AddNode(name, InputOp{.limit = limit}, {}, {ValueSpec{DType::kI32, shape, /*batched=*/true}});
 }
 
 absl::StatusOr<Value> GraphBuilder::Parameter(std::string_view name, const Shape& shape, bool trainable) {
@@ -87,22 +86,9 @@ absl::StatusOr<Value> GraphBuilder::State(std::string_view name, const Shape& sh
     return absl::InvalidArgumentError(fmt::format("state '{}': shape {}, expected [batch, units]", name, shape.ToString()));
   }
   const int index = static_cast<int>(graph_.states().size());
-  TY_ASSIGN_OR_RETURN(const Value value,
-                      AddNode(name, StateOp{index}, {}, {ValueSpec{DType::kF32, shape, /*batched=*/true, /*rows=*/true}}));
+  TY_ASSIGN_OR_RETURN(const Value value, AddNode(name, StateOp{index}, {}, {ValueSpec{DType::kF32, shape, /*batched=*/true}}));
   TY_CHECK(graph_.AddState({std::string(name), shape, /*trainable=*/false}) == index);
   return value;
-}
-
-absl::StatusOr<Value> GraphBuilder::Rows(std::string_view name, Value x) {
-  if (spec(x).rows) return x;
-  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferRelayout(spec(x))));
-  return AddNode(name, RelayoutOp{}, {x}, {y});
-}
-
-absl::StatusOr<Value> GraphBuilder::Panels(std::string_view name, Value x) {
-  if (!spec(x).rows) return x;
-  TY_ASSIGN_OR_RETURN(ValueSpec y, InLayer(name, InferRelayout(spec(x))));
-  return AddNode(name, RelayoutOp{}, {x}, {y});
 }
 
 absl::StatusOr<Value> GraphBuilder::Concat(std::string_view name, std::span<const Value> parts) {
@@ -241,7 +227,7 @@ absl::Status GraphBuilder::NextState(Value state, Value value) {
   const auto* op = std::get_if<StateOp>(&node.op);
   TY_CHECK(op != nullptr);
   if (spec(value) != spec(state)) {
-    return absl::InvalidArgumentError(fmt::format("state '{}': what a step leaves has shape {}, expected {} in rows", node.name,
+    return absl::InvalidArgumentError(fmt::format("state '{}': what a step leaves has shape {}, expected {}", node.name,
                                                   spec(value).shape.ToString(), spec(state).shape.ToString()));
   }
   if (graph_.next_states()[op->index].valid()) {

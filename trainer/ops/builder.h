@@ -22,11 +22,11 @@ class GraphBuilder {
  public:
   // Sources. `shape` has the batch first. Feeds: f32, or u8 multiplied by u8_scale.
   absl::StatusOr<Value> Input(std::string_view name, const Shape& shape, float u8_scale = 1.0f);
-  // Integers (i32 feeds) in [0, limit): class labels, tokens. `rows` as the values that they belong to (ValueSpec::rows).
-  absl::StatusOr<Value> IntegerInput(std::string_view name, const Shape& shape, int32_t limit, bool rows = false);
+  // Integers (i32 feeds) in [0, limit): class labels, tokens.
+  absl::StatusOr<Value> IntegerInput(std::string_view name, const Shape& shape, int32_t limit);
   // Keys count up in the order of these calls.
   absl::StatusOr<Value> Parameter(std::string_view name, const Shape& shape, bool trainable = true);
-  // A state [N, units], in rows: what NextState was given the step before, zeros at the start.
+  // A state [N, units]: what NextState was given the step before, zeros at the start.
   absl::StatusOr<Value> State(std::string_view name, const Shape& shape);
 
   // Products: x [N, .., C], kernel [C, D]; x [N, H, W, C], kernel [Kh, Kw, C, D].
@@ -41,12 +41,8 @@ class GraphBuilder {
   // Shapes.
   absl::StatusOr<Value> Reshape(std::string_view name, Value x, const Shape& shape);
   absl::StatusOr<Value> Flatten(std::string_view name, Value x);
-  // x in rows, which it may be already.
-  absl::StatusOr<Value> Rows(std::string_view name, Value x);
-  // x in panels, likewise.
-  absl::StatusOr<Value> Panels(std::string_view name, Value x);
   absl::StatusOr<Value> Concat(std::string_view name, std::span<const Value> parts);
-  // Sequences. ids in rows, table [V, D].
+  // Sequences. ids [N, ..], table [V, D].
   absl::StatusOr<Value> Embedding(std::string_view name, Value ids, Value table);
   // `inputs` in the order of RecurrentInputs (ops/recurrent.h), z first. Its outputs are those of RecurrentOutputs; this is the first.
   absl::StatusOr<Value> Recurrent(std::string_view name, const RecurrentOp& op, std::vector<Value> inputs);
@@ -66,6 +62,8 @@ class GraphBuilder {
 
   // Names a value that can be fetched: "loss", "logits", "correct".
   absl::Status Output(std::string_view name, Value value);
+  // The scalar that training makes small (Graph::loss).
+  void Loss(Value loss) { graph_.SetLoss(loss); }
   // A parameter that is not trainable becomes `value` after the step.
   absl::Status NextValue(Value parameter, Value value);
   // A state holds `value` when the next step starts.

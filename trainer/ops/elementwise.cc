@@ -55,6 +55,11 @@ void AddGradient(const AddOp&, GradientContext& context) {
   for (int i = 0; i < context.input_count(); ++i) context.SetInputGradient(i, context.output_gradient());
 }
 
+void AddGradient(const RelayoutOp&, GradientContext& context) {
+  const ValueSpec spec = context.spec(context.input(0));
+  context.SetInputGradient(0, {context.Add("input", RelayoutOp{}, {context.output_gradient()}, {spec}), 0});
+}
+
 void AddGradient(const ReshapeOp&, GradientContext& context) {
   const ValueSpec spec = context.spec(context.input(0));
   context.SetInputGradient(0, {context.Add("input", ReshapeOp{}, {context.output_gradient()}, {spec}), 0});

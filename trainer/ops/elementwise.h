@@ -1,4 +1,4 @@
-// Ops whose outputs follow their inputs element by element: bias, activations, add, reshape, identity; and the sources.
+// Ops whose outputs follow their inputs element by element: bias, activations, add, reshape, identity, relayout.
 #pragma once
 
 #include <span>
@@ -24,6 +24,7 @@ int64_t OpFlops(const AddOp& op, const NodeView& node);
 void AddGradient(const BiasOp& op, GradientContext& context);
 void AddGradient(const ActivationOp& op, GradientContext& context);
 void AddGradient(const AddOp& op, GradientContext& context);
+void AddGradient(const RelayoutOp& op, GradientContext& context);
 void AddGradient(const ReshapeOp& op, GradientContext& context);
 void AddGradient(const IdentityOp& op, GradientContext& context);
 

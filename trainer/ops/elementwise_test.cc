@@ -35,8 +35,13 @@ TEST_P(Activations, GradientsEqualNumericDifferences) {
   ExpectRightGradients(trial);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Activations,
-                         testing::Values(Activation::kIdentity, Activation::kTanh, Activation::kRelu, Activation::kSigmoid),
+std::vector<Activation> AllActivations() {
+  std::vector<Activation> all;
+  VisitActivations([&]<Activation kActivation>() { all.push_back(kActivation); });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Activations, testing::ValuesIn(AllActivations()),
                          [](const auto& info) { return std::string(ActivationName(info.param)); });
 
 TEST(Add, GradientsEqualNumericDifferences) {

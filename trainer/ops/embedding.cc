@@ -10,15 +10,15 @@
 namespace trainyard::engine {
 
 absl::StatusOr<ValueSpec> InferEmbedding(const ValueSpec& ids, const ValueSpec& table) {
-  if (ids.dtype != DType::kI32 || !ids.batched || !ids.rows || ids.shape.rank() >= Shape::kMaxRank) {
+  if (ids.dtype != DType::kI32 || !ids.batched || ids.shape.rank() >= Shape::kMaxRank) {
     return absl::InvalidArgumentError(
-        fmt::format("ids are {} of shape {}, expected I32 [batch, ..] in rows", DTypeName(ids.dtype), ids.shape.ToString()));
+        fmt::format("ids are {} of shape {}, expected I32 [batch, ..]", DTypeName(ids.dtype), ids.shape.ToString()));
   }
   const bool matrix = table.shape.rank() == 2;
   TY_RETURN_IF_ERROR(ExpectWeights("table", table, {matrix ? table.shape[0] : 0, matrix ? table.shape[1] : 0}, "[vocabulary, outputs]"));
   std::vector<int64_t> extents(ids.shape.extents().begin(), ids.shape.extents().end());
   extents.push_back(table.shape[1]);
-  return ValueSpec{.shape = Shape(extents), .batched = true, .rows = true};
+  return ValueSpec{.shape = Shape(extents), .batched = true};
 }
 
 int64_t OpFlops(const EmbeddingGradientOp&, const NodeView& node) { return node.in(1).shape.elements(); }

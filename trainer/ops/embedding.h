@@ -7,7 +7,7 @@
 
 namespace trainyard::engine {
 
-// ids i32 [N, ..] in rows, table [V, D] → [N, .., D] in rows. That ids are below V is the feed's limit to check.
+// ids i32 [N, ..], table [V, D] → [N, .., D]. That ids are below V is the feed's limit to check.
 absl::StatusOr<ValueSpec> InferEmbedding(const ValueSpec& ids, const ValueSpec& table);
 
 int64_t OpFlops(const EmbeddingGradientOp& op, const NodeView& node);

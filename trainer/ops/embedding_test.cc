@@ -18,14 +18,14 @@ void ExpectRightGradients(const Trial& trial) {
 
 TEST(Embedding, GradientsEqualNumericDifferencesAlsoOfTokensThatComeTwice) {
   Trial trial;
-  const Value ids = trial.Labels("ids", {4, 3}, 5, /*rows=*/true);
+  const Value ids = trial.Labels("ids", {4, 3}, 5);
   trial.MeanSquaredLoss(*trial.builder().Embedding("embedding", ids, trial.Parameter("table", {7, 2})));
   ExpectRightGradients(trial);
 }
 
 TEST(Embedding, RowsThatNobodyReadHaveNoGradient) {
   Trial trial;
-  const Value ids = trial.Labels("ids", {2, 2}, 3, /*rows=*/true);
+  const Value ids = trial.Labels("ids", {2, 2}, 3);
   trial.MeanSquaredLoss(*trial.builder().Embedding("embedding", ids, trial.Parameter("table", {5, 2})));
   const auto result = trial.Run(*MakeReferenceBackend(), /*fuse=*/true);
   ASSERT_TRUE(result.ok()) << result.status();
@@ -36,24 +36,19 @@ TEST(Embedding, RowsThatNobodyReadHaveNoGradient) {
 TEST(Embedding, OfRealNumbersIsAnError) {
   Trial trial;
   EXPECT_EQ(trial.builder().Embedding("embedding", trial.Input("x", {2, 3}), trial.Parameter("table", {5, 2})).status().message(),
-            "layer 'embedding': ids are F32 of shape [2, 3], expected I32 [batch, ..] in rows");
+            "layer 'embedding': ids are F32 of shape [2, 3], expected I32 [batch, ..]");
 }
 
 TEST(Concat, GradientsEqualNumericDifferences) {
-  for (const bool rows : {false, true}) {
-    Trial trial;
-    GraphBuilder& builder = trial.builder();
-    std::array parts = {trial.Input("a", {2, 3, 2}), trial.Input("b", {2, 3, 1}), trial.Input("c", {2, 3, 3})};
-    if (rows) {
-      for (size_t i = 0; i < parts.size(); ++i) parts[i] = *builder.Rows("rows" + std::to_string(i), parts[i]);
-    }
-    const Value y = *builder.Concat("concat", parts);
-    EXPECT_EQ(builder.spec(y).shape, Shape({2, 3, 6}));
-    trial.MeanSquaredLoss(*builder.Activate("tanh", y, Activation::kTanh));
-    const auto error = trial.CheckGradients({.inputs = {"a", "b", "c"}});
-    ASSERT_TRUE(error.ok()) << error.status();
-    EXPECT_LT(error->difference, 1e-5) << error->where;
-  }
+  Trial trial;
+  GraphBuilder& builder = trial.builder();
+  const std::array parts = {trial.Input("a", {2, 3, 2}), trial.Input("b", {2, 3, 1}), trial.Input("c", {2, 3, 3})};
+  const Value y = *builder.Concat("concat", parts);
+  EXPECT_EQ(builder.spec(y).shape, Shape({2, 3, 6}));
+  trial.MeanSquaredLoss(*builder.Activate("tanh", y, Activation::kTanh));
+  const auto error = trial.CheckGradients({.inputs = {"a", "b", "c"}});
+  ASSERT_TRUE(error.ok()) << error.status();
+  EXPECT_LT(error->difference, 1e-5) << error->where;
 }
 
 TEST(Concat, OfOtherExtentsBeforeTheLastIsAnError) {

@@ -11,7 +11,7 @@ absl::Status ExpectReal(std::string_view what, const ValueSpec& spec) {
 
 absl::Status ExpectImages(std::string_view what, const ValueSpec& spec) {
   if (absl::Status real = ExpectReal(what, spec); !real.ok()) return real;
-  if (spec.batched && !spec.rows && spec.shape.rank() == 4) return absl::OkStatus();
+  if (spec.batched && spec.shape.rank() == 4) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("{} has shape {}, expected images [batch, height, width, channels]", what, spec.shape.ToString()));
 }

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/graph/graph.h"
+#include "trainer/graph/graph_copy.h"
 
 namespace trainyard::engine {
 namespace {
@@ -17,7 +17,7 @@ struct Fusion {
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph) : graph_(graph), readers_(graph.nodes().size()), kept_(graph.nodes().size()) {
+  explicit Fuser(const Graph& graph) : graph_(graph), fused_(graph), readers_(graph.nodes().size()), kept_(graph.nodes().size()) {
     for (NodeId id = 0; id < Nodes(); ++id) {
       for (const Value& input : graph_.node(id).inputs) readers_[input.node].push_back(id);
     }
@@ -26,19 +26,13 @@ class Fuser {
     for (const Value& next : graph_.next_states()) {
       if (next.valid()) Keep(next);
     }
+    if (graph_.loss().valid()) Keep(graph_.loss());
   }
 
   Graph Run() {
     FindFusions();
-    for (const ParameterSpec& parameter : graph_.parameters()) fused_.AddParameter(parameter);
-    for (const ParameterSpec& state : graph_.states()) fused_.AddState(state);
-    for (NodeId id = 0; id < Nodes(); ++id) Copy(id);
-    for (const auto& [name, value] : graph_.outputs()) fused_.SetOutput(name, Mapped(value));
-    for (const ParameterResult& result : graph_.results()) fused_.AddResult({result.key, Mapped(result.value), result.kind});
-    for (int i = 0; i < static_cast<int>(graph_.states().size()); ++i) {
-      if (const Value next = graph_.next_states()[i]; next.valid()) fused_.SetNextState(i, Mapped(next));
-    }
-    return std::move(fused_);
+    for (NodeId id = 0; id < Nodes(); ++id) CopyOrFuse(id);
+    return std::move(fused_).Finish();
   }
 
  private:
@@ -101,24 +95,24 @@ class Fuser {
   }
 
   // A fused product stands where the last node that it took in stood: by then all its inputs exist.
-  void Copy(NodeId id) {
-    mapped_.push_back(-1);
-    if (const NodeId product = product_of_[id]; product >= 0) {
-      if (fusions_[product].members.back() != id) return;
-      mapped_[id] = std::holds_alternative<BatchNormOp>(graph_.node(product).op) ? AddFusedBatchNorm(product) : AddFused(product);
+  void CopyOrFuse(NodeId id) {
+    const NodeId product = product_of_[id];
+    if (product < 0) {
+      fused_.Copy(id);
       return;
     }
-    Node node = graph_.node(id);
-    for (Value& input : node.inputs) input = Mapped(input);
-    mapped_[id] = fused_.AddNode(std::move(node));
+    if (fusions_[product].members.back() != id) return;
+    fused_.Map(id, std::holds_alternative<BatchNormOp>(graph_.node(product).op) ? AddFusedBatchNorm(product) : AddFused(product));
   }
 
   // Its other outputs, the moving statistics, stay where they were.
   NodeId AddFusedBatchNorm(NodeId id) {
     Node node = graph_.node(id);
     std::get<BatchNormOp>(node.op).relu = true;
-    for (Value& input : node.inputs) input = Mapped(input);
-    return mapped_[id] = fused_.AddNode(std::move(node));
+    for (Value& input : node.inputs) input = fused_.At(input);
+    const NodeId made = fused_.Add(std::move(node));
+    fused_.Map(id, made);
+    return made;
   }
 
   NodeId AddFused(NodeId product) {
@@ -126,33 +120,27 @@ class Fuser {
     const Node& original = graph_.node(product);
     Node node{original.name,
               original.op,
-              {Mapped(original.inputs[0]), Mapped(original.inputs[1])},
+              {fused_.At(original.inputs[0]), fused_.At(original.inputs[1])},
               {graph_.node(fusion.members.back()).outputs[0]}};
     if (auto* conv = std::get_if<Conv2dOp>(&node.op)) {
       conv->epilogue = fusion.epilogue;
     } else {
       std::get<DenseOp>(node.op).epilogue = fusion.epilogue;
     }
-    if (fusion.epilogue.bias) node.inputs.push_back(Mapped(graph_.node(fusion.bias).inputs[1]));
+    if (fusion.epilogue.bias) node.inputs.push_back(fused_.At(graph_.node(fusion.bias).inputs[1]));
     if (fusion.epilogue.max_pool) {
       node.outputs.push_back(node.outputs[0]);
       node.outputs[1].dtype = DType::kU8;
     }
-    return fused_.AddNode(std::move(node));
-  }
-
-  Value Mapped(Value value) const {
-    TY_CHECK(mapped_[value.node] >= 0);
-    return {mapped_[value.node], value.output};
+    return fused_.Add(std::move(node));
   }
 
   const Graph& graph_;
-  Graph fused_;
+  GraphCopy fused_;
   std::vector<std::vector<NodeId>> readers_;
   std::vector<bool> kept_;          // its first output is a named one or a parameter's result
   std::vector<Fusion> fusions_;     // [product]
   std::vector<NodeId> product_of_;  // [node] = the product that takes it in, or -1
-  std::vector<NodeId> mapped_;      // old id → new id, -1 for what was taken in
 };
 
 }  // namespace

@@ -12,11 +12,10 @@
 namespace trainyard::engine {
 namespace {
 
-absl::Status ExpectRows(std::string_view what, const ValueSpec& spec, const Shape& shape, std::string_view axes) {
+absl::Status ExpectState(std::string_view what, const ValueSpec& spec, const Shape& shape, std::string_view axes) {
   TY_RETURN_IF_ERROR(ExpectReal(what, spec));
-  if (spec.batched && spec.rows && spec.shape == shape) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{} has shape {}, expected {} {} in rows", what, spec.shape.ToString(), axes, shape.ToString()));
+  if (spec.batched && spec.shape == shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{} has shape {}, expected {} {}", what, spec.shape.ToString(), axes, shape.ToString()));
 }
 
 }  // namespace
@@ -57,18 +56,17 @@ absl::StatusOr<std::vector<ValueSpec>> InferRecurrent(const RecurrentOp& op, std
   const int64_t gates = GateCount(op.cell);
   if (op.bias && op.cell != Cell::kGru) return absl::InvalidArgumentError("only a GRU takes its bias in the recurrence");
   TY_RETURN_IF_ERROR(ExpectReal("input", z));
-  if (!z.batched || !z.rows || z.shape.rank() != 3 || z.shape[2] % gates != 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("input has shape {}, expected [batch, steps, {} * units] in rows", z.shape.ToString(), gates));
+  if (!z.batched || z.shape.rank() != 3 || z.shape[2] % gates != 0) {
+    return absl::InvalidArgumentError(fmt::format("input has shape {}, expected [batch, steps, {} * units]", z.shape.ToString(), gates));
   }
   const int64_t units = z.shape[2] / gates;
   const Shape state = {z.shape[0], units};
   TY_RETURN_IF_ERROR(ExpectWeights("recurrent kernel", inputs[at.kernel], {units, z.shape[2]}, "[units, gates * units]"));
   if (at.bias >= 0) TY_RETURN_IF_ERROR(ExpectWeights("bias", inputs[at.bias], {2, z.shape[2]}, "[2, gates * units]"));
-  if (at.h >= 0) TY_RETURN_IF_ERROR(ExpectRows("initial h", inputs[at.h], state, "[batch, units]"));
-  if (at.c >= 0) TY_RETURN_IF_ERROR(ExpectRows("initial c", inputs[at.c], state, "[batch, units]"));
-  const ValueSpec sequence = {.shape = {z.shape[0], z.shape[1], units}, .batched = true, .rows = true};
-  const ValueSpec last = {.shape = state, .batched = true, .rows = true};
+  if (at.h >= 0) TY_RETURN_IF_ERROR(ExpectState("initial h", inputs[at.h], state, "[batch, units]"));
+  if (at.c >= 0) TY_RETURN_IF_ERROR(ExpectState("initial c", inputs[at.c], state, "[batch, units]"));
+  const ValueSpec sequence = {.shape = {z.shape[0], z.shape[1], units}, .batched = true};
+  const ValueSpec last = {.shape = state, .batched = true};
   ValueSpec four = sequence;
   four.shape.Set(-1, 4 * units);
   std::vector<ValueSpec> outputs = {sequence, last};

@@ -17,12 +17,12 @@ constexpr int64_t kUnits = 4;
 // The inputs of a recurrent node over `steps` steps, each a product of a parameter, so that every gradient is checked.
 Value Recurrent(Trial& trial, const RecurrentOp& op, int64_t steps) {
   const int64_t width = GateCount(op.cell) * kUnits;
-  const Value x = *trial.builder().Rows("x_rows", trial.Input("x", {kSamples, steps, 2}));
+  const Value x = trial.Input("x", {kSamples, steps, 2});
   const Value z = *trial.builder().Dense("z", x, trial.Parameter("kernel", {2, width}));
   std::vector<Value> inputs = {z, trial.Parameter("recurrent_kernel", {kUnits, width})};
   if (op.bias) inputs.push_back(trial.Parameter("bias", {2, width}));
-  if (op.initial) inputs.push_back(*trial.builder().Rows("h_rows", trial.Input("h", {kSamples, kUnits})));
-  if (op.initial && op.cell == Cell::kLstm) inputs.push_back(*trial.builder().Rows("c_rows", trial.Input("c", {kSamples, kUnits})));
+  if (op.initial) inputs.push_back(trial.Input("h", {kSamples, kUnits}));
+  if (op.initial && op.cell == Cell::kLstm) inputs.push_back(trial.Input("c", {kSamples, kUnits}));
   return *trial.builder().Recurrent("recurrent", op, std::move(inputs));
 }
 
@@ -70,7 +70,7 @@ TEST(Recurrent, GradientsOfASimpleRnnWithAnotherActivation) {
 // One unit, by hand: two steps of an LSTM whose gates see z alone.
 TEST(Recurrent, LstmFollowsItsFormula) {
   GraphBuilder builder;
-  const Value z = *builder.Rows("rows", *builder.Input("z", {1, 2, 4}));
+  const Value z = *builder.Input("z", {1, 2, 4});
   const Value y = *builder.Recurrent("lstm", {.cell = Cell::kLstm}, {z, *builder.Parameter("recurrent_kernel", {1, 4})});
   ASSERT_TRUE(builder.Output("y", y).ok());
   const std::unique_ptr<Backend> backend = MakeReferenceBackend(DType::kF64);
@@ -94,7 +94,7 @@ TEST(Recurrent, StateGoesFromStepToStepAndSplitSequencesGiveTheSame) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const auto run = [&](int64_t steps, ParameterSet& state, ParameterSet& params, std::span<float> z) {
     GraphBuilder builder;
-    const Value x = *builder.Rows("rows", *builder.Input("z", {1, steps, 4}));
+    const Value x = *builder.Input("z", {1, steps, 4});
     const Value kernel = *builder.Parameter("recurrent_kernel", {1, 4});
     const Value h = *builder.State("h", {1, 1});
     const Value c = *builder.State("c", {1, 1});
@@ -129,12 +129,11 @@ TEST(Recurrent, StateGoesFromStepToStepAndSplitSequencesGiveTheSame) {
 TEST(Recurrent, OddShapesAreErrorsThatSayWhatWasExpected) {
   Trial trial;
   const Value kernel = trial.Parameter("recurrent_kernel", {3, 12});
-  const Value panels = trial.Input("panels", {2, 5, 12});
-  EXPECT_EQ(trial.builder().Recurrent("lstm", {}, {panels, kernel}).status().message(),
-            "layer 'lstm': input has shape [2, 5, 12], expected [batch, steps, 4 * units] in rows");
-  const Value rows = *trial.builder().Rows("rows", panels);
-  EXPECT_TRUE(trial.builder().Recurrent("lstm", {}, {rows, kernel}).ok());
-  EXPECT_EQ(trial.builder().Recurrent("lstm2", {}, {rows, trial.Parameter("other", {4, 12})}).status().message(),
+  const Value z = trial.Input("z", {2, 5, 12});
+  EXPECT_EQ(trial.builder().Recurrent("lstm", {}, {trial.Input("odd", {2, 5, 10}), kernel}).status().message(),
+            "layer 'lstm': input has shape [2, 5, 10], expected [batch, steps, 4 * units]");
+  EXPECT_TRUE(trial.builder().Recurrent("lstm", {}, {z, kernel}).ok());
+  EXPECT_EQ(trial.builder().Recurrent("lstm2", {}, {z, trial.Parameter("other", {4, 12})}).status().message(),
             "layer 'lstm2': recurrent kernel has shape [4, 12], expected [units, gates * units] [3, 12]");
 }
 

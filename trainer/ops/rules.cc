@@ -14,7 +14,6 @@
 #include "trainer/ops/mean_squared_error.h"
 #include "trainer/ops/pool.h"
 #include "trainer/ops/recurrent.h"
-#include "trainer/ops/relayout.h"
 #include "trainer/ops/softmax.h"
 
 namespace trainyard::engine {
@@ -22,17 +21,18 @@ namespace trainyard::engine {
 int64_t Flops(const Graph& graph, NodeId id) {
   const NodeView node(graph, id);
   return std::visit(Overloaded{
-                        [](const InputOp&) { return int64_t{0}; },
-                        [](const ParameterOp&) { return int64_t{0}; },
-                        [](const StateOp&) { return int64_t{0}; },
                         [](const ConstantOp&) { return int64_t{0}; },
                         [](const RelayoutOp&) { return int64_t{0}; },
                         [](const ConcatOp&) { return int64_t{0}; },
                         [](const SliceOp&) { return int64_t{0}; },
                         [](const EmbeddingOp&) { return int64_t{0}; },
-                        [](const ReshapeOp&) { return int64_t{0}; },
-                        [](const IdentityOp&) { return int64_t{0}; },
-                        [&](const auto& op) { return OpFlops(op, node); },
+                        [&]<typename T>(const T& op) {
+                          if constexpr (kIsSource<T> || kIsAlias<T>) {
+                            return int64_t{0};
+                          } else {
+                            return OpFlops(op, node);
+                          }
+                        },
                     },
                     graph.node(id).op);
 }
@@ -50,7 +50,7 @@ absl::Status AddOpGradient(const Op& op, GradientContext& context) {
 }
 
 std::optional<int> AliasedInput(const Op& op) {
-  if (std::holds_alternative<ReshapeOp>(op) || std::holds_alternative<IdentityOp>(op)) return 0;
+  if (IsAlias(op)) return 0;
   return std::nullopt;
 }
 

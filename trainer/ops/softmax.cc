@@ -10,7 +10,7 @@ namespace trainyard::engine {
 absl::Status CheckLabels(const ValueSpec& x, const ValueSpec& labels) {
   TY_RETURN_IF_ERROR(ExpectBatchOfVectors("input", x));
   const Shape expected(x.shape.extents().first(static_cast<size_t>(x.shape.rank()) - 1));
-  if (labels.dtype == DType::kI32 && labels.batched && labels.rows == x.rows && labels.shape == expected) return absl::OkStatus();
+  if (labels.dtype == DType::kI32 && labels.batched && labels.shape == expected) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("labels are {} of shape {}, expected I32 of shape {}: one for each row of the input {}",
                                                 DTypeName(labels.dtype), labels.shape.ToString(), expected.ToString(), x.shape.ToString()));
 }

@@ -8,7 +8,9 @@
 
 namespace trainyard::engine {
 
-double LearningRateAt(const OptimizerConfig& config, int64_t step) {
+namespace {
+
+double ScheduledRate(const OptimizerConfig& config, int64_t step) {
   const LrScheduleConfig& schedule = config.schedule;
   const double rate = config.learning_rate;
   TY_CHECK(step >= 0 && schedule.decay_steps >= 1);
@@ -29,6 +31,14 @@ double LearningRateAt(const OptimizerConfig& config, int64_t step) {
     }
   }
   return rate;
+}
+
+}  // namespace
+
+double LearningRateAt(const OptimizerConfig& config, int64_t step, int64_t staleness) {
+  TY_CHECK(staleness >= 0);
+  const double rate = ScheduledRate(config, step);
+  return config.staleness == StalenessRule::kAdapt ? rate / static_cast<double>(1 + staleness) : rate;
 }
 
 }  // namespace trainyard::engine

@@ -12,6 +12,14 @@ TEST(LrScheduleTest, ConstantStaysWhereItIs) {
   EXPECT_DOUBLE_EQ(LearningRateAt(Config({}), 1'000'000), 0.8);
 }
 
+TEST(LrScheduleTest, AStaleGradientTakesAShareOfTheRateWhereTheRuleSaysSo) {
+  OptimizerConfig config = Config({});
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 3, 7), 0.8);
+  config.staleness = StalenessRule::kAdapt;
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 3, 0), 0.8);
+  EXPECT_DOUBLE_EQ(LearningRateAt(config, 3, 7), 0.1);
+}
+
 TEST(LrScheduleTest, StepFallsOnlyAtWholePeriods) {
   const OptimizerConfig config = Config({.kind = LrScheduleConfig::Kind::kStep, .decay_steps = 10, .decay_rate = 0.5});
   EXPECT_DOUBLE_EQ(LearningRateAt(config, 9), 0.8);

@@ -19,6 +19,12 @@ struct LrScheduleConfig {
   friend bool operator==(const LrScheduleConfig&, const LrScheduleConfig&) = default;
 };
 
+// What becomes of the learning rate of a gradient that was made from values `staleness` updates old (asynchronous jobs).
+enum class StalenessRule : uint8_t {
+  kPlain,  // nothing
+  kAdapt,  // it is divided by 1 + staleness
+};
+
 // Checked by MakeOptimizer. Defaults that differ from optimizer to optimizer (Keras') are given by DefaultOptimizerConfig in optimizer.h. A
 // field that its optimizer does not read has no effect.
 struct OptimizerConfig {
@@ -32,6 +38,7 @@ struct OptimizerConfig {
   double initial_accumulator = 0.1;  // adagrad: what its sum of squares starts from; >= 0
   double weight_decay = 0.0;  // every optimizer: parameters shrink by learning rate * weight_decay before each update (decoupled); >= 0
   LrScheduleConfig schedule;
+  StalenessRule staleness = StalenessRule::kPlain;
   double clip_norm = 0.0;  // 0: no clipping; otherwise ClipByGlobalNorm (clip.h) with this norm, by the worker before it pushes
 
   friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;

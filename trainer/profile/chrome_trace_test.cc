@@ -57,7 +57,9 @@ TEST(ChromeTrace, EventsAreInOrderAndNeitherNegativeNorHalfInsideAnother) {
     std::vector<double>& ends = open[{event["pid"], event["tid"]}];
     while (!ends.empty() && ends.back() <= at) ends.pop_back();
     const double end = at + event["dur"].get<double>();
-    if (!ends.empty()) EXPECT_LE(end, ends.back()) << event;
+    if (!ends.empty()) {
+      EXPECT_LE(end, ends.back()) << event;
+    }
     ends.push_back(end);
   }
 }

@@ -1,4 +1,4 @@
-// What a replica notes down while a profiled step runs: who did what from when to when. Names come later (replica_profile.h).
+// The record of a profiled step in one replica: work, start and end. Names come later (replica_profile.h).
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-// Thread-safe. Add allocates nothing: what comes beyond the reserved capacity is counted and dropped.
+// Thread-safe. Add allocates nothing: spans beyond the reserved capacity are counted and dropped.
 class SpanLog {
  public:
   // `clock` must outlive the log.
@@ -50,7 +50,7 @@ class SpanLog {
   void Reserve(size_t spans);
 
   const StepRange& steps() const { return steps_; }
-  // The first question of whoever could add a span: where the answer is no, no clock is read.
+  // Asked before a span is measured: where the answer is no, no clock is read.
   bool Wants(int64_t step) const { return steps_.Contains(step); }
   int64_t Now() const { return absl::ToUnixNanos(clock_.Now()); }
   void Add(const Span& span);

@@ -2,20 +2,30 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 
 #include "trainer/base/check.h"
 
 namespace trainyard::engine {
 
+// Large memory is taken page by page, as it is written first: calloc does not touch what comes zeroed from the system. The line before the
+// data holds the address of the block.
 Buffer::Buffer(size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
-  const size_t rounded = (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kBufferAlignment, rounded));
-  TY_CHECK(memory != nullptr);
-  std::memset(memory, 0, rounded);
-  data_.reset(memory);
+  size_t space = Aligned(bytes) + 2 * kBufferAlignment;
+  void* const block = std::calloc(1, space);
+  if (block == nullptr) throw std::bad_alloc();
+  void* line = block;
+  TY_CHECK(std::align(kBufferAlignment, kBufferAlignment + bytes, line, space) != nullptr);
+  std::memcpy(line, static_cast<const void*>(&block), sizeof block);
+  data_.reset(static_cast<std::byte*>(line) + kBufferAlignment);
 }
 
-void Buffer::Free::operator()(std::byte* pointer) const { std::free(pointer); }
+void Buffer::Free::operator()(std::byte* pointer) const {
+  void* block = nullptr;
+  std::memcpy(static_cast<void*>(&block), pointer - kBufferAlignment, sizeof block);
+  std::free(block);
+}
 
 }  // namespace trainyard::engine

@@ -7,13 +7,15 @@
 
 namespace trainyard::engine {
 
+// Of everything that kernels work on: a cache line, and the widest vector of the processors at hand.
 inline constexpr size_t kBufferAlignment = 64;
+constexpr size_t Aligned(size_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
 
 // Movable, not copyable. An empty buffer has no memory.
 class Buffer {
  public:
   Buffer() = default;
-  // Zeroed.
+  // Zeroed. Throws std::bad_alloc where memory is short; large buffers are made within WithMemoryFor (memory_for.h).
   explicit Buffer(size_t bytes);
 
   std::byte* data() { return data_.get(); }

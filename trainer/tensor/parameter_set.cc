@@ -56,4 +56,10 @@ uint64_t FingerprintOf(std::span<const ParameterSpec> specs) {
   return fingerprint;
 }
 
+int64_t BytesOf(std::span<const ParameterSpec> specs) {
+  int64_t bytes = 0;
+  for (const ParameterSpec& spec : specs) bytes += spec.shape.elements() * static_cast<int64_t>(sizeof(float));
+  return bytes;
+}
+
 }  // namespace trainyard::engine

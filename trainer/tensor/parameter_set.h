@@ -15,8 +15,8 @@
 
 namespace trainyard::engine {
 
-// What a model says of a parameter. `name` is "<layer>/kernel", "<layer>/bias" …, unique in its model.
-// A parameter that is not trainable (moving statistics) gets no gradient; it is stored and checkpointed with the others.
+// A parameter as its model describes it. `name` is "<layer>/kernel", "<layer>/bias" …, unique in its model. A parameter that is not
+// trainable (moving statistics) gets no gradient; it is stored and checkpointed with the others.
 struct ParameterSpec {
   std::string name;
   Shape shape;
@@ -46,7 +46,7 @@ class ParameterSet {
   std::span<const float> values(int key) const {
     return {buffer_.as<float>() + offsets_[key], static_cast<size_t>(specs_[key].shape.elements())};
   }
-  // Of a set of gradients: which rows of `key` may differ from zero. Who writes other rows calls SetAll.
+  // Of a set of gradients: which rows of `key` may differ from zero. Code that writes other rows calls SetAll.
   TouchedRows& touched_rows(int key) { return touched_rows_[key]; }
   const TouchedRows& touched_rows(int key) const { return touched_rows_[key]; }
   GradientView gradient(int key) const { return {values(key), touched_rows_[key]}; }
@@ -67,5 +67,7 @@ class ParameterSet {
 };
 
 uint64_t FingerprintOf(std::span<const ParameterSpec> specs);
+// Of one set's values, without the gaps.
+int64_t BytesOf(std::span<const ParameterSpec> specs);
 
 }  // namespace trainyard::engine

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "trainer/base/file.h"
+#include "trainer/base/sha256.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -22,6 +23,7 @@ constexpr size_t kLengthBytes = 8;
 constexpr size_t kAlignment = 8;
 constexpr uint64_t kMaxHeaderBytes = uint64_t{16} << 20;
 constexpr int64_t kMaxFileBytes = int64_t{1} << 40;
+constexpr size_t kPiece = 1 << 20;  // digested and written while it is in the cache
 constexpr std::string_view kMetadata = "__metadata__";
 
 struct Entry {
@@ -47,7 +49,7 @@ absl::StatusOr<json> ParseHeader(std::string_view file, std::string_view text) {
   };
   json header = json::parse(text.begin(), text.end(), see_key, /*allow_exceptions=*/false);
   if (!header.is_object()) return Bad(file, "its header is not a JSON object");
-  if (!twice.empty()) return Bad(file, fmt::format("tensor '{}' stands in its header twice", twice));
+  if (!twice.empty()) return Bad(file, fmt::format("tensor '{}' is in its header twice", twice));
   return header;
 }
 
@@ -181,42 +183,76 @@ absl::StatusOr<Tensor> Safetensors::Get(std::string_view name) const {
   return absl::NotFoundError(fmt::format("{} has no tensor '{}'; it holds {}", name_, name, held.empty() ? "none" : held));
 }
 
-absl::StatusOr<std::string> SerializeSafetensors(std::span<const NamedTensor> tensors, const std::map<std::string, std::string>& metadata) {
+namespace {
+
+// The length, the header, and the tensors in the order of their bytes.
+struct Plan {
+  std::string head;
+  std::vector<const NamedTensor*> order;
+  uint64_t data_bytes = 0;
+};
+
+absl::StatusOr<Plan> PlanFile(std::span<const NamedTensor> tensors, const std::map<std::string, std::string>& metadata) {
+  Plan plan;
   json header = json::object();
   if (!metadata.empty()) header[std::string(kMetadata)] = metadata;
   // Widest element type first: then every tensor is aligned without gaps.
-  std::vector<const NamedTensor*> order;
   for (size_t width : {8, 4, 1}) {
     for (const NamedTensor& named : tensors) {
-      if (SizeOf(named.tensor.dtype) == width) order.push_back(&named);
+      if (SizeOf(named.tensor.dtype) == width) plan.order.push_back(&named);
     }
   }
-  uint64_t at = 0;
-  for (const NamedTensor* named : order) {
+  for (const NamedTensor* named : plan.order) {
     const Tensor& tensor = named->tensor;
     if (named->name == kMetadata || header.contains(named->name)) {
       return absl::InvalidArgumentError(fmt::format("cannot write tensor '{}': the name is taken", named->name));
     }
     json shape = json::array();
     for (int64_t extent : tensor.shape.extents()) shape.push_back(extent);
-    header[named->name] = {{"dtype", DTypeName(tensor.dtype)}, {"shape", std::move(shape)}, {"data_offsets", {at, at + tensor.bytes()}}};
-    at += tensor.bytes();
+    header[named->name] = {{"dtype", DTypeName(tensor.dtype)},
+                           {"shape", std::move(shape)},
+                           {"data_offsets", {plan.data_bytes, plan.data_bytes + tensor.bytes()}}};
+    plan.data_bytes += tensor.bytes();
   }
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
-  std::string bytes(kLengthBytes, '\0');
-  uint64_t length = text.size();
-  std::memcpy(bytes.data(), &length, kLengthBytes);
-  bytes.reserve(kLengthBytes + text.size() + at);
-  bytes += text;
-  for (const NamedTensor* named : order) bytes.append(static_cast<const char*>(named->tensor.data), named->tensor.bytes());
+  plan.head.assign(kLengthBytes, '\0');
+  const uint64_t length = text.size();
+  std::memcpy(plan.head.data(), &length, kLengthBytes);
+  plan.head += text;
+  return plan;
+}
+
+std::string_view BytesOf(const Tensor& tensor) { return {static_cast<const char*>(tensor.data), tensor.bytes()}; }
+
+}  // namespace
+
+absl::StatusOr<std::string> SerializeSafetensors(std::span<const NamedTensor> tensors, const std::map<std::string, std::string>& metadata) {
+  TY_ASSIGN_OR_RETURN(const Plan plan, PlanFile(tensors, metadata));
+  std::string bytes;
+  bytes.reserve(plan.head.size() + plan.data_bytes);
+  bytes += plan.head;
+  for (const NamedTensor* named : plan.order) bytes += BytesOf(named->tensor);
   return bytes;
 }
 
-absl::Status WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
-                              const std::map<std::string, std::string>& metadata) {
-  TY_ASSIGN_OR_RETURN(std::string bytes, SerializeSafetensors(tensors, metadata));
-  return WriteFileDurably(path, bytes);
+absl::StatusOr<FileDigest> WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                                            const std::map<std::string, std::string>& metadata, Disk& disk) {
+  TY_ASSIGN_OR_RETURN(const Plan plan, PlanFile(tensors, metadata));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> file, disk.Create(path));
+  Sha256 sha256;
+  const auto append = [&](std::string_view bytes) -> absl::Status {
+    for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), kPiece))) {
+      const std::string_view piece = bytes.substr(0, kPiece);
+      sha256.Update(piece);
+      TY_RETURN_IF_ERROR(file->Append(piece));
+    }
+    return absl::OkStatus();
+  };
+  TY_RETURN_IF_ERROR(append(plan.head));
+  for (const NamedTensor* named : plan.order) TY_RETURN_IF_ERROR(append(BytesOf(named->tensor)));
+  TY_RETURN_IF_ERROR(file->Sync());
+  return FileDigest{.bytes = plan.head.size() + plan.data_bytes, .sha256 = sha256.HexDigest()};
 }
 
 }  // namespace trainyard::engine

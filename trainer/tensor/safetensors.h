@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/base/disk.h"
 #include "trainer/tensor/buffer.h"
 #include "trainer/tensor/tensor.h"
 
@@ -52,8 +53,14 @@ class Safetensors {
 // The file's bytes; the widest element types first, so that every tensor is aligned. Names must be unique.
 absl::StatusOr<std::string> SerializeSafetensors(std::span<const NamedTensor> tensors,
                                                  const std::map<std::string, std::string>& metadata = {});
-// Serialises, writes and fsyncs.
-absl::Status WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
-                              const std::map<std::string, std::string>& metadata = {});
+
+// The identity of a file on disk.
+struct FileDigest {
+  uint64_t bytes = 0;
+  std::string sha256;  // hex
+};
+// Writes and fsyncs the same bytes, straight from the tensors: no second copy of them is made.
+absl::StatusOr<FileDigest> WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                                            const std::map<std::string, std::string>& metadata = {}, Disk& disk = RealDisk());
 
 }  // namespace trainyard::engine

@@ -92,7 +92,7 @@ TEST(Safetensors, BadHeadersAreRefusedByTensorName) {
   EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[1]}})", "x"), HasSubstr("no 'data_offsets'"));
   EXPECT_THAT(ErrorOf(R"({"__metadata__":{"a":1}})", ""), HasSubstr("'__metadata__' field 'a'"));
   EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", ""),
-              HasSubstr("'a' stands in its header twice"));
+              HasSubstr("'a' is in its header twice"));
 }
 
 TEST(Safetensors, OffsetsThatLieAreRefused) {

@@ -10,8 +10,8 @@
 
 namespace trainyard::engine {
 
-// Either every row may differ from zero (at first), or the listed ones alone: then all others are +0. Who ignores the list is still right,
-// as the gradient itself stays dense. Not thread-safe: it goes with its gradient.
+// Either every row may differ from zero (at first), or the listed ones alone: then all others are +0. Code that ignores the list is still
+// right, as the gradient itself stays dense. Not thread-safe: it goes with its gradient.
 class TouchedRows {
  public:
   bool all() const { return all_; }

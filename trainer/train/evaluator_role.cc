@@ -8,15 +8,15 @@
 
 #include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/vocabulary.h"
+#include "trainer/checkpoint/checkpoint_evaluator.h"
+#include "trainer/data/open/open_dataset.h"
+#include "trainer/data/text/vocabulary.h"
+#include "trainer/job/output_folders.h"
 #include "trainer/model/build_graph.h"
-#include "trainer/train/checkpoint_evaluator.h"
+#include "trainer/report/progress_server.h"
+#include "trainer/report/report.h"
+#include "trainer/report/summary_writer.h"
 #include "trainer/train/model_runner.h"
-#include "trainer/train/output_folders.h"
-#include "trainer/train/progress_server.h"
-#include "trainer/train/report.h"
-#include "trainer/train/summary_writer.h"
 
 namespace trainyard::engine {
 namespace {
@@ -46,8 +46,10 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
   TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, OpenDataset(config.data, Split::kEval, expected, config.seed));
   TY_ASSIGN_OR_RETURN(std::vector<ParameterSpec> specs, ParameterSpecsOf(config.model));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<ProgressServer> server,
-                      ProgressServer::Start({.port = options.http_port, .role = name, .index = options.identity.index}));
+  TY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<ProgressServer> server,
+      ProgressServer::Start(
+          {.host = options.identity.listen_host(), .port = options.http_port, .role = name, .index = options.identity.index}));
   std::unique_ptr<SummaryWriter> summaries;
   if (config.summary.every_steps > 0) {
     const std::string folder = SummaryFolder(options.output, config) + "/eval";
@@ -60,9 +62,8 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
   const Vocabulary* const vocabulary = data->info().vocabulary.get();
   CheckpointEvaluator evaluator(config, store, ParameterSet(std::move(specs)), vocabulary != nullptr ? vocabulary->Sha256Hex() : "",
                                 [&](const ParameterSet& parameters) -> absl::StatusOr<std::map<std::string, double>> {
-                                  TY_ASSIGN_OR_RETURN(const ModelRunner::Evaluation evaluation,
-                                                      model.Evaluate(*data, config.batch_size, parameters, [] {}));
-                                  return MetricsOf(config.model, evaluation);
+                                  TY_ASSIGN_OR_RETURN(const ModelScore score, model.Evaluate(*data, config.batch_size, parameters));
+                                  return MetricsOf(config.model, score);
                                 });
   Progress progress;
   while (!stop.requested()) {
@@ -71,13 +72,13 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
     TY_ASSIGN_OR_RETURN(const std::optional<Evaluation> evaluation, evaluator.Next());
     if (evaluation) {
       TY_RETURN_IF_ERROR(Tell(*evaluation, summaries.get(), progress));
-      progress.updated_time = clock.Now();
+      progress.updated_time = clock.Wall();
       server->Update(progress);
     } else if (finished) {
       spdlog::info("evaluator: the training is done and its last checkpoint is evaluated");
       return WriteReplicaReport(options.output, ReplicaReport{.role = name, .index = options.identity.index});
     } else {
-      stop.Await(clock.Now() + kLookPeriod);
+      stop.Await(kLookPeriod);
     }
   }
   return absl::CancelledError("stopped");

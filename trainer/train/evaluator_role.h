@@ -6,9 +6,9 @@
 #include "absl/status/status.h"
 #include "trainer/backend/backend.h"
 #include "trainer/base/clock.h"
-#include "trainer/train/replica_identity.h"
+#include "trainer/job/replica_identity.h"
+#include "trainer/job/training_config.h"
 #include "trainer/train/stop_request.h"
-#include "trainer/train/training_config.h"
 
 namespace trainyard::engine {
 

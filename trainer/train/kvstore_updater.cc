@@ -1,5 +1,7 @@
 #include "trainer/train/kvstore_updater.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,20 +10,32 @@
 namespace trainyard::engine {
 
 absl::StatusOr<std::unique_ptr<KvstoreUpdater>> KvstoreUpdater::Create(KvClientOptions options, std::unique_ptr<Transport> transport) {
-  const bool pushes_next_values = options.chief || options.mode == KvMode::kSync;
+  const absl::Duration patience = options.timeouts.peer;
+  const bool sync = options.mode == KvMode::kSync;
+  const bool pushes_next_values = options.chief || sync;
   std::vector<bool> trainable;
   for (const ParameterSpec& spec : options.specs) trainable.push_back(spec.trainable);
   TY_ASSIGN_OR_RETURN(std::unique_ptr<KvClient> client, KvClient::Create(std::move(options), *transport));
   return std::unique_ptr<KvstoreUpdater>(
-      new KvstoreUpdater(std::move(transport), std::move(client), pushes_next_values, std::move(trainable)));
+      new KvstoreUpdater(std::move(transport), std::move(client), sync, patience, pushes_next_values, std::move(trainable)));
+}
+
+absl::Status KvstoreUpdater::Release() {
+  TY_RETURN_IF_ERROR(client_->Release());
+  // The others may be gone by now: there is nobody to roll back with, and nothing that could be lost.
+  if (const absl::Status others = client_->AwaitOthers(patience_); !others.ok()) spdlog::warn("{}", std::string(others.message()));
+  return absl::OkStatus();
+}
+
+absl::Status KvstoreUpdater::Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) {
+  TY_ASSIGN_OR_RETURN(const TrainingState state, State(parameters));
+  return use(StateView(state));
 }
 
 absl::Status KvstoreUpdater::AwaitOthers(absl::Duration deadline, ParameterSet& parameters) {
   client_->Leave();
   TY_RETURN_IF_ERROR(client_->AwaitOthers(deadline));
-  TY_ASSIGN_OR_RETURN(const KvState state, client_->Pull(/*with_slots=*/false));
-  for (int key = 0; key < parameters.size(); ++key) std::ranges::copy(state.parameters.values(key), parameters.values(key).begin());
-  return absl::OkStatus();
+  return client_->PullInto(parameters);
 }
 
 }  // namespace trainyard::engine

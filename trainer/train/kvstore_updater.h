@@ -3,7 +3,8 @@
 
 #include <memory>
 
-#include "trainer/train/updater.h"
+#include "trainer/kvstore/client.h"
+#include "trainer/optim/updater.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {
@@ -12,16 +13,23 @@ class KvstoreUpdater final : public Updater {
  public:
   static absl::StatusOr<std::unique_ptr<KvstoreUpdater>> Create(KvClientOptions options, std::unique_ptr<Transport> transport);
 
-  absl::StatusOr<KvStart> Start(ParameterSet& parameters) override { return client_->Start(parameters); }
+  absl::StatusOr<TrainingStart> Start(ParameterSet& parameters) override { return client_->Start(parameters); }
   // In async mode the chief's next values are everybody's: those of other workers stay here.
   void Push(int key, const GradientView& gradient, int64_t step) override {
     if (pushes_next_values_ || trainable_[key]) client_->PushGradient(key, gradient, step);
   }
-  absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override { return client_->Wait(parameters); }
-  absl::StatusOr<KvState> State(const ParameterSet& parameters) override { return client_->Pull(/*with_slots=*/true); }
+  void PushNothing(int key, int64_t step) override {
+    if (sync_) client_->PushNothing(key, step);
+  }
+  absl::StatusOr<StepResult> Wait(ParameterSet& parameters) override { return client_->Wait(parameters); }
+  absl::StatusOr<TrainingState> State(const ParameterSet& parameters) override { return client_->Pull(/*with_slots=*/true); }
+  absl::Status Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) override;
   absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
   absl::Status End(int64_t step) override { return client_->End(step); }
   void ShowActivity() override { client_->ShowActivity(); }
+  absl::Status AskForRollback(const std::string& reason) override { return client_->AskForRollback(reason); }
+  absl::Status Release() override;
+  absl::Status AwaitRelease() override { return client_->AwaitRelease(); }
   void Leave() override { client_->Leave(); }
   void Done() override { client_->Done(); }
   int64_t global_step() const override { return client_->global_step(); }
@@ -29,15 +37,19 @@ class KvstoreUpdater final : public Updater {
   int64_t bytes_received() const override { return client_->bytes_received(); }
 
  private:
-  KvstoreUpdater(std::unique_ptr<Transport> transport, std::unique_ptr<KvClient> client, bool pushes_next_values,
-                 std::vector<bool> trainable)
+  KvstoreUpdater(std::unique_ptr<Transport> transport, std::unique_ptr<KvClient> client, bool sync, absl::Duration patience,
+                 bool pushes_next_values, std::vector<bool> trainable)
       : transport_(std::move(transport)),
         client_(std::move(client)),
+        sync_(sync),
+        patience_(patience),
         pushes_next_values_(pushes_next_values),
         trainable_(std::move(trainable)) {}
 
   const std::unique_ptr<Transport> transport_;  // outlives the client
   const std::unique_ptr<KvClient> client_;
+  const bool sync_;
+  const absl::Duration patience_;  // for the others to end
   const bool pushes_next_values_;
   const std::vector<bool> trainable_;  // by key
 };

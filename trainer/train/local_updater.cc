@@ -24,22 +24,23 @@ ParameterSet CopyOf(const ParameterSet& set) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const OptimizerConfig& config,
-                                                                   std::function<absl::StatusOr<KvState>()> load) {
+                                                                   std::function<absl::StatusOr<TrainingState>()> load) {
   TY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config));
   TY_CHECK(optimizer->slot_names().size() <= kMostSlots);
   return std::unique_ptr<LocalUpdater>(new LocalUpdater(config, std::move(optimizer), std::move(load)));
 }
 
-LocalUpdater::LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, std::function<absl::StatusOr<KvState>()> load)
+LocalUpdater::LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer,
+                           std::function<absl::StatusOr<TrainingState>()> load)
     : config_(std::move(config)), optimizer_(std::move(optimizer)), load_(std::move(load)) {}
 
-absl::StatusOr<KvStart> LocalUpdater::Start(ParameterSet& parameters) {
-  TY_ASSIGN_OR_RETURN(KvState state, load_());
+absl::StatusOr<TrainingStart> LocalUpdater::Start(ParameterSet& parameters) {
+  TY_ASSIGN_OR_RETURN(TrainingState state, load_());
   CopyValues(state.parameters, parameters);
   slots_ = std::move(state.slots);
   step_ = state.step;
   pushed_.reserve(parameters.size());
-  return KvStart{.global_step = step_, .worker_step = step_, .joined = false};
+  return TrainingStart{.global_step = step_, .worker_step = step_, .joined = false};
 }
 
 void LocalUpdater::Push(int key, const GradientView& gradient, int64_t step) {
@@ -47,7 +48,7 @@ void LocalUpdater::Push(int key, const GradientView& gradient, int64_t step) {
   pushed_.push_back({key, gradient});
 }
 
-absl::StatusOr<KvStepResult> LocalUpdater::Wait(ParameterSet& parameters) {
+absl::StatusOr<StepResult> LocalUpdater::Wait(ParameterSet& parameters) {
   const UpdateContext context{.learning_rate = LearningRateAt(config_, step_), .step = step_};
   for (const Pushed& push : pushed_) {
     if (!parameters.spec(push.key).trainable) {
@@ -61,11 +62,11 @@ absl::StatusOr<KvStepResult> LocalUpdater::Wait(ParameterSet& parameters) {
   }
   pushed_.clear();
   ++step_;
-  return KvStepResult{.global_step = step_};
+  return StepResult{.global_step = step_};
 }
 
-absl::StatusOr<KvState> LocalUpdater::State(const ParameterSet& parameters) {
-  KvState state{.parameters = CopyOf(parameters), .slots = {}, .step = step_};
+absl::StatusOr<TrainingState> LocalUpdater::State(const ParameterSet& parameters) {
+  TrainingState state{.parameters = CopyOf(parameters), .slots = {}, .step = step_};
   for (const ParameterSet& slot : slots_) state.slots.push_back(CopyOf(slot));
   return state;
 }

@@ -6,22 +6,30 @@
 
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/optimizer_config.h"
-#include "trainer/train/updater.h"
+#include "trainer/optim/updater.h"
 
 namespace trainyard::engine {
 
 class LocalUpdater final : public Updater {
  public:
   // `load` gives the newest good checkpoint's state, or the start values.
-  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const OptimizerConfig& config, std::function<absl::StatusOr<KvState>()> load);
+  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const OptimizerConfig& config,
+                                                              std::function<absl::StatusOr<TrainingState>()> load);
 
-  absl::StatusOr<KvStart> Start(ParameterSet& parameters) override;
+  absl::StatusOr<TrainingStart> Start(ParameterSet& parameters) override;
   void Push(int key, const GradientView& gradient, int64_t step) override;
-  absl::StatusOr<KvStepResult> Wait(ParameterSet& parameters) override;
-  absl::StatusOr<KvState> State(const ParameterSet& parameters) override;
+  void PushNothing(int /*key*/, int64_t /*step*/) override {}
+  absl::StatusOr<StepResult> Wait(ParameterSet& parameters) override;
+  absl::StatusOr<TrainingState> State(const ParameterSet& parameters) override;
+  absl::Status Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) override {
+    return use(StateView(parameters, slots_, step_));
+  }
   absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
   absl::Status End(int64_t /*step*/) override { return absl::OkStatus(); }
   void ShowActivity() override {}
+  absl::Status AskForRollback(const std::string& /*reason*/) override { return absl::OkStatus(); }
+  absl::Status Release() override { return absl::OkStatus(); }
+  absl::Status AwaitRelease() override { return absl::OkStatus(); }
   void Leave() override {}
   void Done() override {}
   int64_t global_step() const override { return step_; }
@@ -34,11 +42,11 @@ class LocalUpdater final : public Updater {
     GradientView gradient;
   };
 
-  LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, std::function<absl::StatusOr<KvState>()> load);
+  LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, std::function<absl::StatusOr<TrainingState>()> load);
 
   const OptimizerConfig config_;
   const std::unique_ptr<Optimizer> optimizer_;
-  const std::function<absl::StatusOr<KvState>()> load_;
+  const std::function<absl::StatusOr<TrainingState>()> load_;
   std::vector<ParameterSet> slots_;
   int64_t step_ = 0;
   std::vector<Pushed> pushed_;  // of the step in hand; keeps its memory

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/data/prefetcher.h"
 #include "trainer/data/sampler.h"
-#include "trainer/train/training_config.h"
+#include "trainer/job/training_config.h"
 
 namespace trainyard::engine {
 

@@ -17,11 +17,11 @@ namespace {
 
 using BuildGraph = absl::StatusOr<Graph> (*)(const ModelSpec&, int64_t);
 
-absl::StatusOr<Executor*> ExecutorFor(const ModelSpec& spec, Backend& backend, int64_t rows, BuildGraph build,
+absl::StatusOr<Executor*> ExecutorFor(const ModelSpec& spec, Backend& backend, int64_t examples, BuildGraph build,
                                       std::map<int64_t, std::unique_ptr<Executor>>& executors) {
-  std::unique_ptr<Executor>& executor = executors[rows];
+  std::unique_ptr<Executor>& executor = executors[examples];
   if (!executor) {
-    TY_ASSIGN_OR_RETURN(Graph graph, build(spec, rows));
+    TY_ASSIGN_OR_RETURN(Graph graph, build(spec, examples));
     TY_ASSIGN_OR_RETURN(executor, Executor::Create(std::move(graph), backend));
   }
   return executor.get();
@@ -32,11 +32,11 @@ std::array<Feed, 2> FeedsOf(const ModelSpec& spec, const Batch& batch) {
   return {Feed{.name = kInputName, .tensor = batch.x}, Feed{.name = classes ? kLabelsFeed : kTargetFeed, .tensor = batch.y}};
 }
 
-absl::Status UnequalBatches(int64_t state_rows, int64_t rows) {
+absl::Status UnequalBatches(int64_t state_examples, int64_t examples) {
   return absl::InvalidArgumentError(fmt::format(
       "a batch has {} examples, the one before had {}: layers with `stateful: true` carry state from each row of a batch to the "
       "next one's, so all batches must be of one size",
-      rows, state_rows));
+      examples, state_examples));
 }
 
 }  // namespace
@@ -55,22 +55,22 @@ absl::StatusOr<ExpectedData> ExpectedDataOf(const ModelSpec& spec) {
   return expected;
 }
 
-absl::StatusOr<Executor*> ModelRunner::TrainingExecutor(int64_t rows) {
-  return ExecutorFor(spec_, backend_, rows, BuildTrainingGraph, training_);
+absl::StatusOr<Executor*> ModelRunner::TrainingExecutor(int64_t examples) {
+  return ExecutorFor(spec_, backend_, examples, BuildTrainingGraph, training_);
 }
 
-absl::StatusOr<Executor*> ModelRunner::EvaluationExecutor(int64_t rows) {
-  return ExecutorFor(spec_, backend_, rows, BuildEvaluationGraph, evaluation_);
+absl::StatusOr<Executor*> ModelRunner::EvaluationExecutor(int64_t examples) {
+  return ExecutorFor(spec_, backend_, examples, BuildEvaluationGraph, evaluation_);
 }
 
-absl::StatusOr<ParameterSet*> ModelRunner::TrainingState(int64_t rows) {
-  TY_ASSIGN_OR_RETURN(const Executor* const executor, TrainingExecutor(rows));
+absl::StatusOr<ParameterSet*> ModelRunner::TrainingState(int64_t examples) {
+  TY_ASSIGN_OR_RETURN(const Executor* const executor, TrainingExecutor(examples));
   if (executor->graph().states().empty()) return nullptr;
-  if (state_rows_ == 0) {
+  if (state_examples_ == 0) {
     state_ = ZeroState(executor->graph());
-    state_rows_ = rows;
+    state_examples_ = examples;
   }
-  if (state_rows_ != rows) return UnequalBatches(state_rows_, rows);
+  if (state_examples_ != examples) return UnequalBatches(state_examples_, examples);
   return &state_;
 }
 
@@ -80,15 +80,14 @@ void ModelRunner::ResetState() {
 
 absl::StatusOr<double> ModelRunner::Train(const StepContext& step, const Batch& batch, const ParameterSet& parameters,
                                           ParameterSet& gradients, GradientSink* sink) {
-  TY_ASSIGN_OR_RETURN(Executor* const executor, TrainingExecutor(batch.rows));
+  TY_ASSIGN_OR_RETURN(Executor* const executor, TrainingExecutor(batch.examples));
   const std::array<Feed, 2> feeds = FeedsOf(spec_, batch);
-  TY_ASSIGN_OR_RETURN(ParameterSet* const state, TrainingState(batch.rows));
+  TY_ASSIGN_OR_RETURN(ParameterSet* const state, TrainingState(batch.examples));
   TY_RETURN_IF_ERROR(executor->Run(step, feeds, parameters, &gradients, sink, state));
   return executor->Scalar(kLossOutput);
 }
 
-absl::StatusOr<ModelRunner::Evaluation> ModelRunner::Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters,
-                                                              const std::function<void()>& on_batch) {
+absl::StatusOr<ModelScore> ModelRunner::Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters) {
   TY_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create({.examples = dataset.info().examples,
                                                         .stream_steps = dataset.info().stream_steps,
                                                         .batch_size = batch_size,
@@ -101,40 +100,32 @@ absl::StatusOr<ModelRunner::Evaluation> ModelRunner::Evaluate(const Dataset& dat
   int64_t examples = 0;
   double labels = 0;
   ParameterSet state;
-  int64_t state_rows = 0;
+  int64_t state_examples = 0;
   for (int64_t step = 0; step < sampler.StepsPerEpoch(); ++step) {
     sampler.Indices(sampler.At(step), indices);
     TY_RETURN_IF_ERROR(dataset.Read(indices, batch));
-    TY_ASSIGN_OR_RETURN(Executor* const executor, EvaluationExecutor(batch.rows));
+    TY_ASSIGN_OR_RETURN(Executor* const executor, EvaluationExecutor(batch.examples));
     const std::array<Feed, 2> feeds = FeedsOf(spec_, batch);
-    if (state_rows == 0) {
+    if (state_examples == 0) {
       state = ZeroState(executor->graph());
-      state_rows = batch.rows;
+      state_examples = batch.examples;
     }
-    if (state.size() > 0 && state_rows != batch.rows) return UnequalBatches(state_rows, batch.rows);
+    if (state.size() > 0 && state_examples != batch.examples) return UnequalBatches(state_examples, batch.examples);
     TY_RETURN_IF_ERROR(executor->Run({.training = false}, feeds, parameters, nullptr, nullptr, &state));
     TY_ASSIGN_OR_RETURN(const double batch_loss, executor->Scalar(kLossOutput));
-    const auto batch_labels = static_cast<double>(classes ? batch.y.shape.elements() : batch.rows);
+    const auto batch_labels = static_cast<double>(classes ? batch.y.shape.elements() : batch.examples);
     loss += batch_loss * batch_labels;
     labels += batch_labels;
-    examples += batch.rows;
+    examples += batch.examples;
     if (classes) {
       TY_ASSIGN_OR_RETURN(const double batch_correct, executor->Scalar(kCorrectOutput));
       correct += batch_correct;
     }
-    on_batch();
   }
   const double count = std::max(1.0, labels);
-  Evaluation evaluation{.loss = loss / count, .accuracy = correct / count, .examples = examples, .labels = static_cast<int64_t>(labels)};
-  if (dataset.info().stream_steps > 0) evaluation.perplexity = std::exp(evaluation.loss);
-  return evaluation;
-}
-
-std::map<std::string, double> MetricsOf(const ModelSpec& spec, const ModelRunner::Evaluation& evaluation) {
-  std::map<std::string, double> metrics = {{"loss", evaluation.loss}};
-  if (spec.loss == Loss::kSoftmaxCrossEntropy) metrics["accuracy"] = evaluation.accuracy;
-  if (evaluation.perplexity) metrics["perplexity"] = *evaluation.perplexity;
-  return metrics;
+  ModelScore score{.loss = loss / count, .accuracy = correct / count, .examples = examples, .labels = static_cast<int64_t>(labels)};
+  if (dataset.info().stream_steps > 0) score.perplexity = std::exp(score.loss);
+  return score;
 }
 
 }  // namespace trainyard::engine

@@ -2,17 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/executor.h"
 #include "trainer/data/batch.h"
 #include "trainer/data/dataset.h"
+#include "trainer/model/metrics.h"
 #include "trainer/model/model_spec.h"
 
 namespace trainyard::engine {
@@ -35,41 +33,30 @@ class ModelRunner {
   absl::StatusOr<double> Train(const StepContext& step, const Batch& batch, const ParameterSet& parameters, ParameterSet& gradients,
                                GradientSink* sink);
 
-  struct Evaluation {
-    double loss = 0;      // mean over the labels
-    double accuracy = 0;  // classification: the share of labels that have the highest score
-    int64_t examples = 0;
-    int64_t labels = 0;                               // examples, times steps where each step has a label
-    std::optional<double> perplexity = std::nullopt;  // exp(loss), of a stream of tokens
-  };
   // The model over a whole data set, `batch_size` examples at a time, in order (a stream in that many rows, as in training). State starts
-  // with zeros and goes from batch to batch. `on_batch` is called after each.
-  absl::StatusOr<Evaluation> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters,
-                                      const std::function<void()>& on_batch);
+  // with zeros and goes from batch to batch.
+  absl::StatusOr<ModelScore> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters);
 
   // What stateful layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"), [rows, units] each: read and replaced by
   // Train, so a checkpoint stores and restores it through this. Null when the model keeps none. InvalidArgument when it was made for other
   // rows: row n of a batch goes on where row n of the last one ended.
-  absl::StatusOr<ParameterSet*> TrainingState(int64_t rows);
+  absl::StatusOr<ParameterSet*> TrainingState(int64_t examples);
   // Zeros: at the start of a pass over the data.
   void ResetState();
 
-  // The training executor for `rows` examples, compiled at its first use.
-  absl::StatusOr<Executor*> TrainingExecutor(int64_t rows);
+  // The training executor of a batch of `examples`, compiled at its first use.
+  absl::StatusOr<Executor*> TrainingExecutor(int64_t examples);
 
  private:
   using Executors = std::map<int64_t, std::unique_ptr<Executor>>;
-  absl::StatusOr<Executor*> EvaluationExecutor(int64_t rows);
+  absl::StatusOr<Executor*> EvaluationExecutor(int64_t examples);
 
   const ModelSpec spec_;
   Backend& backend_;
   ParameterSet state_;
-  int64_t state_rows_ = 0;  // 0: not made yet
+  int64_t state_examples_ = 0;  // 0: not made yet
   Executors training_;
   Executors evaluation_;
 };
-
-// "accuracy" (classification), "perplexity" (streams of tokens) and "loss", as reports, summaries and /progress name them.
-std::map<std::string, double> MetricsOf(const ModelSpec& spec, const ModelRunner::Evaluation& evaluation);
 
 }  // namespace trainyard::engine

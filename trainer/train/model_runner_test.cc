@@ -83,10 +83,10 @@ TEST_F(ModelRunnerTest, StateGoesFromBatchToBatchUntilItIsReset) {
 
 TEST_F(ModelRunnerTest, EvaluationHasAStateOfItsOwnThatStartsWithZeros) {
   const double first = *Train({1, 2});
-  const auto evaluation = runner_.Evaluate(Tokens(8), 2, parameters_, [] {});
+  const auto evaluation = runner_.Evaluate(Tokens(8), 2, parameters_);
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   EXPECT_EQ(evaluation->labels, 8 * kSteps);
-  EXPECT_EQ(runner_.Evaluate(Tokens(8), 2, parameters_, [] {})->loss, evaluation->loss);
+  EXPECT_EQ(runner_.Evaluate(Tokens(8), 2, parameters_)->loss, evaluation->loss);
   const double second = *Train({1, 2});
   runner_.ResetState();
   EXPECT_EQ(*Train({1, 2}), first);
@@ -96,7 +96,7 @@ TEST_F(ModelRunnerTest, EvaluationHasAStateOfItsOwnThatStartsWithZeros) {
 TEST_F(ModelRunnerTest, BatchesOfUnequalSizeAreAnErrorWhereStateIsCarried) {
   ASSERT_TRUE(Train({1, 2}).ok());
   EXPECT_THAT(std::string(Train({1, 2, 3}).status().message()), testing::HasSubstr("a batch has 3 examples, the one before had 2"));
-  EXPECT_EQ(runner_.Evaluate(Tokens(7), 2, parameters_, [] {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(runner_.Evaluate(Tokens(7), 2, parameters_).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 class StatelessTest : public ModelRunnerTest {
@@ -107,7 +107,7 @@ class StatelessTest : public ModelRunnerTest {
 TEST_F(StatelessTest, BatchesOfAnySizeStartWithZeros) {
   EXPECT_EQ(*Train({1, 2}), *Train({1, 2}));
   EXPECT_EQ(*runner_.TrainingState(3), nullptr);
-  EXPECT_EQ(runner_.Evaluate(Tokens(7), 2, parameters_, [] {})->labels, 7 * kSteps);
+  EXPECT_EQ(runner_.Evaluate(Tokens(7), 2, parameters_)->labels, 7 * kSteps);
 }
 
 TEST_F(StatelessTest, DataMustHaveTokensAndALabelForEachStep) {

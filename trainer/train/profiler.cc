@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "trainer/ops/rules.h"
-#include "trainer/train/recorder.h"
+#include "trainer/report/recorder.h"
 
 namespace trainyard::engine {
 namespace {
@@ -39,6 +39,10 @@ void Profiler::BeginStep(int64_t step, Executor& executor) {
 
 void Profiler::AfterNode(NodeId node) {
   log_.Add({.kind = SpanKind::kNode, .id = first_ + static_cast<int32_t>(node), .step = step_, .start = node_start_, .end = log_.Now()});
+}
+
+void Profiler::AbandonStep() {
+  if (executor_ != nullptr) executor_->set_observer(nullptr);
 }
 
 void Profiler::EndStep(const StepRecord& record) {

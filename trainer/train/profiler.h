@@ -39,6 +39,8 @@ class Profiler final : public NodeObserver {
   void BeginStep(int64_t step, Executor& executor);
   void BeforeNode(NodeId) override { node_start_ = log_.Now(); }
   void AfterNode(NodeId node) override;
+  // A step that was begun and does not end.
+  void AbandonStep();
   // After it.
   void EndStep(const StepRecord& record);
   // Something was recorded since the last Write.

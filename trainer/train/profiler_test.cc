@@ -8,8 +8,8 @@
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/model_json.h"
+#include "trainer/report/recorder.h"
 #include "trainer/train/model_runner.h"
-#include "trainer/train/recorder.h"
 
 namespace trainyard::engine {
 namespace {
@@ -20,7 +20,7 @@ constexpr int64_t kBatch = 4;
 class CountingClock final : public Clock {
  public:
   absl::Time Now() override { return absl::UnixEpoch() + absl::Seconds(1) + absl::Microseconds(++reads_); }
-  void SleepFor(absl::Duration) override {}
+  absl::Time Wall() override { return Now(); }
   int64_t reads() const { return reads_; }
 
  private:

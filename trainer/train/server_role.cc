@@ -8,36 +8,37 @@
 #include <thread>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/memory_for.h"
+#include "trainer/base/notification.h"
 #include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/job/job_transport.h"
+#include "trainer/job/output_folders.h"
 #include "trainer/kvstore/part_names.h"
 #include "trainer/kvstore/server.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/profile/replica_profile.h"
-#include "trainer/train/output_folders.h"
-#include "trainer/train/progress_server.h"
-#include "trainer/train/report.h"
-#include "trainer/train/usage_series.h"
-#include "trainer/train/usage_summary.h"
-#include "trainer/transport/grpc_transport.h"
+#include "trainer/report/progress_server.h"
+#include "trainer/report/report.h"
+#include "trainer/report/usage_series.h"
+#include "trainer/report/usage_summary.h"
+#include "trainer/train/wait_text.h"
 
 namespace trainyard::engine {
 namespace {
 
-constexpr absl::Duration kStopGrace = absl::Seconds(6);
+constexpr double kStopShare = 0.75;  // of the time to stop, in which the chief may still read this server
 constexpr absl::Duration kPublishPeriod = absl::Milliseconds(500);
 
-// ":5000" of "ps-0.example:5000": servers listen on all interfaces.
+// "0.0.0.0:5000" of "ps-0.example:5000".
 absl::StatusOr<std::string> ListenAddress(const ReplicaIdentity& identity) {
   if (identity.index >= static_cast<int>(identity.ps_hosts.size())) {
     return absl::InvalidArgumentError(
         fmt::format("ps-{} is not in the list of {} servers (ps_hosts)", identity.index, identity.ps_hosts.size()));
   }
   const std::string& host = identity.ps_hosts[identity.index];
-  return "0.0.0.0" + host.substr(host.rfind(':'));
+  return identity.listen_host() + host.substr(host.rfind(':'));
 }
 
 ReplicaReport ReportOf(const KvServerStats& stats, int index, UsageRecord usage) {
@@ -49,6 +50,7 @@ ReplicaReport ReportOf(const KvServerStats& stats, int index, UsageRecord usage)
                                .keys = stats.keys,
                                .bytes_sent = stats.bytes_sent,
                                .bytes_received = stats.bytes_received,
+                               .refused_streams = stats.refused_streams,
                                .usage = std::move(usage)};
   return report;
 }
@@ -65,18 +67,20 @@ class ServerUsage {
   }
 
   absl::Status OnTick(int64_t global_step) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = RealClock().Now();
     const ProcessUsage usage = ReadProcessUsage();
     if (series_.Due(now)) series_.Add(now, usage);
     if (!summaries_ || global_step < next_summary_) return absl::OkStatus();
     next_summary_ = global_step + summary_every_;
     return SummarizeUsage(global_step, now, usage, summary_cpu_, *summaries_);
   }
-  UsageRecord Conclude() { return series_.Conclude(absl::Now(), ReadProcessUsage()); }
+  UsageRecord Conclude() { return series_.Conclude(RealClock().Now(), ReadProcessUsage()); }
 
  private:
   explicit ServerUsage(int64_t summary_every)
-      : summary_every_(summary_every), series_(absl::Now(), ReadProcessUsage()), summary_cpu_(absl::Now(), ReadProcessUsage()) {}
+      : summary_every_(summary_every),
+        series_(RealClock().Now(), ReadProcessUsage()),
+        summary_cpu_(RealClock().Now(), ReadProcessUsage()) {}
 
   int64_t summary_every_;  // 0: no summaries
   std::unique_ptr<SummaryWriter> summaries_;
@@ -85,7 +89,7 @@ class ServerUsage {
   int64_t next_summary_ = 1;
 };
 
-// What this server does in the profiled steps. A server cannot know which push is the last of them: what is there is written whenever
+// This server's work in the profiled steps. A server cannot know which push is the last of them: the spans so far are written whenever
 // nothing was added for a while.
 class ServerProfile {
  public:
@@ -134,46 +138,60 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
   const bool async = options.config.strategy.mode == StrategyConfig::Mode::kAsync;
   ServerProfile profile(options, specs);
   TY_ASSIGN_OR_RETURN(ServerUsage usage, ServerUsage::Create(options));
-  const std::unique_ptr<Transport> transport = MakeGrpcTransport();
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<KvServer> server, KvServer::Create({.address = std::move(address),
-                                                                                .server = identity.index,
-                                                                                .servers = static_cast<int>(identity.ps_hosts.size()),
-                                                                                .workers = identity.trainer_count(),
-                                                                                .mode = async ? KvMode::kAsync : KvMode::kSync,
-                                                                                .optimizer = options.config.optimizer,
-                                                                                .specs = std::move(specs),
-                                                                                .profile = &profile.log()},
-                                                                               *transport));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<ProgressServer> progress_server,
-                      ProgressServer::Start({.port = options.http_port, .role = "ps", .index = identity.index}));
+  OptimizerConfig optimizer = options.config.optimizer;
+  optimizer.staleness = options.config.strategy.stale_gradients;
+  const std::unique_ptr<Transport> transport = MakeJobTransport(identity, options.config.timeouts);
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<KvServer> server, WithMemoryFor("the parameters and optimizer slots of this server", 0, [&] {
+                        return KvServer::Create({.address = std::move(address),
+                                                 .server = identity.index,
+                                                 .servers = static_cast<int>(identity.ps_hosts.size()),
+                                                 .workers = identity.trainer_count(),
+                                                 .mode = async ? KvMode::kAsync : KvMode::kSync,
+                                                 .optimizer = std::move(optimizer),
+                                                 .specs = std::move(specs),
+                                                 .timeouts = options.config.timeouts,
+                                                 .profile = &profile.log()},
+                                                *transport);
+                      }));
+  TY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<ProgressServer> progress_server,
+      ProgressServer::Start({.host = identity.listen_host(), .port = options.http_port, .role = "ps", .index = identity.index}));
   spdlog::info("server {} of {} listens at {} for {} workers", identity.index, identity.ps_hosts.size(), server->address(),
                identity.trainer_count());
 
-  absl::Notification ended;
+  WaitPace waits;
+  Notification ended;
   absl::Status served;
   std::thread serving([&] {
     served = server->Run();
     ended.Notify();
   });
   while (!stop.requested() && !ended.WaitForNotificationWithTimeout(kPublishPeriod)) {
+    const KvServerStats stats = server->stats();
     Progress progress;
-    progress.step = server->stats().global_step;
-    progress.updated_time = absl::Now();
+    progress.step = stats.global_step;
+    progress.refused_streams = stats.refused_streams;
+    progress.updated_time = RealClock().Wall();
+    progress.waiting = WaitText(stats.open_round, /*own_chief=*/!identity.chief_host.empty());
+    if (waits.Due(!progress.waiting.empty(), RealClock().Now())) spdlog::warn("{}", progress.waiting);
     progress_server->Update(progress);
-    // What cannot be written does not end the training of all workers; the end of this function tries again.
+    // A failed write does not end the training of all workers; the end of this function tries again.
     absl::Status recorded = usage.OnTick(progress.step);
     recorded.Update(profile.WriteWhenQuiet());
     if (!recorded.ok()) spdlog::warn("{}", std::string(recorded.message()));
   }
-  if (stop.requested() && !ended.WaitForNotificationWithTimeout(kStopGrace)) server->Stop();
+  if (stop.requested() && !ended.WaitForNotificationWithTimeout(kStopShare * options.config.timeouts.stop)) server->Stop();
   serving.join();
 
   std::error_code error;
   std::filesystem::create_directories(options.output + "/replicas", error);  // WriteReplicaReport tells what is wrong with it
-  TY_RETURN_IF_ERROR(usage.OnTick(server->stats().global_step));
-  TY_RETURN_IF_ERROR(profile.Write());
-  TY_RETURN_IF_ERROR(WriteReplicaReport(options.output, ReportOf(server->stats(), identity.index, usage.Conclude())));
-  if (stop.requested() && served.ok()) return absl::CancelledError("stopped");
+  const KvServerStats stats = server->stats();
+  if (stats.refused_streams > 0) spdlog::warn("server {} has refused {} streams", identity.index, stats.refused_streams);
+  absl::Status recorded = usage.OnTick(stats.global_step);
+  recorded.Update(profile.Write());
+  if (!recorded.ok()) spdlog::warn("{}", std::string(recorded.message()));
+  if (stop.requested() && served.ok()) served = absl::CancelledError("stopped");
+  served.Update(WriteReplicaReport(options.output, ReportOf(stats, identity.index, usage.Conclude())));
   return served;
 }
 

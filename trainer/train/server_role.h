@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "trainer/train/replica_identity.h"
+#include "trainer/job/replica_identity.h"
+#include "trainer/job/training_config.h"
 #include "trainer/train/stop_request.h"
-#include "trainer/train/training_config.h"
 
 namespace trainyard::engine {
 
@@ -18,8 +18,8 @@ struct ServerRoleOptions {
   int http_port = 0;  // of /progress; 0: any free one
 };
 
-// OK when every worker has said goodbye. After a stop request it serves on until then, so that the chief can write a checkpoint, at most 6
-// s; then Cancelled. Other errors name port, peer or field.
+// OK when every worker has said goodbye. After a stop request it serves on until then, so that the chief can write a checkpoint, for at
+// most three quarters of timeouts.stop; then Cancelled. Other errors name port, peer or field.
 absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop);
 
 }  // namespace trainyard::engine

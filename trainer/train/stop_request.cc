@@ -4,11 +4,11 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include "absl/time/clock.h"
+#include "trainer/job/exit_code.h"
 
 namespace trainyard::engine {
 
-StopRequest::StopRequest(absl::Duration grace) : grace_(grace) {
+StopRequest::StopRequest() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&signals, signal);  // SIGUSR2: this object is going away
@@ -27,12 +27,13 @@ void StopRequest::Watch(sigset_t signals) {
   while (sigwait(&signals, &signal) != 0) {
   }
   if (ending_) return;
-  spdlog::info("signal {}: stopping after a checkpoint, within {}", signal, absl::FormatDuration(grace_));
+  const absl::Duration grace = absl::Milliseconds(grace_ms_.load());
+  spdlog::info("signal {}: stopping, within {}", signal, absl::FormatDuration(grace));
   requested_.Notify();
-  const timespec wait = absl::ToTimespec(grace_);
+  const timespec wait = absl::ToTimespec(grace);
   sigtimedwait(&signals, nullptr, &wait);
   if (ending_) return;
-  spdlog::warn("stopped without a clean end: the grace of {} is over, or a second signal came", absl::FormatDuration(grace_));
+  spdlog::warn("stopped without a clean end: the grace of {} is over, or a second signal came", absl::FormatDuration(grace));
   spdlog::default_logger()->flush();
   _exit(kStoppedExitCode);
 }

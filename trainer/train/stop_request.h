@@ -3,35 +3,37 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <thread>
 
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "trainer/base/notification.h"
+#include "trainer/base/timeouts.h"
 
 namespace trainyard::engine {
 
-inline constexpr int kStoppedExitCode = 143;  // 128 + SIGTERM: the work can go on from the last checkpoint (docs/contract.md)
-
 // Create it first thing in main's thread, before any other thread: it blocks both signals for all threads and waits for them on its own.
-// After the first signal requested() is true; `grace` later, or at a second signal, the process ends with kStoppedExitCode whatever it is
+// After the first signal requested() is true; a grace later, or at a second signal, the process ends with kStoppedExitCode whatever it is
 // doing (checkpoints are renamed into place, so none is damaged).
 class StopRequest {
  public:
-  explicit StopRequest(absl::Duration grace = absl::Seconds(8));
+  StopRequest();
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
+  // timeouts.stop, once it is known; until then its default holds. Any thread.
+  void SetGrace(absl::Duration grace) { grace_ms_ = absl::ToInt64Milliseconds(grace); }
   // Any thread; cheap enough for every step.
   bool requested() const { return requested_.HasBeenNotified(); }
-  // Waits for the request, at most until `deadline`; true when it came. Any thread.
-  bool Await(absl::Time deadline) { return requested_.WaitForNotificationWithDeadline(deadline); }
+  // Waits for the request, for `at_most`; true when it came. Any thread.
+  bool Await(absl::Duration at_most) { return requested_.WaitForNotificationWithTimeout(at_most); }
 
  private:
   void Watch(sigset_t signals);
 
-  const absl::Duration grace_;
-  absl::Notification requested_;
+  std::atomic<int64_t> grace_ms_ = absl::ToInt64Milliseconds(TimeoutsConfig().stop);
+  Notification requested_;
   std::atomic<bool> ending_ = false;
   std::thread watcher_;
 };

@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<Record>> ParseMessage(const Payload& message) {
                                                     WireOpName(header->op), left, header->length));
     }
     left -= header->length;
-    records.push_back({*header, cutter.Cut(header->length)});
+    records.push_back({.header = *header, .payload = cutter.Cut(header->length)});
   }
   return records;
 }

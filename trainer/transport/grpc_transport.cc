@@ -1,34 +1,39 @@
 #include "trainer/transport/grpc_transport.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <malloc.h>
-#include <unistd.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <optional>
-#include <thread>
+#include <atomic>
 #include <utility>
 
-#include "trainer/transport/grpc_lane.h"
+#include "absl/strings/str_replace.h"
+#include "absl/synchronization/notification.h"
+#include "trainer/base/clock.h"
+#include "trainer/transport/grpc_log.h"
+#include "trainer/transport/grpc_stream.h"
+#include "trainer/transport/port_gate.h"
 
 namespace trainyard::engine {
 namespace {
 
-constexpr char kMethod[] = "/trainyard.Transport/Lane";
-constexpr int kWindowBytes = 8 << 20;     // what may be on its way in one lane
+constexpr char kMethod[] = "/trainyard.Transport/Stream";
+constexpr int kWindowBytes = 8 << 20;     // what may be on its way in one stream
 constexpr int kFrameBytes = 1 << 20;      // HTTP/2 data frames: as long as our messages
 constexpr int kReadChunkBytes = 1 << 20;  // asked of the socket at once
 constexpr int kHeapBytes = 32 << 20;      // longest block taken from the heap, and free memory that stays in it
 constexpr int kMessageLimit = static_cast<int>(kMaxPayloadBytes) + (2 << 20);
 
-// Bandwidth probes are off: windows are large from the start.
-grpc::ChannelArguments TuningArguments() {
+int Milliseconds(absl::Duration duration) { return static_cast<int>(std::max<int64_t>(1, absl::ToInt64Milliseconds(duration))); }
+
+// Bandwidth probes are off: windows are large from the start. A ping is due after a third of `silence` without a word, its answer after
+// two thirds more.
+grpc::ChannelArguments TuningArguments(const GrpcTransportOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
@@ -39,263 +44,325 @@ grpc::ChannelArguments TuningArguments() {
   arguments.SetInt(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadChunkBytes);
   arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMessageLimit);
   arguments.SetInt(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.silence / 3));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(options.silence * 2 / 3));
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   return arguments;
 }
 
-// Threads that complete events of one completion queue each.
-void Drain(grpc::CompletionQueue& queue) {
-  void* event = nullptr;
-  bool ok = false;
-  while (queue.Next(&event, &ok)) static_cast<GrpcEvent*>(event)->Complete(ok);
-}
-
-class DialledLane final : public GrpcLane {
+// Keeps the threads that gRPC runs callbacks on. gRPC joins them when the last channel that has made a call is destroyed, under a lock that
+// every channel's first call takes: a callback would wait for a dialler's lock, the dialler for gRPC's, and gRPC for the callback. This
+// channel is one more. It has no credentials, so it never connects (see CreateCustomChannel).
+class CallbackThreads {
  public:
-  DialledLane(std::string address, std::shared_ptr<LaneHandler> handler, GrpcLaneCount& count, std::shared_ptr<grpc::Channel> channel)
-      : GrpcLane(std::move(address), std::move(handler), count), stub_(std::move(channel)) {}
+  CallbackThreads() {
+    grpc::GenericStub stub(channel_);
+    absl::Notification failed;
+    stub.UnaryCall(&context_, kMethod, {}, &request_, &answer_, [&failed](const grpc::Status&) { failed.Notify(); });
+    failed.WaitForNotification();
+  }
 
-  void Start(grpc::CompletionQueue& queue) {
-    KeepAlive();
-    context_->set_wait_for_ready(false);
-    stream_ = stub_->PrepareCall(context_.get(), kMethod, &queue);
-    stream_->StartCall(&started_event_);
+ private:
+  const std::shared_ptr<grpc::Channel> channel_ = grpc::CreateCustomChannel("", nullptr, {});
+  grpc::ClientContext context_;
+  const grpc::Slice nothing_;
+  const grpc::ByteBuffer request_{&nothing_, 1};
+  grpc::ByteBuffer answer_;
+};
+
+class DialledStream final : public GrpcStream, private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  DialledStream(std::string address, std::shared_ptr<StreamHandler> handler, const FlowOptions& flow,
+                std::shared_ptr<GrpcStreamCount> count, std::shared_ptr<grpc::Channel> channel, bool tls)
+      : GrpcStream(std::move(address), std::move(handler), flow.window_bytes, /*first_message_bytes=*/kMessageLimit, /*dialled=*/true,
+                   std::move(count)),
+        tls_(tls),
+        call_(std::make_unique<Call>(std::move(channel))) {}
+
+  void Start() {
+    {
+      absl::MutexLock lock(&mutex_);
+      call_->context.set_wait_for_ready(false);
+      call_->stub.PrepareBidiStreamingCall(&call_->context, kMethod, {}, this);
+    }
+    AddHold();  // until StartFinish: writes come from anywhere
+    Open();
+    StartCall();
   }
 
  protected:
-  void StartRead(grpc::ByteBuffer* message, GrpcEvent* event) override { stream_->Read(message, event); }
-  void StartWrite(const grpc::ByteBuffer& message, GrpcEvent* event) override { stream_->Write(message, event); }
-  bool StartHalfClose(GrpcEvent* event) override {
-    stream_->WritesDone(event);
-    return true;
-  }
-  void StartFinish(GrpcEvent* event) override { stream_->Finish(&status_, event); }
-  absl::Status FinishStatus(bool /*ok*/) override {
-    if (status_.ok()) return absl::OkStatus();
-    return absl::UnavailableError(fmt::format("{}: {}", peer(), status_.error_message()));
-  }
-  void Cancel() override { context_->TryCancel(); }
+  void StartReading(grpc::ByteBuffer* message) override { StartRead(message); }
+  void StartWriting(const grpc::ByteBuffer* message) override { StartWrite(message); }
+  void StartHalfClose() override { StartWritesDone(); }
+  void StartFinish() override { RemoveHold(); }
+  void Cancel() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { call_->context.TryCancel(); }
   void Release() override {
-    stream_.reset();
-    context_.reset();
-    stub_.reset();
+    std::unique_ptr<Call> call;
+    absl::MutexLock lock(&mutex_);
+    call = std::move(call_);  // which goes after the lock
   }
-  bool FinishesFirst() const override { return false; }
 
  private:
-  class StartedEvent final : public GrpcEvent {
-   public:
-    explicit StartedEvent(DialledLane& lane) : lane_(lane) {}
-    void Complete(bool ok) override { ok ? lane_.OnStarted() : lane_.OnStartFailed(); }
-
-   private:
-    DialledLane& lane_;
+  struct Call {
+    explicit Call(std::shared_ptr<grpc::Channel> channel) : stub(std::move(channel)) {}
+    grpc::GenericStub stub;
+    grpc::ClientContext context;
   };
 
-  StartedEvent started_event_{*this};
-  std::optional<grpc::GenericStub> stub_;
-  std::unique_ptr<grpc::ClientContext> context_ = std::make_unique<grpc::ClientContext>();
-  grpc::Status status_;
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  void OnReadDone(bool ok) override { OnRead(ok); }
+  void OnWriteDone(bool ok) override { OnWritten(ok); }
+  void OnWritesDoneDone(bool /*ok*/) override { OnHalfClosed(); }
+  void OnDone(const grpc::Status& status) override {
+    if (status.ok()) return OnEnded(absl::OkStatus());
+    // How a listener with TLS treats others. It says no more than that.
+    const bool cut = !tls_ && status.error_message().find("reset by peer") != std::string::npos;
+    OnEnded(absl::UnavailableError(
+        fmt::format("{}: {}{}", peer(), status.error_message(), cut ? " (this replica has no certificate: does this job need TLS?)" : "")));
+  }
+
+  const bool tls_;
+  std::unique_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);  // null: ended
 };
 
-// A call that was accepted, or that waits to be.
-struct Call {
-  grpc::GenericServerContext context;
-  grpc::GenericServerAsyncReaderWriter stream{&context};
-};
+// gRPC escapes the brackets of IPv6 addresses, as URIs need it.
+std::string ReadablePeer(const std::string& peer) { return absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}}); }
 
-class AcceptedLane final : public GrpcLane {
+class AcceptedStream final : public GrpcStream, private grpc::ServerGenericBidiReactor {
  public:
-  AcceptedLane(std::unique_ptr<Call> call, std::shared_ptr<LaneHandler> handler, GrpcLaneCount& count)
-      : GrpcLane(call->context.peer(), std::move(handler), count), call_(std::move(call)) {}
+  AcceptedStream(grpc::GenericCallbackServerContext& context, std::shared_ptr<StreamHandler> handler, const FlowOptions& flow,
+                 std::shared_ptr<GrpcStreamCount> count, std::shared_ptr<UntrustedConnections> untrusted)
+      : GrpcStream(ReadablePeer(context.peer()), std::move(handler), flow.window_bytes, flow.first_message_bytes, /*dialled=*/false,
+                   std::move(count)),
+        untrusted_(std::move(untrusted)),
+        context_(context) {}
 
-  void Start() {
-    KeepAlive();
-    OnAccepted();
-    OnStarted();
-    if (call_->context.method() != kMethod) {
-      Close(absl::UnimplementedError(fmt::format("there is no method {}, only {}", call_->context.method(), kMethod)));
+  void Trust() override { untrusted_->Trust(peer()); }
+
+  grpc::ServerGenericBidiReactor* Start() {
+    untrusted_->Opened(peer());
+    TellOpened();
+    Open();
+    if (context_.method() != kMethod) {
+      Close(absl::UnimplementedError(fmt::format("there is no method {}, only {}", context_.method(), kMethod)));
+    }
+    return this;
+  }
+
+ protected:
+  void StartReading(grpc::ByteBuffer* message) override { StartRead(message); }
+  void StartWriting(const grpc::ByteBuffer* message) override { StartWrite(message); }
+  void StartHalfClose() override {}
+  void StartFinish() override { Finish(grpc::Status::OK); }
+  void Cancel() override { context_.TryCancel(); }
+
+ private:
+  void OnReadDone(bool ok) override { OnRead(ok); }
+  void OnWriteDone(bool ok) override { OnWritten(ok); }
+  void OnCancel() override { lost_ = true; }
+  void OnDone() override { OnEnded(lost_ ? absl::UnavailableError(fmt::format("{}: the stream was lost", peer())) : absl::OkStatus()); }
+
+  const std::shared_ptr<UntrustedConnections> untrusted_;
+  grpc::GenericCallbackServerContext& context_;  // lives until OnDone
+  std::atomic<bool> lost_ = false;
+};
+
+// The streams of one transport or listener that have not ended.
+template <typename S>
+class StreamList {
+ public:
+  // False: no more are taken.
+  bool Add(const std::shared_ptr<S>& stream) {
+    absl::MutexLock lock(&mutex_);
+    if (ended_) return false;
+    if (streams_.size() >= 2 * live_) {
+      std::erase_if(streams_, [](const std::weak_ptr<S>& old) { return old.expired(); });
+      live_ = std::max<size_t>(streams_.size(), 16);
+    }
+    streams_.push_back(stream);
+    return true;
+  }
+  void AbortAll() {
+    std::vector<std::weak_ptr<S>> streams;
+    {
+      absl::MutexLock lock(&mutex_);
+      ended_ = true;
+      streams = std::move(streams_);
+    }
+    for (const std::weak_ptr<S>& weak : streams) {
+      if (const std::shared_ptr<S> stream = weak.lock()) stream->Abort();
     }
   }
 
- protected:
-  void StartRead(grpc::ByteBuffer* message, GrpcEvent* event) override { call_->stream.Read(message, event); }
-  void StartWrite(const grpc::ByteBuffer& message, GrpcEvent* event) override { call_->stream.Write(message, event); }
-  bool StartHalfClose(GrpcEvent* /*event*/) override { return false; }
-  void StartFinish(GrpcEvent* event) override { call_->stream.Finish(grpc::Status::OK, event); }
-  absl::Status FinishStatus(bool ok) override {
-    return ok ? absl::OkStatus() : absl::UnavailableError(fmt::format("{}: the lane was lost", peer()));
-  }
-  void Cancel() override { call_->context.TryCancel(); }
-  void Release() override { call_.reset(); }
-  bool FinishesFirst() const override { return true; }
-
  private:
-  std::unique_ptr<Call> call_;
+  absl::Mutex mutex_;
+  std::vector<std::weak_ptr<S>> streams_ ABSL_GUARDED_BY(mutex_);
+  size_t live_ ABSL_GUARDED_BY(mutex_) = 16;  // when they were last counted
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Tries what gRPC is about to do, since gRPC does not tell why it failed. OK where only gRPC can know (names, IPv6, unix:).
-absl::Status ProbeListening(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  sockaddr_in wanted{};
-  wanted.sin_family = AF_INET;
-  if (colon == std::string::npos || inet_pton(AF_INET, address.substr(0, colon).c_str(), &wanted.sin_addr) != 1) return absl::OkStatus();
-  wanted.sin_port = htons(static_cast<uint16_t>(std::strtoul(address.c_str() + colon + 1, nullptr, 10)));
-  const int socket_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  int error = errno;
-  if (socket_fd >= 0) {
-    const int one = 1;
-    setsockopt(socket_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    error = 0;
-    if (bind(socket_fd, reinterpret_cast<const sockaddr*>(&wanted), sizeof wanted) != 0 || listen(socket_fd, 1) != 0) error = errno;
-    close(socket_fd);
-  }
-  if (error == 0) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("cannot listen at {}: {}{}", address, std::strerror(error),
-                                            error == EADDRINUSE ? " (another process uses the port; stop it or choose another port)" : ""));
+// False, and in the log, where streams did not end in time.
+bool AwaitEnd(GrpcStreamCount& count, absl::Duration deadline, const std::string& whose) {
+  if (count.AwaitZero(RealClock().Now() + deadline)) return true;
+  spdlog::error("{}: streams have not ended within {}; their memory is given up", whose, absl::FormatDuration(deadline));
+  return false;
 }
+
+// Of the files that this process may open, those that connections may hold which have said nothing yet.
+size_t MostWaiting() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 256;
+  return std::clamp<size_t>(files.rlim_cur / 4, 16, 4096);
+}
+
+// Makes streams of the calls that come in.
+class Acceptor final : public grpc::CallbackGenericService {
+ public:
+  Acceptor(const FlowOptions& flow, std::shared_ptr<StreamHandler> handler, std::shared_ptr<UntrustedConnections> untrusted)
+      : flow_(flow), handler_(std::move(handler)), untrusted_(std::move(untrusted)) {}
+
+  StreamList<AcceptedStream>& streams() { return streams_; }
+  GrpcStreamCount& count() { return *count_; }
+
+ private:
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    const auto stream = std::make_shared<AcceptedStream>(*context, handler_, flow_, count_, untrusted_);
+    grpc::ServerGenericBidiReactor* const reactor = stream->Start();
+    if (!streams_.Add(stream)) stream->Abort();
+    return reactor;
+  }
+
+  const FlowOptions flow_;
+  const std::shared_ptr<StreamHandler> handler_;
+  const std::shared_ptr<UntrustedConnections> untrusted_;
+  const std::shared_ptr<GrpcStreamCount> count_ = std::make_shared<GrpcStreamCount>();
+  StreamList<AcceptedStream> streams_;
+};
 
 class GrpcListener final : public Listener {
  public:
-  explicit GrpcListener(std::shared_ptr<LaneHandler> handler) : handler_(std::move(handler)) {}
+  GrpcListener(GrpcTransportOptions options, std::shared_ptr<StreamHandler> handler)
+      : options_(std::move(options)),
+        handler_(handler),
+        untrusted_(std::make_shared<UntrustedConnections>(options_.most_untrusted)),
+        acceptor_(std::make_unique<Acceptor>(options_.flow, std::move(handler), untrusted_)) {}
 
-  absl::Status Start(const std::string& address, int io_threads) {
-    if (absl::Status status = ProbeListening(address); !status.ok()) return status;
+  absl::Status Start(const std::string& address) {
     grpc::ServerBuilder builder;
-    const grpc::ChannelArguments tuning = TuningArguments();
+    const grpc::ChannelArguments tuning = TuningArguments(options_);
     const grpc_channel_args arguments = tuning.c_channel_args();
     for (size_t i = 0; i < arguments.num_args; ++i) {
       if (arguments.args[i].type == GRPC_ARG_INTEGER) builder.AddChannelArgument(arguments.args[i].key, arguments.args[i].value.integer);
     }
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server at the same port must fail
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Milliseconds(options_.greeting_deadline));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(options_.greeting_deadline));  // idle: without a stream
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
     builder.SetMaxReceiveMessageSize(kMessageLimit);
-    int port = 0;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
-    builder.RegisterAsyncGenericService(&service_);
-    for (int i = 0; i < io_threads; ++i) queues_.push_back(builder.AddCompletionQueue());
+    const bool tls = options_.listen_credentials != nullptr;
+    connections_ =
+        builder.experimental().AddExternalConnectionAcceptor(grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+                                                             tls ? options_.listen_credentials : grpc::InsecureServerCredentials());
+    builder.RegisterCallbackGenericService(acceptor_.get());
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || (port == 0 && !address.starts_with("unix:"))) {
-      return absl::UnavailableError(fmt::format("cannot listen at {}: not an address of this machine, or in use", address));
-    }
-    address_ = address.starts_with("unix:") ? address : fmt::format("{}:{}", address.substr(0, address.rfind(':')), port);
-    for (const std::unique_ptr<grpc::ServerCompletionQueue>& queue : queues_) {
-      acceptors_.push_back(std::make_unique<Acceptor>(*this, *queue));
-      acceptors_.back()->Accept();
-      threads_.emplace_back([&queue = *queue] { Drain(queue); });
-    }
+    if (server_ == nullptr) return absl::UnavailableError(fmt::format("cannot listen at {}: gRPC does not start", address));
+    absl::StatusOr<std::unique_ptr<PortGate>> gate = PortGate::Listen(
+        address, {.tls = tls, .deadline = options_.greeting_deadline, .most_waiting = MostWaiting()}, untrusted_,
+        [this](int socket) {
+          grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+          connection.fd = socket;
+          connections_->HandleNewConnection(&connection);
+        },
+        [handler = handler_](const std::string& peer, const absl::Status& why) { handler->OnTurnedAway(peer, why); });
+    if (!gate.ok()) return gate.status();
+    gate_ = *std::move(gate);
+    address_ = fmt::format("{}:{}", address.substr(0, address.rfind(':')), gate_->port());
     return absl::OkStatus();
   }
 
   ~GrpcListener() override {
-    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
-    count_.AwaitZero();
-    for (const std::unique_ptr<grpc::ServerCompletionQueue>& queue : queues_) queue->Shutdown();
-    if (threads_.empty()) {
-      for (const std::unique_ptr<grpc::ServerCompletionQueue>& queue : queues_) Drain(*queue);
+    gate_ = nullptr;
+    acceptor_->streams().AbortAll();
+    if (server_ == nullptr) return;
+    if (AwaitEnd(acceptor_->count(), options_.end_deadline, address_)) {
+      server_->Shutdown(std::chrono::system_clock::now());
+    } else {
+      // Their destructors would wait for the streams.
+      [[maybe_unused]] const auto* const server = server_.release();
+      [[maybe_unused]] const auto* const acceptor = acceptor_.release();
     }
-    for (std::thread& thread : threads_) thread.join();
   }
 
   std::string address() const override { return address_; }
 
  private:
-  // Keeps one call requested per queue; counted as a lane, since its request is an operation of the queue.
-  class Acceptor final : public GrpcEvent {
-   public:
-    Acceptor(GrpcListener& listener, grpc::ServerCompletionQueue& queue) : listener_(listener), queue_(queue) { listener_.count_.Add(); }
-    void Accept() {
-      call_ = std::make_unique<Call>();
-      listener_.service_.RequestCall(&call_->context, &call_->stream, &queue_, &queue_, this);
-    }
-    void Complete(bool ok) override {
-      if (!ok) {
-        listener_.count_.Remove();
-        return;
-      }
-      const auto lane = std::make_shared<AcceptedLane>(std::move(call_), listener_.handler_, listener_.count_);
-      Accept();
-      lane->Start();
-    }
-
-   private:
-    GrpcListener& listener_;
-    grpc::ServerCompletionQueue& queue_;
-    std::unique_ptr<Call> call_;
-  };
-
-  const std::shared_ptr<LaneHandler> handler_;
-  GrpcLaneCount count_;
-  grpc::AsyncGenericService service_;
-  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
+  const GrpcTransportOptions options_;
+  const std::shared_ptr<StreamHandler> handler_;
+  const std::shared_ptr<UntrustedConnections> untrusted_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;  // into the server
   std::unique_ptr<grpc::Server> server_;
-  std::vector<std::unique_ptr<Acceptor>> acceptors_;
+  std::unique_ptr<PortGate> gate_;
   std::string address_;
-  std::vector<std::thread> threads_;
 };
 
 class GrpcTransport final : public Transport {
  public:
-  explicit GrpcTransport(const GrpcTransportOptions& options) : io_threads_(std::max(1, options.io_threads)), queues_(io_threads_) {
-    for (grpc::CompletionQueue& queue : queues_) threads_.emplace_back([&queue] { Drain(queue); });
-  }
+  explicit GrpcTransport(GrpcTransportOptions options) : options_(std::move(options)) {}
 
   ~GrpcTransport() override {
-    std::vector<std::weak_ptr<DialledLane>> lanes;
-    {
-      absl::MutexLock lock(&mutex_);
-      lanes = std::move(lanes_);
-    }
-    for (const std::weak_ptr<DialledLane>& weak : lanes) {
-      if (const std::shared_ptr<DialledLane> lane = weak.lock()) lane->Abort();
-    }
-    count_.AwaitZero();
-    for (grpc::CompletionQueue& queue : queues_) queue.Shutdown();
-    for (std::thread& thread : threads_) thread.join();
+    streams_.AbortAll();
+    if (AwaitEnd(*count_, options_.end_deadline, "dialled streams")) return;
+    [[maybe_unused]] const auto* const needed = threads_.release();  // by the streams that go on
   }
 
-  std::shared_ptr<Lane> Dial(const std::string& address, std::shared_ptr<LaneHandler> handler, absl::Duration deadline) override {
-    grpc::ChannelArguments arguments = TuningArguments();
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own for every lane
+  std::shared_ptr<Stream> Dial(const std::string& address, std::shared_ptr<StreamHandler> handler, absl::Duration deadline) override {
+    grpc::ChannelArguments arguments = TuningArguments(options_);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own for every stream
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(std::max<int64_t>(1, absl::ToInt64Milliseconds(deadline))));
-    auto lane = std::make_shared<DialledLane>(address, std::move(handler), count_,
-                                              grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
-    size_t queue = 0;
-    {
-      absl::MutexLock lock(&mutex_);
-      std::erase_if(lanes_, [](const std::weak_ptr<DialledLane>& old) { return old.expired(); });
-      lanes_.push_back(lane);
-      queue = dialled_++ % queues_.size();
-    }
-    lane->Start(queues_[queue]);
-    return lane;
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, Milliseconds(deadline));
+    if (!options_.peer_name.empty()) arguments.SetSslTargetNameOverride(options_.peer_name);
+    const auto credentials = options_.dial_credentials != nullptr ? options_.dial_credentials : grpc::InsecureChannelCredentials();
+    auto stream =
+        std::make_shared<DialledStream>(address, std::move(handler), options_.flow, count_,
+                                        grpc::CreateCustomChannel(address, credentials, arguments), options_.dial_credentials != nullptr);
+    streams_.Add(stream);
+    stream->Start();
+    return stream;
   }
 
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, std::shared_ptr<LaneHandler> handler) override {
-    auto listener = std::make_unique<GrpcListener>(std::move(handler));
-    if (absl::Status status = listener->Start(address, io_threads_); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, std::shared_ptr<StreamHandler> handler) override {
+    auto listener = std::make_unique<GrpcListener>(options_, std::move(handler));
+    if (absl::Status status = listener->Start(address); !status.ok()) return status;
     return listener;
   }
 
  private:
-  const int io_threads_;
-  GrpcLaneCount count_;
-  std::vector<grpc::CompletionQueue> queues_;
-  std::vector<std::thread> threads_;
-  absl::Mutex mutex_;
-  std::vector<std::weak_ptr<DialledLane>> lanes_ ABSL_GUARDED_BY(mutex_);
-  size_t dialled_ ABSL_GUARDED_BY(mutex_) = 0;
+  const GrpcTransportOptions options_;
+  std::unique_ptr<CallbackThreads> threads_ = std::make_unique<CallbackThreads>();
+  const std::shared_ptr<GrpcStreamCount> count_ = std::make_shared<GrpcStreamCount>();
+  StreamList<DialledStream> streams_;
 };
+
+// Every connection is a file: the soft limit of many systems is 1024, and gRPC stops to accept at it.
+void RaiseFileLimit() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &files);
+}
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeGrpcTransport(const GrpcTransportOptions& options) {
+std::unique_ptr<Transport> MakeGrpcTransport(GrpcTransportOptions options) {
   // gRPC allocates what it receives, megabytes a step. From the heap, those pages stay; mapped one by one, each would be faulted in anew.
   mallopt(M_MMAP_THRESHOLD, kHeapBytes);
   mallopt(M_TRIM_THRESHOLD, kHeapBytes);
-  return std::make_unique<GrpcTransport>(options);
+  RaiseFileLimit();
+  BoundGrpcLog();
+  return std::make_unique<GrpcTransport>(std::move(options));
 }
 
 }  // namespace trainyard::engine

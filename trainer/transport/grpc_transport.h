@@ -1,18 +1,38 @@
-// Lanes over gRPC: one channel and one long-lived bidirectional stream per lane, messages as ByteBuffers whose slices are the tensors' own
-// memory, no protobuf. Addresses are gRPC's: host:port, [v6]:port, unix:path.
+// Streams over gRPC: one channel and one long-lived bidirectional call per stream, messages as ByteBuffers whose slices are the tensors'
+// own memory, no protobuf. Addresses are host:port and [v6]:port.
 #pragma once
 
 #include <memory>
+#include <string>
 
+#include "absl/time/time.h"
 #include "trainer/transport/transport.h"
+
+namespace grpc {
+class ChannelCredentials;
+class ServerCredentials;
+}  // namespace grpc
 
 namespace trainyard::engine {
 
 struct GrpcTransportOptions {
-  int io_threads = 1;  // for each side (dialled lanes; each listener): handlers run on them
+  FlowOptions flow;
+  // A connection whose other end does not answer for about so long is lost: HTTP/2 pings find the host that is gone without a word.
+  absl::Duration silence = absl::Seconds(30);
+  // From a connection to its HTTP/2 greeting, and from there to its stream; else it is dropped.
+  absl::Duration greeting_deadline = absl::Seconds(10);
+  // A listener has at most so many connections whose streams nobody trusts yet (Stream::Trust): of more it drops the oldest. All peers that
+  // may come at once must fit.
+  size_t most_untrusted = 256;
+  // A destructor waits at most so long for its streams to end.
+  absl::Duration end_deadline = absl::Seconds(10);
+  std::shared_ptr<grpc::ChannelCredentials> dial_credentials;   // null: plain text
+  std::shared_ptr<grpc::ServerCredentials> listen_credentials;  // null: plain text
+  std::string peer_name;  // with credentials: the DNS name in the certificate of every peer; "": the host's
 };
 
-// Also tunes the process's malloc for large receive buffers (glibc's mmap and trim thresholds).
-std::unique_ptr<Transport> MakeGrpcTransport(const GrpcTransportOptions& options = {});
+// Handlers are called from gRPC's own threads. Also tunes the process's malloc for large receive buffers (glibc's mmap and trim thresholds)
+// and lets it open as many files as its hard limit allows.
+std::unique_ptr<Transport> MakeGrpcTransport(GrpcTransportOptions options = {});
 
 }  // namespace trainyard::engine

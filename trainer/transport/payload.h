@@ -1,4 +1,4 @@
-// Bytes of a record, wherever they lie: one or more pieces of memory kept alive by whoever owns them.
+// Bytes of a record, wherever they lie: one or more pieces of memory, each kept alive by its owner.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace trainyard::engine {
@@ -22,6 +23,8 @@ class Payload {
   size_t size() const { return size_; }
   std::span<const std::span<const std::byte>> pieces() const { return pieces_; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
+  // Another owner, which keeps the bytes alive in its turn.
+  void HoldBy(std::shared_ptr<const void> owner) { owner_ = std::move(owner); }
   // All bytes, copied.
   std::string ToString() const;
 

@@ -79,6 +79,18 @@ std::string_view WireOpName(WireOp op) {
       return "error";
     case WireOp::kEnd:
       return "end";
+    case WireOp::kCredit:
+      return "credit";
+    case WireOp::kChallenge:
+      return "challenge";
+    case WireOp::kProof:
+      return "proof";
+    case WireOp::kReset:
+      return "reset";
+    case WireOp::kTorn:
+      return "torn";
+    case WireOp::kRelease:
+      return "release";
   }
   return "?";
 }
@@ -111,9 +123,9 @@ absl::StatusOr<WireHeader> Decode(std::span<const std::byte, kWireHeaderBytes> b
   TY_RETURN_IF_ERROR(Expect("version", reader.Get<uint16_t>(), kWireVersion));
   WireHeader header;
   const auto op = reader.Get<uint16_t>();
-  if (op < static_cast<uint16_t>(WireOp::kHello) || op > static_cast<uint16_t>(WireOp::kEnd)) {
+  if (op < static_cast<uint16_t>(WireOp::kHello) || op > static_cast<uint16_t>(WireOp::kRelease)) {
     return absl::InvalidArgumentError(fmt::format("wire header: op is {}, expected one of {} to {}", op,
-                                                  static_cast<uint16_t>(WireOp::kHello), static_cast<uint16_t>(WireOp::kEnd)));
+                                                  static_cast<uint16_t>(WireOp::kHello), static_cast<uint16_t>(WireOp::kRelease)));
   }
   header.op = static_cast<WireOp>(op);
   header.flags = reader.Get<uint32_t>();

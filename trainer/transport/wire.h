@@ -13,7 +13,7 @@
 namespace trainyard::engine {
 
 inline constexpr uint32_t kWireMagic = 0x44525954;  // "TYRD" as the bytes stand on the wire
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 inline constexpr size_t kWireHeaderBytes = 64;
 inline constexpr uint32_t kMaxPayloadBytes = 16u << 20;  // of one record; longer tensors travel in parts
 
@@ -29,10 +29,16 @@ enum class WireOp : uint16_t {
   kParameters = 9,  // server → worker: fresh parameters of one part, answering kPush
   kHeartbeat = 10,  // worker → server: I am alive; `step` counts what I did beside pushing. server → worker: the round that you wait for is
                     // open because others are at work
-  kLeave = 11,      // worker → server: I push no more
+  kLeave = 11,      // worker → server: I push no more; sync: I have done all steps and wait for the release
   kDone = 12,       // worker → server: I am leaving for good
   kError = 13,      // why the other side gives up, as text; the payload's first 4 bytes are the absl::StatusCode
   kEnd = 14,        // chief → server: the training ends; in sync mode no round from `step` on is done
+  kCredit = 15,     // either: `step` more bytes of records with parts of tensors may come; only the stream layer sees it
+  kChallenge = 16,  // dialler → listener, first of all in a job with a key: mutual_challenge.h
+  kProof = 17,      // either: that it holds the job's key
+  kReset = 18,      // chief → server, sync: forget all values and take a new incarnation
+  kTorn = 19,       // worker → server, sync: I cannot go on from what the servers hold; the payload says why
+  kRelease = 20,    // chief → server, sync: the training's result is safe, workers may end
 };
 std::string_view WireOpName(WireOp op);
 
@@ -40,6 +46,7 @@ inline constexpr uint32_t kWireFlagSlots = 1;      // kPull: with optimizer slot
 inline constexpr uint32_t kWireFlagDuplicate = 2;  // kParameters: the push had been applied before
 inline constexpr uint32_t kWireFlagRows = 4;       // kPush, kParameters: the payload is some rows of the part
 inline constexpr uint32_t kWireFlagPosition = 8;   // kHello: `step` is the next step that this worker will push
+inline constexpr uint32_t kWireFlagEmpty = 32;     // kPush: the worker had no examples, there is no payload
 inline constexpr uint32_t kWireFlagReady = 16;     // kWelcome, kState: the server has its parameters
 
 inline constexpr uint8_t kWireDTypeNone = 0xff;  // the payload is not a tensor

@@ -45,7 +45,7 @@ absl::StatusOr<WireHeader> DecodeText(const std::string& text) {
 TEST(Wire, TheHeaderLiesAsTheFormatSays) {
   const std::string expected(
       "TYRD"                               // magic
-      "\x01\x00"                           // version
+      "\x02\x00"                           // version
       "\x08\x00"                           // op: push
       "\x04\x03\x02\x01"                   // flags
       "\x14\x13\x12\x11"                   // epoch
@@ -74,7 +74,7 @@ TEST(Wire, ABadHeaderIsRefusedByField) {
   };
   const Case cases[] = {
       {0, "GET ", "magic is 0x20544547, expected 0x44525954"},
-      {4, {'\x02', '\0'}, "version is 0x2, expected 0x1"},
+      {4, {'\x01', '\0'}, "version is 0x1, expected 0x2"},
       {6, {'\0', '\0'}, "op is 0"},
       {6, {'\xff', '\xff'}, "op is 65535"},
       {30, {'\x05'}, "dtype is 5"},

@@ -52,10 +52,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [events]
   # create: to tell people what happened. patch: repeats are counted in one event instead of creating more.
   verbs: [create, patch]
-{{- if .Values.mpi.enabled }}
+{{- if or .Values.mpi.enabled .Values.secrets.enabled }}
 - apiGroups: [""]
   resources: [secrets]
-  # create: one ssh key pair per MPI job. get: to see whether it is there, and whose it is before it is deleted: Secrets are never listed.
+  # create: one for a job, with its key, its certificates or its ssh keys. get: to see whether it is there, and whose it is before it is deleted: Secrets are never listed.
   # patch: to give it back its labels. delete: when the job has ended, unless its pods are kept.
   verbs: [get, create, patch, delete]
 {{- end }}

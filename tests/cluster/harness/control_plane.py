@@ -76,9 +76,20 @@ class ControlPlane:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def restart(self, name):
-        """Stops and starts one program again with the same arguments: "kube-apiserver" or "etcd"."""
+        """Stops and starts one program again with the same arguments; one that has ended by itself is started."""
         self.processes.kill(name)
-        {"etcd": self._start_etcd_again, "kube-apiserver": self._start_apiserver_again}[name]()
+        {"etcd": self._start_etcd_again, "kube-apiserver": self._start_apiserver_again,
+         "kube-controller-manager": self._start_controller_manager, "kube-scheduler": self._start_scheduler}[name]()
+
+    def revive(self):
+        """Starts again the controller manager and the scheduler if they have ended by themselves, as a kubelet does with static pods; their names.
+
+        The scheduler ends itself when it sees a pod on another node than before, which happens when the API server is killed.
+        """
+        ended = [name for name in ("kube-controller-manager", "kube-scheduler") if self.processes.pid(name) and not self.processes.alive(name)]
+        for name in ended:
+            self.restart(name)
+        return ended
 
     def _wait(self, what, condition, seconds):
         def checked():

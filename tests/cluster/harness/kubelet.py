@@ -7,12 +7,13 @@ class Kubelet:
     def __init__(self, api):
         self._api = api
 
-    def run(self, *names, ready=True, restarts=0):
-        """The pods run; `restarts` of their container by the kubelet have happened."""
+    def run(self, *names, ready=True, restarts=0, last_code=1):
+        """The pods run; `restarts` of their container by the kubelet have happened, the last one after it ended with `last_code`."""
         for name in names:
-            state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-            self._patch(name, {"phase": "Running", "podIP": "127.0.0.1", "conditions": [self._ready(ready)],
-                               "containerStatuses": [self._container(name, state, ready, restarts)]})
+            container = self._container(name, {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, ready, restarts)
+            if restarts:
+                container["lastState"] = {"terminated": {"exitCode": last_code, "reason": "Error", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}}
+            self._patch(name, {"phase": "Running", "podIP": "127.0.0.1", "conditions": [self._ready(ready)], "containerStatuses": [container]})
 
     def succeed(self, *names):
         for name in names:

@@ -57,7 +57,7 @@ class Scratch {
   }
 
  private:
-  int64_t Padded() const { return (int64_t{channels_} + kLanes - 1) / kLanes * kLanes; }
+  int64_t Padded() const { return PaddedFloats(channels_); }
   int64_t SumsAt() const { return kVectors * Padded() + int64_t{2} * channels_ * kLanes * threads_; }
 
   int channels_;

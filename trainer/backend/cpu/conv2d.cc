@@ -12,8 +12,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t Align(size_t floats) { return (floats + kLanes - 1) / kLanes * kLanes; }
-
 absl::StatusOr<ConvShape> MakeConvShape(const Window& window, const Shape& x, const Shape& kernel) {
   TY_ASSIGN_OR_RETURN(const WindowGeometry geometry, PlaceWindow(window, x));
   ConvShape shape;
@@ -41,7 +39,7 @@ void SetStrides(GatherArgs& args, int height, int width) {
 }
 
 size_t WeightFloats(const ConvShape& shape) {
-  return Align(static_cast<size_t>(shape.kernel_h) * shape.kernel_w * shape.channels * shape.outputs);
+  return PaddedFloats(static_cast<size_t>(shape.kernel_h) * shape.kernel_w * shape.channels * shape.outputs);
 }
 
 PackArgs MakePack(const ConvShape& shape, int block) {
@@ -70,14 +68,14 @@ class WholeConv2d final : public Kernel {
         gather_(gather),
         pack_(MakePack(gather.shape, gather.block)),
         bias_(epilogue.bias),
-        activation_(ToCpuActivation(epilogue.activation)),
+        activation_(epilogue.activation),
         pool_(pool),
         samples_(samples),
         few_(IsFewSamples(gather.shape, samples)) {
     const ConvShape& shape = gather_.shape;
     SetStrides(gather_, shape.out_h, shape.out_w);
-    gather_.activation = pool_.has_value() || few_ ? CpuActivation::kNone : activation_;
-    work_ = few_ ? Align(FewGatherScratchFloats(shape, samples, device.pool.threads())) : WeightFloats(shape);
+    gather_.activation = pool_.has_value() || few_ ? Activation::kIdentity : activation_;
+    work_ = few_ ? PaddedFloats(FewGatherScratchFloats(shape, samples, device.pool.threads())) : WeightFloats(shape);
     vectors_ = int64_t{shape.panels} * shape.out_h * shape.out_w * shape.outputs;
   }
 
@@ -107,7 +105,7 @@ class WholeConv2d final : public Kernel {
       device_.pool.Run(pool_->panels, [&](int64_t begin, int64_t end, int) {
         device_.kernels.max_pool(*pool_, static_cast<int>(begin), static_cast<int>(end));
       });
-    } else if (few_ && activation_ != CpuActivation::kNone) {
+    } else if (few_ && activation_ != Activation::kIdentity) {
       device_.kernels.activate(y, y, vectors_, activation_);
     }
   }
@@ -117,7 +115,7 @@ class WholeConv2d final : public Kernel {
   GatherArgs gather_;
   PackArgs pack_;
   const bool bias_;
-  const CpuActivation activation_;
+  const Activation activation_;
   std::optional<PoolArgs> pool_;
   const int64_t samples_;
   const bool few_;
@@ -143,7 +141,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
     return std::make_unique<WholeConv2d>(device, gather, op.epilogue, pool_args, samples);
   }
 
-  gather.activation = ToCpuActivation(op.epilogue.activation);
+  gather.activation = op.epilogue.activation;
   if (pool.has_value()) {
     gather.max_pool = true;
     gather.pool_h = pool->size[0];

@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/lay_out.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/select_kernels.h"
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/ops/fuse.h"
 
 namespace trainyard::engine {
 namespace {
@@ -22,10 +24,15 @@ class CpuBackend final : public Backend {
   CpuBackend(const KernelTable& kernels, int threads) : pool_(threads), device_{kernels, pool_} {}
 
   std::string_view name() const override { return "cpu"; }
-  bool computes_on_host_f32() const override { return true; }
+  bool uses_host_memory() const override { return true; }
+  DType real() const override { return DType::kF32; }
+  Graph Rewrite(const Graph& forward, bool fuse) const override { return LayOut(fuse ? FuseEpilogues(forward) : forward); }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
+    return AllocateOnHost(what, bytes);
+  }
 
   size_t BytesFor(const ValueSpec& spec) const override {
-    if (spec.rows) return static_cast<size_t>(RowVectors(spec.shape) * kLanes) * SizeOf(spec.dtype);
+    if (spec.row_major) return static_cast<size_t>(RowVectors(spec.shape) * kLanes) * SizeOf(spec.dtype);
     const int64_t elements = spec.batched ? PanelLayout(spec.shape).vectors() * kLanes : spec.shape.elements();
     return static_cast<size_t>(elements) * SizeOf(spec.dtype);
   }
@@ -43,7 +50,7 @@ class CpuBackend final : public Backend {
   }
 
   void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) override {
-    if (!spec.batched || spec.rows) {
+    if (!spec.batched || spec.row_major) {
       if (host.dtype == DType::kU8 && spec.dtype == DType::kF32) {
         std::transform(host.values<uint8_t>().begin(), host.values<uint8_t>().end(), static_cast<float*>(value),
                        [&](uint8_t x) { return static_cast<float>(x) * u8_scale; });
@@ -68,7 +75,7 @@ class CpuBackend final : public Backend {
     // Panels go straight to f32 and u8; a host of f64 is filled from its end on, where its f32 elements were put first.
     void* rows = host.data;
     if (host.dtype == DType::kF64) rows = static_cast<float*>(host.data) + elements;
-    if (!spec.batched || spec.rows) {
+    if (!spec.batched || spec.row_major) {
       std::memcpy(rows, value, static_cast<size_t>(elements) * SizeOf(spec.dtype));
     } else {
       const PanelLayout layout(spec.shape);

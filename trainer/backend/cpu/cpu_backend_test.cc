@@ -12,8 +12,6 @@
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/ops/builder.h"
-#include "trainer/ops/fuse.h"
-#include "trainer/ops/gradient.h"
 
 namespace trainyard::engine {
 namespace {
@@ -31,10 +29,17 @@ std::vector<float> RandomFloats(int64_t count, uint32_t seed, float scale) {
   return values;
 }
 
+// A forward graph, and how it is to be run.
+struct Network {
+  Graph graph;
+  ExecutorOptions options;
+};
+
 // Feeds every input of the graph with values that depend on its place among the inputs only, and runs one training step.
-Results RunStep(const Graph& graph, Backend& backend) {
-  auto executor = Executor::Create(graph, backend);
+Results RunStep(const Network& network, Backend& backend) {
+  auto executor = Executor::Create(network.graph, backend, network.options);
   EXPECT_TRUE(executor.ok()) << executor.status();
+  const Graph& graph = (*executor)->graph();
   std::vector<ParameterSpec> specs(graph.parameters().begin(), graph.parameters().end());
   ParameterSet parameters(specs);
   for (int key = 0; key < parameters.size(); ++key) {
@@ -104,7 +109,7 @@ std::unique_ptr<Backend> Cpu(const std::string& isa, int threads = 1) {
 }
 
 // The scores of a body, and behind them the loss and all gradients, the images' too.
-Graph WithLoss(GraphBuilder builder, Value scores, bool fuse) {
+Network WithLoss(GraphBuilder builder, Value scores, bool fuse) {
   const Shape& shape = builder.spec(scores).shape;
   const Value flat = *builder.Flatten("flat", scores);
   const Value kernel = *builder.Parameter("head/kernel", {builder.spec(flat).shape[1], kClasses});
@@ -115,11 +120,8 @@ Graph WithLoss(GraphBuilder builder, Value scores, bool fuse) {
   EXPECT_TRUE(builder.Output("loss", loss).ok());
   EXPECT_TRUE(builder.Output("logits", logits).ok());
   EXPECT_TRUE(builder.Output("correct", correct).ok());
-  Graph graph = std::move(builder).Build();
-  if (fuse) graph = FuseEpilogues(graph);
-  const absl::Status status = AddGradients(graph, graph.outputs().find("loss")->second, {.inputs = {"images"}});
-  EXPECT_TRUE(status.ok()) << status;
-  return graph;
+  builder.Loss(loss);
+  return {std::move(builder).Build(), {.fuse = fuse, .gradients = {.inputs = {"images"}}}};
 }
 
 struct ConvCase {
@@ -129,7 +131,7 @@ struct ConvCase {
   std::optional<Window> pool;
 };
 
-Graph ConvGraph(const ConvCase& c, bool fuse) {
+Network ConvGraph(const ConvCase& c, bool fuse) {
   GraphBuilder builder;
   const Value images = *builder.Input("images", {c.batch, c.height, c.width, c.channels});
   const Value kernel = *builder.Parameter("conv/kernel", {c.kernel, c.kernel, c.channels, c.filters});
@@ -144,10 +146,10 @@ Graph ConvGraph(const ConvCase& c, bool fuse) {
 
 class CpuBackendTest : public testing::TestWithParam<std::string> {
  protected:
-  void ExpectAgreement(const Graph& graph, double tolerance = 2e-5) {
+  void ExpectAgreement(const Network& network, double tolerance = 2e-5) {
     const std::unique_ptr<Backend> reference = MakeReferenceBackend(DType::kF64);
     const std::unique_ptr<Backend> cpu = Cpu(GetParam());
-    ExpectClose(RunStep(graph, *cpu), RunStep(graph, *reference), tolerance);
+    ExpectClose(RunStep(network, *cpu), RunStep(network, *reference), tolerance);
   }
 };
 
@@ -166,7 +168,7 @@ TEST_P(CpuBackendTest, ConvolutionsAgreeOverBatchesAndChannels) {
                        3,
                        1 + index % 2,
                        index % 3 == 0 ? Padding::kSame : Padding::kValid,
-                       static_cast<Activation>(index % 4),
+                       static_cast<Activation>(index % kActivations),
                        index % 4 == 1 ? std::optional(pool) : std::nullopt};
       SCOPED_TRACE(testing::Message() << "batch " << batch << " channels " << channels << " filters " << filters);
       ExpectAgreement(ConvGraph(c, /*fuse=*/true));
@@ -189,7 +191,7 @@ TEST_P(CpuBackendTest, ConvolutionsAgreeOverWindowsStridesAndPaddings) {
     c.channels = pick(1, 9);
     c.filters = pick(1, 18);
     c.padding = pick(0, 1) == 0 ? Padding::kValid : Padding::kSame;
-    c.activation = static_cast<Activation>(pick(0, 3));
+    c.activation = static_cast<Activation>(pick(0, kActivations - 1));
     SCOPED_TRACE(testing::Message() << "round " << round << ": batch " << c.batch << ", " << c.height << "x" << c.width << "x" << c.channels
                                     << " to " << c.filters << ", kernel " << c.kernel << " stride " << c.stride
                                     << (c.padding == Padding::kSame ? " same" : " valid"));
@@ -206,8 +208,8 @@ std::vector<ConvCase> PointConvolutions() {
     for (const auto& [channels, filters] : {std::pair{16, 64}, {64, 16}, {64, 80}, {80, 77}, {65, 64}, {16, 1}}) {
       const int side = batch == 128 ? 3 : 7;
       const int stride = 1 + static_cast<int>(cases.size()) % 2;
-      cases.push_back(
-          {batch, side, side + 2, channels, filters, 1, stride, Padding::kSame, static_cast<Activation>(cases.size() % 4), std::nullopt});
+      cases.push_back({batch, side, side + 2, channels, filters, 1, stride, Padding::kSame,
+                       static_cast<Activation>(cases.size() % kActivations), std::nullopt});
     }
   }
   return cases;
@@ -290,9 +292,8 @@ TEST_P(CpuBackendTest, TimeDistributedDenseSoftmaxAndSquaredErrorAgree) {
     const Value loss = *builder.MeanSquaredError("loss", y, target);
     EXPECT_TRUE(builder.Output("loss", loss).ok());
     EXPECT_TRUE(builder.Output("y", y).ok());
-    Graph graph = std::move(builder).Build();
-    ASSERT_TRUE(AddGradients(graph, loss, {.inputs = {"images"}}).ok());
-    ExpectAgreement(graph);
+    builder.Loss(loss);
+    ExpectAgreement({std::move(builder).Build(), {.fuse = false, .gradients = {.inputs = {"images"}}}});
   }
 }
 
@@ -313,7 +314,7 @@ TEST_P(CpuBackendTest, ResidualsAveragePoolsAndActivationsAgree) {
 }
 
 // A residual block with pre-activation, more than one block of pixels, and a penalty on its kernels.
-Graph NormalisedBlock(int batch, int height, bool fuse) {
+Network NormalisedBlock(int batch, int height, bool fuse) {
   GraphBuilder builder;
   const auto norm = [&](const std::string& name, Value x, bool relu) {
     const int64_t channels = builder.spec(x).shape[-1];
@@ -338,10 +339,8 @@ Graph NormalisedBlock(int batch, int height, bool fuse) {
   const Value error = *builder.MeanSquaredError("error", sum, target);
   const Value loss = *builder.L2Penalty("loss", error, std::array{first, second}, 0.01f);
   EXPECT_TRUE(builder.Output("loss", loss).ok());
-  Graph graph = std::move(builder).Build();
-  if (fuse) graph = FuseEpilogues(graph);
-  EXPECT_TRUE(AddGradients(graph, graph.outputs().find("loss")->second, {.inputs = {"images"}}).ok());
-  return graph;
+  builder.Loss(loss);
+  return {std::move(builder).Build(), {.fuse = fuse, .gradients = {.inputs = {"images"}}}};
 }
 
 TEST_P(CpuBackendTest, BatchNormsResidualsAndPenaltiesAgree) {
@@ -389,9 +388,9 @@ TEST_P(CpuBackendTest, VarianceFarFromZeroIsTheReferences) {
 }
 
 TEST_P(CpuBackendTest, BitsOfStatisticsDoNotDependOnTheNumberOfThreads) {
-  const Graph graph = NormalisedBlock(35, 33, /*fuse=*/true);
-  const Results one = RunStep(graph, *Cpu(GetParam(), 1));
-  for (const int threads : {2, 3}) ExpectSameBits(RunStep(graph, *Cpu(GetParam(), threads)), one);
+  const Network network = NormalisedBlock(35, 33, /*fuse=*/true);
+  const Results one = RunStep(network, *Cpu(GetParam(), 1));
+  for (const int threads : {2, 3}) ExpectSameBits(RunStep(network, *Cpu(GetParam(), threads)), one);
 }
 
 TEST_P(CpuBackendTest, DropoutDropsTheSameElementsAsTheReference) {
@@ -409,9 +408,9 @@ TEST_P(CpuBackendTest, BitsDoNotDependOnTheNumberOfThreads) {
                             ConvCase{33, 9, 9, 7, 13, 3, 2, Padding::kSame, Activation::kRelu, std::nullopt},
                             ConvCase{33, 9, 9, 64, 80, 1, 1, Padding::kSame, Activation::kRelu, std::nullopt},
                             ConvCase{33, 9, 9, 90, 64, 1, 2, Padding::kSame, Activation::kIdentity, std::nullopt}}) {
-    const Graph graph = ConvGraph(c, /*fuse=*/true);
-    const Results one = RunStep(graph, *Cpu(GetParam(), 1));
-    for (const int threads : {1, 2, 3}) ExpectSameBits(RunStep(graph, *Cpu(GetParam(), threads)), one);
+    const Network network = ConvGraph(c, /*fuse=*/true);
+    const Results one = RunStep(network, *Cpu(GetParam(), 1));
+    for (const int threads : {1, 2, 3}) ExpectSameBits(RunStep(network, *Cpu(GetParam(), threads)), one);
   }
 }
 

@@ -9,8 +9,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t Align(size_t floats) { return (floats + kLanes - 1) / kLanes * kLanes; }
-
 struct DenseShape {
   PanelLayout x;
   int64_t pixels;  // of all panels
@@ -39,10 +37,10 @@ GatherArgs MakeGather(const DenseShape& shape, int channels, int outputs, const 
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) return CompileRows(device, node, op);
+  if (node.in(0).row_major) return CompileRows(device, node, op);
   const DenseShape shape(node.in(0).shape, node.in(1).shape);
   const bool has_bias = op.epilogue.bias;
-  const CpuActivation activation = ToCpuActivation(op.epilogue.activation);
+  const Activation activation = op.epilogue.activation;
   if (!shape.few()) {
     GatherArgs gather = MakeGather(shape, shape.in, shape.out, device.kernels);
     gather.activation = activation;
@@ -86,14 +84,14 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& o
         convert.samples = product.rows;
         convert.features = product.columns;
         device.kernels.to_panels_f32(convert);
-        if (activation != CpuActivation::kNone) device.kernels.activate(y, y, product.columns, activation);
+        if (activation != Activation::kIdentity) device.kernels.activate(y, y, product.columns, activation);
       },
       static_cast<size_t>(product.rows) * product.columns * sizeof(float));
 }
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInputGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) return CompileRows(device, node, op);
+  if (node.in(0).row_major) return CompileRows(device, node, op);
   const DenseShape shape(node.out().shape, node.in(1).shape);
   GatherArgs gather = MakeGather(shape, shape.out, shape.in, device.kernels);
   gather.packed = false;  // a row of weights is what one dx sums over
@@ -107,10 +105,10 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInput
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeightGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) return CompileRows(device, node, op);
+  if (node.in(0).row_major) return CompileRows(device, node, op);
   const DenseShape shape(node.in(0).shape, node.out().shape);
   // Whole vectors, an odd number of them: rows at a power of two would share few lines of the nearest cache.
-  const auto stride = static_cast<int64_t>(Align(shape.out) / kLanes | 1) * kLanes;
+  const auto stride = (VectorsFor(shape.out) | 1) * kLanes;
   ProductArgs product;  // rows are channels of x, k counts samples
   product.columns = shape.out;
   product.k = static_cast<int>(shape.few() ? shape.x.samples : shape.pixels * kLanes);

@@ -19,8 +19,6 @@ struct CpuDevice {
 
 using CompiledKernel = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-CpuActivation ToCpuActivation(Activation activation);
-
 // dense.cc
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInputGradientOp& op);

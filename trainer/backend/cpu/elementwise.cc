@@ -8,23 +8,9 @@
 
 namespace trainyard::engine {
 
-CpuActivation ToCpuActivation(Activation activation) {
-  switch (activation) {
-    case Activation::kIdentity:
-      return CpuActivation::kNone;
-    case Activation::kTanh:
-      return CpuActivation::kTanh;
-    case Activation::kRelu:
-      return CpuActivation::kRelu;
-    case Activation::kSigmoid:
-      return CpuActivation::kSigmoid;
-  }
-  return CpuActivation::kNone;
-}
-
 void RunBiasGradient(CpuDevice& device, const float* dy, float* db, int64_t pixels, int64_t channels) {
   // Whole vectors of channels to a thread.
-  device.pool.Run((channels + kLanes - 1) / kLanes, [&](int64_t begin, int64_t end, int) {
+  device.pool.Run(VectorsFor(channels), [&](int64_t begin, int64_t end, int) {
     device.kernels.bias_gradient(dy, db, pixels, static_cast<int>(channels), static_cast<int>(begin * kLanes),
                                  static_cast<int>(std::min(end * kLanes, channels)));
   });
@@ -36,7 +22,7 @@ CompiledKernel Compile(CpuDevice&, const NodeView&, const ConstantOp& op) {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasOp&) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) {
+  if (node.in(0).row_major) {
     return MakeKernel([width = node.out().shape[-1], elements = node.out().shape.elements()](const KernelContext& context) {
       for (int64_t row = 0; row < elements; row += width) {
         for (int64_t c = 0; c < width; ++c)
@@ -56,7 +42,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasOp&) {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasGradientOp&) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) {
+  if (node.in(0).row_major) {
     return MakeKernel([width = node.out().shape[0], elements = node.in(0).shape.elements()](const KernelContext& context) {
       std::fill_n(context.output<float>(0), width, 0.0f);
       for (int64_t row = 0; row < elements; row += width) {
@@ -72,7 +58,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasGradie
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  return MakeKernel([&device, vectors = VectorsOf(node.out()), activation = ToCpuActivation(op.activation)](const KernelContext& context) {
+  return MakeKernel([&device, vectors = VectorsOf(node.out()), activation = op.activation](const KernelContext& context) {
     device.pool.Run(vectors, [&](int64_t begin, int64_t end, int) {
       device.kernels.activate(context.input<float>(0) + begin * kLanes, context.output<float>(0) + begin * kLanes, end - begin, activation);
     });
@@ -81,7 +67,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Activation
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  return MakeKernel([&device, vectors = VectorsOf(node.out()), activation = ToCpuActivation(op.activation)](const KernelContext& context) {
+  return MakeKernel([&device, vectors = VectorsOf(node.out()), activation = op.activation](const KernelContext& context) {
     device.pool.Run(vectors, [&](int64_t begin, int64_t end, int) {
       const int64_t offset = begin * kLanes;
       device.kernels.activate_gradient(context.input<float>(0) + offset, context.input<float>(1) + offset,
@@ -116,7 +102,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AddOp&) {
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DropoutOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   const PanelLayout layout(node.out().shape);
-  return MakeKernel([&device, layout, vectors = VectorsOf(node.out()), rows = node.out().rows, op](const KernelContext& context) {
+  return MakeKernel([&device, layout, vectors = VectorsOf(node.out()), rows = node.out().row_major, op](const KernelContext& context) {
     const float* x = context.input<float>(0);
     float* y = context.output<float>(0);
     if (!context.step.training) {

@@ -12,11 +12,11 @@
 
 #include <stdint.h>
 
+#include "trainer/graph/activation.h"
+
 namespace trainyard::engine {
 
 inline constexpr int kLanes = 16;
-
-enum class CpuActivation : uint8_t { kNone, kTanh, kRelu, kSigmoid };
 
 // The geometry of a convolution. A dense layer is a 1x1 kernel over one panel of one row, whose pixels are the panels of the batch.
 struct ConvShape {
@@ -43,7 +43,7 @@ struct GatherArgs {
   int block = 1;    // outputs held in registers at a time, as packed
   int columns = 1;  // columns held in registers at a time
   int group = 1;    // panels walked together, so that border pixels have columns too
-  CpuActivation activation = CpuActivation::kNone;
+  Activation activation = Activation::kIdentity;
   bool max_pool = false;
   int pool_h = 1, pool_w = 1;  // the window of the pool and its stride
   float* scratch = nullptr;    // with pooling: group * pool_h * out_w * outputs * 16 floats, a thread's own
@@ -108,7 +108,7 @@ enum class CpuCell : uint8_t { kSimpleRnn, kLstm, kGru };
 // are in floats; h and c before the step may be null: zeros.
 struct RecurrentStepArgs {
   CpuCell cell = CpuCell::kLstm;
-  CpuActivation activation = CpuActivation::kTanh;  // simple RNN
+  Activation activation = Activation::kTanh;  // simple RNN
   int rows = 0, units = 0;
   const float* z = nullptr;
   int64_t z_row = 0;
@@ -129,7 +129,7 @@ struct RecurrentStepArgs {
 // The same step back. dh [rows][units] holds what flows back from the step after; a GRU leaves there what does not pass the product.
 struct RecurrentStepGradientArgs {
   CpuCell cell = CpuCell::kLstm;
-  CpuActivation activation = CpuActivation::kTanh;
+  Activation activation = Activation::kTanh;
   int rows = 0, units = 0;
   const float* dy = nullptr;  // null: zeros
   int64_t dy_row = 0;
@@ -167,12 +167,12 @@ struct PoolArgs {
   int panels = 0;
   int in_h = 1, in_w = 1, out_h = 1, out_w = 1, channels = 0;
   int size_h = 1, size_w = 1, stride_h = 1, stride_w = 1, pad_top = 0, pad_left = 0;
-  const float* x = nullptr;                         // forward: the images; gradient: dy
-  float* y = nullptr;                               // forward: y; gradient: dx
-  uint8_t* argmax = nullptr;                        // max: each winner's place in its window, laid out as y; may be null
-  CpuActivation activation = CpuActivation::kNone;  // max: done after the pool
-  const uint8_t* winners = nullptr;                 // gradient of max: argmax
-  const float* activated = nullptr;                 // gradient of max: y after the activation, if there is one
+  const float* x = nullptr;                       // forward: the images; gradient: dy
+  float* y = nullptr;                             // forward: y; gradient: dx
+  uint8_t* argmax = nullptr;                      // max: each winner's place in its window, laid out as y; may be null
+  Activation activation = Activation::kIdentity;  // max: done after the pool
+  const uint8_t* winners = nullptr;               // gradient of max: argmax
+  const float* activated = nullptr;               // gradient of max: y after the activation, if there is one
 };
 
 // `pixels` groups of `classes` vectors. Of the lanes of a panel only the samples below `samples` count: pixels_per_panel pixels each.
@@ -235,8 +235,8 @@ struct KernelTable {
   void (*pack)(const PackArgs&);
   void (*product)(const ProductArgs&);
   // Element by element, over whole vectors. y may be one of the inputs.
-  void (*activate)(const float* x, float* y, int64_t vectors, CpuActivation activation);
-  void (*activate_gradient)(const float* dy, const float* y, float* dx, int64_t vectors, CpuActivation activation);
+  void (*activate)(const float* x, float* y, int64_t vectors, Activation activation);
+  void (*activate_gradient)(const float* dy, const float* y, float* dx, int64_t vectors, Activation activation);
   void (*add)(const float* const* terms, int count, float* y, int64_t begin,
               int64_t end);  // vectors [begin, end), from the first term to the last
   void (*bias)(const float* x, const float* bias, float* y, int64_t pixels, int channels);

@@ -17,7 +17,7 @@ namespace {
 class KernelsTest : public testing::TestWithParam<const KernelTable*> {
  protected:
   // The activation of every value of `from`, which is padded to whole vectors.
-  static std::vector<float> Activate(const std::vector<float>& from, CpuActivation activation) {
+  static std::vector<float> Activate(const std::vector<float>& from, Activation activation) {
     const int64_t vectors = (static_cast<int64_t>(from.size()) + kLanes - 1) / kLanes;
     Buffer x(static_cast<size_t>(vectors) * kLanes * sizeof(float));
     std::copy(from.begin(), from.end(), x.as<float>());
@@ -41,23 +41,23 @@ double UlpsBetween(float found, double exact) {
 
 TEST_P(KernelsTest, TanhIsWithinFourUlps) {
   const std::vector<float> x = Sweep(-12.0f, 12.0f);
-  const std::vector<float> y = Activate(x, CpuActivation::kTanh);
+  const std::vector<float> y = Activate(x, Activation::kTanh);
   for (size_t i = 0; i < x.size(); ++i) ASSERT_LE(UlpsBetween(y[i], std::tanh(static_cast<double>(x[i]))), 4.0) << "tanh " << x[i];
 }
 
 TEST_P(KernelsTest, SigmoidIsWithinFourUlps) {
   const std::vector<float> x = Sweep(-60.0f, 60.0f);
-  const std::vector<float> y = Activate(x, CpuActivation::kSigmoid);
+  const std::vector<float> y = Activate(x, Activation::kSigmoid);
   for (size_t i = 0; i < x.size(); ++i)
     ASSERT_LE(UlpsBetween(y[i], 1.0 / (1.0 + std::exp(-static_cast<double>(x[i])))), 4.0) << "sigmoid " << x[i];
 }
 
 TEST_P(KernelsTest, ActivationsOfHugeValuesAreTheirLimits) {
-  EXPECT_EQ(Activate({1e30f, -1e30f}, CpuActivation::kTanh), (std::vector<float>{1.0f, -1.0f}));
-  const std::vector<float> sigmoid = Activate({1e30f, -1e30f}, CpuActivation::kSigmoid);
+  EXPECT_EQ(Activate({1e30f, -1e30f}, Activation::kTanh), (std::vector<float>{1.0f, -1.0f}));
+  const std::vector<float> sigmoid = Activate({1e30f, -1e30f}, Activation::kSigmoid);
   EXPECT_EQ(sigmoid[0], 1.0f);
   EXPECT_LT(sigmoid[1], 1e-37f);
-  EXPECT_EQ(Activate({1e30f, -1e30f, -0.5f}, CpuActivation::kRelu), (std::vector<float>{1e30f, 0.0f, 0.0f}));
+  EXPECT_EQ(Activate({1e30f, -1e30f, -0.5f}, Activation::kRelu), (std::vector<float>{1e30f, 0.0f, 0.0f}));
 }
 
 TEST_P(KernelsTest, CrossEntropyOfExtremeLogitsIsFiniteAndCountsSamplesOnly) {

@@ -21,7 +21,7 @@ LossArgs MakeLossArgs(const Shape& scores) {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) return CompileRows(device, node, op);
+  if (node.in(0).row_major) return CompileRows(device, node, op);
   const PanelLayout layout(node.out().shape);
   return MakeKernel([&device, layout](const KernelContext& context) {
     device.pool.Run(layout.panels * layout.pixels, [&](int64_t begin, int64_t end, int) {
@@ -34,7 +34,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxOp&
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) return CompileRows(device, node, op);
+  if (node.in(0).row_major) return CompileRows(device, node, op);
   const PanelLayout layout(node.out().shape);
   return MakeKernel([&device, layout](const KernelContext& context) {
     device.pool.Run(layout.panels * layout.pixels, [&](int64_t begin, int64_t end, int) {
@@ -47,7 +47,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxGra
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCrossEntropyOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) return CompileRows(device, node, op);
+  if (node.in(0).row_major) return CompileRows(device, node, op);
   const double labels = static_cast<double>(node.in(1).shape.elements());
   return MakeKernel([&device, args = MakeLossArgs(node.in(0).shape), labels](const KernelContext& context) mutable {
     args.x = context.input<float>(0);
@@ -59,7 +59,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCro
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCrossEntropyGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) return CompileRows(device, node, op);
+  if (node.in(0).row_major) return CompileRows(device, node, op);
   const auto labels = static_cast<float>(node.in(1).shape.elements());
   return MakeKernel([&device, args = MakeLossArgs(node.in(0).shape), labels](const KernelContext& context) mutable {
     args.x = context.input<float>(0);
@@ -72,7 +72,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SoftmaxCro
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const CorrectCountOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) return CompileRows(device, node, op);
+  if (node.in(0).row_major) return CompileRows(device, node, op);
   return MakeKernel([&device, args = MakeLossArgs(node.in(0).shape)](const KernelContext& context) mutable {
     args.x = context.input<float>(0);
     args.labels = context.input<int32_t>(1);
@@ -82,7 +82,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const CorrectCou
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) return CompileRows(device, node, op);
+  if (node.in(0).row_major) return CompileRows(device, node, op);
   const auto elements = static_cast<double>(node.in(0).shape.elements());
   return MakeKernel([&device, args = MakeLossArgs(node.in(0).shape), elements](const KernelContext& context) mutable {
     args.x = context.input<float>(0);
@@ -93,7 +93,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquare
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).rows) return CompileRows(device, node, op);
+  if (node.in(0).row_major) return CompileRows(device, node, op);
   const auto elements = static_cast<float>(node.in(0).shape.elements());
   return MakeKernel([&device, args = MakeLossArgs(node.in(0).shape), elements](const KernelContext& context) mutable {
     args.x = context.input<float>(0);

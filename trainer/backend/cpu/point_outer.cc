@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trainer/backend/cpu/layout.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -10,9 +12,6 @@ namespace {
 constexpr int kLeastLanes = 64;
 constexpr int64_t kRowsBytes = 32 * 1024;  // of turned pixels at a time: they stay in the nearest cache while all rows pass over them
 constexpr int64_t kColumnsAtATime = 64;    // of a product's block
-
-int64_t WholeVectors(int64_t channels) { return (channels + kLanes - 1) / kLanes; }
-int64_t Padded(int64_t floats) { return WholeVectors(floats) * kLanes; }
 
 // One side of the product: where pixel `column` of row `row` of a panel lies.
 struct Side {
@@ -47,11 +46,11 @@ struct PointOuterPlan {
     dy = {.channels = shape.outputs, .column = dy_pixel, .row = dy_pixel * shape.out_w, .panel = dy_pixel * shape.out_w * shape.out_h};
     turns_x = shape.channels < shape.outputs;
     const int lanes = std::min(shape.channels, shape.outputs);
-    stride = (WholeVectors(lanes) | 1) * kLanes;
-    const int64_t used = std::min(Padded(lanes), kColumnsAtATime);
+    stride = (VectorsFor(lanes) | 1) * kLanes;
+    const int64_t used = std::min(PaddedFloats(lanes), kColumnsAtATime);
     most_pixels = std::clamp<int64_t>(kRowsBytes / (used * kLanes * static_cast<int64_t>(sizeof(float))), 1, columns);
-    thread_floats = most_pixels * kLanes * stride + Padded(shape.outputs);
-    product_floats = turns_x ? Padded(int64_t{shape.channels} * shape.outputs) : 0;
+    thread_floats = most_pixels * kLanes * stride + PaddedFloats(shape.outputs);
+    product_floats = turns_x ? PaddedFloats(int64_t{shape.channels} * shape.outputs) : 0;
   }
   const Side& turned() const { return turns_x ? x : dy; }
   const Side& plain() const { return turns_x ? dy : x; }
@@ -115,7 +114,7 @@ class RowsOfProduct {
 bool PrefersPointOuter(const ConvShape& shape, int64_t samples) {
   if (shape.kernel_h != 1 || shape.kernel_w != 1 || samples <= kLanes / 2) return false;
   const int lanes = std::min(shape.channels, shape.outputs);
-  return lanes >= kLeastLanes && 10 * lanes >= 9 * Padded(lanes);
+  return lanes >= kLeastLanes && 10 * lanes >= 9 * PaddedFloats(lanes);
 }
 
 size_t PointOuterScratchFloats(const ConvShape& shape, int threads) {

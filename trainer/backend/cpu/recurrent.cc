@@ -3,13 +3,12 @@
 #include "trainer/ops/recurrent.h"
 
 #include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
 #include "trainer/backend/cpu/rows_product.h"
 
 namespace trainyard::engine {
 namespace {
-
-constexpr int64_t Align(int64_t floats) { return (floats + kLanes - 1) / kLanes * kLanes; }
 
 CpuCell ToCpuCell(Cell cell) {
   switch (cell) {
@@ -55,7 +54,7 @@ class Scratch {
   explicit Scratch(void* memory) : next_(static_cast<float*>(memory)) {}
   float* Take(int64_t floats) {
     float* const piece = next_;
-    next_ += Align(floats);
+    next_ += PaddedFloats(floats);
     return piece;
   }
 
@@ -69,7 +68,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentO
   const Sizes n(op, node.out().shape);
   const auto packed_floats = static_cast<int64_t>(PackedFloats(n.units, n.width()));
   // Packed kernel, product of one step, cells that nobody keeps: of this step and of the one before.
-  const int64_t scratch = Align(packed_floats) + Align(n.samples * n.width()) + Align(n.samples * n.steps * n.units);
+  const int64_t scratch = PaddedFloats(packed_floats) + PaddedFloats(n.samples * n.width()) + PaddedFloats(n.samples * n.steps * n.units);
   return MakeKernel(
       [&device, op, n, packed_floats, at = RecurrentInputs(op)](const KernelContext& context) {
         Scratch memory(context.scratch);
@@ -105,7 +104,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentO
           device.pool.Run(n.samples, [&](int64_t begin, int64_t end, int) {
             RecurrentStepArgs args;
             args.cell = ToCpuCell(op.cell);
-            args.activation = ToCpuActivation(op.activation);
+            args.activation = op.activation;
             args.rows = static_cast<int>(end - begin);
             args.units = static_cast<int>(n.units);
             args.z_row = n.steps * n.width();
@@ -143,8 +142,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
   const auto product_floats = static_cast<int64_t>(RowsProductScratchFloats(device.pool.threads()));
   const bool gru = op.forward.cell == Cell::kGru;
   const int64_t rows = n.samples * n.steps;
-  const int64_t scratch = Align(product_floats) + Align(packed_floats) + 2 * Align(n.samples * n.units) + Align(rows * n.units) +
-                          (gru ? Align(rows * n.width()) : 0);
+  const int64_t scratch = PaddedFloats(product_floats) + PaddedFloats(packed_floats) + 2 * PaddedFloats(n.samples * n.units) +
+                          PaddedFloats(rows * n.units) + (gru ? PaddedFloats(rows * n.width()) : 0);
   return MakeKernel(
       [&device, op, n, at, gru, rows, packed_floats, product_floats](const KernelContext& context) {
         Scratch memory(context.scratch);
@@ -182,7 +181,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
           device.pool.Run(n.samples, [&](int64_t begin, int64_t end, int) {
             RecurrentStepGradientArgs args;
             args.cell = ToCpuCell(op.forward.cell);
-            args.activation = ToCpuActivation(op.forward.activation);
+            args.activation = op.forward.activation;
             args.rows = static_cast<int>(end - begin);
             args.units = static_cast<int>(n.units);
             args.dy_row = args.y_row = args.cells_row = n.steps * n.units;

@@ -1,5 +1,6 @@
 #include "trainer/backend/cpu/rows_dense.h"
 
+#include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
 #include "trainer/backend/cpu/rows_product.h"
 
@@ -18,15 +19,14 @@ CompiledKernel CompileRows(CpuDevice& device, const NodeView& node, const DenseO
   product.k = product.a_row = node.in(1).shape[0];
   product.columns = product.b_row = product.c_row = node.in(1).shape[1];
   return MakeKernel(
-      [&device, product, bias = op.epilogue.bias,
-       activation = ToCpuActivation(op.epilogue.activation)](const KernelContext& context) mutable {
+      [&device, product, bias = op.epilogue.bias, activation = op.epilogue.activation](const KernelContext& context) mutable {
         product.a = context.input<float>(0);
         product.b = context.input<float>(1);
         product.bias = bias ? context.input<float>(2) : nullptr;
         product.c = context.output<float>(0);
         RunRowsProduct(product, static_cast<float*>(context.scratch), device);
-        if (activation == CpuActivation::kNone) return;
-        device.pool.Run((product.rows * product.columns + kLanes - 1) / kLanes, [&](int64_t begin, int64_t end, int) {
+        if (activation == Activation::kIdentity) return;
+        device.pool.Run(VectorsFor(product.rows * product.columns), [&](int64_t begin, int64_t end, int) {
           device.kernels.activate(product.c + begin * kLanes, product.c + begin * kLanes, end - begin, activation);
         });
       },

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trainer/backend/cpu/layout.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -20,7 +22,7 @@ Range InsideOutputs(int tap, int pad, int stride, int in, int out) {
 }
 
 // Rows of dy: whole vectors, an odd number of them, so that they do not share few lines of the nearest cache.
-int64_t RowStride(const ConvShape& shape) { return int64_t{((shape.outputs + kLanes - 1) / kLanes) | 1} * kLanes; }
+int64_t RowStride(const ConvShape& shape) { return (VectorsFor(shape.outputs) | 1) * kLanes; }
 
 // What one thread adds up: the channels [begin, end) of every tap.
 class ChannelsOuter {
@@ -88,7 +90,7 @@ bool PrefersRowsOuter(const ConvShape& shape, int64_t samples) {
   if (shape.channels < kLeastChannels) return false;
   if (samples <= kLanes / 2) return true;
   // Turning dy over pays when several taps read it, and more than one vector of outputs, nearly full, makes a block that hides latency.
-  const int padded = (shape.outputs + kLanes - 1) / kLanes * kLanes;
+  const int64_t padded = PaddedFloats(shape.outputs);
   return shape.kernel_h * shape.kernel_w > 1 && shape.outputs > kLanes && 10 * shape.outputs >= 9 * padded;
 }
 

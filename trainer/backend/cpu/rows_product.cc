@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trainer/backend/cpu/layout.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr int64_t kThreadFloats = kMostK * kMostVectors * kLanes + kSumsFloats;
 struct Panels {
   int64_t columns, vectors, count;
 
-  explicit Panels(int64_t all) : columns(all), vectors((all + kLanes - 1) / kLanes), count((vectors + kMostVectors - 1) / kMostVectors) {}
+  explicit Panels(int64_t all) : columns(all), vectors(VectorsFor(all)), count((vectors + kMostVectors - 1) / kMostVectors) {}
   int64_t begin(int64_t panel) const { return vectors * panel / count * kLanes; }
   int64_t width(int64_t panel) const { return begin(panel + 1) - begin(panel); }
   int64_t filled(int64_t panel) const { return std::min(columns, begin(panel + 1)) - begin(panel); }

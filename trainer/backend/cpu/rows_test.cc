@@ -38,17 +38,13 @@ class RowsTest : public testing::TestWithParam<std::string> {
   StepContext step_{.seed = 3, .step = 5, .worker = 1};
 };
 
-Value RowsOf(Trial& trial, std::string_view name, const Shape& shape) {
-  return *trial.builder().Rows(std::string(name) + "/rows", trial.Input(name, shape));
-}
-
 // Scores of each step, their loss, and the labels that have the highest.
 void StepLoss(Trial& trial, Value x, int32_t classes) {
   GraphBuilder& b = trial.builder();
   const Shape shape = b.spec(x).shape;
   Value scores = *b.Dense("head", x, trial.Parameter("head/kernel", {shape[-1], classes}));
   scores = *b.Bias("head/bias_add", scores, trial.Parameter("head/bias", {classes}));
-  const Value labels = trial.Labels("labels", Shape(shape.extents().first(shape.rank() - 1)), classes, /*rows=*/true);
+  const Value labels = trial.Labels("labels", Shape(shape.extents().first(shape.rank() - 1)), classes);
   trial.Loss(*b.SoftmaxCrossEntropy("loss", scores, labels));
   ASSERT_TRUE(b.Output("correct", *b.CorrectCount("correct", scores, labels)).ok());
   ASSERT_TRUE(b.Output("logits", scores).ok());
@@ -70,12 +66,12 @@ TEST_P(RowsTest, RecurrentLayersAgreeOverBatchesStepsAndUnits) {
         SCOPED_TRACE(testing::Message() << CellName(cell) << " batch " << batch << " steps " << steps << " units " << units);
         Trial trial;
         const int64_t width = GateCount(cell) * units;
-        std::vector<Value> inputs = {RowsOf(trial, "z", {batch, steps, width}), trial.Parameter("recurrent_kernel", {units, width})};
+        std::vector<Value> inputs = {trial.Input("z", {batch, steps, width}), trial.Parameter("recurrent_kernel", {units, width})};
         // Small enough that a simple RNN without activation does not grow from step to step.
         trial.Scale(0.5f / static_cast<float>(units));
         if (op.bias) inputs.push_back(trial.Parameter("bias", {2, width}));
-        if (op.initial) inputs.push_back(RowsOf(trial, "h", {batch, units}));
-        if (op.initial && cell == Cell::kLstm) inputs.push_back(RowsOf(trial, "c", {batch, units}));
+        if (op.initial) inputs.push_back(trial.Input("h", {batch, units}));
+        if (op.initial && cell == Cell::kLstm) inputs.push_back(trial.Input("c", {batch, units}));
         Value y = *trial.builder().Recurrent("recurrent", op, inputs);
         if (index % 3 == 0) y = {y.node, RecurrentOutputs::kLast};
         StepLoss(trial, y, 5);
@@ -92,7 +88,7 @@ TEST_P(RowsTest, EmbeddingsAndTimeDistributedDenseLayersAgree) {
       SCOPED_TRACE(testing::Message() << "batch " << batch << " steps " << steps << ", " << width << " to " << units);
       Trial trial;
       GraphBuilder& b = trial.builder();
-      const Value ids = trial.Labels("ids", {batch, steps}, 11, /*rows=*/true);
+      const Value ids = trial.Labels("ids", {batch, steps}, 11);
       Value y = *b.Embedding("embedding", ids, trial.Parameter("table", {13, width}));
       y = *b.Dropout("dropout", y, 0.3f);
       y = *b.Dense("dense", y, trial.Parameter("dense/kernel", {width, units}));
@@ -109,22 +105,23 @@ TEST_P(RowsTest, BothDirectionsSideBySideSummedAndFlattenedAgree) {
   for (const int64_t batch : {1, 17}) {
     Trial trial;
     GraphBuilder& b = trial.builder();
-    const Value z = RowsOf(trial, "z", {batch, 4, 20});
+    const Value z = trial.Input("z", {batch, 4, 20});
     const Value forward = *b.Recurrent("forward", {}, {z, trial.Parameter("forward/kernel", {5, 20})});
     const Value backward = *b.Recurrent("backward", {.reverse = true}, {z, trial.Parameter("backward/kernel", {5, 20})});
     const Value sum = *b.Add("sum", std::array{forward, backward});
     const Value both = *b.Concat("both", std::array{forward, sum, backward});
     const Value flat = *b.Flatten("flat", *b.Softmax("softmax", both));
-    const Value panels = *b.Panels("panels", flat);
-    const Value other = *b.Concat("other", std::array{panels, *b.Activate("relu", panels, Activation::kRelu)});
-    trial.MeanSquaredLoss(*b.Dense("dense", other, trial.Parameter("kernel", {120, 3})));
+    // Its first input alone lies in panels, so the others are turned over.
+    const Value panels = trial.Input("panels", {batch, 60});
+    const Value other = *b.Concat("other", std::array{panels, flat, *b.Activate("relu", flat, Activation::kRelu)});
+    trial.MeanSquaredLoss(*b.Dense("dense", other, trial.Parameter("kernel", {180, 3})));
     ExpectAgreement(trial);
   }
 }
 
 TEST_P(RowsTest, MeanSquaredErrorOfSequencesAgrees) {
   Trial trial;
-  const Value x = RowsOf(trial, "x", {5, 3, 7});
+  const Value x = *trial.builder().Embedding("x", trial.Labels("ids", {5, 3}, 4), trial.Parameter("table", {4, 7}));
   trial.MeanSquaredLoss(*trial.builder().Dense("dense", x, trial.Parameter("kernel", {7, 9})));
   ExpectAgreement(trial);
 }

@@ -11,11 +11,11 @@ namespace {
 
 // Blocks of one row or vector group after another: in panels a block is the channels of a pixel, 16 samples each.
 int64_t BlockCount(const ValueSpec& spec) {
-  if (spec.rows) return spec.shape.elements() / spec.shape[-1];
+  if (spec.row_major) return spec.shape.elements() / spec.shape[-1];
   const PanelLayout layout(spec.shape);
   return layout.panels * layout.pixels;
 }
-int64_t BlockFloats(const ValueSpec& spec) { return spec.shape[-1] * (spec.rows ? 1 : kLanes); }
+int64_t BlockFloats(const ValueSpec& spec) { return spec.shape[-1] * (spec.row_major ? 1 : kLanes); }
 
 }  // namespace
 
@@ -38,7 +38,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const EmbeddingG
     const float* dy = context.input<float>(1);
     float* table = context.output<float>(0);
     BeginRowGradient(std::span(ids, count), std::span(table, rows * width), width, context.touched_rows);
-    device.pool.Run((width + kLanes - 1) / kLanes, [&](int64_t begin, int64_t end, int) {
+    device.pool.Run(VectorsFor(width), [&](int64_t begin, int64_t end, int) {
       for (int64_t i = 0; i < count; ++i) {
         float* row = table + ids[i] * width;
         for (int64_t c = begin * kLanes; c < std::min(end * kLanes, width); ++c) row[c] += dy[i * width + c];
@@ -50,7 +50,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const EmbeddingG
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RelayoutOp&) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   const PanelLayout layout(node.out().shape);
-  return MakeKernel([&device, layout, to_rows = node.out().rows](const KernelContext& context) {
+  return MakeKernel([&device, layout, to_rows = node.out().row_major](const KernelContext& context) {
     device.pool.Run(layout.panels, [&](int64_t begin, int64_t end, int) {
       ConvertArgs args;
       args.samples = static_cast<int>(std::min(layout.samples, end * kLanes) - begin * kLanes);
@@ -81,7 +81,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ConcatOp&)
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const SliceOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  const int64_t begin_float = op.begin * (node.in(0).rows ? 1 : kLanes);
+  const int64_t begin_float = op.begin * (node.in(0).row_major ? 1 : kLanes);
   return MakeKernel([&device, begin_float, from = BlockFloats(node.in(0)), to = BlockFloats(node.out()),
                      blocks = BlockCount(node.out())](const KernelContext& context) {
     device.pool.Run(blocks, [&](int64_t begin, int64_t end, int) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "trainer/backend/reference/kernels.h"
 
@@ -7,32 +6,16 @@ namespace trainyard::engine::reference {
 
 template <typename T>
 T Activate(Activation activation, T x) {
-  switch (activation) {
-    case Activation::kIdentity:
-      return x;
-    case Activation::kTanh:
-      return std::tanh(x);
-    case Activation::kRelu:
-      return std::max(x, T{0});
-    case Activation::kSigmoid:
-      return T{1} / (T{1} + std::exp(-x));
-  }
-  return x;
+  T y{};
+  VisitActivation(activation, [&]<Activation kActivation>() { y = ActivationRow<kActivation>::Forward(x); });
+  return y;
 }
 
 template <typename T>
 T ActivationSlope(Activation activation, T y) {
-  switch (activation) {
-    case Activation::kIdentity:
-      return T{1};
-    case Activation::kTanh:
-      return T{1} - y * y;
-    case Activation::kRelu:
-      return y > T{0} ? T{1} : T{0};
-    case Activation::kSigmoid:
-      return y * (T{1} - y);
-  }
-  return T{1};
+  T slope{};
+  VisitActivation(activation, [&]<Activation kActivation>() { slope = ActivationRow<kActivation>::Slope(y); });
+  return slope;
 }
 
 template <typename T>

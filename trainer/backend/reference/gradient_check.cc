@@ -7,8 +7,6 @@
 
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/base/status_macros.h"
-#include "trainer/ops/fuse.h"
-#include "trainer/ops/gradient.h"
 
 namespace trainyard::engine {
 namespace {
@@ -92,12 +90,14 @@ class Checker {
 
 absl::StatusOr<GradientError> CheckGradients(const Graph& forward, std::span<const Feed> feeds, ParameterSet& params,
                                              const GradientCheckOptions& options) {
-  Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
+  Graph graph = forward;
   const auto loss = graph.outputs().find("loss");
   if (loss == graph.outputs().end()) return absl::InvalidArgumentError("the graph has no output 'loss'");
-  TY_RETURN_IF_ERROR(AddGradients(graph, loss->second, {.inputs = options.inputs}));
-  const std::unique_ptr<Backend> backend = MakeReferenceBackend(DType::kF64);
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(std::move(graph), *backend));
+  graph.SetLoss(loss->second);
+  const std::unique_ptr<Backend> reference = MakeReferenceBackend(DType::kF64);
+  Backend& backend = options.backend == nullptr ? *reference : *options.backend;
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
+                      Executor::Create(graph, backend, {.fuse = options.fuse, .gradients = {.inputs = options.inputs}}));
   return Checker(*executor, feeds, params, options).Run();
 }
 

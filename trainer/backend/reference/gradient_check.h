@@ -22,11 +22,12 @@ struct GradientCheckOptions {
   std::vector<std::string> inputs;  // f32 inputs to differentiate by, beside all trainable parameters
   bool fuse = false;                // FuseEpilogues before differentiating
   float step = 1e-3f;               // of the central differences
+  Backend* backend = nullptr;       // null: the reference backend in f64
   StepContext context;
 };
 
-// `forward` has an output "loss" and no gradients yet. Everything is computed in f64 on the reference backend: with smooth ops the
-// difference of a right rule is about step², 1e-6. `feeds` and `params` are nudged and put back.
+// `forward` has an output "loss" and no gradients yet. In f64 on the reference backend the difference of a right rule of smooth ops is
+// about step², 1e-6; a backend that computes in f32 takes a larger step. `feeds` and `params` are nudged and put back.
 absl::StatusOr<GradientError> CheckGradients(const Graph& forward, std::span<const Feed> feeds, ParameterSet& params,
                                              const GradientCheckOptions& options = {});
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "trainer/backend/reference/kernels.h"
+#include "trainer/ops/fuse.h"
 
 namespace trainyard::engine {
 namespace {
@@ -37,18 +38,23 @@ class ReferenceBackend final : public Backend {
     return static_cast<size_t>(spec.shape.elements()) * (spec.dtype == DType::kF32 ? sizeof(T) : SizeOf(spec.dtype));
   }
 
-  bool computes_on_host_f32() const override { return std::is_same_v<T, float>; }
+  bool uses_host_memory() const override { return true; }
+  DType real() const override { return std::is_same_v<T, float> ? DType::kF32 : DType::kF64; }
+  Graph Rewrite(const Graph& forward, bool fuse) const override { return fuse ? FuseEpilogues(forward) : forward; }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
+    return AllocateOnHost(what, bytes);
+  }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id) override {
     const NodeView node(graph, id);
     return std::visit(
         [&](const auto& op) -> absl::StatusOr<std::unique_ptr<Kernel>> {
           using OpType = std::decay_t<decltype(op)>;
-          if constexpr (kHasKernel<OpType>) {
+          if constexpr (kIsSource<OpType> || kIsAlias<OpType>) {
+            return absl::UnimplementedError(fmt::format("node '{}': {} takes no kernel", node.node().name, OpName(node.node().op)));
+          } else {
             return std::make_unique<FunctionKernel>(reference::MakeRun<T>(op, node));
           }
-          return absl::UnimplementedError(
-              fmt::format("node '{}': the reference backend has no kernel for {}", node.node().name, OpName(node.node().op)));
         },
         node.node().op);
   }
@@ -74,13 +80,6 @@ class ReferenceBackend final : public Backend {
       ConvertTo(static_cast<const T*>(value), elements, 1.0, static_cast<float*>(host.data));
     }
   }
-
- private:
-  // The ops that the executor runs without a kernel.
-  template <typename OpType>
-  static constexpr bool kHasKernel =
-      !std::is_same_v<OpType, InputOp> && !std::is_same_v<OpType, ParameterOp> && !std::is_same_v<OpType, StateOp> &&
-      !std::is_same_v<OpType, ReshapeOp> && !std::is_same_v<OpType, IdentityOp>;
 };
 
 }  // namespace

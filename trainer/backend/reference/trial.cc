@@ -5,8 +5,6 @@
 #include <numeric>
 
 #include "trainer/base/status_macros.h"
-#include "trainer/ops/fuse.h"
-#include "trainer/ops/gradient.h"
 #include "trainer/ops/philox.h"
 
 namespace trainyard::engine {
@@ -50,11 +48,11 @@ Value Trial::Input(std::string_view name, const Shape& shape) {
   return Checked(builder_.Input(name, shape));
 }
 
-Value Trial::Labels(std::string_view name, const Shape& shape, int32_t limit, bool rows) {
+Value Trial::Labels(std::string_view name, const Shape& shape, int32_t limit) {
   const std::vector<int64_t> places = Permutation(shape.elements(), seed_++);
   std::ranges::transform(places, Keep(name, DType::kI32, shape).values<int32_t>().begin(),
                          [&](int64_t place) { return static_cast<int32_t>(place % limit); });
-  return Checked(builder_.IntegerInput(name, shape, limit, rows));
+  return Checked(builder_.IntegerInput(name, shape, limit));
 }
 
 Value Trial::Parameter(std::string_view name, const Shape& shape, bool trainable) {
@@ -66,11 +64,13 @@ void Trial::Scale(float factor) {
   for (float& value : parameters_.back()) value *= factor;
 }
 
-void Trial::Loss(Value loss) { TY_CHECK(builder_.Output("loss", loss).ok()); }
+void Trial::Loss(Value loss) {
+  TY_CHECK(builder_.Output("loss", loss).ok());
+  builder_.Loss(loss);
+}
 
 void Trial::MeanSquaredLoss(Value y) {
-  Value target = Input("target", builder_.spec(y).shape);
-  if (builder_.spec(y).rows) target = Checked(builder_.Rows("target/rows", target));
+  const Value target = Input("target", builder_.spec(y).shape);
   Loss(Checked(builder_.MeanSquaredError("loss", y, target)));
 }
 
@@ -94,9 +94,7 @@ absl::StatusOr<GradientError> Trial::CheckGradients(const GradientCheckOptions& 
 }
 
 absl::StatusOr<TrialResult> Trial::Run(Backend& backend, bool fuse, const StepContext& step) const {
-  Graph graph = fuse ? FuseEpilogues(builder_.graph()) : builder_.graph();
-  TY_RETURN_IF_ERROR(AddGradients(graph, graph.outputs().at("loss")));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(std::move(graph), backend));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(builder_.graph(), backend, {.fuse = fuse}));
   const ParameterSet params = parameters();
   TrialResult result{{}, ParameterSet({params.specs().begin(), params.specs().end()})};
   TY_RETURN_IF_ERROR(executor->Run(step, feeds(), params, &result.grads, nullptr));

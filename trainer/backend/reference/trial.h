@@ -30,12 +30,12 @@ class Trial {
 
   GraphBuilder& builder() { return builder_; }
   Value Input(std::string_view name, const Shape& shape);
-  // Integers in [0, limit); `rows` as GraphBuilder::IntegerInput has it.
-  Value Labels(std::string_view name, const Shape& shape, int32_t limit, bool rows = false);
+  // Integers in [0, limit).
+  Value Labels(std::string_view name, const Shape& shape, int32_t limit);
   Value Parameter(std::string_view name, const Shape& shape, bool trainable = true);
   // Multiplies the values of the parameter made last.
   void Scale(float factor);
-  // Names `loss` the output "loss".
+  // Names `loss` the output "loss"; it is what training makes small.
   void Loss(Value loss);
   // The loss is the mean squared error of y against an input "target".
   void MeanSquaredLoss(Value y);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "trainer/base/check.h"
-#include "trainer/data/parquet_dataset.h"
+#include "trainer/data/formats/parquet_dataset.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace trainyard::engine;  // NOLINT(google-build-using-namespace): a fuzz target's only function

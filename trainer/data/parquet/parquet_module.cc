@@ -1,4 +1,4 @@
-#include "trainer/data/parquet_module.h"
+#include "trainer/data/formats/parquet_module.h"
 
 #include <arrow/api.h>
 #include <arrow/io/file.h>

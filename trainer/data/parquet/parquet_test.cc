@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "trainer/base/file.h"
+#include "trainer/data/formats/parquet_dataset.h"
 #include "trainer/data/golden_data.h"
-#include "trainer/data/parquet_dataset.h"
 
 namespace trainyard::engine {
 namespace {
@@ -80,7 +80,9 @@ TEST(Parquet, DamagedFilesAreRefusedOrRead) {
   const auto open = [&](const std::string& bytes) {
     std::ofstream(files.paths[0], std::ios::binary | std::ios::trunc) << bytes;
     const auto dataset = OpenParquetDataset(files, GoldenExpected());
-    if (!dataset.ok()) EXPECT_THAT(std::string(dataset.status().message()), HasSubstr("x.parquet"));
+    if (!dataset.ok()) {
+      EXPECT_THAT(std::string(dataset.status().message()), HasSubstr("x.parquet"));
+    }
     return dataset.ok();
   };
   for (const char* name : {"binary.parquet", "list_float.parquet"}) {

@@ -1,34 +1,21 @@
 // Element by element work over whole vectors, and the bias's gradient.
+#include "trainer/backend/cpu/kernels/activations.h"
 #include "trainer/backend/cpu/kernels/epilogue.h"
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/philox16.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
 namespace trainyard::engine {
-namespace {
-
-template <CpuActivation kActivation>
-void GradientAll(const float* dy, const float* y, float* dx, int64_t vectors) {
-  for (int64_t i = 0; i < vectors * kLanes; i += kLanes) Store(dx + i, ActivationGradient<kActivation>(Load(dy + i), Load(y + i)));
-}
-
-}  // namespace
-
 namespace TRAINYARD_ISA {
 
-void ActivateVectors(const float* x, float* y, int64_t vectors, CpuActivation activation) { Activate(x, y, vectors, activation); }
+void ActivateVectors(const float* x, float* y, int64_t vectors, Activation activation) { Activate(x, y, vectors, activation); }
 
-void ActivateGradient(const float* dy, const float* y, float* dx, int64_t vectors, CpuActivation activation) {
-  switch (activation) {
-    case CpuActivation::kNone:
-      return GradientAll<CpuActivation::kNone>(dy, y, dx, vectors);
-    case CpuActivation::kTanh:
-      return GradientAll<CpuActivation::kTanh>(dy, y, dx, vectors);
-    case CpuActivation::kRelu:
-      return GradientAll<CpuActivation::kRelu>(dy, y, dx, vectors);
-    case CpuActivation::kSigmoid:
-      return GradientAll<CpuActivation::kSigmoid>(dy, y, dx, vectors);
-  }
+void ActivateGradient(const float* dy, const float* y, float* dx, int64_t vectors, Activation activation) {
+  VisitActivation(activation, [&]<Activation kActivation>() {
+    for (int64_t i = 0; i < vectors * kLanes; i += kLanes) {
+      Store(dx + i, ActivationKernel<kActivation>::Gradient(Load(dy + i), Load(y + i)));
+    }
+  });
 }
 
 void Add(const float* const* terms, int count, float* y, int64_t begin, int64_t end) {

@@ -2,45 +2,16 @@
 #pragma once
 
 #include "trainer/backend/cpu/kernels.h"
-#include "trainer/backend/cpu/kernels/math.h"
+#include "trainer/backend/cpu/kernels/activations.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
 namespace trainyard::engine {
 namespace {
 
-template <CpuActivation kActivation>
-inline V Activated(V x) {
-  if constexpr (kActivation == CpuActivation::kTanh) return Tanh(x);
-  if constexpr (kActivation == CpuActivation::kRelu) return Max(x, V{});
-  if constexpr (kActivation == CpuActivation::kSigmoid) return Sigmoid(x);
-  return x;
-}
-
-// The derivative by what y is, times dy.
-template <CpuActivation kActivation>
-inline V ActivationGradient(V dy, V y) {
-  if constexpr (kActivation == CpuActivation::kTanh) return dy * (1.0f - y * y);
-  if constexpr (kActivation == CpuActivation::kRelu) return Select(y > V{}, dy, V{});
-  if constexpr (kActivation == CpuActivation::kSigmoid) return dy * (y * (1.0f - y));
-  return dy;
-}
-
-template <CpuActivation kActivation>
-void ActivateAll(const float* x, float* y, int64_t vectors) {
-  for (int64_t i = 0; i < vectors * kLanes; i += kLanes) Store(y + i, Activated<kActivation>(Load(x + i)));
-}
-
-inline void Activate(const float* x, float* y, int64_t vectors, CpuActivation activation) {
-  switch (activation) {
-    case CpuActivation::kNone:
-      return ActivateAll<CpuActivation::kNone>(x, y, vectors);
-    case CpuActivation::kTanh:
-      return ActivateAll<CpuActivation::kTanh>(x, y, vectors);
-    case CpuActivation::kRelu:
-      return ActivateAll<CpuActivation::kRelu>(x, y, vectors);
-    case CpuActivation::kSigmoid:
-      return ActivateAll<CpuActivation::kSigmoid>(x, y, vectors);
-  }
+inline void Activate(const float* x, float* y, int64_t vectors, Activation activation) {
+  VisitActivation(activation, [&]<Activation kActivation>() {
+    for (int64_t i = 0; i < vectors * kLanes; i += kLanes) Store(y + i, ActivationKernel<kActivation>::Forward(Load(x + i)));
+  });
 }
 
 // The maximum over rows x columns pixels of `channels` vectors; `corner` is the window's first pixel, its place `first` plus rows of

@@ -192,7 +192,7 @@ void PlainRow(const GatherArgs& args, const GatherRange& range, Row row) {
   row.y += row.out_row * args.y_row;
   row.y_panel = args.y_panel;
   RowGather(args, row, range.block_begin, range.block_end).Run();
-  if (args.activation == CpuActivation::kNone) return;
+  if (args.activation == Activation::kIdentity) return;
   const int first = range.block_begin * args.block;
   const int outputs = MinInt(range.block_end * args.block, args.shape.outputs) - first;
   for (int p = 0; p < row.panels; ++p) {
@@ -225,7 +225,7 @@ void PooledRow(const GatherArgs& args, const GatherRange& range, Row row) {
       float* out = y + p * args.y_panel + w * args.y_column;
       uint8_t* winner = argmax == nullptr ? nullptr : argmax + p * args.y_panel + w * args.y_column;
       MaxWindow(window, scratch_row, column, args.pool_h, args.pool_w, 0, args.pool_w, args.shape.outputs, out, winner);
-      if (args.activation != CpuActivation::kNone) Activate(out, out, args.shape.outputs, args.activation);
+      if (args.activation != Activation::kIdentity) Activate(out, out, args.shape.outputs, args.activation);
     }
   }
 }

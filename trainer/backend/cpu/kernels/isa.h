@@ -11,8 +11,8 @@ void Outer(const OuterArgs& args);
 void Pack(const PackArgs& args);
 void Product(const ProductArgs& args);
 
-void ActivateVectors(const float* x, float* y, int64_t vectors, CpuActivation activation);
-void ActivateGradient(const float* dy, const float* y, float* dx, int64_t vectors, CpuActivation activation);
+void ActivateVectors(const float* x, float* y, int64_t vectors, Activation activation);
+void ActivateGradient(const float* dy, const float* y, float* dx, int64_t vectors, Activation activation);
 void Add(const float* const* terms, int count, float* y, int64_t begin, int64_t end);
 void Bias(const float* x, const float* bias, float* y, int64_t pixels, int channels);
 void Dropout(const DropoutArgs& args);

@@ -22,7 +22,7 @@ struct PoolStrides {
         out_panel(out_row * args.out_h) {}
 };
 
-template <CpuActivation kActivation>
+template <Activation kActivation>
 void UnpoolPanel(const PoolArgs& args, const PoolStrides& strides, int panel) {
   float* dx = args.y + panel * strides.in_panel;
   // Windows that tile the image from its corner write each pixel once; others add into zeros.
@@ -42,7 +42,8 @@ void UnpoolPanel(const PoolArgs& args, const PoolStrides& strides, int panel) {
       for (int c = 0; c < args.channels; ++c) {
         const int64_t i = at + int64_t{c} * kLanes;
         V gradient = Load(args.x + i);
-        if constexpr (kActivation != CpuActivation::kNone) gradient = ActivationGradient<kActivation>(gradient, Load(args.activated + i));
+        if constexpr (kActivation != Activation::kIdentity)
+          gradient = ActivationKernel<kActivation>::Gradient(gradient, Load(args.activated + i));
         const VI winner = __builtin_convertvector(*reinterpret_cast<const V8*>(args.winners + i), VI);
         for (int r = 0; r < rows.end - rows.begin; ++r) {
           for (int j = 0; j < columns.end - columns.begin; ++j) {
@@ -82,27 +83,14 @@ void MaxPool(const PoolArgs& args, int begin, int end) {
   ForWindows(args, strides, begin, end, [&](int64_t in, int64_t out, int rows, int columns, int first) {
     MaxWindow(args.x + in, strides.in_row, strides.in_column, rows, columns, first, args.size_w, args.channels, args.y + out,
               args.argmax == nullptr ? nullptr : args.argmax + out);
-    if (args.activation != CpuActivation::kNone) Activate(args.y + out, args.y + out, args.channels, args.activation);
+    if (args.activation != Activation::kIdentity) Activate(args.y + out, args.y + out, args.channels, args.activation);
   });
 }
 
 void MaxPoolGradient(const PoolArgs& args, int begin, int end) {
   const PoolStrides strides(args);
   for (int panel = begin; panel < end; ++panel) {
-    switch (args.activation) {
-      case CpuActivation::kNone:
-        UnpoolPanel<CpuActivation::kNone>(args, strides, panel);
-        break;
-      case CpuActivation::kTanh:
-        UnpoolPanel<CpuActivation::kTanh>(args, strides, panel);
-        break;
-      case CpuActivation::kRelu:
-        UnpoolPanel<CpuActivation::kRelu>(args, strides, panel);
-        break;
-      case CpuActivation::kSigmoid:
-        UnpoolPanel<CpuActivation::kSigmoid>(args, strides, panel);
-        break;
-    }
+    VisitActivation(args.activation, [&]<Activation kActivation>() { UnpoolPanel<kActivation>(args, strides, panel); });
   }
 }
 

@@ -1,5 +1,5 @@
 // One step of a recurrent layer beside its products: units are lanes.
-#include "trainer/backend/cpu/kernels/epilogue.h"
+#include "trainer/backend/cpu/kernels/activations.h"
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/math.h"
 #include "trainer/backend/cpu/kernels/vec.h"
@@ -36,11 +36,11 @@ void ForParts(int rows, int units, PerPart&& per_part) {
   }
 }
 
-template <CpuActivation kActivation>
+template <Activation kActivation>
 void SimpleStep(const RecurrentStepArgs& args) {
   ForParts(args.rows, args.units, [&](int64_t row, Part part) {
     const V sum = part.Get(Row(args.z, row, args.z_row)) + part.Get(args.q + row * args.units);
-    part.Put(Row(args.y, row, args.y_row), Activated<kActivation>(sum));
+    part.Put(Row(args.y, row, args.y_row), ActivationKernel<kActivation>::Forward(sum));
   });
 }
 
@@ -89,11 +89,11 @@ inline V Arriving(const RecurrentStepGradientArgs& args, int64_t row, Part part)
   return part.Get(args.dh + row * args.units) + part.Get(Row(args.dy, row, args.dy_row));
 }
 
-template <CpuActivation kActivation>
+template <Activation kActivation>
 void SimpleStepGradient(const RecurrentStepGradientArgs& args) {
   ForParts(args.rows, args.units, [&](int64_t row, Part part) {
     part.Put(Row(args.dz, row, args.dz_row),
-             ActivationGradient<kActivation>(Arriving(args, row, part), part.Get(Row(args.y, row, args.y_row))));
+             ActivationKernel<kActivation>::Gradient(Arriving(args, row, part), part.Get(Row(args.y, row, args.y_row))));
   });
 }
 
@@ -149,31 +149,13 @@ namespace TRAINYARD_ISA {
 void RecurrentStep(const RecurrentStepArgs& args) {
   if (args.cell == CpuCell::kLstm) return LstmStep(args);
   if (args.cell == CpuCell::kGru) return GruStep(args);
-  switch (args.activation) {
-    case CpuActivation::kNone:
-      return SimpleStep<CpuActivation::kNone>(args);
-    case CpuActivation::kTanh:
-      return SimpleStep<CpuActivation::kTanh>(args);
-    case CpuActivation::kRelu:
-      return SimpleStep<CpuActivation::kRelu>(args);
-    case CpuActivation::kSigmoid:
-      return SimpleStep<CpuActivation::kSigmoid>(args);
-  }
+  VisitActivation(args.activation, [&]<Activation kActivation>() { SimpleStep<kActivation>(args); });
 }
 
 void RecurrentStepGradient(const RecurrentStepGradientArgs& args) {
   if (args.cell == CpuCell::kLstm) return LstmStepGradient(args);
   if (args.cell == CpuCell::kGru) return GruStepGradient(args);
-  switch (args.activation) {
-    case CpuActivation::kNone:
-      return SimpleStepGradient<CpuActivation::kNone>(args);
-    case CpuActivation::kTanh:
-      return SimpleStepGradient<CpuActivation::kTanh>(args);
-    case CpuActivation::kRelu:
-      return SimpleStepGradient<CpuActivation::kRelu>(args);
-    case CpuActivation::kSigmoid:
-      return SimpleStepGradient<CpuActivation::kSigmoid>(args);
-  }
+  VisitActivation(args.activation, [&]<Activation kActivation>() { SimpleStepGradient<kActivation>(args); });
 }
 
 }  // namespace TRAINYARD_ISA

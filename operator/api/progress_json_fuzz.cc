@@ -1,0 +1,14 @@
+// Any bytes as the chief's answer: never a crash, and only finite, bounded values.
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "operator/api/progress_json.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto progress = trainyard::control::ParseProgress(std::string_view(reinterpret_cast<const char*>(data), size));
+  if (!progress) return 0;
+  if (progress->step < 0 || progress->metrics.size() > 16 || (progress->loss && !std::isfinite(*progress->loss))) std::abort();
+  return 0;
+}

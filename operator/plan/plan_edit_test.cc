@@ -1,0 +1,120 @@
+// Suspending, resuming and editing a job.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/plan/conditions.h"
+#include "operator/plan/plan.h"
+#include "operator/plan/test_world.h"
+
+namespace trainyard::control {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+MakeJob OneServerTwoWorkers() { return MakeJob().Replicas("ps", 1).Replicas("worker", 2).Claim("data").Policy("startPolicy", "Any"); }
+
+std::string ReasonOf(const World& world, std::string_view condition) {
+  const Condition* found = world.status().Find(condition);
+  return found == nullptr ? "" : found->reason;
+}
+
+TEST(PlanEdit, SuspendingDeletesEveryPodAndResumingStartsAfreshOnceTheyAreGone) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady().Edits(OneServerTwoWorkers().Policy("suspend", true));
+  Plan plan = world.Look();
+  EXPECT_THAT(Deleted(plan), SizeIs(3));
+  EXPECT_THAT(EventReasons(plan), ElementsAre("Suspended"));
+  EXPECT_EQ(world.status().phase, JobPhase::kSuspended);
+  EXPECT_FALSE(world.status().start_time);
+  world.Settle();
+  EXPECT_TRUE(world.Look().Empty());
+
+  world.Has(MakePod(Role::kWorker, 1).Ready().Terminating()).Passes(absl::Seconds(10)).Edits(OneServerTwoWorkers());
+  plan = world.Look();
+  EXPECT_THAT(Created(plan), IsEmpty()) << "a pod from before still ends";
+  EXPECT_EQ(ReasonOf(world, kSuspended), "Resuming");
+  world.Loses(Role::kWorker, 1);
+  plan = world.Look();
+  EXPECT_THAT(Created(plan), SizeIs(3));
+  EXPECT_THAT(EventReasons(plan), ElementsAre("Resumed"));
+  EXPECT_EQ(world.status().start_time, kStart + absl::Seconds(10));
+  EXPECT_EQ(world.status().disruptions, 0);
+  world.RunsReady();
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+}
+
+TEST(PlanEdit, AJobSuspendedFromBirthHasNoStartTimeAndNoPods) {
+  World world(OneServerTwoWorkers().Policy("suspend", true));
+  EXPECT_THAT(world.Look().creations, IsEmpty());
+  EXPECT_FALSE(world.status().start_time);
+  EXPECT_EQ(world.status().phase, JobPhase::kSuspended);
+}
+
+TEST(PlanEdit, AnInvalidJobIsToldWithItsFieldAndGetsNothing) {
+  const char* applied = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
+  World world(OneServerTwoWorkers().Set(applied, R"({"spec": {"training": {"optimizr": "sgd"}}})"));
+  const Plan plan = world.Look();
+  EXPECT_THAT(plan.creations, IsEmpty());
+  EXPECT_EQ(world.status().phase, JobPhase::kInvalid);
+  EXPECT_THAT(world.status().Find(kInvalid)->message, HasSubstr("spec.training.optimizr: unknown field; did you mean \"optimizer\"?"));
+  EXPECT_THAT(EventReasons(plan), ElementsAre("Invalid"));
+  EXPECT_TRUE(world.Look().Empty()) << "it is told once";
+  world.Edits(OneServerTwoWorkers());
+  EXPECT_THAT(Created(world.Look()), SizeIs(3));
+  EXPECT_FALSE(world.status().IsTrue(kInvalid));
+}
+
+TEST(PlanEdit, HostsThatChangedWhileTheJobWasInvalidOrSuspendedAreNumberedWhenItGoesOn) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady().Edits(OneServerTwoWorkers().Replicas("worker", 3).Policy("suspend", true)).Settle();
+  world.Edits(OneServerTwoWorkers().Replicas("worker", 3)).Settle();
+  EXPECT_EQ(world.status().hosts_epoch, 2);
+  world.Edits(OneServerTwoWorkers().Replicas("worker", 4).Policy("suspend", true)).Settle();
+  world.Edits(OneServerTwoWorkers().Replicas("worker", 4).Set("/spec/storage/mountPath", "/")).Settle();
+  EXPECT_EQ(world.status().phase, JobPhase::kInvalid);
+  world.EditsWithoutGeneration(OneServerTwoWorkers().Replicas("worker", 4)).Settle();
+  EXPECT_EQ(world.status().hosts_epoch, 3);
+}
+
+TEST(PlanEdit, AnEditThatMakesNoSenseIsToldAndARunningJobGoesOnAsBefore) {
+  const auto bad = [] { return OneServerTwoWorkers().Replicas("worker", 9).Policy("scheduling", {{"gang", "Nobody"}}); };
+  World world(OneServerTwoWorkers());
+  world.RunsReady().Edits(bad());
+  Plan plan = world.Look();
+  EXPECT_EQ(ReasonOf(world, kInvalid), "EditRefused");
+  EXPECT_THAT(world.status().Find(kInvalid)->message, HasSubstr("spec.runPolicy.scheduling.gang: found \"Nobody\""));
+  EXPECT_THAT(EventReasons(plan), ElementsAre("EditRefused"));
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+  EXPECT_THAT(Created(plan), IsEmpty()) << "as many workers as before";
+  EXPECT_TRUE(world.Settle().Look().Empty()) << "it is told once";
+  world.Exits(Role::kWorker, 1, 137).Settle();
+  EXPECT_EQ(world.status().restarts, 1);
+  EXPECT_EQ(world.pods().size(), 3U) << "restarts work";
+  world.Edits(bad().Policy("suspend", true)).Look();
+  EXPECT_EQ(world.status().phase, JobPhase::kSuspended) << "suspending works";
+}
+
+TEST(PlanEdit, AnEditThatPutsARefusedOneRightIsFollowed) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady().Edits(OneServerTwoWorkers().Policy("backoffLimit", "many")).Settle();
+  EXPECT_TRUE(world.status().IsTrue(kInvalid));
+  world.Edits(OneServerTwoWorkers().Replicas("worker", 3)).Settle();
+  EXPECT_FALSE(world.status().IsTrue(kInvalid));
+  EXPECT_EQ(world.pods().size(), 4U);
+}
+
+TEST(PlanEdit, AFieldOfANewerVersionIsWarnedOfOnceAndTheJobGoesOn) {
+  World world(OneServerTwoWorkers().Set("/spec/runPolicy/elastic", true));
+  const Plan plan = world.Look();
+  EXPECT_THAT(EventReasons(plan), ElementsAre("UnknownField", "Created"));
+  EXPECT_THAT(plan.events[0].note, HasSubstr("spec.runPolicy.elastic: unknown field"));
+  EXPECT_THAT(EventReasons(world.Look()), IsEmpty());
+  world.RunsReady();
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+}
+
+}  // namespace
+}  // namespace trainyard::control

@@ -1,0 +1,140 @@
+#include "operator/plan/plan_status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "operator/api/index_set.h"
+#include "operator/plan/conditions.h"
+#include "operator/plan/stall.h"
+#include "operator/plan/status.h"
+
+namespace trainyard::control {
+namespace {
+
+JobPhase PhaseOf(const TrainingJobStatus& status, bool all_ready, bool restarting) {
+  if (all_ready) return JobPhase::kRunning;
+  if (restarting) return JobPhase::kRestarting;
+  // Scaling up, or a replica that is not ready for a while, does not make a running job a pending one.
+  return status.running_time ? JobPhase::kRunning : JobPhase::kPending;
+}
+
+std::vector<ReplicaId> RestartingAmong(const std::vector<ReplicaId>& missing, const Restarts& restarts) {
+  std::set<std::string> known;
+  for (const RestartRecord& record : restarts.records) known.insert(record.replica);
+  std::vector<ReplicaId> restarting;
+  std::copy_if(missing.begin(), missing.end(), std::back_inserter(restarting),
+               [&](const ReplicaId& id) { return known.contains(Name(id)); });
+  return restarting;
+}
+
+// A spec that the API server refuses for good makes a job without pods invalid; a running job goes on.
+void JudgeSpec(TrainingJobStatus& status, const Situation& situation, const Stall& stall) {
+  if (stall.blames_the_spec && situation.observed.pods.empty()) {
+    SetCondition(status, kInvalid, true, kRefusedByServer, stall.message, situation.Stamp());
+    status.phase = JobPhase::kInvalid;
+    return;
+  }
+  const Condition* invalid = status.Find(kInvalid);
+  if (invalid == nullptr || invalid->reason != kRefusedByServer) return;
+  ClearCondition(status, kInvalid, "Valid", "the API server accepts the spec now", situation.Stamp());
+}
+
+Plan DescribeStall(TrainingJobStatus& status, const Situation& situation, const Restarts& restarts, bool children_missing) {
+  Plan plan;
+  if (!situation.observed.leftovers.empty()) {
+    status.message = fmt::format("the job waits until {} of an earlier job of this name is gone", *situation.observed.leftovers.begin());
+    plan.RequeueAt(situation.now + situation.options.retry_leftovers_after);
+  }
+  const Stall stall = FindStall(situation, status, restarts, children_missing);
+  if (stall.requeue_at) plan.RequeueAt(*stall.requeue_at);
+  JudgeSpec(status, situation, stall);
+  if (stall.reason.empty()) {
+    ClearCondition(status, kStalled, "Resolved", "nothing holds up the job any more", situation.Stamp());
+    return plan;
+  }
+  const Condition* before = situation.job.status.Find(kStalled);
+  if (before == nullptr || !before->status || before->reason != stall.reason) plan.AddEvent(true, stall.reason, stall.message);
+  SetCondition(status, kStalled, true, stall.reason, stall.message, situation.Stamp());
+  status.message = stall.message;
+  return plan;
+}
+
+}  // namespace
+
+Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::set<ReplicaId>& completed, const Restarts& restarts,
+              bool children_missing) {
+  Plan plan;
+  const absl::Time stamp = situation.Stamp();
+  status.replica_statuses = CountReplicas(situation.job, completed, restarts);
+  const std::vector<ReplicaId> missing = ReplicasNotReady(situation.job, completed, restarts);
+  const std::vector<ReplicaId> restarting = RestartingAmong(missing, restarts);
+  if (missing.empty()) {
+    if (SetCondition(status, kRunning, true, "AllReplicasReady", "all replicas run and are ready", stamp)) {
+      plan.AddEvent(false, "Running", "all replicas run and are ready");
+    }
+    status.message = "all replicas run and are ready";
+    if (!status.running_time) status.running_time = stamp;
+  } else {
+    status.message = "waits for " + NameSome(missing);
+    SetCondition(status, kRunning, false, restarting.empty() ? "ReplicasNotReady" : "ReplicasRestarting", status.message, stamp);
+  }
+  if (restarting.empty()) {
+    ClearCondition(
+        status, kRestarting, "Restarted",
+        missing.empty() ? "all restarted replicas are ready" : "the replicas that restarted are ready; the job " + status.message, stamp);
+  } else {
+    SetCondition(status, kRestarting, true, "ReplicasRestarting", NameSome(restarting), stamp);
+  }
+  status.phase = PhaseOf(status, missing.empty(), !restarting.empty());
+  plan.Add(DescribeStall(status, situation, restarts, children_missing));
+  return plan;
+}
+
+void DescribeEnd(TrainingJobStatus& status, JobPhase phase, std::string_view condition, std::string_view reason, const std::string& message,
+                 absl::Time stamp) {
+  status.phase = phase;
+  status.completion_time = stamp;
+  status.message = message;
+  SetCondition(status, kRunning, false, reason, message, stamp);
+  for (const std::string_view over : {kRestarting, kStalled, kSuspended, kInvalid}) ClearCondition(status, over, reason, "", stamp);
+  SetCondition(status, condition, true, reason, message, stamp);
+}
+
+void CountAfterEnd(TrainingJobStatus& status, const TrainingJob& job, const Observed& observed) {
+  for (auto& [role, counts] : status.replica_statuses) {
+    const ReplicaSpec* replica = job.spec.Find(role);
+    if (replica == nullptr) continue;
+    std::set<int> completed = ParseIndexes(counts.completed, counts.desired);
+    int failed = 0;
+    counts.active = 0;
+    counts.ready = 0;
+    for (const auto& [id, pod] : observed.pods) {
+      if (id.role != role) continue;
+      const PodState state = StateOf(*pod, replica->restart_policy);
+      if (state == PodState::kCompleted && id.index < counts.desired) completed.insert(id.index);
+      if (state == PodState::kFailed) ++failed;
+      if (state == PodState::kReady) ++counts.ready;
+      if (state != PodState::kCompleted && pod->IsActive()) ++counts.active;
+    }
+    // Pods that have ended may be gone by now.
+    counts.failed = std::max(counts.failed, failed);
+    counts.succeeded = static_cast<int>(completed.size());
+    counts.completed = FormatIndexes(completed);
+  }
+}
+
+void CountWhileStopping(TrainingJobStatus& status, const Situation& situation) {
+  std::map<Role, ReplicaStatus> counts;
+  for (const auto& [role, replica] : situation.job.spec.replicas) {
+    counts[role].desired = replica.replicas;
+    const auto before = situation.job.status.replica_statuses.find(role);
+    if (before != situation.job.status.replica_statuses.end()) counts[role].restarts = before->second.restarts;
+  }
+  for (const auto& [id, pod] : situation.observed.pods) {
+    if (pod->IsActive() && counts.contains(id.role)) ++counts[id.role].active;
+  }
+  status.replica_statuses = std::move(counts);
+}
+
+}  // namespace trainyard::control

@@ -1,0 +1,86 @@
+#include "operator/plan/refusal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "operator/api/text.h"
+#include "operator/children/child_kinds.h"
+
+namespace trainyard::control {
+namespace {
+
+constexpr size_t kMaxWords = 640;  // leaves room for the rest in 1 KiB
+constexpr size_t kMaxMessage = 1024;
+
+bool Says(const Refusal& refusal, std::string_view words) { return refusal.words.find(words) != std::string::npos; }
+
+// The part of the spec that the child is made from.
+std::string SpecPath(const Refusal& refusal) {
+  return refusal.child.replica ? fmt::format("spec.{}.template", Name(refusal.child.replica->role)) : "the job's spec";
+}
+
+// The operator itself lacks a right.
+std::string MissingRight(const TrainingJob& job, ChildKind kind) {
+  if (kind == ChildKind::kSecret && job.spec.framework != Framework::kMpi) {
+    return "the job keeps its key and certificates in a Secret: install the operator's chart with --set secrets.enabled=true";
+  }
+  if (kind == ChildKind::kSecret) return "MPI jobs need ssh keys in a Secret: install the operator's chart with --set mpi.enabled=true";
+  if (kind == ChildKind::kPodGroup) {
+    return fmt::format("runPolicy.scheduling.gang {0} needs PodGroups: install the operator's chart with --set gang.{1}=true",
+                       job.spec.run_policy.scheduling.gang == Gang::kVolcano ? "Volcano" : "Coscheduling",
+                       job.spec.run_policy.scheduling.gang == Gang::kVolcano ? "volcano" : "coscheduling");
+  }
+  return "the operator lacks a right that its chart gives: install the chart again, with rbac.create=true";
+}
+
+struct KnownAnswer {
+  std::string_view words;
+  std::string_view next_step;  // {0}: the namespace, {1}: the part of the spec
+};
+
+// The first that fits.
+constexpr std::array kKnownAnswers = {
+    KnownAnswer{"must specify", "give every container of {1} the resources that the quota of namespace {0} counts (spec.<role>.resources)"},
+    KnownAnswer{"exceeded quota", "raise the quota of namespace {0} (kubectl describe quota -n {0}), or use fewer or smaller replicas"},
+    KnownAnswer{
+        "PodSecurity",
+        "change the securityContext in {1} as the API server says, or the label pod-security.kubernetes.io/enforce of namespace {0}"},
+    KnownAnswer{"usage per", "change the replicas' resources, or the LimitRange of namespace {0} (kubectl describe limitrange -n {0})"},
+    KnownAnswer{"error looking up service account",
+                "create that ServiceAccount in namespace {0}, or name another in {1}.spec.serviceAccountName"},
+    KnownAnswer{"no PriorityClass", "create that PriorityClass, or name another in spec.runPolicy.scheduling.priorityClass"},
+    KnownAnswer{"ValidatingAdmissionPolicy",
+                "change the job so that the policy allows it, or ask the cluster's administrator to change the policy"},
+    KnownAnswer{"strict decoding error", "correct the fields in {1} that the API server names"},
+    KnownAnswer{"webhook", "ask the cluster's administrator about that admission webhook"},
+};
+
+std::string NextStep(const TrainingJob& job, const Refusal& refusal) {
+  const ChildKind kind = refusal.child.kind;
+  if (refusal.code == 403 && Says(refusal, "cannot create resource")) return MissingRight(job, kind);
+  if (refusal.code == 404 && kind == ChildKind::kPodGroup) {
+    return "the cluster has no PodGroups: install the gang scheduler, or create the job without runPolicy.scheduling.gang";
+  }
+  const auto known =
+      std::find_if(kKnownAnswers.begin(), kKnownAnswers.end(), [&](const KnownAnswer& answer) { return Says(refusal, answer.words); });
+  if (known != kKnownAnswers.end()) return fmt::format(fmt::runtime(known->next_step), job.meta.name_space, SpecPath(refusal));
+  if (BlamesTheSpec(refusal)) return fmt::format("correct {}", SpecPath(refusal));
+  return "change the job, or ask the cluster's administrator";
+}
+
+}  // namespace
+
+bool BlamesTheSpec(const Refusal& refusal) { return refusal.code == 400 || refusal.code == 413 || refusal.code == 422; }
+
+std::string DescribeRefusal(const TrainingJob& job, const Refusal& refusal) {
+  const std::string what = refusal.count == 1 ? fmt::format("{} {}", TraitsOf(refusal.child.kind).name, refusal.child.name)
+                                              : fmt::format("{} {}s", refusal.count, TraitsOf(refusal.child.kind).name);
+  return Head(
+      fmt::format("{} cannot be created, the API server says: {}; {}", what, Head(refusal.words, kMaxWords), NextStep(job, refusal)),
+      kMaxMessage);
+}
+
+}  // namespace trainyard::control

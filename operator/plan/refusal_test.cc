@@ -1,0 +1,71 @@
+#include "operator/plan/refusal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/children/test_makers.h"
+
+namespace trainyard::control {
+namespace {
+
+using ::testing::HasSubstr;
+
+Refusal Refused(int code, const std::string& words, ChildKind kind = ChildKind::kPod) {
+  const std::optional<ReplicaId> replica = kind == ChildKind::kPod ? std::optional<ReplicaId>({Role::kWorker, 1}) : std::nullopt;
+  return {.child = {kind, kind == ChildKind::kSecret ? "mnist-ssh" : "mnist-worker-1", "", "", replica}, .code = code, .words = words};
+}
+
+std::string Said(const Refusal& refusal, const MakeJob& job = MakeJob()) { return DescribeRefusal(job.Build(), refusal); }
+
+TEST(Refusal, TheSentenceHasTheServersWordsAndTheNextStep) {
+  struct Case {
+    Refusal refusal;
+    const char* step;
+  };
+  const Case cases[] = {
+      {Refused(403, "pods \"mnist-worker-1\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2"),
+       "raise the quota of namespace default (kubectl describe quota -n default), or use fewer or smaller replicas"},
+      {Refused(403, "pods \"mnist-worker-1\" is forbidden: failed quota: cpu: must specify limits.cpu for: trainer"),
+       "give every container of spec.worker.template the resources that the quota of namespace default counts"},
+      {Refused(403, "pods \"mnist-worker-1\" is forbidden: violates PodSecurity \"restricted:latest\": privileged"),
+       "change the securityContext in spec.worker.template as the API server says, or the label pod-security.kubernetes.io/enforce"},
+      {Refused(403, "pods \"mnist-worker-1\" is forbidden: error looking up service account default/nobody: not found"),
+       "create that ServiceAccount in namespace default, or name another in spec.worker.template.spec.serviceAccountName"},
+      {Refused(403, "secrets is forbidden: User \"op\" cannot create resource \"secrets\" in API group \"\"", ChildKind::kSecret),
+       "install the operator's chart with --set secrets.enabled=true"},
+      {Refused(400, "Pod in version \"v1\" cannot be handled as a Pod: strict decoding error: unknown field \"spec.containers[0].comand\""),
+       "correct the fields in spec.worker.template that the API server names"},
+      {Refused(422, "Pod \"mnist-worker-1\" is invalid: spec.containers[0].image: Required value"), "correct spec.worker.template"},
+      {Refused(500, "Internal error occurred: failed calling webhook \"deny.example.com\": connection refused"), "admission webhook"},
+  };
+  for (const Case& one : cases) {
+    EXPECT_THAT(Said(one.refusal), HasSubstr(" cannot be created, the API server says: " + one.refusal.words + "; "));
+    EXPECT_THAT(Said(one.refusal), HasSubstr(one.step));
+  }
+}
+
+TEST(Refusal, AMissingRightToPodGroupsNamesTheChartsValueOfTheGang) {
+  const Refusal refusal = Refused(403, "cannot create resource \"podgroups\"", ChildKind::kPodGroup);
+  EXPECT_THAT(Said(refusal, MakeJob().Policy("scheduling", {{"gang", "Volcano"}})), HasSubstr("--set gang.volcano=true"));
+  EXPECT_THAT(Said(refusal, MakeJob().Policy("scheduling", {{"gang", "Coscheduling"}})), HasSubstr("--set gang.coscheduling=true"));
+}
+
+TEST(Refusal, ManyChildrenAreOneCount) {
+  Refusal refusal = Refused(403, "exceeded quota");
+  refusal.count = 4094;
+  EXPECT_THAT(Said(refusal), HasSubstr("4094 Pods cannot be created"));
+}
+
+TEST(Refusal, WordsWithoutEndAreCutAndTheNextStepStays) {
+  const std::string said = Said(Refused(403, "exceeded quota: " + std::string(100'000, 'x')));
+  EXPECT_LE(said.size(), 1024U);
+  EXPECT_THAT(said, HasSubstr("raise the quota"));
+}
+
+TEST(Refusal, OnlyMalformedObjectsBlameTheSpec) {
+  for (const int code : {400, 413, 422}) EXPECT_TRUE(BlamesTheSpec(Refused(code, "")));
+  for (const int code : {403, 404, 500}) EXPECT_FALSE(BlamesTheSpec(Refused(code, "")));
+}
+
+}  // namespace
+}  // namespace trainyard::control

@@ -1,0 +1,287 @@
+#include "operator/plan/restart_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "operator/api/restart_records.h"
+
+namespace trainyard::control {
+namespace {
+
+constexpr absl::Duration kMaxDelay = absl::Minutes(5);
+constexpr absl::Duration kResetAfter = absl::Minutes(10);
+constexpr int kMaxStep = 16;
+
+std::string OnNode(const Pod& pod) { return pod.node.empty() ? "" : " on node " + pod.node; }
+
+// Counts over all replicas of one job.
+class Counter {
+ public:
+  Counter(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now)
+      : job_(job), observed_(observed), completed_(completed), now_(absl::FromUnixMicros(absl::ToUnixMicros(now))) {
+    for (const RestartRecord& record : job.status.restart_records) records_[record.replica] = record;
+  }
+
+  Restarts RunAtSuccess() {
+    for (const auto& [id, pod] : observed_.pods) {
+      const ReplicaSpec* replica = job_.spec.Find(id.role);
+      if (replica == nullptr || id.index >= replica->replicas) continue;
+      result_.states[id] = completed_.contains(id) ? PodState::kCompleted : StateOf(*pod, replica->restart_policy);
+      const RestartRecord* const record = VisitInPlace(id, *replica, *pod);
+      if (record != nullptr && record->pod_counted) result_.counted.insert(id);
+    }
+    for (auto& [name, record] : records_) {
+      if (Counts(name)) result_.spent += record.Spent();
+      result_.records.push_back(std::move(record));
+    }
+    return std::move(result_);
+  }
+
+  Restarts Run() {
+    for (const auto& [role, replica] : job_.spec.replicas) {
+      for (int i = 0; i < replica.replicas; ++i) Visit({role, i}, replica);
+    }
+    for (const auto& [name, record] : records_) {
+      if (Counts(name)) result_.spent += record.Spent();
+    }
+    const int limit = job_.spec.run_policy.backoff_limit;
+    // Failures that are to be restarted next need a restart each.
+    int needed = result_.spent;
+    for (const PendingRestart& pending : pending_) {
+      if (!Counts(Name(pending.id))) {
+        if (!pending.by_kubelet) Recreate(pending);
+      } else if (++needed <= limit) {
+        if (!pending.by_kubelet) Grant(pending);  // the kubelet's shows in its restartCount later
+      } else if (!result_.job_failure) {
+        result_.job_failure = {"BackoffLimitExceeded",
+                               fmt::format("{} failed, and the job has used its {} restarts (runPolicy.backoffLimit): {}", Name(pending.id),
+                                           limit, DescribeEnd(job_, pending.id, *pending.pod))};
+      }
+    }
+    if (!result_.job_failure && result_.spent > limit) {
+      result_.job_failure = {"BackoffLimitExceeded",
+                             fmt::format("replicas restarted {} times, more than runPolicy.backoffLimit {} allows{}", result_.spent, limit,
+                                         last_restart_.empty() ? "" : ": " + last_restart_)};
+    }
+    Forget();
+    for (auto& [name, record] : records_) result_.records.push_back(std::move(record));
+    return std::move(result_);
+  }
+
+ private:
+  struct PendingRestart {
+    ReplicaId id;
+    const Pod* pod;
+    bool by_kubelet;
+  };
+
+  // The training goes on without its evaluator: its failures spend no restart and fail no job.
+  static bool Counts(std::string_view replica) { return !replica.starts_with(Name(Role::kEvaluator)); }
+
+  void Visit(const ReplicaId& id, const ReplicaSpec& spec) {
+    const auto pod = observed_.pods.find(id);
+    if (pod != observed_.pods.end()) {
+      VisitPod(id, spec, *pod->second);
+    } else if (!completed_.contains(id)) {
+      VisitAbsent(id);
+    }
+  }
+
+  // The record of a replica whose pod the kubelet may have restarted in place; null where it has none.
+  RestartRecord* VisitInPlace(const ReplicaId& id, const ReplicaSpec& spec, const Pod& pod) {
+    RestartRecord* record = Find(id);
+    if (record != nullptr && !NamesPod(*record, pod.meta.uid)) {
+      record->restarts = record->Spent();
+      record->pod_restarts = 0;
+      record->pod_free_restarts = 0;
+      record->pod_uid = pod.meta.uid;
+      record->pod_counted = false;
+    }
+    const bool kubelet_restarts = spec.restart_policy == RestartPolicy::kAlways || spec.restart_policy == RestartPolicy::kOnFailure;
+    if (const int restarts = KubeletRestarts(pod); kubelet_restarts && restarts > (record == nullptr ? 0 : record->pod_restarts)) {
+      record = &Make(id, pod);
+      VisitKubeletRestarts(id, pod, restarts - record->pod_restarts, *record);
+    }
+    return record;
+  }
+
+  void VisitPod(const ReplicaId& id, const ReplicaSpec& spec, const Pod& pod) {
+    const PodState state = completed_.contains(id) ? PodState::kCompleted : StateOf(pod, spec.restart_policy);
+    result_.states[id] = state;
+    RestartRecord* const record = VisitInPlace(id, spec, pod);
+    if (record != nullptr && record->pod_counted) {
+      result_.counted.insert(id);
+      return;
+    }
+    if (state == PodState::kDisrupted) {
+      CountEnd(Make(id, pod), &pod);
+      ++result_.disruptions;
+      result_.counted.insert(id);
+      result_.disruption_notes.push_back(fmt::format("{}{} is recreated: {}; this does not count against backoffLimit", Name(id),
+                                                     OnNode(pod), DescribeEnd(job_, id, pod)));
+    } else if (state == PodState::kFailed) {
+      VisitFailed(id, spec, pod);
+    } else if (AwaitsKubeletRestart(pod, spec.restart_policy) && LastExitCode(pod) != kPeerAbsentExitCode) {
+      NoteFailure(id, pod);
+      pending_.push_back({id, &pod, true});
+    }
+  }
+
+  void VisitKubeletRestarts(const ReplicaId& id, const Pod& pod, int more, RestartRecord& record) {
+    record.pod_restarts += more;
+    std::string note = fmt::format("{} ended and was restarted by the kubelet", Name(id));
+    if (LastExitCode(pod) == kPeerAbsentExitCode) {
+      record.pod_free_restarts += more;
+      result_.disruptions += more;
+      result_.disruption_notes.push_back(fmt::format("{}; this does not count against backoffLimit: {}", note, DescribeEnd(job_, id, pod)));
+      return;
+    }
+    if (ShowsFailure(pod)) NoteFailure(id, pod);
+    last_restart_ = fmt::format("{} ended with {}", Name(id), DescribeEnd(job_, id, pod));
+    result_.restart_notes.push_back(fmt::format("{}: {}", note, DescribeEnd(job_, id, pod)));
+  }
+
+  void VisitFailed(const ReplicaId& id, const ReplicaSpec& spec, const Pod& pod) {
+    ExitAction action = ExitAction::kRestart;
+    if (spec.restart_policy == RestartPolicy::kNever) action = ExitAction::kFail;
+    const std::optional<int> exit_code = ExitCodeOf(pod);
+    if (spec.restart_policy == RestartPolicy::kExitCode && exit_code) action = ActionFor(job_.spec.run_policy, *exit_code);
+    if (action == ExitAction::kRestart && exit_code == kPeerAbsentExitCode && spec.restart_policy != RestartPolicy::kExitCode) {
+      action = ExitAction::kIgnore;
+    }
+    if (action == ExitAction::kIgnore) {
+      CountEnd(Make(id, pod), &pod);
+      ++result_.disruptions;
+      result_.counted.insert(id);
+      result_.disruption_notes.push_back(fmt::format("{}{} is recreated; this does not count against backoffLimit: {}", Name(id),
+                                                     OnNode(pod), DescribeEnd(job_, id, pod)));
+      return;
+    }
+    NoteFailure(id, pod);
+    if (action == ExitAction::kRestart) {
+      pending_.push_back({id, &pod, false});
+    } else if (!result_.job_failure && Counts(Name(id))) {
+      const bool never = spec.restart_policy == RestartPolicy::kNever;
+      result_.job_failure = {never ? "ReplicaFailed" : "ExitCode",
+                             fmt::format("{} failed, and {}: {}", Name(id),
+                                         never ? "its restartPolicy is Never" : "a restart does not cure that (runPolicy.exitCodes)",
+                                         DescribeEnd(job_, id, pod))};
+    }
+  }
+
+  // A replica that had a pod when the status was last complete, and has none now, was deleted from outside between two looks.
+  void VisitAbsent(const ReplicaId& id) {
+    RestartRecord* record = Find(id);
+    if (record == nullptr || !record->pod_counted) {
+      const auto it = job_.status.replica_statuses.find(id.role);
+      if (it == job_.status.replica_statuses.end()) return;
+      const ReplicaStatus& before = it->second;
+      const bool all_existed = before.active + before.succeeded >= before.desired && id.index < before.desired;
+      if (!all_existed || job_.status.IsTrue("Suspended")) return;
+      record = &records_[Name(id)];
+      record->replica = Name(id);
+      CountEnd(*record, nullptr);
+      ++result_.disruptions;
+      result_.disruption_notes.push_back(
+          fmt::format("{} is recreated: its pod was deleted from outside; this does not count against backoffLimit", Name(id)));
+    }
+    result_.not_before[id] = record->last_end + RecreationDelay(record->backoff_step - 1);
+  }
+
+  void Recreate(const PendingRestart& pending) {
+    RestartRecord& record = Make(pending.id, *pending.pod);
+    CountEnd(record, pending.pod);
+    ++record.restarts;
+    result_.counted.insert(pending.id);
+    if (Counts(Name(pending.id))) return;
+    result_.restart_notes.push_back(fmt::format("{} failed and is recreated; this does not count against backoffLimit: {}",
+                                                Name(pending.id), DescribeEnd(job_, pending.id, *pending.pod)));
+  }
+
+  void Grant(const PendingRestart& pending) {
+    ++result_.spent;
+    Recreate(pending);
+    result_.restart_notes.push_back(fmt::format("{} failed and is recreated (restart {} of {}): {}", Name(pending.id), result_.spent,
+                                                job_.spec.run_policy.backoff_limit, DescribeEnd(job_, pending.id, *pending.pod)));
+  }
+
+  // The pod's end is counted; the next one waits longer unless this one ran for long.
+  void CountEnd(RestartRecord& record, const Pod* pod) {
+    absl::Time began = record.last_end;
+    if (pod != nullptr) {
+      const ContainerStatus* main = pod->Main();
+      if (main != nullptr && main->terminated && main->terminated->started_at != absl::InfinitePast()) began = main->terminated->started_at;
+      if (main != nullptr && main->running_since) began = *main->running_since;
+    }
+    if (began != absl::InfinitePast() && now_ - began >= kResetAfter) record.backoff_step = 0;
+    record.backoff_step = std::min(record.backoff_step + 1, kMaxStep);
+    record.last_end = now_;
+    record.pod_counted = true;
+  }
+
+  void NoteFailure(const ReplicaId& id, const Pod& pod) {
+    if (!job_.status.failure && !result_.first_failure && Counts(Name(id))) result_.first_failure = DescribeFailure(id, pod);
+  }
+
+  // Of a replica that runs again neither the pod nor the moment is needed; after ten minutes of running only what it has spent.
+  void Forget() {
+    for (auto& [id, pod] : observed_.pods) {
+      RestartRecord* const record = Find(id);
+      if (record == nullptr || record->pod_counted) continue;
+      if (record->pod_restarts == 0) record->pod_uid.clear();
+      if (records_.size() > kRecordsAlone) record->last_end = absl::FromUnixSeconds(absl::ToUnixSeconds(record->last_end) / 60 * 60);
+      const ContainerStatus* const main = pod->Main();
+      if (main == nullptr || !main->running_since || now_ - *main->running_since < kResetAfter || record->pod_restarts > 0) continue;
+      record->backoff_step = 0;
+      record->last_end = absl::InfinitePast();
+      if (record->restarts == 0) records_.erase(Name(id));
+    }
+  }
+
+  RestartRecord* Find(const ReplicaId& id) {
+    const auto it = records_.find(Name(id));
+    return it == records_.end() ? nullptr : &it->second;
+  }
+
+  RestartRecord& Make(const ReplicaId& id, const Pod& pod) {
+    RestartRecord& record = records_[Name(id)];
+    record.replica = Name(id);
+    record.pod_uid = pod.meta.uid;
+    return record;
+  }
+
+  const TrainingJob& job_;
+  const Observed& observed_;
+  const std::set<ReplicaId>& completed_;
+  const absl::Time now_;
+  std::map<std::string, RestartRecord> records_;
+  std::vector<PendingRestart> pending_;
+  std::string last_restart_;  // that the kubelet made since the last look, and why
+  Restarts result_;
+};
+
+}  // namespace
+
+ExitAction ActionFor(const RunPolicy& policy, int exit_code) {
+  for (const ExitCodeRule& rule : policy.exit_codes) {
+    if (exit_code >= rule.from && exit_code <= rule.to) return rule.action;
+  }
+  if (exit_code == kPeerAbsentExitCode) return ExitAction::kIgnore;
+  return exit_code >= 128 ? ExitAction::kRestart : ExitAction::kFail;
+}
+
+absl::Duration RecreationDelay(int step) {
+  if (step <= 0) return absl::ZeroDuration();
+  return std::min(absl::Seconds(int64_t{1} << std::min(step - 1, kMaxStep)), kMaxDelay);
+}
+
+Restarts CountRestarts(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now) {
+  return Counter(job, observed, completed, now).Run();
+}
+
+Restarts CountAtSuccess(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now) {
+  return Counter(job, observed, completed, now).RunAtSuccess();
+}
+
+}  // namespace trainyard::control

@@ -1,0 +1,111 @@
+#include "operator/plan/stall.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "operator/base/timestamp.h"
+#include "operator/children/child_kinds.h"
+#include "operator/plan/conditions.h"
+#include "operator/plan/ending_pods.h"
+#include "operator/plan/start_obstacle.h"
+
+namespace trainyard::control {
+namespace {
+
+Stall TakenNames(const Situation& situation) {
+  constexpr int kShown = 3;
+  Stall stall{.reason = "NameTaken"};
+  int shown = 0;
+  for (const auto& [child, holder] : situation.observed.taken) {
+    if (++shown > kShown) break;
+    stall.message +=
+        fmt::format("{}{} {} exists and is {}", stall.message.empty() ? "" : "; ", TraitsOf(child.first).name, child.second, holder);
+  }
+  if (const size_t all = situation.observed.taken.size(); all > kShown) stall.message += fmt::format("; and {} more", all - kShown);
+  stall.message += "; delete or rename it, or give the job another name";
+  stall.requeue_at = situation.now + situation.options.retry_taken_after;
+  return stall;
+}
+
+// Until children are there, the last condition holds: an operator that has just started has not asked yet.
+Stall RefusedCreation(const Situation& situation) {
+  if (const std::optional<Refusal>& refusal = situation.observed.refusal) {
+    return {.reason = std::string(kCannotCreate),
+            .message = DescribeRefusal(situation.job, *refusal),
+            .blames_the_spec = BlamesTheSpec(*refusal)};
+  }
+  const Condition* stalled = situation.job.status.Find(kStalled);
+  if (stalled == nullptr || !stalled->status || stalled->reason != kCannotCreate) return {};
+  const Condition* invalid = situation.job.status.Find(kInvalid);
+  return {.reason = stalled->reason,
+          .message = stalled->message,
+          .blames_the_spec = invalid != nullptr && invalid->status && invalid->reason == kRefusedByServer};
+}
+
+// The first pod that cannot start, and how many more there are for the same reason.
+Stall StartStall(const Situation& situation, const Restarts& restarts) {
+  const ObstaclePatience patience{situation.options.stalled_start_after, situation.options.stalled_creation_after};
+  Stall stall;
+  std::string first;
+  std::string message;
+  int more = 0;
+  for (const auto& [id, state] : restarts.states) {
+    if (state != PodState::kWaiting) continue;
+    const std::optional<Obstacle> obstacle = StartObstacle(id, *situation.observed.pods.at(id), patience);
+    if (!obstacle) continue;
+    if (situation.now < obstacle->stalled_at) {
+      stall.requeue_at = std::min(obstacle->stalled_at, stall.requeue_at.value_or(absl::InfiniteFuture()));
+    } else if (first.empty()) {
+      first = Name(id);
+      stall.reason = obstacle->reason;
+      message = obstacle->message;
+    } else if (stall.reason == obstacle->reason) {
+      ++more;
+    }
+  }
+  if (!first.empty()) {
+    stall.message = fmt::format("{}{} cannot start: {}", first, more > 0 ? fmt::format(" (and {} more)", more) : "", message);
+  }
+  return stall;
+}
+
+Stall ProgressStall(const Situation& situation, const TrainingJobStatus& status) {
+  if (!status.IsTrue(kRunning) || !status.progress) return {};
+  const absl::Time since = std::max(status.progress->updated_time, status.Find(kRunning)->last_transition);
+  const absl::Time stalled_at = since + situation.options.stalled_progress_after;
+  if (situation.now < stalled_at) return {.requeue_at = stalled_at};
+  const std::string& problem = situation.observed.chief_problem;
+  if (!problem.empty()) {
+    return {
+        .reason = "Unreachable",
+        .message = fmt::format("{} has reported step {} since {} and does not answer now: {}; look at its log, and whether the operator "
+                               "may reach its port {}",
+                               Name(ChiefOf(situation.job)), status.progress->step, FormatTimestamp(status.progress->updated_time), problem,
+                               situation.job.spec.network.port + 1)};
+  }
+  return {.reason = "NoProgress",
+          .message = fmt::format("{} has reported step {} since {}; look at its log", Name(ChiefOf(situation.job)), status.progress->step,
+                                 FormatTimestamp(status.progress->updated_time))};
+}
+
+}  // namespace
+
+Stall FindStall(const Situation& situation, const TrainingJobStatus& status, const Restarts& restarts, bool children_missing) {
+  if (!situation.observed.taken.empty()) return TakenNames(situation);
+  if (children_missing) {
+    if (Stall refused = RefusedCreation(situation); !refused.reason.empty()) return refused;
+  }
+  const Stall ending = FindPodThatStays(situation);
+  if (!ending.reason.empty()) return ending;
+  Stall start = StartStall(situation, restarts);
+  if (!start.reason.empty()) return start;
+  if (ending.requeue_at) start.requeue_at = std::min(*ending.requeue_at, start.requeue_at.value_or(absl::InfiniteFuture()));
+  Stall progress = ProgressStall(situation, status);
+  if (start.requeue_at) {
+    progress.requeue_at = std::min(*start.requeue_at, progress.requeue_at.value_or(absl::InfiniteFuture()));
+  }
+  return progress;
+}
+
+}  // namespace trainyard::control

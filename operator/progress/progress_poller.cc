@@ -1,0 +1,127 @@
+#include "operator/progress/progress_poller.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "operator/api/progress_json.h"
+
+namespace trainyard::control {
+namespace {
+
+constexpr absl::Duration kFirstWait = absl::Seconds(1);  // a new chief needs a moment to listen
+
+}  // namespace
+
+ProgressPoller::ProgressPoller(Clock& clock, ProgressFetch fetch, ProgressPollerOptions options,
+                               std::function<void(const std::string& key)> changed)
+    : clock_(clock),
+      fetch_(std::move(fetch)),
+      options_(options),
+      changed_(std::move(changed)),
+      schedule_(std::max(1, options.parallel / 2)) {}
+
+ProgressPoller::~ProgressPoller() { Stop(); }
+
+void ProgressPoller::Start() {
+  for (int i = 0; i < options_.parallel; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { Work(stop); });
+  }
+}
+
+void ProgressPoller::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    wake_.NotifyAll();
+  }
+  for (std::jthread& thread : threads_) thread.request_stop();
+  threads_.clear();
+}
+
+void ProgressPoller::Watch(const std::string& key, const ProgressTarget& target) {
+  MutexLock lock(mutex_);
+  const auto [it, is_new] = chiefs_.try_emplace(key);
+  Chief& chief = it->second;
+  if (!is_new && chief.target == target) return;
+  chief = {.target = target, .wait = std::min(options_.interval, kFirstWait)};
+  schedule_.Set(key, clock_.Monotonic() + std::min(options_.interval, kFirstWait));
+  wake_.NotifyOne();
+}
+
+void ProgressPoller::Hurry(const std::string& key) {
+  MutexLock lock(mutex_);
+  const auto it = chiefs_.find(key);
+  if (it == chiefs_.end()) return;
+  it->second.failures = 0;
+  it->second.wait = std::min(options_.interval, kFirstWait);
+  schedule_.Set(key, clock_.Monotonic() + it->second.wait);
+  wake_.NotifyOne();
+}
+
+void ProgressPoller::Forget(const std::string& key) {
+  MutexLock lock(mutex_);
+  chiefs_.erase(key);
+  schedule_.Remove(key);
+}
+
+ChiefReport ProgressPoller::Report(const std::string& key) const {
+  MutexLock lock(mutex_);
+  const auto it = chiefs_.find(key);
+  return it == chiefs_.end() ? ChiefReport{} : it->second.report;
+}
+
+void ProgressPoller::Work(const std::stop_token& stop) {
+  while (true) {
+    std::string key;
+    ProgressTarget target;
+    {
+      MutexLock lock(mutex_);
+      absl::Duration next_due;
+      std::optional<std::string> due;
+      while (!stopping_ && !(due = schedule_.Take(clock_.Monotonic(), next_due))) clock_.WaitUntil(wake_, mutex_, next_due);
+      if (stopping_) return;
+      key = *due;
+      target = chiefs_[key].target;
+      wake_.NotifyOne();  // there may be work for another thread, or a later time to wait for
+    }
+    Ask(key, target, stop);
+  }
+}
+
+absl::Duration ProgressPoller::WaitAfter(Chief& chief, bool answered) const {
+  const absl::Duration young = std::exchange(chief.wait, std::min(options_.interval, 2 * chief.wait));
+  if (answered) {
+    chief.failures = 0;
+    return young;
+  }
+  ++chief.failures;
+  if (young < options_.interval) return young;  // it may not listen yet
+  return std::min(options_.interval * (1 << std::min(chief.failures, 10)), options_.max_interval);
+}
+
+void ProgressPoller::Ask(const std::string& key, const ProgressTarget& target, const std::stop_token& stop) {
+  const absl::StatusOr<std::string> answer = fetch_(target, stop);
+  std::optional<Progress> progress = answer.ok() ? ParseProgress(*answer) : std::nullopt;
+  std::string problem;
+  if (!answer.ok()) problem = std::string(answer.status().message());
+  if (answer.ok() && !progress) problem = "its answer is not a progress object (docs/contract.md)";
+  if (!problem.empty()) spdlog::debug("progress of {}: pod {}: {}", key, target.pod, problem);
+  bool is_new = false;
+  {
+    MutexLock lock(mutex_);
+    schedule_.Done(key);
+    wake_.NotifyOne();
+    const auto it = chiefs_.find(key);
+    if (it == chiefs_.end() || it->second.target != target) return;  // another is watched by now
+    Chief& chief = it->second;
+    schedule_.Set(key, clock_.Monotonic() + WaitAfter(chief, problem.empty()));
+    is_new = progress && (!chief.report.latest || !SameProgress(*chief.report.latest, *progress));
+    if (is_new) chief.report.latest = std::move(progress);
+    chief.report.problem = std::move(problem);
+  }
+  if (is_new) changed_(key);
+}
+
+}  // namespace trainyard::control

@@ -1,0 +1,136 @@
+#include "operator/progress/progress_poller.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "operator/base/fake_clock.h"
+
+namespace trainyard::control {
+namespace {
+
+// Chiefs that a test lets answer one by one.
+class ProgressPollerTest : public testing::Test {
+ protected:
+  static constexpr int kParallel = 4;
+
+  ProgressFetch Fetch() {
+    return [this](const ProgressTarget& target, const std::stop_token& stop) -> absl::StatusOr<std::string> {
+      MutexLock lock(mutex_);
+      asked_.push_back(target.uid);
+      while (hanging_.contains(target.uid) && !stop.stop_requested()) changed_.WaitFor(mutex_, std::chrono::milliseconds(5));
+      if (stop.stop_requested()) return absl::CancelledError("stopping");
+      if (dead_.contains(target.uid)) return absl::UnavailableError("connection refused");
+      return answers_[target.uid];
+    };
+  }
+  void Start() { poller_.Start(); }
+  static ProgressTarget Chief(const std::string& uid) {
+    return {.ns = "default", .pod = "mnist-worker-0", .uid = uid, .ip = "10.0.0.1", .port = 5001};
+  }
+  void Answer(const std::string& uid, int step) {
+    MutexLock lock(mutex_);
+    answers_[uid] = "{\"step\": " + std::to_string(step) + "}";
+  }
+  int Asked(const std::string& uid) {
+    MutexLock lock(mutex_);
+    return static_cast<int>(std::count(asked_.begin(), asked_.end(), uid));
+  }
+  // With time passing.
+  bool Await(const std::function<bool()>& condition, absl::Duration step = absl::Milliseconds(100)) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() >= give_up) return false;
+      clock_.Advance(step);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
+  FakeClock clock_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> hanging_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> dead_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> answers_ ABSL_GUARDED_BY(mutex_);
+  ProgressPoller poller_{clock_, Fetch(), {.parallel = kParallel}, [](const std::string&) {}};
+};
+
+TEST_F(ProgressPollerTest, ChiefsThatHangCostOnlyTheirOwnNamespaceItsShare) {
+  for (int i = 0; i < 20; ++i) {
+    const std::string uid = "hang-" + std::to_string(i);
+    {
+      MutexLock lock(mutex_);
+      hanging_.insert(uid);
+    }
+    poller_.Watch("bad/" + uid, Chief(uid));
+  }
+  Answer("good", 7);
+  Start();
+  poller_.Watch("good/job", Chief("good"));
+  EXPECT_TRUE(Await([&] { return poller_.Report("good/job").latest.has_value(); }));
+  EXPECT_TRUE(Await([&] { return Asked("good") >= 3; }));
+  MutexLock lock(mutex_);
+  EXPECT_EQ(asked_.size() - std::count(asked_.begin(), asked_.end(), "good"), kParallel / 2);
+}
+
+TEST_F(ProgressPollerTest, APodOfAnotherUidIsAnotherChiefOfWhichNothingIsKnown) {
+  Answer("first", 7);
+  Start();
+  poller_.Watch("default/mnist", Chief("first"));
+  ASSERT_TRUE(Await([&] { return poller_.Report("default/mnist").latest.has_value(); }));
+  {
+    MutexLock lock(mutex_);
+    hanging_.insert("second");
+  }
+  poller_.Watch("default/mnist", Chief("second"));
+  EXPECT_FALSE(poller_.Report("default/mnist").latest.has_value());
+  ASSERT_TRUE(Await([&] { return Asked("second") == 1; }));
+  // What the second says when the third is watched already is not the third's.
+  poller_.Watch("default/mnist", Chief("third"));
+  Answer("second", 9);
+  Answer("third", 1);
+  {
+    MutexLock lock(mutex_);
+    hanging_.clear();
+  }
+  ASSERT_TRUE(Await([&] { return Asked("third") >= 2; }));
+  EXPECT_EQ(poller_.Report("default/mnist").latest->step, 1);
+}
+
+TEST_F(ProgressPollerTest, AChiefThatDoesNotAnswerIsAskedAgainAndSaysWhy) {
+  {
+    MutexLock lock(mutex_);
+    dead_.insert("a");
+  }
+  Start();
+  poller_.Watch("default/mnist", Chief("a"));
+  ASSERT_TRUE(Await([&] { return Asked("a") == 3; }));
+  EXPECT_TRUE(Await([&] { return poller_.Report("default/mnist").problem == "connection refused"; }));
+  Answer("a", 3);
+  {
+    MutexLock lock(mutex_);
+    dead_.clear();
+  }
+  EXPECT_TRUE(Await([&] { return poller_.Report("default/mnist").problem.empty() && poller_.Report("default/mnist").latest; }));
+}
+
+TEST_F(ProgressPollerTest, StopEndsQuestionsUnderWay) {
+  {
+    MutexLock lock(mutex_);
+    hanging_.insert("a");
+  }
+  Start();
+  poller_.Watch("default/mnist", Chief("a"));
+  ASSERT_TRUE(Await([&] { return Asked("a") == 1; }));
+  poller_.Stop();
+}
+
+}  // namespace
+}  // namespace trainyard::control

@@ -1,0 +1,99 @@
+#include "operator/trainingjob/child_caches.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace trainyard::control {
+namespace {
+
+// The job that a child belongs to, by its labels or, where those are gone, its controller.
+std::string JobKeyOf(const ObjectMeta& meta) {
+  if (!meta.labels.job_name.empty()) return ObjectKey(meta.name_space, meta.labels.job_name);
+  return meta.controller.kind == kKind ? ObjectKey(meta.name_space, meta.controller.name) : "";
+}
+
+}  // namespace
+
+ChildCaches::ChildCaches(JobInformers informers)
+    : informers_(informers), caches_([&] {
+        const auto of = [](auto& informer) {
+          return Cache{.observe_write = [&informer](const nlohmann::json& object) { informer.ObserveWrite(object); },
+                       .observe_delete = [&informer](const std::string& key, const std::string& uid) { informer.ObserveDelete(key, uid); }};
+        };
+        return std::map<ChildKind, Cache>{{ChildKind::kPod, of(informers.pods)},
+                                          {ChildKind::kService, of(informers.services)},
+                                          {ChildKind::kConfigMap, of(informers.configs)}};
+      }()) {}
+
+void ChildCaches::Connect(WorkQueue& queue) {
+  informers_.jobs.AddHandler([&queue](const auto& before, const auto& after) {
+    // Making the children of many new jobs takes long; the status of those that run must not wait for it.
+    if (before == nullptr) {
+      queue.AddToBacklog(after->meta.Key());
+    } else {
+      queue.Add(before->meta.Key());
+    }
+  });
+  // The children of a job that is gone, or not seen yet, wake no job: the job's own event comes, or came.
+  const auto touch_job = [this, &queue](const ObjectMeta& child) {
+    if (const std::string key = JobKeyOf(child); informers_.jobs.lister().Get(key) != nullptr) queue.Add(key);
+  };
+  informers_.pods.AddHandler([touch_job](const auto& before, const auto& after) {
+    if (before && after && SameForPlan(*before, *after)) return;
+    touch_job((after ? after : before)->meta);
+  });
+  const auto of_child = [touch_job](const auto& before, const auto& after) { touch_job((after ? after : before)->meta); };
+  informers_.services.AddHandler(of_child);
+  informers_.configs.AddHandler(of_child);
+  if (informers_.nodes == nullptr) return;
+  informers_.nodes->AddHandler([this, &queue](const auto& before, const auto& after) {
+    if (after && (!DownState(after.get()) || DownState(after.get()) == DownState(before.get()))) return;
+    const std::string& node = (after ? after : before)->meta.name;
+    for (const auto& pod : informers_.pods.lister().All()) {
+      if (pod->node == node && pod->meta.deletion_time) queue.Add(JobKeyOf(pod->meta));
+    }
+  });
+}
+
+std::shared_ptr<const ConfigMap> ChildCaches::ConfigOf(const TrainingJob& job) const {
+  return informers_.configs.lister().Get(ObjectKey(job.meta.name_space, ConfigMapName(job)));
+}
+
+Children ChildCaches::Gather(const TrainingJob& job) const {
+  Children children;
+  const std::string& ns = job.meta.name_space;
+  children.pods = informers_.pods.lister().ByOwner(job.meta.uid);
+  children.services = informers_.services.lister().ByOwner(job.meta.uid);
+  children.configs = informers_.configs.lister().ByOwner(job.meta.uid);
+  // What else has the name of a child: orphans to adopt, and strangers.
+  const auto add = [&](auto& list, const auto& lister, const std::string& name) {
+    auto object = lister.Get(ObjectKey(ns, name));
+    if (object != nullptr && object->meta.controller.uid != job.meta.uid) list.push_back(std::move(object));
+  };
+  for (const auto& [role, replica] : job.spec.replicas) {
+    for (int i = 0; i < replica.replicas; ++i) {
+      const std::string name = ChildName(job, {role, i});
+      add(children.pods, informers_.pods.lister(), name);
+      if (job.spec.network.services == ServicesMode::kPerReplica) add(children.services, informers_.services.lister(), name);
+    }
+  }
+  if (job.spec.network.services == ServicesMode::kHeadless) add(children.services, informers_.services.lister(), HeadlessServiceName(job));
+  add(children.configs, informers_.configs.lister(), ConfigMapName(job));
+  if (informers_.nodes == nullptr) return children;
+  for (const auto& pod : children.pods) {
+    if (!pod->meta.deletion_time || pod->node.empty()) continue;
+    const auto node = informers_.nodes->lister().Get(pod->node);
+    if (const std::optional<NodeDown> down = DownState(node.get())) children.down_nodes[pod->node] = *down;
+  }
+  return children;
+}
+
+void ChildCaches::ObserveWrite(ChildKind kind, const nlohmann::json& object) {
+  if (const auto cache = caches_.find(kind); cache != caches_.end()) cache->second.observe_write(object);
+}
+
+void ChildCaches::ObserveDelete(ChildKind kind, const std::string& key, const std::string& uid) {
+  if (const auto cache = caches_.find(kind); cache != caches_.end()) cache->second.observe_delete(key, uid);
+}
+
+}  // namespace trainyard::control

@@ -1,0 +1,54 @@
+// ChildCaches: jobs and their children as the informers hold them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "operator/api/core.h"
+#include "operator/api/training_job.h"
+#include "operator/cache/informer.h"
+#include "operator/controller/workqueue.h"
+#include "operator/plan/observed.h"
+
+namespace trainyard::control {
+
+struct JobInformers {
+  Informer<TrainingJob>& jobs;
+  Informer<Pod>& pods;
+  Informer<Service>& services;
+  Informer<ConfigMap>& configs;
+  Informer<Node>* nodes = nullptr;  // null: not allowed to see nodes; no pod is ever force-deleted
+};
+
+// Thread-safe but for Connect. The informers must outlive it.
+class ChildCaches {
+ public:
+  explicit ChildCaches(JobInformers informers);
+
+  // Puts the right job into `queue` for each change of a job, child or node. Before the informers start.
+  void Connect(WorkQueue& queue);
+
+  std::shared_ptr<const TrainingJob> Job(const std::string& key) const { return informers_.jobs.lister().Get(key); }
+  std::shared_ptr<const ConfigMap> ConfigOf(const TrainingJob& job) const;
+  // The part of Children that caches hold: the job's children, other objects with the name of a child, and the nodes of its ending pods.
+  Children Gather(const TrainingJob& job) const;
+
+  // Own writes, as the API server answered them. Kinds that no cache holds are left out.
+  void ObserveJob(const nlohmann::json& object) { informers_.jobs.ObserveWrite(object); }
+  void ObserveWrite(ChildKind kind, const nlohmann::json& object);
+  void ObserveDelete(ChildKind kind, const std::string& key, const std::string& uid);
+
+ private:
+  struct Cache {
+    std::function<void(const nlohmann::json& object)> observe_write;
+    std::function<void(const std::string& key, const std::string& uid)> observe_delete;
+  };
+
+  const JobInformers informers_;
+  const std::map<ChildKind, Cache> caches_;
+};
+
+}  // namespace trainyard::control

@@ -1,0 +1,200 @@
+#include "operator/trainingjob/child_writer.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "operator/base/mutex.h"
+#include "operator/base/status_macros.h"
+#include "operator/children/child_meta.h"
+#include "operator/children/config_builder.h"
+#include "operator/kube/errors.h"
+#include "operator/trainingjob/child_secrets.h"
+#include "operator/trainingjob/creation_round.h"
+#include "operator/trainingjob/job_events.h"
+
+namespace trainyard::control {
+namespace {
+
+using nlohmann::json;
+
+// Collects the first error of calls that run at once.
+class FirstError {
+ public:
+  void Add(const absl::Status& status) {
+    if (status.ok()) return;
+    MutexLock lock(mutex_);
+    if (error_.ok()) error_ = status;
+  }
+  absl::Status Get() {
+    MutexLock lock(mutex_);
+    return error_;
+  }
+
+ private:
+  Mutex mutex_;
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A child that is gone needs nothing any more.
+absl::Status UnlessGone(const absl::Status& status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
+
+}  // namespace
+
+ChildWriter::ChildWriter(Client& client, Clock& clock, ChildCaches& caches, EventRecorder& events, FanOut& fan_out,
+                         absl::Duration retry_taken_after)
+    : client_(client),
+      caches_(caches),
+      events_(events),
+      fan_out_(fan_out),
+      unwatched_(client, events),
+      refusals_(clock),
+      taken_(clock, retry_taken_after) {}
+
+void ChildWriter::AddMemory(const TrainingJob& job, Children& children) {
+  for (const auto& config : children.configs) {
+    if (config->meta.controller.uid == job.meta.uid) keys_.Known(job.meta.uid, config->job_key);
+  }
+  children.unwatched = unwatched_.Known(job);
+  children.refusal = refusals_.Known(job);
+  children.taken = taken_.Known(job.meta.Key());
+}
+
+void ChildWriter::Forget(const std::string& job_key) {
+  unwatched_.Forget(job_key);
+  refusals_.Forget(job_key);
+  taken_.Forget(job_key);
+}
+
+absl::Status ChildWriter::CarryOut(const TrainingJob& cached, const Plan& plan) {
+  TrainingJob job = cached;
+  if (plan.status) job.status = *plan.status;
+  FirstError error;
+  for (const ChildRef& child : plan.adopt) error.Add(Adopt(job, child));
+  for (const ChildRef& child : plan.relabel) error.Add(GiveLabelsBack(job, child));
+  for (const ChildRef& child : plan.release) error.Add(Release(job, child));
+  fan_out_.ForEach(plan.deletions.size(), [&](size_t i) { error.Add(Delete(job, plan.deletions[i])); });
+  if (plan.update_config) error.Add(UpdateConfig(job));
+  error.Add(CreateChildren(job, plan));
+  return error.Get();
+}
+
+absl::Status ChildWriter::CreateChildren(const TrainingJob& job, const Plan& plan) {
+  if (plan.creations.empty() && plan.ensure.empty()) return absl::OkStatus();
+  CreationRound round(fan_out_, /*careful=*/IsRefused(job));
+  round.Run(plan.ensure, [&](const ChildRef& child) { return Ensure(job, child); });
+  round.Run(plan.creations, [&](const ChildRef& child) { return Create(job, child); });
+  if (std::optional<Refusal> refusal = round.refusal()) {
+    spdlog::info("{}: {}", job.meta.Key(), DescribeRefusal(job, *refusal));
+    refusals_.Note(job, *std::move(refusal));
+  } else if (round.error().ok()) {
+    refusals_.Forget(job.meta.Key());
+  }
+  return round.error();
+}
+
+absl::Status ChildWriter::Adopt(const TrainingJob& job, const ChildRef& child) {
+  return PatchOwners(job, child, OwnerReferences(job),
+                     {false, "Adopted",
+                      fmt::format("{} {} has this job's labels and had no owner: it is adopted", TraitsOf(child.kind).name, child.name)});
+}
+
+absl::Status ChildWriter::GiveLabelsBack(const TrainingJob& job, const ChildRef& child) {
+  const json patch = {{"metadata", {{"uid", child.uid}, {"labels", ChildLabelsJson(job, child.replica)}}}};
+  auto patched = client_.Patch(TraitsOf(child.kind).resource(job), job.meta.name_space, child.name, PatchType::kMerge, patch);
+  if (!patched.ok()) return UnlessGone(patched.status());
+  caches_.ObserveWrite(child.kind, *patched);
+  return absl::OkStatus();
+}
+
+absl::Status ChildWriter::Release(const TrainingJob& job, const ChildRef& child) {
+  return PatchOwners(
+      job, child, json::array({{{"uid", job.meta.uid}, {"$patch", "delete"}}}),
+      {true, "Released",
+       fmt::format("{} {} no longer has the labels of a child of this job: it is released", TraitsOf(child.kind).name, child.name)});
+}
+
+absl::Status ChildWriter::PatchOwners(const TrainingJob& job, const ChildRef& child, const json& owners, const PlannedEvent& done) {
+  const json patch = {{"metadata", {{"uid", child.uid}, {"resourceVersion", child.resource_version}, {"ownerReferences", owners}}}};
+  auto patched = client_.Patch(TraitsOf(child.kind).resource(job), job.meta.name_space, child.name, PatchType::kStrategic, patch);
+  if (!patched.ok()) return UnlessGone(patched.status());
+  caches_.ObserveWrite(child.kind, *patched);
+  RecordEvent(events_, job, done);
+  return absl::OkStatus();
+}
+
+absl::Status ChildWriter::Delete(const TrainingJob& job, const Deletion& deletion) {
+  const ChildRef& child = deletion.child;
+  const ChildTraits& traits = TraitsOf(child.kind);
+  if (!traits.watched) return unwatched_.Delete(job, child);
+  DeleteOptions options{.uid = child.uid};
+  if (deletion.force) options.grace_period_seconds = 0;
+  auto left = client_.Delete(traits.resource(job), job.meta.name_space, child.name, options);
+  const bool gone = left.ok() ? left->is_null() : absl::IsNotFound(left.status());
+  if (gone) {
+    caches_.ObserveDelete(child.kind, ObjectKey(job.meta.name_space, child.name), child.uid);
+    return absl::OkStatus();
+  }
+  // Another object has the name by now: the cache will see it.
+  if (!left.ok()) return IsConflict(left.status()) ? absl::OkStatus() : left.status();
+  caches_.ObserveWrite(child.kind, *left);
+  return absl::OkStatus();
+}
+
+absl::Status ChildWriter::UpdateConfig(const TrainingJob& job) {
+  const auto cached = caches_.ConfigOf(job);
+  if (cached == nullptr) return absl::OkStatus();  // gone: the next look creates it
+  json object = BuildConfigMap(job, job.status.hosts_epoch, cached->job_key);
+  object["metadata"]["resourceVersion"] = cached->meta.resource_version;
+  auto updated = client_.Update(kConfigMaps, object);
+  if (!updated.ok()) return UnlessGone(updated.status());
+  caches_.ObserveWrite(ChildKind::kConfigMap, *updated);
+  return absl::OkStatus();
+}
+
+absl::Status ChildWriter::Ensure(const TrainingJob& job, const ChildRef& child) {
+  absl::Status found = unwatched_.PutRight(job, child);
+  return absl::IsNotFound(found) ? Create(job, child) : found;
+}
+
+absl::Status ChildWriter::Create(const TrainingJob& job, const ChildRef& child) {
+  const ChildTraits& traits = TraitsOf(child.kind);
+  // AddMemory has seen the key that there is.
+  TY_ASSIGN_OR_RETURN(const ChildSecrets secrets, DrawSecrets(job, child.kind, keys_.Known(job.meta.uid, "")));
+  auto created = client_.Create(traits.resource(job), job.meta.name_space, traits.build(job, child, secrets));
+  if (created.ok()) {
+    if (!traits.watched) unwatched_.Made(job, child.kind, *created);
+    caches_.ObserveWrite(child.kind, *created);
+    return absl::OkStatus();
+  }
+  if (absl::IsAlreadyExists(created.status())) return traits.watched ? Examine(job, child) : unwatched_.PutRight(job, child);
+  // The namespace is being deleted, and the job with it.
+  if (IsNamespaceTerminating(created.status())) return absl::OkStatus();
+  return created.status();
+}
+
+absl::Status ChildWriter::Examine(const TrainingJob& job, const ChildRef& child) {
+  auto object = client_.Get(TraitsOf(child.kind).resource(job), job.meta.name_space, child.name);
+  if (!object.ok()) return object.status();  // gone again: the next try creates it
+  TY_ASSIGN_OR_RETURN(const ObjectMeta meta, MetaFromJson(*object));
+  if (meta.controller.uid == job.meta.uid) {
+    // Ours, but without its labels, so that no cache sees it.
+    if (FitOf(meta.labels, job, child.replica) == LabelFit::kIncomplete) {
+      return GiveLabelsBack(job, {child.kind, meta.name, meta.uid, meta.resource_version, child.replica});
+    }
+    caches_.ObserveWrite(child.kind, *object);  // with another's labels the next look releases it
+    return absl::OkStatus();
+  }
+  if (!meta.labels.job_uid.empty()) {
+    caches_.ObserveWrite(child.kind, *object);  // the cache's affair: an orphan to adopt, or what an earlier job left
+    return absl::OkStatus();
+  }
+  const bool controlled = !meta.controller.uid.empty();
+  taken_.Note(job.meta.Key(), child,
+              controlled ? fmt::format("controlled by {} {}", meta.controller.kind, meta.controller.name) : "not controlled by this job");
+  return absl::OkStatus();
+}
+
+}  // namespace trainyard::control

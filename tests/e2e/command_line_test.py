@@ -1,0 +1,102 @@
+"""The command line as a new user meets it: mistakes, help, completion, the manual page, and an installed copy."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from trainyard import ROOT, TRAINER
+
+COMMANDS = ("launch", "train", "inspect", "data convert", "data inspect", "data verify", "data bench", "generate", "profile", "bench", "completion", "man")
+
+
+def run(*arguments, program=TRAINER, cwd=ROOT, env=None):
+    return subprocess.run([program, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120, check=False, env=env)
+
+
+class Mistakes(unittest.TestCase):
+    def check(self, *arguments, says, code=2):
+        result = run(*arguments)
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.stderr.count("error:"), 1, result.stderr)
+        self.assertIn(says, result.stderr)
+        self.assertNotIn("\033", result.stderr)
+
+    def test_a_mistyped_command_flag_and_word_are_suggested(self):
+        self.check("lanch", "job.yaml", says='unknown command "lanch"; did you mean "launch"?')
+        self.check("launch", "job.yaml", "--ouput", "x", says='launch: unknown flag "--ouput"; did you mean "--output"?')
+        self.check("launch", "job.yaml", "--progress", "plan", says='expected one of auto, bar, plain, none; did you mean "plain"?')
+        self.check("train", "--job_name", "wroker", says='did you mean "worker"?')
+        self.check("data", "convret", says='data: unknown command "convret"; did you mean "convert"?')
+
+    def test_what_is_missing_or_too_much_is_named(self):
+        self.check("launch", says="launch: FILE: missing, expected the TrainingJob")
+        self.check("train", "--task_index", "one", says='train: --task_index: found "one", expected a whole number')
+        self.check("generate", "out", "--length", "0", says='--length: found "0", expected a number from 1 to')
+        self.check("inspect", "a.yaml", "b.yaml", says='inspect: found "b.yaml", expected nothing there')
+
+    def test_an_empty_value_takes_no_argument_from_behind_it(self):
+        self.check("launch", "--progress=", "plain", "job.yaml", says='launch: found "job.yaml", expected nothing there')
+        result = run("train", "--ps_hosts=", "--task_index", "5", "--job_name", "worker", "--config", "no-such.yaml")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("--task_index: found worker 5", result.stderr)
+
+    def test_a_job_file_that_is_not_there_and_its_data_are_named_before_anything_starts(self):
+        self.check("launch", "no-such.yaml", says="cannot open no-such.yaml: No such file or directory", code=1)
+        with tempfile.TemporaryDirectory() as folder:
+            output = pathlib.Path(folder) / "out"
+            self.check("launch", "examples/lenet5-ps.yaml", "--output", str(output), "--set", "training.data.train.images=no-such",
+                       says="spec.training.data.train.images: cannot open examples/data/mnist/no-such: No such file or directory", code=1)
+            self.assertFalse(output.exists())
+
+
+class Help(unittest.TestCase):
+    def test_every_command_has_examples_and_no_colours_in_a_pipe(self):
+        for command in COMMANDS:
+            result = run(*command.split(), "--help")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"Usage: trainyard-trainer {command}", result.stdout)
+            self.assertIn("Examples:\n  ", result.stdout, command)
+            self.assertNotIn("\033", result.stdout)
+        overview = run("--help").stdout
+        for command in COMMANDS:
+            self.assertIn(command.split()[0], overview)
+
+    def test_the_manual_page_has_every_command_and_no_mistake(self):
+        page = run("man").stdout
+        for command in COMMANDS:
+            self.assertIn(f".SS {command}", page)
+        checked = subprocess.run(["groff", "-man", "-Tascii", "-ww"], input=page, capture_output=True, text=True, check=False)
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+
+    def test_completion_scripts_are_read_by_their_shells(self):
+        for shell in ("bash", "zsh", "fish"):
+            script = run("completion", shell).stdout
+            self.assertIn("launch", script)
+            read = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, check=False)
+            self.assertEqual((read.returncode, read.stderr), (0, ""), shell)
+
+
+class Installed(unittest.TestCase):
+    def test_an_installed_copy_is_whole_and_runs(self):
+        build = os.environ.get("TRAINYARD_BUILD")
+        if not build:
+            self.skipTest("TRAINYARD_BUILD does not name the build")
+        with tempfile.TemporaryDirectory() as folder:
+            prefix = pathlib.Path(folder)
+            installed = subprocess.run(["cmake", "--install", build, "--prefix", folder], capture_output=True, text=True, check=False)
+            self.assertEqual(installed.returncode, 0, installed.stderr)
+            for path in ("bin/trainyard-trainer", "bin/trainyard-operator", "share/man/man1/trainyard-trainer.1",
+                         "share/bash-completion/completions/trainyard-trainer", "share/zsh/site-functions/_trainyard-trainer",
+                         "share/fish/vendor_completions.d/trainyard-trainer.fish"):
+                self.assertGreater((prefix / path).stat().st_size, 100, path)
+            env = {**os.environ, "PATH": f"{prefix / 'bin'}:{os.environ['PATH']}"}
+            result = run("launch", "examples/lenet5-local.yaml", "--output", str(prefix / "out"), "--progress", "none", "--set", "training.epochs=null",
+                         "--set", "training.steps=3", program=str(prefix / "bin/trainyard-trainer"), cwd=prefix / "share/trainyard", env=env)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            self.assertIn("Succeeded", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

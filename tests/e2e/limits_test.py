@@ -1,0 +1,64 @@
+"""A replica that gets too little memory, or a disk that takes no more: one clear error, or none where the training can go on."""
+import json
+import pathlib
+import resource
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import trainyard
+
+EXHAUSTED = 201  # docs/contract.md
+
+
+def train(job, output, limits):
+    """One replica alone, with {resource: bytes}. Returns (exit code, log)."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then a write fails, as on a full disk
+        for kind, size in limits.items():
+            resource.setrlimit(kind, (size, size))
+
+    command = [trainyard.TRAINER, "train", "--config", str(job), "--output", str(output), "--http_port", "0",
+               "--job_name", "worker", "--task_index", "0", "--worker_hosts", "127.0.0.1:1"]
+    done = subprocess.run(command, cwd=trainyard.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=trainyard.DEADLINE,
+                          preexec_fn=limit, check=False)
+    return done.returncode, done.stdout
+
+
+class Limits(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_memory_that_cannot_be_had_is_one_error_that_names_what_it_was_for(self):
+        job = trainyard.job_file(self.folder, model="linear", batch=100_000, steps=2)
+        layers = "input: {shape: [28, 28, 1]}, layers: [flatten, {dense: {units: 20000}}, {dense: {units: 10}}], loss: softmaxCrossEntropy"
+        text = job.read_text().replace("preset: linear", layers).replace("{examples: 1024}", "{examples: 100000}")
+        job.write_text(text)
+        code, log = train(job, self.folder / "out", {resource.RLIMIT_AS: 3 << 30})
+        self.assertEqual(code, EXHAUSTED, log)
+        self.assertRegex(log, r"cannot get .* for the arena of a batch of 100000")
+        self.assertNotIn("abort", log.lower())
+
+    def test_a_full_disk_ends_the_job_at_its_end_only(self):
+        job = trainyard.job_file(self.folder, steps=12, checkpoint_every=3)
+        code, log = train(job, self.folder / "out", {resource.RLIMIT_FSIZE: 20_000})
+        self.assertEqual(code, EXHAUSTED, log)
+        for step in (3, 6, 9):
+            self.assertIn(f"the checkpoint of step {step} is not written: cannot write", log)
+        self.assertRegex(log.splitlines()[-1], "cannot write .*step-12.*parameters.safetensors: File too large")
+        self.assertEqual([entry.name for entry in (self.folder / "out/checkpoints").iterdir() if entry.name != "evaluations.json"], [])
+
+    def test_a_disk_with_room_for_checkpoints_only_ends_nothing(self):
+        job = trainyard.job_file(self.folder, model="linear", steps=600, extra="    summary: {everySteps: 1}\n")
+        code, log = train(job, self.folder / "out", {resource.RLIMIT_FSIZE: 100_000})
+        self.assertEqual(code, 0, log)
+        self.assertEqual(log.count("summaries are not written: cannot write"), 1, log)
+        self.assertTrue((self.folder / "out/checkpoints/step-600/manifest.json").exists())
+        json.loads((self.folder / "out/checkpoints/step-600/manifest.json").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

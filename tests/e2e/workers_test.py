@@ -1,0 +1,181 @@
+"""What a user sees is true: accuracy with many asynchronous workers, trainings that diverge, evaluations and stops on screen."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import trainyard
+from trainyard import ROOT, TRAINER, JobTest, Run, job_file
+
+EXAMPLE = ROOT / "examples/lenet5-ps.yaml"
+
+
+class ManyWorkers(JobTest):
+    """Stale gradients must not ruin a run: real digits, the shipped example, few epochs."""
+
+    def check(self, workers, mode):
+        run = Run(EXAMPLE, output=tempfile.mkdtemp(dir=self.folder.name),
+                  overrides=[f"worker.replicas={workers}", f"training.strategy.parameterServer.mode={mode}", "training.epochs=5"])
+        report = self.succeed(run)
+        self.assertGreaterEqual(report["eval"]["accuracy"], 0.95)
+        self.assertNotIn("warning", report)
+
+    def test_one_asynchronous_worker(self):
+        self.check(1, "async")
+
+    def test_four_asynchronous_workers(self):
+        self.check(4, "async")
+
+    def test_eight_asynchronous_workers(self):
+        self.check(8, "async")
+
+    def test_the_summary_says_each_workers_share_of_the_steps(self):
+        run = self.launch(job_file(self.folder.name, model="linear", workers=3, ps=1, mode="async", steps=10))
+        self.succeed(run)
+        self.assertIn("30 steps, 10 of each worker", run.text)
+
+
+class Diverged(JobTest):
+    def start(self, overrides, **options):
+        return self.launch(job_file(self.folder.name, model="linear", **options), overrides)
+
+    def test_a_loss_that_is_not_finite_fails_the_job_at_once_and_says_why(self):
+        for mode, workers, ps in ((None, 1, 0), ("sync", 2, 1), ("async", 2, 2)):
+            with self.subTest(mode=mode):
+                run = self.start(["training.optimizer.learningRate=1e6"], mode=mode, workers=workers, ps=ps, steps=5000, checkpoint_every=1000)
+                self.assertEqual(run.wait(60), 1, f"{run.text}\n{run.logs()}")
+                report = run.report()
+                self.assertEqual(report["state"], "Failed")
+                self.assertRegex(run.text, r"loss is (NaN|infinite) at step \d+, worker-\d; learning rate 1e\+06; lower optimizer.learningRate")
+                self.assertEqual(report["restarts"], [])
+                self.assertNotIn("loss          0.0000", run.text)
+                self.assertEqual(list((run.output / "checkpoints").glob("step-*")), [])
+
+    def test_the_last_steps_gradient_is_checked_before_its_checkpoint_is_written(self):
+        # Steps until the loss is not finite, then a run that ends just before it.
+        run = self.start(["training.optimizer.learningRate=1e6"], steps=5000)
+        run.wait(60)
+        step = int(run.text.split(" at step ")[1].split(",")[0])
+        last = self.start(["training.optimizer.learningRate=1e6"], steps=step)
+        code = last.wait(60)
+        folders = list((last.output / "checkpoints").glob("step-*"))
+        if code == 0:  # huge, but still numbers
+            self.assertTrue(all(abs(value) < float("inf") for values in trainyard.last_parameters(last.output).values() for value in values))
+        else:
+            self.assertIn("has values that are NaN or infinite", last.text)
+            self.assertEqual(folders, [])
+
+    def test_a_loss_that_rises_far_above_its_start_is_said_though_the_steps_are_done(self):
+        run = self.start(["training.optimizer={name: sgd, learningRate: 1.5}"], steps=30)
+        run.wait(60)
+        self.assertIn("far above", run.text + run.logs())
+
+
+class NotFiniteData(JobTest):
+    """One example of a file is NaN."""
+
+    def job(self, rule):
+        folder = pathlib.Path(self.folder.name)
+        # .npy by hand: 256 examples of 10 floats and their sums.
+        values = [[((i * 7 + j * 3) % 11) / 11 - 0.5 for j in range(10)] for i in range(256)]
+        sums = [[sum(row)] for row in values]
+        values[100][3] = float("nan")
+        for name, rows in (("x.npy", values), ("y.npy", sums)):
+            self.write_npy(folder / name, rows)
+        job = job_file(folder, model="linear", steps=32, batch=16)
+        data = f"{{format: numpy, dir: {folder}, train: {{images: x.npy, labels: y.npy}}}}"
+        return self.launch(job, [f"training.data={data}", f"training.onNonFinite={rule}"])
+
+    @staticmethod
+    def write_npy(path, rows):
+        import struct
+
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(rows)}, {len(rows[0])}), }}"
+        header += " " * (-(len(header) + 11) % 64) + "\n"
+        flat = [value for row in rows for value in row]
+        path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(flat)}f", *flat))
+
+    def test_stops_the_job_and_names_the_data(self):
+        run = self.job("stop")
+        self.assertEqual(run.wait(60), 1, run.text)
+        self.assertIn("its batch holds a value that is NaN or infinite; mend the data", run.text)
+
+    def test_is_left_out_and_counted_where_the_job_says_skip(self):
+        run = self.job("skip")
+        report = self.succeed(run)
+        self.assertEqual(report["perWorker"][0]["skippedBatches"], 2)  # once in each of two epochs
+        self.assertEqual(report["perWorker"][0]["batches"], 32)
+        self.assertIn("2 of 32 batches", run.text)
+        self.assertLess(report["history"][-1]["loss"], report["history"][0]["loss"])
+
+
+class OnScreen(JobTest):
+    def plain(self, job, *arguments):
+        output = tempfile.mkdtemp(dir=self.folder.name)
+        return [TRAINER, "launch", str(job), "--output", output, "--progress", "plain", *arguments], pathlib.Path(output)
+
+    def test_each_evaluation_is_a_line(self):
+        command, _ = self.plain(job_file(self.folder.name, model="linear", batch=128), "--set", "training.epochs=3")
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for epoch in range(3):
+            self.assertRegex(done.stderr, rf"epoch {epoch}, step {8 * (epoch + 1)}: loss \d")
+
+    def test_a_stopped_run_reports_the_steps_it_did(self):
+        run = self.launch(job_file(self.folder.name, workers=2, ps=1, mode="sync", steps=100000, batch=8))
+        run.await_step(20)
+        run.process.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(60), 130, run.text)
+        report = run.report()
+        self.assertEqual(report["state"], "Stopped")
+        self.assertGreaterEqual(report["steps"], 20)
+        self.assertRegex(run.text, rf"{report['steps']} of 100000 steps")
+
+    def test_a_second_launch_into_the_same_folder_is_refused(self):
+        job = job_file(self.folder.name, steps=100000, batch=8)
+        first = self.launch(job)
+        first.await_step(1)
+        second = Run(job, output=first.output)
+        self.assertEqual(second.wait(60), 1)
+        self.assertIn(f"is in use by another launch (process {first.process.pid})", second.text)
+        first.process.send_signal(signal.SIGINT)
+        first.wait(60)
+
+    def test_who_waits_for_whom_is_told_from_the_servers_knowledge(self):
+        command, _ = self.plain(job_file(self.folder.name, workers=2, ps=1, mode="sync", steps=100000, batch=8))
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        run = Run.__new__(Run)
+        run.process, run.output = process, pathlib.Path(command[4])
+        run.await_step(5)
+        stopped = run.replica_pid("worker", 1)
+        os.kill(stopped, signal.SIGSTOP)
+        end = time.monotonic() + 60
+        line = ""
+        while "waits for" not in line and time.monotonic() < end:
+            line = process.stderr.readline()
+        os.kill(stopped, signal.SIGCONT)
+        self.assertRegex(line, r"worker-0 waits for worker-1 at step \d+, \d+ s")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 130)
+
+    def test_the_hints_work_as_printed(self):
+        run = self.launch(job_file(self.folder.name, model="linear", workers=1, ps=1, mode="async", steps=6), ["training.batchSize=32"])
+        self.succeed(run)
+        hints = [line.strip() for line in run.text.split("Try next:")[1].splitlines() if line.startswith(f"  {TRAINER}")]
+        self.assertGreaterEqual(len(hints), 3)
+        for hint in hints:
+            with self.subTest(hint=hint):
+                words = hint + (" --progress none" if " launch " in hint else "") + (f" --output {tempfile.mkdtemp(dir=self.folder.name)}" if " launch " in hint and "--output" not in hint else "")
+                done = subprocess.run(["bash", "-c", words], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        report = json.loads((run.output / "report.json").read_text())
+        self.assertEqual(report["plannedSteps"], 12)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

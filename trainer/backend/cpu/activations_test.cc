@@ -1,0 +1,111 @@
+// Every activation of the table, on each instruction set that this machine runs: its gradient against numeric differences, and every kernel
+// that knows activations against the reference backend.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "trainer/backend/cpu/cpu_backend.h"
+#include "trainer/backend/cpu/select_kernels.h"
+#include "trainer/backend/reference/reference_backend.h"
+#include "trainer/backend/reference/trial.h"
+#include "trainer/ops/recurrent.h"
+
+namespace trainyard::engine {
+namespace {
+
+class ActivationsTest : public testing::TestWithParam<std::tuple<std::string, Activation>> {
+ protected:
+  static std::unique_ptr<Backend> Cpu() {
+    auto backend = MakeCpuBackend({.threads = 1, .isa = std::get<0>(GetParam())});
+    EXPECT_TRUE(backend.ok()) << backend.status();
+    return *std::move(backend);
+  }
+  static Activation activation() { return std::get<1>(GetParam()); }
+
+  // What `build` leads to, alone and fused.
+  static void ExpectAgreement(const std::function<Value(Trial&)>& build) {
+    Trial trial;
+    trial.MeanSquaredLoss(build(trial));
+    for (const bool fuse : {false, true}) {
+      const auto expected = trial.Run(*MakeReferenceBackend(DType::kF64), fuse);
+      const auto found = trial.Run(*Cpu(), fuse);
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_LT(LargestDifference(*found, *expected), 2e-5) << (fuse ? "fused" : "alone");
+    }
+  }
+
+  static Value Activated(Trial& trial, Value x) { return *trial.builder().Activate("active", x, activation()); }
+  static Value Dense(Trial& trial, Value x, int64_t units) {
+    const Value z = *trial.builder().Dense("dense", x, trial.Parameter("dense/kernel", {trial.builder().spec(x).shape[-1], units}));
+    return Activated(trial, *trial.builder().Bias("dense/bias_add", z, trial.Parameter("dense/bias", {units})));
+  }
+  static Value Conv(Trial& trial) {
+    const Value z = *trial.builder().Conv2d("conv", trial.Input("x", {18, 8, 8, 3}), trial.Parameter("conv/kernel", {3, 3, 3, 5}));
+    return *trial.builder().Bias("conv/bias_add", z, trial.Parameter("conv/bias", {5}));
+  }
+  static constexpr Window kPool{.size = {2, 2}, .stride = {2, 2}};
+};
+
+TEST_P(ActivationsTest, GradientsEqualNumericDifferences) {
+  Trial trial;
+  trial.MeanSquaredLoss(Activated(trial, trial.Input("x", {3, 4})));
+  const std::unique_ptr<Backend> backend = Cpu();
+  const auto error = trial.CheckGradients({.inputs = {"x"}, .step = 1e-2f, .backend = backend.get()});
+  ASSERT_TRUE(error.ok()) << error.status();
+  EXPECT_LT(error->difference, 1e-4) << error->where;
+}
+
+TEST_P(ActivationsTest, DenseLayersOfManyAndOfFewExamplesAgree) {
+  for (const int64_t batch : {20, 3}) {
+    ExpectAgreement([&](Trial& trial) { return Dense(trial, trial.Input("x", {batch, 12}), 9); });
+  }
+}
+
+TEST_P(ActivationsTest, DenseLayersOverStepsAgree) {
+  ExpectAgreement([](Trial& trial) {
+    return Dense(trial, *trial.builder().Embedding("x", trial.Labels("ids", {3, 5}, 4), trial.Parameter("table", {4, 12})), 9);
+  });
+}
+
+TEST_P(ActivationsTest, ConvolutionsAgree) {
+  ExpectAgreement([](Trial& trial) { return Activated(trial, Conv(trial)); });
+}
+
+TEST_P(ActivationsTest, PoolsBeforeAndBehindAgree) {
+  ExpectAgreement([](Trial& trial) { return Activated(trial, *trial.builder().MaxPool("pool", Conv(trial), kPool)); });
+  ExpectAgreement([](Trial& trial) { return *trial.builder().MaxPool("pool", Activated(trial, Conv(trial)), kPool); });
+}
+
+TEST_P(ActivationsTest, SimpleRnnsAgree) {
+  ExpectAgreement([](Trial& trial) {
+    const Value z = trial.Input("z", {5, 4, 6});
+    const Value kernel = trial.Parameter("rnn/recurrent_kernel", {6, 6});
+    trial.Scale(0.3f);  // small enough that the identity does not grow from step to step
+    return *trial.builder().Recurrent("rnn", {.cell = Cell::kSimpleRnn, .activation = activation()}, {z, kernel});
+  });
+}
+
+std::vector<std::string> Isas() {
+  std::vector<std::string> isas;
+  for (const KernelTable* table : RunnableKernels()) isas.emplace_back(table->isa);
+  return isas;
+}
+
+std::vector<Activation> AllActivations() {
+  std::vector<Activation> all;
+  VisitActivations([&]<Activation kActivation>() { all.push_back(kActivation); });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ActivationsTest, testing::Combine(testing::ValuesIn(Isas()), testing::ValuesIn(AllActivations())),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" + std::string(ActivationName(std::get<1>(info.param)));
+                         });
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,81 @@
+#include "trainer/checkpoint/evaluation_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "trainer/base/file.h"
+#include "trainer/base/status_macros.h"
+
+namespace trainyard::engine {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMaxLogBytes = 16 << 20;
+constexpr size_t kMostEvaluations = 10'000;  // older ones go
+
+json ToJson(const LoggedEvaluation& logged) {
+  const Evaluation& evaluation = logged.evaluation;
+  return {{"step", evaluation.step}, {"epoch", evaluation.epoch}, {"metrics", evaluation.metrics}, {"checkpoint", logged.checkpoint}};
+}
+
+LoggedEvaluation EvaluationOf(const json& object) {
+  LoggedEvaluation logged;
+  logged.evaluation.step = object.at("step").get<int64_t>();
+  logged.evaluation.epoch = object.at("epoch").get<int64_t>();
+  for (const auto& [name, value] : object.at("metrics").items()) {
+    // JSON has no NaN: it is written as null.
+    logged.evaluation.metrics[name] = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+  }
+  logged.checkpoint = object.at("checkpoint").get<std::string>();
+  return logged;
+}
+
+}  // namespace
+
+absl::StatusOr<EvaluationLog> EvaluationLog::Open(const std::string& dir) {
+  EvaluationLog log(dir);
+  const absl::StatusOr<std::string> text = ReadFile(log.path_, kMaxLogBytes);
+  if (absl::IsNotFound(text.status())) return log;
+  TY_RETURN_IF_ERROR(text.status());
+  try {
+    const json object = json::parse(*text);
+    for (const json& item : object.at("evaluations")) {
+      LoggedEvaluation logged = EvaluationOf(item);
+      if (!log.evaluations_.empty() && logged.evaluation.step <= log.evaluations_.back().evaluation.step) {
+        return absl::DataLossError(fmt::format("{}: step {} comes after step {}, expected rising steps; remove the file to start anew",
+                                               log.path_, logged.evaluation.step, log.evaluations_.back().evaluation.step));
+      }
+      log.evaluations_.push_back(std::move(logged));
+    }
+  } catch (const json::exception& error) {
+    return absl::DataLossError(fmt::format("{} is not a log of evaluations: {}; remove the file to start anew", log.path_, error.what()));
+  }
+  return log;
+}
+
+bool EvaluationLog::Contains(int64_t step, std::string_view checkpoint) const {
+  return std::ranges::any_of(
+      evaluations_, [&](const LoggedEvaluation& logged) { return logged.evaluation.step == step && logged.checkpoint == checkpoint; });
+}
+
+void EvaluationLog::ForgetAfter(int64_t step) {
+  std::erase_if(evaluations_, [step](const LoggedEvaluation& logged) { return logged.evaluation.step > step; });
+}
+
+absl::Status EvaluationLog::Add(LoggedEvaluation evaluation) {
+  ForgetAfter(evaluation.evaluation.step - 1);
+  evaluations_.push_back(std::move(evaluation));
+  if (evaluations_.size() > kMostEvaluations) evaluations_.erase(evaluations_.begin());
+  json list = json::array();
+  for (const LoggedEvaluation& logged : evaluations_) list.push_back(ToJson(logged));
+  TY_RETURN_IF_ERROR(MakeDirectories(dir_));
+  const std::string text = json{{"evaluations", std::move(list)}}.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return TellIfFull(ReplaceFile(path_, text), "the log of evaluations");  // the next one writes all of it
+}
+
+}  // namespace trainyard::engine

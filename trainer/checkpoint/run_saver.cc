@@ -1,0 +1,236 @@
+#include "trainer/checkpoint/run_saver.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "trainer/base/memory_for.h"
+#include "trainer/base/memory_room.h"
+#include "trainer/base/status_macros.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int kStopStates = 2;  // a stop writes a worker's state for the last two steps
+constexpr absl::Duration kSaveDeadline = absl::Hours(2);
+constexpr absl::Duration kToldWait = absl::Seconds(5);  // for the disk, between two checkpoints
+
+ParameterSet CopyOf(const ParameterSet& set) {
+  ParameterSet copy({set.specs().begin(), set.specs().end()});
+  for (int key = 0; key < set.size(); ++key) std::ranges::copy(set.values(key), copy.values(key).begin());
+  return copy;
+}
+
+}  // namespace
+
+std::string StrategyText(const StrategyConfig& strategy) {
+  if (strategy.kind == StrategyConfig::Kind::kLocal) return "local";
+  return strategy.mode == StrategyConfig::Mode::kSync ? "parameterServer/sync" : "parameterServer/async";
+}
+
+RunSaver::RunSaver(RunSaverOptions options, const TrainingConfig& config, const Sampler& sampler, Clock& clock, Disk& disk)
+    : options_(std::move(options)),
+      config_(config),
+      sampler_(sampler),
+      fingerprint_(FingerprintOf(options_.specs)),
+      clock_(clock),
+      checkpoints_(options_.dir, config.checkpoint.keep, disk),
+      worker_states_(options_.dir, options_.rank, config.checkpoint.keep + kStopStates),
+      last_save_(clock.Now()) {}
+
+int64_t RunSaver::StateBytes() const { return BytesOf(options_.specs) * static_cast<int64_t>(1 + options_.slot_names.size()); }
+
+absl::StatusOr<TrainingState> RunSaver::EmptyState() const {
+  const std::string what = fmt::format("parameters and {} optimizer slots of each", options_.slot_names.size());
+  return WithMemoryFor(what, StateBytes(), [&]() -> absl::StatusOr<TrainingState> {
+    TrainingState state{.parameters = ParameterSet(options_.specs), .slots = {}, .step = 0};
+    for (size_t i = 0; i < options_.slot_names.size(); ++i) state.slots.emplace_back(options_.specs);
+    return state;
+  });
+}
+
+absl::StatusOr<TrainingState> RunSaver::StateOf(const Checkpoint& checkpoint) const {
+  TY_ASSIGN_OR_RETURN(TrainingState state, EmptyState());
+  TY_RETURN_IF_ERROR(checkpoint.CopyTo(state.parameters));
+  for (size_t i = 0; i < options_.slot_names.size(); ++i) TY_RETURN_IF_ERROR(checkpoint.CopyTo(state.slots[i], options_.slot_names[i]));
+  state.step = checkpoint.info().step;
+  return state;
+}
+
+absl::StatusOr<NewestCheckpoint> RunSaver::NewestForAll() const {
+  TY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, checkpoints_.Steps());
+  NewestCheckpoint newest;
+  for (const int64_t step : steps) {
+    absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Read(checkpoints_.PathOf(step));
+    if (checkpoint.ok()) TY_RETURN_IF_ERROR(CheckModel(*checkpoint, fingerprint_, config_.model.name));
+    std::string reason(checkpoint.status().message());
+    const bool zeros = sampler_.At(step).step_in_epoch == 0;
+    if (checkpoint.ok() && !zeros && !checkpoint->info().state.contains(kStatePlace)) reason = "it has no state of recurrent layers";
+    for (int rank = 0; rank < options_.place.workers && reason.empty() && !zeros; ++rank) {
+      const bool has = rank == options_.rank || WorkerStateStore(options_.dir, rank, 1).Has(step);
+      if (!has) reason = fmt::format("worker {} has not written the state of its recurrent layers", rank);
+    }
+    if (reason.empty()) {
+      newest.checkpoint = *std::move(checkpoint);
+      return newest;
+    }
+    spdlog::warn("checkpoint {} is skipped, and an earlier one is used: {}", checkpoints_.PathOf(step), reason);
+    newest.skipped.push_back({.path = checkpoints_.PathOf(step), .reason = reason});
+  }
+  return newest;
+}
+
+absl::StatusOr<RunSaver::Loaded> RunSaver::Load(bool for_all_workers) {
+  TY_RETURN_IF_ERROR(Settle());  // the newest one may be under way
+  resumed_.reset();
+  checkpointed_step_ = -1;
+  TY_ASSIGN_OR_RETURN(NewestCheckpoint newest,
+                      for_all_workers ? NewestForAll() : checkpoints_.LoadNewest(fingerprint_, config_.model.name));
+  Loaded loaded{.state = std::nullopt, .skipped = std::move(newest.skipped)};
+  if (!newest.checkpoint) return loaded;
+  TY_ASSIGN_OR_RETURN(loaded.state, StateOf(*newest.checkpoint));
+  spdlog::info("going on from {} (step {})", newest.checkpoint->path(), loaded.state->step);
+  checkpointed_step_ = loaded.state->step;
+  if (newest.checkpoint->info().state.contains(kStatePlace)) resumed_ = std::move(newest.checkpoint);
+  return loaded;
+}
+
+bool RunSaver::DueByTime() const {
+  const int64_t seconds = config_.checkpoint.every_seconds;
+  return seconds > 0 && thread_.idle() && clock_.Now() - last_save_ >= absl::Seconds(seconds);
+}
+
+bool RunSaver::HasRoom() const { return StateBytes() + StateBytes() / 4 < ReadMemoryRoom().available; }
+
+absl::Status RunSaver::Spare(const absl::Status& status, int64_t step) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  spdlog::error("the checkpoint of step {} is not written: {}. The training goes on, and the next checkpoint tries again; make room there",
+                step, std::string(status.message()));
+  return absl::OkStatus();
+}
+
+absl::Status RunSaver::TakeOutcome() {
+  const std::optional<absl::Status> outcome = thread_.Take();
+  if (!outcome) return absl::OkStatus();
+  last_save_ = clock_.Now();
+  const UnderWay saved = *std::exchange(under_way_, std::nullopt);
+  if (saved.best) {
+    best_status_ = *outcome;
+    return Spare(*outcome, saved.step);
+  }
+  if (!outcome->ok()) checkpointed_step_ = checkpointed_before_;
+  TY_RETURN_IF_ERROR(Spare(*outcome, saved.step));
+  if (!outcome->ok()) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(std::string digest, CheckpointStore::DigestOf(checkpoints_.PathOf(saved.step)));
+  finished_.push_back({.step = saved.step, .digest = std::move(digest)});
+  return absl::OkStatus();
+}
+
+absl::Status RunSaver::AwaitLast(std::string_view next) {
+  const absl::Time start = clock_.Now();
+  TY_RETURN_IF_ERROR(thread_.AwaitIdle(kSaveDeadline));
+  if (const absl::Duration waited = clock_.Now() - start; waited >= kToldWait && !next.empty()) {
+    spdlog::warn("{} waited {} for the checkpoint before it: the disk needs longer than checkpoint.everySteps; make it larger", next,
+                 absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1))));
+  }
+  return TakeOutcome();
+}
+
+absl::StatusOr<std::vector<RunSaver::Saved>> RunSaver::Finished() {
+  if (thread_.idle()) TY_RETURN_IF_ERROR(TakeOutcome());
+  return std::exchange(finished_, {});
+}
+
+absl::Status RunSaver::Begin(TrainingState state, const RunPlace& place, std::map<std::string, std::string> judged, bool best) {
+  TY_RETURN_IF_ERROR(AwaitLast(fmt::format("the {}checkpoint of step {}", best ? "best " : "", state.step)));
+  under_way_ = {.step = state.step, .best = best};
+  struct Snapshot {
+    TrainingState state;
+    std::optional<ParameterSet> carried;
+    CheckpointInfo info;
+  };
+  auto snapshot = std::make_shared<Snapshot>();  // shared: a std::function must be able to be copied
+  snapshot->info = InfoOf(state.step, place, std::move(judged));
+  snapshot->state = std::move(state);
+  if (place.carried != nullptr) snapshot->carried = CopyOf(*place.carried);
+  thread_.Start([this, snapshot = std::move(snapshot), best] {
+    return Write(StateView(snapshot->state), snapshot->carried ? &*snapshot->carried : nullptr, snapshot->info, best);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status RunSaver::SaveMeanwhile(TrainingState state, const RunPlace& place) {
+  const int64_t step = state.step;
+  TY_RETURN_IF_ERROR(Begin(std::move(state), place, {}, /*best=*/false));
+  checkpointed_before_ = std::exchange(checkpointed_step_, step);
+  return absl::OkStatus();
+}
+
+absl::Status RunSaver::SaveBestMeanwhile(TrainingState state, const RunPlace& place, std::map<std::string, std::string> judged) {
+  return Begin(std::move(state), place, std::move(judged), /*best=*/true);
+}
+
+absl::Status RunSaver::Save(const StateView& state, const RunPlace& place) {
+  TY_RETURN_IF_ERROR(AwaitLast(fmt::format("the checkpoint of step {}", state.step)));
+  TY_RETURN_IF_ERROR(Write(state, place.carried, InfoOf(state.step, place, {}), /*best=*/false));
+  checkpointed_step_ = state.step;
+  last_save_ = clock_.Now();
+  TY_ASSIGN_OR_RETURN(std::string digest, CheckpointStore::DigestOf(checkpoints_.PathOf(state.step)));
+  finished_.push_back({.step = state.step, .digest = std::move(digest)});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Checkpoint>> RunSaver::LoadBest() {
+  TY_RETURN_IF_ERROR(Settle());
+  TY_RETURN_IF_ERROR(best_status_);
+  return checkpoints_.LoadBest(fingerprint_, config_.model.name);
+}
+
+absl::Status RunSaver::RestoreCarried(int64_t step, ParameterSet& carried) {
+  if (!options_.chief) return worker_states_.Load(step, PlaceAfter(step), carried);
+  if (!resumed_) {
+    // A chief that is started anew finds its servers filled by the one before it: the checkpoint of this step is of the same training.
+    absl::StatusOr<Checkpoint> same_step = Checkpoint::Read(checkpoints_.PathOf(step));
+    if (!same_step.ok() || !same_step->info().state.contains(kStatePlace)) {
+      return absl::NotFoundError("parameters are those of running servers, or of a checkpoint without state");
+    }
+    TY_RETURN_IF_ERROR(CheckModel(*same_step, fingerprint_, config_.model.name));
+    resumed_ = *std::move(same_step);
+  }
+  const std::string& place = resumed_->info().state.at(kStatePlace);
+  if (place != PlaceAfter(step)) {
+    return absl::FailedPreconditionError(fmt::format("checkpoint {} is of {}, expected {}", resumed_->path(), place, PlaceAfter(step)));
+  }
+  return resumed_->CopyTo(carried);
+}
+
+CheckpointInfo RunSaver::InfoOf(int64_t state_step, const RunPlace& place, std::map<std::string, std::string> judged) const {
+  judged[kModelState] = config_.model_json;
+  if (!options_.vocabulary_sha256.empty()) judged[kVocabularyState] = options_.vocabulary_sha256;
+  if (place.carried != nullptr) judged[kStatePlace] = PlaceAfter(place.step);
+  return {.step = state_step,
+          .position = sampler_.PositionAfter(place.step),
+          .seed = config_.seed,
+          .fingerprint = fingerprint_,
+          .model = config_.model.name,
+          .strategy = StrategyText(config_.strategy),
+          .state = std::move(judged)};
+}
+
+absl::Status RunSaver::Write(const StateView& state, const ParameterSet* carried, const CheckpointInfo& info, bool best) {
+  std::vector<CheckpointShard> shards = {{.name = "parameters", .tensors = {}}};
+  AppendTensors(state.parameters, "", shards[0].tensors);
+  if (!options_.slot_names.empty()) shards.push_back({.name = "optimizer", .tensors = {}});
+  for (size_t i = 0; i < options_.slot_names.size(); ++i) AppendTensors(state.slots[i], options_.slot_names[i], shards[1].tensors);
+  if (carried != nullptr) {
+    shards.push_back({.name = kStateShard, .tensors = {}});
+    AppendTensors(*carried, "", shards.back().tensors);
+  }
+  TY_ASSIGN_OR_RETURN(const std::string path, best ? checkpoints_.SaveBest(info, shards) : checkpoints_.Save(info, shards));
+  spdlog::info("{} {}", best ? "best checkpoint" : "checkpoint", path);
+  return absl::OkStatus();
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,143 @@
+// The stored state of a run, for going on after a stop: the chief's checkpoints, the best one among them, and the state that the recurrent
+// layers of every worker carry from batch to batch.
+//
+// Checkpoints are written by a thread of their own from a snapshot, while the training goes on; one at a time: the next waits for it. Where
+// memory has no room for a snapshot, a checkpoint is written while the training waits. A full disk does not end a training: it is told, and
+// the next checkpoint tries again. Only the one at the end of the run must succeed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trainer/base/clock.h"
+#include "trainer/base/disk.h"
+#include "trainer/checkpoint/carried_state.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/save_thread.h"
+#include "trainer/data/sampler.h"
+#include "trainer/job/training_config.h"
+#include "trainer/optim/training_state.h"
+#include "trainer/tensor/parameter_set.h"
+
+namespace trainyard::engine {
+
+struct RunSaverOptions {
+  std::string dir;  // of the checkpoints
+  std::vector<ParameterSpec> specs;
+  std::vector<std::string> slot_names;  // Optimizer::slot_names()
+  SamplerOptions place;                 // of this worker's text: what StatePlace reads
+  int rank = 0;                         // of this worker
+  bool chief = true;
+  std::string vocabulary_sha256;  // "": the model takes no tokens
+};
+
+// Where a worker is when it saves.
+struct RunPlace {
+  int64_t step = 0;                       // the next one of this worker
+  const ParameterSet* carried = nullptr;  // by stateful layers; null: nothing
+};
+
+// "local", "parameterServer/sync", "parameterServer/async": for reports and manifests.
+std::string StrategyText(const StrategyConfig& strategy);
+
+// Used from the step loop's thread. Errors name the file.
+class RunSaver {
+ public:
+  // `config`, `sampler`, `clock` and `disk` must outlive it.
+  RunSaver(RunSaverOptions options, const TrainingConfig& config, const Sampler& sampler, Clock& clock, Disk& disk = RealDisk());
+
+  // Parameters and slots of zeros. ResourceExhausted: memory has no room for them.
+  absl::StatusOr<TrainingState> EmptyState() const;
+
+  struct Loaded {
+    std::optional<TrainingState> state;      // absent: there is no good checkpoint
+    std::vector<SkippedCheckpoint> skipped;  // newer ones that are torn
+  };
+  // The newest good checkpoint's state; `for_all_workers`: of those that every worker has written its carried state for.
+  absl::StatusOr<Loaded> Load(bool for_all_workers);
+
+  // Whether a checkpoint is due after `step` steps of this worker.
+  bool DueBySteps(int64_t step) const { return config_.checkpoint.every_steps > 0 && step % config_.checkpoint.every_steps == 0; }
+  // Whether checkpoint.everySeconds have passed since the last one was written.
+  bool DueByTime() const;
+  // Whether memory has room for a snapshot.
+  bool HasRoom() const;
+
+  // Begins to write a checkpoint of `state` and returns; the checkpoint before it is waited for. Its outcome comes with Finished.
+  absl::Status SaveMeanwhile(TrainingState state, const RunPlace& place);
+  // The same with <dir>/best; `judged` is what the judge of evaluations keeps in it.
+  absl::Status SaveBestMeanwhile(TrainingState state, const RunPlace& place, std::map<std::string, std::string> judged);
+  // Writes a checkpoint here, even where the newest one is of its step.
+  absl::Status Save(const StateView& state, const RunPlace& place);
+  // ResourceExhausted (a full disk) is told, and becomes OK: the next checkpoint tries again.
+  static absl::Status Spare(const absl::Status& status, int64_t step);
+
+  struct Saved {
+    int64_t step = 0;
+    std::string digest;  // Checkpoint::digest()
+  };
+  // Checkpoints that were written since the last call. A full disk is told here; other errors end the training.
+  absl::StatusOr<std::vector<Saved>> Finished();
+  // Waits for the save under way.
+  absl::Status Settle() { return AwaitLast(""); }
+  // ResourceExhausted: the best checkpoint could not be written.
+  const absl::Status& best_status() const { return best_status_; }
+
+  // Nothing where there is none.
+  absl::StatusOr<std::optional<Checkpoint>> LoadBest();
+  // A checkpoint's parameters and slots, at the checkpoint's step.
+  absl::StatusOr<TrainingState> StateOf(const Checkpoint& checkpoint) const;
+
+  // Fills `carried` with what the layers carried before `step`. NotFound and others: why there is nothing for it.
+  absl::Status RestoreCarried(int64_t step, ParameterSet& carried);
+  // Nothing before the run's first batch is needed any more.
+  void ForgetCarried() { resumed_.reset(); }
+  // Of a worker that is not the chief.
+  absl::Status SaveCarried(int64_t step, const ParameterSet& carried) const { return worker_states_.Save(step, PlaceAfter(step), carried); }
+
+  // The newest checkpoint that is written or under way, -1: none yet.
+  int64_t checkpointed_step() const { return checkpointed_step_; }
+  const CheckpointStore& checkpoints() const { return checkpoints_; }
+
+ private:
+  int64_t StateBytes() const;
+  // What a checkpoint says of itself.
+  CheckpointInfo InfoOf(int64_t state_step, const RunPlace& place, std::map<std::string, std::string> judged) const;
+  // Any thread.
+  absl::Status Write(const StateView& state, const ParameterSet* carried, const CheckpointInfo& info, bool best);
+  absl::Status Begin(TrainingState state, const RunPlace& place, std::map<std::string, std::string> judged, bool best);
+  // Waits for the save under way, and takes its outcome.
+  absl::Status AwaitLast(std::string_view next);
+  absl::Status TakeOutcome();
+  absl::StatusOr<NewestCheckpoint> NewestForAll() const;
+  std::string PlaceAfter(int64_t step) const { return StatePlace(options_.place, sampler_.PositionAfter(step)); }
+
+  const RunSaverOptions options_;
+  const TrainingConfig& config_;
+  const Sampler& sampler_;
+  const uint64_t fingerprint_;
+  Clock& clock_;
+  CheckpointStore checkpoints_;
+  const WorkerStateStore worker_states_;
+  std::optional<Checkpoint> resumed_;  // what Load took, if it holds carried state, until the first step has it
+  int64_t checkpointed_step_ = -1;
+  int64_t checkpointed_before_ = -1;  // should the one under way fail
+  absl::Time last_save_;              // or the start
+  struct UnderWay {
+    int64_t step = 0;
+    bool best = false;
+  };
+  std::optional<UnderWay> under_way_;
+  std::vector<Saved> finished_;
+  absl::Status best_status_;
+  SaveThread thread_;  // last: its end waits for a save, which uses the rest
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,181 @@
+#include "trainer/checkpoint/run_saver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "absl/synchronization/notification.h"
+#include "trainer/base/fake_clock.h"
+#include "trainer/base/faulty_disk.h"
+
+namespace trainyard::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<ParameterSpec> Specs() { return {{"dense/kernel", {2, 3}}}; }
+
+TrainingState StateAt(int64_t step, float value) {
+  TrainingState state{.parameters = ParameterSet(Specs()), .slots = {}, .step = step};
+  state.slots.emplace_back(Specs());
+  std::ranges::fill(state.parameters.values(0), value);
+  std::ranges::fill(state.slots[0].values(0), value / 2);
+  return state;
+}
+
+class RunSaverTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = ::testing::TempDir() + "run_saver_test_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(dir_);
+    config_.model.name = "one";
+    saver_ = Make();
+  }
+  std::unique_ptr<RunSaver> Make() {
+    return std::make_unique<RunSaver>(RunSaverOptions{.dir = dir_, .specs = Specs(), .slot_names = {"momentum"}}, config_, sampler_, clock_,
+                                      disk_);
+  }
+  // Steps of the checkpoints that were written since the last call.
+  std::vector<int64_t> Finished() {
+    const auto finished = saver_->Finished();
+    EXPECT_TRUE(finished.ok()) << finished.status();
+    std::vector<int64_t> steps;
+    for (const RunSaver::Saved& saved : *finished) {
+      steps.push_back(saved.step);
+      EXPECT_EQ(saved.digest, *CheckpointStore::DigestOf(saver_->checkpoints().PathOf(saved.step)));
+    }
+    return steps;
+  }
+  void FailWritesWith(const absl::Status& status) {
+    disk_.before = [status](int) { return status; };
+  }
+
+  std::string dir_;
+  TrainingConfig config_;
+  Sampler sampler_ = *Sampler::Create({.examples = 100, .batch_size = 10});
+  FakeClock clock_;
+  FaultyDisk disk_;
+  std::unique_ptr<RunSaver> saver_;
+};
+
+TEST_F(RunSaverTest, TheCallerGoesOnWhileACheckpointIsWrittenFromWhatItWas) {
+  absl::Notification disk_moves;
+  disk_.on_append = [&](size_t) { disk_moves.WaitForNotification(); };
+  TrainingState state = StateAt(5, 1);
+  ASSERT_TRUE(saver_->SaveMeanwhile(std::move(state), {.step = 5}).ok());
+  EXPECT_THAT(Finished(), IsEmpty());  // the disk stands still, this thread does not
+  EXPECT_EQ(saver_->checkpointed_step(), 5);
+  disk_moves.Notify();
+  ASSERT_TRUE(saver_->Settle().ok());
+  EXPECT_THAT(Finished(), ElementsAre(5));
+  EXPECT_THAT(Finished(), IsEmpty());
+  const auto loaded = Make()->Load(/*for_all_workers=*/false);
+  ASSERT_TRUE(loaded.ok() && loaded->state);
+  EXPECT_EQ(loaded->state->step, 5);
+  EXPECT_THAT(loaded->state->parameters.values(0), Each(1.0F));
+  EXPECT_THAT(loaded->state->slots[0].values(0), Each(0.5F));
+}
+
+TEST_F(RunSaverTest, TheNextCheckpointWaitsForTheOneUnderWay) {
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(6, 2), {.step = 6}).ok());
+  ASSERT_TRUE(saver_->SaveBestMeanwhile(StateAt(6, 2), {.step = 6}, {{"judged", "yes"}}).ok());
+  const TrainingState last = StateAt(7, 3);
+  ASSERT_TRUE(saver_->Save(StateView(last), {.step = 7}).ok());
+  EXPECT_THAT(Finished(), ElementsAre(5, 6, 7));
+  EXPECT_EQ((*saver_->LoadBest())->info().step, 6);
+  EXPECT_EQ((*saver_->LoadBest())->info().state.at("judged"), "yes");
+}
+
+TEST_F(RunSaverTest, TheEndOfTheObjectWaitsForTheSaveUnderWay) {
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
+  saver_.reset();
+  EXPECT_EQ((*Make()->Load(/*for_all_workers=*/false)).state->step, 5);
+}
+
+TEST_F(RunSaverTest, WhatLayersCarriedComesFromTheCheckpointOfTheStepAlsoWithoutALoad) {
+  const std::vector<ParameterSpec> specs = {{"lstm/h", {3}}};
+  ParameterSet carried(specs);
+  std::ranges::fill(carried.values(0), 7.0F);
+  ASSERT_TRUE(saver_->Save(StateView(StateAt(5, 1)), {.step = 5, .carried = &carried}).ok());
+  ASSERT_TRUE(saver_->Save(StateView(StateAt(6, 1)), {.step = 6}).ok());
+  ParameterSet found(specs);
+  EXPECT_EQ(Make()->RestoreCarried(4, found).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Make()->RestoreCarried(6, found).code(), absl::StatusCode::kNotFound);  // it holds none
+  EXPECT_THAT(found.values(0), Each(0.0F));
+  const absl::Status restored = Make()->RestoreCarried(5, found);
+  ASSERT_TRUE(restored.ok()) << restored;
+  EXPECT_THAT(found.values(0), Each(7.0F));
+}
+
+TEST_F(RunSaverTest, ACheckpointIsDueBySteps) {
+  EXPECT_FALSE(saver_->DueBySteps(10));  // 0: not by steps
+  config_.checkpoint.every_steps = 5;
+  EXPECT_TRUE(saver_->DueBySteps(10));
+  EXPECT_FALSE(saver_->DueBySteps(11));
+}
+
+TEST_F(RunSaverTest, ACheckpointIsDueByTheTimeSinceTheLastOne) {
+  EXPECT_FALSE(saver_->DueByTime());
+  clock_.Advance(absl::Seconds(300));
+  EXPECT_TRUE(saver_->DueByTime());
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  EXPECT_FALSE(saver_->DueByTime());
+  clock_.Advance(absl::Seconds(299));
+  EXPECT_FALSE(saver_->DueByTime());
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(saver_->DueByTime());
+  config_.checkpoint.every_seconds = 0;
+  EXPECT_FALSE(saver_->DueByTime());
+}
+
+TEST_F(RunSaverTest, AJumpOfTheTimeOfDayMovesNoCheckpoint) {
+  clock_.Advance(absl::Seconds(299));
+  clock_.JumpWall(absl::Hours(1));
+  EXPECT_FALSE(saver_->DueByTime());
+  clock_.JumpWall(-absl::Hours(2));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(saver_->DueByTime());
+}
+
+TEST_F(RunSaverTest, AFullDiskEndsNothingAndTheNextCheckpointTriesAgain) {
+  FailWritesWith(absl::ResourceExhaustedError("disk full"));
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  EXPECT_THAT(Finished(), IsEmpty());
+  EXPECT_EQ(saver_->checkpointed_step(), -1);
+  // The one at the end must succeed.
+  const TrainingState last = StateAt(6, 2);
+  EXPECT_TRUE(absl::IsResourceExhausted(saver_->Save(StateView(last), {.step = 6})));
+  FailWritesWith(absl::OkStatus());
+  EXPECT_TRUE(saver_->Save(StateView(last), {.step = 6}).ok());
+  EXPECT_THAT(Finished(), ElementsAre(6));
+}
+
+TEST_F(RunSaverTest, ABestCheckpointThatCouldNotBeWrittenIsKnownAtTheEnd) {
+  FailWritesWith(absl::ResourceExhaustedError("disk full"));
+  ASSERT_TRUE(saver_->SaveBestMeanwhile(StateAt(5, 1), {.step = 5}, {}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(saver_->best_status()));
+  FailWritesWith(absl::OkStatus());
+  ASSERT_TRUE(saver_->SaveBestMeanwhile(StateAt(6, 1), {.step = 6}, {}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  EXPECT_TRUE(saver_->best_status().ok());
+}
+
+TEST_F(RunSaverTest, OtherErrorsOfTheDiskEndTheTraining) {
+  FailWritesWith(absl::PermissionDeniedError("read-only"));
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
+  const absl::Status settled = saver_->Settle();
+  EXPECT_TRUE(absl::IsPermissionDenied(settled));
+  EXPECT_THAT(std::string(settled.message()), HasSubstr("read-only"));
+}
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,17 @@
+// Mistakes of a command line, in plain words, before it is parsed.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "trainer/cli/command_info.h"
+
+namespace trainyard::engine {
+
+// `arguments` without the program's name. InvalidArgument has a line for each mistake: an unknown command or flag (with a near one), a flag
+// without its value, a value that is not a number, an argument too many, a missing argument. Arguments after --help are not checked. Values
+// are checked further by the parser.
+absl::Status CheckArguments(const CommandInfo& program, std::span<const std::string> arguments);
+
+}  // namespace trainyard::engine

@@ -1,0 +1,63 @@
+#include "trainer/cli/check_arguments.h"
+
+#include <gtest/gtest.h>
+
+namespace trainyard::engine {
+namespace {
+
+CommandInfo Program() {
+  const FlagInfo set{.name = "--set", .value = "PATH=VALUE"};
+  const FlagInfo help{.name = "--help", .short_name = "-h"};
+  const CommandInfo launch{.name = "launch",
+                           .positionals = {{.name = "FILE", .value = "FILE", .description = "the job", .required = true}},
+                           .flags = {help, set, {.name = "--output", .value = "DIR"}, {.name = "--rows", .value = "N"}}};
+  const CommandInfo convert{.name = "convert",
+                            .flags = {help, {.name = "--job", .value = "FILE", .description = "the job", .required = true}}};
+  const CommandInfo generate{.name = "generate",
+                             .positionals = {{.name = "DIR", .flag = "--checkpoint", .value = "DIR", .required = true}},
+                             .flags = {{.name = "--checkpoint", .value = "DIR"}, {.name = "--heat", .value = "X"}}};
+  return {.name = "p", .flags = {help}, .commands = {launch, {.name = "data", .commands = {convert}}, generate}};
+}
+
+std::string Mistakes(const std::vector<std::string>& arguments) { return std::string(CheckArguments(Program(), arguments).message()); }
+
+TEST(CheckArguments, AGoodLineHasNoMistakes) {
+  EXPECT_EQ(Mistakes({"launch", "job.yaml", "--set", "a=-1", "--set=b=2", "--output", "out", "--rows", "3"}), "");
+  EXPECT_EQ(Mistakes({"data", "convert", "--job=job.yaml"}), "");
+  EXPECT_EQ(Mistakes({"generate", "--checkpoint", "out", "--heat", "-1e-3"}), "");
+  EXPECT_EQ(Mistakes({"generate", "out"}), "");
+}
+
+TEST(CheckArguments, AMistypedCommandIsSuggested) {
+  EXPECT_EQ(Mistakes({"lanch", "job.yaml"}), "unknown command \"lanch\"; did you mean \"launch\"?");
+  EXPECT_EQ(Mistakes({"zzz"}), "unknown command \"zzz\"; known here: launch, data, generate");
+  EXPECT_EQ(Mistakes({"data", "covert"}), "data: unknown command \"covert\"; did you mean \"convert\"?");
+}
+
+TEST(CheckArguments, AMistypedFlagIsSuggested) {
+  EXPECT_EQ(Mistakes({"launch", "job.yaml", "--ouput", "out"}), "launch: unknown flag \"--ouput\"; did you mean \"--output\"?");
+  EXPECT_EQ(Mistakes({"launch", "job.yaml", "--qqqqqqqq=1"}),
+            "launch: unknown flag \"--qqqqqqqq\"; known here: --help, --set, --output, --rows");
+}
+
+TEST(CheckArguments, AllMistakesAreTold) {
+  EXPECT_EQ(Mistakes({"launch", "--row=3", "--rows", "three", "a", "b"}),
+            "launch: unknown flag \"--row\"; did you mean \"--rows\"?\n"
+            "launch: --rows: found \"three\", expected a whole number\n"
+            "launch: found \"b\", expected nothing there");
+}
+
+TEST(CheckArguments, MissingArgumentsAndValuesAreNamed) {
+  EXPECT_EQ(Mistakes({"launch"}), "launch: FILE: missing, expected the job");
+  EXPECT_EQ(Mistakes({"launch", "job.yaml", "--output"}), "launch: --output: missing, expected DIR behind it");
+  EXPECT_EQ(Mistakes({"data", "convert"}), "data convert: --job: missing, expected the job");
+  EXPECT_EQ(Mistakes({"data"}), "data: missing, expected a command: convert");
+}
+
+TEST(CheckArguments, WhatStandsBehindHelpIsNotChecked) {
+  EXPECT_EQ(Mistakes({"launch", "--help", "--nothing"}), "");
+  EXPECT_EQ(Mistakes({"--version"}), "");
+}
+
+}  // namespace
+}  // namespace trainyard::engine

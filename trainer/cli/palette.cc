@@ -1,0 +1,22 @@
+#include "trainer/cli/palette.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace trainyard::engine {
+
+Palette PaletteFor(int file) {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  const bool refused = (no_color != nullptr && *no_color != '\0') || (terminal != nullptr && std::string_view(terminal) == "dumb");
+  return {.on = !refused && isatty(file) != 0};
+}
+
+void PrintError(std::string_view text) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s %s\n", PaletteFor(STDERR_FILENO).Red("error:").c_str(), std::string(text).c_str());
+}
+
+}  // namespace trainyard::engine

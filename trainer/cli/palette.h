@@ -1,0 +1,29 @@
+// Colours of what is printed for a person. Pure, but for PaletteFor.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trainyard::engine {
+
+struct Palette {
+  bool on = false;
+
+  std::string Bold(std::string_view text) const { return Paint("1", text); }
+  std::string Red(std::string_view text) const { return Paint("1;31", text); }
+  std::string Green(std::string_view text) const { return Paint("1;32", text); }
+
+ private:
+  std::string Paint(std::string_view code, std::string_view text) const {
+    if (!on) return std::string(text);
+    return std::string("\033[").append(code).append("m").append(text).append("\033[0m");
+  }
+};
+
+// Colours where the file is a terminal, unless NO_COLOR is set to anything (no-color.org) or TERM is dumb.
+Palette PaletteFor(int file);
+
+// "error: <text>" on standard error, in the terminal's colours.
+void PrintError(std::string_view text);
+
+}  // namespace trainyard::engine

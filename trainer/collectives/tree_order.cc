@@ -1,0 +1,78 @@
+#include "trainer/collectives/tree_order.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "trainer/base/check.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr size_t kLine = kBufferAlignment / sizeof(float);
+
+// Before rank i is added there is one partial sum for each bit that is set in i.
+size_t MostPartials(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)) + 1; }
+
+}  // namespace
+
+int TreeSplit(int ranks) {
+  TY_CHECK(ranks >= 2);
+  return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks - 1)));
+}
+
+TreeSum::TreeSum(int ranks, size_t block) {
+  TY_CHECK(ranks >= 1);
+  const size_t stride = (block + kLine - 1) / kLine * kLine;
+  stack_.resize(MostPartials(ranks));
+  memory_ = Buffer(stack_.size() * stride * sizeof(float));
+  for (size_t i = 0; i < stack_.size(); ++i) stack_[i].memory = memory_.as<float>() + i * stride;
+}
+
+void TreeSum::Begin(size_t size) {
+  size_ = size;
+  depth_ = 0;
+  added_ = 0;
+}
+
+void TreeSum::Add(std::span<const float> contribution) {
+  TY_CHECK(contribution.size() == size_);
+  Push(contribution);
+}
+
+void TreeSum::Push(std::span<const float> contribution) {
+  stack_[depth_++].values = contribution.data();
+  // As a binary counter carries: after rank i two equal halves meet for each bit that i + 1 clears.
+  for (size_t carry = ++added_; carry % 2 == 0; carry /= 2) Merge();
+}
+
+void TreeSum::MergeInto(float* out) {
+  Partial& left = stack_[depth_ - 2];
+  Partial& right = stack_[depth_ - 1];
+  if (left.values == nullptr) {
+    std::swap(left, right);
+  } else if (right.values != nullptr) {
+    const float* const a = left.values;
+    const float* const b = right.values;
+    for (size_t i = 0; i < size_; ++i) out[i] = a[i] + b[i];
+    left.values = out;
+  }
+  --depth_;
+}
+
+std::span<const float> TreeSum::Finish() {
+  while (depth_ > 1) Merge();
+  if (depth_ == 0 || stack_[0].values == nullptr) return {};
+  return {stack_[0].values, size_};
+}
+
+bool TreeSum::FinishInto(std::span<float> out) {
+  TY_CHECK(out.size() == size_);
+  while (depth_ > 2) Merge();
+  if (depth_ == 2) MergeInto(out.data());
+  if (depth_ == 0 || stack_[0].values == nullptr) return false;
+  if (stack_[0].values != out.data()) std::copy_n(stack_[0].values, size_, out.data());
+  return true;
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,155 @@
+#include "trainer/commands/data_command.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/base/clock.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/cli/command_info.h"
+#include "trainer/cli/palette.h"
+#include "trainer/commands/pipeline_bench.h"
+#include "trainer/data/open/open_dataset.h"
+#include "trainer/data/store/store_dataset.h"
+#include "trainer/data/store/store_writer.h"
+#include "trainer/job/job_config.h"
+#include "trainer/train/model_runner.h"
+
+namespace trainyard::engine {
+namespace {
+
+struct DataFlags {
+  std::string job;
+  std::vector<std::string> overrides;
+  std::string dir;
+  int64_t shards = 8;
+  double seconds = 3;
+};
+
+// Says how far it is, at most once a second.
+class ProgressLog {
+ public:
+  ProgressLog(std::string what, int64_t total, Clock& clock) : what_(std::move(what)), total_(total), clock_(clock), last_(clock.Now()) {}
+  void operator()(int64_t done) {
+    const absl::Time now = clock_.Now();
+    if (now - last_ < absl::Seconds(1)) return;
+    last_ = now;
+    spdlog::info("{}: {} of {} examples", what_, done, total_);
+  }
+
+ private:
+  const std::string what_;
+  const int64_t total_;
+  Clock& clock_;
+  absl::Time last_;
+};
+
+absl::Status ConvertSplit(const TrainingConfig& config, Split split, const DataFlags& flags) {
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(config.data, split, expected, config.seed));
+  const std::string name = split == Split::kTrain ? "train" : "eval";
+  const std::string dir = fmt::format("{}/{}", flags.dir, name);
+  ProgressLog progress(name, dataset->info().examples, RealClock());
+  const int64_t shards = std::min(flags.shards, dataset->info().examples);
+  TY_RETURN_IF_ERROR(WriteStore(*dataset, {.dir = dir, .shards = shards, .source = dataset->info().name, .progress = std::ref(progress)}));
+  fmt::print("{}: {} examples in {} shards\n", dir, dataset->info().examples, shards);
+  return absl::OkStatus();
+}
+
+// The examples as they come out of their files: the stages stay with the job.
+absl::Status Convert(const DataFlags& flags) {
+  TY_ASSIGN_OR_RETURN(TrainingConfig config, ReadTrainingFile(flags.job, flags.overrides));
+  if (config.data.format == DataConfig::Format::kText) {
+    return absl::UnimplementedError(
+        "text is one stream whose examples overlap; a store would hold each token many times. Workers read its files");
+  }
+  config.data.pipeline = PipelineConfig{};
+  TY_RETURN_IF_ERROR(ConvertSplit(config, Split::kTrain, flags));
+  if (config.data.eval) TY_RETURN_IF_ERROR(ConvertSplit(config, Split::kEval, flags));
+  fmt::print("in a job file: data: {{format: store, dir: {}, train: {{}}{}}}\n", flags.dir, config.data.eval ? ", eval: {}" : "");
+  return absl::OkStatus();
+}
+
+absl::Status InspectStore(const DataFlags& flags) {
+  TY_ASSIGN_OR_RETURN(const StoreManifest manifest, ReadManifest(flags.dir));
+  fmt::print("{}: {} examples in {} shards, made of {}\n", flags.dir, manifest.examples, manifest.shards.size(), manifest.source);
+  fmt::print("example  {} of {}, times {}\n", manifest.example_shape.ToString(), DTypeName(manifest.x_dtype), manifest.x_scale);
+  if (manifest.y_dtype == DType::kI32) {
+    fmt::print("label    class number, {} to {}\n", manifest.label_minimum, manifest.label_maximum);
+  } else {
+    fmt::print("label    {} of {}\n", manifest.label_shape.ToString(), DTypeName(manifest.y_dtype));
+  }
+  for (const StoreShard& shard : manifest.shards) {
+    fmt::print("{:<20} {:>10} examples {:>14} bytes  crc32c {:08x}\n", shard.file, shard.examples, shard.bytes, shard.crc32c);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Verify(const DataFlags& flags) {
+  TY_RETURN_IF_ERROR(VerifyStore(flags.dir));
+  fmt::print("{}: every shard is as its manifest says\n", flags.dir);
+  return absl::OkStatus();
+}
+
+absl::Status Bench(const DataFlags& flags) {
+  TY_ASSIGN_OR_RETURN(const TrainingConfig config, ReadTrainingFile(flags.job, flags.overrides));
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(config.data, Split::kTrain, expected, config.seed));
+  TY_ASSIGN_OR_RETURN(const PipelineSpeed speed, MeasurePipeline(*dataset, config, absl::Seconds(flags.seconds), RealClock()));
+  std::fputs(SpeedText(speed).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+using Action = absl::Status (*)(const DataFlags&);
+
+void AddAction(CLI::App& parent, const char* name, const char* help, const char* example, Action action, int& exit_code) {
+  CLI::App* command = parent.add_subcommand(name, help);
+  command->footer(example);
+  auto flags = std::make_shared<DataFlags>();
+  const bool of_job = action == Convert || action == Bench;
+  if (of_job) {
+    command->add_option("--job", flags->job, "TrainingJob file or training.json")->type_name("FILE")->required();
+    command->add_option("--set", flags->overrides, "change a field before anything is checked: path=value")
+        ->type_name("PATH=VALUE")
+        ->take_all()
+        ->allow_extra_args(false);
+  } else {
+    command->add_option("DIR", flags->dir, "folder of the store: that of manifest.json")->type_name("DIR")->required();
+  }
+  if (action == Convert) {
+    command->add_option("--out", flags->dir, "folder that gets a store for each split, in train/ and eval/")->type_name("DIR")->required();
+    InRange(command->add_option("--shards", flags->shards, "files of each split"), 1, 100'000)->capture_default_str();
+  }
+  if (action == Bench) InRange(command->add_option("--seconds", flags->seconds, "how long to measure"), 0.1, 600)->capture_default_str();
+  command->callback([flags, action, &exit_code] {
+    const absl::Status status = action(*flags);
+    if (!status.ok()) PrintError(std::string(status.message()));
+    exit_code = status.ok() ? 0 : 1;
+  });
+}
+
+}  // namespace
+
+void AddDataCommand(CLI::App& app, int& exit_code) {
+  CLI::App* data = app.add_subcommand("data", "convert data sets to stores, look at them, measure input pipelines");
+  data->require_subcommand(1);
+  data->footer(
+      "trainyard-trainer data convert --job job.yaml --out store\n"
+      "trainyard-trainer data verify store/train");
+  AddAction(*data, "convert", "write the data of a job as a dataset store: checksummed shards with an index",
+            "trainyard-trainer data convert --job examples/lenet5-local.yaml --out store --shards 4", Convert, exit_code);
+  AddAction(*data, "inspect", "print what a dataset store holds", "trainyard-trainer data inspect store/train", InspectStore, exit_code);
+  AddAction(*data, "verify", "read a dataset store and compare it with its checksums", "trainyard-trainer data verify store/train", Verify,
+            exit_code);
+  AddAction(*data, "bench", "measure the input pipeline of a job alone, in examples a second",
+            "trainyard-trainer data bench --job examples/lenet5-pipeline.yaml --seconds 5", Bench, exit_code);
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,201 @@
+#include "trainer/commands/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/checkpoint/carried_state.h"
+#include "trainer/checkpoint/vocabulary_file.h"
+#include "trainer/config/field_errors.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/model/model_json.h"
+#include "trainer/train/model_runner.h"
+
+namespace trainyard::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Every text starts after the end of a line.
+constexpr std::string_view kNewline = "\n";
+constexpr float kNever = -std::numeric_limits<float>::infinity();  // the score of a token that is not drawn
+
+struct FoundCheckpoint {
+  Checkpoint checkpoint;
+  std::string dir;  // of all checkpoints of the run
+};
+
+absl::StatusOr<FoundCheckpoint> FindCheckpoint(const std::string& path) {
+  std::error_code ignored;  // what does not exist is told below
+  if (fs::exists(fs::path(path) / "manifest.json", ignored)) {
+    TY_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Read(path));
+    return FoundCheckpoint{std::move(checkpoint), (fs::path(path) / "..").lexically_normal().string()};
+  }
+  const std::string below = (fs::path(path) / "checkpoints").string();
+  const std::string dir = fs::is_directory(below, ignored) ? below : path;
+  TY_ASSIGN_OR_RETURN(NewestCheckpoint newest, CheckpointStore(dir, 1).NewestGood());
+  if (!newest.checkpoint) {
+    return absl::NotFoundError(
+        fmt::format("no good checkpoint in {}: expected a run's output folder, its folder of checkpoints, or one of them", path));
+  }
+  return FoundCheckpoint{*std::move(newest.checkpoint), dir};
+}
+
+absl::StatusOr<ModelSpec> SpecOf(const Checkpoint& checkpoint) {
+  const auto& state = checkpoint.info().state;
+  const auto found = state.find(kModelState);
+  if (found == state.end()) {
+    return absl::InvalidArgumentError(
+        fmt::format("checkpoint {} does not hold its model; it was written by an older version", checkpoint.path()));
+  }
+  const nlohmann::json model = nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  FieldErrors errors;
+  ModelSpec spec = ParseModelSpec(model, "model", errors);
+  TY_RETURN_IF_ERROR(errors.ToStatus(checkpoint.path()));
+  return spec;
+}
+
+absl::Status NoTextModel(std::string_view what) {
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: generate takes a model that reads tokens one after the other, such as preset ptbLstm, trained on data of format text", what));
+}
+
+// Only what depends on nothing but the tokens before can go on token by token.
+absl::Status CheckReadsForward(const ModelSpec& spec) {
+  for (const LayerSpec& layer : spec.layers) {
+    const std::string_view why_not = layer.layer->why_not_stepwise();
+    if (!why_not.empty()) return NoTextModel(fmt::format("layer \"{}\" {}", layer.name, why_not));
+  }
+  return absl::OkStatus();
+}
+
+// The model for a single token at a time.
+absl::StatusOr<ModelSpec> OneStep(ModelSpec spec) {
+  if (spec.vocabulary == 0 || spec.input_shape.rank() != 1) {
+    return NoTextModel(
+        fmt::format("model '{}' takes {} of {}", spec.name, spec.vocabulary > 0 ? "tokens" : "numbers", spec.input_shape.ToString()));
+  }
+  TY_RETURN_IF_ERROR(CheckReadsForward(spec));
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(spec));
+  if (expected.classes == 0 || expected.label_shape != spec.input_shape) {
+    return NoTextModel(fmt::format("model '{}' does not score a next token for each of its steps", spec.name));
+  }
+  spec.input_shape = Shape({1});
+  return spec;
+}
+
+absl::StatusOr<std::string> VocabularyPathOf(const FoundCheckpoint& found, const std::string& named) {
+  if (!named.empty()) return named;
+  const std::array dirs = {found.checkpoint.path(), found.dir};
+  absl::StatusOr<std::string> path = FindVocabulary(dirs);
+  if (path.ok()) return path;
+  return absl::NotFoundError(fmt::format("{}: copy the one of the run's folder of checkpoints there, or name it by --vocabulary",
+                                         std::string(path.status().message())));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TextGenerator>> TextGenerator::Open(const std::string& path, const std::string& vocabulary_file,
+                                                                   Backend& backend) {
+  TY_ASSIGN_OR_RETURN(const FoundCheckpoint found, FindCheckpoint(path));
+  TY_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(found.checkpoint));
+  TY_ASSIGN_OR_RETURN(const ModelSpec one_step, OneStep(spec));
+  TY_ASSIGN_OR_RETURN(const std::string vocabulary_path, VocabularyPathOf(found, vocabulary_file));
+  TY_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocabulary(vocabulary_path));
+  const auto& state = found.checkpoint.info().state;
+  if (const auto sha256 = state.find(kVocabularyState); sha256 == state.end() || sha256->second != vocabulary.Sha256Hex()) {
+    return absl::FailedPreconditionError(
+        fmt::format("checkpoint {} was not trained with the vocabulary in {}; name the right one by --vocabulary", found.checkpoint.path(),
+                    vocabulary_path));
+  }
+  std::unique_ptr<TextGenerator> generator(new TextGenerator(std::move(vocabulary), found.checkpoint.path()));
+  TY_RETURN_IF_ERROR(generator->Load(found.checkpoint, one_step, backend));
+  return generator;
+}
+
+absl::Status TextGenerator::Load(const Checkpoint& checkpoint, const ModelSpec& spec, Backend& backend) {
+  TY_ASSIGN_OR_RETURN(std::vector<ParameterSpec> specs, ParameterSpecsOf(spec));
+  parameters_ = ParameterSet(std::move(specs));
+  TY_RETURN_IF_ERROR(checkpoint.CopyTo(parameters_));
+  TY_ASSIGN_OR_RETURN(Graph graph, BuildInferenceGraph(spec, /*batch=*/1));
+  TY_ASSIGN_OR_RETURN(executor_, Executor::Create(std::move(graph), backend));
+  TY_ASSIGN_OR_RETURN(const int classes, ClassCountOf(spec));
+  if (vocabulary_.size() > classes) {
+    return absl::InvalidArgumentError(
+        fmt::format("the vocabulary of {} has {} tokens, its model {} classes", checkpoint_, vocabulary_.size(), classes));
+  }
+  scores_.resize(static_cast<size_t>(classes));
+  start_ = ZeroState(executor_->graph());
+  return LoadState(checkpoint);
+}
+
+absl::Status TextGenerator::LoadState(const Checkpoint& checkpoint) {
+  // Stateful training sees zeros at an epoch's first step only, so what a model makes of them is poor; a few words later that is forgotten.
+  if (!checkpoint.info().state.contains(kStatePlace)) return absl::OkStatus();
+  for (int i = 0; i < start_.size(); ++i) {
+    const ParameterSpec& spec = start_.spec(i);
+    const Tensor* const carried = checkpoint.Find(spec.name);
+    if (carried == nullptr || carried->dtype != DType::kF32 || carried->shape.rank() != 2 || carried->shape[0] < 1 ||
+        carried->shape[1] != spec.shape[1]) {
+      return absl::InvalidArgumentError(fmt::format("checkpoint {}: the state '{}' is {}, expected F32 [rows, {}]", checkpoint_, spec.name,
+                                                    carried == nullptr ? "absent" : carried->shape.ToString(), spec.shape[1]));
+    }
+    std::ranges::copy(carried->values<const float>().first(start_.values(i).size()), start_.values(i).begin());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TextGenerator::Advance(int32_t token) {
+  const std::array feeds = {Feed{.name = kInputName, .tensor = {DType::kI32, Shape({1, 1}), &token}}};
+  TY_RETURN_IF_ERROR(executor_->Run({.training = false}, feeds, parameters_, nullptr, nullptr, &state_));
+  const Shape shape({1, 1, static_cast<int64_t>(scores_.size())});
+  TY_RETURN_IF_ERROR(executor_->Fetch(kLogitsOutput, {DType::kF32, shape, scores_.data()}));
+  if (std::ranges::all_of(scores_, [](float score) { return std::isfinite(score); })) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("the model of {} gives scores that are not finite: its training has diverged", checkpoint_));
+}
+
+absl::StatusOr<std::vector<int32_t>> TextGenerator::IdsOf(const std::string& prompt) const {
+  std::vector<int32_t> ids;
+  if (prompt.empty()) return ids;
+  TokenStream stream(vocabulary_.kind());
+  TY_RETURN_IF_ERROR(stream.Append(prompt, "the prompt"));
+  for (const int32_t number : stream.numbers()) {
+    const std::string& token = stream.tokens()[number];
+    const std::optional<int32_t> id = vocabulary_.Find(token);
+    if (!id) {
+      return absl::InvalidArgumentError(fmt::format("the prompt's {} is not among the {} {} that the model knows", Quoted(token),
+                                                    vocabulary_.size(), vocabulary_.kind() == TokenKind::kWords ? "words" : "characters"));
+    }
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+absl::StatusOr<std::string> TextGenerator::Generate(const GenerateOptions& options) {
+  TY_ASSIGN_OR_RETURN(std::vector<int32_t> ids, IdsOf(options.prompt));
+  state_ = ZeroState(executor_->graph());
+  for (int i = 0; i < start_.size(); ++i) std::ranges::copy(start_.values(i), state_.values(i).begin());
+  const std::string_view start = vocabulary_.kind() == TokenKind::kWords ? kEndOfLine : kNewline;
+  TY_RETURN_IF_ERROR(Advance(vocabulary_.Find(start).value_or(0)));
+  for (const int32_t id : ids) TY_RETURN_IF_ERROR(Advance(id));
+  TokenSampler sampler(options.sampling, options.seed);
+  for (int64_t i = 0; i < options.length; ++i) {
+    // It stands for tokens that the model does not know: nothing that anyone would read.
+    if (const auto unknown = vocabulary_.unknown(); unknown && vocabulary_.size() > 1) scores_[*unknown] = kNever;
+    ids.push_back(sampler.Next(std::span(scores_).first(static_cast<size_t>(vocabulary_.size()))));
+    TY_RETURN_IF_ERROR(Advance(ids.back()));
+  }
+  return vocabulary_.TextOf(ids);
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,46 @@
+#include "trainer/commands/profile_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/commands/print_text.h"
+#include "trainer/profile/merge_profiles.h"
+#include "trainer/profile/replica_profile.h"
+
+namespace trainyard::engine {
+namespace {
+
+struct ProfileFlags {
+  std::string dir;
+  size_t rows = 20;
+};
+
+absl::StatusOr<std::string> Profile(const ProfileFlags& flags) {
+  TY_ASSIGN_OR_RETURN(const std::optional<OperatorTable> table, MergeProfiles(flags.dir));
+  if (!table) {
+    return absl::NotFoundError(fmt::format(
+        "{} holds no profile: the job has not come to the steps of spec.training.profile, its replicas write to another folder, "
+        "or there is none to record (steps: [0, 0])",
+        ProfileFolder(flags.dir)));
+  }
+  return fmt::format("{}\n  all rows     {}/profile.txt, {}/profile.json\n  trace        {}/trace.json (open in ui.perfetto.dev)\n",
+                     OperatorTableText(*table, flags.rows, flags.rows), flags.dir, flags.dir, flags.dir);
+}
+
+}  // namespace
+
+void AddProfileCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<ProfileFlags>();
+  CLI::App* command =
+      app.add_subcommand("profile", "print where a job's time went, by operator, and write a trace, from the profiles of its replicas");
+  command->add_option("DIR", flags->dir, "the job's output folder")->type_name("DIR")->required();
+  command->add_option("--rows", flags->rows, "how many operators and nodes to print")->capture_default_str();
+  command->footer("trainyard-trainer profile out --rows 40");
+  command->callback([flags, &exit_code] { exit_code = PrintText(Profile(*flags)); });
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,155 @@
+#include "trainer/commands/train_command.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <memory>
+
+#include "trainer/base/clock.h"
+#include "trainer/base/cpu_quota.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/base/thread_room.h"
+#include "trainer/checkpoint/old_checkpoint.h"
+#include "trainer/cli/command_info.h"
+#include "trainer/commands/make_backend.h"
+#include "trainer/job/exit_code.h"
+#include "trainer/job/job_config.h"
+#include "trainer/job/output_owner.h"
+#include "trainer/job/replica_identity.h"
+#include "trainer/report/termination_message.h"
+#include "trainer/train/evaluator_role.h"
+#include "trainer/train/server_role.h"
+#include "trainer/train/stop_request.h"
+#include "trainer/train/trainer.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int kOwnThreads = 16;
+
+struct TrainFlags {
+  ReplicaFlags replica;
+  std::string output = ".";
+  int http_port = -1;  // -1: the replica's own port + 1, as the contract has it
+  std::string backend = "cpu";
+  std::vector<std::string> overrides;
+};
+
+// The port after the one in the host lists; any free one for a replica that is in none.
+int HttpPort(const ReplicaIdentity& identity) {
+  const auto after = [](const std::string& host) {
+    const std::string_view port = std::string_view(host).substr(host.rfind(':') + 1);
+    int number = 0;
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+    return error == std::errc() ? number + 1 : 0;
+  };
+  const auto index = static_cast<size_t>(identity.index);
+  if (identity.role == Role::kPs && index < identity.ps_hosts.size()) return after(identity.ps_hosts[index]);
+  if (identity.role == Role::kChief && !identity.chief_host.empty()) return after(identity.chief_host);
+  if (identity.role == Role::kWorker && index < identity.worker_hosts.size()) return after(identity.worker_hosts[index]);
+  // In a cluster all replicas have one port, each on an address of its own.
+  const bool in_cluster = identity.epoch > 0;
+  if (identity.role == Role::kEvaluator && in_cluster && !identity.chief_host.empty()) return after(identity.chief_host);
+  if (identity.role == Role::kEvaluator && in_cluster && !identity.worker_hosts.empty()) return after(identity.worker_hosts[0]);
+  return 0;
+}
+
+// For the log, and for the job's status.
+void TellError(const absl::Status& status) {
+  spdlog::error("{}", std::string(status.message()));
+  const absl::Status left = LeaveTerminationMessage(kTerminationLog, std::string(status.message()));
+  if (!left.ok()) spdlog::warn("{}", std::string(left.message()));
+}
+
+// The folder that the job's replicas share is the job's while they run; null outside a cluster.
+absl::StatusOr<std::unique_ptr<OutputOwner>> ClaimOutput(const TrainFlags& flags, const ReplicaIdentity& identity, StopRequest& stop) {
+  if (identity.job_uid.empty()) return nullptr;
+  const auto wait = [&stop](absl::Duration duration) { return !stop.Await(duration); };
+  return OutputOwner::Claim(
+      {.output = flags.output, .job_name = identity.job_name, .job_uid = identity.job_uid, .chief = identity.is_chief()}, wait,
+      [](const absl::Status& lost) {
+        TellError(lost);
+        spdlog::default_logger()->flush();
+        _exit(1);  // whatever the replica still wrote would be the other job's
+      });
+}
+
+absl::Status RunRole(const TrainFlags& flags, const ReplicaIdentity& identity, StopRequest& stop) {
+  TY_ASSIGN_OR_RETURN(TrainingConfig config, ReadTrainingFile(identity.config_path, flags.overrides));
+  stop.SetGrace(config.timeouts.stop);
+  config.evaluator = config.evaluator || identity.evaluators > 0;
+  const int http_port = flags.http_port >= 0 ? flags.http_port : HttpPort(identity);
+  if (identity.role == Role::kPs) {
+    return RunServerRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, stop);
+  }
+  if (identity.is_chief()) TY_RETURN_IF_ERROR(CheckOldCheckpoint(flags.output, config));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, config.threads));
+  if (identity.role == Role::kEvaluator) {
+    return RunEvaluatorRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, *backend, stop,
+                            RealClock());
+  }
+  TY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Trainer> trainer,
+      Trainer::Create({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, *backend, RealClock()));
+  return trainer->Run([&stop] { return stop.requested(); });
+}
+
+absl::Status RunReplica(const TrainFlags& flags, StopRequest& stop) {
+  // gRPC ends the process where it gets no thread: what it and the kernels will start is tried first.
+  TY_RETURN_IF_ERROR(CheckThreadRoom(kOwnThreads + 2 * CpuQuota()));
+  TY_ASSIGN_OR_RETURN(const ReplicaIdentity identity, ReadReplicaIdentity(flags.replica, ProcessEnvironment()));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<OutputOwner> owner, ClaimOutput(flags, identity, stop));
+  TY_RETURN_IF_ERROR(RunRole(flags, identity, stop));
+  return owner != nullptr && identity.is_chief() ? owner->End() : absl::OkStatus();
+}
+
+int Train(const TrainFlags& flags) {
+  StopRequest stop;
+  const absl::Status status = RunReplica(flags, stop);
+  if (status.ok()) return 0;
+  if (stop.requested()) {
+    spdlog::info("{}", std::string(status.message()));
+    return kStoppedExitCode;
+  }
+  TellError(status);
+  return ExitCodeOf(status);
+}
+
+}  // namespace
+
+void AddTrainCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<TrainFlags>();
+  CLI::App* command =
+      app.add_subcommand("train", "run one replica of a job, named by its environment or by the flags of the TensorFlow tutorials");
+  ReplicaFlags& replica = flags->replica;
+  OneOf(command->add_option("--job_name", replica.job_name, "role (else TRAINYARD_ROLE)"), {"worker", "ps", "chief", "evaluator"});
+  command->add_option("--task_index", replica.task_index, "index within the role (else TRAINYARD_INDEX)");
+  command->add_option("--ps_hosts", replica.ps_hosts, "servers as host:port,host:port (else from TRAINYARD_CONFIG_DIR)")
+      ->type_name("HOSTS");
+  command->add_option("--worker_hosts", replica.worker_hosts, "workers as host:port,host:port (else from TRAINYARD_CONFIG_DIR)")
+      ->type_name("HOSTS");
+  command->add_option("--config", replica.config, "TrainingJob file or training.json (else from TRAINYARD_CONFIG_DIR)")->type_name("FILE");
+  command->add_option("--key", replica.key, "file with the job's key, the same for all replicas (else from TRAINYARD_CONFIG_DIR)")
+      ->type_name("FILE");
+  command->add_option("--output", flags->output, "folder for checkpoints, summaries, traces and the replica's report")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command->add_option("--http_port", flags->http_port,
+                      "port of /progress, /metrics and /healthz (without it the replica's own port + 1; 0: any)");
+  OneOf(command->add_option("--backend", flags->backend, "kernels to use; reference is slow, for comparison"), {"cpu", "reference"})
+      ->capture_default_str();
+  command->add_option("--set", flags->overrides, "change a field before anything is checked: path=value")
+      ->type_name("PATH=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->footer(
+      "trainyard-trainer train --config job.yaml --output out             # one process, strategy local\n"
+      "trainyard-trainer train --job_name=ps --task_index=0 --ps_hosts=localhost:5000 --worker_hosts=localhost:5010 --config job.yaml\n"
+      "trainyard-trainer train                                            # in a pod: all from its environment");
+  command->callback([flags, &exit_code] { exit_code = Train(*flags); });
+}
+
+}  // namespace trainyard::engine

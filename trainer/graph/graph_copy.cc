@@ -1,0 +1,37 @@
+#include "trainer/graph/graph_copy.h"
+
+#include <utility>
+
+#include "trainer/base/check.h"
+
+namespace trainyard::engine {
+
+GraphCopy::GraphCopy(const Graph& from) : from_(from), mapped_(from.nodes().size(), -1) {
+  for (const ParameterSpec& parameter : from.parameters()) to_.AddParameter(parameter);
+  for (const ParameterSpec& state : from.states()) to_.AddState(state);
+}
+
+Value GraphCopy::At(Value old) const {
+  TY_CHECK(mapped_[old.node] >= 0);
+  return {mapped_[old.node], old.output};
+}
+
+NodeId GraphCopy::Copy(NodeId old) {
+  Node node = from_.node(old);
+  for (Value& input : node.inputs) input = At(input);
+  const NodeId made = Add(std::move(node));
+  Map(old, made);
+  return made;
+}
+
+Graph GraphCopy::Finish() && {
+  for (const auto& [name, value] : from_.outputs()) to_.SetOutput(name, At(value));
+  for (const ParameterResult& result : from_.results()) to_.AddResult({result.key, At(result.value), result.kind});
+  for (int i = 0; i < static_cast<int>(from_.states().size()); ++i) {
+    if (const Value next = from_.next_states()[i]; next.valid()) to_.SetNextState(i, At(next));
+  }
+  if (from_.loss().valid()) to_.SetLoss(At(from_.loss()));
+  return std::move(to_);
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,34 @@
+// A graph made of another one node by node: what rewriting passes (fusion, layouts) are written with.
+#pragma once
+
+#include <vector>
+
+#include "trainer/graph/graph.h"
+
+namespace trainyard::engine {
+
+// Holds which new node stands for which old one. Nodes must be added in an order in which inputs come first; parameters and states are
+// copied at once and keep their keys.
+class GraphCopy {
+ public:
+  // `from` must outlive the copy.
+  explicit GraphCopy(const Graph& from);
+
+  // The new value for an old one whose node is mapped already.
+  Value At(Value old) const;
+  const Graph& graph() const { return to_; }
+  // Adds a node, which stands for no old one until it is mapped.
+  NodeId Add(Node node) { return to_.AddNode(std::move(node)); }
+  void Map(NodeId old, NodeId made) { mapped_[old] = made; }
+  // Adds the old node as it is, but for its inputs, and maps it.
+  NodeId Copy(NodeId old);
+  // The new graph, with outputs, results, next states and loss of the old one. Every node that these name must be mapped.
+  Graph Finish() &&;
+
+ private:
+  const Graph& from_;
+  Graph to_;
+  std::vector<NodeId> mapped_;  // old id → new id, -1: not mapped
+};
+
+}  // namespace trainyard::engine

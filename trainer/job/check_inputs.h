@@ -1,0 +1,13 @@
+// Checks of a job's files before anything is started: one look instead of an error from each replica.
+#pragma once
+
+#include "trainer/config/field_errors.h"
+#include "trainer/job/training_config.h"
+
+namespace trainyard::engine {
+
+// Adds an error for each file that `training` reads and that cannot be opened: those of data.train, data.eval and initFrom, at their
+// fields' paths below "spec.training". Reads none of them.
+void CheckInputs(const TrainingConfig& training, FieldErrors& errors);
+
+}  // namespace trainyard::engine

@@ -1,0 +1,45 @@
+#include "trainer/job/check_output.h"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/job/output_folders.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/optim/optimizer.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr double kMegabyte = 1e6;
+
+}  // namespace
+
+absl::StatusOr<int64_t> CheckpointBytes(const TrainingConfig& config) {
+  TY_ASSIGN_OR_RETURN(const std::vector<ParameterSpec> specs, ParameterSpecsOf(config.model));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config.optimizer));
+  int64_t elements = 0;
+  for (const ParameterSpec& spec : specs) elements += spec.shape.elements();
+  return elements * static_cast<int64_t>(sizeof(float)) * static_cast<int64_t>(1 + optimizer->slot_names().size());
+}
+
+absl::Status CheckOutput(const std::string& output, const TrainingConfig& config) {
+  TY_ASSIGN_OR_RETURN(const int64_t needed, CheckpointBytes(config));
+  std::error_code error;
+  const std::string folder = CheckpointFolder(output, config);
+  std::filesystem::path there = std::filesystem::absolute(folder, error);
+  while (!there.empty() && there != there.parent_path() && !std::filesystem::exists(there, error)) there = there.parent_path();
+  struct statvfs disk{};
+  if (statvfs(there.c_str(), &disk) != 0 || disk.f_blocks == 0) return absl::OkStatus();
+  const auto free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  if (free >= static_cast<double>(needed)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      fmt::format("{}: its disk has {:.1f} MB free, a checkpoint of this model needs {:.1f} MB; make room, or choose another --output",
+                  folder, free / kMegabyte, static_cast<double>(needed) / kMegabyte));
+}
+
+}  // namespace trainyard::engine

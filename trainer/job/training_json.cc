@@ -1,0 +1,268 @@
+#include "trainer/job/training_json.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <ranges>
+#include <string>
+#include <vector>
+
+#include "trainer/config/field_reader.h"
+#include "trainer/job/data_json.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/model/metrics.h"
+#include "trainer/model/model_json.h"
+#include "trainer/optim/optimizer.h"
+
+namespace trainyard::engine {
+namespace {
+
+using nlohmann::json;
+
+constexpr Integers kSteps{.min = 1, .max = int64_t{1} << 40};
+constexpr int64_t kMostProfiledSteps = 1000;
+constexpr int64_t kMostSeconds = 10 * 365 * 86400;
+constexpr Integers kStepsOrNone{.min = 0, .max = kSteps.max};
+
+LrScheduleConfig ReadSchedule(const json& value, std::string path, FieldErrors& errors) {
+  using Kind = LrScheduleConfig::Kind;
+  LrScheduleConfig schedule;
+  FieldReader fields(value, std::move(path), errors);
+  schedule.kind = fields.Choice<Kind>(
+      "name", {{"constant", Kind::kConstant}, {"step", Kind::kStep}, {"exponential", Kind::kExponential}, {"cosine", Kind::kCosine}});
+  if (schedule.kind != Kind::kConstant) schedule.decay_steps = fields.Integer("decaySteps", kSteps);
+  if (schedule.kind == Kind::kStep || schedule.kind == Kind::kExponential) {
+    schedule.decay_rate = fields.Number("decayRate", {.min = 0, .max = 1e6, .above = true});
+  }
+  if (schedule.kind == Kind::kCosine) schedule.minimum = fields.Number("minimum", {.min = 0, .max = 1e6}, 0.0);
+  if (schedule.kind != Kind::kConstant) schedule.hold_steps = fields.Integer("holdSteps", kStepsOrNone, 0);
+  schedule.warmup_steps = fields.Integer("warmupSteps", kStepsOrNone, 0);
+  fields.RefuseOthers();
+  return schedule;
+}
+
+OptimizerConfig ReadOptimizer(const json& value, std::string path, FieldErrors& errors) {
+  constexpr Numbers kShare{.min = 0, .max = 1, .below = true};
+  FieldReader fields(value, std::move(path), errors);
+  const std::string name = fields.Text("name", "sgd");
+  const auto names = OptimizerNames();
+  const bool known = std::ranges::find(names, name) != names.end();
+  if (!known) fields.WrongWord("name", json(name), {names.begin(), names.end()});
+  OptimizerConfig optimizer = DefaultOptimizerConfig(known ? name : "sgd");
+  // Of an optimizer that is not known all fields are checked that any one has.
+  const auto is = [&](std::initializer_list<std::string_view> readers) {
+    return !known || std::ranges::find(readers, name) != readers.end();
+  };
+  optimizer.learning_rate = fields.Number("learningRate", {.min = 0, .max = 1e6, .above = true}, optimizer.learning_rate);
+  if (is({"momentum", "nesterov", "rmsprop"})) optimizer.momentum = fields.Number("momentum", kShare, optimizer.momentum);
+  if (is({"sgd"})) {
+    // As Keras' SGD: with a momentum, and perhaps Nesterov's, it is one of the two optimizers that are named after them.
+    optimizer.momentum = fields.Number("momentum", kShare, 0.0);
+    const bool nesterov = fields.Bool("nesterov", false);
+    if (optimizer.momentum > 0) optimizer.name = nesterov ? "nesterov" : "momentum";
+  }
+  if (is({"adadelta", "rmsprop"})) optimizer.rho = fields.Number("rho", kShare, optimizer.rho);
+  if (is({"adam", "adamw"})) {
+    optimizer.beta1 = fields.Number("beta1", kShare, optimizer.beta1);
+    optimizer.beta2 = fields.Number("beta2", kShare, optimizer.beta2);
+  }
+  if (is({"adagrad", "adadelta", "rmsprop", "adam", "adamw"})) {
+    optimizer.epsilon = fields.Number("epsilon", {.min = 0, .max = 1, .above = true}, optimizer.epsilon);
+  }
+  if (is({"adagrad"}))
+    optimizer.initial_accumulator = fields.Number("initialAccumulator", {.min = 0, .max = 1e6}, optimizer.initial_accumulator);
+  optimizer.weight_decay = fields.Number("weightDecay", {.min = 0, .max = 1e6}, optimizer.weight_decay);
+  if (const json* schedule = fields.Get("schedule")) optimizer.schedule = ReadSchedule(*schedule, fields.PathOf("schedule"), errors);
+  optimizer.clip_norm = fields.Number("clipNorm", {.min = 0}, 0.0);
+  fields.RefuseOthers();
+  return optimizer;
+}
+
+StrategyConfig ReadStrategy(const json& value, std::string path, FieldErrors& errors) {
+  StrategyConfig strategy;
+  FieldReader fields(value, path, errors);
+  const json* local = fields.Get("local");
+  const json* servers = fields.Get("parameterServer");
+  const size_t errors_before = errors.size();
+  fields.RefuseOthers();
+  if (value.is_object() && errors.size() == errors_before && (local != nullptr) + (servers != nullptr) != 1) {
+    errors.Add(path, "expected exactly one of local: {} and parameterServer: {mode: sync}");
+    return strategy;
+  }
+  if (local != nullptr) FieldReader(*local, fields.PathOf("local"), errors).RefuseOthers();
+  if (servers == nullptr) return strategy;
+  strategy.kind = StrategyConfig::Kind::kParameterServer;
+  FieldReader options(*servers, fields.PathOf("parameterServer"), errors);
+  strategy.mode =
+      options.Choice<StrategyConfig::Mode>("mode", {{"sync", StrategyConfig::Mode::kSync}, {"async", StrategyConfig::Mode::kAsync}});
+  strategy.stale_gradients = options.Choice<StalenessRule>(
+      "staleGradients", {{"adapt", StalenessRule::kAdapt}, {"plain", StalenessRule::kPlain}}, strategy.stale_gradients);
+  options.RefuseOthers();
+  return strategy;
+}
+
+MetricRule ReadMetricRule(FieldReader& fields, const std::string& metric) {
+  MetricRule rule;
+  rule.metric = fields.Choice<std::string>("metric", {{"loss", "loss"}, {"accuracy", "accuracy"}, {"perplexity", "perplexity"}}, metric);
+  rule.mode = fields.Choice<MetricMode>("mode", {{"auto", MetricMode::kAuto}, {"min", MetricMode::kMin}, {"max", MetricMode::kMax}},
+                                        MetricMode::kAuto);
+  return rule;
+}
+
+CheckpointConfig ReadCheckpoint(const json& value, std::string path, FieldErrors& errors) {
+  CheckpointConfig checkpoint;
+  FieldReader fields(value, std::move(path), errors);
+  checkpoint.dir = fields.Text("dir", "");
+  checkpoint.every_steps = fields.Integer("everySteps", kStepsOrNone, checkpoint.every_steps);
+  checkpoint.every_seconds = fields.Integer("everySeconds", {.min = 0, .max = kMostSeconds}, checkpoint.every_seconds);
+  checkpoint.keep = static_cast<int>(fields.Integer("keep", {.min = 1, .max = 1'000'000}, checkpoint.keep));
+  if (const json* best = fields.Get("keepBest")) {
+    FieldReader rule = fields.Inside("keepBest", *best);
+    checkpoint.keep_best = ReadMetricRule(rule, MetricRule().metric);
+    rule.RefuseOthers();
+  }
+  fields.RefuseOthers();
+  return checkpoint;
+}
+
+SummaryConfig ReadSummary(const json& value, std::string path, FieldErrors& errors) {
+  SummaryConfig summary;
+  FieldReader fields(value, std::move(path), errors);
+  summary.dir = fields.Text("dir", "");
+  summary.every_steps = fields.Integer("everySteps", kStepsOrNone, summary.every_steps);
+  fields.RefuseOthers();
+  return summary;
+}
+
+EvaluateConfig ReadEvaluate(const json& value, std::string path, FieldErrors& errors) {
+  EvaluateConfig evaluate;
+  FieldReader fields(value, std::move(path), errors);
+  evaluate.every_epochs = fields.Integer("everyEpochs", kStepsOrNone, evaluate.every_epochs);
+  evaluate.every_steps = fields.Integer("everySteps", kStepsOrNone, evaluate.every_steps);
+  if (const json* stopping = fields.Get("earlyStopping")) {
+    FieldReader options = fields.Inside("earlyStopping", *stopping);
+    EarlyStoppingConfig& config = evaluate.early_stopping.emplace();
+    config.rule = ReadMetricRule(options, MetricRule().metric);
+    config.patience = options.Integer("patience", {.min = 0, .max = 1'000'000}, config.patience);
+    config.min_delta = options.Number("minDelta", {.min = 0}, config.min_delta);
+    config.restore_best = options.Bool("restoreBest", config.restore_best);
+    options.RefuseOthers();
+  }
+  fields.RefuseOthers();
+  return evaluate;
+}
+
+// What early stopping and the best checkpoint need from the rest.
+void CheckMetrics(const FieldReader& training_fields, const TrainingConfig& training, FieldErrors& errors) {
+  const auto check = [&](const MetricRule& rule, const std::string& path) {
+    if (!training.data.eval)
+      errors.Add(training_fields.PathOf("data.eval"), fmt::format("missing, expected a split to evaluate, because of {}", path));
+    const bool text = training.data.format == DataConfig::Format::kText;
+    const std::map<std::string, double> metrics = MetricsOf(training.model, {.perplexity = text ? std::optional(1.0) : std::nullopt});
+    if (metrics.contains(rule.metric)) return;
+    errors.Add(path + ".metric",
+               fmt::format("found \"{}\", expected a metric of this model: {}", rule.metric, fmt::join(std::views::keys(metrics), ", ")));
+  };
+  const std::optional<EarlyStoppingConfig>& stopping = training.evaluate.early_stopping;
+  const std::optional<MetricRule>& best = training.checkpoint.keep_best;
+  if (stopping) check(stopping->rule, training_fields.PathOf("evaluate.earlyStopping"));
+  if (best) check(*best, training_fields.PathOf("checkpoint.keepBest"));
+  if (stopping && training.evaluate.every_epochs == 0 && training.evaluate.every_steps == 0) {
+    errors.Add(training_fields.PathOf("evaluate.everyEpochs"),
+               "found 0, expected at least 1 (or everySteps), because earlyStopping decides at each evaluation");
+  }
+  if (stopping && stopping->restore_best && best && *best != stopping->rule) {
+    errors.Add(training_fields.PathOf("checkpoint.keepBest"),
+               "found another metric or mode than earlyStopping's, expected the same or no keepBest, because restoreBest restores the "
+               "checkpoint that is kept");
+  }
+}
+
+// steps: [begin, end), both counted from 0; begin = end: none.
+ProfileConfig ReadProfile(const json& value, std::string path, FieldErrors& errors) {
+  ProfileConfig profile;
+  FieldReader fields(value, std::move(path), errors);
+  if (fields.Get("steps") != nullptr) {
+    const std::vector<int64_t> steps = fields.IntegerList("steps", kStepsOrNone, 2, 2);
+    if (steps.size() == 2) {
+      profile.steps = {.begin = steps[0], .end = steps[1]};
+      if (profile.steps.size() < 0 || profile.steps.size() > kMostProfiledSteps) {
+        fields.Error("steps", fmt::format("found [{}, {}], expected [begin, end] with 0 <= begin <= end <= begin + {}", steps[0], steps[1],
+                                          kMostProfiledSteps));
+      }
+    }
+  }
+  fields.RefuseOthers();
+  return profile;
+}
+
+constexpr Numbers kSeconds{.min = 0, .max = 1e8, .above = true};
+
+// Each in seconds.
+TimeoutsConfig ReadTimeouts(const json& value, std::string path, FieldErrors& errors) {
+  TimeoutsConfig timeouts;
+  FieldReader fields(value, std::move(path), errors);
+  const auto read = [&fields](std::string_view name, absl::Duration& timeout) {
+    timeout = absl::Seconds(fields.Number(name, kSeconds, absl::ToDoubleSeconds(timeout)));
+  };
+  read("peer", timeouts.peer);
+  read("connect", timeouts.connect);
+  read("input", timeouts.input);
+  read("silence", timeouts.silence);
+  read("hello", timeouts.hello);
+  read("stop", timeouts.stop);
+  fields.RefuseOthers();
+  return timeouts;
+}
+
+void ReadLength(FieldReader& fields, TrainingConfig& training) {
+  const bool has_epochs = fields.Get("epochs") != nullptr;
+  const bool has_steps = fields.Get("steps") != nullptr;
+  if (has_epochs) training.epochs = fields.Integer("epochs", {.min = 1, .max = 1'000'000});
+  if (has_steps) training.steps = fields.Integer("steps", kSteps);
+  if (has_epochs && has_steps) fields.Error("steps", "found both epochs and steps, expected one of them");
+  if (!has_epochs && !has_steps) fields.Error("epochs", "missing; expected either epochs or steps, a whole number >= 1");
+}
+
+}  // namespace
+
+TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErrors& errors) {
+  TrainingConfig training;
+  FieldReader fields(value, std::string(path), errors);
+  const size_t errors_before = errors.size();
+  if (const json* model = fields.Require("model", "an object such as {preset: lenet5}")) {
+    training.model = ParseModelSpec(*model, fields.PathOf("model"), errors);
+    training.model_json = model->dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+  if (const json* data = fields.Require("data", "an object such as {format: idx, dir: DIR, train: {…}}")) {
+    training.data = ParseData(*data, fields.PathOf("data"), errors);
+  }
+  training.batch_size = fields.Integer("batchSize", {.min = 1, .max = kMaxBatch}, training.batch_size);
+  if (value.is_object()) ReadLength(fields, training);
+  if (const json* optimizer = fields.Get("optimizer")) training.optimizer = ReadOptimizer(*optimizer, fields.PathOf("optimizer"), errors);
+  if (const json* strategy = fields.Get("strategy")) training.strategy = ReadStrategy(*strategy, fields.PathOf("strategy"), errors);
+  training.seed = static_cast<uint64_t>(fields.Integer("seed", {.min = 0}, 1));
+  training.init_from = fields.Text("initFrom", "");
+  if (const json* checkpoint = fields.Get("checkpoint")) {
+    training.checkpoint = ReadCheckpoint(*checkpoint, fields.PathOf("checkpoint"), errors);
+  }
+  if (const json* summary = fields.Get("summary")) training.summary = ReadSummary(*summary, fields.PathOf("summary"), errors);
+  if (const json* evaluate = fields.Get("evaluate")) training.evaluate = ReadEvaluate(*evaluate, fields.PathOf("evaluate"), errors);
+  if (const json* profile = fields.Get("profile")) training.profile = ReadProfile(*profile, fields.PathOf("profile"), errors);
+  if (const json* timeouts = fields.Get("timeouts")) training.timeouts = ReadTimeouts(*timeouts, fields.PathOf("timeouts"), errors);
+  training.on_non_finite =
+      fields.Choice<OnNonFinite>("onNonFinite", {{"stop", OnNonFinite::kStop}, {"skip", OnNonFinite::kSkip}}, training.on_non_finite);
+  if (const json* resources = fields.Get("resources")) {
+    FieldReader options(*resources, fields.PathOf("resources"), errors);
+    training.threads = static_cast<int>(options.Integer("threads", {.min = 0, .max = 1024}, 0));
+    options.RefuseOthers();
+  }
+  fields.RefuseOthers();
+  if (errors.size() == errors_before) CheckMetrics(fields, training, errors);
+  return training;
+}
+
+}  // namespace trainyard::engine

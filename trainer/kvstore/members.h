@@ -1,0 +1,119 @@
+// The peers of a server's streams: workers, evaluators, and peers that have not said hello.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "trainer/kvstore/awaited_hellos.h"
+#include "trainer/kvstore/mode.h"
+#include "trainer/kvstore/ranks.h"
+#include "trainer/transport/transport.h"
+
+namespace trainyard::engine {
+
+// The other end of a stream.
+struct Peer {
+  std::shared_ptr<Stream> stream;
+  int worker = kObserver;
+  bool chief = false;
+  absl::Time heard;
+  int64_t joins = 0;  // Member::joins when this stream was the newest: tells streams of one worker apart
+  int64_t bytes = 0;  // both ways, when it was looked at last: a peer that receives a long tensor sends nothing, but is not silent
+};
+
+// The state of a worker, connected or not.
+struct Member {
+  std::shared_ptr<Stream> stream;  // null: not connected
+  absl::Time lost_since;           // or since the server has waited for its first stream
+  bool member = false;             // one of those that the server was started for, or that came since (an async job that was scaled up)
+  bool left = false;
+  bool done = false;
+  int64_t joins = 0;
+  std::string vocabulary;                           // as its last hello told
+  uint64_t activity = 0;                            // as its last heartbeat counted it
+  absl::Time active_at = absl::InfinitePast();      // when that count last changed
+  absl::Time process_since = absl::InfinitePast();  // when its newest process first said hello
+};
+
+struct MembersOptions {
+  KvMode mode = KvMode::kAsync;
+  int workers = 1;  // that the server was started for
+  int places = 1;   // workers that there can be
+  absl::Duration hello;
+  absl::Duration silence;  // a worker without a stream for so long trains no more
+};
+
+// Not thread-safe; time is what its caller says it is.
+class Members {
+ public:
+  Members(const MembersOptions& options, absl::Time now);
+
+  // A stream without a hello yet; the hello's deadline begins.
+  void Opened(const std::shared_ptr<Stream>& stream, absl::Time now) { awaited_.Opened(stream, now); }
+  // Streams whose hello is late, each once.
+  std::vector<std::shared_ptr<Stream>> TakeLate(absl::Time now) { return awaited_.TakeLate(now); }
+
+  // True: this hello was awaited. Nobody waits for it after the call.
+  bool ForgetAwaited(const Stream* stream) { return awaited_.Forget(stream); }
+
+  struct Hello {
+    int worker = kObserver;
+    bool chief = false;
+    bool left = false;
+    bool new_process = false;  // it knows no position
+    std::string vocabulary;
+  };
+  bool Knows(const Stream* stream) const { return peers_.contains(stream); }
+  // Returns the worker's stream before, which this one replaces; null: there was none.
+  std::shared_ptr<Stream> Join(const std::shared_ptr<Stream>& stream, const Hello& hello, absl::Time now);
+  // The stream has ended: who it was of. Nobody: it had not said so. `lost` of a worker: it was the newest one.
+  struct Gone {
+    Peer peer;
+    bool lost = false;
+  };
+  std::optional<Gone> Forget(const std::shared_ptr<Stream>& stream, absl::Time now);
+
+  // Null: it has not said hello. Hears it.
+  const Peer* Hear(const Stream* stream, absl::Time now);
+  // A newer stream of the same worker has taken its place.
+  bool IsReplaced(const Peer& peer) const { return peer.worker != kObserver && workers_[peer.worker].stream != peer.stream; }
+  // Streams on which nothing has moved for the longest silence.
+  std::vector<Peer> TakeSilent(absl::Time now);
+  // A worker is at work on something else: `activity` as its heartbeat counts it.
+  void ShowActivity(int worker, uint64_t activity, absl::Time now);
+
+  // Workers that may still push.
+  int CountTraining(absl::Time now) const;
+  bool IsTraining(int worker, absl::Time now) const;
+  // Every worker has said goodbye.
+  bool AllDone() const;
+  // FailedPrecondition names two connected workers whose vocabularies differ, if one is `worker`: each makes it of its own copy of the
+  // text.
+  absl::Status CheckVocabulary(int worker, const std::string& vocabulary) const;
+  static absl::Status DifferentVocabularies(std::string_view whose, size_t other, const std::string& theirs, int worker,
+                                            const std::string& ours);
+
+  const std::map<const Stream*, Peer>& peers() const { return peers_; }
+  const std::vector<Member>& workers() const { return workers_; }
+  Member& worker(int index) { return workers_[index]; }
+  // "connected, but has neither pushed nor done anything else", "never connected", "lost for 3.1s"
+  std::string Describe(int worker, absl::Time now) const;
+  // Of streams that have ended, too.
+  StreamTraffic traffic() const;
+
+ private:
+  const MembersOptions options_;
+  AwaitedHellos awaited_;
+  std::map<const Stream*, Peer> peers_;
+  std::vector<Member> workers_;
+  StreamTraffic ended_traffic_;
+};
+
+}  // namespace trainyard::engine

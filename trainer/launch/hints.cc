@@ -1,0 +1,85 @@
+#include "trainer/launch/hints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace trainyard::engine {
+namespace {
+
+int64_t Whole(const nlohmann::json& report, const char* name) {
+  const auto found = report.find(name);
+  return found != report.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
+// As a POSIX shell takes it for one word.
+std::string Quoted(std::string_view word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_./=:,+-@%").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// " --set x=1 …" of the overrides, but for those of the fields in `replaced` ("training.epochs"), and then of `added`.
+std::string Sets(const HintContext& context, const std::vector<std::string_view>& replaced, const std::vector<std::string>& added) {
+  std::string text;
+  const auto is_replaced = [&](std::string_view override_text) {
+    std::string_view path = override_text.substr(0, override_text.find('='));
+    if (path.starts_with("spec.")) path.remove_prefix(std::string_view("spec.").size());
+    return std::ranges::find(replaced, path) != replaced.end();
+  };
+  for (const std::string& one : context.overrides) {
+    if (!is_replaced(one)) text += " --set " + Quoted(one);
+  }
+  for (const std::string& one : added) text += " --set " + Quoted(one);
+  return text;
+}
+
+Hint Longer(const nlohmann::json& report, const HintContext& context) {
+  constexpr const char* kEpochs = "training.epochs";
+  constexpr const char* kSteps = "training.steps";
+  const bool async = report.value("strategy", "").ends_with("async");
+  const int64_t epochs = Whole(report, "plannedEpochs");
+  // training.steps of an asynchronous job are each worker's.
+  const int64_t steps = Whole(report, "plannedSteps") / (async ? std::max<int64_t>(1, Whole(report, "workers")) : 1);
+  std::vector<std::string> added = {epochs > 0 ? fmt::format("{}={}", kEpochs, 2 * epochs)
+                                               : fmt::format("{}={}", kSteps, 2 * std::max<int64_t>(1, steps))};
+  if (report.contains("stoppedEarly")) added.emplace_back("training.evaluate.earlyStopping=null");
+  return {.arguments = fmt::format("launch {} --output {}{}", Quoted(context.file), Quoted(context.dir),
+                                   Sets(context, {kEpochs, kSteps, "training.evaluate.earlyStopping"}, added)),
+          .what = epochs > 0 ? "go on from here for more epochs" : "go on from here for more steps"};
+}
+
+}  // namespace
+
+std::vector<Hint> NextSteps(const nlohmann::json& report, const HintContext& context) {
+  const std::string file = Quoted(context.file);
+  const std::string dir = Quoted(context.dir);
+  std::vector<Hint> hints;
+  if (report.value("state", "") == "Stopped") {
+    hints.push_back({.arguments = fmt::format("launch {} --output {}{}", file, dir, Sets(context, {}, {})), .what = "go on from here"});
+  } else {
+    hints.push_back(Longer(report, context));
+  }
+  if (report.contains("eval") && report["eval"].contains("perplexity")) {
+    hints.push_back({.arguments = "generate " + dir, .what = "text of the model"});
+  }
+  const int64_t workers = Whole(report, "workers");
+  if (Whole(report, "ps") > 0 && workers < 8) {
+    const int64_t more = workers < 2 ? 2 : workers < 4 ? 4 : 8;
+    hints.push_back(
+        {.arguments = fmt::format("launch {}{}", file, Sets(context, {"worker.replicas"}, {fmt::format("worker.replicas={}", more)})),
+         .what = "more workers"});
+  }
+  hints.push_back(
+      {.arguments = fmt::format("inspect {}{}", file, Sets(context, {}, {})), .what = "the graph: shapes, parameters, FLOPs, memory"});
+  if (context.profiled) hints.push_back({.arguments = "profile " + dir, .what = "where the time went, node by node"});
+  return hints;
+}
+
+}  // namespace trainyard::engine

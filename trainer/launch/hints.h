@@ -1,0 +1,28 @@
+// What to try next, as commands that work when they are typed as printed. Pure.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace trainyard::engine {
+
+struct Hint {
+  std::string arguments;  // of the program
+  std::string what;       // it does
+
+  friend bool operator==(const Hint&, const Hint&) = default;
+};
+
+struct HintContext {
+  std::string dir;                     // the run's folder
+  std::string file;                    // the job file
+  std::vector<std::string> overrides;  // the run's --set
+  bool profiled = false;
+};
+
+// `report` as report.h writes it. The run's own overrides go into every command but where the command is about that very field. Longer
+// training is twice what the run had; more workers are the next of 2, 4 and 8.
+std::vector<Hint> NextSteps(const nlohmann::json& report, const HintContext& context);
+
+}  // namespace trainyard::engine

@@ -1,0 +1,90 @@
+// How a gradient becomes a parameter: in this process (local) or in parameter servers (kvstore). The step loop knows only this.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "trainer/optim/training_state.h"
+#include "trainer/tensor/parameter_set.h"
+
+namespace trainyard::engine {
+
+// Steps [from, to) are done again.
+struct RedoneSteps {
+  int64_t from = 0;
+  int64_t to = 0;
+  std::string reason;
+};
+
+// Sync: what the servers hold is not what this worker trains on any more. Start leads to where the training goes on.
+absl::Status RolledBack(std::string_view reason);
+bool IsRolledBack(const absl::Status& status);
+
+// Where a worker begins, or goes on after a rollback.
+struct TrainingStart {
+  int64_t global_step = 0;  // sync: the next round; async: steps applied so far by all workers
+  int64_t worker_step = 0;  // the `step` of this worker's next push. sync: = global_step; async: its own count, also after a restart
+  bool joined = false;      // the servers were running: parameters are theirs, not those of load()
+  bool ended = false;       // the chief has ended the training: push nothing
+  int64_t line_step = 0;    // sync: where the servers were filled; parameters of a later step come of rounds since
+  std::optional<RedoneSteps> redone = std::nullopt;  // chief, sync
+};
+
+struct StepResult {
+  int64_t global_step = 0;  // after this step
+  int64_t staleness = 0;    // async: steps that others applied between this worker's parameters and its push; sync: 0
+  int refilled = 0;         // async: servers that lost their state since the last Wait and were refilled
+  int64_t lost_steps = 0;   // chief, where refilled: global steps that the optimizer slots of those servers are behind
+  // The chief has ended the training: push no more. Sync: the step that was pushed has left no trace, anywhere. Async: it was applied.
+  bool ended = false;
+};
+
+// One step is: Push for every trainable key, in the order in which backward finishes them, then one Wait. Keys that are not trainable are
+// pushed in the same way, with the value that the step left for them in place of a gradient: it becomes the parameter as it is.
+// With parameter servers in sync mode Wait, State, End, Release and AwaitRelease may return RolledBack: Start again.
+// Used from one thread. Errors name the replica, the operation, and tensor and step where there are such.
+class Updater {
+ public:
+  virtual ~Updater() = default;
+  // Fills `parameters` with the values to begin with: those of running servers, of a checkpoint, or the start values.
+  virtual absl::StatusOr<TrainingStart> Start(ParameterSet& parameters) = 0;
+  // Hands over the gradient (or next value) of `key`, which must stay as it is until Wait returns, its list of rows too.
+  virtual void Push(int key, const GradientView& gradient, int64_t step) = 0;
+  // There is no gradient (or next value) of `key` in this step, since this replica had no examples.
+  virtual void PushNothing(int key, int64_t step) = 0;
+  // Returns when every pushed parameter has its new value in `parameters`.
+  virtual absl::StatusOr<StepResult> Wait(ParameterSet& parameters) = 0;
+  // Parameters, optimizer slots and step as they are now: what a checkpoint holds. `parameters` are those that Wait filled.
+  virtual absl::StatusOr<TrainingState> State(const ParameterSet& parameters) = 0;
+  // The same without a copy where they are in this process: `use` sees them as they stand, and returns.
+  virtual absl::Status Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) = 0;
+  // Waits until no other replica changes the parameters any more, at most `deadline`; then `parameters` are final.
+  virtual absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) = 0;
+  // Chief, between Wait and the next Push: ends the training of all replicas. In sync mode no step from `step` on is applied anywhere.
+  virtual absl::Status End(int64_t step) = 0;
+  // This replica is at work though it does not push: others go on waiting for it. Any thread; cheap.
+  virtual void ShowActivity() = 0;
+  // Sync: this replica cannot go on from the parameters that it was given. Returns RolledBack; where there are no peers, OK.
+  virtual absl::Status AskForRollback(const std::string& reason) = 0;
+  // Sync, chief: the result is safe, the other replicas may end. Returns when they have, or are lost.
+  virtual absl::Status Release() = 0;
+  // Sync, other replicas: waits until the chief has made the result safe.
+  virtual absl::Status AwaitRelease() = 0;
+  // Async: tells peers that this replica pushes no more, or not for now.
+  virtual void Leave() = 0;
+  // Says goodbye to peers, so that they need not wait for this replica.
+  virtual void Done() = 0;
+  // Steps of all workers together as last heard.
+  virtual int64_t global_step() const = 0;
+  // On the wire, so far.
+  virtual int64_t bytes_sent() const = 0;
+  virtual int64_t bytes_received() const = 0;
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,51 @@
+#include "trainer/report/loss_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+LossWatch After(std::initializer_list<double> losses, double then, int steps) {
+  LossWatch watch;
+  for (const double loss : losses) watch.Add(loss, loss);
+  for (int i = 0; i < steps; ++i) watch.Add(then, then);
+  return watch;
+}
+
+TEST(LossWatchTest, ALossThatFallsOrStaysIsFine) {
+  EXPECT_FALSE(After({}, 2.3, 0).far_above());
+  EXPECT_FALSE(After({}, 2.3, 100).far_above());
+  EXPECT_FALSE(After({2.3, 2.2}, 0.1, 100).far_above());
+}
+
+TEST(LossWatchTest, TheStartIsTheMeanOfTheFirstLosses) {
+  EXPECT_FALSE(LossWatch().start());
+  EXPECT_DOUBLE_EQ(*After({2, 4}, 0, 0).start(), 3);
+  EXPECT_DOUBLE_EQ(*After({11}, 1, 50).start(), 2);
+}
+
+TEST(LossWatchTest, MoreThanTwiceTheStartIsFarAboveItAndSaid) {
+  const LossWatch watch = After({2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 62.1, 11);
+  EXPECT_TRUE(watch.far_above());
+  EXPECT_THAT(watch.Text(0), AllOf(HasSubstr("the loss is 62.1, far above 2 at its start"), Not(HasSubstr("updates old"))));
+  EXPECT_THAT(watch.Text(2.96), HasSubstr("gradients are 3.0 updates old"));
+  EXPECT_FALSE(After({2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 3.9, 50).far_above());
+}
+
+TEST(LossWatchTest, TheFirstStepsAreNoVerdictAndNumbersThatAreNoneAreLeftOut) {
+  EXPECT_FALSE(After({1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 50, 10).far_above());
+  LossWatch watch = After({1, 1}, 1, 30);
+  watch.Add(std::numeric_limits<double>::quiet_NaN(), 1);
+  EXPECT_FALSE(watch.far_above());
+  EXPECT_DOUBLE_EQ(*watch.start(), 1);
+}
+
+}  // namespace
+}  // namespace trainyard::engine

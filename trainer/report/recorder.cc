@@ -1,0 +1,284 @@
+#include "trainer/report/recorder.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "trainer/base/process_usage.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/data/batch.h"
+#include "trainer/report/summarize_graph.h"
+#include "trainer/report/termination_message.h"
+#include "trainer/report/usage_summary.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr absl::Duration kPublishPeriod = absl::Milliseconds(100);
+constexpr int kImages = 4;
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return absl::UnavailableError(fmt::format("folder '{}' cannot be made: {}", path, error.message()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Recorder::Recorder(RecorderOptions options, Clock& clock)
+    : options_(std::move(options)), clock_(clock), usage_(clock.Now(), ReadProcessUsage()), summary_cpu_(clock.Now(), ReadProcessUsage()) {}
+
+absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(RecorderOptions options, Clock& clock) {
+  std::unique_ptr<Recorder> recorder(new Recorder(std::move(options), clock));
+  const RecorderOptions& o = recorder->options_;
+  TY_ASSIGN_OR_RETURN(recorder->server_,
+                      ProgressServer::Start({.host = o.listen_host, .port = o.http_port, .role = o.role, .index = o.index}));
+  const std::string name = fmt::format("{}-{}", o.role, o.index);
+  TY_RETURN_IF_ERROR(MakeFolder(o.output + "/replicas"));
+  if (!o.summary_dir.empty() && o.summary_every > 0) {
+    const std::string dir = fmt::format("{}/{}", o.summary_dir, name);
+    TY_RETURN_IF_ERROR(MakeFolder(dir));
+    TY_ASSIGN_OR_RETURN(recorder->summaries_, SummaryWriter::Create(dir, clock));
+  }
+  return recorder;
+}
+
+absl::Status Recorder::OnGraph(const Graph& graph) {
+  if (!summaries_) return absl::OkStatus();
+  return summaries_->Graph(SummarizeGraph(graph));
+}
+
+absl::Status Recorder::OnImages(const Batch& batch) {
+  const Shape& shape = batch.x.shape;
+  if (!summaries_ || batch.x.dtype != DType::kU8 || shape.rank() != 4) return absl::OkStatus();
+  const int64_t pixels = shape[1] * shape[2] * shape[3];
+  for (int64_t i = 0; i < std::min<int64_t>(kImages, batch.examples); ++i) {
+    TY_RETURN_IF_ERROR(
+        summaries_->Image(0, fmt::format("input/{}", i),
+                          {.height = static_cast<int>(shape[1]),
+                           .width = static_cast<int>(shape[2]),
+                           .channels = static_cast<int>(shape[3]),
+                           .pixels = batch.x.values<uint8_t>().subspan(static_cast<size_t>(i * pixels), static_cast<size_t>(pixels))}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Recorder::OnNodeTimes(const StepRange& steps, const std::map<std::string, int64_t>& nanos) {
+  if (!summaries_ || !options_.chief) return absl::OkStatus();
+  return summaries_->NodeTimes(steps.end - 1, fmt::format("steps {}-{}", steps.begin, steps.end - 1), nanos);
+}
+
+void Recorder::OnStart(int64_t global_step) {
+  const absl::Time now = clock_.Now();
+  meters_.Start(now);
+  job_meters_.Start(now);
+  epoch_start_ = now;
+  last_global_step_ = global_step;
+  progress_.step = global_step;
+  progress_.unit = options_.unit;
+  progress_.total_steps = options_.total_steps;
+  progress_.updated_time = clock_.Wall();
+  server_->Update(progress_);
+}
+
+void Recorder::OnRollback(int64_t global_step, int64_t total_steps) {
+  last_global_step_ = global_step;
+  epoch_loss_ = 0;
+  epoch_batches_ = 0;
+  std::erase_if(history_, [global_step](const EpochRecord& record) { return record.step > global_step; });
+  progress_.step = global_step;
+  progress_.total_steps = total_steps;
+  progress_.stopped_early.clear();
+  if (progress_.last_checkpoint_step > global_step) progress_.last_checkpoint_step = global_step;
+  server_->Update(progress_);
+}
+
+absl::Status Recorder::OnStep(const StepRecord& step) {
+  meters_.AddTime(Phase::kInput, step.input_done - step.start);
+  meters_.AddTime(Phase::kCompute, step.compute_done - step.input_done);
+  meters_.AddTime(Phase::kCommunication, step.end - step.compute_done);
+  if (step.examples == 0) {  // no examples, so no loss
+    last_global_step_ = step.global_step;
+    if (step.end - last_published_ >= kPublishPeriod) Publish(step);
+    return absl::OkStatus();
+  }
+  meters_.AddStep(step.end, step.examples, step.loss);
+  input_times_.Add(step.input);
+  const int64_t steps_of_all = std::max<int64_t>(0, step.global_step - last_global_step_);
+  job_meters_.AddStep(step.end, steps_of_all * options_.batch_size, step.loss);
+  last_global_step_ = step.global_step;
+  if (step.skipped) {
+    ++skipped_;
+  } else {
+    epoch_loss_ += step.loss;
+    ++epoch_batches_;
+  }
+  staleness_sum_ += static_cast<double>(step.staleness);
+  staleness_.max = std::max(staleness_.max, step.staleness);
+  WatchLoss(step);
+  if (step.end - last_published_ >= kPublishPeriod) Publish(step);
+  if (usage_.Due(step.end)) usage_.Add(step.end, ReadProcessUsage());
+  if (!summaries_ || step.step % options_.summary_every != 0) return absl::OkStatus();
+  TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "loss", step.loss));
+  TY_RETURN_IF_ERROR(SummarizeUsage(step.global_step, step.end, ReadProcessUsage(), summary_cpu_, *summaries_));
+  if (options_.perplexity) TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "perplexity", std::exp(step.loss)));
+  TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, fmt::format("speed/{}_per_second", options_.unit.name),
+                                        meters_.ExamplesPerSecond() * static_cast<double>(options_.unit.per_example)));
+  TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "time/input_ms", absl::ToDoubleMilliseconds(step.input_done - step.start)));
+  InputTimes input;
+  input.Add(step.input);
+  for (const auto& [stage, seconds] : input.seconds()) {
+    TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, fmt::format("time/input/{}_ms", stage), seconds * 1e3));
+  }
+  return summaries_->Scalar(step.global_step, "time/update_ms", absl::ToDoubleMilliseconds(step.end - step.compute_done));
+}
+
+void Recorder::WatchLoss(const StepRecord& step) {
+  loss_watch_.Add(step.loss, meters_.SmoothedLoss().value_or(step.loss));
+  if (!progress_.warning.empty() || !loss_watch_.far_above()) return;
+  progress_.warning = fmt::format("step {}: {}", step.global_step, loss_watch_.Text(MeanStaleness()));
+  spdlog::warn("{}", progress_.warning);
+}
+
+void Recorder::OnNotFinite(const StepRecord& step) {
+  progress_.step = step.global_step;
+  progress_.loss = step.loss;
+  server_->Update(progress_);
+  if (!summaries_) return;
+  absl::Status written = summaries_->Scalar(step.step, "loss", step.loss);
+  written.Update(summaries_->Flush());
+  if (!written.ok()) spdlog::warn("{}", std::string(written.message()));
+}
+
+void Recorder::Publish(const StepRecord& step) {
+  last_published_ = step.end;
+  progress_.step = step.global_step;
+  progress_.epoch = step.epoch;
+  progress_.loss = meters_.SmoothedLoss();
+  if (options_.perplexity && progress_.loss) progress_.perplexity = std::exp(*progress_.loss);
+  progress_.examples_per_second = job_meters_.ExamplesPerSecond();
+  progress_.batches_per_second = progress_.examples_per_second / static_cast<double>(options_.batch_size);
+  progress_.eta.reset();
+  if (progress_.batches_per_second > 0) {
+    progress_.eta =
+        absl::Seconds(static_cast<double>(std::max<int64_t>(0, options_.total_steps - step.global_step)) / progress_.batches_per_second);
+  }
+  progress_.updated_time = clock_.Wall();
+  progress_.input_seconds = absl::ToDoubleSeconds(meters_.time_split().input);
+  progress_.compute_seconds = absl::ToDoubleSeconds(meters_.time_split().compute);
+  progress_.communication_seconds = absl::ToDoubleSeconds(meters_.time_split().communication);
+  progress_.input_stages = input_times_.seconds();
+  server_->Update(progress_);
+}
+
+absl::Status Recorder::OnEpoch(int64_t epoch, int64_t global_step, const std::map<std::string, double>& eval,
+                               const ParameterSet& parameters) {
+  const absl::Time now = clock_.Now();
+  EpochRecord record{.epoch = epoch,
+                     .step = global_step,
+                     .loss = epoch_loss_ / static_cast<double>(epoch_batches_),  // NaN: there was no batch
+                     .seconds = absl::ToDoubleSeconds(now - epoch_start_),
+                     .perplexity = std::nullopt,
+                     .eval = eval};
+  if (options_.perplexity) record.perplexity = std::exp(record.loss);
+  epoch_loss_ = 0;
+  epoch_batches_ = 0;
+  epoch_start_ = now;
+  const std::string perplexity = record.perplexity ? fmt::format(", perplexity {:.2f}", *record.perplexity) : "";
+  const std::string loss = std::isnan(record.loss) ? "no loss, for no batch" : fmt::format("loss {:.4f}", record.loss);
+  spdlog::info("epoch {}: step {}, {}{}, {:.2f} s", epoch, global_step, loss, perplexity, record.seconds);
+  for (const auto& [name, value] : eval) {
+    spdlog::info("epoch {}: evaluation {} {:.4f}", epoch, name, value);
+    progress_.metrics[name] = value;
+    if (summaries_) TY_RETURN_IF_ERROR(summaries_->Scalar(global_step, "eval/" + name, value));
+  }
+  history_.push_back(std::move(record));
+  server_->Update(progress_);
+  if (!summaries_ || !options_.chief) return absl::OkStatus();
+  for (int key = 0; key < parameters.size(); ++key) {
+    TY_RETURN_IF_ERROR(summaries_->Histogram(global_step, parameters.spec(key).name, parameters.values(key)));
+  }
+  return absl::OkStatus();
+}
+
+void Recorder::OnCheckpoint(int64_t global_step) {
+  progress_.last_checkpoint_step = global_step;
+  server_->Update(progress_);
+}
+
+void Recorder::OnEvaluation(const Evaluation& evaluation, const std::optional<MetricTracker::Best>& best) {
+  for (const auto& [name, value] : evaluation.metrics) progress_.metrics[name] = value;
+  if (best) progress_.best_checkpoint_step = best->step;
+  progress_.evaluations.push_back(evaluation);
+  if (progress_.evaluations.size() > Progress::kMostEvaluations) progress_.evaluations.erase(progress_.evaluations.begin());
+  for (EpochRecord& record : history_) {
+    if (record.step == evaluation.step && record.eval.empty()) record.eval = evaluation.metrics;
+  }
+  server_->Update(progress_);
+}
+
+void Recorder::OnStoppedEarly(const std::string& reason) {
+  progress_.stopped_early = reason;
+  progress_.total_steps = last_global_step_;
+  server_->Update(progress_);
+}
+
+void Recorder::OnRestart(RestartRecord record) {
+  spdlog::warn("{}: {} (step {}, {} steps lost)", record.replica, record.reason, record.step, record.lost_steps);
+  restarts_.push_back(std::move(record));
+}
+
+void Recorder::WriteLastWords(int64_t global_step) {
+  if (!std::filesystem::exists(options_.termination_log)) return;
+  progress_.step = std::max(last_global_step_, global_step);
+  if (!progress_.stopped_early.empty()) progress_.total_steps = progress_.step;
+  progress_.loss = meters_.SmoothedLoss();
+  progress_.eta = absl::ZeroDuration();
+  progress_.updated_time = clock_.Wall();
+  progress_.evaluations.clear();  // last words are short; `metrics` has the newest
+  const absl::Status left = LeaveTerminationMessage(options_.termination_log, ProgressJson(progress_));
+  if (!left.ok()) spdlog::warn("{}; the job's status may lack the last evaluation", std::string(left.message()));
+}
+
+absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received) {
+  if (options_.chief) WriteLastWords(report.steps);
+  return WriteReport(std::move(report), bytes_sent, bytes_received);
+}
+
+absl::Status Recorder::WriteReport(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received) {
+  if (const absl::Status flushed = summaries_ ? summaries_->Flush() : absl::OkStatus(); !flushed.ok()) {
+    spdlog::warn("{}", std::string(flushed.message()));
+  }
+  report.role = options_.role;
+  report.index = options_.index;
+  report.chief = options_.chief;
+  report.unit = options_.unit;
+  report.history = history_;
+  report.restarts = restarts_;
+  report.worker = WorkerRecord{.index = options_.index,
+                               .batches = meters_.steps(),
+                               .examples = meters_.examples(),
+                               .skipped = skipped_,
+                               .seconds = absl::ToDoubleSeconds(meters_.elapsed()),
+                               .input_seconds = absl::ToDoubleSeconds(meters_.time_split().input),
+                               .input_stages = {input_times_.seconds().begin(), input_times_.seconds().end()},
+                               .compute_seconds = absl::ToDoubleSeconds(meters_.time_split().compute),
+                               .communication_seconds = absl::ToDoubleSeconds(meters_.time_split().communication),
+                               .bytes_sent = bytes_sent,
+                               .bytes_received = bytes_received,
+                               .usage = usage_.Conclude(clock_.Now(), ReadProcessUsage())};
+  staleness_.mean = MeanStaleness();
+  report.staleness = staleness_;
+  report.first_loss = loss_watch_.start();
+  report.last_loss = meters_.SmoothedLoss();
+  if (loss_watch_.far_above()) report.warning = loss_watch_.Text(staleness_.mean);
+  return WriteReplicaReport(options_.output, report);
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,132 @@
+// Everything a replica that trains tells the world while it runs: TensorBoard summaries, /progress and /metrics, and its part of the
+// report. The step loop calls it; it never changes the training.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "trainer/base/clock.h"
+#include "trainer/checkpoint/evaluation_judge.h"
+#include "trainer/data/stage_log.h"
+#include "trainer/graph/graph.h"
+#include "trainer/profile/step_range.h"
+#include "trainer/report/input_times.h"
+#include "trainer/report/loss_watch.h"
+#include "trainer/report/meters.h"
+#include "trainer/report/progress_server.h"
+#include "trainer/report/report.h"
+#include "trainer/report/summary_writer.h"
+#include "trainer/report/termination_message.h"
+#include "trainer/report/usage_series.h"
+
+namespace trainyard::engine {
+
+struct Batch;
+
+struct RecorderOptions {
+  std::string role = "worker";
+  int index = 0;
+  bool chief = true;
+  std::string output;          // the run's folder: replicas/ is below it
+  std::string summary_dir;     // "" or summary_every 0: no summaries
+  int64_t summary_every = 20;  // steps between two scalars
+  int64_t total_steps = 0;     // of the job, as /progress tells it
+  int64_t batch_size = 1;      // examples of one global step
+  SpeedUnit unit;
+  bool perplexity = false;  // a language model: exp(loss) is told beside the loss
+  std::string listen_host = "127.0.0.1";
+  int http_port = 0;  // of /progress; 0: any free one
+  // Where the kubelet looks for a container's last words: the chief's final progress goes there (docs/contract.md). Absent outside of pods.
+  std::string termination_log = kTerminationLog;
+};
+
+// Times and results of one step of this replica.
+struct StepRecord {
+  int64_t step = 0;         // this replica's, counted from 0
+  int64_t global_step = 0;  // of the job, after this step
+  int64_t epoch = 0;
+  int64_t examples = 0;
+  double loss = 0;
+  int64_t staleness = 0;
+  bool skipped = false;              // loss or gradient were not finite, and it changed nothing
+  std::span<const StageSpan> input;  // how its batch was made; need not live longer than the call
+  absl::Time start;                  // waiting for input begins
+  absl::Time input_done;             // the batch is there
+  absl::Time compute_done;           // forward and backward are done
+  absl::Time end;                    // the new parameters are there
+};
+
+// Used from the step loop's thread.
+class Recorder {
+ public:
+  // Unavailable names the port or folder that could not be had. `clock` must outlive the recorder.
+  static absl::StatusOr<std::unique_ptr<Recorder>> Create(RecorderOptions options, Clock& clock);
+
+  // Chief only: the graph page, and the first images of a batch.
+  absl::Status OnGraph(const Graph& graph);
+  absl::Status OnImages(const Batch& batch);
+  // Nanoseconds by name of the graph's node, the mean over the profiled steps: colours of the graph page.
+  absl::Status OnNodeTimes(const StepRange& steps, const std::map<std::string, int64_t>& nanos);
+
+  // The first step's time counts from here.
+  void OnStart(int64_t global_step);
+  // The training was rolled back to `global_step`: what was told of later steps is forgotten, and will be told again.
+  void OnRollback(int64_t global_step, int64_t total_steps);
+  absl::Status OnStep(const StepRecord& step);
+  // The step ends the training: its loss is told before the replica fails.
+  void OnNotFinite(const StepRecord& step);
+  // An epoch of this replica has ended; `eval` is empty when nothing was evaluated. Chief: histograms of the parameters too.
+  absl::Status OnEpoch(int64_t epoch, int64_t global_step, const std::map<std::string, double>& eval, const ParameterSet& parameters);
+  void OnCheckpoint(int64_t global_step);
+  // The newest evaluation, this replica's or the evaluator's, and the best one where that is kept. Where an epoch ended at its step, the
+  // epoch's record gets it.
+  void OnEvaluation(const Evaluation& evaluation, const std::optional<MetricTracker::Best>& best);
+  // The steps that were planned are not done.
+  void OnStoppedEarly(const std::string& reason);
+  void OnRestart(RestartRecord record);
+
+  const Meters& meters() const { return meters_; }
+
+  // Writes replicas/<role>-<index>.json: `report` with all that this object knows added and what went over the wire.
+  absl::Status WriteReport(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received);
+  // The same at the end of a training that did its steps, and the chief's last words.
+  absl::Status Finish(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received);
+
+ private:
+  Recorder(RecorderOptions options, Clock& clock);
+  void Publish(const StepRecord& step);
+  void WatchLoss(const StepRecord& step);
+  double MeanStaleness() const { return meters_.steps() > 0 ? staleness_sum_ / static_cast<double>(meters_.steps()) : 0; }
+  void WriteLastWords(int64_t global_step);
+
+  const RecorderOptions options_;
+  Clock& clock_;
+  std::unique_ptr<SummaryWriter> summaries_;  // null: none wanted
+  std::unique_ptr<ProgressServer> server_;
+  InputTimes input_times_;
+  UsageSeries usage_;     // of the report
+  CpuMeter summary_cpu_;  // of the summaries
+  Meters meters_;         // this replica's steps
+  Meters job_meters_;     // examples of all replicas, seen through the global step
+  Progress progress_;
+  absl::Time last_published_ = absl::InfinitePast();
+  int64_t last_global_step_ = 0;
+  double epoch_loss_ = 0;
+  int64_t epoch_batches_ = 0;
+  absl::Time epoch_start_;
+  LossWatch loss_watch_;
+  int64_t skipped_ = 0;
+  double staleness_sum_ = 0;
+  Staleness staleness_;
+  std::vector<EpochRecord> history_;
+  std::vector<RestartRecord> restarts_;
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,180 @@
+#include "trainer/report/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "trainer/base/file.h"
+
+namespace trainyard::engine {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+UsageRecord Usage() {
+  return {.cpu_seconds = 3, .cpu_cores = 1.5, .max_rss_bytes = 1000, .points = {{.seconds = 1, .cpu_cores = 2, .resident_bytes = 900}}};
+}
+
+ReplicaReport Chief() {
+  ReplicaReport report{.role = "worker", .index = 0, .chief = true, .model = "lenet5", .strategy = "parameterServer async"};
+  report.worker = {.index = 0,
+                   .batches = 100,
+                   .examples = 12800,
+                   .seconds = 2,
+                   .input_seconds = 0.1,
+                   .input_stages = {{"read", 0.25}},
+                   .usage = Usage()};
+  report.staleness = {.mean = 1, .max = 2};
+  report.batch_size = 128;
+  report.epochs = 8;
+  report.steps = 300;
+  report.eval = {{"accuracy", 0.97}, {"loss", 0.1}};
+  report.history = {{.epoch = 0, .step = 70, .loss = 0.5, .seconds = 1, .eval = {{"accuracy", 0.9}}}};
+  report.restarts = {{.replica = "worker-0", .reason = "resumed from step 100", .step = 100, .lost_steps = 12}};
+  report.unit = {.name = "words", .per_example = 30};
+  report.parameters_sha256 = "abc";
+  return report;
+}
+
+ReplicaReport OtherWorker() {
+  ReplicaReport report{.role = "worker", .index = 1};
+  report.worker = {.index = 1, .batches = 300, .examples = 38400, .seconds = 3};
+  report.staleness = {.mean = 3, .max = 5};
+  return report;
+}
+
+ReplicaReport Server() {
+  ReplicaReport report{.role = "ps", .index = 0};
+  report.server = {.index = 0, .bytes = 4096, .keys = 8, .usage = {.max_rss_bytes = 500}};
+  return report;
+}
+
+JobOutcome Outcome() { return {.job = "digits", .state = "Succeeded", .workers = 2, .ps = 1, .seconds = 12.5}; }
+
+TEST(Report, HoldsTheDocumentedFieldsInTheirOrder) {
+  const auto report = nlohmann::ordered_json::parse(MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
+  std::vector<std::string> names;
+  for (const auto& [name, value] : report.items()) names.push_back(name);
+  EXPECT_THAT(names,
+              ElementsAre("job", "state", "model", "strategy", "workers", "ps", "batchSize", "epochs", "plannedEpochs", "steps",
+                          "plannedSteps", "seconds", "batchesPerSecond", "examplesPerSecond", "unit", "unitsPerSecond", "eval", "history",
+                          "perWorker", "perServer", "staleness", "failures", "restarts", "redone", "parametersSha256", "version", "cpu"));
+}
+
+TEST(Report, SpeedsAreTotalsOverTheWorkers) {
+  const json report = json::parse(MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
+  EXPECT_EQ(report["batchesPerSecond"], 150.0);
+  EXPECT_EQ(report["examplesPerSecond"], 19200.0);
+  EXPECT_EQ(report["unit"], "words");
+  EXPECT_EQ(report["unitsPerSecond"], 576000.0) << "30 words an example";
+  EXPECT_EQ(report["seconds"], 12.5);
+  EXPECT_EQ(report["perWorker"].size(), 2);
+  EXPECT_EQ(report["perWorker"][0]["inputSeconds"], 0.1);
+  EXPECT_EQ(report["perServer"][0]["keys"], 8);
+}
+
+TEST(Report, EachReplicasProcessorAndMemoryUseIsThere) {
+  const json report = json::parse(MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
+  const json& worker = report["perWorker"][0];
+  EXPECT_EQ(worker["cpuSeconds"], 3.0);
+  EXPECT_EQ(worker["cpuCores"], 1.5);
+  EXPECT_EQ(worker["maxRssBytes"], 1000);
+  EXPECT_EQ(worker["usage"], json::parse(R"([{"seconds": 1.0, "cpuCores": 2.0, "residentBytes": 900}])"));
+  EXPECT_EQ(report["perServer"][0]["maxRssBytes"], 500);
+}
+
+TEST(Report, WhatWasProfiledComesLast) {
+  JobOutcome outcome = Outcome();
+  outcome.profile = OperatorTable{.steps = {.begin = 3, .end = 4}};
+  const json report = json::parse(MergeReport(outcome, {Chief()}));
+  EXPECT_EQ(report["profile"]["steps"], json({3, 4}));
+}
+
+TEST(Report, TheJobsFieldsAreTheChiefs) {
+  const json report = json::parse(MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
+  EXPECT_EQ(report["model"], "lenet5");
+  EXPECT_EQ(report["steps"], 300);
+  EXPECT_EQ(report["eval"]["accuracy"], 0.97);
+  EXPECT_EQ(report["history"][0]["eval"]["accuracy"], 0.9);
+  EXPECT_EQ(report["parametersSha256"], "abc");
+}
+
+TEST(Report, StalenessIsWeightedByPushes) {
+  const json report = json::parse(MergeReport(Outcome(), {Chief(), OtherWorker()}));
+  EXPECT_EQ(report["staleness"]["mean"], 2.5);
+  EXPECT_EQ(report["staleness"]["max"], 5);
+}
+
+TEST(Report, FailuresAndRestartsOfLauncherAndReplicasAreTold) {
+  JobOutcome outcome = Outcome();
+  outcome.failures = {{"worker-1", "killed by signal 9"}};
+  outcome.restarts = {{.replica = "worker-1", .reason = "killed by signal 9", .step = 40}};
+  const json report = json::parse(MergeReport(outcome, {Chief()}));
+  EXPECT_EQ(report["failures"][0]["reason"], "killed by signal 9");
+  EXPECT_EQ(report["restarts"].size(), 2);
+  EXPECT_EQ(report["restarts"][1]["lostSteps"], 12);
+}
+
+TEST(Report, AJobThatFailedBeforeAnyReplicaReportedStillHasAReport) {
+  JobOutcome outcome = Outcome();
+  outcome.state = "Failed";
+  const json report = json::parse(MergeReport(outcome, {}));
+  EXPECT_EQ(report["state"], "Failed");
+  EXPECT_EQ(report["examplesPerSecond"], 0.0);
+  EXPECT_TRUE(report["perWorker"].empty());
+}
+
+class ReportFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = ::testing::TempDir() + "report_test_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(dir_);
+  }
+  std::string dir_;
+};
+
+TEST_F(ReportFilesTest, PartsComeBackAsTheyWereWritten) {
+  for (const ReplicaReport& report : {Chief(), OtherWorker(), Server()}) ASSERT_TRUE(WriteReplicaReport(dir_, report).ok());
+  auto parts = ReadReplicaReports(dir_);
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  ASSERT_EQ(parts->size(), 3);
+  EXPECT_EQ(MergeReport(Outcome(), *parts), MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
+}
+
+TEST_F(ReportFilesTest, ALossThatIsNotANumberSurvives) {
+  ReplicaReport chief = Chief();
+  chief.history[0].loss = std::numeric_limits<double>::quiet_NaN();
+  chief.eval["loss"] = std::numeric_limits<double>::infinity();
+  ASSERT_TRUE(WriteReplicaReport(dir_, chief).ok());
+  auto parts = ReadReplicaReports(dir_);
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  EXPECT_TRUE(std::isnan(parts->at(0).history[0].loss));
+  EXPECT_TRUE(std::isnan(parts->at(0).eval["loss"]));
+  EXPECT_TRUE(json::parse(MergeReport(Outcome(), *parts))["history"][0]["loss"].is_null());
+}
+
+TEST_F(ReportFilesTest, WithoutAFolderThereAreNoParts) {
+  auto parts = ReadReplicaReports(dir_);
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  EXPECT_TRUE(parts->empty());
+}
+
+TEST_F(ReportFilesTest, APartThatIsNotAReportIsNamed) {
+  ASSERT_TRUE(WriteReplicaReport(dir_, Server()).ok());
+  ASSERT_TRUE(WriteFileDurably(ReplicaReportPath(dir_, "worker", 0), R"({"role": "worker"})").ok());
+  EXPECT_THAT(std::string(ReadReplicaReports(dir_).status().message()), HasSubstr("replicas/worker-0.json is not a replica's report"));
+}
+
+TEST_F(ReportFilesTest, TheWholeReportIsWritten) {
+  ASSERT_TRUE(WriteReport(dir_, Outcome(), {Chief()}).ok());
+  EXPECT_EQ(json::parse(*ReadFile(dir_ + "/report.json"))["job"], "digits");
+}
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,55 @@
+// TensorBoard event files: records (trainer/tfrecord/tfrecord.h) of tensorflow.Event messages (proto/event.proto).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "trainer/base/clock.h"
+#include "trainer/report/graph_summary.h"
+#include "trainer/report/png.h"
+
+namespace trainyard::engine {
+
+struct SummaryWriterOptions {
+  absl::Duration flush_every = absl::Seconds(10);
+};
+
+// Appends to one new file events.out.tfevents.<secs>.<host>.<pid>.<n> in `dir`; a resumed run adds a further file to the same folder, which
+// TensorBoard joins by step. Not thread-safe. Events are written when `flush_every` has passed since the last write, at Flush() and at
+// destruction. A file that cannot be written does not end a training: it is told once, events are kept and tried again, and the newest are
+// dropped when there are too many.
+class SummaryWriter {
+ public:
+  static absl::StatusOr<std::unique_ptr<SummaryWriter>> Create(const std::string& dir, Clock& clock,
+                                                               const SummaryWriterOptions& options = {});
+  ~SummaryWriter();
+  SummaryWriter(const SummaryWriter&) = delete;
+  SummaryWriter& operator=(const SummaryWriter&) = delete;
+
+  // A value outside float's range shows as infinite, NaN as NaN.
+  absl::Status Scalar(int64_t step, std::string_view tag, double value);
+  // 30 buckets; values that are not finite are left out.
+  absl::Status Histogram(int64_t step, std::string_view tag, std::span<const float> values);
+  absl::Status Image(int64_t step, std::string_view tag, const ImageView& image);
+  absl::Status Text(int64_t step, std::string_view tag, std::string_view text);
+  absl::Status Graph(std::span<const GraphSummaryNode> nodes);
+  // How long each node of that graph took, in nanoseconds: TensorBoard's "Compute time" under the name `tag`, once a file and tag.
+  absl::Status NodeTimes(int64_t step, std::string_view tag, const std::map<std::string, int64_t>& nanos);
+  absl::Status Flush();
+
+  const std::string& path() const;
+
+ private:
+  struct State;
+  explicit SummaryWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,179 @@
+#include "trainer/train/chief.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/finished_mark.h"
+#include "trainer/report/redone_log.h"
+#include "trainer/train/not_finite.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr absl::Duration kOthersDeadline = absl::Hours(24);
+
+}  // namespace
+
+absl::Status Chief::Begin() {
+  if (evaluation_ && evaluation_->step > run_.global_step) evaluation_.reset();
+  const std::string& dir = run_.saver->checkpoints().dir();
+  const TrainingStart& start = run_.start;
+  if (run_.book == nullptr) {
+    TY_RETURN_IF_ERROR(ClearFinished(dir));
+    TY_ASSIGN_OR_RETURN(run_.book, EvaluationBook::Open(run_.config, dir, run_.global_step, run_.clock));
+    if (!start.joined && !start.redone) TY_RETURN_IF_ERROR(ClearRedone(dir));
+  } else {
+    TY_RETURN_IF_ERROR(run_.book->ForgetAfter(run_.global_step));
+  }
+  if (start.redone) {
+    spdlog::warn("steps {} to {} are done again: {}", start.redone->from, start.redone->to, start.redone->reason);
+    TY_RETURN_IF_ERROR(AddRedone(dir, {.from = start.redone->from, .to = start.redone->to, .reason = start.redone->reason}));
+  }
+  return StopIfDue();
+}
+
+absl::Status Chief::StopIfDue() {
+  const EvaluationJudge& judge = run_.book->judge();
+  if (run_.ended || !judge.stopped() || run_.step >= run_.end_step) return absl::OkStatus();
+  spdlog::info("early stopping: {}", judge.StopReason());
+  TY_RETURN_IF_ERROR(run_.updater->End(run_.step));
+  run_.recorder->OnStoppedEarly(judge.StopReason());
+  run_.EndHere();
+  return absl::OkStatus();
+}
+
+absl::Status Chief::FollowEvaluator(bool at_once) {
+  if (!run_.config.evaluator) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(const std::vector<Evaluation> fresh, run_.book->TakeNew(at_once));
+  for (const Evaluation& evaluation : fresh) run_.recorder->OnEvaluation(evaluation, run_.book->judge().best());
+  return StopIfDue();
+}
+
+absl::StatusOr<std::map<std::string, double>> Chief::EvaluateNow(int64_t epoch) {
+  if (!run_.eval_data) return std::map<std::string, double>();
+  if (run_.config.evaluator) {
+    TY_RETURN_IF_ERROR(checkpoints_.SaveMeanwhile());
+    return std::map<std::string, double>();
+  }
+  if (!evaluation_ || evaluation_->step != run_.global_step) TY_RETURN_IF_ERROR(Evaluate(epoch).status());
+  TY_RETURN_IF_ERROR(StopIfDue());
+  return evaluation_->metrics;
+}
+
+absl::StatusOr<std::map<std::string, double>> Chief::Metrics(const ParameterSet& parameters) {
+  const ActivityTicker::Work work(*run_.ticker);
+  TY_ASSIGN_OR_RETURN(const ModelScore score, run_.model.Evaluate(*run_.eval_data, run_.config.batch_size, parameters));
+  return MetricsOf(run_.config.model, score);
+}
+
+absl::StatusOr<Evaluation> Chief::Evaluate(int64_t epoch) {
+  EvaluationBook& book = *run_.book;
+  Evaluation evaluation{.step = run_.global_step, .epoch = epoch, .metrics = {}};
+  if (book.judge().keeps_best()) {
+    // In async mode the others go on meanwhile: what is evaluated is what can be kept.
+    TY_ASSIGN_OR_RETURN(TrainingState state, run_.updater->State(run_.parameters));
+    evaluation.step = state.step;
+    TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(state.parameters));
+    TY_ASSIGN_OR_RETURN(const EvaluationJudge::Verdict verdict, book.Add(evaluation));
+    // The job's evaluator is the one writer of its best checkpoint: the chief's last parameters are in the last checkpoint, which it
+    // evaluates.
+    if (verdict.best && !run_.config.evaluator) {
+      TY_RETURN_IF_ERROR(CheckFinite(StateView(state), "best checkpoint"));
+      const ActivityTicker::Work work(*run_.ticker);
+      TY_RETURN_IF_ERROR(run_.saver->SaveBestMeanwhile(std::move(state), layer_state_.Place(), book.judge().BestState()));
+    }
+  } else {
+    TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(run_.parameters));
+    TY_RETURN_IF_ERROR(book.Add(evaluation).status());
+  }
+  run_.recorder->OnEvaluation(evaluation, book.judge().best());
+  evaluation_ = evaluation;
+  return evaluation;
+}
+
+absl::StatusOr<std::optional<Evaluation>> Chief::RestoreBest(const Evaluation& now) {
+  const EvaluationJudge& judge = run_.book->judge();
+  if (!judge.restores_best()) return std::nullopt;
+  // Where the evaluator did not get to the last checkpoint yet, the best one is still an older one.
+  if (judge.best() && judge.best()->step == now.step) return std::nullopt;
+  const ActivityTicker::Work work(*run_.ticker);
+  TY_ASSIGN_OR_RETURN(const std::optional<Checkpoint> best, run_.saver->LoadBest());
+  if (!best || best->info().step == now.step) return std::nullopt;
+  TY_ASSIGN_OR_RETURN(TrainingState state, run_.saver->StateOf(*best));
+  TY_RETURN_IF_ERROR(best->CopyTo(run_.parameters));
+  state.step = run_.global_step;  // where a resumed training goes on, from the best parameters
+  TY_RETURN_IF_ERROR(run_.saver->Save(StateView(state), layer_state_.Place()));
+  TY_RETURN_IF_ERROR(checkpoints_.Follow());
+  spdlog::info("restored the best checkpoint, of step {}", best->info().step);
+  if (const Evaluation* known = run_.book->Find(best->info().step)) return *known;
+  Evaluation evaluation{.step = best->info().step, .epoch = best->info().position.epoch, .metrics = {}};
+  TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(run_.parameters));
+  return evaluation;
+}
+
+void Chief::ReportEvaluations(ReplicaReport& report) const {
+  const EvaluationJudge& judge = run_.book->judge();
+  const RunSaver& saver = *run_.saver;
+  if (run_.ended && judge.stopped()) report.stopped_early = EarlyStopRecord{.reason = judge.StopReason(), .step = run_.global_step};
+  if (!judge.best()) return;
+  const bool last = judge.best()->step == saver.checkpointed_step();  // the evaluator may not have come to it yet
+  report.best = BestRecord{
+      .metric = judge.best_metric(),
+      .value = judge.best()->value,
+      .step = judge.best()->step,
+      .checkpoint = last && run_.config.evaluator ? saver.checkpoints().PathOf(judge.best()->step) : saver.checkpoints().BestPath(),
+      .restored = judge.restores_best()};
+}
+
+ReplicaReport Chief::Report() const {
+  ReplicaReport report;
+  report.model = run_.config.model.name;
+  report.strategy = StrategyText(run_.config.strategy);
+  report.batch_size = run_.config.batch_size;
+  report.steps = run_.global_step;
+  report.planned_steps = run_.JobSteps(run_.end_step);
+  report.epochs = run_.step > 0 ? run_.sampler->At(run_.step - 1).epoch + 1 : 0;
+  report.planned_epochs = run_.config.epochs;
+  if (evaluation_) report.eval = evaluation_->metrics;
+  return report;
+}
+
+absl::StatusOr<ReplicaReport> Chief::Conclude() {
+  // In sync mode the last step of one worker is that of all.
+  if (!run_.sync()) TY_RETURN_IF_ERROR(run_.updater->AwaitOthers(kOthersDeadline, run_.parameters));
+  run_.global_step = std::max(run_.global_step, run_.updater->global_step());
+  const int64_t epoch = run_.end_step > 0 ? run_.sampler->At(run_.end_step - 1).epoch : 0;
+  if (run_.config.evaluator) {
+    TY_RETURN_IF_ERROR(checkpoints_.SaveNow());  // for the evaluator, while the chief makes sure of its own result
+    TY_RETURN_IF_ERROR(FollowEvaluator(/*at_once=*/true));
+  }
+  Evaluation last;
+  std::optional<Evaluation> restored;
+  if (run_.eval_data) {
+    if (evaluation_ && evaluation_->step == run_.global_step) {
+      last = *evaluation_;
+    } else {
+      TY_ASSIGN_OR_RETURN(last, Evaluate(epoch));
+    }
+    TY_ASSIGN_OR_RETURN(restored, RestoreBest(last));
+  }
+  TY_RETURN_IF_ERROR(run_.recorder->OnEpoch(epoch, run_.global_step, last.metrics, run_.parameters));
+  if (restored) run_.recorder->OnEvaluation(*restored, run_.book->judge().best());
+  TY_RETURN_IF_ERROR(checkpoints_.SaveNow());
+  TY_RETURN_IF_ERROR(run_.saver->best_status());
+  const CheckpointStore& checkpoints = run_.saver->checkpoints();
+  if (run_.config.evaluator) TY_RETURN_IF_ERROR(MarkFinished(checkpoints.dir(), run_.saver->checkpointed_step()));
+  ReplicaReport report = Report();
+  report.eval = restored ? restored->metrics : last.metrics;
+  report.parameters_sha256 = run_.parameters.Sha256Hex();
+  ReportEvaluations(report);
+  TY_ASSIGN_OR_RETURN(report.redone, ReadRedone(checkpoints.dir()));
+  return report;
+}
+
+}  // namespace trainyard::engine

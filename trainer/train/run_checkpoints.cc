@@ -1,0 +1,55 @@
+#include "trainer/train/run_checkpoints.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+#include <vector>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/train/not_finite.h"
+
+namespace trainyard::engine {
+
+absl::Status RunCheckpoints::SaveIfDue() {
+  if (run_.step >= run_.end_step) return absl::OkStatus();
+  const bool by_steps = run_.saver->DueBySteps(run_.step);
+  // Other workers write what their layers carry at everySteps only: a checkpoint of another step would be without it.
+  const bool others_carry = layer_state_.any() && !run_.async() && run_.workers() > 1;
+  if (run_.chief() && (by_steps || (!others_carry && run_.saver->DueByTime()))) TY_RETURN_IF_ERROR(SaveMeanwhile());
+  return by_steps ? layer_state_.SaveBetweenSteps() : absl::OkStatus();
+}
+
+absl::Status RunCheckpoints::SaveMeanwhile() {
+  const ActivityTicker::Work work(*run_.ticker);
+  if (run_.global_step == run_.saver->checkpointed_step()) return absl::OkStatus();
+  if (!run_.saver->HasRoom()) {
+    spdlog::info("memory has no room for a snapshot: the training waits while the checkpoint of step {} is written", run_.global_step);
+    return RunSaver::Spare(SaveNow(), run_.global_step);
+  }
+  TY_ASSIGN_OR_RETURN(TrainingState state, run_.updater->State(run_.parameters));
+  if (state.step == run_.saver->checkpointed_step()) return absl::OkStatus();
+  TY_RETURN_IF_ERROR(CheckFinite(StateView(state), "checkpoint"));
+  return run_.saver->SaveMeanwhile(std::move(state), layer_state_.Place());
+}
+
+absl::Status RunCheckpoints::SaveNow() {
+  const ActivityTicker::Work work(*run_.ticker);
+  TY_RETURN_IF_ERROR(run_.saver->Settle());
+  TY_RETURN_IF_ERROR(run_.updater->Look(run_.parameters, [this](const StateView& state) -> absl::Status {
+    if (state.step == run_.saver->checkpointed_step()) return absl::OkStatus();
+    TY_RETURN_IF_ERROR(CheckFinite(state, "checkpoint"));
+    return run_.saver->Save(state, layer_state_.Place());
+  }));
+  return Follow();
+}
+
+absl::Status RunCheckpoints::Follow() {
+  TY_ASSIGN_OR_RETURN(const std::vector<RunSaver::Saved> finished, run_.saver->Finished());
+  for (const RunSaver::Saved& saved : finished) {
+    run_.recorder->OnCheckpoint(saved.step);
+    if (run_.config.evaluator) run_.book->Expect(saved.step, saved.digest);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace trainyard::engine

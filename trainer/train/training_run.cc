@@ -1,0 +1,181 @@
+#include "trainer/train/training_run.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+#include <vector>
+
+#include "trainer/base/memory_for.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/vocabulary_file.h"
+#include "trainer/data/open/open_dataset.h"
+#include "trainer/data/text/vocabulary.h"
+#include "trainer/job/job_transport.h"
+#include "trainer/job/output_folders.h"
+#include "trainer/kvstore/part_names.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/model/initializer.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/train/kvstore_updater.h"
+#include "trainer/train/local_updater.h"
+#include "trainer/train/make_input.h"
+
+namespace trainyard::engine {
+namespace {
+
+// Often enough to be heard several times within the longest silence.
+absl::Duration HeartbeatPeriod(const TimeoutsConfig& timeouts) { return std::min(absl::Seconds(2), timeouts.silence / 5); }
+
+SpeedUnit UnitOf(const DatasetInfo& data) {
+  if (data.stream_steps == 0) return {.name = data.example_shape.rank() == 3 ? "images" : "examples"};
+  return {.name = data.vocabulary->kind() == TokenKind::kWords ? "words" : "characters", .per_example = data.stream_steps};
+}
+
+absl::Status OpenData(TrainingRun& run) {
+  const TrainingConfig& config = run.config;
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
+  TY_ASSIGN_OR_RETURN(run.train_data, OpenDataset(config.data, Split::kTrain, expected, config.seed));
+  if (run.chief() && config.data.eval) {
+    TY_ASSIGN_OR_RETURN(run.eval_data, OpenDataset(config.data, Split::kEval, expected, config.seed));
+  }
+  TY_ASSIGN_OR_RETURN(Sampler sampler, MakeSampler(run.train_data->info(), config, run.workers(), run.rank()));
+  run.sampler = std::make_unique<Sampler>(std::move(sampler));
+  run.planned_end = run.end_step = config.epochs > 0 ? run.sampler->StepsUntilEpoch(config.epochs) : config.steps;
+  return absl::OkStatus();
+}
+
+// What the parts agree on.
+struct Model {
+  std::vector<ParameterSpec> specs;
+  std::vector<std::string> slot_names;
+  const Vocabulary* vocabulary;  // null: the model takes no tokens
+};
+
+absl::Status MakeSaver(TrainingRun& run, const Model& model) {
+  const DatasetInfo& data = run.train_data->info();
+  run.saver =
+      std::make_unique<RunSaver>(RunSaverOptions{.dir = CheckpointFolder(run.options.output, run.config),
+                                                 .specs = model.specs,
+                                                 .slot_names = model.slot_names,
+                                                 .place = {.examples = data.examples,
+                                                           .stream_steps = data.stream_steps,
+                                                           .batch_size = run.config.batch_size,
+                                                           .workers = run.workers(),
+                                                           .worker = run.rank()},
+                                                 .rank = run.rank(),
+                                                 .chief = run.chief(),
+                                                 .vocabulary_sha256 = model.vocabulary != nullptr ? model.vocabulary->Sha256Hex() : ""},
+                                 run.config, *run.sampler, run.clock);
+  if (model.vocabulary == nullptr || !run.chief()) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, run.saver->checkpoints().Steps());
+  return KeepVocabulary(run.saver->checkpoints().dir(), *model.vocabulary, !steps.empty());
+}
+
+absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Model& model) {
+  const TrainingConfig& config = run.config;
+  const auto load = [&run](bool again) { return LoadState(run, again); };
+  if (config.strategy.kind == StrategyConfig::Kind::kLocal) {
+    return LocalUpdater::Create(config.optimizer, [load] { return load(/*again=*/false); });
+  }
+  return KvstoreUpdater::Create({.servers = run.options.identity.ps_hosts,
+                                 .worker = run.rank(),
+                                 .workers = run.workers(),
+                                 .chief = run.chief(),
+                                 .mode = run.async() ? KvMode::kAsync : KvMode::kSync,
+                                 .specs = model.specs,
+                                 .slot_names = model.slot_names,
+                                 .vocabulary = model.vocabulary != nullptr ? model.vocabulary->Summary() : "",
+                                 .timeouts = config.timeouts,
+                                 .heartbeat_period = HeartbeatPeriod(config.timeouts),
+                                 .load = load,
+                                 .stopping = [&run] { return run.stop(); },
+                                 .profile = &run.profiler->log()},
+                                MakeJobTransport(run.options.identity, config.timeouts));
+}
+
+absl::StatusOr<std::unique_ptr<Recorder>> MakeRecorder(TrainingRun& run) {
+  const ReplicaIdentity& identity = run.options.identity;
+  const TrainingConfig& config = run.config;
+  return Recorder::Create({.role = std::string(RoleName(identity.role)),
+                           .index = identity.index,
+                           .chief = run.chief(),
+                           .output = run.options.output,
+                           .summary_dir = SummaryFolder(run.options.output, config),
+                           .summary_every = config.summary.every_steps,
+                           .total_steps = run.JobSteps(run.end_step),
+                           .batch_size = run.async() ? config.batch_size : config.batch_size * run.workers(),
+                           .unit = UnitOf(run.train_data->info()),
+                           .perplexity = run.train_data->info().stream_steps > 0,
+                           .listen_host = identity.listen_host(),
+                           .http_port = run.options.http_port},
+                          run.clock);
+}
+
+}  // namespace
+
+std::string TrainingRun::Name() const { return fmt::format("{}-{}", RoleName(options.identity.role), options.identity.index); }
+
+bool TrainingRun::async() const {
+  return config.strategy.kind == StrategyConfig::Kind::kParameterServer && config.strategy.mode == StrategyConfig::Mode::kAsync;
+}
+
+bool TrainingRun::sync() const {
+  return config.strategy.kind == StrategyConfig::Kind::kParameterServer && config.strategy.mode == StrategyConfig::Mode::kSync;
+}
+
+void TrainingRun::EndHere() {
+  ended = true;
+  end_step = step;
+  spdlog::info("the training ends at step {}", step);
+}
+
+absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options, Backend& backend, Clock& clock) {
+  auto run = std::make_unique<TrainingRun>(std::move(options), backend, clock);
+  TY_RETURN_IF_ERROR(OpenData(*run));
+  Model model;
+  TY_ASSIGN_OR_RETURN(model.specs, ParameterSpecsOf(run->config.model));
+  TY_RETURN_IF_ERROR(WithMemoryFor("parameters and gradients", 2 * BytesOf(model.specs), [&] {
+    run->parameters = ParameterSet(model.specs);
+    run->gradients = ParameterSet(model.specs);
+    return absl::OkStatus();
+  }));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(run->config.optimizer));
+  model.slot_names = optimizer->slot_names();
+  model.vocabulary = run->train_data->info().vocabulary.get();
+  TY_RETURN_IF_ERROR(MakeSaver(*run, model));
+  const ReplicaIdentity& identity = run->options.identity;
+  run->profiler = std::make_unique<Profiler>(ProfilerOptions{.role = std::string(RoleName(identity.role)),
+                                                             .index = identity.index,
+                                                             .rank = run->rank(),
+                                                             .steps = run->config.profile.steps,
+                                                             .output = run->options.output,
+                                                             .tensors = PartNames(model.specs, static_cast<int>(identity.ps_hosts.size()))},
+                                             clock);
+  TY_ASSIGN_OR_RETURN(run->updater, MakeUpdater(*run, model));
+  run->ticker = std::make_unique<ActivityTicker>([updater = run->updater.get()] { updater->ShowActivity(); });
+  TY_ASSIGN_OR_RETURN(run->recorder, MakeRecorder(*run));
+  return run;
+}
+
+absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again) {
+  const ActivityTicker::Work work(*run.ticker);
+  bool stateful = false;
+  if (again && run.sync() && run.workers() > 1) {
+    TY_ASSIGN_OR_RETURN(const ParameterSet* const carried, run.model.TrainingState(run.config.batch_size));
+    stateful = carried != nullptr;
+  }
+  TY_ASSIGN_OR_RETURN(RunSaver::Loaded loaded, run.saver->Load(/*for_all_workers=*/stateful));
+  for (const SkippedCheckpoint& skipped : loaded.skipped) {
+    run.recorder->OnRestart({.replica = "checkpoint", .reason = fmt::format("skipped {}: {}", skipped.path, skipped.reason)});
+  }
+  if (loaded.state) return *std::move(loaded.state);
+  spdlog::info("no checkpoint in '{}': the training starts from the start values", run.saver->checkpoints().dir());
+  TY_ASSIGN_OR_RETURN(TrainingState state, run.saver->EmptyState());
+  InitializeParameters(run.config.model, run.config.seed, state.parameters);
+  if (!run.config.init_from.empty()) TY_RETURN_IF_ERROR(InitFrom(run.config.init_from, state.parameters));
+  return state;
+}
+
+}  // namespace trainyard::engine

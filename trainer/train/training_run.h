@@ -1,0 +1,85 @@
+// The parts and the place of a replica that trains, as the step loop, the checkpoints and the chief's work share them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/backend/backend.h"
+#include "trainer/base/clock.h"
+#include "trainer/checkpoint/evaluation_book.h"
+#include "trainer/checkpoint/run_saver.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/sampler.h"
+#include "trainer/job/replica_identity.h"
+#include "trainer/job/training_config.h"
+#include "trainer/optim/updater.h"
+#include "trainer/report/recorder.h"
+#include "trainer/train/activity_ticker.h"
+#include "trainer/train/model_runner.h"
+#include "trainer/train/profiler.h"
+
+namespace trainyard::engine {
+
+struct TrainerOptions {
+  ReplicaIdentity identity;
+  TrainingConfig config;
+  std::string output = ".";  // folder for checkpoints, summaries, profiles and the report; relative folders of the job file are below it
+  int http_port = 0;         // of /progress; 0: any free one
+};
+
+// Used from one thread. `backend` and `clock` must outlive it.
+struct TrainingRun {
+  TrainingRun(TrainerOptions its_options, Backend& backend, Clock& its_clock)
+      : options(std::move(its_options)), config(options.config), clock(its_clock), model(config.model, backend) {}
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+
+  // "worker-0"
+  std::string Name() const;
+  bool chief() const { return options.identity.is_chief(); }
+  bool async() const;
+  bool sync() const;  // with parameter servers
+  int workers() const { return std::max(1, options.identity.trainer_count()); }
+  int rank() const { return options.identity.trainer_rank(); }
+  // Steps of all workers together.
+  int64_t JobSteps(int64_t worker_steps) const { return async() ? worker_steps * workers() : worker_steps; }
+  // This worker does no more steps.
+  void EndHere();
+
+  const TrainerOptions options;
+  const TrainingConfig& config;  // of options
+  Clock& clock;
+  ModelRunner model;
+  std::unique_ptr<Dataset> train_data;
+  std::unique_ptr<Dataset> eval_data;  // null: nothing is evaluated
+  std::unique_ptr<Sampler> sampler;
+  ParameterSet parameters;
+  ParameterSet gradients;
+  std::unique_ptr<Profiler> profiler;
+  std::unique_ptr<Updater> updater;  // writes to the profiler's log
+  std::unique_ptr<ActivityTicker> ticker;
+  std::unique_ptr<RunSaver> saver;
+  std::unique_ptr<Recorder> recorder;
+  std::unique_ptr<EvaluationBook> book;  // chief only, from the first step on
+
+  std::function<bool()> stop = [] { return false; };  // this replica was asked to stop
+  TrainingStart start;                                // the last one
+  int64_t planned_end = 0;                            // of this worker
+  int64_t end_step = 0;                               // planned, or where the chief has ended the training
+  int64_t step = 0;                                   // the next step of this worker
+  int64_t global_step = 0;
+  bool ended = false;  // by the chief, before the planned end
+  bool begun = false;  // the step loop
+};
+
+// Opens the data, compiles the model, and connects the updater. Errors name the file, field or peer.
+absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options, Backend& backend, Clock& clock);
+
+// The newest good checkpoint's state, or the start values. `again`: of a training that was under way, see KvClientOptions::load.
+absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again);
+
+}  // namespace trainyard::engine
