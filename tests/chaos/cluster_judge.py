@@ -26,7 +26,7 @@ def outcome(job, digests):
              for path in (PODS, SERVICES, CONFIG_MAPS)}
     desired = {role: spec.get(role, {}).get("replicas", 1) for role in ROLES if role in spec and spec[role].get("replicas", 1) > 0}
     events = [each for each in api.list(EVENTS) if each["regarding"].get("uid") == job.uid]
-    return (_status(found) + _children(job, desired, named, _too_late(job, status, named[PODS])) + _counts(job.name, status, desired, named[PODS]) + _restarts(job, status, named[PODS])
+    return (_status(found) + _children(job, desired, named, _too_late(job, status, named[PODS])) + _counts(job.name, status, desired, named[PODS]) + restarts_against_ends(job, status, named[PODS])
             + _training(job, status, digests) + [f"event {each['reason']}: {each['note']}" for each in events if each["reason"] in BAD_EVENTS])
 
 
@@ -113,7 +113,7 @@ def _counts(name, status, desired, pods):
     return wrong
 
 
-def _restarts(job, status, pods):
+def restarts_against_ends(job, status, pods):
     # By role: status.restarts leaves out those of an evaluator, which spend nothing of the job's.
     restarts = sum(each.get("restarts", 0) for each in status["replicaStatuses"].values())
     disruptions = status.get("disruptions", 0)
