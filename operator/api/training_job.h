@@ -208,8 +208,8 @@ struct TrainingJob {
   ObjectMeta meta;
   TrainingJobSpec spec;
   TrainingJobStatus status;
-  // What FromJson could not make sense of (types, unknown words, fields that the API server dropped); DecodeJob (validation.h) adds what
-  // Validate finds.
+  // Fields that FromJson could not make sense of (types, unknown words, fields that the API server dropped). DecodeJob (validation.h) adds
+  // the findings of Validate.
   std::vector<FieldError> problems;
   // Fields that mean nothing to this operator though the API server keeps them, as a newer version's CRD does: they are warned of.
   std::vector<FieldError> unknown;

@@ -1,4 +1,4 @@
-// What the cache itself reads of any object's metadata.
+// The part of any object's metadata that the cache itself reads.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ class Runnables {
 
   // The first error, with the name of its runnable; the runnables before it are stopped again.
   absl::Status Start();
-  // What is started; a second call does nothing.
+  // Stops the started ones; a second call does nothing.
   void Stop();
 
  private:

@@ -1,4 +1,4 @@
-// What the API server's answers mean: metav1.Status objects and HTTP codes as absl::Status, with the server's reason kept.
+// The API server's answers as errors: metav1.Status objects and HTTP codes as absl::Status, with the server's reason kept.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What a replica's pod says of it. Pure.
+// A replica's state, read from its pod. Pure.
 #pragma once
 
 #include <optional>

@@ -20,7 +20,7 @@ namespace trainyard::control {
 // (docs/contract.md).
 inline constexpr int kPeerAbsentExitCode = 200;
 
-// What runPolicy.exitCodes says: the first match, else 1-127 Fail, kPeerAbsentExitCode Ignore, and 128 and above Restart.
+// The action by runPolicy.exitCodes: the first match, else 1-127 Fail, kPeerAbsentExitCode Ignore, and 128 and above Restart.
 ExitAction ActionFor(const RunPolicy& policy, int exit_code);
 
 // How long the recreation after `step` recreations in a row waits: 0, 1, 2, 4 … s, at most 5 min.

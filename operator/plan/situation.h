@@ -1,4 +1,4 @@
-// What every part of MakePlan decides from.
+// The input of every part of MakePlan.
 #pragma once
 
 #include "absl/time/time.h"

@@ -1,4 +1,4 @@
-// What holds a job up. Pure.
+// The reasons that hold a job up. Pure.
 #pragma once
 
 #include <optional>

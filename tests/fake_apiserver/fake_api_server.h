@@ -33,7 +33,7 @@ struct ApiCall {
   bool IsWrite() const { return verb != "get" && verb != "list" && verb != "watch"; }
 };
 
-// What goes wrong with the requests that match; each fault acts `times` times, after having let `skip` matches pass. The k…Watch kinds
+// A fault of the requests that match; each fault acts `times` times, after having let `skip` matches pass. The k…Watch kinds
 // strike watches that are already open too; `skip` is nothing to them.
 struct Fault {
   enum class Kind {

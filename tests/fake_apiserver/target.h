@@ -1,4 +1,4 @@
-// What a request to the fake API server is about.
+// The target of a request to the fake API server.
 #pragma once
 
 #include <map>

@@ -14,7 +14,7 @@
 
 namespace trainyard::engine {
 
-// What random ops depend on, beside the element.
+// Random ops depend on these and on the element.
 struct StepContext {
   uint64_t seed = 0;
   uint64_t step = 0;
@@ -29,8 +29,8 @@ struct KernelContext {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
   void* scratch = nullptr;  // Kernel::scratch_bytes() of any content
-  // Where outputs[0] is a gradient in its set that the op fills row by row (an embedding's): what the memory holds from the step before,
-  // for the kernel to clear and to bring up to date. Null: the memory holds anything, and nobody wants the list.
+  // Of a gradient in outputs[0] that the op fills row by row (an embedding's): the rows that the step before filled. The kernel clears
+  // them and brings the list up to date. Null: the memory holds anything, and no caller reads the list.
   TouchedRows* touched_rows = nullptr;
   const StepContext& step;
 
@@ -72,7 +72,7 @@ class Backend {
   virtual std::string_view name() const = 0;
   // Whether kernels read and write the memory of this process.
   virtual bool uses_host_memory() const = 0;
-  // What the real numbers of values are: kF32 or kF64.
+  // The type of values' real numbers: kF32 or kF64.
   virtual DType real() const = 0;
   // The forward graph as this device runs it: the same outputs, parameters, results and states; with `fuse` in fewer nodes (FuseEpilogues);
   // values laid out. The backward nodes that are added behind it must run too.

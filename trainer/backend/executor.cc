@@ -27,7 +27,7 @@ struct Step {
   TouchedRows* touched_rows = nullptr;  // during Run
 };
 
-// What to do for a parameter's result once its node has run.
+// The action for a parameter's result once its node has run.
 struct Finish {
   NodeId node = 0;
   int key = 0;

@@ -52,8 +52,8 @@ class Executor {
   static absl::StatusOr<std::unique_ptr<Executor>> Create(Graph forward, Backend& backend, const ExecutorOptions& options = {});
   ~Executor();
 
-  // One step. `params` holds values for graph.parameters(); gradients (row-major) and next values of state go to `grads`, which may be null
-  // only if the graph has no results; `sink` may be null. InvalidArgument names the feed that is missing, unknown, of wrong shape or type,
+  // One step. `params` holds values for graph.parameters(). Gradients (row-major) and next values of state go to `grads`; null only if the
+  // graph has no results. `sink` may be null. InvalidArgument names the feed that is missing, unknown, of wrong shape or type,
   // or holds an integer out of range; nothing has run then. `state` holds values for graph.states(), which the step reads and then
   // replaces; it may be null only if the graph has none.
   absl::Status Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,

@@ -1,4 +1,4 @@
-// Holds what a caller feeds against what a graph asks for.
+// Checks a caller's feeds against the inputs of a graph.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What a kernel does first that fills a gradient [rows, ..] row by row.
+// The first act of a kernel that fills a gradient [rows, ..] row by row.
 #pragma once
 
 #include <algorithm>

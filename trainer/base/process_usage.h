@@ -1,4 +1,4 @@
-// What this process has used of its machine so far.
+// This process's use of its machine so far.
 #pragma once
 
 #include <cstdint>

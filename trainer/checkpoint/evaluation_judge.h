@@ -1,5 +1,5 @@
-// What follows from an evaluation: is this checkpoint the best one so far, should the training end? Pure: the same evaluations in the same
-// order give the same decisions, so a resumed run gets its state by taking the evaluations before it again (evaluation_log.h).
+// The decisions after an evaluation: is this checkpoint the best one so far, should the training end? Pure: the same evaluations in the
+// same order give the same decisions. So a resumed run gets its state by taking the earlier evaluations again (evaluation_log.h).
 #pragma once
 
 #include <cstdint>

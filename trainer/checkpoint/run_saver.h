@@ -108,7 +108,7 @@ class RunSaver {
 
  private:
   int64_t StateBytes() const;
-  // What a checkpoint says of itself.
+  // A checkpoint's own description.
   CheckpointInfo InfoOf(int64_t state_step, const RunPlace& place, std::map<std::string, std::string> judged) const;
   // Any thread.
   absl::Status Write(const StateView& state, const ParameterSet* carried, const CheckpointInfo& info, bool best);

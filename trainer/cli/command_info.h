@@ -1,5 +1,5 @@
-// What a command line takes, as plain data: read once from the CLI11 app, so that help, checks, completion and man page cannot drift from
-// it.
+// The arguments of a command line, as plain data. They are read once from the CLI11 app, so that help, checks, completion and man page
+// cannot drift from it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// What a command that only prints ends with.
+// The end of a command that only prints.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a job says of its data (`spec.training.data`), as plain data.
+// A job's data sets (`spec.training.data`), as plain data.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ inline ReadRows RowsOf(const Dataset& dataset, const std::vector<int64_t>& indic
   return rows;
 }
 
-// What RowsOf() gives for golden examples, with their numbers divided by `divisor`.
+// The result of RowsOf() for golden examples, with their numbers divided by `divisor`.
 inline ReadRows GoldenRows(const std::vector<int64_t>& indices, float divisor = 1.0F) {
   ReadRows rows;
   for (const int64_t index : indices) {

@@ -14,8 +14,8 @@ enum class Activation : uint8_t { kIdentity, kTanh, kRelu, kSigmoid, kCount };
 inline constexpr int kActivations = static_cast<int>(Activation::kCount);
 
 // The row of an activation: kName, its name in a job file; Forward, y = f(x); Slope, f'(x) from y, for T float or double. The formulas are
-// the definition: the reference backend runs them. f never falls (so max-pooling commutes with it), and y alone gives the slope (so
-// backward passes keep y only).
+// the definition: the reference backend runs them. f never falls, so max-pooling commutes with it. y alone gives the slope, so backward
+// passes keep y only.
 template <Activation kActivation>
 struct ActivationRow;
 

@@ -1,4 +1,4 @@
-// What the table promises of every activation.
+// The table's promises of every activation.
 #include "trainer/graph/activation.h"
 
 #include <gtest/gtest.h>

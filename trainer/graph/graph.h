@@ -1,4 +1,4 @@
-// A static computation for one batch size: nodes in the order in which they run, and what goes in and comes out.
+// A static computation for one batch size: nodes in the order in which they run, with inputs and outputs.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace trainyard::engine {
 
 // A value that a step leaves for a parameter.
 struct ParameterResult {
-  // kGradient: the loss's derivative by the parameter. kNextValue: what a parameter that is not trainable (moving statistics) is to become.
+  // kGradient: the loss's derivative by the parameter. kNextValue: the next value of a parameter that is not trainable (moving statistics).
   enum class Kind { kGradient, kNextValue };
   int key = 0;
   Value value;
@@ -34,7 +34,7 @@ class Graph {
   void AddResult(ParameterResult result);
   // The index of a new state: the number of states before it.
   int AddState(ParameterSpec spec);
-  // What a step leaves in state `index`.
+  // The value of state `index` after a step.
   void SetNextState(int index, Value value);
   // The scalar that training makes small.
   void SetLoss(Value loss);
@@ -54,7 +54,7 @@ class Graph {
   const std::map<std::string, Value, std::less<>>& outputs() const { return outputs_; }
   // At most one for each key, in the order in which they were added. A step completes them in the order of their values' nodes.
   std::span<const ParameterResult> results() const { return results_; }
-  // What goes from step to step beside parameters, by index: a recurrent layer's h and c, [N, units] each. A worker's own: never pushed.
+  // Values that go from step to step beside parameters, by index: a recurrent layer's h and c, [N, units] each. Never pushed.
   std::span<const ParameterSpec> states() const { return states_; }
   // By index; an invalid value leaves the state as it is.
   std::span<const Value> next_states() const { return next_states_; }

@@ -10,7 +10,7 @@
 
 namespace trainyard::engine {
 
-// What a value's storage is.
+// The storage of a value.
 struct ValueStorage {
   enum class Kind {
     kArena,     // `offset` bytes into the arena
@@ -26,7 +26,7 @@ struct ValueStorage {
 struct MemoryPlan {
   std::vector<std::vector<ValueStorage>> placements;  // [node][output]
   size_t arena_bytes = 0;
-  size_t unshared_bytes = 0;  // what the same values would take without sharing
+  size_t unshared_bytes = 0;  // of the same values without sharing
 
   const ValueStorage& at(Value value) const { return placements[value.node][value.output]; }
 };
@@ -42,9 +42,9 @@ struct MemoryPlanRules {
   std::function<bool(const Node&, int)> in_place;
 };
 
-// Liveness: a value lives from its node (inputs of the graph: from the start) to its last reader; named outputs, parameter results
-// and next states to the end. Offsets are multiples of kBufferAlignment. Deterministic: largest first, each at the lowest offset where no
-// living neighbour lies (greedy by size, Pisarchyk and Lee 2020, "Efficient Memory Management for Deep Neural Net Inference").
+// A value lives from its node to its last reader. Inputs of the graph live from the start; named outputs, parameter results and next
+// states live to the end. Offsets are multiples of kBufferAlignment. Deterministic: the largest value first, each at the lowest free
+// offset (greedy by size; Pisarchyk, Lee 2020, "Efficient Memory Management for Deep Neural Net Inference").
 MemoryPlan PlanMemory(const Graph& graph, const MemoryPlanRules& rules);
 
 }  // namespace trainyard::engine

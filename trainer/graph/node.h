@@ -22,7 +22,7 @@ struct Value {
   friend auto operator<=>(const Value&, const Value&) = default;
 };
 
-// What is known of a value before anything runs. Where it lies in memory, and in which order, is the backend's to say.
+// The properties of a value that are known before anything runs. Its place and order in memory are the backend's to choose.
 struct ValueSpec {
   DType dtype = DType::kF32;  // kF32 stands for "the backend's real numbers": the reference backend can compute them in f64
   Shape shape;                // all extents, the batch included

@@ -1,4 +1,4 @@
-// A node with the specs of what goes in and out: what rules and kernels are written against.
+// A node with the specs of its inputs and outputs: rules and kernels are written against it.
 #pragma once
 
 #include "trainer/graph/graph.h"

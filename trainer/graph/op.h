@@ -1,4 +1,4 @@
-// What a node does: one struct of attributes for each op, and Op, the variant of them all. Data only: shape, FLOP and gradient rules are in
+// The operations: one struct of attributes for each op, and Op, the variant of them all. Data only: shape, FLOP and gradient rules are in
 // ops/, kernels in backend/. Comments give inputs → outputs; [..] are shapes, N the samples of the batch.
 #pragma once
 
@@ -27,8 +27,8 @@ struct Window {
   friend bool operator==(const Window&, const Window&) = default;
 };
 
-// What is done to the result of a product before it is stored, in this order: add a bias per channel, max-pool, activate.
-// (Max-pooling commutes with every Activation; pooling first evaluates fewer of them.)
+// Work on the result of a product before it is stored, in this order: add a bias per channel, max-pool, activate.
+// Max-pooling commutes with every Activation; pooling first evaluates fewer of them.
 struct Epilogue {
   bool bias = false;
   std::optional<Window> max_pool = std::nullopt;
@@ -47,7 +47,7 @@ struct InputOp {
 struct ParameterOp {
   int key = 0;
 };
-// → state `index` of the graph (Graph::states): [N, units], what the last step left there.
+// → state `index` of the graph (Graph::states): [N, units], as the last step left it.
 struct StateOp {
   int index = 0;
 };
@@ -109,20 +109,20 @@ struct ConcatOp {};
 struct SliceOp {
   int64_t begin = 0;
 };
-// x → y: an element is 0 with probability `rate`, else x / (1 - rate); only while training, else y = x. Which elements is a function of
-// (seed, step, worker, stream, element) alone: see ops/philox.h. Its gradient is the same op, with the same stream, on dy.
+// x → y: an element is 0 with probability `rate`, else x / (1 - rate); only while training, else y = x. The zeros are a function
+// of (seed, step, worker, stream, element) alone: see ops/philox.h. Its gradient is the same op, with the same stream, on dy.
 struct DropoutOp {
   float rate = 0.0f;
   uint32_t stream = 0;
 };
 
 // Pooling -------------------------------------------------------------------------------------------------------------------------------
-// x [N, H, W, C] → y [N, Ho, Wo, C], argmax u8 of the same shape: the maximum's place in its window, row * Kw + column, counted from the
-// window's own (perhaps padded) corner; the first of equal ones. Padding never wins.
+// x [N, H, W, C] → y [N, Ho, Wo, C], argmax u8 of the same shape: the place of the maximum, row * Kw + column from the corner of its
+// window, which may be padding. Of equal values the first one wins. Padding never wins.
 struct MaxPoolOp {
   Window window = {};
 };
-// dy [N, Ho, Wo, C], argmax and, unless the activation is identity, y (after pool and activation) → dx [N, H, W, C]:
+// dy [N, Ho, Wo, C], argmax, and y after pool and activation (not for identity) → dx [N, H, W, C]:
 // dy times the activation's derivative, added at the place of the maximum.
 struct MaxPoolGradientOp {
   Window window = {};
@@ -139,9 +139,9 @@ struct AvgPoolGradientOp {
 
 // Normalisation -------------------------------------------------------------------------------------------------------------------------
 // x [N, .., C], gamma [C], beta [C], moving mean [C], moving variance [C] → y = gamma (x - mean) / sqrt(variance + epsilon) + beta, with
-// relu cut off below 0; then next moving mean, next moving variance, mean and 1 / sqrt(variance + epsilon), [C] each. While training, mean
-// and variance (the biased one) are those of the batch, over all axes but the last, and the next moving ones are momentum * moving +
-// (1 - momentum) * the batch's; otherwise they are the moving ones, which stay.
+// relu cut off below 0; next moving mean, next moving variance, mean, 1 / sqrt(variance + epsilon), [C] each. While training, mean and
+// (biased) variance are those of the batch over all axes but the last, and next moving = momentum * moving + (1 - momentum) * batch.
+// Otherwise they are the moving ones, which stay.
 struct BatchNormOp {
   float momentum = 0.99f;
   float epsilon = 1e-3f;
@@ -152,9 +152,9 @@ struct BatchNormGradientOp {
   bool relu = false;
 };
 
-// Sequences: [N, T, C], T steps of N samples
-// ----------------------------------------------------------------------------------------------- ids i32 [N, ..], table [V, D] → y [N, ..,
-// D]: row ids[..] of the table.
+// Sequences: [N, T, C], T steps of N samples --------------------------------------------------------------------------------------------
+// ids i32 [N, ..], table [V, D] → y [N, .., D]
+// y is row ids[..] of the table.
 struct EmbeddingOp {};
 // ids i32 [N, ..], dy [N, .., D] → dtable [V, D]: row v is the sum of dy over the places where ids is v.
 struct EmbeddingGradientOp {};

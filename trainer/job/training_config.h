@@ -1,4 +1,4 @@
-// What a job says of its training (`spec.training`), checked, as plain data. Made by training_json.h; read by everything in train/.
+// A job's training (`spec.training`), checked, as plain data. Made by training_json.h; read by everything in train/.
 #pragma once
 
 #include <cstdint>

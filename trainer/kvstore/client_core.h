@@ -29,7 +29,7 @@
 
 namespace trainyard::engine {
 
-// What a worker waits for: every server (of kReleased: one) tells it.
+// Goals that a worker waits for: every server (of kReleased: one) tells it.
 enum class KvGoal : uint8_t { kAllUp, kAllReady, kPulled, kNobodyTrains, kAllEnded, kAllReleased, kReleased };
 
 // Of the step that a worker waits for. kPastEnd: it is over, and the chief has ended the training: in sync mode before this step, which was

@@ -1,4 +1,4 @@
-// What workers and servers tell each other before they train, as JSON in the payload of kHello, kWelcome and kState.
+// Messages of workers and servers before they train, as JSON in the payload of kHello, kWelcome and kState.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace trainyard::engine {
 
-// What both sides must agree on.
+// Both sides must agree on these.
 struct KvAgreement {
   KvMode mode = KvMode::kAsync;
   int workers = 1;

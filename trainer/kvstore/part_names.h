@@ -1,4 +1,4 @@
-// What people call the parts of a placement (placement.h).
+// Names for people of the parts of a placement (placement.h).
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What one server holds, and the arithmetic of pushes: no network, no clock, no membership beyond "who is expected in which round".
+// The parts of one server, and the arithmetic of pushes: no network, no clock, no membership beyond "who is expected in which round".
 #pragma once
 
 #include <algorithm>

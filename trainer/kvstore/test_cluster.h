@@ -64,7 +64,7 @@ inline TrainingState StartState(const std::vector<ParameterSpec>& specs) {
   return state;
 }
 
-// What one process without servers would compute with the mean gradient of `workers`, at most 3: of so few the tree is their order.
+// The results of one process without servers, with the mean gradient of `workers`, at most 3: of so few the tree is their order.
 inline TrainingState TrainLocally(int workers, int64_t steps) {
   const std::vector<ParameterSpec> specs = TestSpecs();
   const std::unique_ptr<Optimizer> optimizer = *MakeOptimizer(TestOptimizer());

@@ -1,4 +1,4 @@
-// What to try next, as commands that work when they are typed as printed. Pure.
+// Next steps for the user, as commands that work when they are typed as printed. Pure.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -91,7 +91,7 @@ absl::StatusOr<Network> BuildLayers(const ModelSpec& spec, int64_t batch, GraphB
   return network;
 }
 
-// Adds the penalties on weights to `loss`, called kDataLoss where there are any; what comes of it is the output kLossOutput.
+// Adds the penalties on weights to `loss`, called kDataLoss where there are any. The sum is the output kLossOutput.
 constexpr std::string_view kDataLoss = "loss/data";
 
 std::string_view LossNode(const Network& network) { return network.results.penalties.empty() ? kLossOutput : kDataLoss; }
@@ -105,7 +105,7 @@ absl::Status FinishLoss(const Network& network, Value loss, GraphBuilder& builde
   return builder.Output(kLossOutput, loss);
 }
 
-// Adds the loss and, unless the graph is one of training, which nobody asks for it, what is measured beside it.
+// Adds the loss and, but for training, the metrics beside it.
 absl::Status AddLoss(const ModelSpec& spec, const Network& network, bool training, GraphBuilder& builder) {
   const Value output = network.output;
   const Shape shape = builder.spec(output).shape;
@@ -126,7 +126,7 @@ absl::Status AddLoss(const ModelSpec& spec, const Network& network, bool trainin
   return builder.Output(kLogitsOutput, output);
 }
 
-// `training`: with the mark of what training makes small, and what a step leaves for parameters that are not trainable.
+// `training`: with the mark of the loss that training makes small, and the next values of parameters that are not trainable.
 absl::StatusOr<Graph> BuildWithLoss(const ModelSpec& spec, int64_t batch, bool training) {
   GraphBuilder builder;
   TY_ASSIGN_OR_RETURN(const Network network, BuildLayers(spec, batch, builder));

@@ -38,7 +38,7 @@ absl::StatusOr<int> ClassCountOf(const ModelSpec& spec);
 // The shape of the output (regression: of the target) of one example.
 absl::StatusOr<Shape> OutputShapeOf(const ModelSpec& spec);
 
-// Adds an error, at its layer's path, for what does not fit together in `spec`; nothing when a graph can be built.
+// Adds an error at the path of the layer whose shapes do not fit; nothing when a graph can be built.
 void CheckModelShapes(const ModelSpec& spec, FieldErrors& errors);
 
 inline constexpr int64_t kMaxBatch = int64_t{1} << 20;

@@ -115,7 +115,7 @@ TEST_P(GoldenTest, OneStepOfEveryRecurrentLayerGivesKerasLossOutputAndGradients)
   ExpectOneStepLikeTheirs(*backend_, "tests/golden/recurrent.safetensors", 13);
 }
 
-// What a step leaves for a parameter becomes its value, by the optimizer or as it is.
+// The result of a step for a parameter becomes its value, by the optimizer or as it is.
 void Update(const Optimizer& optimizer, const UpdateContext& context, int key, const ParameterSet& gradients, ParameterSet& momentum,
             ParameterSet& parameters) {
   if (!parameters.spec(key).trainable) {
@@ -172,7 +172,7 @@ TEST_P(GoldenTest, TwentyStepsOfTrainingFollowPyTorch) {
   ExpectTwentyStepsLikePyTorchs(*backend_, "tests/golden/training.safetensors", kRounding);
 }
 
-// In f32 a relu whose input lies within rounding of 0 may cut on one side and not on the other, which later steps make larger.
+// A relu whose input lies within rounding of 0 may cut in f32 and not in f64. Later steps make the difference larger.
 TEST_P(GoldenTest, TwentyStepsOfAResidualNetworkFollowPyTorch) {
   const bool exact = backend_->name() == "reference-f64";
   ExpectTwentyStepsLikePyTorchs(*backend_, "tests/golden/residual.safetensors", exact ? kRounding : Tolerance{.loss = 1e-3, .value = 1e-2});

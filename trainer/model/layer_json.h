@@ -15,8 +15,8 @@ class LayerReader {
  public:
   explicit LayerReader(FieldErrors& errors) : errors_(errors) {}
 
-  // An entry is a kind's name ("flatten") or an object with exactly one kind and, if wanted, `name` and `inputs`:
-  // {name: merge, inputs: [a, b], add: {}}. Mistakes are added below `path`; the layer is then only good for going on with the reading.
+  // An entry is a kind's name ("flatten") or an object: {name: merge, inputs: [a, b], add: {}} with exactly one kind; `name` and `inputs`
+  // are optional. Mistakes are added below `path`; the layer then serves only for further reading.
   LayerSpec Read(const nlohmann::json& entry, const std::string& path);
 
  private:

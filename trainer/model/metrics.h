@@ -1,4 +1,4 @@
-// What a model is judged by.
+// The metrics by which a model is judged.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a job says of its network (`spec.training.model`), checked and with presets expanded: an input, a list of layers and a loss.
+// A job's network (`spec.training.model`), checked and with presets expanded: an input, a list of layers and a loss.
 // A value: copies share the layers, which never change.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The first training steps of whole networks on the cpu and reference backends against PyTorch. tests/golden/make_network_golden.py says
-// what the start values and batches are, which this file computes too, and what stands in networks.json.
+// The first training steps of whole networks on the cpu and reference backends against PyTorch. tests/golden/make_network_golden.py
+// describes start values and batches, which this file computes too, and the content of networks.json.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -132,7 +132,7 @@ std::unique_ptr<Batches> MakeBatches(const ModelSpec& spec, int64_t batch) {
 
 std::vector<ParameterSpec> ListOf(std::span<const ParameterSpec> specs) { return {specs.begin(), specs.end()}; }
 
-// What a worker does with the gradients of its step.
+// A worker's use of the gradients of its step.
 class Updates {
  public:
   Updates(const OptimizerConfig& config, const std::vector<ParameterSpec>& specs) : config_(config), optimizer_(*MakeOptimizer(config)) {
@@ -184,8 +184,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const std::string& name) {
 // Trains a network as the judge did and holds its losses, and in the end its parameters, against it.
 class NetworkGoldenTest : public ::testing::TestWithParam<NetworkCase> {};
 
-// Two runs in float32 drift apart from the exact one by amounts of the same kind, not by the same amount: so many times PyTorch's own drift
-// up to a step is allowed there, and what one step rounds in any case.
+// Two runs in float32 drift from the exact one by amounts of the same kind, not by the same amount. So a step may drift this many times as
+// far as PyTorch did up to it, and by the rounding of one step in any case.
 constexpr double kDrifts = 25;
 constexpr double kEndDrifts = 5;  // of the middle of many parameters
 constexpr double kRounding = 5e-6;
@@ -214,8 +214,8 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// How far rounding drove one parameter is chance, so what is held is the distance, relative to its size, of the parameter in the middle.
-// (Far behind it come biases of convolutions before a norm: their gradients are nothing but rounding, and Adam follows their signs.)
+// Rounding drives single parameters by chance. So the test holds the relative distance of the parameter in the middle. Far behind it
+// come biases of convolutions before a norm: their gradients are nothing but rounding, and Adam follows their signs.
 void ExpectEnd(const ParameterSet& parameters, const json& exact, const json& single) {
   std::vector<double> distances;
   std::vector<double> single_distances;

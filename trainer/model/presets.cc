@@ -57,8 +57,8 @@ json MnistCnn(FieldReader& options) {
   });
 }
 
-// Pre-activation residual network of three stages of bottleneck blocks (He et al. 2016, "Identity Mappings in Deep Residual Networks"),
-// with the widths, penalties and start values of Keras' example cifar10_resnet (its version 2).
+// Pre-activation residual network of three stages of bottleneck blocks (He et al. 2016, "Identity Mappings in Deep Residual Networks").
+// Widths, penalties and start values are those of Keras' example cifar10_resnet, version 2.
 class ResNetV2 {
  public:
   explicit ResNetV2(double l2) : l2_(l2) {}
@@ -72,7 +72,7 @@ class ResNetV2 {
       for (int block = 0; block < blocks; ++block) {
         const std::string name = "stage" + std::to_string(stage + 1) + "_block" + std::to_string(block + 1);
         const int stride = stage > 0 && block == 0 ? 2 : 1;
-        // What comes out of the stem is normalised and activated already.
+        // The stem's output is normalised and activated already.
         if (stage > 0 || block > 0) NormAndRelu(name + "_norm1", x);
         Conv(name + "_conv1", width, 1, stride);
         NormAndRelu(name + "_norm2");

@@ -11,7 +11,7 @@
 
 namespace trainyard::engine {
 
-// What a batch normalisation reads and keeps: parameters of shape [channels], the moving ones not trainable.
+// The parameters of a batch normalisation, of shape [channels]; the moving ones are not trainable.
 struct BatchNormParameters {
   Value gamma, beta, moving_mean, moving_variance;
 };
@@ -26,7 +26,7 @@ class GraphBuilder {
   absl::StatusOr<Value> IntegerInput(std::string_view name, const Shape& shape, int32_t limit);
   // Keys count up in the order of these calls.
   absl::StatusOr<Value> Parameter(std::string_view name, const Shape& shape, bool trainable = true);
-  // A state [N, units]: what NextState was given the step before, zeros at the start.
+  // A state [N, units]: the value of the last step's NextState, zeros at the start.
   absl::StatusOr<Value> State(std::string_view name, const Shape& shape);
 
   // Products: x [N, .., C], kernel [C, D]; x [N, H, W, C], kernel [Kh, Kw, C, D].
@@ -49,8 +49,8 @@ class GraphBuilder {
   // Pooling of [N, H, W, C].
   absl::StatusOr<Value> MaxPool(std::string_view name, Value x, const Window& window);
   absl::StatusOr<Value> AvgPool(std::string_view name, Value x, const Window& window);
-  // Normalised by the statistics of the batch while training, by the moving ones otherwise; the node's outputs 1 and 2 are the next moving
-  // mean and variance, for NextValue.
+  // Normalised by the statistics of the batch while training, by the moving ones otherwise. The node's outputs 1 and 2 are the next
+  // moving mean and variance, for NextValue.
   absl::StatusOr<Value> BatchNorm(std::string_view name, Value x, const BatchNormParameters& parameters, float momentum, float epsilon);
   // Losses and metrics.
   absl::StatusOr<Value> Softmax(std::string_view name, Value x);

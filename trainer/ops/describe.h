@@ -1,4 +1,4 @@
-// A graph as text, for people: what `trainyard-trainer inspect` prints.
+// A graph as text for people: `trainyard-trainer inspect` prints it.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace trainyard::engine {
 
-// Tables of the nodes (name, op, output shape, MFLOP) and of the parameters (key, name, shape, elements), then the totals:
-// parameters, floating-point operations and memory of one step. Ends with a line end.
+// A table of the nodes (name, op, output shape, MFLOP), a table of the parameters (key, name, shape, elements), and the totals of a step:
+// parameters, floating-point operations and memory. Ends with a line end.
 std::string DescribeGraph(const Graph& graph, const MemoryPlan& plan);
 
 }  // namespace trainyard::engine

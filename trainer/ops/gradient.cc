@@ -72,7 +72,7 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // Nothing flows back to the node: fine for a metric, an error for what a gradient was asked of.
+  // Nothing flows back to the node: fine for a metric, an error where a gradient was asked for.
   absl::Status Unreached(NodeId id) const {
     const Node& node = graph_.node(id);
     if (std::holds_alternative<ParameterOp>(node.op)) {

@@ -1,4 +1,4 @@
-// What a gradient rule works with: the forward node, the gradients that arrive at its outputs, and where those of its inputs go.
+// The context of a gradient rule: the forward node, the gradients at its outputs, and the places for those of its inputs.
 #pragma once
 
 #include <string_view>

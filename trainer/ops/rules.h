@@ -1,4 +1,4 @@
-// What the rest of the engine may ask of any op without knowing it. The answers stand in each family's own file.
+// Questions that the rest of the engine may ask of any op. The answers stand in each family's own file.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Optimizers that scale each element's step by the history of its own gradient, by Keras 3's formulas, with PyTorch's named where they
-// differ. g: gradient, w: parameter, lr: learning rate, eps: epsilon; every other letter is a slot. All slots start at zero.
+// Optimizers that scale each element's step by the history of its own gradient. The formulas are Keras 3's; PyTorch's are named where
+// they differ. g: gradient, w: parameter, lr: learning rate, eps: epsilon; every other letter is a slot. All slots start at zero.
 #pragma once
 
 #include <memory>

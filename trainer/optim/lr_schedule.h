@@ -12,12 +12,12 @@ namespace trainyard::engine {
 //   constant     lr
 //   step         lr * decay_rate ^ floor(step / decay_steps)
 //   exponential  lr * decay_rate ^ (step / decay_steps)                                        Keras' ExponentialDecay
-//   cosine       minimum + (lr - minimum) * (1 + cos(pi * min(step, decay_steps) / decay_steps)) / 2   SGDR (Loshchilov, Hutter 2017), no
-//   restart
-// A gradient that is `staleness` updates old takes this rate divided by 1 + staleness, where the config says so: so many updates go on from
-// each version of the values, and together they move as far as one synchronous step with their mean does. (Zhang, Gupta, Lian, Liu 2016,
-// "Staleness-aware Async-SGD for Distributed Deep Learning", divides by the staleness and leaves 0 and 1 alone.)
-// A pure function of its arguments: every replica and every resumed run gets the same value.
+//   cosine       minimum + (lr - minimum) * (1 + cos(pi * min(step, decay_steps) / decay_steps)) / 2
+//                SGDR (Loshchilov, Hutter 2017), no restart
+// With StalenessRule::kAdapt the rate is divided by 1 + `staleness`. So the updates that start from one version of the values move together
+// as far as one synchronous step with their mean. (Zhang, Gupta, Lian, Liu 2016, "Staleness-aware Async-SGD for Distributed Deep Learning",
+// divides by the staleness and leaves 0 and 1 alone.)
+// A pure function: every replica and every resumed run gets the same value.
 double LearningRateAt(const OptimizerConfig& config, int64_t step, int64_t staleness = 0);
 
 }  // namespace trainyard::engine

@@ -1,5 +1,5 @@
-// The update rule of a training step, on plain spans: the same code runs in a worker and in a parameter server, on a whole tensor or on a
-// part of one.
+// The update rule of a training step, on plain spans. Workers and parameter servers run the same code, on whole tensors or on parts of
+// them.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct UpdateContext {
   int64_t step = 0;          // how many updates this parameter has had before this one; 0 for the first
 };
 
-// Every rule is element-wise: element i of param and slots changes only by element i of grad. So cutting a tensor into ranges, over servers
-// or over threads, gives the same bits as one call over all of it (these files are compiled without contraction into fused multiply-adds,
-// so that does not depend on vector width or tail either).
+// Every rule is element-wise: element i of param and slots changes only by element i of grad. So ranges of a tensor, over
+// servers or threads, give the same bits as one call over all of it. These files are compiled without contraction into fused multiply-adds,
+// so vector width and tail change no bit either.
 // Immutable after construction; Apply may be called from several threads at once on ranges that do not overlap. Never allocates.
 class Optimizer {
  public:
@@ -36,13 +36,13 @@ class Optimizer {
   virtual void Apply(const UpdateContext& context, std::span<float> param, std::span<const float> grad,
                      std::span<const std::span<float>> slots) const = 0;
 
-  // True: an element whose gradient is +0 keeps its value and its slots, bit for bit. Then Apply on the rows that a gradient touches is
-  // Apply on all of them. (Momentum moves on without a gradient, means decay, weights shrink: those rules must see every element.)
+  // True: an element whose gradient is +0 keeps its value and its slots, bit for bit. Then Apply on the rows that a gradient touches
+  // equals Apply on all rows. Rules with momentum, decaying means or weight decay must see every element.
   virtual bool KeepsWhereGradientIsZero() const { return false; }
 };
 
-// Apply on a whole tensor of shape [rows, ..], where `gradient` may know which rows it touches: the same bits as Apply with all its values,
-// for the price of those rows where the rule allows it. row_elements: how many elements a row has.
+// Apply on a whole tensor of shape [rows, ..]; `gradient` may list the rows that it touches. The bits are those of Apply with all values.
+// Where the rule allows it, the other rows cost nothing. row_elements: the elements of a row.
 void ApplyGradient(const Optimizer& optimizer, const UpdateContext& context, std::span<float> param, const GradientView& gradient,
                    size_t row_elements, std::span<const std::span<float>> slots);
 inline constexpr size_t kMostSlots = 4;  // of any optimizer

@@ -1,4 +1,4 @@
-// What a job says of its optimizer (`spec.training.optimizer`), as plain data: it travels from the job file to workers and servers.
+// A job's optimizer (`spec.training.optimizer`) as plain data: it travels from the job file to workers and servers.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ struct LrScheduleConfig {
   friend bool operator==(const LrScheduleConfig&, const LrScheduleConfig&) = default;
 };
 
-// What becomes of the learning rate of a gradient that was made from values `staleness` updates old (asynchronous jobs).
+// The learning rate of a gradient whose values were `staleness` updates old (asynchronous jobs).
 enum class StalenessRule : uint8_t {
-  kPlain,  // nothing
-  kAdapt,  // it is divided by 1 + staleness
+  kPlain,  // stays as it is
+  kAdapt,  // is divided by 1 + staleness
 };
 
 // Checked by MakeOptimizer. Defaults that differ from optimizer to optimizer (Keras') are given by DefaultOptimizerConfig in optimizer.h. A
@@ -31,11 +31,11 @@ struct OptimizerConfig {
   std::string name = "sgd";  // sgd | momentum | nesterov | adagrad | adadelta | rmsprop | adam | adamw
   double learning_rate = 0.01;
   double momentum = 0.9;             // momentum, nesterov, rmsprop; in [0, 1)
-  double rho = 0.9;                  // adadelta, rmsprop: what a mean of squares keeps each step; in [0, 1)
-  double beta1 = 0.9;                // adam, adamw: what the mean of gradients keeps; in [0, 1)
-  double beta2 = 0.999;              // adam, adamw: what the mean of squares keeps; in [0, 1)
+  double rho = 0.9;                  // adadelta, rmsprop: decay of the mean of squares; in [0, 1)
+  double beta1 = 0.9;                // adam, adamw: decay of the mean of gradients; in [0, 1)
+  double beta2 = 0.999;              // adam, adamw: decay of the mean of squares; in [0, 1)
   double epsilon = 1e-7;             // adagrad, adadelta, rmsprop, adam, adamw; > 0
-  double initial_accumulator = 0.1;  // adagrad: what its sum of squares starts from; >= 0
+  double initial_accumulator = 0.1;  // adagrad: start of its sum of squares; >= 0
   double weight_decay = 0.0;  // every optimizer: parameters shrink by learning rate * weight_decay before each update (decoupled); >= 0
   LrScheduleConfig schedule;
   StalenessRule staleness = StalenessRule::kPlain;

@@ -12,8 +12,8 @@ namespace trainyard::engine {
 std::unique_ptr<Optimizer> MakeSgd();
 
 // Keras' formula: v = m * v - lr * g; w = w + v, and with `nesterov` w = w + m * v - lr * g (the new v).
-// PyTorch keeps lr out of v (v = m * v + g; w = w - lr * v): the same sequence while the learning rate is constant, another one when a
-// schedule changes it.
+// PyTorch keeps lr out of v: v = m * v + g; w = w - lr * v. Both give the same sequence while the learning rate is constant. A schedule
+// makes them differ.
 std::unique_ptr<Optimizer> MakeMomentum(double momentum, bool nesterov);
 
 }  // namespace trainyard::engine

@@ -1,4 +1,4 @@
-// What a training goes on from: parameters, optimizer slots and step.
+// The state from which a training goes on: parameters, optimizer slots and step.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct TrainingState {
   int64_t step = 0;
 };
 
-// The same where they stand: what a checkpoint is written from.
+// The same without a copy: checkpoints are written from it.
 struct StateView {
   StateView(const ParameterSet& parameters_at, std::span<const ParameterSet> slots_at, int64_t step_at)
       : parameters(parameters_at), slots(slots_at), step(step_at) {}

@@ -22,7 +22,7 @@ struct RedoneSteps {
   std::string reason;
 };
 
-// Sync: what the servers hold is not what this worker trains on any more. Start leads to where the training goes on.
+// Sync: this worker's parameters are not the servers' any more. Start leads to the place where the training goes on.
 absl::Status RolledBack(std::string_view reason);
 bool IsRolledBack(const absl::Status& status);
 
@@ -46,7 +46,7 @@ struct StepResult {
 };
 
 // One step is: Push for every trainable key, in the order in which backward finishes them, then one Wait. Keys that are not trainable are
-// pushed in the same way, with the value that the step left for them in place of a gradient: it becomes the parameter as it is.
+// pushed in the same way. Their next value takes the gradient's place and becomes the parameter as it is.
 // With parameter servers in sync mode Wait, State, End, Release and AwaitRelease may return RolledBack: Start again.
 // Used from one thread. Errors name the replica, the operation, and tensor and step where there are such.
 class Updater {
@@ -60,7 +60,7 @@ class Updater {
   virtual void PushNothing(int key, int64_t step) = 0;
   // Returns when every pushed parameter has its new value in `parameters`.
   virtual absl::StatusOr<StepResult> Wait(ParameterSet& parameters) = 0;
-  // Parameters, optimizer slots and step as they are now: what a checkpoint holds. `parameters` are those that Wait filled.
+  // Parameters, optimizer slots and step as they are now: the content of a checkpoint. `parameters` are those that Wait filled.
   virtual absl::StatusOr<TrainingState> State(const ParameterSet& parameters) = 0;
   // The same without a copy where they are in this process: `use` sees them as they stand, and returns.
   virtual absl::Status Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) = 0;

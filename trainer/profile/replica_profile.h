@@ -1,4 +1,4 @@
-// What one replica recorded of the profiled steps, as <output>/profiles/<role>-<index>.json: the raw spans of its own clock. Tables and the
+// One replica's record of the profiled steps, as <output>/profiles/<role>-<index>.json: the raw spans of its own clock. Tables and the
 // trace of the whole job are made of these files (merge_profiles.h).
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a replica says at its end, for the job's status: the kubelet takes it from this file (docs/contract.md).
+// A replica's last words, for the job's status: the kubelet takes it from this file (docs/contract.md).
 #pragma once
 
 #include <string>

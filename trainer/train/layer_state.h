@@ -28,7 +28,7 @@ class LayerState {
 
   // The model keeps some.
   bool any() const { return state_ != nullptr; }
-  // What a checkpoint of the chief takes.
+  // The chief's part of a checkpoint.
   RunPlace Place() const;
   // Beside the chief's checkpoints, by every other worker of a synchronous job: those of asynchronous jobs are of no step of another
   // worker. Nothing to do is OK.

@@ -15,7 +15,7 @@
 
 namespace trainyard::engine {
 
-// What a data set must offer to train `spec`.
+// The requirements of `spec` on a data set.
 absl::StatusOr<ExpectedData> ExpectedDataOf(const ModelSpec& spec);
 
 // Zeros for what a graph keeps from step to step.
@@ -37,7 +37,7 @@ class ModelRunner {
   // with zeros and goes from batch to batch.
   absl::StatusOr<ModelScore> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters);
 
-  // What stateful layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"), [rows, units] each: read and replaced by
+  // The state that layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"), [rows, units] each: read and replaced by
   // Train, so a checkpoint stores and restores it through this. Null when the model keeps none. InvalidArgument when it was made for other
   // rows: row n of a batch goes on where row n of the last one ended.
   absl::StatusOr<ParameterSet*> TrainingState(int64_t examples);

@@ -1,4 +1,4 @@
-// What a worker records of its profiled steps (`spec.training.profile`): its phases and every node here, pushes and pulls in the same log
+// A worker's record of its profiled steps (`spec.training.profile`): its phases and every node here, pushes and pulls in the same log
 // by the KvClient. Outside of those steps nothing is recorded, and no clock is read.
 #pragma once
 

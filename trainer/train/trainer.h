@@ -46,7 +46,7 @@ class Trainer {
   absl::Status Conclude();
   // After a request to stop.
   absl::Status ConcludeStopped();
-  // What this replica knows of the job so far.
+  // This replica's knowledge of the job so far.
   ReplicaReport Report() const { return run_->chief() ? chief_.Report() : ReplicaReport(); }
 
   const std::unique_ptr<TrainingRun> run_;

@@ -1,4 +1,4 @@
-// What gRPC itself says, as lines of our log.
+// gRPC's own messages, as lines of our log.
 #pragma once
 
 namespace trainyard::engine {

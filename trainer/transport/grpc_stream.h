@@ -77,7 +77,7 @@ class GrpcStream : public FlowStream {
   enum class Action { kNothing, kWrite, kHalfClose, kFinish };
 
   void Pump(What what) override;
-  // What to do next; its flag is set. kWrite: `records` is the message.
+  // The next action; its flag is set. kWrite: `records` is the message.
   Action Decide(What what, std::vector<Record>& records) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StopWriting();
   // Aborts later, unless the stream ends or something is sent meanwhile.

@@ -20,7 +20,7 @@ struct PortGateOptions {
   size_t most_waiting = 4096;                   // connections that have not said them yet: of more the oldest is dropped
 };
 
-// What a connection's first bytes tell.
+// The verdict on a connection's first bytes.
 enum class FirstBytes { kGood, kUnfinished, kBad };
 // Pure.
 FirstBytes JudgeFirstBytes(std::string_view bytes, bool tls);

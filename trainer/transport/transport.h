@@ -34,7 +34,7 @@ struct StreamTraffic {
   int64_t bytes_received = 0;
 };
 
-// What bounds a stream's memory.
+// The bounds of a stream's memory.
 struct FlowOptions {
   size_t window_bytes = 32 << 20;         // of records with parts of tensors that are received and not released yet
   size_t first_message_bytes = 64 << 10;  // of an accepted stream: a longer one ends the stream

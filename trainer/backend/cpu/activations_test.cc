@@ -1,5 +1,5 @@
-// Every activation of the table, on each instruction set that this machine runs: its gradient against numeric differences, and every kernel
-// that knows activations against the reference backend.
+// Every activation of the table, on each instruction set that this machine runs. Gradients are held against numeric differences, kernels
+// against the reference backend.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -26,7 +26,7 @@ class ActivationsTest : public testing::TestWithParam<std::tuple<std::string, Ac
   }
   static Activation activation() { return std::get<1>(GetParam()); }
 
-  // What `build` leads to, alone and fused.
+  // The results of `build`, alone and fused.
   static void ExpectAgreement(const std::function<Value(Trial&)>& build) {
     Trial trial;
     trial.MeanSquaredLoss(build(trial));

@@ -9,7 +9,7 @@
 namespace trainyard::engine {
 namespace {
 
-// What a thread does at a time, and what is added up in floats before it is added up in doubles.
+// The pixels of one piece of a thread's work. Sums within a piece are floats, sums over pieces are doubles.
 constexpr int64_t kBlockPixels = 256;
 
 // A value cut into blocks, none of which crosses panels.

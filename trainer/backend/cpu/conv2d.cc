@@ -59,8 +59,8 @@ bool PoolsByRows(const Window& pool) { return pool.size == pool.stride && pool.p
 
 namespace {
 
-// Convolution and bias of the whole batch at a time, then what the epilogue says: for pools whose windows do not tile the image, and for a
-// few samples.
+// Convolution and bias of the whole batch at a time, then the rest of the epilogue. Used for a few samples, and for pools whose windows do
+// not tile the image.
 class WholeConv2d final : public Kernel {
  public:
   WholeConv2d(CpuDevice& device, const GatherArgs& gather, const Epilogue& epilogue, const std::optional<PoolArgs>& pool, int64_t samples)
@@ -179,8 +179,8 @@ struct Phase {
   int pad = 0;
 };
 
-// dx[first + stride * i] = sum over t of w[first_tap + stride * t] dy[i + shift - t]: with taps flipped, a gather of stride 1 from
-// i + shift - (taps - 1) on, so padded by (taps - 1) - shift.
+// dx[first + stride * i] = sum over t of w[first_tap + stride * t] dy[i + shift - t]. With taps flipped this is a gather of stride 1 from
+// i + shift - (taps - 1) on, padded by (taps - 1) - shift.
 Phase PhaseOf(int first, int stride, int extent, int kernel, int pad) {
   Phase phase;
   phase.first_tap = (first + pad) % stride;

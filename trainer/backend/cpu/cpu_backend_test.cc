@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kClasses = 7;
 
-// What a step of a graph leaves: every named output, then every parameter's gradient.
+// The results of a step of a graph: every named output, then every parameter's gradient.
 using Results = std::vector<std::pair<std::string, std::vector<double>>>;
 
 std::vector<float> RandomFloats(int64_t count, uint32_t seed, float scale) {
@@ -200,8 +200,8 @@ TEST_P(CpuBackendTest, ConvolutionsAgreeOverWindowsStridesAndPaddings) {
   }
 }
 
-// The shapes of bottleneck blocks: either side the narrower one, whole vectors of channels and nearly, strides, images of one and of many
-// blocks of pixels, a last panel of a few samples.
+// The shapes of bottleneck blocks: either side the narrower one, whole vectors of channels and nearly. Also strides, images of one and of
+// many blocks of pixels, and a last panel of a few samples.
 std::vector<ConvCase> PointConvolutions() {
   std::vector<ConvCase> cases;
   for (const int batch : {1, 5, 9, 16, 17, 128}) {

@@ -1,5 +1,5 @@
 // Dense layers: a 1x1 gather over one row whose pixels are the panels (and what lies between batch and channels). The weight gradient is a
-// product over samples; a few samples only take the product too, so that they do not pay for sixteen.
+// product over samples; a few samples take the product too: a panel of sixteen would cost more.
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/gather_plan.h"
 #include "trainer/backend/cpu/layout.h"

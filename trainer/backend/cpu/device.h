@@ -1,4 +1,4 @@
-// What every kernel object of the cpu backend works with, and how a node becomes one. One compile function for each op, by family of files.
+// The device of all kernel objects of the cpu backend, and the functions that make them from nodes: one for each op, by family of files.
 #pragma once
 
 #include <memory>

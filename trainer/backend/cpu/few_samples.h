@@ -1,5 +1,5 @@
-// Convolutions of a few samples, for which a panel would be mostly padding: outputs are the lanes, and sums are products over rows of
-// pixels or samples. Same layouts outside, so no other op knows.
+// Convolutions of a few samples, for which a panel would be mostly padding. Outputs are the lanes; sums are products over rows of pixels
+// or samples. Values keep their layouts, so no other op knows.
 #pragma once
 
 #include <cstddef>

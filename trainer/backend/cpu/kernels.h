@@ -1,10 +1,10 @@
 // The kernels of the cpu backend as plain functions over plain arguments, and the table through which they are called.
 //
 // Terms
-//   panel    16 samples of the batch side by side, the lanes of a vector. An activation is [N/16][H][W][C][16]; N is padded to a multiple
-//   of 16. vector   the 16 values of one channel of one pixel of one panel: 64 bytes, always aligned. column   one vector that a block of
-//   gather adds up at a time: a pixel, or the same pixel of several panels. block    the outputs x columns (gather) or inputs x outputs
-//   (outer) that a kernel holds in registers.
+//   panel    16 samples of the batch side by side, the lanes of a vector; [N/16][H][W][C][16] with N padded to a multiple of 16
+//   vector   the 16 values of one channel of one pixel of one panel: 64 bytes, always aligned
+//   column   one vector that a block of gather adds up at a time: a pixel, or the same pixel of several panels
+//   block    the outputs x columns (gather) or inputs x outputs (outer) that a kernel holds in registers
 //
 // Every table is made by compiling kernels/*.cc for one instruction set. Kernels allocate nothing, keep no state and may run on any thread.
 // The order in which a kernel adds is a function of the shape alone: not of threads, and not of the block of a gather.
@@ -76,7 +76,7 @@ struct PackArgs {
   int first_h = 0, first_w = 0, step_h = 1, step_w = 1;
 };
 
-// c[row][column] = bias[column] (or what c holds) + sum over k of a * b: a is read one value at a time, b in whole vectors along its
+// c[row][column] = bias[column] (or c[row][column]) + sum over k of a * b. a is read one value at a time, b in whole vectors along its
 // columns. The path where outputs are lanes: weight gradients of dense layers (k counts samples) and batches of a few samples.
 struct ProductArgs {
   // k runs in chunks, so that it can count the samples of one pixel or panel after another's.

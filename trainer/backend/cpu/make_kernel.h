@@ -1,4 +1,4 @@
-// A Kernel out of a function object, and what most ops require of their values.
+// Makes a Kernel of a function object, and checks the common requirements of values.
 #pragma once
 
 #include <fmt/format.h>

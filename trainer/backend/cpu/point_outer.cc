@@ -7,8 +7,8 @@
 namespace trainyard::engine {
 namespace {
 
-// With fewer lanes a step of the product is mostly waiting for the other side, which is then read more often than it is used (measured: 16
-// lanes run at half the speed of `outer`, 64 at up to twice).
+// With fewer lanes a step of the product mostly waits for the other side. Measured against `outer`: 16 lanes run at half its speed, 64 at
+// up to twice.
 constexpr int kLeastLanes = 64;
 constexpr int64_t kRowsBytes = 32 * 1024;  // of turned pixels at a time: they stay in the nearest cache while all rows pass over them
 constexpr int64_t kColumnsAtATime = 64;    // of a product's block

@@ -1,5 +1,5 @@
 // The weight gradient of a 1x1 convolution: one product over samples and pixels. The side with fewer channels, x or dy, is turned into rows
-// of channels, which become the lanes; the other one is read as it lies. Nothing is added across lanes, and no channel count makes pixels
+// of channels, which become the lanes. The other side is read as it lies. Nothing is added across lanes, and no channel count makes pixels
 // fall onto the same lines of the nearest cache, as they do for `outer`.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Recurrent layers: at each step one product of all samples' h, then the gates; the recurrent kernel is packed once for all steps, and its
+// Recurrent layers: each step is one product of all samples' h, then the gates. The recurrent kernel is packed once for all steps. Its
 // gradient is one product over all samples and steps.
 #include "trainer/ops/recurrent.h"
 

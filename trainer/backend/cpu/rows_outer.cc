@@ -24,7 +24,7 @@ Range InsideOutputs(int tap, int pad, int stride, int in, int out) {
 // Rows of dy: whole vectors, an odd number of them, so that they do not share few lines of the nearest cache.
 int64_t RowStride(const ConvShape& shape) { return (VectorsFor(shape.outputs) | 1) * kLanes; }
 
-// What one thread adds up: the channels [begin, end) of every tap.
+// One thread's sums: the channels [begin, end) of every tap.
 class ChannelsOuter {
  public:
   ChannelsOuter(const ConvShape& shape, const float* x, float* dw, float* rows, int begin, int end, const KernelTable& kernels)

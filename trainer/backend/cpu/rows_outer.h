@@ -1,6 +1,6 @@
-// The weight gradient of a convolution with outputs as lanes: a product over samples and pixels of x, as it lies, and dy, turned row by row
-// of the image into rows of outputs. Nothing is added across lanes, so it beats `outer` wherever outputs fill their vectors, and few
-// samples cost no more than they are.
+// The weight gradient of a convolution with outputs as lanes: a product of x and dy over samples and pixels. x is read as it lies; dy is
+// turned into rows of outputs, one row of the image at a time. Nothing is added across lanes, so it beats `outer` wherever outputs fill
+// their vectors. Few samples cost little.
 #pragma once
 
 #include <cstddef>

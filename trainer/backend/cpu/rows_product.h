@@ -1,5 +1,5 @@
-// Products of values in rows: c = a b, with the columns of b as lanes and every row of a for itself, so that any number of rows costs its
-// own. The right side is repacked into panels of a few vectors that stay in the nearest cache. Sums run over k in one order, whatever the
+// Products of values in rows: c = a b. The columns of b are lanes. Every row of a is computed for itself, so the costs grow with the
+// rows. The right side is repacked into panels of a few vectors that stay in the nearest cache. Sums run over k in one order, whatever the
 // number of rows and threads.
 #pragma once
 

@@ -11,7 +11,7 @@
 
 namespace trainyard::engine {
 
-// The caller of Run is one of the threads, so a pool of one has no thread of its own and Run is a plain call.
+// The caller of Run is one of the threads. A pool of one has no thread of its own, and Run is a plain call.
 // Run may be called from one thread at a time.
 class ThreadPool {
  public:
@@ -22,8 +22,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls work(begin, end, thread) for up to threads() consecutive pieces of [0, count), each on a thread of its own, and returns when all
-  // are done. Which piece goes to which thread is fixed; `work` must give the same result however it is cut.
+  // Calls work(begin, end, thread) for up to threads() consecutive pieces of [0, count), each on a thread of its own. Returns when all are
+  // done. Each piece always goes to the same thread; `work` must give the same result however it is cut.
   template <typename Work>
   void Run(int64_t count, Work&& work) {
     if (count <= 0) return;

@@ -24,7 +24,7 @@ Convolution ConvolutionOf(const Window& window, const Shape& x, int64_t filters)
   return {x[0], x[3], filters, window, Placed(window, x)};
 }
 
-// Calls visit(offset of a pixel of x, of a kernel position of w, of a pixel of z) for every pair of pixels that the kernel connects.
+// Calls visit(x, w, z) with the offsets of a pixel of x, a kernel position of w and a pixel of z, for all pixels that the kernel connects.
 template <typename Visit>
 void ForEachConnection(const Convolution& conv, Visit visit) {
   const WindowGeometry& g = conv.geometry;

@@ -110,7 +110,7 @@ RunFunction MakeRun(const RecurrentGradientOp& op, const NodeView& node) {
   const RecurrentGradientInputs at(op);
   const Sizes n(op.forward, node.in(at.y).shape);
   const int64_t width = n.gates * n.units;
-  // What flows back through h (of this step and of the one before) and c, what flows into the recurrent product, and zeros.
+  // The gradients of h (of this step and of the one before), of c and of the recurrent product, and zeros.
   auto memory = std::make_shared<std::vector<T>>(static_cast<size_t>(width + 4 * n.units));
   return [op, n, width, memory, at](const KernelContext& context) {
     T* const dq = memory->data();

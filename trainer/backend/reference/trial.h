@@ -1,4 +1,4 @@
-// A small network under test: a builder, values for everything that it is fed with, and what comes out on any backend.
+// A small network under test: a builder, values for all of its inputs, and its results on any backend.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace trainyard::engine {
 
-// What one step left.
+// The results of one step.
 struct TrialResult {
   std::map<std::string, std::vector<double>> outputs;  // every named real output, row-major
   ParameterSet grads;
 };
 
-// For tests: a mistake in using it aborts. Values come from the seed alone: of each tensor they are evenly spaced over (-1, 1), shuffled;
-// so no two are equal and none is 0, which keeps numeric differences away from the kinks of relu and max-pool.
+// For tests: a mistake in using it aborts. Values come from the seed alone. Those of a tensor are evenly spaced over (-1, 1) and shuffled:
+// no two are equal and none is 0. So numeric differences stay away from the kinks of relu and max-pool.
 class Trial {
  public:
   explicit Trial(uint64_t seed = 1) : seed_(seed) {}

@@ -1,4 +1,4 @@
-// What the trainer and the module that reads Parquet say to each other: plain types only, so that the two need not be linked together. The
+// The interface between the trainer and the module that reads Parquet: plain types only, so that the two need not be linked together. The
 // module is a shared object beside the program, there if Arrow was there when it was built (cmake/Arrow.cmake); only jobs with Parquet
 // files load it.
 #pragma once

@@ -1,4 +1,4 @@
-// The table of layers: what an entry of `layers:` may be. A new kind is a file of its own, whose reader is declared and listed here.
+// The table of layers: the kinds of an entry of `layers:`. A new kind is a file of its own; its reader is declared and listed here.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What a layer builds with: its name and inputs, the graph that grows, and what it leaves beside its output.
+// A layer's tools to build with: its name and inputs, the graph that grows, and results beside its output.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace trainyard::engine {
 
-// What layers leave beside their outputs.
+// Results of layers beside their outputs.
 struct LayerResults {
   struct NextValue {
     Value parameter, value;
@@ -28,7 +28,7 @@ struct LayerResults {
 
 // The product as a number that cannot overflow.
 double Product(std::span<const int64_t> extents);
-// Of one example's activation and of one parameter: what keeps every product of extents far from overflow, and typing errors from swapping.
+// InvalidArgument for an activation of one example, or a parameter, that is too large: no product of extents overflows then.
 absl::Status CheckElements(std::string_view what, double elements);
 
 // Made for one layer at a time. Errors are InvalidArgument without the layer's name, which the caller knows.

@@ -1,4 +1,4 @@
-// What lstm, gru and simpleRnn have in common, and bidirectional uses: formulas in ops/recurrent.h.
+// The common part of lstm, gru, simpleRnn and bidirectional. Formulas are in ops/recurrent.h.
 #pragma once
 
 #include <string>

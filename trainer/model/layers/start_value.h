@@ -1,5 +1,5 @@
-// Start values of parameters. A value depends on the seed, the parameter's name and the element's place alone: not on the order of the
-// layers, on the process that computes it, or on other parameters.
+// Start values of parameters. A value depends on the seed, the parameter's name and the element's place alone. The order of the
+// layers, the process and other parameters do not matter.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace trainyard::engine {
 // How a parameter starts; fan-in and fan-out come from its shape.
 enum class Initializer : uint8_t { kZeros, kOnes, kGlorotUniform, kGlorotNormal, kHeUniform, kHeNormal, kUniform, kOrthogonal };
 
-// What a layer says of a parameter that it adds.
+// The start of a parameter, given by the layer that adds it.
 struct StartValue {
   Initializer initializer = Initializer::kZeros;
   // Then elements [ones_begin, ones_end) become 1: an LSTM's forget gate.

@@ -1,5 +1,5 @@
-// Batch normalisation. Everything here is bound by memory, so what matters is one stream through x: pixels are walked in order, four at a
-// time, and the sums of all channels wait in the first-level cache.
+// Batch normalisation. Everything here is bound by memory, so x is read in one stream: pixels in order, four at a time. The sums of all
+// channels wait in the first-level cache.
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
@@ -16,7 +16,7 @@ inline VI LanesBelow(int lanes) {
 inline V And(VI mask, V v) { return AsFloat(mask & AsInt(v)); }
 inline V Affine(V x, float scale, float shift) { return x * Splat(scale) + Splat(shift); }
 
-// What is added for one vector of channel c: the second sum is of first * second.
+// The terms of one vector of channel c. The sums are those of first and of first * factor.
 struct Terms {
   V first, factor;
 };

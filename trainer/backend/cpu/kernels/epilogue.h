@@ -1,4 +1,4 @@
-// What is done to results while they are still in the nearest cache: pool, then activate.
+// Work on results while they are still in the nearest cache: pool, then activate.
 #pragma once
 
 #include "trainer/backend/cpu/kernels.h"

@@ -1,5 +1,5 @@
 // The entry points of one instruction set, whose name the build gives as TRAINYARD_ISA: a namespace, so that several sets link into one
-// program. What each does stands in kernels.h, at its place in the table.
+// program. kernels.h describes each at its place in the table.
 #pragma once
 
 #include "trainer/backend/cpu/kernels.h"

@@ -97,7 +97,7 @@ inline Side ChooseSide(int inputs, int outputs) {
   if constexpr (kVectors < 12) return {2, 2};
   Side best = {5, 5};
   int best_steps = 1 << 30;
-  // Multiply-adds are 1 each, a vector loaded costs as much as half of one; a block with fewer sums than the adders' depth waits for them.
+  // A multiply-add costs 1, a vector loaded half of that. A block with fewer sums than the adders' depth waits for them.
   const Side sides[] = {{5, 5}, {4, 6}, {6, 4}, {4, 5}, {5, 4}, {4, 4}, {3, 6}, {6, 3}};
   for (const Side side : sides) {
     int steps = 0;

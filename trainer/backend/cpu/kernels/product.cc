@@ -33,7 +33,7 @@ template <int kRows, int kColumns, int kRow, int kStep>
 void RunBlock(const ProductArgs& args, const Block& block) {
   V sum[kRows][kColumns];
   const bool whole = block.columns == kColumns * kLanes;
-  // What is left of a row beyond whole vectors goes through copies, and so do the last rows of b, whose vectors would reach beyond b's end:
+  // The end of a row beyond whole vectors goes through copies. So do the last rows of b, whose vectors would reach beyond its end; they are
   // several only where rows are shorter than a vector.
   constexpr int kWidth = kColumns * kLanes;
   constexpr int kMostTailRows = kColumns == 1 ? kLanes : 1;

@@ -84,7 +84,7 @@ void GruStep(const RecurrentStepArgs& args) {
   });
 }
 
-// What arrives at h of a step: from the step after and from outside.
+// The gradient of a step's h: from the step after and from outside.
 inline V Arriving(const RecurrentStepGradientArgs& args, int64_t row, Part part) {
   return part.Get(args.dh + row * args.units) + part.Get(Row(args.dy, row, args.dy_row));
 }

@@ -1,4 +1,4 @@
-// Any other processor: what the compiler makes of vectors by default.
+// Any other processor: the compiler's vectors by default.
 #include <array>
 
 #include "trainer/backend/cpu/select_kernels.h"
