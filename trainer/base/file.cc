@@ -12,28 +12,10 @@
 #include <system_error>
 
 #include "trainer/base/abandoned.h"
+#include "trainer/base/owned_fd.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
-namespace {
-
-// Closes on every way out.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
-}  // namespace
 
 absl::Status FileError(int error, std::string_view action, std::string_view path) {
   std::string message = fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(error));
@@ -59,7 +41,7 @@ absl::Status FileError(int error, std::string_view action, std::string_view path
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return FileError(errno, "open", path);
   struct stat info{};
   if (::fstat(file.get(), &info) != 0) return FileError(errno, "read", path);

@@ -68,16 +68,15 @@ void Tidy(const std::string& parent, Disk& disk) {
   }
 }
 
-// Makes the folder and holds it as its live writer; -1 where a cleaner came between.
-absl::StatusOr<int> MakeHeld(const std::string& path) {
+// Makes the folder and holds it as its live writer; no descriptor where a cleaner came between.
+absl::StatusOr<OwnedFd> MakeHeld(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) != 0) return FileError(errno, "create folder", path);
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return -1;
+  OwnedFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0) return folder;
   struct stat info{};
-  const bool taken = ::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  if (!taken && ::fstat(fd, &info) == 0 && info.st_nlink > 0) return fd;
-  ::close(fd);
-  return -1;
+  const bool taken = ::flock(folder.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!taken && ::fstat(folder.get(), &info) == 0 && info.st_nlink > 0) return folder;
+  return OwnedFd(-1);
 }
 
 }  // namespace
@@ -103,20 +102,20 @@ absl::StatusOr<StagedFolder> StagedFolder::Create(const std::string& path, Disk&
   Tidy(ParentOf(path), disk);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::string staged = Beside(path, "new") + RandomName();
-    TY_ASSIGN_OR_RETURN(const int lock, MakeHeld(staged));
-    if (lock >= 0) return StagedFolder(path, std::move(staged), lock, disk);
+    TY_ASSIGN_OR_RETURN(OwnedFd lock, MakeHeld(staged));
+    if (lock.get() >= 0) return StagedFolder(path, std::move(staged), std::move(lock), disk);
   }
   return absl::AbortedError(fmt::format("cannot hold a new folder beside {}: other writers remove it each time", path));
 }
 
-StagedFolder::StagedFolder(std::string path, std::string staged, int lock, Disk& disk)
-    : final_(std::move(path)), staged_(std::move(staged)), lock_(lock), disk_(&disk) {}
+StagedFolder::StagedFolder(std::string path, std::string staged, OwnedFd lock, Disk& disk)
+    : final_(std::move(path)), staged_(std::move(staged)), lock_(std::move(lock)), disk_(&disk) {}
 
 StagedFolder::StagedFolder(StagedFolder&& other) noexcept
     : final_(std::move(other.final_)),
       staged_(std::exchange(other.staged_, "")),
       aside_(std::exchange(other.aside_, "")),
-      lock_(std::exchange(other.lock_, -1)),
+      lock_(std::move(other.lock_)),
       disk_(other.disk_) {}
 
 StagedFolder::~StagedFolder() {
@@ -124,7 +123,6 @@ StagedFolder::~StagedFolder() {
   for (const std::string& path : {staged_, aside_}) {
     if (!path.empty()) fs::remove_all(path, ignored);
   }
-  if (lock_ >= 0) ::close(lock_);
 }
 
 absl::Status StagedFolder::Publish() {

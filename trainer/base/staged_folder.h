@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/base/disk.h"
+#include "trainer/base/owned_fd.h"
 
 namespace trainyard::engine {
 
@@ -33,13 +34,13 @@ class StagedFolder {
   absl::Status Replace();
 
  private:
-  StagedFolder(std::string path, std::string staged, int lock, Disk& disk);
+  StagedFolder(std::string path, std::string staged, OwnedFd lock, Disk& disk);
   absl::Status SetAsideAndRename();
 
   std::string final_;
   std::string staged_;
   std::string aside_;  // "": nothing was set aside
-  int lock_;           // its descriptor; -1: none
+  OwnedFd lock_;
   Disk* disk_;
 };
 

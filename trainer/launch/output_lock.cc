@@ -29,23 +29,16 @@ std::string HolderOf(int fd) {
 absl::StatusOr<OutputLock> OutputLock::Take(const std::string& dir) {
   TY_RETURN_IF_ERROR(MakeDirectories(dir));
   const std::string path = dir + "/.lock";
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return FileError(errno, "open", path);
-  OutputLock lock(fd);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  OwnedFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (file.get() < 0) return FileError(errno, "open", path);
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return FileError(errno, "lock", path);
     return absl::FailedPreconditionError(
-        fmt::format("output folder '{}' is in use by {}; wait for its end, stop it, or give another --output", dir, HolderOf(fd)));
+        fmt::format("output folder '{}' is in use by {}; wait for its end, stop it, or give another --output", dir, HolderOf(file.get())));
   }
   const std::string pid = fmt::format("{}", getpid());
-  if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) return FileError(errno, "write", path);
-  return lock;
-}
-
-OutputLock::OutputLock(OutputLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-OutputLock::~OutputLock() {
-  if (fd_ >= 0) close(fd_);
+  if (ftruncate(file.get(), 0) != 0 || pwrite(file.get(), pid.data(), pid.size(), 0) < 0) return FileError(errno, "write", path);
+  return OutputLock(std::move(file));
 }
 
 }  // namespace trainyard::engine

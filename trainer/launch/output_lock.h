@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "trainer/base/owned_fd.h"
 
 namespace trainyard::engine {
 
@@ -13,14 +15,11 @@ class OutputLock {
  public:
   // Makes the folder if it is absent. FailedPrecondition: another process holds the lock; names it by its process id.
   static absl::StatusOr<OutputLock> Take(const std::string& dir);
-  ~OutputLock();
-  OutputLock(OutputLock&& other) noexcept;
-  OutputLock& operator=(OutputLock&&) = delete;
 
  private:
-  explicit OutputLock(int fd) : fd_(fd) {}
+  explicit OutputLock(OwnedFd file) : file_(std::move(file)) {}
 
-  int fd_;  // -1: moved from
+  OwnedFd file_;
 };
 
 }  // namespace trainyard::engine

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 
@@ -14,7 +13,7 @@ absl::StatusOr<ReservedPorts> ReservedPorts::Reserve(size_t count) {
   ReservedPorts reserved;
   while (reserved.ports_.size() < count) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0) reserved.sockets_.push_back(fd);
+    if (fd >= 0) reserved.sockets_.emplace_back(fd);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -30,10 +29,6 @@ absl::StatusOr<ReservedPorts> ReservedPorts::Reserve(size_t count) {
     reserved.ports_.push_back(ntohs(address.sin_port));
   }
   return reserved;
-}
-
-ReservedPorts::~ReservedPorts() {
-  for (const int fd : sockets_) close(fd);
 }
 
 }  // namespace trainyard::engine

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "trainer/base/owned_fd.h"
 
 namespace trainyard::engine {
 
@@ -14,15 +15,13 @@ class ReservedPorts {
  public:
   static absl::StatusOr<ReservedPorts> Reserve(size_t count);
   ReservedPorts(ReservedPorts&& other) noexcept = default;
-  ReservedPorts& operator=(ReservedPorts&&) = delete;
-  ~ReservedPorts();
 
   uint16_t operator[](size_t index) const { return ports_[index]; }
 
  private:
   ReservedPorts() = default;
 
-  std::vector<int> sockets_;
+  std::vector<OwnedFd> sockets_;
   std::vector<uint16_t> ports_;
 };
 

@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <set>
+
+#include "trainer/base/owned_fd.h"
 
 namespace trainyard::engine {
 namespace {
@@ -16,21 +17,18 @@ namespace {
 class Socket {
  public:
   Socket() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
-  ~Socket() { close(fd_); }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
 
   // 0 or errno.
   int Bind(uint16_t port, bool reuse) const {
     const int yes = reuse ? 1 : 0;
-    setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     const sockaddr_in address = Loopback(port);
-    return bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+    return bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
   }
-  int Listen() const { return listen(fd_, 1) == 0 ? 0 : errno; }
+  int Listen() const { return listen(fd_.get(), 1) == 0 ? 0 : errno; }
   int Connect(uint16_t port) const {
     const sockaddr_in address = Loopback(port);
-    return connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+    return connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
   }
 
  private:
@@ -42,7 +40,7 @@ class Socket {
     return address;
   }
 
-  const int fd_;
+  const OwnedFd fd_;
 };
 
 TEST(ReservedPorts, AreDistinctAlsoFromThoseOfAnother) {
