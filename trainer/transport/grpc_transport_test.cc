@@ -19,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "trainer/transport/port_gate.h"
 
 namespace trainyard::engine {
 namespace {
@@ -286,8 +287,6 @@ class Doorkeeper final : public StreamHandler {
   std::vector<std::string> turned_away_ ABSL_GUARDED_BY(mutex_);
 };
 
-constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
 TEST(GrpcTransportTest, OfTooManyConnectionsThatNobodyTrustsTheOldestGoesAndATrustedOneStays) {
   for (const auto& [listens, dialled] : {std::pair("127.0.0.1:0", "127.0.0.1"), {"[::1]:0", "[::1]"}, {"0.0.0.0:0", "127.0.0.1"}}) {
     const auto door = std::make_shared<Doorkeeper>();
@@ -302,7 +301,8 @@ TEST(GrpcTransportTest, OfTooManyConnectionsThatNobodyTrustsTheOldestGoesAndATru
     std::vector<int> strangers;
     for (int i = 0; i < 20; ++i) {
       strangers.push_back(dialled == std::string_view("[::1]") ? Connect6(port) : Connect(port));
-      EXPECT_EQ(send(strangers.back(), kPreface.data(), kPreface.size(), MSG_NOSIGNAL), static_cast<ssize_t>(kPreface.size()));
+      EXPECT_EQ(send(strangers.back(), kHttp2Preface.data(), kHttp2Preface.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(kHttp2Preface.size()));
     }
     EXPECT_THAT(door->AwaitTurnedAway(16),
                 testing::Contains(testing::HasSubstr("it has not said who it is, and 4 connections came after it")).Times(16));
@@ -320,7 +320,7 @@ TEST(GrpcTransportTest, AConnectionThatEndsWithoutAStreamIsTold) {
   const absl::StatusOr<std::unique_ptr<Listener>> listener = transport->Listen("127.0.0.1:0", door);
   ASSERT_TRUE(listener.ok()) << listener.status();
   const int stranger = Connect(PortOf((*listener)->address()));
-  EXPECT_EQ(send(stranger, kPreface.data(), kPreface.size(), MSG_NOSIGNAL), static_cast<ssize_t>(kPreface.size()));
+  EXPECT_EQ(send(stranger, kHttp2Preface.data(), kHttp2Preface.size(), MSG_NOSIGNAL), static_cast<ssize_t>(kHttp2Preface.size()));
   close(stranger);
   EXPECT_THAT(door->AwaitTurnedAway(1), testing::ElementsAre(testing::HasSubstr("it opened no stream")));
 }

@@ -29,7 +29,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr std::string_view kTlsRecord = "\x16\x03";  // a handshake record of TLS 1.x
 constexpr int kBacklog = 4096;
 constexpr int kPauseMs = 100;  // of accepting, without files
@@ -202,7 +201,7 @@ class EpollGate final : public PortGate {
   }
 
   void Look(Connections::iterator connection) {
-    std::array<char, kPreface.size()> bytes;
+    std::array<char, kHttp2Preface.size()> bytes;
     const ssize_t count = recv(connection->socket.get(), bytes.data(), bytes.size(), MSG_PEEK);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count <= 0) return Forget(connection);  // it has gone of its own accord, as probes do
@@ -272,7 +271,7 @@ class EpollGate final : public PortGate {
 }  // namespace
 
 FirstBytes JudgeFirstBytes(std::string_view bytes, bool tls) {
-  const std::string_view expected = tls ? kTlsRecord : kPreface;
+  const std::string_view expected = tls ? kTlsRecord : kHttp2Preface;
   const size_t count = std::min(bytes.size(), expected.size());
   if (bytes.substr(0, count) != expected.substr(0, count)) return FirstBytes::kBad;
   return count == expected.size() ? FirstBytes::kGood : FirstBytes::kUnfinished;

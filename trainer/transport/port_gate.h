@@ -14,6 +14,9 @@
 
 namespace trainyard::engine {
 
+// The first bytes of every HTTP/2 connection without TLS (RFC 9113, section 3.4).
+inline constexpr std::string_view kHttp2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 struct PortGateOptions {
   bool tls = false;                             // connections begin with a TLS record, not with the HTTP/2 preface
   absl::Duration deadline = absl::Seconds(10);  // from a connection's acceptance to its first bytes

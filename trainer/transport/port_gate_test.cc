@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "trainer/base/owned_fd.h"
 
 namespace trainyard::engine {
 namespace {
@@ -20,12 +21,11 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kSoon = absl::Seconds(30);
-constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 TEST(JudgeFirstBytesTest, APrefaceIsGoodAPartOfItUnfinishedAllElseBad) {
-  EXPECT_EQ(JudgeFirstBytes(kPreface, false), FirstBytes::kGood);
-  EXPECT_EQ(JudgeFirstBytes(fmt::format("{}more", kPreface), false), FirstBytes::kGood);
-  EXPECT_EQ(JudgeFirstBytes(kPreface.substr(0, 5), false), FirstBytes::kUnfinished);
+  EXPECT_EQ(JudgeFirstBytes(kHttp2Preface, false), FirstBytes::kGood);
+  EXPECT_EQ(JudgeFirstBytes(fmt::format("{}more", kHttp2Preface), false), FirstBytes::kGood);
+  EXPECT_EQ(JudgeFirstBytes(kHttp2Preface.substr(0, 5), false), FirstBytes::kUnfinished);
   EXPECT_EQ(JudgeFirstBytes("", false), FirstBytes::kUnfinished);
   EXPECT_EQ(JudgeFirstBytes("GET / HTTP/1.1", false), FirstBytes::kBad);
   EXPECT_EQ(JudgeFirstBytes("\x16\x03\x01", false), FirstBytes::kBad);
@@ -34,7 +34,7 @@ TEST(JudgeFirstBytesTest, APrefaceIsGoodAPartOfItUnfinishedAllElseBad) {
 TEST(JudgeFirstBytesTest, WithTlsARecordOfAHandshakeIsGood) {
   EXPECT_EQ(JudgeFirstBytes("\x16\x03\x01", true), FirstBytes::kGood);
   EXPECT_EQ(JudgeFirstBytes("\x16", true), FirstBytes::kUnfinished);
-  EXPECT_EQ(JudgeFirstBytes(kPreface, true), FirstBytes::kBad);
+  EXPECT_EQ(JudgeFirstBytes(kHttp2Preface, true), FirstBytes::kBad);
 }
 
 // What a gate lets in, and whom it turns away.
@@ -93,36 +93,32 @@ class Client {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(static_cast<uint16_t>(port));
-    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     Say(says);
-  }
-  Client(Client&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~Client() {
-    if (fd_ >= 0) close(fd_);
   }
   void Say(std::string_view text) const {
     if (!text.empty()) {
-      EXPECT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+      EXPECT_EQ(send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
     }
   }
 
  private:
-  int fd_;
+  OwnedFd fd_;
 };
 
 TEST(PortGateTest, AStreamsFirstBytesAreLetInHoweverTheyAreCut) {
   Inside inside({});
-  const Client whole(inside.port(), kPreface);
+  const Client whole(inside.port(), kHttp2Preface);
   ASSERT_TRUE(inside.AwaitAdmitted(1));
-  const Client cut(inside.port(), kPreface.substr(0, 7));
-  cut.Say(kPreface.substr(7, 9));
-  cut.Say(kPreface.substr(16));
+  const Client cut(inside.port(), kHttp2Preface.substr(0, 7));
+  cut.Say(kHttp2Preface.substr(7, 9));
+  cut.Say(kHttp2Preface.substr(16));
   EXPECT_TRUE(inside.AwaitAdmitted(2));
 }
 
 TEST(PortGateTest, AConnectionThatIsLetInSendsWithoutNaglesDelay) {
   Inside inside({});
-  const Client client(inside.port(), kPreface);
+  const Client client(inside.port(), kHttp2Preface);
   ASSERT_TRUE(inside.AwaitAdmitted(1));
   EXPECT_EQ(inside.at_once(), 1);
 }
@@ -144,7 +140,7 @@ TEST(PortGateTest, OfTooManyThatWaitTheOldestGoesAndWhoSpeaksIsLetIn) {
   Inside inside({.deadline = kSoon, .most_waiting = 4});
   std::vector<Client> silent;
   for (int i = 0; i < 10; ++i) silent.emplace_back(inside.port());
-  const Client good(inside.port(), kPreface);
+  const Client good(inside.port(), kHttp2Preface);
   EXPECT_TRUE(inside.AwaitAdmitted(1));
   EXPECT_THAT(inside.AwaitReasons(6).at(0), HasSubstr("it has not said anything yet, and 4 came after it"));
 }
@@ -160,7 +156,7 @@ TEST(PortGateTest, ASecondGateAtOnePortIsToldWhy) {
 
 TEST(PortGateTest, AllInterfacesAreOneAddress) {
   Inside inside({}, "0.0.0.0:0");
-  const Client good(inside.port(), kPreface);
+  const Client good(inside.port(), kHttp2Preface);
   EXPECT_TRUE(inside.AwaitAdmitted(1));
 }
 
