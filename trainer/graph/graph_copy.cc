@@ -34,4 +34,12 @@ Graph GraphCopy::Finish() && {
   return std::move(to_);
 }
 
+std::vector<std::vector<NodeId>> ReadersOf(const Graph& graph) {
+  std::vector<std::vector<NodeId>> readers(graph.nodes().size());
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    for (const Value& input : graph.node(id).inputs) readers[input.node].push_back(id);
+  }
+  return readers;
+}
+
 }  // namespace trainyard::engine

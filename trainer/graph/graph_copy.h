@@ -1,4 +1,4 @@
-// A graph made of another one node by node: what rewriting passes (fusion, layouts) are written with.
+// Rewriting passes (fusion, layouts) make a new graph of an old one, node by node.
 #pragma once
 
 #include <vector>
@@ -30,5 +30,8 @@ class GraphCopy {
   Graph to_;
   std::vector<NodeId> mapped_;  // old id → new id, -1: not mapped
 };
+
+// [node]: the nodes that read one of its outputs, in order; a node that reads two of its inputs from it stands there twice.
+std::vector<std::vector<NodeId>> ReadersOf(const Graph& graph);
 
 }  // namespace trainyard::engine

@@ -17,10 +17,7 @@ struct Fusion {
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph) : graph_(graph), fused_(graph), readers_(graph.nodes().size()), kept_(graph.nodes().size()) {
-    for (NodeId id = 0; id < Nodes(); ++id) {
-      for (const Value& input : graph_.node(id).inputs) readers_[input.node].push_back(id);
-    }
+  explicit Fuser(const Graph& graph) : graph_(graph), fused_(graph), readers_(ReadersOf(graph)), kept_(graph.nodes().size()) {
     for (const auto& [name, value] : graph_.outputs()) Keep(value);
     for (const ParameterResult& result : graph_.results()) Keep(result.value);
     for (const Value& next : graph_.next_states()) {
@@ -137,10 +134,10 @@ class Fuser {
 
   const Graph& graph_;
   GraphCopy fused_;
-  std::vector<std::vector<NodeId>> readers_;
-  std::vector<bool> kept_;          // its first output is a named one or a parameter's result
-  std::vector<Fusion> fusions_;     // [product]
-  std::vector<NodeId> product_of_;  // [node] = the product that takes it in, or -1
+  const std::vector<std::vector<NodeId>> readers_;  // [node]
+  std::vector<bool> kept_;                          // its first output is a named one or a parameter's result
+  std::vector<Fusion> fusions_;                     // [product]
+  std::vector<NodeId> product_of_;                  // [node] = the product that takes it in, or -1
 };
 
 }  // namespace

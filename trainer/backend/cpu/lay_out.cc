@@ -30,11 +30,7 @@ std::optional<bool> AlwaysInRows(const Op& op) {
 class Layouts {
  public:
   explicit Layouts(const Graph& graph)
-      : graph_(graph), copy_(graph), readers_(graph.nodes().size()), in_rows_(graph.nodes().size()), turned_(graph.nodes().size()) {
-    for (NodeId id = 0; id < Nodes(); ++id) {
-      for (const Value& input : graph_.node(id).inputs) readers_[input.node].push_back(id);
-    }
-  }
+      : graph_(graph), copy_(graph), readers_(ReadersOf(graph)), in_rows_(graph.nodes().size()), turned_(graph.nodes().size()) {}
 
   Graph Run() && {
     for (NodeId id = 0; id < Nodes(); ++id) in_rows_[id] = WorksInRows(id);
@@ -88,9 +84,9 @@ class Layouts {
 
   const Graph& graph_;
   GraphCopy copy_;
-  std::vector<std::vector<NodeId>> readers_;
-  std::vector<bool> in_rows_;                 // [node]: where it works, and its batched outputs lie
-  std::vector<std::map<int, Value>> turned_;  // [node], by output: the new value that lies the other way
+  const std::vector<std::vector<NodeId>> readers_;  // [node]
+  std::vector<bool> in_rows_;                       // [node]: where it works, and its batched outputs lie
+  std::vector<std::map<int, Value>> turned_;        // [node], by output: the new value that lies the other way
 };
 
 }  // namespace
