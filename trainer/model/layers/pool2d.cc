@@ -16,27 +16,20 @@ Window ReadWindow(FieldReader& fields) {
   return window;
 }
 
-class MaxPool2d final : public Layer {
+// maxPool2d or avgPool2d: the two differ in the node that they add.
+class Pool2d final : public Layer {
  public:
-  explicit MaxPool2d(const Window& window) : window_(window) {}
+  using AddNode = decltype(&GraphBuilder::MaxPool);
+
+  Pool2d(std::string_view kind, AddNode add_node, const Window& window) : kind_(kind), add_node_(add_node), window_(window) {}
   absl::StatusOr<Value> Build(LayerBuilder& builder) const override {
-    if (builder.InputShape().rank() != 4) return builder.WrongRank("maxPool2d", kImages);
-    return builder.graph().MaxPool(builder.name(), builder.input(), window_);
+    if (builder.InputShape().rank() != 4) return builder.WrongRank(kind_, kImages);
+    return (builder.graph().*add_node_)(builder.name(), builder.input(), window_);
   }
 
  private:
-  const Window window_;
-};
-
-class AvgPool2d final : public Layer {
- public:
-  explicit AvgPool2d(const Window& window) : window_(window) {}
-  absl::StatusOr<Value> Build(LayerBuilder& builder) const override {
-    if (builder.InputShape().rank() != 4) return builder.WrongRank("avgPool2d", kImages);
-    return builder.graph().AvgPool(builder.name(), builder.input(), window_);
-  }
-
- private:
+  const std::string_view kind_;
+  const AddNode add_node_;
   const Window window_;
 };
 
@@ -53,8 +46,12 @@ class GlobalAveragePool2d final : public Layer {
 
 }  // namespace
 
-LayerPointer ReadMaxPool2d(FieldReader& fields) { return std::make_shared<MaxPool2d>(ReadWindow(fields)); }
-LayerPointer ReadAvgPool2d(FieldReader& fields) { return std::make_shared<AvgPool2d>(ReadWindow(fields)); }
+LayerPointer ReadMaxPool2d(FieldReader& fields) {
+  return std::make_shared<Pool2d>("maxPool2d", &GraphBuilder::MaxPool, ReadWindow(fields));
+}
+LayerPointer ReadAvgPool2d(FieldReader& fields) {
+  return std::make_shared<Pool2d>("avgPool2d", &GraphBuilder::AvgPool, ReadWindow(fields));
+}
 LayerPointer ReadGlobalAveragePool2d(FieldReader&) { return std::make_shared<GlobalAveragePool2d>(); }
 
 }  // namespace trainyard::engine
