@@ -9,8 +9,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t kLine = kBufferAlignment / sizeof(float);
-
 // Before rank i is added there is one partial sum for each bit that is set in i.
 size_t MostPartials(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)) + 1; }
 
@@ -23,10 +21,10 @@ int TreeSplit(int ranks) {
 
 TreeSum::TreeSum(int ranks, size_t block) {
   TY_CHECK(ranks >= 1);
-  const size_t stride = (block + kLine - 1) / kLine * kLine;
+  const size_t stride = Aligned(block * sizeof(float));
   stack_.resize(MostPartials(ranks));
-  memory_ = Buffer(stack_.size() * stride * sizeof(float));
-  for (size_t i = 0; i < stack_.size(); ++i) stack_[i].memory = memory_.as<float>() + i * stride;
+  memory_ = Buffer(stack_.size() * stride);
+  for (size_t i = 0; i < stack_.size(); ++i) stack_[i].memory = reinterpret_cast<float*>(memory_.data() + i * stride);
 }
 
 void TreeSum::Begin(size_t size) {

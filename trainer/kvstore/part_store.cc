@@ -15,10 +15,8 @@ namespace {
 constexpr size_t kBlock = 4096;  // floats: partial sums, parameter, slots and answer of a block fit into a second-level cache
 constexpr size_t kIdleAnswerBytes = 16 << 20;
 
-constexpr size_t Aligned(int64_t floats) {
-  constexpr size_t kLine = kBufferAlignment / sizeof(float);
-  return (static_cast<size_t>(floats) + kLine - 1) / kLine * kLine;
-}
+// Of one slot of a part.
+size_t SlotBytes(const Part& part) { return Aligned(static_cast<size_t>(part.count) * sizeof(float)); }
 
 }  // namespace
 
@@ -33,24 +31,26 @@ PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placemen
       local_(placement.parts.size(), -1),
       pool_(kIdleAnswerBytes),
       clock_(clock) {
-  size_t floats = 0;
+  size_t slot_bytes = 0;
   int trainable_parts = 0;
   for (size_t i = 0; i < all_parts_.size(); ++i) {
     if (all_parts_[i].server != server) continue;
     local_[i] = static_cast<int>(parts_.size());
     parts_.push_back(static_cast<int>(i));
-    floats += Aligned(all_parts_[i].count) * slots_;
+    slot_bytes += SlotBytes(all_parts_[i]) * slots_;
     values_bytes_ += all_parts_[i].count * static_cast<int64_t>(sizeof(float));
     if (specs_[all_parts_[i].key].trainable) ++trainable_parts;
   }
-  memory_ = Buffer(floats * sizeof(float));
-  auto* next = memory_.as<float>();
+  memory_ = Buffer(slot_bytes);
+  std::byte* next = memory_.data();
   for (const int i : parts_) {
     const auto count = static_cast<size_t>(all_parts_[i].count);
     auto state = std::make_unique<State>(PartRows(specs_[all_parts_[i].key], all_parts_[i]), count, mode == KvMode::kSync ? workers : 0);
     absl::MutexLock lock(&state->mutex);
     state->trainable = specs_[all_parts_[i].key].trainable;
-    for (int slot = 0; slot < slots_; ++slot, next += Aligned(all_parts_[i].count)) state->slots.emplace_back(next, count);
+    for (int slot = 0; slot < slots_; ++slot, next += SlotBytes(all_parts_[i])) {
+      state->slots.emplace_back(reinterpret_cast<float*>(next), count);
+    }
     if (mode == KvMode::kAsync) state->next.assign(Places(mode, workers), 0);
     state->answered.resize(Places(mode, workers));
     states_.push_back(std::move(state));
