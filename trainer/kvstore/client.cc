@@ -10,8 +10,8 @@
 
 #include "trainer/base/clock.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/wait_notice.h"
 #include "trainer/kvstore/client_core.h"
-#include "trainer/kvstore/wait_notice.h"
 #include "trainer/profile/span_log.h"
 
 namespace trainyard::engine {
@@ -20,6 +20,7 @@ namespace {
 constexpr absl::Duration kGoodbyeDeadline = absl::Seconds(2);
 constexpr absl::Duration kReleaseDeadline = absl::Seconds(10);
 constexpr absl::Duration kLookPeriod = absl::Seconds(1);  // while waiting, the deadline is looked at this often
+constexpr absl::Duration kNoticePeriod = absl::Seconds(30);
 
 constexpr double kStopShare = 0.25;  // of the time to stop: for a step to be finished
 
@@ -216,7 +217,7 @@ absl::StatusOr<TrainingStart> KvClient::StartOnLine(ParameterSet& parameters) {
   }
   std::string reason;
   int64_t filled = 0;
-  WaitNotice notice(options_.clock->Now());
+  WaitNotice notice(options_.clock->Now(), kNoticePeriod);
   while (true) {
     TY_RETURN_IF_ERROR(core_->error());
     const int64_t seen = core_->changes();
@@ -278,7 +279,7 @@ void KvClient::TellWait(WaitNotice& notice, const std::string& reason) const {
 }
 
 absl::Status KvClient::Reach(KvGoal goal, const Deadline& deadline, std::string_view what) {
-  WaitNotice notice(options_.clock->Now());
+  WaitNotice notice(options_.clock->Now(), kNoticePeriod);
   while (true) {
     TY_RETURN_IF_ERROR(CheckLine());
     if (goal != KvGoal::kAllUp) TY_RETURN_IF_ERROR(FillEmptyServers().status());

@@ -18,6 +18,7 @@
 #include "trainer/base/clock.h"
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/wait_notice.h"
 #include "trainer/launch/job_folder.h"
 #include "trainer/launch/output_lock.h"
 #include "trainer/launch/progress_client.h"
@@ -27,7 +28,6 @@
 #include "trainer/launch/reserved_ports.h"
 #include "trainer/profile/merge_profiles.h"
 #include "trainer/report/report.h"
-#include "trainer/report/wait_pace.h"
 
 namespace trainyard::engine {
 namespace {
@@ -220,7 +220,7 @@ class LocalRun {
     if (replicas_[0].role != Role::kPs || now < next_wait_look_) return;
     next_wait_look_ = now + kWaitLookPeriod;
     const absl::StatusOr<Progress> server = FetchProgress(ports_[0].http_port, kFetchTimeout);
-    if (server.ok() && waits_.Due(!server->waiting.empty(), now)) view_.Say(server->waiting);
+    if (server.ok() && !server->waiting.empty() && wait_notice_.Due(now)) view_.Say(server->waiting);
   }
 
   // Each evaluation and each warning, once.
@@ -328,7 +328,7 @@ class LocalRun {
   absl::Time next_progress_ = absl::InfinitePast();
   Progress last_progress_;
   absl::Time next_wait_look_ = absl::InfinitePast();
-  WaitPace waits_;
+  WaitNotice wait_notice_{absl::InfinitePast(), kShownWait};  // servers leave out shorter waits
   size_t told_ = 0;
   int64_t told_evaluation_ = -1;  // its step
 };

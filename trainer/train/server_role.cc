@@ -13,6 +13,7 @@
 #include "trainer/base/notification.h"
 #include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/wait_notice.h"
 #include "trainer/job/job_transport.h"
 #include "trainer/job/output_folders.h"
 #include "trainer/kvstore/part_names.h"
@@ -159,7 +160,7 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
   spdlog::info("server {} of {} listens at {} for {} workers", identity.index, identity.ps_hosts.size(), server->address(),
                identity.trainer_count());
 
-  WaitPace waits;
+  WaitNotice notice(absl::InfinitePast(), kShownWait);  // WaitText leaves out shorter waits
   Notification ended;
   absl::Status served;
   std::thread serving([&] {
@@ -173,7 +174,7 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
     progress.refused_streams = stats.refused_streams;
     progress.updated_time = RealClock().Wall();
     progress.waiting = WaitText(stats.open_round, /*own_chief=*/!identity.chief_host.empty());
-    if (waits.Due(!progress.waiting.empty(), RealClock().Now())) spdlog::warn("{}", progress.waiting);
+    if (!progress.waiting.empty() && notice.Due(RealClock().Now())) spdlog::warn("{}", progress.waiting);
     progress_server->Update(progress);
     // A failed write does not end the training of all workers; the end of this function tries again.
     absl::Status recorded = usage.OnTick(progress.step);

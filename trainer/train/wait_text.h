@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "trainer/base/wait_notice.h"
 #include "trainer/kvstore/server.h"
-#include "trainer/report/wait_pace.h"
 
 namespace trainyard::engine {
 
