@@ -362,7 +362,7 @@ class TrainingTest(unittest.TestCase):
         self.install("kept", *options, "training.epochs=2")
         self.wait("kept to succeed again", lambda: self.is_true("kept", "Succeeded"), 300.0)
         logs = self.kubectl("logs", "kept-ps-0") + self.kubectl("logs", "kept-worker-0")
-        self.assertIn("which has ended: this job goes on from what is there", logs)
+        self.assertIn("which has ended: this job goes on from its files", logs)
         self.tool("helm4", "uninstall", "kept")
 
     def test_13_the_folder_of_a_job_that_runs_is_refused(self):

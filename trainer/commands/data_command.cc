@@ -145,7 +145,8 @@ void AddDataCommand(CLI::App& app, int& exit_code) {
       "trainyard-trainer data verify store/train");
   AddAction(*data, "convert", "write the data of a job as a dataset store: checksummed shards with an index",
             "trainyard-trainer data convert --job examples/lenet5-local.yaml --out store --shards 4", Convert, exit_code);
-  AddAction(*data, "inspect", "print what a dataset store holds", "trainyard-trainer data inspect store/train", InspectStore, exit_code);
+  AddAction(*data, "inspect", "print the content of a dataset store", "trainyard-trainer data inspect store/train", InspectStore,
+            exit_code);
   AddAction(*data, "verify", "read a dataset store and compare it with its checksums", "trainyard-trainer data verify store/train", Verify,
             exit_code);
   AddAction(*data, "bench", "measure the input pipeline of a job alone, in examples a second",

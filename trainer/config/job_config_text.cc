@@ -78,7 +78,7 @@ class JsonEvents final : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { Add(mark, anchor, nullptr, kValueCost); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) Refuse(mark, "found an alias within what it stands for");
+    if (found == anchors_.end()) Refuse(mark, "found an alias within its own anchor");
     Add(mark, 0, found->second.value, found->second.cost);
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {

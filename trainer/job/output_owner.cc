@@ -115,7 +115,7 @@ absl::Status OutputOwner::TakeOver(const Wait& wait) {
     TY_ASSIGN_OR_RETURN(const absl::Time now, TimeAt(path_));
     const absl::Duration age = now - beat;
     if (mark->ended || age >= options_.stale) {
-      spdlog::info("the output folder {} is that of job {} (uid {}), which has ended: this job goes on from what is there", options_.output,
+      spdlog::info("the output folder {} is that of job {} (uid {}), which has ended: this job goes on from its files", options_.output,
                    mark->name, mark->uid);
       TY_RETURN_IF_ERROR(Write(false));
       return Beat();

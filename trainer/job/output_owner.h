@@ -3,7 +3,7 @@
 //   {"name": "mnist", "uid": "5f0c…"}      and "ended": true once the job's chief has ended for good
 //
 // While a job runs, its replicas keep the file's modification time fresh (a beat). A folder whose file is another job's is refused while
-// that job beats; a job that has ended, or has not beaten for `stale`, leaves its folder to the next one, which goes on from what is there.
+// that job beats; a job that has ended, or has not beaten for `stale`, leaves its folder to the next one, which goes on from its files.
 // All times are those of the folder's file system: hosts' clocks may differ.
 #pragma once
 

@@ -266,7 +266,7 @@ absl::StatusOr<std::shared_ptr<TrainingState>> KvClient::LoadState(bool again) {
   auto state = std::make_shared<TrainingState>(std::move(loaded));
   if (state->parameters.Fingerprint() == FingerprintOf(options_.specs) && state->slots.size() == options_.slot_names.size()) return state;
   return absl::FailedPreconditionError(
-      fmt::format("{}: what was loaded to fill servers is of another model, or has {} optimizer slots and not {}", core_->name(),
+      fmt::format("{}: the state loaded to fill servers is of another model, or has {} optimizer slots and not {}", core_->name(),
                   state->slots.size(), options_.slot_names.size()));
 }
 

@@ -227,7 +227,7 @@ absl::Status GraphBuilder::NextState(Value state, Value value) {
   const auto* op = std::get_if<StateOp>(&node.op);
   TY_CHECK(op != nullptr);
   if (spec(value) != spec(state)) {
-    return absl::InvalidArgumentError(fmt::format("state '{}': what a step leaves has shape {}, expected {}", node.name,
+    return absl::InvalidArgumentError(fmt::format("state '{}': its next value has shape {}, expected {}", node.name,
                                                   spec(value).shape.ToString(), spec(state).shape.ToString()));
   }
   if (graph_.next_states()[op->index].valid()) {

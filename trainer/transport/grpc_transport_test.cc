@@ -305,7 +305,7 @@ TEST(GrpcTransportTest, OfTooManyConnectionsThatNobodyTrustsTheOldestGoesAndATru
                 static_cast<ssize_t>(kHttp2Preface.size()));
     }
     EXPECT_THAT(door->AwaitTurnedAway(16),
-                testing::Contains(testing::HasSubstr("it has not said who it is, and 4 connections came after it")).Times(16));
+                testing::Contains(testing::HasSubstr("it has not identified itself, and 4 connections came after it")).Times(16));
     for (const int fd : strangers) close(fd);
     for (int i = 0; i < 20; ++i) transport->Dial(fmt::format("{}:{}", dialled, port), std::make_shared<Counter>(false), absl::Seconds(5));
     EXPECT_TRUE(door->AwaitGone(20 + 16)) << listens;  // diallers that say nothing, with a stream already or not

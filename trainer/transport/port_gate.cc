@@ -226,7 +226,7 @@ class EpollGate final : public PortGate {
     if (!dropped.ok()) return Drop(connection, std::string(dropped.status().message()));
     if (*dropped) {
       turn_away_(**dropped, absl::InvalidArgumentError(
-                                fmt::format("it has not said who it is, and {} connections came after it", untrusted_->most())));
+                                fmt::format("it has not identified itself, and {} connections came after it", untrusted_->most())));
     }
     const int fd = connection->socket.Release();
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);

@@ -13,7 +13,7 @@ class Reshape final : public Layer {
   explicit Reshape(FieldReader& fields)
       : target_(fields.IntegerList("targetShape", {.min = -1, .max = kUnits.max}, 1, Shape::kMaxRank - 1)) {
     if (std::ranges::count(target_, -1) > 1) fields.Error("targetShape", "found more than one -1, expected at most one");
-    if (std::ranges::count(target_, 0) > 0) fields.Error("targetShape", "found 0, expected extents >= 1, or -1 for what is left over");
+    if (std::ranges::count(target_, 0) > 0) fields.Error("targetShape", "found 0, expected extents >= 1, or -1 for the rest");
   }
 
   absl::StatusOr<Value> Build(LayerBuilder& builder) const override {
@@ -34,7 +34,7 @@ class Reshape final : public Layer {
   }
 
  private:
-  const std::vector<int64_t> target_;  // without the batch; one extent may be -1: what is left over
+  const std::vector<int64_t> target_;  // without the batch; one extent may be -1: the rest
 };
 
 }  // namespace
