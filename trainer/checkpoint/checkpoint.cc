@@ -25,11 +25,13 @@ constexpr std::string_view kFormat = "trainyard-checkpoint";
 constexpr int kVersion = 1;
 constexpr int kReadAttempts = 5;  // of a checkpoint that another process replaces meanwhile
 constexpr std::string_view kManifest = "manifest.json";
+constexpr std::string_view kDescription = "model.json";
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kBest = "best";
 constexpr std::string_view kShardEnd = ".safetensors";
 constexpr int64_t kMaxManifestBytes = 16 << 20;
 constexpr int64_t kMaxShardBytes = int64_t{1} << 40;
+constexpr int64_t kMaxDescriptionBytes = 16 << 20;
 
 std::string Sha256Of(std::string_view bytes) {
   Sha256 sha256;
@@ -94,21 +96,32 @@ absl::StatusOr<json> ParseManifest(const std::string& text, const std::string& p
   return manifest;
 }
 
-absl::StatusOr<Safetensors> ReadShard(const std::string& folder, const json& entry, std::string_view manifest_path) {
+struct ListedFile {
+  std::string path;
+  std::string content;
+};
+
+// A file that the manifest lists, whole.
+absl::StatusOr<ListedFile> ReadListed(const std::string& folder, const json& entry, std::string_view manifest_path, int64_t max_bytes) {
   TY_ASSIGN_OR_RETURN(std::string file, Field<std::string>(entry, "file", manifest_path));
   TY_ASSIGN_OR_RETURN(uint64_t bytes, Field<uint64_t>(entry, "bytes", manifest_path));
   TY_ASSIGN_OR_RETURN(std::string sha256, Field<std::string>(entry, "sha256", manifest_path));
   if (file.empty() || file.find('/') != std::string::npos || file.front() == '.') {
-    return absl::DataLossError(fmt::format("{} names a shard '{}' outside its folder", manifest_path, file));
+    return absl::DataLossError(fmt::format("{} names a file '{}' outside its folder", manifest_path, file));
   }
-  const std::string path = fmt::format("{}/{}", folder, file);
-  TY_ASSIGN_OR_RETURN(std::string content, ReadFile(path, kMaxShardBytes));
+  std::string path = fmt::format("{}/{}", folder, file);
+  TY_ASSIGN_OR_RETURN(std::string content, ReadFile(path, max_bytes));
   if (content.size() != bytes)
     return absl::DataLossError(fmt::format("{} has {} bytes, its manifest says {}", path, content.size(), bytes));
   if (std::string found = Sha256Of(content); found != sha256) {
     return absl::DataLossError(fmt::format("{} has the SHA-256 {}, its manifest says {}", path, found, sha256));
   }
-  return Safetensors::Parse(std::move(content), path);
+  return ListedFile{.path = std::move(path), .content = std::move(content)};
+}
+
+absl::StatusOr<Safetensors> ReadShard(const std::string& folder, const json& entry, std::string_view manifest_path) {
+  TY_ASSIGN_OR_RETURN(ListedFile file, ReadListed(folder, entry, manifest_path, kMaxShardBytes));
+  return Safetensors::Parse(std::move(file.content), file.path);
 }
 
 std::string NameIn(const ParameterSpec& spec, std::string_view slot) {
@@ -173,6 +186,10 @@ absl::StatusOr<Checkpoint> Checkpoint::Read(const std::string& named) {
   checkpoint.path_ = path;
   checkpoint.digest_ = Sha256Of(text);
   TY_ASSIGN_OR_RETURN(checkpoint.info_, InfoOf(manifest, manifest_path));
+  if (manifest.contains("description")) {
+    TY_ASSIGN_OR_RETURN(ListedFile file, ReadListed(path, manifest["description"], manifest_path, kMaxDescriptionBytes));
+    checkpoint.info_.description = std::move(file.content);
+  }
   TY_ASSIGN_OR_RETURN(json shards, Field<json>(manifest, "shards", manifest_path));
   if (!shards.is_array()) return absl::DataLossError(fmt::format("{} has no usable field 'shards'", manifest_path));
   for (const json& entry : shards) {
@@ -238,6 +255,10 @@ absl::StatusOr<std::string> CheckpointStore::Write(std::string_view name, const 
     const std::string file = fmt::format("{}{}", shard.name, kShardEnd);
     TY_ASSIGN_OR_RETURN(const FileDigest written, WriteSafetensors(fmt::format("{}/{}", folder.path(), file), shard.tensors, {}, *disk_));
     manifest["shards"].push_back({{"file", file}, {"bytes", written.bytes}, {"sha256", written.sha256}});
+  }
+  if (!info.description.empty()) {
+    TY_RETURN_IF_ERROR(WriteFileDurably(fmt::format("{}/{}", folder.path(), kDescription), info.description, *disk_));
+    manifest["description"] = {{"file", kDescription}, {"bytes", info.description.size()}, {"sha256", Sha256Of(info.description)}};
   }
   const std::string text = manifest.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
   TY_RETURN_IF_ERROR(WriteFileDurably(fmt::format("{}/{}", folder.path(), kManifest), text, *disk_));

@@ -1,7 +1,7 @@
 // Checkpoints: <dir>/step-<n>/ with safetensors shards and manifest.json.
 //
 // manifest.json: {"format": "trainyard-checkpoint", "version": 1, "step", "epoch", "offset", "seed", "fingerprint", "model", "strategy",
-// "state": {…}, "shards": [{"file", "bytes", "sha256"}]}. A folder is written unseen (staged_folder.h), all files and the folder fsynced,
+// "state": {…}, "shards": [{"file", "bytes", "sha256"}], "description": {the same of model.json, model_description.h}}. A folder is written unseen (staged_folder.h), all files and the folder fsynced,
 // and then gets its name: a folder with the final name is whole unless the disk itself lost bytes, which sizes and checksums show.
 // <dir>/best/ is a checkpoint of the same form that no rotation removes.
 #pragma once
@@ -25,7 +25,7 @@
 namespace trainyard::engine {
 
 // Keys of CheckpointInfo::state.
-inline constexpr char kModelState[] = "model";                  // spec.training.model as JSON
+inline constexpr char kModelState[] = "model";                  // spec.training.model as JSON, in checkpoints without a model.json
 inline constexpr char kVocabularyState[] = "vocabularySha256";  // of a text model; the vocabulary itself stands beside the checkpoints
 
 struct CheckpointInfo {
@@ -36,6 +36,7 @@ struct CheckpointInfo {
   std::string model;                         // for messages
   std::string strategy;                      // for messages
   std::map<std::string, std::string> state;  // anything small that a resume needs: RNG counters, best metric …
+  std::string description;                   // model.json as it stands; "": an older version wrote the checkpoint
 };
 
 // One file of a checkpoint, "<name>.safetensors". The tensors must stay valid during Save.

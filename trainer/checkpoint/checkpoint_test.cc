@@ -97,6 +97,21 @@ TEST_F(CheckpointTest, WhatWasSavedIsLoaded) {
   EXPECT_NE(newest.checkpoint->Find("dense/kernel/momentum"), nullptr);
 }
 
+TEST_F(CheckpointTest, ItsDescriptionIsKeptWithItAndChecked) {
+  CheckpointStore store(dir_, 3);
+  ASSERT_TRUE(store.Save({.step = 5, .fingerprint = kFingerprint, .description = "{\"a\": 1}\n"}, {}).ok());
+  EXPECT_EQ(*ReadFile(dir_ + "/step-5/model.json"), "{\"a\": 1}\n");
+  const auto checkpoint = Checkpoint::Read(dir_ + "/step-5");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->info().description, "{\"a\": 1}\n");
+  ASSERT_TRUE(store.SaveBest(checkpoint->info(), checkpoint->Shards()).ok());
+  EXPECT_EQ(*ReadFile(dir_ + "/best/model.json"), "{\"a\": 1}\n");
+  Damage("step-5/model.json");
+  EXPECT_THAT(std::string(Checkpoint::Read(dir_ + "/step-5").status().message()), HasSubstr("step-5/model.json has the SHA-256 "));
+  fs::remove(dir_ + "/step-5/model.json");
+  EXPECT_FALSE(Checkpoint::Read(dir_ + "/step-5").ok());
+}
+
 TEST_F(CheckpointTest, WithoutAFolderThereIsNothingToLoad) {
   NewestCheckpoint newest = Load();
   EXPECT_FALSE(newest.checkpoint);
@@ -147,7 +162,7 @@ TEST_F(CheckpointTest, AManifestThatPointsOutsideItsFolderIsRefused) {
   std::string manifest = *ReadFile(dir_ + "/step-1/manifest.json");
   manifest.replace(manifest.find("parameters.safetensors"), 22, "../../etc/passwd");
   ASSERT_TRUE(WriteFileDurably(dir_ + "/step-1/manifest.json", manifest).ok());
-  EXPECT_THAT(Load().skipped.at(0).reason, HasSubstr("names a shard '../../etc/passwd' outside its folder"));
+  EXPECT_THAT(Load().skipped.at(0).reason, HasSubstr("names a file '../../etc/passwd' outside its folder"));
 }
 
 TEST_F(CheckpointTest, ACheckpointOfAnotherModelIsRefusedByName) {

@@ -207,7 +207,6 @@ absl::Status RunSaver::RestoreCarried(int64_t step, ParameterSet& carried) {
 }
 
 CheckpointInfo RunSaver::InfoOf(int64_t state_step, const RunPlace& place, std::map<std::string, std::string> judged) const {
-  judged[kModelState] = config_.model_json;
   if (!options_.vocabulary_sha256.empty()) judged[kVocabularyState] = options_.vocabulary_sha256;
   if (place.carried != nullptr) judged[kStatePlace] = PlaceAfter(place.step);
   return {.step = state_step,
@@ -216,7 +215,8 @@ CheckpointInfo RunSaver::InfoOf(int64_t state_step, const RunPlace& place, std::
           .fingerprint = fingerprint_,
           .model = config_.model.name,
           .strategy = StrategyText(config_.strategy),
-          .state = std::move(judged)};
+          .state = std::move(judged),
+          .description = options_.description};
 }
 
 absl::Status RunSaver::Write(const StateView& state, const ParameterSet* carried, const CheckpointInfo& info, bool best) {

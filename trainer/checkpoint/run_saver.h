@@ -36,6 +36,7 @@ struct RunSaverOptions {
   int rank = 0;                         // of this worker
   bool chief = true;
   std::string vocabulary_sha256;  // "": the model takes no tokens
+  std::string description;        // model.json (model_description.h); of the chief
 };
 
 // Where a worker is when it saves.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +13,8 @@
 
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/carried_state.h"
+#include "trainer/checkpoint/find_checkpoint.h"
+#include "trainer/checkpoint/model_description.h"
 #include "trainer/checkpoint/vocabulary_file.h"
 #include "trainer/config/field_errors.h"
 #include "trainer/model/build_graph.h"
@@ -23,34 +24,15 @@
 namespace trainyard::engine {
 namespace {
 
-namespace fs = std::filesystem;
-
 // Every text starts after the end of a line.
 constexpr std::string_view kNewline = "\n";
 constexpr float kNever = -std::numeric_limits<float>::infinity();  // the score of a token that is not drawn
 
-struct FoundCheckpoint {
-  Checkpoint checkpoint;
-  std::string dir;  // of all checkpoints of the run
-};
-
-absl::StatusOr<FoundCheckpoint> FindCheckpoint(const std::string& path) {
-  std::error_code ignored;  // what does not exist is told below
-  if (fs::exists(fs::path(path) / "manifest.json", ignored)) {
-    TY_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Read(path));
-    return FoundCheckpoint{std::move(checkpoint), (fs::path(path) / "..").lexically_normal().string()};
-  }
-  const std::string below = (fs::path(path) / "checkpoints").string();
-  const std::string dir = fs::is_directory(below, ignored) ? below : path;
-  TY_ASSIGN_OR_RETURN(NewestCheckpoint newest, CheckpointStore(dir, 1).NewestGood());
-  if (!newest.checkpoint) {
-    return absl::NotFoundError(
-        fmt::format("no good checkpoint in {}: expected a run's output folder, its folder of checkpoints, or one of them", path));
-  }
-  return FoundCheckpoint{*std::move(newest.checkpoint), dir};
-}
-
 absl::StatusOr<ModelSpec> SpecOf(const Checkpoint& checkpoint) {
+  if (const std::string& description = checkpoint.info().description; !description.empty()) {
+    TY_ASSIGN_OR_RETURN(ModelDescription described, ParseDescription(description, checkpoint.path() + "/model.json"));
+    return std::move(described.training.model);
+  }
   const auto& state = checkpoint.info().state;
   const auto found = state.find(kModelState);
   if (found == state.end()) {

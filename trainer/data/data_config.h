@@ -40,8 +40,9 @@ struct DataConfig {
   Format format = Format::kIdx;
   std::string dir;  // relative to the working directory
   DataSplit train;
-  std::optional<DataSplit> eval;  // absent: nothing is evaluated
-  FeatureNames features;          // tfrecord, parquet
+  std::optional<DataSplit> eval;     // absent: nothing is evaluated
+  FeatureNames features;             // tfrecord, parquet
+  std::vector<std::string> classes;  // their names by number, not of text; empty: the job does not say
   PipelineConfig pipeline;
   TokenKind tokens = TokenKind::kWords;  // text
   int64_t vocabulary = 0;                // text: the most different tokens; 0: as many as the model has classes

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "trainer/config/field_reader.h"
+#include "trainer/data/class_name.h"
 #include "trainer/job/pipeline_json.h"
 
 namespace trainyard::engine {
@@ -96,6 +99,19 @@ FeatureNames ReadFeatures(FieldReader& fields) {
   return names;
 }
 
+std::vector<std::string> ReadClasses(FieldReader& fields) {
+  std::vector<std::string> classes = fields.TextList("classes");
+  std::set<std::string_view> seen;
+  for (const std::string& name : classes) {
+    if (!IsClassName(name)) {
+      fields.Error("classes", fmt::format("found {}, expected names of 1 to 256 bytes without control characters", Found(json(name))));
+    } else if (!seen.insert(name).second) {
+      fields.Error("classes", fmt::format("found {} again, expected a name of its own for each class", Found(json(name))));
+    }
+  }
+  return classes;
+}
+
 const char* ExpectedSplit(Format format) {
   switch (format) {
     case Format::kIdx:
@@ -167,6 +183,7 @@ DataConfig ParseData(const json& value, std::string path, FieldErrors& errors) {
     data.tokens = fields.Choice<TokenKind>("tokens", {{"words", TokenKind::kWords}, {"characters", TokenKind::kCharacters}}, data.tokens);
     data.vocabulary = fields.Integer("vocabulary", {.min = 1, .max = 1 << 24}, data.vocabulary);
   }
+  if (!text) data.classes = ReadClasses(fields);
   bool has_augment = false;
   AugmentConfig augment;
   if (const json* train = fields.Require("train", ExpectedSplit(data.format))) {

@@ -70,9 +70,9 @@ enum class OnNonFinite : uint8_t {
 
 struct TrainingConfig {
   ModelSpec model;
-  std::string model_json;  // what `model` was read from: kept in checkpoints, so that they say what they are of
   DataConfig data;
-  int64_t batch_size = 32;  // per worker, in every strategy
+  std::string model_json, data_json;  // what `model` and `data` were read from: checkpoints describe themselves by them
+  int64_t batch_size = 32;            // per worker, in every strategy
   // Exactly one of the two is > 0. Steps count per worker in async, global in sync.
   int64_t epochs = 0;
   int64_t steps = 0;

@@ -155,6 +155,17 @@ EvaluateConfig ReadEvaluate(const json& value, std::string path, FieldErrors& er
   return evaluate;
 }
 
+// As many names as the model has classes.
+void CheckClasses(const FieldReader& training_fields, const TrainingConfig& training, FieldErrors& errors) {
+  const size_t names = training.data.classes.size();
+  if (names == 0) return;
+  const absl::StatusOr<int> classes = ClassCountOf(training.model);
+  if (!classes.ok() || static_cast<size_t>(*classes) == names) return;
+  errors.Add(training_fields.PathOf("data.classes"),
+             *classes == 0 ? fmt::format("found {} names, expected none: the model's loss is meanSquaredError", names)
+                           : fmt::format("found {} names, expected {}: the model has so many classes", names, *classes));
+}
+
 // What early stopping and the best checkpoint need from the rest.
 void CheckMetrics(const FieldReader& training_fields, const TrainingConfig& training, FieldErrors& errors) {
   const auto check = [&](const MetricRule& rule, const std::string& path) {
@@ -239,6 +250,7 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
   }
   if (const json* data = fields.Require("data", "an object such as {format: idx, dir: DIR, train: {…}}")) {
     training.data = ParseData(*data, fields.PathOf("data"), errors);
+    training.data_json = data->dump(-1, ' ', false, json::error_handler_t::replace);
   }
   training.batch_size = fields.Integer("batchSize", {.min = 1, .max = kMaxBatch}, training.batch_size);
   if (value.is_object()) ReadLength(fields, training);
@@ -261,7 +273,10 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
     options.RefuseOthers();
   }
   fields.RefuseOthers();
-  if (errors.size() == errors_before) CheckMetrics(fields, training, errors);
+  if (errors.size() == errors_before) {
+    CheckMetrics(fields, training, errors);
+    CheckClasses(fields, training, errors);
+  }
   return training;
 }
 

@@ -9,6 +9,7 @@
 #include "trainer/base/memory_for.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/model_description.h"
 #include "trainer/checkpoint/vocabulary_file.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/data/text/vocabulary.h"
@@ -55,19 +56,25 @@ struct Model {
 
 absl::Status MakeSaver(TrainingRun& run, const Model& model) {
   const DatasetInfo& data = run.train_data->info();
-  run.saver =
-      std::make_unique<RunSaver>(RunSaverOptions{.dir = CheckpointFolder(run.options.output, run.config),
-                                                 .specs = model.specs,
-                                                 .slot_names = model.slot_names,
-                                                 .place = {.examples = data.examples,
-                                                           .stream_steps = data.stream_steps,
-                                                           .batch_size = run.config.batch_size,
-                                                           .workers = run.workers(),
-                                                           .worker = run.rank()},
-                                                 .rank = run.rank(),
-                                                 .chief = run.chief(),
-                                                 .vocabulary_sha256 = model.vocabulary != nullptr ? model.vocabulary->Sha256Hex() : ""},
-                                 run.config, *run.sampler, run.clock);
+  const std::string vocabulary = model.vocabulary != nullptr ? model.vocabulary->Sha256Hex() : "";
+  std::string description;
+  if (run.chief()) {
+    TY_ASSIGN_OR_RETURN(const ModelDescription described, DescribeModel(run.config, vocabulary));
+    TY_ASSIGN_OR_RETURN(description, DescriptionJson(described));
+  }
+  run.saver = std::make_unique<RunSaver>(RunSaverOptions{.dir = CheckpointFolder(run.options.output, run.config),
+                                                         .specs = model.specs,
+                                                         .slot_names = model.slot_names,
+                                                         .place = {.examples = data.examples,
+                                                                   .stream_steps = data.stream_steps,
+                                                                   .batch_size = run.config.batch_size,
+                                                                   .workers = run.workers(),
+                                                                   .worker = run.rank()},
+                                                         .rank = run.rank(),
+                                                         .chief = run.chief(),
+                                                         .vocabulary_sha256 = vocabulary,
+                                                         .description = std::move(description)},
+                                         run.config, *run.sampler, run.clock);
   if (model.vocabulary == nullptr || !run.chief()) return absl::OkStatus();
   TY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, run.saver->checkpoints().Steps());
   return KeepVocabulary(run.saver->checkpoints().dir(), *model.vocabulary, !steps.empty());

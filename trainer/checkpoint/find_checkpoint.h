@@ -1,0 +1,20 @@
+// The checkpoint that a person means by a path.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trainer/checkpoint/checkpoint.h"
+
+namespace trainyard::engine {
+
+struct FoundCheckpoint {
+  Checkpoint checkpoint;
+  std::string dir;  // of all checkpoints of the run
+};
+
+// `path` is a run's output folder, its folder of checkpoints, or one checkpoint. Of several the newest good one, or with `best` the best
+// one. NotFound, DataLoss name what was looked for.
+absl::StatusOr<FoundCheckpoint> FindCheckpoint(const std::string& path, bool best = false);
+
+}  // namespace trainyard::engine
