@@ -12,9 +12,11 @@
 #include "trainer/cli/run_command_line.h"
 #include "trainer/commands/bench_command.h"
 #include "trainer/commands/data_command.h"
+#include "trainer/commands/evaluate_command.h"
 #include "trainer/commands/generate_command.h"
 #include "trainer/commands/inspect_command.h"
 #include "trainer/commands/launch_command.h"
+#include "trainer/commands/predict_command.h"
 #include "trainer/commands/profile_command.h"
 #include "trainer/commands/train_command.h"
 #include "trainer/job/exit_code.h"
@@ -54,6 +56,8 @@ int main(int argc, char** argv) {
   trainyard::engine::AddTrainCommand(app, exit_code);
   trainyard::engine::AddInspectCommand(app, exit_code);
   trainyard::engine::AddDataCommand(app, exit_code);
+  trainyard::engine::AddEvaluateCommand(app, exit_code);
+  trainyard::engine::AddPredictCommand(app, exit_code);
   trainyard::engine::AddGenerateCommand(app, exit_code);
   trainyard::engine::AddProfileCommand(app, exit_code);
   trainyard::engine::AddBenchCommand(app, exit_code);

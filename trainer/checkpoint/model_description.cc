@@ -61,7 +61,7 @@ PipelineConfig NormalizationsOf(const PipelineConfig& pipeline) {
   return transforms;
 }
 
-// How many class names a model has; 0: an example has no class of its own.
+// The number of class names that a model has; 0: an example has no class of its own.
 absl::StatusOr<int> NamedClassesOf(const ModelSpec& model) {
   TY_ASSIGN_OR_RETURN(const Shape output, OutputShapeOf(model));
   if (output.rank() != 1) return 0;
@@ -87,6 +87,7 @@ void ReadVocabulary(FieldReader& fields, ModelDescription& description) {
 }
 
 void ReadTransforms(FieldReader& fields, ModelDescription& description, FieldErrors& errors) {
+  description.transforms.examples.clear();
   const json* transforms = fields.Get("transforms");
   if (transforms == nullptr || (transforms->is_array() && transforms->empty())) return;
   const size_t errors_before = errors.size();

@@ -35,8 +35,8 @@ std::string ErrorOf(const std::string& text) { return std::string(ParseDescripti
 
 TEST(ModelDescription, WhatIsWrittenIsRead) {
   const std::string text =
-      Text(Training("{format: cifar10, dir: d, classes: [a, b, c, d, e, f, g, h, i, j], train: {files: [x]}, pipeline: [read, "
-                    "{map: {flip: true, normalize: {mean: [0.1, 0.2, 0.3], std: 2}}}, cache, {map: {normalize: {scale: 3}}}]}",
+      Text(Training("{format: cifar10, dir: d, classes: [a, b, c, d, e, f, g, h, i, j], train: {files: [x]}, pipeline: [read, cache, "
+                    "{map: {flip: true, normalize: {mean: [0.1, 0.2, 0.3], std: 2}}}, {map: {normalize: {scale: 3}}}]}",
                     "{preset: lenet5, inputShape: [32, 32, 3]}"));
   const auto read = ParseDescription(text, kName);
   ASSERT_TRUE(read.ok()) << read.status() << text;
@@ -51,6 +51,14 @@ TEST(ModelDescription, WhatIsWrittenIsRead) {
   EXPECT_THAT(first.normalize.mean, ElementsAre(0.1, 0.2, 0.3));
   EXPECT_THAT(first.normalize.std, ElementsAre(2));
   EXPECT_EQ(std::get<MapConfig>(read->transforms.examples[1]).normalize.scale, 3);
+  EXPECT_EQ(*DescriptionJson(*read), text);
+}
+
+TEST(ModelDescription, WithoutTransformsItIsTheSameToo) {
+  const std::string text = Text(Training());
+  const auto read = ParseDescription(text, kName);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(read->transforms.examples, IsEmpty());
   EXPECT_EQ(*DescriptionJson(*read), text);
 }
 

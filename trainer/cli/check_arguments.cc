@@ -114,7 +114,9 @@ class Checker {
       if (flag.required && !given_.contains(flag.name)) Error("{}: missing, expected {}", flag.name, flag.description);
     }
     const std::vector<FlagInfo>& places = command_->positionals;
-    for (size_t i = places.size(); i < positionals_.size(); ++i) Error("found \"{}\", expected nothing there", positionals_[i]);
+    const bool any_number = !places.empty() && places.back().repeats;
+    for (size_t i = places.size(); i < positionals_.size() && !any_number; ++i)
+      Error("found \"{}\", expected nothing there", positionals_[i]);
     if (unknown_flag_) return;  // which may have swallowed one
     for (size_t i = positionals_.size(); i < places.size(); ++i) {
       const bool given = given_.contains(places[i].flag);

@@ -16,6 +16,7 @@ struct FlagInfo {
   std::string description;
   std::string fallback;  // the default's text; "": none
   bool required = false;
+  bool repeats = false;  // a positional argument that may be given several times: the last one
 };
 
 struct CommandInfo {

@@ -100,7 +100,9 @@ void AppendZshFunction(const CommandInfo& command, const std::string& name, std:
     const std::string value = flag.value.empty() ? "" : fmt::format(":{}:{}", ZshText(flag.value), ZshValues(flag));
     fmt::format_to(out, " \\\n    '{}{}[{}]{}'", flag.value.empty() ? "" : "*", flag.name, ZshText(flag.description), value);
   }
-  for (const FlagInfo& place : command.positionals) fmt::format_to(out, " \\\n    ':{}:{}'", ZshText(place.name), ZshValues(place));
+  for (const FlagInfo& place : command.positionals) {
+    fmt::format_to(out, " \\\n    '{}:{}:{}'", place.repeats ? "*" : "", ZshText(place.name), ZshValues(place));
+  }
   if (command.commands.empty()) {
     fmt::format_to(out, "\n}}\n\n");
     return;

@@ -53,7 +53,9 @@ std::string DescriptionOf(const FlagInfo& flag) {
 std::string HelpText(const CommandInfo& command, const std::string& called, const Palette& palette) {
   std::string text = fmt::format("{}\n\n{} {}", command.description, palette.Bold("Usage:"), called);
   if (!command.flags.empty()) text += " [FLAGS]";
-  for (const FlagInfo& place : command.positionals) text += place.required ? " " + place.name : fmt::format(" [{}]", place.name);
+  for (const FlagInfo& place : command.positionals) {
+    text += fmt::format(fmt::runtime(place.required ? " {}{}" : " [{}{}]"), place.name, place.repeats ? "..." : "");
+  }
   text += command.commands.empty() ? "\n" : " COMMAND\n";
   if (!command.positionals.empty()) text += '\n';
   for (const FlagInfo& place : command.positionals) AppendRow(text, Spelling(place), DescriptionOf(place));

@@ -52,7 +52,7 @@ void AppendExamples(const CommandInfo& command, std::string& page) {
 
 void AppendCommand(const CommandInfo& command, const std::string& called, std::string& page) {
   std::string usage = called;
-  for (const FlagInfo& place : command.positionals) usage += " " + place.name;
+  for (const FlagInfo& place : command.positionals) usage += " " + place.name + (place.repeats ? "..." : "");
   if (command.commands.empty()) {
     fmt::format_to(std::back_inserter(page), ".SS {}\n{}\n", Roff(usage), Roff(command.description));
     AppendRows(command.positionals, page);

@@ -1,4 +1,4 @@
-// What a class may be called.
+// The rule for a class's name.
 #pragma once
 
 #include <algorithm>

@@ -71,7 +71,7 @@ enum class OnNonFinite : uint8_t {
 struct TrainingConfig {
   ModelSpec model;
   DataConfig data;
-  std::string model_json, data_json;  // what `model` and `data` were read from: checkpoints describe themselves by them
+  std::string model_json, data_json;  // the texts of `model` and `data`: checkpoints describe themselves by them
   int64_t batch_size = 32;            // per worker, in every strategy
   // Exactly one of the two is > 0. Steps count per worker in async, global in sync.
   int64_t epochs = 0;

@@ -87,7 +87,8 @@ absl::StatusOr<double> ModelRunner::Train(const StepContext& step, const Batch& 
   return executor->Scalar(kLossOutput);
 }
 
-absl::StatusOr<ModelScore> ModelRunner::Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters) {
+absl::StatusOr<ModelScore> ModelRunner::Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters,
+                                                 const BatchSeen& seen) {
   TY_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create({.examples = dataset.info().examples,
                                                         .stream_steps = dataset.info().stream_steps,
                                                         .batch_size = batch_size,
@@ -121,6 +122,7 @@ absl::StatusOr<ModelScore> ModelRunner::Evaluate(const Dataset& dataset, int64_t
       TY_ASSIGN_OR_RETURN(const double batch_correct, executor->Scalar(kCorrectOutput));
       correct += batch_correct;
     }
+    if (seen) TY_RETURN_IF_ERROR(seen(batch, *executor));
   }
   const double count = std::max(1.0, labels);
   ModelScore score{.loss = loss / count, .accuracy = correct / count, .examples = examples, .labels = static_cast<int64_t>(labels)};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -35,7 +36,11 @@ class ModelRunner {
 
   // The model over a whole data set, `batch_size` examples at a time, in order (a stream in that many rows, as in training). State starts
   // with zeros and goes from batch to batch.
-  absl::StatusOr<ModelScore> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters);
+  // `seen` may be empty; else it is called after each batch, when the executor's outputs are those of the batch. Its error ends the
+  // evaluation.
+  using BatchSeen = std::function<absl::Status(const Batch& batch, const Executor& executor)>;
+  absl::StatusOr<ModelScore> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters,
+                                      const BatchSeen& seen = {});
 
   // The state that layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"), [rows, units] each: read and replaced by
   // Train, so a checkpoint stores and restores it through this. Null when the model keeps none. InvalidArgument when it was made for other

@@ -1,4 +1,4 @@
-// What the classes of a data set are called.
+// Names of a data set's classes.
 #pragma once
 
 #include <string>

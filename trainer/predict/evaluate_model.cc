@@ -1,0 +1,63 @@
+#include "trainer/predict/evaluate_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/data/open/open_dataset.h"
+#include "trainer/data/text/vocabulary.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/train/model_runner.h"
+
+namespace trainyard::engine {
+namespace {
+
+absl::Status CheckVocabulary(const TrainedModel& model, const DatasetInfo& data) {
+  const std::string found = data.vocabulary != nullptr ? data.vocabulary->Sha256Hex() : "";
+  const std::string& trained = model.description.vocabulary_sha256;
+  if (found == trained) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "checkpoint {} was trained with another vocabulary (SHA-256 {:.16}) than the text of data.train gives now (SHA-256 {:.16}); name the "
+      "text of the training",
+      model.checkpoint, trained, found));
+}
+
+}  // namespace
+
+absl::StatusOr<ModelEvaluation> EvaluateModel(const TrainedModel& model, Backend& backend) {
+  const TrainingConfig& training = model.description.training;
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(training.model));
+  if (!training.data.eval) {
+    return absl::NotFoundError(fmt::format(
+        "the training of checkpoint {} had no data.eval; name what to evaluate on by --job FILE, or by --set training.data.eval=…",
+        model.checkpoint));
+  }
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, OpenDataset(training.data, Split::kEval, expected, training.seed));
+  TY_RETURN_IF_ERROR(CheckVocabulary(model, data->info()));
+
+  ModelEvaluation evaluation{.score = {}, .matrix = std::nullopt, .data = data->info().name};
+  ModelRunner::BatchSeen count;
+  std::vector<float> scores;
+  if (expected.classes > 0 && expected.label_shape.rank() == 0) {
+    evaluation.matrix.emplace(expected.classes);
+    count = [&](const Batch& batch, const Executor& executor) -> absl::Status {
+      const auto classes = static_cast<size_t>(expected.classes);
+      scores.resize(static_cast<size_t>(batch.examples) * classes);
+      TY_RETURN_IF_ERROR(executor.Fetch(kLogitsOutput, {DType::kF32, Shape({batch.examples, expected.classes}), scores.data()}));
+      const auto labels = batch.y.values<const int32_t>();
+      for (size_t i = 0; i < labels.size(); ++i) {
+        const auto row = scores.begin() + static_cast<std::ptrdiff_t>(i * classes);
+        evaluation.matrix->Add(labels[i], static_cast<int>(std::max_element(row, row + expected.classes) - row));
+      }
+      return absl::OkStatus();
+    };
+  }
+  ModelRunner runner(training.model, backend);
+  TY_ASSIGN_OR_RETURN(evaluation.score, runner.Evaluate(*data, training.batch_size, model.parameters, count));
+  return evaluation;
+}
+
+}  // namespace trainyard::engine

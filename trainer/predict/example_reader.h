@@ -1,0 +1,49 @@
+// The examples of one file, one after the other, in memory that does not grow with the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <istream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/tensor/dtype.h"
+#include "trainer/tensor/shape.h"
+
+namespace trainyard::engine {
+
+// The examples that the model takes, and the differences that a file may have.
+struct ExampleForm {
+  Shape shape;          // of one example
+  bool resize = false;  // pictures of another size are scaled
+};
+
+struct Example {
+  DType dtype = DType::kF32;     // kU8: bytes, which are divided by 255 as training data's are; else kF32
+  std::vector<std::byte> bytes;  // of ExampleForm::shape, in C order
+  int64_t index = -1;            // in its file, from 0; -1: the file has one
+};
+
+// Not thread-safe.
+class ExampleReader {
+ public:
+  virtual ~ExampleReader() = default;
+  // Fills `example`; false at the end. An error names what was found and expected, without the file's name. A reader may go on after one:
+  // Next is to be called until it gives false.
+  virtual absl::StatusOr<bool> Next(Example& example) = 0;
+};
+
+// By the file's first bytes: a PNG picture; an .npy or IDX array, packed by gzip or not, of one example (its shape is the model's) or of a
+// batch (it has one axis more, in front). Extents of 1 may be missing, and an example may be flat. A name that ends with .json or .jsonl
+// has an array on each line. NotFound, InvalidArgument, DataLoss: no example can be read; without the file's name.
+absl::StatusOr<std::unique_ptr<ExampleReader>> OpenExamples(const std::string& path, const ExampleForm& form);
+
+// An array of numbers on each line, nested as the model's input or flat. Empty lines do not count. `lines` must outlive the reader.
+std::unique_ptr<ExampleReader> ReadJsonLines(std::istream& lines, const ExampleForm& form);
+
+// True where `found` may stand for `wanted`: they are equal but for extents of 1, or `found` is flat.
+bool IsOneExample(const Shape& found, const Shape& wanted);
+
+}  // namespace trainyard::engine

@@ -1,0 +1,90 @@
+#include "trainer/predict/predict_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/predict/example_reader.h"
+
+namespace trainyard::engine {
+namespace {
+
+// "FILE: what is wrong", once.
+absl::Status InFile(const std::string& file, const absl::Status& error) {
+  return error.message().find(file) != std::string_view::npos ? error : WithContext(error, file);
+}
+
+// Examples until there are enough of them, or of another type.
+class Pending {
+ public:
+  Pending(Predictor& predictor, const PredictListener& listener) : predictor_(predictor), listener_(listener) {}
+
+  absl::Status Add(const std::string& file, const Example& example) {
+    if (!places_.empty() && example.dtype != dtype_) TY_RETURN_IF_ERROR(Flush());
+    dtype_ = example.dtype;
+    bytes_.insert(bytes_.end(), example.bytes.begin(), example.bytes.end());
+    places_.push_back({.file = file, .index = example.index});
+    return static_cast<int64_t>(places_.size()) >= predictor_.batch_size() ? Flush() : absl::OkStatus();
+  }
+
+  absl::Status Flush() {
+    if (places_.empty()) return absl::OkStatus();
+    TY_ASSIGN_OR_RETURN(const std::span<const float> values, predictor_.Predict(dtype_, bytes_, static_cast<int64_t>(places_.size())));
+    const auto each = static_cast<size_t>(predictor_.outputs());
+    for (size_t i = 0; i < places_.size(); ++i) {
+      places_[i].values = values.subspan(i * each, each);
+      Tell(places_[i]);
+    }
+    places_.clear();
+    bytes_.clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  void Tell(const Prediction& prediction) {
+    if (std::ranges::all_of(prediction.values, [](float value) { return std::isfinite(value); })) return listener_.predicted(prediction);
+    const std::string example = prediction.index < 0 ? "" : fmt::format("example {}: ", prediction.index);
+    listener_.failed(prediction.file, absl::InvalidArgumentError(
+                                          fmt::format("{}: {}the model gives numbers that are not finite: its training has diverged, or "
+                                                      "the example has very large numbers",
+                                                      prediction.file, example)));
+  }
+
+  Predictor& predictor_;
+  const PredictListener& listener_;
+  DType dtype_ = DType::kF32;
+  std::vector<std::byte> bytes_;
+  std::vector<Prediction> places_;
+};
+
+}  // namespace
+
+absl::Status PredictFiles(Predictor& predictor, const PredictFilesOptions& options, std::istream& lines, const PredictListener& listener) {
+  const ExampleForm form{.shape = predictor.model().description.training.model.input_shape, .resize = options.resize};
+  Pending pending(predictor, listener);
+  Example example;
+  for (const std::string& file : options.files) {
+    absl::StatusOr<std::unique_ptr<ExampleReader>> reader = file == "-" ? ReadJsonLines(lines, form) : OpenExamples(file, form);
+    if (!reader.ok()) {
+      listener.failed(file, InFile(file, reader.status()));
+      continue;
+    }
+    while (true) {
+      const absl::StatusOr<bool> found = (*reader)->Next(example);
+      if (!found.ok()) {
+        listener.failed(file, InFile(file, found.status()));
+      } else if (*found) {
+        TY_RETURN_IF_ERROR(pending.Add(file, example));
+      } else {
+        break;
+      }
+    }
+  }
+  return pending.Flush();
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,36 @@
+// Predictions for the examples of many files: a batch's memory, whatever the number and size of the files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <istream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "trainer/predict/predictor.h"
+
+namespace trainyard::engine {
+
+struct Prediction {
+  std::string file;
+  int64_t index = -1;             // of the example in its file, from 0; -1: the file has one
+  std::span<const float> values;  // Predictor::outputs() of them, until the call that got them returns
+};
+
+struct PredictFilesOptions {
+  std::vector<std::string> files;  // "-": an array of numbers on each line of `lines`
+  bool resize = false;             // pictures of another size are scaled
+};
+
+struct PredictListener {
+  std::function<void(const Prediction&)> predicted;  // in the order of the files
+  // A file or one of its examples is wrong and gets no prediction; the others do. The message names the file.
+  std::function<void(const std::string& file, const absl::Status& error)> failed;
+};
+
+// `lines` is read only for "-". An error is one of the model, not of a file: nothing more is predicted.
+absl::Status PredictFiles(Predictor& predictor, const PredictFilesOptions& options, std::istream& lines, const PredictListener& listener);
+
+}  // namespace trainyard::engine
