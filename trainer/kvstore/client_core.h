@@ -15,7 +15,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "trainer/base/mutex.h"
-#include "trainer/kvstore/borrow_count.h"
 #include "trainer/kvstore/buffer_pool.h"
 #include "trainer/kvstore/client.h"
 #include "trainer/kvstore/handshake.h"
@@ -25,6 +24,7 @@
 #include "trainer/kvstore/pending_pushes.h"
 #include "trainer/kvstore/placement.h"
 #include "trainer/kvstore/server_link.h"
+#include "trainer/transport/borrow_count.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {

@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "trainer/kvstore/awaited_hellos.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/kvstore/ranks.h"
+#include "trainer/transport/awaited_hellos.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {

@@ -16,7 +16,8 @@ inline constexpr size_t kMessageBytes = 1 << 20;       // queued records travel 
 
 // Records with parts of tensors need credit; all others are control records.
 constexpr bool NeedsCredit(WireOp op) {
-  return op == WireOp::kAssign || op == WireOp::kValues || op == WireOp::kPush || op == WireOp::kParameters;
+  return op == WireOp::kAssign || op == WireOp::kValues || op == WireOp::kPush || op == WireOp::kParameters || op == WireOp::kSum ||
+         op == WireOp::kResult;
 }
 constexpr int64_t CreditOf(const WireHeader& header) { return static_cast<int64_t>(kWireHeaderBytes) + header.length; }
 

@@ -42,8 +42,8 @@ struct FlowOptions {
 
 // Thread-safe. Lives until both sides are done with it; an open stream is kept alive by its transport.
 //
-// Reading never stops, whatever is unsent; memory is bounded by credit instead. Records with parts of tensors (assign, values, push,
-// parameters) are sent only while the receiver has granted bytes for them, at most a window ahead of what it has released; a payload is
+// Reading never stops, whatever is unsent; memory is bounded by credit instead. Records with parts of tensors (NeedsCredit in
+// flow_control.h) are sent only while the receiver has granted bytes for them, at most a window ahead of what it has released; a payload is
 // released with its last copy. The sender keeps the others as they were queued: as references to the caller's memory, or late. All other
 // records need no credit. So no two sides can wait for each other's reading, and a wait ends when received payloads are released.
 class Stream {

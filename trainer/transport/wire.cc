@@ -91,6 +91,16 @@ std::string_view WireOpName(WireOp op) {
       return "torn";
     case WireOp::kRelease:
       return "release";
+    case WireOp::kJoin:
+      return "join";
+    case WireOp::kForm:
+      return "form";
+    case WireOp::kSum:
+      return "sum";
+    case WireOp::kResult:
+      return "result";
+    case WireOp::kFinished:
+      return "finished";
   }
   return "?";
 }
@@ -123,9 +133,10 @@ absl::StatusOr<WireHeader> Decode(std::span<const std::byte, kWireHeaderBytes> b
   TY_RETURN_IF_ERROR(Expect("version", reader.Get<uint16_t>(), kWireVersion));
   WireHeader header;
   const auto op = reader.Get<uint16_t>();
-  if (op < static_cast<uint16_t>(WireOp::kHello) || op > static_cast<uint16_t>(WireOp::kRelease)) {
-    return absl::InvalidArgumentError(fmt::format("wire header: op is {}, expected one of {} to {}", op,
-                                                  static_cast<uint16_t>(WireOp::kHello), static_cast<uint16_t>(WireOp::kRelease)));
+  constexpr auto kFirst = static_cast<uint16_t>(WireOp::kHello);
+  constexpr auto kLast = static_cast<uint16_t>(WireOp::kFinished);
+  if (op < kFirst || op > kLast) {
+    return absl::InvalidArgumentError(fmt::format("wire header: op is {}, expected one of {} to {}", op, kFirst, kLast));
   }
   header.op = static_cast<WireOp>(op);
   header.flags = reader.Get<uint32_t>();

@@ -38,7 +38,12 @@ enum class WireOp : uint16_t {
   kProof = 17,      // either: that it holds the job's key
   kReset = 18,      // chief → server, sync: forget all values and take a new incarnation
   kTorn = 19,       // worker → server, sync: I cannot go on from what the servers hold; the payload says why
-  kRelease = 20,    // chief → server, sync: the training's result is safe, workers may end
+  kRelease = 20,    // chief → server, sync: the training's result is safe, workers may end; all-reduce: rank 0 → rank
+  kJoin = 21,       // rank → rank, first of all: who it is and what it trains, as JSON; `epoch` 0: it asks rank 0 for a group
+  kForm = 22,       // answer to kJoin: the group `epoch` stands; from rank 0: training goes on at `step`
+  kSum = 23,        // rank → rank: a range of a bucket, the sum of `slot` ranks' values
+  kResult = 24,     // rank → rank: a range of a bucket's result
+  kFinished = 25,   // rank 0 → rank, in answer to kJoin: the training is over at `step`, wait for the release
 };
 std::string_view WireOpName(WireOp op);
 
@@ -47,6 +52,7 @@ inline constexpr uint32_t kWireFlagDuplicate = 2;  // kParameters: the push had 
 inline constexpr uint32_t kWireFlagRows = 4;       // kPush, kParameters: the payload is some rows of the part
 inline constexpr uint32_t kWireFlagPosition = 8;   // kHello: `step` is the next step that this worker will push
 inline constexpr uint32_t kWireFlagEmpty = 32;     // kPush: the worker had no examples, there is no payload
+inline constexpr uint32_t kWireFlagStart = 64;     // kResult: of the state that a group starts with
 inline constexpr uint32_t kWireFlagReady = 16;     // kWelcome, kState: the server has its parameters
 
 inline constexpr uint8_t kWireDTypeNone = 0xff;  // the payload is not a tensor

@@ -1,4 +1,4 @@
-#include "trainer/kvstore/awaited_hellos.h"
+#include "trainer/transport/awaited_hellos.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
