@@ -19,7 +19,7 @@ int TreeSplit(int ranks) {
   return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks - 1)));
 }
 
-TreeSum::TreeSum(int ranks, size_t block) {
+TreeSum::TreeSum(int ranks, size_t block) : ranks_(static_cast<size_t>(ranks)) {
   TY_CHECK(ranks >= 1);
   const size_t stride = Aligned(block * sizeof(float));
   stack_.resize(MostPartials(ranks));

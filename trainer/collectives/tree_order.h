@@ -24,6 +24,8 @@ class TreeSum {
   // Blocks have at most `block` floats.
   TreeSum(int ranks, size_t block);
 
+  size_t ranks() const { return ranks_; }
+
   void Begin(size_t size);
   // Memory for the next rank's contribution, `size` floats, for a caller that has to copy it together. It is not cleared.
   std::span<float> Scratch() { return {stack_[depth_].memory, size_}; }
@@ -45,6 +47,7 @@ class TreeSum {
   void Merge() { MergeInto(stack_[depth_ - 2].memory); }
   void MergeInto(float* out);
 
+  size_t ranks_;
   Buffer memory_;
   std::vector<Partial> stack_;  // the first `depth_` are in use; the last one of them is the topmost
   size_t depth_ = 0;

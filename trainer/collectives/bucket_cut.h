@@ -1,0 +1,27 @@
+// How tensors are cut into buckets: pure, the same on every rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trainyard::engine {
+
+// Elements [begin, begin + count) of a tensor.
+struct BucketSegment {
+  int tensor = 0;
+  size_t begin = 0;
+  size_t count = 0;
+  friend bool operator==(const BucketSegment&, const BucketSegment&) = default;
+};
+using BucketCut = std::vector<BucketSegment>;
+
+// `elements`: of each tensor, in the order in which they become ready. Every bucket but the last has `bucket_bytes`; empty tensors are in
+// none.
+std::vector<BucketCut> CutIntoBuckets(std::span<const size_t> elements, size_t bucket_bytes);
+
+size_t ElementsOf(const BucketCut& bucket);
+
+}  // namespace trainyard::engine

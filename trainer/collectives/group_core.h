@@ -1,0 +1,176 @@
+// The state of a group that the transport's threads and the step loop share: streams to peers, who has joined, the operation in hand.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "trainer/base/mutex.h"
+#include "trainer/collectives/join_request.h"
+#include "trainer/collectives/operation.h"
+#include "trainer/collectives/rank_group.h"
+#include "trainer/transport/awaited_hellos.h"
+#include "trainer/transport/borrow_count.h"
+#include "trainer/transport/dialled_link.h"
+#include "trainer/transport/transport.h"
+
+namespace trainyard::engine {
+
+// Thread-safe. Every event is a change of state under one lock; every wait is for a condition on that state. Additions are made without the
+// lock, by the thread that brings a bucket's last missing part.
+//
+//   apart --StartJoining--> joining --form--> formed --a peer is lost, leaves, disagrees--> apart
+//
+// A rank dials the lower ones: rank 0 to join (that stream becomes the group's), its other peers when the group has formed. A stream belongs
+// to one group; with the group it ends.
+class GroupCore final : public StreamHandler, public std::enable_shared_from_this<GroupCore> {
+ public:
+  GroupCore(RankGroupOptions options, Transport& transport);
+
+  void OnOpened(const std::shared_ptr<Stream>& stream) override;
+  void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override;
+  void OnClosed(const std::shared_ptr<Stream>& stream, const absl::Status& status) override;
+
+  // Dials what is due, sends heartbeats, drops streams that do not say who they are. Returns when there is more to do.
+  absl::Time Tend(absl::Time now);
+  // Waits until `next`, or until there is more to do; false after Shut.
+  bool AwaitTend(absl::Time next);
+  // Ends every stream for good. `goodbye` is said first.
+  void Shut(bool goodbye);
+  bool AwaitShut(absl::Time deadline);
+
+  // Rank 0 waits for the others, which ask it with `request`.
+  void StartJoining(const JoinRequest& request);
+  Gathered TellGathered() const;
+  void Form(int64_t step);
+  void Finish(int64_t step);
+  void FinishHere();
+  void Leave(const std::string& reason);
+  void End(int64_t step);
+  void Release();
+
+  void Begin(Operation& operation, OperationId id);
+  void Contribute(size_t bucket, BucketValues values);
+  // Forgets the operation once no thread works on it.
+  void Abandon();
+
+  // Each waits for at most `at_most` and returns whether it is so, also early where the group is no more.
+  bool AwaitFormed(absl::Duration at_most);
+  bool AwaitOperation(absl::Duration at_most);
+  bool AwaitReleased(absl::Duration at_most);
+  bool AwaitAllJoined(absl::Duration at_most);
+  // Rank 0: whether every rank has gone, or has been lost for `patience`.
+  bool AwaitAllGone(absl::Duration patience, absl::Duration at_most);
+
+  // Why the group is no more (Aborted) or cannot be (other errors); OK: it stands, or forms.
+  absl::Status status() const;
+  Formed formed() const;
+  bool ended() const;
+  bool operation_done() const;
+  // When a rank that is waited for last showed that it is at work, or a part came from it.
+  absl::Time progress_at() const;
+  // What the operation waits for.
+  std::string DescribeAwaited() const;
+  // "rank 2 (host:port): connection refused", for each that is not in the group.
+  std::string DescribeAbsent() const;
+  StreamTraffic traffic() const;
+
+  void ShowActivity() { activity_.fetch_add(1, std::memory_order_relaxed); }
+  const RankGroupOptions& options() const { return options_; }
+  BorrowCount& borrowed() { return borrowed_; }
+  int ranks() const { return static_cast<int>(options_.hosts.size()); }
+
+ private:
+  enum class State : uint8_t { kApart, kJoining, kFormed };
+  struct Peer {
+    Peer(int its_rank, absl::Duration heartbeat, absl::Duration answer) : rank(its_rank), link(heartbeat, answer) {}
+    int rank;
+    DialledLink link;                // where this rank dials it
+    std::shared_ptr<Stream> stream;  // of the group
+    std::vector<Record> waiting;     // until there is one
+    std::shared_ptr<Stream> asking;  // it has joined, and is not in a group yet
+    uint32_t asks_for = 0;           // 0: for a new group
+    JoinRequest request;
+    uint64_t activity = 0;
+    absl::Time lost_at = absl::InfinitePast();
+    bool said_goodbye = false;
+  };
+  // What is to be done once the lock is free.
+  struct Out {
+    std::vector<std::pair<std::shared_ptr<Stream>, std::vector<Record>>> sends;
+    std::vector<std::pair<std::shared_ptr<Stream>, absl::Status>> closes;
+    std::vector<Record> dropped;  // their payloads' owners may be streams
+    bool work = false;            // buckets may be able to go on
+  };
+  void Do(Out out);
+  // Goes on with every bucket that can.
+  void Work();
+
+  Record Control(WireOp op, int64_t step = 0) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Record JoinRecord() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Name(int rank) const;
+  Peer* PeerOf(const Stream* stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendTo(Peer& peer, Record record, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ToAll(WireOp op, int64_t step, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Attach(Peer& peer, std::shared_ptr<Stream> stream, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Status HandleFirst(const std::shared_ptr<Stream>& stream, const Record& record, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Handle(Peer& peer, const std::shared_ptr<Stream>& stream, Record& record, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status OnForm(Peer& peer, const std::shared_ptr<Stream>& stream, const WireHeader& header, Out& out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status OnPart(Peer& peer, Record& record, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Rank 0: answers a rank that has asked, if the training is over.
+  void TellFinished(Peer& peer, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those that have asked for the group that stands now.
+  void TakeAsking(Peer& peer, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a stream's end means for the group.
+  void OnLost(Peer& peer, const absl::Status& status, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Nothing can be cured by another group.
+  void Fail(const absl::Status& status, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The group is no more; every peer is told why.
+  void Break(const absl::Status& why, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Rank 0 has ended the training before this operation.
+  bool IsPastEnd(OperationId id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return ended_at_ >= 0 && id.reduces && id.step >= ended_at_;
+  }
+  bool IsNeeded(const Peer& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const RankGroupOptions options_;
+  Transport& transport_;
+  BorrowCount borrowed_;
+  std::atomic<uint64_t> activity_ = 0;
+
+  mutable Mutex mutex_;
+  std::map<int, Peer> peers_ ABSL_GUARDED_BY(mutex_);  // by rank
+  AwaitedHellos hellos_ ABSL_GUARDED_BY(mutex_);
+  int streams_ ABSL_GUARDED_BY(mutex_) = 0;  // that have not closed
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kApart;
+  uint32_t group_ ABSL_GUARDED_BY(mutex_) = 0;
+  Formed formed_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  JoinRequest request_ ABSL_GUARDED_BY(mutex_);
+  Operation* operation_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  OperationId last_ ABSL_GUARDED_BY(mutex_);                           // the newest that was begun in this group
+  std::vector<std::pair<int, Record>> early_ ABSL_GUARDED_BY(mutex_);  // of operations to come; the streams' windows bound them
+  absl::Time progress_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  uint64_t relayed_ ABSL_GUARDED_BY(mutex_) = 0;      // activity of ranks that this one waits for
+  int64_t finished_at_ ABSL_GUARDED_BY(mutex_) = -1;  // rank 0
+  absl::Time finished_since_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;  // only rank 0 is needed
+  int64_t ended_at_ ABSL_GUARDED_BY(mutex_) = -1;
+  bool released_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time next_heartbeat_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  bool tend_ ABSL_GUARDED_BY(mutex_) = false;
+  bool shut_ ABSL_GUARDED_BY(mutex_) = false;
+  StreamTraffic traffic_ ABSL_GUARDED_BY(mutex_);  // of streams that have ended
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,32 @@
+// What ranks tell each other before they work together, as JSON in the payload of kJoin.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace trainyard::engine {
+
+// What all ranks must have alike, by name, in an order that is alike too: {"ranks", "4"}, {"tensor 0", "conv1/kernel F32 [5, 5, 1, 20]"}.
+using GroupAgreement = std::vector<std::pair<std::string, std::string>>;
+
+struct JoinRequest {
+  GroupAgreement agreement;
+  int64_t furthest = -1;         // the step that this rank had come to; -1: it has not trained in this process
+  std::string because;           // why it joins anew; "": it has not been in a group
+  bool from_checkpoint = false;  // it cannot go on from the values that rank 0 has in memory
+};
+
+std::string ToJson(const JoinRequest& request);
+// InvalidArgument names the field.
+absl::StatusOr<JoinRequest> ParseJoinRequest(std::string_view json);
+
+// FailedPrecondition says what differs first, what each side has.
+absl::Status CheckAgreement(const GroupAgreement& ours, int our_rank, const GroupAgreement& theirs, int their_rank);
+
+}  // namespace trainyard::engine

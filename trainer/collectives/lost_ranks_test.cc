@@ -1,0 +1,233 @@
+// Ranks that are lost, silent, slow or wrong: every wait ends, and the error names rank, operation, bucket and step.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
+#include "trainer/collectives/test_ranks.h"
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+TEST_P(RanksTest, ALostRankEndsTheGroupForAllAndTheNextOneForms) {
+  constexpr int kRanks = 4;
+  for (const AllReduceAlgorithm algorithm : {AllReduceAlgorithm::kDirect, AllReduceAlgorithm::kHalvingDoubling}) {
+    for (int killed = 0; killed < kRanks; ++killed) {
+      MakeRanks(kRanks, algorithm);
+      FormAll();
+      std::atomic<int> began = 0;
+      OnAll([&](TestRank& rank, int index) {
+        rank.Plan(algorithm, 1'000, 3);
+        EXPECT_TRUE(rank.Reduce(0).ok());
+        if (index == killed) {
+          rank.Begin(1);
+          rank.Give(0, 1);
+          while (began < kRanks - 1) std::this_thread::yield();
+          rank.Kill();
+          return;
+        }
+        rank.Begin(1);
+        ++began;
+        for (size_t i = 0; i < 3; ++i) rank.Give(i, 1);
+        const absl::Status status = rank.Wait().status();
+        EXPECT_TRUE(absl::IsAborted(status)) << status;
+        EXPECT_THAT(Text(status), HasSubstr(absl::StrCat("rank ", killed))) << index;
+        EXPECT_THAT(Text(status), HasSubstr("step 1"));
+      });
+      ranks_[killed] = nullptr;
+      ranks_[killed] = std::make_unique<TestRank>(Options(killed, algorithm), *transport_);
+      FormAll(1);
+      OnAll([&](TestRank& rank, int) {
+        rank.Plan(algorithm, 1'000, 3);
+        const absl::Status reduced = rank.Reduce(1);
+        EXPECT_TRUE(reduced.ok()) << reduced;
+      });
+      for (const auto& rank : ranks_) EXPECT_EQ(rank->result(), SumOf(kRanks, 1'000, 1, [](int) { return true; }));
+    }
+  }
+}
+
+TEST_P(RanksTest, AnAbsentRankIsNamed) {
+  hosts_ = Addresses(*transport_, GetParam().name, 3);
+  for (const int rank : {0, 1}) {
+    RankGroupOptions options = Options(rank);
+    options.timeouts.connect = absl::Milliseconds(500);
+    ranks_.push_back(std::make_unique<TestRank>(options, *transport_));
+  }
+  const absl::Status first = ranks_[0]->Form();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(first));
+  EXPECT_THAT(Text(first), AllOf(HasSubstr("rank 0: gather"), HasSubstr("rank 2 (" + hosts_[2] + "): has not joined")));
+  ranks_[0]->Kill();
+  const absl::Status second = ranks_[1]->Form();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(second));
+  EXPECT_THAT(Text(second), AllOf(HasSubstr("rank 1: join"), HasSubstr("rank 0 (" + hosts_[0] + ")")));
+}
+
+TEST_P(RanksTest, ASilentRankIsNamedWithOperationBucketAndStep) {
+  hosts_ = Addresses(*transport_, GetParam().name, 2);
+  FakeClock clock;
+  for (const int rank : {0, 1}) {
+    RankGroupOptions options = Options(rank);
+    options.clock = &clock;
+    ranks_.push_back(std::make_unique<TestRank>(options, *transport_));
+  }
+  FormAll();
+  TestRank& waiting = *ranks_[0];
+  waiting.Plan(AllReduceAlgorithm::kDirect, 100, 2);
+  std::thread waiter([&] {
+    const absl::Status status = waiting.Reduce(7);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_THAT(Text(status), HasSubstr("nothing within 30s of all-reduce of step 7, bucket 0 'tensor 0': rank 1"));
+  });
+  std::atomic<bool> ended = false;
+  std::thread time([&] {
+    while (!ended) {
+      clock.Advance(absl::Seconds(10));
+      std::this_thread::yield();
+    }
+  });
+  waiter.join();
+  ended = true;
+  time.join();
+  ranks_[1]->Plan(AllReduceAlgorithm::kDirect, 100, 2);
+  const absl::Status told = ranks_[1]->Reduce(7);
+  EXPECT_TRUE(absl::IsAborted(told));
+  EXPECT_THAT(Text(told), AllOf(HasSubstr("rank 0"), HasSubstr("nothing within 30s")));
+  ranks_.clear();
+}
+
+TEST_P(RanksTest, ARankThatIsAtWorkIsWaitedForAndSoAreThoseThatWaitForIt) {
+  hosts_ = Addresses(*transport_, GetParam().name, 4);
+  for (int rank = 0; rank < 4; ++rank) {
+    RankGroupOptions options = Options(rank, AllReduceAlgorithm::kHalvingDoubling);
+    options.timeouts.peer = absl::Milliseconds(1'500);
+    options.heartbeat_period = absl::Milliseconds(50);
+    ranks_.push_back(std::make_unique<TestRank>(options, *transport_));
+  }
+  FormAll();
+  OnAll([&](TestRank& rank, int index) {
+    rank.Plan(AllReduceAlgorithm::kHalvingDoubling, 100);
+    if (index == 0) {
+      const absl::Time end = RealClock().Now() + absl::Seconds(4);
+      while (RealClock().Now() < end) rank.group().ShowActivity();
+    }
+    const absl::Status reduced = rank.Reduce(0);
+    EXPECT_TRUE(reduced.ok()) << reduced;  // rank 3 waits for rank 2, which waits for rank 0
+  });
+}
+
+TEST_P(RanksTest, RanksWithOtherModelsAreRefusedByName) {
+  hosts_ = Addresses(*transport_, GetParam().name, 2);
+  RankGroupOptions options = Options(0);
+  options.timeouts.connect = absl::Seconds(2);
+  TestRank first(options, *transport_);
+  std::thread gathering([&] { EXPECT_TRUE(absl::IsDeadlineExceeded(first.Form())); });
+  options = Options(1);
+  options.agreement = {{"the seed", "2"}};
+  {
+    TestRank other(options, *transport_);
+    const absl::Status refused = other.Form();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused));
+    EXPECT_THAT(Text(refused), HasSubstr("the seed differs: rank 0 has 1, rank 1 has 2; start all ranks with the same job file"));
+  }
+  options = Options(1);
+  options.fingerprint = 43;
+  {
+    TestRank other(options, *transport_);
+    EXPECT_THAT(Text(other.Form()), HasSubstr("the model differs: rank 0 has 000000000000002a, rank 1 has 000000000000002b"));
+  }
+  gathering.join();
+}
+
+TEST_P(RanksTest, RanksThatDoOtherOperationsAreNamed) {
+  struct Case {
+    size_t size;
+    size_t buckets;
+    int64_t step;
+    std::string expected;
+  };
+  for (const Case& other : {Case{101, 2, 3, "bucket 'tensor 0': found 204 bytes at 0 of 1 ranks, type 0, expected 200 bytes at 0"},
+                            Case{100, 3, 3, "a part of bucket 2, expected below 2"}, Case{100, 2, 2, "a part of step 2"}}) {
+    MakeRanks(2);
+    FormAll();
+    ranks_[0]->Plan(AllReduceAlgorithm::kDirect, 100, 2);
+    ranks_[1]->Plan(AllReduceAlgorithm::kDirect, other.size, other.buckets);
+    absl::Status statuses[2];
+    OnAll([&](TestRank& rank, int index) { statuses[index] = rank.Reduce(index == 0 ? 3 : other.step); });
+    EXPECT_FALSE(statuses[0].ok());
+    EXPECT_FALSE(statuses[1].ok());
+    const std::string both = Text(statuses[0]) + "\n" + Text(statuses[1]);
+    EXPECT_THAT(both, HasSubstr(other.expected));
+    EXPECT_TRUE(absl::IsInvalidArgument(statuses[0]) || absl::IsInvalidArgument(statuses[1])) << both;
+  }
+}
+
+TEST_P(RanksTest, RankZeroEndsTheTrainingInTheMiddleOfAStepOfOthers) {
+  MakeRanks(3, AllReduceAlgorithm::kHalvingDoubling);
+  FormAll();
+  OnAll([&](TestRank& rank, int index) {
+    rank.Plan(AllReduceAlgorithm::kHalvingDoubling, 1'000);
+    EXPECT_TRUE(rank.Reduce(0).ok());
+    if (index == 0) {
+      rank.group().End(1);
+      rank.group().Release();
+      rank.group().Done();
+      return;
+    }
+    rank.Begin(1);
+    rank.Give(0, 1);
+    const absl::StatusOr<Waited> waited = rank.Wait();
+    ASSERT_TRUE(waited.ok()) << waited.status();
+    EXPECT_TRUE(waited->ended);
+    rank.group().FinishHere();
+    EXPECT_TRUE(rank.group().AwaitRelease().ok());
+    rank.group().Done();
+  });
+}
+
+TEST_P(RanksTest, ARankThatComesBackAfterTheLastStepIsToldSo) {
+  MakeRanks(2);
+  FormAll();
+  OnAll([](TestRank& rank, int) {
+    rank.Plan(AllReduceAlgorithm::kAuto, 10);
+    EXPECT_TRUE(rank.Reduce(4).ok());
+  });
+  ranks_[0]->group().Finish(5);
+  ranks_[1] = nullptr;
+  ranks_[1] = std::make_unique<TestRank>(Options(1), *transport_);
+  const absl::StatusOr<Formed> formed = ranks_[1]->group().Join({});
+  ASSERT_TRUE(formed.ok()) << formed.status();
+  EXPECT_TRUE(formed->finished);
+  EXPECT_EQ(formed->step, 5);
+  std::thread first([&] { ranks_[0]->group().Release(); });
+  EXPECT_TRUE(ranks_[1]->group().AwaitRelease().ok());
+  ranks_[1]->group().Done();
+  first.join();
+}
+
+TEST_P(RanksTest, ARankThatWasAskedToStopDoesNotWaitForOthers) {
+  hosts_ = Addresses(*transport_, GetParam().name, 2);
+  std::atomic<bool> stopping = false;
+  for (const int rank : {0, 1}) {
+    RankGroupOptions options = Options(rank);
+    options.timeouts.stop = absl::Milliseconds(100);
+    options.stopping = [&stopping] { return stopping.load(); };
+    ranks_.push_back(std::make_unique<TestRank>(options, *transport_));
+  }
+  FormAll();
+  ranks_[0]->Plan(AllReduceAlgorithm::kAuto, 10);
+  stopping = true;
+  const absl::Status stopped = ranks_[0]->Reduce(0);
+  EXPECT_TRUE(absl::IsCancelled(stopped)) << stopped;
+  EXPECT_THAT(Text(stopped), HasSubstr("all-reduce of step 0, bucket 0 'tensor 0': rank 1"));
+  EXPECT_TRUE(absl::IsCancelled(ranks_[1]->group().Join({}).status()));
+}
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,145 @@
+// The sums of groups: the bits of tree_order.h, on every transport, with every algorithm.
+#include "trainer/collectives/rank_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trainer/collectives/test_ranks.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr AllReduceAlgorithm kBoth[] = {AllReduceAlgorithm::kDirect, AllReduceAlgorithm::kHalvingDoubling};
+bool Everyone(int /*rank*/) { return true; }
+
+TEST_P(RanksTest, TheSumOfAnyNumberOfRanksHasTheBitsOfTheTree) {
+  for (const AllReduceAlgorithm algorithm : kBoth) {
+    for (int ranks = 1; ranks <= 16; ++ranks) {
+      if (GetParam().name == "Grpc" && ranks > 9 && ranks < 16) continue;  // a stream for every two ranks
+      MakeRanks(ranks, algorithm);
+      FormAll();
+      int64_t step = 0;
+      for (const size_t size : {0, 1, 4, 100, 1'000, 10'000}) {
+        OnAll([&](TestRank& rank, int) {
+          rank.Plan(algorithm, size);
+          const absl::Status reduced = rank.Reduce(step);
+          EXPECT_TRUE(reduced.ok()) << reduced;
+        });
+        const std::vector<float> expected = SumOf(ranks, size, step, Everyone);
+        for (const auto& rank : ranks_) EXPECT_EQ(rank->result(), expected) << AlgorithmName(algorithm) << " " << ranks << " " << size;
+        ++step;
+      }
+    }
+  }
+}
+
+TEST_P(RanksTest, ABigBucketAndManyBucketsAtOnce) {
+  constexpr size_t kBig = 4 << 20;
+  for (const AllReduceAlgorithm algorithm : kBoth) {
+    for (const int ranks : {2, 3, 4}) {
+      MakeRanks(ranks, algorithm);
+      FormAll();
+      constexpr size_t kSize = kBucketBytes / sizeof(float);
+      constexpr size_t kBuckets = kBig / kSize;
+      for (int64_t step = 0; step < 2; ++step) {
+        OnAll([&](TestRank& rank, int) {
+          if (step == 0) rank.Plan(algorithm, kSize, kBuckets);
+          const absl::Status reduced = rank.Reduce(step);
+          EXPECT_TRUE(reduced.ok()) << reduced;
+        });
+        const std::vector<float> expected = SumOf(ranks, kSize, step, Everyone);
+        for (const auto& rank : ranks_) {
+          for (size_t i = 0; i < kBuckets; ++i) ASSERT_EQ(rank->result(i), expected) << ranks << " ranks, bucket " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(RanksTest, ARankWithoutExamplesContributesNothingAndMeansAreDivided) {
+  for (const AllReduceAlgorithm algorithm : kBoth) {
+    for (const int ranks : {2, 3, 5, 7}) {
+      MakeRanks(ranks, algorithm);
+      FormAll();
+      const auto contributes = [](int rank) { return rank % 3 == 1; };
+      int contributors = 0;
+      for (int rank = 0; rank < ranks; ++rank) contributors += contributes(rank) ? 1 : 0;
+      for (const Divisor divisor : {Divisor::kRanks, Divisor::kContributors}) {
+        const int64_t step = divisor == Divisor::kRanks ? 0 : 1;
+        OnAll([&](TestRank& rank, int index) {
+          rank.Plan(algorithm, 1'000);
+          EXPECT_TRUE(rank.Reduce(step, contributes(index), divisor).ok());
+        });
+        std::vector<float> expected = SumOf(ranks, 1'000, step, contributes);
+        const int by = divisor == Divisor::kRanks ? ranks : contributors;
+        for (float& value : expected) {
+          if (by != 1) value /= static_cast<float>(by);
+        }
+        for (const auto& rank : ranks_) {
+          EXPECT_EQ(rank->result(), expected) << ranks;
+          EXPECT_EQ(rank->contributors(), contributors);
+        }
+      }
+      OnAll([&](TestRank& rank, int) {
+        rank.Plan(algorithm, 100);
+        EXPECT_TRUE(rank.Reduce(2, /*contributes=*/false, Divisor::kRanks).ok());
+        EXPECT_EQ(rank.contributors(), 0);
+        EXPECT_EQ(rank.result(), std::vector<float>(100, -7));  // as it was
+      });
+    }
+  }
+}
+
+TEST_P(RanksTest, ReduceScatterGivesEachRankItsPartAndAllGatherTheWhole) {
+  constexpr size_t kSize = 1'000;
+  for (const AllReduceAlgorithm algorithm : kBoth) {
+    for (const int ranks : {2, 3, 4, 6}) {
+      MakeRanks(ranks, algorithm);
+      FormAll();
+      const std::vector<float> expected = SumOf(ranks, kSize, 0, Everyone);
+      OnAll([&](TestRank& rank, int index) {
+        rank.Plan(algorithm, kSize);
+        const Schedule scatter = ReduceScatter(algorithm, index, ranks, kSize);
+        rank.PlanAs({.name = "reduce-scatter", .buckets = {{.name = "'tensor'", .elements = kSize, .schedule = scatter}}});
+        EXPECT_TRUE(rank.Reduce(0).ok());
+        std::vector<float>& values = rank.results()[0];
+        for (size_t i = 0; i < kSize; ++i) {
+          const bool mine = i >= scatter.reduced.begin && i < scatter.reduced.end();
+          ASSERT_EQ(values[i], mine ? expected[i] : -7);
+        }
+        rank.PlanAs({.name = "all-gather",
+                     .buckets = {{.name = "'tensor'", .elements = kSize, .schedule = AllGather(algorithm, index, ranks, kSize)}}});
+        rank.Begin(1);
+        rank.group().Contribute(0, {.own = {values}, .targets = {{.values = values}}});
+        EXPECT_TRUE(rank.Wait().ok());
+        EXPECT_EQ(values, expected);
+      });
+    }
+  }
+}
+
+TEST_P(RanksTest, ABroadcastGivesAllRanksWhatRankZeroHas) {
+  for (const int ranks : {1, 2, 3, 8}) {
+    MakeRanks(ranks);
+    FormAll(17);
+    constexpr size_t kSize = 3'000'000;
+    OnAll([&](TestRank& rank, int index) {
+      rank.Plan(AllReduceAlgorithm::kAuto, kSize);
+      rank.PlanAs({.name = "broadcast", .buckets = {{.name = "'state'", .elements = kSize, .schedule = Broadcast(index, ranks, kSize)}}});
+      const std::vector<float> own = ValuesOf(5, kSize);
+      rank.Begin(17);
+      if (index == 0) {
+        rank.group().Contribute(0, {.own = {own}, .targets = {}});
+      } else {
+        rank.group().Contribute(0, {.own = {}, .targets = {{.values = rank.results()[0]}}});
+      }
+      EXPECT_TRUE(rank.Wait().ok());
+      if (index > 0) EXPECT_EQ(rank.result(), own);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, RanksTest, ::testing::Values(kInproc, kGrpc), [](const auto& kind) { return kind.param.name; });
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,181 @@
+// Ranks as threads of one process, over every transport: what the tests of groups share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "trainer/base/fake_clock.h"
+#include "trainer/collectives/rank_group.h"
+#include "trainer/collectives/tree_order.h"
+#include "trainer/transport/grpc_transport.h"
+#include "trainer/transport/inproc_transport.h"
+
+namespace trainyard::engine {
+
+struct TransportKind {
+  std::string name;
+  std::unique_ptr<Transport> (*make)();
+};
+
+inline const TransportKind kInproc{"Inproc", +[] { return MakeInprocTransport(); }};
+inline const TransportKind kGrpc{"Grpc", +[] { return MakeGrpcTransport(); }};
+
+// Ports that nobody listens at: bound, told, and let go.
+inline std::vector<std::string> Addresses(Transport& transport, const std::string& kind, int count) {
+  std::vector<std::string> addresses;
+  struct Ignore final : StreamHandler {
+    void OnMessage(const std::shared_ptr<Stream>& /*stream*/, std::span<Record> /*records*/) override {}
+    void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& /*status*/) override {}
+  };
+  std::vector<std::unique_ptr<Listener>> listeners;
+  for (int i = 0; i < count; ++i) {
+    const std::string address = kind == "Inproc" ? "rank-" + std::to_string(i) : "127.0.0.1:0";
+    listeners.push_back(*transport.Listen(address, std::make_shared<Ignore>()));
+    addresses.push_back(listeners.back()->address());
+  }
+  return addresses;
+}
+
+// Where the order of additions shows in the sum: each rank's number is far from the others'.
+inline std::vector<float> ValuesOf(int rank, size_t size, int64_t step = 0) {
+  std::vector<float> values(size);
+  for (size_t i = 0; i < size; ++i) {
+    const auto mixed = (static_cast<size_t>(rank) * 31 + i * 7 + static_cast<size_t>(step) * 5) % 97;
+    values[i] = std::ldexp(1.0F + 0.37F * static_cast<float>(mixed), (rank * 13) % 29);
+  }
+  return values;
+}
+
+// What tree_order.h makes of what the ranks that `contribute` have, undivided.
+inline std::vector<float> SumOf(int ranks, size_t size, int64_t step, const std::function<bool(int)>& contribute) {
+  TreeSum tree(ranks, size);
+  std::vector<std::vector<float>> values(ranks);
+  std::vector<float> sum(size, 0);
+  tree.Begin(size);
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (contribute(rank)) {
+      values[rank] = ValuesOf(rank, size, step);
+      tree.Add(values[rank]);
+    } else {
+      tree.AddNothing();
+    }
+  }
+  tree.FinishInto(sum);
+  return sum;
+}
+
+// One rank: its group and an all-reduce of one or more buckets.
+class TestRank {
+ public:
+  TestRank(RankGroupOptions options, Transport& transport) : rank_(options.rank), ranks_(static_cast<int>(options.hosts.size())) {
+    absl::StatusOr<std::unique_ptr<RankGroup>> group = RankGroup::Create(std::move(options), transport);
+    EXPECT_TRUE(group.ok()) << group.status();
+    if (group.ok()) group_ = *std::move(group);
+  }
+
+  RankGroup& group() { return *group_; }
+  void Kill() { group_.reset(); }
+
+  absl::Status Form(int64_t step = 0) {
+    if (rank_ > 0) return group_->Join({}).status();
+    const absl::StatusOr<Gathered> gathered = group_->Gather();
+    if (!gathered.ok()) return gathered.status();
+    group_->Form(step);
+    return absl::OkStatus();
+  }
+
+  // Of buckets of `size` elements each; the results in result(bucket).
+  void Plan(AllReduceAlgorithm algorithm, size_t size, size_t buckets = 1) {
+    operation_ = nullptr;
+    plan_ = {.name = "all-reduce", .buckets = {}};
+    for (size_t i = 0; i < buckets; ++i) {
+      const AllReduceAlgorithm chosen = Choose(algorithm, size * sizeof(float), ranks_);
+      plan_.buckets.push_back(
+          {.name = "'tensor " + std::to_string(i) + "'", .elements = size, .schedule = AllReduce(chosen, rank_, ranks_, size)});
+    }
+    PlanAs(plan_);
+    own_.assign(buckets, {});
+    results_.assign(buckets, std::vector<float>(size, -7));
+  }
+  void PlanAs(OperationPlan plan) {
+    plan_ = std::move(plan);
+    operation_ = std::make_unique<Operation>(plan_, rank_, ranks_, group_->borrowed());
+  }
+
+  void Begin(int64_t step) { group_->Begin(*operation_, {.step = step, .reduces = true}); }
+  // In two pieces each way.
+  void Give(size_t bucket, int64_t step, bool contributes = true, Divisor divisor = Divisor::kNone) {
+    const size_t size = results_[bucket].size();
+    BucketValues values;
+    if (contributes) {
+      own_[bucket] = ValuesOf(rank_, size, step);
+      values.own = {std::span<const float>(own_[bucket]).first(size / 3), std::span<const float>(own_[bucket]).subspan(size / 3)};
+    }
+    values.targets = {{std::span(results_[bucket]).first(size / 2), divisor}, {std::span(results_[bucket]).subspan(size / 2), divisor}};
+    group_->Contribute(bucket, std::move(values));
+  }
+  absl::StatusOr<Waited> Wait() { return group_->Wait(); }
+  absl::Status Reduce(int64_t step, bool contributes = true, Divisor divisor = Divisor::kNone) {
+    Begin(step);
+    for (size_t i = plan_.buckets.size(); i-- > 0;) Give(i, step, contributes, divisor);  // in another order than they leave in
+    return Wait().status();
+  }
+  const std::vector<float>& result(size_t bucket = 0) const { return results_[bucket]; }
+  std::vector<std::vector<float>>& results() { return results_; }
+  int contributors(size_t bucket = 0) const { return operation_->contributors(bucket); }
+
+ private:
+  const int rank_;
+  const int ranks_;
+  OperationPlan plan_;
+  std::vector<std::vector<float>> own_;
+  std::vector<std::vector<float>> results_;
+  std::unique_ptr<RankGroup> group_;
+  std::unique_ptr<Operation> operation_;
+};
+
+class RanksTest : public ::testing::TestWithParam<TransportKind> {
+ protected:
+  RankGroupOptions Options(int rank, AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto) {
+    return {.hosts = hosts_,
+            .listen = hosts_[rank],
+            .rank = rank,
+            .algorithm = algorithm,
+            .agreement = {{"the seed", "1"}},
+            .fingerprint = 42,
+            .timeouts = {.peer = absl::Seconds(30), .connect = absl::Seconds(30)},
+            .heartbeat_period = absl::Milliseconds(100)};
+  }
+  void MakeRanks(int ranks, AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto) {
+    ranks_.clear();
+    hosts_ = Addresses(*transport_, GetParam().name, ranks);
+    for (int rank = 0; rank < ranks; ++rank) ranks_.push_back(std::make_unique<TestRank>(Options(rank, algorithm), *transport_));
+  }
+  // Each rank on a thread of its own.
+  void OnAll(const std::function<void(TestRank&, int rank)>& work) {
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (ranks_[rank] != nullptr) threads.emplace_back([&, rank] { work(*ranks_[rank], static_cast<int>(rank)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  void FormAll(int64_t step = 0) {
+    OnAll([step](TestRank& rank, int) {
+      const absl::Status formed = rank.Form(step);
+      EXPECT_TRUE(formed.ok()) << formed;
+    });
+  }
+
+  std::unique_ptr<Transport> transport_ = GetParam().make();
+  std::vector<std::string> hosts_;
+  std::vector<std::unique_ptr<TestRank>> ranks_;
+};
+
+}  // namespace trainyard::engine
