@@ -113,7 +113,7 @@ class Words:
             ("format", data["format"]["enum"]),
             ("optimizer", optimizer["name"]["enum"]),
             ("schedule", optimizer["schedule"]["properties"]["name"]["enum"]),
-            ("strategy", ["local", "parameterServer", "sync", "async"]),
+            ("strategy", ["local", "parameterServer", "allReduce", "sync", "async"]),
             ("framework", spec["properties"]["framework"]["enum"]),
         ):
             for word in words:

@@ -49,6 +49,7 @@ std::vector<json> Trainings() {
     add("/optimizer/schedule/name", name);
   for (const json& preset : schema["model"]["properties"]["preset"]["enum"]) add("/model", {{"preset", preset}});
   for (const char* mode : {"sync", "async"}) add("/strategy/parameterServer/mode", mode);
+  add("/strategy/allReduce/algorithm", "direct");
   add("/model", json::parse(R"({"input": {"shape": [4]}, "layers": [{"dense": {"units": 2}}], "loss": {"name": "softmaxCrossEntropy"}})"));
   return trainings;
 }

@@ -210,6 +210,13 @@ INSTANTIATE_TEST_SUITE_P(
             "ServersMissing",
             R"({"worker": {}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1, "strategy": {"parameterServer": {"mode": "sync"}}}})",
             "spec.ps.replicas", "set ps.replicas"},
+        Case{"ServersBesideAllReduce",
+             R"({"worker": {}, "ps": {}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1, "strategy": {"allReduce": {}}}})",
+             "spec.ps.replicas", "remove ps"},
+        Case{
+            "ChiefBesideAllReduce",
+            R"({"worker": {}, "chief": {}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1, "strategy": {"allReduce": {}}}})",
+            "spec.chief.replicas", "remove chief"},
         Case{"NeitherEpochsNorSteps", R"({"worker": {}, "training": {"model": {}, "data": {"format": "idx"}}})", "spec.training",
              "found neither"},
         Case{"BothEpochsAndSteps", R"({"worker": {}, "training": {"model": {}, "data": {"format": "idx"}, "epochs": 1, "steps": 1}})",

@@ -113,6 +113,13 @@ class Validator {
     if (json_read::Find(json_read::Get(training, "strategy"), "parameterServer") != nullptr && job_.spec.Replicas(Role::kPs) == 0) {
       Add("spec.ps.replicas", "found none, but training.strategy.parameterServer needs at least one; set ps.replicas");
     }
+    if (json_read::Find(json_read::Get(training, "strategy"), "allReduce") == nullptr) return;
+    if (const int servers = job_.spec.Replicas(Role::kPs); servers > 0) {
+      Add("spec.ps.replicas", fmt::format("found {}, but training.strategy.allReduce trains without servers; remove ps", servers));
+    }
+    if (job_.spec.Replicas(Role::kChief) > 0) {
+      Add("spec.chief.replicas", "found 1, but training.strategy.allReduce has worker 0 as its chief; remove chief");
+    }
   }
 
   void CheckRunPolicy() {

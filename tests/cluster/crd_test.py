@@ -74,6 +74,8 @@ class CrdTest(ControlPlaneCase):
             (job("a").training(batchSize=0), "spec.training.batchSize", "greater than or equal to 1"),
             (job("a").training(strategy={"parameterServer": {"mode": "async"}}).ps(0), "spec.ps", "at least one parameter server"),
             (job("a").training(strategy={"local": {}, "parameterServer": {"mode": "sync"}}), "spec.training.strategy"),
+            (job("a").training(strategy={"local": {}, "allReduce": {}}), "spec.training.strategy"),
+            (job("a").training(strategy={"allReduce": {}}).ps(1), "spec.ps", "without servers"),
             (job("a").policy(backoffLimit=-1), "spec.runPolicy.backoffLimit", "greater than or equal to 0"),
             (job("a").policy(activeDeadlineSeconds=0), "spec.runPolicy.activeDeadlineSeconds"),
             (job("a").policy(exitCodes=[{"from": 9, "to": 3, "action": "Fail"}]), "exitCodes[0]", "from must not be greater than to"),

@@ -27,6 +27,7 @@ ParameterSet CopyOf(const ParameterSet& set) {
 
 std::string StrategyText(const StrategyConfig& strategy) {
   if (strategy.kind == StrategyConfig::Kind::kLocal) return "local";
+  if (strategy.kind == StrategyConfig::Kind::kAllReduce) return fmt::format("allReduce/{}", AlgorithmName(strategy.algorithm));
   return strategy.mode == StrategyConfig::Mode::kSync ? "parameterServer/sync" : "parameterServer/async";
 }
 

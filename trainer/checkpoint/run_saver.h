@@ -45,7 +45,7 @@ struct RunPlace {
   const ParameterSet* carried = nullptr;  // by stateful layers; null: nothing
 };
 
-// "local", "parameterServer/sync", "parameterServer/async": for reports and manifests.
+// "local", "parameterServer/sync", "parameterServer/async", "allReduce/auto": for reports and manifests.
 std::string StrategyText(const StrategyConfig& strategy);
 
 // Used from the step loop's thread. Errors name the file.

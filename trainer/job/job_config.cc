@@ -130,6 +130,18 @@ void CheckTogether(const JobConfig& job, FieldErrors& errors) {
     if (job.ps.replicas == 0) errors.Add("spec.ps.replicas", "found 0, expected at least 1, because training.strategy is parameterServer");
     return;
   }
+  if (job.training.strategy.kind == StrategyConfig::Kind::kAllReduce) {
+    if (job.ps.replicas > 0) {
+      errors.Add(
+          "spec.ps.replicas",
+          fmt::format("found {}, expected 0, because with training.strategy allReduce the workers hold the parameters", job.ps.replicas));
+    }
+    if (job.chief.replicas > 0) {
+      errors.Add("spec.chief.replicas",
+                 fmt::format("found {}, expected 0, because with training.strategy allReduce worker 0 is the chief", job.chief.replicas));
+    }
+    return;
+  }
   if (job.ps.replicas > 0) {
     errors.Add("spec.ps.replicas",
                fmt::format("found {}, expected 0, because training.strategy is local; set strategy: {{parameterServer: {{mode: async}}}}",

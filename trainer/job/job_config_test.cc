@@ -562,6 +562,17 @@ TEST(JobConfigTest, AMistakeInAnOverrideIsToldAtItsPath) {
   EXPECT_THAT(BadWith({"training.epochs=lots"}), HasSubstr("spec.training.epochs: found \"lots\", expected a whole number"));
 }
 
+TEST(JobConfigTest, AllReduceHasWorkersAlone) {
+  const std::string strategy = "training.strategy={allReduce: {algorithm: halvingDoubling}}";
+  const JobConfig job = GoodWith({strategy, "spec.ps=null"});
+  EXPECT_EQ(job.training.strategy.kind, StrategyConfig::Kind::kAllReduce);
+  EXPECT_EQ(job.training.strategy.algorithm, AllReduceAlgorithm::kHalvingDoubling);
+  EXPECT_THAT(BadWith({strategy, "spec.ps.replicas=2"}), HasSubstr("spec.ps.replicas: found 2, expected 0"));
+  EXPECT_THAT(BadWith({strategy, "spec.ps=null", "spec.chief={replicas: 1}"}), HasSubstr("worker 0 is the chief"));
+  EXPECT_THAT(BadWith({"training.strategy={allReduce: {algorithm: ring}}"}), HasSubstr("because a ring adds each part of a gradient"));
+  EXPECT_THAT(BadWith({"training.strategy={allReduce: {}, local: {}}"}), HasSubstr("expected exactly one of"));
+}
+
 TEST(JobConfigTest, JsonJobsAreReadAsWell) {
   const auto job = ParseJob(R"({"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a"}, "spec": {
       "worker": {}, "training": {"model": {"preset": "linear"}, "data": {"format": "synthetic", "train": {"examples": 10}}, "steps": 1}}})",

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "trainer/base/timeouts.h"
+#include "trainer/collectives/schedule.h"
 #include "trainer/data/data_config.h"
 #include "trainer/model/model_spec.h"
 #include "trainer/optim/optimizer_config.h"
@@ -14,11 +15,12 @@
 namespace trainyard::engine {
 
 struct StrategyConfig {
-  enum class Kind : uint8_t { kLocal, kParameterServer };
+  enum class Kind : uint8_t { kLocal, kParameterServer, kAllReduce };
   enum class Mode : uint8_t { kSync, kAsync };
   Kind kind = Kind::kLocal;
-  Mode mode = Mode::kSync;                                // kParameterServer only
-  StalenessRule stale_gradients = StalenessRule::kAdapt;  // kAsync only
+  Mode mode = Mode::kSync;                                   // kParameterServer only
+  StalenessRule stale_gradients = StalenessRule::kAdapt;     // kAsync only
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto;  // kAllReduce only
   friend bool operator==(const StrategyConfig&, const StrategyConfig&) = default;
 };
 

@@ -81,18 +81,40 @@ OptimizerConfig ReadOptimizer(const json& value, std::string path, FieldErrors& 
   return optimizer;
 }
 
+AllReduceAlgorithm ReadAlgorithm(FieldReader fields) {
+  using enum AllReduceAlgorithm;
+  AllReduceAlgorithm algorithm = kAuto;
+  const json* value = fields.Get("algorithm");
+  if (value != nullptr && *value == "ring") {
+    // docs/collectives.md
+    fields.Error("algorithm",
+                 "found \"ring\", expected auto, direct or halvingDoubling, because a ring adds each part of a gradient in another order; "
+                 "direct moves as few bytes");
+  } else {
+    algorithm = fields.Choice<AllReduceAlgorithm>("algorithm",
+                                                  {{"auto", kAuto}, {"direct", kDirect}, {"halvingDoubling", kHalvingDoubling}}, kAuto);
+  }
+  fields.RefuseOthers();
+  return algorithm;
+}
+
 StrategyConfig ReadStrategy(const json& value, std::string path, FieldErrors& errors) {
   StrategyConfig strategy;
   FieldReader fields(value, path, errors);
   const json* local = fields.Get("local");
   const json* servers = fields.Get("parameterServer");
+  const json* all_reduce = fields.Get("allReduce");
   const size_t errors_before = errors.size();
   fields.RefuseOthers();
-  if (value.is_object() && errors.size() == errors_before && (local != nullptr) + (servers != nullptr) != 1) {
-    errors.Add(path, "expected exactly one of local: {} and parameterServer: {mode: sync}");
+  if (value.is_object() && errors.size() == errors_before && (local != nullptr) + (servers != nullptr) + (all_reduce != nullptr) != 1) {
+    errors.Add(path, "expected exactly one of local: {}, parameterServer: {mode: sync} and allReduce: {}");
     return strategy;
   }
   if (local != nullptr) FieldReader(*local, fields.PathOf("local"), errors).RefuseOthers();
+  if (all_reduce != nullptr) {
+    strategy.kind = StrategyConfig::Kind::kAllReduce;
+    strategy.algorithm = ReadAlgorithm(FieldReader(*all_reduce, fields.PathOf("allReduce"), errors));
+  }
   if (servers == nullptr) return strategy;
   strategy.kind = StrategyConfig::Kind::kParameterServer;
   FieldReader options(*servers, fields.PathOf("parameterServer"), errors);
