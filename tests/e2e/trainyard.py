@@ -27,8 +27,8 @@ MNIST = """
 
 
 def job_file(folder, *, model="lenet5", workers=1, ps=0, mode=None, steps=12, batch=64, checkpoint_every=0, extra="", run_policy=""):
-    """Writes a TrainingJob below `folder` and returns its path. mode None: local."""
-    strategy = "{local: {}}" if mode is None else "{parameterServer: {mode: %s}}" % mode
+    """Writes a TrainingJob below `folder` and returns its path. mode None: local; "allReduce": without servers."""
+    strategy = {None: "{local: {}}", "allReduce": "{allReduce: {}}"}.get(mode, "{parameterServer: {mode: %s}}" % mode)
     data = MNIST if model == "lenet5" else "    data: {format: synthetic, train: {examples: 1024}, eval: {examples: 128}}\n"
     text = f"""apiVersion: trainyard.dev/v1alpha1
 kind: TrainingJob

@@ -34,6 +34,7 @@ struct TrainingStart {
   bool ended = false;       // the chief has ended the training: push nothing
   int64_t line_step = 0;    // sync: where the servers were filled; parameters of a later step come of rounds since
   std::optional<RedoneSteps> redone = std::nullopt;  // chief, sync
+  bool finished = false;                             // all-reduce: the training was over already; parameters may not be filled
 };
 
 struct StepResult {

@@ -26,7 +26,7 @@ absl::Status Chief::Begin() {
   if (run_.book == nullptr) {
     TY_RETURN_IF_ERROR(ClearFinished(dir));
     TY_ASSIGN_OR_RETURN(run_.book, EvaluationBook::Open(run_.config, dir, run_.global_step, run_.clock));
-    if (!start.joined && !start.redone) TY_RETURN_IF_ERROR(ClearRedone(dir));
+    if (!start.joined && !start.redone && !start.finished) TY_RETURN_IF_ERROR(ClearRedone(dir));
   } else {
     TY_RETURN_IF_ERROR(run_.book->ForgetAfter(run_.global_step));
   }

@@ -29,8 +29,11 @@ Trainer::Trainer(std::unique_ptr<TrainingRun> run)
 absl::Status Trainer::Run(const std::function<bool()>& stop) {
   run_->stop = stop;
   while (true) {
-    TY_ASSIGN_OR_RETURN(const TrainingStart start, run_->updater->Start(run_->parameters));
-    TY_RETURN_IF_ERROR(Begin(start));
+    const absl::StatusOr<TrainingStart> start = run_->updater->Start(run_->parameters);
+    // What a rank of an all-reduce has in memory is whole while it waits for the others.
+    if (run_->begun && run_->all_reduce() && absl::IsCancelled(start.status())) return EndUnfinished(start.status());
+    TY_RETURN_IF_ERROR(start.status());
+    TY_RETURN_IF_ERROR(Begin(*start));
     const absl::Status trained = RunFromStart();
     if (!IsRolledBack(trained)) return trained;
     spdlog::warn("worker {}: step {}: {}", run_->rank(), run_->step, std::string(trained.message()));
@@ -121,25 +124,26 @@ absl::Status Trainer::RunFromStart() {
   spdlog::info("{} worker {} of {}: {}, steps {} to {}, batch {}, {} parameters", StrategyText(run.config.strategy), run.rank(),
                run.workers(), run.train_data->info().name, run.step, run.end_step, run.config.batch_size, run.parameters.elements());
   if (run.step >= run.end_step) spdlog::info("all {} steps are done already: nothing to train", run.end_step);
-  absl::Status trained = RunSteps();
+  const absl::Status trained = RunSteps();
   if (IsRolledBack(trained)) return trained;
   step_.WriteProfile();  // of a run that ended before the last step to profile
+  return trained.ok() ? Conclude() : EndUnfinished(trained);
+}
+
+absl::Status Trainer::EndUnfinished(absl::Status trained) {
   if (absl::IsCancelled(trained)) {
     if (const absl::Status stopped = ConcludeStopped(); !stopped.ok()) trained = stopped;
   }
-  if (!trained.ok()) {
-    const absl::Status reported = run.recorder->WriteReport(Report(), run.updater->bytes_sent(), run.updater->bytes_received());
-    if (!reported.ok()) spdlog::warn("{}", std::string(reported.message()));
-    return trained;
-  }
-  return Conclude();
+  const absl::Status reported = run_->recorder->WriteReport(Report(), run_->updater->bytes_sent(), run_->updater->bytes_received());
+  if (!reported.ok()) spdlog::warn("{}", std::string(reported.message()));
+  return trained;
 }
 
 absl::Status Trainer::ConcludeStopped() {
   absl::Status concluded;
   if (run_->chief()) {
     const absl::Status saved = checkpoints_.SaveNow();
-    if (run_->sync() && !saved.ok()) {
+    if (run_->sync() && !run_->all_reduce() && !saved.ok()) {
       // The servers' values are lost or torn. The training goes on from the checkpoint before.
       spdlog::warn("no checkpoint of step {}: {}", run_->step, std::string(saved.message()));
     } else {

@@ -44,7 +44,8 @@ class Trainer {
   absl::Status FollowUp(const Batch& batch);
   absl::Status EndEpoch(const Batch& batch);
   absl::Status Conclude();
-  // After a request to stop.
+  // After an error, or a request to stop (Cancelled).
+  absl::Status EndUnfinished(absl::Status trained);
   absl::Status ConcludeStopped();
   // This replica's knowledge of the job so far.
   ReplicaReport Report() const { return run_->chief() ? chief_.Report() : ReplicaReport(); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -15,10 +16,12 @@
 #include "trainer/data/text/vocabulary.h"
 #include "trainer/job/job_transport.h"
 #include "trainer/job/output_folders.h"
+#include "trainer/kvstore/handshake.h"
 #include "trainer/kvstore/part_names.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/initializer.h"
 #include "trainer/optim/optimizer.h"
+#include "trainer/train/allreduce_updater.h"
 #include "trainer/train/kvstore_updater.h"
 #include "trainer/train/local_updater.h"
 #include "trainer/train/make_input.h"
@@ -80,12 +83,83 @@ absl::Status MakeSaver(TrainingRun& run, const Model& model) {
   return KeepVocabulary(run.saver->checkpoints().dir(), *model.vocabulary, !steps.empty());
 }
 
+// All that ranks must have alike beside the parameters, in words.
+GroupAgreement AgreementOf(const TrainingRun& run, const Model& model) {
+  const TrainingConfig& config = run.config;
+  const OptimizerConfig& optimizer = config.optimizer;
+  const LrScheduleConfig& schedule = optimizer.schedule;
+  GroupAgreement agreement = {
+      {"the number of ranks", fmt::format("{}", run.workers())},
+      {"the strategy", StrategyText(config.strategy)},
+      {"the optimizer", fmt::format("{} {} {} {} {} {} {} {} {} {}", optimizer.name, optimizer.learning_rate, optimizer.momentum,
+                                    optimizer.rho, optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.initial_accumulator,
+                                    optimizer.weight_decay, optimizer.clip_norm)},
+      {"the schedule", fmt::format("{} {} {} {} {} {}", static_cast<int>(schedule.kind), schedule.decay_steps, schedule.decay_rate,
+                                   schedule.minimum, schedule.hold_steps, schedule.warmup_steps)},
+      {"batchSize", fmt::format("{}", config.batch_size)},
+      {"seed", fmt::format("{}", config.seed)},
+      {"the number of steps", fmt::format("{}", run.planned_end)},
+      {"the vocabulary", model.vocabulary != nullptr ? model.vocabulary->Summary() : ""}};
+  for (const std::string& tensor : MakeAgreement(model.specs).tensors) agreement.emplace_back("a tensor", tensor);
+  return agreement;
+}
+
+// What a step leaves a gradient or a next value for: the same with every batch.
+absl::StatusOr<std::vector<int>> KeysOfStep(TrainingRun& run) {
+  TY_ASSIGN_OR_RETURN(const Executor* const executor, run.model.TrainingExecutor(run.config.batch_size));
+  std::vector<int> keys;
+  for (const ParameterResult& result : executor->graph().results()) keys.push_back(result.key);
+  std::ranges::sort(keys);
+  keys.erase(std::ranges::unique(keys).begin(), keys.end());
+  return keys;
+}
+
+// Whether there is nothing left to train behind `step`.
+absl::StatusOr<bool> IsFinished(const TrainingRun& run, int64_t step) {
+  if (step >= run.planned_end) return true;
+  if (!run.config.evaluate.early_stopping) return false;
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<EvaluationBook> book,
+                      EvaluationBook::Open(run.config, run.saver->checkpoints().dir(), step, run.clock));
+  return book->judge().stopped();
+}
+
+absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, const Model& model) {
+  const TrainingConfig& config = run.config;
+  const ReplicaIdentity& identity = run.options.identity;
+  TY_ASSIGN_OR_RETURN(std::vector<int> keys, KeysOfStep(run));
+  std::vector<std::string> hosts = identity.worker_hosts;
+  if (hosts.empty()) hosts.emplace_back();  // one rank alone
+  const std::string& own = hosts[run.rank()];
+  const std::string listen = own.empty() ? "" : identity.listen_host() + own.substr(own.rfind(':'));
+  return AllReduceUpdater::Create({.group = {.hosts = std::move(hosts),
+                                             .listen = listen,
+                                             .rank = run.rank(),
+                                             .algorithm = config.strategy.algorithm,
+                                             .agreement = AgreementOf(run, model),
+                                             .timeouts = config.timeouts,
+                                             .heartbeat_period = HeartbeatPeriod(config.timeouts),
+                                             .stopping = [&run] { return run.stop(); }},
+                                   .optimizer = config.optimizer,
+                                   .specs = model.specs,
+                                   .keys = std::move(keys),
+                                   .end_step = run.planned_end,
+                                   .load = [&run](bool again) { return LoadState(run, again); },
+                                   .empty_state = [&run] { return run.saver->EmptyState(); },
+                                   .finished = [&run](int64_t step) { return IsFinished(run, step); },
+                                   .carries_state = [&run]() -> absl::StatusOr<bool> {
+                                     TY_ASSIGN_OR_RETURN(const ParameterSet* const carried, run.model.TrainingState(run.config.batch_size));
+                                     return carried != nullptr;
+                                   }},
+                                  MakeJobTransport(identity, config.timeouts));
+}
+
 absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Model& model) {
   const TrainingConfig& config = run.config;
   const auto load = [&run](bool again) { return LoadState(run, again); };
   if (config.strategy.kind == StrategyConfig::Kind::kLocal) {
     return LocalUpdater::Create(config.optimizer, [load] { return load(/*again=*/false); });
   }
+  if (run.all_reduce()) return MakeAllReduceUpdater(run, model);
   return KvstoreUpdater::Create({.servers = run.options.identity.ps_hosts,
                                  .worker = run.rank(),
                                  .workers = run.workers(),
@@ -129,7 +203,8 @@ bool TrainingRun::async() const {
 }
 
 bool TrainingRun::sync() const {
-  return config.strategy.kind == StrategyConfig::Kind::kParameterServer && config.strategy.mode == StrategyConfig::Mode::kSync;
+  const bool servers = config.strategy.kind == StrategyConfig::Kind::kParameterServer;
+  return all_reduce() || (servers && config.strategy.mode == StrategyConfig::Mode::kSync);
 }
 
 void TrainingRun::EndHere() {

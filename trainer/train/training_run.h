@@ -42,7 +42,8 @@ struct TrainingRun {
   std::string Name() const;
   bool chief() const { return options.identity.is_chief(); }
   bool async() const;
-  bool sync() const;  // with parameter servers
+  bool sync() const;  // with parameter servers or all-reduce: all workers do the same steps
+  bool all_reduce() const { return config.strategy.kind == StrategyConfig::Kind::kAllReduce; }
   int workers() const { return std::max(1, options.identity.trainer_count()); }
   int rank() const { return options.identity.trainer_rank(); }
   // Steps of all workers together.

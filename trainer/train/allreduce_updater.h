@@ -1,0 +1,108 @@
+// Training without servers: all ranks add their gradients (trainer/collectives), and each applies the optimizer to its own copy of the
+// parameters, which therefore stay alike, bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/collectives/bucket_cut.h"
+#include "trainer/collectives/rank_group.h"
+#include "trainer/optim/optimizer_config.h"
+#include "trainer/optim/updater.h"
+#include "trainer/train/local_updater.h"
+#include "trainer/transport/transport.h"
+
+namespace trainyard::engine {
+
+struct AllReduceUpdaterOptions {
+  RankGroupOptions group;  // agreement and fingerprint are completed
+  OptimizerConfig optimizer;
+  std::vector<ParameterSpec> specs;
+  std::vector<int> keys;  // that a step leaves a gradient or a next value for, the same on all ranks
+  int64_t end_step = 0;   // of the training, unless rank 0 ends it before
+  // Rank 0: the newest good checkpoint's state, or the start values. `again`: the training was under way already, so all ranks must be able
+  // to go on from that state with the same bits.
+  std::function<absl::StatusOr<TrainingState>(bool again)> load;
+  // Other ranks: room for a state.
+  std::function<absl::StatusOr<TrainingState>()> empty_state;
+  // Rank 0: there is nothing to train from this state on, though `end_step` may be further.
+  std::function<absl::StatusOr<bool>(int64_t step)> finished;
+  // Rank 0: ranks carry state of their own from step to step (recurrent layers), which is written beside checkpoints only.
+  std::function<absl::StatusOr<bool>()> carries_state;
+};
+
+// Rank 0 holds what the training goes on from. It gives its state to all ranks where a group forms: what it has in memory, or, in a new
+// process, the newest checkpoint. So a rank that is lost costs at most the step under way, and rank 0 the steps since its checkpoint.
+class AllReduceUpdater final : public Updater {
+ public:
+  static absl::StatusOr<std::unique_ptr<AllReduceUpdater>> Create(AllReduceUpdaterOptions options, std::unique_ptr<Transport> transport);
+
+  absl::StatusOr<TrainingStart> Start(ParameterSet& parameters) override;
+  void Push(int key, const GradientView& gradient, int64_t step) override;
+  void PushNothing(int key, int64_t step) override;
+  absl::StatusOr<StepResult> Wait(ParameterSet& parameters) override;
+  absl::StatusOr<TrainingState> State(const ParameterSet& parameters) override { return local_->State(parameters); }
+  absl::Status Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) override {
+    return local_->Look(parameters, use);
+  }
+  absl::Status AwaitOthers(absl::Duration /*deadline*/, ParameterSet& /*parameters*/) override { return absl::OkStatus(); }
+  absl::Status End(int64_t step) override;
+  void ShowActivity() override { group_->ShowActivity(); }
+  absl::Status AskForRollback(const std::string& reason) override;
+  absl::Status Release() override;
+  absl::Status AwaitRelease() override;
+  void Leave() override {}
+  void Done() override { group_->Done(); }
+  int64_t global_step() const override { return local_->global_step(); }
+  int64_t bytes_sent() const override { return group_->traffic().bytes_sent; }
+  int64_t bytes_received() const override { return group_->traffic().bytes_received; }
+
+ private:
+  AllReduceUpdater(AllReduceUpdaterOptions options, std::unique_ptr<Transport> transport);
+  bool first() const { return options_.group.rank == 0; }
+  absl::Status Connect();
+  // The plan of an all-reduce of a step's gradients, and of a broadcast of a whole state.
+  OperationPlan PlanStep();
+  OperationPlan PlanState();
+
+  absl::StatusOr<TrainingStart> StartFirst(ParameterSet& parameters);
+  absl::StatusOr<TrainingStart> StartOther(ParameterSet& parameters);
+  // Rank 0: takes an older state into memory, where the ranks cannot go on from the one that is there.
+  absl::Status LoadIfNeeded(const Gathered& gathered, ParameterSet& parameters);
+  // The group's first operation. `give` (rank 0) or `take` is null.
+  absl::Status Broadcast(int64_t step, const StateView* give, TrainingState* take);
+  void BeginStep(int64_t step);
+  // This rank has all it will have of a key.
+  void Count(int key);
+  void Contribute(size_t bucket);
+
+  AllReduceUpdaterOptions options_;
+  const std::unique_ptr<Transport> transport_;   // outlives the group
+  std::vector<BucketCut> step_cut_;              // tensor: index into keys
+  std::vector<BucketCut> state_cut_;             // tensor: parameters by key, then each slot's
+  std::vector<std::vector<size_t>> buckets_of_;  // by key
+  ParameterSet sums_;                            // then means, of the step under way
+  OperationPlan step_plan_;
+  OperationPlan state_plan_;
+  TrainingState loaded_;  // for local_ to take
+  std::unique_ptr<LocalUpdater> local_;
+  std::unique_ptr<RankGroup> group_;
+  std::unique_ptr<Operation> step_operation_;
+  std::unique_ptr<Operation> state_operation_;
+
+  bool has_state_ = false;  // local_ has one
+  bool has_trained_ = false;
+  std::string because_;           // why the last group ended
+  bool from_checkpoint_ = false;  // this rank has asked for it
+  int64_t reached_ = -1;          // the furthest step of any rank, as rank 0 knows it
+  // The step under way.
+  int64_t begun_ = -1;
+  std::vector<GradientView> pushed_;  // by key
+  std::vector<size_t> missing_;       // keys, by bucket
+  bool has_examples_ = false;
+};
+
+}  // namespace trainyard::engine
