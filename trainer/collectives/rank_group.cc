@@ -44,6 +44,7 @@ absl::StatusOr<std::unique_ptr<RankGroup>> RankGroup::Create(RankGroupOptions op
 
 RankGroup::~RankGroup() {
   core_->Shut(/*goodbye=*/false);
+  core_->Abandon();
   listener_.reset();
   if (tender_.joinable()) tender_.join();
   if (!core_->AwaitShut(RealClock().Now() + kReleaseDeadline) || !core_->borrowed().AwaitNone(RealClock().Now() + kReleaseDeadline)) {

@@ -137,8 +137,8 @@ class TestRank {
   OperationPlan plan_;
   std::vector<std::vector<float>> own_;
   std::vector<std::vector<float>> results_;
+  std::unique_ptr<Operation> operation_;  // outlives the group, whose threads may be at it
   std::unique_ptr<RankGroup> group_;
-  std::unique_ptr<Operation> operation_;
 };
 
 class RanksTest : public ::testing::TestWithParam<TransportKind> {

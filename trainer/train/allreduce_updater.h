@@ -89,9 +89,9 @@ class AllReduceUpdater final : public Updater {
   OperationPlan state_plan_;
   TrainingState loaded_;  // for local_ to take
   std::unique_ptr<LocalUpdater> local_;
-  std::unique_ptr<RankGroup> group_;
   std::unique_ptr<Operation> step_operation_;
   std::unique_ptr<Operation> state_operation_;
+  std::unique_ptr<RankGroup> group_;  // whose threads may be at an operation
 
   bool has_state_ = false;  // local_ has one
   bool has_trained_ = false;
