@@ -173,7 +173,11 @@ absl::Status GroupCore::Handle(Peer& peer, const std::shared_ptr<Stream>& stream
   }
   if (peer.asking == stream) return refuse("expected a heartbeat before the group has formed");
   const bool from_chief = peer.rank == 0;
-  if (peer.stream != stream && header.op != WireOp::kForm && header.op != WireOp::kFinished) return refuse("expected 'form' first");
+  // A peer's threads may send what follows its 'form' or 'finished' before that.
+  const bool of_group = state_ == State::kFormed && header.epoch == group_ && peer.rank > 0;
+  if (peer.stream == nullptr && of_group && header.op != WireOp::kForm) Attach(peer, stream, out);
+  const bool first = header.op == WireOp::kForm || header.op == WireOp::kFinished || (from_chief && header.op == WireOp::kRelease);
+  if (peer.stream != stream && !first) return refuse("expected 'form' first");
   switch (header.op) {
     case WireOp::kForm:
       return OnForm(peer, stream, header, out);

@@ -109,6 +109,7 @@ void GroupCore::TakeAsking(Peer& peer, Out& out) {
 }
 
 absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream, const WireHeader& header, Out& out) {
+  if (peer.stream == stream && header.epoch == group_ && peer.rank > 0) return absl::OkStatus();  // it was overtaken
   if (peer.link.stream() != stream || peer.stream != nullptr) {
     return absl::InvalidArgumentError(fmt::format("{}: 'form' without having been asked", Name(peer.rank)));
   }
