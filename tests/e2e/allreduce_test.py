@@ -77,7 +77,7 @@ class SameBits(AllReduceTest):
         job = pathlib.Path(self.folder.name) / "text.yaml"
         job.write_text(TEXT)
         short = "training.steps=100"
-        servers = self.digest(job, short, "spec.ps.replicas=1", "training.strategy={parameterServer: {mode: sync}}")
+        servers = self.digest(job, short, "spec.ps={replicas: 1}", "training.strategy={parameterServer: {mode: sync}}")
         self.assertEqual(self.digest(job, short), servers)
 
 
