@@ -7,14 +7,15 @@
 #include <utility>
 
 #include "trainer/base/status_macros.h"
+#include "trainer/base/wait_notice.h"
 #include "trainer/collectives/group_core.h"
-#include "trainer/transport/wait_notice.h"
 
 namespace trainyard::engine {
 namespace {
 
 constexpr absl::Duration kLookPeriod =
     absl::Milliseconds(250);  // while waiting, deadlines and the request to stop are looked at this often
+constexpr absl::Duration kNoticePeriod = absl::Seconds(30);
 constexpr absl::Duration kGoodbyeDeadline = absl::Seconds(2);
 constexpr absl::Duration kReleaseDeadline = absl::Seconds(10);
 constexpr double kStopShare = 0.25;  // of the time to stop: for a step to be finished
@@ -63,7 +64,7 @@ absl::Status RankGroup::AwaitMembers(const std::function<bool()>& reached, std::
   const RankGroupOptions& options = core_->options();
   const absl::Duration allowed = std::exchange(formed_before_, true) ? options.timeouts.peer : options.timeouts.connect;
   const absl::Time start = options.clock->Now();
-  WaitNotice notice(start);
+  WaitNotice notice(start, kNoticePeriod);
   while (!reached()) {
     TY_RETURN_IF_ERROR(core_->status());
     if (IsStopping()) return absl::CancelledError(fmt::format("rank {}: stopped before the group has formed", options.rank));
@@ -107,7 +108,7 @@ absl::StatusOr<Waited> RankGroup::Wait() {
 absl::StatusOr<Waited> RankGroup::AwaitOperation() {
   const RankGroupOptions& options = core_->options();
   const absl::Time start = options.clock->Now();
-  WaitNotice notice(start);
+  WaitNotice notice(start, kNoticePeriod);
   absl::Time stop_at = absl::InfiniteFuture();
   bool done = false;
   while (true) {
@@ -139,7 +140,7 @@ void RankGroup::Release() {
   const RankGroupOptions& options = core_->options();
   core_->Release();
   const absl::Time start = options.clock->Now();
-  WaitNotice notice(start);
+  WaitNotice notice(start, kNoticePeriod);
   while (!core_->AwaitAllGone(options.timeouts.silence, kLookPeriod)) {
     if (IsStopping() || options.clock->Now() >= start + options.timeouts.peer) return;
     TellWait(notice, "the result is safe, other ranks have not ended yet");
