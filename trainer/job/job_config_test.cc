@@ -374,8 +374,8 @@ TEST(JobConfigTest, AnotherFrameworkIsRefused) {
 TEST(JobConfigTest, TheStrategyIsExactlyOneAndBuilt) {
   EXPECT_THAT(BadWith({"training.strategy={}"}), HasSubstr("spec.training.strategy: expected exactly one of"));
   EXPECT_THAT(BadWith({"training.strategy.local={}"}), HasSubstr("spec.training.strategy: expected exactly one of"));
-  EXPECT_THAT(BadWith({"training.strategy={allReduce: {}}"}),
-              HasSubstr("spec.training.strategy.allReduce: unknown field; known here: local, parameterServer"));
+  EXPECT_THAT(BadWith({"training.strategy={gossip: {}}"}),
+              HasSubstr("spec.training.strategy.gossip: unknown field; known here: local, parameterServer, allReduce"));
   EXPECT_THAT(BadWith({"training.strategy.parameterServer.mode=ssp"}), HasSubstr("mode: found \"ssp\", expected one of sync, async"));
   EXPECT_THAT(BadWith({"training.strategy.parameterServer.mode=asnyc"}),
               HasSubstr("mode: found \"asnyc\", expected one of sync, async; did you mean \"async\"?"));
