@@ -13,6 +13,7 @@
 #include "trainer/commands/bench_command.h"
 #include "trainer/commands/data_command.h"
 #include "trainer/commands/evaluate_command.h"
+#include "trainer/commands/export_command.h"
 #include "trainer/commands/generate_command.h"
 #include "trainer/commands/inspect_command.h"
 #include "trainer/commands/launch_command.h"
@@ -58,6 +59,7 @@ int main(int argc, char** argv) {
   trainyard::engine::AddDataCommand(app, exit_code);
   trainyard::engine::AddEvaluateCommand(app, exit_code);
   trainyard::engine::AddPredictCommand(app, exit_code);
+  trainyard::engine::AddExportCommand(app, exit_code);
   trainyard::engine::AddGenerateCommand(app, exit_code);
   trainyard::engine::AddProfileCommand(app, exit_code);
   trainyard::engine::AddBenchCommand(app, exit_code);
