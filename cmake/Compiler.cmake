@@ -6,13 +6,15 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # Paths are hashed relative to the source folder and precompiled headers are allowed, so that a second clone hits the same cache.
+  # Paths are hashed relative to the source folder, so that a second clone hits the same cache; precompiled headers are allowed.
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
 
+# All files alike, so that they can share precompiled headers: gRPC asks its users for -pthread.
+add_compile_options(-pthread)
 add_compile_options(-Wall -Wextra -Werror -Wno-unused-parameter)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   add_compile_options(-Wthread-safety -Wno-psabi -Wno-deprecated-builtins -Wno-missing-designated-field-initializers)
