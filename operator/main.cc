@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <prometheus/registry.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +13,7 @@
 
 #include "operator/base/clock.h"
 #include "operator/base/heap.h"
+#include "operator/base/log.h"
 #include "operator/base/status_macros.h"
 #include "operator/controller/controller.h"
 #include "operator/controller/event_recorder.h"
@@ -70,12 +70,12 @@ class Operator {
   int Run(const sigset_t& signals) {
     Runnables parts(Parts());
     if (const absl::Status status = parts.Start(); !status.ok()) {
-      spdlog::error("{}", status.ToString());
+      LogError("{}", status.ToString());
       return 1;
     }
     int signal = 0;
     sigwait(&signals, &signal);
-    spdlog::info("stops: {}", lost_ ? "the lease was lost" : strsignal(signal));
+    LogInfo("stops: {}", lost_ ? "the lease was lost" : strsignal(signal));
     stopping_ = true;
     parts.Stop();
     return lost_ ? 1 : 0;
@@ -127,8 +127,8 @@ class Operator {
     });
     if (elector_) http_.AddLiveness("leader election", [this] { return elector_->Health(); });
     TY_ASSIGN_OR_RETURN(const int port, http_.Start());
-    spdlog::info("trainyard-operator {} ({}): API server {}, metrics on port {}", TRAINYARD_VERSION, TRAINYARD_COMMIT,
-                 connection_.config.server, port);
+    LogInfo("trainyard-operator {} ({}): API server {}, metrics on port {}", TRAINYARD_VERSION, TRAINYARD_COMMIT, connection_.config.server,
+            port);
     return absl::OkStatus();
   }
 
@@ -156,7 +156,7 @@ class Operator {
     metrics_.Leading(true);
     progress_.Start();
     controller_.Start();
-    spdlog::info("leads: {} jobs, {} pods", caches_.Jobs(), caches_.Pods());
+    LogInfo("leads: {} jobs, {} pods", caches_.Jobs(), caches_.Pods());
   }
 
   void StopJobs() {
@@ -225,12 +225,12 @@ int Main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   auto connection = FindCluster(options);
   if (!connection.ok()) {
-    spdlog::error("no cluster: {}", std::string(connection.status().message()));
+    LogError("no cluster: {}", std::string(connection.status().message()));
     return 1;
   }
   auto transport = MakeHttpsTransport(connection->config, RealClock());
   if (!transport.ok()) {
-    spdlog::error("no cluster: {}", std::string(transport.status().message()));
+    LogError("no cluster: {}", std::string(transport.status().message()));
     return 1;
   }
   return Operator(options, *std::move(connection), *std::move(transport)).Run(signals);

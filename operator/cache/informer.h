@@ -6,7 +6,6 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <functional>
@@ -20,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "operator/base/clock.h"
+#include "operator/base/log.h"
 #include "operator/base/log_budget.h"
 #include "operator/base/mutex.h"
 #include "operator/cache/identity.h"
@@ -192,8 +192,8 @@ class Informer {
     if (on_unreadable_) on_unreadable_(resource_, object);
     const std::optional<int> held_back = log_budget_.Take();
     if (!held_back) return;
-    spdlog::warn("{} {}: cannot be read and is left out: {}{}", resource_.plural, object.name.empty() ? "(no name)" : object.Key(),
-                 object.problem, *held_back == 0 ? "" : fmt::format(" (and {} more before it)", *held_back));
+    LogWarning("{} {}: cannot be read and is left out: {}{}", resource_.plural, object.name.empty() ? "(no name)" : object.Key(),
+               object.problem, *held_back == 0 ? "" : fmt::format(" (and {} more before it)", *held_back));
   }
 
   void Tell(const typename Store<T>::Change& change) {

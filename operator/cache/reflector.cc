@@ -1,7 +1,6 @@
 #include "operator/cache/reflector.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "operator/base/log.h"
 #include "operator/base/status_macros.h"
 #include "operator/kube/errors.h"
 
@@ -70,7 +70,7 @@ void Reflector::Run(std::stop_token stop) {
     if (stop.stop_requested()) return;
     if (heard_) backoff = options_.min_backoff;
     if (IsExpired(status)) {
-      spdlog::info("{}: version {} has expired at the API server: listing again", resource_.plural, resource_version_);
+      LogInfo("{}: version {} has expired at the API server: listing again", resource_.plural, resource_version_);
       resource_version_.clear();
     }
     if (absl::IsDataLoss(status)) resource_version_.clear();  // something may have been missed
@@ -78,8 +78,8 @@ void Reflector::Run(std::stop_token stop) {
       // The server ended the watch in time: go on at once, unless it ends every watch without a word.
       if (heard_) continue;
     } else if (!IsExpired(status) && !absl::IsDeadlineExceeded(status)) {
-      spdlog::warn("{}: {}; trying again in about {}", resource_.plural, status.ToString(absl::StatusToStringMode::kWithNoExtraData),
-                   absl::FormatDuration(backoff));
+      LogWarning("{}: {}; trying again in about {}", resource_.plural, status.ToString(absl::StatusToStringMode::kWithNoExtraData),
+                 absl::FormatDuration(backoff));
     }
     if (!SleepFor(clock_, backoff * Random(1.0, 2.0), stop)) return;
     backoff = std::min(backoff * 2, options_.max_backoff);

@@ -1,10 +1,9 @@
 #include "operator/controller/controller.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <exception>
 
+#include "operator/base/log.h"
 #include "operator/kube/errors.h"
 
 namespace trainyard::control {
@@ -55,10 +54,10 @@ void Controller::Process(const std::string& key) {
   }
   if (absl::IsCancelled(result.status())) return;  // we are stopping
   // A stale read heals itself with the next watch event: worth a retry, not a warning.
-  const auto level = IsConflict(result.status()) || absl::IsAlreadyExists(result.status()) ? spdlog::level::info : spdlog::level::warn;
+  const auto level = IsConflict(result.status()) || absl::IsAlreadyExists(result.status()) ? LogLevel::kInfo : LogLevel::kWarning;
   const int failures = queue_.Failures(key) + 1;
-  spdlog::log(level, "{}: {} (failure {} in a row; trying again)", key,
-              result.status().ToString(absl::StatusToStringMode::kWithNoExtraData), failures);
+  Log(level, "{}: {} (failure {} in a row; trying again)", key, result.status().ToString(absl::StatusToStringMode::kWithNoExtraData),
+      failures);
   if (const auto wait = RetryAfter(result.status())) {
     queue_.AddRateLimitedAfter(key, *wait);
   } else {

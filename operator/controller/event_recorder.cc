@@ -1,7 +1,6 @@
 #include "operator/controller/event_recorder.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <functional>
@@ -9,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "operator/base/log.h"
 #include "operator/base/timestamp.h"
 #include "operator/kube/errors.h"
 
@@ -145,8 +145,8 @@ void EventRecorder::Run() {
       event->created = false;  // it expired at the API server: write it anew
     } else if (IsHopeless(status) || ++event->attempts >= options_.max_attempts) {
       metrics_.EventDropped();
-      spdlog::warn("event {} about {} given up: {}", event->reason, ObjectKey(event->about.ns, event->about.name),
-                   status.ToString(absl::StatusToStringMode::kWithNoExtraData));
+      LogWarning("event {} about {} given up: {}", event->reason, ObjectKey(event->about.ns, event->about.name),
+                 status.ToString(absl::StatusToStringMode::kWithNoExtraData));
       continue;
     }
     const absl::Duration backoff = std::min(kFirstRetry * static_cast<double>(uint64_t{1} << std::min(event->attempts, 20)), kLongestRetry);

@@ -1,13 +1,13 @@
 #include "operator/controller/leader_elector.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
+#include "operator/base/log.h"
 #include "operator/base/status_macros.h"
 #include "operator/base/timestamp.h"
 #include "operator/kube/errors.h"
@@ -88,7 +88,7 @@ bool LeaderElector::Acquire(const std::stop_token& stop) {
     const absl::Status status = TryAcquireOrRenew(clock_.Monotonic() + options_.renew_deadline);
     if (status.ok()) return true;
     if (!absl::IsFailedPrecondition(status)) {
-      spdlog::warn("leader election: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
+      LogWarning("leader election: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
     }
     SleepFor(clock_, Jittered(options_.retry_period), stop);
   }
@@ -104,14 +104,14 @@ absl::Status LeaderElector::Renew(const std::stop_token& stop) {
     if (status.ok()) deadline = observed_at_ + options_.renew_deadline;
     if (absl::IsFailedPrecondition(status) || clock_.Monotonic() >= deadline) return status;
     Moved(deadline);
-    if (!status.ok()) spdlog::warn("leader election: renewal failed: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
+    if (!status.ok()) LogWarning("leader election: renewal failed: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   }
   return absl::OkStatus();
 }
 
 void LeaderElector::Run(std::stop_token stop) {
   if (!Acquire(stop)) return;
-  spdlog::info("leader election: {} leads (lease {}/{})", options_.identity, options_.ns, options_.name);
+  LogInfo("leader election: {} leads (lease {}/{})", options_.identity, options_.ns, options_.name);
   Moved(observed_at_ + options_.renew_deadline);
   started_();
   const absl::Status status = Renew(stop);
@@ -120,8 +120,7 @@ void LeaderElector::Run(std::stop_token stop) {
   if (stop.stop_requested()) {
     Release();
   } else {
-    spdlog::error("leader election: {} no longer leads: {}", options_.identity,
-                  status.ToString(absl::StatusToStringMode::kWithNoExtraData));
+    LogError("leader election: {} no longer leads: {}", options_.identity, status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   }
 }
 
@@ -193,7 +192,7 @@ void LeaderElector::Release() {
   (*lease)["spec"]["renewTime"] = FormatMicroTimestamp(clock_.Now());
   const auto released = ClientUntil(deadline).Update(kLeases, *lease);
   if (!released.ok())
-    spdlog::warn("leader election: the lease was not released: {}", released.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
+    LogWarning("leader election: the lease was not released: {}", released.status().ToString(absl::StatusToStringMode::kWithNoExtraData));
 }
 
 }  // namespace trainyard::control

@@ -1,7 +1,6 @@
 #include "operator/controller/runnables.h"
 
-#include <spdlog/spdlog.h>
-
+#include "operator/base/log.h"
 #include "operator/base/status_macros.h"
 
 namespace trainyard::control {
@@ -21,7 +20,7 @@ absl::Status Runnables::Start() {
 void Runnables::Stop() {
   while (started_ > 0) {
     const Runnable& last = list_[--started_];
-    spdlog::debug("stops {}", last.name);
+    LogDebug("stops {}", last.name);
     last.stop();
   }
 }

@@ -1,12 +1,12 @@
 #include "operator/kube/client.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "operator/base/log.h"
 #include "operator/base/status_macros.h"
 #include "operator/kube/errors.h"
 #include "operator/kube/list_decoder.h"
@@ -255,7 +255,7 @@ void Client::TellWarning(const std::string& what, std::string warning) {
     MutexLock lock(mutex_);
     if (told_warnings_.size() >= kMaxToldWarnings || !told_warnings_.insert(warning).second) return;
   }
-  spdlog::warn("{}: the API server warns: {}", what, warning);
+  LogWarning("{}: the API server warns: {}", what, warning);
 }
 
 }  // namespace trainyard::control

@@ -1,7 +1,6 @@
 #include "operator/kube/config.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <charconv>
 #include <filesystem>

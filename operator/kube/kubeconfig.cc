@@ -1,6 +1,5 @@
 // LoadKubeconfig: the parts of ~/.kube/config (clientcmd v1) that a controller needs.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <yaml-cpp/yaml.h>
 
 #include <array>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "operator/base/file.h"
+#include "operator/base/log.h"
 #include "operator/base/status_macros.h"
 #include "operator/kube/config.h"
 #include "operator/kube/pem.h"
@@ -142,7 +142,7 @@ absl::StatusOr<KubeConfig> Read(const YAML::Node& root, const std::string& path,
     TY_RETURN_IF_ERROR(ReadUser(user, config));
   }
   if (config.insecure_skip_tls_verify) {
-    spdlog::warn(
+    LogWarning(
         "{}: clusters[{}].insecure-skip-tls-verify is true: ANYBODY between here and {} can read and change everything, the token included",
         path, cluster_name, config.server);
   }

@@ -1,10 +1,9 @@
 #include "operator/kube/token_source.h"
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
 
 #include "operator/base/file.h"
+#include "operator/base/log.h"
 #include "operator/kube/config.h"
 
 namespace trainyard::control {
@@ -23,7 +22,7 @@ std::string TokenSource::Token() {
   if (token.ok() && !token->empty()) {
     token_ = *std::move(token);
   } else {
-    spdlog::warn("{}; the last token stays in use", token.ok() ? file_ + ": is empty" : std::string(token.status().message()));
+    LogWarning("{}; the last token stays in use", token.ok() ? file_ + ": is empty" : std::string(token.status().message()));
   }
   return token_;
 }

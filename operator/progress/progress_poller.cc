@@ -1,11 +1,10 @@
 #include "operator/progress/progress_poller.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "operator/api/progress_json.h"
+#include "operator/base/log.h"
 
 namespace trainyard::control {
 namespace {
@@ -107,7 +106,7 @@ void ProgressPoller::Ask(const std::string& key, const ProgressTarget& target, c
   std::string problem;
   if (!answer.ok()) problem = std::string(answer.status().message());
   if (answer.ok() && !progress) problem = "its answer is not a progress object (docs/contract.md)";
-  if (!problem.empty()) spdlog::debug("progress of {}: pod {}: {}", key, target.pod, problem);
+  if (!problem.empty()) LogDebug("progress of {}: pod {}: {}", key, target.pod, problem);
   bool is_new = false;
   {
     MutexLock lock(mutex_);

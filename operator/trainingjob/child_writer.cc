@@ -1,11 +1,11 @@
 #include "operator/trainingjob/child_writer.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "operator/base/log.h"
 #include "operator/base/mutex.h"
 #include "operator/base/status_macros.h"
 #include "operator/children/child_meta.h"
@@ -87,7 +87,7 @@ absl::Status ChildWriter::CreateChildren(const TrainingJob& job, const Plan& pla
   round.Run(plan.ensure, [&](const ChildRef& child) { return Ensure(job, child); });
   round.Run(plan.creations, [&](const ChildRef& child) { return Create(job, child); });
   if (std::optional<Refusal> refusal = round.refusal()) {
-    spdlog::info("{}: {}", job.meta.Key(), DescribeRefusal(job, *refusal));
+    LogInfo("{}: {}", job.meta.Key(), DescribeRefusal(job, *refusal));
     refusals_.Note(job, *std::move(refusal));
   } else if (round.error().ok()) {
     refusals_.Forget(job.meta.Key());

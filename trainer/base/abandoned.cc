@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
-#include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -18,6 +17,7 @@
 #include <system_error>
 
 #include "trainer/base/clock.h"
+#include "trainer/base/log.h"
 
 namespace trainyard::engine {
 namespace {
@@ -72,7 +72,7 @@ void RemoveIfAbandoned(const std::string& path) {
   if (!IsAbandoned(path)) return;
   std::error_code error;
   fs::remove_all(path, error);
-  if (error) spdlog::warn("cannot remove {}, left by an interrupted save: {}", path, error.message());
+  if (error) LogWarning("cannot remove {}, left by an interrupted save: {}", path, error.message());
 }
 
 void RemoveAbandoned(const std::string& folder, std::string_view prefix) {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <system_error>
 
 #include "trainer/base/abandoned.h"
+#include "trainer/base/log.h"
 #include "trainer/base/owned_fd.h"
 #include "trainer/base/status_macros.h"
 
@@ -93,7 +93,7 @@ absl::Status ReplaceFile(const std::string& path, std::string_view bytes, Disk& 
 
 absl::Status TellIfFull(const absl::Status& status, std::string_view what) {
   if (!absl::IsResourceExhausted(status)) return status;
-  spdlog::error("{} is not written: {}. The training does without; make room there", what, std::string(status.message()));
+  LogError("{} is not written: {}. The training does without; make room there", what, std::string(status.message()));
   return absl::OkStatus();
 }
 

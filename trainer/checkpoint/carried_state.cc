@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/carried_state.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "trainer/base/file.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/tensor/safetensors.h"
@@ -59,7 +59,7 @@ void WorkerStateStore::RemoveOldOnes(int64_t newest) const {
     const auto [last, wrong] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size() - kSuffix.size(), step);
     if (wrong == std::errc() && last == name.data() + name.size() - kSuffix.size()) files.emplace_back(step, it->path());
   }
-  if (error) spdlog::warn("cannot list {}; old states are not removed: {}", dir_, error.message());
+  if (error) LogWarning("cannot list {}; old states are not removed: {}", dir_, error.message());
   std::ranges::sort(files, std::greater());
   int kept = 0;
   for (const auto& [step, path] : files) {
@@ -67,7 +67,7 @@ void WorkerStateStore::RemoveOldOnes(int64_t newest) const {
     if (step <= newest && kept++ < keep_) continue;
     std::error_code removal;
     fs::remove(path, removal);
-    if (removal) spdlog::warn("cannot remove old state {}: {}", path.string(), removal.message());
+    if (removal) LogWarning("cannot remove old state {}: {}", path.string(), removal.message());
   }
 }
 

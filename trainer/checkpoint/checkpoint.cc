@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "trainer/base/file.h"
+#include "trainer/base/log.h"
 #include "trainer/base/sha256.h"
 #include "trainer/base/staged_folder.h"
 #include "trainer/base/status_macros.h"
@@ -269,7 +269,7 @@ absl::StatusOr<std::string> CheckpointStore::Write(std::string_view name, const 
 void CheckpointStore::RemoveOldOnes(int64_t newest) const {
   absl::StatusOr<std::vector<int64_t>> steps = Steps();
   if (!steps.ok()) {
-    spdlog::warn("cannot list old checkpoints, so none is removed: {}", steps.status().ToString());
+    LogWarning("cannot list old checkpoints, so none is removed: {}", steps.status().ToString());
     return;
   }
   // Steps beyond the one just saved belong to a line of training that was given up (a resume from an older one): they go first.
@@ -279,7 +279,7 @@ void CheckpointStore::RemoveOldOnes(int64_t newest) const {
     const std::string path = PathOf(step);
     std::error_code error;
     fs::remove_all(path, error);
-    if (error) spdlog::warn("cannot remove old checkpoint {}: {}", path, error.message());
+    if (error) LogWarning("cannot remove old checkpoint {}: {}", path, error.message());
   }
 }
 
@@ -343,7 +343,7 @@ absl::StatusOr<NewestCheckpoint> CheckpointStore::NewestGood() const {
       return newest;
     }
     const std::string reason(checkpoint.status().message());
-    spdlog::warn("checkpoint {} is skipped, and an earlier one is used: {}", path, reason);
+    LogWarning("checkpoint {} is skipped, and an earlier one is used: {}", path, reason);
     newest.skipped.push_back({path, reason});
   }
   return newest;
@@ -387,7 +387,7 @@ absl::Status InitFrom(const std::string& path, ParameterSet& parameters) {
     return absl::InvalidArgumentError(
         fmt::format("spec.training.initFrom: {} does not fit the model: {}{}{}", path, mistakes, left_over.empty() ? "" : "; ", left_over));
   }
-  if (!left_over.empty()) spdlog::warn("spec.training.initFrom: {}: {}; these tensors are not used", path, left_over);
+  if (!left_over.empty()) LogWarning("spec.training.initFrom: {}: {}; these tensors are not used", path, left_over);
   for (int key = 0; key < parameters.size(); ++key) {
     std::ranges::copy(file->Find(parameters.spec(key).name)->values<const float>(), parameters.values(key).begin());
   }

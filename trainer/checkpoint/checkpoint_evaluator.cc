@@ -1,10 +1,10 @@
 #include "trainer/checkpoint/checkpoint_evaluator.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <vector>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/finished_mark.h"
 
@@ -33,7 +33,7 @@ absl::StatusOr<std::optional<Checkpoint>> CheckpointEvaluator::FindNew(const Eva
     absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Read(path);
     if (checkpoint.ok()) return *std::move(checkpoint);
     if (absl::IsNotFound(checkpoint.status())) continue;  // taken away by rotation
-    spdlog::warn("checkpoint {} is not evaluated: {}", path, std::string(checkpoint.status().message()));
+    LogWarning("checkpoint {} is not evaluated: {}", path, std::string(checkpoint.status().message()));
     unreadable_.insert({*step, *digest});
   }
   return std::nullopt;

@@ -1,11 +1,11 @@
 #include "trainer/checkpoint/run_saver.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "trainer/base/log.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/memory_room.h"
 #include "trainer/base/status_macros.h"
@@ -77,7 +77,7 @@ absl::StatusOr<NewestCheckpoint> RunSaver::NewestForAll() const {
       newest.checkpoint = *std::move(checkpoint);
       return newest;
     }
-    spdlog::warn("checkpoint {} is skipped, and an earlier one is used: {}", checkpoints_.PathOf(step), reason);
+    LogWarning("checkpoint {} is skipped, and an earlier one is used: {}", checkpoints_.PathOf(step), reason);
     newest.skipped.push_back({.path = checkpoints_.PathOf(step), .reason = reason});
   }
   return newest;
@@ -92,7 +92,7 @@ absl::StatusOr<RunSaver::Loaded> RunSaver::Load(bool for_all_workers) {
   Loaded loaded{.state = std::nullopt, .skipped = std::move(newest.skipped)};
   if (!newest.checkpoint) return loaded;
   TY_ASSIGN_OR_RETURN(loaded.state, StateOf(*newest.checkpoint));
-  spdlog::info("going on from {} (step {})", newest.checkpoint->path(), loaded.state->step);
+  LogInfo("going on from {} (step {})", newest.checkpoint->path(), loaded.state->step);
   checkpointed_step_ = loaded.state->step;
   if (newest.checkpoint->info().state.contains(kStatePlace)) resumed_ = std::move(newest.checkpoint);
   return loaded;
@@ -107,8 +107,8 @@ bool RunSaver::HasRoom() const { return StateBytes() + StateBytes() / 4 < ReadMe
 
 absl::Status RunSaver::Spare(const absl::Status& status, int64_t step) {
   if (!absl::IsResourceExhausted(status)) return status;
-  spdlog::error("the checkpoint of step {} is not written: {}. The training goes on, and the next checkpoint tries again; make room there",
-                step, std::string(status.message()));
+  LogError("the checkpoint of step {} is not written: {}. The training goes on, and the next checkpoint tries again; make room there", step,
+           std::string(status.message()));
   return absl::OkStatus();
 }
 
@@ -133,8 +133,8 @@ absl::Status RunSaver::AwaitLast(std::string_view next) {
   const absl::Time start = clock_.Now();
   TY_RETURN_IF_ERROR(thread_.AwaitIdle(kSaveDeadline));
   if (const absl::Duration waited = clock_.Now() - start; waited >= kToldWait && !next.empty()) {
-    spdlog::warn("{} waited {} for the checkpoint before it: the disk needs longer than checkpoint.everySteps; make it larger", next,
-                 absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1))));
+    LogWarning("{} waited {} for the checkpoint before it: the disk needs longer than checkpoint.everySteps; make it larger", next,
+               absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1))));
   }
   return TakeOutcome();
 }
@@ -230,7 +230,7 @@ absl::Status RunSaver::Write(const StateView& state, const ParameterSet* carried
     AppendTensors(*carried, "", shards.back().tensors);
   }
   TY_ASSIGN_OR_RETURN(const std::string path, best ? checkpoints_.SaveBest(info, shards) : checkpoints_.Save(info, shards));
-  spdlog::info("{} {}", best ? "best checkpoint" : "checkpoint", path);
+  LogInfo("{} {}", best ? "best checkpoint" : "checkpoint", path);
   return absl::OkStatus();
 }
 

@@ -1,11 +1,10 @@
 #include "trainer/checkpoint/save_thread.h"
 
-#include <spdlog/spdlog.h>
-
 #include <system_error>
 #include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/base/log.h"
 
 namespace trainyard::engine {
 
@@ -22,7 +21,7 @@ void SaveThread::Start(std::function<absl::Status()> save) {
     try {
       thread_ = std::thread([this] { Run(); });
     } catch (const std::system_error& error) {
-      spdlog::warn("no thread for checkpoints can be started ({}): the training waits while this checkpoint is written", error.what());
+      LogWarning("no thread for checkpoints can be started ({}): the training waits while this checkpoint is written", error.what());
       const absl::Status outcome = save();
       MutexLock lock(&mutex_);
       outcome_ = outcome;

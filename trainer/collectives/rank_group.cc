@@ -1,11 +1,11 @@
 #include "trainer/collectives/rank_group.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/base/wait_notice.h"
 #include "trainer/collectives/group_core.h"
@@ -49,7 +49,7 @@ RankGroup::~RankGroup() {
   listener_.reset();
   if (tender_.joinable()) tender_.join();
   if (!core_->AwaitShut(RealClock().Now() + kReleaseDeadline) || !core_->borrowed().AwaitNone(RealClock().Now() + kReleaseDeadline)) {
-    spdlog::error("rank {}: values are still being sent while the group is destroyed", core_->options().rank);
+    LogError("rank {}: values are still being sent while the group is destroyed", core_->options().rank);
   }
 }
 
@@ -57,7 +57,7 @@ bool RankGroup::IsStopping() const { return core_->options().stopping && core_->
 
 void RankGroup::TellWait(WaitNotice& notice, const std::string& what) const {
   const std::optional<absl::Duration> waited = notice.Due(core_->options().clock->Now());
-  if (waited && !what.empty()) spdlog::warn("rank {} waits, {}: {}", core_->options().rank, absl::FormatDuration(*waited), what);
+  if (waited && !what.empty()) LogWarning("rank {} waits, {}: {}", core_->options().rank, absl::FormatDuration(*waited), what);
 }
 
 absl::Status RankGroup::AwaitMembers(const std::function<bool()>& reached, std::string_view what) {
@@ -170,7 +170,7 @@ void RankGroup::ShowActivity() { core_->ShowActivity(); }
 void RankGroup::Done() {
   core_->Shut(/*goodbye=*/true);
   if (!core_->AwaitShut(RealClock().Now() + kGoodbyeDeadline))
-    spdlog::warn("rank {}: not every rank took the goodbye", core_->options().rank);
+    LogWarning("rank {}: not every rank took the goodbye", core_->options().rank);
 }
 
 BorrowCount& RankGroup::borrowed() { return core_->borrowed(); }

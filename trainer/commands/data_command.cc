@@ -1,7 +1,6 @@
 #include "trainer/commands/data_command.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "trainer/base/clock.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
@@ -41,7 +41,7 @@ class ProgressLog {
     const absl::Time now = clock_.Now();
     if (now - last_ < absl::Seconds(1)) return;
     last_ = now;
-    spdlog::info("{}: {} of {} examples", what_, done, total_);
+    LogInfo("{}: {} of {} examples", what_, done, total_);
   }
 
  private:

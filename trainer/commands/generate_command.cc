@@ -1,11 +1,10 @@
 #include "trainer/commands/generate_command.h"
 
-#include <spdlog/spdlog.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/commands/generate.h"
@@ -25,7 +24,7 @@ struct GenerateFlags {
 absl::StatusOr<std::string> TextOf(const GenerateFlags& flags) {
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, /*threads=*/1));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<TextGenerator> generator, TextGenerator::Open(flags.path, flags.vocabulary, *backend));
-  spdlog::info("{}, seed {}", generator->checkpoint(), flags.options.seed);
+  LogInfo("{}, seed {}", generator->checkpoint(), flags.options.seed);
   TY_ASSIGN_OR_RETURN(std::string text, generator->Generate(flags.options));
   return text += '\n';
 }

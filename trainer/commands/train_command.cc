@@ -1,7 +1,6 @@
 #include "trainer/commands/train_command.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +9,7 @@
 
 #include "trainer/base/clock.h"
 #include "trainer/base/cpu_quota.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/base/thread_room.h"
 #include "trainer/checkpoint/old_checkpoint.h"
@@ -59,9 +59,9 @@ int HttpPort(const ReplicaIdentity& identity) {
 
 // For the log, and for the job's status.
 void TellError(const absl::Status& status) {
-  spdlog::error("{}", std::string(status.message()));
+  LogError("{}", std::string(status.message()));
   const absl::Status left = LeaveTerminationMessage(kTerminationLog, std::string(status.message()));
-  if (!left.ok()) spdlog::warn("{}", std::string(left.message()));
+  if (!left.ok()) LogWarning("{}", std::string(left.message()));
 }
 
 // The folder that the job's replicas share is the job's while they run; null outside a cluster.
@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<OutputOwner>> ClaimOutput(const TrainFlags& flags
       {.output = flags.output, .job_name = identity.job_name, .job_uid = identity.job_uid, .chief = identity.is_chief()}, wait,
       [](const absl::Status& lost) {
         TellError(lost);
-        spdlog::default_logger()->flush();
+        FlushLog();
         _exit(1);  // whatever the replica still wrote would be the other job's
       });
 }
@@ -111,7 +111,7 @@ int Train(const TrainFlags& flags) {
   const absl::Status status = RunReplica(flags, stop);
   if (status.ok()) return 0;
   if (stop.requested()) {
-    spdlog::info("{}", std::string(status.message()));
+    LogInfo("{}", std::string(status.message()));
     return kStoppedExitCode;
   }
   TellError(status);

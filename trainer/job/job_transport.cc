@@ -1,10 +1,9 @@
 #include "trainer/job/job_transport.h"
 
-#include <spdlog/spdlog.h>
-
 #include <memory>
 #include <utility>
 
+#include "trainer/base/log.h"
 #include "trainer/transport/authenticated_transport.h"
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/job_key_file.h"
@@ -29,7 +28,7 @@ std::unique_ptr<Transport> MakeJobTransport(const ReplicaIdentity& identity, con
                                       [file = std::make_shared<JobKeyFile>(*identity.key, identity.key_path)] { return file->Now(); });
   }
   if (!identity.on_one_machine()) {
-    spdlog::warn("this job has no key: every process that reaches its ports can join; give all replicas one file with --key");
+    LogWarning("this job has no key: every process that reaches its ports can join; give all replicas one file with --key");
   }
   return transport;
 }

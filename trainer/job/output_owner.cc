@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "trainer/base/file.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -115,15 +115,15 @@ absl::Status OutputOwner::TakeOver(const Wait& wait) {
     TY_ASSIGN_OR_RETURN(const absl::Time now, TimeAt(path_));
     const absl::Duration age = now - beat;
     if (mark->ended || age >= options_.stale) {
-      spdlog::info("the output folder {} is that of job {} (uid {}), which has ended: this job goes on from its files", options_.output,
-                   mark->name, mark->uid);
+      LogInfo("the output folder {} is that of job {} (uid {}), which has ended: this job goes on from its files", options_.output,
+              mark->name, mark->uid);
       TY_RETURN_IF_ERROR(Write(false));
       return Beat();
     }
     if (seen_beat && beat > *seen_beat) return Refuse(options_, *mark);
     if (!seen_beat) {
-      spdlog::warn("the output folder {} is that of job {} (uid {}), last used {} ago: waits to see whether it still runs", options_.output,
-                   mark->name, mark->uid, absl::FormatDuration(absl::Trunc(age, absl::Seconds(1))));
+      LogWarning("the output folder {} is that of job {} (uid {}), last used {} ago: waits to see whether it still runs", options_.output,
+                 mark->name, mark->uid, absl::FormatDuration(absl::Trunc(age, absl::Seconds(1))));
     }
     seen_beat = beat;
     const absl::Duration next_beat = options_.beat + absl::Seconds(1);
@@ -157,7 +157,7 @@ void OutputOwner::Run() {
     const absl::Status status = Beat();
     if (status.ok()) continue;
     if (absl::IsFailedPrecondition(status)) return lost_(status);
-    spdlog::warn("{}; tried again in {}", std::string(status.message()), absl::FormatDuration(options_.beat));
+    LogWarning("{}; tried again in {}", std::string(status.message()), absl::FormatDuration(options_.beat));
   }
 }
 

@@ -1,7 +1,6 @@
 #include "trainer/kvstore/client.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <random>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "trainer/base/clock.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/base/wait_notice.h"
 #include "trainer/kvstore/client_core.h"
@@ -41,7 +41,7 @@ KvClient::~KvClient() {
   core_->Shut(/*goodbye=*/false);
   tender_.join();
   if (!core_->AwaitShut(RealClock().Now() + kReleaseDeadline) || !core_->borrowed().AwaitNone(RealClock().Now() + kReleaseDeadline)) {
-    spdlog::error("{}: gradients are still being sent while the client is destroyed", core_->name());
+    LogError("{}: gradients are still being sent while the client is destroyed", core_->name());
   }
 }
 
@@ -175,7 +175,7 @@ absl::Status KvClient::AwaitOthers(absl::Duration deadline) {
 void KvClient::Done() {
   if (!IsSync()) core_->Leave();
   core_->Shut(/*goodbye=*/true);
-  if (!core_->AwaitShut(RealClock().Now() + kGoodbyeDeadline)) spdlog::warn("{}: not every server confirmed the goodbye", core_->name());
+  if (!core_->AwaitShut(RealClock().Now() + kGoodbyeDeadline)) LogWarning("{}: not every server confirmed the goodbye", core_->name());
 }
 
 int64_t KvClient::global_step() const { return core_->global_step(); }
@@ -275,7 +275,7 @@ void KvClient::TellWait(WaitNotice& notice, const std::string& reason) const {
   if (!waited) return;
   const bool ready = core_->Await(KvGoal::kAllReady, absl::ZeroDuration());
   const std::string why = ready ? reason : core_->DescribeNotReady();
-  if (!why.empty()) spdlog::warn("{} waits, {}: {}", core_->name(), absl::FormatDuration(*waited), why);
+  if (!why.empty()) LogWarning("{} waits, {}: {}", core_->name(), absl::FormatDuration(*waited), why);
 }
 
 absl::Status KvClient::Reach(KvGoal goal, const Deadline& deadline, std::string_view what) {
@@ -317,8 +317,8 @@ absl::StatusOr<int64_t> KvClient::FillEmptyServers() {
       const std::string_view values = newest_ != nullptr ? "the newest that the chief has"
                                       : state->step > 0  ? "those of the newest checkpoint"
                                                          : "the start values, since there is no checkpoint";
-      spdlog::warn("{}: server {} lost its state; its parameters are {}, its optimizer slots those of step {}, {} steps behind",
-                   core_->name(), server, values, state->step, step - state->step);
+      LogWarning("{}: server {} lost its state; its parameters are {}, its optimizer slots those of step {}, {} steps behind",
+                 core_->name(), server, values, state->step, step - state->step);
     }
     core_->Fill(server, state, step, line);
   }

@@ -2,12 +2,12 @@
 #include "trainer/kvstore/client_core.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
 #include "trainer/base/check.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/profile/span_log.h"
 
@@ -75,7 +75,7 @@ absl::Time KvClientCore::Tend(absl::Time now) {
       if (link.link().Unanswered(now)) {
         given_up.push_back(link.stream());
         link.Lost(absl::UnavailableError(fmt::format("no answer within {}", absl::FormatDuration(options_.timeouts.silence))), now);
-        spdlog::warn("{}: {}: {}; dialling again", name_, link.Describe(), link.link().last_error());
+        LogWarning("{}: {}: {}; dialling again", name_, link.Describe(), link.link().last_error());
       }
       if (link.link().DialDue(now)) {
         // Under the lock, so that what the stream tells finds the link that it belongs to.
@@ -130,7 +130,7 @@ void KvClientCore::OnClosed(const std::shared_ptr<Stream>& stream, const absl::S
   if (!status.ok() && !absl::IsUnavailable(status)) {
     Break(WithContext(status, link->Describe()));
   } else if (was_up) {
-    spdlog::warn("{} lost {}: {}; dialling again", name_, link->Describe(), link->link().last_error());
+    LogWarning("{} lost {}: {}; dialling again", name_, link->Describe(), link->link().last_error());
   }
 }
 
@@ -167,7 +167,7 @@ absl::Status KvClientCore::OnState(ServerLink& link, const Record& record, std::
       link.OnState(state, (header.flags & kWireFlagReady) != 0, static_cast<int64_t>(header.step), header.epoch, RealClock().Now());
   if (news.old) return absl::OkStatus();
   ++changes_;
-  if (news.restarted) spdlog::warn("{}: {} was restarted{}", name_, link.Describe(), link.ready() ? "" : " and is empty");
+  if (news.restarted) LogWarning("{}: {} was restarted{}", name_, link.Describe(), link.ready() ? "" : " and is empty");
   if (news.lost_state) ++refilled_;
   if (link.ready()) furthest_ = std::max(furthest_, state.highest);
   if (state.end_step >= 0) {
@@ -184,8 +184,8 @@ void KvClientCore::CatchUp(ServerLink& link, std::vector<Record>& answers) {
   if (sync() && options_.worker != kObserver && link.state().line != line_) return;  // of another line: Start sees to it
   const bool lost_answers = link.TakeLostAnswers();
   if (!sync() && lost_answers && link.step() == 0 && global_step_ > 0) {
-    spdlog::warn("{}: {} has the start values: the chief was lost with it, and there was no checkpoint; the training starts over at step 0",
-                 name_, link.Describe());
+    LogWarning("{}: {} has the start values: the chief was lost with it, and there was no checkpoint; the training starts over at step 0",
+               name_, link.Describe());
   }
   global_step_ = std::max(global_step_, link.step());
   // Part of a step that this worker has not finished may have been answered: in async the others may still wait for it on the new server.

@@ -1,7 +1,6 @@
 #include "trainer/kvstore/server_core.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <random>

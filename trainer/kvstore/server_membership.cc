@@ -1,11 +1,11 @@
 // KvServerCore: the members, what they are told of each other, and how long they are waited for.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "trainer/base/clock.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/kvstore/round_watch.h"
 #include "trainer/kvstore/server_core.h"
@@ -86,7 +86,7 @@ void KvServerCore::Forget(const std::shared_ptr<Stream>& stream, const absl::Sta
   if (!members_.worker(gone->peer.worker).done) {
     const std::string why = status.ok() ? "its stream has ended" : std::string(status.message());
     const std::optional<std::string> line = losses_.Add(fmt::format("{}: worker {} is lost", name_, gone->peer.worker), why, clock_.Now());
-    if (line) spdlog::warn("{}", *line);
+    if (line) LogWarning("{}", *line);
   }
   if (gone->peer.chief && !training_.ready) store_->ForgetAssigned();
 }
@@ -145,7 +145,7 @@ void KvServerCore::EndSilentStreams() {
   }
   Send(std::move(outbox));
   for (const Peer& peer : silent) {
-    spdlog::warn("{}: {} has been silent for {}", name_, peer.stream->peer(), absl::FormatDuration(now - peer.heard));
+    LogWarning("{}: {} has been silent for {}", name_, peer.stream->peer(), absl::FormatDuration(now - peer.heard));
     peer.stream->Abort();
   }
   const absl::Status no_hello =
@@ -162,7 +162,7 @@ void KvServerCore::OnTurnedAway(const std::string& peer, const absl::Status& why
     MutexLock lock(&mutex_);
     line = refusals_.Add(fmt::format("{} refuses {}", name_, peer), std::string(why.message()), clock_.Now());
   }
-  if (line) spdlog::warn("{}", *line);
+  if (line) LogWarning("{}", *line);
 }
 
 void KvServerCore::TellRefusal(const Stream& stream, const absl::Status& status) {
@@ -221,7 +221,7 @@ void KvServerCore::CheckRounds() {
   const absl::Status status = absl::DeadlineExceededError(
       fmt::format("{}: step {} of '{}' has waited {} for {}", name_, round->step, records_.TensorOf(round->part),
                   absl::FormatDuration(absl::Trunc(now - round->since, absl::Milliseconds(100))), missing));
-  if (!streams.empty()) spdlog::error("{}", std::string(status.message()));
+  if (!streams.empty()) LogError("{}", std::string(status.message()));
   for (const std::shared_ptr<Stream>& stream : streams) stream->Close(status);
 }
 

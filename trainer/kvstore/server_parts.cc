@@ -1,9 +1,9 @@
 // KvServerCore: what workers and the chief do with the parts.
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <utility>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/kvstore/server_core.h"
 #include "trainer/profile/span_log.h"
@@ -110,7 +110,7 @@ absl::Status KvServerCore::OnReady(const Peer& peer, bool ready, const Record& r
   TY_ASSIGN_OR_RETURN(const int64_t line, ParseLine(record.payload.ToString()));
   const auto step = static_cast<int64_t>(header.step);
   TY_RETURN_IF_ERROR(store_->Activate(step));
-  spdlog::info("{} is initialised at step {}", name_, step);
+  LogInfo("{} is initialised at step {}", name_, step);
   MutexLock lock(&mutex_);
   training_.ready = true;
   training_.line = line;
@@ -124,7 +124,7 @@ absl::Status KvServerCore::OnReady(const Peer& peer, bool ready, const Record& r
 absl::Status KvServerCore::OnReset(const Peer& peer, Outbox& outbox) {
   TY_RETURN_IF_ERROR(CheckChief(peer, "reset a server"));
   if (!sync()) return absl::InvalidArgumentError("'reset' of a server in async mode");
-  spdlog::warn("{} forgets its values: the chief rolls the training back", name_);
+  LogWarning("{} forgets its values: the chief rolls the training back", name_);
   store_->Reset();
   incarnation_ = NewIncarnation();
   MutexLock lock(&mutex_);
@@ -142,7 +142,7 @@ absl::Status KvServerCore::OnTorn(const Peer& peer, const Record& record, Outbox
   MutexLock lock(&mutex_);
   if (!training_.ready || !training_.torn.empty()) return absl::OkStatus();
   training_.torn = fmt::format("worker {}: {}", peer.worker, record.payload.ToString());
-  spdlog::warn("{}: {}; waiting for the chief to roll back", name_, training_.torn);
+  LogWarning("{}: {}; waiting for the chief to roll back", name_, training_.torn);
   TellState(outbox);
   return absl::OkStatus();
 }
@@ -162,7 +162,7 @@ absl::Status KvServerCore::OnEnd(const Peer& peer, bool ready, const WireHeader&
   TY_RETURN_IF_ERROR(CheckStep(header, kLastStep));
   const auto step = static_cast<int64_t>(header.step);
   TY_RETURN_IF_ERROR(store_->EndAt(step));
-  spdlog::info("{}: the chief ends the training at step {}", name_, step);
+  LogInfo("{}: the chief ends the training at step {}", name_, step);
   MutexLock lock(&mutex_);
   training_.end_step = step;
   TellState(outbox);

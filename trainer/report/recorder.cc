@@ -1,7 +1,6 @@
 #include "trainer/report/recorder.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "trainer/base/log.h"
 #include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/batch.h"
@@ -143,7 +143,7 @@ void Recorder::WatchLoss(const StepRecord& step) {
   loss_watch_.Add(step.loss, meters_.SmoothedLoss().value_or(step.loss));
   if (!progress_.warning.empty() || !loss_watch_.far_above()) return;
   progress_.warning = fmt::format("step {}: {}", step.global_step, loss_watch_.Text(MeanStaleness()));
-  spdlog::warn("{}", progress_.warning);
+  LogWarning("{}", progress_.warning);
 }
 
 void Recorder::OnNotFinite(const StepRecord& step) {
@@ -153,7 +153,7 @@ void Recorder::OnNotFinite(const StepRecord& step) {
   if (!summaries_) return;
   absl::Status written = summaries_->Scalar(step.step, "loss", step.loss);
   written.Update(summaries_->Flush());
-  if (!written.ok()) spdlog::warn("{}", std::string(written.message()));
+  if (!written.ok()) LogWarning("{}", std::string(written.message()));
 }
 
 void Recorder::Publish(const StepRecord& step) {
@@ -192,9 +192,9 @@ absl::Status Recorder::OnEpoch(int64_t epoch, int64_t global_step, const std::ma
   epoch_start_ = now;
   const std::string perplexity = record.perplexity ? fmt::format(", perplexity {:.2f}", *record.perplexity) : "";
   const std::string loss = std::isnan(record.loss) ? "no loss, for no batch" : fmt::format("loss {:.4f}", record.loss);
-  spdlog::info("epoch {}: step {}, {}{}, {:.2f} s", epoch, global_step, loss, perplexity, record.seconds);
+  LogInfo("epoch {}: step {}, {}{}, {:.2f} s", epoch, global_step, loss, perplexity, record.seconds);
   for (const auto& [name, value] : eval) {
-    spdlog::info("epoch {}: evaluation {} {:.4f}", epoch, name, value);
+    LogInfo("epoch {}: evaluation {} {:.4f}", epoch, name, value);
     progress_.metrics[name] = value;
     if (summaries_) TY_RETURN_IF_ERROR(summaries_->Scalar(global_step, "eval/" + name, value));
   }
@@ -230,7 +230,7 @@ void Recorder::OnStoppedEarly(const std::string& reason) {
 }
 
 void Recorder::OnRestart(RestartRecord record) {
-  spdlog::warn("{}: {} (step {}, {} steps lost)", record.replica, record.reason, record.step, record.lost_steps);
+  LogWarning("{}: {} (step {}, {} steps lost)", record.replica, record.reason, record.step, record.lost_steps);
   restarts_.push_back(std::move(record));
 }
 
@@ -243,7 +243,7 @@ void Recorder::WriteLastWords(int64_t global_step) {
   progress_.updated_time = clock_.Wall();
   progress_.evaluations.clear();  // last words are short; `metrics` has the newest
   const absl::Status left = LeaveTerminationMessage(options_.termination_log, ProgressJson(progress_));
-  if (!left.ok()) spdlog::warn("{}; the job's status may lack the last evaluation", std::string(left.message()));
+  if (!left.ok()) LogWarning("{}; the job's status may lack the last evaluation", std::string(left.message()));
 }
 
 absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received) {
@@ -253,7 +253,7 @@ absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t 
 
 absl::Status Recorder::WriteReport(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received) {
   if (const absl::Status flushed = summaries_ ? summaries_->Flush() : absl::OkStatus(); !flushed.ok()) {
-    spdlog::warn("{}", std::string(flushed.message()));
+    LogWarning("{}", std::string(flushed.message()));
   }
   report.role = options_.role;
   report.index = options_.index;

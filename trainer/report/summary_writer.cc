@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "trainer/base/file.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/report/histogram.h"
 #include "trainer/report/proto/event.pb.h"
@@ -73,10 +73,10 @@ struct SummaryWriter::State {
     }
     pending.erase(0, done);
     if (error == 0) {
-      if (std::exchange(failing, false)) spdlog::info("summaries are written again: {}", path);
+      if (std::exchange(failing, false)) LogInfo("summaries are written again: {}", path);
     } else if (!std::exchange(failing, true)) {
-      spdlog::error("summaries are not written: {}. The training goes on without them; make room there, or set summary.everySteps: 0",
-                    std::string(FileError(error, "write", path).message()));
+      LogError("summaries are not written: {}. The training goes on without them; make room there, or set summary.everySteps: 0",
+               std::string(FileError(error, "write", path).message()));
     }
     return absl::OkStatus();
   }

@@ -1,12 +1,12 @@
 #include "trainer/train/allreduce_updater.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/base/log.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/status_macros.h"
 
@@ -102,7 +102,7 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::Start(ParameterSet& parameters) 
     absl::StatusOr<TrainingStart> start = first() ? StartFirst(parameters) : StartOther(parameters);
     if (start.ok() || !absl::IsAborted(start.status())) return start;
     because_ = std::string(start.status().message());
-    spdlog::warn("rank {}: {}; the group forms anew", options_.group.rank, because_);
+    LogWarning("rank {}: {}; the group forms anew", options_.group.rank, because_);
   }
 }
 

@@ -1,11 +1,10 @@
 #include "trainer/train/chief.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/finished_mark.h"
@@ -31,7 +30,7 @@ absl::Status Chief::Begin() {
     TY_RETURN_IF_ERROR(run_.book->ForgetAfter(run_.global_step));
   }
   if (start.redone) {
-    spdlog::warn("steps {} to {} are done again: {}", start.redone->from, start.redone->to, start.redone->reason);
+    LogWarning("steps {} to {} are done again: {}", start.redone->from, start.redone->to, start.redone->reason);
     TY_RETURN_IF_ERROR(AddRedone(dir, {.from = start.redone->from, .to = start.redone->to, .reason = start.redone->reason}));
   }
   return StopIfDue();
@@ -40,7 +39,7 @@ absl::Status Chief::Begin() {
 absl::Status Chief::StopIfDue() {
   const EvaluationJudge& judge = run_.book->judge();
   if (run_.ended || !judge.stopped() || run_.step >= run_.end_step) return absl::OkStatus();
-  spdlog::info("early stopping: {}", judge.StopReason());
+  LogInfo("early stopping: {}", judge.StopReason());
   TY_RETURN_IF_ERROR(run_.updater->End(run_.step));
   run_.recorder->OnStoppedEarly(judge.StopReason());
   run_.EndHere();
@@ -109,7 +108,7 @@ absl::StatusOr<std::optional<Evaluation>> Chief::RestoreBest(const Evaluation& n
   state.step = run_.global_step;  // where a resumed training goes on, from the best parameters
   TY_RETURN_IF_ERROR(run_.saver->Save(StateView(state), layer_state_.Place()));
   TY_RETURN_IF_ERROR(checkpoints_.Follow());
-  spdlog::info("restored the best checkpoint, of step {}", best->info().step);
+  LogInfo("restored the best checkpoint, of step {}", best->info().step);
   if (const Evaluation* known = run_.book->Find(best->info().step)) return *known;
   Evaluation evaluation{.step = best->info().step, .epoch = best->info().position.epoch, .metrics = {}};
   TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(run_.parameters));

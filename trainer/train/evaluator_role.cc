@@ -1,12 +1,12 @@
 #include "trainer/train/evaluator_role.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <memory>
 #include <utility>
 
 #include "trainer/base/file.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint_evaluator.h"
 #include "trainer/data/open/open_dataset.h"
@@ -28,7 +28,7 @@ absl::Status Tell(const Evaluation& evaluation, SummaryWriter* summaries, Progre
   progress.step = evaluation.step;
   progress.epoch = evaluation.epoch;
   for (const auto& [name, value] : evaluation.metrics) {
-    spdlog::info("step {}: evaluation {} {:.4f}", evaluation.step, name, value);
+    LogInfo("step {}: evaluation {} {:.4f}", evaluation.step, name, value);
     progress.metrics[name] = value;
     if (summaries != nullptr) TY_RETURN_IF_ERROR(summaries->Scalar(evaluation.step, "eval/" + name, value));
   }
@@ -58,7 +58,7 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
   }
   ModelRunner model(config.model, backend);
   const CheckpointStore store(CheckpointFolder(options.output, config), config.checkpoint.keep);
-  spdlog::info("evaluator: watches {} for checkpoints, to evaluate them on {}", store.dir(), data->info().name);
+  LogInfo("evaluator: watches {} for checkpoints, to evaluate them on {}", store.dir(), data->info().name);
   const Vocabulary* const vocabulary = data->info().vocabulary.get();
   CheckpointEvaluator evaluator(config, store, ParameterSet(std::move(specs)), vocabulary != nullptr ? vocabulary->Sha256Hex() : "",
                                 [&](const ParameterSet& parameters) -> absl::StatusOr<std::map<std::string, double>> {
@@ -75,7 +75,7 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
       progress.updated_time = clock.Wall();
       server->Update(progress);
     } else if (finished) {
-      spdlog::info("evaluator: the training is done and its last checkpoint is evaluated");
+      LogInfo("evaluator: the training is done and its last checkpoint is evaluated");
       return WriteReplicaReport(options.output, ReplicaReport{.role = name, .index = options.identity.index});
     } else {
       stop.Await(kLookPeriod);

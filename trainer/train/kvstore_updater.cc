@@ -1,10 +1,9 @@
 #include "trainer/train/kvstore_updater.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -23,7 +22,7 @@ absl::StatusOr<std::unique_ptr<KvstoreUpdater>> KvstoreUpdater::Create(KvClientO
 absl::Status KvstoreUpdater::Release() {
   TY_RETURN_IF_ERROR(client_->Release());
   // The others may be gone by now: there is nobody to roll back with, and nothing that could be lost.
-  if (const absl::Status others = client_->AwaitOthers(patience_); !others.ok()) spdlog::warn("{}", std::string(others.message()));
+  if (const absl::Status others = client_->AwaitOthers(patience_); !others.ok()) LogWarning("{}", std::string(others.message()));
   return absl::OkStatus();
 }
 

@@ -1,10 +1,9 @@
 #include "trainer/train/run_checkpoints.h"
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
 #include <vector>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/train/not_finite.h"
 
@@ -23,7 +22,7 @@ absl::Status RunCheckpoints::SaveMeanwhile() {
   const ActivityTicker::Work work(*run_.ticker);
   if (run_.global_step == run_.saver->checkpointed_step()) return absl::OkStatus();
   if (!run_.saver->HasRoom()) {
-    spdlog::info("memory has no room for a snapshot: the training waits while the checkpoint of step {} is written", run_.global_step);
+    LogInfo("memory has no room for a snapshot: the training waits while the checkpoint of step {} is written", run_.global_step);
     return RunSaver::Spare(SaveNow(), run_.global_step);
   }
   TY_ASSIGN_OR_RETURN(TrainingState state, run_.updater->State(run_.parameters));

@@ -1,11 +1,11 @@
 #include "trainer/train/run_step.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <optional>
 #include <string>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/optim/lr_schedule.h"
 #include "trainer/tensor/finite.h"
@@ -71,7 +71,7 @@ absl::Status StepRunner::CheckFiniteStep(const Batch& batch, StepRecord& record)
         *found, {.replica = run_.Name(), .step = record.step, .learning_rate = LearningRateAt(run_.config.optimizer, run_.global_step)},
         batch);
   }
-  spdlog::warn("{} at step {}, {}: the step is left out (training.onNonFinite: skip)", *found, record.step, run_.Name());
+  LogWarning("{} at step {}, {}: the step is left out (training.onNonFinite: skip)", *found, record.step, run_.Name());
   record.skipped = true;
   Neutralize(run_.parameters, run_.gradients);
   run_.model.ResetState();
@@ -108,7 +108,7 @@ void StepRunner::WriteProfile() {
   if (!run_.profiler->HasNews()) return;
   absl::Status written = run_.profiler->Write();
   written.Update(run_.recorder->OnNodeTimes(run_.config.profile.steps, run_.profiler->MeanNodeNanos()));
-  if (!written.ok()) spdlog::warn("no profile; the training goes on: {}", std::string(written.message()));
+  if (!written.ok()) LogWarning("no profile; the training goes on: {}", std::string(written.message()));
 }
 
 }  // namespace trainyard::engine

@@ -1,7 +1,6 @@
 #include "trainer/train/server_role.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "trainer/base/clock.h"
+#include "trainer/base/log.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/notification.h"
 #include "trainer/base/process_usage.h"
@@ -157,8 +157,8 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
   TY_ASSIGN_OR_RETURN(
       const std::unique_ptr<ProgressServer> progress_server,
       ProgressServer::Start({.host = identity.listen_host(), .port = options.http_port, .role = "ps", .index = identity.index}));
-  spdlog::info("server {} of {} listens at {} for {} workers", identity.index, identity.ps_hosts.size(), server->address(),
-               identity.trainer_count());
+  LogInfo("server {} of {} listens at {} for {} workers", identity.index, identity.ps_hosts.size(), server->address(),
+          identity.trainer_count());
 
   WaitNotice notice(absl::InfinitePast(), kShownWait);  // WaitText leaves out shorter waits
   Notification ended;
@@ -174,12 +174,12 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
     progress.refused_streams = stats.refused_streams;
     progress.updated_time = RealClock().Wall();
     progress.waiting = WaitText(stats.open_round, /*own_chief=*/!identity.chief_host.empty());
-    if (!progress.waiting.empty() && notice.Due(RealClock().Now())) spdlog::warn("{}", progress.waiting);
+    if (!progress.waiting.empty() && notice.Due(RealClock().Now())) LogWarning("{}", progress.waiting);
     progress_server->Update(progress);
     // A failed write does not end the training of all workers; the end of this function tries again.
     absl::Status recorded = usage.OnTick(progress.step);
     recorded.Update(profile.WriteWhenQuiet());
-    if (!recorded.ok()) spdlog::warn("{}", std::string(recorded.message()));
+    if (!recorded.ok()) LogWarning("{}", std::string(recorded.message()));
   }
   if (stop.requested() && !ended.WaitForNotificationWithTimeout(kStopShare * options.config.timeouts.stop)) server->Stop();
   serving.join();
@@ -187,10 +187,10 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
   std::error_code error;
   std::filesystem::create_directories(options.output + "/replicas", error);  // WriteReplicaReport tells what is wrong with it
   const KvServerStats stats = server->stats();
-  if (stats.refused_streams > 0) spdlog::warn("server {} has refused {} streams", identity.index, stats.refused_streams);
+  if (stats.refused_streams > 0) LogWarning("server {} has refused {} streams", identity.index, stats.refused_streams);
   absl::Status recorded = usage.OnTick(stats.global_step);
   recorded.Update(profile.Write());
-  if (!recorded.ok()) spdlog::warn("{}", std::string(recorded.message()));
+  if (!recorded.ok()) LogWarning("{}", std::string(recorded.message()));
   if (stop.requested() && served.ok()) served = absl::CancelledError("stopped");
   served.Update(WriteReplicaReport(options.output, ReportOf(stats, identity.index, usage.Conclude())));
   return served;

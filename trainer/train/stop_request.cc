@@ -1,9 +1,9 @@
 #include "trainer/train/stop_request.h"
 
 #include <pthread.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "trainer/base/log.h"
 #include "trainer/job/exit_code.h"
 
 namespace trainyard::engine {
@@ -28,13 +28,13 @@ void StopRequest::Watch(sigset_t signals) {
   }
   if (ending_) return;
   const absl::Duration grace = absl::Milliseconds(grace_ms_.load());
-  spdlog::info("signal {}: stopping, within {}", signal, absl::FormatDuration(grace));
+  LogInfo("signal {}: stopping, within {}", signal, absl::FormatDuration(grace));
   requested_.Notify();
   const timespec wait = absl::ToTimespec(grace);
   sigtimedwait(&signals, nullptr, &wait);
   if (ending_) return;
-  spdlog::warn("stopped without a clean end: the grace of {} is over, or a second signal came", absl::FormatDuration(grace));
-  spdlog::default_logger()->flush();
+  LogWarning("stopped without a clean end: the grace of {} is over, or a second signal came", absl::FormatDuration(grace));
+  FlushLog();
   _exit(kStoppedExitCode);
 }
 

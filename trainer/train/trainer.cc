@@ -1,13 +1,13 @@
 #include "trainer/train/trainer.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/job/exit_code.h"
 #include "trainer/train/make_input.h"
@@ -36,7 +36,7 @@ absl::Status Trainer::Run(const std::function<bool()>& stop) {
     TY_RETURN_IF_ERROR(Begin(*start));
     const absl::Status trained = RunFromStart();
     if (!IsRolledBack(trained)) return trained;
-    spdlog::warn("worker {}: step {}: {}", run_->rank(), run_->step, std::string(trained.message()));
+    LogWarning("worker {}: step {}: {}", run_->rank(), run_->step, std::string(trained.message()));
   }
 }
 
@@ -121,9 +121,9 @@ absl::Status Trainer::RunFromStart() {
   TrainingRun& run = *run_;
   if (run.chief()) TY_RETURN_IF_ERROR(chief_.Begin());
   if (run.start.ended && run.step < run.end_step) run.EndHere();
-  spdlog::info("{} worker {} of {}: {}, steps {} to {}, batch {}, {} parameters", StrategyText(run.config.strategy), run.rank(),
-               run.workers(), run.train_data->info().name, run.step, run.end_step, run.config.batch_size, run.parameters.elements());
-  if (run.step >= run.end_step) spdlog::info("all {} steps are done already: nothing to train", run.end_step);
+  LogInfo("{} worker {} of {}: {}, steps {} to {}, batch {}, {} parameters", StrategyText(run.config.strategy), run.rank(), run.workers(),
+          run.train_data->info().name, run.step, run.end_step, run.config.batch_size, run.parameters.elements());
+  if (run.step >= run.end_step) LogInfo("all {} steps are done already: nothing to train", run.end_step);
   const absl::Status trained = RunSteps();
   if (IsRolledBack(trained)) return trained;
   step_.WriteProfile();  // of a run that ended before the last step to profile
@@ -135,7 +135,7 @@ absl::Status Trainer::EndUnfinished(absl::Status trained) {
     if (const absl::Status stopped = ConcludeStopped(); !stopped.ok()) trained = stopped;
   }
   const absl::Status reported = run_->recorder->WriteReport(Report(), run_->updater->bytes_sent(), run_->updater->bytes_received());
-  if (!reported.ok()) spdlog::warn("{}", std::string(reported.message()));
+  if (!reported.ok()) LogWarning("{}", std::string(reported.message()));
   return trained;
 }
 
@@ -145,7 +145,7 @@ absl::Status Trainer::ConcludeStopped() {
     const absl::Status saved = checkpoints_.SaveNow();
     if (run_->sync() && !run_->all_reduce() && !saved.ok()) {
       // The servers' values are lost or torn. The training goes on from the checkpoint before.
-      spdlog::warn("no checkpoint of step {}: {}", run_->step, std::string(saved.message()));
+      LogWarning("no checkpoint of step {}: {}", run_->step, std::string(saved.message()));
     } else {
       concluded.Update(saved);
     }

@@ -1,12 +1,12 @@
 #include "trainer/train/training_run.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "trainer/base/log.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -210,7 +210,7 @@ bool TrainingRun::sync() const {
 void TrainingRun::EndHere() {
   ended = true;
   end_step = step;
-  spdlog::info("the training ends at step {}", step);
+  LogInfo("the training ends at step {}", step);
 }
 
 absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options, Backend& backend, Clock& clock) {
@@ -253,7 +253,7 @@ absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again) {
     run.recorder->OnRestart({.replica = "checkpoint", .reason = fmt::format("skipped {}: {}", skipped.path, skipped.reason)});
   }
   if (loaded.state) return *std::move(loaded.state);
-  spdlog::info("no checkpoint in '{}': the training starts from the start values", run.saver->checkpoints().dir());
+  LogInfo("no checkpoint in '{}': the training starts from the start values", run.saver->checkpoints().dir());
   TY_ASSIGN_OR_RETURN(TrainingState state, run.saver->EmptyState());
   InitializeParameters(run.config.model, run.config.seed, state.parameters);
   if (!run.config.init_from.empty()) TY_RETURN_IF_ERROR(InitFrom(run.config.init_from, state.parameters));

@@ -1,7 +1,6 @@
 #include "trainer/transport/grpc_log.h"
 
 #include <grpc/support/log.h>
-#include <spdlog/spdlog.h>
 
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "trainer/base/bounded_lines.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/log.h"
 
 namespace trainyard::engine {
 namespace {
@@ -28,7 +28,7 @@ void TellError(gpr_log_func_args* said) {
     absl::MutexLock lock(&lines.mutex);
     line = lines.lines.Add("gRPC", said->message, RealClock().Now());
   }
-  if (line) spdlog::warn("{}", *line);
+  if (line) LogWarning("{}", *line);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <malloc.h>
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/synchronization/notification.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/log.h"
 #include "trainer/transport/grpc_log.h"
 #include "trainer/transport/grpc_stream.h"
 #include "trainer/transport/port_gate.h"
@@ -205,7 +205,7 @@ class StreamList {
 // False, and in the log, where streams did not end in time.
 bool AwaitEnd(GrpcStreamCount& count, absl::Duration deadline, const std::string& whose) {
   if (count.AwaitZero(RealClock().Now() + deadline)) return true;
-  spdlog::error("{}: streams have not ended within {}; their memory is given up", whose, absl::FormatDuration(deadline));
+  LogError("{}: streams have not ended within {}; their memory is given up", whose, absl::FormatDuration(deadline));
   return false;
 }
 

@@ -1,7 +1,6 @@
 #include "trainer/transport/inproc_transport.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <deque>
@@ -12,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "trainer/base/log.h"
 #include "trainer/base/mutex.h"
 #include "trainer/transport/flow_stream.h"
 
@@ -299,8 +299,8 @@ class InprocTransport final : public Transport {
     }
     for (const std::shared_ptr<InprocStream>& stream : ended) stream->Abort();
     if (mailroom_->AwaitClosed(ended, end_deadline_)) return true;
-    spdlog::error("streams of '{}' have not ended within {}; their memory is given up", address != nullptr ? *address : "every address",
-                  absl::FormatDuration(end_deadline_));
+    LogError("streams of '{}' have not ended within {}; their memory is given up", address != nullptr ? *address : "every address",
+             absl::FormatDuration(end_deadline_));
     return false;
   }
 

@@ -1,11 +1,10 @@
 #include "trainer/transport/job_key_file.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "trainer/base/file.h"
+#include "trainer/base/log.h"
 
 namespace trainyard::engine {
 namespace {
@@ -27,7 +26,7 @@ JobKey JobKeyFile::Now() {
   if (!text.ok()) return key_;
   const absl::StatusOr<JobKey> key = JobKey::Parse(*text, path_);
   if (!key.ok() || std::ranges::equal(key->bytes(), key_.bytes())) return key_;
-  spdlog::warn("'{}' holds another key now: new streams are opened with it", path_);
+  LogWarning("'{}' holds another key now: new streams are opened with it", path_);
   key_ = *key;
   return key_;
 }

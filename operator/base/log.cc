@@ -1,0 +1,28 @@
+#include "operator/base/log.h"
+
+#include "spdlog/spdlog.h"
+
+namespace trainyard::control {
+namespace {
+
+spdlog::level::level_enum SpdlogLevel(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+}  // namespace
+
+bool IsLogged(LogLevel level) { return spdlog::should_log(SpdlogLevel(level)); }
+
+void WriteLog(LogLevel level, std::string_view line) { spdlog::default_logger_raw()->log(SpdlogLevel(level), line); }
+
+}  // namespace trainyard::control
