@@ -2,8 +2,11 @@
 // against the reference backend.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -37,6 +40,28 @@ class ActivationsTest : public testing::TestWithParam<std::tuple<std::string, Ac
       ASSERT_TRUE(found.ok()) << found.status();
       EXPECT_LT(LargestDifference(*found, *expected), 2e-5) << (fuse ? "fused" : "alone");
     }
+  }
+
+  // `build` makes a value and a loss. With a NaN in the first input, outputs and gradients are NaN in the same places on both backends.
+  static void ExpectSameNans(const std::function<Value(Trial&)>& build) {
+    Trial trial;
+    ASSERT_TRUE(trial.builder().Output("y", build(trial)).ok());
+    trial.feeds()[0].tensor.values<float>()[5] = std::bit_cast<float>(0x7fc01235);  // a NaN that carries bits of its own
+    for (const bool fuse : {false, true}) {
+      const auto expected = trial.Run(*MakeReferenceBackend(DType::kF32), fuse);
+      const auto found = trial.Run(*Cpu(), fuse);
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_TRUE(std::isnan(expected->outputs.at("loss")[0]));
+      for (const auto& [name, values] : expected->outputs) ExpectSameNans<double>(found->outputs.at(name), values, name);
+      for (int key = 0; key < expected->grads.size(); ++key) {
+        ExpectSameNans<float>(found->grads.values(key), expected->grads.values(key), expected->grads.spec(key).name);
+      }
+    }
+  }
+  template <typename T>
+  static void ExpectSameNans(std::span<const T> found, std::span<const T> expected, const std::string& name) {
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(std::isnan(found[i]), std::isnan(expected[i])) << name << " at " << i;
   }
 
   static Value Activated(Trial& trial, Value x) { return *trial.builder().Activate("active", x, activation()); }
@@ -88,6 +113,47 @@ TEST_P(ActivationsTest, SimpleRnnsAgree) {
     trial.Scale(0.3f);  // small enough that the identity does not grow from step to step
     return *trial.builder().Recurrent("rnn", {.cell = Cell::kSimpleRnn, .activation = activation()}, {z, kernel});
   });
+}
+
+TEST_P(ActivationsTest, NansStayNans) {
+  const auto with_loss = [](Trial& trial, Value y) {
+    trial.MeanSquaredLoss(y);
+    return y;
+  };
+  ExpectSameNans([&](Trial& trial) { return with_loss(trial, Activated(trial, trial.Input("x", {3, 4}))); });
+  for (const int64_t batch : {20, 3}) {
+    ExpectSameNans([&](Trial& trial) { return with_loss(trial, Dense(trial, trial.Input("x", {batch, 12}), 9)); });
+  }
+  ExpectSameNans([&](Trial& trial) { return with_loss(trial, Activated(trial, Conv(trial))); });
+  ExpectSameNans([&](Trial& trial) { return with_loss(trial, *trial.builder().MaxPool("pool", Activated(trial, Conv(trial)), kPool)); });
+  ExpectSameNans([&](Trial& trial) {
+    const Value z = trial.Input("z", {5, 4, 6});
+    const Value kernel = trial.Parameter("rnn/recurrent_kernel", {6, 6});
+    return with_loss(trial, *trial.builder().Recurrent("rnn", {.cell = Cell::kSimpleRnn, .activation = activation()}, {z, kernel}));
+  });
+}
+
+TEST_P(ActivationsTest, NansStayNansBehindBatchNormalisation) {
+  ExpectSameNans([](Trial& trial) {
+    const Value x = trial.Input("x", {18, 3, 3, 4});
+    const BatchNormParameters parameters{.gamma = trial.Parameter("gamma", {4}),
+                                         .beta = trial.Parameter("beta", {4}),
+                                         .moving_mean = trial.Parameter("moving_mean", {4}, /*trainable=*/false),
+                                         .moving_variance = trial.Parameter("moving_variance", {4}, /*trainable=*/false)};
+    const Value y = Activated(trial, *trial.builder().BatchNorm("norm", x, parameters, 0.9f, 1e-3f));
+    trial.MeanSquaredLoss(y);
+    return y;
+  });
+}
+
+TEST_P(ActivationsTest, NansStayNansInACrossEntropy) {
+  for (const int64_t batch : {20, 3}) {
+    ExpectSameNans([&](Trial& trial) {
+      const Value y = Dense(trial, trial.Input("x", {batch, 12}), 20);
+      trial.Loss(*trial.builder().SoftmaxCrossEntropy("loss", y, trial.Labels("labels", {batch}, 20)));
+      return y;
+    });
+  }
 }
 
 std::vector<std::string> Isas() {

@@ -55,7 +55,7 @@ RunFunction MakeRun(const BatchNormOp& op, const NodeView& node) {
       const T beta = context.input<T>(2)[c];
       for (int64_t i = c; i < rows.count * rows.channels; i += rows.channels) {
         const T z = (x[i] - used.mean) * scale * gamma + beta;
-        y[i] = op.relu && !(z > T{0}) ? T{0} : z;
+        y[i] = op.relu && z <= T{0} ? T{0} : z;  // NaN stays NaN
       }
       StoreAt(context, 1, c, training ? momentum * moving.mean + (T{1} - momentum) * used.mean : moving.mean);
       StoreAt(context, 2, c, training ? momentum * moving.variance + (T{1} - momentum) * used.variance : moving.variance);
@@ -80,7 +80,7 @@ RunFunction MakeRun(const BatchNormGradientOp& op, const NodeView& node) {
       const T scale = context.input<T>(5)[c];
       // x normalised, and the gradient before relu.
       const auto normal = [&](int64_t i) { return (x[i] - mean) * scale; };
-      const auto dz = [&](int64_t i) { return op.relu && !(normal(i) * gamma + beta > T{0}) ? T{0} : dy[i]; };
+      const auto dz = [&](int64_t i) { return op.relu && normal(i) * gamma + beta <= T{0} ? T{0} : dy[i]; };
       T dgamma{0};
       T dbeta{0};
       for (int64_t i = c; i < elements; i += rows.channels) {

@@ -8,7 +8,7 @@
 namespace trainyard::engine {
 namespace {
 
-// Forward: y = f(x). Gradient: dy * f'(x) from y.
+// Forward: y = f(x). Gradient: dy * f'(x) from y. NaN stays NaN in both.
 template <Activation kActivation>
 struct ActivationKernel;
 
@@ -26,8 +26,8 @@ struct ActivationKernel<Activation::kTanh> {
 
 template <>
 struct ActivationKernel<Activation::kRelu> {
-  static V Forward(V x) { return Max(x, V{}); }
-  static V Gradient(V dy, V y) { return Select(y > V{}, dy, V{}); }
+  static V Forward(V x) { return Max(V{}, x); }
+  static V Gradient(V dy, V y) { return Select(y <= V{}, V{}, dy); }
 };
 
 template <>

@@ -1,5 +1,6 @@
 // Batch normalisation. Everything here is bound by memory, so x is read in one stream: pixels in order, four at a time. The sums of all
 // channels wait in the first-level cache.
+#include "trainer/backend/cpu/kernels/activations.h"
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
@@ -34,7 +35,7 @@ struct MomentTerms {
 
 template <bool kRelu>
 inline V GradientOfZ(const BatchNormArgs& args, V x, V dy, int c) {
-  if constexpr (kRelu) return And(Affine(x, args.scale[c], args.shift[c]) > V{}, dy);
+  if constexpr (kRelu) return ActivationKernel<Activation::kRelu>::Gradient(dy, Affine(x, args.scale[c], args.shift[c]));
   return dy;
 }
 
@@ -85,7 +86,7 @@ void Apply(const BatchNormArgs& args) {
   for (int64_t pixel = 0; pixel < args.pixels; ++pixel) {
     for (int c = 0; c < args.channels; ++c, x += kLanes, y += kLanes) {
       const V z = Affine(Load(x), args.scale[c], args.shift[c]);
-      Store(y, kRelu ? And(z > V{}, z) : z);
+      Store(y, kRelu ? ActivationKernel<Activation::kRelu>::Forward(z) : z);
     }
   }
 }

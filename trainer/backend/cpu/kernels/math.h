@@ -8,9 +8,9 @@
 namespace trainyard::engine {
 namespace {
 
-// e^x, clamped to x in [-87, 88].
+// e^x, clamped to x in [-87, 88]; NaN stays NaN.
 inline V Exp(V x) {
-  x = Min(Max(x, Splat(-87.0f)), Splat(88.0f));
+  x = Min(Splat(88.0f), Max(Splat(-87.0f), x));
   // x = n ln 2 + r with |r| <= ln 2 / 2; adding and taking away 1.5 * 2^23 rounds to the nearest integer.
   const V shifter = Splat(12582912.0f);
   const V biased = x * 1.44269504f + shifter;
@@ -22,11 +22,12 @@ inline V Exp(V x) {
   p = p * r + 1.666651517e-01f;
   p = p * r + 4.999999404e-01f;
   const V fraction = p * (r * r) + r + 1.0f;
-  const VI exponent = (AsInt(biased) - AsInt(shifter)) << 23;
-  return AsFloat(AsInt(fraction) + exponent);
+  // 2^n from the low bits of `biased`. The product is exact, and NaN times anything is NaN.
+  const V scale = AsFloat((AsInt(biased) << 23) + AsInt(Splat(1.0f)));
+  return fraction * scale;
 }
 
-// ln x for normal x > 0.
+// ln x for normal x > 0; NaN stays NaN.
 inline V Log(V x) {
   // x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2))
   const VI bits = AsInt(x) - SplatInt(0x3f3504f3);
@@ -43,7 +44,8 @@ inline V Log(V x) {
   p = p * f + 3.333333135e-01f;
   const V k = __builtin_convertvector(n, V);
   const V square = f * f;
-  return k * 0.693359375f + ((p * square * f - k * 2.12194440e-4f - square * 0.5f) + f);
+  const V result = k * 0.693359375f + ((p * square * f - k * 2.12194440e-4f - square * 0.5f) + f);
+  return Select(x == x, result, x);
 }
 
 inline V Tanh(V x) {

@@ -39,6 +39,7 @@ inline V AsFloat(VI v) { return reinterpret_cast<V>(v); }
 // mask lanes are all ones or all zeros
 inline V Select(VI mask, V a, V b) { return AsFloat((mask & AsInt(a)) | (~mask & AsInt(b))); }
 inline VI Select(VI mask, VI a, VI b) { return (mask & a) | (~mask & b); }
+// b where one of them is NaN: give the value second whose NaN is to stay.
 inline V Max(V a, V b) { return Select(a > b, a, b); }
 inline V Min(V a, V b) { return Select(a < b, a, b); }
 inline int MinInt(int a, int b) { return a < b ? a : b; }
