@@ -61,7 +61,7 @@ std::string MemoryAdvice(const TrainingJob& job, const ReplicaId& id) {
     memory = limit(own != nullptr ? *own : parsed(replica->resources));
   }
   if (memory.is_null()) {
-    return fmt::format("its node ran out of memory: set {}.resources.requests.memory to what a replica needs", role);
+    return fmt::format("its node ran out of memory: set {}.resources.requests.memory to the need of a replica", role);
   }
   return fmt::format("it needs more memory than {} allows: found {}, raise it", field,
                      memory.is_string() ? memory.get<std::string>() : memory.dump());

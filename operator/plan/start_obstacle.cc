@@ -86,8 +86,8 @@ class PodReader {
                      fmt::format("{} has no image: {}; correct image and imagePullPolicy in spec.image or {}", what, said, Template()));
     }
     if (reason == "CreateContainerConfigError") {
-      return Refused(reason, fmt::format("{} lacks what its configuration names: {}; create it in namespace {}, or correct {}", what, said,
-                                         pod_.meta.name_space, Template()));
+      return Refused(reason, fmt::format("{} lacks an object that its configuration names: {}; create it in namespace {}, or correct {}",
+                                         what, said, pod_.meta.name_space, Template()));
     }
     if (reason == "CreateContainerError" || reason == "RunContainerError") {
       return Refused(reason, fmt::format("{} cannot be run: {}; correct command, mounts and devices in {}", what, said, Template()));

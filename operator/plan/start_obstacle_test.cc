@@ -51,7 +51,7 @@ TEST_F(StartObstacleTest, ASidecarIsNamed) {
   Trainer().running_since = kStart;
   pod_.containers.push_back(
       {.name = "proxy", .waiting_reason = "CreateContainerConfigError", .waiting_message = "secret \"key\" not found"});
-  Expect("CreateContainerConfigError", "container proxy lacks what its configuration names: secret \"key\" not found",
+  Expect("CreateContainerConfigError", "container proxy lacks an object that its configuration names: secret \"key\" not found",
          "create it in namespace default, or correct spec.worker.template");
 }
 
