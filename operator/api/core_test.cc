@@ -79,9 +79,9 @@ TEST(Node, IsOutOfServiceByItsTaint) {
 TEST(Meta, FinalizersAndAForcedDeletionAreRead) {
   const ObjectMeta meta = *MetaFromJson(json::parse(R"({"metadata": {"name": "n", "deletionTimestamp": "2027-01-15T08:00:00Z",
     "deletionGracePeriodSeconds": 0, "finalizers": ["a/b", 3, "c/d"]}})"));
-  EXPECT_TRUE(meta.force_deleted);
+  EXPECT_TRUE(meta.ForceDeleted());
   EXPECT_EQ(meta.finalizers, "a/b, c/d");
-  EXPECT_FALSE(MetaFromJson(json::parse(R"({"metadata": {"name": "n", "deletionGracePeriodSeconds": 0}})"))->force_deleted);
+  EXPECT_FALSE(MetaFromJson(json::parse(R"({"metadata": {"name": "n", "deletionGracePeriodSeconds": 0}})"))->ForceDeleted());
 }
 
 TEST(Text, IsCutBetweenCharacters) {

@@ -23,9 +23,7 @@ absl::StatusOr<ObjectMeta> MetaFromJson(const nlohmann::json& object) {
   meta.generation = json_read::Integer(metadata, "generation").value_or(0);
   meta.creation_time = json_read::Time(metadata, "creationTimestamp");
   meta.deletion_time = json_read::OptionalTime(metadata, "deletionTimestamp");
-  const std::optional<int64_t> grace = json_read::Integer(metadata, "deletionGracePeriodSeconds");
-  meta.deletion_grace = absl::Seconds(grace.value_or(0));
-  meta.force_deleted = meta.deletion_time && grace == 0;
+  if (const auto grace = json_read::Integer(metadata, "deletionGracePeriodSeconds")) meta.deletion_grace = absl::Seconds(*grace);
   const nlohmann::json& finalizers = json_read::Get(metadata, "finalizers");
   if (finalizers.is_array()) {
     for (const nlohmann::json& finalizer : finalizers) {

@@ -47,12 +47,13 @@ struct ObjectMeta {
   int64_t generation = 0;
   absl::Time creation_time = absl::InfinitePast();
   std::optional<absl::Time> deletion_time;  // present: the object is Terminating; it was asked for a grace period earlier
-  absl::Duration deletion_grace;
-  bool force_deleted = false;  // Terminating without a grace: only finalizers keep it
-  std::string finalizers;      // with commas
+  std::optional<absl::Duration> deletion_grace;
+  std::string finalizers;  // with commas
   ControllerRef controller;
   ChildLabels labels;
 
+  // Terminating without a grace: only finalizers keep the object.
+  bool ForceDeleted() const { return deletion_time && deletion_grace == absl::ZeroDuration(); }
   // "namespace/name", or the name alone for objects without a namespace: the key of stores and queues.
   std::string Key() const { return name_space.empty() ? name : name_space + "/" + name; }
 };

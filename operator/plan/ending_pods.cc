@@ -13,7 +13,7 @@ namespace {
 Stall Explain(const Situation& situation, const ReplicaId& id, const Pod& pod) {
   const auto node = situation.observed.down_nodes.find(pod.node);
   const std::string what = fmt::format("{} has been Terminating since {}", Name(id), FormatTimestamp(*pod.meta.deletion_time));
-  if (!pod.meta.finalizers.empty() && (pod.meta.force_deleted || !pod.IsActive())) {
+  if (!pod.meta.finalizers.empty() && (pod.meta.ForceDeleted() || !pod.IsActive())) {
     return {.reason = "Terminating",
             .message = fmt::format("{}: its finalizers are {}; the pod goes when their owner has removed them", what, pod.meta.finalizers)};
   }

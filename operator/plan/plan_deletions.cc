@@ -11,7 +11,7 @@ Plan DeletePod(const Situation& situation, const ReplicaId& id, const Pod& pod) 
   Deletion deletion{{ChildKind::kPod, pod.meta.name, pod.meta.uid, pod.meta.resource_version, id}};
   if (pod.meta.deletion_time) {
     const auto node = situation.observed.down_nodes.find(pod.node);
-    if (node == situation.observed.down_nodes.end() || pod.meta.force_deleted) return plan;
+    if (node == situation.observed.down_nodes.end() || pod.meta.ForceDeleted()) return plan;
     const bool may_still_run =
         node->second == NodeDown::kNotReady && situation.job.spec.run_policy.lost_node_policy != LostNodePolicy::kForceDelete;
     if (may_still_run) return plan;

@@ -95,7 +95,7 @@ TEST(PlanStall, APodTerminatingOnANodeThatIsGoneOrOutOfServiceIsForceDeletedOnce
     const Plan plan = world.Peek();
     ASSERT_THAT(plan.deletions, SizeIs(1));
     EXPECT_TRUE(plan.deletions[0].force);
-    world.ChangePod(Role::kWorker, 1, [](Pod& pod) { pod.meta.force_deleted = true; });
+    world.ChangePod(Role::kWorker, 1, [](Pod& pod) { pod.meta.deletion_grace = absl::ZeroDuration(); });
     EXPECT_THAT(Deleted(world.Peek()), IsEmpty()) << "a finalizer keeps it: another DELETE changes nothing";
   }
 }
@@ -128,7 +128,7 @@ TEST(PlanStall, ChildrenThatAFinalizerKeepsAreDeletedOnceAndNamed) {
   observed.services["mnist-worker-2"].terminating = true;
   Pod pod = *observed.pods[{Role::kWorker, 2}];
   pod.meta.deletion_time = kStart;
-  pod.meta.force_deleted = true;
+  pod.meta.deletion_grace = absl::ZeroDuration();
   pod.meta.finalizers = "example.com/hold";
   observed.pods[{Role::kWorker, 2}] = std::make_shared<const Pod>(pod);
   EXPECT_THAT(MakePlan(world.job(), observed, kStart).deletions, IsEmpty());

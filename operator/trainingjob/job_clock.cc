@@ -15,7 +15,8 @@ absl::Time NewestTime(const TrainingJob& job, const Children& children) {
   for (const RestartRecord& record : status.restart_records) newest = std::max(newest, record.last_end);
   for (const auto& pod : children.pods) {
     newest = std::max(newest, pod->meta.creation_time);
-    if (pod->meta.deletion_time) newest = std::max(newest, *pod->meta.deletion_time - pod->meta.deletion_grace);
+    if (pod->meta.deletion_time)
+      newest = std::max(newest, *pod->meta.deletion_time - pod->meta.deletion_grace.value_or(absl::ZeroDuration()));
   }
   return newest;
 }
