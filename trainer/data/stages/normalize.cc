@@ -11,21 +11,6 @@
 namespace trainyard::engine {
 namespace {
 
-class ScaledDataset final : public Dataset {
- public:
-  ScaledDataset(std::unique_ptr<Dataset> inner, float scale) : inner_(std::move(inner)), info_(inner_->info()) { info_.x_scale = scale; }
-  const DatasetInfo& info() const override { return info_; }
-  absl::Status Read(std::span<const int64_t> indices, Batch& batch) const override {
-    TY_RETURN_IF_ERROR(inner_->Read(indices, batch));
-    batch.x_scale = info_.x_scale;
-    return absl::OkStatus();
-  }
-
- private:
-  const std::unique_ptr<Dataset> inner_;
-  DatasetInfo info_;
-};
-
 // y[i] = x[i] * factor[i] + offset[i] for the elements of one example.
 template <typename T>
 void MultiplyAdd(const T* x, const std::vector<float>& factor, const std::vector<float>& offset, float* y) {
@@ -85,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> Normalized(std::unique_ptr<Dataset> inn
   TY_RETURN_IF_ERROR(CheckLength("mean", config.mean.size(), info.example_shape));
   TY_RETURN_IF_ERROR(CheckLength("std", config.std.size(), info.example_shape));
   const double scale = config.scale != 0 ? config.scale : static_cast<double>(info.x_scale);
-  if (config.mean.empty() && config.std.empty()) return std::make_unique<ScaledDataset>(std::move(inner), static_cast<float>(scale));
+  if (config.mean.empty() && config.std.empty() && static_cast<float>(scale) == info.x_scale) return inner;
   const auto elements = static_cast<size_t>(info.example_shape.elements());
   const auto channels = static_cast<size_t>(info.example_shape.rank() > 0 ? info.example_shape[-1] : 1);
   std::vector<float> factor(elements);

@@ -9,9 +9,9 @@
 
 namespace trainyard::engine {
 
-// `inner` with x * scale, then (x - mean) / std. A scale alone costs nothing: it becomes the data set's x_scale. A mean or a standard
-// deviation makes the examples F32; lists of them go along the last axis. InvalidArgument: a list that is neither one number nor one for
-// each channel.
+// `inner` with (x * scale - mean) / std. The examples become F32, but for the scale that the data set has anyway, alone: models apply that one
+// to bytes themselves (model/build_graph.cc), and no other. Lists go along the last axis. InvalidArgument: a list that is neither one number
+// nor one for each channel.
 absl::StatusOr<std::unique_ptr<Dataset>> Normalized(std::unique_ptr<Dataset> inner, const NormalizeConfig& config);
 
 }  // namespace trainyard::engine

@@ -56,11 +56,21 @@ TEST(MemoryCache, ReadsEachExampleOnceAndGivesItAgain) {
   EXPECT_THAT(std::string(CachedInMemory(Golden(), 59).status().message()), HasSubstr("has 6 examples of 10 bytes"));
 }
 
-TEST(Normalize, AScaleReplacesTheUsualOne) {
+TEST(Normalize, AScaleReplacesTheUsualOneInWhatAModelReads) {
   const auto scaled = Normalized(Golden(), {.scale = 0.5});
   ASSERT_TRUE(scaled.ok()) << scaled.status();
-  EXPECT_EQ((*scaled)->info().x_dtype, DType::kU8) << "bytes stay bytes";
-  EXPECT_THAT(RowsOf(**scaled, {3}).x, Pointwise(FloatNear(1e-6F), GoldenRows({3}, 2.0F).x));
+  EXPECT_EQ((*scaled)->info().x_scale, 1.0F) << "a model knows no other scale of bytes than 1/255";
+  Batch batch;
+  ASSERT_TRUE((*scaled)->Read(std::vector<int64_t>{3}, batch).ok());
+  ASSERT_EQ(batch.x.dtype, DType::kF32);
+  EXPECT_THAT(batch.x.values<float>(), Pointwise(FloatNear(1e-6F), GoldenRows({3}, 2.0F).x));
+}
+
+TEST(Normalize, BytesStayBytesWithTheirUsualScale) {
+  const auto same = Normalized(Golden(), {.scale = 1.0 / 255.0});
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ((*same)->info().x_dtype, DType::kU8);
+  EXPECT_THAT(RowsOf(**same, {3}).x, Pointwise(FloatNear(1e-6F), GoldenRows({3}, 255.0F).x));
 }
 
 TEST(Normalize, MeanAndDeviationAreOneNumberOrOneForEachChannel) {
