@@ -119,7 +119,7 @@ run_chaos() {
 # The programs whose tests start threads: what ThreadSanitizer is for.
 tsan_targets() {
   sed -n 's/^build \([a-z_/]*_test\): phony.*/\1/p; s/^build .*\/\([a-z_]*_test\): CXX_EXECUTABLE.*/\1/p' build/tsan/build.ninja | sort -u |
-    grep -E '^(operator_(base|kube|cache|controller|progress|trainingjob)|tests_fake_apiserver|trainer_(base|data|transport|kvstore|job|checkpoint|report|train|launch|backend_cpu))_test$'
+    grep -E '^(operator_(base|kube|cache|controller|progress|trainingjob)|tests_fake_apiserver|trainer_(base|data|transport|collectives|kvstore|job|checkpoint|report|train|launch|backend_cpu))_test$'
 }
 
 step_setup() {
