@@ -1,14 +1,15 @@
-# trainyard_folder(<path> [DEPS folder...] [LINK library...] [PCH header...] [OWN_OPTIONS] [TEST_DEPS folder...] [TESTS_IN folder])
+# trainyard_folder(<path> [DEPS folder...] [LINK library...] [PCH header...] [OWN_OPTIONS] [OPTIMISED] [TEST_DEPS folder...] [TESTS_IN folder])
 #
 # One folder is one layer: every .cc of <path> (not of its subfolders) becomes a static library named after the path ("trainer/data" → trainer_data),
 # every *_test.cc becomes part of one test program <name>_test, every *_fuzz.cc a fuzz target of its own,
 # which starts from the inputs in <path>/testdata/<name of the target>/ if there are any.
 # DEPS names the only folders that its files may include from, directly or through those (the test "layering" checks it);
 # TEST_DEPS are allowed to its tests only. PCH lists heavy headers to precompile beside the common ones (PrecompiledHeaders.cmake). OWN_OPTIONS: the
-# library is compiled with other options than the rest, so without them. TESTS_IN: its tests are part of that folder's test program, which is made
+# library is compiled with other options than the rest, so without them. OPTIMISED: the sanitizers' builds optimise it too, as its loops are too slow
+# for its tests otherwise. TESTS_IN: its tests are part of that folder's test program, which is made
 # where the first of its folders is.
 function(trainyard_folder path)
-  cmake_parse_arguments(arg "OWN_OPTIONS" "TESTS_IN" "DEPS;LINK;PCH;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(arg "OWN_OPTIONS;OPTIMISED" "TESTS_IN" "DEPS;LINK;PCH;TEST_DEPS" ${ARGN})
   string(REPLACE "/" "_" name ${path})
   set(folder ${CMAKE_SOURCE_DIR}/${path})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
@@ -29,7 +30,8 @@ function(trainyard_folder path)
       target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)  # else the fuzzer sees no branch of the code it tests
       set(owner trainyard_fuzz_pch)
     endif()
-    if(NOT arg_OWN_OPTIONS)
+    if(NOT arg_OWN_OPTIONS AND NOT (arg_OPTIMISED AND TRAINYARD_SANITIZE))
+      target_compile_options(${name} PRIVATE ${TRAINYARD_LIBRARY_OPTIONS})
       trainyard_use_precompiled_headers(${name} ${owner} ${arg_PCH})
     endif()
   else()
@@ -49,6 +51,7 @@ function(trainyard_folder path)
     if(NOT TARGET ${program})
       add_executable(${program})
       target_link_libraries(${program} PRIVATE GTest::gmock trainyard_test_main)
+      target_compile_options(${program} PRIVATE ${TRAINYARD_TEST_OPTIONS})
       trainyard_use_precompiled_headers(${program} trainyard_test_pch)
       gtest_discover_tests(${program} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120 LABELS unit)
     endif()

@@ -36,36 +36,29 @@ ast.parse(open(sys.argv[1]).read(), sys.argv[1])
 PY
 done < <(git ls-files --cached --others --exclude-standard '*.py')
 
-cmake --preset release >build/lint-configure.log 2>&1 || { tail -n 15 build/lint-configure.log; exit 1; }
+# A build folder of its own: each file by itself and with its own includes, whatever the others hold.
+cmake --preset release -B build/lint -DCMAKE_UNITY_BUILD=OFF -DTRAINYARD_PRECOMPILED_HEADERS=OFF >build/lint-configure.log 2>&1 || { tail -n 15 build/lint-configure.log; exit 1; }
 # Headers that protoc makes.
-ninja -C build/release -t targets all | sed -n 's/^\(.*\.pb\.h\): .*/\1/p' | xargs -r ninja -C build/release >build/lint-generate.log 2>&1 || { tail -n 15 build/lint-generate.log; exit 1; }
+ninja -C build/lint -t targets all | sed -n 's/^\(.*\.pb\.h\): .*/\1/p' | xargs -r ninja -C build/lint >build/lint-generate.log 2>&1 || { tail -n 15 build/lint-generate.log; exit 1; }
 base=${LINT_BASE:-$(git rev-parse --verify --quiet origin/main || true)}
 if [ "${1:-}" = --all ] || [ -z "$base" ] || [ "$(git rev-parse "$base")" = "$(git rev-parse HEAD)" ]; then
   changed=$(git log --format= --name-only -- '*.cc' | awk '!seen[$0]++')
 else
   changed=$({ git diff --name-only "$base"; git ls-files --others --exclude-standard; } | grep '\.cc$')
 fi
-known=$(sed -n "s|^  *\"file\": \"$PWD/\(.*\)\",*$|\1|p" build/release/compile_commands.json)
+known=$(sed -n "s|^  *\"file\": \"$PWD/\(.*\)\",*$|\1|p" build/lint/compile_commands.json)
 mapfile -t files < <(grep -Fx -f <(echo "$known") <<<"$changed" | while read -r file; do [ -f "$file" ] && echo "$file"; done)
 if [ ${#files[@]} -eq 0 ]; then
   echo "tidy: no changed files"
   exit $status
 fi
-# Precompiled headers of a build that was not run are missing: clang-tidy reads the headers themselves.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-python3 - build/release/compile_commands.json "$work/compile_commands.json" <<'PY'
-import json, re, sys
-commands = json.load(open(sys.argv[1]))
-for entry in commands:
-    entry["command"] = re.sub(r"-Xclang -emit-pch|-Xclang -include-pch -Xclang \S+|-Xclang -fno-pch-timestamp|-Winvalid-pch", "", entry["command"])
-json.dump(commands, open(sys.argv[2], "w"))
-PY
 export work
 one() {
   # One file after another until the time is up; what was looked at is noted.
   [ "$(date +%s)" -lt "$TIDY_END" ] || exit 0
-  if timeout 300 clang-tidy-19 -p "$work" --quiet "$1" >"$work/$(tr / _ <<<"$1").out" 2>/dev/null; then echo "$1" >>"$work/good"; else
+  if timeout 300 clang-tidy-19 -p build/lint --quiet "$1" >"$work/$(tr / _ <<<"$1").out" 2>/dev/null; then echo "$1" >>"$work/good"; else
     echo "$1" >>"$work/bad"
     grep -E ' (warning|error): ' "$work/$(tr / _ <<<"$1").out" || echo "$1: clang-tidy did not finish"
   fi

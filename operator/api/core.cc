@@ -11,7 +11,7 @@
 namespace trainyard::control {
 namespace {
 
-constexpr size_t kMaxMessage = 2048;  // what the kubelet keeps of a termination message
+constexpr size_t kMaxPodMessage = 2048;  // what the kubelet keeps of a termination message
 constexpr int kMaxRestarts = 1'000'000;
 
 PodPhase PhaseFromName(const std::string& name) {
@@ -32,7 +32,7 @@ std::optional<Termination> ReadTermination(const nlohmann::json& state) {
   result.signal = json_read::Int(*terminated, "signal");
   result.reason = json_read::String(*terminated, "reason");
   result.message = json_read::String(*terminated, "message");
-  result.message = Tail(result.message, kMaxMessage);
+  result.message = Tail(result.message, kMaxPodMessage);
   result.started_at = json_read::Time(*terminated, "startedAt");
   result.finished_at = json_read::Time(*terminated, "finishedAt");
   return result;
@@ -49,7 +49,7 @@ ContainerStatus ReadContainer(const nlohmann::json& status) {
   }
   const nlohmann::json& waiting = json_read::Get(state, "waiting");
   container.waiting_reason = json_read::String(waiting, "reason");
-  container.waiting_message = Head(json_read::String(waiting, "message"), kMaxMessage);
+  container.waiting_message = Head(json_read::String(waiting, "message"), kMaxPodMessage);
   container.terminated = ReadTermination(state);
   container.last_terminated = ReadTermination(json_read::Get(status, "lastState"));
   return container;
@@ -66,7 +66,7 @@ void ReadConditions(const nlohmann::json& status, Pod& pod) {
       pod.disruption_target = true;
       pod.disruption = json_read::String(condition, "reason", "disruption");
       const std::string message = json_read::String(condition, "message");
-      if (!message.empty()) pod.disruption += ": " + Head(message, kMaxMessage);
+      if (!message.empty()) pod.disruption += ": " + Head(message, kMaxPodMessage);
     }
     if (type == "PodScheduled") pod.scheduler_spoke = true;
     if (type == "PodScheduled" && !is_true && json_read::String(condition, "reason") == "Unschedulable") {

@@ -16,7 +16,7 @@ constexpr size_t kMaxMetrics = 16;
 constexpr size_t kMaxNameBytes = 64;
 constexpr size_t kMaxStragglers = 64;
 constexpr size_t kMaxReasonBytes = 512;
-constexpr int kMaxDepth = 8;
+constexpr int kMaxProgressDepth = 8;
 
 // Deep nesting would cost stack in a recursive reader; the object is flat but for metrics and stragglers.
 bool TooDeep(std::string_view text) {
@@ -24,7 +24,7 @@ bool TooDeep(std::string_view text) {
   for (const char c : text) {
     if (c == '{' || c == '[') ++depth;
     if (c == '}' || c == ']') --depth;
-    if (depth > kMaxDepth) return true;
+    if (depth > kMaxProgressDepth) return true;
   }
   return false;
 }

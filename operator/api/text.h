@@ -6,6 +6,8 @@
 
 namespace trainyard::control {
 
+inline constexpr size_t kMaxMessage = 1024;  // bytes of a condition's, a status's or an event's message
+
 // At most `bytes` bytes, the end replaced by "...".
 inline std::string Head(std::string_view text, size_t bytes) {
   if (text.size() <= bytes) return std::string(text);

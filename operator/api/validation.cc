@@ -15,7 +15,6 @@ using nlohmann::json;
 
 constexpr size_t kMaxName = 63;                // of a pod's hostname and of a service
 constexpr size_t kMaxConfigBytes = 1'000'000;  // the API server refuses ConfigMaps over 1 MiB
-constexpr size_t kMaxMessage = 1024;
 
 bool IsServiceName(std::string_view name) {
   const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };

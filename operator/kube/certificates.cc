@@ -20,7 +20,7 @@ struct FreeBio {
 };
 using Bio = std::unique_ptr<BIO, FreeBio>;
 
-std::string Text(BIO* bio) {
+std::string PemText(BIO* bio) {
   char* data = nullptr;
   const long size = BIO_get_mem_data(bio, &data);
   return std::string(data, static_cast<size_t>(size));
@@ -66,7 +66,7 @@ CertifiedKey Make(const std::string& common_name, const std::vector<std::string>
   PEM_write_bio_X509(certificate_text.get(), certificate.get());
   const Bio key_text(BIO_new(BIO_s_mem()));
   PEM_write_bio_PrivateKey(key_text.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-  return {Text(certificate_text.get()), Text(key_text.get())};
+  return {PemText(certificate_text.get()), PemText(key_text.get())};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "operator/api/json_read.h"
 #include "operator/base/log.h"
 #include "operator/base/status_macros.h"
 #include "operator/kube/errors.h"
@@ -33,11 +34,6 @@ std::string What(std::string_view verb, const Resource& resource, std::string_vi
 void AddParameter(std::string& target, std::string_view name, std::string_view value) {
   if (value.empty()) return;
   target += fmt::format("{}{}={}", target.find('?') == std::string::npos ? '?' : '&', name, EscapeQuery(value));
-}
-
-std::string Text(const Json& object, const char* field) {
-  const auto it = object.find(field);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
 const Json& Metadata(const Json& object) {
@@ -159,9 +155,9 @@ absl::StatusOr<std::string> Client::List(const Resource& resource, std::string_v
     TY_RETURN_IF_ERROR(response.status());
     TY_ASSIGN_OR_RETURN(const Json list, decoder.Finish());
     const Json& metadata = Metadata(list);
-    next = Text(metadata, "continue");
+    next = json_read::String(metadata, "continue");
     if (!next.empty()) continue;
-    std::string version = Text(metadata, "resourceVersion");
+    std::string version = json_read::String(metadata, "resourceVersion");
     if (version.empty()) return absl::DataLossError(fmt::format("{}: the answer has no metadata.resourceVersion", what));
     return version;
   }
@@ -170,12 +166,12 @@ absl::StatusOr<std::string> Client::List(const Resource& resource, std::string_v
 absl::StatusOr<Json> Client::Create(const Resource& resource, std::string_view ns, const Json& object) {
   HttpRequest request{.method = "POST", .target = resource.Path(ns)};
   AddParameter(request.target, "fieldValidation", "Strict");
-  return Write("create", resource, What("create", resource, ns, Text(Metadata(object), "name")), std::move(request), object);
+  return Write("create", resource, What("create", resource, ns, json_read::String(Metadata(object), "name")), std::move(request), object);
 }
 
 absl::StatusOr<Json> Client::Put(const Resource& resource, const Json& object, std::string_view subresource) {
-  const std::string ns = Text(Metadata(object), "namespace");
-  const std::string name = Text(Metadata(object), "name");
+  const std::string ns = json_read::String(Metadata(object), "namespace");
+  const std::string name = json_read::String(Metadata(object), "name");
   if (name.empty()) return absl::InvalidArgumentError(fmt::format("update {}: the object has no metadata.name", resource.plural));
   HttpRequest request{.method = "PUT", .target = resource.Path(ns, name, subresource)};
   return Write("update", resource, What("update", resource, ns, name, subresource), std::move(request), object);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/cord.h"
+#include "operator/api/json_read.h"
 
 namespace trainyard::control {
 namespace {
@@ -26,16 +27,11 @@ struct Answer {
   std::string retry_after{};
 };
 
-std::string Text(const nlohmann::json& object, const char* field) {
-  const auto it = object.find(field);
-  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
 // Reads what it can of a metav1.Status; leaves the rest as it was.
 void ReadStatusObject(const nlohmann::json& object, Answer& answer) {
   if (!object.is_object()) return;
-  answer.reason = Text(object, "reason");
-  answer.message = Text(object, "message");
+  answer.reason = json_read::String(object, "reason");
+  answer.message = json_read::String(object, "message");
   if (const auto code = object.find("code"); code != object.end() && code->is_number_integer()) answer.code = code->get<int>();
   const auto details = object.find("details");
   if (details == object.end() || !details->is_object()) return;
@@ -45,7 +41,7 @@ void ReadStatusObject(const nlohmann::json& object, Answer& answer) {
   }
   const auto causes = details->find("causes");
   if (causes != details->end() && causes->is_array() && !causes->empty() && causes->front().is_object()) {
-    answer.cause = Text(causes->front(), "reason");
+    answer.cause = json_read::String(causes->front(), "reason");
   }
 }
 

@@ -17,7 +17,7 @@ struct FreeBio {
   void operator()(BIO* bio) const { BIO_free(bio); }
 };
 
-std::unique_ptr<BIO, FreeBio> Reader(std::string_view text) {
+std::unique_ptr<BIO, FreeBio> ReaderOf(std::string_view text) {
   return std::unique_ptr<BIO, FreeBio>(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
@@ -37,7 +37,7 @@ void FreeX509::operator()(X509* certificate) const { X509_free(certificate); }
 void FreeKey::operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
 
 absl::StatusOr<std::vector<Certificate>> ParseCertificates(std::string_view pem) {
-  const auto reader = Reader(pem);
+  const auto reader = ReaderOf(pem);
   std::vector<Certificate> certificates;
   ERR_clear_error();
   while (X509* certificate = PEM_read_bio_X509(reader.get(), nullptr, NoPassword, nullptr)) certificates.emplace_back(certificate);
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(std::string_view pem)
 }
 
 absl::StatusOr<PrivateKey> ParsePrivateKey(std::string_view pem) {
-  const auto reader = Reader(pem);
+  const auto reader = ReaderOf(pem);
   ERR_clear_error();
   PrivateKey key(PEM_read_bio_PrivateKey(reader.get(), nullptr, NoPassword, nullptr));
   if (key == nullptr)

@@ -8,7 +8,6 @@
 namespace trainyard::control {
 namespace {
 
-constexpr size_t kMaxMessage = 1024;
 constexpr std::array<std::string_view, 8> kOrder = {kCreated, kRunning, kRestarting, kSuspended, kStalled, kSucceeded, kFailed, kInvalid};
 
 auto Rank(std::string_view type) { return std::find(kOrder.begin(), kOrder.end(), type) - kOrder.begin(); }

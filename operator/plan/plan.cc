@@ -23,7 +23,6 @@
 namespace trainyard::control {
 namespace {
 
-constexpr size_t kMaxMessage = 1024;
 constexpr std::string_view kManagedByUs = "trainyard.dev/operator";
 
 // Decides about one job, top to bottom; plan_children, plan_deletions and plan_status have the parts.

@@ -13,7 +13,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-MakeJob OneServerTwoWorkers() { return MakeJob().Replicas("ps", 1).Replicas("worker", 2).Claim("data").Policy("startPolicy", "Any"); }
 MakeJob Gang() { return OneServerTwoWorkers().Policy("scheduling", {{"gang", "Volcano"}}); }
 MakeJob Mpi() { return MakeJob().Framework("MPI").Replicas("chief", 1).Replicas("worker", 2).Claim("data"); }
 

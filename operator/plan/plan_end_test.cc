@@ -14,13 +14,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-MakeJob OneServerTwoWorkers() { return MakeJob().Replicas("ps", 1).Replicas("worker", 2).Claim("data").Policy("startPolicy", "Any"); }
-
-std::string ReasonOf(const World& world, std::string_view condition) {
-  const Condition* found = world.status().Find(condition);
-  return found == nullptr ? "" : found->reason;
-}
-
 TEST(PlanEnd, TheChiefsSuccessIsTheJobsAndServersAlwaysStop) {
   for (const char* policy : {"None", "Running", "All"}) {
     World world(OneServerTwoWorkers().Policy("cleanPodPolicy", policy));

@@ -14,13 +14,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-MakeJob OneServerTwoWorkers() { return MakeJob().Replicas("ps", 1).Replicas("worker", 2).Claim("data").Policy("startPolicy", "Any"); }
-
-std::string ReasonOf(const World& world, std::string_view condition) {
-  const Condition* found = world.status().Find(condition);
-  return found == nullptr ? "" : found->reason;
-}
-
 TEST(PlanStall, ATakenNameIsReportedOnceAndTheRestGoesOn) {
   World world(OneServerTwoWorkers());
   world.extra.taken[{ChildKind::kService, "mnist-worker-1"}] = "not controlled by this job";

@@ -16,8 +16,6 @@ using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 MakeJob TwoServersFourWorkers() { return MakeJob().Replicas("ps", 2).Replicas("worker", 4).Claim("data"); }
-MakeJob OneServerTwoWorkers() { return MakeJob().Replicas("ps", 1).Replicas("worker", 2).Claim("data").Policy("startPolicy", "Any"); }
-
 TEST(Plan, ANewJobIsAcceptedAndGetsAllItsChildrenAtOnceWithStartPolicyAny) {
   World world(TwoServersFourWorkers().Policy("startPolicy", "Any"));
   const Plan plan = world.Look();

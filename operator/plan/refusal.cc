@@ -13,7 +13,6 @@ namespace trainyard::control {
 namespace {
 
 constexpr size_t kMaxWords = 640;  // leaves room for the rest in 1 KiB
-constexpr size_t kMaxMessage = 1024;
 
 bool Says(const Refusal& refusal, std::string_view words) { return refusal.words.find(words) != std::string::npos; }
 

@@ -204,4 +204,13 @@ inline std::vector<std::string> EventReasons(const Plan& plan) {
   return reasons;
 }
 
+inline MakeJob OneServerTwoWorkers() {
+  return MakeJob().Replicas("ps", 1).Replicas("worker", 2).Claim("data").Policy("startPolicy", "Any");
+}
+
+inline std::string ReasonOf(const World& world, std::string_view condition) {
+  const Condition* found = world.status().Find(condition);
+  return found == nullptr ? "" : found->reason;
+}
+
 }  // namespace trainyard::control

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+constexpr int64_t kNoBound = std::numeric_limits<int64_t>::max();
 
 std::optional<int64_t> ReadNumber(const fs::path& path) {
   std::ifstream file(path);
@@ -37,7 +37,7 @@ int64_t NumberOf(const fs::path& path, const std::string& name) {
 int64_t RoomIn(const fs::path& group) {
   const std::optional<int64_t> most = ReadNumber(group / "memory.max");
   const std::optional<int64_t> used = ReadNumber(group / "memory.current");
-  if (!most || !used) return kNoLimit;
+  if (!most || !used) return kNoBound;
   // File pages that nobody uses go when memory is wanted.
   return std::max<int64_t>(0, *most - *used + NumberOf(group / "memory.stat", "inactive_file"));
 }
@@ -57,9 +57,9 @@ int64_t CgroupRoom(const fs::path& root) {
 
 int64_t AddressSpaceRoom(const fs::path& root) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kNoLimit;
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kNoBound;
   const std::optional<int64_t> pages = ReadNumber(root / "proc/self/statm");
-  return pages ? std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - *pages * ::sysconf(_SC_PAGESIZE)) : kNoLimit;
+  return pages ? std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - *pages * ::sysconf(_SC_PAGESIZE)) : kNoBound;
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-";
-constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::string_view kStatePrefix = "step-";
+constexpr std::string_view kStateSuffix = ".safetensors";
 
 }  // namespace
 
@@ -32,7 +32,7 @@ std::string StatePlace(const SamplerOptions& options, const SamplerPosition& pos
 WorkerStateStore::WorkerStateStore(const std::string& checkpoint_dir, int rank, int keep)
     : dir_(fmt::format("{}/state-worker-{}", checkpoint_dir, rank)), keep_(keep) {}
 
-std::string WorkerStateStore::PathOf(int64_t step) const { return fmt::format("{}/{}{}{}", dir_, kPrefix, step, kSuffix); }
+std::string WorkerStateStore::PathOf(int64_t step) const { return fmt::format("{}/{}{}{}", dir_, kStatePrefix, step, kStateSuffix); }
 
 bool WorkerStateStore::Has(int64_t step) const {
   std::error_code ignored;  // a file that cannot be looked at cannot be read either
@@ -54,10 +54,10 @@ void WorkerStateStore::RemoveOldOnes(int64_t newest) const {
   std::error_code error;
   for (fs::directory_iterator it(dir_, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+    if (!name.starts_with(kStatePrefix) || !name.ends_with(kStateSuffix)) continue;
     int64_t step = 0;
-    const auto [last, wrong] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size() - kSuffix.size(), step);
-    if (wrong == std::errc() && last == name.data() + name.size() - kSuffix.size()) files.emplace_back(step, it->path());
+    const auto [last, wrong] = std::from_chars(name.data() + kStatePrefix.size(), name.data() + name.size() - kStateSuffix.size(), step);
+    if (wrong == std::errc() && last == name.data() + name.size() - kStateSuffix.size()) files.emplace_back(step, it->path());
   }
   if (error) LogWarning("cannot list {}; old states are not removed: {}", dir_, error.message());
   std::ranges::sort(files, std::greater());

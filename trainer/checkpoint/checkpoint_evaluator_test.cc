@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-ParameterSet Model(float value) {
+ParameterSet ModelOfOne(float value) {
   ParameterSet set({{"dense/kernel", {2, 3}}});
   std::ranges::fill(set.values(0), value);
   return set;
@@ -29,7 +29,7 @@ class CheckpointEvaluatorTest : public ::testing::Test {
     config_.checkpoint.keep_best = MetricRule{};
   }
   void Save(int64_t step, float loss, const std::map<std::string, std::string>& state = {}) {
-    const ParameterSet parameters = Model(loss);
+    const ParameterSet parameters = ModelOfOne(loss);
     std::vector<CheckpointShard> shards = {{.name = "parameters", .tensors = {}}};
     AppendTensors(parameters, "", shards[0].tensors);
     ASSERT_TRUE(CheckpointStore(dir_, 3)
@@ -37,7 +37,7 @@ class CheckpointEvaluatorTest : public ::testing::Test {
                     .ok());
   }
   CheckpointEvaluator Make(const std::string& vocabulary = "") {
-    return {config_, CheckpointStore(dir_, 3), Model(0), vocabulary, [this](const ParameterSet& parameters) {
+    return {config_, CheckpointStore(dir_, 3), ModelOfOne(0), vocabulary, [this](const ParameterSet& parameters) {
               ++evaluations_;
               return absl::StatusOr<std::map<std::string, double>>({{"loss", parameters.values(0)[0]}});
             }};
@@ -50,7 +50,7 @@ class CheckpointEvaluatorTest : public ::testing::Test {
     return std::to_string((*next)->step) + " " + std::to_string(static_cast<int>((*next)->metrics.at("loss")));
   }
   int64_t BestStep() {
-    const auto best = CheckpointStore(dir_, 3).LoadBest(Model(0).Fingerprint(), "one");
+    const auto best = CheckpointStore(dir_, 3).LoadBest(ModelOfOne(0).Fingerprint(), "one");
     EXPECT_TRUE(best.ok()) << best.status();
     return best.ok() && *best ? (*best)->info().step : -1;
   }
@@ -109,7 +109,7 @@ TEST_F(CheckpointEvaluatorTest, ATornCheckpointIsPassedOver) {
 TEST_F(CheckpointEvaluatorTest, TheChiefsBetterLastCheckpointStaysTheBest) {
   CheckpointEvaluator evaluator = Make();
   Save(10, 5);
-  const ParameterSet parameters = Model(1);
+  const ParameterSet parameters = ModelOfOne(1);
   std::vector<CheckpointShard> shards = {{.name = "parameters", .tensors = {}}};
   AppendTensors(parameters, "", shards[0].tensors);
   const CheckpointInfo info{

@@ -22,8 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kFormat = "trainyard-model";
-constexpr int kVersion = 1;
+constexpr std::string_view kModelFormat = "trainyard-model";
+constexpr int kModelVersion = 1;
 constexpr std::string_view kVocabularyFile = "vocabulary.json";
 
 // As the job has it; null where a job was made without a file.
@@ -78,7 +78,8 @@ absl::StatusOr<json> OutputJson(const ModelSpec& model) {
 }
 
 absl::Status NotADescription(const std::string& name, std::string_view why) {
-  return absl::DataLossError(fmt::format("{} {}, expected a model's description of format {} version {}", name, why, kFormat, kVersion));
+  return absl::DataLossError(
+      fmt::format("{} {}, expected a model's description of format {} version {}", name, why, kModelFormat, kModelVersion));
 }
 
 void ReadVocabulary(FieldReader& fields, ModelDescription& description) {
@@ -116,8 +117,8 @@ absl::StatusOr<ModelDescription> DescribeModel(const TrainingConfig& config, std
 absl::StatusOr<std::string> DescriptionJson(const ModelDescription& description) {
   const TrainingConfig& training = description.training;
   nlohmann::ordered_json text;
-  text["format"] = kFormat;
-  text["version"] = kVersion;
+  text["format"] = kModelFormat;
+  text["version"] = kModelVersion;
   text["trainer"] = description.trainer;
   text["training"] = {{"model", JsonOf(training.model_json)},
                       {"data", JsonOf(training.data_json)},
@@ -146,7 +147,7 @@ absl::StatusOr<ModelDescription> ParseDescription(std::string_view text, const s
   FieldReader fields(value, "", errors);
   const std::string format = fields.Text("format");
   const int64_t version = fields.Integer("version", {});
-  if (!errors.empty() || format != kFormat || version != kVersion) {
+  if (!errors.empty() || format != kModelFormat || version != kModelVersion) {
     return NotADescription(name,
                            errors.empty() ? fmt::format("is of format '{:.64}' version {}", format, version) : "has no format or version");
   }

@@ -5,7 +5,7 @@
 namespace trainyard::engine {
 namespace {
 
-CommandInfo Program() {
+CommandInfo SmallProgram() {
   const FlagInfo set{.name = "--set", .value = "PATH=VALUE"};
   const FlagInfo help{.name = "--help", .short_name = "-h"};
   const CommandInfo launch{.name = "launch",
@@ -19,7 +19,7 @@ CommandInfo Program() {
   return {.name = "p", .flags = {help}, .commands = {launch, {.name = "data", .commands = {convert}}, generate}};
 }
 
-std::string Mistakes(const std::vector<std::string>& arguments) { return std::string(CheckArguments(Program(), arguments).message()); }
+std::string Mistakes(const std::vector<std::string>& arguments) { return std::string(CheckArguments(SmallProgram(), arguments).message()); }
 
 TEST(CheckArguments, AGoodLineHasNoMistakes) {
   EXPECT_EQ(Mistakes({"launch", "job.yaml", "--set", "a=-1", "--set=b=2", "--output", "out", "--rows", "3"}), "");

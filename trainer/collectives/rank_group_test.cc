@@ -9,7 +9,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr AllReduceAlgorithm kBoth[] = {AllReduceAlgorithm::kDirect, AllReduceAlgorithm::kHalvingDoubling};
 bool Everyone(int /*rank*/) { return true; }
 
 TEST_P(RanksTest, TheSumOfAnyNumberOfRanksHasTheBitsOfTheTree) {

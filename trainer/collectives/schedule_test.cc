@@ -7,14 +7,14 @@
 #include <set>
 #include <utility>
 
+#include "trainer/collectives/test_ranks.h"
+
 namespace trainyard::engine {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-constexpr AllReduceAlgorithm kBoth[] = {AllReduceAlgorithm::kDirect, AllReduceAlgorithm::kHalvingDoubling};
 
 // Transfers by (from, to, kind).
 using Moves = std::map<std::tuple<int, int, Round::Kind>, std::vector<SliceRange>>;

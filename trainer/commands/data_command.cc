@@ -107,9 +107,9 @@ absl::Status Bench(const DataFlags& flags) {
   return absl::OkStatus();
 }
 
-using Action = absl::Status (*)(const DataFlags&);
+using DataAction = absl::Status (*)(const DataFlags&);
 
-void AddAction(CLI::App& parent, const char* name, const char* help, const char* example, Action action, int& exit_code) {
+void AddAction(CLI::App& parent, const char* name, const char* help, const char* example, DataAction action, int& exit_code) {
   CLI::App* command = parent.add_subcommand(name, help);
   command->footer(example);
   auto flags = std::make_shared<DataFlags>();

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kWorkers = 2;
 constexpr int kServers = 2;
-constexpr int64_t kSteps = 6;
+constexpr int64_t kProfiledSteps = 6;
 constexpr StepRange kProfiled{.begin = 2, .end = 5};
 
 class SkewedClock final : public Clock {
@@ -31,13 +31,13 @@ class SkewedClock final : public Clock {
   const absl::Duration skew_;
 };
 
-std::vector<ParameterSpec> Specs() {
+std::vector<ParameterSpec> ProfiledSpecs() {
   return {{.name = "a", .shape = Shape({300}), .trainable = true},
           {.name = "b", .shape = Shape({200}), .trainable = true},
           {.name = "c", .shape = Shape({100}), .trainable = true}};
 }
 
-TrainingState StartState() { return {.parameters = ParameterSet(Specs()), .slots = {}, .step = 0}; }
+TrainingState ProfiledStart() { return {.parameters = ParameterSet(ProfiledSpecs()), .slots = {}, .step = 0}; }
 
 void Train(Transport& transport, KvMode mode, int index, SpanLog* log) {
   auto client = KvClient::Create({.servers = {"ps-0", "ps-1"},
@@ -45,15 +45,15 @@ void Train(Transport& transport, KvMode mode, int index, SpanLog* log) {
                                   .workers = kWorkers,
                                   .chief = index == 0,
                                   .mode = mode,
-                                  .specs = Specs(),
-                                  .load = [](bool) { return StartState(); },
+                                  .specs = ProfiledSpecs(),
+                                  .load = [](bool) { return ProfiledStart(); },
                                   .profile = log},
                                  transport);
   ASSERT_TRUE(client.ok()) << client.status();
-  ParameterSet parameters(Specs());
-  const ParameterSet gradients(Specs());
+  ParameterSet parameters(ProfiledSpecs());
+  const ParameterSet gradients(ProfiledSpecs());
   ASSERT_TRUE((*client)->Start(parameters).ok());
-  for (int64_t step = 0; step < kSteps; ++step) {
+  for (int64_t step = 0; step < kProfiledSteps; ++step) {
     for (int key = 0; key < parameters.size(); ++key) (*client)->PushGradient(key, gradients.values(key), step);
     ASSERT_TRUE((*client)->Wait(parameters).ok());
   }
@@ -79,7 +79,7 @@ std::vector<ReplicaProfile> RunJob(KvMode mode, const std::array<absl::Duration,
                                     .workers = kWorkers,
                                     .mode = mode,
                                     .optimizer = {.name = "sgd"},
-                                    .specs = Specs(),
+                                    .specs = ProfiledSpecs(),
                                     .profile = logs[kWorkers + i].get()},
                                    *transport);
     EXPECT_TRUE(server.ok()) << server.status();
@@ -109,7 +109,7 @@ class KvstoreProfileTest : public ::testing::TestWithParam<KvMode> {};
 TEST_P(KvstoreProfileTest, EveryPushOfTheProfiledStepsHasItsSumAndItsPull) {
   const std::vector<ReplicaProfile> profiles = RunJob(GetParam(), {});
   const std::vector<Exchange> exchanges = FindExchanges(profiles);
-  ASSERT_EQ(exchanges.size(), kWorkers * kProfiled.size() * Specs().size());
+  ASSERT_EQ(exchanges.size(), kWorkers * kProfiled.size() * ProfiledSpecs().size());
   for (const Exchange& exchange : exchanges) {
     EXPECT_TRUE(kProfiled.Contains(exchange.push->step));
     EXPECT_LE(exchange.push->start, exchange.receive->start);

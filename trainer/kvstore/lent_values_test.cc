@@ -6,14 +6,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "trainer/kvstore/test_payload.h"
+
 namespace trainyard::engine {
 namespace {
-
-std::vector<float> ValuesOf(const Payload& payload) {
-  std::vector<float> values(payload.size() / sizeof(float));
-  PayloadReader(payload).Read(std::as_writable_bytes(std::span(values)));
-  return values;
-}
 
 TEST(LentValuesTest, WhatIsLentStaysAsItWas) {
   LentValues values(3);

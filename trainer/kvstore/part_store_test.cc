@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trainer/kvstore/test_payload.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -13,12 +15,6 @@ Payload FloatPayload(std::vector<float> values) {
   auto owner = std::make_shared<const std::vector<float>>(std::move(values));
   const std::span<const std::byte> bytes = std::as_bytes(std::span(*owner));
   return {bytes, std::move(owner)};
-}
-
-std::vector<float> ValuesOf(const Payload& payload) {
-  std::vector<float> values(payload.size() / sizeof(float));
-  PayloadReader(payload).Read(std::as_writable_bytes(std::span(values)));
-  return values;
 }
 
 // One tensor "w" of three floats at learning rate 1, so that an update is a subtraction.

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 constexpr int32_t kRows = 6'000;
 constexpr size_t kRowElements = 200;  // parts are no whole number of rows, and several servers share the table
 
-std::vector<ParameterSpec> TestSpecs() {
+std::vector<ParameterSpec> TableSpecs() {
   return {{.name = "embedding/table", .shape = Shape({kRows, kRowElements}), .trainable = true},
           {.name = "dense/bias", .shape = Shape({7}), .trainable = true}};
 }
@@ -36,12 +36,12 @@ OptimizerConfig TestOptimizer(const std::string& name) {
 }
 
 TrainingState StartState(const std::string& optimizer) {
-  TrainingState state{.parameters = ParameterSet(TestSpecs()), .slots = {}, .step = 0};
+  TrainingState state{.parameters = ParameterSet(TableSpecs()), .slots = {}, .step = 0};
   for (int key = 0; key < state.parameters.size(); ++key) {
     int64_t i = 0;
     for (float& value : state.parameters.values(key)) value = 0.001F * static_cast<float>((++i * 7919) % 2003 - 1000);
   }
-  for (size_t i = 0; i < (*MakeOptimizer(TestOptimizer(optimizer)))->slot_names().size(); ++i) state.slots.emplace_back(TestSpecs());
+  for (size_t i = 0; i < (*MakeOptimizer(TestOptimizer(optimizer)))->slot_names().size(); ++i) state.slots.emplace_back(TableSpecs());
   return state;
 }
 
@@ -56,7 +56,7 @@ struct Job {
 class TableWorker {
  public:
   TableWorker(const KvClientOptions& options, Transport& transport, bool by_rows)
-      : index_(options.worker), by_rows_(by_rows), parameters_(TestSpecs()), gradients_(TestSpecs()) {
+      : index_(options.worker), by_rows_(by_rows), parameters_(TableSpecs()), gradients_(TableSpecs()) {
     absl::StatusOr<std::unique_ptr<KvClient>> client = KvClient::Create(options, transport);
     EXPECT_TRUE(client.ok()) << client.status();
     client_ = *std::move(client);
@@ -114,13 +114,13 @@ class TableWorker {
   int64_t step_ = 0;
 };
 
-struct TransportKind {
+struct RowTransport {
   std::string name;
   std::unique_ptr<Transport> (*make)();
   std::string (*address)(int server);
 };
 
-class RowPushTest : public ::testing::TestWithParam<TransportKind> {
+class RowPushTest : public ::testing::TestWithParam<RowTransport> {
  protected:
   ~RowPushTest() override { StopServers(); }
 
@@ -135,7 +135,7 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
                                                                          .workers = job.workers,
                                                                          .mode = job.mode,
                                                                          .optimizer = TestOptimizer(job.optimizer),
-                                                                         .specs = TestSpecs(),
+                                                                         .specs = TableSpecs(),
                                                                          .timeouts = {.peer = absl::Seconds(30)}},
                                                                         *transport_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -161,7 +161,7 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
             .workers = job.workers,
             .chief = worker == 0,
             .mode = job.mode,
-            .specs = TestSpecs(),
+            .specs = TableSpecs(),
             .slot_names = (*MakeOptimizer(TestOptimizer(job.optimizer)))->slot_names(),
             .timeouts = {.peer = absl::Seconds(30), .connect = absl::Seconds(30)},
             .load = [optimizer = job.optimizer](bool) { return StartState(optimizer); }};
@@ -243,13 +243,13 @@ TEST_P(RowPushTest, AGradientThatTouchesAlmostEveryRowTravelsDense) {
   const Job job;
   StartServers(job);
   TableWorker worker(ClientOptions(job, 0), *transport_, /*by_rows=*/true);
-  ParameterSet gradients(TestSpecs());
+  ParameterSet gradients(TableSpecs());
   std::vector<int32_t> all(kRows);
   std::iota(all.begin(), all.end(), 0);
   gradients.touched_rows(0).Reserve(kRows);
   gradients.touched_rows(0).Touch(all);
   std::ranges::fill(gradients.values(0), 1.0F);
-  ParameterSet parameters(TestSpecs());
+  ParameterSet parameters(TableSpecs());
   const int64_t before = worker.client().bytes_sent();
   for (const int key : {1, 0}) worker.client().PushGradient(key, gradients.gradient(key), 0);
   ASSERT_TRUE(worker.client().Wait(parameters).ok());
@@ -355,9 +355,9 @@ TEST_P(RowPushTest, RowsThatMakeNoSenseAreRefusedByNameAndTheOthersGoOn) {
   const Job job{.mode = KvMode::kAsync, .workers = 2};
   StartServers(job);
   TableWorker chief(ClientOptions(job, 0), *transport_, /*by_rows=*/true);
-  const uint64_t fingerprint = FingerprintOf(TestSpecs());
-  const Placement placement = PlaceParameters(TestSpecs(), 1);
-  KvHello hello{.agreement = MakeAgreement(TestSpecs())};
+  const uint64_t fingerprint = FingerprintOf(TableSpecs());
+  const Placement placement = PlaceParameters(TableSpecs(), 1);
+  KvHello hello{.agreement = MakeAgreement(TableSpecs())};
   hello.agreement.workers = 2;
   hello.agreement.placement = placement.hash;
   struct Case {
@@ -397,10 +397,10 @@ TEST_P(RowPushTest, RowsThatMakeNoSenseAreRefusedByNameAndTheOthersGoOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RowPushTest,
-                         ::testing::Values(TransportKind{"Inproc", +[] { return MakeInprocTransport(); },
-                                                         +[](int server) { return "ps-" + std::to_string(server); }},
-                                           TransportKind{"Grpc", +[] { return MakeGrpcTransport(); },
-                                                         +[](int) { return std::string("127.0.0.1:0"); }}),
+                         ::testing::Values(RowTransport{"Inproc", +[] { return MakeInprocTransport(); },
+                                                        +[](int server) { return "ps-" + std::to_string(server); }},
+                                           RowTransport{"Grpc", +[] { return MakeGrpcTransport(); },
+                                                        +[](int) { return std::string("127.0.0.1:0"); }}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -75,8 +76,12 @@ inline TrainingState TrainLocally(int workers, int64_t steps) {
     for (int worker = 0; worker < workers; ++worker) {
       FillGradients(state.parameters, worker, step, gradients);
       for (int key = 0; key < mean.size(); ++key) {
-        for (size_t i = 0; i < mean.values(key).size(); ++i) {
-          mean.values(key)[i] = worker == 0 ? gradients.values(key)[i] : mean.values(key)[i] + gradients.values(key)[i];
+        const std::span<const float> own = gradients.values(key);
+        const std::span<float> sum = mean.values(key);
+        if (worker == 0) {
+          std::ranges::copy(own, sum.begin());
+        } else {
+          std::ranges::transform(sum, own, sum.begin(), std::plus<>());
         }
       }
     }

@@ -188,7 +188,7 @@ class NetworkGoldenTest : public ::testing::TestWithParam<NetworkCase> {};
 // far as PyTorch did up to it, and by the rounding of one step in any case.
 constexpr double kDrifts = 25;
 constexpr double kEndDrifts = 5;  // of the middle of many parameters
-constexpr double kRounding = 5e-6;
+constexpr double kLossRounding = 5e-6;
 
 // Mean and root of the mean square of some values.
 using Extract = std::array<double, 2>;
@@ -226,7 +226,7 @@ void ExpectEnd(const ParameterSet& parameters, const json& exact, const json& si
     single_distances.push_back(Distance(single.at(name).get<Extract>(), wanted));
   }
   EXPECT_EQ(distances.size(), exact.size());
-  EXPECT_LE(Median(distances), kEndDrifts * Median(single_distances) + kRounding);
+  EXPECT_LE(Median(distances), kEndDrifts * Median(single_distances) + kLossRounding);
 }
 
 TEST_P(NetworkGoldenTest, FirstStepsFollowPyTorch) {
@@ -255,7 +255,7 @@ TEST_P(NetworkGoldenTest, FirstStepsFollowPyTorch) {
     const absl::Status status = (*executor)->Run({.seed = 1, .step = step}, feeds, parameters, &gradients, nullptr, &state);
     ASSERT_TRUE(status.ok()) << status;
     drift = std::max(drift, std::abs(single[step] - losses[step]));
-    ASSERT_NEAR(*(*executor)->Scalar(kLossOutput), losses[step], kDrifts * drift + kRounding) << "step " << step;
+    ASSERT_NEAR(*(*executor)->Scalar(kLossOutput), losses[step], kDrifts * drift + kLossRounding) << "step " << step;
     updates.Apply(step, gradients, parameters);
   }
   if (GetParam().steps == losses.size()) ExpectEnd(parameters, golden.at("end"), golden.at("float32End"));

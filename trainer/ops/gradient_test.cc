@@ -4,17 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "trainer/backend/reference/trial.h"
+#include "trainer/ops/test_gradients.h"
 
 namespace trainyard::engine {
 namespace {
 
 using ::testing::HasSubstr;
-
-void ExpectRightGradients(const Trial& trial) {
-  const auto error = trial.CheckGradients({.inputs = {"x"}});
-  ASSERT_TRUE(error.ok()) << error.status();
-  EXPECT_LT(error->difference, 1e-5) << error->where;
-}
 
 TEST(AddGradients, SumsOverAllReadersOfAValueAndAllUsesOfAParameter) {
   Trial trial;

@@ -7,6 +7,7 @@
 
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
+#include "trainer/ops/test_gradients.h"
 
 namespace trainyard::engine {
 namespace {
@@ -24,12 +25,6 @@ Value Recurrent(Trial& trial, const RecurrentOp& op, int64_t steps) {
   if (op.initial) inputs.push_back(trial.Input("h", {kSamples, kUnits}));
   if (op.initial && op.cell == Cell::kLstm) inputs.push_back(trial.Input("c", {kSamples, kUnits}));
   return *trial.builder().Recurrent("recurrent", op, std::move(inputs));
-}
-
-void ExpectRightGradients(const Trial& trial) {
-  const auto error = trial.CheckGradients({.inputs = {"x"}});
-  ASSERT_TRUE(error.ok()) << error.status();
-  EXPECT_LT(error->difference, 1e-5) << error->where;
 }
 
 TEST(Recurrent, GradientsOfTheSequenceEqualNumericDifferences) {

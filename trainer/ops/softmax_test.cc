@@ -7,15 +7,10 @@
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
 #include "trainer/ops/mean_squared_error.h"
+#include "trainer/ops/test_gradients.h"
 
 namespace trainyard::engine {
 namespace {
-
-void ExpectRightGradients(const Trial& trial) {
-  const auto error = trial.CheckGradients({.inputs = {"x"}});
-  ASSERT_TRUE(error.ok()) << error.status();
-  EXPECT_LT(error->difference, 1e-5) << error->where;
-}
 
 TEST(Softmax, GradientsEqualNumericDifferences) {
   Trial trial;

@@ -12,7 +12,7 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int kChannels = 3;
+constexpr int kRgbChannels = 3;
 
 // Frees what libpng holds on every way out.
 struct PngReader {
@@ -57,20 +57,20 @@ std::vector<Merged> MergesOf(int from, int to) {
 // Every row, then every column.
 Image Scaled(const Image& image, int height, int width) {
   const std::vector<Merged> columns = MergesOf(image.width, width);
-  std::vector<float> rows(static_cast<size_t>(image.height) * width * kChannels);
+  std::vector<float> rows(static_cast<size_t>(image.height) * width * kRgbChannels);
   for (int y = 0; y < image.height; ++y) {
-    const uint8_t* from = image.pixels.data() + static_cast<size_t>(y) * image.width * kChannels;
-    float* to = rows.data() + static_cast<size_t>(y) * width * kChannels;
+    const uint8_t* from = image.pixels.data() + static_cast<size_t>(y) * image.width * kRgbChannels;
+    float* to = rows.data() + static_cast<size_t>(y) * width * kRgbChannels;
     for (const Merged& merged : columns) {
-      for (int channel = 0; channel < kChannels; ++channel) {
+      for (int channel = 0; channel < kRgbChannels; ++channel) {
         double sum = 0;
-        for (size_t i = 0; i < merged.shares.size(); ++i) sum += merged.shares[i] * from[(merged.first + i) * kChannels + channel];
+        for (size_t i = 0; i < merged.shares.size(); ++i) sum += merged.shares[i] * from[(merged.first + i) * kRgbChannels + channel];
         *to++ = static_cast<float>(sum);
       }
     }
   }
-  Image scaled{.height = height, .width = width, .pixels = std::vector<uint8_t>(static_cast<size_t>(height) * width * kChannels)};
-  const size_t row = static_cast<size_t>(width) * kChannels;
+  Image scaled{.height = height, .width = width, .pixels = std::vector<uint8_t>(static_cast<size_t>(height) * width * kRgbChannels)};
+  const size_t row = static_cast<size_t>(width) * kRgbChannels;
   uint8_t* to = scaled.pixels.data();
   for (const Merged& merged : MergesOf(image.height, height)) {
     for (size_t x = 0; x < row; ++x) {
@@ -102,18 +102,18 @@ absl::StatusOr<Image> DecodePng(std::string_view bytes) {
     return absl::DataLossError(fmt::format("the PNG cannot be read: {}", image.message));
   }
   Image decoded{.height = static_cast<int>(image.height), .width = static_cast<int>(image.width), .pixels = {}};
-  decoded.pixels.reserve(rgba.size() / 4 * kChannels);
+  decoded.pixels.reserve(rgba.size() / 4 * kRgbChannels);
   for (size_t i = 0; i < rgba.size(); i += 4) {
     if (rgba[i + 3] != 255) {
       return absl::InvalidArgumentError("the PNG has transparent pixels, expected an opaque picture; put it on a background first");
     }
-    decoded.pixels.insert(decoded.pixels.end(), rgba.begin() + i, rgba.begin() + i + kChannels);
+    decoded.pixels.insert(decoded.pixels.end(), rgba.begin() + i, rgba.begin() + i + kRgbChannels);
   }
   return decoded;
 }
 
 absl::Status CheckTakesImages(const Shape& shape) {
-  if (shape.rank() == 2 || (shape.rank() == 3 && (shape[2] == 1 || shape[2] == kChannels))) return absl::OkStatus();
+  if (shape.rank() == 2 || (shape.rank() == 3 && (shape[2] == 1 || shape[2] == kRgbChannels))) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("it is a picture, the model takes {}; give the numbers as .npy, IDX or JSON lines", shape.ToString()));
 }
@@ -129,10 +129,10 @@ absl::StatusOr<std::vector<uint8_t>> FitImage(const Image& image, const Shape& s
     }
     return FitImage(Scaled(image, static_cast<int>(shape[0]), static_cast<int>(shape[1])), shape, /*resize=*/false);
   }
-  if (shape.rank() == 3 && shape[2] == kChannels) return image.pixels;
+  if (shape.rank() == 3 && shape[2] == kRgbChannels) return image.pixels;
   std::vector<uint8_t> grey;
-  grey.reserve(image.pixels.size() / kChannels);
-  for (size_t i = 0; i < image.pixels.size(); i += kChannels) {
+  grey.reserve(image.pixels.size() / kRgbChannels);
+  for (size_t i = 0; i < image.pixels.size(); i += kRgbChannels) {
     grey.push_back(static_cast<uint8_t>((299 * image.pixels[i] + 587 * image.pixels[i + 1] + 114 * image.pixels[i + 2] + 500) / 1000));
   }
   return grey;

@@ -13,7 +13,7 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kMaxBytes = 16 << 20;
+constexpr int64_t kMaxLogBytes = 16 << 20;
 constexpr size_t kMostRecords = 10'000;
 
 std::string PathIn(const std::string& dir) { return dir + "/redone.json"; }
@@ -22,7 +22,7 @@ std::string PathIn(const std::string& dir) { return dir + "/redone.json"; }
 
 absl::StatusOr<std::vector<RedoneRecord>> ReadRedone(const std::string& dir) {
   std::vector<RedoneRecord> records;
-  const absl::StatusOr<std::string> text = ReadFile(PathIn(dir), kMaxBytes);
+  const absl::StatusOr<std::string> text = ReadFile(PathIn(dir), kMaxLogBytes);
   if (absl::IsNotFound(text.status())) return records;
   TY_RETURN_IF_ERROR(text.status());
   try {

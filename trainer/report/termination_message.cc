@@ -8,12 +8,12 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t kMaxBytes = 2048;  // the kubelet keeps 4 KiB for all containers of a pod
+constexpr size_t kMaxMessageBytes = 2048;  // the kubelet keeps 4 KiB for all containers of a pod
 
 // At a character's start, as the kubelet takes UTF-8 only.
 std::string_view Cut(std::string_view text) {
-  if (text.size() <= kMaxBytes) return text;
-  size_t end = kMaxBytes;
+  if (text.size() <= kMaxMessageBytes) return text;
+  size_t end = kMaxMessageBytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   return text.substr(0, end);
 }

@@ -5,25 +5,25 @@
 namespace trainyard::engine {
 namespace {
 
-absl::Time At(double seconds) { return absl::UnixEpoch() + absl::Seconds(1'000'000) + absl::Seconds(seconds); }
+absl::Time AtSecond(double seconds) { return absl::UnixEpoch() + absl::Seconds(1'000'000) + absl::Seconds(seconds); }
 
 TEST(UsageSeries, CountsCoresFromPointToPoint) {
-  UsageSeries series(At(0), {.cpu_seconds = 10});
-  EXPECT_FALSE(series.Due(At(0.2)));
-  EXPECT_TRUE(series.Due(At(0.25)));
-  series.Add(At(1), {.cpu_seconds = 12, .resident_bytes = 5});
-  series.Add(At(3), {.cpu_seconds = 13, .resident_bytes = 7});
+  UsageSeries series(AtSecond(0), {.cpu_seconds = 10});
+  EXPECT_FALSE(series.Due(AtSecond(0.2)));
+  EXPECT_TRUE(series.Due(AtSecond(0.25)));
+  series.Add(AtSecond(1), {.cpu_seconds = 12, .resident_bytes = 5});
+  series.Add(AtSecond(3), {.cpu_seconds = 13, .resident_bytes = 7});
   ASSERT_EQ(series.points().size(), 2);
   EXPECT_EQ(series.points()[0], (UsagePoint{.seconds = 1, .cpu_cores = 2, .resident_bytes = 5}));
   EXPECT_EQ(series.points()[1], (UsagePoint{.seconds = 3, .cpu_cores = 0.5, .resident_bytes = 7}));
 }
 
 TEST(UsageSeries, ALongRunKeepsItsWholeHistoryInABoundedNumberOfPoints) {
-  UsageSeries series(At(0), {});
+  UsageSeries series(AtSecond(0), {});
   double cpu = 0;
   int taken = 0;
   for (int tick = 1; tick <= 40'000; ++tick) {
-    const absl::Time now = At(0.25 * tick);
+    const absl::Time now = AtSecond(0.25 * tick);
     cpu += 0.25 * (tick <= 20'000 ? 1 : 3);
     if (!series.Due(now)) continue;
     ++taken;

@@ -10,6 +10,7 @@
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/inproc_transport.h"
 #include "trainer/transport/mutual_challenge.h"
+#include "trainer/transport/test_deadline.h"
 
 namespace trainyard::engine {
 namespace {
@@ -17,9 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kSoon = absl::Seconds(20);
-
-JobKey KeyOf(char digit) { return JobKey::Parse(std::string(2 * kJobKeyBytes, digit), "test").value(); }
+JobKey KeyOfDigit(char digit) { return JobKey::Parse(std::string(2 * kJobKeyBytes, digit), "test").value(); }
 
 Record Numbered(uint64_t step, size_t bytes = 0) {
   Record record;
@@ -89,7 +88,7 @@ struct Pair {
 };
 
 TEST(AuthenticatedGrpcTransport, RecordsThatAreSentAtOnceArriveInOrderAfterTheKeyIsProven) {
-  Pair pair(KeyOf('a'), KeyOf('a'));
+  Pair pair(KeyOfDigit('a'), KeyOfDigit('a'));
   pair.stream->Send({Numbered(1)});
   pair.stream->Send({Numbered(2), Numbered(3, 100 << 10)});
   EXPECT_THAT(pair.received->AwaitSteps(3), ElementsAre(1, 2, 3));
@@ -100,7 +99,7 @@ TEST(AuthenticatedGrpcTransport, RecordsThatAreSentAtOnceArriveInOrderAfterTheKe
 }
 
 TEST(AuthenticatedGrpcTransport, ACloseBeforeTheKeyIsProvenStillSendsWhatIsQueued) {
-  Pair pair(KeyOf('a'), KeyOf('a'));
+  Pair pair(KeyOfDigit('a'), KeyOfDigit('a'));
   pair.stream->Send({Numbered(7)});
   pair.stream->Close(absl::OkStatus());
   EXPECT_THAT(pair.served->AwaitSteps(1), ElementsAre(7));
@@ -109,11 +108,11 @@ TEST(AuthenticatedGrpcTransport, ACloseBeforeTheKeyIsProvenStillSendsWhatIsQueue
 
 TEST(AuthenticatedGrpcTransport, AKeyThatChangesOnBothSidesIsThatOfTheNextStream) {
   std::atomic<char> digit = 'a';
-  std::unique_ptr<Transport> server = MakeAuthenticatedTransport(MakeGrpcTransport(), [&] { return KeyOf(digit); });
+  std::unique_ptr<Transport> server = MakeAuthenticatedTransport(MakeGrpcTransport(), [&] { return KeyOfDigit(digit); });
   const auto served = std::make_shared<Inbox>();
   const std::unique_ptr<Listener> listener = server->Listen("127.0.0.1:0", served).value();
   digit = 'b';
-  std::unique_ptr<Transport> dialler = Pair::Make(KeyOf('b'));
+  std::unique_ptr<Transport> dialler = Pair::Make(KeyOfDigit('b'));
   const auto received = std::make_shared<Inbox>();
   const std::shared_ptr<Stream> stream = dialler->Dial(listener->address(), received, kSoon);
   stream->Send({Numbered(5)});
@@ -123,7 +122,7 @@ TEST(AuthenticatedGrpcTransport, AKeyThatChangesOnBothSidesIsThatOfTheNextStream
 }
 
 TEST(AuthenticatedGrpcTransport, ADiallerOfAnotherJobReachesNoHandlerAndDialsAgain) {
-  Pair pair(KeyOf('a'), KeyOf('b'));
+  Pair pair(KeyOfDigit('a'), KeyOfDigit('b'));
   pair.stream->Send({Numbered(1)});
   const absl::Status status = pair.received->AwaitClosed();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
@@ -132,7 +131,7 @@ TEST(AuthenticatedGrpcTransport, ADiallerOfAnotherJobReachesNoHandlerAndDialsAga
 }
 
 TEST(AuthenticatedGrpcTransport, ADiallerWithoutAKeyIsToldSo) {
-  Pair pair(KeyOf('a'), std::nullopt);
+  Pair pair(KeyOfDigit('a'), std::nullopt);
   pair.stream->Send({Numbered(1)});
   const absl::Status status = pair.received->AwaitClosed();
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
@@ -142,7 +141,7 @@ TEST(AuthenticatedGrpcTransport, ADiallerWithoutAKeyIsToldSo) {
 }
 
 TEST(AuthenticatedGrpcTransport, AListenerWithoutAKeyGetsNothingButTheChallenge) {
-  Pair pair(std::nullopt, KeyOf('a'));
+  Pair pair(std::nullopt, KeyOfDigit('a'));
   pair.stream->Send({Numbered(5)});
   const absl::Status status = pair.received->AwaitClosed();  // the challenge came back as an echo, which is no proof
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
@@ -150,7 +149,7 @@ TEST(AuthenticatedGrpcTransport, AListenerWithoutAKeyGetsNothingButTheChallenge)
 }
 
 TEST(AuthenticatedTransport, HoldsInOneProcessToo) {
-  std::unique_ptr<Transport> transport = MakeAuthenticatedTransport(MakeInprocTransport(), [] { return KeyOf('c'); });
+  std::unique_ptr<Transport> transport = MakeAuthenticatedTransport(MakeInprocTransport(), [] { return KeyOfDigit('c'); });
   const auto served = std::make_shared<Inbox>(/*echo=*/true);
   const auto received = std::make_shared<Inbox>();
   const std::unique_ptr<Listener> listener = transport->Listen("here:1", served).value();
@@ -160,7 +159,7 @@ TEST(AuthenticatedTransport, HoldsInOneProcessToo) {
 }
 
 TEST(MutualChallenge, AProofOfOneStreamIsNoneForAnother) {
-  const JobKey key = KeyOf('a');
+  const JobKey key = KeyOfDigit('a');
   const DiallerChallenge dialler(key, MakeNonce().value());
   ListenerChallenge first(key, MakeNonce().value());
   ListenerChallenge second(key, MakeNonce().value());
@@ -171,7 +170,7 @@ TEST(MutualChallenge, AProofOfOneStreamIsNoneForAnother) {
 }
 
 TEST(MutualChallenge, AListenersOwnProofSentBackIsNotTheDiallers) {
-  const JobKey key = KeyOf('a');
+  const JobKey key = KeyOfDigit('a');
   ListenerChallenge listener(key, MakeNonce().value());
   const Record proof = listener.Answer(DiallerChallenge(key, MakeNonce().value()).Challenge()).value();
   Record reflected = proof;

@@ -20,11 +20,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "trainer/transport/port_gate.h"
+#include "trainer/transport/test_deadline.h"
 
 namespace trainyard::engine {
 namespace {
-
-constexpr absl::Duration kSoon = absl::Seconds(30);
 
 sockaddr_in Loopback(uint16_t port) {
   sockaddr_in address{};
@@ -148,8 +147,8 @@ Record Ping() {
   return record;
 }
 
-struct Pair {
-  explicit Pair(GrpcTransportOptions options) : transport(MakeGrpcTransport(std::move(options))) {
+struct GrpcPair {
+  explicit GrpcPair(GrpcTransportOptions options) : transport(MakeGrpcTransport(std::move(options))) {
     absl::StatusOr<std::unique_ptr<Listener>> listening = transport->Listen("127.0.0.1:0", far);
     EXPECT_TRUE(listening.ok()) << listening.status();
     if (listening.ok()) listener = *std::move(listening);
@@ -161,7 +160,7 @@ struct Pair {
 };
 
 TEST(GrpcTransportTest, AHostThatVanishesWithoutAWordIsNoticedByBothSides) {
-  Pair pair({.silence = absl::Seconds(3)});
+  GrpcPair pair({.silence = absl::Seconds(3)});
   Proxy proxy(PortOf(pair.listener->address()));
   const std::shared_ptr<Stream> stream = pair.transport->Dial(proxy.address(), pair.near, absl::Seconds(5));
   stream->Send({Ping()});
@@ -172,7 +171,7 @@ TEST(GrpcTransportTest, AHostThatVanishesWithoutAWordIsNoticedByBothSides) {
 }
 
 TEST(GrpcTransportTest, ATransportOverADumbConnectionIsDestroyedWithItsUnsentPayloads) {
-  auto pair = std::make_unique<Pair>(GrpcTransportOptions{});
+  auto pair = std::make_unique<GrpcPair>(GrpcTransportOptions{});
   Proxy proxy(PortOf(pair->listener->address()));
   const std::shared_ptr<Stream> stream = pair->transport->Dial(proxy.address(), pair->near, absl::Seconds(5));
   stream->Send({Ping()});
@@ -230,7 +229,7 @@ TEST(GrpcTransportTest, AStreamMayEndInALockThatAThreadHoldsWhichDialsTheNext) {
 }
 
 TEST(GrpcTransportTest, AThousandSilentConnectionsAreDroppedAndAStreamBesideThemGoesOn) {
-  Pair pair({.greeting_deadline = absl::Seconds(2)});
+  GrpcPair pair({.greeting_deadline = absl::Seconds(2)});
   const uint16_t port = PortOf(pair.listener->address());
   std::vector<int> silent;
   for (int i = 0; i < 1000; ++i) silent.push_back(Connect(port));

@@ -14,13 +14,12 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "trainer/base/owned_fd.h"
+#include "trainer/transport/test_deadline.h"
 
 namespace trainyard::engine {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr absl::Duration kSoon = absl::Seconds(30);
 
 TEST(JudgeFirstBytesTest, APrefaceIsGoodAPartOfItUnfinishedAllElseBad) {
   EXPECT_EQ(JudgeFirstBytes(kHttp2Preface, false), FirstBytes::kGood);

@@ -10,11 +10,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "trainer/transport/test_deadline.h"
 
 namespace trainyard::engine {
 namespace {
-
-constexpr absl::Duration kSoon = absl::Seconds(20);
 
 std::string Text(BIO* bio) {
   char* data = nullptr;
@@ -48,7 +47,7 @@ TlsFiles FilesOf(const std::string& name) {
   return {.authority = pem, .certificate = pem, .key = Text(key_text), .name = name};
 }
 
-class Inbox final : public StreamHandler {
+class TlsInbox final : public StreamHandler {
  public:
   void OnMessage(const std::shared_ptr<Stream>& /*stream*/, std::span<Record> records) override {
     absl::MutexLock lock(&mutex_);
@@ -85,15 +84,15 @@ class GrpcTlsTest : public ::testing::Test {
  protected:
   void Listen() { listener_ = server_->Listen("127.0.0.1:0", served_).value(); }
   // One record from a replica with these options.
-  std::shared_ptr<Inbox> SendFrom(GrpcTransportOptions options) {
+  std::shared_ptr<TlsInbox> SendFrom(GrpcTransportOptions options) {
     dialler_ = MakeGrpcTransport(std::move(options));
-    auto inbox = std::make_shared<Inbox>();
+    auto inbox = std::make_shared<TlsInbox>();
     dialler_->Dial(listener_->address(), inbox, absl::Seconds(5))->Send({Record{.header = {.op = WireOp::kHeartbeat}, .payload = {}}});
     return inbox;
   }
 
   const TlsFiles files_ = FilesOf("a-uid.trainyard.dev");
-  const std::shared_ptr<Inbox> served_ = std::make_shared<Inbox>();
+  const std::shared_ptr<TlsInbox> served_ = std::make_shared<TlsInbox>();
   const std::unique_ptr<Transport> server_ = MakeGrpcTransport(WithTls(files_, {}));
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Transport> dialler_;

@@ -14,13 +14,12 @@
 #include "absl/synchronization/notification.h"
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/inproc_transport.h"
+#include "trainer/transport/test_deadline.h"
 
 namespace trainyard::engine {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr absl::Duration kSoon = absl::Seconds(20);
 
 // Keeps what arrives; answers nothing unless told to echo.
 class Recorder final : public StreamHandler {

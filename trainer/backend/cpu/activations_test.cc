@@ -13,6 +13,7 @@
 
 #include "trainer/backend/cpu/cpu_backend.h"
 #include "trainer/backend/cpu/select_kernels.h"
+#include "trainer/backend/cpu/test_kernels.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
 #include "trainer/ops/recurrent.h"
@@ -156,19 +157,13 @@ TEST_P(ActivationsTest, NansStayNansInACrossEntropy) {
   }
 }
 
-std::vector<std::string> Isas() {
-  std::vector<std::string> isas;
-  for (const KernelTable* table : RunnableKernels()) isas.emplace_back(table->isa);
-  return isas;
-}
-
 std::vector<Activation> AllActivations() {
   std::vector<Activation> all;
   VisitActivations([&]<Activation kActivation>() { all.push_back(kActivation); });
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ActivationsTest, testing::Combine(testing::ValuesIn(Isas()), testing::ValuesIn(AllActivations())),
+INSTANTIATE_TEST_SUITE_P(All, ActivationsTest, testing::Combine(testing::ValuesIn(RunnableNames()), testing::ValuesIn(AllActivations())),
                          [](const auto& info) {
                            return std::get<0>(info.param) + "_" + std::string(ActivationName(std::get<1>(info.param)));
                          });

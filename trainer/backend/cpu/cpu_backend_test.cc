@@ -9,6 +9,7 @@
 #include <random>
 
 #include "trainer/backend/cpu/select_kernels.h"
+#include "trainer/backend/cpu/test_kernels.h"
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/ops/builder.h"
@@ -412,12 +413,6 @@ TEST_P(CpuBackendTest, BitsDoNotDependOnTheNumberOfThreads) {
     const Results one = RunStep(network, *Cpu(GetParam(), 1));
     for (const int threads : {1, 2, 3}) ExpectSameBits(RunStep(network, *Cpu(GetParam(), threads)), one);
   }
-}
-
-std::vector<std::string> RunnableNames() {
-  std::vector<std::string> names;
-  for (const KernelTable* table : RunnableKernels()) names.emplace_back(table->isa);
-  return names;
 }
 
 INSTANTIATE_TEST_SUITE_P(EachInstructionSet, CpuBackendTest, testing::ValuesIn(RunnableNames()),

@@ -7,6 +7,7 @@
 
 #include "trainer/backend/cpu/cpu_backend.h"
 #include "trainer/backend/cpu/select_kernels.h"
+#include "trainer/backend/cpu/test_kernels.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
 #include "trainer/ops/recurrent.h"
@@ -124,12 +125,6 @@ TEST_P(RowsTest, MeanSquaredErrorOfSequencesAgrees) {
   const Value x = *trial.builder().Embedding("x", trial.Labels("ids", {5, 3}, 4), trial.Parameter("table", {4, 7}));
   trial.MeanSquaredLoss(*trial.builder().Dense("dense", x, trial.Parameter("kernel", {7, 9})));
   ExpectAgreement(trial);
-}
-
-std::vector<std::string> RunnableNames() {
-  std::vector<std::string> names;
-  for (const KernelTable* table : RunnableKernels()) names.emplace_back(table->isa);
-  return names;
 }
 
 INSTANTIATE_TEST_SUITE_P(EachInstructionSet, RowsTest, testing::ValuesIn(RunnableNames()), [](const auto& info) { return info.param; });

@@ -6,12 +6,12 @@
 namespace trainyard::engine::reference {
 namespace {
 
-struct Rows {
+struct Logits {
   int64_t count;
   int64_t width;
 };
 
-Rows RowsOf(const Shape& shape) { return {shape.elements() / shape[-1], shape[-1]}; }
+Logits RowsOf(const Shape& shape) { return {shape.elements() / shape[-1], shape[-1]}; }
 
 // log(sum of exp(x)), without overflow.
 template <typename T>

@@ -38,7 +38,7 @@ absl::StatusOr<IdxRecords> Parse(std::string_view bytes, IdxRange range = {}, ui
 
 std::string TextOf(const IdxRecords& records) { return {records.bytes.as<char>(), records.bytes.size()}; }
 
-std::string ErrorOf(std::string_view bytes, IdxRange range = {}) {
+std::string IdxErrorOf(std::string_view bytes, IdxRange range = {}) {
   auto records = Parse(bytes, range);
   EXPECT_FALSE(records.ok());
   return records.ok() ? "" : std::string(records.status().message());
@@ -79,39 +79,39 @@ TEST(Idx, ElementsOfEveryTypeAreDecoded) {
 }
 
 TEST(Idx, AWrongMagicIsShown) {
-  EXPECT_THAT(ErrorOf("PNG!...."), HasSubstr("f.idx is not an IDX file: it starts with 50 4e 47 21, expected 00 00"));
-  EXPECT_THAT(ErrorOf(std::string("\0\0\x0a\x01\0\0\0\0", 8)), HasSubstr("00 00 0a 01"));
-  EXPECT_THAT(ErrorOf(std::string("\0\0\x08\x00", 4)), HasSubstr("has 0 axes"));
-  EXPECT_THAT(ErrorOf(std::string("\0\0\x08\x08", 4)), HasSubstr("has 8 axes"));
+  EXPECT_THAT(IdxErrorOf("PNG!...."), HasSubstr("f.idx is not an IDX file: it starts with 50 4e 47 21, expected 00 00"));
+  EXPECT_THAT(IdxErrorOf(std::string("\0\0\x0a\x01\0\0\0\0", 8)), HasSubstr("00 00 0a 01"));
+  EXPECT_THAT(IdxErrorOf(std::string("\0\0\x08\x00", 4)), HasSubstr("has 0 axes"));
+  EXPECT_THAT(IdxErrorOf(std::string("\0\0\x08\x08", 4)), HasSubstr("has 8 axes"));
 }
 
 TEST(Idx, ACutOffFileIsNamedWithWhatItPromised) {
   const std::string whole = ThreeOfTwo().Make();
-  EXPECT_EQ(ErrorOf(whole.substr(0, whole.size() - 1)),
+  EXPECT_EQ(IdxErrorOf(whole.substr(0, whole.size() - 1)),
             "f.idx is cut off: its header promises 3 records of 2 bytes (6 bytes), but only 5 bytes follow it");
-  EXPECT_THAT(ErrorOf(whole.substr(0, 7)), HasSubstr("cut off inside its IDX header of 2 axes"));
-  EXPECT_THAT(ErrorOf(whole.substr(0, 3)), HasSubstr("has 3 bytes, too few"));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("has 0 bytes, too few"));
+  EXPECT_THAT(IdxErrorOf(whole.substr(0, 7)), HasSubstr("cut off inside its IDX header of 2 axes"));
+  EXPECT_THAT(IdxErrorOf(whole.substr(0, 3)), HasSubstr("has 3 bytes, too few"));
+  EXPECT_THAT(IdxErrorOf(""), HasSubstr("has 0 bytes, too few"));
 }
 
 TEST(Idx, AFileCutOffAfterTheRangeIsStillRefused) {
   const std::string whole = ThreeOfTwo().Make();
-  EXPECT_THAT(ErrorOf(whole.substr(0, whole.size() - 1), {0, 1}), HasSubstr("is cut off"));
-  EXPECT_THAT(ErrorOf(Gzip(whole.substr(0, whole.size() - 1)), {0, 1}), HasSubstr("only 5 bytes follow"));
+  EXPECT_THAT(IdxErrorOf(whole.substr(0, whole.size() - 1), {0, 1}), HasSubstr("is cut off"));
+  EXPECT_THAT(IdxErrorOf(Gzip(whole.substr(0, whole.size() - 1)), {0, 1}), HasSubstr("only 5 bytes follow"));
 }
 
 TEST(Idx, BytesAfterTheLastRecordAreRefused) {
-  EXPECT_THAT(ErrorOf(ThreeOfTwo().Data("aabbccd").Make()), HasSubstr("goes on after its 3 records of 2 bytes"));
-  EXPECT_THAT(ErrorOf(Gzip(ThreeOfTwo().Data("aabbccd").Make())), HasSubstr("goes on after its 3 records of 2 bytes"));
+  EXPECT_THAT(IdxErrorOf(ThreeOfTwo().Data("aabbccd").Make()), HasSubstr("goes on after its 3 records of 2 bytes"));
+  EXPECT_THAT(IdxErrorOf(Gzip(ThreeOfTwo().Data("aabbccd").Make())), HasSubstr("goes on after its 3 records of 2 bytes"));
 }
 
 TEST(Idx, ADamagedPackedFileIsDataLoss) {
   std::string packed = Gzip(ThreeOfTwo().Make());
-  EXPECT_THAT(ErrorOf(packed.substr(0, packed.size() - 4)), HasSubstr("f.idx is cut off: its gzip stream does not end"));
+  EXPECT_THAT(IdxErrorOf(packed.substr(0, packed.size() - 4)), HasSubstr("f.idx is cut off: its gzip stream does not end"));
   std::string wrong_checksum = packed;
   wrong_checksum[packed.size() - 6] ^= 1;
-  EXPECT_THAT(ErrorOf(wrong_checksum), HasSubstr("f.idx is damaged: incorrect data check"));
-  EXPECT_THAT(ErrorOf(packed + "x" + std::string(20, 'y')), HasSubstr("f.idx is damaged"));
+  EXPECT_THAT(IdxErrorOf(wrong_checksum), HasSubstr("f.idx is damaged: incorrect data check"));
+  EXPECT_THAT(IdxErrorOf(packed + "x" + std::string(20, 'y')), HasSubstr("f.idx is damaged"));
 }
 
 TEST(Idx, TwoGzipMembersAreOneFile) {
@@ -122,16 +122,16 @@ TEST(Idx, TwoGzipMembersAreOneFile) {
 }
 
 TEST(Idx, ARangeOutsideTheFileIsRefused) {
-  EXPECT_EQ(ErrorOf(ThreeOfTwo().Make(), {1, 4}), "range [1, 4) is not inside f.idx, which has 3 records");
-  EXPECT_THAT(ErrorOf(ThreeOfTwo().Make(), {-1, 2}), StartsWith("range [-1, 2) is not inside"));
-  EXPECT_THAT(ErrorOf(ThreeOfTwo().Make(), {2, 1}), StartsWith("range [2, 1) is not inside"));
+  EXPECT_EQ(IdxErrorOf(ThreeOfTwo().Make(), {1, 4}), "range [1, 4) is not inside f.idx, which has 3 records");
+  EXPECT_THAT(IdxErrorOf(ThreeOfTwo().Make(), {-1, 2}), StartsWith("range [-1, 2) is not inside"));
+  EXPECT_THAT(IdxErrorOf(ThreeOfTwo().Make(), {2, 1}), StartsWith("range [2, 1) is not inside"));
 }
 
 TEST(Idx, AHeaderThatPromisesMoreThanTheFileCanHoldAllocatesNothing) {
   constexpr uint32_t kHuge = std::numeric_limits<uint32_t>::max();
-  EXPECT_THAT(ErrorOf(IdxMaker().Axes({kHuge}).Data("x").Make()), HasSubstr("only 1 bytes follow"));
-  EXPECT_THAT(ErrorOf(Gzip(IdxMaker().Axes({kHuge}).Data("x").Make())), HasSubstr("is cut off"));
-  EXPECT_THAT(ErrorOf(IdxMaker().Axes({kHuge, kHuge, kHuge}).Data("x").Make()), HasSubstr("make more than"));
+  EXPECT_THAT(IdxErrorOf(IdxMaker().Axes({kHuge}).Data("x").Make()), HasSubstr("only 1 bytes follow"));
+  EXPECT_THAT(IdxErrorOf(Gzip(IdxMaker().Axes({kHuge}).Data("x").Make())), HasSubstr("is cut off"));
+  EXPECT_THAT(IdxErrorOf(IdxMaker().Axes({kHuge, kHuge, kHuge}).Data("x").Make()), HasSubstr("make more than"));
 }
 
 TEST(Idx, AGzipBombIsRefusedByTheMemoryLimit) {

@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TfRecordFiles Files(const std::vector<std::string>& names) {
+TfRecordFiles RecordFiles(const std::vector<std::string>& names) {
   TfRecordFiles files;
   for (const std::string& name : names) files.paths.push_back(GoldenPath(name));
   return files;
@@ -34,14 +34,14 @@ void ExpectRows(TfRecordFiles files, const std::vector<int64_t>& indices, const 
 }
 
 TEST(TfRecordDataset, FilesOfTensorFlowAreReadWithEveryKindOfFeature) {
-  ExpectRows(Files({"bytes.tfrecord"}), {5, 0, 3}, GoldenRows({5, 0, 3}, 255.0F));
-  ExpectRows(Files({"bytes.tfrecord.gz"}), {1, 4}, GoldenRows({1, 4}, 255.0F));
-  ExpectRows(Files({"floats.tfrecord"}), {2, 5}, GoldenRows({2, 5}));
-  ExpectRows(Files({"int64.tfrecord"}), {5}, GoldenRows({5}));
+  ExpectRows(RecordFiles({"bytes.tfrecord"}), {5, 0, 3}, GoldenRows({5, 0, 3}, 255.0F));
+  ExpectRows(RecordFiles({"bytes.tfrecord.gz"}), {1, 4}, GoldenRows({1, 4}, 255.0F));
+  ExpectRows(RecordFiles({"floats.tfrecord"}), {2, 5}, GoldenRows({2, 5}));
+  ExpectRows(RecordFiles({"int64.tfrecord"}), {5}, GoldenRows({5}));
 }
 
 TEST(TfRecordDataset, FeaturesMayHaveOtherNames) {
-  TfRecordFiles files = Files({"named.tfrecord"});
+  TfRecordFiles files = RecordFiles({"named.tfrecord"});
   EXPECT_THAT(ErrorOf(files), AllOf(HasSubstr("named.tfrecord: record 0 has no feature \"image_raw\""),
                                     HasSubstr("it has \"class\", \"height\", \"pixels\". Name the right ones in data.features")));
   files.features = {.image = "pixels", .label = "class"};
@@ -49,7 +49,7 @@ TEST(TfRecordDataset, FeaturesMayHaveOtherNames) {
 }
 
 TEST(TfRecordDataset, FilesFollowEachOtherAndARangeChoosesAmongThem) {
-  TfRecordFiles files = Files({"part0.tfrecord", "part1.tfrecord"});
+  TfRecordFiles files = RecordFiles({"part0.tfrecord", "part1.tfrecord"});
   ExpectRows(files, {5, 4, 3, 0}, GoldenRows({5, 4, 3, 0}, 255.0F));
   files.range = {.begin = 3, .end = 5};
   ExpectRows(files, {1, 0}, GoldenRows({4, 3}, 255.0F));
@@ -62,12 +62,14 @@ TEST(TfRecordDataset, FilesFollowEachOtherAndARangeChoosesAmongThem) {
 }
 
 TEST(TfRecordDataset, WhatDoesNotFitTheModelIsNamed) {
-  EXPECT_THAT(ErrorOf(Files({"bytes.tfrecord"}), {.example_shape = {7}, .classes = 3}),
+  EXPECT_THAT(ErrorOf(RecordFiles({"bytes.tfrecord"}), {.example_shape = {7}, .classes = 3}),
               HasSubstr("bytes.tfrecord: the example of record 0 has 6 numbers, the model's input is [7] (7 numbers)"));
-  EXPECT_THAT(ErrorOf(Files({"bytes.tfrecord"}), {.example_shape = {6}, .classes = 2}), HasSubstr("label 2 of record 2 is not one of"));
-  EXPECT_THAT(ErrorOf(Files({"bytes.tfrecord", "floats.tfrecord"})),
+  EXPECT_THAT(ErrorOf(RecordFiles({"bytes.tfrecord"}), {.example_shape = {6}, .classes = 2}),
+              HasSubstr("label 2 of record 2 is not one of"));
+  EXPECT_THAT(ErrorOf(RecordFiles({"bytes.tfrecord", "floats.tfrecord"})),
               HasSubstr("floats.tfrecord: the example of record 0 is of float32, those before it are of uint8"));
-  EXPECT_THAT(ErrorOf(Files({"png.tfrecord"})), HasSubstr("record 0 has a PNG file in feature \"image_raw\"; only raw pixels are read"));
+  EXPECT_THAT(ErrorOf(RecordFiles({"png.tfrecord"})),
+              HasSubstr("record 0 has a PNG file in feature \"image_raw\"; only raw pixels are read"));
 }
 
 class DamagedTfRecord : public testing::Test {

@@ -1,0 +1,10 @@
+// How long the tests of transports wait for what comes at once on an idle machine.
+#pragma once
+
+#include "absl/time/time.h"
+
+namespace trainyard::engine {
+
+inline constexpr absl::Duration kSoon = absl::Seconds(30);
+
+}  // namespace trainyard::engine
