@@ -196,7 +196,7 @@ step_tsan() {
   # What one thread hands to another through gRPC, which Debian builds without ThreadSanitizer, looks unordered: those cases run in process only.
   printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c '
     program=$(find build/tsan -name {} -type f -perm -u+x | head -1)
-    timeout 900 "$program" --gtest_filter="-*Grpc*" >"$0/tsan-{}.log" 2>&1 && touch "$0/tsan-{}.passed"' "$logs"
+    timeout 600 "$program" --gtest_filter="-*Grpc*" >"$0/tsan-{}.log" 2>&1 && touch "$0/tsan-{}.passed"' "$logs"
   local good=0 bad=0 target
   for target in "${targets[@]}"; do
     if [ -f "$logs/tsan-$target.passed" ]; then

@@ -16,6 +16,7 @@ using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 MakeJob TwoServersFourWorkers() { return MakeJob().Replicas("ps", 2).Replicas("worker", 4).Claim("data"); }
+
 TEST(Plan, ANewJobIsAcceptedAndGetsAllItsChildrenAtOnceWithStartPolicyAny) {
   World world(TwoServersFourWorkers().Policy("startPolicy", "Any"));
   const Plan plan = world.Look();

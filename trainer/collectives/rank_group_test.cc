@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trainer/collectives/test_algorithms.h"
 #include "trainer/collectives/test_ranks.h"
 
 namespace trainyard::engine {
@@ -12,7 +13,7 @@ namespace {
 bool Everyone(int /*rank*/) { return true; }
 
 TEST_P(RanksTest, TheSumOfAnyNumberOfRanksHasTheBitsOfTheTree) {
-  for (const AllReduceAlgorithm algorithm : kBoth) {
+  for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
     for (int ranks = 1; ranks <= 16; ++ranks) {
       if (GetParam().name == "Grpc" && ranks > 9 && ranks < 16) continue;  // a stream for every two ranks
       MakeRanks(ranks, algorithm);
@@ -34,7 +35,7 @@ TEST_P(RanksTest, TheSumOfAnyNumberOfRanksHasTheBitsOfTheTree) {
 
 TEST_P(RanksTest, ABigBucketAndManyBucketsAtOnce) {
   constexpr size_t kBig = 4 << 20;
-  for (const AllReduceAlgorithm algorithm : kBoth) {
+  for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
     for (const int ranks : {2, 3, 4}) {
       MakeRanks(ranks, algorithm);
       FormAll();
@@ -56,7 +57,7 @@ TEST_P(RanksTest, ABigBucketAndManyBucketsAtOnce) {
 }
 
 TEST_P(RanksTest, ARankWithoutExamplesContributesNothingAndMeansAreDivided) {
-  for (const AllReduceAlgorithm algorithm : kBoth) {
+  for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
     for (const int ranks : {2, 3, 5, 7}) {
       MakeRanks(ranks, algorithm);
       FormAll();
@@ -91,7 +92,7 @@ TEST_P(RanksTest, ARankWithoutExamplesContributesNothingAndMeansAreDivided) {
 
 TEST_P(RanksTest, ReduceScatterGivesEachRankItsPartAndAllGatherTheWhole) {
   constexpr size_t kSize = 1'000;
-  for (const AllReduceAlgorithm algorithm : kBoth) {
+  for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
     for (const int ranks : {2, 3, 4, 6}) {
       MakeRanks(ranks, algorithm);
       FormAll();

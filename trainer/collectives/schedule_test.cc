@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "trainer/collectives/test_ranks.h"
+#include "trainer/collectives/test_algorithms.h"
 
 namespace trainyard::engine {
 namespace {
@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 using Moves = std::map<std::tuple<int, int, Round::Kind>, std::vector<SliceRange>>;
 
 TEST(Schedule, WhatOneRankSendsTheOtherOneReceives) {
-  for (const AllReduceAlgorithm algorithm : kBoth) {
+  for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
     for (int ranks = 1; ranks <= 17; ++ranks) {
       for (const size_t size : {0, 1, 4, 5, 100, 10'000}) {
         Moves sent;
@@ -101,7 +101,7 @@ TEST(Schedule, AdditionsFollowTheTree) {
 }
 
 TEST(Schedule, TheRangesThatRanksReduceAreAllElementsOnce) {
-  for (const AllReduceAlgorithm algorithm : kBoth) {
+  for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
     for (int ranks = 1; ranks <= 17; ++ranks) {
       std::vector<int> times(100, 0);
       for (int rank = 0; rank < ranks; ++rank) {

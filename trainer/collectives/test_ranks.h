@@ -19,8 +19,6 @@
 
 namespace trainyard::engine {
 
-inline constexpr AllReduceAlgorithm kBoth[] = {AllReduceAlgorithm::kDirect, AllReduceAlgorithm::kHalvingDoubling};
-
 struct TransportKind {
   std::string name;
   std::unique_ptr<Transport> (*make)();

@@ -5,8 +5,6 @@
 #include <thread>
 
 #include "trainer/kvstore/test_cluster.h"
-#include "trainer/transport/grpc_transport.h"
-#include "trainer/transport/inproc_transport.h"
 
 namespace trainyard::engine {
 namespace {
@@ -281,12 +279,7 @@ TEST_P(KvstoreTest, AModelLargerThanEveryWindowTrainsInBothModes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, KvstoreTest,
-                         ::testing::Values(TransportKind{"Inproc", +[] { return MakeInprocTransport(); },
-                                                         +[](int server) { return "ps-" + std::to_string(server); }},
-                                           TransportKind{"Grpc", +[] { return MakeGrpcTransport(); },
-                                                         +[](int) { return std::string("127.0.0.1:0"); }}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, KvstoreTest, ::testing::ValuesIn(kTransportKinds), [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace trainyard::engine

@@ -11,9 +11,8 @@
 #include "trainer/kvstore/handshake.h"
 #include "trainer/kvstore/row_payload.h"
 #include "trainer/kvstore/server.h"
+#include "trainer/kvstore/test_transports.h"
 #include "trainer/optim/optimizer.h"
-#include "trainer/transport/grpc_transport.h"
-#include "trainer/transport/inproc_transport.h"
 
 namespace trainyard::engine {
 namespace {
@@ -114,13 +113,7 @@ class TableWorker {
   int64_t step_ = 0;
 };
 
-struct RowTransport {
-  std::string name;
-  std::unique_ptr<Transport> (*make)();
-  std::string (*address)(int server);
-};
-
-class RowPushTest : public ::testing::TestWithParam<RowTransport> {
+class RowPushTest : public ::testing::TestWithParam<TransportKind> {
  protected:
   ~RowPushTest() override { StopServers(); }
 
@@ -396,12 +389,7 @@ TEST_P(RowPushTest, RowsThatMakeNoSenseAreRefusedByNameAndTheOthersGoOn) {
   EXPECT_TRUE(chief.Step().ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RowPushTest,
-                         ::testing::Values(RowTransport{"Inproc", +[] { return MakeInprocTransport(); },
-                                                        +[](int server) { return "ps-" + std::to_string(server); }},
-                                           RowTransport{"Grpc", +[] { return MakeGrpcTransport(); },
-                                                        +[](int) { return std::string("127.0.0.1:0"); }}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, RowPushTest, ::testing::ValuesIn(kTransportKinds), [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace trainyard::engine

@@ -17,6 +17,7 @@
 #include "trainer/base/fake_clock.h"
 #include "trainer/kvstore/client.h"
 #include "trainer/kvstore/server.h"
+#include "trainer/kvstore/test_transports.h"
 #include "trainer/optim/lr_schedule.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/transport/transport.h"
@@ -96,12 +97,6 @@ inline TrainingState TrainLocally(int workers, int64_t steps) {
   state.step = steps;
   return state;
 }
-
-struct TransportKind {
-  std::string name;
-  std::unique_ptr<Transport> (*make)();
-  std::string (*address)(int server);
-};
 
 class KvstoreTest : public ::testing::TestWithParam<TransportKind> {
  protected:

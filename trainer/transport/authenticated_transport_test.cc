@@ -5,20 +5,18 @@
 
 #include <atomic>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/inproc_transport.h"
 #include "trainer/transport/mutual_challenge.h"
 #include "trainer/transport/test_deadline.h"
+#include "trainer/transport/test_inbox.h"
+#include "trainer/transport/test_job_key.h"
 
 namespace trainyard::engine {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-JobKey KeyOfDigit(char digit) { return JobKey::Parse(std::string(2 * kJobKeyBytes, digit), "test").value(); }
 
 Record Numbered(uint64_t step, size_t bytes = 0) {
   Record record;
@@ -28,46 +26,6 @@ Record Numbered(uint64_t step, size_t bytes = 0) {
   record.header.length = static_cast<uint32_t>(bytes);
   return record;
 }
-
-// Keeps the steps of what arrives, and how its stream ended.
-class Inbox final : public StreamHandler {
- public:
-  explicit Inbox(bool echo = false) : echo_(echo) {}
-  void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
-    {
-      absl::MutexLock lock(&mutex_);
-      for (const Record& record : records) steps_.push_back(record.header.step);
-    }
-    if (echo_) stream->Send({records.begin(), records.end()});
-  }
-  void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& status) override {
-    absl::MutexLock lock(&mutex_);
-    closed_ = true;
-    status_ = status;
-  }
-  std::vector<uint64_t> AwaitSteps(size_t count) {
-    const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return steps_.size() >= count; };
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoon);
-    return steps_;
-  }
-  absl::Status AwaitClosed() {
-    absl::MutexLock lock(&mutex_);
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&closed_), kSoon)) return absl::InternalError("never closed");
-    return status_;
-  }
-  std::vector<uint64_t> steps() {
-    absl::MutexLock lock(&mutex_);
-    return steps_;
-  }
-
- private:
-  const bool echo_;
-  absl::Mutex mutex_;
-  std::vector<uint64_t> steps_ ABSL_GUARDED_BY(mutex_);
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
-};
 
 // One server and one dialler, each with a key or without, over gRPC on loopback.
 struct Pair {
@@ -88,7 +46,7 @@ struct Pair {
 };
 
 TEST(AuthenticatedGrpcTransport, RecordsThatAreSentAtOnceArriveInOrderAfterTheKeyIsProven) {
-  Pair pair(KeyOfDigit('a'), KeyOfDigit('a'));
+  Pair pair(KeyOf('a'), KeyOf('a'));
   pair.stream->Send({Numbered(1)});
   pair.stream->Send({Numbered(2), Numbered(3, 100 << 10)});
   EXPECT_THAT(pair.received->AwaitSteps(3), ElementsAre(1, 2, 3));
@@ -99,7 +57,7 @@ TEST(AuthenticatedGrpcTransport, RecordsThatAreSentAtOnceArriveInOrderAfterTheKe
 }
 
 TEST(AuthenticatedGrpcTransport, ACloseBeforeTheKeyIsProvenStillSendsWhatIsQueued) {
-  Pair pair(KeyOfDigit('a'), KeyOfDigit('a'));
+  Pair pair(KeyOf('a'), KeyOf('a'));
   pair.stream->Send({Numbered(7)});
   pair.stream->Close(absl::OkStatus());
   EXPECT_THAT(pair.served->AwaitSteps(1), ElementsAre(7));
@@ -108,11 +66,11 @@ TEST(AuthenticatedGrpcTransport, ACloseBeforeTheKeyIsProvenStillSendsWhatIsQueue
 
 TEST(AuthenticatedGrpcTransport, AKeyThatChangesOnBothSidesIsThatOfTheNextStream) {
   std::atomic<char> digit = 'a';
-  std::unique_ptr<Transport> server = MakeAuthenticatedTransport(MakeGrpcTransport(), [&] { return KeyOfDigit(digit); });
+  std::unique_ptr<Transport> server = MakeAuthenticatedTransport(MakeGrpcTransport(), [&] { return KeyOf(digit); });
   const auto served = std::make_shared<Inbox>();
   const std::unique_ptr<Listener> listener = server->Listen("127.0.0.1:0", served).value();
   digit = 'b';
-  std::unique_ptr<Transport> dialler = Pair::Make(KeyOfDigit('b'));
+  std::unique_ptr<Transport> dialler = Pair::Make(KeyOf('b'));
   const auto received = std::make_shared<Inbox>();
   const std::shared_ptr<Stream> stream = dialler->Dial(listener->address(), received, kSoon);
   stream->Send({Numbered(5)});
@@ -122,7 +80,7 @@ TEST(AuthenticatedGrpcTransport, AKeyThatChangesOnBothSidesIsThatOfTheNextStream
 }
 
 TEST(AuthenticatedGrpcTransport, ADiallerOfAnotherJobReachesNoHandlerAndDialsAgain) {
-  Pair pair(KeyOfDigit('a'), KeyOfDigit('b'));
+  Pair pair(KeyOf('a'), KeyOf('b'));
   pair.stream->Send({Numbered(1)});
   const absl::Status status = pair.received->AwaitClosed();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
@@ -131,7 +89,7 @@ TEST(AuthenticatedGrpcTransport, ADiallerOfAnotherJobReachesNoHandlerAndDialsAga
 }
 
 TEST(AuthenticatedGrpcTransport, ADiallerWithoutAKeyIsToldSo) {
-  Pair pair(KeyOfDigit('a'), std::nullopt);
+  Pair pair(KeyOf('a'), std::nullopt);
   pair.stream->Send({Numbered(1)});
   const absl::Status status = pair.received->AwaitClosed();
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
@@ -141,7 +99,7 @@ TEST(AuthenticatedGrpcTransport, ADiallerWithoutAKeyIsToldSo) {
 }
 
 TEST(AuthenticatedGrpcTransport, AListenerWithoutAKeyGetsNothingButTheChallenge) {
-  Pair pair(std::nullopt, KeyOfDigit('a'));
+  Pair pair(std::nullopt, KeyOf('a'));
   pair.stream->Send({Numbered(5)});
   const absl::Status status = pair.received->AwaitClosed();  // the challenge came back as an echo, which is no proof
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
@@ -149,7 +107,7 @@ TEST(AuthenticatedGrpcTransport, AListenerWithoutAKeyGetsNothingButTheChallenge)
 }
 
 TEST(AuthenticatedTransport, HoldsInOneProcessToo) {
-  std::unique_ptr<Transport> transport = MakeAuthenticatedTransport(MakeInprocTransport(), [] { return KeyOfDigit('c'); });
+  std::unique_ptr<Transport> transport = MakeAuthenticatedTransport(MakeInprocTransport(), [] { return KeyOf('c'); });
   const auto served = std::make_shared<Inbox>(/*echo=*/true);
   const auto received = std::make_shared<Inbox>();
   const std::unique_ptr<Listener> listener = transport->Listen("here:1", served).value();
@@ -159,7 +117,7 @@ TEST(AuthenticatedTransport, HoldsInOneProcessToo) {
 }
 
 TEST(MutualChallenge, AProofOfOneStreamIsNoneForAnother) {
-  const JobKey key = KeyOfDigit('a');
+  const JobKey key = KeyOf('a');
   const DiallerChallenge dialler(key, MakeNonce().value());
   ListenerChallenge first(key, MakeNonce().value());
   ListenerChallenge second(key, MakeNonce().value());
@@ -170,7 +128,7 @@ TEST(MutualChallenge, AProofOfOneStreamIsNoneForAnother) {
 }
 
 TEST(MutualChallenge, AListenersOwnProofSentBackIsNotTheDiallers) {
-  const JobKey key = KeyOfDigit('a');
+  const JobKey key = KeyOf('a');
   ListenerChallenge listener(key, MakeNonce().value());
   const Record proof = listener.Answer(DiallerChallenge(key, MakeNonce().value()).Challenge()).value();
   Record reflected = proof;

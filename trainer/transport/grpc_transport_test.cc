@@ -125,12 +125,12 @@ class Counter final : public StreamHandler {
   bool AwaitRecords(int count) {
     const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return records_ >= count; };
     absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoon);
+    return mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoonOverSockets);
   }
   absl::Status AwaitClosed() {
     const auto closed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ > 0; };
     absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&closed), kSoon) ? status_ : absl::InternalError("never closed");
+    return mutex_.AwaitWithTimeout(absl::Condition(&closed), kSoonOverSockets) ? status_ : absl::InternalError("never closed");
   }
 
  private:
@@ -202,8 +202,8 @@ class LockedEnd final : public StreamHandler {
     absl::MutexLock lock(&mutex_);
     ended_.Notify();
   }
-  bool AwaitEnding() { return ending_.WaitForNotificationWithTimeout(kSoon); }
-  bool AwaitEnded() { return ended_.WaitForNotificationWithTimeout(kSoon); }
+  bool AwaitEnding() { return ending_.WaitForNotificationWithTimeout(kSoonOverSockets); }
+  bool AwaitEnded() { return ended_.WaitForNotificationWithTimeout(kSoonOverSockets); }
 
  private:
   absl::Mutex& mutex_;
@@ -242,7 +242,7 @@ TEST(GrpcTransportTest, AThousandSilentConnectionsAreDroppedAndAStreamBesideThem
   for (const int fd : silent) {
     pollfd end{fd, POLLIN, 0};
     std::array<char, 256> bytes;
-    while (poll(&end, 1, static_cast<int>(absl::ToInt64Milliseconds(kSoon))) == 1) {  // what the server says, and then the end
+    while (poll(&end, 1, static_cast<int>(absl::ToInt64Milliseconds(kSoonOverSockets))) == 1) {  // what the server says, and then the end
       if (recv(fd, bytes.data(), bytes.size(), 0) > 0) continue;
       ++dropped;
       break;
@@ -271,12 +271,12 @@ class Doorkeeper final : public StreamHandler {
   bool AwaitGone(size_t count) {
     const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ + turned_away_.size() >= count; };
     absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoon);
+    return mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoonOverSockets);
   }
   std::vector<std::string> AwaitTurnedAway(size_t count) {
     const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return turned_away_.size() >= count; };
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoon);
+    mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoonOverSockets);
     return turned_away_;
   }
 

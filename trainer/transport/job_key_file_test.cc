@@ -8,11 +8,10 @@
 
 #include "trainer/base/fake_clock.h"
 #include "trainer/base/file.h"
+#include "trainer/transport/test_job_key.h"
 
 namespace trainyard::engine {
 namespace {
-
-JobKey KeyOf(char digit) { return JobKey::Parse(std::string(2 * kJobKeyBytes, digit), "test").value(); }
 
 TEST(JobKeyFile, ANewKeyIsUsedWithinASecondAndAnUnreadableOneNever) {
   const std::string path = testing::TempDir() + "/job_key_file_test.key";

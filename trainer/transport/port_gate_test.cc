@@ -63,7 +63,7 @@ class Inside {
   bool AwaitAdmitted(int count) {
     const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return admitted_ >= count; };
     absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoon);
+    return mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoonOverSockets);
   }
   // Of the admitted connections: how many send without Nagle's delay.
   int at_once() {
@@ -73,7 +73,7 @@ class Inside {
   std::vector<std::string> AwaitReasons(size_t count) {
     const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return reasons_.size() >= count; };
     absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoon);
+    mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoonOverSockets);
     return reasons_;
   }
 
@@ -136,7 +136,7 @@ TEST(PortGateTest, SilenceEndsAtTheDeadlineAndAfterAHalfGreetingToo) {
 }
 
 TEST(PortGateTest, OfTooManyThatWaitTheOldestGoesAndWhoSpeaksIsLetIn) {
-  Inside inside({.deadline = kSoon, .most_waiting = 4});
+  Inside inside({.deadline = kSoonOverSockets, .most_waiting = 4});
   std::vector<Client> silent;
   for (int i = 0; i < 10; ++i) silent.emplace_back(inside.port());
   const Client good(inside.port(), kHttp2Preface);

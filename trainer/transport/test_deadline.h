@@ -5,6 +5,7 @@
 
 namespace trainyard::engine {
 
-inline constexpr absl::Duration kSoon = absl::Seconds(30);
+inline constexpr absl::Duration kSoon = absl::Seconds(20);
+inline constexpr absl::Duration kSoonOverSockets = absl::Seconds(30);  // where the test itself is the peer, by sockets of its own
 
 }  // namespace trainyard::engine

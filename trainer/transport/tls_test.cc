@@ -8,12 +8,13 @@
 
 #include <memory>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "trainer/transport/test_deadline.h"
+#include "trainer/transport/test_inbox.h"
 
 namespace trainyard::engine {
 namespace {
+
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 std::string Text(BIO* bio) {
   char* data = nullptr;
@@ -47,52 +48,19 @@ TlsFiles FilesOf(const std::string& name) {
   return {.authority = pem, .certificate = pem, .key = Text(key_text), .name = name};
 }
 
-class TlsInbox final : public StreamHandler {
- public:
-  void OnMessage(const std::shared_ptr<Stream>& /*stream*/, std::span<Record> records) override {
-    absl::MutexLock lock(&mutex_);
-    received_ += records.size();
-  }
-  void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& status) override {
-    absl::MutexLock lock(&mutex_);
-    closed_ = true;
-    status_ = status;
-  }
-  bool AwaitRecord() {
-    const auto some = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return received_ > 0; };
-    absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&some), kSoon);
-  }
-  absl::Status AwaitClosed() {
-    absl::MutexLock lock(&mutex_);
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&closed_), kSoon)) return absl::InternalError("never closed");
-    return status_;
-  }
-  size_t received() {
-    absl::MutexLock lock(&mutex_);
-    return received_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  size_t received_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
-};
-
 class GrpcTlsTest : public ::testing::Test {
  protected:
   void Listen() { listener_ = server_->Listen("127.0.0.1:0", served_).value(); }
   // One record from a replica with these options.
-  std::shared_ptr<TlsInbox> SendFrom(GrpcTransportOptions options) {
+  std::shared_ptr<Inbox> SendFrom(GrpcTransportOptions options) {
     dialler_ = MakeGrpcTransport(std::move(options));
-    auto inbox = std::make_shared<TlsInbox>();
+    auto inbox = std::make_shared<Inbox>();
     dialler_->Dial(listener_->address(), inbox, absl::Seconds(5))->Send({Record{.header = {.op = WireOp::kHeartbeat}, .payload = {}}});
     return inbox;
   }
 
   const TlsFiles files_ = FilesOf("a-uid.trainyard.dev");
-  const std::shared_ptr<TlsInbox> served_ = std::make_shared<TlsInbox>();
+  const std::shared_ptr<Inbox> served_ = std::make_shared<Inbox>();
   const std::unique_ptr<Transport> server_ = MakeGrpcTransport(WithTls(files_, {}));
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Transport> dialler_;
@@ -101,13 +69,13 @@ class GrpcTlsTest : public ::testing::Test {
 TEST_F(GrpcTlsTest, ReplicasOfOneJobTalkWhateverTheAddress) {
   Listen();
   SendFrom(WithTls(files_, {}));
-  EXPECT_TRUE(served_->AwaitRecord());
+  EXPECT_THAT(served_->AwaitSteps(1), Not(IsEmpty()));
 }
 
 TEST_F(GrpcTlsTest, AReplicaOfAnotherJobIsTurnedAway) {
   Listen();
   EXPECT_TRUE(absl::IsUnavailable(SendFrom(WithTls(FilesOf("a-uid.trainyard.dev"), {}))->AwaitClosed()));
-  EXPECT_EQ(served_->received(), 0U);
+  EXPECT_THAT(served_->steps(), IsEmpty());
 }
 
 TEST_F(GrpcTlsTest, APeerWithoutTlsIsTurnedAway) {
@@ -115,7 +83,7 @@ TEST_F(GrpcTlsTest, APeerWithoutTlsIsTurnedAway) {
   const absl::Status status = SendFrom({})->AwaitClosed();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("no certificate: does this job need TLS?"));
-  EXPECT_EQ(served_->received(), 0U);
+  EXPECT_THAT(served_->steps(), IsEmpty());
 }
 
 TEST_F(GrpcTlsTest, APeerThatShowsNoCertificateIsTurnedAway) {
@@ -124,7 +92,7 @@ TEST_F(GrpcTlsTest, APeerThatShowsNoCertificateIsTurnedAway) {
   anonymous.certificate.clear();
   anonymous.key.clear();
   EXPECT_TRUE(absl::IsUnavailable(SendFrom(WithTls(anonymous, {}))->AwaitClosed()));
-  EXPECT_EQ(served_->received(), 0U);
+  EXPECT_THAT(served_->steps(), IsEmpty());
 }
 
 TEST_F(GrpcTlsTest, AnotherNameInTheCertificateIsTurnedAway) {
@@ -132,7 +100,7 @@ TEST_F(GrpcTlsTest, AnotherNameInTheCertificateIsTurnedAway) {
   TlsFiles other = files_;
   other.name = "another-uid.trainyard.dev";
   EXPECT_TRUE(absl::IsUnavailable(SendFrom(WithTls(other, {}))->AwaitClosed()));
-  EXPECT_EQ(served_->received(), 0U);
+  EXPECT_THAT(served_->steps(), IsEmpty());
 }
 
 }  // namespace

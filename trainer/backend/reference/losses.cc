@@ -6,12 +6,12 @@
 namespace trainyard::engine::reference {
 namespace {
 
-struct Logits {
+struct LogitRows {
   int64_t count;
   int64_t width;
 };
 
-Logits RowsOf(const Shape& shape) { return {shape.elements() / shape[-1], shape[-1]}; }
+LogitRows RowsOf(const Shape& shape) { return {shape.elements() / shape[-1], shape[-1]}; }
 
 // log(sum of exp(x)), without overflow.
 template <typename T>
