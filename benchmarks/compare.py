@@ -1,10 +1,11 @@
-"""Whole training steps of a network on one core: Trainyard, TensorFlow and PyTorch in turn, several rounds in one run; medians, bests, ratios
-and peak memory.
+"""Whole training steps of a network on one core: Trainyard, TensorFlow and PyTorch in turn, several
+rounds in one run. Prints medians, bests, ratios and peak memory.
 
   benchmarks/run.sh compare --model mnistCnn        (installs the peers first)
 
-Every measurement is a process of its own, pinned to the same core; rounds alternate, so that a slow minute of the machine falls on all of them.
-On a machine that does other work at the same time, look at processor time.
+Every measurement is a process of its own, pinned to the same core. Rounds alternate, so that a slow
+minute of the machine falls on all of them. On a machine that does other work at the same time, look
+at processor time.
 """
 import argparse
 import dataclasses

@@ -2,9 +2,11 @@
 
   benchmarks/run.sh parameter_server        (installs TensorFlow into .cache/venv first)
 
-For each of 1 server + 2 workers, 1 server + 1 worker and no server: images a second over all workers, processor milliseconds a batch over all
-processes (start-up left out as far as it can be: the processor time of a run of one step is taken off), memory, and the time from the start of
-the processes to the end of the first step. Medians over the rounds.
+The layouts are 1 server + 2 workers, 1 server + 1 worker and no server. Measured are images a
+second over all workers, processor milliseconds a batch over all processes, and memory. The
+processor time of a run of one step is taken off, to leave start-up out as far as it can be.
+Measured too is the time from the start of the processes to the end of the first step. Medians over
+the rounds.
 """
 import argparse
 import json

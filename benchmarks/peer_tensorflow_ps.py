@@ -2,7 +2,8 @@
 
   peer_tensorflow_ps.py ROLE INDEX PS_HOSTS WORKER_HOSTS STEPS BATCH   ("-" for PS_HOSTS: no server, one process)
 
-A worker prints one line of JSON: seconds from its first step's end to its last one's, and the seconds that it took to get to the first.
+A worker prints one line of JSON: the seconds from the end of its first step to the end of its last
+step, and the seconds before the first.
 """
 import gzip
 import json

@@ -3,12 +3,13 @@
 #
 #   benchmarks/run.sh [compare] [--model MODEL] [ARGUMENT …]   whole training steps of a network on one core (compare.py)
 #   benchmarks/run.sh parameter_server [ARGUMENT …]            LeNet-5 over parameter servers, speed, memory and start-up (parameter_server.py)
+#   benchmarks/run.sh collectives [ARGUMENT …]                 all-reduce between processes, beside gloo (collectives.py)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 benchmark=compare
 case "${1:-}" in
-  compare | parameter_server) benchmark=$1; shift ;;
+  compare | parameter_server | collectives) benchmark=$1; shift ;;
 esac
 venv=.cache/venv
 trainer=build/release/trainer/trainyard-trainer

@@ -1,4 +1,5 @@
-"""What the shipped examples end with for 1 to 8 workers, in step (sync) and each at its own pace (async): the table of docs/workers.md.
+"""The results of the shipped examples for 1 to 8 workers, in step (sync) and each at its own pace
+(async): the table of docs/workers.md.
 
     python3 benchmarks/workers.py [--trainer build/release/trainer/trainyard-trainer] [--workers 1,2,4,8] [NAME …]
 

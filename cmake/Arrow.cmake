@@ -1,8 +1,9 @@
 # Arrow with its Parquet reader, if there is one: TRAINYARD_ARROW is AUTO (used if found), ON (must be found) or OFF. Looked for as an installed
 # Arrow (libarrow-dev, libparquet-dev), then in the pyarrow wheel that
 #   scripts/venv.sh trainer/data/parquet/requirements.txt
-# installs: it carries headers and libraries. Sets TRAINYARD_ARROW_FOUND and the target trainyard::arrow. The libraries are not made with
-# sanitizers: a build with ThreadSanitizer, which must see every lock, has none; AddressSanitizer sees the project's own code on Arrow's memory.
+# installs: it carries headers and libraries. Sets TRAINYARD_ARROW_FOUND and the target
+# trainyard::arrow. The libraries are not made with sanitizers. ThreadSanitizer must see every lock,
+# so a build with it has no Arrow. AddressSanitizer sees the project's own code on Arrow's memory.
 set(TRAINYARD_ARROW AUTO CACHE STRING "read Parquet files by Arrow: AUTO, ON or OFF")
 set(TRAINYARD_ARROW_FOUND OFF)
 if(TRAINYARD_ARROW STREQUAL OFF OR TRAINYARD_SANITIZE MATCHES thread)

@@ -1,13 +1,15 @@
 # trainyard_folder(<path> [DEPS folder...] [LINK library...] [PCH header...] [OWN_OPTIONS] [OPTIMISED] [TEST_DEPS folder...] [TESTS_IN folder])
 #
-# One folder is one layer: every .cc of <path> (not of its subfolders) becomes a static library named after the path ("trainer/data" → trainer_data),
-# every *_test.cc becomes part of one test program <name>_test, every *_fuzz.cc a fuzz target of its own,
-# which starts from the inputs in <path>/testdata/<name of the target>/ if there are any.
-# DEPS names the only folders that its files may include from, directly or through those (the test "layering" checks it);
-# TEST_DEPS are allowed to its tests only. PCH lists heavy headers to precompile beside the common ones (PrecompiledHeaders.cmake). OWN_OPTIONS: the
-# library is compiled with other options than the rest, so without them. OPTIMISED: the sanitizers' builds optimise it too, as its loops are too slow
-# for its tests otherwise. TESTS_IN: its tests are part of that folder's test program, which is made
-# where the first of its folders is.
+# One folder is one layer. Every .cc of <path> (not of its subfolders) becomes a static library
+# named after the path ("trainer/data" → trainer_data). Every *_test.cc becomes part of one test
+# program <name>_test. Every *_fuzz.cc becomes a fuzz target of its own. It starts from the inputs
+# in <path>/testdata/<name of the target>/ if there are any.
+# DEPS names the only folders that its files may include from, directly or through those (the test
+# "layering" checks it). TEST_DEPS are allowed to its tests only. PCH lists heavy headers to
+# precompile beside the common ones (PrecompiledHeaders.cmake). OWN_OPTIONS: the library is compiled
+# with other options than the rest, so without them. OPTIMISED: the sanitizers' builds optimise it
+# too, as its loops are too slow for its tests otherwise. TESTS_IN: its tests are part of that
+# folder's test program, which is made where the first of its folders is.
 function(trainyard_folder path)
   cmake_parse_arguments(arg "OWN_OPTIONS;OPTIMISED" "TESTS_IN" "DEPS;LINK;PCH;TEST_DEPS" ${ARGN})
   string(REPLACE "/" "_" name ${path})
@@ -53,7 +55,7 @@ function(trainyard_folder path)
       target_link_libraries(${program} PRIVATE GTest::gmock trainyard_test_main)
       target_compile_options(${program} PRIVATE ${TRAINYARD_TEST_OPTIONS})
       trainyard_use_precompiled_headers(${program} trainyard_test_pch)
-      gtest_discover_tests(${program} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120 LABELS unit)
+      gtest_discover_tests(${program} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES PROPERTIES TIMEOUT 120 LABELS unit-gtest)
     endif()
     target_sources(${program} PRIVATE ${tests})
     target_link_libraries(${program} PRIVATE ${name} ${test_dependencies})

@@ -1,5 +1,7 @@
-# Checks that the objects of one instruction set define no symbol that could be merged with another object's (weak, as inline functions and templates
-# are): such a symbol, compiled for a newer processor, would run on an older one. Run as: cmake -DNM=<nm> -DOBJECTS=<a|b|…> -P KernelSymbols.cmake
+# Checks that the objects of one instruction set define no weak symbol, as inline functions and
+# templates are. The linker could merge it with another object's symbol. Such a symbol, compiled for
+# a newer processor, would run on an older one. Run as: cmake -DNM=<nm> -DOBJECTS=<a|b|…> -P
+# KernelSymbols.cmake
 cmake_minimum_required(VERSION 3.25)
 string(REPLACE "|" ";" objects "${OBJECTS}")
 set(bad 0)

@@ -1,6 +1,8 @@
-# Headers that most files include. Parsing them takes more time than parsing the rest of a file, so they are parsed once for all libraries, and once
-# more with GoogleTest for all test programs. Clang only: gcc's build and clang-tidy see each file with its own includes, and so find one that is missing.
-# The precompiled files hold the paths of their checkout, so ccache finds no object of another checkout: configure several with the option OFF.
+# Headers that most files include. Parsing them takes more time than parsing the rest of a file. So
+# they are parsed once for all libraries, and once more with GoogleTest for all test programs. Clang
+# only: gcc's build and clang-tidy see each file with its own includes, and so find one that is
+# missing. The precompiled files hold the paths of their checkout, so ccache finds no object of
+# another checkout: configure several with the option OFF.
 option(TRAINYARD_PRECOMPILED_HEADERS "precompile the headers that most files include (clang only)" ON)
 set(TRAINYARD_COMMON_HEADERS <algorithm> <functional> <map> <memory> <optional> <string> <vector> <absl/status/statusor.h> <absl/strings/str_cat.h>
     <absl/synchronization/mutex.h> <absl/time/time.h> <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>)

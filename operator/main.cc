@@ -1,5 +1,5 @@
-// trainyard-operator: flags → connection → a list of runnables, which is started, waits for SIGTERM, and is stopped the other way round.
-#include <fmt/format.h>
+// trainyard-operator: flags → connection → a list of runnables, which is started, waits for
+// SIGTERM, and is stopped the other way round.
 #include <prometheus/registry.h>
 #include <signal.h>
 #include <unistd.h>
@@ -27,6 +27,7 @@
 #include "operator/program/connection.h"
 #include "operator/program/log.h"
 #include "operator/program/options.h"
+#include "operator/program/unreadable_reports.h"
 #include "operator/progress/progress_fetch.h"
 #include "operator/progress/progress_poller.h"
 #include "operator/trainingjob/job_metrics.h"
@@ -41,7 +42,8 @@ ProgressFetch MakeFetch(const Options& options, bool in_cluster, Transport& tran
   return FetchThroughApiServer(transport);
 }
 
-// Everything that lives as long as the process, in the order in which it is built; destroyed the other way round.
+// Everything that lives as long as the process, in the order in which it is built. It is destroyed
+// in the opposite order.
 class Operator {
  public:
   Operator(const Options& options, Connection connection, std::unique_ptr<Transport> transport)
@@ -89,8 +91,9 @@ class Operator {
     return reconciler;
   }
 
-  // In the order of their start. The stop goes the other way: no key is begun any more, events that wait are sent, then nothing can be
-  // written and every writer has ended; only then is the lease given up.
+  // In the order of their start. The stop goes the other way. No key is begun any more, and events
+  // that wait are sent. Then nothing can be written and every writer has ended. Only then is the
+  // lease given up.
   std::vector<Runnable> Parts() {
     const auto start = [](auto function) {
       return [function] {
@@ -135,15 +138,7 @@ class Operator {
   // An object that cannot be read is left out: its owner is to hear of it.
   void Report(const Resource& resource, const Unreadable& object) {
     metrics_.Unreadable(resource.plural);
-    if (!leads_ || object.name.empty()) return;
-    const ObjectReference about{.api_version = resource.ApiVersion(),
-                                .kind = std::string(resource.kind),
-                                .ns = object.ns,
-                                .name = object.name,
-                                .uid = object.uid,
-                                .resource_version = object.resource_version};
-    events_.Record(about, EventType::kWarning, "Unreadable", "Read",
-                   fmt::format("the operator cannot read this object and goes on with its older state: {}", object.problem));
+    unreadable_.Add(resource, object);
   }
 
   void LeadAlone() { leads_ = true; }
@@ -154,6 +149,7 @@ class Operator {
       if (!SleepFor(clock_, absl::Milliseconds(20), stop)) return;
     }
     metrics_.Leading(true);
+    unreadable_.Lead();
     progress_.Start();
     controller_.Start();
     LogInfo("leads: {} jobs, {} pods", caches_.Jobs(), caches_.Pods());
@@ -165,7 +161,8 @@ class Operator {
     progress_.Stop();
   }
 
-  // Another operator may act from now on: nothing may be written any more, and the process starts afresh.
+  // Another operator may act from now on: nothing may be written any more, and the process starts
+  // afresh.
   void LoseLead() {
     if (stopping_) return;
     lost_ = true;
@@ -198,6 +195,9 @@ class Operator {
   std::atomic<bool> lost_ = false;
   std::unique_ptr<LeaderElector> elector_;  // null: no other operator acts
   Client client_;
+  UnreadableReports unreadable_{[this](const ObjectReference& about, const std::string& note) {
+    events_.Record(about, EventType::kWarning, "Unreadable", "Read", note);
+  }};
   Caches caches_;
   EventRecorder events_;
   FanOut fan_out_;

@@ -14,6 +14,11 @@ status=0
 
 mkdir -p build
 mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.cc' '*.h' '*.inc' | while read -r file; do [ -f "$file" ] && echo "$file"; done)
+case "${1:-}" in
+  '' | --all | --fix) ;;
+  -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;;
+  *) echo "lint.sh: unknown argument '$1' (known: --all, --fix)" >&2; exit 2 ;;
+esac
 if [ "${1:-}" = --fix ]; then
   printf '%s\0' "${sources[@]}" | xargs -0 -n 20 -P "$jobs" clang-format-19 -i
   exit
@@ -56,7 +61,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export work
 one() {
-  # One file after another until the time is up; what was looked at is noted.
+  # One file after another until the time is up. Files that were looked at are noted.
   [ "$(date +%s)" -lt "$TIDY_END" ] || exit 0
   if timeout 300 clang-tidy-19 -p build/lint --quiet "$1" >"$work/$(tr / _ <<<"$1").out" 2>/dev/null; then echo "$1" >>"$work/good"; else
     echo "$1" >>"$work/bad"

@@ -7,13 +7,13 @@ set -euo pipefail
 
 build_packages=(
   # toolchain
-  clang-19 clang-format-19 clang-tidy-19 lld-19 libclang-rt-19-dev g++ cmake ninja-build ccache pkg-config git python3 python3-venv python3-yaml
+  clang-19 clang-format-19 clang-tidy-19 lld-19 llvm-19 libclang-rt-19-dev g++ cmake ninja-build ccache pkg-config git python3 python3-venv python3-yaml
   # libraries of both halves
   libabsl-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcpp-httplib-dev libssl-dev libcurl4-openssl-dev libmicrohttpd-dev
   prometheus-cpp-dev zlib1g-dev libgtest-dev libgmock-dev
   # the engine
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libeigen3-dev libisal-dev libzip-dev
-  libpng-dev
+  libpng-dev libjpeg62-turbo-dev libcsv-dev
   # readers of what the programs print: completion scripts, manual pages
   zsh fish groff-base
 )

@@ -10,6 +10,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 jobs=${TRAINYARD_JOBS:-$(nproc)}
 logs=build/test-logs
+symbolizer=/usr/lib/llvm-19/bin/llvm-symbolizer
 mkdir -p "$logs"
 passed=0 failed=0 skipped=0
 summary=()
@@ -17,15 +18,28 @@ export PYTHONDONTWRITEBYTECODE=1
 export TRAINYARD_TRAINER=${TRAINYARD_TRAINER:-$PWD/build/release/trainer/trainyard-trainer}
 export TRAINYARD_OPERATOR=${TRAINYARD_OPERATOR:-$PWD/build/release/operator/trainyard-operator}
 
+# processor_times: the seconds that all processors together were idle since boot, and those that they had (proc_stat(5)), in ticks.
+processor_times() {
+  awk '/^cpu / {for (i = 2; i <= 9; ++i) all += $i; print $5 + $6, all}' /proc/stat
+}
+
+# idle_share: how much of the processors no program has used since the step began.
+idle_share() {
+  local idle all
+  read -r idle all < <(processor_times)
+  echo "$((100 * (idle - step_idle) / (all > step_all ? all - step_all : 1))) %"
+}
+
 # count NAME PASSED FAILED SKIPPED NOTE: adds one step's result.
 count() {
   passed=$((passed + $2)) failed=$((failed + $3)) skipped=$((skipped + $4))
-  summary+=("$(printf '%-22s %5d passed %4d failed %4d skipped  %5d s  %s' "$1" "$2" "$3" "$4" "$((SECONDS - step_started))" "${5:-}")")
+  summary+=("$(printf '%-14s %5d passed %4d failed %4d skipped  %5d s  %4s idle  %s' "$1" "$2" "$3" "$4" "$((SECONDS - step_started))" "$(idle_share)" "${5:-}")")
   echo "== ${summary[-1]}"
 }
 
 begin() {
   step_started=$SECONDS
+  read -r step_idle step_all < <(processor_times)
   echo "== $1"
 }
 
@@ -64,20 +78,24 @@ run_ctest() {  # run_ctest NAME PRESET ctest-arguments…
     count "$name" 0 1 0 "ctest ran no test, see $log"
     return 1
   fi
-  [ $status -eq 0 ] || grep -E '^\s+[0-9]+ - |\[  FAILED|Failure$|ERROR: |SUMMARY: ' "$log" | sort -u | head -40
+  [ $status -eq 0 ] || grep -E '^\s+[0-9]+ - |\[  FAILED|Failure$|ERROR: |SUMMARY: |^FAIL: |^[A-Za-z]*Error: |^Expected|CHECK failed|^seed ' "$log" | sort -u | head -40
   # ctest counts skipped tests as passed.
   count "$name" $((all - bad - not_run)) "$bad" "$not_run" "$([ "$bad" = 0 ] || echo "see $log")"
   [ "$status" -eq 0 ]
 }
 
-run_python() {  # run_python NAME file…: standard-library unittest files, each on its own
+run_python() {  # run_python NAME file…: standard-library unittest files, each on its own; at_once=N: so many at a time
   local name=$1 file log ran good=0 bad=0 left_out=0 reasons=""
   shift
+  printf '%s\n' "$@" | xargs -P "${at_once:-1}" -I{} bash -c '
+    log=$0/python-$(basename "$1" .py).log
+    timeout "$([ "${CI:-}" = true ] && sed -n "s/^MOST_SECONDS_IN_CI = //p" "$1" | grep . || echo 1500)" python3 "$1" -v >"$log" 2>&1
+    echo "$?" >"$log.status"' "$logs" {}
   for file in "$@"; do
     log=$logs/python-$(basename "$file" .py).log
-    timeout 1500 python3 "$file" -v >"$log" 2>&1
-    local status=$? line failures errors
-    [ $status -ne 5 ] || status=0  # newer Pythons say so when every test was skipped
+    local status line failures errors
+    status=$(cat "$log.status")
+    [ "$status" -ne 5 ] || status=0  # newer Pythons say so when every test was skipped
     ran=$(sed -n 's/^Ran \([0-9]*\) tests* in .*/\1/p' "$log" | tail -1)
     line=$(grep -E '^(OK|FAILED|NO TESTS RAN)' "$log" | tail -1)
     failures=$(sed -n 's/.*failures=\([0-9]*\).*/\1/p' <<<"$line")
@@ -119,9 +137,12 @@ run_chaos() {
   [[ "$verdict" == *" 0 failed"* ]]
 }
 
-# The programs whose tests start threads: what ThreadSanitizer is for.
+# The programs of a preset's tests.
+test_programs() { sed -n 's/^build .*\/\([a-z0-9_]*_test\): CXX_EXECUTABLE.*/\1/p' "build/$1/build.ninja" | sort -u; }
+
+# Those whose tests start threads: what ThreadSanitizer is for.
 tsan_targets() {
-  sed -n 's/^build \([a-z_/]*_test\): phony.*/\1/p; s/^build .*\/\([a-z_]*_test\): CXX_EXECUTABLE.*/\1/p' build/tsan/build.ninja | sort -u |
+  test_programs tsan |
     grep -E '^(operator_(base|kube|cache|controller|progress|trainingjob)|tests_fake_apiserver|trainer_(base|data|transport|collectives|kvstore|job|checkpoint|report|train|launch|backend_cpu))_test$'
 }
 
@@ -177,36 +198,51 @@ wait_for_sanitizers() {
   sanitizers=
 }
 
+# run_programs NAME PRESET FILTER PROGRAM…: test programs, as many at a time as there are processors, each whole: under a sanitizer the start of a
+# process takes longer than most tests. Sets good, bad, left_out and adds to them.
+run_programs() {
+  local name=$1 folder=build/$2 filter=$3 log program
+  shift 3
+  rm -f "$logs/$name"-*.passed
+  printf '%s\n' "$@" | xargs -P "$jobs" -I{} bash -c '
+    timeout 900 "$(find "$1" -name {} -type f -perm -u+x | head -1)" --gtest_filter="$2" >"$0-{}.log" 2>&1 && touch "$0-{}.passed"' "$logs/$name" "$folder" "$filter"
+  for program in "$@"; do
+    log=$logs/$name-$program.log
+    if [ ! -f "$logs/$name-$program.passed" ]; then
+      bad=$((bad + 1))
+      echo "$program failed, see $log"
+      grep -E 'WARNING: ThreadSanitizer|ERROR: |SUMMARY|CHECK failed|runtime error|Failure$|\[  FAILED' "$log" | sort -u | head -20
+    fi
+    good=$((good + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$log" | tail -1 | grep . || echo 0)))
+    left_out=$((left_out + $(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test.*/\1/p' "$log" | tail -1 | grep . || echo 0)))
+  done
+}
+
 step_asan() {
   begin "asan: unit tests and fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer"
   wait_for_sanitizers
-  export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+  export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_SYMBOLIZER_PATH=$symbolizer
   export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp print_suppressions=0"
-  build asan && run_ctest asan asan -L 'unit|fuzz'
+  build asan || return 1
+  local programs good=0 bad=0 left_out=0
+  mapfile -t programs < <(test_programs asan)
+  run_programs asan asan '*' "${programs[@]}"
+  count asan "$good" "$bad" "$left_out" "${#programs[@]} programs"
+  begin "fuzz: fuzz targets, and the other tests, under the same"
+  run_ctest fuzz asan -L 'unit|fuzz' -LE gtest && [ "$bad" -eq 0 ]
 }
 
 step_tsan() {
   begin "tsan: tests with threads under ThreadSanitizer"
   wait_for_sanitizers
   must "build tsan" build-tsan.log build_tsan || return 1
-  local targets
-  mapfile -t targets < <(tsan_targets)
-  export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1 second_deadlock_stack=1"
-  rm -f "$logs"/tsan-*.passed
+  local programs good=0 bad=0 left_out=0
+  mapfile -t programs < <(tsan_targets)
+  # Suppressions go by the names of functions, which the symbolizer tells.
+  export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1 second_deadlock_stack=1 external_symbolizer_path=$symbolizer"
   # What one thread hands to another through gRPC, which Debian builds without ThreadSanitizer, looks unordered: those cases run in process only.
-  printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I{} bash -c '
-    program=$(find build/tsan -name {} -type f -perm -u+x | head -1)
-    timeout 600 "$program" --gtest_filter="-*Grpc*" >"$0/tsan-{}.log" 2>&1 && touch "$0/tsan-{}.passed"' "$logs"
-  local good=0 bad=0 target
-  for target in "${targets[@]}"; do
-    if [ -f "$logs/tsan-$target.passed" ]; then
-      good=$((good + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$logs/tsan-$target.log" | tail -1)))
-    else
-      bad=$((bad + 1))
-      grep -E 'WARNING: ThreadSanitizer|SUMMARY|\[  FAILED' "$logs/tsan-$target.log" | head -10
-    fi
-  done
-  count tsan "$good" "$bad" 0 "${#targets[@]} programs"
+  run_programs tsan tsan '-*Grpc*' "${programs[@]}"
+  count tsan "$good" "$bad" "$left_out" "${#programs[@]} programs"
   [ "$bad" -eq 0 ]
 }
 
@@ -215,7 +251,7 @@ step_interop() {
   local files
   mapfile -t files < <(find tests/interop -name '*_test.py' 2>/dev/null | sort)
   [ ${#files[@]} -gt 0 ] || { count interop 0 0 0 "no such tests"; return 0; }
-  build release trainyard-trainer && run_python interop "${files[@]}"
+  build release trainyard-trainer export_networks && run_python interop "${files[@]}"
 }
 
 # The cluster's binaries: built in the background from the start of a whole run, waited for here.
@@ -231,7 +267,7 @@ step_charts() {
 step_control-plane() {
   begin "control-plane: acceptance cases against a real kube-apiserver and etcd"
   build release trainyard-operator && cluster_binaries etcd kubernetes helm4 &&
-    run_python control-plane tests/cluster/crd_test.py tests/cluster/deploy_test.py tests/cluster/lifecycle_test.py tests/cluster/messages_test.py tests/cluster/policy_test.py
+    at_once=2 run_python control-plane tests/cluster/crd_test.py tests/cluster/deploy_test.py tests/cluster/lifecycle_test.py tests/cluster/messages_test.py tests/cluster/policy_test.py
 }
 
 step_cluster() {
@@ -260,8 +296,8 @@ trap '[ -z "$sanitizers" ] || kill -- "-$sanitizers" 2>/dev/null; [ -z "$backgro
 if [[ " ${steps[*]} " == *" setup "* ]]; then
   step_setup || { echo "0 passed, 1 failed"; exit 1; }
   if ! scripts/cluster/build.sh --check >/dev/null 2>&1; then
-    # Mostly downloading at first: beside the compiler, at the lowest priority.
-    nice -n 15 scripts/cluster/build.sh >"$logs/cluster-build-background.log" 2>&1 &
+    # Mostly downloading at first: beside the compiler, at the lowest priority. The image from which the cluster's images are built comes before.
+    nice -n 15 bash -c 'python3 tests/cluster/cluster.py base-image; exec scripts/cluster/build.sh' >"$logs/cluster-build-background.log" 2>&1 &
     background=$!
   fi
 fi

@@ -1,4 +1,5 @@
-// docs/contract.md, held against both halves: what the operator writes is what the trainer reads, and the other way round.
+// docs/contract.md, held against both halves: the trainer reads what the operator writes, and the
+// other way round.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +48,12 @@ class Mounted {
     const json data = control::BuildConfigData(job, 3, "");
     for (const auto& [name, text] : data.items()) std::ofstream(folder_ / name) << text.get<std::string>();
     const json pod = control::BuildPod(job, id);
-    for (const json& variable : pod["spec"]["containers"][0]["env"]) environment_[variable["name"]] = variable["value"];
+    const json fields = {{"spec.nodeName", "node-7"}};  // that the kubelet fills in
+    for (const json& variable : pod["spec"]["containers"][0]["env"]) {
+      const bool given = variable.contains("value");
+      environment_[variable["name"]] =
+          given ? variable["value"] : fields.at(variable["valueFrom"]["fieldRef"]["fieldPath"].get<std::string>());
+    }
     EXPECT_EQ(environment_["TRAINYARD_CONFIG_DIR"], "/etc/trainyard");
     environment_["TRAINYARD_CONFIG_DIR"] = folder_;
   }
@@ -81,6 +87,7 @@ TEST(Contract, ATrainerInAPodKnowsWhoItIsAndWhereTheOthersAre) {
   EXPECT_FALSE(worker->is_chief());
   EXPECT_EQ(worker->trainer_rank(), 11);
   EXPECT_EQ(worker->trainer_count(), 12);
+  EXPECT_EQ(worker->node, "node-7");
 
   const auto server = Mounted(job, {control::Role::kPs, 1}).Identity();
   ASSERT_TRUE(server.ok()) << server.status();
@@ -163,8 +170,8 @@ TEST(Contract, TheOperatorReadsTheProgressThatTheTrainerTells) {
   EXPECT_EQ(read->stopped_early, "loss has not improved");
 }
 
-TEST(Contract, TheChiefsLastWordsHoldItsFinalStepAndEvaluation) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "last_words";
+TEST(Contract, TheChiefsTerminationMessageHoldsItsFinalStepAndEvaluation) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "termination_message";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const std::string log = folder / "termination-log";
@@ -180,10 +187,10 @@ TEST(Contract, TheChiefsLastWordsHoldItsFinalStepAndEvaluation) {
   engine::ReplicaReport report;
   report.steps = 40;
   ASSERT_TRUE((*recorder)->Finish(report, 0, 0).ok());
-  const std::string words = Read(log);
-  EXPECT_LE(words.size(), 2048U) << "the kubelet keeps 4 KiB for all containers of a pod";
-  const auto progress = control::ParseProgress(words);
-  ASSERT_TRUE(progress) << words;
+  const std::string message = Read(log);
+  EXPECT_LE(message.size(), 2048U) << "the kubelet keeps 4 KiB for all containers of a pod";
+  const auto progress = control::ParseProgress(message);
+  ASSERT_TRUE(progress) << message;
   EXPECT_EQ(progress->step, 40);
   EXPECT_EQ(progress->metrics.at("accuracy"), 0.97);
 }

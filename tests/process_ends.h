@@ -1,5 +1,6 @@
-// How a replica's process may end and what follows: the table of docs/contract.md, "Exit codes". The contract test runs it through the
-// operator's restart policy and through the launcher's supervisor.
+// How a replica's process may end and what follows: the table of docs/contract.md, "Exit codes".
+// The contract test runs it through the operator's restart policy and through the launcher's
+// supervisor.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// The CRD's schema of spec.training and the trainer's reader of it know the same fields and the same words.
+// The CRD's schema of spec.training and the trainer's reader of it know the same fields and the
+// same words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +31,8 @@ json SpecSchema() {
 
 json TrainingSchema() { return SpecSchema()["training"]; }
 
-// Jobs that together have every field: most belong to one data format, optimizer, schedule, strategy or way to give a model.
+// Jobs that together have every field: most belong to one data format, optimizer, schedule,
+// strategy or way to give a model.
 std::vector<json> Trainings() {
   const json schema = TrainingSchema()["properties"];
   const json whole = {{"model", {{"preset", "lenet5"}}},
@@ -44,6 +46,7 @@ std::vector<json> Trainings() {
   for (const json& format : schema["data"]["properties"]["format"]["enum"]) {
     add("/data", {{"format", format}, {"train", json::object()}, {"eval", json::object()}});
   }
+  add("/data", {{"format", "images"}});  // without eval, in whose place evalFraction stands
   for (const json& name : schema["optimizer"]["properties"]["name"]["enum"]) add("/optimizer/name", name);
   for (const json& name : schema["optimizer"]["properties"]["schedule"]["properties"]["name"]["enum"])
     add("/optimizer/schedule/name", name);
@@ -59,7 +62,7 @@ std::string ErrorsOf(const json& training) {
   return read.ok() ? "" : std::string(read.status().message());
 }
 
-// What the API server accepts at this place.
+// Values that the API server accepts at this place.
 std::vector<json> ValuesOf(const json& schema) {
   if (schema.contains("example")) return {schema["example"]};  // of docs/job.md
   if (schema.contains("enum")) return schema["enum"];
@@ -87,7 +90,7 @@ void Walk(const json& schema, const Field& field, const Visitor& visit) {
   for (const auto& [name, inner] : schema["properties"].items()) Walk(inner, {field.pointer / name, field.path + "." + name}, visit);
 }
 
-// What the errors say of the field itself; what they say of fields below it or beside it is another matter.
+// The errors of the field itself, without those of fields below it or beside it.
 std::string SaidOf(const std::string& path, const std::string& errors) {
   std::istringstream lines(errors);
   for (std::string line; std::getline(lines, line);) {
@@ -96,7 +99,8 @@ std::string SaidOf(const std::string& path, const std::string& errors) {
   return "";
 }
 
-// What decides which other fields there are: a value of any kind would be refused for another reason.
+// Fields that decide which other fields there are: a value of any kind would be refused for another
+// reason.
 bool Decides(const std::string& path) {
   return path == "spec.training" || path == "spec.training.model.preset" || path == "spec.training.model.loss" ||
          path == "spec.training.model.loss.name" || path == "spec.training.epochs" || path == "spec.training.strategy";
@@ -171,7 +175,8 @@ std::set<std::string> WordsOf(const std::string& list) {
   return words;
 }
 
-// What the reader says that it knows, behind `intro`, when it is given something that it cannot know; nothing where it says no such thing.
+// The names that the reader lists behind `intro`, when it is given a name that it cannot know;
+// nothing where it lists none.
 std::set<std::string> KnownTo(const json& training, const std::string& path, const std::string& intro) {
   const std::string said = SaidOf(path, ErrorsOf(training));
   const size_t begin = said.find(intro);

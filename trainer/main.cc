@@ -1,4 +1,5 @@
-// trainyard-trainer: the engine's one program. Each subcommand lives in a file of its own, named for it.
+// trainyard-trainer: the engine's one program. Each subcommand lives in a file of its own, named
+// for it.
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -15,6 +16,8 @@
 #include "trainer/commands/evaluate_command.h"
 #include "trainer/commands/export_command.h"
 #include "trainer/commands/generate_command.h"
+#include "trainer/commands/import_command.h"
+#include "trainer/commands/init_command.h"
 #include "trainer/commands/inspect_command.h"
 #include "trainer/commands/launch_command.h"
 #include "trainer/commands/predict_command.h"
@@ -44,7 +47,7 @@ int main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %v");
   spdlog::flush_on(spdlog::level::info);
 
-  CLI::App app("train neural networks, alone or with parameter servers, from one TrainingJob file", "trainyard-trainer");
+  CLI::App app("train neural networks from one TrainingJob file: alone, over parameter servers or by all-reduce", "trainyard-trainer");
   app.require_subcommand(1);
   app.set_version_flag("--version", fmt::format("trainyard-trainer {} ({})", TRAINYARD_VERSION, TRAINYARD_COMMIT), "print the version");
   app.footer(
@@ -53,6 +56,7 @@ int main(int argc, char** argv) {
       "trainyard-trainer inspect JOB.yaml                      # shapes, parameters, memory");
   trainyard::engine::SetUpHelp(app);
   int exit_code = 0;
+  trainyard::engine::AddInitCommand(app, exit_code);
   trainyard::engine::AddLaunchCommand(app, {.program = OwnPath(), .called_as = CalledAs(argv[0])}, exit_code);
   trainyard::engine::AddTrainCommand(app, exit_code);
   trainyard::engine::AddInspectCommand(app, exit_code);
@@ -60,6 +64,7 @@ int main(int argc, char** argv) {
   trainyard::engine::AddEvaluateCommand(app, exit_code);
   trainyard::engine::AddPredictCommand(app, exit_code);
   trainyard::engine::AddExportCommand(app, exit_code);
+  trainyard::engine::AddImportCommand(app, exit_code);
   trainyard::engine::AddGenerateCommand(app, exit_code);
   trainyard::engine::AddProfileCommand(app, exit_code);
   trainyard::engine::AddBenchCommand(app, exit_code);

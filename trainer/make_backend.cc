@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "trainer/backend/cpu/cpu_backend.h"
 #include "trainer/backend/reference/reference_backend.h"
+#include "trainer/base/cpu_quota.h"
+#include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
 
@@ -11,6 +16,17 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name, int 
   if (name == "cpu") return MakeCpuBackend({.threads = threads});
   if (name == "reference") return MakeReferenceBackend();
   return absl::InvalidArgumentError(fmt::format("--backend: found '{}', expected cpu or reference", name));
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeDeviceBackends(std::string_view name, int threads, int devices) {
+  const int all = threads > 0 ? threads : CpuQuota();
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (int device = 0; device < devices; ++device) {
+    const int share = all * (device + 1) / devices - all * device / devices;
+    TY_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackend(name, std::max(1, share)));
+    backends.push_back(std::move(backend));
+  }
+  return backends;
 }
 
 }  // namespace trainyard::engine

@@ -3,8 +3,9 @@
 
   benchmarks/operator/bench.py [--jobs 1000] [--namespaces 10] [--single 30] [--services PerReplica Headless] [--peer] [--output FILE.json]
 
-The jobs are spread over namespaces: scheduler and controllers compare each pod with every service of its namespace, so that with thousands of
-services in one namespace little else is measured (--namespaces 1).
+The jobs are spread over namespaces, since scheduler and controllers compare each pod with every
+service of its namespace. With thousands of services in one namespace little else is measured
+(--namespaces 1).
 
 Nothing is written by hand: each row is counted or timed here. Needs scripts/cluster/build.sh to have run, and the release build (or
 $TRAINYARD_OPERATOR). Times are those of an observer outside of the operator, which watches pods and jobs as a user's kubectl would.

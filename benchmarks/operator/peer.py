@@ -85,8 +85,8 @@ def start(plane):
 
 
 def measure(plane, namespaces, count, singles, creators, seconds):
-    """pods/s until the last of `count` jobs' pods exists, seconds until each job is said to be Running, CPU and memory till then; times of one
-    job alone where `singles` asks for them."""
+    """pods/s until the last of `count` jobs' pods exists, seconds until each job is said to be
+    Running, CPU and memory till then. Times of one job alone where `singles` asks for them."""
     pid = start(plane)
     result = measure_single(plane, TF_JOBS, namespaces[0], tf_job, singles) if singles else {}
     observer = Observer(plane, TF_JOBS, PODS, LOAD_RESOLUTION)

@@ -1,4 +1,5 @@
-"""What the control plane itself allows: a client that only creates the objects that the operator makes of each job, with no thought."""
+"""The speed that the control plane itself allows: a client only creates the objects that the
+operator makes of each job."""
 
 import json
 import time

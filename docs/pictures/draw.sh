@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Draws the pictures of the pages: the architecture from its graph (dot of Debian's graphviz), the folders of both halves from what CMake
-# knows of them, one run from a training that it does itself.
+# Draws the pictures of the pages. The architecture comes from its graph (dot of Debian's graphviz),
+# the folders of both halves from CMake's knowledge of them. One run comes from a training that the
+# script does itself.
 #
 #   docs/pictures/draw.sh [RUN_FOLDER]     the folder of a run that is there already
 set -euo pipefail

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# The folders and the arrows between them as CMake knows them, one half of the product after the other: a graph for dot on standard output.
+# Writes a graph for dot to standard output: the folders of one half of the product and the arrows
+# between them, as CMake knows them.
 #
 #   rooms.sh trainer|operator LAYERS     LAYERS is build/release/layers.txt, which configuring writes
 #
-# An arrow means "may include from"; arrows that follow from others are left out (tred).
+# An arrow means "may include from"; arrows that follow from others are left out (tred of
+# Debian's graphviz). The test architecture_page fails when a picture is older than the CMake files.
 set -euo pipefail
 half=$1 layers=$2
 {

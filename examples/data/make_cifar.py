@@ -4,9 +4,11 @@
     python3 examples/data/make_cifar.py DIR [--train 10000] [--test 2000] [--seed 1]
 
 DIR gets data_batch_1.bin .. data_batch_5.bin and test_batch.bin: records of a label byte and 3,072 pixel bytes (red, green and blue plane of
-32 x 32, row by row). An image of class c shows a shape (square, disc, cross, stripes or rings, by c % 5) of a bright or a dark colour (by
-c // 5) at a random place and size before a background of another random colour, with noise: what a class is takes looking at more than the
-colour of single pixels, survives flips and small shifts, and is no one-pixel trick. Standard library only; the same seed gives the same bytes.
+32 x 32, row by row). An image of class c shows a shape (square, disc, cross, stripes or rings, by c
+% 5) of a bright or a dark colour (by c // 5). The shape has a random place and size before a
+background of another random colour, with noise. So a class cannot be seen in the colour of single
+pixels, and survives flips and small shifts. Standard library only; the same seed gives the same
+bytes.
 """
 
 import argparse

@@ -24,7 +24,7 @@ PodPhase PhaseFromName(const std::string& name) {
 
 int RestartCount(const nlohmann::json& status) { return std::clamp(json_read::Int(status, "restartCount"), 0, kMaxRestarts); }
 
-std::optional<Termination> ReadTermination(const nlohmann::json& state) {
+BoxedOptional<Termination> ReadTermination(const nlohmann::json& state) {
   const nlohmann::json* terminated = json_read::Find(state, "terminated");
   if (terminated == nullptr) return std::nullopt;
   Termination result;
@@ -200,6 +200,7 @@ std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead()
             "status.containerStatuses.state",
             "status.containerStatuses.lastState",
             "status.initContainerStatuses.name",
+            "status.initContainerStatuses.ready",
             "status.initContainerStatuses.restartCount",
             "status.initContainerStatuses.state",
             "status.initContainerStatuses.lastState"}},

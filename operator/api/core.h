@@ -1,5 +1,6 @@
-// The fields that the operator reads of Kubernetes' own kinds. All others are dropped while parsing, so that a cached pod is some hundred
-// bytes. All FromJson functions are tolerant: a field of a wrong type counts as absent; only an object without a name is InvalidArgument.
+// The fields that the operator reads of Kubernetes' own kinds. All others are dropped while
+// parsing, so that a cached pod is some hundred bytes. All FromJson functions are tolerant: a field
+// of a wrong type counts as absent. Only an object without a name is InvalidArgument.
 #pragma once
 
 #include <map>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "operator/api/meta.h"
+#include "operator/base/boxed_optional.h"
 
 namespace trainyard::control {
 
@@ -35,8 +37,8 @@ struct ContainerStatus {
   std::optional<absl::Time> running_since;  // state.running
   std::string waiting_reason;               // state.waiting: "CrashLoopBackOff", "ImagePullBackOff" …
   std::string waiting_message;
-  std::optional<Termination> terminated;       // state.terminated
-  std::optional<Termination> last_terminated;  // lastState.terminated
+  BoxedOptional<Termination> terminated;       // state.terminated
+  BoxedOptional<Termination> last_terminated;  // lastState.terminated
 };
 
 struct Pod {
@@ -89,8 +91,8 @@ struct Node {
   static absl::StatusOr<Node> FromJson(const nlohmann::json& object);
 };
 
-// The fields of the API server's objects that are read, by resource, as kube/client.h's ClientOptions::read takes them. Jobs are read
-// whole.
+// The fields of the API server's objects that are read, by resource, as kube/client.h's
+// ClientOptions::read takes them. Jobs are read whole.
 std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead();
 
 }  // namespace trainyard::control

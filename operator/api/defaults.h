@@ -1,4 +1,5 @@
-// Defaults that the CRD's schema cannot give, because they depend on other fields or on the operator's flags.
+// Defaults that the CRD's schema cannot give, because they depend on other fields or on the
+// operator's flags.
 #pragma once
 
 #include <string>

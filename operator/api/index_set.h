@@ -1,4 +1,5 @@
-// A set of replica indexes and its short text, "0-3,5": in status it stays short for thousands of workers.
+// A set of replica indexes and its short text, "0-3,5": in status it stays short for thousands of
+// workers.
 #pragma once
 
 #include <set>

@@ -1,4 +1,5 @@
-// Tolerant reading of JSON that others wrote: a field that is absent or of another type reads as its default.
+// Tolerant reading of JSON that others wrote: a field that is absent or of another type reads as
+// its default.
 #pragma once
 
 #include <cmath>

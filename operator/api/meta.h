@@ -1,4 +1,5 @@
-// metadata of a Kubernetes object: only the fields that the operator reads are kept, because thousands of objects are cached.
+// metadata of a Kubernetes object: only the fields that the operator reads are kept, because
+// thousands of objects are cached.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -54,11 +55,13 @@ struct ObjectMeta {
 
   // Terminating without a grace: only finalizers keep the object.
   bool ForceDeleted() const { return deletion_time && deletion_grace == absl::ZeroDuration(); }
-  // "namespace/name", or the name alone for objects without a namespace: the key of stores and queues.
+  // "namespace/name", or the name alone for objects without a namespace: the key of stores and
+  // queues.
   std::string Key() const { return name_space.empty() ? name : name_space + "/" + name; }
 };
 
-// Reads object["metadata"]; tolerant of everything but a missing name. InvalidArgument names what is wrong.
+// Reads object["metadata"]; tolerant of everything but a missing name. InvalidArgument names what
+// is wrong.
 absl::StatusOr<ObjectMeta> MetaFromJson(const nlohmann::json& object);
 
 }  // namespace trainyard::control

@@ -18,7 +18,8 @@ constexpr size_t kMaxStragglers = 64;
 constexpr size_t kMaxReasonBytes = 512;
 constexpr int kMaxProgressDepth = 8;
 
-// Deep nesting would cost stack in a recursive reader; the object is flat but for metrics and stragglers.
+// Deep nesting would cost stack in a recursive reader; the object is flat but for metrics and
+// stragglers.
 bool TooDeep(std::string_view text) {
   int depth = 0;
   for (const char c : text) {
@@ -39,7 +40,7 @@ std::optional<double> Positive(const json& object, const char* key) {
   return value && *value >= 0 ? value : std::nullopt;
 }
 
-// What people read in a table: 4 significant digits are enough, and fewer writes differ.
+// For people who read a table, 4 significant digits are enough. So fewer writes differ.
 double Rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
   const double scale = std::pow(10.0, 5 - std::ceil(std::log10(std::fabs(value))));

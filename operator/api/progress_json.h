@@ -1,4 +1,5 @@
-// The chief's /progress answer (docs/contract.md): hostile text, of which only what makes sense is taken.
+// The chief's /progress answer (docs/contract.md): hostile text, of which only what makes sense is
+// taken.
 #pragma once
 
 #include <optional>

@@ -14,7 +14,8 @@ struct Resource {
   std::string_view kind;
   bool namespaced = true;
 
-  // "/api/v1/namespaces/<ns>/pods[/<name>[/<subresource>]]"; an empty namespace is all namespaces, an empty name the collection.
+  // "/api/v1/namespaces/<ns>/pods[/<name>[/<subresource>]]"; an empty namespace is all namespaces,
+  // an empty name the collection.
   std::string Path(std::string_view ns, std::string_view name = "", std::string_view subresource = "") const;
   // "v1", "coordination.k8s.io/v1": what an object's apiVersion holds.
   std::string ApiVersion() const;

@@ -81,7 +81,7 @@ json RestartRecordsToJson(const std::vector<RestartRecord>& records) {
     for (const RestartRecord& record : records) entries.push_back(Alone(record));
     return entries;
   }
-  // role and what the records have in common → index → record
+  // role and the records' common fields → index → record
   std::map<std::pair<std::string, std::string>, std::map<int, const RestartRecord*>> groups;
   for (const RestartRecord& record : records) {
     const size_t dash = record.replica.rfind('-');

@@ -1,5 +1,6 @@
-// status.restartRecords as JSON. Of a job with many records those that differ in replica and pod only share one entry: a disruption of
-// thousands of replicas at once must not make a status of hundreds of kilobytes.
+// status.restartRecords as JSON. In a job with many records, records that differ only in replica
+// and pod share one entry. So a disruption of thousands of replicas at once does not make a status
+// of hundreds of kilobytes.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,9 +11,10 @@
 
 namespace trainyard::control {
 
-// So many records have an entry each; of more, {"replica": "worker", "indexes": "0-998", "podUIDs": ["1f0c…", …], …} holds all of a role
-// that are equal otherwise. `podUIDs` follow the indexes, with the beginnings of the uids, "" for a record without; absent where none has
-// one. Null without records.
+// So many records have an entry each; of more, {"replica": "worker", "indexes": "0-998", "podUIDs":
+// ["1f0c…", …], …} holds all of a role that are equal otherwise. `podUIDs` follow the indexes, with
+// the beginnings of the uids, "" for a record without; absent where none has one. Null without
+// records.
 inline constexpr size_t kRecordsAlone = 32;
 
 nlohmann::json RestartRecordsToJson(const std::vector<RestartRecord>& records);

@@ -1,4 +1,5 @@
-// Cutting text for people to a length without splitting a UTF-8 character, which the API server would refuse.
+// Cutting text for people to a length without splitting a UTF-8 character, which the API server
+// would refuse.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// TrainingJob, as read from the API server and as its status is written. The fields' meaning stands in crds/trainingjob.yaml, once.
+// TrainingJob, as read from the API server and as its status is written. The fields' meaning stands
+// in crds/trainingjob.yaml, once.
 #pragma once
 
 #include <array>
@@ -130,14 +131,14 @@ struct ReplicaStatus {
   friend bool operator==(const ReplicaStatus&, const ReplicaStatus&) = default;
 };
 
-// The memory of a replica that has restarted: it makes counting exact across operator restarts, since a pod's failure is
-// counted once, by its uid, before the pod is deleted.
+// The memory of a replica that has restarted. It makes counting exact across operator restarts: a
+// pod's failure is counted once, by its uid, before the pod is deleted.
 struct RestartRecord {
   std::string replica;                         // "worker-1"
   std::string pod_uid;                         // the pod that the record last saw
   int pod_restarts = 0;                        // restarts of its containers by the kubelet
   int pod_free_restarts = 0;                   // those of them that spend nothing of backoffLimit
-  bool pod_counted = false;                    // its end has been counted: what remains is to delete and recreate it
+  bool pod_counted = false;                    // its end has been counted; it is still to be deleted and recreated
   int restarts = 0;                            // of earlier pods, recreations included, that spend backoffLimit
   int backoff_step = 0;                        // recreations in a row: the next one waits 0, 1, 2, 4 … s
   absl::Time last_end = absl::InfinitePast();  // when its last pod ended
@@ -169,6 +170,7 @@ struct Progress {
 struct Failure {
   std::string replica;
   std::string pod;
+  std::string container;  // empty: the first one
   std::string node;
   std::optional<int> exit_code;
   std::optional<int> signal;
@@ -208,12 +210,14 @@ struct TrainingJob {
   ObjectMeta meta;
   TrainingJobSpec spec;
   TrainingJobStatus status;
-  // Fields that FromJson could not make sense of (types, unknown words, fields that the API server dropped). DecodeJob (validation.h) adds
-  // the findings of Validate.
+  // Fields that FromJson could not make sense of (types, unknown words, fields that the API server
+  // dropped). DecodeJob (validation.h) adds the findings of Validate.
   std::vector<FieldError> problems;
-  // Fields that mean nothing to this operator though the API server keeps them, as a newer version's CRD does: they are warned of.
+  // Fields that mean nothing to this operator though the API server keeps them, as a newer
+  // version's CRD does: they are warned of.
   std::vector<FieldError> unknown;
-  // The problems of an edit that a started job does not follow (plan/accepted_spec.h); `problems` is empty then.
+  // The problems of an edit that a started job does not follow (plan/accepted_spec.h); `problems`
+  // is empty then.
   std::vector<FieldError> refused_edit;
 
   // InvalidArgument only for an object without metadata; everything else ends up in `problems`.

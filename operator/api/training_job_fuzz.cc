@@ -1,4 +1,5 @@
-// Any JSON as a TrainingJob or a Pod: never a crash, and a status that was read can be written and read again.
+// Any JSON as a TrainingJob or a Pod: never a crash, and a status that was read can be written and
+// read again.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

@@ -108,7 +108,8 @@ TrainingJobSpec ReadSpec(const json& json_spec) {
   return spec;
 }
 
-// A field that the API server dropped is still in the text that kubectl applied. A job that has started goes on without it, as before.
+// A field that the API server dropped is still in the text that kubectl applied. A job that has
+// started goes on without it, as before.
 void CheckLastApplied(const json& object, TrainingJob& job) {
   const json& annotations = json_read::Get(json_read::Get(object, "metadata"), "annotations");
   const std::string text = json_read::String(annotations, "kubectl.kubernetes.io/last-applied-configuration");

@@ -84,6 +84,7 @@ json ToJson(const Progress& progress) {
 json ToJson(const Failure& failure) {
   json result = {{"replica", failure.replica}, {"reason", failure.reason}};
   Put(result, "pod", failure.pod);
+  Put(result, "container", failure.container);
   Put(result, "node", failure.node);
   Put(result, "exitCode", failure.exit_code);
   Put(result, "signal", failure.signal);
@@ -208,10 +209,14 @@ TrainingJobStatus StatusFromJson(const json& object) {
     status.progress = ReadProgress(*progress, json_read::Get(object, "stragglers"));
   }
   if (const json* failure = json_read::Find(object, "failure")) {
-    status.failure =
-        Failure{json_read::String(*failure, "replica"), json_read::String(*failure, "pod"), json_read::String(*failure, "node"),
-                OptionalInt(*failure, "exitCode"),      OptionalInt(*failure, "signal"),    json_read::String(*failure, "reason"),
-                json_read::String(*failure, "message")};
+    status.failure = Failure{.replica = json_read::String(*failure, "replica"),
+                             .pod = json_read::String(*failure, "pod"),
+                             .container = json_read::String(*failure, "container"),
+                             .node = json_read::String(*failure, "node"),
+                             .exit_code = OptionalInt(*failure, "exitCode"),
+                             .signal = OptionalInt(*failure, "signal"),
+                             .reason = json_read::String(*failure, "reason"),
+                             .message = json_read::String(*failure, "message")};
   }
   status.restart_records = RestartRecordsFromJson(json_read::Get(object, "restartRecords"));
   return status;

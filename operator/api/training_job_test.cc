@@ -119,7 +119,7 @@ TEST(TrainingJob, AStatusReadsBackAsItWasWritten) {
                              .eta_seconds = 3,
                              .updated_time = time,
                              .stragglers = {"worker-1"}};
-  status.failure = Failure{"worker-1", "p", "n", 137, 9, "OOMKilled", "tail"};
+  status.failure = Failure{"worker-1", "p", "fetch", "n", 137, 9, "OOMKilled", "tail"};
   status.restart_records = {{"worker-1", "uid", 2, 1, true, 3, 1, time + absl::Microseconds(123456)}};
   status.selector = "a=b";
   EXPECT_EQ(StatusFromJson(StatusToJson(status)), status);
@@ -188,6 +188,7 @@ struct Case {
   const char* spec;
   const char* path;
   const char* message;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
 class ValidationTable : public testing::TestWithParam<Case> {};
@@ -217,6 +218,10 @@ INSTANTIATE_TEST_SUITE_P(
             "ChiefBesideAllReduce",
             R"({"worker": {}, "chief": {}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1, "strategy": {"allReduce": {}}}})",
             "spec.chief.replicas", "remove chief"},
+        Case{
+            "DevicesThatAreNoPartOfTheTree",
+            R"({"worker": {"replicas": 2}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1, "devices": 3, "strategy": {"allReduce": {}}}})",
+            "spec.training.devices", "a power of two"},
         Case{"NeitherEpochsNorSteps", R"({"worker": {}, "training": {"model": {}, "data": {"format": "idx"}}})", "spec.training",
              "found neither"},
         Case{"BothEpochsAndSteps", R"({"worker": {}, "training": {"model": {}, "data": {"format": "idx"}, "epochs": 1, "steps": 1}})",

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
@@ -112,6 +113,7 @@ class Validator {
     if (json_read::Find(json_read::Get(training, "strategy"), "parameterServer") != nullptr && job_.spec.Replicas(Role::kPs) == 0) {
       Add("spec.ps.replicas", "found none, but training.strategy.parameterServer needs at least one; set ps.replicas");
     }
+    CheckDevices(training);
     if (json_read::Find(json_read::Get(training, "strategy"), "allReduce") == nullptr) return;
     if (const int servers = job_.spec.Replicas(Role::kPs); servers > 0) {
       Add("spec.ps.replicas", fmt::format("found {}, but training.strategy.allReduce trains without servers; remove ps", servers));
@@ -119,6 +121,17 @@ class Validator {
     if (job_.spec.Replicas(Role::kChief) > 0) {
       Add("spec.chief.replicas", "found 1, but training.strategy.allReduce has worker 0 as its chief; remove chief");
     }
+  }
+
+  // Synchronous workers add up what their devices have added up (docs/collectives.md).
+  void CheckDevices(const json& training) {
+    const json& strategy = json_read::Get(training, "strategy");
+    const bool sync = json_read::String(json_read::Get(strategy, "parameterServer"), "mode") == "sync";
+    if (!sync && json_read::Find(strategy, "allReduce") == nullptr) return;
+    const int workers = job_.spec.Replicas(Role::kWorker) + job_.spec.Replicas(Role::kChief);
+    const int devices = json_read::Int(training, "devices", 1);
+    if (workers < 2 || devices < 1 || std::has_single_bit(static_cast<unsigned>(devices))) return;
+    Add("spec.training.devices", fmt::format("found {}, but {} workers add their gradients; take a power of two", devices, workers));
   }
 
   void CheckRunPolicy() {

@@ -8,7 +8,8 @@
 
 namespace trainyard::control {
 
-// The first document of `text`. Plain scalars become booleans and numbers where they read as such. InvalidArgument with line and column.
+// The first document of `text`. Plain scalars become booleans and numbers where they read as such.
+// InvalidArgument with line and column.
 absl::StatusOr<nlohmann::json> YamlToJson(const std::string& text);
 
 }  // namespace trainyard::control

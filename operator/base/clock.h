@@ -17,8 +17,8 @@ class Clock {
   virtual ~Clock() = default;
   virtual absl::Time Now() = 0;
   virtual absl::Duration Monotonic() = 0;
-  // Waits on `condition` until it is notified or Monotonic() reaches `deadline` (absl::InfiniteDuration(): no deadline).
-  // May return early: callers loop over their condition.
+  // Waits on `condition` until it is notified or Monotonic() reaches `deadline`
+  // (absl::InfiniteDuration(): no deadline). May return early: callers loop over their condition.
   virtual void WaitUntil(CondVar& condition, Mutex& mutex, absl::Duration deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) = 0;
 };
 

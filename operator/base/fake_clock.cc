@@ -24,7 +24,8 @@ void FakeClock::WaitUntil(CondVar& condition, Mutex& mutex, absl::Duration deadl
     waiters_.push_back(&self);
     changed_.NotifyAll();
   }
-  // A short real wait instead of an endless one: an Advance between the registration and the wait cannot be lost, because callers loop.
+  // A short real wait instead of an endless one: an Advance between the registration and the wait
+  // cannot be lost, because callers loop.
   condition.WaitFor(mutex, std::chrono::milliseconds(5));
   MutexLock lock(mutex_);
   std::erase(waiters_, &self);
@@ -51,6 +52,13 @@ bool FakeClock::AwaitWaiters(size_t count) {
     changed_.WaitFor(mutex_, std::chrono::milliseconds(100));
   }
   return true;
+}
+
+absl::Duration FakeClock::NextDeadline() {
+  MutexLock lock(mutex_);
+  absl::Duration earliest = absl::InfiniteDuration();
+  for (const Waiter* waiter : waiters_) earliest = std::min(earliest, waiter->deadline);
+  return earliest;
 }
 
 }  // namespace trainyard::control

@@ -10,7 +10,8 @@
 
 namespace trainyard::control {
 
-// Thread-safe. Advance() moves both clocks and wakes every waiter; JumpWallClock() moves only Now(), as an administrator or NTP would.
+// Thread-safe. Advance() moves both clocks and wakes every waiter; JumpWallClock() moves only
+// Now(), as an administrator or NTP would.
 class FakeClock : public Clock {
  public:
   explicit FakeClock(absl::Time now = absl::UnixEpoch() + absl::Hours(24 * 365 * 50)) : now_(now) {}
@@ -21,8 +22,12 @@ class FakeClock : public Clock {
 
   void Advance(absl::Duration duration);
   void JumpWallClock(absl::Duration by);
-  // Waits (in real time, at most 10 s) until `count` threads wait for a finite deadline; false when they did not come.
+  // Waits (in real time, at most 10 s) until `count` threads wait for a finite deadline. False when
+  // they did not come.
   bool AwaitWaiters(size_t count);
+  // The earliest deadline that a thread waits for now, as Monotonic() counts; infinite where none
+  // does.
+  absl::Duration NextDeadline();
 
  private:
   struct Waiter {

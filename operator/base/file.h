@@ -8,8 +8,8 @@
 
 namespace trainyard::control {
 
-// The file's text without trailing white space. Errors name the path and the problem (missing, a folder, not readable, longer
-// than `max_bytes`).
+// The file's text without trailing white space. Errors name the path and the problem (missing, a
+// folder, not readable, longer than `max_bytes`).
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes);
 
 }  // namespace trainyard::control

@@ -1,5 +1,6 @@
-// Mutex and condition variable whose waits follow the monotonic clock (absl::Mutex waits on the wall clock, so a clock that jumps
-// back an hour would stall every timer an hour), annotated for clang's -Wthread-safety.
+// Mutex and condition variable whose waits follow the monotonic clock, annotated for clang's
+// -Wthread-safety. absl::Mutex waits on the wall clock: a clock that jumps back an hour would stall
+// every timer an hour.
 #pragma once
 
 #include <chrono>

@@ -9,7 +9,8 @@
 
 namespace trainyard::control {
 
-// The same code and payloads (so that Reason() and RetryAfter() still answer) with "<context>: " before the message; an OK status stays OK.
+// The same code and payloads (so that Reason() and RetryAfter() still answer) with "<context>: "
+// before the message. An OK status stays OK.
 absl::Status WithContext(const absl::Status& status, std::string_view context);
 
 }  // namespace trainyard::control

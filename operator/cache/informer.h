@@ -37,16 +37,18 @@ struct InformerOptions {
   std::function<void(const Resource&, const Unreadable&)> on_unreadable{};
 };
 
-// Thread-safe except AddHandler (before Start). Handlers run on the reflectors' threads, one change of an object after the other, and
-// must be quick: put a key into a queue.
+// Thread-safe except AddHandler (before Start). Handlers run on the reflectors' threads, one change
+// of an object after the other, and must be quick: put a key into a queue.
 //
-// Own writes: hand what Create, Update, UpdateStatus or Patch returned to ObserveWrite, and a successful delete to ObserveDelete. The
-// lister then shows it at once, so that the next reconcile neither repeats the write nor collides with it. Handlers are not told of it,
-// neither then nor when the watch brings it: the writer knows.
+// Own writes: hand what Create, Update, UpdateStatus or Patch returned to ObserveWrite, and a
+// successful delete to ObserveDelete. The lister then shows it at once, so that the next reconcile
+// neither repeats the write nor collides with it. Handlers are not told of it, neither then nor
+// when the watch brings it: the writer knows.
 template <typename T>
 class Informer {
  public:
-  // May refuse an object only when it is beyond reading: it is then reported, and the store keeps what it had.
+  // May refuse an object only when it is beyond reading: it is then reported, and the store keeps
+  // what it had.
   using Decode = std::function<absl::StatusOr<T>(const nlohmann::json&)>;
   // before null: added; after null: deleted (before is the last known).
   using Handler = std::function<void(const std::shared_ptr<const T>& before, const std::shared_ptr<const T>& after)>;
@@ -91,7 +93,8 @@ class Informer {
     auto identity = IdentityOf(object);
     if (!identity.ok()) return;
     Scope* scope = ScopeOf(identity->key);
-    // An object that the watch has already passed may have been changed or deleted since: the watch knows better.
+    // An object that the watch has already passed may have been changed or deleted since: the watch
+    // knows better.
     if (scope == nullptr) return;
     auto value = decode_(object);
     if (!value.ok()) return;

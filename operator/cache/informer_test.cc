@@ -19,12 +19,16 @@ using Json = nlohmann::json;
 struct Thing {
   std::string name;
   int value = 0;
+  struct {
+    std::string uid;
+  } meta = {};
 };
 
 absl::StatusOr<Thing> ThingFromJson(const Json& object) {
   const auto value = object.find("value");
   if (value != object.end() && !value->is_number()) return absl::InvalidArgumentError("value: expected a number");
-  return Thing{object["metadata"].value("name", ""), object.value("value", 0)};
+  const Json& metadata = object["metadata"];
+  return Thing{metadata.value("name", ""), object.value("value", 0), {metadata.value("uid", "")}};
 }
 
 Json ThingJson(const std::string& name, int value, const std::string& owner_uid = "", const std::string& ns = "default") {
@@ -70,7 +74,7 @@ class InformerTest : public testing::Test {
     const auto calls = server_.Calls();
     return static_cast<int>(std::count_if(calls.begin(), calls.end(), [&](const ApiCall& call) { return call.verb == verb; }));
   }
-  // Every other change of the server is one that the informer must come to see through whatever happened.
+  // The informer must come to see every later change of the server, whatever happened before.
   void ExpectStillFollows() {
     server_.Put(kConfigMaps, ThingJson("probe", 77));
     EXPECT_TRUE(AwaitValue("default/probe", 77));

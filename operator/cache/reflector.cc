@@ -75,7 +75,8 @@ void Reflector::Run(std::stop_token stop) {
     }
     if (absl::IsDataLoss(status)) resource_version_.clear();  // something may have been missed
     if (status.ok()) {
-      // The server ended the watch in time: go on at once, unless it ends every watch without a word.
+      // The server ended the watch in time: go on at once, unless it ends every watch without a
+      // word.
       if (heard_) continue;
     } else if (!IsExpired(status) && !absl::IsDeadlineExceeded(status)) {
       LogWarning("{}: {}; trying again in about {}", resource_.plural, status.ToString(absl::StatusToStringMode::kWithNoExtraData),

@@ -21,11 +21,12 @@ class ReflectorSink {
   virtual ~ReflectorSink() = default;
   virtual void BeginReplace() = 0;
   virtual void ReplaceItem(nlohmann::json&& object) = 0;
-  // An object that was not among the items since BeginReplace, and is not newer than the list, is gone.
+  // An object that was not among the items since BeginReplace, and is not newer than the list, is
+  // gone.
   virtual void EndReplace(int64_t list_version) = 0;
   virtual void Apply(WatchEventType type, nlohmann::json&& object) = 0;
-  // An item or an event whose object cannot be read: the sink's to report. It stops neither list nor watch, and what was known of the
-  // object stays.
+  // An item or an event whose object cannot be read: the sink's to report. It stops neither list
+  // nor watch, and the last known state of the object stays.
   virtual void Skip(const Unreadable& object) = 0;
 };
 
@@ -41,8 +42,9 @@ struct ReflectorOptions {
   absl::Duration stuck_after = absl::Minutes(5);  // longer than any of its waits: a reflector that has not moved for so long is not well
 };
 
-// List, then watch from the list's version on; a broken watch goes on where it was; Expired, DataLoss, or a list that failed, lists again.
-// Waits between attempts grow from min to max backoff, with jitter, and start over once something arrived.
+// List, then watch from the list's version on. A broken watch goes on where it was. Expired,
+// DataLoss, or a list that failed, lists again. Waits between attempts grow from min to max
+// backoff, with jitter, and start over once something arrived.
 class Reflector {
  public:
   Reflector(Client& client, Clock& clock, const Resource& resource, ReflectorOptions options, ReflectorSink& sink);
@@ -51,8 +53,8 @@ class Reflector {
   void Start();
   // Returns when the thread has ended.
   void Stop();
-  // OK, or why the reflector is not well. An API server that does not answer is not a reason: a fresh process would fare no better.
-  // Thread-safe.
+  // OK, or why the reflector is not well. An API server that does not answer is not a reason: a
+  // fresh process would fare no better. Thread-safe.
   absl::Status Health() const;
 
  private:

@@ -1,4 +1,5 @@
-// Store: the objects of one resource as we last saw them, by key and by controlling owner. Readers share immutable values.
+// Store: the objects of one resource as we last saw them, by key and by controlling owner. Readers
+// share immutable values.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,7 @@ class Lister {
   virtual size_t Size() const = 0;
 };
 
+// T has its metadata, with the uid, in `meta`.
 template <typename T>
 class Store : public Lister<T> {
  public:
@@ -68,7 +70,8 @@ class Store : public Lister<T> {
     return entries_.size();
   }
 
-  // Keeps the newer of the stored and the given value: a stale value changes nothing and counts as the same version.
+  // Keeps the newer of the stored and the given value: a stale value changes nothing and counts as
+  // the same version.
   Change Put(const Identity& identity, std::shared_ptr<const T> value) {
     MutexLock lock(mutex_);
     const auto it = entries_.find(identity.key);
@@ -79,8 +82,7 @@ class Store : public Lister<T> {
     Entry& entry = it->second;
     if (identity.resource_version <= entry.resource_version) return {entry.value, entry.value, true};
     Change change{std::move(entry.value), value, false};
-    if (identity.controller_uid == entry.controller_uid) {
-      entry.uid = identity.uid;
+    if (identity.controller_uid == OwnerOf(entry)) {
       entry.resource_version = identity.resource_version;
       entry.value = std::move(value);
     } else {
@@ -94,7 +96,7 @@ class Store : public Lister<T> {
   Change Remove(std::string_view key, std::string_view uid) {
     MutexLock lock(mutex_);
     const auto it = entries_.find(key);
-    if (it == entries_.end() || (!uid.empty() && it->second.uid != uid)) return {};
+    if (it == entries_.end() || (!uid.empty() && it->second.value->meta.uid != uid)) return {};
     Change change{std::move(it->second.value), nullptr, false};
     Erase(it);
     return change;
@@ -116,12 +118,12 @@ class Store : public Lister<T> {
   }
 
  private:
+  // Texts are those of the value and of the maps' nodes: there are thousands of entries.
   struct Entry {
-    std::string uid;
-    std::string controller_uid;
     int64_t resource_version = 0;
     std::shared_ptr<const T> value;
-    const std::string* key = nullptr;  // of the map's node
+    const std::string* key = nullptr;    // of the node in entries_
+    const std::string* owner = nullptr;  // the controlling owner's uid, of the node in by_owner_; null: an orphan
   };
   struct ByKey {
     bool operator()(const Entry* a, const Entry* b) const { return *a->key < *b->key; }
@@ -135,15 +137,19 @@ class Store : public Lister<T> {
   using Entries = ByText<Entry>;
 
   void Insert(const Identity& identity, std::shared_ptr<const T> value) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const auto it =
-        entries_.emplace(identity.key, Entry{identity.uid, identity.controller_uid, identity.resource_version, std::move(value)}).first;
+    const auto it = entries_.emplace(identity.key, Entry{identity.resource_version, std::move(value)}).first;
     it->second.key = &it->first;
-    if (!identity.controller_uid.empty()) by_owner_[identity.controller_uid].insert(&it->second);
+    if (identity.controller_uid.empty()) return;
+    const auto owner = by_owner_.try_emplace(identity.controller_uid).first;
+    it->second.owner = &owner->first;
+    owner->second.insert(&it->second);
   }
 
+  static std::string_view OwnerOf(const Entry& entry) { return entry.owner == nullptr ? std::string_view() : *entry.owner; }
+
   void Erase(typename Entries::iterator it) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const auto owner = by_owner_.find(it->second.controller_uid);
-    if (owner != by_owner_.end()) {
+    if (it->second.owner != nullptr) {
+      const auto owner = by_owner_.find(*it->second.owner);
       owner->second.erase(&it->second);
       if (owner->second.empty()) by_owner_.erase(owner);
     }

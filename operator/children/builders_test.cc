@@ -1,4 +1,4 @@
-// What is injected, exact to the byte.
+// The injected parts of children, exact to the byte.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -95,7 +95,8 @@ TEST(PodBuilder, APodWithoutATemplateIsExactToTheByte) {
       BuildPod(MakeJob().Replicas("worker", 1).Set("/spec/image", "trainyard/trainer:0.1").Build(), {Role::kWorker, 0})["spec"].dump(),
       R"({"containers":[{"command":["trainyard-trainer","train","--output","/var/lib/trainyard/mnist"],)"
       R"("env":[{"name":"TRAINYARD_ROLE","value":"worker"},{"name":"TRAINYARD_INDEX","value":"0"},{"name":"TRAINYARD_CONFIG_DIR","value":"/etc/trainyard"},)"
-      R"({"name":"TRAINYARD_JOB_NAME","value":"mnist"},{"name":"TRAINYARD_JOB_UID","value":"job-uid"}],)"
+      R"({"name":"TRAINYARD_JOB_NAME","value":"mnist"},{"name":"TRAINYARD_JOB_UID","value":"job-uid"},)"
+      R"({"name":"TRAINYARD_NODE","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}],)"
       R"("image":"trainyard/trainer:0.1","name":"trainer","ports":[{"containerPort":5000,"name":"trainyard","protocol":"TCP"}],)"
       R"("securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},)"
       R"("terminationMessagePolicy":"FallbackToLogsOnError","volumeMounts":[{"mountPath":"/etc/trainyard","name":"trainyard-config","readOnly":true},)"
@@ -166,10 +167,15 @@ TEST(PodBuilder, EverythingElseOfATemplatePassesThroughUntouched) {
         {"name": "sidecar", "image": "side:1", "env": [{"name": "X", "value": "y"}]}]}})");
   const json pod = BuildPod(MakeJob().Replicas("worker", 1).Template("worker", given).Build(), {Role::kWorker, 0});
   const json& spec = pod["spec"];
-  for (const char* field : {"runtimeClassName", "nodeSelector", "tolerations", "someFieldOfTomorrow", "initContainers"}) {
+  for (const char* field : {"runtimeClassName", "nodeSelector", "tolerations", "someFieldOfTomorrow"}) {
     EXPECT_EQ(spec[field], given["spec"][field]) << field;
   }
-  EXPECT_EQ(spec["containers"][1], given["spec"]["containers"][1]) << "only container 0 is touched";
+  json sidecar = given["spec"]["containers"][1];
+  sidecar["terminationMessagePolicy"] = "FallbackToLogsOnError";
+  EXPECT_EQ(spec["containers"][1], sidecar) << "containers after the first keep all but this";
+  json fetch = given["spec"]["initContainers"][0];
+  fetch["terminationMessagePolicy"] = "FallbackToLogsOnError";
+  EXPECT_EQ(spec["initContainers"], json::array({fetch}));
   EXPECT_EQ(spec["volumes"][0], given["spec"]["volumes"][0]);
   for (const char* field : {"name", "image", "command", "resources", "securityContext"}) {
     EXPECT_EQ(spec["containers"][0][field], given["spec"]["containers"][0][field]) << field;
@@ -180,17 +186,24 @@ TEST(PodBuilder, EverythingElseOfATemplatePassesThroughUntouched) {
 }
 
 TEST(PodBuilder, WhatTheTemplateSetsWinsAndTheClashIsNamed) {
+  const json init = {{"name", "fetch"}, {"terminationMessagePolicy", "File"}};
   const json container = {{"terminationMessagePolicy", "File"},
                           {"env", {{{"name", "TRAINYARD_INDEX"}, {"value", "7"}}, {{"name", "MINE"}, {"value", "$(TRAINYARD_ROLE)"}}}},
                           {"volumeMounts", {{{"name", "own"}, {"mountPath", "/etc/trainyard"}}}}};
-  const TrainingJob job = MakeJob()
-                              .Replicas("worker", 1)
-                              .Template("worker", {{"spec", {{"enableServiceLinks", true}, {"containers", json::array({container})}}}})
-                              .Build();
+  const TrainingJob job =
+      MakeJob()
+          .Replicas("worker", 1)
+          .Template(
+              "worker",
+              {{"spec",
+                {{"enableServiceLinks", true}, {"containers", json::array({container})}, {"initContainers", json::array({init, 7})}}}})
+          .Build();
   const json spec = BuildPod(job, {Role::kWorker, 0})["spec"];
+  EXPECT_EQ(spec["initContainers"], json::array({init, 7}));
   EXPECT_EQ(spec["containers"][0]["env"].dump(),
             R"json([{"name":"TRAINYARD_ROLE","value":"worker"},{"name":"TRAINYARD_CONFIG_DIR","value":"/etc/trainyard"},)json"
             R"json({"name":"TRAINYARD_JOB_NAME","value":"mnist"},{"name":"TRAINYARD_JOB_UID","value":"job-uid"},)json"
+            R"json({"name":"TRAINYARD_NODE","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}},)json"
             R"json({"name":"TRAINYARD_INDEX","value":"7"},{"name":"MINE","value":"$(TRAINYARD_ROLE)"}])json");
   EXPECT_EQ(spec["containers"][0]["terminationMessagePolicy"], "File");
   EXPECT_EQ(spec["enableServiceLinks"], true);

@@ -1,4 +1,4 @@
-// Which object of a job is meant.
+// ChildRef: a reference to one object of a job.
 #pragma once
 
 #include <cstdint>

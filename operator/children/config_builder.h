@@ -16,9 +16,11 @@ std::vector<std::string> Addresses(const TrainingJob& job, Role role);
 // A hash of everything in the host lists but the epoch itself: hosts_epoch numbers its changes.
 std::string HostsHash(const TrainingJob& job);
 
-// `data` of the ConfigMap, for the host lists' version `epoch`. `key`: the job's; "": it is not in the ConfigMap.
+// `data` of the ConfigMap, for the host lists' version `epoch`. `key`: the job's; "": it is not in
+// the ConfigMap.
 nlohmann::json BuildConfigData(const TrainingJob& job, int64_t epoch, const std::string& key);
-// Whether a ConfigMap has that data, with whatever key it has: a job's key is made once, and its replicas hold it in memory.
+// Whether a ConfigMap has that data, with whatever key it has: a job's key is made once, and its
+// replicas hold it in memory.
 bool HoldsHosts(const ConfigMap& config, const TrainingJob& job, int64_t epoch);
 nlohmann::json BuildConfigMap(const TrainingJob& job, int64_t epoch, const std::string& key);
 

@@ -11,8 +11,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// {"cluster":{"chief":[…],"ps":[…],"worker":[…]},"task":{"type":"worker","index":0}}; roles without replicas are left out. The sparse form
-// names the replica itself and, for a worker, the servers: {"sparseCluster":{"worker":{"3":"…"},"ps":[…]},"task":…}.
+// {"cluster":{"chief":[…],"ps":[…],"worker":[…]},"task":{"type":"worker","index":0}}; roles without
+// replicas are left out. The sparse form names the replica itself and, for a worker, the servers:
+// {"sparseCluster":{"worker":{"3":"…"},"ps":[…]},"task":…}.
 std::string TfConfig(const TrainingJob& job, const ReplicaId& id) {
   ordered_json config;
   const bool sparse = job.spec.network.host_list == HostList::kSparse && (id.role == Role::kWorker || id.role == Role::kPs);

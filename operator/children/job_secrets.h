@@ -1,5 +1,6 @@
-// The Secrets of a job. <job>-key holds the key and certificates by which the replicas of a Trainyard job know each other
-// (docs/security.md), <job>-ssh the ssh keys of an MPI job. Pure: the content is drawn elsewhere.
+// The Secrets of a job. <job>-key holds the key and certificates by which the replicas of a
+// Trainyard job know each other (docs/security.md). <job>-ssh holds the ssh keys of an MPI job.
+// Pure: the content is drawn elsewhere.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -35,7 +36,8 @@ std::string CertificateName(const TrainingJob& job);
 // Secret <job>-key: `key`; with network.tls also ca.crt, tls.crt and tls.key.
 nlohmann::json BuildKeySecret(const TrainingJob& job, const JobKey& key);
 
-// Where the Secret's entries lie in the config folder: {"items": [{"key": "tls.crt", "path": "tls/tls.crt"}, …]}.
+// Where the Secret's entries lie in the config folder: {"items": [{"key": "tls.crt", "path":
+// "tls/tls.crt"}, …]}.
 nlohmann::json KeySecretItems(const TrainingJob& job);
 
 // Secret <job>-ssh of type kubernetes.io/ssh-auth.

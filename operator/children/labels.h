@@ -1,4 +1,5 @@
-// Names and labels of a job's children. Every name is a function of the job and the replica, so that a create can be repeated safely.
+// Names and labels of a job's children. Every name is a function of the job and the replica, so
+// that a create can be repeated safely.
 #pragma once
 
 #include <map>
@@ -24,7 +25,8 @@ std::string ConfigMapName(const TrainingJob& job);        // "mnist-cluster"
 std::string HeadlessServiceName(const TrainingJob& job);  // "mnist"
 std::string SecretName(const TrainingJob& job);           // "mnist-ssh" of an MPI job, else "mnist-key"
 
-// The replica that the labels name; nothing when role or index are missing or malformed ("01", "-1", "worker").
+// The replica that the labels name; nothing when role or index are missing or malformed ("01",
+// "-1", "worker").
 std::optional<ReplicaId> ReplicaFromLabels(const ChildLabels& labels);
 
 // The same by the name of a pod or service, "mnist-worker-1"; nothing for any other name.

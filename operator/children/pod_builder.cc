@@ -58,6 +58,8 @@ class PodBuilder {
     if (TakesCommand(containers[0])) AddCommand(containers[0]);
     if (runs_trainer) Secure(spec, containers[0], own_image);
     FillContainer(containers[0]);
+    ShowLastLogLines(containers);
+    if (spec.contains("initContainers")) ShowLastLogLines(spec["initContainers"]);
     FillSpec(spec);
     return {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", Metadata(pod_template)}, {"spec", std::move(spec)}};
   }
@@ -118,16 +120,23 @@ class PodBuilder {
       if (container.contains("resources") && !container["resources"].is_null()) clashes_.emplace_back("resources");
       SetDefault(container, "resources", Parsed(replica_.resources));
     }
-    SetDefault(container, "terminationMessagePolicy", "FallbackToLogsOnError");
     AddEnvironment(container);
     AddPort(container);
   }
 
+  // So that status can say why a container failed.
+  static void ShowLastLogLines(json& containers) {
+    if (!containers.is_array()) return;
+    for (json& container : containers) {
+      if (container.is_object()) SetDefault(container, "terminationMessagePolicy", "FallbackToLogsOnError");
+    }
+  }
+
   static bool TakesCommand(const json& container) { return !container.contains("command") && !container.contains("args"); }
 
-  // The volume of a claim belongs to root: the trainer's group may write there. What the restricted Pod Security Standard asks for stands
-  // at the container, so that a template's sidecars run as they did; a template that says anything of it, or names an image, decides
-  // itself.
+  // The volume of a claim belongs to root: the trainer's group may write there. The fields that the
+  // restricted Pod Security Standard asks for stand at the container. So a template's sidecars run
+  // as they did. A template that sets one of these fields, or names an image, decides itself.
   static void Secure(json& spec, json& container, bool own_image) {
     const bool decides_itself =
         own_image || json_read::Find(spec, "securityContext") != nullptr || json_read::Find(container, "securityContext") != nullptr;
@@ -155,13 +164,15 @@ class PodBuilder {
   void AddEnvironment(json& container) {
     json& own = Member(container, "env", json::value_t::array);
     json env = json::array();
-    for (const auto& [name, value] : ReplicaEnvironment(job_, id_)) {
+    const auto add = [&](const std::string& name, const char* kind, json value) {
       if (AnyHas(own, "name", name)) {
         clashes_.push_back("env " + name);
       } else {
-        env.push_back({{"name", name}, {"value", value}});
+        env.push_back({{"name", name}, {kind, std::move(value)}});
       }
-    }
+    };
+    for (const auto& [name, value] : ReplicaEnvironment(job_, id_)) add(name, "value", value);
+    if (job_.spec.framework == Framework::kTrainyard) add("TRAINYARD_NODE", "valueFrom", {{"fieldRef", {{"fieldPath", "spec.nodeName"}}}});
     for (json& item : own) env.push_back(std::move(item));
     own = std::move(env);
   }

@@ -9,16 +9,20 @@
 
 namespace trainyard::control {
 
-// Container 0 of the template gets environment, mounts and port; all else passes through. A value that the template sets wins.
+// Container 0 of the template gets environment, mounts and port; all else passes through. A value
+// that the template sets wins.
 nlohmann::json BuildPod(const TrainingJob& job, const ReplicaId& id);
 
-// The parts of the role's template that stood in the way of an injection, such as "env TRAINYARD_ROLE"; for an event.
+// The parts of the role's template that stood in the way of an injection, such as "env
+// TRAINYARD_ROLE"; for an event.
 std::vector<std::string> TemplateClashes(const TrainingJob& job, Role role);
 
-// Of containers that name none: spec.image, or the default trainer image as the job started; empty where there is neither.
+// The image of containers that name none: spec.image, or the default trainer image as the job
+// started. Empty where there is neither.
 const std::string& ImageOf(const TrainingJob& job);
 
-// Where Trainyard replicas write by default: <storage.mountPath>/<job name>, so that jobs can share a claim.
+// Where Trainyard replicas write by default: <storage.mountPath>/<job name>, so that jobs can share
+// a claim.
 std::string OutputFolder(const TrainingJob& job);
 
 // Whether pods get an emptyDir for their output: nothing outlives them, which deserves a warning.

@@ -1,4 +1,5 @@
-// Controller: worker threads between a WorkQueue and a Reconciler, and the one place that decides about retries.
+// Controller: worker threads between a WorkQueue and a Reconciler, and the one place that decides
+// about retries.
 #pragma once
 
 #include <atomic>
@@ -18,15 +19,18 @@ struct ControllerOptions {
   int workers = 4;
 };
 
-// The retry switch: success → forget the key's backoff (and look again when asked to); error → the key's backoff, or what the server's
-// Retry-After asks for if that is longer; an exception of a library is an error like any other.
+// The retry switch:
+// - success → forget the key's backoff, and look again when asked to;
+// - error → the key's backoff, or the server's Retry-After if that is longer;
+// - an exception of a library is an error like any other.
 class Controller {
  public:
   Controller(WorkQueue& queue, Reconciler& reconciler, Clock& clock, ControllerMetrics& metrics, ControllerOptions options = {});
   ~Controller();
 
   void Start();
-  // Starts no further key, waits for those under way. False when they took longer than `timeout`; the rest waits for Join.
+  // Starts no further key, waits for those under way. False when they took longer than `timeout`;
+  // the rest waits for Join.
   bool Stop(absl::Duration timeout);
   // Waits for those that took longer.
   void Join();

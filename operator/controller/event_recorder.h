@@ -1,4 +1,5 @@
-// EventRecorder: what people see in `kubectl describe`, deduplicated, sent from a thread of its own.
+// EventRecorder: what people see in `kubectl describe`, deduplicated, sent from a thread of its
+// own.
 #pragma once
 
 #include <cstddef>
@@ -41,9 +42,10 @@ struct EventRecorderOptions {
   int max_attempts = 10;
 };
 
-// Thread-safe; Record never waits. Repeats (same object, type, reason and note) within the window become one events.k8s.io/v1 Event with a
-// series count; repeats of an event that is still waiting cost no request at all. An event that cannot be sent is tried again with growing
-// waits. Events that are given up are counted and logged.
+// Thread-safe; Record never waits. Repeats (same object, type, reason and note) within the window
+// become one events.k8s.io/v1 Event with a series count. Repeats of an event that is still waiting
+// cost no request at all. An event that cannot be sent is tried again with growing waits. Events
+// that are given up are counted and logged.
 class EventRecorder {
  public:
   EventRecorder(Client& client, Clock& clock, ControllerMetrics& metrics, EventRecorderOptions options);

@@ -13,13 +13,15 @@
 
 namespace trainyard::control {
 
-// Thread-safe. `threads` helpers are shared by all callers; the caller works too, so it never waits for a free helper.
+// Thread-safe. `threads` helpers are shared by all callers; the caller works too, so it never waits
+// for a free helper.
 class FanOut {
  public:
   explicit FanOut(int threads);
   ~FanOut();
 
-  // Runs call(0) … call(count - 1), some at once; returns when all have returned. call must not throw.
+  // Runs call(0) … call(count - 1), some at once; returns when all have returned. call must not
+  // throw.
   void ForEach(size_t count, const std::function<void(size_t)>& call);
 
  private:

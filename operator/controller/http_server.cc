@@ -72,7 +72,8 @@ class Socket {
   int fd_;
 };
 
-// A socket that listens, without SO_REUSEPORT: with it two processes could share the port, each seeing half of the requests.
+// A socket that listens, without SO_REUSEPORT: with it two processes could share the port, each
+// seeing half of the requests.
 absl::StatusOr<Socket> Listen(const std::string& host, int port) {
   const auto problem = [&](const char* text) {
     return absl::UnavailableError(fmt::format("http server: cannot listen on {}:{}: {}", host, port, text));
@@ -142,7 +143,8 @@ struct HttpServer::Server {
     return MHD_queue_response(connection, MHD_HTTP_NOT_FOUND, MakeResponse("not found\n", kText).get());
   }
 
-  // Called when the headers are in, and again when the request has ended. A body is not waited for: the connection closes after the answer.
+  // Called when the headers are in, and again when the request has ended. A body is not waited for:
+  // the connection closes after the answer.
   static MHD_Result OnRequest(void* self, MHD_Connection* connection, const char* path, const char* method, const char* /*version*/,
                               const char* /*body*/, size_t* body_bytes, void** state) {
     if (*body_bytes > 0) return MHD_NO;

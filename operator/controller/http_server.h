@@ -21,15 +21,17 @@ using HealthCheck = std::function<absl::Status()>;
 struct HttpServerOptions {
   std::string host = "0.0.0.0";
   int port = 8080;  // 0: any free one
-  // One connection more, and the oldest is closed. A request that is answered is never the oldest for long; a request that never ends is.
+  // One connection more, and the oldest is closed. A request that is answered is never the oldest
+  // for long; a request that never ends is.
   unsigned max_connections = 256;
   absl::Duration silence = absl::Seconds(10);  // a connection on which nothing moves for so long is closed
   absl::Duration longest = absl::Seconds(30);  // a connection that lives for longer is closed when the next comes
 };
 
-// Configure, then Start. One thread and its event loop (libmicrohttpd) serve all, so that slow clients cost a connection each and no more:
-// 16 KiB for its request, whose body is not read. Clients that are slow to read share one text of metrics, which is made at most four times
-// a second. Destructor stops.
+// Configure, then Start. One thread and its event loop (libmicrohttpd) serve all. So a slow client
+// costs one connection and no more: 16 KiB for its request, whose body is not read. Clients that
+// are slow to read share one text of metrics, which is made at most four times a second. Destructor
+// stops.
 class HttpServer {
  public:
   explicit HttpServer(HttpServerOptions options);

@@ -139,7 +139,8 @@ Client LeaderElector::ClientUntil(absl::Duration deadline) const {
 }
 
 absl::Status LeaderElector::TryAcquireOrRenew(absl::Duration deadline) {
-  // Our own lease runs from before the request that wrote it, another's from after the request that showed it: both err on the safe side.
+  // Our own lease runs from before the request that wrote it, another's from after the request that
+  // showed it: both err on the safe side.
   const absl::Duration asked_at = clock_.Monotonic();
   auto lease = ClientUntil(deadline).Get(kLeases, options_.ns, options_.name);
   if (absl::IsNotFound(lease.status())) {

@@ -1,4 +1,5 @@
-// LeaderElector: at most one of several operators acts, by a Lease (coordination.k8s.io/v1) with client-go's meaning of its fields.
+// LeaderElector: at most one of several operators acts, by a Lease (coordination.k8s.io/v1) with
+// client-go's meaning of its fields.
 #pragma once
 
 #include <functional>
@@ -27,13 +28,15 @@ struct LeaderElectorOptions {
   ClientOptions client;
 };
 
-// Ages of a lease are measured on the own monotonic clock from when a change was seen, never by the timestamps in it: clocks of other
-// machines, and jumps of the own one, do not matter.
+// The age of a lease is measured on the own monotonic clock, from when a change was seen. The
+// timestamps in the lease are never used for it. So clocks of other machines, and jumps of the own
+// clock, do not matter.
 class LeaderElector {
  public:
   // The throttle should be its own, so that a busy or paused one does not cost the lease.
-  // `started` and `lost` are called from the elector's thread, once each, `started` first. After `lost` nothing may be written any more: it
-  // is called when the renew deadline passed, before anybody else can hold the lease. An elector that lost its lease does not lead again.
+  // `started` and `lost` are called from the elector's thread, once each, `started` first. After
+  // `lost` nothing may be written any more: it is called when the renew deadline passed, before
+  // another process can hold the lease. An elector that lost its lease does not lead again.
   LeaderElector(Transport& transport, Throttle& throttle, Clock& clock, LeaderElectorOptions options, std::function<void()> started,
                 std::function<void()> lost);
   ~LeaderElector();
@@ -41,7 +44,8 @@ class LeaderElector {
   void Start();
   // Releases the lease if held (`lost` is called first) and returns when the thread has ended.
   void Stop();
-  // Until when (Clock::Monotonic()) the lease allows to write; the infinite past while it is not held. Thread-safe.
+  // Until when (Clock::Monotonic()) the lease allows to write; the infinite past while it is not
+  // held. Thread-safe.
   absl::Duration MayWriteUntil() const;
   // OK, or why the elector is not well. Thread-safe.
   absl::Status Health() const;

@@ -1,4 +1,5 @@
-// How long a key that failed waits: exponential per key (client-go's ItemExponentialFailureRateLimiter).
+// How long a key that failed waits: exponential per key (client-go's
+// ItemExponentialFailureRateLimiter).
 #pragma once
 
 #include <string>

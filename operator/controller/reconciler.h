@@ -10,11 +10,13 @@
 namespace trainyard::control {
 
 struct ReconcileResult {
-  // Look again after so long, whatever happens in between (a deadline, a TTL); zero: at once; none: when something changes.
+  // Look again after so long, whatever happens in between (a deadline, a TTL); zero: at once; none:
+  // when something changes.
   std::optional<absl::Duration> requeue_after;
 };
 
-// Thread-safe: called for different keys at once, never twice at once for one key. Level-based: reads what is, not what happened.
+// Thread-safe: called for different keys at once, never twice at once for one key. Level-based:
+// reads what is, not what happened.
 class Reconciler {
  public:
   virtual ~Reconciler() = default;

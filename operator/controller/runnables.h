@@ -1,4 +1,5 @@
-// Runnables: the parts of a process, as a list: started from its first to its last, stopped from its last to its first.
+// Runnables: the parts of a process, as a list: started from its first to its last, stopped from
+// its last to its first.
 #pragma once
 
 #include <functional>

@@ -18,12 +18,13 @@
 namespace trainyard::control {
 
 // Thread-safe. Guarantees:
-// - fair: keys are handed out in the order in which they were added; keys of the backlog only while no other key has waited for kPatience,
-//   and at least every kBacklogTurn-th time;
+// - fair: keys are handed out in the order in which they were added. Keys of the backlog come only
+//   while no other key has waited for kPatience, and at least every kBacklogTurn-th time;
 //  - stingy: a key added many times before it is handed out is handed out once;
 //  - one at a time: a key is never with two workers at once;
 //  - not forgotten: a key added while a worker has it is handed out again after Done.
-// Delayed keys are kept beside the queue; the earliest of several delays of a key wins. Waits follow Clock::Monotonic().
+// Delayed keys are kept beside the queue; the earliest of several delays of a key wins. Waits
+// follow Clock::Monotonic().
 class WorkQueue {
  public:
   static constexpr absl::Duration kPatience = absl::Milliseconds(500);
@@ -32,8 +33,8 @@ class WorkQueue {
   explicit WorkQueue(Clock& clock, absl::Duration base_backoff = absl::Milliseconds(5), absl::Duration max_backoff = absl::Minutes(5));
 
   void Add(std::string_view key);
-  // As Add, for much work at once. Backlog keys run only while no other key has waited for kPatience, and at least every kBacklogTurn-th
-  // time. A later Add moves the key up.
+  // As Add, for much work at once. Backlog keys run only while no other key has waited for
+  // kPatience, and at least every kBacklogTurn-th time. A later Add moves the key up.
   void AddToBacklog(std::string_view key);
   void AddAfter(std::string_view key, absl::Duration delay);
   // After the key's backoff, which doubles each time until Forget.
@@ -47,13 +48,15 @@ class WorkQueue {
     std::string key;
     absl::Duration waited;  // since it was added and due
   };
-  // Waits for a key; nothing once the queue is shut down and drained. Every key taken needs one Done.
+  // Waits for a key; nothing once the queue is shut down and drained. Every key taken needs one
+  // Done.
   std::optional<Item> Get();
   void Done(std::string_view key);
 
   // No key comes in any more, delayed keys are dropped; Get hands out what is queued, then nothing.
   void ShutDown();
-  // ShutDown, then waits until every key that was handed out is done. False when that took longer than `timeout`.
+  // ShutDown, then waits until every key that was handed out is done. False when that took longer
+  // than `timeout`.
   bool ShutDownAndDrain(absl::Duration timeout);
 
   size_t Depth() const;

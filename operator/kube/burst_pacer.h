@@ -1,4 +1,5 @@
-// BurstPacer: when a cluster's events come fast, lets them come in batches. Waking up for an event costs more than the event itself.
+// BurstPacer: when a cluster's events come fast, lets them come in batches. Waking up for an event
+// costs more than the event itself.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +10,17 @@
 
 namespace trainyard::control {
 
-// Thread-safe; one for all streams of a cluster, for when one is busy the others need not be followed closer. A token bucket: kBurst
-// pieces, and kRate more each second, are never held, so that a quiet cluster waits for nothing, however its events are spread.
+// Thread-safe. All streams of a cluster share one: while one stream is busy, the others need not be
+// followed closer. A token bucket: kBurst pieces, and kRate more each second, are never held. So a
+// quiet cluster waits for nothing, however its events are spread.
 class BurstPacer {
  public:
   static constexpr double kBurst = 2048;  // pieces (a pod's event is one or two)
   static constexpr double kRate = 30;     // a second
   static constexpr absl::Duration kPause = absl::Milliseconds(200);
 
-  // After a piece that came at `now` (Clock::Monotonic()): did so many come that it is worth waiting for more of them?
+  // After a piece that came at `now` (Clock::Monotonic()): did so many come that it is worth
+  // waiting for more of them?
   bool InBurst(absl::Duration now) {
     MutexLock lock(mutex_);
     now = std::max(now, last_);

@@ -1,4 +1,5 @@
-// The API server's address and the operator's credentials: from a pod's service account, or from a kubeconfig file.
+// The API server's address and the operator's credentials: from a pod's service account, or from a
+// kubeconfig file.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +26,13 @@ struct KubeConfig {
   bool insecure_skip_tls_verify = false;  // the loader says so loudly in the log
 };
 
-// From KUBERNETES_SERVICE_HOST/_PORT (handed in) and the service account's folder. Errors name the missing variable or file.
+// From KUBERNETES_SERVICE_HOST/_PORT (handed in) and the service account's folder. Errors name the
+// missing variable or file.
 absl::StatusOr<KubeConfig> InClusterConfig(std::string_view host, std::string_view port,
                                            const std::string& folder = "/var/run/secrets/kubernetes.io/serviceaccount");
 
-// `context` empty: current-context. Errors name file and field and say what to do: "~/.kube/config: users[admin].client-key-data: …".
+// `context` empty: current-context. Errors name file and field and say what to do: "~/.kube/config:
+// users[admin].client-key-data: …".
 absl::StatusOr<KubeConfig> LoadKubeconfig(const std::string& path, std::string_view context = "");
 
 }  // namespace trainyard::control

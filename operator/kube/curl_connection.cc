@@ -79,6 +79,9 @@ CurlConnection::CurlConnection(Clock& clock, const std::function<void(CURL*)>& c
   CURL* const easy = easy_.get();
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  // One exchange at a time has nothing to gain from HTTP/2: it would only offer to share this
+  // connection. A watch that its reader paces, or an answer that stalls, holds up its own
+  // connection alone.
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy, CURLOPT_PROXY, "");  // nor one of the environment

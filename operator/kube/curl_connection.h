@@ -1,4 +1,5 @@
-// CurlConnection: one exchange after the other by libcurl, over a connection that is kept as long as both sides like it.
+// CurlConnection: one exchange after the other by libcurl, over a connection that is kept as long
+// as both sides like it.
 #pragma once
 
 #include <curl/curl.h>
@@ -53,11 +54,13 @@ struct CurlAnswer {
   std::string warning{};
 };
 
-// Not thread-safe: one exchange at a time. No redirects, no proxy, no cookies, no .netrc, HTTP/1.1 only, signals untouched; a connection
-// that was idle for 30 s is not used again, for the server may be about to close it.
+// Not thread-safe: one exchange at a time. No redirects, no proxy, no cookies, no .netrc, HTTP/1.1
+// only, signals untouched. A connection that was idle for 30 s is not used again, since the server
+// may be about to close it.
 class CurlConnection {
  public:
-  // `configure` sets what all exchanges share, such as TLS; what it hands over by reference must outlive this object.
+  // `configure` sets what all exchanges share, such as TLS. Objects that it hands over by reference
+  // must outlive this object.
   explicit CurlConnection(Clock& clock, const std::function<void(CURL*)>& configure = nullptr);
 
   // Returns within moments of the deadline, or of a stop. Only kDone is a whole answer.
@@ -75,7 +78,8 @@ class CurlConnection {
   CurlEnd Drive(const CurlRequest& request, Running& running, CURLcode& result);
 
   Clock& clock_;
-  // An easy handle within a multi handle of its own: only that can be woken up from another thread. The multi handle owns the connection.
+  // An easy handle within a multi handle of its own: only that can be woken up from another thread.
+  // The multi handle owns the connection.
   std::unique_ptr<CURLM, FreeMulti> multi_;
   std::unique_ptr<CURL, FreeEasy> easy_;
 };

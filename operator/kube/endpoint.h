@@ -13,8 +13,8 @@ struct Endpoint {
   std::string connect_to;  // "name:port:host:port" (CURLOPT_CONNECT_TO) where `base` names the certificate's name; else empty
 };
 
-// "https://host[:port][/prefix]", also http:, as libcurl's URL parser reads it. With `tls_server_name` the certificate has to be for that
-// name. InvalidArgument quotes what was found.
+// "https://host[:port][/prefix]", also http:, as libcurl's URL parser reads it. With
+// `tls_server_name` the certificate has to be for that name. InvalidArgument quotes what was found.
 absl::StatusOr<Endpoint> ParseEndpoint(std::string_view url, const std::string& tls_server_name);
 
 bool IsIpAddress(const std::string& host);

@@ -1,4 +1,5 @@
-// The API server's answers as errors: metav1.Status objects and HTTP codes as absl::Status, with the server's reason kept.
+// The API server's answers as errors: metav1.Status objects and HTTP codes as absl::Status, with
+// the server's reason kept.
 #pragma once
 
 #include <optional>
@@ -10,12 +11,14 @@
 
 namespace trainyard::control {
 
-// For an answer with code >= 400 (body: a metav1.Status, or anything else). `what` names the request: "create pods default/mnist-ps-0".
+// For an answer with code >= 400 (body: a metav1.Status, or anything else). `what` names the
+// request: "create pods default/mnist-ps-0".
 absl::Status StatusFromAnswer(std::string_view what, int http_code, std::string_view body, std::string_view retry_after);
 // For the object of a watch's ERROR event.
 absl::Status StatusFromObject(std::string_view what, std::string_view status_object);
 
-// The reason field: "AlreadyExists", "Conflict", "NotFound", "Expired" …; empty when the server did not speak (network, time).
+// The reason field: "AlreadyExists", "Conflict", "NotFound", "Expired" …; empty when the server did
+// not speak (network, time).
 std::string Reason(const absl::Status& status);
 // The server's own words, without the request that they answer; empty when it did not speak.
 std::string ServerWords(const absl::Status& status);

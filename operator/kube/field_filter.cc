@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMaxDepth = 100;
 
-// What a byte can mean outside of strings.
+// The meanings of a byte outside of strings.
 enum class Class : unsigned char { kOther, kOpen, kClose, kQuote };
 
 constexpr std::array<Class, 256> MakeClasses() {

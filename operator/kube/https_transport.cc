@@ -22,7 +22,8 @@ namespace {
 
 // Connections that were not used for longer are closed.
 constexpr absl::Duration kMaxIdle = absl::Seconds(30);
-// Room for the bytes of a busy watch within BurstPacer::kPause: the API server ends watches that are slow to read.
+// Room for the bytes of a busy watch within BurstPacer::kPause: the API server ends watches that
+// are slow to read.
 constexpr int kReceiveBufferBytes = 1 << 20;
 
 using Connection = std::unique_ptr<CurlConnection>;

@@ -10,8 +10,9 @@
 
 namespace trainyard::control {
 
-// Thread-safe; verifies the server's certificate and name unless the config says otherwise. Destroy after every request has returned.
-// InvalidArgument when the config's server, certificates or keys make no sense. Makes the process ignore SIGPIPE.
+// Thread-safe; verifies the server's certificate and name unless the config says otherwise. Destroy
+// after every request has returned. InvalidArgument when the config's server, certificates or keys
+// make no sense. Makes the process ignore SIGPIPE.
 absl::StatusOr<std::unique_ptr<Transport>> MakeHttpsTransport(const KubeConfig& config, Clock& clock);
 
 }  // namespace trainyard::control

@@ -16,7 +16,8 @@
 namespace trainyard::control {
 namespace {
 
-// One named entry of `clusters`, `users` or `contexts`; `where` is "file: users[admin]" for messages.
+// One named entry of `clusters`, `users` or `contexts`; `where` is "file: users[admin]" for
+// messages.
 struct Section {
   YAML::Node node;
   std::string where;
@@ -56,7 +57,7 @@ struct Section {
     return pem;
   }
 
-  // Which of the two spellings of a PEM field to name in a message.
+  // The spelling of a PEM field, of two, that a message should name.
   std::string PemField(const std::string& name) const { return Has((name + "-data").c_str()) ? name + "-data" : name; }
 };
 

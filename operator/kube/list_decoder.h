@@ -1,4 +1,5 @@
-// A list's bytes → its items, one by one: however long the list, no more than one item of it is held.
+// A list's bytes → its items, one by one: however long the list, no more than one item of it is
+// held.
 #pragma once
 
 #include <functional>
@@ -19,14 +20,16 @@ class ListDecoder : public BodySink {
  public:
   using ItemHandler = std::function<absl::Status(nlohmann::json&&)>;
 
-  // An item that is longer than `max_item_bytes`, nested too deeply or no object goes to `on_unreadable`; the others follow.
+  // An item that is longer than `max_item_bytes`, nested too deeply or no object goes to
+  // `on_unreadable`; the others follow.
   ListDecoder(std::string what, const ReadFields& fields, size_t max_item_bytes, ItemHandler on_item, UnreadableHandler on_unreadable);
 
   void Begin() override;
   // False once a handler's error has ended the list.
   bool Take(std::string_view bytes) override;
   const absl::Status& problem() const { return problem_; }
-  // At the end of the body: the list without its items. The handler's error, else DataLoss when what came is no list.
+  // At the end of the body: the list without its items. The handler's error, else DataLoss when
+  // what came is no list.
   absl::StatusOr<nlohmann::json> Finish();
 
  private:

@@ -24,7 +24,8 @@ absl::StatusOr<Json> Parse(std::string_view text) {
 }  // namespace
 
 absl::StatusOr<Json> ParseObject(std::string_view text, const FieldFilter& filter) {
-  // Watches parse thousands of objects of a few kB one after the other: the buffer is kept, unless an object was unusually large.
+  // Watches parse thousands of objects of a few kB one after the other: the buffer is kept, unless
+  // an object was unusually large.
   thread_local std::string kept;
   kept.clear();
   if (kept.capacity() > kMaxKeptBuffer) kept.shrink_to_fit();

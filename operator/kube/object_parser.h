@@ -10,7 +10,8 @@
 
 namespace trainyard::control {
 
-// InvalidArgument with position for a text that is not JSON, is nested deeper than 100 levels, or is not an object.
+// InvalidArgument with position for a text that is not JSON, is nested deeper than 100 levels, or
+// is not an object.
 absl::StatusOr<nlohmann::json> ParseObject(std::string_view text, const FieldFilter& filter);
 
 }  // namespace trainyard::control

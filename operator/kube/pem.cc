@@ -13,13 +13,7 @@
 namespace trainyard::control {
 namespace {
 
-struct FreeBio {
-  void operator()(BIO* bio) const { BIO_free(bio); }
-};
-
-std::unique_ptr<BIO, FreeBio> ReaderOf(std::string_view text) {
-  return std::unique_ptr<BIO, FreeBio>(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
+Bio ReaderOf(std::string_view text) { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
 
 std::string LastError() {
   char text[256] = "";
@@ -34,6 +28,7 @@ int NoPassword(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*user*/) 
 }  // namespace
 
 void FreeX509::operator()(X509* certificate) const { X509_free(certificate); }
+void FreeBio::operator()(BIO* bio) const { BIO_free(bio); }
 void FreeKey::operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
 
 absl::StatusOr<std::vector<Certificate>> ParseCertificates(std::string_view pem) {

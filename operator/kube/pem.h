@@ -1,4 +1,5 @@
-// Certificates and keys as PEM text: into OpenSSL's objects, and checked before anything is connected.
+// Certificates and keys as PEM text: into OpenSSL's objects, and checked before anything is
+// connected.
 #pragma once
 
 #include <openssl/types.h>
@@ -19,7 +20,11 @@ struct FreeX509 {
 struct FreeKey {
   void operator()(EVP_PKEY* key) const;
 };
+struct FreeBio {
+  void operator()(BIO* bio) const;
+};
 using Certificate = std::unique_ptr<X509, FreeX509>;
+using Bio = std::unique_ptr<BIO, FreeBio>;  // OpenSSL's reader and writer
 using PrivateKey = std::unique_ptr<EVP_PKEY, FreeKey>;
 
 // All certificates of the text, in order; InvalidArgument when there is none or one is broken.

@@ -8,7 +8,8 @@ Throttle::Throttle(Clock& clock, ThrottleOptions options)
     : clock_(clock), options_(options), refilled_at_(clock.Monotonic()), tokens_(options.burst) {}
 
 absl::Status Throttle::Acquire(absl::Duration deadline, std::stop_token stop) {
-  // Each round reserves at most one token, so that a pause that begins while we wait is obeyed too without paying twice.
+  // Each round reserves at most one token, so that a pause that begins while we wait is obeyed too
+  // without paying twice.
   bool reserved = false;
   absl::Duration mine = -absl::InfiniteDuration();
   while (true) {

@@ -1,4 +1,5 @@
-// Throttle: how fast this process may ask. A token bucket, which also obeys the API server's Retry-After (API priority and fairness).
+// Throttle: how fast this process may ask. A token bucket, which also obeys the API server's
+// Retry-After (API priority and fairness).
 #pragma once
 
 #include <stop_token>
@@ -21,7 +22,8 @@ class Throttle {
  public:
   Throttle(Clock& clock, ThrottleOptions options);
 
-  // Waits for a token. DeadlineExceeded at once when none can be had before `deadline` (Clock::Monotonic()); Cancelled on `stop`.
+  // Waits for a token. DeadlineExceeded at once when none can be had before `deadline`
+  // (Clock::Monotonic()); Cancelled on `stop`.
   absl::Status Acquire(absl::Duration deadline, std::stop_token stop);
   // No token is given out before `duration` from now: the server said so.
   void PauseFor(absl::Duration duration);

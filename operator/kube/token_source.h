@@ -10,8 +10,8 @@
 
 namespace trainyard::control {
 
-// Thread-safe. Reads the file at most once a minute, or when the server refused the token; a file that cannot be read leaves the last token
-// in use, with a warning.
+// Thread-safe. Reads the file at most once a minute, or when the server refused the token. While
+// the file cannot be read, the last token stays in use, with a warning.
 class TokenSource {
  public:
   // `file` empty: always `token`.

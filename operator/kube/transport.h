@@ -1,4 +1,5 @@
-// Transport: one HTTP request, or one streaming request. The seam at which tests put a server in process.
+// Transport: one HTTP request, or one streaming request. The seam at which tests put a server in
+// process.
 #pragma once
 
 #include <functional>
@@ -32,7 +33,8 @@ struct HttpRequest {
   size_t max_header_bytes = size_t{64} << 10;  // so are longer headers
   std::stop_token stop{};                      // ends the request with Cancelled, wherever it is
   BodySink* sink = nullptr;                    // for Send: takes the body, however long, in place of HttpResponse::body
-  // Asked when the connection stands, directly before the first byte is sent; false: FailedPrecondition, and nothing was sent.
+  // Asked when the connection stands, directly before the first byte is sent; false:
+  // FailedPrecondition, and nothing was sent.
   std::function<bool()> may_send{};
 };
 
@@ -43,17 +45,19 @@ struct HttpResponse {
   std::string body{};
 };
 
-// Thread-safe: any number of requests may be under way. An answer of any code is a value; the error is for no answer: Unavailable
-// (refused, reset, cut short), DeadlineExceeded, Unauthenticated (TLS), Cancelled, ResourceExhausted, FailedPrecondition.
+// Thread-safe: any number of requests may be under way. An answer of any code is a value. The error
+// is for no answer: Unavailable (refused, reset, cut short), DeadlineExceeded, Unauthenticated
+// (TLS), Cancelled, ResourceExhausted, FailedPrecondition.
 class Transport {
  public:
   virtual ~Transport() = default;
 
   virtual absl::StatusOr<HttpResponse> Send(const HttpRequest& request) = 0;
 
-  // Hands the body of a 2xx answer to `on_data` as it comes, and returns when the server ends it (with an empty body), when `on_data`
-  // returns false or `request.stop` is asked for (Cancelled), or when nothing came for `idle` or `request.timeout` passed
-  // (DeadlineExceeded).
+  // Hands the body of a 2xx answer to `on_data` as it comes. Returns
+  // - the answer with an empty body, when the server ended it;
+  // - Cancelled, when `on_data` returned false or `request.stop` was requested;
+  // - DeadlineExceeded, when nothing came for `idle`, or `request.timeout` passed.
   virtual absl::StatusOr<HttpResponse> Stream(const HttpRequest& request, absl::Duration idle,
                                               const std::function<bool(std::string_view)>& on_data) = 0;
 };

@@ -9,7 +9,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Follows the text to the end of its metadata. nlohmann's parser keeps no stack of calls: depth is no danger.
+// Follows the text to the end of its metadata. nlohmann's parser keeps no stack of calls: depth is
+// no danger.
 class Reader : public nlohmann::json_sax<Json> {
  public:
   Reader(bool event, Unreadable& found) : event_(event), found_(found) {}

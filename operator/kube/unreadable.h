@@ -22,8 +22,8 @@ struct Unreadable {
 
 using UnreadableHandler = std::function<void(const Unreadable&)>;
 
-// Reads the metadata in the text of an object or of a watch's event. The text after the metadata is not looked at: it may be cut off,
-// nested however deeply, or not JSON.
+// Reads the metadata in the text of an object or of a watch's event. The text after the metadata is
+// not looked at: it may be cut off, nested however deeply, or not JSON.
 Unreadable IdentifyObject(std::string_view text, std::string problem);
 Unreadable IdentifyEvent(std::string_view text, std::string problem);
 

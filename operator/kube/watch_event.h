@@ -22,13 +22,13 @@ using WatchEventHandler = std::function<absl::Status(WatchEventType, nlohmann::j
 // Takes the pieces in which a watch's body arrives, cut anywhere. Not thread-safe.
 class WatchDecoder {
  public:
-  // A line that is longer than `max_line_bytes` or no event goes to `on_unreadable`, if it says whose it is, and the next follows. Of an
-  // object that is gone only what identifies it is read.
+  // A line that is longer than `max_line_bytes` or no event goes to `on_unreadable`, if it says
+  // whose it is, and the next follows. Only the identity of an object that is gone is read.
   WatchDecoder(std::string what, const ReadFields& fields, size_t max_line_bytes, WatchEventHandler on_event,
                UnreadableHandler on_unreadable);
 
-  // The first problem: the handler's own error, an ERROR event's status, DataLoss for an unreadable line: something may have been
-  // missed. The decoder takes no more after it.
+  // The first problem: the handler's own error, an ERROR event's status, DataLoss for an unreadable
+  // line: something may have been missed. The decoder takes no more after it.
   absl::Status Feed(std::string_view bytes);
   // Unavailable when the stream ended within a line.
   absl::Status Finish() const;

@@ -14,6 +14,15 @@ bool HasEnded(const Pod& pod) {
   return !pod.IsActive() || (!pod.containers.empty() && std::all_of(pod.containers.begin(), pod.containers.end(), ended));
 }
 
+// The kubelet restarts nothing of it.
+bool EndedForGood(const TrainingJob& job, const ReplicaId& id, const Pod& pod) {
+  if (!pod.IsActive()) return true;
+  const ReplicaSpec* replica = job.spec.Find(id.role);
+  if (replica == nullptr || !HasEnded(pod)) return false;
+  const PodState state = StateOf(pod, replica->restart_policy);
+  return state == PodState::kCompleted || state == PodState::kFailed;
+}
+
 bool AnyTrains(const TrainingJob& job, const Observed& observed) {
   return std::any_of(observed.pods.begin(), observed.pods.end(), [&](const auto& entry) {
     const auto& [id, pod] = entry;
@@ -29,18 +38,21 @@ absl::Time PodGoesAt(const TrainingJob& job, const TrainingJobStatus& status, co
                      const Pod& pod) {
   const CleanPodPolicy policy = job.spec.run_policy.clean_pod_policy;
   if (policy == CleanPodPolicy::kAll) return absl::InfinitePast();
-  const ReplicaSpec* replica = job.spec.Find(id.role);
-  const bool completed = replica != nullptr && StateOf(pod, replica->restart_policy) == PodState::kCompleted;
-  if (!pod.IsActive() || (completed && HasEnded(pod))) return absl::InfiniteFuture();
+  if (EndedForGood(job, id, pod)) return absl::InfiniteFuture();
   if (status.phase != JobPhase::kSucceeded) {
     const Condition* failed = status.Find("Failed");
     const bool over = failed != nullptr && (failed->reason == "DeadlineExceeded" || failed->reason == "BackoffLimitExceeded");
     return policy == CleanPodPolicy::kRunning || id.role == Role::kPs || over ? absl::InfinitePast() : absl::InfiniteFuture();
   }
   if (policy == CleanPodPolicy::kNone && id.role != Role::kPs) return absl::InfiniteFuture();
-  // Servers of other frameworks do not end by themselves: they only serve replicas that still train.
+  // Servers of other frameworks do not end by themselves: they only serve replicas that still
+  // train.
   if (id.role == Role::kPs && job.spec.framework != Framework::kTrainyard && !AnyTrains(job, observed)) return absl::InfinitePast();
   return status.completion_time ? *status.completion_time + kEndGrace : absl::InfinitePast();
+}
+
+bool FailedPodStays(const TrainingJob& job, const ReplicaId& id, const Pod& pod) {
+  return job.spec.run_policy.clean_pod_policy != CleanPodPolicy::kAll && EndedForGood(job, id, pod);
 }
 
 bool AllGoesAtEnd(const TrainingJob& job) { return job.spec.run_policy.clean_pod_policy == CleanPodPolicy::kAll; }

@@ -1,4 +1,5 @@
-// Conditions of a job: types, and setting them so that an unchanged one stays as it is, to the byte.
+// Conditions of a job: types, and setting them so that an unchanged one stays as it is, to the
+// byte.
 #pragma once
 
 #include <string>
@@ -22,7 +23,8 @@ inline constexpr std::string_view kCannotCreate = "CannotCreate";        // of S
 inline constexpr std::string_view kEditRefused = "EditRefused";          // of Invalid
 inline constexpr std::string_view kRefusedByServer = "RefusedByServer";  // of Invalid
 
-// lastTransitionTime changes only with the status. True when the status changed, or the condition is new and True.
+// lastTransitionTime changes only with the status. True when the status changed, or the condition
+// is new and True.
 bool SetCondition(TrainingJobStatus& status, std::string_view type, bool value, std::string_view reason, std::string message,
                   absl::Time now);
 

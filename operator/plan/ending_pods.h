@@ -6,7 +6,8 @@
 
 namespace trainyard::control {
 
-// A Terminating pod that is overdue: because its node is not Ready (NodeNotReady), or because finalizers or its node keep it (Terminating).
+// A Terminating pod that is overdue: because its node is not Ready (NodeNotReady), or because
+// finalizers or its node keep it (Terminating).
 Stall FindPodThatStays(const Situation& situation);
 
 }  // namespace trainyard::control

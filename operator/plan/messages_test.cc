@@ -1,4 +1,5 @@
-// The sentence that people read in `kubectl get tj` and `describe` for the failures that happen most: its cause and the next step.
+// The sentence that people read in `kubectl get tj` and `describe` for the failures that happen
+// most: its cause and the next step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,6 +46,7 @@ struct Case {
   JobPhase phase;
   std::string_view condition;
   std::vector<std::string> words;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
 class Messages : public testing::TestWithParam<Case> {};
@@ -107,7 +109,23 @@ INSTANTIATE_TEST_SUITE_P(
              kStalled,
              {"persistentvolumeclaim \"data\" not found; create that PersistentVolumeClaim in namespace default"}},
         Case{"InitContainerFails",
-             Job(),
+             Job().Policy("backoffLimit", 0),
+             [](World& world) {
+               Worker1(world, [](Pod& pod) {
+                 pod = MakePod(Role::kWorker, 1).Uid(pod.meta.uid).Build();
+                 Waits(pod, "PodInitializing", "");
+                 pod.phase = PodPhase::kFailed;  // restartPolicy Never
+                 pod.init_containers = {{.name = "fetch"}};
+                 pod.init_containers[0].terminated = Termination{.exit_code = 2, .reason = "Error", .message = "404 Not Found\n"};
+               });
+             },
+             JobPhase::kFailed,
+             kFailed,
+             {"worker-1 failed, and the job has used its 0 restarts",
+              "(kubectl logs mnist-worker-1 -n default -c fetch; then correct the job, or raise runPolicy.backoffLimit)",
+              "init container fetch ended with exit code 2 (Error): 404 Not Found"}},
+        Case{"InitContainerFailsAgainAndAgain",
+             Job().Restart("worker", "OnFailure"),
              [](World& world) {
                Worker1(world, [](Pod& pod) {
                  pod = MakePod(Role::kWorker, 1).Uid(pod.meta.uid).Build();
@@ -121,6 +139,36 @@ INSTANTIATE_TEST_SUITE_P(
              kStalled,
              {"worker-1 cannot start: init container fetch ends with exit code 2 (Error): 404 Not Found",
               "kubectl logs mnist-worker-1 -n default -c fetch"}},
+        Case{"InitContainerFailedAndTheKubeletTriesItAgain",
+             Job().Restart("worker", "OnFailure"),
+             [](World& world) {
+               Worker1(world, [](Pod& pod) {
+                 pod = MakePod(Role::kWorker, 1).Uid(pod.meta.uid).Build();
+                 Waits(pod, "PodInitializing", "");
+                 pod.init_restarts = 1;
+                 pod.init_containers = {{.name = "fetch", .restart_count = 1, .running_since = kStart}};
+                 pod.init_containers[0].last_terminated = Termination{.exit_code = 2, .reason = "Error", .message = "404 Not Found\n"};
+               });
+             },
+             JobPhase::kRestarting,
+             kRestarting,
+             {"worker-1; worker-1's init container fetch ended with exit code 2 (Error); "
+              "kubectl logs mnist-worker-1 -n default -c fetch tells more: 404 Not Found"}},
+        Case{"InitContainerFailedAndItsPodIsMadeAgain",
+             Job(),
+             [](World& world) {
+               Worker1(world, [](Pod& pod) {
+                 pod = MakePod(Role::kWorker, 1).Uid(pod.meta.uid).Build();
+                 Waits(pod, "PodInitializing", "");
+                 pod.phase = PodPhase::kFailed;
+                 pod.init_containers = {{.name = "fetch"}};
+                 pod.init_containers[0].terminated = Termination{.exit_code = 2, .reason = "Error", .message = "404 Not Found\n"};
+               });
+             },
+             JobPhase::kRestarting,
+             kRestarting,
+             {"worker-1; worker-1's init container fetch ended with exit code 2 (Error); "
+              "kubectl get tj mnist -n default -o jsonpath={.status.failure} tells more: 404 Not Found"}},
         Case{"QuotaExhausted",
              Job(),
              [](World& world) {
@@ -155,7 +203,9 @@ INSTANTIATE_TEST_SUITE_P(
              },
              JobPhase::kFailed,
              kFailed,
-             {"worker-1 failed", "exit code 2 (Error)", "did you mean \"learningRate\"?"}},
+             {"worker-1 failed, and a restart does not cure that",
+              "(kubectl logs mnist-worker-1 -n default; then correct the job, or change runPolicy.exitCodes)", "exit code 2 (Error)",
+              "did you mean \"learningRate\"?"}},
         Case{"OutOfMemory",
              Job().Set("/spec/worker/resources", {{"limits", {{"memory", "1Gi"}}}}).Policy("backoffLimit", 0),
              [](World& world) { Worker1(world, [](Pod& pod) { Ends(pod, 137, "OOMKilled", ""); }); },
@@ -167,7 +217,9 @@ INSTANTIATE_TEST_SUITE_P(
              [](World& world) { Worker1(world, [](Pod& pod) { Ends(pod, 139, "Error", "segmentation fault in conv1\n"); }); },
              JobPhase::kFailed,
              kFailed,
-             {"worker-1 failed", "used its 0 restarts (runPolicy.backoffLimit)", "exit code 139 (Error)", "segmentation fault in conv1"}},
+             {"worker-1 failed, and the job has used its 0 restarts",
+              "(kubectl logs mnist-worker-1 -n default; then correct the job, or raise runPolicy.backoffLimit)", "exit code 139 (Error)",
+              "segmentation fault in conv1"}},
         Case{"DeadlinePassed",
              Job().Policy("activeDeadlineSeconds", 60),
              [](World& world) { world.Passes(absl::Minutes(2)); },
@@ -182,6 +234,45 @@ TEST(Messages, OfAnInvalidSpecNameTheFieldAndWhatToDo) {
   EXPECT_EQ(world.status().phase, JobPhase::kInvalid);
   EXPECT_THAT(world.status().message, HasSubstr("spec.worker.template.spec.containers[0].env: found {\"LR\":\"0.1\"}, expected a list"));
   EXPECT_EQ(world.status().Find(kInvalid)->message, world.status().message);
+}
+
+TEST(Messages, OfAnInitContainerThatWasTriedAgainWithSuccessSayNothingOfIt) {
+  World world(Job().Restart("worker", "OnFailure"));
+  world.RunsReady();
+  const auto tried_again = [&](const ContainerStatus& fetch) {
+    Worker1(world, [&](Pod& pod) {
+      pod = MakePod(Role::kWorker, 1).Uid(pod.meta.uid).Build();
+      Waits(pod, "PodInitializing", "");
+      pod.init_containers = {fetch};
+      pod.init_restarts = fetch.restart_count;
+      pod.init_containers[0].last_terminated = Termination{.exit_code = 2};
+    });
+    world.Settle();
+    return world.status().message;
+  };
+  EXPECT_EQ(tried_again({.name = "fetch", .ready = true, .terminated = Termination{.exit_code = 0}}), "waits for worker-1");
+  EXPECT_THAT(tried_again({.name = "fetch", .restart_count = 1, .running_since = kStart}), HasSubstr("init container fetch ended"));
+  EXPECT_EQ(tried_again({.name = "fetch", .ready = true, .terminated = Termination{.exit_code = 0}}), "waits for worker-1");
+  EXPECT_EQ(tried_again({.name = "sidecar", .ready = true, .running_since = kStart}), "waits for worker-1");
+}
+
+TEST(Messages, OfAnInitContainersFailureLastUntilItsReplicaIsReady) {
+  World world(Job());
+  world.RunsReady();
+  Worker1(world, [](Pod& pod) {
+    pod.phase = PodPhase::kFailed;
+    pod.ready = false;
+    pod.containers = {{.name = "trainer", .waiting_reason = "PodInitializing"}};
+    pod.init_containers = {{.name = "fetch", .terminated = Termination{.exit_code = 2, .message = "404 Not Found"}}};
+  });
+  world.Settle().Passes(absl::Seconds(20)).Settle();
+  const std::string told = "worker-1's init container fetch ended with exit code 2";
+  EXPECT_THAT(world.status().message, HasSubstr("waits for worker-1; " + told));
+  world.Exits(Role::kWorker, 0, 137).Settle();
+  EXPECT_THAT(world.status().message, HasSubstr("waits for worker-0, worker-1; " + told));
+  world.Has(MakePod(Role::kWorker, 1).Ready()).Settle();
+  EXPECT_EQ(world.status().message, "waits for worker-0");
+  EXPECT_EQ(world.status().Find(kRestarting)->message, "worker-0");
 }
 
 TEST(Messages, FourHundredTakenNamesAreStillOneSentence) {

@@ -73,7 +73,7 @@ std::optional<NodeDown> DownState(const Node* node) {
 }
 
 bool SameForPlan(const Pod& a, const Pod& b) {
-  const auto same_end = [](const std::optional<Termination>& x, const std::optional<Termination>& y) {
+  const auto same_end = [](const BoxedOptional<Termination>& x, const BoxedOptional<Termination>& y) {
     return x.has_value() == y.has_value() && (!x || (x->exit_code == y->exit_code && x->reason == y->reason && x->message == y->message));
   };
   const auto same_container = [&](const ContainerStatus& x, const ContainerStatus& y) {

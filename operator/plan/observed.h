@@ -1,4 +1,5 @@
-// A job's children as the caches hold them, sorted into ours, adoptable, to be released and foreign.
+// A job's children as the caches hold them, sorted into ours, adoptable, to be released and
+// foreign.
 #pragma once
 
 #include <map>
@@ -41,7 +42,8 @@ struct Children {
   std::vector<std::shared_ptr<const Pod>> pods;
   std::vector<std::shared_ptr<const Service>> services;
   std::vector<std::shared_ptr<const ConfigMap>> configs;
-  // Names that a create found taken by an object without our labels (so that no cache has it) → holder.
+  // Names that a create found taken by an object without our labels (so that no cache has it) →
+  // holder.
   std::map<std::pair<ChildKind, std::string>, std::string> taken;
   std::map<ChildKind, Unwatched> unwatched;    // without an entry the API server has not been asked
   std::optional<Refusal> refusal;              // as in Observed
@@ -59,7 +61,8 @@ struct Observed {
   std::vector<ChildRef> relabel;                                   // ours, but some of our labels were taken away
   std::vector<ChildRef> release;                                   // ours by owner reference only: labels or name are not those of a child
   std::map<std::pair<ChildKind, std::string>, std::string> taken;  // names of ours that others have → by whom
-  // Names that children of an earlier job of this name still have: the garbage collector is about to delete them.
+  // Names that children of an earlier job of this name still have: the garbage collector is about
+  // to delete them.
   std::set<std::string> leftovers;
   std::map<ChildKind, Unwatched> unwatched;  // as in Children
   std::optional<Refusal> refusal;            // the API server did not want to create children the last time
@@ -68,7 +71,8 @@ struct Observed {
   std::string chief_problem;
 };
 
-// Whether the two pods read the same to Observe and MakePlan: a change in nothing else needs no reconcile.
+// Whether the two pods read the same to Observe and MakePlan: a change in nothing else needs no
+// reconcile.
 bool SameForPlan(const Pod& a, const Pod& b);
 
 Observed Observe(const TrainingJob& job, Children children);

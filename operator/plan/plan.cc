@@ -25,7 +25,8 @@ namespace {
 
 constexpr std::string_view kManagedByUs = "trainyard.dev/operator";
 
-// Decides about one job, top to bottom; plan_children, plan_deletions and plan_status have the parts.
+// Decides about one job, top to bottom; plan_children, plan_deletions and plan_status have the
+// parts.
 class Planner {
  public:
   Planner(const TrainingJob& job, const Observed& observed, absl::Time now, const PlanOptions& options)
@@ -244,7 +245,8 @@ class Planner {
     }
   }
 
-  // Pods may have been made before any status could be written, by an operator with another default.
+  // Pods may have been made before any status could be written, by an operator with another
+  // default.
   void FixImage() {
     if (!job_.spec.image_is_default || !status_.image.empty()) return;
     status_.image = job_.spec.image;
@@ -277,7 +279,8 @@ class Planner {
 
   void MakeChildren() {
     plan_.Add(PlanChildren(situation_, completed_, restarts_, status_.hosts_epoch));
-    // A job whose pods the API server refuses has not started: its deadline does not run, and its spec may be put right.
+    // A job whose pods the API server refuses has not started: its deadline does not run, and its
+    // spec may be put right.
     const Condition* stalled = job_.status.Find(kStalled);
     const bool refused = observed_.refusal || (stalled != nullptr && stalled->status && stalled->reason == kCannotCreate);
     const bool makes_pods = !refused && std::any_of(plan_.creations.begin(), plan_.creations.end(),

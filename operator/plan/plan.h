@@ -1,4 +1,5 @@
-// MakePlan: everything that is to happen to a job, decided from what is known of it. Pure: no clock, no I/O, no memory of its own.
+// MakePlan: everything that is to happen to a job, decided from what is known of it. Pure: no
+// clock, no I/O, no memory of its own.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +37,9 @@ struct PlannedEvent {
   friend bool operator==(const PlannedEvent&, const PlannedEvent&) = default;
 };
 
-// Carried out in this order: status (but for kAfterChildren), adoptions, labels given back, releases, deletions, ConfigMap, `ensure`,
-// creations, events. When the status cannot be written, nothing after it happens. Events tell of the status, so they wait until it is
-// written.
+// Carried out in this order: status (but for kAfterChildren), adoptions, labels given back,
+// releases, deletions, ConfigMap, `ensure`, creations, events. When the status cannot be written,
+// nothing after it happens. Events tell of the status, so they wait until it is written.
 struct Plan {
   std::optional<TrainingJobStatus> status;  // only when it differs from the job's
   StatusTiming status_timing = StatusTiming::kSettled;
@@ -47,7 +48,8 @@ struct Plan {
   std::vector<ChildRef> release;
   std::vector<Deletion> deletions;
   bool update_config = false;
-  // Children that no cache holds and that are not known to be as they should: looked up, then put right, or made where there is none.
+  // Children that no cache holds and that are not known to be as they should: looked up, then put
+  // right, or made where there is none.
   std::vector<ChildRef> ensure;
   std::vector<ChildRef> creations;  // without uid: kind, name and replica; what pods mount comes before them, servers before workers
   bool withheld = false;            // children are missing, but the API server is not to be asked again yet
@@ -64,8 +66,8 @@ struct Plan {
   void RequeueAt(absl::Time time);
 };
 
-// `job` is defaulted and validated: its `problems` are final (api/validation.h). A job of another controller, or a job that is being
-// deleted, gets an empty plan.
+// `job` is defaulted and validated: its `problems` are final (api/validation.h). A job of another
+// controller, or a job that is being deleted, gets an empty plan.
 Plan MakePlan(const TrainingJob& job, const Observed& observed, absl::Time now, const PlanOptions& options = {});
 
 }  // namespace trainyard::control

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "operator/plan/conditions.h"
 #include "operator/plan/plan.h"
 #include "operator/plan/test_world.h"
@@ -44,6 +46,29 @@ TEST(PlanEnd, APodWhoseContainerEndedWithZeroStaysForItsLogWhateverItsPhase) {
   EXPECT_EQ(world.status().phase, JobPhase::kSucceeded);
   world.Passes(absl::Seconds(30)).Settle();
   EXPECT_THAT(world.pods(), ElementsAre(::testing::Key(ReplicaId{Role::kWorker, 0})));
+}
+
+TEST(PlanEnd, AFailedPodStaysForItsLogWhateverItsPhaseAndTheMessageNamesTheCommand) {
+  const auto fails = [](const MakeJob& job, const std::function<void(Pod&)>& change) {
+    World world(job);
+    world.RunsReady().ChangePod(Role::kWorker, 1, [&](Pod& pod) {
+      pod.containers[0] = {.name = "trainer", .terminated = Termination{.exit_code = 1}};  // its phase is still Running
+      change(pod);
+    });
+    world.Settle();
+    EXPECT_EQ(world.status().phase, JobPhase::kFailed);
+    const bool stays = world.pods().contains({Role::kWorker, 1});
+    const bool logs = world.status().message.find("kubectl logs mnist-worker-1") != std::string::npos;
+    const bool kept = world.status().message.find("kubectl get tj mnist -n default -o jsonpath={.status.failure};") != std::string::npos;
+    EXPECT_EQ(logs, stays) << world.status().message;
+    EXPECT_EQ(kept, !stays) << world.status().message;
+    return stays;
+  };
+  EXPECT_TRUE(fails(OneServerTwoWorkers(), [](Pod&) {}));
+  EXPECT_FALSE(fails(OneServerTwoWorkers().Policy("cleanPodPolicy", "All"), [](Pod&) {}));
+  EXPECT_FALSE(fails(OneServerTwoWorkers(), [](Pod& pod) { pod.containers.push_back({.name = "sidecar", .running_since = kStart}); }));
+  EXPECT_FALSE(fails(OneServerTwoWorkers().Restart("worker", "OnFailure").Policy("backoffLimit", 0), [](Pod&) {}))
+      << "it would be restarted";
 }
 
 TEST(PlanEnd, AReplicaThatEndsByItselfWithinTheGraceStaysForItsLog) {

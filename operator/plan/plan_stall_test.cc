@@ -64,6 +64,41 @@ TEST(PlanStall, AStepThatDoesNotMoveMakesARunningJobStalled) {
   EXPECT_FALSE(world.status().IsTrue(kStalled));
 }
 
+TEST(PlanStall, AChiefThatDoesNotAnswerAnyMoreIsUnreachable) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady();
+  world.extra.progress = Progress{.step = 5};
+  world.Look();
+  world.extra.chief_problem = "GET http://10.0.0.1:5001/progress: connection refused";
+  world.Passes(absl::Minutes(15)).Look();
+  EXPECT_EQ(ReasonOf(world, kStalled), "Unreachable");
+  EXPECT_EQ(
+      world.status().message,
+      "worker-0 has reported step 5 since 2027-01-15T08:00:00Z and does not answer now: GET http://10.0.0.1:5001/progress: connection "
+      "refused; look at its log, and whether the operator may reach its port 5001");
+  world.extra.chief_problem.clear();
+  world.extra.progress->step = 6;
+  world.Look();
+  EXPECT_FALSE(world.status().IsTrue(kStalled));
+}
+
+TEST(PlanStall, AChiefThatNeverAnsweredIsUnreachable) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady();
+  world.extra.chief_problem = "no answer within 2s";
+  EXPECT_EQ(world.Look().requeue_at, kStart + absl::Minutes(15));
+  EXPECT_FALSE(world.status().IsTrue(kStalled));
+  world.Passes(absl::Minutes(15)).Look();
+  EXPECT_EQ(ReasonOf(world, kStalled), "Unreachable");
+  EXPECT_EQ(
+      world.status().message,
+      "worker-0 has not answered since 2027-01-15T08:00:00Z: no answer within 2s; look at its log, and whether the operator may reach "
+      "its port 5001");
+  world.extra.chief_problem.clear();
+  world.Look();
+  EXPECT_FALSE(world.status().IsTrue(kStalled)) << "the last question was not refused";
+}
+
 TEST(PlanStall, ProgressIsASmallChangeThatMayWaitButItsFirstNumbersAreWaitedFor) {
   World world(OneServerTwoWorkers());
   world.RunsReady();

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "operator/api/index_set.h"
 #include "operator/plan/conditions.h"
+#include "operator/plan/pod_end.h"
 #include "operator/plan/stall.h"
 #include "operator/plan/status.h"
 
@@ -15,7 +17,8 @@ namespace {
 JobPhase PhaseOf(const TrainingJobStatus& status, bool all_ready, bool restarting) {
   if (all_ready) return JobPhase::kRunning;
   if (restarting) return JobPhase::kRestarting;
-  // Scaling up, or a replica that is not ready for a while, does not make a running job a pending one.
+  // Scaling up, or a replica that is not ready for a while, does not make a running job a pending
+  // one.
   return status.running_time ? JobPhase::kRunning : JobPhase::kPending;
 }
 
@@ -28,7 +31,53 @@ std::vector<ReplicaId> RestartingAmong(const std::vector<ReplicaId>& missing, co
   return restarting;
 }
 
-// A spec that the API server refuses for good makes a job without pods invalid; a running job goes on.
+// "worker-1's init container fetch ended with …", of the first replica that waits because of one
+// that failed; else empty. A pod that was made again knows nothing of the one before: the condition
+// Restarting holds what that told.
+class InitFailureTeller {
+ public:
+  InitFailureTeller(const Situation& situation, const TrainingJobStatus& status) : situation_(situation), status_(status) {}
+
+  std::string Tell(const std::vector<ReplicaId>& missing) const {
+    for (const ReplicaId& id : missing) {
+      const Pod* const pod = Find(id);
+      const std::string described = pod == nullptr ? "" : DescribeInitRetry(situation_.job, status_, id, *pod);
+      if (!described.empty()) return Owner(id) + described;
+    }
+    const Condition* const before = situation_.job.status.Find(kRestarting);
+    const size_t told = before == nullptr || !before->status ? std::string::npos : before->message.find(kSeparator);
+    if (told == std::string::npos) return "";
+    const std::string_view failure = std::string_view(before->message).substr(told + kSeparator.size());
+    const bool holds = std::any_of(missing.begin(), missing.end(), [&](const ReplicaId& id) { return StillHolds(id, failure); });
+    return holds ? std::string(failure) : "";
+  }
+
+  static constexpr std::string_view kSeparator = "; ";
+
+ private:
+  static std::string Owner(const ReplicaId& id) { return Name(id) + "'s "; }
+
+  const Pod* Find(const ReplicaId& id) const {
+    const auto pod = situation_.observed.pods.find(id);
+    return pod == situation_.observed.pods.end() ? nullptr : pod->second.get();
+  }
+
+  // Until that init container has ended well.
+  bool StillHolds(const ReplicaId& id, std::string_view failure) const {
+    if (!failure.starts_with(Owner(id))) return false;
+    const Pod* const pod = Find(id);
+    if (pod == nullptr) return true;
+    return std::none_of(pod->init_containers.begin(), pod->init_containers.end(), [&](const ContainerStatus& container) {
+      return container.ready && failure.starts_with(fmt::format("{}init container {} ", Owner(id), container.name));
+    });
+  }
+
+  const Situation& situation_;
+  const TrainingJobStatus& status_;
+};
+
+// A spec that the API server refuses for good makes a job without pods invalid; a running job goes
+// on.
 void JudgeSpec(TrainingJobStatus& status, const Situation& situation, const Stall& stall) {
   if (stall.blames_the_spec && situation.observed.pods.empty()) {
     SetCondition(status, kInvalid, true, kRefusedByServer, stall.message, situation.Stamp());
@@ -69,6 +118,8 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
   status.replica_statuses = CountReplicas(situation.job, completed, restarts);
   const std::vector<ReplicaId> missing = ReplicasNotReady(situation.job, completed, restarts);
   const std::vector<ReplicaId> restarting = RestartingAmong(missing, restarts);
+  std::string init_failure = InitFailureTeller(situation, status).Tell(missing);
+  if (!init_failure.empty()) init_failure.insert(0, InitFailureTeller::kSeparator);
   if (missing.empty()) {
     if (SetCondition(status, kRunning, true, "AllReplicasReady", "all replicas run and are ready", stamp)) {
       plan.AddEvent(false, "Running", "all replicas run and are ready");
@@ -76,7 +127,7 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
     status.message = "all replicas run and are ready";
     if (!status.running_time) status.running_time = stamp;
   } else {
-    status.message = "waits for " + NameSome(missing);
+    status.message = "waits for " + NameSome(missing) + init_failure;
     SetCondition(status, kRunning, false, restarting.empty() ? "ReplicasNotReady" : "ReplicasRestarting", status.message, stamp);
   }
   if (restarting.empty()) {
@@ -84,7 +135,7 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
         status, kRestarting, "Restarted",
         missing.empty() ? "all restarted replicas are ready" : "the replicas that restarted are ready; the job " + status.message, stamp);
   } else {
-    SetCondition(status, kRestarting, true, "ReplicasRestarting", NameSome(restarting), stamp);
+    SetCondition(status, kRestarting, true, "ReplicasRestarting", NameSome(restarting) + init_failure, stamp);
   }
   status.phase = PhaseOf(status, missing.empty(), !restarting.empty());
   plan.Add(DescribeStall(status, situation, restarts, children_missing));

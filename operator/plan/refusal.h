@@ -22,7 +22,8 @@ struct Refusal {
 // Whether only an edit of the job can help: the object is malformed (400, 422) or too big (413).
 bool BlamesTheSpec(const Refusal& refusal);
 
-// "3 pods cannot be created, the API server says: <words>; <next step>", at most 1 KiB, with the next step in any case.
+// "3 pods cannot be created, the API server says: <words>; <next step>", at most 1 KiB, with the
+// next step in any case.
 std::string DescribeRefusal(const TrainingJob& job, const Refusal& refusal);
 
 }  // namespace trainyard::control

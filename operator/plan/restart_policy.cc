@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "operator/api/restart_records.h"
+#include "operator/plan/cleanup_policy.h"
+#include "operator/plan/pod_end.h"
 
 namespace trainyard::control {
 namespace {
@@ -54,15 +56,22 @@ class Counter {
       } else if (++needed <= limit) {
         if (!pending.by_kubelet) Grant(pending);  // the kubelet's shows in its restartCount later
       } else if (!result_.job_failure) {
-        result_.job_failure = {"BackoffLimitExceeded",
-                               fmt::format("{} failed, and the job has used its {} restarts (runPolicy.backoffLimit): {}", Name(pending.id),
-                                           limit, DescribeEnd(job_, pending.id, *pending.pod))};
+        FailJob("BackoffLimitExceeded", fmt::format("{} failed, and the job has used its {} restarts", Name(pending.id), limit),
+                "raise runPolicy.backoffLimit", pending.id, *pending.pod);
       }
     }
     if (!result_.job_failure && result_.spent > limit) {
-      result_.job_failure = {"BackoffLimitExceeded",
-                             fmt::format("replicas restarted {} times, more than runPolicy.backoffLimit {} allows{}", result_.spent, limit,
-                                         last_restart_.empty() ? "" : ": " + last_restart_)};
+      if (last_restart_) {
+        FailJob("BackoffLimitExceeded",
+                fmt::format("replicas restarted {} times, {} last, more than runPolicy.backoffLimit {} allows", result_.spent,
+                            Name(*last_restart_), limit),
+                "raise that limit", *last_restart_, *observed_.pods.at(*last_restart_));
+      } else {
+        result_.job_failure = {"BackoffLimitExceeded",
+                               fmt::format("replicas restarted {} times, more than runPolicy.backoffLimit {} allows; correct the job, or "
+                                           "raise that limit",
+                                           result_.spent, limit)};
+      }
     }
     Forget();
     for (auto& [name, record] : records_) result_.records.push_back(std::move(record));
@@ -88,7 +97,8 @@ class Counter {
     }
   }
 
-  // The record of a replica whose pod the kubelet may have restarted in place; null where it has none.
+  // The record of a replica whose pod the kubelet may have restarted in place; null where it has
+  // none.
   RestartRecord* VisitInPlace(const ReplicaId& id, const ReplicaSpec& spec, const Pod& pod) {
     RestartRecord* record = Find(id);
     if (record != nullptr && !NamesPod(*record, pod.meta.uid)) {
@@ -137,8 +147,8 @@ class Counter {
       result_.disruption_notes.push_back(fmt::format("{}; this does not count against backoffLimit: {}", note, DescribeEnd(job_, id, pod)));
       return;
     }
-    if (ShowsFailure(pod)) NoteFailure(id, pod);
-    last_restart_ = fmt::format("{} ended with {}", Name(id), DescribeEnd(job_, id, pod));
+    if (LastFailure(pod)) NoteFailure(id, pod);
+    if (Counts(Name(id))) last_restart_ = id;
     result_.restart_notes.push_back(fmt::format("{}: {}", note, DescribeEnd(job_, id, pod)));
   }
 
@@ -162,15 +172,24 @@ class Counter {
     if (action == ExitAction::kRestart) {
       pending_.push_back({id, &pod, false});
     } else if (!result_.job_failure && Counts(Name(id))) {
-      const bool never = spec.restart_policy == RestartPolicy::kNever;
-      result_.job_failure = {never ? "ReplicaFailed" : "ExitCode",
-                             fmt::format("{} failed, and {}: {}", Name(id),
-                                         never ? "its restartPolicy is Never" : "a restart does not cure that (runPolicy.exitCodes)",
-                                         DescribeEnd(job_, id, pod))};
+      if (spec.restart_policy == RestartPolicy::kNever) {
+        FailJob("ReplicaFailed", fmt::format("{} failed, and its restartPolicy is Never", Name(id)),
+                fmt::format("change spec.{}.restartPolicy", Name(id.role)), id, pod);
+      } else {
+        FailJob("ExitCode", fmt::format("{} failed, and a restart does not cure that", Name(id)), "change runPolicy.exitCodes", id, pod);
+      }
     }
   }
 
-  // A replica that had a pod when the status was last complete, and has none now, was deleted from outside between two looks.
+  // What happened, in brackets where to look and what to do then, and last the reason itself.
+  void FailJob(const char* reason, const std::string& what, const std::string& instead, const ReplicaId& id, const Pod& pod) {
+    const bool stays = FailedPodStays(job_, id, pod);
+    result_.job_failure = {reason, fmt::format("{} ({}; then correct the job, or {}): {}", what, LookCommand(job_, pod, stays), instead,
+                                               DescribeEnd(job_, id, pod, /*with_command=*/false))};
+  }
+
+  // A replica that had a pod when the status was last complete, and has none now, was deleted from
+  // outside between two looks.
   void VisitAbsent(const ReplicaId& id) {
     RestartRecord* record = Find(id);
     if (record == nullptr || !record->pod_counted) {
@@ -224,7 +243,8 @@ class Counter {
     if (!job_.status.failure && !result_.first_failure && Counts(Name(id))) result_.first_failure = DescribeFailure(id, pod);
   }
 
-  // Of a replica that runs again neither the pod nor the moment is needed; after ten minutes of running only what it has spent.
+  // Of a replica that runs again neither the pod nor the moment is needed; after ten minutes of
+  // running only what it has spent.
   void Forget() {
     for (auto& [id, pod] : observed_.pods) {
       RestartRecord* const record = Find(id);
@@ -257,7 +277,7 @@ class Counter {
   const absl::Time now_;
   std::map<std::string, RestartRecord> records_;
   std::vector<PendingRestart> pending_;
-  std::string last_restart_;  // that the kubelet made since the last look, and why
+  std::optional<ReplicaId> last_restart_;  // that the kubelet made since the last look
   Restarts result_;
 };
 

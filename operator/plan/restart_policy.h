@@ -1,8 +1,10 @@
-// Which replicas are recreated, when, and when a job has failed too often. Pure; its memory is status.restartRecords, which is written
-// before anything is deleted, so that a failure is counted exactly once however often the operator is killed.
+// Which replicas are recreated, when, and when a job has failed too often. Pure; its memory is
+// status.restartRecords, which is written before anything is deleted, so that a failure is counted
+// exactly once however often the operator is killed.
 //
-// Of restarts by the kubelet a pod shows their number and how container 0 ended last. The restarts that are new since the last look count
-// by that exit code: with kPeerAbsentExitCode they spend nothing of backoffLimit.
+// Of restarts by the kubelet a pod shows their number and how container 0 ended last. The restarts
+// that are new since the last look count by that exit code: with kPeerAbsentExitCode they spend
+// nothing of backoffLimit.
 #pragma once
 
 #include <map>
@@ -16,11 +18,12 @@
 
 namespace trainyard::control {
 
-// A replica waited longer for a peer than the job's deadlines allow: a restart cures it and spends nothing of backoffLimit
-// (docs/contract.md).
+// A replica waited longer for a peer than the job's deadlines allow: a restart cures it and spends
+// nothing of backoffLimit (docs/contract.md).
 inline constexpr int kPeerAbsentExitCode = 200;
 
-// The action by runPolicy.exitCodes: the first match, else 1-127 Fail, kPeerAbsentExitCode Ignore, and 128 and above Restart.
+// The action by runPolicy.exitCodes: the first match, else 1-127 Fail, kPeerAbsentExitCode Ignore,
+// and 128 and above Restart.
 ExitAction ActionFor(const RunPolicy& policy, int exit_code);
 
 // How long the recreation after `step` recreations in a row waits: 0, 1, 2, 4 … s, at most 5 min.
@@ -47,7 +50,8 @@ struct Restarts {
 // `completed`: replicas that have ended with success earlier.
 Restarts CountRestarts(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now);
 
-// The same of a job that has succeeded: nothing is recreated any more, so only the restarts count that the kubelet has made already.
+// The same of a job that has succeeded: nothing is recreated any more, so only the restarts count
+// that the kubelet has made already.
 Restarts CountAtSuccess(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now);
 
 }  // namespace trainyard::control

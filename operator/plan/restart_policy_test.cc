@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "operator/plan/conditions.h"
 #include "operator/plan/test_world.h"
 
@@ -236,18 +238,27 @@ TEST(RestartPolicy, AFailedJobsMessageEndsWithTheReasonItself) {
   World world(Job("ExitCode"));
   world.RunsReady().Exits(Role::kWorker, 1, 1, "loading\nTraceback:\nValueError: shapes differ\n\n").Look();
   EXPECT_EQ(world.status().message,
-            "worker-1 failed, and a restart does not cure that (runPolicy.exitCodes): exit code 1 (Error): ValueError: shapes differ");
+            "worker-1 failed, and a restart does not cure that (kubectl logs mnist-worker-1 -n default; then correct the job, or change "
+            "runPolicy.exitCodes): exit code 1 (Error): ValueError: shapes differ");
   World spent(Job("ExitCode", 0));
   spent.RunsReady().Exits(Role::kWorker, 1, 143, "stopped").Look();
   EXPECT_EQ(spent.status().message,
-            "worker-1 failed, and the job has used its 0 restarts (runPolicy.backoffLimit): exit code 143 (Error): stopped");
+            "worker-1 failed, and the job has used its 0 restarts (kubectl logs mnist-worker-1 -n default; then correct the job, or raise "
+            "runPolicy.backoffLimit): exit code 143 (Error): stopped");
+  World never(Job("Never"));
+  never.RunsReady().Exits(Role::kWorker, 1, 3, "cannot open data").Look();
+  EXPECT_EQ(never.status().message,
+            "worker-1 failed, and its restartPolicy is Never (kubectl logs mnist-worker-1 -n default; then correct the job, or change "
+            "spec.worker.restartPolicy): exit code 3 (Error): cannot open data");
 }
 
 TEST(RestartPolicy, AnOomKillSaysWhichLimitToRaise) {
   const auto message = [](const MakeJob& job) {
     World world(job);
     world.RunsReady().Exits(Role::kWorker, 1, 137).ChangePod(Role::kWorker, 1, [](Pod& pod) {
-      pod.containers[0].terminated->reason = "OOMKilled";
+      Termination end = *pod.containers[0].terminated;
+      end.reason = "OOMKilled";
+      pod.containers[0].terminated = std::move(end);
     });
     world.Look();
     return world.status().message;
@@ -260,6 +271,108 @@ TEST(RestartPolicy, AnOomKillSaysWhichLimitToRaise) {
   EXPECT_THAT(message(Job("ExitCode", 0).Template("worker", {{"spec", {{"containers", nlohmann::json::array({container})}}}})),
               HasSubstr("spec.worker.template.spec.containers[0].resources.limits.memory"));
   EXPECT_THAT(message(Job("ExitCode", 0)), HasSubstr("set spec.worker.resources.requests.memory"));
+}
+
+// The pod of worker-1 ends before its trainer has started.
+void FetchFails(World& world, int code, const std::string& reason = "Error") {
+  world.ChangePod(Role::kWorker, 1, [&](Pod& pod) {
+    pod = MakePod(Role::kWorker, 1).Uid(pod.meta.uid).Waiting("PodInitializing").Build();
+    pod.phase = PodPhase::kFailed;
+    pod.init_containers = {{.name = "fetch", .terminated = Termination{.exit_code = code, .reason = reason, .message = "404 Not Found\n"}}};
+  });
+}
+
+TEST(RestartPolicy, TheExitCodeOfAnInitContainerIsNotTheTrainersAndSpendsARestart) {
+  for (const int code : {2, 42, 137, 200}) {
+    World world(Job("ExitCode", 1).Policy("exitCodes", {{{"from", 42}, {"to", 42}, {"action", "Ignore"}}}));
+    world.RunsReady();
+    FetchFails(world, code);
+    const Plan plan = world.Look();
+    EXPECT_EQ(world.status().restarts, 1) << code;
+    EXPECT_EQ(world.status().disruptions, 0) << code;
+    ASSERT_THAT(EventReasons(plan), ElementsAre("Restarting")) << code;
+    EXPECT_THAT(plan.events[0].note, HasSubstr("init container fetch ended with exit code " + std::to_string(code)));
+    EXPECT_EQ(world.status().failure->container, "fetch");
+    world.RunsReady();
+    FetchFails(world, code);
+    world.Look();
+    EXPECT_EQ(ReasonOf(world, kFailed), "BackoffLimitExceeded") << code;
+  }
+}
+
+TEST(RestartPolicy, AnInitContainerThatTheKubeletRestartsIsNamed) {
+  World world(Job("OnFailure", 0));
+  world.RunsReady().ChangePod(Role::kWorker, 1, [](Pod& pod) {
+    pod = MakePod(Role::kWorker, 1).Uid(pod.meta.uid).Waiting("PodInitializing").Build();
+    pod.init_restarts = 1;
+    pod.init_containers = {{.name = "fetch", .restart_count = 1}};
+    pod.init_containers[0].last_terminated = Termination{.exit_code = 2, .reason = "Error", .message = "404 Not Found\n"};
+  });
+  const Plan plan = world.Look();
+  ASSERT_THAT(EventReasons(plan), ElementsAre("Restarting", "Failed"));
+  EXPECT_THAT(plan.events[0].note, HasSubstr("init container fetch ended with exit code 2 (Error); kubectl logs mnist-worker-1 -n default "
+                                             "-c fetch tells more: 404 Not Found"));
+  EXPECT_EQ(world.status().message,
+            "replicas restarted 1 times, worker-1 last, more than runPolicy.backoffLimit 0 allows (kubectl get tj mnist -n default -o "
+            "jsonpath={.status.failure}; then correct the job, or raise that limit): init container fetch ended with exit code 2 (Error): "
+            "404 Not Found");
+}
+
+TEST(RestartPolicy, AMessageIsBoundedHoweverLongItsNamesAndEndsWithTheReason) {
+  World world(Job("ExitCode", 0));
+  world.RunsReady();
+  FetchFails(world, 2);
+  world.ChangePod(Role::kWorker, 1, [](Pod& pod) {
+    pod.meta.name = std::string(63, 'n');
+    pod.meta.name_space = std::string(63, 's');
+    pod.init_containers[0].name = std::string(63, 'c');
+    Termination end = *pod.init_containers[0].terminated;
+    end.message = "short\n" + std::string(2000, 'x') + "\n";
+    pod.init_containers[0].terminated = std::move(end);
+  });
+  world.Look();
+  EXPECT_LT(world.status().message.size(), 1024U);
+  EXPECT_THAT(world.status().message, HasSubstr("then correct the job, or raise runPolicy.backoffLimit): init container"));
+  EXPECT_THAT(world.status().message, testing::EndsWith(": " + std::string(509, 'x') + "..."));
+}
+
+TEST(RestartPolicy, ABackoffLimitThatIsLoweredBelowWhatIsSpentSaysWhatToDo) {
+  World world(Job("ExitCode", 2));
+  for (int i = 0; i < 2; ++i) world.RunsReady().Exits(Role::kWorker, 1, 143).Settle().Passes(absl::Seconds(10));
+  world.RunsReady().Edits(Job("ExitCode", 1)).Look();
+  EXPECT_EQ(world.status().message,
+            "replicas restarted 2 times, more than runPolicy.backoffLimit 1 allows; correct the job, or raise that limit");
+}
+
+TEST(RestartPolicy, OfContainersThatWereRestartedTheNewestFailureIsTold) {
+  World world(Job("OnFailure"));
+  world.RunsReady().ChangePod(Role::kWorker, 1, [](Pod& pod) {
+    pod.containers[0].last_terminated = Termination{.exit_code = 1, .message = "long ago", .finished_at = kStart};
+    pod.containers.push_back({.name = "proxy", .restart_count = 2});
+    pod.containers[1].last_terminated = Termination{.exit_code = 3, .message = "port in use", .finished_at = kStart + absl::Hours(1)};
+  });
+  const Plan plan = world.Look();
+  ASSERT_THAT(EventReasons(plan), ElementsAre("Restarting"));
+  EXPECT_THAT(plan.events[0].note, HasSubstr("container proxy ended with exit code 3; kubectl logs mnist-worker-1 -n default -c proxy"));
+  EXPECT_THAT(plan.events[0].note, testing::EndsWith(": port in use"));
+}
+
+TEST(RestartPolicy, AnOomKillOfAnotherContainerNamesThatContainersLimit) {
+  const auto message = [](const nlohmann::json& init_containers) {
+    World world(Job("ExitCode", 0)
+                    .Set("/spec/worker/resources", {{"limits", {{"memory", "9Gi"}}}})
+                    .Template("worker", {{"spec", {{"containers", {{{"name", "trainer"}}}}, {"initContainers", init_containers}}}}));
+    world.RunsReady();
+    FetchFails(world, 137, "OOMKilled");
+    world.Look();
+    return world.status().message;
+  };
+  const nlohmann::json limits = {{"limits", {{"memory", "64Mi"}}}};
+  EXPECT_THAT(
+      message({{{"name", "first"}}, {{"name", "fetch"}, {"resources", limits}}}),
+      HasSubstr("it needs more memory than spec.worker.template.spec.initContainers[1].resources.limits.memory allows: found 64Mi"));
+  EXPECT_THAT(message({{{"name", "fetch"}}}), HasSubstr("set spec.worker.template.spec.initContainers[0].resources.requests.memory"));
+  EXPECT_THAT(message(nlohmann::json::array()), HasSubstr("spec.worker.template has no init container of that name"));
 }
 
 TEST(RestartPolicy, ALimitOfNAllowsNRestartsAndTheNextFailureFailsTheJob) {

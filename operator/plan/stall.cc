@@ -28,7 +28,8 @@ Stall TakenNames(const Situation& situation) {
   return stall;
 }
 
-// Until children are there, the last condition holds: an operator that has just started has not asked yet.
+// Until children are there, the last condition holds: an operator that has just started has not
+// asked yet.
 Stall RefusedCreation(const Situation& situation) {
   if (const std::optional<Refusal>& refusal = situation.observed.refusal) {
     return {.reason = std::string(kCannotCreate),
@@ -70,23 +71,23 @@ Stall StartStall(const Situation& situation, const Restarts& restarts) {
   return stall;
 }
 
+// Only chiefs of framework Trainyard are asked for their progress.
 Stall ProgressStall(const Situation& situation, const TrainingJobStatus& status) {
-  if (!status.IsTrue(kRunning) || !status.progress) return {};
-  const absl::Time since = std::max(status.progress->updated_time, status.Find(kRunning)->last_transition);
+  if (!status.IsTrue(kRunning) || situation.job.spec.framework != Framework::kTrainyard) return {};
+  absl::Time since = status.Find(kRunning)->last_transition;
+  if (status.progress) since = std::max(since, status.progress->updated_time);
   const absl::Time stalled_at = since + situation.options.stalled_progress_after;
   if (situation.now < stalled_at) return {.requeue_at = stalled_at};
   const std::string& problem = situation.observed.chief_problem;
-  if (!problem.empty()) {
-    return {
-        .reason = "Unreachable",
-        .message = fmt::format("{} has reported step {} since {} and does not answer now: {}; look at its log, and whether the operator "
-                               "may reach its port {}",
-                               Name(ChiefOf(situation.job)), status.progress->step, FormatTimestamp(status.progress->updated_time), problem,
-                               situation.job.spec.network.port + 1)};
-  }
-  return {.reason = "NoProgress",
-          .message = fmt::format("{} has reported step {} since {}; look at its log", Name(ChiefOf(situation.job)), status.progress->step,
-                                 FormatTimestamp(status.progress->updated_time))};
+  const std::string chief = Name(ChiefOf(situation.job));
+  if (!status.progress && problem.empty()) return {};
+  const std::string reported = status.progress ? fmt::format("{} has reported step {} since {}", chief, status.progress->step,
+                                                             FormatTimestamp(status.progress->updated_time))
+                                               : fmt::format("{} has not answered since {}", chief, FormatTimestamp(since));
+  if (problem.empty()) return {.reason = "NoProgress", .message = reported + "; look at its log"};
+  return {.reason = "Unreachable",
+          .message = fmt::format("{}{}: {}; look at its log, and whether the operator may reach its port {}", reported,
+                                 status.progress ? " and does not answer now" : "", problem, situation.job.spec.network.port + 1)};
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ struct Stall {
   bool blames_the_spec = false;            // only an edit of the job can help
 };
 
-// A child's name that is taken, else children that the API server refuses to create, else a pod that should be gone, else a pod that
-// cannot start, else a step that does not move.
+// A child's name that is taken, else children that the API server refuses to create, else a pod
+// that should be gone, else a pod that cannot start, else a step that does not move.
 Stall FindStall(const Situation& situation, const TrainingJobStatus& status, const Restarts& restarts, bool children_missing);
 
 }  // namespace trainyard::control

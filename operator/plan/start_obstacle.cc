@@ -11,13 +11,13 @@
 namespace trainyard::control {
 namespace {
 
-constexpr size_t kMaxWords = 600;  // of the scheduler or the kubelet
+constexpr size_t kMaxObstacleWords = 600;  // of the scheduler or the kubelet
 
 bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 // What was said last, without the full stop that ends it.
 std::string Words(std::string_view text) {
-  std::string words = Head(text, kMaxWords);
+  std::string words = Head(text, kMaxObstacleWords);
   while (!words.empty() && (words.back() == '.' || words.back() == ' ' || words.back() == '\n')) words.pop_back();
   std::replace(words.begin(), words.end(), '\n', ' ');
   return words;
@@ -96,16 +96,17 @@ class PodReader {
   }
 
   std::optional<Obstacle> OfInitFailure(const ContainerStatus& container) const {
-    const std::optional<Termination>& end = container.terminated ? container.terminated : container.last_terminated;
+    const BoxedOptional<Termination>& end = container.terminated ? container.terminated : container.last_terminated;
     if (container.running_since || !end || end->exit_code == 0) return std::nullopt;
-    const std::string last = Words(Tail(end->message, kMaxWords));
+    const std::string last = Words(Tail(end->message, kMaxObstacleWords));
     return Refused("InitContainerFailed",
                    fmt::format("init container {0} ends with exit code {1} ({2}){3}; kubectl logs {4} -n {5} -c {0} tells more",
                                container.name, end->exit_code, end->reason.empty() ? "Error" : end->reason, last.empty() ? "" : ": " + last,
                                pod_.meta.name, pod_.meta.name_space));
   }
 
-  // A volume, ConfigMap or Secret that is not there, a slow network, a big image: only the pod's events tell which.
+  // A volume, ConfigMap or Secret that is not there, a slow network, a big image: only the pod's
+  // events tell which.
   std::optional<Obstacle> StillCreating() const {
     absl::Time since = pod_.taken_at.value_or(absl::InfiniteFuture());
     for (const ContainerStatus& container : pod_.init_containers) {

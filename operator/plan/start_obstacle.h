@@ -22,7 +22,8 @@ struct Obstacle {
   absl::Time stalled_at;  // from then on it is worth telling
 };
 
-// Of a pod that has not started yet, or whose init containers have not ended; nothing when it is on its way.
+// Of a pod that has not started yet, or whose init containers have not ended; nothing when it is on
+// its way.
 std::optional<Obstacle> StartObstacle(const ReplicaId& id, const Pod& pod, const ObstaclePatience& patience);
 
 }  // namespace trainyard::control

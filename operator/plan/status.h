@@ -1,4 +1,5 @@
-// The parts of status that describe replicas: counts, completed ones, and the conditions and words that follow from them. Pure.
+// The parts of status that describe replicas: counts, completed ones, and the conditions and words
+// that follow from them. Pure.
 #pragma once
 
 #include <map>

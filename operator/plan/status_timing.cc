@@ -7,7 +7,8 @@
 namespace trainyard::control {
 namespace {
 
-// That a column of `kubectl get` is filled for the first time: the first answer of the chief is waited for.
+// That a column of `kubectl get` is filled for the first time: the first answer of the chief is
+// waited for.
 std::optional<Progress> WhatIsShown(const std::optional<Progress>& progress) {
   if (!progress) return std::nullopt;
   Progress shown;
@@ -42,7 +43,8 @@ bool DiffersUrgently(const TrainingJobStatus& before, const TrainingJobStatus& a
   return WithoutCounts(before) != WithoutCounts(after);
 }
 
-// Whether `after` is a job's first status, and nothing has happened to the job but that its children are being made.
+// Whether `after` is a job's first status, and nothing has happened to the job but that its
+// children are being made.
 bool SaysOnlyThatItStarts(const TrainingJobStatus& before, const TrainingJobStatus& after) {
   if (before != TrainingJobStatus{} || after.phase != JobPhase::kPending || !after.restart_records.empty() || after.failure) return false;
   return std::all_of(after.conditions.begin(), after.conditions.end(),

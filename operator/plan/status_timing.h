@@ -14,7 +14,8 @@ enum class StatusTiming : uint8_t {
   kAtOnce,         // what people wait for, and counters, which are durable before their effects: before the rest of the plan
 };
 
-// For a status `after` that differs from the stored one. `only_creates`: the plan deletes and updates no child.
+// For a status `after` that differs from the stored one. `only_creates`: the plan deletes and
+// updates no child.
 StatusTiming TimingOf(const TrainingJobStatus& before, const TrainingJobStatus& after, bool only_creates);
 
 struct StatusWriteOptions {

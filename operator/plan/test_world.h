@@ -52,7 +52,8 @@ class World {
     return *this;
   }
 
-  // One look: the plan. Its status is kept; its deletions are done; its creations are made as pending pods.
+  // One look: the plan. Its status is kept; its deletions are done; its creations are made as
+  // pending pods.
   Plan Look() {
     Plan plan = Peek();
     if (plan.status) job_.status = Stored(*plan.status);

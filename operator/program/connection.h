@@ -1,4 +1,5 @@
-// Which cluster the operator works for, and under what name: from flags, the environment and the pod's service account.
+// The cluster that the operator works for, and the operator's name there. Both come from flags, the
+// environment and the pod's service account.
 #pragma once
 
 #include <string>

@@ -12,9 +12,11 @@
 
 namespace trainyard::control {
 
-// Keys are "namespace/name", each with the time at which it is due. Fair over namespaces: among those with a due key, the namespace with
-// the fewest requests under way comes next, then the namespace that has waited longest. None has more than `max_of_one` under way. Within a
-// namespace the earliest is first. So keys that cost much time cost it to their own namespace only. Not thread-safe.
+// Keys are "namespace/name", each with the time at which it is due. Fair over namespaces: among
+// those with a due key, the namespace with the fewest requests under way comes next. Of equals, the
+// namespace that has waited longest comes next. No namespace has more than `max_of_one` requests
+// under way. Within a namespace the earliest key is first. So keys that cost much time cost it to
+// their own namespace only. Not thread-safe.
 class PollSchedule {
  public:
   explicit PollSchedule(int max_of_one) : max_of_one_(max_of_one) {}
@@ -22,8 +24,8 @@ class PollSchedule {
   // Adds the key, or moves it.
   void Set(const std::string& key, absl::Duration due);
   void Remove(const std::string& key);
-  // The next key, which is in the schedule no more until Set; each needs one Done. Else nothing, and `next_due` is when there may be one
-  // without a Done or Set in between.
+  // The next key, which is in the schedule no more until Set; each needs one Done. Else nothing,
+  // and `next_due` is when there may be one without a Done or Set in between.
   std::optional<std::string> Take(absl::Duration now, absl::Duration& next_due);
   void Done(const std::string& key);
 

@@ -22,16 +22,17 @@ struct ProgressTarget {
   friend bool operator==(const ProgressTarget&, const ProgressTarget&) = default;
 };
 
-// GETs /progress of a target, whatever is there: it costs at most kProgressTimeout, 16 KiB of headers and kMaxProgressBytes of body. No
-// redirects are followed, nothing is tried again, and the answer's headers are not followed. Thread-safe.
+// GETs /progress of a target, whatever is there: it costs at most kProgressTimeout, 16 KiB of
+// headers and kMaxProgressBytes of body. No redirects are followed, nothing is tried again, and the
+// answer's headers are not followed. Thread-safe.
 using ProgressFetch = std::function<absl::StatusOr<std::string>(const ProgressTarget& target, std::stop_token stop)>;
 
 inline constexpr absl::Duration kProgressTimeout = absl::Seconds(2);
 
 // From the pod's address.
 ProgressFetch FetchFromPod(Clock& clock);
-// Through the API server's proxy, beside the client and its throttle: a pod must not be able to hold the client up. `transport` must
-// outlive the result.
+// Through the API server's proxy, beside the client and its throttle: a pod must not be able to
+// hold the client up. `transport` must outlive the result.
 ProgressFetch FetchThroughApiServer(Transport& transport);
 
 }  // namespace trainyard::control

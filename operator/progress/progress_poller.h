@@ -1,4 +1,5 @@
-// Asks the chiefs of running jobs for their progress, from threads of its own: a reconcile never waits for a container.
+// Asks the chiefs of running jobs for their progress, from threads of its own: a reconcile never
+// waits for a container.
 #pragma once
 
 #include <functional>
@@ -31,8 +32,9 @@ struct ChiefReport {
   std::string problem;             // why the last question had none; empty: it had, or none has ended yet
 };
 
-// Thread-safe. A new chief is asked after 1, 2, 4 … seconds up to the interval, then at most once in each; a chief that is slow or hostile
-// costs others nothing but its share of the questions under way (PollSchedule).
+// Thread-safe. A new chief is asked after 1, 2, 4 … seconds up to the interval, then at most once
+// in each. A chief that is slow or hostile costs others nothing but its share of the questions
+// under way (PollSchedule).
 class ProgressPoller {
  public:
   // `changed` is called with the job's key when its progress is new; from the poller's threads.
@@ -43,8 +45,8 @@ class ProgressPoller {
   // Ends the questions under way.
   void Stop();
 
-  // Watches the chief of job `key` ("namespace/name"); again: where it is now. A pod of another uid is another chief, of which nothing is
-  // known.
+  // Watches the chief of job `key` ("namespace/name"); again: where it is now. A pod of another uid
+  // is another chief, of which nothing is known.
   void Watch(const std::string& key, const ProgressTarget& target);
   // The chief has news soon, as at its start: its waits start over.
   void Hurry(const std::string& key);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <set>
 #include <thread>
 #include <vector>
@@ -92,7 +93,7 @@ TEST_F(ProgressPollerTest, APodOfAnotherUidIsAnotherChiefOfWhichNothingIsKnown) 
   poller_.Watch("default/mnist", Chief("second"));
   EXPECT_FALSE(poller_.Report("default/mnist").latest.has_value());
   ASSERT_TRUE(Await([&] { return Asked("second") == 1; }));
-  // What the second says when the third is watched already is not the third's.
+  // The second chief's answer is not the third's, even if the third is watched already.
   poller_.Watch("default/mnist", Chief("third"));
   Answer("second", 9);
   Answer("third", 1);
@@ -119,6 +120,47 @@ TEST_F(ProgressPollerTest, AChiefThatDoesNotAnswerIsAskedAgainAndSaysWhy) {
     dead_.clear();
   }
   EXPECT_TRUE(Await([&] { return poller_.Report("default/mnist").problem.empty() && poller_.Report("default/mnist").latest; }));
+}
+
+// Where one thread asks, its next question is the deadline that it waits for.
+class ProgressPollerWaitsTest : public ProgressPollerTest {
+ protected:
+  // So many seconds after the start, for each of them in turn, the chief is asked and answers.
+  void ExpectQuestionsAt(std::initializer_list<int> seconds) {
+    for (const int second : seconds) {
+      const absl::Duration due = start_ + absl::Seconds(second);
+      ASSERT_TRUE(Eventually([&] { return clock_.NextDeadline() == due; }))
+          << "waits until " << clock_.NextDeadline() - start_ << ", not " << second;
+      Answer("a", second);
+      clock_.Advance(due - clock_.Monotonic());
+      ASSERT_TRUE(Eventually([&] {
+        const ChiefReport report = one_.Report("default/mnist");
+        return report.latest && report.latest->step == second;
+      })) << second;
+    }
+  }
+  // In real time.
+  static bool Eventually(const std::function<bool()>& condition) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() >= give_up) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
+  const absl::Duration start_ = clock_.Monotonic();
+  ProgressPoller one_{clock_, Fetch(), {.interval = absl::Seconds(10), .parallel = 1}, [](const std::string&) {}};
+};
+
+TEST_F(ProgressPollerWaitsTest, ANewChiefIsAskedAfterOneTwoFourAndEightSecondsThenInEachIntervalAndHurryStartsThisOver) {
+  one_.Start();
+  one_.Watch("default/mnist", Chief("a"));
+  ExpectQuestionsAt({1, 2, 4, 8, 16, 26, 36});
+  one_.Watch("default/mnist", Chief("a"));
+  ExpectQuestionsAt({46});
+  one_.Hurry("default/mnist");
+  ExpectQuestionsAt({47, 48, 50, 54, 62, 72});
 }
 
 TEST_F(ProgressPollerTest, StopEndsQuestionsUnderWay) {

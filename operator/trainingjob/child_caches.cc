@@ -27,14 +27,16 @@ ChildCaches::ChildCaches(JobInformers informers)
 
 void ChildCaches::Connect(WorkQueue& queue) {
   informers_.jobs.AddHandler([&queue](const auto& before, const auto& after) {
-    // Making the children of many new jobs takes long; the status of those that run must not wait for it.
+    // Making the children of many new jobs takes long; the status of those that run must not wait
+    // for it.
     if (before == nullptr) {
       queue.AddToBacklog(after->meta.Key());
     } else {
       queue.Add(before->meta.Key());
     }
   });
-  // The children of a job that is gone, or not seen yet, wake no job: the job's own event comes, or came.
+  // The children of a job that is gone, or not seen yet, wake no job: the job's own event comes, or
+  // came.
   const auto touch_job = [this, &queue](const ObjectMeta& child) {
     if (const std::string key = JobKeyOf(child); informers_.jobs.lister().Get(key) != nullptr) queue.Add(key);
   };
@@ -65,7 +67,7 @@ Children ChildCaches::Gather(const TrainingJob& job) const {
   children.pods = informers_.pods.lister().ByOwner(job.meta.uid);
   children.services = informers_.services.lister().ByOwner(job.meta.uid);
   children.configs = informers_.configs.lister().ByOwner(job.meta.uid);
-  // What else has the name of a child: orphans to adopt, and strangers.
+  // Other objects with the name of a child: orphans to adopt, and strangers.
   const auto add = [&](auto& list, const auto& lister, const std::string& name) {
     auto object = lister.Get(ObjectKey(ns, name));
     if (object != nullptr && object->meta.controller.uid != job.meta.uid) list.push_back(std::move(object));

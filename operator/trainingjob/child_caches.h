@@ -28,12 +28,14 @@ class ChildCaches {
  public:
   explicit ChildCaches(JobInformers informers);
 
-  // Puts the right job into `queue` for each change of a job, child or node. Before the informers start.
+  // Puts the right job into `queue` for each change of a job, child or node. Before the informers
+  // start.
   void Connect(WorkQueue& queue);
 
   std::shared_ptr<const TrainingJob> Job(const std::string& key) const { return informers_.jobs.lister().Get(key); }
   std::shared_ptr<const ConfigMap> ConfigOf(const TrainingJob& job) const;
-  // The part of Children that caches hold: the job's children, other objects with the name of a child, and the nodes of its ending pods.
+  // The part of Children that caches hold: the job's children, other objects with the name of a
+  // child, and the nodes of its ending pods.
   Children Gather(const TrainingJob& job) const;
 
   // Own writes, as the API server answered them. Kinds that no cache holds are left out.

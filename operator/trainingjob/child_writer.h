@@ -1,4 +1,5 @@
-// ChildWriter: carries out the part of a plan that concerns a job's children, one API request for each.
+// ChildWriter: carries out the part of a plan that concerns a job's children, one API request for
+// each.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,8 +19,8 @@
 
 namespace trainyard::control {
 
-// Thread-safe. All must outlive it. It remembers what its requests met, by job, while the process lives: names that are taken, refusals of
-// the API server, children that no cache holds, and keys.
+// Thread-safe. All must outlive it. While the process lives, it remembers for each job: names that
+// are taken, refusals of the API server, children that no cache holds, and keys.
 class ChildWriter {
  public:
   // A name that is taken is tried again after `retry_taken_after`.
@@ -27,8 +28,9 @@ class ChildWriter {
 
   // Adds what is remembered of the job to what the caches hold of it.
   void AddMemory(const TrainingJob& job, Children& children);
-  // Everything of a plan but its status and events. The first error of several, after all were tried. A refusal of the API
-  // server is not an error: it is remembered, and the next plan tells of it.
+  // Everything of a plan but its status and events. The first error of several, after all were
+  // tried. A refusal of the API server is not an error: it is remembered, and the next plan tells
+  // of it.
   absl::Status CarryOut(const TrainingJob& job, const Plan& plan);
   // Whether the API server refused to create a child of the job the last time.
   bool IsRefused(const TrainingJob& job) { return refusals_.Known(job).has_value(); }

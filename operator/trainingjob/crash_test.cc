@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-// What must be the same in the end however the way there went: everything but times, uids and versions.
+// The state that must be the same in the end, however the way there went: everything but times,
+// uids and versions.
 json Essence(FakeApiServer& server) {
   json essence;
   for (const Resource& resource : {kPods, kServices, kConfigMaps, kSecrets, kVolcanoPodGroups}) {
@@ -39,7 +40,8 @@ json Essence(FakeApiServer& server) {
 
 class CrashTest : public GangTest {
  protected:
-  // The user and the kubelet: one step of the story each time everything is quiet. False at its end.
+  // The user and the kubelet: one step of the story each time everything is quiet. False at its
+  // end.
   bool NextStep() {
     EndTerminating();
     AllReady();

@@ -14,8 +14,9 @@ bool IsWebhooks(std::string_view words) { return words.find("webhook") != std::s
 
 bool IsServer(const ChildRef& child) { return child.replica && child.replica->role == Role::kPs; }
 
-// Whether `child` is not even to be asked for before the answer to `other`: pods wait for the Secret and the PodGroup, which are refused
-// more often than a ConfigMap, and the room that there is belongs to the servers.
+// Whether `child` is asked for only after the answer to `other`. Pods wait for the Secret and the
+// PodGroup, which are refused more often than a ConfigMap. Other pods wait for the servers' pods:
+// the room that there is belongs to the servers.
 bool GoesBefore(const ChildRef& other, const ChildRef& child) {
   if (child.kind != ChildKind::kPod) return false;
   return !TraitsOf(other.kind).watched || (other.kind == ChildKind::kPod && IsServer(other) && !IsServer(child));

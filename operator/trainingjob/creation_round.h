@@ -1,4 +1,5 @@
-// CreationRound: one attempt to create what a job lacks, which ends early where the API server does not want it.
+// CreationRound: one attempt to create what a job lacks, which ends early where the API server does
+// not want it.
 #pragma once
 
 #include <functional>
@@ -12,14 +13,17 @@
 
 namespace trainyard::control {
 
-// Whether the server refused the object itself (quota, Pod Security, a missing right, a field it does not know, a webhook), so that asking
-// again at once cannot help. Anything else is an error of the moment.
+// Whether the server refused the object itself, so that asking again at once cannot help. Reasons
+// are quota, Pod Security, a missing right, a field that the server does not know, or a webhook.
+// Anything else is an error of the moment.
 bool IsRefusal(const absl::Status& status);
 
-// For the time of one reconcile, on its thread. Groups of children are created at once, each twice as big as the one before it, so that a
-// job of 4,096 replicas in a full namespace costs a handful of refused requests and no more (as the ReplicaSet controller's slow start,
-// which begins with 1). After a refusal the children of that kind are not tried any more, nor pods after one of something that they mount.
-// A group of which nothing is made because of other errors is the last.
+// For the time of one reconcile, on its thread. Groups of children are created at once, each group
+// twice as big as the group before it. So a job of 4,096 replicas in a full namespace costs a
+// handful of refused requests and no more. The ReplicaSet controller's slow start does the same,
+// and begins with 1. After a refusal the children of that kind are not tried any more, nor pods
+// after one of something that they mount. A group of which nothing is made because of other errors
+// is the last.
 class CreationRound {
  public:
   // `careful`: the last round was refused: begin with one child, not with eight.

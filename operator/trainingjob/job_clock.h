@@ -1,4 +1,5 @@
-// JobClock: the time by which one job's waits are measured, whichever host's clock wrote the times that they begin at.
+// JobClock: the time by which one job's waits are measured, whichever host's clock wrote the times
+// that they begin at.
 #pragma once
 
 #include <string>
@@ -16,9 +17,10 @@ namespace trainyard::control {
 // The newest time that an operator or the API server wrote: the present is not before it.
 absl::Time NewestTime(const TrainingJob& job, const Children& children);
 
-// Thread-safe. A wait of 20 s from a time in the status is over 20 s after this process has seen that time, also where the own clock is
-// behind the clock that wrote it: a job's time begins at the newest time in its objects if that is later than the own clock says, and then
-// goes on with the monotonic clock until the own clock has caught up.
+// Thread-safe. A wait of 20 s from a time in the status is over 20 s after this process has seen
+// that time. That holds also where the own clock is behind the clock that wrote it. A job's time
+// begins at max(own clock, newest time in its objects). It then goes on with the monotonic clock
+// until the own clock has caught up.
 class JobClock {
  public:
   explicit JobClock(Clock& clock) : clock_(clock) {}

@@ -1,4 +1,5 @@
-// Metrics about jobs: how many are in which phase, what became of them, how fast they start, and the progress of a bounded number of them.
+// Metrics about jobs: their number in each phase, their ends, and the time that they take to start.
+// Progress is shown for a bounded number of jobs.
 #pragma once
 
 #include <map>
@@ -26,9 +27,11 @@ class JobMetrics {
  public:
   explicit JobMetrics(prometheus::Registry& registry, size_t max_progress_jobs = 200);
 
-  // The status of the job `key` is now `status`; `before` was written before it (counters follow the difference).
+  // The status of the job `key` is now `status`; `before` was written before it (counters follow
+  // the difference).
   void Wrote(const std::string& key, const TrainingJob& job, const TrainingJobStatus& before, const TrainingJobStatus& status);
-  // The job was seen with its current status: keeps the gauges true after a restart of the operator.
+  // The job was seen with its current status: keeps the gauges true after a restart of the
+  // operator.
   void Seen(const std::string& key, const TrainingJob& job, const TrainingJobStatus& status);
   void Gone(const std::string& key);
 

@@ -14,7 +14,8 @@
 namespace trainyard::control {
 namespace {
 
-// When a backlog of so many jobs may be done with: later for some than for others, so that they do not all come back at once.
+// The time that a backlog of so many jobs may take. It is longer for some keys than for others, so
+// that they do not all come back at once.
 absl::Duration TimeFor(size_t jobs, const std::string& key) {
   constexpr absl::Duration kForOne = absl::Milliseconds(50);
   constexpr size_t kShares = 64;

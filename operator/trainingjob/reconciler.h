@@ -1,4 +1,5 @@
-// TrainingJobReconciler: reads the caches, asks MakePlan what to do, has ChildWriter do it, and writes the status.
+// TrainingJobReconciler: reads the caches, asks MakePlan what to do, has ChildWriter do it, and
+// writes the status.
 #pragma once
 
 #include <string>
@@ -33,7 +34,8 @@ class TrainingJobReconciler : public Reconciler {
 
   absl::StatusOr<ReconcileResult> Reconcile(const std::string& key) override;
 
-  // Puts the right job into `queue` for each change of a job, child or node. Before the informers start.
+  // Puts the right job into `queue` for each change of a job, child or node. Before the informers
+  // start.
   void Connect(WorkQueue& queue);
 
  private:

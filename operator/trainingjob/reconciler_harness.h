@@ -1,4 +1,5 @@
-// The operator around TrainingJobReconciler and a cluster that a test moves by hand: what the tests of whole reconciles share.
+// The operator around TrainingJobReconciler and a cluster that a test moves by hand: what the tests
+// of whole reconciles share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +27,8 @@ namespace trainyard::control {
 inline constexpr char kKey[] = "default/mnist";
 inline constexpr Resource kVolcanoPodGroups{"scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"};
 
-// One process of the operator: its caches follow the server, and reconciles happen when the test says so.
+// One process of the operator: its caches follow the server, and reconciles happen when the test
+// says so.
 class Process {
  public:
   Process(FakeApiServer& server, FakeClock& clock) : clock_(clock), server_(server) {
@@ -39,8 +41,9 @@ class Process {
     Sync();
   }
 
-  // Waits (with a deadline) until the caches hold what the server holds. The jumps of the test's clock can make a watch look dead: its
-  // reflector then waits on that clock before it connects again, so time goes on while nothing comes.
+  // Waits (with a deadline) until the caches hold what the server holds. The jumps of the test's
+  // clock can make a watch look dead. Its reflector then waits on that clock before it connects
+  // again. So time goes on while nothing comes.
   void Sync() {
     const auto began = std::chrono::steady_clock::now();
     auto nudge = began + std::chrono::seconds(1);
@@ -63,7 +66,8 @@ class Process {
     return reconciler_.Reconcile(kKey);
   }
 
-  // Reconciles, with time passing, until nothing is written any more or the server no longer answers.
+  // Reconciles, with time passing, until nothing is written any more or the server no longer
+  // answers.
   void Settle() {
     for (int quiet = 0, rounds = 0; quiet < 2 && rounds < 50 && !server_.Crashed(); ++rounds) {
       const int before = server_.Writes();

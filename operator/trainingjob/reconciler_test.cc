@@ -249,13 +249,13 @@ TEST_F(ReconcilerTest, AFinishedJobIsDeletedAfterItsTimeToLive) {
 }
 
 TEST_F(ReconcilerTest, ADeadlineIsAskedForWithoutAnyOutsideEvent) {
-  Apply(SmallJob().Policy("activeDeadlineSeconds", 1000));
+  Apply(SmallJob().Policy("activeDeadlineSeconds", 100));
   Start();
   RunsReady();
   const auto result = process_->Reconcile();
   ASSERT_TRUE(result.ok());
   ASSERT_TRUE(result->requeue_after);
-  EXPECT_LE(*result->requeue_after, absl::Seconds(1000));
+  EXPECT_LE(*result->requeue_after, absl::Seconds(100));
   clock_.Advance(*result->requeue_after);
   process_->Settle();
   EXPECT_EQ(Status()["phase"], "Failed");

@@ -12,8 +12,9 @@
 
 namespace trainyard::control {
 
-// Thread-safe. No event tells when a quota has room again, so each refusal in a row doubles the wait: 1, 2, 4 … s, at most a minute. An
-// edit of the job's spec ends the wait. Remembered while the process lives: a restarted operator asks once.
+// Thread-safe. No event tells when a quota has room again. So each refusal in a row doubles the
+// wait: 1, 2, 4 … s, at most a minute. An edit of the job's spec ends the wait. Remembered while
+// the process lives: a restarted operator asks once.
 class Refusals {
  public:
   explicit Refusals(Clock& clock) : clock_(clock) {}

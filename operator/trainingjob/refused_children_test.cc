@@ -1,4 +1,4 @@
-// What whole reconciles do when the API server refuses a job's children.
+// Whole reconciles when the API server refuses a job's children.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

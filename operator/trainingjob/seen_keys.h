@@ -1,5 +1,5 @@
-// The keys of jobs as their ConfigMaps last held them: a ConfigMap that was deleted by hand comes back with the key that the replicas hold
-// in memory.
+// The keys of jobs as their ConfigMaps last held them. A ConfigMap that was deleted by hand comes
+// back with the key that the replicas hold in memory.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace trainyard::control {
 
-// Thread-safe. Bounded: it forgets all when it holds kMost, and learns them again from the ConfigMaps.
+// Thread-safe. Bounded: it forgets all when it holds kMost, and learns them again from the
+// ConfigMaps.
 class SeenKeys {
  public:
   // Remembers `key` unless it is empty. Returns the job's key, "" where none was seen.

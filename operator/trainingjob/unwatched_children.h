@@ -1,4 +1,5 @@
-// UnwatchedChildren: gets, patches and deletes the children that no cache holds: a job's Secret and PodGroup.
+// UnwatchedChildren: gets, patches and deletes the children that no cache holds: a job's Secret and
+// PodGroup.
 #pragma once
 
 #include <map>
@@ -15,9 +16,11 @@
 
 namespace trainyard::control {
 
-// Thread-safe. The answers are remembered while the process lives, by job. A restarted operator knows nothing and gets each child once, so
-// that the writes of the operator before it do not matter. Only a job's own object (by its owner's uid) is ever changed or deleted. An
-// object of another owner, or an object that the operator may not touch, is left as it is, and an event names it.
+// Thread-safe. The answers are remembered while the process lives, by job. A restarted operator
+// knows nothing and gets each child once, so that the writes of the operator before it do not
+// matter. Only a job's own object (by its owner's uid) is ever changed or deleted. An object of
+// another owner, or an object that the operator may not touch, is left as it is, and an event names
+// it.
 class UnwatchedChildren {
  public:
   UnwatchedChildren(Client& client, EventRecorder& events) : client_(client), events_(events) {}
@@ -27,8 +30,9 @@ class UnwatchedChildren {
 
   // The object was just made for the job.
   void Made(const TrainingJob& job, ChildKind kind, const nlohmann::json& object);
-  // Looks the child up; the job's own gets the labels and the minMember that it should have. NotFound where there is none. One that is
-  // about to go, as an earlier job's is, counts as none from then on: to be asked for again.
+  // Looks the child up; the job's own gets the labels and the minMember that it should have.
+  // NotFound where there is none. One that is about to go, as an earlier job's is, counts as none
+  // from then on: to be asked for again.
   absl::Status PutRight(const TrainingJob& job, const ChildRef& child);
   // OK too where there is none, or another's.
   absl::Status Delete(const TrainingJob& job, const ChildRef& child);

@@ -1,4 +1,5 @@
-// UnwrittenStatuses: remembers since when each job has a status that is not written yet, so that small changes are joined into few writes.
+// UnwrittenStatuses: remembers since when each job has a status that is not written yet, so that
+// small changes are joined into few writes.
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@ class UnwrittenStatuses {
  public:
   explicit UnwrittenStatuses(StatusWriteOptions options) : options_(options) {}
 
-  // How long the plan's status is to wait before it is written (StatusDelay); zero: write it now, or there is none.
+  // How long the plan's status is to wait before it is written (StatusDelay); zero: write it now,
+  // or there is none.
   absl::Duration Delay(const std::string& key, const Plan& plan, bool others_are_new, absl::Duration now);
   // The status was written, or there is nothing to write.
   void Forget(const std::string& key);

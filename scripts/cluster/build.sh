@@ -45,7 +45,7 @@ describe() {
   esac
 }
 
-# What a part's stamp must say for the part to count as built.
+# The text of a part's stamp when the part counts as built.
 stamp_text() { printf '%s\n%s\n' "$(describe "$1")" "$(ldflags "$1")"; }
 
 ldflags() {

@@ -1,4 +1,4 @@
-# What the real-cluster tests run, pinned. Sourced by build.sh; python reads the same lines (NAME=value, nothing else).
+# The programs that the real-cluster tests run, pinned. Sourced by build.sh; python reads the same lines (NAME=value, nothing else).
 KUBERNETES_VERSION=1.36.3
 ETCD_VERSION=3.6.5
 CONTAINERD_VERSION=2.4.2

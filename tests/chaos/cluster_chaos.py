@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Chaos on a real cluster: many small jobs while operators, API server, pods and objects are killed, paused, deleted, relabelled and edited.
+"""Chaos on a real cluster: many small jobs while operators, API server, pods and objects are killed, paused, cut off, deleted, relabelled
+and edited, and while disks are full.
 
     tests/chaos/cluster_chaos.py [--seconds 600] [--jobs 20] [--seed N] [--only JOB] [--at-once 3]
 
@@ -21,7 +22,7 @@ import cluster_judge
 import cluster_place
 import plan
 from cluster_job import SHAPES, ClusterJob
-from cluster_place import JOBS, OPERATORS, STATE, Cluster, TimedOut, sandbox, send, stop_for, wait_for
+from cluster_place import OPERATORS, STATE, Cluster, TimedOut, sandbox, send, stop_for, wait_for
 
 JOB_DEADLINE = 240.0  # of a job, after its last blow
 SETTLED = 60.0        # what a job's last counts may take
@@ -90,12 +91,19 @@ class Disturbed:
         """Deals a blow when one is due. False when the job is over, or late."""
         self.job.tend()
         now = time.monotonic()
+        if now < self._last_blow and self._fill_first_disk():
+            self._deadline = time.monotonic() + JOB_DEADLINE
         if self._blows > 0 and self._next <= now < self._last_blow:
             self.job.disturb(self._chance)
             self._blows -= 1
             self._next = time.monotonic() + self._chance.uniform(0.5, 4)
             self._deadline = time.monotonic() + JOB_DEADLINE
         return not self.job.over() and now < self._deadline
+
+    def _fill_first_disk(self):
+        """Each run fills one disk at least. Whether it was this job's now."""
+        known = any(full.told or not full.over() for full in self.job.cluster.full_disks)
+        return not known and self.job.fill_disk(self._chance)
 
     def judge(self, digests, tend):
         """What is wrong with it once its counts have settled. `tend` is called while that is waited for."""
@@ -159,7 +167,7 @@ def run(options, verdict, cluster, digests):
                 place = STATE.with_name(f"chaos-{job.name}.txt")
                 place.write_text("\n".join(job.blows) + "\n" + cluster.picture(job.name))
             verdict.add(f"{job.label} after {time.monotonic() - job.started:.0f} s", wrong, job.blows, place)
-            cluster.patiently(f"{job.name} to be deleted", cluster.api.delete, f"{JOBS}/{job.name}")
+            job.remove()
         time.sleep(0.2)
 
 
@@ -188,6 +196,8 @@ def inside(options):
     verdict.say("the cluster runs")
     try:
         run(options, verdict, cluster, digests)
+        if options.only is None:
+            verdict.add(f"a log told of {sum(full.told for full in cluster.full_disks)} of {len(cluster.full_disks)} full disks", [] if any(full.told for full in cluster.full_disks) else ["none was told of"])
         verdict.add("both operators are well", until_none(cluster_judge.operators, cluster, 60.0))
         verdict.add("nothing is left behind", until_none(cluster_judge.leftovers, cluster, 60.0))
     finally:

@@ -2,11 +2,15 @@
 import signal
 import time
 
-from cluster_place import CLAIM, CONFIG_MAPS, JOBS, PODS, SERVICES, process_of, send, stop_for
+from cluster_disk import FullDisk, JobDisk, step_at
+from cluster_place import CONFIG_MAPS, JOBS, PODS, SERVICES, cut_for, process_of, send, stop_for
 from harness import images
 from shapes import Shape
 
 LABEL = "trainyard.dev/"
+HTTP_PORT = 5001
+LAST_FILL = 0.5    # of the steps: from then on a disk is not filled
+LAST_FULL = 0.75   # from then on it has room again: a job whose results find none rightly fails
 
 
 def sleepers(ps, workers, seconds):
@@ -37,18 +41,23 @@ class ClusterJob:
     def __init__(self, cluster, number, shape):
         self.cluster = cluster
         self.shape, spec, self.may_scale = SHAPES[shape]
+        self.disk = None
         self.kind = shape
         self.name = f"j{number:03d}"
         self.label = f"job {number} ({shape})"
         body = self.shape.job(self.name) if self.shape else {"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": self.name}, "spec": spec}
         if self.shape:
-            body["spec"]["storage"] = {"claimName": CLAIM}
+            self.disk = JobDisk(cluster, self.name)
+            self.output = self.disk.output
+            body["spec"]["storage"] = {"claimName": self.name}
         self.started = time.monotonic()
         self.blows = []
         self.ended_pods = []  # (pod, uid): what a blow ended, where its end must be counted
         self.kills = 0        # containers that a signal ended
         self.deletions = 0    # pods that were deleted or taken away from the job
+        self.deleted = set()  # names of those that were deleted
         self.edits = 0
+        self.full_disks = []  # one FullDisk for each time
         self.touched = {}     # name of a child → when it was deleted or lost a label, in seconds since the epoch
         self._undo = []       # (when, what, function); the function says whether it is done
         created = cluster.patiently(f"{self.name} to be created", self._create, body)
@@ -56,6 +65,11 @@ class ClusterJob:
 
     def _create(self, body):
         return self.cluster.api.find(f"{JOBS}/{self.name}") or self.cluster.api.create(JOBS, body)
+
+    def remove(self):
+        self.cluster.patiently(f"{self.name} to be deleted", self.cluster.api.delete, f"{JOBS}/{self.name}")
+        if self.disk:
+            self.disk.remove()
 
     def status(self):
         found = self.cluster.attempt(self.cluster.api.find, f"{JOBS}/{self.name}")
@@ -78,8 +92,23 @@ class ClusterJob:
         return not self._undo
 
     def disturb(self, chance):
-        chance.choices([self._kill, self._delete, self._pause, self._delete_child, self._strip_labels, self._change_labels, self._scale, self._suspend],
-                       weights=[5, 4, 3, 2, 2, 1, 3 if self.may_scale else 0, 2])[0](chance)
+        chance.choices([self._kill, self._delete, self._pause, self._cut, self._delete_child, self._strip_labels, self._change_labels, self._scale, self._suspend,
+                        self.fill_disk], weights=[5, 4, 3, 3, 2, 2, 1, 3 if self.may_scale else 0, 2, 3 if self.disk else 0])[0](chance)
+
+    def fill_disk(self, chance):
+        """Whether it was done: not while the chief is silent, and not late in the training."""
+        chief = self.cluster.attempt(self.cluster.api.find, f"{PODS}/{self.name}-{'chief' if self.shape.chief else 'worker'}-0") if self.disk else None
+        address = (chief or {}).get("status", {}).get("podIP")
+        progress = f"http://{address}:{HTTP_PORT}/progress"
+        step = step_at(progress) if address else None
+        if step is None or not 0 < step <= LAST_FILL * self.shape.steps or any(not full.over() for full in self.full_disks):
+            return False
+        full = FullDisk(self.disk, progress, LAST_FULL * self.shape.steps, chance.uniform(0.5, 4))
+        self.full_disks.append(full)
+        self.cluster.full_disks.append(full)
+        self._note(f"disk full at step {step}")
+        self._after(0, "the disk has room again", full.over)
+        return True
 
     def _note(self, what):
         self.blows.append(f"{time.monotonic() - self.started:6.1f} s  {what}")
@@ -111,6 +140,7 @@ class ClusterJob:
         if victim is None:
             return
         self.deletions += 1  # also where the answer is lost
+        self.deleted.add(victim["name"])
         counted = self._all_exist()
         if self.cluster.attempt(self.cluster.api.delete, f"{PODS}/{victim['name']}", grace) is None:
             return self._note(f"deleting {victim['name']} got no answer")
@@ -124,6 +154,13 @@ class ClusterJob:
         pid = process_of(victim["name"]) if victim else None
         if pid is not None and stop_for(pid, seconds):
             self._note(f"SIGSTOP to {victim['name']} for {seconds:.1f} s")
+
+    def _cut(self, chance):
+        victim = self._victim(chance)
+        seconds = chance.choice([chance.uniform(0.3, 2), chance.uniform(3.5, 6)])  # shorter and longer than timeouts.silence
+        pid = process_of(victim["name"]) if victim else None
+        if pid is not None and cut_for(pid, seconds):
+            self._note(f"network of {victim['name']} cut for {seconds:.1f} s")
 
     def _child(self, chance, paths):
         """(path, object) of a service or ConfigMap of the job."""

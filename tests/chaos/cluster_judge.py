@@ -3,13 +3,15 @@ import calendar
 import json
 import time
 
+import launch_judge
 from cluster_job import LABEL
-from cluster_place import CONFIG_MAPS, EVENTS, JOBS, OPERATORS, PODS, SERVICES
+from cluster_place import CONFIG_MAPS, EVENTS, JOBS, OPERATORS, PODS, SERVICES, STATE, VOLUMES
 
 ROLES = ("ps", "chief", "worker", "evaluator")
 FINAL_CONDITIONS = {"Created", "Succeeded"}
 BAD_EVENTS = ("Invalid", "EditRefused", "Forbidden", "Unreadable", "Failed", "UnknownField")
 LARGEST_STATUS = 20_000
+OUT_OF_ROOM = "exit code 201"
 TAKES_OVER = 60.0  # seconds until an operator acts, at most, also where both were stopped; nothing is put right in a job that has ended
 
 
@@ -26,8 +28,8 @@ def outcome(job, digests):
              for path in (PODS, SERVICES, CONFIG_MAPS)}
     desired = {role: spec.get(role, {}).get("replicas", 1) for role in ROLES if role in spec and spec[role].get("replicas", 1) > 0}
     events = [each for each in api.list(EVENTS) if each["regarding"].get("uid") == job.uid]
-    return (_status(found) + _children(job, desired, named, _too_late(job, status, named[PODS])) + _counts(job.name, status, desired, named[PODS]) + restarts_against_ends(job, status, named[PODS])
-            + _training(job, status, digests) + [f"event {each['reason']}: {each['note']}" for each in events if each["reason"] in BAD_EVENTS])
+    return (_status(found) + _children(job, desired, named, _too_late(job, status, named[PODS])) + counts_against_pods(job, status, desired, named[PODS]) + restarts_against_ends(job, status, named[PODS], events)
+            + _training(job, status, digests) + _disks(job) + [f"event {each['reason']}: {each['note']}" for each in events if each["reason"] in BAD_EVENTS])
 
 
 def _status(found):
@@ -92,7 +94,7 @@ def _finished(pod):
     return bool(states) and all(state is not None and state["exitCode"] == 0 for state in states)
 
 
-def _counts(name, status, desired, pods):
+def counts_against_pods(job, status, desired, pods):
     wrong = [f"pod {pod['metadata']['name']} is still {pod['status']['phase']}" for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
     counts = status["replicaStatuses"]
     if set(counts) != set(desired):
@@ -100,11 +102,15 @@ def _counts(name, status, desired, pods):
         return wrong
     for role, number in desired.items():
         # By name: a label may have been taken too late. A pod that a late scale no longer wants is not counted.
-        mine = [pod for pod in pods if pod["metadata"]["name"] in {f"{name}-{role}-{index}" for index in range(number)}]
+        mine = [pod for pod in pods if pod["metadata"]["name"] in {f"{job.name}-{role}-{index}" for index in range(number)}]
         finished = sum(_finished(pod) for pod in mine)
         failed = sum(pod["status"]["phase"] == "Failed" for pod in mine)  # ended by a signal when the job was over already
         expected = {"desired": number, "active": 0, "ready": 0, "succeeded": finished, "failed": failed}
         told = {key: counts[role].get(key, 0) for key in expected}
+        # A pod that was deleted may have ended with success within its grace, and is gone.
+        gone = {f"{job.name}-{role}-{index}" for index in range(number)} & job.deleted - {pod["metadata"]["name"] for pod in mine}
+        if finished < told["succeeded"] <= finished + len(gone):
+            expected["succeeded"] = told["succeeded"]
         if told != expected:
             wrong.append(f"{role}: counts {told}, expected {expected}")
     # Those of an evaluator spend nothing of the job's.
@@ -113,13 +119,15 @@ def _counts(name, status, desired, pods):
     return wrong
 
 
-def restarts_against_ends(job, status, pods):
+def restarts_against_ends(job, status, pods, events=()):
     # By role: status.restarts leaves out those of an evaluator, which spend nothing of the job's.
     restarts = sum(each.get("restarts", 0) for each in status["replicaStatuses"].values())
     disruptions = status.get("disruptions", 0)
     wrong = []
-    if restarts > job.kills:
-        wrong.append(f"{restarts} restarts, {job.kills} containers were killed")
+    # A replica that starts while its disk is full ends with OUT_OF_ROOM, and is started again.
+    without_room = sum(OUT_OF_ROOM in each["note"] for each in events if each["reason"] == "Restarting") if job.full_disks else 0
+    if restarts > job.kills + without_room:
+        wrong.append(f"{restarts} restarts, {job.kills} containers were killed" + (f", {without_room} found no room" if job.full_disks else ""))
     if disruptions > job.deletions:
         wrong.append(f"{disruptions} disruptions, {job.deletions} pods were deleted or taken away")
     if job.edits == 0:
@@ -141,10 +149,17 @@ def _training(job, status, digests):
         wrong.append(f"progress says step {progress.get('step')}, {progress.get('percent')} %; {job.shape.steps} steps were asked for")
     if job.kind in digests:
         chief = "chief-0" if job.shape.chief else "worker-0"
-        report = json.loads((job.cluster.volume / job.name / "replicas" / f"{chief}.json").read_text())
+        report = json.loads((job.output / "replicas" / f"{chief}.json").read_text())
         if report["chief"]["parametersSha256"] != digests[job.kind]:
             wrong.append("other bits than the undisturbed run")
     return wrong
+
+
+def _disks(job):
+    """Each full disk was told of, and nothing of what it cut short is left."""
+    silent = sum(not full.told and not full.excused for full in job.full_disks)
+    wrong = [f"the log does not tell of {silent} full disks"] if silent else []
+    return wrong + (launch_judge.temporary_files(job.output) + launch_judge.checkpoints(job) if job.disk else [])
 
 
 def operators(cluster):
@@ -167,7 +182,8 @@ def operators(cluster):
 def leftovers(cluster):
     """What is there of jobs that are gone."""
     left = []
-    for path in (JOBS, PODS, SERVICES, CONFIG_MAPS):
+    for path in (JOBS, PODS, SERVICES, CONFIG_MAPS, *VOLUMES):
         left += [f"{path.rpartition('/')[2]} {each['metadata']['name']}" for each in cluster.api.list(path)
                  if each["metadata"]["name"] not in ("kubernetes", "kube-root-ca.crt")]
+    left += launch_judge.mounts(STATE / "volumes")
     return left

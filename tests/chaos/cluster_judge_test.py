@@ -9,8 +9,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cluster_judge  # noqa: E402
 
 
-def job(kills=0, deletions=0, ended=()):
-    return types.SimpleNamespace(kills=kills, deletions=deletions, edits=0, ended_pods=list(ended))
+def job(kills=0, deletions=0, ended=(), full_disks=0):
+    return types.SimpleNamespace(kills=kills, deletions=deletions, edits=0, ended_pods=list(ended), full_disks=[object()] * full_disks)
 
 
 def pod(name, uid, container_restarts=0):
@@ -49,6 +49,29 @@ class RestartsAgainstEnds(unittest.TestCase):
     def test_a_killed_pod_that_stayed_needs_no_restart(self):
         killed = job(kills=1, ended=[("j-worker-0", "same")])  # the job was over
         self.assertEqual(cluster_judge.restarts_against_ends(killed, status(worker=0), [pod("j-worker-0", "same")]), [])
+
+    def test_a_replica_that_found_its_disk_full_is_a_restart_that_an_event_tells(self):
+        event = {"reason": "Restarting", "note": "worker-0 failed and is recreated (restart 1 of 1000): exit code 201 (Error): no room"}
+        pods = [pod("j-worker-0", "new")]
+        self.assertEqual(cluster_judge.restarts_against_ends(job(full_disks=1), status(worker=1), pods, [event]), [])
+        self.assertEqual(len(cluster_judge.restarts_against_ends(job(full_disks=1), status(worker=1), pods, [])), 1)
+        self.assertEqual(len(cluster_judge.restarts_against_ends(job(), status(worker=1), pods, [event])), 1)
+
+
+class CountsAgainstPods(unittest.TestCase):
+    def wrong(self, succeeded, deleted=()):
+        finished = {"metadata": {"name": "j-ps-1"}, "status": {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"exitCode": 0}}}]}}
+        told = {"replicaStatuses": {"ps": {"desired": 2, "succeeded": succeeded}}}
+        return cluster_judge.counts_against_pods(types.SimpleNamespace(name="j", deleted=set(deleted)), told, {"ps": 2}, [finished])
+
+    def test_finished_pods_are_counted_as_succeeded(self):
+        self.assertEqual(self.wrong(succeeded=1), [])
+        self.assertEqual(len(self.wrong(succeeded=0)), 1)
+        self.assertEqual(len(self.wrong(succeeded=2)), 1)
+
+    def test_a_deleted_pod_may_have_ended_with_success_before_it_went(self):
+        self.assertEqual(self.wrong(succeeded=2, deleted=["j-ps-0"]), [])
+        self.assertEqual(len(self.wrong(succeeded=2, deleted=["j-ps-1"])), 1)
 
 
 if __name__ == "__main__":

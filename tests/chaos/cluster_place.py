@@ -1,4 +1,4 @@
-"""The real cluster that cluster_chaos.py disturbs: control plane, node, two operators by Helm, one volume for all jobs."""
+"""The real cluster that cluster_chaos.py disturbs: control plane, node, two operators by Helm."""
 import json
 import os
 import pathlib
@@ -20,7 +20,7 @@ OPERATORS = f"/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{OPERATOR_NAMESPACE}/leases/trainyard-operator"
 STATE = places.state_folder("chaos")
 ARCHIVES = STATE.with_name("chaos.images")
-CLAIM = "chaos"
+VOLUMES = ("/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims")
 
 
 def program(name):
@@ -38,6 +38,18 @@ def build_images():
     ARCHIVES.write_text(json.dumps({name: str(path) for name, path in archives.items()}))
 
 
+def claim_and_volume(name, folder):
+    """(path, object) of a volume that is a folder of the node, and of its claim."""
+    size = {"storage": "1Gi"}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
+        "capacity": size, "accessModes": ["ReadWriteMany"], "storageClassName": "", "local": {"path": str(folder)},
+        "claimRef": {"namespace": "default", "name": name},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node.NAME]}]}]}}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {
+        "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": name, "resources": {"requests": size}}}
+    return list(zip(VOLUMES, (volume, claim)))
+
+
 class Cluster:
     """Belongs to one thread, inside the sandbox."""
 
@@ -47,11 +59,10 @@ class Cluster:
         node.Node(self.plane, archives["pause"]).start()
         for name in ("operator", "trainer"):
             node.import_image(archives[name])
+        self.full_disks = []  # of all jobs
         self.api = Api(self.plane.kubeconfig, timeout=5.0)
         self._tool("helm4", "install", "trainyard", places.REPOSITORY / "charts/trainyard-operator", "--namespace", OPERATOR_NAMESPACE, "--create-namespace",
                    "--set", "replicas=2", "--wait", "--timeout", "120s")
-        self.volume = STATE / "volume"
-        self._make_claim()
 
     def _tool(self, name, *argv):
         done = subprocess.run([str(places.BIN / name), *map(str, argv)], capture_output=True, text=True, check=False, timeout=180,
@@ -59,16 +70,6 @@ class Cluster:
         if done.returncode != 0:
             raise RuntimeError(f"{name} {' '.join(map(str, argv))}: {done.stderr.strip()}")
         return done.stdout
-
-    def _make_claim(self):
-        self.volume.mkdir(parents=True)
-        size = {"storage": "1Gi"}
-        self.api.create("/api/v1/persistentvolumes", {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": CLAIM}, "spec": {
-            "capacity": size, "accessModes": ["ReadWriteMany"], "storageClassName": "", "local": {"path": str(self.volume)},
-            "claimRef": {"namespace": "default", "name": CLAIM},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node.NAME]}]}]}}}})
-        self.api.create("/api/v1/namespaces/default/persistentvolumeclaims", {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": CLAIM}, "spec": {
-            "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": CLAIM, "resources": {"requests": size}}})
 
     def stop(self):
         self.api.close()
@@ -145,13 +146,42 @@ def send(pid, number):
         return False
 
 
-def stop_for(pid, seconds):
-    """SIGSTOP, and SIGCONT so much later whatever the script waits for meanwhile. False where there is no such process."""
-    if not send(pid, signal.SIGSTOP):
-        return False
-    timer = threading.Timer(seconds, send, (pid, signal.SIGCONT))
+def later(seconds, function, *arguments):
+    """Calls it so much later, whatever the script waits for meanwhile."""
+    timer = threading.Timer(seconds, function, arguments)
     timer.daemon = True
     timer.start()
+
+
+def stop_for(pid, seconds):
+    """SIGSTOP, and SIGCONT so much later. False where there is no such process."""
+    if not send(pid, signal.SIGSTOP):
+        return False
+    later(seconds, send, pid, signal.SIGCONT)
+    return True
+
+
+def cut_for(pid, seconds):
+    """The network of the process's pod loses everything that comes or goes for so long. False where it cannot be done."""
+    try:
+        namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)  # of the pod: it outlives the process
+    except OSError:
+        return False
+
+    def tables(action):
+        done = [subprocess.run(["nsenter", f"--net=/proc/self/fd/{namespace}", "iptables", action, chain, "!", way, "lo", "-j", "DROP"],
+                               pass_fds=[namespace], capture_output=True, check=False).returncode == 0
+                for chain, way in (("INPUT", "-i"), ("OUTPUT", "-o"))]
+        return all(done)
+
+    def join():
+        tables("-D")
+        os.close(namespace)
+
+    if not tables("-A"):
+        join()
+        return False
+    later(seconds, join)
     return True
 
 

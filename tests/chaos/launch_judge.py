@@ -19,7 +19,7 @@ def outcome(job, report, undisturbed):
         wrong.append(f"state {report['state']}")
     if undisturbed is not None and report.get("parametersSha256") != undisturbed["parametersSha256"]:
         wrong.append("other bits than the undisturbed run")
-    return wrong + _steps(job, report) + _evaluations(job, undisturbed) + _failures(job, report) + _checkpoints(job)
+    return wrong + _steps(job, report) + _evaluations(job, undisturbed) + _failures(job, report) + checkpoints(job)
 
 
 def _steps(job, report):
@@ -81,7 +81,8 @@ def _failures(job, report):
     return wrong
 
 
-def _checkpoints(job):
+def checkpoints(job):
+    """Those that the job keeps: the last one is of its last step."""
     found = sorted(int(folder.name.removeprefix("step-")) for folder in (job.output / "checkpoints").glob("step-*"))
     wrong = []
     if job.shape.mode != "async" and (not found or found[-1] != job.shape.steps):
@@ -91,19 +92,26 @@ def _checkpoints(job):
     return wrong
 
 
+def temporary_files(output):
+    return [f"left behind: {path.relative_to(output)}" for path in output.rglob("*")
+            if ".tmp" in path.name or "staging" in path.name or (path.name.startswith(".") and path.name != ".lock")]
+
+
 def leftovers(job):
     """Temporary files, a lock that is still held, ports that are still open."""
     known = {"checkpoints", "config", "logs", "profile.json", "profile.txt", "profiles", "replicas", "report.json", "summaries", "trace.json", ".lock", "filler"}
     wrong = [f"left behind: {path.name}" for path in job.output.iterdir() if path.name not in known]
-    wrong += [f"left behind: {path.relative_to(job.output)}" for path in job.output.rglob("*")
-              if ".tmp" in path.name or "staging" in path.name or (path.name.startswith(".") and path.name != ".lock")]
-    with (job.output / ".lock").open() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            wrong.append("the output is still locked")
-    if not job.isolated:  # else its ports have gone with its network
-        hosts = json.loads((job.output / "config/cluster.json").read_text())
+    wrong += temporary_files(job.output)
+    lock_file = job.output / ".lock"
+    if lock_file.exists():  # a launcher that was stopped at its start has made none
+        with lock_file.open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                wrong.append("the output is still locked")
+    hosts_file = job.output / "config/cluster.json"
+    if not job.isolated and hosts_file.exists():  # else its ports have gone with its network
+        hosts = json.loads(hosts_file.read_text())
         for host in [*hosts["ps"], *hosts["worker"]]:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", int(host.rpartition(":")[2]))) == 0:

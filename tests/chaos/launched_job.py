@@ -148,10 +148,11 @@ class LaunchedJob:
         self._after(seconds, "the network is back", lambda: self._inside("ip", "link", "set", "lo", "up"))
         return self._note(f"network cut for {seconds:.1f} s")
 
-    def cut_server(self, chance):
-        """One server's port drops what comes, or resets it."""
-        servers = (self.output / "config/ps_hosts").read_text().split(",") if (self.output / "config/ps_hosts").exists() else [""]
-        port = chance.choice(servers).rpartition(":")[2]
+    def cut_port(self, chance):
+        """The port of one replica that others dial drops what comes, or resets it: a server's, or in a job without servers a worker's."""
+        hosts = self.output / ("config/ps_hosts" if self.shape.ps else "config/worker_hosts")
+        dialled = hosts.read_text().split(",") if self.shape.mode != "local" and hosts.exists() else [""]
+        port = chance.choice(dialled).rpartition(":")[2]
         refuse = chance.random() < 0.5
         seconds = chance.uniform(0.3, 5)
         rule = ["INPUT", "-p", "tcp", "--dport", port, "-j", *(["REJECT", "--reject-with", "tcp-reset"] if refuse else ["DROP"])]
@@ -194,7 +195,7 @@ class LaunchedJob:
     def disturb(self, chance):
         """One blow, unless it finds nothing to hit."""
         chance.choices([lambda: self.signal_one(chance, signal.SIGKILL), lambda: self.signal_one(chance, signal.SIGTERM), lambda: self.signal_two(chance),
-                        lambda: self.pause(chance), lambda: self.cut_all(chance), lambda: self.cut_server(chance), lambda: self.fill(chance),
+                        lambda: self.pause(chance), lambda: self.cut_all(chance), lambda: self.cut_port(chance), lambda: self.fill(chance),
                         lambda: self.relaunch(chance)], weights=[8, 4, 2, 4, 2, 2, 2, 1])[0]()
 
     def _victim(self, chance):

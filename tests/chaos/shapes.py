@@ -22,7 +22,7 @@ TEXT = {
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    mode: str  # "sync", "async" or "local"
+    mode: str  # "sync", "async", "allReduce" or "local"
     ps: int
     workers: int
     steps: int
@@ -30,10 +30,11 @@ class Shape:
     train: dict = dataclasses.field(default_factory=lambda: LENET)
     chief: int = 0
     evaluator: int = 0
+    network: bool = False  # over gRPC, so that cut networks hit streams with tensors; else the replicas choose shared memory
 
     def job(self, name):
         """The TrainingJob."""
-        strategy = {"local": {}} if self.mode == "local" else {"parameterServer": {"mode": self.mode}}
+        strategy = {"parameterServer": {"mode": self.mode}} if self.ps else {self.mode: {}}
         return {
             "apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name},
             "spec": {
@@ -42,7 +43,7 @@ class Shape:
                 "runPolicy": {"backoffLimit": 1000},
                 "training": {**self.train, "steps": self.steps, "optimizer": {"name": "momentum", "learningRate": 0.02, "momentum": 0.9},
                              "strategy": strategy, "seed": 7, "checkpoint": {"everySteps": self.save_every, "keep": 3}, "timeouts": {"silence": 3},
-                             "resources": {"threads": 1}},
+                             "resources": {"threads": 1, "sharedMemory": not self.network}},
             }}
 
     def roles(self):
@@ -55,14 +56,21 @@ class Shape:
         return json.dumps(self.job("chaos"), indent=1)
 
 
+# Two devices in each worker: theirs are the sums, and the state that layers carry.
+DEVICES = {**TEXT, "devices": 2, "batchSize": 2}
+
 SHAPES = {
     "sync-1x2": Shape("sync", 1, 2, 500, 60),
     "async-2x3": Shape("async", 2, 3, 500, 60),
-    "sync-2x3": Shape("sync", 2, 3, 400, 45),
+    "sync-2x3": Shape("sync", 2, 3, 400, 45, network=True),
     "local": Shape("local", 0, 1, 500, 60),
     "sync-chief-evaluator": Shape("sync", 2, 1, 400, 50, chief=1, evaluator=1),
-    "async-1x2": Shape("async", 1, 2, 600, 0),
-    "sync-no-checkpoints": Shape("sync", 2, 2, 300, 0),
-    "sync-text": Shape("sync", 2, 2, 5000, 600, TEXT),
+    "async-1x2": Shape("async", 1, 2, 600, 0, network=True),
+    "sync-no-checkpoints": Shape("sync", 2, 2, 300, 0, network=True),
+    "sync-text": Shape("sync", 2, 2, 5000, 600, TEXT, network=True),
     "sync-normalized": Shape("sync", 1, 2, 2500, 300, NORMALIZED),
+    "all-reduce-2": Shape("allReduce", 0, 2, 500, 60),
+    "all-reduce-4": Shape("allReduce", 0, 4, 300, 45, network=True),
+    "sync-devices": Shape("sync", 1, 2, 20000, 2000, DEVICES),
+    "all-reduce-devices": Shape("allReduce", 0, 2, 20000, 2000, DEVICES),
 }

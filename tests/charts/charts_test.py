@@ -193,6 +193,15 @@ class ChartsTest(unittest.TestCase):
         self.refused(JOB, "chief.replicas=2", "replicas")
         self.refused(JOB, "framework=Keras", "framework")
 
+    def test_a_typo_in_a_job_is_refused_by_its_name(self):
+        for option, word in (("training.optimizer.learningrate=1", "learningrate"), ("training.strategy.local.replicas=1", "replicas"),
+                             ("runPolicy.backofLimit=1", "backofLimit"), ("runPolicy.exitCodes[0].code=1", "code"), ("storage.claim=x", "claim"),
+                             ("network.ports=1", "ports"), ("worker.replica=1", "replica")):
+            with self.subTest(option):
+                self.refused(JOB, option, word)
+        self.refused(JOB, "training.batchSize=0", "batchSize", "minimum")
+        self.assertNotIn("strategy", self.render(JOB, "ps.replicas=0", "training.strategy=null").one("TrainingJob")["spec"]["training"])
+
     def test_two_replicas_without_leader_election_are_refused(self):
         done = self.template(OPERATOR, "replicas=2", "leaderElection.enabled=false")
         self.assertIn("needs leaderElection.enabled=true", done.stderr)

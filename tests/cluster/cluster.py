@@ -6,6 +6,7 @@
   cluster.py enter [--name N] COMMAND ...      runs a command inside a node's sandbox, with KUBECONFIG and PATH set
   cluster.py down [--name N]
   cluster.py missing control-plane|node        says what this machine lacks; exit status 1 if anything
+  cluster.py base-image                        makes the image that the Dockerfiles start from, where it is not there
 """
 
 import argparse
@@ -124,6 +125,7 @@ def main():
     command("hold-node", hold_node).add_argument("--image", action="append", default=[])
     command("down", down)
     command("enter", enter).add_argument("command", nargs=argparse.REMAINDER)
+    command("base-image", lambda _: images.base())
     command("missing", missing).add_argument("kind", choices=["control-plane", "node"])
     arguments = parser.parse_args()
     if arguments.command_name == "up":

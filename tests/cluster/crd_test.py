@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import subprocess
 import unittest
 
@@ -141,6 +142,31 @@ class CrdTest(ControlPlaneCase):
         self.assertEqual(self.api.get(f"{JOBS}/scaled")["spec"]["worker"]["replicas"], 4)
         self.assertEqual(self.api.get(f"{JOBS}/scaled/scale")["spec"]["replicas"], 4)
 
+    def test_a_framework_that_keeps_the_number_of_workers_in_its_environment_is_not_scaled_while_it_runs(self):
+        def started(name, framework, **network):
+            body = job(name).framework(framework).without("training").worker(2).ps(1).chief().set("network", network).spec()
+            self.api.create(JOBS, body)
+            self.api.merge(f"{JOBS}/{name}/status", {"status": {"startTime": "2027-01-15T08:00:00Z"}})
+
+        for framework in ("PyTorch", "MPI", "MXNet", "TensorFlow"):
+            with self.subTest(framework):
+                name = f"fixed-{framework.lower()}"
+                started(name, framework)
+                with self.assertRaises(ApiError) as caught:
+                    self.api.merge(f"{JOBS}/{name}", {"spec": {"worker": {"replicas": 3}}})
+                words = f"spec.worker.replicas.*replicas of framework {framework} keep the number in their environment; set runPolicy.suspend to true"
+                self.assertRegex(caught.exception.message, words)
+                with self.assertRaisesRegex(AssertionError, words):
+                    self.kubectl("scale", f"tj/{name}", "--replicas=3")
+                self.api.merge(f"{JOBS}/{name}/status", {"status": {"startTime": None}})  # as the operator does when the job is suspended
+                self.kubectl("scale", f"tj/{name}", "--replicas=3")
+                self.assertEqual(self.api.get(f"{JOBS}/{name}")["spec"]["worker"]["replicas"], 3)
+        for name, framework, network in (("sparse", "TensorFlow", {"hostList": "Sparse"}), ("none", "None", {})):
+            with self.subTest(name):
+                started(name, framework, **network)
+                self.kubectl("scale", f"tj/{name}", "--replicas=3")
+                self.assertEqual(self.api.get(f"{JOBS}/{name}")["spec"]["worker"]["replicas"], 3)
+
     def test_kubectl_explain_teaches(self):
         for field in ("worker", "runPolicy.backoffLimit", "training.strategy.parameterServer.mode", "network.services"):
             with self.subTest(field):
@@ -153,6 +179,11 @@ class CrdTest(ControlPlaneCase):
         self.api.merge(f"{JOBS}/shown/status", {"status": {"phase": "Running", "progress": {"step": 120, "percent": 21.4, "loss": 0.31, "examplesPerSecond": 6668.8}}})
         header, row = self.kubectl("get", "tj", "shown").splitlines()
         self.assertEqual(header.split(), ["NAME", "STATE", "PS", "WORKERS", "STEP", "PROGRESS", "LOSS", "SPEED", "AGE", "MESSAGE"])
+        page = (places.REPOSITORY / "README.md").read_text(encoding="utf-8")
+        readme = re.search(r"^kubectl get tj .*# ([A-Z ]+); -w follows, -o wide adds ([A-Z]+) and ([A-Z]+)$", page, re.MULTILINE)
+        self.assertEqual(readme.group(1).split(), header.split()[1:])
+        wide = self.kubectl("get", "tj", "shown", "-o", "wide").splitlines()[0].split()
+        self.assertEqual([name for name in wide if name not in header.split()], [readme.group(2), readme.group(3)])
         for word in ("Running", "120", "21.4", "0.31"):
             self.assertIn(word, row.split())
         self.api.merge(f"{JOBS}/shown/status", {"status": {"progress": {"evaluation": "accuracy 0.973"}}})

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 from harness import images, needs, node, places, sandbox
 from harness.control_plane import ControlPlane, Options
@@ -49,7 +50,9 @@ def build_images():
 
 
 class TrainingTest(unittest.TestCase):
-    """Cases share one cluster and run in the order of their names' numbers; each leaves the namespace empty."""
+    """Cases share one cluster and run in the order of their names' numbers; each leaves the namespace empty, but for the jobs in `ahead`."""
+
+    ahead = None  # jobs that wait already for the case that judges them; None before begin_waits()
 
     @classmethod
     def setUpClass(cls):
@@ -119,9 +122,14 @@ class TrainingTest(unittest.TestCase):
         return self.status(name).get("progress", {}).get("step", 0)
 
     def wait_progress(self, name, seconds=120.0):
-        """The chief's step grows from what it is now."""
-        before = self.step(name)
-        self.wait(f"{name} to train on from step {before}", lambda: self.step(name) > before, seconds)
+        """The chief's step grows from what it is now. The chief itself is asked: status tells it up to ten seconds later."""
+        def step():
+            address = self.api.get(f"{PODS}/{name}-worker-0")["status"].get("podIP")
+            with urllib.request.urlopen(f"http://{address}:5001/progress", timeout=2) as answer:
+                return json.load(answer).get("step", 0)
+
+        before, = self.wait(f"the chief of {name} to answer", lambda: (step(),), seconds)
+        self.wait(f"{name} to train on from step {before}", lambda: step() > before, seconds)
 
     def wait_running(self, name, workers, seconds=120.0):
         def runs():
@@ -189,29 +197,56 @@ class TrainingTest(unittest.TestCase):
         identity = self.api.get(f"{PODS}/{pod}")["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
         self.tool("ctr", "--address", node.SOCKET, "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", identity)
 
+    def begin_waits(self, *judged):
+        """Starts the jobs of all cases that mostly wait, once, so that they wait beside each other. The calling case judges some of them."""
+        if self.ahead is None:
+            type(self).ahead = {"patient", "in-place", "made-again", "wrong"}
+            silent = [f"training.timeouts.{wait}=2" for wait in ("peer", "connect", "input", "silence", "hello")]
+            self.install("patient", "worker.replicas=1", "ps.replicas=1", "runPolicy.startPolicy=Any", "runPolicy.backoffLimit=0", *silent,
+                         "worker.template.spec.nodeSelector.no=such-node")
+            server = {"name": "s", "image": images.TRAINER, "imagePullPolicy": "Never", "command": ["sh", "-c", "sleep 2; exit 200"]}
+            for name, policy in (("in-place", "OnFailure"), ("made-again", "ExitCode")):
+                body = job(name).framework("None").without("training").policy(backoffLimit=0)
+                body.ps(1, restartPolicy=policy, template={"spec": {"containers": [server]}})
+                body.worker(1, template={"spec": {"containers": [{**server, "name": "w"}], "nodeSelector": {"no": "such-node"}}})
+                self.api.create(JOBS, body.spec())
+            self.install("wrong", "worker.replicas=1", "ps.replicas=0", "training.strategy=null", "image=localhost/no-such-image:1")
+        self.ahead.difference_update(judged)
+
+    def left(self, path):
+        """Names of what there is, but for the children of jobs in `ahead` and what is Kubernetes' own."""
+        names = [each["metadata"]["name"] for each in self.api.list(path)]
+        return [name for name in names if name not in ("kubernetes", "kube-root-ca.crt")
+                and not any(name == job or name.startswith((f"{job}-", f"sh.helm.release.v1.{job}.")) for job in self.ahead or ())]
+
     def leave_nothing(self):
-        for each in self.api.list(JOBS):
-            self.api.delete(f"{JOBS}/{each['metadata']['name']}")
+        for name in self.left(JOBS):
+            self.api.delete(f"{JOBS}/{name}")
 
         def nothing():
-            left = {path: [each["metadata"]["name"] for each in self.api.list(path)] for path in (JOBS, PODS, SERVICES, CONFIG_MAPS)}
-            left[SERVICES].remove("kubernetes")
-            left[CONFIG_MAPS].remove("kube-root-ca.crt")
+            left = {path: self.left(path) for path in (JOBS, PODS, SERVICES, CONFIG_MAPS)}
+            if not left[JOBS]:  # what becomes of a job that is stopped in time is what other cases are about
+                for name in left[PODS]:
+                    self.api.delete(f"{PODS}/{name}", grace_seconds=0)
             assert not any(left.values()), left
             return True
 
         self.wait("nothing of the jobs to be left", nothing, 90.0)
-        for secret in self.api.list("/api/v1/namespaces/default/secrets"):
-            self.api.delete(f"/api/v1/namespaces/default/secrets/{secret['metadata']['name']}")
-        self.api.request("DELETE", EVENTS)
+        secrets = "/api/v1/namespaces/default/secrets"
+        for name in self.left(secrets):
+            self.api.delete(f"{secrets}/{name}")
+        if not self.ahead:
+            self.api.request("DELETE", EVENTS)
 
     def test_01_images_are_small_and_say_their_commit(self):
         self.assertLessEqual(self.built["sizes"]["operator"], 60e6)
-        for name, repository in (("operator", images.OPERATOR), ("trainer", images.TRAINER)):
+        repositories = {"operator": images.OPERATOR, "trainer": images.TRAINER}
+        for name, repository in repositories.items():
             self.addCleanup(self.api.delete, f"{PODS}/{name}", grace_seconds=0)
             self.api.create(PODS, {
                 "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"restartPolicy": "Never", "securityContext": {"runAsNonRoot": True}, "containers": [
                     {"name": "c", "image": repository, "imagePullPolicy": "Never", "args": ["--version"], "securityContext": {"readOnlyRootFilesystem": True}}]}})
+        for name in repositories:
             self.wait(f"{name} --version", lambda name=name: self.api.get(f"{PODS}/{name}")["status"]["phase"] == "Succeeded")
             self.assertEqual(self.kubectl("logs", name), self.built["versions"][name])
             self.assertRegex(self.built["versions"][name], r"\([0-9a-f]{12}\)")
@@ -313,13 +348,13 @@ class TrainingTest(unittest.TestCase):
 
     def test_10_a_job_over_tls_trains_with_keys_that_lie_in_its_secret(self):
         chart = places.REPOSITORY / "charts/trainyard-operator"
-        self.install("before", "worker.replicas=1", "network.tls=true")
+        self.install("before", "worker.replicas=1", "network.tls=true", "training.epochs=1")
         self.wait("the job to be told what is missing", lambda: "secrets.enabled=true" in self.status("before").get("message", ""))
         self.tool("helm4", "upgrade", "trainyard", chart, "--namespace", OPERATOR_NAMESPACE, "--set", "secrets.enabled=true", "--wait", "--timeout", "90s")
         self.addCleanup(self.tool, "helm4", "upgrade", "trainyard", chart, "--namespace", OPERATOR_NAMESPACE, "--wait", "--timeout", "90s")
         self.wait("the job to succeed once it may have a Secret", lambda: self.is_true("before", "Succeeded"), 300.0)
         self.tool("helm4", "uninstall", "before")
-        self.install("private", "worker.replicas=2", "ps.replicas=1", "network.tls=true")
+        self.install("private", "worker.replicas=2", "ps.replicas=1", "network.tls=true", "training.epochs=4")
         self.wait_running("private", 2)
         secret = self.api.get("/api/v1/namespaces/default/secrets/private-key")
         self.assertEqual(sorted(secret["data"]), ["ca.crt", "key", "tls.crt", "tls.key"])
@@ -329,13 +364,19 @@ class TrainingTest(unittest.TestCase):
         self.assertFalse(self.status("private").get("restarts"))
         self.tool("helm4", "uninstall", "private")
 
-    def test_11_waiting_for_ones_own_job_fails_nothing_and_is_not_running(self):
-        server = {"name": "s", "image": images.TRAINER, "imagePullPolicy": "Never", "command": ["sh", "-c", "sleep 2; exit 200"]}
-        for name, policy in (("in-place", "OnFailure"), ("made-again", "ExitCode")):
-            body = job(name).framework("None").without("training").policy(backoffLimit=0)
-            body.ps(1, restartPolicy=policy, template={"spec": {"containers": [server]}})
-            body.worker(1, template={"spec": {"containers": [{**server, "name": "w"}], "nodeSelector": {"no": "such-node"}}})
-            self.api.create(JOBS, body.spec())
+    def test_11_a_server_waits_for_its_job_as_long_as_that_lives(self):
+        self.begin_waits("patient")
+        self.wait("the worker to be told unschedulable", lambda: self.is_true("patient", "Stalled"))  # 30 s later, by the operator
+        status = self.status("patient")
+        self.assertIn("worker-0 cannot start: no node takes it", status["message"])
+        self.assertEqual((status.get("restarts", 0), status.get("disruptions", 0), status["phase"]), (0, 0, "Pending"), status)
+        self.assertNotIn("runningTime", status)
+        server = self.api.get(f"{PODS}/patient-ps-0")["status"]
+        self.assertEqual((server["phase"], server["containerStatuses"][0]["restartCount"]), ("Running", 0), server)
+
+    def test_11_b_ends_with_exit_code_200_spend_nothing_and_the_job_is_not_running(self):
+        self.begin_waits("in-place", "made-again")
+        for name in ("in-place", "made-again"):
             seen = set()
 
             def waited(name=name, seen=seen):
@@ -350,6 +391,25 @@ class TrainingTest(unittest.TestCase):
             self.assertNotIn("runningTime", status)
             self.assertLessEqual(seen, {None, "Pending", "Restarting"})
             self.api.delete(f"{JOBS}/{name}")
+
+    def test_11_c_an_image_that_cannot_be_pulled_is_one_event(self):
+        self.begin_waits("wrong")
+        self.wait("the job to be told", lambda: self.is_true("wrong", "Stalled"))
+        stalled = next(each["lastTransitionTime"] for each in self.status("wrong")["conditions"] if each["type"] == "Stalled")
+
+        def pulled_again():  # from then on both reasons must come in turn, and change nothing
+            failures = [each for each in self.api.list(EVENTS) if each["regarding"].get("name") == "wrong-worker-0" and "ErrImagePull" in each["note"]]
+            assert any((each.get("deprecatedLastTimestamp") or "") > stalled for each in failures), (stalled, failures)
+            waiting = self.api.get(f"{PODS}/wrong-worker-0")["status"]["containerStatuses"][0]["state"].get("waiting", {})
+            assert waiting.get("reason") == "ImagePullBackOff", waiting
+            return True
+
+        self.wait("the image to be pulled again after the job was told", pulled_again, 240.0)
+        self.assertIn("no-such-image", self.status("wrong")["message"])
+        told = [each for each in self.api.list(EVENTS) if each["regarding"]["kind"] == "TrainingJob" and each["regarding"]["name"] == "wrong"
+                and "image" in each["note"]]
+        self.assertEqual(len(told), 1, told)
+        self.tool("helm4", "uninstall", "wrong")
 
     def test_12_a_claim_of_roots_is_written_to_and_a_job_made_again_goes_on_there(self):
         folder = self.claim("results")
@@ -380,13 +440,34 @@ class TrainingTest(unittest.TestCase):
 
     def test_14_a_failed_jobs_message_ends_with_the_reason(self):
         self.install("no-data", "worker.replicas=1", "ps.replicas=1", "training.data.dir=/nowhere")
-        self.assertRegex(self.failed_message("no-data"), r"exit code 1 \(Error\): .*/nowhere/.*No such file")
         self.install("small", "worker.replicas=1", "ps.replicas=0", "training.strategy=null", "runPolicy.backoffLimit=0", "worker.resources.limits.memory=24Mi")
+        message = self.failed_message("no-data")
+        self.assertRegex(message, r"exit code 1 \(Error\): .*/nowhere/.*No such file")
+        pod = re.search(r"\(kubectl logs (\S+) -n default; then correct the job, or change runPolicy.exitCodes\)", message).group(1)
+        self.wait("the failed pod to have ended", lambda: self.api.get(f"{PODS}/{pod}")["status"]["phase"] == "Failed")
+        self.assertIn("/nowhere/", self.kubectl("logs", pod, "-n", "default"))
         message = self.failed_message("small")
         self.assertIn("OOMKilled", message)
         self.assertTrue(message.endswith("than spec.worker.resources.limits.memory allows: found 24Mi, raise it"), message)
         for name in ("no-data", "small"):
             self.tool("helm4", "uninstall", name)
+
+    def test_14_b_an_init_container_that_fails_is_named_and_tried_again(self):
+        body = job("fetches").framework("None").without("training").policy(backoffLimit=1)
+        container = {"image": images.TRAINER, "imagePullPolicy": "Never"}
+        body.worker(1, restartPolicy="ExitCode", template={"spec": {
+            "initContainers": [{**container, "name": "fetch", "command": ["sh", "-c", "echo 404 Not Found; exit 2"]}],
+            "containers": [{**container, "name": "trainer", "command": ["true"]}]}})
+        self.api.create(JOBS, body.spec())
+        told = ("waits for worker-0; worker-0's init container fetch ended with exit code 2 (Error); "
+                "kubectl get tj fetches -n default -o jsonpath={.status.failure} tells more: 404 Not Found")
+        self.wait("the job to say why it waits", lambda: self.status("fetches").get("message") == told)
+        message = self.failed_message("fetches")
+        command = "kubectl logs fetches-worker-0 -n default -c fetch"
+        self.assertEqual(message, f"worker-0 failed, and the job has used its 1 restarts ({command}; then correct the job, or raise runPolicy.backoffLimit): "
+                                  "init container fetch ended with exit code 2 (Error): 404 Not Found")
+        self.assertIn("404 Not Found", self.kubectl(*command.split()[1:]))
+        self.assertEqual(self.status("fetches")["failure"]["container"], "fetch")
 
     def test_15_default_pods_pass_the_restricted_pod_security_standard(self):
         self.api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {
@@ -402,29 +483,32 @@ class TrainingTest(unittest.TestCase):
         self.wait("the job to succeed", succeeded)
         self.tool("helm4", "uninstall", "modest", "--namespace", "restricted")
 
-    def test_16_an_image_that_cannot_be_pulled_is_one_event(self):
-        self.install("wrong", "worker.replicas=1", "ps.replicas=0", "training.strategy=null", "image=localhost/no-such-image:1")
-        pulls = set()
+    def test_17_an_all_reduce_whose_worker_is_killed_has_the_bits_of_launch(self):
+        folder = self.claim("sums")
+        example = places.REPOSITORY / "examples/lenet5-allreduce.yaml"
+        self.kubectl("apply", "-f", "-", text=example.read_text(encoding="utf-8").replace("spec:\n", "spec:\n  storage: {claimName: sums}\n", 1))
+        name = "lenet5-allreduce"
+        launched = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, launched)
+        launch = subprocess.Popen([program("trainer", "trainer"), "launch", example, "--output", launched, "--progress", "none"], cwd=places.REPOSITORY,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(launch.kill)
+        self.wait(f"{name} to train", lambda: self.step(name) > 0)
+        self.kill_container(f"{name}-worker-1")
+        self.wait(f"{name} to succeed", lambda: self.is_true(name, "Succeeded"), 300.0)
+        self.assertEqual(self.status(name)["restarts"], 1)
+        self.assertGreater(self.status(name)["progress"]["metrics"]["accuracy"], 0.9)
+        output, _ = launch.communicate(timeout=120)
+        self.assertEqual(launch.returncode, 0, output)
+        in_pods, here = [json.loads((place / "replicas/worker-0.json").read_text())["chief"]["parametersSha256"] for place in (folder / name, launched)]
+        self.assertEqual(in_pods, here)
 
-        def pulled_again():
-            state = self.api.get(f"{PODS}/wrong-worker-0")["status"].get("containerStatuses", [{"state": {}}])[0]["state"].get("waiting", {})
-            pulls.add(state.get("reason"))
-            assert {"ErrImagePull", "ImagePullBackOff"} <= pulls, pulls
-            self.is_true("wrong", "Stalled")
-            return True
-
-        self.wait("the image to be pulled twice", pulled_again)
-        self.assertIn("no-such-image", self.status("wrong")["message"])
-        told = [each for each in self.api.list(EVENTS) if each["regarding"]["kind"] == "TrainingJob" and "image" in each["note"]]
-        self.assertEqual(len(told), 1, told)
-        self.tool("helm4", "uninstall", "wrong")
-
-    def test_17_the_operator_was_refused_nothing(self):
+    def test_18_the_operator_was_refused_nothing(self):
         log = self.kubectl("logs", "-n", OPERATOR_NAMESPACE, "-l", "app.kubernetes.io/name=trainyard-operator", "--tail=-1")
         refused = [line for line in log.splitlines() if "forbidden" in line.lower()]
         self.assertEqual(refused, [])
 
-    def test_18_one_namespace_by_helm_3(self):
+    def test_19_one_namespace_by_helm_3(self):
         self.tool("helm4", "uninstall", "trainyard", "--namespace", OPERATOR_NAMESPACE, "--wait")
         self.assertEqual([each["metadata"]["name"] for each in self.api.list("/apis/rbac.authorization.k8s.io/v1/clusterroles") if "trainyard" in each["metadata"]["name"]], [])
         self.kubectl("create", "namespace", "team")
@@ -444,7 +528,7 @@ class TrainingTest(unittest.TestCase):
         self.tool("helm3", "uninstall", "inside", "--namespace", "team")
         self.tool("helm3", "uninstall", "scoped", "--namespace", "team")
 
-    def test_19_the_cluster_commands_of_the_readme_work_word_by_word(self):
+    def test_20_the_cluster_commands_of_the_readme_work_word_by_word(self):
         page = (places.REPOSITORY / "README.md").read_text(encoding="utf-8")
         commands = [line for block in re.findall(r"```sh\n(.*?)```", page[page.index("## On a cluster"):], re.DOTALL) for line in block.splitlines()]
         elsewhere = {"docker": "the suite has built the images", "kind": "the suite has imported them", "tensorboard": "would not end"}

@@ -5,6 +5,8 @@
 A seed is printed, which repeats the choice of replicas, signals and moments (though not what the machine does meanwhile).
 """
 import argparse
+import json
+import os
 import pathlib
 import random
 import signal
@@ -13,7 +15,7 @@ import sys
 import time
 import unittest
 
-from trainyard import ROOT, TRAINER, JobTest, job_file
+from trainyard import ROOT, TRAINER, JobTest, free_ports, job_file
 
 OPTIONS = argparse.Namespace(kills=6, terms=3, seed=None)
 DISTURBANCES_PER_RUN = 3
@@ -38,6 +40,9 @@ spec:
 """
 
 
+SHARDED = "training.strategy.allReduce.shardOptimizer=true"
+
+
 class AllReduceTest(JobTest):
     def digest(self, job, *overrides):
         return self.succeed(self.launch(job, (RESTARTS, QUICK, *overrides)))["parametersSha256"]
@@ -53,7 +58,7 @@ class SameBits(AllReduceTest):
         for workers in (1, 2, 3, 4):
             servers = self.digest(job_file(self.folder.name, workers=workers, ps=1, mode="sync", steps=40, batch=16))
             job = job_file(self.folder.name, workers=workers, mode="allReduce", steps=40, batch=16)
-            for algorithm in ("auto", "direct", "halvingDoubling"):
+            for algorithm in ("auto", "direct", "halvingDoubling", "hierarchical"):
                 with self.subTest(workers=workers, algorithm=algorithm):
                     self.assertEqual(self.digest(job, f"training.strategy.allReduce.algorithm={algorithm}"), servers)
 
@@ -72,6 +77,64 @@ class SameBits(AllReduceTest):
                     job = job_file(self.folder.name, workers=4, mode="allReduce", steps=7, batch=batch)
                     for algorithm in ("direct", "halvingDoubling"):
                         self.assertEqual(self.digest(job, data, override, f"training.strategy.allReduce.algorithm={algorithm}"), servers)
+
+    def test_slots_that_the_workers_have_among_them(self):
+        for optimizer in ("{name: momentum, learningRate: 0.1}", "{name: adamw, learningRate: 0.001, clipNorm: 0.5}"):
+            override = f"training.optimizer={optimizer}"
+            for workers in (1, 3):
+                servers = self.digest(job_file(self.folder.name, workers=workers, ps=1, mode="sync", steps=30, batch=16), override, BATCH_NORM)
+                job = job_file(self.folder.name, workers=workers, mode="allReduce", steps=30, batch=16, checkpoint_every=10)
+                whole = self.succeed(self.launch(job, (RESTARTS, QUICK, override, BATCH_NORM)))
+                for algorithm in ("auto", "halvingDoubling"):
+                    with self.subTest(optimizer=optimizer, workers=workers, algorithm=algorithm):
+                        run = self.launch(job, (RESTARTS, QUICK, override, BATCH_NORM, SHARDED, f"training.strategy.allReduce.algorithm={algorithm}"))
+                        report = self.check(run, servers)
+                        self.assertEqual(whole["parametersSha256"], servers)
+                        slots = [worker["slotBytes"] for worker in report["perWorker"]]
+                        self.assertAlmostEqual(sum(slots), whole["perWorker"][0]["slotBytes"], delta=200)
+                        if algorithm == "auto":
+                            self.assertLessEqual(max(slots) - min(slots), 200)
+
+    def test_a_checkpoint_of_shared_slots_goes_on_with_another_number_of_workers(self):
+        override = "training.optimizer={name: adam, learningRate: 0.001}"
+        job = job_file(self.folder.name, workers=3, mode="allReduce", steps=20, batch=16)
+        begun = [self.launch(job, (RESTARTS, QUICK, override, *sharded)) for sharded in ((SHARDED,), ())]
+        for run in begun:
+            self.succeed(run)
+        reports = [self.succeed(self.launch(job, (RESTARTS, QUICK, override, "training.steps=40", "worker.replicas=2", *sharded), output=run.output))
+                   for run in begun for sharded in ((SHARDED,), ())]
+        self.assertEqual(len({report["parametersSha256"] for report in reports}), 1)
+
+    def test_workers_of_two_nodes_sum_within_each_node_first(self):
+        job = job_file(self.folder.name, workers=4, mode="allReduce", steps=20, batch=16)
+        expected = self.digest(job)
+        ports = free_ports(8)
+        output = pathlib.Path(self.folder.name) / "by-hand"
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports[:4])
+        workers = [subprocess.Popen([TRAINER, "train", "--job_name=worker", f"--task_index={rank}", f"--worker_hosts={hosts}", "--config", str(job),
+                                     "--output", str(output), "--http_port", str(ports[4 + rank]),
+                                     "--set", "training.strategy.allReduce.algorithm=hierarchical"],
+                                    cwd=ROOT, env={**os.environ, "TRAINYARD_NODE": f"node-{rank // 2}"}, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, text=True) for rank in range(4)]
+        for worker in workers:
+            self.addCleanup(worker.kill)
+        for worker in workers:
+            said = worker.communicate(timeout=120)[0]
+            self.assertEqual(worker.returncode, 0, said)
+            self.assertIn("all-reduce: hierarchical (2 nodes of 2)", said)
+        report = json.loads((output / "replicas/worker-0.json").read_text(encoding="utf-8"))["chief"]
+        self.assertEqual(report["parametersSha256"], expected)
+        self.assertEqual(report["allReduce"], {"algorithm": "hierarchical (2 nodes of 2)"})
+
+    def test_the_report_says_how_gradients_were_added(self):
+        job = job_file(self.folder.name, workers=3, mode="allReduce", steps=10, batch=16)
+        run = self.launch(job, (RESTARTS, QUICK))
+        measured = self.succeed(run)["allReduce"]
+        self.assertIn(measured["algorithm"].split()[0], ("direct", "halvingDoubling"))
+        self.assertGreater(measured["latencySeconds"], 0)
+        self.assertIn(f"all-reduce: {measured['algorithm']}; latency", run.logs())
+        fixed = self.succeed(self.launch(job, (RESTARTS, QUICK, "training.strategy.allReduce.algorithm=direct")))["allReduce"]
+        self.assertEqual(fixed, {"algorithm": "direct"})
 
     def test_a_recurrent_network_whose_embedding_is_sparse(self):
         job = pathlib.Path(self.folder.name) / "text.yaml"
@@ -92,17 +155,35 @@ class Disturbed(AllReduceTest):
             return False
         return True
 
+    def redone_after_a_kill(self, job, index, after, sha256, *overrides):
+        """The steps that came again. A kill right behind a save, or at the end of a fast job, takes none back: then the next run is killed."""
+        for _ in range(6):
+            run = self.launch(job, (RESTARTS, QUICK, *overrides))
+            step = run.await_step(after)["step"]
+            self.disturb(run, index, signal.SIGKILL)
+            redone = self.check(run, sha256)["redone"]
+            if redone:
+                self.assertGreaterEqual(max(steps["to"] for steps in redone), step)
+                return redone
+        self.fail("six kills took no step back")
+
     def test_random_kills_and_terms_change_no_bit(self):
+        self.disturb_often()
+
+    def test_random_kills_and_terms_change_no_bit_where_workers_share_the_slots(self):
+        self.disturb_often(SHARDED, "training.optimizer={name: adam, learningRate: 0.001}")
+
+    def disturb_often(self, *overrides):
         seed = OPTIONS.seed if OPTIONS.seed is not None else random.SystemRandom().randrange(1 << 32)
         chance = random.Random(seed)
         signals = [signal.SIGKILL] * OPTIONS.kills + [signal.SIGTERM] * OPTIONS.terms
         chance.shuffle(signals)
         print(f"seed {seed}", flush=True)
         job = job_file(self.folder.name, workers=3, mode="allReduce", steps=800, batch=16, checkpoint_every=100)
-        sha256 = self.digest(job)
+        sha256 = self.digest(job, *overrides)
         sent = redone = 0
         while sent < len(signals):
-            run = self.launch(job, (RESTARTS, QUICK))
+            run = self.launch(job, (RESTARTS, QUICK, *overrides))
             here = 0
             while here < DISTURBANCES_PER_RUN and sent < len(signals) and run.process.poll() is None:
                 time.sleep(chance.uniform(0.05, 0.9))
@@ -116,25 +197,28 @@ class Disturbed(AllReduceTest):
     def test_a_worker_that_is_lost_costs_no_step_and_the_chief_those_since_its_checkpoint(self):
         job = job_file(self.folder.name, workers=3, mode="allReduce", steps=600, batch=16, checkpoint_every=150)
         sha256 = self.digest(job)
+        run = self.launch(job, (RESTARTS, QUICK))
+        run.await_step(160)
+        run.kill("worker", 2)
+        self.assertLessEqual(sum(steps["to"] - steps["from"] for steps in self.check(run, sha256)["redone"]), 1)
+        redone = self.redone_after_a_kill(job, 0, 160, sha256)
+        self.assertEqual([steps["from"] % 150 for steps in redone], [0] * len(redone), redone)
+        self.assertIn("rank 0", redone[0]["reason"])
+
+    def test_a_worker_that_is_lost_takes_its_slots_with_it(self):
+        job = job_file(self.folder.name, workers=3, mode="allReduce", steps=600, batch=16, checkpoint_every=150)
+        sha256 = self.digest(job)
         for index in (2, 0):
             with self.subTest(killed=index):
-                run = self.launch(job, (RESTARTS, QUICK))
-                run.await_step(200)
-                run.kill("worker", index)
-                report = self.check(run, sha256)
-                redone = sum(steps["to"] - steps["from"] for steps in report["redone"])
-                if index == 0:
-                    self.assertGreaterEqual(redone, 40)
-                    self.assertIn("rank 0", report["redone"][0]["reason"])
-                else:
-                    self.assertLessEqual(redone, 1)
+                redone = self.redone_after_a_kill(job, index, 160, sha256, SHARDED)
+                self.assertEqual([steps["from"] % 150 for steps in redone], [0] * len(redone), redone)
 
     def test_a_kill_at_the_last_step(self):
         job = job_file(self.folder.name, workers=3, mode="allReduce", steps=600, batch=16, checkpoint_every=150)
         sha256 = self.digest(job)
-        for index in range(3):
-            with self.subTest(killed=index):
-                run = self.launch(job, (RESTARTS, QUICK))
+        for index, overrides in ((0, ()), (1, ()), (2, ()), (0, (SHARDED,)), (2, (SHARDED,))):
+            with self.subTest(killed=index, overrides=overrides):
+                run = self.launch(job, (RESTARTS, QUICK, *overrides))
                 run.await_step(400)
                 while run.process.poll() is None:
                     progress = run.progress()
@@ -146,14 +230,16 @@ class Disturbed(AllReduceTest):
     def test_a_job_that_is_stopped_goes_on_where_it_was(self):
         job = job_file(self.folder.name, workers=3, mode="allReduce", steps=600, batch=16)
         sha256 = self.digest(job)
-        run = self.launch(job, (RESTARTS, QUICK))
-        run.await_step(200)
-        run.process.send_signal(signal.SIGINT)
-        self.assertEqual(run.wait(), 130, f"{run.text}\n{run.logs()}")
-        steps = sorted(int(folder.name.split("-")[1]) for folder in (run.output / "checkpoints").glob("step-*"))
-        self.assertGreaterEqual(steps[-1], 200)
-        report = self.check(self.launch(job, (RESTARTS, QUICK), output=run.output), sha256)
-        self.assertEqual(report["redone"], [])
+        for overrides in ((), (SHARDED,)):
+            with self.subTest(overrides=overrides):
+                run = self.launch(job, (RESTARTS, QUICK, *overrides))
+                run.await_step(200)
+                run.process.send_signal(signal.SIGINT)
+                self.assertEqual(run.wait(), 130, f"{run.text}\n{run.logs()}")
+                steps = sorted(int(folder.name.split("-")[1]) for folder in (run.output / "checkpoints").glob("step-*"))
+                self.assertGreaterEqual(steps[-1], 200)
+                report = self.check(self.launch(job, (RESTARTS, QUICK, *overrides), output=run.output), sha256)
+                self.assertEqual(report["redone"], [])
 
     def test_a_stateful_recurrent_network(self):
         job = pathlib.Path(self.folder.name) / "text.yaml"
@@ -165,6 +251,17 @@ class Disturbed(AllReduceTest):
                 run.await_step(500)
                 run.kill("worker", index)
                 self.check(run, sha256)
+
+    def test_a_stateful_recurrent_network_without_checkpoint_settings_goes_back_to_the_end_of_an_epoch(self):
+        folder = pathlib.Path(self.folder.name)
+        text = (pathlib.Path(ROOT) / "examples/data/tinyshakespeare/input.txt").read_bytes()[:8100]  # an epoch of 101 steps
+        (folder / "input.txt").write_bytes(text)
+        job = folder / "text.yaml"
+        job.write_text(TEXT.replace("examples/data/tinyshakespeare", str(folder)).replace("    checkpoint: {everySteps: 200}\n", "")
+                       .replace("vocabulary: 65", "vocabulary: 56").replace("units: 65", "units: 56").replace("steps: 1500", "steps: 4000"))
+        for redone in self.redone_after_a_kill(job, 1, 500, self.digest(job)):
+            self.assertGreater(redone["from"], 0)
+            self.assertEqual(redone["from"] % 101, 0)
 
     def test_early_stopping_ends_all_workers_at_one_step(self):
         job = job_file(self.folder.name, workers=3, mode="allReduce", steps=2000, batch=16,
@@ -180,7 +277,7 @@ class Refused(AllReduceTest):
         job = job_file(self.folder.name, workers=2, mode="allReduce")
         for override, expected in (("spec.ps.replicas=1", "the workers hold the parameters"),
                                    ("spec.chief={replicas: 1}", "worker 0 is the chief"),
-                                   ("training.strategy.allReduce.algorithm=ring", "expected auto, direct or halvingDoubling")):
+                                   ("training.strategy.allReduce.algorithm=ring", "expected auto, direct, halvingDoubling or hierarchical")):
             with self.subTest(override=override):
                 done = subprocess.run([TRAINER, "launch", str(job), "--output", self.folder.name + "/out", "--set", override], cwd=ROOT,
                                       capture_output=True, text=True, timeout=60, check=False)

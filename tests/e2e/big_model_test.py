@@ -1,4 +1,5 @@
-"""A model that is large for its servers trains, and what it costs in memory: peak resident bytes of every process (VmHWM) while it trains.
+"""A model that is large for its servers trains, through shared memory and over gRPC. Its memory is
+the peak resident bytes of every process (VmHWM) while it trains.
 
 TRAINYARD_BIG_MODEL_MB is the size of the parameters, 200 by default; benchmarks/big_model.sh measures 1000.
 """
@@ -16,7 +17,7 @@ WORKER = 3.2  # times the parameters: values, gradients, what is under way
 SERVER = 1.5  # times values and optimizer slots
 
 
-def job_file(folder, *, servers, workers, mode):
+def job_file(folder, *, servers, workers, mode, memory):
     layers = MEGABYTES * 1_000_000 // (4 * UNITS * UNITS)
     text = f"""apiVersion: trainyard.dev/v1alpha1
 kind: TrainingJob
@@ -36,7 +37,7 @@ spec:
     optimizer: {{name: sgd, learningRate: 0.000001}}
     strategy: {{parameterServer: {{mode: {mode}}}}}
     seed: 1
-    resources: {{threads: 1}}
+    resources: {{threads: 1, sharedMemory: {str(memory).lower()}}}
 """
     path = pathlib.Path(folder) / "job.yaml"
     path.write_text(text)
@@ -53,9 +54,13 @@ def peak_megabytes(pid):
     return 0.0
 
 
-class BigModel(JobTest):
+class Cases:
+    """For both ways between the replicas."""
+
+    MEMORY = True
+
     def check(self, *, servers, workers, mode):
-        run = self.launch(job_file(self.folder.name, servers=servers, workers=workers, mode=mode))
+        run = self.launch(job_file(self.folder.name, servers=servers, workers=workers, mode=mode, memory=self.MEMORY))
         replicas = [("ps", index) for index in range(servers)] + [("worker", index) for index in range(workers)]
         pids, peaks, progress = {}, {}, None
         end = time.monotonic() + 600
@@ -66,8 +71,10 @@ class BigModel(JobTest):
                 break
             peaks.update({replica: max(peaks.get(replica, 0), peak_megabytes(pid)) for replica, pid in pids.items() if pid})
             time.sleep(0.05)
-        print(f"{mode}, {servers} servers, {workers} workers, {MEGABYTES} MB:", {f"{role}-{index}": round(peak) for (role, index), peak in peaks.items()})
+        way = "shared memory" if self.MEMORY else "gRPC"
+        print(f"{mode}, {servers} servers, {workers} workers, {MEGABYTES} MB, {way}:", {f"{role}-{index}": round(peak) for (role, index), peak in peaks.items()})
         self.succeed(run)
+        self.assertEqual("through shared memory" in run.logs(), self.MEMORY)
         self.assertEqual(set(peaks), set(replicas))
         for (role, index), peak in peaks.items():
             limit = WORKER * MEGABYTES if role == "worker" else SERVER * MEGABYTES / servers + 30  # and the program itself
@@ -81,6 +88,14 @@ class BigModel(JobTest):
 
     def test_sync_over_four_servers(self):
         self.check(servers=4, workers=2, mode="sync")
+
+
+class ThroughMemory(Cases, JobTest):
+    pass
+
+
+class OverNetwork(Cases, JobTest):
+    MEMORY = False
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
 """The command line as a new user meets it: mistakes, help, completion, the manual page, and an installed copy."""
+import json
 import os
 import pathlib
+import pty
+import re
+import shlex
 import subprocess
 import tempfile
 import unittest
 
 from trainyard import ROOT, TRAINER
 
-COMMANDS = ("launch", "train", "inspect", "data convert", "data inspect", "data verify", "data bench", "evaluate", "predict", "export", "generate", "profile", "bench", "completion", "man")
+COMMANDS = ("launch", "train", "inspect", "data convert", "data inspect", "data verify", "data bench", "evaluate", "predict", "export", "generate", "profile", "bench", "bench allreduce", "completion", "man")
 
 
 def run(*arguments, program=TRAINER, cwd=ROOT, env=None):
@@ -51,6 +55,13 @@ class Mistakes(unittest.TestCase):
             self.assertFalse(output.exists())
 
 
+class Bench(unittest.TestCase):
+    def test_it_measures_a_model_without_a_further_command(self):
+        result = run("bench", "--model", "linear", "--batch", "8", "--seconds", "0.05", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(json.loads(result.stdout)["itemsPerSecond"], 0)
+
+
 class Help(unittest.TestCase):
     def test_every_command_has_examples_and_no_colours_in_a_pipe(self):
         for command in COMMANDS:
@@ -63,10 +74,18 @@ class Help(unittest.TestCase):
         for command in COMMANDS:
             self.assertIn(command.split()[0], overview)
 
+    def test_the_flags_of_every_example_are_known(self):
+        for command in COMMANDS:
+            examples = re.search(r"Examples:\n((?:  .*\n?)+)", run(*command.split(), "--help").stdout).group(1)
+            for line in re.findall(r"^  trainyard-trainer (.*)", examples, re.MULTILINE):
+                arguments = shlex.split(line.split(" > ")[0].split(" | ")[0])
+                result = run(*arguments, "--help")
+                self.assertEqual(result.returncode, 0, f"{line}: {result.stderr}")
+
     def test_the_manual_page_has_every_command_and_no_mistake(self):
         page = run("man").stdout
         for command in COMMANDS:
-            self.assertIn(f".SS {command}", page)
+            self.assertRegex(page, rf"(?m)^\.SS {command}( [A-Z]+(\.\.\.)?)*$")
         checked = subprocess.run(["groff", "-man", "-Tascii", "-ww"], input=page, capture_output=True, text=True, check=False)
         self.assertEqual((checked.returncode, checked.stderr), (0, ""))
 
@@ -76,6 +95,42 @@ class Help(unittest.TestCase):
             self.assertIn("launch", script)
             read = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, check=False)
             self.assertEqual((read.returncode, read.stderr), (0, ""), shell)
+
+
+class Colours(unittest.TestCase):
+    """Of help and of errors, on a pseudo-terminal and in a pipe."""
+
+    @staticmethod
+    def on_terminal(arguments, environment):
+        """The program's text on a terminal."""
+        ours, theirs = pty.openpty()
+        env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+        with subprocess.Popen([TRAINER, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env={**env, **environment}) as process:
+            os.close(theirs)
+            shown = b""
+            while True:
+                try:
+                    block = os.read(ours, 65536)
+                except OSError:  # EIO: the other end is closed
+                    break
+                if not block:
+                    break
+                shown += block
+            process.wait(timeout=60)
+        os.close(ours)
+        return shown.decode().replace("\r\n", "\n")
+
+    def test_a_terminal_shows_colours_unless_it_is_told_not_to_and_a_pipe_none(self):
+        for arguments in (["--help"], ["launch", "--help"], ["lanch"]):
+            with self.subTest(arguments=arguments):
+                result = run(*arguments, env={**os.environ, "TERM": "xterm"})
+                plain = result.stdout + result.stderr
+                self.assertNotIn("\033", plain)
+                coloured = self.on_terminal(arguments, {"TERM": "xterm"})
+                self.assertRegex(coloured, "\033\\[[0-9;]+m.*\033\\[0m")
+                self.assertEqual(re.sub("\033\\[[0-9;]*m", "", coloured), plain)
+                for environment in ({"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}):
+                    self.assertEqual(self.on_terminal(arguments, environment), plain)
 
 
 class Installed(unittest.TestCase):

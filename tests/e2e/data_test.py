@@ -1,4 +1,5 @@
-"""Data sets and input pipelines as a user meets them: conversion to a store, training from it, stages in a job file, and what is told of them."""
+"""Data sets and input pipelines as a user meets them: conversion to a store, training from it,
+stages in a job file and the report of them."""
 import json
 import pathlib
 import subprocess

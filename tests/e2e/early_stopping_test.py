@@ -58,6 +58,18 @@ class Stops(EarlyStoppingTest):
             self.assertEqual(third["steps"], 3 * STEPS_OF_AN_EPOCH)
             self.assertEqual(third["parametersSha256"], second["parametersSha256"])
 
+    def test_an_evaluation_that_a_lost_chief_had_not_come_to_is_made_up_for(self):
+        for options in ({}, {"workers": 2, "ps": 1, "mode": "sync", "batch": 32}):
+            first = self.start(steps=2 * STEPS_OF_AN_EPOCH, **options)
+            self.succeed(first)
+            log = pathlib.Path(first.output, "checkpoints/evaluations.json")
+            told = json.loads(log.read_text(encoding="utf-8"))
+            self.assertEqual([each["step"] for each in told["evaluations"]], [16, 32])
+            log.write_text(json.dumps({**told, "evaluations": told["evaluations"][:1]}), encoding="utf-8")
+            second = self.succeed(self.start(output=first.output, **options))
+            self.assertEqual(second["stoppedEarly"]["step"], 3 * STEPS_OF_AN_EPOCH)
+            self.assertEqual([each["step"] for each in json.loads(log.read_text(encoding="utf-8"))["evaluations"]], [16, 32, 48])
+
 
 class Best(EarlyStoppingTest):
     def parameters(self, run, folder):

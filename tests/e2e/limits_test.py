@@ -42,6 +42,14 @@ class Limits(unittest.TestCase):
         self.assertRegex(log, r"cannot get .* for the arena of a batch of 100000")
         self.assertNotIn("abort", log.lower())
 
+    def test_a_data_set_that_does_not_fit_is_one_error_with_the_bytes_that_it_wants(self):
+        job = trainyard.job_file(self.folder, model="linear", steps=2)
+        layers = "input: {shape: [28, 28, 1]}, layers: [flatten, {dense: {units: 10}}], loss: softmaxCrossEntropy"
+        job.write_text(job.read_text().replace("preset: linear", layers).replace("{examples: 1024}", "{examples: 1000000}"))
+        code, log = train(job, self.folder / "out", {resource.RLIMIT_AS: 2 << 30})
+        self.assertEqual(code, EXHAUSTED, log)
+        self.assertRegex(log, r"cannot get [0-9.]+ GB of memory for the data set: its limit leaves [0-9.]+ [GM]B")
+
     def test_a_full_disk_ends_the_job_at_its_end_only(self):
         job = trainyard.job_file(self.folder, steps=12, checkpoint_every=3)
         code, log = train(job, self.folder / "out", {resource.RLIMIT_FSIZE: 20_000})
@@ -58,6 +66,17 @@ class Limits(unittest.TestCase):
         self.assertEqual(log.count("summaries are not written: cannot write"), 1, log)
         self.assertTrue((self.folder / "out/checkpoints/step-600/manifest.json").exists())
         json.loads((self.folder / "out/checkpoints/step-600/manifest.json").read_text())
+
+    def test_a_profile_that_cannot_be_written_is_told_and_the_job_succeeds(self):
+        job = trainyard.job_file(self.folder, model="linear", steps=3000, extra="    profile: {steps: [10, 14]}\n")
+        run = trainyard.Run(job, output=self.folder / "out")
+        self.addCleanup(run.process.kill)
+        run.await_step(20)
+        (run.output / "trace.json").mkdir()
+        self.assertEqual(run.wait(), 0, run.text)
+        self.assertIn("the profile of this run is not merged: cannot", run.text)
+        self.assertEqual(run.report()["state"], "Succeeded")
+        self.assertIn("Succeeded", run.text)
 
 
 if __name__ == "__main__":

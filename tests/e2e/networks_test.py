@@ -33,7 +33,7 @@ class Networks(unittest.TestCase):
         subprocess.run([sys.executable, EXAMPLES / "data/make_cifar.py", data, "--train", "640", "--test", "50"], check=True, timeout=60)
         report = self.train("resnet56-cifar10.yaml", epochs=2, batchSize=16, data__dir=data)
         self.assertEqual(report["steps"], 80)
-        # Ten classes by chance are 2.3, and what the penalty adds at the start is 0.3.
+        # Ten classes by chance are 2.3, and the penalty adds 0.3 at the start.
         self.assertLess(report["history"][-1]["loss"], 2.2)
 
 

@@ -219,7 +219,7 @@ class Predict(Trained):
         self.refused(self.folder / "no-such.png", "No such file or directory")
         self.refused(self.write("empty.png", b""), "the file is empty")
         self.refused(self.write("cut.png", self.pictures[0].read_bytes()[:60]), "the PNG cannot be read")
-        self.refused(self.write("photo.jpg", b"\xff\xd8\xff\xe0JFIF"), "is a JPEG picture, expected a PNG")
+        self.refused(self.write("photo.jpg", b"\xff\xd8\xff\xe0JFIF"), "the JPEG cannot be read")
         self.refused(self.write("clear.png", png(b"\0\0\0\0" * 784, channels=4)), "has transparent pixels")
         self.refused(self.write("planes.npy", npy(bytes(3 * 32 * 32), "(3, 32, 32)")), "the array is [3, 32, 32], the model takes [28, 28, 1]")
         self.refused(self.folder, "")

@@ -2,9 +2,13 @@
 
     python3 tests/e2e/sync_kill_test.py [--kills N] [--terms N] [--seed N]
 
-A seed is printed, which repeats the choice of replicas, signals and moments (though not what the machine does meanwhile).
+A seed is printed, which repeats the choice of replicas, signals and moments (though not what the machine does meanwhile). Every second run talks
+over gRPC: without that the replicas of one machine choose shared memory.
 """
 import argparse
+import collections
+import contextlib
+import os
 import pathlib
 import random
 import signal
@@ -12,39 +16,124 @@ import sys
 import time
 import unittest
 
-from trainyard import JobTest, job_file
+from trainyard import DEADLINE, JobTest, job_file
 
-OPTIONS = argparse.Namespace(kills=12, terms=5, seed=None)
-DISTURBANCES_PER_RUN = 3
+OPTIONS = argparse.Namespace(kills=50, terms=20, seed=None)
+STEPS = 160
+SAVE_EVERY = 30
+LAST_BLOW = 0.8  # of the steps; later blows could find the job at its end
 REPLICAS = (("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1), ("worker", 2))
+ENDS = {signal.SIGKILL: ("signal 9",), signal.SIGTERM: ("exit code 143", "signal 15")}  # 15: before the program has read its options
+Blow = collections.namedtuple("Blow", "replica signal")
 
 
 def sync_job(folder, **options):
     """LeNet on real digits: 2 servers, 3 workers, a job that may restart as often as it has to."""
-    return job_file(folder, workers=3, ps=2, mode="sync", run_policy="", **options)
+    return job_file(folder, workers=3, ps=2, mode="sync", run_policy="", **{"batch": 4, **options})
 
 
 class SyncKillTest(JobTest):
-    OVERRIDES = ("spec.runPolicy.backoffLimit=1000",)
+    OVERRIDES = ("spec.runPolicy.backoffLimit=1000", "training.timeouts.stop=1")
+
+    def setUp(self):
+        super().setUp()
+        self.started = 0
 
     def undisturbed(self, job, overrides=()):
         return self.succeed(self.launch(job, (*self.OVERRIDES, *overrides)))["parametersSha256"]
 
-    def disturb(self, run, role, index, with_signal):
-        """The signal to a replica that runs, or nothing where it does not run now."""
-        pid = run.replica_pid(role, index)
-        if pid is None:
-            return False
-        try:
-            run.kill(role, index, with_signal)
-        except (AssertionError, ProcessLookupError):
-            return False
-        return True
+    def start(self, job, overrides=()):
+        """A run to be disturbed; every second one over gRPC."""
+        self.started += 1
+        run = self.launch(job, (*self.OVERRIDES, *overrides, f"training.resources.sharedMemory={'false' if self.started % 2 else 'true'}"))
+        run.in_memory = self.started % 2 == 0
+        run.falls = []  # (from, to): the chief's steps that were seen to go back
+        run.last_step = 0
+        return run
 
     def check(self, run, sha256):
         report = self.succeed(run)
         self.assertEqual(report["parametersSha256"], sha256, f"{report['redone']}\n{run.logs()}")
+        self.assertEqual("through shared memory" in run.logs(), run.in_memory)
         return report
+
+    def await_training(self, run, until):
+        """Waits until the chief does steps: a second one after what was under way. False where the job is past the step `until`, or over."""
+        done, end = 0, time.monotonic() + DEADLINE
+        while run.process.poll() is None and time.monotonic() < end:
+            step = (run.progress() or {}).get("step", 0)
+            if step > until:
+                return False
+            if step > 0 and step != run.last_step:  # 0: a chief that starts
+                if step < run.last_step:
+                    run.falls.append((run.last_step, step))
+                done += 1
+                run.last_step = step
+            if done == 3:
+                return True
+            time.sleep(0.01)
+        self.assertIsNotNone(run.process.poll(), f"no step is done for {DEADLINE} s:\n{run.logs()}")
+        return False
+
+    def await_ends(self, pids):
+        end = time.monotonic() + DEADLINE
+        while any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
+    def await_process(self, run, replica, other_than):
+        """The replica's process, when it is another one than the last that was struck; None where the job is over."""
+        end = time.monotonic() + DEADLINE
+        while run.process.poll() is None and time.monotonic() < end:
+            pid = run.replica_pid(*replica)
+            if pid is not None and pid != other_than:
+                return pid
+            time.sleep(0.01)
+        self.assertIsNotNone(run.process.poll(), f"{replica} does not come back within {DEADLINE} s:\n{run.logs()}")
+        return None
+
+    def strike(self, run, signals, chance):
+        """Deals blows at random moments of the training, and some while the job still recovers from the one before. Those dealt."""
+        dealt, struck = [], {}
+        # Each replica once and one twice: the second restart of a replica waits for a second, the third for two.
+        victims = [*chance.sample(REPLICAS, len(REPLICAS)), chance.choice(REPLICAS)]
+        for replica, number in zip(victims, signals):
+            if not dealt or chance.random() < 0.7:
+                self.await_ends(struck.values())
+                if not self.await_training(run, LAST_BLOW * STEPS):
+                    break
+            time.sleep(chance.uniform(0, 0.1))
+            pid = self.await_process(run, replica, struck.get(replica))
+            if pid is None:
+                break
+            with contextlib.suppress(ProcessLookupError):  # it has just ended: missed() finds that
+                os.kill(pid, number)
+            struck[replica] = pid
+            dealt.append(Blow("%s-%d" % replica, number))
+        return dealt
+
+    def missed(self, dealt, report):
+        """The signals of the blows that ended no replica. The report tells every other one, and nothing else, as a failure."""
+        failures = [(failure["replica"], failure["reason"]) for failure in report["failures"]]
+        missed = []
+        for blow in dealt:
+            told = next(((replica, reason) for replica, reason in failures if replica == blow.replica and reason.startswith(ENDS[blow.signal])), None)
+            if told is None:
+                missed.append(blow.signal)
+            else:
+                failures.remove(told)
+        self.assertEqual(failures, [], dealt)
+        return missed
+
+    def check_redone(self, run, report):
+        """The report has every step that the chief was seen to go back, whichever replicas were lost with it. How many times it was."""
+        redone = report["redone"]
+        for steps in redone:
+            self.assertTrue(steps["reason"])
+            self.assertTrue(0 <= steps["from"] < steps["to"] <= STEPS, redone)
+        for high, low in run.falls:
+            self.assertTrue(any(steps["from"] <= low and high <= steps["to"] for steps in redone), f"{high} to {low}: {redone}")
+        return len(run.falls)
 
     def test_random_kills_and_terms_change_no_bit(self):
         seed = OPTIONS.seed if OPTIONS.seed is not None else random.SystemRandom().randrange(1 << 32)
@@ -52,28 +141,29 @@ class SyncKillTest(JobTest):
         signals = [signal.SIGKILL] * OPTIONS.kills + [signal.SIGTERM] * OPTIONS.terms
         chance.shuffle(signals)
         print(f"seed {seed}", flush=True)
-        job = sync_job(self.folder.name, steps=800, batch=16, checkpoint_every=100)
+        job = sync_job(self.folder.name, steps=STEPS, checkpoint_every=SAVE_EVERY)
         sha256 = self.undisturbed(job)
-        sent = redone = 0
-        while sent < len(signals):
-            run = self.launch(job, self.OVERRIDES)
-            here = 0
-            while here < DISTURBANCES_PER_RUN and sent < len(signals) and run.process.poll() is None:
-                time.sleep(chance.uniform(0.05, 0.9))
-                role, index = chance.choice(REPLICAS)
-                if self.disturb(run, role, index, signals[sent]):
-                    sent += 1
-                    here += 1
+        hits, redone, told = collections.Counter(), 0, 0
+        most_runs = 3 * len(signals)
+        while signals:
+            run = self.start(job)
+            self.assertLessEqual(self.started, most_runs)
+            dealt = self.strike(run, signals, chance)
             report = self.check(run, sha256)
+            missed = self.missed(dealt, report)
+            told += self.check_redone(run, report)
+            hits += collections.Counter(blow.signal for blow in dealt) - collections.Counter(missed)
+            signals = signals[len(dealt):] + missed
             redone += sum(steps["to"] - steps["from"] for steps in report["redone"])
-            self.assertTrue(all(steps["reason"] for steps in report["redone"]))
-        print(f"{sent} signals, {redone} steps done again", flush=True)
+        self.assertEqual((hits[signal.SIGKILL], hits[signal.SIGTERM]), (OPTIONS.kills, OPTIONS.terms))
+        self.assertGreaterEqual(told, OPTIONS.kills // 20)
+        print(f"{hits[signal.SIGKILL]} kills and {hits[signal.SIGTERM]} terms in {self.started} runs, {redone} steps done again", flush=True)
 
     def test_a_server_that_is_lost_takes_the_job_back_to_a_checkpoint_and_the_report_says_so(self):
-        job = sync_job(self.folder.name, steps=600, batch=16, checkpoint_every=150)
+        job = sync_job(self.folder.name, steps=120, checkpoint_every=30)
         sha256 = self.undisturbed(job)
-        run = self.launch(job, self.OVERRIDES)
-        run.await_step(200)
+        run = self.start(job)
+        run.await_step(40)
         run.kill("ps", 1)
         report = self.check(run, sha256)
         self.assertGreaterEqual(len(report["redone"]), 1)
@@ -81,38 +171,59 @@ class SyncKillTest(JobTest):
         self.assertIn("done again", run.text)
 
     def test_a_server_lost_without_any_checkpoint_takes_the_job_back_to_the_start(self):
-        job = sync_job(self.folder.name, steps=400, batch=16)
+        job = sync_job(self.folder.name, steps=120)
         sha256 = self.undisturbed(job)
-        run = self.launch(job, self.OVERRIDES)
-        run.await_step(100)
+        run = self.start(job)
+        run.await_step(40)
         run.kill("ps", 0)
         report = self.check(run, sha256)
         self.assertEqual(report["redone"][0]["from"], 0)
 
     def test_two_at_once(self):
-        job = sync_job(self.folder.name, steps=600, batch=16, checkpoint_every=150)
+        job = sync_job(self.folder.name, steps=120, checkpoint_every=30)
         sha256 = self.undisturbed(job)
         for first, second in ((("ps", 0), ("worker", 0)), (("ps", 0), ("ps", 1)), (("worker", 0), ("worker", 2))):
             with self.subTest(killed=(first, second)):
-                run = self.launch(job, self.OVERRIDES)
-                run.await_step(200)
+                run = self.start(job)
+                run.await_step(40)
                 run.kill(*first)
                 run.kill(*second)
                 self.check(run, sha256)
 
-    def test_a_kill_at_the_last_step(self):
-        job = sync_job(self.folder.name, steps=600, batch=16, checkpoint_every=150)
+    def test_the_chief_and_all_servers_at_once_and_the_report_says_which_steps_came_again(self):
+        job = sync_job(self.folder.name, steps=120, checkpoint_every=30)
         sha256 = self.undisturbed(job)
-        for role, index in REPLICAS:
-            with self.subTest(killed=f"{role}-{index}"):
-                run = self.launch(job, self.OVERRIDES)
-                run.await_step(400)
-                while run.process.poll() is None:
-                    progress = run.progress()
-                    if progress is None or progress.get("step", 0) >= 590:
-                        break
-                self.disturb(run, role, index, signal.SIGKILL)
-                self.check(run, sha256)
+        for also in ((), (("worker", 1), ("worker", 2))):
+            with self.subTest(also=also):
+                run = self.start(job)
+                told = run.await_step(40)["step"]
+                pids = [run.replica_pid(*replica) for replica in (("worker", 0), ("ps", 0), ("ps", 1), *also)]
+                for pid in pids:
+                    os.kill(pid, signal.SIGKILL)
+                redone = self.check(run, sha256)["redone"]
+                self.assertEqual(len(redone), 1, redone)
+                self.assertTrue(redone[0]["from"] < told <= redone[0]["to"], (told, redone))
+                self.assertIn("the chief was lost", redone[0]["reason"])
+
+    def kill_near_the_end(self, job, replica, sha256):
+        """Whether the job was still there for it."""
+        run = self.start(job)
+        run.await_step(60)
+        while run.process.poll() is None:
+            progress = run.progress()
+            if progress is None or progress.get("step", 0) >= 112:
+                break
+        pid = run.replica_pid(*replica)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+        return self.check(run, sha256)["failures"] != []
+
+    def test_a_kill_at_the_last_step(self):
+        job = sync_job(self.folder.name, steps=120, checkpoint_every=30)
+        sha256 = self.undisturbed(job)
+        for replica in REPLICAS:
+            with self.subTest(killed=replica):
+                self.assertTrue(any(self.kill_near_the_end(job, replica, sha256) for _ in range(5)))
 
     def test_a_stateful_recurrent_network(self):
         job = pathlib.Path(self.folder.name) / "text.yaml"
@@ -135,7 +246,7 @@ spec:
         sha256 = self.undisturbed(job)
         for role, index in (("worker", 1), ("worker", 0), ("ps", 1)):
             with self.subTest(killed=f"{role}-{index}"):
-                run = self.launch(job, self.OVERRIDES)
+                run = self.start(job)
                 run.await_step(500)
                 run.kill(role, index)
                 self.check(run, sha256)
@@ -147,7 +258,7 @@ spec:
         sha256 = self.undisturbed(job, (model,))
         for role, index in (("worker", 1), ("ps", 0)):
             with self.subTest(killed=f"{role}-{index}"):
-                run = self.launch(job, (*self.OVERRIDES, model))
+                run = self.start(job, (model,))
                 run.await_step(200)
                 run.kill(role, index)
                 self.check(run, sha256)

@@ -1,8 +1,9 @@
 """Language models on tiny Shakespeare: perplexity, state over restarts, and text out of a checkpoint."""
+import hashlib
+import json
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -98,7 +99,8 @@ class State(TextTest):
         self.check_resume(workers=2, ps=1, mode="sync")
 
     def test_a_stopped_sync_run_goes_on_with_every_workers_state(self):
-        # The signal may catch workers at different steps, and the last round then lacks a gradient: what all have passed is exact.
+        # The signal may catch workers at different steps, and the last round then lacks a gradient.
+        # Steps that all workers have passed are exact.
         options = {"workers": 2, "ps": 1, "mode": "sync", "every": 7}
         whole = self.run_job(steps=140, **options).report()
         stopped = self.start(steps=140, **options)
@@ -166,12 +168,7 @@ class Exactness(TextTest):
 
 class Vocabularies(TextTest):
     def test_workers_with_another_text_are_refused_by_name(self):
-        sockets = [socket.socket() for _ in range(6)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        ports = [each.getsockname()[1] for each in sockets]
-        for each in sockets:
-            each.close()
+        ports = trainyard.free_ports(6)
         hosts = [f"--ps_hosts=127.0.0.1:{ports[0]}", f"--worker_hosts=127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}"]
         jobs = {name: self.folder / f"{name}.yaml" for name in ("one", "other")}
         job = JOB.format(workers=2, ps=1, strategy="{parameterServer: {mode: sync}}", steps=5, every=0, tokens="words", vocabulary=500)
@@ -189,7 +186,7 @@ class Vocabularies(TextTest):
 
         started = [start("ps", 0, "one"), start("worker", 0, "one"), start("worker", 1, "other")]
         differ = r"the vocabulary differs: .*worker (\d) has 500 words \(SHA-256 (\w{16})\), worker (\d) has 500 words \(SHA-256 (\w{16})\)"
-        # Whoever comes second is refused.
+        # The worker that comes second is refused.
         deadline = time.monotonic() + 60
         while not (refused := [worker for worker in started[1:] if worker.poll() is not None]):
             self.assertLess(time.monotonic(), deadline)
@@ -214,6 +211,39 @@ class Generate(TextTest):
         likeliest = self.generate(run.output, "--length", 30, "--temperature", 0, "--seed", 1).stdout
         self.assertEqual(likeliest, self.generate(run.output, "--length", 30, "--temperature", 0, "--seed", 9).stdout)
         self.assertEqual(likeliest, self.generate(run.output, "--length", 30, "--top-k", 1, "--backend", "reference").stdout)
+
+    def with_zeros(self, run, name, rows):
+        """A copy of the run's checkpoint in which these rows of every layer's carried state are zeros; rows None: without carried state."""
+        copy = self.folder / name
+        shutil.copytree(run.output / "checkpoints" / "step-100", copy)
+        shutil.copy(run.output / "checkpoints" / "vocabulary.json", copy)
+        manifest = json.loads((copy / "manifest.json").read_text())
+        if rows is None:
+            del manifest["state"]["statePlace"]
+            manifest["shards"] = [shard for shard in manifest["shards"] if shard["file"] != "state.safetensors"]
+        else:
+            state = bytearray((copy / "state.safetensors").read_bytes())
+            size = int.from_bytes(state[:8], "little")
+            for entry in json.loads(state[8 : 8 + size]).values():
+                row = 4 * entry["shape"][1]
+                begin, end = (8 + size + entry["data_offsets"][0] + row * number for number in (rows.start, rows.stop))
+                state[begin:end] = bytes(end - begin)
+            (copy / "state.safetensors").write_bytes(state)
+            shard = next(shard for shard in manifest["shards"] if shard["file"] == "state.safetensors")
+            shard["sha256"] = hashlib.sha256(state).hexdigest()
+        (copy / "manifest.json").write_text(json.dumps(manifest))
+        return copy
+
+    def test_text_begins_with_the_state_of_the_trainings_first_row(self):
+        run = self.run_job(steps=100)
+        texts = {name: self.generate(checkpoint, "--length", 200, "--seed", 1) for name, checkpoint in (
+            ("trained", run.output), ("other rows", self.with_zeros(run, "other", range(1, 10))), ("first row", self.with_zeros(run, "first", range(1))),
+            ("no state", self.with_zeros(run, "none", None)))}
+        for name, text in texts.items():
+            self.assertEqual(text.returncode, 0, f"{name}: {text.stderr}")
+        self.assertEqual(texts["other rows"].stdout, texts["trained"].stdout)
+        self.assertNotEqual(texts["first row"].stdout, texts["trained"].stdout)
+        self.assertEqual(texts["first row"].stdout, texts["no state"].stdout)
 
     def test_the_vocabulary_is_in_the_checkpoints_folder_or_beside_it_or_where_one_says(self):
         run = self.run_job(steps=5)

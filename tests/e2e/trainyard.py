@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -97,7 +98,7 @@ class Run:
         return None
 
     def progress(self, role="worker", index=0):
-        """What the replica's /progress says, or None while it does not answer."""
+        """The answer of the replica's /progress, or None while it does not answer."""
         pid = self.replica_pid(role, index)
         if pid is None:
             return None
@@ -126,6 +127,17 @@ class Run:
         if pid is None:
             raise AssertionError(f"{role}-{index} is not running")
         os.kill(pid, with_signal)
+
+
+def free_ports(count):
+    """Ports of this machine that nobody listens at."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
 
 
 def safetensors(path):

@@ -1,10 +1,14 @@
-"""What a user sees is true: accuracy with many asynchronous workers, trainings that diverge, evaluations and stops on screen."""
+"""A user sees the truth: accuracy with many workers, trainings that diverge, evaluations and stops
+on screen."""
 import json
 import os
 import pathlib
+import re
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -15,23 +19,32 @@ EXAMPLE = ROOT / "examples/lenet5-ps.yaml"
 
 
 class ManyWorkers(JobTest):
-    """Stale gradients must not ruin a run: real digits, the shipped example, few epochs."""
+    """Neither stale gradients nor few large steps must ruin a run: real digits, the shipped example, as many epochs as it takes."""
 
-    def check(self, workers, mode):
+    def check(self, workers, mode, epochs):
         run = Run(EXAMPLE, output=tempfile.mkdtemp(dir=self.folder.name),
-                  overrides=[f"worker.replicas={workers}", f"training.strategy.parameterServer.mode={mode}", "training.epochs=5"])
+                  overrides=[f"worker.replicas={workers}", f"training.strategy.parameterServer.mode={mode}", f"training.epochs={epochs}"])
         report = self.succeed(run)
         self.assertGreaterEqual(report["eval"]["accuracy"], 0.95)
         self.assertNotIn("warning", report)
 
     def test_one_asynchronous_worker(self):
-        self.check(1, "async")
+        self.check(1, "async", epochs=2)
 
     def test_four_asynchronous_workers(self):
-        self.check(4, "async")
+        self.check(4, "async", epochs=5)
 
     def test_eight_asynchronous_workers(self):
-        self.check(8, "async")
+        self.check(8, "async", epochs=5)
+
+    def test_one_synchronous_worker(self):
+        self.check(1, "sync", epochs=2)
+
+    def test_four_synchronous_workers(self):
+        self.check(4, "sync", epochs=4)
+
+    def test_eight_synchronous_workers(self):
+        self.check(8, "sync", epochs=6)
 
     def test_the_summary_says_each_workers_share_of_the_steps(self):
         run = self.launch(job_file(self.folder.name, model="linear", workers=3, ps=1, mode="async", steps=10))
@@ -78,7 +91,7 @@ class Diverged(JobTest):
 class NotFiniteData(JobTest):
     """One example of a file is NaN."""
 
-    def job(self, rule):
+    def job(self, rule, *overrides):
         folder = pathlib.Path(self.folder.name)
         # .npy by hand: 256 examples of 10 floats and their sums.
         values = [[((i * 7 + j * 3) % 11) / 11 - 0.5 for j in range(10)] for i in range(256)]
@@ -88,7 +101,7 @@ class NotFiniteData(JobTest):
             self.write_npy(folder / name, rows)
         job = job_file(folder, model="linear", steps=32, batch=16)
         data = f"{{format: numpy, dir: {folder}, train: {{images: x.npy, labels: y.npy}}}}"
-        return self.launch(job, [f"training.data={data}", f"training.onNonFinite={rule}"])
+        return self.launch(job, [f"training.data={data}", f"training.onNonFinite={rule}", *overrides])
 
     @staticmethod
     def write_npy(path, rows):
@@ -111,6 +124,56 @@ class NotFiniteData(JobTest):
         self.assertEqual(report["perWorker"][0]["batches"], 32)
         self.assertIn("2 of 32 batches", run.text)
         self.assertLess(report["history"][-1]["loss"], report["history"][0]["loss"])
+
+
+    def test_of_several_devices_one_is_named_or_left_out_as_a_worker_would_be(self):
+        devices = ("training.devices=4", "training.batchSize=4")
+        run = self.job("stop", *devices)
+        self.assertEqual(run.wait(60), 1, run.text)
+        self.assertRegex(run.text, r"worker-0 device \d: its batch holds a value that is NaN or infinite")
+        left_out = self.succeed(self.job("skip", *devices))
+        self.assertEqual(left_out["perWorker"][0]["skippedBatches"], 2)
+        workers = ("spec.worker.replicas=4", "spec.ps={replicas: 1}", "training.batchSize=4", "training.strategy={parameterServer: {mode: sync}}")
+        self.assertEqual(left_out["parametersSha256"], self.succeed(self.job("skip", *workers))["parametersSha256"])
+
+
+class Stragglers(JobTest):
+    """A worker that is held up three quarters of the time, as by a neighbour on its machine."""
+
+    @staticmethod
+    def hold_up(pid, until):
+        """False: what `until` asks for did not come."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not until():
+            for _ in range(5):
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(0.03)
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.01)
+        return time.monotonic() < end
+
+    def named(self, run):
+        return (run.progress() or {}).get("stragglers", [])
+
+    def test_a_slow_worker_is_named_with_its_pace_until_it_is_not_slow(self):
+        for mode, servers in (("allReduce", 0), ("sync", 1)):
+            with self.subTest(mode=mode):
+                run = self.launch(job_file(self.folder.name, workers=3, ps=servers, mode=mode, steps=1_000_000, batch=16), ["training.timeouts.silence=5"])
+                run.await_step(1)
+                self.assertTrue(self.hold_up(run.replica_pid("worker", 1), lambda run=run: self.named(run) == ["worker-1"]), run.logs())
+                if mode == "allReduce":
+                    end = time.monotonic() + 60
+                    while self.named(run) and time.monotonic() < end:
+                        time.sleep(0.2)
+                    self.assertEqual(self.named(run), [])
+                run.process.send_signal(signal.SIGINT)
+                self.assertEqual(run.wait(), 130, run.text)
+                first = run.report()["stragglers"][0]
+                self.assertEqual((first["replica"], first["node"]), ("worker-1", socket.gethostname()))
+                self.assertGreater(first["stepSeconds"], 1.5 * first["medianSeconds"])
+                self.assertEqual("to" in first, mode == "allReduce")
+                self.assertEqual(run.logs().count("is slow at step"), len(run.report()["stragglers"]))
+                self.assertIn("  slow          worker-1 on", run.text)
 
 
 class OnScreen(JobTest):
@@ -145,23 +208,40 @@ class OnScreen(JobTest):
         first.process.send_signal(signal.SIGINT)
         first.wait(60)
 
-    def test_who_waits_for_whom_is_told_from_the_servers_knowledge(self):
-        command, _ = self.plain(job_file(self.folder.name, workers=2, ps=1, mode="sync", steps=100000, batch=8))
+    def assert_wait_is_told(self, job, stopped, expected):
+        """A line of the screen matches `expected` while the replica `stopped` stands still."""
+        command, _ = self.plain(job)
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         run = Run.__new__(Run)
         run.process, run.output = process, pathlib.Path(command[4])
         run.await_step(5)
-        stopped = run.replica_pid("worker", 1)
-        os.kill(stopped, signal.SIGSTOP)
-        end = time.monotonic() + 60
-        line = ""
-        while "waits for" not in line and time.monotonic() < end:
-            line = process.stderr.readline()
-        os.kill(stopped, signal.SIGCONT)
-        self.assertRegex(line, r"worker-0 waits for worker-1 at step \d+, \d+ s")
+        pid = run.replica_pid(*stopped)
+        os.kill(pid, signal.SIGSTOP)
+        deadline = threading.Timer(60, process.kill)  # then there is no further line
+        deadline.start()
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if re.search(expected, line):
+                break
+        deadline.cancel()
+        self.assertRegex(lines[-1], expected, "".join(lines))
+        os.kill(pid, signal.SIGCONT)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(60), 130)
+
+    def test_who_waits_for_whom_is_told_from_the_servers_knowledge(self):
+        self.assert_wait_is_told(job_file(self.folder.name, workers=2, ps=1, mode="sync", steps=100000, batch=8), ("worker", 1),
+                                 r"worker-0 waits for worker-1 at step \d+, \d+ s")
+
+    def test_a_wait_for_a_server_is_told_by_the_chief(self):
+        self.assert_wait_is_told(job_file(self.folder.name, workers=1, ps=1, mode="sync", steps=100000, batch=8), ("ps", 0),
+                                 r"worker 0 waits, \d+s: .*server 0")
+
+    def test_a_wait_for_a_rank_is_told_by_the_chief(self):
+        self.assert_wait_is_told(job_file(self.folder.name, workers=2, mode="allReduce", steps=100000, batch=8), ("worker", 1),
+                                 r"rank 0 waits, \d+s: all-reduce of step \d+, bucket \d+ .*: rank 1")
 
     def test_the_hints_work_as_printed(self):
         run = self.launch(job_file(self.folder.name, model="linear", workers=1, ps=1, mode="async", steps=6), ["training.batchSize=32"])

@@ -3,44 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <chrono>
 #include <utility>
 
 #include "operator/base/timestamp.h"
-#include "tests/fake_apiserver/selector.h"
+#include "tests/fake_apiserver/answers.h"
 #include "tests/fake_apiserver/target.h"
 
 namespace trainyard::control {
-namespace {
 
 using Json = nlohmann::json;
 
-HttpResponse Answer(int code, const Json& body) { return {.code = code, .body = body.dump()}; }
-
-HttpResponse Refusal(int code, const std::string& reason, const std::string& message) {
-  return Answer(
-      code, {{"kind", "Status"}, {"apiVersion", "v1"}, {"status", "Failure"}, {"code", code}, {"reason", reason}, {"message", message}});
-}
-
-HttpResponse NotFound(const Target& target) {
-  return Refusal(404, "NotFound", fmt::format("{} \"{}\" not found", target.plural, target.name));
-}
-
-absl::Status Broken() { return absl::UnavailableError("the connection broke"); }
-
-int64_t Number(const std::string& text) {
-  int64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
-
-std::string KeyOf(const Json& object) { return ObjectKey(object["metadata"].value("namespace", ""), object["metadata"].value("name", "")); }
-
-bool Selected(const Target& target, const Json& object) {
-  return !object.is_null() && (target.ns.empty() || object["metadata"].value("namespace", "") == target.ns) &&
-         MatchesLabels(target.Parameter("labelSelector"), object) && MatchesFields(target.Parameter("fieldSelector"), object);
-}
+namespace {
 
 bool HasStatusSubresource(const std::string& plural) { return plural == "trainingjobs" || plural == "pods" || plural == "services"; }
 
@@ -138,13 +111,13 @@ HttpResponse FakeApiServer::Serve(const HttpRequest& request, const Target& targ
 }
 
 HttpResponse FakeApiServer::List(Collection& collection, const Target& target) {
-  const size_t limit = static_cast<size_t>(Number(target.Parameter("limit")));
+  const size_t limit = static_cast<size_t>(target.Number("limit"));
   const std::string token = target.Parameter("continue");
   int64_t version = version_;
   std::string after;
   if (!token.empty()) {
     const size_t colon = token.find(':');
-    version = Number(token.substr(0, colon));
+    version = NumberOf(token.substr(0, colon));
     after = token.substr(colon + 1);
     if (version < collection.compacted) return Refusal(410, "Expired", "the continue token has expired");
   }
@@ -315,256 +288,6 @@ void FakeApiServer::Drop(Collection& collection, const std::string& key) {
   object["metadata"]["resourceVersion"] = std::to_string(++version_);
   collection.history.push_back({version_, "DELETED", std::move(object), std::move(before)});
   changed_.NotifyAll();
-}
-
-absl::StatusOr<HttpResponse> FakeApiServer::Stream(const HttpRequest& request, absl::Duration idle,
-                                                   const std::function<bool(std::string_view)>& on_data) {
-  const Target target = ParseTarget(request);
-  const absl::Duration began = clock_.Monotonic();
-  absl::Duration heard_at = began;
-  const int64_t seconds = Number(target.Parameter("timeoutSeconds"));
-  int64_t position = Number(target.Parameter("resourceVersion"));
-  std::optional<Fault> fault;
-  int sent = 0;
-  int64_t bookmarks = 0;
-  {
-    MutexLock lock(mutex_);
-    if (crashed_) return Broken();
-    ApiCall call{.verb = target.verb, .resource = target.Resource(), .ns = target.ns};
-    const std::optional<Fault> refusal = FaultFor(target, /*of_open_watch=*/false);
-    if (refusal.has_value()) {
-      call.code = refusal->kind == Fault::Kind::kAnswer ? refusal->code : 0;
-      calls_.push_back(call);
-      if (call.code == 0) return Broken();
-      HttpResponse response = Refusal(refusal->code, refusal->reason, "injected by the test");
-      response.retry_after = refusal->retry_after;
-      return response;
-    }
-    call.code = 200;
-    calls_.push_back(call);
-    if (position == 0) position = version_;
-    bookmarks = bookmark_;
-    ++open_watches_;
-    changed_.NotifyAll();
-  }
-  struct Leave {
-    FakeApiServer& server;
-    ~Leave() {
-      MutexLock lock(server.mutex_);
-      --server.open_watches_;
-      server.changed_.NotifyAll();
-    }
-  };
-  const Leave leave{*this};
-
-  while (true) {
-    std::vector<std::string> lines;
-    {
-      MutexLock lock(mutex_);
-      if (crashed_) return Broken();
-      if (!fault.has_value()) {
-        fault = FaultFor(target, /*of_open_watch=*/true);
-        sent = 0;
-      }
-      Collection& collection = CollectionOf(target.collection);
-      if (position < collection.compacted || (fault.has_value() && fault->kind == Fault::Kind::kExpireWatch)) {
-        const Json status = Json::parse(Refusal(410, "Expired", "too old resource version").body);
-        lines.push_back(Json({{"type", "ERROR"}, {"object", status}}).dump());
-        position = version_;
-        fault.reset();
-      }
-      for (const Change& change : collection.history) {
-        if (change.version <= position) continue;
-        position = change.version;
-        const bool is = change.type != "DELETED" && Selected(target, change.object);
-        const bool was = Selected(target, change.before);
-        if (!is && !was) continue;
-        const char* type = is ? (was ? "MODIFIED" : "ADDED") : "DELETED";
-        lines.push_back(Json({{"type", type}, {"object", change.object}}).dump());
-      }
-      if (bookmarks != bookmark_) {
-        bookmarks = bookmark_;
-        position = version_;
-        lines.push_back(Json({{"type", "BOOKMARK"}, {"object", {{"metadata", {{"resourceVersion", std::to_string(version_)}}}}}}).dump());
-      }
-      const bool acts = fault.has_value() && (!lines.empty() || sent >= fault->skip_events);
-      if (lines.empty() && !acts) changed_.WaitFor(mutex_, std::chrono::milliseconds(5));
-    }
-    for (std::string& line : lines) {
-      line += '\n';
-      if (fault.has_value() && sent >= fault->skip_events) {
-        if (fault->kind == Fault::Kind::kStallWatch) break;
-      }
-      ++sent;
-      heard_at = clock_.Monotonic();
-      // Two pieces, so that readers meet events cut in the middle.
-      const std::string_view text = line;
-      if (!on_data(text.substr(0, text.size() / 3)) || !on_data(text.substr(text.size() / 3)))
-        return absl::CancelledError("the reader left");
-    }
-    if (fault.has_value() && sent >= fault->skip_events) {
-      if (fault->kind == Fault::Kind::kDropWatch) return Broken();
-      if (fault->kind == Fault::Kind::kGarbageWatch) {
-        fault.reset();
-        if (!on_data("\x01garbage\n")) return absl::CancelledError("the reader left");
-      } else {
-        MutexLock lock(mutex_);
-        changed_.WaitFor(mutex_, std::chrono::milliseconds(5));
-      }
-    }
-    if (request.stop.stop_requested()) return absl::CancelledError("stopping");
-    const absl::Duration now = clock_.Monotonic();
-    if (now - heard_at >= idle) return absl::DeadlineExceededError("silent for too long");
-    if (now - began >= request.timeout) return absl::DeadlineExceededError("the watch took too long");
-    const bool stalled = fault.has_value() && fault->kind == Fault::Kind::kStallWatch;
-    if (seconds > 0 && now - began >= absl::Seconds(seconds) && !stalled) return HttpResponse{.code = 200};
-  }
-}
-
-Json FakeApiServer::Put(const Resource& resource, Json object) {
-  object["apiVersion"] = resource.ApiVersion();
-  object["kind"] = resource.kind;
-  if (resource.namespaced && !object["metadata"].contains("namespace")) object["metadata"]["namespace"] = "default";
-  MutexLock lock(mutex_);
-  Collection& collection = CollectionOf(fmt::format("{}/{}", resource.group, resource.plural));
-  const std::string object_key = KeyOf(object);
-  const auto it = collection.objects.find(object_key);
-  if (it != collection.objects.end()) {
-    for (const char* kept : {"uid", "creationTimestamp", "generation"}) object["metadata"][kept] = it->second["metadata"][kept];
-  }
-  return Commit(collection, object_key, std::move(object));
-}
-
-Json FakeApiServer::Edit(const Resource& resource, std::string_view ns, std::string_view name, const Json& patch) {
-  MutexLock lock(mutex_);
-  Collection& collection = CollectionOf(fmt::format("{}/{}", resource.group, resource.plural));
-  const auto it = collection.objects.find(ObjectKey(ns, name));
-  if (it == collection.objects.end()) return Json();
-  Json object = it->second;
-  object.merge_patch(patch);
-  return Commit(collection, ObjectKey(ns, name), std::move(object));
-}
-
-std::optional<Json> FakeApiServer::Find(const Resource& resource, std::string_view ns, std::string_view name) {
-  MutexLock lock(mutex_);
-  const Collection& collection = CollectionOf(fmt::format("{}/{}", resource.group, resource.plural));
-  const auto it = collection.objects.find(ObjectKey(ns, name));
-  return it == collection.objects.end() ? std::nullopt : std::optional(it->second);
-}
-
-std::vector<Json> FakeApiServer::All(const Resource& resource, std::string_view ns) {
-  MutexLock lock(mutex_);
-  std::vector<Json> all;
-  for (const auto& [key, object] : CollectionOf(fmt::format("{}/{}", resource.group, resource.plural)).objects) {
-    if (ns.empty() || object["metadata"].value("namespace", "") == ns) all.push_back(object);
-  }
-  return all;
-}
-
-bool FakeApiServer::Remove(const Resource& resource, std::string_view ns, std::string_view name) {
-  MutexLock lock(mutex_);
-  Collection& collection = CollectionOf(fmt::format("{}/{}", resource.group, resource.plural));
-  if (!collection.objects.contains(ObjectKey(ns, name))) return false;
-  Drop(collection, ObjectKey(ns, name));
-  return true;
-}
-
-void FakeApiServer::CollectGarbage() {
-  MutexLock lock(mutex_);
-  while (true) {
-    std::set<std::string> uids;
-    for (const auto& [name, collection] : collections_) {
-      for (const auto& [key, object] : collection.objects) uids.insert(object["metadata"].value("uid", ""));
-    }
-    bool dropped = false;
-    for (auto& [name, collection] : collections_) {
-      std::vector<std::string> orphans;
-      for (const auto& [key, object] : collection.objects) {
-        const Json owners = object["metadata"].value("ownerReferences", Json::array());
-        const bool orphan = !owners.empty() && std::none_of(owners.begin(), owners.end(),
-                                                            [&](const Json& owner) { return uids.contains(owner.value("uid", "")); });
-        if (orphan) orphans.push_back(key);
-      }
-      for (const std::string& key : orphans) Drop(collection, key);
-      dropped = dropped || !orphans.empty();
-    }
-    if (!dropped) return;
-  }
-}
-
-void FakeApiServer::Compact() {
-  MutexLock lock(mutex_);
-  ++version_;
-  for (auto& [name, collection] : collections_) {
-    collection.compacted = version_;
-    collection.history.clear();
-  }
-  changed_.NotifyAll();
-}
-
-void FakeApiServer::SendBookmarks() {
-  MutexLock lock(mutex_);
-  ++bookmark_;
-  changed_.NotifyAll();
-}
-
-void FakeApiServer::Inject(Fault fault) {
-  MutexLock lock(mutex_);
-  faults_.push_back(std::move(fault));
-  changed_.NotifyAll();
-}
-
-void FakeApiServer::ClearFaults() {
-  MutexLock lock(mutex_);
-  faults_.clear();
-}
-
-void FakeApiServer::CrashAtWrite(int n, CrashPoint point) {
-  MutexLock lock(mutex_);
-  crash_after_writes_ = n;
-  crash_point_ = point;
-}
-
-bool FakeApiServer::Crashed() {
-  MutexLock lock(mutex_);
-  return crashed_;
-}
-
-void FakeApiServer::Revive() {
-  MutexLock lock(mutex_);
-  crashed_ = false;
-  crash_after_writes_ = -1;
-}
-
-std::vector<ApiCall> FakeApiServer::Calls() {
-  MutexLock lock(mutex_);
-  return calls_;
-}
-
-int FakeApiServer::Writes() {
-  MutexLock lock(mutex_);
-  return static_cast<int>(
-      std::count_if(calls_.begin(), calls_.end(), [](const ApiCall& call) { return call.IsWrite() && call.code / 100 == 2; }));
-}
-
-void FakeApiServer::ForgetCalls() {
-  MutexLock lock(mutex_);
-  calls_.clear();
-}
-
-bool FakeApiServer::Await(const std::function<bool()>& condition) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() >= give_up) return false;
-    MutexLock lock(mutex_);
-    changed_.WaitFor(mutex_, std::chrono::milliseconds(5));
-  }
-  return true;
-}
-
-int FakeApiServer::OpenWatches() {
-  MutexLock lock(mutex_);
-  return open_watches_;
 }
 
 }  // namespace trainyard::control

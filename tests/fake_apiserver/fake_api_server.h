@@ -1,4 +1,5 @@
-// FakeApiServer: what the operator's tests use instead of a cluster: objects, versions, watches and, above all, faults.
+// FakeApiServer: what the operator's tests use instead of a cluster: objects, versions, watches
+// and, above all, faults.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,9 @@ struct ApiCall {
   bool IsWrite() const { return verb != "get" && verb != "list" && verb != "watch"; }
 };
 
-// A fault of the requests that match; each fault acts `times` times, after having let `skip` matches pass. The k…Watch kinds
-// strike watches that are already open too; `skip` is nothing to them.
+// A fault of the requests that match; each fault acts `times` times, after having let `skip`
+// matches pass. The k…Watch kinds strike watches that are already open too; `skip` is nothing to
+// them.
 struct Fault {
   enum class Kind {
     kAnswer,        // `code` and `reason` instead of doing it
@@ -59,11 +61,13 @@ struct Fault {
   int skip_events = 0;
 };
 
-// A Transport in process. Thread-safe. Stores any resource that a path names: optimistic concurrency by resourceVersion, generation counted
-// over spec changes, the status subresource of kinds that have one, generateName, finalizers, delete preconditions, graceful deletion of
-// running pods (they stay Terminating until FinishPod or Remove), label and field (metadata.name, spec.nodeName, status.phase) selectors,
-// paged lists, watches from a version with bookmarks, 410 for versions before Compact(), and garbage collection by owner references when
-// asked.
+// A Transport in process. Thread-safe. Stores any resource that a path names, with
+// - optimistic concurrency by resourceVersion, generation counted over spec changes, generateName;
+// - the status subresource of kinds that have one;
+// - finalizers, delete preconditions, garbage collection by owner references when asked;
+// - graceful deletion of running pods: they stay Terminating until FinishPod or Remove;
+// - label and field (metadata.name, spec.nodeName, status.phase) selectors, paged lists;
+// - watches from a version with bookmarks, 410 for versions before Compact().
 class FakeApiServer : public Transport {
  public:
   explicit FakeApiServer(Clock& clock);
@@ -74,15 +78,18 @@ class FakeApiServer : public Transport {
                                       const std::function<bool(std::string_view)>& on_data) override;
 
   // ---- the cluster's other actors: no faults, no log of calls ----
-  // Creates or replaces (spec and status) as given, with uid, version and time stamped; returns what is stored.
+  // Creates or replaces (spec and status) as given, with uid, version and time stamped; returns
+  // what is stored.
   nlohmann::json Put(const Resource& resource, nlohmann::json object);
-  // Merge patch (RFC 7386) of what is stored, status included: Edit(kPods, "default", "a", {{"status", {{"phase", "Running"}}}}).
+  // Merge patch (RFC 7386) of what is stored, status included: Edit(kPods, "default", "a",
+  // {{"status", {{"phase", "Running"}}}}).
   nlohmann::json Edit(const Resource& resource, std::string_view ns, std::string_view name, const nlohmann::json& patch);
   std::optional<nlohmann::json> Find(const Resource& resource, std::string_view ns, std::string_view name);
   std::vector<nlohmann::json> All(const Resource& resource, std::string_view ns = "");
   // At once, whatever its finalizers and grace period.
   bool Remove(const Resource& resource, std::string_view ns, std::string_view name);
-  // The objects whose owner (by uid) is gone are deleted, as the garbage collector would; repeated until none is left.
+  // The objects whose owner (by uid) is gone are deleted, as the garbage collector would; repeated
+  // until none is left.
   void CollectGarbage();
   // Watches from an older version get 410; continue tokens too.
   void Compact();
@@ -91,8 +98,9 @@ class FakeApiServer : public Transport {
   // ---- faults ----
   void Inject(Fault fault);
   void ClearFaults();
-  // The n-th (from 0) write from now on, and everything after it, gets no answer; the n-th itself is done (kAfter) or not (kBefore): the
-  // client was killed there. Reset with Revive. Returns nothing; Crashed() tells whether it came to pass.
+  // The n-th (from 0) write from now on, and everything after it, gets no answer: the client was
+  // killed there. The n-th itself is done (kAfter) or not (kBefore). Reset with Revive. Returns
+  // nothing; Crashed() tells whether it came to pass.
   enum class CrashPoint { kBefore, kAfter };
   void CrashAtWrite(int n, CrashPoint point);
   bool Crashed();
@@ -102,8 +110,8 @@ class FakeApiServer : public Transport {
   std::vector<ApiCall> Calls();
   int Writes();  // that were answered with success
   void ForgetCalls();
-  // Waits (really, at most 10 s) until `condition` holds; it is asked again after each change of an object or call. False when it never
-  // did.
+  // Waits (really, at most 10 s) until `condition` holds; it is asked again after each change of an
+  // object or call. False when it never did.
   bool Await(const std::function<bool()>& condition);
   int OpenWatches();
 

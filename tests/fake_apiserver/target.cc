@@ -1,5 +1,6 @@
 #include "tests/fake_apiserver/target.h"
 
+#include <charconv>
 #include <cstdlib>
 #include <vector>
 
@@ -34,6 +35,14 @@ std::string Unescape(std::string_view text) {
 std::string Target::Parameter(const std::string& key) const {
   const auto it = query.find(key);
   return it == query.end() ? "" : it->second;
+}
+
+int64_t Target::Number(const std::string& key) const { return NumberOf(Parameter(key)); }
+
+int64_t NumberOf(const std::string& text) {
+  int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 Target ParseTarget(const HttpRequest& request) {

@@ -1,6 +1,7 @@
 // The target of a request to the fake API server.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -23,7 +24,12 @@ struct Target {
   // "pods", "trainingjobs/status".
   std::string Resource() const { return subresource.empty() ? plural : plural + "/" + subresource; }
   std::string Parameter(const std::string& key) const;
+  // 0: there is none.
+  int64_t Number(const std::string& key) const;
 };
+
+// The digits that the text begins with; 0: there are none.
+int64_t NumberOf(const std::string& text);
 
 // An empty verb: no path of the API.
 Target ParseTarget(const HttpRequest& request);

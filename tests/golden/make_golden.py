@@ -119,7 +119,7 @@ def stateful_lstm(x, name, options, parameter, state):
 
 
 def penalties(model, values):
-    """What the layers' kernelRegularizer adds to the loss; such layers have a name."""
+    """The penalty that the layers' kernelRegularizer adds to the loss; such layers have a name."""
     total = 0.0
     for entry in model["layers"]:
         for options in entry.values() if isinstance(entry, dict) else ():
@@ -147,8 +147,9 @@ def parameters_of(model):
 
 
 def forward(model, x, parameter, drop=None, state=None):
-    """The output of a model as the job file describes it; tensors are NHWC, kernels HWIO. `parameter(name, shape)` gives the values,
-    `drop(stream, x, rate)` does the stream-th dropout, stateful layers go on with what they find in the dict `state` (None: zeros)."""
+    """The output of a model as the job file describes it; tensors are NHWC, kernels HWIO. `parameter(name,
+    shape)` gives the values, `drop(stream, x, rate)` does the stream-th dropout. Stateful layers go
+    on with the values in the dict `state` (None: zeros)."""
     values = {"input": x}
     previous = "input"
     counts = {}

@@ -17,10 +17,12 @@ Start values and batches come from formulas that both sides compute, so the file
   a step, under noise. State is zero at first, goes on from step to step, and passes no gradient back;
 - dropout drops what trainer/ops/philox.h says for seed 1, worker 0.
 
-The judge computes in float64. A second run in float32 shows how far rounding alone drives two runs apart: where a relu or a max-pool decides
-within rounding of a tie, or the sign of a gradient near 0 is what an adaptive rule follows, later steps make the difference larger. The file
-holds both losses of each step; the test allows a small multiple of what PyTorch differs from itself. For this to stay a test, Adadelta runs
-at 0.1, not at the study's 1.0, where two right runs are apart by 3e-3 after a dozen steps.
+The judge computes in float64. A second run in float32 shows how far rounding alone drives two runs
+apart. A relu or a max-pool may decide within rounding of a tie, or an adaptive rule may follow the
+sign of a gradient near 0. Later steps then make the difference larger. The file holds both losses
+of each step; the test allows a small multiple of PyTorch's difference from itself. For this to stay
+a test, Adadelta runs at 0.1, not at the study's 1.0. There two right runs are apart by 3e-3 after a
+dozen steps.
 """
 
 import json
@@ -206,7 +208,8 @@ def clip(values, clip_norm):
 
 
 def train(spec, batch, options, make_optimizer, dtype):
-    """The loss of each step, of each parameter in the end the mean and the root of the mean square, and how many steps were clipped."""
+    """The loss of each step, and the number of clipped steps. Of each parameter the mean and the
+    root of the mean square in the end."""
     shapes = {name: tuple(value.shape) for name, value in parameters_of(spec).items()}
     values = {name: torch.tensor(start_value(name, shape), dtype=dtype).requires_grad_(not is_moving(name)) for name, shape in shapes.items()}
     trained = [value for value in values.values() if value.requires_grad]

@@ -1,4 +1,5 @@
-"""What a run leaves, read by other people's tools: TensorBoard's event reader, the safetensors library, a JSON parser."""
+"""The files of a run, read by other people's tools: TensorBoard's event reader, the safetensors
+library, a JSON parser."""
 import in_venv  # isort: skip  (starts over in the environment that has the readers)
 
 import collections

@@ -102,7 +102,7 @@ class Exported(unittest.TestCase):
 class Export(Exported):
     def test_the_snippet_of_the_page_is_lenet(self):
         output = self.train(steps=40)
-        snippet = re.search(r"```python\n(import numpy.*?)```", (in_venv.ROOT / "docs/predict.md").read_text(), re.DOTALL)[1]
+        snippet = re.search(r"```python\n(import numpy\nfrom safetensors.*?)```", (in_venv.ROOT / "docs/predict.md").read_text(), re.DOTALL)[1]
         snippet = snippet.replace('"lenet5.safetensors"', repr(str(self.folder / "model.safetensors")))
         names = {}
         exec(snippet, names)  # noqa: S102  (our own page)
@@ -151,6 +151,34 @@ class Export(Exported):
         y = batch_norm(p, "norm", y, (-1, 1, 1)).reshape(len(x), -1)
         y = linear(p, "out", batch_norm(p, "flat_norm", y, (-1,)))
         numpy.testing.assert_allclose(softmax(y), self.probabilities(output, x, 3), atol=1e-5)
+
+
+class KerasNames(Exported):
+    """What Keras' own layers have: no test here has Keras itself."""
+
+    def tensors(self, model, **options):
+        output = self.train(model, steps=5, **options)
+        command("export", output, "--format", "keras-names", "--output", self.folder / "keras.safetensors")
+        return output, load_file(self.folder / "keras.safetensors")
+
+    def test_names_and_shapes_are_those_of_keras(self):
+        _, tensors = self.tensors("lenet5")
+        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        self.assertEqual(shapes, {"conv1/kernel": (5, 5, 1, 20), "conv1/bias": (20,), "conv2/kernel": (5, 5, 20, 50), "conv2/bias": (50,),
+                                  "dense1/kernel": (800, 500), "dense1/bias": (500,), "dense2/kernel": (500, 10), "dense2/bias": (10,)})  # fmt: skip
+
+    def test_gates_are_in_the_order_of_keras(self):
+        layers = "{name: r, lstm: {units: 4}}, {name: n, batchNormalization: {}}, {name: d, dense: {units: 3}}"
+        model = f"{{input: {{shape: [6, 5]}}, layers: [{layers}], loss: softmaxCrossEntropy}}"
+        output, p = self.tensors("linear", overrides=[f"training.model={model}"])
+        x = numpy.random.default_rng(5).normal(size=(20, 6, 5)).astype(numpy.float32)
+        h = c = numpy.zeros((len(x), 4))
+        for step in x.swapaxes(0, 1):
+            i, f, g, o = numpy.split(step @ p["r/kernel"] + h @ p["r/recurrent_kernel"] + p["r/bias"], 4, axis=1)
+            c = sigmoid(f) * c + sigmoid(i) * numpy.tanh(g)
+            h = sigmoid(o) * numpy.tanh(c)
+        y = p["n/gamma"] * (h - p["n/moving_mean"]) / numpy.sqrt(p["n/moving_variance"] + 1e-3) + p["n/beta"]
+        numpy.testing.assert_allclose(softmax(y @ p["d/kernel"] + p["d/bias"]), self.probabilities(output, x, 3), atol=1e-5)
 
 
 class Pictures(Exported):

@@ -1,9 +1,12 @@
-// main() of every C++ test program: gives each process a folder of its own for what it writes, and removes it at the end.
+// main() of every C++ test program: gives each process a folder of its own for what it writes, and
+// removes it at the end.
 //
-// The logger is made before any thread: spdlog is not built with ThreadSanitizer, which so cannot see that its first use is guarded.
+// The logger is made before any thread: spdlog is not built with ThreadSanitizer, which so cannot
+// see that its first use is guarded.
 //
-// ctest runs each test in a process of its own and several at once, also those of two build folders: testing::TempDir(), which all would
-// share, names this folder (TEST_TMPDIR, see GoogleTest's TempDir()).
+// ctest runs each test in a process of its own and several at once, also those of two build
+// folders. All would share testing::TempDir(), so it names this folder (TEST_TMPDIR, see
+// GoogleTest's TempDir()).
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 #include <stdlib.h>

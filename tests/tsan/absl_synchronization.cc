@@ -1,6 +1,8 @@
-// Debian's Abseil is not built with ThreadSanitizer, which therefore does not see that its locks order anything and calls every guarded
-// access a race. In the tsan preset the linker's --wrap sends our calls of those functions through here, where the order is told. The build
-// takes the list of names from this file (cmake/ThreadSanitizer.cmake); they are mangled names of the Abseil of Debian 12.
+// Debian's Abseil is not built with ThreadSanitizer, which therefore does not see that its locks
+// order anything and calls every guarded access a race. In the tsan preset the linker's --wrap
+// sends our calls of those functions through here, where the order is told. The build takes the
+// list of names from this file (cmake/ThreadSanitizer.cmake); they are mangled names of the Abseil
+// of Debian 12.
 #include <sanitizer/tsan_interface.h>
 
 #include "absl/synchronization/mutex.h"
@@ -8,8 +10,9 @@
 
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the names are the linker's
 
-// While Abseil works, it may call conditions: those of the caller and, when a lock is given up, those of others that wait for it. It holds
-// the lock then, which the annotations below do not say; so reads are not judged for so long (conditions only read).
+// While Abseil works, it may call conditions: those of the caller and, when a lock is given up,
+// those of others that wait for it. It holds the lock then, which the annotations below do not say;
+// so reads are not judged for so long (conditions only read).
 extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);
 extern "C" void AnnotateIgnoreReadsEnd(const char* file, int line);
 struct UnjudgedReads {

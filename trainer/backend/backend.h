@@ -1,4 +1,5 @@
-// A backend turns a node into a kernel for one kind of device, and knows in which layout values lie there.
+// A backend turns a node into a kernel for one kind of device, and knows in which layout values lie
+// there.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +23,17 @@ struct StepContext {
   bool training = true;
 };
 
-// One run of one kernel. Pointers follow the node's inputs and outputs and are in the backend's layout; parameters and parameter results
-// are the caller's own row-major f32 where KernelsUseHostParameters. All are aligned to kBufferAlignment. outputs[i], i > 0, is null where
+// One run of one kernel. Pointers follow the node's inputs and outputs and are in the backend's
+// layout. Parameters and parameter results are the caller's own row-major f32 where
+// KernelsUseHostParameters. All are aligned to kBufferAlignment. outputs[i], i > 0, is null where
 // nothing reads it (argmax and probabilities in an evaluation).
 struct KernelContext {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
   void* scratch = nullptr;  // Kernel::scratch_bytes() of any content
-  // Of a gradient in outputs[0] that the op fills row by row (an embedding's): the rows that the step before filled. The kernel clears
-  // them and brings the list up to date. Null: the memory holds anything, and no caller reads the list.
+  // Of a gradient in outputs[0] that the op fills row by row (an embedding's): the rows that the
+  // step before filled. The kernel clears them and brings the list up to date. Null: the memory
+  // holds anything, and no caller reads the list.
   TouchedRows* touched_rows = nullptr;
   const StepContext& step;
 
@@ -44,8 +47,8 @@ struct KernelContext {
   }
 };
 
-// One node, ready to run any number of times. Run allocates nothing and writes every element of every output. Where MayRunInPlace
-// (ops/rules.h) allows it, outputs[0] may equal that input.
+// One node, ready to run any number of times. Run allocates nothing and writes every element of
+// every output. Where MayRunInPlace (ops/rules.h) allows it, outputs[0] may equal that input.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -74,24 +77,27 @@ class Backend {
   virtual bool uses_host_memory() const = 0;
   // The type of values' real numbers: kF32 or kF64.
   virtual DType real() const = 0;
-  // The forward graph as this device runs it: the same outputs, parameters, results and states; with `fuse` in fewer nodes (FuseEpilogues);
-  // values laid out. The backward nodes that are added behind it must run too.
+  // The forward graph as this device runs it: the same outputs, parameters, results and states;
+  // with `fuse` in fewer nodes (FuseEpilogues); values laid out. The backward nodes that are added
+  // behind it must run too.
   virtual Graph Rewrite(const Graph& forward, bool fuse) const = 0;
   // Memory for all values of an executor, which `what` names in an error.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) = 0;
   // Size of a value in this backend's layout, lanes of padding included.
   virtual size_t BytesFor(const ValueSpec& spec) const = 0;
-  // Never called for sources and aliases (graph/op.h). Unimplemented where the backend lacks the op: the error names
-  // node and op.
+  // Never called for sources and aliases (graph/op.h). Unimplemented where the backend lacks the
+  // op: the error names node and op.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node) = 0;
-  // host (row-major; u8, i32 or f32) → value. u8 becomes f32 times u8_scale. host has the value's elements; checked by the caller.
+  // host (row-major; u8, i32 or f32) → value. u8 becomes f32 times u8_scale. host has the value's
+  // elements; checked by the caller.
   virtual void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) = 0;
   // value → host, row-major, of the value's dtype (f32 values also to f64).
   virtual void Download(const ValueSpec& spec, const void* value, const Tensor& host) = 0;
 };
 
-// Kernels read parameters and write parameter results in place, as row-major f32 in host memory. Otherwise the executor uploads parameters
-// before a step and downloads results as they become ready.
+// Kernels read parameters and write parameter results in place, as row-major f32 in host memory.
+// Otherwise the executor uploads parameters before a step and downloads results as they become
+// ready.
 inline bool KernelsUseHostParameters(const Backend& backend) { return backend.uses_host_memory() && backend.real() == DType::kF32; }
 
 }  // namespace trainyard::engine

@@ -92,7 +92,8 @@ absl::Status Executor::State::Compile() {
   return absl::OkStatus();
 }
 
-// A result is written in place if a kernel makes it for one key alone and nobody fetches it by name.
+// A result is written in place if a kernel makes it for one key alone and nobody fetches it by
+// name.
 void Executor::State::FindFinishes() {
   for (const ParameterResult& result : graph.results()) {
     const Op& op = graph.node(result.value.node).op;
@@ -130,7 +131,8 @@ absl::Status Executor::State::PlaceValues() {
 void Executor::State::Bind(const ParameterSet& params, ParameterSet* grads) {
   if (host_parameters) {
     for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
-      // Kernels only read parameters; the table holds plain pointers because most of its entries are written.
+      // Kernels only read parameters; the table holds plain pointers because most of its entries
+      // are written.
       if (const auto* op = std::get_if<ParameterOp>(&graph.node(id).op))
         pointers[id][0] = const_cast<float*>(params.values(op->key).data());
     }
@@ -149,7 +151,8 @@ void Executor::State::Bind(const ParameterSet& params, ParameterSet* grads) {
   }
 }
 
-// Kernels that fill a gradient row by row in its set keep the list of its rows; any other result may touch every row.
+// Kernels that fill a gradient row by row in its set keep the list of its rows. Any other result
+// may touch every row.
 void Executor::State::BindTouchedRows(ParameterSet* grads) {
   for (const Finish& finish : finishes) {
     TouchedRows& touched = grads->touched_rows(finish.key);

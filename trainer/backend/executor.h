@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/feed_check.h"
 #include "trainer/graph/graph.h"
 #include "trainer/graph/memory_plan.h"
 #include "trainer/ops/gradient.h"
@@ -15,22 +16,18 @@
 
 namespace trainyard::engine {
 
-// A batch for the input `name`, row-major. Its shape is the input's; extents of 1 after the first may be missing or added.
-struct Feed {
-  std::string_view name;
-  Tensor tensor;
-};
-
-// Told when a parameter's result is complete, while the rest of the backward pass still runs: communication starts here.
+// Told when a parameter's result is complete, while the rest of the backward pass still runs:
+// communication starts here.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  // grads.values(key) is final for this step. Called on the thread of Run, once a key, as soon as the node that computes it has run.
+  // grads.values(key) is final for this step. Called on the thread of Run, once a key, as soon as
+  // the node that computes it has run.
   virtual void Ready(int key) = 0;
 };
 
-// Told before and after every node that has a kernel: profiler, bench, trace. Called on the thread of Run; must not allocate if steps may
-// not.
+// Told before and after every node that has a kernel: profiler, bench, trace. Called on the thread
+// of Run; must not allocate if steps may not.
 class NodeObserver {
  public:
   virtual ~NodeObserver() = default;
@@ -43,25 +40,28 @@ struct ExecutorOptions {
   GradientOptions gradients;  // of a graph with a loss
 };
 
-// For one exact batch size. Not thread-safe. Run allocates nothing after Create, but for the lists of rows that a set of
-// gradients gets in its first Run.
+// For one exact batch size. Not thread-safe. Run allocates nothing after Create, but for the lists
+// of rows that a set of gradients gets in its first Run.
 class Executor {
  public:
-  // Of a forward graph: lets the backend rewrite it, adds the backward nodes if it has a loss, compiles every node and plans memory.
-  // Errors: a parameter without influence on the loss, an op that the backend lacks, memory.
+  // Takes a forward graph and lets the backend rewrite it. Adds the backward nodes if it has a
+  // loss, compiles every node and plans memory. Errors: a parameter without influence on the loss,
+  // an op that the backend lacks, memory.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(Graph forward, Backend& backend, const ExecutorOptions& options = {});
   ~Executor();
 
-  // One step. `params` holds values for graph.parameters(). Gradients (row-major) and next values of state go to `grads`; null only if the
-  // graph has no results. `sink` may be null. InvalidArgument names the feed that is missing, unknown, of wrong shape or type,
-  // or holds an integer out of range; nothing has run then. `state` holds values for graph.states(), which the step reads and then
-  // replaces; it may be null only if the graph has none.
+  // One step. `params` holds values for graph.parameters(). Gradients (row-major) and next values
+  // of state go to `grads`; null only if the graph has no results. `sink` may be null.
+  // InvalidArgument names the feed that is missing, unknown, of wrong shape or type, or holds an
+  // integer out of range. Nothing has run then. `state` holds values for graph.states(), which the
+  // step reads and then replaces. It may be null only if the graph has none.
   absl::Status Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,
                    GradientSink* sink, ParameterSet* state = nullptr);
 
   // After a Run: a named output of one element (NotFound, InvalidArgument otherwise).
   absl::StatusOr<double> Scalar(std::string_view output) const;
-  // After a Run: a named output into `host`, row-major, of the output's shape and dtype (f32 outputs also as f64).
+  // After a Run: a named output into `host`, row-major, of the output's shape and dtype (f32
+  // outputs also as f64).
   absl::Status Fetch(std::string_view output, const Tensor& host) const;
 
   // Null to stop observing.

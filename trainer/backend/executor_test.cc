@@ -154,7 +154,8 @@ TEST_F(TwoLayers, RefusesToFetchWhatIsNotThereOrDoesNotFit) {
   EXPECT_EQ(executor->Scalar("logits").status().message(), "output 'logits' is F32 [2, 3], it cannot be fetched into F64 []");
 }
 
-// The reference backend, as if its memory were not the host's: f32, but no parameter may be used where the caller keeps it.
+// The reference backend, as if its memory were not the host's: f32, but no parameter may be used
+// where the caller keeps it.
 class DeviceBackend final : public Backend {
  public:
   std::string_view name() const override { return "device"; }
@@ -197,7 +198,8 @@ TEST_F(TwoLayers, OnADeviceWithMemoryOfItsOwnParametersGoThereAndGradientsComeBa
   EXPECT_EQ(grads.Sha256Hex(), expected.Sha256Hex());
 }
 
-// Parameters and inputs that are results or outputs themselves, one gradient for two keys, next values of state.
+// Parameters and inputs that are results or outputs themselves, one gradient for two keys, next
+// values of state.
 TEST(Executor, HandsOverResultsThatNoKernelMakes) {
   for (DType math : {DType::kF32, DType::kF64}) {
     GraphBuilder b;

@@ -9,8 +9,9 @@
 
 namespace trainyard::engine {
 
-// Makes the gradient zero and lists the rows of `ids`, which the kernel is about to add to. With `touched`
-// (KernelContext::touched_rows) the memory holds the gradient of the step before, so that only its rows need to be cleared.
+// Makes the gradient zero and lists the rows of `ids`, which the kernel is about to add to. With
+// `touched` (KernelContext::touched_rows) the memory holds the gradient of the step before, so that
+// only its rows need to be cleared.
 template <typename T>
 void BeginRowGradient(std::span<const int32_t> ids, std::span<T> gradient, size_t row_elements, TouchedRows* touched) {
   if (touched == nullptr || touched->all()) {

@@ -1,4 +1,5 @@
-// An embedding's gradient lives in its set from step to step: kernels clear and fill only the rows that tokens name, and list them.
+// An embedding's gradient lives in its set from step to step: kernels clear and fill only the rows
+// that tokens name, and list them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +49,7 @@ void ExpectListsThatHold(Backend& backend) {
   Network small(2, backend);
   Network large(4, backend);
   ParameterSet grads = small.NewGradients();
-  std::ranges::fill(grads.values(0), 7.0F);  // left over by somebody who kept no list
+  std::ranges::fill(grads.values(0), 7.0F);  // left over by a writer that kept no list
   const auto expect_as_fresh = [&](Network& network, const std::vector<int32_t>& tokens) {
     network.Run(tokens, grads);
     ParameterSet fresh = network.NewGradients();

@@ -1,5 +1,5 @@
-// A first-in first-out queue with a bound, between threads. Push waits while it is full, Pop while it is empty, both at most for a
-// given time.
+// A first-in first-out queue with a bound, between threads. Push waits while it is full, Pop while
+// it is empty, both at most for a given time.
 #pragma once
 
 #include <cstddef>

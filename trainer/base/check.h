@@ -1,5 +1,5 @@
-// TY_CHECK: for what this program did wrong (a broken invariant), never for what the world did. Prints file, line and condition, then
-// aborts.
+// TY_CHECK: for what this program did wrong (a broken invariant), never for what the world did.
+// Prints file, line and condition, then aborts.
 #pragma once
 
 #include <cstdio>

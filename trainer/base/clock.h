@@ -6,9 +6,8 @@
 namespace trainyard::engine {
 
 // Thread-safe. Two kinds of time, because the clocks of hosts jump:
-//  - Now() never goes back and never jumps: for deadlines, timeouts and durations. Its epoch means nothing. It is compared with times of
-//  the
-//    same clock only.
+//  - Now() never goes back and never jumps: for deadlines, timeouts and durations. Its epoch means
+//    nothing: it is compared with times of the same clock only.
 //  - Wall() is the time of day: for what people read and files store.
 class Clock {
  public:
@@ -17,8 +16,8 @@ class Clock {
   virtual absl::Time Wall() = 0;
 };
 
-// The system's clocks; lives as long as the process. Now() starts at the time of day of its first call, so that the spans of several
-// replicas lie near each other.
+// The system's clocks; lives as long as the process. Now() starts at the time of day of its first
+// call, so that the spans of several replicas lie near each other.
 Clock& RealClock();
 
 }  // namespace trainyard::engine

@@ -42,8 +42,8 @@ double LimitV1(const std::filesystem::path& group) {
   return Limit(ReadWord(quota), ReadWord(period));
 }
 
-// The least limit from `mount`/`group` up to `mount`. In a container without a cgroup namespace the group's own path is not mounted; the
-// mount itself then holds the container's limit.
+// The least limit from `mount`/`group` up to `mount`. In a container without a cgroup namespace the
+// group's own path is not mounted. The mount itself then holds the container's limit.
 template <typename LimitOf>
 double LeastLimit(const std::filesystem::path& mount, std::filesystem::path group, LimitOf limit_of) {
   double least = limit_of(mount);

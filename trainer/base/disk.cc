@@ -8,41 +8,39 @@
 #include <cstdio>
 #include <utility>
 
-#include "trainer/base/file.h"
+#include "trainer/base/file_error.h"
+#include "trainer/base/owned_fd.h"
 
 namespace trainyard::engine {
 namespace {
 
 class RealSink final : public FileSink {
  public:
-  RealSink(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  ~RealSink() override { ::close(fd_); }
-  RealSink(const RealSink&) = delete;
-  RealSink& operator=(const RealSink&) = delete;
+  RealSink(OwnedFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
 
   absl::Status Append(std::string_view bytes) override {
     while (!bytes.empty()) {
-      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+      const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return FileError(errno, "write", path_);
       bytes.remove_prefix(static_cast<size_t>(written));
     }
     return absl::OkStatus();
   }
-  absl::Status Sync() override { return ::fsync(fd_) == 0 ? absl::OkStatus() : FileError(errno, "write", path_); }
+  absl::Status Sync() override { return ::fsync(fd_.get()) == 0 ? absl::OkStatus() : FileError(errno, "write", path_); }
 
  private:
-  const int fd_;
+  const OwnedFd fd_;
   const std::string path_;
 };
 
 class RealDiskType final : public Disk {
  public:
   absl::StatusOr<std::unique_ptr<FileSink>> Create(const std::string& path) override {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0) return FileError(errno, "create", path);
-    ::flock(fd, LOCK_SH | LOCK_NB);  // where locks cannot be had, age alone tells a dead writer
-    return std::make_unique<RealSink>(fd, path);
+    OwnedFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (fd.get() < 0) return FileError(errno, "create", path);
+    ::flock(fd.get(), LOCK_SH | LOCK_NB);  // where locks cannot be had, age alone tells a dead writer
+    return std::make_unique<RealSink>(std::move(fd), path);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
@@ -56,11 +54,9 @@ class RealDiskType final : public Disk {
     return cannot ? absl::UnimplementedError(status.message()) : status;
   }
   absl::Status SyncFolder(const std::string& path) override {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return FileError(errno, "open folder", path);
-    const int error = ::fsync(fd) == 0 ? 0 : errno;
-    ::close(fd);
-    return error == 0 ? absl::OkStatus() : FileError(error, "sync folder", path);
+    const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd.get() < 0) return FileError(errno, "open folder", path);
+    return ::fsync(fd.get()) == 0 ? absl::OkStatus() : FileError(errno, "sync folder", path);
   }
 };
 

@@ -1,4 +1,5 @@
-// The calls that durable files make to a file system, so that tests can give a slow or a full one, or end the process.
+// The calls that durable files make to a file system, so that tests can give a slow or a full one,
+// or end the process.
 #pragma once
 
 #include <memory>
@@ -15,11 +16,11 @@ class FileSink {
  public:
   virtual ~FileSink() = default;
   virtual absl::Status Append(std::string_view bytes) = 0;
-  // fsync: what was appended is durable.
+  // fsync: all appended bytes are durable.
   virtual absl::Status Sync() = 0;
 };
 
-// Thread-safe. Errors are FileError's (file.h).
+// Thread-safe. Errors are FileError's (file_error.h).
 class Disk {
  public:
   virtual ~Disk() = default;
@@ -27,7 +28,8 @@ class Disk {
   virtual absl::StatusOr<std::unique_ptr<FileSink>> Create(const std::string& path) = 0;
   // Atomic. A folder replaces nothing but an empty folder: AlreadyExists.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  // Two names change their files or folders, in one atomic step. Unimplemented: this file system cannot.
+  // Two names change their files or folders, in one atomic step. Unimplemented: this file system
+  // cannot.
   virtual absl::Status Exchange(const std::string& a, const std::string& b) = 0;
   // fsync of a folder, which makes creations and renames in it durable.
   virtual absl::Status SyncFolder(const std::string& path) = 0;

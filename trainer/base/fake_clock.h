@@ -8,7 +8,8 @@
 
 namespace trainyard::engine {
 
-// Thread-safe. Advance() moves both kinds of time; JumpWall() moves the time of day alone, as an administrator or NTP does.
+// Thread-safe. Advance() moves both kinds of time; JumpWall() moves the time of day alone, as an
+// administrator or NTP does.
 class FakeClock final : public Clock {
  public:
   absl::Time Now() override {

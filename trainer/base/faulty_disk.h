@@ -1,4 +1,5 @@
-// A disk for tests: the real one, but it can be slow, it can be full, it may not know how to exchange, and it can end the process.
+// A disk for tests: the real disk, with faults. It can be slow or full, it can be unable to
+// exchange, and it can end the process.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +17,8 @@ namespace trainyard::engine {
 // Thread-safe once it is set up.
 class FaultyDisk final : public Disk {
  public:
-  // Called before each operation, and in the middle of each Append: with the operation's number, from 0. Its result is the operation's
-  // error.
+  // Called before each operation, and in the middle of each Append: with the operation's number,
+  // from 0. Its result is the operation's error.
   std::function<absl::Status(int operation)> before = [](int) { return absl::OkStatus(); };
   // Called with the bytes of each Append, before it.
   std::function<void(size_t bytes)> on_append = [](size_t) {};

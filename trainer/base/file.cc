@@ -17,29 +17,6 @@
 
 namespace trainyard::engine {
 
-absl::Status FileError(int error, std::string_view action, std::string_view path) {
-  std::string message = fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(error));
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(message);
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(message);
-    case EEXIST:
-      return absl::AlreadyExistsError(message);
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case EMFILE:
-    case ENFILE:
-      return absl::ResourceExhaustedError(message);
-    default:
-      return absl::InternalError(message);
-  }
-}
-
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
   const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return FileError(errno, "open", path);
@@ -48,7 +25,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   if (S_ISDIR(info.st_mode)) return FileError(EISDIR, "read", path);
   std::string bytes;
   size_t length = 0;
-  // The size is where reading starts from, not what is trusted: the file may grow meanwhile, or be a pipe.
+  // The size is where reading starts from, not what is trusted: the file may grow meanwhile, or be
+  // a pipe.
   bytes.resize(static_cast<size_t>(std::min<int64_t>(info.st_size, max_bytes)) + 1);
   while (true) {
     ssize_t got = ::read(file.get(), bytes.data() + length, bytes.size() - length);

@@ -1,4 +1,5 @@
-// Files as whole strings, written so that a crash or a full disk leaves the old file or the new one, never half of one.
+// Files as whole strings, written so that a crash or a full disk leaves the old file or the new
+// one, never half of one.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +9,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/base/disk.h"
+#include "trainer/base/file_error.h"
 
 namespace trainyard::engine {
-
-// errno as a status whose code says what to do: NotFound, PermissionDenied, AlreadyExists, ResourceExhausted (disk or quota full) or
-// Internal. The message is "cannot <action> <path>: <reason>".
-absl::Status FileError(int error, std::string_view action, std::string_view path);
 
 // The whole file. FailedPrecondition when it is longer than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = int64_t{1} << 30);
 // Writes and fsyncs `path` in place: for files in a folder that nobody reads yet.
 absl::Status WriteFileDurably(const std::string& path, std::string_view bytes, Disk& disk = RealDisk());
-// Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder. Several processes may do so at once: the
-// last one's file stays. Temporary files of writers that died are removed first.
+// Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder.
+// Several processes may do so at once: the last one's file stays. Temporary files of writers that
+// died are removed first.
 absl::Status ReplaceFile(const std::string& path, std::string_view bytes, Disk& disk = RealDisk());
-// A full disk (ResourceExhausted) is told as "<what> is not written: …", and becomes OK: for files that a training can do without.
+// A full disk (ResourceExhausted) is told as "<what> is not written: …", and becomes OK: for files
+// that a training can do without.
 absl::Status TellIfFull(const absl::Status& status, std::string_view what);
 // mkdir -p.
 absl::Status MakeDirectories(const std::string& path);

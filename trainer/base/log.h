@@ -1,4 +1,5 @@
-// Lines of the program's log. Files that log include this and not spdlog, whose templates would be compiled anew in each of them.
+// Lines of the program's log. Files that log include this and not spdlog, whose templates would be
+// compiled anew in each of them.
 #pragma once
 
 #include <fmt/format.h>

@@ -19,6 +19,12 @@ TEST(MemoryFor, AFailedAllocationNamesWhatItWasFor) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot get 3.00 GB of memory for the arena of a batch of 7"));
 }
 
+TEST(MemoryFor, TheFailedAllocationIsToldWhereTheWholeIsNotKnown) {
+  const auto fail = []() -> absl::Status { throw MemoryShortage(2'500'000'000); };
+  EXPECT_THAT(std::string(WithMemoryFor("the data set", 0, fail).message()), HasSubstr("cannot get 2.50 GB of memory for the data set"));
+  EXPECT_THAT(std::string(WithMemoryFor("the data set", 7'000'000'000, fail).message()), HasSubstr("cannot get 7.00 GB"));
+}
+
 TEST(MemoryFor, WhatTheLimitDoesNotLeaveIsNotTried) {
   EXPECT_TRUE(HoldsWithMoreMemory(rlim_t{2} << 30, [] {
     bool tried = false;

@@ -1,5 +1,5 @@
-// A mutex whose timed waits follow the monotonic clock. absl::Mutex of Debian 12 waits on the wall clock, also for a duration: a clock that
-// is set back by an hour makes such a wait an hour longer.
+// A mutex whose timed waits follow the monotonic clock. absl::Mutex of Debian 12 waits on the wall
+// clock, also for a duration. A clock that is set back by an hour makes such a wait an hour longer.
 #pragma once
 
 #include <condition_variable>
@@ -12,8 +12,9 @@
 
 namespace trainyard::engine {
 
-// For waits with a deadline, in place of absl::Mutex and with its interface: Unlock and every wait look at the conditions of the waiting
-// threads, and wake those whose condition holds. A condition reads what the mutex guards, and nothing else.
+// For waits with a deadline, in place of absl::Mutex and with its interface. Unlock and every wait
+// look at the conditions of the waiting threads, and wake those whose condition holds. A condition
+// reads what the mutex guards, and nothing else.
 class ABSL_LOCKABLE Mutex {
  public:
   Mutex() = default;
@@ -27,7 +28,8 @@ class ABSL_LOCKABLE Mutex {
   }
   // Returns when `condition` holds.
   void Await(const absl::Condition& condition) ABSL_EXCLUSIVE_LOCKS_REQUIRED(this) { AwaitWithDeadline(condition, absl::InfiniteFuture()); }
-  // Returns when `condition` holds or RealClock().Now() has reached `deadline`: whether `condition` holds.
+  // Returns when `condition` holds or RealClock().Now() has reached `deadline`: whether `condition`
+  // holds.
   bool AwaitWithDeadline(const absl::Condition& condition, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(this);
   bool AwaitWithTimeout(const absl::Condition& condition, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(this);
 

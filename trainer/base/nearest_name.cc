@@ -17,7 +17,8 @@ std::string Plain(std::string_view name) {
   return plain;
 }
 
-// How many single characters must be inserted, deleted, replaced or swapped with their neighbour (Damerau 1964; optimal string alignment).
+// How many single characters must be inserted, deleted, replaced or swapped with their neighbour
+// (Damerau 1964; optimal string alignment).
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> distance(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) {

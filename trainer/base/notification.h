@@ -8,7 +8,8 @@
 
 namespace trainyard::engine {
 
-// Thread-safe. As absl::Notification, but waits follow the monotonic clock (mutex.h), and a second Notify() changes nothing.
+// Thread-safe. As absl::Notification, but waits follow the monotonic clock (mutex.h), and a second
+// Notify() changes nothing.
 class Notification {
  public:
   Notification() = default;

@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <fstream>
 #include <string>
@@ -27,7 +29,8 @@ int64_t ResidentBytes() {
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-// Not getrusage: its ru_maxrss survives exec, so that a replica would show the memory of the launcher that started it.
+// Not getrusage: its ru_maxrss survives exec, so that a replica would show the memory of the
+// launcher that started it.
 int64_t PeakResidentBytes() {
   constexpr std::string_view kField = "VmHWM:";
   std::ifstream status("/proc/self/status");
@@ -45,7 +48,14 @@ int64_t PeakResidentBytes() {
 }  // namespace
 
 ProcessUsage ReadProcessUsage() {
-  return {.cpu_seconds = CpuSeconds(), .resident_bytes = ResidentBytes(), .peak_resident_bytes = PeakResidentBytes()};
+  // The kernel counts resident pages by processor and brings its peak up to date late: it can be
+  // below what statm said before.
+  static std::atomic<int64_t> most = 0;
+  const int64_t resident = ResidentBytes();
+  int64_t before = most.load();
+  while (before < resident && !most.compare_exchange_weak(before, resident)) {
+  }
+  return {.cpu_seconds = CpuSeconds(), .resident_bytes = resident, .peak_resident_bytes = std::max(PeakResidentBytes(), most.load())};
 }
 
 }  // namespace trainyard::engine

@@ -54,7 +54,8 @@ std::optional<HiddenName> ParseHidden(std::string_view hidden) {
   return HiddenName{std::string(hidden.substr(1, hidden.size() - kMarkSize - 1)), std::string(what)};
 }
 
-// Folders that were set aside get their names back where those are free; what dead writers have left goes.
+// Folders that were set aside get their names back where those are free. Leftovers of dead writers
+// go.
 void Tidy(const std::string& parent, Disk& disk) {
   std::error_code error;
   for (fs::directory_iterator it(parent, error), end; !error && it != end; it.increment(error)) {

@@ -1,8 +1,10 @@
 // A folder that is filled unseen and then gets its name at once, as a whole.
 //
-// It is filled as <parent>/.<name>.new-<random>. Where a folder of the name is there already, both change places in one atomic step. Where
-// the file system cannot do that, the old one goes aside as .<name>.old-<random> for a moment: readers that find neither ask
-// StandingFolder, and the next writer puts it back. So at any moment, and after a kill at any moment, one whole folder can be found.
+// It is filled as <parent>/.<name>.new-<random>. Where a folder of the name is there already, both
+// change places in one atomic step. Where the file system cannot do that, the old one goes aside as
+// .<name>.old-<random> for a moment. Readers that find neither ask StandingFolder, and the next
+// writer puts it back. So at any moment, and after a kill at any moment, one whole folder can be
+// found.
 #pragma once
 
 #include <string>
@@ -18,8 +20,8 @@ namespace trainyard::engine {
 // Movable. The destructor removes a folder that was not published, and a folder that was replaced.
 class StagedFolder {
  public:
-  // Makes the parents too. Leftovers of dead writers beside it are removed first, and folders that they set aside get their names back.
-  // `disk` must outlive it.
+  // Makes the parents too. Leftovers of dead writers beside it are removed first, and folders that
+  // they set aside get their names back. `disk` must outlive it.
   static absl::StatusOr<StagedFolder> Create(const std::string& path, Disk& disk = RealDisk());
   ~StagedFolder();
   StagedFolder(StagedFolder&& other) noexcept;
@@ -44,8 +46,8 @@ class StagedFolder {
   Disk* disk_;
 };
 
-// Where the folder `path` is now: `path`, or where it was set aside by a writer that replaces it or died doing so. `path` itself where
-// there is neither.
+// The place of the folder `path` now: `path`, or the place where a writer that replaces it, or died
+// doing so, set it aside. `path` itself where there is neither.
 std::string StandingFolder(const std::string& path);
 // "best" for ".best.old-0123456789abcdef", a folder that was set aside; every other name as it is.
 std::string_view StandingName(std::string_view name);

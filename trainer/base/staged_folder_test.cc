@@ -43,7 +43,8 @@ class StagedFolderTest : public ::testing::Test {
     for (const auto& entry : fs::directory_iterator(dir_)) names.push_back(entry.path().filename().string());
     return names;
   }
-  // Runs Put(text) in a process that ends before its `operation`-th step; false: it came to its end before that.
+  // Runs Put(text) in a process that ends before its `operation`-th step; false: it came to its end
+  // before that.
   bool PutAndDie(std::string_view text, int operation, bool can_exchange) {
     const int exit_code = ExitCodeOf([&] {
       FaultyDisk disk;

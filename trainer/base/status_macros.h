@@ -1,4 +1,5 @@
-// Early return on a bad absl::Status. Each use names what failed by the status it passes on; add context with WithContext.
+// Early return on a bad absl::Status. Each use names what failed by the status it passes on; add
+// context with WithContext.
 #pragma once
 
 #include <string_view>

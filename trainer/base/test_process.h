@@ -1,4 +1,5 @@
-// For tests of what limits and sudden ends do to a process: children that run one function, and limits.
+// For tests of what limits and sudden ends do to a process: children that run one function, and
+// limits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +22,8 @@ inline int ExitCodeOf(const std::function<int()>& work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Whether `work` is true in a child process that may have `bytes` of address space more than this process has now.
+// Whether `work` is true in a child process that may have `bytes` of address space more than this
+// process has now.
 inline bool HoldsWithMoreMemory(rlim_t bytes, const std::function<bool()>& work) {
   return ExitCodeOf([&] {
            std::ifstream statm("/proc/self/statm");
@@ -33,7 +35,8 @@ inline bool HoldsWithMoreMemory(rlim_t bytes, const std::function<bool()>& work)
          }) == 0;
 }
 
-// While it lives, files of this process end at `bytes`. As with a full disk, a write in the middle of a file is refused.
+// While it lives, files of this process end at `bytes`. As with a full disk, a write in the middle
+// of a file is refused.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {

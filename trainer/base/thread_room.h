@@ -5,8 +5,9 @@
 
 namespace trainyard::engine {
 
-// Starts `wanted` threads at once and ends them. ResourceExhausted says how many could be had, and of what limits there are: the libraries
-// that start threads later end the process where they get none.
+// Starts `wanted` threads at once and ends them. ResourceExhausted says how many threads could be
+// started, and names the limits. Libraries that start threads later end the process where they get
+// none.
 absl::Status CheckThreadRoom(int wanted);
 
 }  // namespace trainyard::engine

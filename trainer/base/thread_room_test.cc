@@ -11,7 +11,8 @@ namespace {
 TEST(ThreadRoom, AFewThreadsCanBeHad) { EXPECT_TRUE(CheckThreadRoom(4).ok()); }
 
 #ifndef ABSL_HAVE_ADDRESS_SANITIZER  // AddressSanitizer itself aborts a process whose threads find no room
-// An address space without room for the stacks stands in for a limit of threads, which root does not have.
+// An address space without room for the stacks stands in for a limit of threads, which root does
+// not have.
 TEST(ThreadRoom, ThreadsThatCannotBeHadAreAnError) {
   EXPECT_TRUE(HoldsWithMoreMemory(rlim_t{64} << 20, [] {
     const absl::Status status = CheckThreadRoom(100);

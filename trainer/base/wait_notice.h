@@ -13,19 +13,22 @@ inline constexpr absl::Duration kShownWait = absl::Seconds(5);
 // Not thread-safe. Time is what its caller says it is.
 class WaitNotice {
  public:
-  // The wait began at `start`; InfinitePast: the wait is known to be long, so that the first notice is due at once.
+  // The wait began at `start`; InfinitePast: the wait is known to be long, so that the first notice
+  // is due at once.
   WaitNotice(absl::Time start, absl::Duration period) : start_(start), period_(period), next_(start + kShownWait) {}
 
-  // A value: a notice is due now. The value is the length of the wait in whole seconds.
+  // Of the wait, in whole seconds.
+  absl::Duration Length(absl::Time now) const { return absl::Trunc(now - start_, absl::Seconds(1)); }
+  // A value: a notice is due now. The value is the length of the wait.
   std::optional<absl::Duration> Due(absl::Time now) {
     if (now < next_) return std::nullopt;
     next_ = now + period_;
-    return absl::Trunc(now - start_, absl::Seconds(1));
+    return Length(now);
   }
 
  private:
-  const absl::Time start_;
-  const absl::Duration period_;
+  absl::Time start_;
+  absl::Duration period_;
   absl::Time next_;
 };
 

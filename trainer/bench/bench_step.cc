@@ -18,7 +18,7 @@
 #include "trainer/model/model_json.h"
 #include "trainer/model/presets.h"
 #include "trainer/ops/rules.h"
-#include "trainer/optim/optimizer.h"
+#include "trainer/optim/make_optimizer.h"
 #include "trainer/tensor/buffer.h"
 
 namespace trainyard::engine {
@@ -59,7 +59,8 @@ class NodeTimes final : public NodeObserver {
   std::vector<std::vector<double>> times_;
 };
 
-// Made-up values for every input of a graph: pixels as u8, labels below their limit, other numbers in [0, 1).
+// Made-up values for every input of a graph: pixels as u8, labels below their limit, other numbers
+// in [0, 1).
 class MadeUpFeeds {
  public:
   explicit MadeUpFeeds(const Graph& graph) {

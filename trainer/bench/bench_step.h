@@ -35,7 +35,7 @@ struct BenchResult {
   double items_per_second = 0;  // items / the median step
   double milliseconds_per_step = 0;
   double best_milliseconds_per_step = 0;
-  double cpu_milliseconds_per_step = 0;  // processor time of all threads, the median: what another program's load does not stretch
+  double cpu_milliseconds_per_step = 0;  // processor time of all threads, the median: another program's load does not stretch it
   double gflop_per_step = 0;
   double gflops = 0;       // per second of the median step
   double peak_gflops = 0;  // of one thread, measured before, between and after the steps; times threads
@@ -44,12 +44,13 @@ struct BenchResult {
   std::vector<BenchLayer> layers;
 };
 
-// InvalidArgument for an unknown model or optimizer, a batch below 1, or kernels that this machine cannot run.
+// InvalidArgument for an unknown model or optimizer, a batch below 1, or kernels that this machine
+// cannot run.
 absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options);
 
-// {model, optimizer, batch, threads, isa, items, itemsPerSecond, millisecondsPerStep, bestMillisecondsPerStep, cpuMillisecondsPerStep,
-// gflopPerStep, gflops, peakGflops, megabytes, maxRssBytes, layers: [{name, op, milliseconds, bestMilliseconds, gflops}]}, ended by a line
-// end.
+// {model, optimizer, batch, threads, isa, items, itemsPerSecond, millisecondsPerStep,
+// bestMillisecondsPerStep, cpuMillisecondsPerStep, gflopPerStep, gflops, peakGflops, megabytes,
+// maxRssBytes, layers: [{name, op, milliseconds, bestMilliseconds, gflops}]}, ended by a line end.
 std::string BenchJson(const BenchResult& result);
 // The same as a table for people.
 std::string BenchText(const BenchResult& result);

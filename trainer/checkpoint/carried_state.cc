@@ -24,6 +24,8 @@ constexpr std::string_view kStateSuffix = ".safetensors";
 
 }  // namespace
 
+std::string StateSlot(int device) { return device == 0 ? "" : fmt::format("device-{}", device); }
+
 std::string StatePlace(const SamplerOptions& options, const SamplerPosition& position) {
   return fmt::format("epoch {}, example {} of {}, worker {} of {}, {} rows of {} steps", position.epoch, position.offset, options.examples,
                      options.worker, options.workers, options.batch_size, options.stream_steps);

@@ -156,7 +156,7 @@ absl::Status CheckModel(const CheckpointInfo& info, std::string_view path, uint6
       path, info.model, info.fingerprint, model, fingerprint));
 }
 
-// What a checkpoint's manifest says.
+// The manifest of a checkpoint.
 absl::StatusOr<CheckpointInfo> ReadInfo(const std::string& folder) {
   const std::string path = fmt::format("{}/{}", folder, kManifest);
   TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxManifestBytes));
@@ -272,7 +272,8 @@ void CheckpointStore::RemoveOldOnes(int64_t newest) const {
     LogWarning("cannot list old checkpoints, so none is removed: {}", steps.status().ToString());
     return;
   }
-  // Steps beyond the one just saved belong to a line of training that was given up (a resume from an older one): they go first.
+  // Steps beyond the one just saved belong to a line of training that was given up (a resume from
+  // an older one): they go first.
   int kept = 0;
   for (int64_t step : *steps) {
     if (step <= newest && kept++ < keep_) continue;

@@ -17,8 +17,8 @@ absl::Status CheckVocabulary(const Checkpoint& checkpoint, const std::string& vo
   const std::string trained = found != state.end() ? found->second : "";
   if (trained == vocabulary) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
-      "checkpoint {} was trained with another vocabulary (SHA-256 {:.16}) than this evaluator's text gives (SHA-256 {:.16}); give "
-      "the evaluator the files and settings of data of the training",
+      "checkpoint {} was trained with another vocabulary (SHA-256 {:.16}) than this evaluator's text gives (SHA-256 {:.16}). Give "
+      "the evaluator the data files and settings of the training",
       checkpoint.path(), trained, vocabulary));
 }
 

@@ -17,12 +17,14 @@
 
 namespace trainyard::engine {
 
-// Not thread-safe. Everything it knows is in the checkpoints' folder: a restarted evaluator goes on where the last one was.
+// Not thread-safe. Everything it knows is in the checkpoints' folder: a restarted evaluator goes on
+// where the last one was.
 class CheckpointEvaluator {
  public:
   using EvaluateParameters = std::function<absl::StatusOr<std::map<std::string, double>>(const ParameterSet& parameters)>;
 
-  // `vocabulary`: Vocabulary::Sha256Hex() of the text to evaluate on, "" where the model reads none.
+  // `vocabulary`: Vocabulary::Sha256Hex() of the text to evaluate on, "" where the model reads
+  // none.
   CheckpointEvaluator(const TrainingConfig& config, CheckpointStore store, ParameterSet parameters, std::string vocabulary,
                       EvaluateParameters evaluate)
       : config_(config),
@@ -31,13 +33,14 @@ class CheckpointEvaluator {
         vocabulary_(std::move(vocabulary)),
         evaluate_(std::move(evaluate)) {}
 
-  // Evaluates the oldest checkpoint that was not evaluated: logs it, and keeps it if it is the best. Nothing: there is none now. A
-  // checkpoint that is torn, or that rotation took away meanwhile, is passed over. FailedPrecondition: it is of another model or
-  // vocabulary.
+  // Evaluates the oldest checkpoint that was not evaluated: logs it, and keeps it if it is the
+  // best. Nothing: there is none now. A checkpoint that is torn, or that rotation took away
+  // meanwhile, is passed over. FailedPrecondition: it is of another model or vocabulary.
   absl::StatusOr<std::optional<Evaluation>> Next();
 
-  // No checkpoint comes any more, as the chief says. A mark that was there from the first call on may be an earlier run's, whose training
-  // is about to go on: it counts only from `patience` on after that first call.
+  // No checkpoint comes any more, as the chief says. A mark that was there from the first call on
+  // may be an earlier run's, whose training is about to go on. So it counts only from `patience` on
+  // after that first call.
   absl::StatusOr<bool> Finished(absl::Time now, absl::Duration patience);
 
  private:

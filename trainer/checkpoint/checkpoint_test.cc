@@ -311,7 +311,8 @@ TEST_F(CheckpointTest, AKillAtAnyStepOfAReplacementLosesNoBest) {
   EXPECT_THAT(Names(), ElementsAre("best", "step-10", "step-20"));
 }
 
-// The writer sees the tensors' own bytes in pieces: what it holds beside them has a bound that does not grow with the model.
+// The writer sees the tensors' own bytes in pieces. The memory that it holds beside them has a
+// bound that does not grow with the model.
 TEST_F(CheckpointTest, ASaveHoldsNoSecondCopyOfTheTensors) {
   constexpr int64_t kElements = int64_t{8} << 20;
   ParameterSet big({{"dense/kernel", {kElements}}});

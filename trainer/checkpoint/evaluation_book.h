@@ -1,5 +1,5 @@
-// The chief's account of the evaluations of its job, its own or those of the job's evaluator: what the best one was, and whether the
-// training should end.
+// The chief's account of the evaluations of its job, its own or those of the job's evaluator. It
+// knows the best evaluation, and whether the training should end.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,21 @@ namespace trainyard::engine {
 // Used from the step loop's thread.
 class EvaluationBook {
  public:
-  // `dir` is the checkpoints' folder. Evaluations of steps up to `step`, where the training goes on, are taken again from the log.
-  // `clock` must outlive the book.
+  // `dir` is the checkpoints' folder. Evaluations of steps up to `step`, where the training goes
+  // on, are taken again from the log. `clock` must outlive the book.
   static absl::StatusOr<std::unique_ptr<EvaluationBook>> Open(const TrainingConfig& config, std::string dir, int64_t step, Clock& clock);
 
   const EvaluationJudge& judge() const { return judge_; }
 
-  // Takes the chief's own evaluation and logs it (with an evaluator the log is the evaluator's to write). One of a step that was taken
-  // before changes nothing and is never the best.
+  // Takes the chief's own evaluation and logs it (with an evaluator the log is the evaluator's to
+  // write). One of a step that was taken before changes nothing and is never the best.
   absl::StatusOr<EvaluationJudge::Verdict> Add(const Evaluation& evaluation);
 
-  // With an evaluator: this run has written a checkpoint, whose evaluation is to be taken when it comes.
+  // With an evaluator: this run has written a checkpoint, whose evaluation is to be taken when it
+  // comes.
   void Expect(int64_t step, std::string checkpoint) { expected_.insert_or_assign(step, std::move(checkpoint)); }
-  // With an evaluator: takes what it has evaluated since the last call. Looks at the log at most once a second, unless `at_once`.
+  // With an evaluator: takes what it has evaluated since the last call. Looks at the log at most
+  // once a second, unless `at_once`.
   absl::StatusOr<std::vector<Evaluation>> TakeNew(bool at_once = false);
 
   // The training was rolled back to `step`: later evaluations come again.

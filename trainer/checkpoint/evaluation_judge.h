@@ -1,5 +1,6 @@
-// The decisions after an evaluation: is this checkpoint the best one so far, should the training end? Pure: the same evaluations in the
-// same order give the same decisions. So a resumed run gets its state by taking the earlier evaluations again (evaluation_log.h).
+// The decisions after an evaluation: is this checkpoint the best one so far, should the training
+// end? Pure: the same evaluations in the same order give the same decisions. So a resumed run gets
+// its state by taking the earlier evaluations again (evaluation_log.h).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ class MetricTracker {
   // `min_delta`: a change counts as an improvement only when it is larger.
   MetricTracker(const MetricRule& rule, double min_delta);
 
-  // True when `value` is better than every one before by more than min_delta. NaN never is; the first number always is.
+  // True when `value` is better than every one before by more than min_delta. NaN never is; the
+  // first number always is.
   bool Take(int64_t step, double value);
 
   struct Best {
@@ -49,7 +51,8 @@ class MetricTracker {
 // Not thread-safe.
 class EvaluationJudge {
  public:
-  // keep_best: what checkpoint.keepBest says, or earlyStopping's metric where only restoreBest asks for a best checkpoint.
+  // keep_best: what checkpoint.keepBest says, or earlyStopping's metric where only restoreBest asks
+  // for a best checkpoint.
   EvaluationJudge(const EvaluateConfig& evaluate, const CheckpointConfig& checkpoint);
 
   struct Verdict {
@@ -71,7 +74,8 @@ class EvaluationJudge {
   bool IsBetter(const std::map<std::string, std::string>& state) const;
 
   bool stopped() const;
-  // "accuracy has not improved on 0.97 (step 400) for 3 evaluations (earlyStopping.patience 3)"; where stopped().
+  // "accuracy has not improved on 0.97 (step 400) for 3 evaluations (earlyStopping.patience 3)";
+  // where stopped().
   std::string StopReason() const;
 
  private:

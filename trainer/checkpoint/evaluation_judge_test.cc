@@ -12,7 +12,8 @@ using ::testing::HasSubstr;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Feeds values of one metric, a step of 10 apart, and says after which of them the training stops (from 1; 0: never).
+// Feeds values of one metric, a step of 10 apart, and says after which of them the training stops
+// (from 1; 0: never).
 class Sequence {
  public:
   explicit Sequence(EarlyStoppingConfig stopping, CheckpointConfig checkpoint = {})

@@ -13,8 +13,9 @@ struct FoundCheckpoint {
   std::string dir;  // of all checkpoints of the run
 };
 
-// `path` is a run's output folder, its folder of checkpoints, or one checkpoint. Of several the newest good one, or with `best` the best
-// one. NotFound, DataLoss name what was looked for.
+// `path` is a run's output folder, its folder of checkpoints, or one checkpoint. Finds the newest
+// good checkpoint of several, or with `best` the best checkpoint. NotFound, DataLoss name what was
+// looked for.
 absl::StatusOr<FoundCheckpoint> FindCheckpoint(const std::string& path, bool best = false);
 
 }  // namespace trainyard::engine

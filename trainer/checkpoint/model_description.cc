@@ -12,6 +12,8 @@
 #include "trainer/config/job_config_text.h"
 #include "trainer/data/class_name.h"
 #include "trainer/data/open/class_names.h"
+#include "trainer/data/open/csv_fit.h"
+#include "trainer/job/csv_json.h"
 #include "trainer/job/job_config.h"
 #include "trainer/job/pipeline_json.h"
 #include "trainer/model/build_graph.h"
@@ -77,6 +79,8 @@ absl::StatusOr<json> OutputJson(const ModelSpec& model) {
   return output;
 }
 
+std::string_view FitName(ImageFit fit) { return fit == ImageFit::kStretch ? "stretch" : "crop"; }
+
 absl::Status NotADescription(const std::string& name, std::string_view why) {
   return absl::DataLossError(
       fmt::format("{} {}, expected a model's description of format {} version {}", name, why, kModelFormat, kModelVersion));
@@ -108,8 +112,13 @@ absl::StatusOr<ModelDescription> DescribeModel(const TrainingConfig& config, std
                                .vocabulary_sha256 = std::move(vocabulary_sha256),
                                .trainer = TRAINYARD_VERSION};
   TY_ASSIGN_OR_RETURN(const int classes, NamedClassesOf(config.model));
-  if (classes > 0) {
+  if (classes > 0 && config.data.format != DataConfig::Format::kCsv) {
     TY_ASSIGN_OR_RETURN(description.classes, ClassNamesOf(config.data, classes));
+  }
+  if (config.data.format == DataConfig::Format::kCsv) {
+    TY_ASSIGN_OR_RETURN(CsvFit fit, CsvFitOf(config.data, classes > 0));
+    description.classes = std::move(fit.classes);
+    description.training.data.fitted = std::move(fit.columns);
   }
   return description;
 }
@@ -129,6 +138,8 @@ absl::StatusOr<std::string> DescriptionJson(const ModelDescription& description)
   TY_ASSIGN_OR_RETURN(text["output"], OutputJson(training.model));
   text["transforms"] = TransformsJson(description.transforms);
   if (!description.classes.empty()) text["classes"] = description.classes;
+  if (training.data.fitted) text["columns"] = FittedColumnsJson(*training.data.fitted);
+  if (training.data.format == DataConfig::Format::kImages) text["input"]["fit"] = FitName(training.data.images.fit);
   if (!description.vocabulary_sha256.empty()) {
     text["vocabulary"] = {{"file", kVocabularyFile}, {"sha256", description.vocabulary_sha256}};
   }
@@ -169,7 +180,16 @@ absl::StatusOr<ModelDescription> ParseDescription(std::string_view text, const s
   if (static_cast<int>(description.classes.size()) != classes) {
     fields.Error("classes", fmt::format("found {} names, expected {}", description.classes.size(), classes));
   }
+  const DataConfig::Format data_format = description.training.data.format;
+  if (data_format == DataConfig::Format::kCsv) {
+    if (const json* columns = fields.Require("columns", "the columns of the training's rows")) {
+      description.training.data.fitted = ParseFittedColumns(*columns, fields.PathOf("columns"), errors);
+    }
+  }
   TY_RETURN_IF_ERROR(errors.ToStatus(name));
+  // Other pictures and rows may have fewer classes, or others.
+  if (data_format == DataConfig::Format::kImages || data_format == DataConfig::Format::kCsv)
+    description.training.data.classes = description.classes;
   return description;
 }
 

@@ -8,7 +8,8 @@
 
 namespace trainyard::engine {
 
-// FailedPrecondition names both models where the newest checkpoint in the output folder is of another model: the job would go on from it.
+// FailedPrecondition names both models where the newest checkpoint in the output folder is of
+// another model: the job would go on from it.
 absl::Status CheckOldCheckpoint(const std::string& output, const TrainingConfig& config);
 
 }  // namespace trainyard::engine

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "trainer/base/log.h"
@@ -16,12 +15,6 @@ namespace {
 constexpr int kStopStates = 2;  // a stop writes a worker's state for the last two steps
 constexpr absl::Duration kSaveDeadline = absl::Hours(2);
 constexpr absl::Duration kToldWait = absl::Seconds(5);  // for the disk, between two checkpoints
-
-ParameterSet CopyOf(const ParameterSet& set) {
-  ParameterSet copy({set.specs().begin(), set.specs().end()});
-  for (int key = 0; key < set.size(); ++key) std::ranges::copy(set.values(key), copy.values(key).begin());
-  return copy;
-}
 
 }  // namespace
 
@@ -38,8 +31,17 @@ RunSaver::RunSaver(RunSaverOptions options, const TrainingConfig& config, const 
       fingerprint_(FingerprintOf(options_.specs)),
       clock_(clock),
       checkpoints_(options_.dir, config.checkpoint.keep, disk),
-      worker_states_(options_.dir, options_.rank, config.checkpoint.keep + kStopStates),
-      last_save_(clock.Now()) {}
+      last_save_(clock.Now()) {
+  for (int device = 0; device < options_.devices; ++device) {
+    device_states_.emplace_back(options_.dir, options_.place.worker + device, config.checkpoint.keep + kStopStates);
+  }
+}
+
+std::string RunSaver::PlaceAfter(int device, int64_t step) const {
+  SamplerOptions place = options_.place;
+  place.worker += device;
+  return StatePlace(place, sampler_.PositionAfter(step));
+}
 
 int64_t RunSaver::StateBytes() const { return BytesOf(options_.specs) * static_cast<int64_t>(1 + options_.slot_names.size()); }
 
@@ -70,25 +72,41 @@ absl::StatusOr<NewestCheckpoint> RunSaver::NewestForAll() const {
     const bool zeros = sampler_.At(step).step_in_epoch == 0;
     if (checkpoint.ok() && !zeros && !checkpoint->info().state.contains(kStatePlace)) reason = "it has no state of recurrent layers";
     for (int rank = 0; rank < options_.place.workers && reason.empty() && !zeros; ++rank) {
-      const bool has = rank == options_.rank || WorkerStateStore(options_.dir, rank, 1).Has(step);
-      if (!has) reason = fmt::format("worker {} has not written the state of its recurrent layers", rank);
+      const bool own = rank >= options_.place.worker && rank < options_.place.worker + options_.devices;
+      const bool has = own || WorkerStateStore(options_.dir, rank, 1).Has(step);
+      if (!has) reason = fmt::format("worker {} has not written the state of its recurrent layers", rank / options_.devices);
     }
     if (reason.empty()) {
       newest.checkpoint = *std::move(checkpoint);
       return newest;
     }
-    LogWarning("checkpoint {} is skipped, and an earlier one is used: {}", checkpoints_.PathOf(step), reason);
     newest.skipped.push_back({.path = checkpoints_.PathOf(step), .reason = reason});
   }
   return newest;
 }
 
-absl::StatusOr<RunSaver::Loaded> RunSaver::Load(bool for_all_workers) {
+bool RunSaver::IsOfOtherDevices(const Checkpoint& checkpoint) const {
+  const CheckpointInfo& info = checkpoint.info();
+  const auto place = info.state.find(kStatePlace);
+  return place != info.state.end() && place->second != PlaceAfter(/*device=*/0, info.step);
+}
+
+absl::StatusOr<NewestCheckpoint> RunSaver::Newest(Which which, const std::function<bool(int64_t step)>& finished) const {
+  TY_ASSIGN_OR_RETURN(NewestCheckpoint newest, checkpoints_.LoadNewest(fingerprint_, config_.model.name));
+  if (which == Which::kNewest || !newest.checkpoint || IsOfOtherDevices(*newest.checkpoint)) return newest;
+  const bool begins = which == Which::kNewestToBegin;
+  if (begins && finished && finished(newest.checkpoint->info().step)) return newest;
+  TY_ASSIGN_OR_RETURN(NewestCheckpoint for_all, NewestForAll());
+  if (begins && !for_all.checkpoint) return newest;
+  for (const SkippedCheckpoint& skipped : for_all.skipped) LogWarning("checkpoint {} is skipped: {}", skipped.path, skipped.reason);
+  return for_all;
+}
+
+absl::StatusOr<RunSaver::Loaded> RunSaver::Load(Which which, const std::function<bool(int64_t step)>& finished) {
   TY_RETURN_IF_ERROR(Settle());  // the newest one may be under way
   resumed_.reset();
   checkpointed_step_ = -1;
-  TY_ASSIGN_OR_RETURN(NewestCheckpoint newest,
-                      for_all_workers ? NewestForAll() : checkpoints_.LoadNewest(fingerprint_, config_.model.name));
+  TY_ASSIGN_OR_RETURN(NewestCheckpoint newest, Newest(which, finished));
   Loaded loaded{.state = std::nullopt, .skipped = std::move(newest.skipped)};
   if (!newest.checkpoint) return loaded;
   TY_ASSIGN_OR_RETURN(loaded.state, StateOf(*newest.checkpoint));
@@ -149,15 +167,17 @@ absl::Status RunSaver::Begin(TrainingState state, const RunPlace& place, std::ma
   under_way_ = {.step = state.step, .best = best};
   struct Snapshot {
     TrainingState state;
-    std::optional<ParameterSet> carried;
+    std::vector<ParameterSet> carried;
     CheckpointInfo info;
   };
   auto snapshot = std::make_shared<Snapshot>();  // shared: a std::function must be able to be copied
   snapshot->info = InfoOf(state.step, place, std::move(judged));
   snapshot->state = std::move(state);
-  if (place.carried != nullptr) snapshot->carried = CopyOf(*place.carried);
+  for (const ParameterSet* const carried : place.carried) snapshot->carried.push_back(CopyOf(*carried));
   thread_.Start([this, snapshot = std::move(snapshot), best] {
-    return Write(StateView(snapshot->state), snapshot->carried ? &*snapshot->carried : nullptr, snapshot->info, best);
+    std::vector<const ParameterSet*> carried;
+    for (const ParameterSet& of_device : snapshot->carried) carried.push_back(&of_device);
+    return Write(StateView(snapshot->state), carried, snapshot->info, best);
   });
   return absl::OkStatus();
 }
@@ -189,10 +209,11 @@ absl::StatusOr<std::optional<Checkpoint>> RunSaver::LoadBest() {
   return checkpoints_.LoadBest(fingerprint_, config_.model.name);
 }
 
-absl::Status RunSaver::RestoreCarried(int64_t step, ParameterSet& carried) {
-  if (!options_.chief) return worker_states_.Load(step, PlaceAfter(step), carried);
+absl::Status RunSaver::RestoreCarried(int device, int64_t step, ParameterSet& carried) {
+  if (!options_.chief) return device_states_[device].Load(step, PlaceAfter(device, step), carried);
   if (!resumed_) {
-    // A chief that is started anew finds its servers filled by the one before it: the checkpoint of this step is of the same training.
+    // A chief that is started anew finds its servers filled by the one before it: the checkpoint of
+    // this step is of the same training.
     absl::StatusOr<Checkpoint> same_step = Checkpoint::Read(checkpoints_.PathOf(step));
     if (!same_step.ok() || !same_step->info().state.contains(kStatePlace)) {
       return absl::NotFoundError("parameters are those of running servers, or of a checkpoint without state");
@@ -201,15 +222,16 @@ absl::Status RunSaver::RestoreCarried(int64_t step, ParameterSet& carried) {
     resumed_ = *std::move(same_step);
   }
   const std::string& place = resumed_->info().state.at(kStatePlace);
-  if (place != PlaceAfter(step)) {
-    return absl::FailedPreconditionError(fmt::format("checkpoint {} is of {}, expected {}", resumed_->path(), place, PlaceAfter(step)));
+  if (place != PlaceAfter(/*device=*/0, step)) {
+    return absl::FailedPreconditionError(
+        fmt::format("checkpoint {} is of {}, expected {}", resumed_->path(), place, PlaceAfter(/*device=*/0, step)));
   }
-  return resumed_->CopyTo(carried);
+  return resumed_->CopyTo(carried, StateSlot(device));
 }
 
 CheckpointInfo RunSaver::InfoOf(int64_t state_step, const RunPlace& place, std::map<std::string, std::string> judged) const {
   if (!options_.vocabulary_sha256.empty()) judged[kVocabularyState] = options_.vocabulary_sha256;
-  if (place.carried != nullptr) judged[kStatePlace] = PlaceAfter(place.step);
+  if (!place.carried.empty()) judged[kStatePlace] = PlaceAfter(/*device=*/0, place.step);
   return {.step = state_step,
           .position = sampler_.PositionAfter(place.step),
           .seed = config_.seed,
@@ -220,14 +242,14 @@ CheckpointInfo RunSaver::InfoOf(int64_t state_step, const RunPlace& place, std::
           .description = options_.description};
 }
 
-absl::Status RunSaver::Write(const StateView& state, const ParameterSet* carried, const CheckpointInfo& info, bool best) {
+absl::Status RunSaver::Write(const StateView& state, std::span<const ParameterSet* const> carried, const CheckpointInfo& info, bool best) {
   std::vector<CheckpointShard> shards = {{.name = "parameters", .tensors = {}}};
   AppendTensors(state.parameters, "", shards[0].tensors);
   if (!options_.slot_names.empty()) shards.push_back({.name = "optimizer", .tensors = {}});
   for (size_t i = 0; i < options_.slot_names.size(); ++i) AppendTensors(state.slots[i], options_.slot_names[i], shards[1].tensors);
-  if (carried != nullptr) {
-    shards.push_back({.name = kStateShard, .tensors = {}});
-    AppendTensors(*carried, "", shards.back().tensors);
+  if (!carried.empty()) shards.push_back({.name = kStateShard, .tensors = {}});
+  for (size_t device = 0; device < carried.size(); ++device) {
+    AppendTensors(*carried[device], StateSlot(static_cast<int>(device)), shards.back().tensors);
   }
   TY_ASSIGN_OR_RETURN(const std::string path, best ? checkpoints_.SaveBest(info, shards) : checkpoints_.Save(info, shards));
   LogInfo("{} {}", best ? "best checkpoint" : "checkpoint", path);

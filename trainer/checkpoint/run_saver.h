@@ -1,15 +1,19 @@
-// The stored state of a run, for going on after a stop: the chief's checkpoints, the best one among them, and the state that the recurrent
-// layers of every worker carry from batch to batch.
+// The stored state of a run, from which it goes on after a stop. It is the chief's checkpoints, the
+// best one among them, and the state that the recurrent layers of every worker carry from batch to
+// batch.
 //
-// Checkpoints are written by a thread of their own from a snapshot, while the training goes on; one at a time: the next waits for it. Where
-// memory has no room for a snapshot, a checkpoint is written while the training waits. A full disk does not end a training: it is told, and
-// the next checkpoint tries again. Only the one at the end of the run must succeed.
+// Checkpoints are written by a thread of their own from a snapshot, while the training goes on. One
+// is written at a time, and the next waits for it. Where memory has no room for a snapshot, a
+// checkpoint is written while the training waits. A full disk does not end a training: it is told,
+// and the next checkpoint tries again. Only the one at the end of the run must succeed.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,8 +36,8 @@ struct RunSaverOptions {
   std::string dir;  // of the checkpoints
   std::vector<ParameterSpec> specs;
   std::vector<std::string> slot_names;  // Optimizer::slot_names()
-  SamplerOptions place;                 // of this worker's text: what StatePlace reads
-  int rank = 0;                         // of this worker
+  SamplerOptions place;                 // of the first device's text: what StatePlace reads
+  int devices = 1;                      // of this worker, whose ranks follow each other from place.worker on
   bool chief = true;
   std::string vocabulary_sha256;  // "": the model takes no tokens
   std::string description;        // model.json (model_description.h); of the chief
@@ -41,11 +45,12 @@ struct RunSaverOptions {
 
 // Where a worker is when it saves.
 struct RunPlace {
-  int64_t step = 0;                       // the next one of this worker
-  const ParameterSet* carried = nullptr;  // by stateful layers; null: nothing
+  int64_t step = 0;                          // the next one of this worker
+  std::vector<const ParameterSet*> carried;  // by stateful layers, by device; empty: nothing
 };
 
-// "local", "parameterServer/sync", "parameterServer/async", "allReduce/auto": for reports and manifests.
+// "local", "parameterServer/sync", "parameterServer/async", "allReduce/auto": for reports and
+// manifests.
 std::string StrategyText(const StrategyConfig& strategy);
 
 // Used from the step loop's thread. Errors name the file.
@@ -59,10 +64,19 @@ class RunSaver {
 
   struct Loaded {
     std::optional<TrainingState> state;      // absent: there is no good checkpoint
-    std::vector<SkippedCheckpoint> skipped;  // newer ones that are torn
+    std::vector<SkippedCheckpoint> skipped;  // newer checkpoints that are torn
   };
-  // The newest good checkpoint's state; `for_all_workers`: of those that every worker has written its carried state for.
-  absl::StatusOr<Loaded> Load(bool for_all_workers);
+  // Which good checkpoints count.
+  enum class Which : uint8_t {
+    kNewest,
+    // The newest that every worker has written its carried state for. The newest of all where other
+    // workers or devices wrote it, so that nobody here can have state.
+    kNewestForAll,
+    // The same for a job that begins. It goes on from the newest where no checkpoint has all that
+    // state, as without a shared folder, and where `finished` says so of its step.
+    kNewestToBegin,
+  };
+  absl::StatusOr<Loaded> Load(Which which, const std::function<bool(int64_t step)>& finished = {});
 
   // Whether a checkpoint is due after `step` steps of this worker.
   bool DueBySteps(int64_t step) const { return config_.checkpoint.every_steps > 0 && step % config_.checkpoint.every_steps == 0; }
@@ -71,7 +85,8 @@ class RunSaver {
   // Whether memory has room for a snapshot.
   bool HasRoom() const;
 
-  // Begins to write a checkpoint of `state` and returns; the checkpoint before it is waited for. Its outcome comes with Finished.
+  // Begins to write a checkpoint of `state` and returns; the checkpoint before it is waited for.
+  // Its outcome comes with Finished.
   absl::Status SaveMeanwhile(TrainingState state, const RunPlace& place);
   // The same with <dir>/best; `judged` is what the judge of evaluations keeps in it.
   absl::Status SaveBestMeanwhile(TrainingState state, const RunPlace& place, std::map<std::string, std::string> judged);
@@ -84,7 +99,8 @@ class RunSaver {
     int64_t step = 0;
     std::string digest;  // Checkpoint::digest()
   };
-  // Checkpoints that were written since the last call. A full disk is told here; other errors end the training.
+  // Checkpoints that were written since the last call. A full disk is told here; other errors end
+  // the training.
   absl::StatusOr<std::vector<Saved>> Finished();
   // Waits for the save under way.
   absl::Status Settle() { return AwaitLast(""); }
@@ -96,12 +112,15 @@ class RunSaver {
   // A checkpoint's parameters and slots, at the checkpoint's step.
   absl::StatusOr<TrainingState> StateOf(const Checkpoint& checkpoint) const;
 
-  // Fills `carried` with what the layers carried before `step`. NotFound and others: why there is nothing for it.
-  absl::Status RestoreCarried(int64_t step, ParameterSet& carried);
+  // Fills `carried` with what the layers of a device carried before `step`. NotFound and others:
+  // why there is nothing for it.
+  absl::Status RestoreCarried(int device, int64_t step, ParameterSet& carried);
   // Nothing before the run's first batch is needed any more.
   void ForgetCarried() { resumed_.reset(); }
-  // Of a worker that is not the chief.
-  absl::Status SaveCarried(int64_t step, const ParameterSet& carried) const { return worker_states_.Save(step, PlaceAfter(step), carried); }
+  // Of a device of a worker that is not the chief.
+  absl::Status SaveCarried(int device, int64_t step, const ParameterSet& carried) const {
+    return device_states_[device].Save(step, PlaceAfter(device, step), carried);
+  }
 
   // The newest checkpoint that is written or under way, -1: none yet.
   int64_t checkpointed_step() const { return checkpointed_step_; }
@@ -112,13 +131,17 @@ class RunSaver {
   // A checkpoint's own description.
   CheckpointInfo InfoOf(int64_t state_step, const RunPlace& place, std::map<std::string, std::string> judged) const;
   // Any thread.
-  absl::Status Write(const StateView& state, const ParameterSet* carried, const CheckpointInfo& info, bool best);
+  absl::Status Write(const StateView& state, std::span<const ParameterSet* const> carried, const CheckpointInfo& info, bool best);
   absl::Status Begin(TrainingState state, const RunPlace& place, std::map<std::string, std::string> judged, bool best);
   // Waits for the save under way, and takes its outcome.
   absl::Status AwaitLast(std::string_view next);
   absl::Status TakeOutcome();
+  absl::StatusOr<NewestCheckpoint> Newest(Which which, const std::function<bool(int64_t step)>& finished) const;
   absl::StatusOr<NewestCheckpoint> NewestForAll() const;
-  std::string PlaceAfter(int64_t step) const { return StatePlace(options_.place, sampler_.PositionAfter(step)); }
+  // Its state was written by another number of workers or devices: no device of this job has its
+  // part of it.
+  bool IsOfOtherDevices(const Checkpoint& checkpoint) const;
+  std::string PlaceAfter(int device, int64_t step) const;
 
   const RunSaverOptions options_;
   const TrainingConfig& config_;
@@ -126,8 +149,8 @@ class RunSaver {
   const uint64_t fingerprint_;
   Clock& clock_;
   CheckpointStore checkpoints_;
-  const WorkerStateStore worker_states_;
-  std::optional<Checkpoint> resumed_;  // what Load took, if it holds carried state, until the first step has it
+  std::vector<WorkerStateStore> device_states_;  // by device
+  std::optional<Checkpoint> resumed_;            // what Load took, if it holds carried state, until the first step has it
   int64_t checkpointed_step_ = -1;
   int64_t checkpointed_before_ = -1;  // should the one under way fail
   absl::Time last_save_;              // or the start

@@ -74,7 +74,7 @@ TEST_F(RunSaverTest, TheCallerGoesOnWhileACheckpointIsWrittenFromWhatItWas) {
   ASSERT_TRUE(saver_->Settle().ok());
   EXPECT_THAT(Finished(), ElementsAre(5));
   EXPECT_THAT(Finished(), IsEmpty());
-  const auto loaded = Make()->Load(/*for_all_workers=*/false);
+  const auto loaded = Make()->Load(RunSaver::Which::kNewest);
   ASSERT_TRUE(loaded.ok() && loaded->state);
   EXPECT_EQ(loaded->state->step, 5);
   EXPECT_THAT(loaded->state->parameters.values(0), Each(1.0F));
@@ -95,22 +95,93 @@ TEST_F(RunSaverTest, TheNextCheckpointWaitsForTheOneUnderWay) {
 TEST_F(RunSaverTest, TheEndOfTheObjectWaitsForTheSaveUnderWay) {
   ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
   saver_.reset();
-  EXPECT_EQ((*Make()->Load(/*for_all_workers=*/false)).state->step, 5);
+  EXPECT_EQ((*Make()->Load(RunSaver::Which::kNewest)).state->step, 5);
 }
 
 TEST_F(RunSaverTest, WhatLayersCarriedComesFromTheCheckpointOfTheStepAlsoWithoutALoad) {
   const std::vector<ParameterSpec> specs = {{"lstm/h", {3}}};
   ParameterSet carried(specs);
   std::ranges::fill(carried.values(0), 7.0F);
-  ASSERT_TRUE(saver_->Save(StateView(StateAt(5, 1)), {.step = 5, .carried = &carried}).ok());
+  ASSERT_TRUE(saver_->Save(StateView(StateAt(5, 1)), {.step = 5, .carried = {&carried}}).ok());
   ASSERT_TRUE(saver_->Save(StateView(StateAt(6, 1)), {.step = 6}).ok());
   ParameterSet found(specs);
-  EXPECT_EQ(Make()->RestoreCarried(4, found).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(Make()->RestoreCarried(6, found).code(), absl::StatusCode::kNotFound);  // it holds none
+  EXPECT_EQ(Make()->RestoreCarried(0, 4, found).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Make()->RestoreCarried(0, 6, found).code(), absl::StatusCode::kNotFound);  // it holds none
   EXPECT_THAT(found.values(0), Each(0.0F));
-  const absl::Status restored = Make()->RestoreCarried(5, found);
+  const absl::Status restored = Make()->RestoreCarried(0, 5, found);
   ASSERT_TRUE(restored.ok()) << restored;
   EXPECT_THAT(found.values(0), Each(7.0F));
+}
+
+TEST_F(RunSaverTest, EachDeviceOfTheChiefFindsWhatItsLayersCarried) {
+  const std::vector<ParameterSpec> specs = {{"lstm/h", {3}}};
+  std::vector<ParameterSet> carried;
+  for (const float value : {7.0F, 8.0F}) {
+    carried.emplace_back(specs);
+    std::ranges::fill(carried.back().values(0), value);
+  }
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5, .carried = {&carried[0], &carried[1]}}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  ParameterSet found(specs);
+  for (const int device : {1, 0}) {
+    const absl::Status restored = Make()->RestoreCarried(device, 5, found);
+    ASSERT_TRUE(restored.ok()) << restored;
+    EXPECT_THAT(found.values(0), Each(7.0F + static_cast<float>(device)));
+  }
+  EXPECT_EQ(Make()->RestoreCarried(2, 5, found).code(), absl::StatusCode::kNotFound) << "it was written by two";
+}
+
+TEST_F(RunSaverTest, DevicesOfAnotherWorkerHaveFilesByTheirRanks) {
+  const std::vector<ParameterSpec> specs = {{"lstm/h", {3}}};
+  const auto make = [&](int worker) {
+    return RunSaver({.dir = dir_,
+                     .specs = Specs(),
+                     .slot_names = {"momentum"},
+                     .place = {.examples = 100, .batch_size = 10, .workers = 4, .worker = 2 * worker},
+                     .devices = 2,
+                     .chief = worker == 0},
+                    config_, sampler_, clock_, disk_);
+  };
+  ParameterSet carried(specs);
+  ASSERT_TRUE(make(0).Save(StateView(StateAt(5, 1)), {.step = 5, .carried = {&carried, &carried}}).ok());
+  RunSaver other = make(1);
+  ParameterSet found(specs);
+  for (const int device : {0, 1}) {
+    EXPECT_FALSE(make(0).Load(RunSaver::Which::kNewestForAll)->state) << "worker 1 has not written device " << device;
+    std::ranges::fill(carried.values(0), 2.0F + static_cast<float>(device));
+    ASSERT_TRUE(other.SaveCarried(device, 5, carried).ok());
+    ASSERT_TRUE(other.RestoreCarried(device, 5, found).ok());
+    EXPECT_THAT(found.values(0), Each(2.0F + static_cast<float>(device)));
+  }
+  EXPECT_EQ(make(0).Load(RunSaver::Which::kNewestForAll)->state->step, 5);
+  EXPECT_TRUE(WorkerStateStore(dir_, /*rank=*/3, 1).Has(5));
+}
+
+// A chief that is stopped alone writes a checkpoint of a step that no other worker has state of.
+TEST_F(RunSaverTest, AJobBeginsWhereEveryWorkerHasItsState) {
+  const std::vector<ParameterSpec> specs = {{"lstm/h", {3}}};
+  const auto make = [&](int worker, int workers = 2) {
+    return RunSaver({.dir = dir_,
+                     .specs = Specs(),
+                     .slot_names = {"momentum"},
+                     .place = {.examples = 100, .batch_size = 10, .workers = workers, .worker = worker},
+                     .chief = worker == 0},
+                    config_, sampler_, clock_, disk_);
+  };
+  const auto begin = [&](int workers = 2, bool finished = false) {
+    return make(0, workers).Load(RunSaver::Which::kNewestToBegin, [finished](int64_t step) { return finished && step == 7; });
+  };
+  const ParameterSet carried(specs);
+  ASSERT_TRUE(make(0).Save(StateView(StateAt(5, 1)), {.step = 5, .carried = {&carried}}).ok());
+  ASSERT_TRUE(make(0).Save(StateView(StateAt(7, 1)), {.step = 7, .carried = {&carried}}).ok());
+  EXPECT_EQ(begin()->state->step, 7) << "no worker has state of any step, as without a shared folder";
+  ASSERT_TRUE(make(1).SaveCarried(/*device=*/0, 5, carried).ok());
+  EXPECT_EQ(begin()->state->step, 5);
+  EXPECT_EQ(begin()->skipped.size(), 1U);
+  EXPECT_EQ(begin(/*workers=*/3)->state->step, 7) << "nobody has state of three workers";
+  EXPECT_EQ(begin(/*workers=*/2, /*finished=*/true)->state->step, 7) << "nothing is left to train";
+  ASSERT_TRUE(make(1).SaveCarried(/*device=*/0, 7, carried).ok());
+  EXPECT_EQ(begin()->state->step, 7);
 }
 
 TEST_F(RunSaverTest, ACheckpointIsDueBySteps) {

@@ -12,7 +12,8 @@
 
 namespace trainyard::engine {
 
-// Used from one thread, but for its own. One save at a time. The destructor waits for the save under way.
+// Used from one thread, but for its own. One save at a time. The destructor waits for the save
+// under way.
 class SaveThread {
  public:
   SaveThread() = default;
@@ -20,7 +21,8 @@ class SaveThread {
   SaveThread(const SaveThread&) = delete;
   SaveThread& operator=(const SaveThread&) = delete;
 
-  // Only while idle() and after Take() gave the last outcome. `save` runs here where no thread can be had.
+  // Only while idle() and after Take() gave the last outcome. `save` runs here where no thread can
+  // be had.
   void Start(std::function<absl::Status()> save);
   // Nothing is under way.
   bool idle() const;

@@ -19,7 +19,7 @@ absl::Status Differs(const std::string& dir, const Vocabulary& there, const Voca
   while (id < std::min(there.size(), here.size()) && there.token(id) == here.token(id)) ++id;
   const auto token = [id](const Vocabulary& vocabulary) { return id < vocabulary.size() ? Quoted(vocabulary.token(id)) : "nothing"; };
   return absl::FailedPreconditionError(fmt::format(
-      "the checkpoints in {} were trained with another vocabulary: {} has {} tokens and id {} is {}, this job's text gives {} and {}; use "
+      "the checkpoints in {} were trained with another vocabulary: {} has {} tokens and id {} is {}, this job's text gives {} and {}. Use "
       "another output folder, or the text and `vocabulary` of those checkpoints{}",
       dir, PathIn(dir), there.size(), id, token(there), here.size(), token(here),
       there.unknown() ? "" : fmt::format(" (theirs has no {}: an older version made them, and they cannot be trained further)", kUnknown)));

@@ -55,7 +55,7 @@ class Checker {
       }
     }
     CheckMissing();
-    if (!command_->commands.empty()) Error("missing, expected a command: {}", fmt::join(Names(command_->commands), ", "));
+    if (command_->needs_command) Error("missing, expected a command: {}", fmt::join(Names(command_->commands), ", "));
     return Result();
   }
 
@@ -91,7 +91,8 @@ class Checker {
     const auto flag = std::ranges::find_if(command_->flags, [&](const FlagInfo& f) { return f.name == name || f.short_name == name; });
     if (flag == command_->flags.end()) {
       Error("unknown flag \"{}\"; {}", name, Hint(name, Names(command_->flags)));
-      // Whether the next argument is its value is not known: where it looks like one it is taken as one.
+      // Whether the next argument is its value is not known: where it looks like one it is taken as
+      // one.
       if (equals == std::string::npos && i + 1 < arguments.size() && !arguments[i + 1].starts_with('-') && command_->commands.empty()) ++i;
       unknown_flag_ = true;
       return true;

@@ -9,9 +9,10 @@
 
 namespace trainyard::engine {
 
-// `arguments` without the program's name. InvalidArgument has a line for each mistake: an unknown command or flag (with a near one), a flag
-// without its value, a value that is not a number, an argument too many, a missing argument. Arguments after --help are not checked. Values
-// are checked further by the parser.
+// `arguments` without the program's name. InvalidArgument has a line for each mistake. A mistake is
+// an unknown command or flag (told with a near one), or a flag without its value. Others are a
+// value that is not a number, an argument too many, a missing argument. Arguments after --help are
+// not checked. Values are checked further by the parser.
 absl::Status CheckArguments(const CommandInfo& program, std::span<const std::string> arguments);
 
 }  // namespace trainyard::engine

@@ -16,7 +16,11 @@ CommandInfo SmallProgram() {
   const CommandInfo generate{.name = "generate",
                              .positionals = {{.name = "DIR", .flag = "--checkpoint", .value = "DIR", .required = true}},
                              .flags = {{.name = "--checkpoint", .value = "DIR"}, {.name = "--heat", .value = "X"}}};
-  return {.name = "p", .flags = {help}, .commands = {launch, {.name = "data", .commands = {convert}}, generate}};
+  const CommandInfo bench{.name = "bench", .flags = {{.name = "--batch", .value = "N"}}, .commands = {{.name = "sums"}}};
+  return {.name = "p",
+          .flags = {help},
+          .commands = {launch, {.name = "data", .commands = {convert}, .needs_command = true}, generate, bench},
+          .needs_command = true};
 }
 
 std::string Mistakes(const std::vector<std::string>& arguments) { return std::string(CheckArguments(SmallProgram(), arguments).message()); }
@@ -26,11 +30,14 @@ TEST(CheckArguments, AGoodLineHasNoMistakes) {
   EXPECT_EQ(Mistakes({"data", "convert", "--job=job.yaml"}), "");
   EXPECT_EQ(Mistakes({"generate", "--checkpoint", "out", "--heat", "-1e-3"}), "");
   EXPECT_EQ(Mistakes({"generate", "out"}), "");
+  EXPECT_EQ(Mistakes({"bench"}), "");
+  EXPECT_EQ(Mistakes({"bench", "--batch", "5"}), "");
+  EXPECT_EQ(Mistakes({"bench", "sums"}), "");
 }
 
 TEST(CheckArguments, AMistypedCommandIsSuggested) {
   EXPECT_EQ(Mistakes({"lanch", "job.yaml"}), "unknown command \"lanch\"; did you mean \"launch\"?");
-  EXPECT_EQ(Mistakes({"zzz"}), "unknown command \"zzz\"; known here: launch, data, generate");
+  EXPECT_EQ(Mistakes({"zzz"}), "unknown command \"zzz\"; known here: launch, data, generate, bench");
   EXPECT_EQ(Mistakes({"data", "covert"}), "data: unknown command \"covert\"; did you mean \"convert\"?");
 }
 
@@ -52,6 +59,7 @@ TEST(CheckArguments, MissingArgumentsAndValuesAreNamed) {
   EXPECT_EQ(Mistakes({"launch", "job.yaml", "--output"}), "launch: --output: missing, expected DIR behind it");
   EXPECT_EQ(Mistakes({"data", "convert"}), "data convert: --job: missing, expected the job");
   EXPECT_EQ(Mistakes({"data"}), "data: missing, expected a command: convert");
+  EXPECT_EQ(Mistakes({}), "missing, expected a command: launch, data, generate, bench");
 }
 
 TEST(CheckArguments, WhatStandsBehindHelpIsNotChecked) {

@@ -34,7 +34,10 @@ FlagInfo Describe(const CLI::Option& option) {
 }  // namespace
 
 CommandInfo Describe(const CLI::App& app) {
-  CommandInfo command{.name = app.get_name(), .description = app.get_description(), .examples = app.get_footer()};
+  CommandInfo command{.name = app.get_name(),
+                      .description = app.get_description(),
+                      .examples = app.get_footer(),
+                      .needs_command = app.get_require_subcommand_min() > 0};
   for (const CLI::Option* option : app.get_options()) {
     FlagInfo flag = Describe(*option);
     if (option->get_positional()) {
@@ -62,9 +65,10 @@ std::vector<std::string> WordsOf(const FlagInfo& flag) {
 
 CLI::Option* OneOf(CLI::Option* option, const std::vector<std::string>& words) {
   const auto check = [words](std::string& found) -> std::string {
-    std::string lower = found;
-    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (const auto word = std::ranges::find(words, lower); word != words.end()) {
+    const auto alike = [&found](const std::string& word) {
+      return std::ranges::equal(word, found, [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+    };
+    if (const auto word = std::ranges::find_if(words, alike); word != words.end()) {
       found = *word;
       return "";
     }

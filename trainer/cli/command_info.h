@@ -1,5 +1,5 @@
-// The arguments of a command line, as plain data. They are read once from the CLI11 app, so that help, checks, completion and man page
-// cannot drift from it.
+// The arguments of a command line, as plain data. They are read once from the CLI11 app, so that
+// help, checks, completion and man page cannot drift from it.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -26,6 +26,7 @@ struct CommandInfo {
   std::vector<FlagInfo> positionals;  // in order
   std::vector<FlagInfo> flags;
   std::vector<CommandInfo> commands;
+  bool needs_command = false;  // else it does something without one of its commands, too
 };
 
 CommandInfo Describe(const CLI::App& app);

@@ -22,18 +22,20 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// "p launch [--output DIR] [--mode fast|slow] FILE", "p data convert --shards N", "p completion SHELL", "p man".
+// "p launch [--output DIR] [--mode fast|slow] FILE", "p data convert --shards N", "p completion
+// SHELL", "p man".
 class Program {
  public:
   Program() {
     SetUpHelp(app_);
+    app_.require_subcommand(1);
     CLI::App* launch = app_.add_subcommand("launch", "run it: don't [wait]");
     launch->add_option("FILE", file, "the job")->type_name("FILE")->required();
     launch->add_option("--output", output, "where to")->type_name("DIR");
     OneOf(launch->add_option("--mode", mode, "how"), {"fast", "slow"})->capture_default_str();
     launch->footer("p launch a.yaml\np launch b.yaml --mode slow");
     launch->callback([this] { ran = true; });
-    CLI::App* convert = app_.add_subcommand("data", "data sets")->add_subcommand("convert", "write a store");
+    CLI::App* convert = app_.add_subcommand("data", "data sets")->require_subcommand(1)->add_subcommand("convert", "write a store");
     InRange(convert->add_option("--shards", shards, "files"), 1, 8)->capture_default_str();
     app_.add_subcommand("convert", "of the same name");
     AddShellCommands(app_, "1.2");
@@ -127,7 +129,7 @@ TEST(Completion, OffersCommandsFlagsWordsFilesAndFolders) {
                                           HasSubstr("-d 'run it: don\\'t [wait]'")));
 }
 
-// What bash offers for a line, whose last word is being typed.
+// The words that bash offers for a line, whose last word is being typed.
 std::string BashOffers(const std::string& script, const std::string& words, int current) {
   const std::string path = testing::TempDir() + "/completion.bash";
   std::ofstream(path) << script << "COMP_WORDS=(" << words << ")\nCOMP_CWORD=" << current << "\n_p\necho \"${COMPREPLY[*]}\"\n";

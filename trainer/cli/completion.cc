@@ -43,7 +43,7 @@ std::string Introduction(const CommandInfo& program, std::string_view shell) {
   return fmt::format("# {} completion of {}, made by `{} completion {}`.\n", shell, program.name, program.name, shell);
 }
 
-// What compgen is to offer for a value.
+// The options by which compgen offers values of a flag.
 std::string BashValues(const FlagInfo& flag) {
   if (const std::vector<std::string> words = WordsOf(flag); !words.empty()) return fmt::format("-W '{}'", fmt::join(words, " "));
   if (flag.value == "FILE") return "-f";
@@ -74,7 +74,8 @@ std::string FishValues(const FlagInfo& flag) {
   return " -x";
 }
 
-// True while `path`, and no command below it, has been typed. `program` knows which words begin another path.
+// True while `path`, and no command below it, has been typed. `program` knows which words begin
+// another path.
 std::string FishCondition(const CommandInfo& program, const CommandInfo& command, const Path& path) {
   Path inner;
   for (const CommandInfo& next : command.commands) inner.push_back(next.name);

@@ -7,7 +7,8 @@
 
 namespace trainyard::engine {
 
-// Each completes commands, flags, the words of a flag, files and folders. `program.name` is the program's name on PATH.
+// Each completes commands, flags, the words of a flag, files and folders. `program.name` is the
+// program's name on PATH.
 std::string BashCompletion(const CommandInfo& program);
 std::string ZshCompletion(const CommandInfo& program);
 std::string FishCompletion(const CommandInfo& program);

@@ -56,7 +56,7 @@ std::string HelpText(const CommandInfo& command, const std::string& called, cons
   for (const FlagInfo& place : command.positionals) {
     text += fmt::format(fmt::runtime(place.required ? " {}{}" : " [{}{}]"), place.name, place.repeats ? "..." : "");
   }
-  text += command.commands.empty() ? "\n" : " COMMAND\n";
+  text += command.commands.empty() ? "\n" : command.needs_command ? " COMMAND\n" : " [COMMAND]\n";
   if (!command.positionals.empty()) text += '\n';
   for (const FlagInfo& place : command.positionals) AppendRow(text, Spelling(place), DescriptionOf(place));
   if (!command.commands.empty()) text += fmt::format("\n{}\n", palette.Bold("Commands:"));

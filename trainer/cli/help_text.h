@@ -8,7 +8,8 @@
 
 namespace trainyard::engine {
 
-// `called` is the command with all that stands before it: "trainyard-trainer launch". Lines have at most 100 columns where words allow it.
+// `called` is the command with all that stands before it: "trainyard-trainer launch". Lines have at
+// most 100 columns where words allow it.
 std::string HelpText(const CommandInfo& command, const std::string& called, const Palette& palette);
 
 // "--output DIR", "-h, --help", "FILE"

@@ -53,7 +53,7 @@ void AppendExamples(const CommandInfo& command, std::string& page) {
 void AppendCommand(const CommandInfo& command, const std::string& called, std::string& page) {
   std::string usage = called;
   for (const FlagInfo& place : command.positionals) usage += " " + place.name + (place.repeats ? "..." : "");
-  if (command.commands.empty()) {
+  if (!command.needs_command) {
     fmt::format_to(std::back_inserter(page), ".SS {}\n{}\n", Roff(usage), Roff(command.description));
     AppendRows(command.positionals, page);
     AppendRows(command.flags, page);

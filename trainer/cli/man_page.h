@@ -7,7 +7,8 @@
 
 namespace trainyard::engine {
 
-// roff with the macros of man(7): every command with its flags and examples. `version` stands in the footer.
+// roff with the macros of man(7): every command with its flags and examples. `version` stands in
+// the footer.
 std::string ManPage(const CommandInfo& program, const std::string& version);
 
 }  // namespace trainyard::engine

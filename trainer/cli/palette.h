@@ -20,7 +20,8 @@ struct Palette {
   }
 };
 
-// Colours where the file is a terminal, unless NO_COLOR is set to anything (no-color.org) or TERM is dumb.
+// Colours where the file is a terminal, unless NO_COLOR is set to anything (no-color.org) or TERM
+// is dumb.
 Palette PaletteFor(int file);
 
 // "error: <text>" on standard error, in the terminal's colours.

@@ -32,7 +32,8 @@ int TellMistakes(const CLI::App& app, std::string_view mistakes) {
   return kWrongCommandLine;
 }
 
-// "--flag=" as two arguments, the second empty: CLI11 would take the next argument for the flag's value.
+// "--flag=" as two arguments, the second empty: CLI11 would take the next argument for the flag's
+// value.
 std::vector<std::string> WithEmptyValues(const std::vector<std::string>& arguments) {
   std::vector<std::string> out;
   for (size_t i = 0; i < arguments.size(); ++i) {

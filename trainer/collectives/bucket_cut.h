@@ -18,8 +18,8 @@ struct BucketSegment {
 };
 using BucketCut = std::vector<BucketSegment>;
 
-// `elements`: of each tensor, in the order in which they become ready. Every bucket but the last has `bucket_bytes`; empty tensors are in
-// none.
+// `elements`: of each tensor, in the order in which they become ready. Every bucket but the last
+// has `bucket_bytes`; empty tensors are in none.
 std::vector<BucketCut> CutIntoBuckets(std::span<const size_t> elements, size_t bucket_bytes);
 
 size_t ElementsOf(const BucketCut& bucket);

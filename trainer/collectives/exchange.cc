@@ -16,11 +16,10 @@ size_t CountReduces(const Schedule& schedule) {
   return static_cast<size_t>(std::ranges::count(schedule.rounds, Round::Kind::kReduce, &Round::kind));
 }
 
-// The pieces of `range` of spans that lie one after the other.
+// The pieces of `range` of spans that lie one after the other, from element `at` on.
 template <typename T, typename Span>
-std::vector<std::span<T>> Cut(std::span<const Span> spans, SliceRange range, std::span<T> (*values)(const Span&)) {
+std::vector<std::span<T>> Cut(std::span<const Span> spans, size_t at, SliceRange range, std::span<T> (*values)(const Span&)) {
   std::vector<std::span<T>> pieces;
-  size_t at = 0;
   for (const Span& each : spans) {
     const std::span<T> all = values(each);
     const size_t begin = std::max(at, range.begin);
@@ -44,9 +43,9 @@ Payload PayloadOf(const std::vector<std::span<const float>>& pieces, std::shared
 
 }  // namespace
 
-Exchange::Exchange(int rank, int ranks, const Schedule& schedule, size_t elements, BorrowCount& borrowed)
+Exchange::Exchange(int rank, int ranks, int devices, const Schedule& schedule, size_t elements, BorrowCount& borrowed)
     : rank_(rank),
-      ranks_(ranks),
+      all_(ranks * devices),
       schedule_(schedule),
       borrowed_(borrowed),
       last_reduce_(CountReduces(schedule)),
@@ -56,24 +55,25 @@ Exchange::Exchange(int rank, int ranks, const Schedule& schedule, size_t element
 void Exchange::Begin(BucketValues values) {
   values_ = std::move(values);
   round_ = 0;
-  contributors_ = values_.own.empty() ? 0 : 1;
+  contributors_ = values_.own.empty() ? 0 : values_.addends;
   partial_ = nullptr;
   concluded_ = false;
   if (last_reduce_ > 0 || schedule_.reduced.count == 0) return;
   // One rank alone: its values are the sum.
-  size_t at = 0;
+  size_t at = values_.own_begin;
   for (const std::span<const float> piece : values_.own) {
     Put(at, piece);
     at += piece.size();
   }
+  if (values_.owner != nullptr) values_.owner->Done();
   concluded_ = true;
 }
 
 std::vector<std::span<const float>> Exchange::Have(SliceRange range) const {
   if (concluded_ && !values_.targets.empty()) {
-    return Cut<const float, BucketTarget>(values_.targets, range, TargetResults);
+    return Cut<const float, BucketTarget>(values_.targets, values_.targets_begin, range, TargetResults);
   }
-  if (partial_ == nullptr) return Cut<const float, std::span<const float>>(values_.own, range, Itself);
+  if (partial_ == nullptr) return Cut<const float, std::span<const float>>(values_.own, values_.own_begin, range, Itself);
   return {std::span<const float>(partial_->as<float>() + (range.begin - partial_range_.begin), range.count)};
 }
 
@@ -103,8 +103,8 @@ absl::Status Exchange::Reduce(const Round& round, std::span<const ReceivedPart> 
   const SliceRange range = round.receives[0].range;
   int contributors = contributors_;
   for (const ReceivedPart& part : parts) contributors += part.contributors;
-  if (contributors > ranks_) {
-    return absl::InvalidArgumentError(fmt::format("ranks tell of {} contributions, but there are {} ranks", contributors, ranks_));
+  if (contributors > all_) {
+    return absl::InvalidArgumentError(fmt::format("ranks tell of {} contributions, but they have {} devices", contributors, all_));
   }
   // Ranks in their order, this one among them; nothing: a rank without a contribution.
   const Payload own = contributors_ > 0 ? PayloadOf(Have(range), nullptr) : Payload();
@@ -142,6 +142,7 @@ absl::Status Exchange::Reduce(const Round& round, std::span<const ReceivedPart> 
       }
     }
   }
+  if (whole && values_.owner != nullptr) values_.owner->Done();
   concluded_ = whole;
   partial_ = std::move(sum);
   partial_range_ = range;
@@ -151,16 +152,16 @@ absl::Status Exchange::Reduce(const Round& round, std::span<const ReceivedPart> 
 absl::Status Exchange::Gather(const Round& round, std::span<const ReceivedPart> parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const Transfer& transfer = round.receives[i];
-    if (parts[i].contributors > ranks_ || (concluded_ && parts[i].contributors != contributors_)) {
+    if (parts[i].contributors > all_ || (concluded_ && parts[i].contributors != contributors_)) {
       return absl::InvalidArgumentError(fmt::format("rank {} tells of {} contributions, {} of {}", transfer.peer, parts[i].contributors,
-                                                    concluded_ ? "others tell" : "there are ranks for at most",
-                                                    concluded_ ? contributors_ : ranks_));
+                                                    concluded_ ? "others tell" : "there are devices for at most",
+                                                    concluded_ ? contributors_ : all_));
     }
     contributors_ = parts[i].contributors;
     concluded_ = true;
     if (contributors_ == 0) continue;
     PayloadReader reader(parts[i].payload);
-    for (const std::span<float> piece : Cut<float, BucketTarget>(values_.targets, transfer.range, TargetValues)) {
+    for (const std::span<float> piece : Cut<float, BucketTarget>(values_.targets, values_.targets_begin, transfer.range, TargetValues)) {
       reader.Read(std::as_writable_bytes(piece));
     }
   }
@@ -175,16 +176,17 @@ std::shared_ptr<Buffer> Exchange::TakeBuffer(size_t floats) {
 }
 
 void Exchange::Put(size_t begin, std::span<const float> sum) {
-  size_t at = 0;
+  if (values_.owner != nullptr) return values_.owner->Take(begin, sum, contributors_);
+  size_t at = values_.targets_begin;
   for (const BucketTarget& target : values_.targets) {
     const size_t from = std::max(at, begin);
     const size_t to = std::min(at + target.values.size(), begin + sum.size());
     if (from < to) {
       const std::span<float> out = target.values.subspan(from - at, to - from);
       const std::span<const float> in = sum.subspan(from - begin, to - from);
-      const float divisor = target.divisor == Divisor::kNone    ? 1.0F
-                            : target.divisor == Divisor::kRanks ? static_cast<float>(ranks_)
-                                                                : static_cast<float>(contributors_);
+      const float divisor = target.divisor == Divisor::kNone  ? 1.0F
+                            : target.divisor == Divisor::kAll ? static_cast<float>(all_)
+                                                              : static_cast<float>(contributors_);
       if (divisor == 1) {
         std::ranges::copy(in, out.begin());
       } else {

@@ -1,4 +1,5 @@
-// One bucket's way through its schedule, with no I/O: what is to be sent, and what becomes of what was received.
+// One bucket's way through its schedule, with no I/O: what is to be sent, and what becomes of what
+// was received.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +19,11 @@
 
 namespace trainyard::engine {
 
-// What a sum is divided by, once, where it is complete.
+// The divisor of a sum, applied once, where the sum is complete.
 enum class Divisor : uint8_t {
   kNone,
-  kRanks,         // gradients: by the number of ranks
-  kContributors,  // next values: by the number of ranks that contributed
+  kAll,           // gradients: by the number of all ranks' devices
+  kContributors,  // next values: by the number of devices that contributed
 };
 
 // Where results go.
@@ -31,13 +32,31 @@ struct BucketTarget {
   Divisor divisor = Divisor::kNone;
 };
 
-// This rank's part in the exchange of a bucket. Both lists hold all elements of the bucket, in their order.
-struct BucketValues {
-  std::vector<std::span<const float>> own;  // empty: this rank contributes nothing
-  std::vector<BucketTarget> targets;        // empty: the result is not wanted
+// Makes something else of a sum than its mean, on the rank that is the first to have it; the others
+// get what it made.
+class SumOwner {
+ public:
+  virtual ~SumOwner() = default;
+  // The sum, undivided, of `contributors` > 0 devices, of elements from `begin` on. Writes what
+  // becomes of it into the memory of the bucket's targets. Any thread; each element of this rank's
+  // range comes once.
+  virtual void Take(size_t begin, std::span<const float> sum, int contributors) = 0;
+  // After the last Take; without one if no rank contributed.
+  virtual void Done() = 0;
 };
 
-// What a peer sent: the values of `contributors` ranks, or nothing.
+// This rank's part in the exchange of a bucket. Both lists hold elements of the bucket one after
+// the other: all of them, or all that this rank's schedule sends or receives.
+struct BucketValues {
+  std::vector<std::span<const float>> own;  // empty: this rank contributes nothing
+  int addends = 1;                          // devices of this rank whose values are summed in `own`
+  std::vector<BucketTarget> targets;        // empty: the result is not wanted
+  size_t own_begin = 0;                     // the element that the first of them begins with
+  size_t targets_begin = 0;
+  SumOwner* owner = nullptr;  // null: sums are divided, and put into the targets
+};
+
+// A peer's part: the sum of the values of `contributors` devices, or nothing.
 struct ReceivedPart {
   int contributors = 0;
   Payload payload;  // of the transfer's range where contributors > 0; else empty
@@ -50,34 +69,36 @@ struct PartToSend {
   Payload payload;
 };
 
-// Begin, then for each round TakeSends and, with all that the round receives, Receive; until done(). Not thread-safe. Sends point into the
-// caller's memory and hold `borrowed`: own values and targets must stay as they are until it is 0.
+// Begin, then for each round TakeSends and, with all that the round receives, Receive; until
+// done(). Not thread-safe. Sends point into the caller's memory and hold `borrowed`: own values and
+// targets must stay as they are until it is 0.
 class Exchange {
  public:
-  // `schedule` and `borrowed` must outlive it.
-  Exchange(int rank, int ranks, const Schedule& schedule, size_t elements, BorrowCount& borrowed);
+  // Of `ranks` ranks with `devices` devices each. `schedule` and `borrowed` must outlive it.
+  Exchange(int rank, int ranks, int devices, const Schedule& schedule, size_t elements, BorrowCount& borrowed);
 
   void Begin(BucketValues values);
   size_t round() const { return round_; }
   bool done() const { return round_ == schedule_.rounds.size(); }
   std::vector<PartToSend> TakeSends();
-  // By the round's receives. InvalidArgument: a peer and another one tell different numbers of contributors, or more than there are ranks.
+  // By the round's receives. InvalidArgument: a peer and another one tell different numbers of
+  // contributors, or more than there are devices.
   absl::Status Receive(std::span<const ReceivedPart> parts);
-  // Of the result: how many ranks contributed. 0: the targets stay as they are.
+  // Of the result: how many devices contributed. 0: the targets stay as they are.
   int contributors() const { return contributors_; }
 
  private:
   // The sum of own and received values of a range becomes what this rank has of it.
   absl::Status Reduce(const Round& round, std::span<const ReceivedPart> parts);
   absl::Status Gather(const Round& round, std::span<const ReceivedPart> parts);
-  // The whole sum of elements from `begin` on: into the targets, divided.
+  // The whole sum of elements from `begin` on: to its owner, or into the targets, divided.
   void Put(size_t begin, std::span<const float> sum);
   std::shared_ptr<Buffer> TakeBuffer(size_t floats);
   // Where this rank has its values of a range.
   std::vector<std::span<const float>> Have(SliceRange range) const;
 
   const int rank_;
-  const int ranks_;
+  const int all_;  // devices of all ranks
   const Schedule& schedule_;
   BorrowCount& borrowed_;
   const size_t last_reduce_;  // rounds up to it reduce

@@ -1,4 +1,5 @@
-// GroupCore: the streams and what peers tell. Who is in the group is in group_members.cc, operations are in group_work.cc.
+// GroupCore: the streams and the records of peers. Membership is in group_members.cc, operations
+// are in group_work.cc.
 #include "trainer/collectives/group_core.h"
 
 #include <fmt/format.h>
@@ -6,12 +7,14 @@
 #include <algorithm>
 
 #include "trainer/base/status_macros.h"
+#include "trainer/transport/pace_record.h"
 
 namespace trainyard::engine {
 namespace {
 
 constexpr absl::Duration kDialDeadline = absl::Seconds(5);
-// A peer is at most kBucketsUnderWay buckets ahead of the first one that is under way here, and as many are under way.
+// A peer is at most kBucketsUnderWay buckets ahead of the first one that is under way here, and as
+// many are under way.
 constexpr size_t kWindowBytes = 2 * kBucketsUnderWay * kBucketBytes + (size_t{2} << 20);
 
 bool IsRefusal(const absl::Status& status) { return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status); }
@@ -71,7 +74,7 @@ void GroupCore::ToAll(WireOp op, int64_t step, Out& out) {
 
 void GroupCore::Attach(Peer& peer, std::shared_ptr<Stream> stream, Out& out) {
   peer.stream = std::move(stream);
-  peer.said_goodbye = false;
+  peer.said_goodbye = peer.told_goodbye = false;
   if (!peer.waiting.empty()) out.sends.emplace_back(peer.stream, std::exchange(peer.waiting, {}));
 }
 
@@ -92,7 +95,9 @@ absl::Time GroupCore::Tend(absl::Time now) {
       const auto activity = static_cast<int64_t>(activity_.load(std::memory_order_relaxed) + relayed_);
       for (auto& [rank, peer] : peers_) {
         const std::shared_ptr<Stream>& stream = peer.stream != nullptr ? peer.stream : peer.asking;
-        if (stream != nullptr) out.sends.push_back({stream, {Control(WireOp::kHeartbeat, activity)}});
+        if (stream == nullptr) continue;
+        out.sends.push_back({stream, {Control(WireOp::kHeartbeat, activity)}});
+        if (rank == 0 && peer.stream != nullptr && pace_) SendTo(peer, WithPace(Control(WireOp::kPace), *pace_), out);
       }
     }
     next = std::min(next, next_heartbeat_);
@@ -136,6 +141,7 @@ void GroupCore::OnMessage(const std::shared_ptr<Stream>& stream, std::span<Recor
   Out out;
   {
     MutexLock lock(&mutex_);
+    if (shut_) return;  // a peer that hears only now that this rank leaves has done nothing wrong
     for (Record& record : records) {
       Peer* peer = PeerOf(stream.get());
       if (peer == nullptr && !hellos_.Forget(stream.get())) break;  // of a stream that was given up
@@ -146,6 +152,7 @@ void GroupCore::OnMessage(const std::shared_ptr<Stream>& stream, std::span<Recor
       const bool of_group = peer->stream == stream;
       if (of_group) peer->stream = nullptr;
       if (peer->asking == stream) peer->asking = nullptr;
+      if (peer->link.stream() == stream) peer->link.Lost(status, RealClock().Now());
       if (of_group) Fail(status, out);
       break;
     }
@@ -191,6 +198,10 @@ absl::Status GroupCore::Handle(Peer& peer, const std::shared_ptr<Stream>& stream
     case WireOp::kSum:
     case WireOp::kResult:
       return OnPart(peer, record, out);
+    case WireOp::kAsk:
+      return OnAsk(peer, header, out);
+    case WireOp::kPace:
+      return OnPace(peer, record);
     case WireOp::kEnd:
       if (!from_chief) return refuse("expected from rank 0");
       ended_at_ = static_cast<int64_t>(header.step);
@@ -205,6 +216,29 @@ absl::Status GroupCore::Handle(Peer& peer, const std::shared_ptr<Stream>& stream
     default:
       return refuse("expected no such record between ranks");
   }
+}
+
+absl::Status GroupCore::OnPace(Peer& peer, const Record& record) {
+  if (options_.rank != 0) return absl::InvalidArgumentError(fmt::format("{}: 'pace' is for rank 0", Name(peer.rank)));
+  TY_ASSIGN_OR_RETURN(WorkerPace pace, PaceOf(record, ranks()));
+  if (pace.worker != peer.rank) return absl::InvalidArgumentError(fmt::format("{}: 'pace' of rank {}", Name(peer.rank), pace.worker));
+  peer.pace = std::move(pace);
+  return absl::OkStatus();
+}
+
+void GroupCore::TellPace(WorkerPace pace) {
+  MutexLock lock(&mutex_);
+  pace_ = std::move(pace);
+}
+
+std::vector<WorkerPace> GroupCore::paces() const {
+  MutexLock lock(&mutex_);
+  std::vector<WorkerPace> paces;
+  if (pace_) paces.push_back(*pace_);
+  for (const auto& [rank, peer] : peers_) {
+    if (peer.pace) paces.push_back(*peer.pace);
+  }
+  return paces;
 }
 
 void GroupCore::OnClosed(const std::shared_ptr<Stream>& stream, const absl::Status& status) {

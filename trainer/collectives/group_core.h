@@ -1,4 +1,5 @@
-// The state of a group that the transport's threads and the step loop share: streams to peers, who has joined, the operation in hand.
+// The state of a group that the transport's threads and the step loop share: streams to peers, who
+// has joined, the operation in hand.
 #pragma once
 
 #include <atomic>
@@ -14,9 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "trainer/base/mutex.h"
+#include "trainer/base/worker_pace.h"
+#include "trainer/collectives/group_options.h"
 #include "trainer/collectives/join_request.h"
 #include "trainer/collectives/operation.h"
-#include "trainer/collectives/rank_group.h"
 #include "trainer/transport/awaited_hellos.h"
 #include "trainer/transport/borrow_count.h"
 #include "trainer/transport/dialled_link.h"
@@ -24,13 +26,15 @@
 
 namespace trainyard::engine {
 
-// Thread-safe. Every event is a change of state under one lock; every wait is for a condition on that state. Additions are made without the
-// lock, by the thread that brings a bucket's last missing part.
+// Thread-safe. Every event is a change of state under one lock; every wait is for a condition on
+// that state. Additions are made without the lock, by the thread that brings a bucket's last
+// missing part.
 //
 //   apart --StartJoining--> joining --form--> formed --a peer is lost, leaves, disagrees--> apart
 //
-// A rank dials the lower ones: rank 0 to join (that stream becomes the group's), its other peers when the group has formed. A stream belongs
-// to one group; with the group it ends.
+// A rank dials the lower ones. It dials rank 0 to join, and that stream becomes the group's. It
+// dials its other peers when the group has formed. A stream belongs to one group; with the group it
+// ends.
 class GroupCore final : public StreamHandler, public std::enable_shared_from_this<GroupCore> {
  public:
   GroupCore(RankGroupOptions options, Transport& transport);
@@ -39,7 +43,8 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override;
   void OnClosed(const std::shared_ptr<Stream>& stream, const absl::Status& status) override;
 
-  // Dials what is due, sends heartbeats, drops streams that do not say who they are. Returns when there is more to do.
+  // Dials what is due, sends heartbeats, drops streams that do not say who they are. Returns when
+  // there is more to do.
   absl::Time Tend(absl::Time now);
   // Waits until `next`, or until there is more to do; false after Shut.
   bool AwaitTend(absl::Time next);
@@ -56,16 +61,26 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   void Leave(const std::string& reason);
   void End(int64_t step);
   void Release();
+  // Other ranks: to rank 0, once on a stream. False: there is none.
+  bool SayGoodbye();
 
   void Begin(Operation& operation, OperationId id);
   void Contribute(size_t bucket, BucketValues values);
+  // Rank 0: the same of an operation that gathers the optimizer's slots. All others are asked for
+  // theirs. False: there is no group.
+  bool BeginAsking(Operation& operation, int64_t step);
   // Forgets the operation once no thread works on it.
   void Abandon();
 
-  // Each waits for at most `at_most` and returns whether it is so, also early where the group is no more.
+  // Each waits for at most `at_most` and returns whether it is so, also early where the group is no
+  // more.
   bool AwaitFormed(absl::Duration at_most);
   bool AwaitOperation(absl::Duration at_most);
   bool AwaitReleased(absl::Duration at_most);
+  // Other ranks: whether rank 0 has said goodbye.
+  bool AwaitGoodbye(absl::Duration at_most);
+  // Other ranks: whether the group is no more, or rank 0 has said goodbye.
+  bool AwaitApart(absl::Duration at_most);
   bool AwaitAllJoined(absl::Duration at_most);
   // Rank 0: whether every rank has gone, or has been lost for `patience`.
   bool AwaitAllGone(absl::Duration patience, absl::Duration at_most);
@@ -74,19 +89,27 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   absl::Status status() const;
   Formed formed() const;
   bool ended() const;
+  bool released() const;
   bool operation_done() const;
+  // Rank 0: of each rank that has told it, this one too.
+  std::vector<WorkerPace> paces() const;
   // When a rank that is waited for last showed that it is at work, or a part came from it.
   absl::Time progress_at() const;
-  // What the operation waits for.
+  // Names the ranks and buckets that the operation waits for.
   std::string DescribeAwaited() const;
   // "rank 2 (host:port): connection refused", for each that is not in the group.
   std::string DescribeAbsent() const;
   StreamTraffic traffic() const;
 
+  // To be told to rank 0.
+  void TellPace(WorkerPace pace);
   void ShowActivity() { activity_.fetch_add(1, std::memory_order_relaxed); }
   const RankGroupOptions& options() const { return options_; }
+  std::string own_name() const { return "rank " + std::to_string(options_.rank); }
   BorrowCount& borrowed() { return borrowed_; }
   int ranks() const { return static_cast<int>(options_.hosts.size()); }
+  // Of the group that stands.
+  RankLayout layout() const;
 
  private:
   enum class State : uint8_t { kApart, kJoining, kFormed };
@@ -100,10 +123,12 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
     uint32_t asks_for = 0;           // 0: for a new group
     JoinRequest request;
     uint64_t activity = 0;
+    std::optional<WorkerPace> pace;
     absl::Time lost_at = absl::InfinitePast();
     bool said_goodbye = false;
+    bool told_goodbye = false;
   };
-  // What is to be done once the lock is free.
+  // Work to be done once the lock is free.
   struct Out {
     std::vector<std::pair<std::shared_ptr<Stream>, std::vector<Record>>> sends;
     std::vector<std::pair<std::shared_ptr<Stream>, absl::Status>> closes;
@@ -113,9 +138,15 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   void Do(Out out);
   // Goes on with every bucket that can.
   void Work();
+  // Writes down what was taken first, or is done.
+  void ProfileBegin(const Operation::Taken& taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ProfileEnd(const Operation& operation, size_t bucket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Record Control(WireOp op, int64_t step = 0) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Record JoinRecord() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Record FormRecord() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Rank 0: by the names of nodes that all ranks have told.
+  int PerNode() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Name(int rank) const;
   Peer* PeerOf(const Stream* stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendTo(Peer& peer, Record record, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -126,12 +157,18 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   absl::Status Handle(Peer& peer, const std::shared_ptr<Stream>& stream, Record& record, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OnForm(Peer& peer, const std::shared_ptr<Stream>& stream, const WireHeader& header, Out& out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status OnPace(Peer& peer, const Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Refuses a part of an operation before the current one, or of another group.
+  absl::Status RefuseEarlier(int rank, const WireHeader& header) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Record PartRecord(WireOp op, OperationId id, size_t bucket, PartToSend part) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Rank 0 asks for this rank's part of the optimizer's slots.
+  absl::Status OnAsk(Peer& peer, const WireHeader& header, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OnPart(Peer& peer, Record& record, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Rank 0: answers a rank that has asked, if the training is over.
   void TellFinished(Peer& peer, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Those that have asked for the group that stands now.
   void TakeAsking(Peer& peer, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What a stream's end means for the group.
+  // A peer's stream has ended: the group breaks, if it needs the peer.
   void OnLost(Peer& peer, const absl::Status& status, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Nothing can be cured by another group.
   void Fail(const absl::Status& status, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -139,7 +176,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   void Break(const absl::Status& why, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Rank 0 has ended the training before this operation.
   bool IsPastEnd(OperationId id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return ended_at_ >= 0 && id.reduces && id.step >= ended_at_;
+    return ended_at_ >= 0 && id.kind == OperationId::Kind::kReduce && id.step >= ended_at_;
   }
   bool IsNeeded(const Peer& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -155,9 +192,11 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   State state_ ABSL_GUARDED_BY(mutex_) = State::kApart;
   uint32_t group_ ABSL_GUARDED_BY(mutex_) = 0;
   Formed formed_ ABSL_GUARDED_BY(mutex_);
+  int per_node_ ABSL_GUARDED_BY(mutex_) = 1;  // RankLayout::per_node, as rank 0 has told it
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   JoinRequest request_ ABSL_GUARDED_BY(mutex_);
   Operation* operation_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::vector<int64_t> begun_at_ ABSL_GUARDED_BY(mutex_);              // by bucket, of an operation that is profiled; else empty
   OperationId last_ ABSL_GUARDED_BY(mutex_);                           // the newest that was begun in this group
   std::vector<std::pair<int, Record>> early_ ABSL_GUARDED_BY(mutex_);  // of operations to come; the streams' windows bound them
   absl::Time progress_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
@@ -168,6 +207,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   int64_t ended_at_ ABSL_GUARDED_BY(mutex_) = -1;
   bool released_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time next_heartbeat_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  std::optional<WorkerPace> pace_ ABSL_GUARDED_BY(mutex_);  // this rank's
   bool tend_ ABSL_GUARDED_BY(mutex_) = false;
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
   StreamTraffic traffic_ ABSL_GUARDED_BY(mutex_);  // of streams that have ended

@@ -27,6 +27,19 @@ Record GroupCore::JoinRecord() const {
   return record;
 }
 
+Record GroupCore::FormRecord() const {
+  Record record = Control(WireOp::kForm, formed_.step);
+  record.header.slot = static_cast<uint16_t>(per_node_);
+  return record;
+}
+
+int GroupCore::PerNode() const {
+  std::vector<std::string> nodes(options_.hosts.size());
+  nodes[0] = options_.node;
+  for (const auto& [rank, peer] : peers_) nodes[rank] = peer.request.node;
+  return LayoutOf(nodes).per_node;
+}
+
 bool GroupCore::IsNeeded(const Peer& peer) const {
   return state_ == State::kFormed && !peer.said_goodbye && !(finishing_ && peer.rank != 0);
 }
@@ -80,6 +93,7 @@ absl::Status GroupCore::HandleFirst(const std::shared_ptr<Stream>& stream, const
   peer.asks_for = header.epoch;
   peer.request = std::move(request);
   peer.activity = 0;
+  peer.pace.reset();
   if (options_.rank > 0) {
     if (state_ == State::kFormed && peer.asks_for == group_) TakeAsking(peer, out);
   } else if (finished_at_ >= 0) {
@@ -104,7 +118,7 @@ void GroupCore::TakeAsking(Peer& peer, Out& out) {
     return;
   }
   std::shared_ptr<Stream> stream = std::exchange(peer.asking, nullptr);
-  out.sends.push_back({stream, {Control(WireOp::kForm, formed_.step)}});
+  out.sends.push_back({stream, {FormRecord()}});
   Attach(peer, std::move(stream), out);
 }
 
@@ -121,10 +135,15 @@ absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream
   if (state_ != State::kJoining || header.epoch == 0) {
     return absl::InvalidArgumentError(fmt::format("{}: group {} was not asked for", Name(peer.rank), header.epoch));
   }
+  if (!IsLayout(ranks(), header.slot)) {
+    return absl::InvalidArgumentError(fmt::format("{}: 'form' of {} ranks per node, expected a power of two that divides {} ranks",
+                                                  Name(peer.rank), header.slot, ranks()));
+  }
+  per_node_ = header.slot;
   state_ = State::kFormed;
   group_ = header.epoch;
   formed_ = {.step = static_cast<int64_t>(header.step), .finished = false};
-  last_ = {.step = -1, .reduces = false};
+  last_ = {.step = kFirstMeasurement, .kind = OperationId::Kind::kState};
   Attach(peer, stream, out);
   for (auto& [rank, other] : peers_) {
     if (rank > options_.rank) TakeAsking(other, out);
@@ -151,7 +170,8 @@ void GroupCore::Form(int64_t step) {
     state_ = State::kFormed;
     group_ = NewGroup(group_);
     formed_ = {.step = step, .finished = false};
-    last_ = {.step = -1, .reduces = false};
+    per_node_ = PerNode();
+    last_ = {.step = kFirstMeasurement, .kind = OperationId::Kind::kState};
     int lost = -1;
     for (auto& [rank, peer] : peers_) {
       if (peer.asking == nullptr) lost = rank;
@@ -210,6 +230,18 @@ void GroupCore::Release() {
   Do(std::move(out));
 }
 
+bool GroupCore::SayGoodbye() {
+  Out out;
+  {
+    MutexLock lock(&mutex_);
+    Peer& chief = peers_.at(0);
+    if (chief.stream == nullptr) return chief.said_goodbye;
+    if (!std::exchange(chief.told_goodbye, true)) SendTo(chief, Control(WireOp::kDone), out);
+  }
+  Do(std::move(out));
+  return true;
+}
+
 bool GroupCore::AwaitFormed(absl::Duration at_most) {
   const auto formed = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ == State::kFormed || !status_.ok(); };
   MutexLock lock(&mutex_);
@@ -220,6 +252,18 @@ bool GroupCore::AwaitReleased(absl::Duration at_most) {
   const auto released = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return released_ || !status_.ok(); };
   MutexLock lock(&mutex_);
   return mutex_.AwaitWithTimeout(absl::Condition(&released), at_most) && released_;
+}
+
+bool GroupCore::AwaitGoodbye(absl::Duration at_most) {
+  const auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return peers_.at(0).said_goodbye || absl::IsAborted(status_); };
+  MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(absl::Condition(&over), at_most) && peers_.at(0).said_goodbye;
+}
+
+bool GroupCore::AwaitApart(absl::Duration at_most) {
+  const auto apart = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ != State::kFormed || peers_.at(0).said_goodbye; };
+  MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(absl::Condition(&apart), at_most);
 }
 
 bool GroupCore::AwaitAllJoined(absl::Duration at_most) {
@@ -246,6 +290,16 @@ bool GroupCore::AwaitAllGone(absl::Duration patience, absl::Duration at_most) {
 absl::Status GroupCore::status() const {
   MutexLock lock(&mutex_);
   return status_;
+}
+
+bool GroupCore::released() const {
+  MutexLock lock(&mutex_);
+  return released_;
+}
+
+RankLayout GroupCore::layout() const {
+  MutexLock lock(&mutex_);
+  return {ranks(), per_node_};
 }
 
 Formed GroupCore::formed() const {

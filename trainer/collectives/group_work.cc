@@ -5,15 +5,38 @@
 
 #include "trainer/base/check.h"
 #include "trainer/collectives/group_core.h"
+#include "trainer/profile/span_log.h"
 
 namespace trainyard::engine {
 namespace {
 
 OperationId IdOf(const WireHeader& header) {
-  return {.step = static_cast<int64_t>(header.step), .reduces = (header.flags & kWireFlagStart) == 0};
+  using enum OperationId::Kind;
+  const bool slots = (header.flags & kWireFlagSlots) != 0;
+  const bool start = (header.flags & kWireFlagStart) != 0;
+  return {.step = static_cast<int64_t>(header.step), .kind = slots ? kSlots : start ? kState : kReduce};
+}
+
+uint32_t FlagsOf(OperationId id) {
+  switch (id.kind) {
+    case OperationId::Kind::kState:
+      return kWireFlagStart;
+    case OperationId::Kind::kSlots:
+      return kWireFlagSlots;
+    case OperationId::Kind::kReduce:
+      return 0;
+  }
+  return 0;
 }
 
 }  // namespace
+
+absl::Status GroupCore::RefuseEarlier(int rank, const WireHeader& header) const {
+  const OperationId id = IdOf(header);
+  if (header.epoch == group_ && !(id < last_)) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{}: a part of step {} of group {}, expected step {} or later of group {}", Name(rank),
+                                                id.step, header.epoch, last_.step, group_));
+}
 
 absl::Status GroupCore::OnPart(Peer& peer, Record& record, Out& out) {
   const OperationId id = IdOf(record.header);
@@ -21,10 +44,7 @@ absl::Status GroupCore::OnPart(Peer& peer, Record& record, Out& out) {
     out.dropped.push_back(std::move(record));
     return absl::OkStatus();
   }
-  if (record.header.epoch != group_ || id < last_) {
-    return absl::InvalidArgumentError(fmt::format("{}: a part of step {} of group {}, expected step {} or later of group {}",
-                                                  Name(peer.rank), id.step, record.header.epoch, last_.step, group_));
-  }
+  if (const absl::Status status = RefuseEarlier(peer.rank, record.header); !status.ok()) return status;
   if (operation_ == nullptr || id != operation_->id()) {
     if (id == last_) {
       return absl::InvalidArgumentError(fmt::format("{}: a part of step {}, which is done", Name(peer.rank), id.step));
@@ -46,13 +66,16 @@ void GroupCore::Begin(Operation& operation, OperationId id) {
     if (state_ != State::kFormed) return;
     operation_ = &operation;
     last_ = id;
+    const bool profiled = options_.profile != nullptr && id.kind == OperationId::Kind::kReduce && options_.profile->Wants(id.step);
+    begun_at_.assign(profiled ? operation.buckets() : 0, 0);
     std::vector<std::pair<int, Record>> later;
     for (auto& [rank, record] : std::exchange(early_, {})) {
       if (id < IdOf(record.header)) {
         later.emplace_back(rank, std::move(record));
         continue;
       }
-      const absl::Status placed = operation.Place(rank, record.header, std::move(record.payload));
+      absl::Status placed = RefuseEarlier(rank, record.header);
+      if (placed.ok()) placed = operation.Place(rank, record.header, std::move(record.payload));
       if (!placed.ok() && state_ == State::kFormed) Fail(placed, out);
     }
     if (state_ == State::kFormed) early_ = std::move(later);
@@ -78,6 +101,7 @@ void GroupCore::Work() {
       if (operation_ == nullptr || state_ != State::kFormed || IsPastEnd(operation_->id())) return;
       operation = operation_;
       taken = operation->TakeReady();
+      if (taken) ProfileBegin(*taken);
     }
     if (!taken) return;
     Operation::Sent sent = operation->GoOn(*taken);
@@ -87,25 +111,77 @@ void GroupCore::Work() {
       MutexLock lock(&mutex_);
       const OperationId id = operation->id();
       operation->Return(taken->bucket);
+      ProfileEnd(*operation, taken->bucket);
       if (!sent.status.ok()) {
         Fail(sent.status, out);
       } else if (state_ == State::kFormed) {
         for (PartToSend& part : sent.sends) {
-          Record record = Control(sent.reduce ? WireOp::kSum : WireOp::kResult, id.step);
-          record.header.flags = id.reduces ? 0 : kWireFlagStart;
-          record.header.key = static_cast<uint32_t>(taken->bucket);
-          record.header.slot = static_cast<uint16_t>(part.contributors);
-          record.header.dtype = 0;
-          record.header.offset = part.range.begin * sizeof(float);
-          record.header.length = static_cast<uint32_t>(part.payload.size());
-          record.payload = std::move(part.payload);
-          SendTo(peers_.at(part.peer), std::move(record), out);
+          const int peer = part.peer;
+          SendTo(peers_.at(peer), PartRecord(sent.reduce ? WireOp::kSum : WireOp::kResult, id, taken->bucket, std::move(part)), out);
         }
       }
     }
     sent.sends.clear();
     Do(std::move(out));
   }
+}
+
+Record GroupCore::PartRecord(WireOp op, OperationId id, size_t bucket, PartToSend part) const {
+  Record record = Control(op, id.step);
+  record.header.flags = FlagsOf(id);
+  record.header.key = static_cast<uint32_t>(bucket);
+  record.header.slot = static_cast<uint16_t>(part.contributors);
+  record.header.dtype = 0;
+  record.header.offset = part.range.begin * sizeof(float);
+  record.header.length = static_cast<uint32_t>(part.payload.size());
+  record.payload = std::move(part.payload);
+  return record;
+}
+
+bool GroupCore::BeginAsking(Operation& operation, int64_t step) {
+  Out out;
+  {
+    MutexLock lock(&mutex_);
+    TY_CHECK(operation_ == nullptr);
+    if (state_ != State::kFormed) return false;
+    last_ = {.step = step, .kind = OperationId::Kind::kSlots};
+    operation.Begin(last_);
+    operation_ = &operation;
+    begun_at_.clear();
+    ToAll(WireOp::kAsk, step, out);
+  }
+  Do(std::move(out));
+  return true;
+}
+
+absl::Status GroupCore::OnAsk(Peer& peer, const WireHeader& header, Out& out) {
+  const auto step = static_cast<int64_t>(header.step);
+  if (peer.rank != 0 || !options_.on_ask || header.epoch != group_) {
+    return absl::InvalidArgumentError(fmt::format("{}: 'ask', expected from rank 0 where the optimizer is sharded", Name(peer.rank)));
+  }
+  absl::StatusOr<std::vector<OfferedPart>> offered = options_.on_ask(step);
+  if (!offered.ok()) {
+    // Nobody has the slots of that step any more.
+    Break(absl::AbortedError(offered.status().message()), out);
+    return absl::OkStatus();
+  }
+  for (OfferedPart& part : *offered) {
+    SendTo(peer, PartRecord(WireOp::kResult, {.step = step, .kind = OperationId::Kind::kSlots}, part.bucket, std::move(part.part)), out);
+  }
+  return absl::OkStatus();
+}
+
+void GroupCore::ProfileBegin(const Operation::Taken& taken) {
+  if (!begun_at_.empty() && taken.begins) begun_at_[taken.bucket] = options_.profile->Now();
+}
+
+void GroupCore::ProfileEnd(const Operation& operation, size_t bucket) {
+  if (begun_at_.empty() || !operation.done(bucket)) return;
+  options_.profile->Add({.kind = SpanKind::kBucket,
+                         .id = static_cast<int32_t>(bucket),
+                         .step = operation.id().step,
+                         .start = begun_at_[bucket],
+                         .end = options_.profile->Now()});
 }
 
 void GroupCore::Abandon() {

@@ -76,10 +76,35 @@ TEST_P(RanksTest, StrangersAreRefusedAndTheGroupGoesOn) {
   });
 }
 
+// A rank 0 that answers each join with a 'form' of 3 ranks per node.
+class OddChief final : public StreamHandler {
+ public:
+  void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
+    if (records[0].header.op != WireOp::kJoin) return;
+    Record form = RecordOf(WireOp::kForm, 0);
+    form.header.epoch = 5;
+    form.header.slot = 3;
+    stream->Send({form});
+  }
+  void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& /*status*/) override {}
+};
+
+TEST_P(RanksTest, AGroupWhoseNodesCannotBeIsRefused) {
+  hosts_ = Addresses(*transport_, GetParam().name, 4);
+  const std::unique_ptr<Listener> listener = *transport_->Listen(hosts_[0], std::make_shared<OddChief>());
+  RankGroupOptions options = Options(1);
+  options.timeouts.connect = absl::Seconds(1);
+  TestRank rank(std::move(options), *transport_);
+  const absl::Status formed = rank.Form();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(formed)) << formed;
+  EXPECT_THAT(std::string(formed.message()), HasSubstr("'form' of 3 ranks per node, expected a power of two that divides 4 ranks"));
+}
+
 TEST_P(RanksTest, ARankThatHasJoinedSendsNothingBeforeTheGroupHasFormed) {
   hosts_ = Addresses(*transport_, GetParam().name, 3);
   ranks_.push_back(std::make_unique<TestRank>(Options(0), *transport_));
-  for (const WireOp op : {WireOp::kSum, WireOp::kResult, WireOp::kEnd, WireOp::kForm, WireOp::kPush, WireOp::kRelease}) {
+  for (const WireOp op :
+       {WireOp::kSum, WireOp::kResult, WireOp::kEnd, WireOp::kForm, WireOp::kPush, WireOp::kRelease, WireOp::kPace, WireOp::kAsk}) {
     auto stranger = std::make_shared<Stranger>();
     const std::shared_ptr<Stream> stream = transport_->Dial(hosts_[0], stranger, absl::Seconds(5));
     stream->Send({RecordOf(WireOp::kJoin, 1, GoodJoin()), RecordOf(op, 1)});

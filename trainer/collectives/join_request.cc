@@ -25,7 +25,8 @@ std::string ToJson(const JoinRequest& request) {
   return json{{"agreement", std::move(agreement)},
               {"furthest", request.furthest},
               {"because", request.because.substr(0, kMostShown)},
-              {"fromCheckpoint", request.from_checkpoint}}
+              {"fromCheckpoint", request.from_checkpoint},
+              {"node", request.node}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -54,6 +55,9 @@ absl::StatusOr<JoinRequest> ParseJoinRequest(std::string_view text) {
   request.because = because->get<std::string>().substr(0, kMostShown);
   if (from_checkpoint == object.end() || !from_checkpoint->is_boolean()) return Wrong("fromCheckpoint", "true or false");
   request.from_checkpoint = from_checkpoint->get<bool>();
+  const auto node = object.find("node");
+  if (node == object.end() || !node->is_string()) return Wrong("node", "a text");
+  request.node = node->get<std::string>();
   return request;
 }
 

@@ -1,4 +1,4 @@
-// What ranks tell each other before they work together, as JSON in the payload of kJoin.
+// The request by which a rank joins another: JSON in the payload of kJoin.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace trainyard::engine {
 
-// What all ranks must have alike, by name, in an order that is alike too: {"ranks", "4"}, {"tensor 0", "conv1/kernel F32 [5, 5, 1, 20]"}.
+// Settings that must be equal on all ranks, as (name, value), in an order that is equal too:
+// {"ranks", "4"}, {"tensor 0", "conv1/kernel F32 [5, 5, 1, 20]"}.
 using GroupAgreement = std::vector<std::pair<std::string, std::string>>;
 
 struct JoinRequest {
@@ -20,6 +21,7 @@ struct JoinRequest {
   int64_t furthest = -1;         // the step that this rank had come to; -1: it has not trained in this process
   std::string because;           // why it joins anew; "": it has not been in a group
   bool from_checkpoint = false;  // it cannot go on from the values that rank 0 has in memory
+  std::string node;              // that it runs on; "": unknown
 };
 
 std::string ToJson(const JoinRequest& request);

@@ -12,13 +12,15 @@ TEST(JoinRequest, IsReadAsItWasWritten) {
   const JoinRequest request{.agreement = {{"a tensor", "conv1/kernel F32 [5, 5, 1, 20]"}, {"the seed", "7"}},
                             .furthest = 12,
                             .because = "rank 2 is lost",
-                            .from_checkpoint = true};
+                            .from_checkpoint = true,
+                            .node = "node-7"};
   const absl::StatusOr<JoinRequest> read = ParseJoinRequest(ToJson(request));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->agreement, request.agreement);
   EXPECT_EQ(read->furthest, 12);
   EXPECT_EQ(read->because, "rank 2 is lost");
   EXPECT_TRUE(read->from_checkpoint);
+  EXPECT_EQ(read->node, "node-7");
 }
 
 TEST(JoinRequest, ABadOneIsRefusedByField) {
@@ -31,7 +33,8 @@ TEST(JoinRequest, ABadOneIsRefusedByField) {
            {R"({"agreement": []})", "'furthest'"},
            {R"({"agreement": [], "furthest": 1.5})", "'furthest'"},
            {R"({"agreement": [], "furthest": 1, "because": 3})", "'because'"},
-           {R"({"agreement": [], "furthest": 1, "because": "", "fromCheckpoint": 1})", "'fromCheckpoint'"}}) {
+           {R"({"agreement": [], "furthest": 1, "because": "", "fromCheckpoint": 1})", "'fromCheckpoint'"},
+           {R"({"agreement": [], "furthest": 1, "because": "", "fromCheckpoint": true, "node": 1})", "'node'"}}) {
     const absl::Status status = ParseJoinRequest(text).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << text.substr(0, 50);
     EXPECT_THAT(std::string(status.message()), HasSubstr(expected));

@@ -13,7 +13,7 @@ namespace trainyard::engine {
 Operation::Operation(const OperationPlan& plan, int rank, int ranks, BorrowCount& borrowed) : plan_(plan), states_(plan.buckets.size()) {
   for (size_t i = 0; i < states_.size(); ++i) {
     const BucketPlan& bucket = plan.buckets[i];
-    states_[i].exchange = std::make_unique<Exchange>(rank, ranks, bucket.schedule, bucket.elements, borrowed);
+    states_[i].exchange = std::make_unique<Exchange>(rank, ranks, plan.devices, bucket.schedule, bucket.elements, borrowed);
     for (const Round& round : bucket.schedule.rounds) states_[i].received.emplace_back(round.receives.size());
   }
 }
@@ -57,7 +57,7 @@ absl::Status Operation::Place(int peer, const WireHeader& header, Payload payloa
       const uint64_t offset = expected.range.begin * sizeof(float);
       const uint64_t length = header.slot > 0 ? expected.range.count * sizeof(float) : 0;
       if (header.offset != offset || header.length != length || header.dtype != 0) {
-        return refuse(fmt::format("bucket {}: found {} bytes at {} of {} ranks, type {}, expected {} bytes at {}, type 0",
+        return refuse(fmt::format("bucket {}: found {} bytes at {} of {} devices, type {}, expected {} bytes at {}, type 0",
                                   plan_.buckets[header.key].name, header.length, header.offset, header.slot, header.dtype, length, offset));
       }
       slot.arrived = true;
@@ -135,7 +135,7 @@ std::vector<int> Operation::Awaited() const {
 std::string Operation::Describe() const { return Describe(FirstUnfinished()); }
 
 std::string Operation::Describe(size_t bucket) const {
-  const std::string step = fmt::format("{} of step {}", plan_.name, id_.step);
+  const std::string step = id_.step < 0 ? plan_.name : fmt::format("{} of step {}", plan_.name, id_.step);
   return bucket < states_.size() ? fmt::format("{}, bucket {} {}", step, bucket, plan_.buckets[bucket].name) : step;
 }
 

@@ -1,5 +1,6 @@
-// One operation that all ranks of a group do together (an all-reduce of a step's gradients, the broadcast of a state), with no I/O: which
-// buckets are under way, what has arrived for them, and which can go on.
+// One operation that all ranks of a group do together (an all-reduce of a step's gradients, the
+// broadcast of a state), with no I/O. It knows which buckets are under way, which parts of them
+// have arrived, and which can go on.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@
 
 namespace trainyard::engine {
 
-// At most so many buckets are under way at once. A peer is at most as many ahead: bounds what waits here for this rank's turn.
+// At most so many buckets are under way at once. A peer is at most as many ahead: bounds what waits
+// here for this rank's turn.
 inline constexpr size_t kBucketsUnderWay = 8;
 
 struct BucketPlan {
@@ -26,16 +28,27 @@ struct BucketPlan {
   Schedule schedule;
 };
 
-// What of an operation stays the same over the steps; equal on every rank but for the schedules.
+// The part of an operation that stays the same over the steps. It is equal on every rank but for
+// the schedules.
 struct OperationPlan {
   std::string name;  // "all-reduce"
   std::vector<BucketPlan> buckets;
+  int devices = 1;  // of each rank
 };
 
-// Operations of a group in their order: of one step the broadcast of its state comes first.
+// The network is measured before the first step (measure_network.h): those operations have steps
+// below 0, from this one on.
+inline constexpr int64_t kFirstMeasurement = -1000;
+
+// Operations of a group in their order: those of a step come after each other.
 struct OperationId {
+  enum class Kind : uint8_t {
+    kState,   // the broadcast of what the step begins with
+    kSlots,   // optimizer slots go to their owners, or to rank 0
+    kReduce,  // the all-reduce
+  };
   int64_t step = 0;
-  bool reduces = true;
+  Kind kind = Kind::kReduce;
   friend auto operator<=>(const OperationId&, const OperationId&) = default;
 };
 
@@ -50,17 +63,20 @@ class Operation {
   OperationId id() const { return id_; }
   // This rank's values of a bucket are there.
   void Contribute(size_t bucket, BucketValues values);
-  // A peer's record. InvalidArgument names rank, operation, bucket and step: what was found, what is expected.
+  // A peer's record. InvalidArgument names rank, operation, bucket and step: what was found, what
+  // is expected.
   absl::Status Place(int peer, const WireHeader& header, Payload payload);
 
-  // A bucket that can go on, with what has arrived for its round: its taker's until Return. Buckets begin in their order.
+  // A bucket that can go on, with what has arrived for its round: its taker's until Return. Buckets
+  // begin in their order.
   struct Taken {
     size_t bucket = 0;
     bool begins = false;
     std::vector<ReceivedPart> parts;
   };
   std::optional<Taken> TakeReady();
-  // Without a lock: goes on with a taken bucket to its next round. No sends: the round has none, or the bucket is done.
+  // Without a lock: goes on with a taken bucket to its next round. No sends: the round has none, or
+  // the bucket is done.
   struct Sent {
     absl::Status status;
     std::vector<PartToSend> sends;
@@ -71,6 +87,8 @@ class Operation {
   size_t taken() const { return taken_; }
 
   bool done() const { return done_ == states_.size(); }
+  bool done(size_t bucket) const { return states_[bucket].done; }
+  size_t buckets() const { return states_.size(); }
   int contributors(size_t bucket) const { return states_[bucket].exchange->contributors(); }
   // Peers that the first unfinished bucket waits for; empty: none.
   std::vector<int> Awaited() const;

@@ -7,7 +7,6 @@
 
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
-#include "trainer/base/wait_notice.h"
 #include "trainer/collectives/group_core.h"
 
 namespace trainyard::engine {
@@ -15,7 +14,6 @@ namespace {
 
 constexpr absl::Duration kLookPeriod =
     absl::Milliseconds(250);  // while waiting, deadlines and the request to stop are looked at this often
-constexpr absl::Duration kNoticePeriod = absl::Seconds(30);
 constexpr absl::Duration kGoodbyeDeadline = absl::Seconds(2);
 constexpr absl::Duration kReleaseDeadline = absl::Seconds(10);
 constexpr double kStopShare = 0.25;  // of the time to stop: for a step to be finished
@@ -55,20 +53,15 @@ RankGroup::~RankGroup() {
 
 bool RankGroup::IsStopping() const { return core_->options().stopping && core_->options().stopping(); }
 
-void RankGroup::TellWait(WaitNotice& notice, const std::string& what) const {
-  const std::optional<absl::Duration> waited = notice.Due(core_->options().clock->Now());
-  if (waited && !what.empty()) LogWarning("rank {} waits, {}: {}", core_->options().rank, absl::FormatDuration(*waited), what);
-}
-
 absl::Status RankGroup::AwaitMembers(const std::function<bool()>& reached, std::string_view what) {
   const RankGroupOptions& options = core_->options();
   const absl::Duration allowed = std::exchange(formed_before_, true) ? options.timeouts.peer : options.timeouts.connect;
   const absl::Time start = options.clock->Now();
-  WaitNotice notice(start, kNoticePeriod);
+  LongWait wait(core_->own_name(), start, options.on_wait);
   while (!reached()) {
     TY_RETURN_IF_ERROR(core_->status());
     if (IsStopping()) return absl::CancelledError(fmt::format("rank {}: stopped before the group has formed", options.rank));
-    TellWait(notice, core_->DescribeAbsent());
+    wait.Look(options.clock->Now(), [this] { return core_->DescribeAbsent(); });
     if (options.clock->Now() < std::max(start, core_->progress_at()) + allowed) continue;
     return absl::DeadlineExceededError(
         fmt::format("rank {}: {} for {}: {}", options.rank, what, absl::FormatDuration(allowed), core_->DescribeAbsent()));
@@ -78,6 +71,7 @@ absl::Status RankGroup::AwaitMembers(const std::function<bool()>& reached, std::
 
 absl::StatusOr<Formed> RankGroup::Join(JoinRequest request) {
   request.agreement = core_->options().agreement;
+  request.node = core_->options().node;
   core_->StartJoining(request);
   TY_RETURN_IF_ERROR(AwaitMembers([this] { return core_->AwaitFormed(kLookPeriod); }, "join: waited for rank 0 to form the group"));
   return core_->formed();
@@ -100,7 +94,7 @@ absl::StatusOr<Waited> RankGroup::Wait() {
   core_->Abandon();
   if (waited.ok()) return waited;
   if (absl::IsDeadlineExceeded(waited.status())) core_->Leave(std::string(waited.status().message()));
-  // What was queued is dropped with the streams; what is being sent is let go soon.
+  // Queued records are dropped with the streams; records that are being sent are let go soon.
   if (core_->status().ok() || core_->borrowed().AwaitNone(RealClock().Now() + kReleaseDeadline)) return waited;
   return absl::DeadlineExceededError(fmt::format("rank {}: values of a given-up step are still being sent", core_->options().rank));
 }
@@ -108,7 +102,7 @@ absl::StatusOr<Waited> RankGroup::Wait() {
 absl::StatusOr<Waited> RankGroup::AwaitOperation() {
   const RankGroupOptions& options = core_->options();
   const absl::Time start = options.clock->Now();
-  WaitNotice notice(start, kNoticePeriod);
+  LongWait wait(core_->own_name(), start, options.on_wait);
   absl::Time stop_at = absl::InfiniteFuture();
   bool done = false;
   while (true) {
@@ -123,7 +117,7 @@ absl::StatusOr<Waited> RankGroup::AwaitOperation() {
       }
     }
     const std::string awaited = done ? "values that are still being sent" : core_->DescribeAwaited();
-    TellWait(notice, awaited);
+    wait.Look(options.clock->Now(), [&] { return awaited; });
     if (IsStopping()) stop_at = std::min(stop_at, RealClock().Now() + kStopShare * options.timeouts.stop);
     if (RealClock().Now() >= stop_at) {
       return absl::CancelledError(fmt::format("rank {}: stopped while it waits for {}", options.rank, awaited));
@@ -134,16 +128,19 @@ absl::StatusOr<Waited> RankGroup::AwaitOperation() {
   }
 }
 
+bool RankGroup::BeginAsking(Operation& operation, int64_t step) { return core_->BeginAsking(operation, step); }
+void RankGroup::AwaitApart(absl::Duration at_most) { core_->AwaitApart(at_most); }
+
 void RankGroup::End(int64_t step) { core_->End(step); }
 
 void RankGroup::Release() {
   const RankGroupOptions& options = core_->options();
   core_->Release();
   const absl::Time start = options.clock->Now();
-  WaitNotice notice(start, kNoticePeriod);
+  LongWait wait(core_->own_name(), start, options.on_wait);
   while (!core_->AwaitAllGone(options.timeouts.silence, kLookPeriod)) {
     if (IsStopping() || options.clock->Now() >= start + options.timeouts.peer) return;
-    TellWait(notice, "the result is safe, other ranks have not ended yet");
+    wait.Look(options.clock->Now(), [] { return "the result is safe, other ranks have not ended yet"; });
   }
 }
 
@@ -166,8 +163,24 @@ absl::Status RankGroup::Leave(const std::string& reason) {
 }
 
 void RankGroup::ShowActivity() { core_->ShowActivity(); }
+void RankGroup::TellPace(WorkerPace pace) { core_->TellPace(std::move(pace)); }
+std::vector<WorkerPace> RankGroup::paces() const { return core_->paces(); }
+
+void RankGroup::AwaitGoodbye() {
+  const RankGroupOptions& options = core_->options();
+  const absl::Time start = options.clock->Now();
+  absl::Time there_at = start;
+  while (true) {
+    if (core_->SayGoodbye()) there_at = options.clock->Now();
+    if (core_->AwaitGoodbye(kLookPeriod) || IsStopping()) return;
+    if (options.clock->Now() >= std::min(start + options.timeouts.peer, there_at + options.timeouts.silence)) return;
+    // A replacement of rank 0 waits for this rank.
+    if (absl::IsAborted(core_->status())) core_->StartJoining({.agreement = options.agreement, .node = options.node});
+  }
+}
 
 void RankGroup::Done() {
+  if (core_->options().rank > 0 && core_->released()) AwaitGoodbye();
   core_->Shut(/*goodbye=*/true);
   if (!core_->AwaitShut(RealClock().Now() + kGoodbyeDeadline))
     LogWarning("rank {}: not every rank took the goodbye", core_->options().rank);
@@ -175,6 +188,7 @@ void RankGroup::Done() {
 
 BorrowCount& RankGroup::borrowed() { return core_->borrowed(); }
 int RankGroup::ranks() const { return core_->ranks(); }
+RankLayout RankGroup::layout() const { return core_->layout(); }
 StreamTraffic RankGroup::traffic() const { return core_->traffic(); }
 
 }  // namespace trainyard::engine

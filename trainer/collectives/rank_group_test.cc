@@ -33,6 +33,50 @@ TEST_P(RanksTest, TheSumOfAnyNumberOfRanksHasTheBitsOfTheTree) {
   }
 }
 
+TEST_P(RanksTest, NodesFirstHasTheBitsOfTheTreeAndFollowsTheNodesOfEachGroup) {
+  for (const auto& [ranks, per_node, expected_per_node] :
+       {std::tuple(1, 1, 1), {2, 2, 2}, {4, 2, 2}, {6, 2, 2}, {6, 6, 2}, {6, 3, 1}, {8, 4, 4}}) {
+    per_node_ = per_node;
+    MakeRanks(ranks, AllReduceAlgorithm::kHierarchical);
+    FormAll();
+    int64_t step = 0;
+    for (const size_t size : {0, 1, 4, 100, 10'000}) {
+      OnAll([&](TestRank& rank, int) {
+        EXPECT_EQ(rank.group().layout(), RankLayout(ranks, expected_per_node));
+        rank.Plan(AllReduceAlgorithm::kHierarchical, size);
+        const absl::Status reduced = rank.Reduce(step);
+        EXPECT_TRUE(reduced.ok()) << reduced;
+      });
+      const std::vector<float> expected = SumOf(ranks, size, step, Everyone);
+      for (const auto& rank : ranks_) EXPECT_EQ(rank->result(), expected) << ranks << " " << size;
+      ++step;
+    }
+  }
+}
+
+TEST_P(RanksTest, ARankThatComesBackOnAnotherNodeChangesTheLayoutOfAll) {
+  per_node_ = 2;
+  MakeRanks(4, AllReduceAlgorithm::kHierarchical);
+  FormAll();
+  for (const auto& rank : ranks_) EXPECT_EQ(rank->group().layout(), RankLayout(4, 2));
+  OnAll([](TestRank& rank, int index) {
+    if (index == 3) return rank.Kill();
+    rank.Plan(AllReduceAlgorithm::kHierarchical, 100);
+    EXPECT_TRUE(absl::IsAborted(rank.Reduce(0)));
+  });
+  RankGroupOptions moved = Options(3, AllReduceAlgorithm::kHierarchical);
+  moved.node = "elsewhere";
+  ranks_[3] = std::make_unique<TestRank>(std::move(moved), *transport_);
+  // Those that are left say their nodes again.
+  FormAll();
+  OnAll([](TestRank& rank, int) {
+    EXPECT_EQ(rank.group().layout(), RankLayout(4, 1));
+    rank.Plan(AllReduceAlgorithm::kHierarchical, 100);
+    EXPECT_TRUE(rank.Reduce(0).ok());
+    EXPECT_EQ(rank.result(), SumOf(4, 100, 0, Everyone));
+  });
+}
+
 TEST_P(RanksTest, ABigBucketAndManyBucketsAtOnce) {
   constexpr size_t kBig = 4 << 20;
   for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
@@ -64,14 +108,14 @@ TEST_P(RanksTest, ARankWithoutExamplesContributesNothingAndMeansAreDivided) {
       const auto contributes = [](int rank) { return rank % 3 == 1; };
       int contributors = 0;
       for (int rank = 0; rank < ranks; ++rank) contributors += contributes(rank) ? 1 : 0;
-      for (const Divisor divisor : {Divisor::kRanks, Divisor::kContributors}) {
-        const int64_t step = divisor == Divisor::kRanks ? 0 : 1;
+      for (const Divisor divisor : {Divisor::kAll, Divisor::kContributors}) {
+        const int64_t step = divisor == Divisor::kAll ? 0 : 1;
         OnAll([&](TestRank& rank, int index) {
           rank.Plan(algorithm, 1'000);
           EXPECT_TRUE(rank.Reduce(step, contributes(index), divisor).ok());
         });
         std::vector<float> expected = SumOf(ranks, 1'000, step, contributes);
-        const int by = divisor == Divisor::kRanks ? ranks : contributors;
+        const int by = divisor == Divisor::kAll ? ranks : contributors;
         for (float& value : expected) {
           if (by != 1) value /= static_cast<float>(by);
         }
@@ -82,7 +126,7 @@ TEST_P(RanksTest, ARankWithoutExamplesContributesNothingAndMeansAreDivided) {
       }
       OnAll([&](TestRank& rank, int) {
         rank.Plan(algorithm, 100);
-        EXPECT_TRUE(rank.Reduce(2, /*contributes=*/false, Divisor::kRanks).ok());
+        EXPECT_TRUE(rank.Reduce(2, /*contributes=*/false, Divisor::kAll).ok());
         EXPECT_EQ(rank.contributors(), 0);
         EXPECT_EQ(rank.result(), std::vector<float>(100, -7));  // as it was
       });
@@ -122,7 +166,7 @@ TEST_P(RanksTest, ABroadcastGivesAllRanksWhatRankZeroHas) {
   for (const int ranks : {1, 2, 3, 8}) {
     MakeRanks(ranks);
     FormAll(17);
-    constexpr size_t kSize = 3'000'000;
+    constexpr size_t kSize = kBucketBytes / sizeof(float);
     OnAll([&](TestRank& rank, int index) {
       rank.Plan(AllReduceAlgorithm::kAuto, kSize);
       rank.PlanAs({.name = "broadcast", .buckets = {{.name = "'state'", .elements = kSize, .schedule = Broadcast(index, ranks, kSize)}}});
@@ -134,12 +178,27 @@ TEST_P(RanksTest, ABroadcastGivesAllRanksWhatRankZeroHas) {
         rank.group().Contribute(0, {.own = {}, .targets = {{.values = rank.results()[0]}}});
       }
       EXPECT_TRUE(rank.Wait().ok());
-      if (index > 0) EXPECT_EQ(rank.result(), own);
+      if (index > 0) {
+        EXPECT_EQ(rank.result(), own);
+      }
     });
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, RanksTest, ::testing::Values(kInproc, kGrpc), [](const auto& kind) { return kind.param.name; });
+TEST_P(RanksTest, RankZeroHearsHowLongEachRankTakes) {
+  MakeRanks(3);
+  FormAll();
+  const auto pace = [](int rank) {
+    return WorkerPace{.worker = rank, .step = absl::Milliseconds(10 + rank), .node = "node-" + std::to_string(rank)};
+  };
+  for (int rank = 0; rank < 3; ++rank) ranks_[rank]->group().TellPace(pace(rank));
+  const absl::Time end = RealClock().Now() + absl::Seconds(20);
+  while (ranks_[0]->group().paces().size() < 3 && RealClock().Now() < end) std::this_thread::yield();
+  EXPECT_THAT(ranks_[0]->group().paces(), ::testing::ElementsAre(pace(0), pace(1), pace(2)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, RanksTest, ::testing::Values(kInproc, kShared, kGrpc),
+                         [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
 }  // namespace trainyard::engine

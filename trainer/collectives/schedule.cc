@@ -10,12 +10,9 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int kFewRanks = 8;
-constexpr size_t kLeastSliceBytes = 16 << 10;
-
-SliceRange Slice(int index, int slices, size_t size) {
-  const size_t begin = size * static_cast<size_t>(index) / static_cast<size_t>(slices);
-  return {begin, size * (static_cast<size_t>(index) + 1) / static_cast<size_t>(slices) - begin};
+SliceRange Slice(int index, int slices, SliceRange range) {
+  const auto cut = [&](int at) { return range.count * static_cast<size_t>(at) / static_cast<size_t>(slices); };
+  return {range.begin + cut(index), cut(index + 1) - cut(index)};
 }
 
 SliceRange Half(SliceRange range, bool upper) {
@@ -23,7 +20,7 @@ SliceRange Half(SliceRange range, bool upper) {
   return upper ? SliceRange{range.begin + low, range.count - low} : SliceRange{range.begin, low};
 }
 
-// What member `index` of a block of `ranks` has after all its halvings.
+// The range of member `index` of a block of `ranks` after all its halvings.
 SliceRange HalvedTo(int index, int ranks, size_t size) {
   SliceRange range{0, size};
   for (int bit = 1; bit < ranks; bit *= 2) range = Half(range, (index & bit) != 0);
@@ -45,15 +42,27 @@ class Rounds {
   std::vector<Round> rounds_;
 };
 
-Round DirectRound(Round::Kind kind, int rank, int ranks, size_t size) {
+// Ranks that exchange slices of `range`, each with all others: `first`, `first` + `stride` and so
+// on.
+struct Circle {
+  SliceRange Of(int index) const { return Slice(index, members, range); }
+
+  SliceRange range;
+  int members = 0;
+  int index = 0;  // of this rank
+  int first = 0;
+  int stride = 1;
+};
+
+Round DirectRound(Round::Kind kind, const Circle& circle) {
   Round round{.kind = kind, .sends = {}, .receives = {}};
-  const SliceRange own = Slice(rank, ranks, size);
+  const SliceRange own = circle.Of(circle.index);
   const bool reduce = kind == Round::Kind::kReduce;
-  for (int peer = 0; peer < ranks; ++peer) {
-    if (peer == rank) continue;
-    const SliceRange theirs = Slice(peer, ranks, size);
-    round.sends.push_back({peer, reduce ? theirs : own});
-    round.receives.push_back({peer, reduce ? own : theirs});
+  for (int other = 0; other < circle.members; ++other) {
+    if (other == circle.index) continue;
+    const int peer = circle.first + other * circle.stride;
+    round.sends.push_back({peer, reduce ? circle.Of(other) : own});
+    round.receives.push_back({peer, reduce ? own : circle.Of(other)});
   }
   return round;
 }
@@ -72,6 +81,7 @@ struct Blocks {
     }
     index = rank - bases[mine];
   }
+  int base() const { return bases[mine]; }
   int size() const { return sizes[mine]; }
   bool last() const { return mine + 1 == static_cast<int>(sizes.size()); }
   int Member(int block, int member) const { return bases[block] + member; }
@@ -92,28 +102,57 @@ struct Blocks {
   int index = 0;
 };
 
-void Halve(const Blocks& blocks, size_t size, Rounds& rounds) {
+// Of member `index` of the ranks [base, base + members): each exchanges a half of what it has with
+// one that is twice as far as the one before. Members are a power of two.
+void HalveAmong(int base, int index, int members, size_t size, Rounds& rounds) {
   SliceRange range{0, size};
-  for (int bit = 1; bit < blocks.size(); bit *= 2) {
-    const int partner = blocks.Member(blocks.mine, blocks.index ^ bit);
-    const bool upper = (blocks.index & bit) != 0;
+  for (int bit = 1; bit < members; bit *= 2) {
+    const int partner = base + (index ^ bit);
+    const bool upper = (index & bit) != 0;
     rounds.Add({Round::Kind::kReduce, {{partner, Half(range, !upper)}}, {{partner, Half(range, upper)}}});
     range = Half(range, upper);
   }
-  if (!blocks.last()) rounds.Add({Round::Kind::kReduce, {}, {{blocks.Smaller(), range}}});
+}
+
+void DoubleAmong(int base, int index, int members, size_t size, Rounds& rounds) {
+  for (int bit = members / 2; bit > 0; bit /= 2) {
+    const int partner = base + (index ^ bit);
+    // The ranges of the two after the halvings up to `bit`.
+    rounds.Add({Round::Kind::kGather, {{partner, HalvedTo(index, 2 * bit, size)}}, {{partner, HalvedTo(index ^ bit, 2 * bit, size)}}});
+  }
+}
+
+void Halve(const Blocks& blocks, size_t size, Rounds& rounds) {
+  HalveAmong(blocks.base(), blocks.index, blocks.size(), size, rounds);
+  if (!blocks.last()) rounds.Add({Round::Kind::kReduce, {}, {{blocks.Smaller(), HalvedTo(blocks.index, blocks.size(), size)}}});
   if (blocks.mine > 0) rounds.Add({Round::Kind::kReduce, blocks.Larger(size), {}});
 }
 
 void Double(const Blocks& blocks, size_t size, Rounds& rounds) {
   if (blocks.mine > 0) rounds.Add({Round::Kind::kGather, {}, blocks.Larger(size)});
   if (!blocks.last()) rounds.Add({Round::Kind::kGather, {{blocks.Smaller(), HalvedTo(blocks.index, blocks.size(), size)}}, {}});
-  for (int bit = blocks.size() / 2; bit > 0; bit /= 2) {
-    const int partner = blocks.Member(blocks.mine, blocks.index ^ bit);
-    // What each of the two has after the halvings up to `bit`.
-    rounds.Add({Round::Kind::kGather,
-                {{partner, HalvedTo(blocks.index, 2 * bit, size)}},
-                {{partner, HalvedTo(blocks.index ^ bit, 2 * bit, size)}}});
+  DoubleAmong(blocks.base(), blocks.index, blocks.size(), size, rounds);
+}
+
+// The ranks that `rank` exchanges slices with: all of them, or, after the halvings within each
+// node, the one of each node with the same part.
+Circle CircleOf(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size) {
+  if (algorithm == AllReduceAlgorithm::kDirect) {
+    return {.range = {0, size}, .members = layout.ranks, .index = rank, .first = 0, .stride = 1};
   }
+  const int place = rank % layout.per_node;
+  return {.range = HalvedTo(place, layout.per_node, size),
+          .members = layout.nodes(),
+          .index = rank / layout.per_node,
+          .first = place,
+          .stride = layout.per_node};
+}
+
+// Between rank 0 and each other rank.
+std::vector<Transfer> ToOthers(AllReduceAlgorithm algorithm, const RankLayout& layout, size_t size) {
+  std::vector<Transfer> transfers;
+  for (int peer = 1; peer < layout.ranks; ++peer) transfers.push_back({peer, ReducedBy(algorithm, peer, layout, size)});
+  return transfers;
 }
 
 }  // namespace
@@ -126,42 +165,50 @@ std::string_view AlgorithmName(AllReduceAlgorithm algorithm) {
       return "direct";
     case AllReduceAlgorithm::kHalvingDoubling:
       return "halvingDoubling";
+    case AllReduceAlgorithm::kHierarchical:
+      return "hierarchical";
   }
   return "?";
 }
 
-AllReduceAlgorithm Choose(AllReduceAlgorithm algorithm, size_t bytes, int ranks) {
-  if (algorithm != AllReduceAlgorithm::kAuto) return algorithm;
-  if (ranks <= kFewRanks || bytes / static_cast<size_t>(ranks) >= kLeastSliceBytes) return AllReduceAlgorithm::kDirect;
-  return AllReduceAlgorithm::kHalvingDoubling;
-}
-
-Schedule ReduceScatter(AllReduceAlgorithm algorithm, int rank, int ranks, size_t size) {
-  TY_CHECK(algorithm != AllReduceAlgorithm::kAuto);
-  Rounds rounds;
-  if (algorithm == AllReduceAlgorithm::kDirect) {
-    rounds.Add(DirectRound(Round::Kind::kReduce, rank, ranks, size));
-    return {rounds.Take(), Slice(rank, ranks, size)};
+SliceRange ReducedBy(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size) {
+  TY_CHECK(algorithm != AllReduceAlgorithm::kAuto && IsLayout(layout.ranks, layout.per_node));
+  if (algorithm != AllReduceAlgorithm::kHalvingDoubling) {
+    const Circle circle = CircleOf(algorithm, rank, layout, size);
+    return circle.Of(circle.index);
   }
-  const Blocks blocks(rank, ranks);
-  Halve(blocks, size, rounds);
-  return {rounds.Take(), blocks.mine == 0 ? HalvedTo(blocks.index, blocks.size(), size) : SliceRange{}};
+  const Blocks blocks(rank, layout.ranks);
+  return blocks.mine == 0 ? HalvedTo(blocks.index, blocks.size(), size) : SliceRange{};
 }
 
-Schedule AllGather(AllReduceAlgorithm algorithm, int rank, int ranks, size_t size) {
+Schedule ReduceScatter(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size) {
+  Rounds rounds;
+  if (algorithm == AllReduceAlgorithm::kHalvingDoubling) {
+    Halve(Blocks(rank, layout.ranks), size, rounds);
+  } else {
+    const int place = rank % layout.per_node;
+    if (algorithm == AllReduceAlgorithm::kHierarchical) HalveAmong(rank - place, place, layout.per_node, size, rounds);
+    rounds.Add(DirectRound(Round::Kind::kReduce, CircleOf(algorithm, rank, layout, size)));
+  }
+  return {rounds.Take(), ReducedBy(algorithm, rank, layout, size)};
+}
+
+Schedule AllGather(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size) {
   TY_CHECK(algorithm != AllReduceAlgorithm::kAuto);
   Rounds rounds;
-  if (algorithm == AllReduceAlgorithm::kDirect) {
-    rounds.Add(DirectRound(Round::Kind::kGather, rank, ranks, size));
+  if (algorithm == AllReduceAlgorithm::kHalvingDoubling) {
+    Double(Blocks(rank, layout.ranks), size, rounds);
   } else {
-    Double(Blocks(rank, ranks), size, rounds);
+    const int place = rank % layout.per_node;
+    rounds.Add(DirectRound(Round::Kind::kGather, CircleOf(algorithm, rank, layout, size)));
+    if (algorithm == AllReduceAlgorithm::kHierarchical) DoubleAmong(rank - place, place, layout.per_node, size, rounds);
   }
   return {rounds.Take(), {}};
 }
 
-Schedule AllReduce(AllReduceAlgorithm algorithm, int rank, int ranks, size_t size) {
-  Schedule schedule = ReduceScatter(algorithm, rank, ranks, size);
-  for (Round& round : AllGather(algorithm, rank, ranks, size).rounds) schedule.rounds.push_back(std::move(round));
+Schedule AllReduce(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size) {
+  Schedule schedule = ReduceScatter(algorithm, rank, layout, size);
+  for (Round& round : AllGather(algorithm, rank, layout, size).rounds) schedule.rounds.push_back(std::move(round));
   return schedule;
 }
 
@@ -175,6 +222,26 @@ Schedule Broadcast(int rank, int ranks, size_t size) {
     if (rank + distance < ranks) sends.sends.push_back({rank + distance, all});
   }
   rounds.Add(std::move(sends));
+  return {rounds.Take(), {}};
+}
+
+Schedule Scatter(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size) {
+  Rounds rounds;
+  if (rank > 0) {
+    rounds.Add({Round::Kind::kGather, {}, {{0, ReducedBy(algorithm, rank, layout, size)}}});
+  } else {
+    rounds.Add({Round::Kind::kGather, ToOthers(algorithm, layout, size), {}});
+  }
+  return {rounds.Take(), {}};
+}
+
+Schedule Gather(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size) {
+  Rounds rounds;
+  if (rank > 0) {
+    rounds.Add({Round::Kind::kGather, {{0, ReducedBy(algorithm, rank, layout, size)}}, {}});
+  } else {
+    rounds.Add({Round::Kind::kGather, {}, ToOthers(algorithm, layout, size)});
+  }
   return {rounds.Take(), {}};
 }
 

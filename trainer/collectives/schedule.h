@@ -1,5 +1,6 @@
-// Who exchanges which part of a bucket with whom, in which round: pure, the same on every rank, apart from I/O. Additions follow
-// tree_order.h whatever the algorithm (docs/collectives.md).
+// The schedule of a bucket: which ranks exchange which part, in which round. Pure, without I/O, and
+// the same on every rank. Additions follow tree_order.h whatever the algorithm
+// (docs/collectives.md).
 #pragma once
 
 #include <cstddef>
@@ -7,16 +8,17 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/collectives/rank_layout.h"
+
 namespace trainyard::engine {
 
-enum class AllReduceAlgorithm : uint8_t { kAuto, kDirect, kHalvingDoubling };
+// kAuto: what cost_model.h finds cheaper for a size, on the network that measure_network.h
+// measures. kHierarchical: halvings among the ranks of a node, then direct between the nodes'
+// ranks that hold the same part. With one rank per node that is direct.
+enum class AllReduceAlgorithm : uint8_t { kAuto, kDirect, kHalvingDoubling, kHierarchical };
 
-// "auto", "direct", "halvingDoubling"
+// "auto", "direct", "halvingDoubling", "hierarchical"
 std::string_view AlgorithmName(AllReduceAlgorithm algorithm);
-
-// What kAuto takes for a bucket: kDirect with up to 8 ranks, and where each rank's slice has at least 16 KiB; else kHalvingDoubling,
-// which sends 2 log2(ranks) messages in place of 2 (ranks - 1) smaller ones. Others stay what they are.
-AllReduceAlgorithm Choose(AllReduceAlgorithm algorithm, size_t bytes, int ranks);
 
 // Elements of a bucket.
 struct SliceRange {
@@ -32,13 +34,16 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
-// A rank sends what it has, then waits for what it receives, then goes on to the next round. No range is empty.
+// A rank sends what it has, then waits for what it receives, then goes on to the next round. No
+// range is empty.
 struct Round {
   enum class Kind : uint8_t { kReduce, kGather };
   Kind kind = Kind::kReduce;
   std::vector<Transfer> sends;
-  // kReduce: all of one range, in the order of ranks; they are added to what this rank has of it. kGather: they are final.
+  // kReduce: all of one range, in the order of ranks; they are added to what this rank has of it.
+  // kGather: they are final.
   std::vector<Transfer> receives;
+  friend bool operator==(const Round&, const Round&) = default;
 };
 
 // Of one rank and one bucket. A pair of ranks exchanges at most one transfer of each kind each way.
@@ -48,15 +53,24 @@ struct Schedule {
 };
 
 // Of `size` elements; `algorithm` is not kAuto.
-Schedule ReduceScatter(AllReduceAlgorithm algorithm, int rank, int ranks, size_t size);
-Schedule AllGather(AllReduceAlgorithm algorithm, int rank, int ranks, size_t size);
+//
+// The elements that `rank` has the whole sum of after ReduceScatter. The ranges of all ranks make
+// up [0, size). Direct and hierarchical give each rank an equal one. Halving-doubling gives all of
+// it to the largest power of two of the ranks.
+SliceRange ReducedBy(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size);
+Schedule ReduceScatter(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size);
+Schedule AllGather(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size);
 // One after the other.
-Schedule AllReduce(AllReduceAlgorithm algorithm, int rank, int ranks, size_t size);
+Schedule AllReduce(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size);
 // From rank 0, along a binomial tree.
 Schedule Broadcast(int rank, int ranks, size_t size);
 
-// Ranks that `rank` exchanges anything with in Broadcast and in AllReduce of one of the algorithms that `algorithm` may become, and
-// rank 0; ascending.
+// Rank 0 gives each rank its range of AllReduce's `algorithm`, and gets the ranges of all ranks.
+Schedule Scatter(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size);
+Schedule Gather(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size);
+
+// Ranks that `rank` exchanges anything with in Broadcast and in AllReduce of one of the algorithms
+// that `algorithm` may become, on whatever nodes, and rank 0; ascending.
 std::vector<int> PeersOf(AllReduceAlgorithm algorithm, int rank, int ranks);
 
 }  // namespace trainyard::engine

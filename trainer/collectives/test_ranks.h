@@ -16,6 +16,7 @@
 #include "trainer/collectives/tree_order.h"
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/inproc_transport.h"
+#include "trainer/transport/shared_memory_transport.h"
 
 namespace trainyard::engine {
 
@@ -25,6 +26,7 @@ struct TransportKind {
 };
 
 inline const TransportKind kInproc{"Inproc", +[] { return MakeInprocTransport(); }};
+inline const TransportKind kShared{"Shared", +[] { return MakeSharedMemoryTransport(MakeInprocTransport()); }};
 inline const TransportKind kGrpc{"Grpc", +[] { return MakeGrpcTransport(); }};
 
 // Ports that nobody listens at: bound, told, and let go.
@@ -36,7 +38,7 @@ inline std::vector<std::string> Addresses(Transport& transport, const std::strin
   };
   std::vector<std::unique_ptr<Listener>> listeners;
   for (int i = 0; i < count; ++i) {
-    const std::string address = kind == "Inproc" ? "rank-" + std::to_string(i) : "127.0.0.1:0";
+    const std::string address = kind != "Grpc" ? "rank-" + std::to_string(i) : "127.0.0.1:0";
     listeners.push_back(*transport.Listen(address, std::make_shared<Ignore>()));
     addresses.push_back(listeners.back()->address());
   }
@@ -53,7 +55,7 @@ inline std::vector<float> ValuesOf(int rank, size_t size, int64_t step = 0) {
   return values;
 }
 
-// What tree_order.h makes of what the ranks that `contribute` have, undivided.
+// The sum in the order of tree_order.h over the ranks that `contribute`, undivided.
 inline std::vector<float> SumOf(int ranks, size_t size, int64_t step, const std::function<bool(int)>& contribute) {
   TreeSum tree(ranks, size);
   std::vector<std::vector<float>> values(ranks);
@@ -96,9 +98,9 @@ class TestRank {
     operation_ = nullptr;
     plan_ = {.name = "all-reduce", .buckets = {}};
     for (size_t i = 0; i < buckets; ++i) {
-      const AllReduceAlgorithm chosen = Choose(algorithm, size * sizeof(float), ranks_);
+      const AllReduceAlgorithm chosen = algorithm == AllReduceAlgorithm::kAuto ? AllReduceAlgorithm::kDirect : algorithm;
       plan_.buckets.push_back(
-          {.name = "'tensor " + std::to_string(i) + "'", .elements = size, .schedule = AllReduce(chosen, rank_, ranks_, size)});
+          {.name = "'tensor " + std::to_string(i) + "'", .elements = size, .schedule = AllReduce(chosen, rank_, group_->layout(), size)});
     }
     PlanAs(plan_);
     own_.assign(buckets, {});
@@ -109,7 +111,7 @@ class TestRank {
     operation_ = std::make_unique<Operation>(plan_, rank_, ranks_, group_->borrowed());
   }
 
-  void Begin(int64_t step) { group_->Begin(*operation_, {.step = step, .reduces = true}); }
+  void Begin(int64_t step) { group_->Begin(*operation_, {.step = step, .kind = OperationId::Kind::kReduce}); }
   // In two pieces each way.
   void Give(size_t bucket, int64_t step, bool contributes = true, Divisor divisor = Divisor::kNone) {
     const size_t size = results_[bucket].size();
@@ -147,6 +149,7 @@ class RanksTest : public ::testing::TestWithParam<TransportKind> {
     return {.hosts = hosts_,
             .listen = hosts_[rank],
             .rank = rank,
+            .node = per_node_ > 0 ? "node-" + std::to_string(rank / per_node_) : "",
             .algorithm = algorithm,
             .agreement = {{"the seed", "1"}},
             .fingerprint = 42,
@@ -175,6 +178,7 @@ class RanksTest : public ::testing::TestWithParam<TransportKind> {
 
   std::unique_ptr<Transport> transport_ = GetParam().make();
   std::vector<std::string> hosts_;
+  int per_node_ = 0;  // 0: the nodes are unknown
   std::vector<std::unique_ptr<TestRank>> ranks_;
 };
 

@@ -1,6 +1,8 @@
-// The one order in which Trainyard adds what ranks contribute: docs/collectives.md says why it is fixed and who follows it.
+// The one order in which Trainyard adds what ranks contribute: docs/collectives.md says why it is
+// fixed and who follows it.
 //
-// Ranks [0, n) are cut at p, the largest power of two below n: sum[0, n) = sum[0, p) + sum[p, n), and both sides likewise. Of six ranks:
+// Ranks [0, n) are cut at p, the largest power of two below n: sum[0, n) = sum[0, p) + sum[p, n),
+// and both sides likewise. Of six ranks:
 //   ((0 + 1) + (2 + 3)) + (4 + 5)
 // A rank that contributes nothing is left out: nothing + x is x, so that a -0 stays -0.
 #pragma once
@@ -16,9 +18,9 @@ namespace trainyard::engine {
 // Where the tree cuts [0, ranks); ranks >= 2.
 int TreeSplit(int ranks);
 
-// Adds one block of floats of each of `ranks` ranks: for each block Begin, then for each rank in order Add or AddNothing, then Finish.
-// Holds as many partial sums as the tree is deep, log2(ranks) rounded up, and one more. Not thread-safe; allocates when it
-// is made and at no other time.
+// Adds one block of floats of each of `ranks` ranks: for each block Begin, then for each rank in
+// order Add or AddNothing, then Finish. Holds as many partial sums as the tree is deep, log2(ranks)
+// rounded up, and one more. Not thread-safe; allocates when it is made and at no other time.
 class TreeSum {
  public:
   // Blocks have at most `block` floats.
@@ -27,14 +29,17 @@ class TreeSum {
   size_t ranks() const { return ranks_; }
 
   void Begin(size_t size);
-  // Memory for the next rank's contribution, `size` floats, for a caller that has to copy it together. It is not cleared.
+  // Memory for the next rank's contribution, `size` floats, for a caller that has to copy it
+  // together. It is not cleared.
   std::span<float> Scratch() { return {stack_[depth_].memory, size_}; }
   // Scratch, or memory that stays as it is until Finish.
   void Add(std::span<const float> contribution);
   void AddNothing() { Push({}); }
-  // The sum, until the next Begin; empty: no rank had anything, or the block is empty. It may be a contribution itself.
+  // The sum, until the next Begin; empty: no rank had anything, or the block is empty. It may be a
+  // contribution itself.
   std::span<const float> Finish();
-  // The same, in memory of the caller's that may be a contribution's. False: no rank had anything, `out` stays as it is.
+  // The same, in memory of the caller's that may be a contribution's. False: no rank had anything,
+  // `out` stays as it is.
   bool FinishInto(std::span<float> out);
 
  private:

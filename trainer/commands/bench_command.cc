@@ -5,12 +5,62 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <string>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "trainer/bench/bench_allreduce.h"
 #include "trainer/bench/bench_step.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
 
 namespace trainyard::engine {
+namespace {
+
+void AddAllReduce(CLI::App& bench, int& exit_code) {
+  CLI::App* command =
+      bench.add_subcommand("allreduce", "measure the sum of a vector over processes of this machine, as training adds gradients");
+  auto options = std::make_shared<AllReduceBenchOptions>();
+  auto sizes = std::make_shared<std::string>("65536,1048576,16777216");
+  auto algorithm = std::make_shared<std::string>("auto");
+  auto json = std::make_shared<bool>(false);
+  auto network = std::make_shared<bool>(false);
+  InRange(command->add_option("--ranks", options->ranks, "processes"), 1, 64)->capture_default_str();
+  command->add_option("--bytes", *sizes, "sizes of the vector, apart by commas; they are measured in turn")
+      ->type_name("SIZES")
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "sums of each size; 0: 20 to 1000, fewer of more bytes")->capture_default_str();
+  OneOf(command->add_option("--algorithm", *algorithm, "the way in which values are added"), {"auto", "direct", "halvingDoubling"})
+      ->capture_default_str();
+  command->add_flag("--network", *network, "talk over the network, not through shared memory");
+  command->add_flag("--json", *json, "print JSON");
+  command->footer(
+      "trainyard-trainer bench allreduce --ranks 4\n"
+      "trainyard-trainer bench allreduce --bytes 65536,16777216 --network --json");
+  command->callback([options, sizes, algorithm, network, json, &exit_code] {
+    options->bytes.clear();
+    for (const absl::string_view size : absl::StrSplit(*sizes, ',')) {
+      if (!absl::SimpleAtoi(size, &options->bytes.emplace_back())) {
+        PrintError(fmt::format("bytes: found {}, expected a multiple of 4 from 4 to 1073741824", std::string(size)));
+        exit_code = 1;
+        return;
+      }
+    }
+    for (const auto known : {AllReduceAlgorithm::kDirect, AllReduceAlgorithm::kHalvingDoubling}) {
+      if (AlgorithmName(known) == *algorithm) options->algorithm = known;
+    }
+    options->shared_memory = !*network;
+    const absl::StatusOr<AllReduceBenchResult> result = BenchAllReduce(*options);
+    if (!result.ok()) {
+      PrintError(std::string(result.status().message()));
+      exit_code = 1;
+      return;
+    }
+    fmt::print("{}", *json ? AllReduceBenchJson(*result) : AllReduceBenchText(*result));
+  });
+}
+
+}  // namespace
 
 void AddBenchCommand(CLI::App& app, int& exit_code) {
   CLI::App* bench = app.add_subcommand(
@@ -30,8 +80,11 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   bench->add_flag("--json", *json, "print JSON");
   bench->footer(
       "trainyard-trainer bench --model lenet5 --batch 128\n"
-      "trainyard-trainer bench --model resnet56v2 --threads 4 --json");
-  bench->callback([options, json, &exit_code] {
+      "trainyard-trainer bench --model resnet56v2 --threads 4 --json\n"
+      "trainyard-trainer bench allreduce --ranks 4");
+  AddAllReduce(*bench, exit_code);
+  bench->callback([bench, options, json, &exit_code] {
+    if (!bench->get_subcommands().empty()) return;
     const absl::StatusOr<BenchResult> result = BenchStep(*options);
     if (!result.ok()) {
       PrintError(std::string(result.status().message()));

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,11 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
+#include "trainer/commands/add_options.h"
+#include "trainer/commands/data_stats.h"
+#include "trainer/commands/found_data.h"
 #include "trainer/commands/pipeline_bench.h"
+#include "trainer/data/open/class_names.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/data/store/store_dataset.h"
 #include "trainer/data/store/store_writer.h"
@@ -31,6 +36,7 @@ struct DataFlags {
   std::string dir;
   int64_t shards = 8;
   double seconds = 3;
+  bool json = false;
 };
 
 // Says how far it is, at most once a second.
@@ -107,6 +113,39 @@ absl::Status Bench(const DataFlags& flags) {
   return absl::OkStatus();
 }
 
+// Of a job file, or of the job that `init` would write for a folder or file.
+absl::StatusOr<TrainingConfig> JobOrFound(const DataFlags& flags) {
+  const bool is_job = flags.job.ends_with(".yaml") || flags.job.ends_with(".yml") || flags.job.ends_with(".json");
+  if (is_job) return ReadTrainingFile(flags.job, flags.overrides);
+  TY_ASSIGN_OR_RETURN(const FoundData found, FindData(flags.job));
+  return ParseTrainingText(JobText(found), "job.yaml", flags.overrides);
+}
+
+// Examples as they come out of their files. Damaged ones are told with the others' numbers.
+absl::Status Stats(const DataFlags& flags) {
+  TY_ASSIGN_OR_RETURN(TrainingConfig config, JobOrFound(flags));
+  config.data.pipeline.examples.clear();
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
+  std::vector<std::string> classes;
+  if (expected.classes > 0 && expected.label_shape.rank() == 0) {
+    TY_ASSIGN_OR_RETURN(classes, ClassNamesOf(config.data, expected.classes));
+  }
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  int64_t damaged = 0;
+  for (const Split split : {Split::kTrain, Split::kEval}) {
+    if (split == Split::kEval && !config.data.eval) continue;
+    const std::string name = split == Split::kTrain ? "train" : "eval";
+    TY_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(config.data, split, expected, config.seed));
+    const DataStats stats = StatsOf(*dataset, expected.classes);
+    damaged += stats.damaged;
+    if (flags.json) json[name] = StatsJson(stats, classes);
+    if (!flags.json) fmt::print("{}", StatsText(name, stats, classes));
+  }
+  if (flags.json) fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (damaged > 0) return absl::DataLossError(fmt::format("{} examples cannot be read; remove or mend them", damaged));
+  return absl::OkStatus();
+}
+
 using DataAction = absl::Status (*)(const DataFlags&);
 
 void AddAction(CLI::App& parent, const char* name, const char* help, const char* example, DataAction action, int& exit_code) {
@@ -116,15 +155,16 @@ void AddAction(CLI::App& parent, const char* name, const char* help, const char*
   const bool of_job = action == Convert || action == Bench;
   if (of_job) {
     command->add_option("--job", flags->job, "TrainingJob file or training.json")->type_name("FILE")->required();
-    command->add_option("--set", flags->overrides, "change a field before anything is checked: path=value")
-        ->type_name("PATH=VALUE")
-        ->take_all()
-        ->allow_extra_args(false);
+    AddSetOption(*command, flags->overrides);
+  } else if (action == Stats) {
+    command->add_option("DATA", flags->job, "a job file, or a folder or file of data as `init` takes it")->type_name("DATA")->required();
+    AddSetOption(*command, flags->overrides);
+    command->add_flag("--json", flags->json, "print one JSON object");
   } else {
     command->add_option("DIR", flags->dir, "folder of the store: that of manifest.json")->type_name("DIR")->required();
   }
   if (action == Convert) {
-    command->add_option("--out", flags->dir, "folder that gets a store for each split, in train/ and eval/")->type_name("DIR")->required();
+    command->add_option("--out", flags->dir, "folder of the stores to write, one a split: train/ and eval/")->type_name("DIR")->required();
     InRange(command->add_option("--shards", flags->shards, "files of each split"), 1, 100'000)->capture_default_str();
   }
   if (action == Bench) InRange(command->add_option("--seconds", flags->seconds, "how long to measure"), 0.1, 600)->capture_default_str();
@@ -138,13 +178,17 @@ void AddAction(CLI::App& parent, const char* name, const char* help, const char*
 }  // namespace
 
 void AddDataCommand(CLI::App& app, int& exit_code) {
-  CLI::App* data = app.add_subcommand("data", "convert data sets to stores, look at them, measure input pipelines");
+  CLI::App* data = app.add_subcommand("data", "look at data sets, convert them to stores, measure input pipelines");
   data->require_subcommand(1);
   data->footer(
       "trainyard-trainer data convert --job job.yaml --out store\n"
       "trainyard-trainer data verify store/train");
   AddAction(*data, "convert", "write the data of a job as a dataset store: checksummed shards with an index",
             "trainyard-trainer data convert --job examples/lenet5-local.yaml --out store --shards 4", Convert, exit_code);
+  AddAction(*data, "stats", "count examples and classes, print mean and spread, and name damaged files",
+            "trainyard-trainer data stats examples/lenet5-local.yaml\n"
+            "trainyard-trainer data stats examples/data/mnist --json",
+            Stats, exit_code);
   AddAction(*data, "inspect", "print the content of a dataset store", "trainyard-trainer data inspect store/train", InspectStore,
             exit_code);
   AddAction(*data, "verify", "read a dataset store and compare it with its checksums", "trainyard-trainer data verify store/train", Verify,

@@ -1,4 +1,5 @@
-// `trainyard-trainer data …`: converts the data of a job to a dataset store, looks at stores, and measures input pipelines.
+// `trainyard-trainer data …`: converts the data of a job to a dataset store, looks at stores, and
+// measures input pipelines.
 #pragma once
 
 namespace CLI {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "trainer/base/status_macros.h"
-#include "trainer/cli/command_info.h"
+#include "trainer/commands/add_options.h"
 #include "trainer/commands/make_backend.h"
 #include "trainer/commands/print_text.h"
 #include "trainer/predict/evaluate_model.h"
@@ -36,20 +36,12 @@ absl::StatusOr<std::string> Evaluated(EvaluateFlags flags) {
 
 void AddEvaluateCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<EvaluateFlags>();
-  CLI::App* command = app.add_subcommand("evaluate", "loss, accuracy and the mistakes of a checkpoint on a data set");
-  command->add_option("CHECKPOINT", flags->model.path, "a run's output folder, its folder of checkpoints, or one checkpoint")
-      ->type_name("DIR")
-      ->required();
-  command->add_flag("--best", flags->model.best, "the run's best checkpoint in place of the newest");
-  command->add_option("--data", flags->data, "the folder of the data, in place of the job's data.dir")->type_name("DIR");
-  command->add_option("--job", flags->model.job, "a job file whose data.eval is taken, in place of what the checkpoint says")
-      ->type_name("FILE");
-  command->add_option("--set", flags->model.overrides, "change a field of that job before anything is checked: path=value")
-      ->type_name("PATH=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
-  command->add_flag("--json", flags->json, "one JSON object, with the whole confusion matrix");
-  OneOf(command->add_option("--backend", flags->backend, "kernels"), {"cpu", "reference"})->capture_default_str();
+  CLI::App* command = app.add_subcommand("evaluate", "print loss, accuracy and mistakes of a checkpoint on a data set");
+  AddModelOptions(*command, flags->model, "a job file whose data.eval is used in place of the checkpoint's");
+  command->add_option("--data", flags->data, "folder of the data, in place of the job's data.dir")->type_name("DIR");
+  AddSetOption(*command, flags->model.overrides);
+  command->add_flag("--json", flags->json, "print one JSON object, with the whole confusion matrix");
+  AddBackendOption(*command, flags->backend);
   command->footer(
       "trainyard-trainer evaluate runs/lenet5-local/DATE\n"
       "trainyard-trainer evaluate out --best --json\n"

@@ -7,7 +7,8 @@ class App;
 
 namespace trainyard::engine {
 
-// Prints loss, accuracy and the mistakes of a checkpoint on a data set. `exit_code` must outlive parsing.
+// Prints loss, accuracy and the mistakes of a checkpoint on a data set. `exit_code` must outlive
+// parsing.
 void AddEvaluateCommand(CLI::App& app, int& exit_code);
 
 }  // namespace trainyard::engine

@@ -121,7 +121,8 @@ absl::Status TextGenerator::Load(const Checkpoint& checkpoint, const ModelSpec& 
 }
 
 absl::Status TextGenerator::LoadState(const Checkpoint& checkpoint) {
-  // Stateful training sees zeros at an epoch's first step only, so what a model makes of them is poor; a few words later that is forgotten.
+  // Stateful training sees zeros at an epoch's first step only, so a model's words after zeros are
+  // poor. A few words later that is forgotten.
   if (!checkpoint.info().state.contains(kStatePlace)) return absl::OkStatus();
   for (int i = 0; i < start_.size(); ++i) {
     const ParameterSpec& spec = start_.spec(i);

@@ -1,4 +1,4 @@
-// Text out of a trained language model, one token after the other.
+// Text from a trained language model, token by token.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +27,17 @@ struct GenerateOptions {
 // Not thread-safe. The backend must outlive it.
 class TextGenerator {
  public:
-  // `path` is a run's output folder, its folder of checkpoints (then the newest good one is taken), or one checkpoint. The model is the
-  // checkpoint's; the vocabulary is in `vocabulary_file` or, where that is "", in the vocabulary.json in the checkpoint's folder or beside
-  // it. InvalidArgument: the model does not read text token by token: its input is not tokens, or a layer is not `stateful`, or reads
-  // backwards. NotFound, FailedPrecondition: the vocabulary is not there, or not the one of the training.
+  // `path` is a run's output folder, its folder of checkpoints (then the newest good one is taken),
+  // or one checkpoint. The model is the checkpoint's. The vocabulary is in `vocabulary_file` or,
+  // where that is "", in the vocabulary.json in the checkpoint's folder or beside it.
+  // InvalidArgument: the model does not read text token by token, since its input is not tokens, or
+  // a layer is not `stateful` or reads backwards. NotFound: there is no vocabulary.
+  // FailedPrecondition: it is not the training's.
   static absl::StatusOr<std::unique_ptr<TextGenerator>> Open(const std::string& path, const std::string& vocabulary_file, Backend& backend);
 
   const std::string& checkpoint() const { return checkpoint_; }
-  // The prompt and the model's continuation. The same options give the same text. InvalidArgument names a part of the prompt that the
-  // vocabulary lacks.
+  // The prompt and the model's continuation. The same options give the same text. InvalidArgument
+  // names a part of the prompt that the vocabulary lacks.
   absl::StatusOr<std::string> Generate(const GenerateOptions& options);
 
  private:

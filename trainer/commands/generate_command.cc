@@ -7,6 +7,7 @@
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
+#include "trainer/commands/add_options.h"
 #include "trainer/commands/generate.h"
 #include "trainer/commands/make_backend.h"
 #include "trainer/commands/print_text.h"
@@ -34,7 +35,7 @@ absl::StatusOr<std::string> TextOf(const GenerateFlags& flags) {
 void AddGenerateCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<GenerateFlags>();
   GenerateOptions& options = flags->options;
-  CLI::App* command = app.add_subcommand("generate", "write text of a trained language model");
+  CLI::App* command = app.add_subcommand("generate", "write text with a trained language model");
   command->add_option("--checkpoint,DIR", flags->path, "a run's output folder, its folder of checkpoints, or one checkpoint")
       ->type_name("DIR")
       ->required();
@@ -51,7 +52,7 @@ void AddGenerateCommand(CLI::App& app, int& exit_code) {
   InRange(command->add_option("--top-k", options.sampling.top_k, "number of likeliest tokens to choose from; 0: all"), 0, 1'000'000'000)
       ->capture_default_str();
   command->add_option("--seed", options.seed, "seed of the random choices")->capture_default_str();
-  OneOf(command->add_option("--backend", flags->backend, "kernels"), {"cpu", "reference"})->capture_default_str();
+  AddBackendOption(*command, flags->backend);
   command->footer(
       "trainyard-trainer generate out/chars --prompt \"ROMEO:\" --temperature 0.7\n"
       "trainyard-trainer generate out/chars --length 2000 --seed 3");

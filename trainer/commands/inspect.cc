@@ -18,9 +18,11 @@ absl::StatusOr<std::string> Inspect(const std::string& path, std::span<const std
   TY_ASSIGN_OR_RETURN(Graph graph, BuildTrainingGraph(training.model, training.batch_size));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(std::move(graph), backend));
   const bool classes = training.model.loss == Loss::kSoftmaxCrossEntropy;
-  return fmt::format("model {}: input {}, batch {}, {}; one training step on the {} backend, fused\n\n{}", training.model.name,
-                     training.model.input_shape.ToString(), training.batch_size, classes ? "softmaxCrossEntropy" : "meanSquaredError",
-                     backend.name(), DescribeGraph(executor->graph(), executor->plan()));
+  const std::string of_each = training.devices > 1 ? fmt::format(" on each of {} devices", training.devices) : "";
+  return fmt::format("model {}: input {}, batch {}{}, {}; one training step on the {} backend, fused\n\n{}", training.model.name,
+                     training.model.input_shape.ToString(), training.batch_size, of_each,
+                     classes ? "softmaxCrossEntropy" : "meanSquaredError", backend.name(),
+                     DescribeGraph(executor->graph(), executor->plan()));
 }
 
 }  // namespace trainyard::engine

@@ -6,6 +6,7 @@
 
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
+#include "trainer/commands/add_options.h"
 #include "trainer/commands/inspect.h"
 #include "trainer/commands/make_backend.h"
 #include "trainer/commands/print_text.h"
@@ -32,10 +33,7 @@ void AddInspectCommand(CLI::App& app, int& exit_code) {
   command->add_option("FILE", flags->file, "TrainingJob file or training.json")->type_name("FILE")->required();
   OneOf(command->add_option("--backend", flags->backend, "backend whose memory layout is printed"), {"cpu", "reference"})
       ->capture_default_str();
-  command->add_option("--set", flags->overrides, "change a field before anything is checked: path=value")
-      ->type_name("PATH=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
+  AddSetOption(*command, flags->overrides);
   command->footer(
       "trainyard-trainer inspect examples/resnet56-cifar10.yaml\n"
       "trainyard-trainer inspect job.yaml --set training.batchSize=256");

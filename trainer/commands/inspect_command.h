@@ -7,7 +7,8 @@ class App;
 
 namespace trainyard::engine {
 
-// Adds the subcommand to `app`; its callback sets `exit_code`: 0, or 1 when the file is bad. It must outlive the parsing.
+// Adds the subcommand to `app`; its callback sets `exit_code`: 0, or 1 when the file is bad. It
+// must outlive the parsing.
 void AddInspectCommand(CLI::App& app, int& exit_code);
 
 }  // namespace trainyard::engine

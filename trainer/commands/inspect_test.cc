@@ -28,6 +28,14 @@ TEST(InspectTest, OverridesChangeWhatIsInspected) {
   EXPECT_THAT(*text, HasSubstr("model linear: input [10], batch 7, meanSquaredError"));
 }
 
+TEST(InspectTest, TheGraphIsThatOfEachDevice) {
+  const auto backend = MakeReferenceBackend();
+  const std::vector<std::string> overrides{"spec.training.devices=2"};
+  const auto text = Inspect("examples/lenet5-ps.yaml", overrides, *backend);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("batch 32 on each of 2 devices, softmaxCrossEntropy"));
+}
+
 TEST(InspectTest, ABadFileIsRefusedAsLaunchRefusesIt) {
   const auto backend = MakeReferenceBackend();
   const std::vector<std::string> overrides{"spec.training.batchSize=0"};

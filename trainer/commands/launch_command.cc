@@ -9,6 +9,7 @@
 #include "trainer/checkpoint/old_checkpoint.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
+#include "trainer/commands/add_options.h"
 #include "trainer/job/check_inputs.h"
 #include "trainer/job/check_output.h"
 #include "trainer/launch/local_launcher.h"
@@ -80,10 +81,7 @@ void AddLaunchCommand(CLI::App& app, const RunningProgram& running, int& exit_co
                    "folder for report, checkpoints, summaries and logs (default: a new one below runs/); an existing one is resumed from "
                    "its newest checkpoint")
       ->type_name("DIR");
-  command->add_option("--set", flags->overrides, "change a field before anything is checked: path=value, as training.epochs=3")
-      ->type_name("PATH=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
+  AddSetOption(*command, flags->overrides);
   OneOf(command->add_option("--progress", flags->progress, "how progress is shown: a bar, lines, nothing; auto: a bar on a terminal"),
         {"auto", "bar", "plain", "none"})
       ->capture_default_str();

@@ -14,8 +14,8 @@ struct RunningProgram {
   std::string called_as;  // what a user types to start it
 };
 
-// Adds the subcommand to `app`; its callback sets `exit_code`, which must outlive `app`'s parsing: 0 only when the job Succeeded, 130 when
-// it was stopped, 1 otherwise.
+// Adds the subcommand to `app`. Its callback sets `exit_code`, which must outlive `app`'s parsing:
+// 0 only when the job Succeeded, 130 when it was stopped, 1 otherwise.
 void AddLaunchCommand(CLI::App& app, const RunningProgram& running, int& exit_code);
 
 }  // namespace trainyard::engine

@@ -22,8 +22,8 @@ struct PipelineSpeed {
   std::vector<std::pair<std::string, double>> stages;  // seconds, in the order of first use
 };
 
-// Takes batches of config.batch_size, as one worker of the job would, for `duration`. The work of the first epoch alone (filling caches) is
-// measured too: let it be several epochs, or see it in the stages.
+// Takes batches of config.batch_size, as one worker of the job would, for `duration`. Filling
+// caches in the first epoch counts too: measure several epochs, or read the stages.
 absl::StatusOr<PipelineSpeed> MeasurePipeline(const Dataset& dataset, const TrainingConfig& config, absl::Duration duration, Clock& clock);
 
 // A table for people.

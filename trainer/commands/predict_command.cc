@@ -11,6 +11,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
+#include "trainer/commands/add_options.h"
 #include "trainer/commands/make_backend.h"
 #include "trainer/predict/predict_files.h"
 #include "trainer/predict/prediction_text.h"
@@ -63,22 +64,19 @@ int Predict(const PredictFlags& flags) {
 
 void AddPredictCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<PredictFlags>();
-  CLI::App* command = app.add_subcommand("predict", "the classes or numbers that a checkpoint gives to examples");
-  command->add_option("CHECKPOINT", flags->model.path, "a run's output folder, its folder of checkpoints, or one checkpoint")
-      ->type_name("DIR")
-      ->required();
+  CLI::App* command = app.add_subcommand("predict", "print the classes or numbers that a checkpoint predicts for examples");
+  AddModelOptions(*command, flags->model, "job file of the training, for a checkpoint that an older version wrote");
   command
       ->add_option("FILE", flags->files.files,
-                   "PNG pictures; .npy or IDX arrays of one example or a batch; .jsonl; - for JSON lines from standard input")
+                   "PNG or JPEG pictures; .npy or IDX arrays of one example or a batch; JSON lines in .jsonl files; for a model of CSV "
+                   "rows, CSV files; - for JSON lines or rows from standard input")
       ->type_name("FILE")
       ->required();
-  command->add_flag("--best", flags->model.best, "the run's best checkpoint in place of the newest");
-  InRange(command->add_option("--top", flags->top, "how many of the likeliest classes are told"), 1, 1000)->capture_default_str();
-  command->add_flag("--resize", flags->files.resize, "scale pictures to the size that the model takes");
-  command->add_flag("--json", flags->json, "a JSON object a line");
-  command->add_option("--job", flags->model.job, "the job file of the training, of a checkpoint that an older version wrote")
-      ->type_name("FILE");
-  OneOf(command->add_option("--backend", flags->backend, "kernels"), {"cpu", "reference"})->capture_default_str();
+  InRange(command->add_option("--top", flags->top, "number of likeliest classes to print for each example"), 1, 1000)
+      ->capture_default_str();
+  command->add_flag("--resize", flags->files.resize, "scale pictures to the model's size");
+  command->add_flag("--json", flags->json, "print one JSON object a line");
+  AddBackendOption(*command, flags->backend);
   command->footer(
       "trainyard-trainer predict runs/lenet5-local/DATE digit.png\n"
       "trainyard-trainer predict out *.png --top 3 --json\n"

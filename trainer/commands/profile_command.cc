@@ -23,8 +23,8 @@ absl::StatusOr<std::string> Profile(const ProfileFlags& flags) {
   TY_ASSIGN_OR_RETURN(const std::optional<OperatorTable> table, MergeProfiles(flags.dir));
   if (!table) {
     return absl::NotFoundError(fmt::format(
-        "{} holds no profile: the job has not come to the steps of spec.training.profile, its replicas write to another folder, "
-        "or there is none to record (steps: [0, 0])",
+        "{} holds no profile. Either the job has not reached the steps of spec.training.profile, or its replicas write to another "
+        "folder, or it records no steps (steps: [0, 0])",
         ProfileFolder(flags.dir)));
   }
   return fmt::format("{}\n  all rows     {}/profile.txt, {}/profile.json\n  trace        {}/trace.json (open in ui.perfetto.dev)\n",

@@ -7,7 +7,8 @@ class App;
 
 namespace trainyard::engine {
 
-// Adds the subcommand to `app`; its callback sets `exit_code`, which must outlive `app`'s parsing: 0, or 1 when DIR holds no profile.
+// Adds the subcommand to `app`. Its callback sets `exit_code`, which must outlive `app`'s parsing:
+// 0, or 1 when DIR holds no profile.
 void AddProfileCommand(CLI::App& app, int& exit_code);
 
 }  // namespace trainyard::engine

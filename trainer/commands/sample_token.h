@@ -1,4 +1,4 @@
-// One token by chance, from the scores that a language model gives to each.
+// Draws a token by the scores that a language model gives to all tokens.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class TokenSampler {
  public:
   TokenSampler(const TokenSampling& sampling, uint64_t seed) : sampling_(sampling), random_(seed) {}
 
-  // The next token: an id drawn with the probabilities softmax(scores / temperature) among those left. `scores` are not empty. Of equal
-  // scores the lowest id counts as higher.
+  // The next token: an id drawn with the probabilities softmax(scores / temperature) among those
+  // left. `scores` are not empty. Among equal scores the lowest id counts as higher.
   int32_t Next(std::span<const float> scores);
 
  private:

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <memory>
+#include <vector>
 
 #include "trainer/base/clock.h"
 #include "trainer/base/cpu_quota.h"
@@ -14,6 +16,7 @@
 #include "trainer/base/thread_room.h"
 #include "trainer/checkpoint/old_checkpoint.h"
 #include "trainer/cli/command_info.h"
+#include "trainer/commands/add_options.h"
 #include "trainer/commands/make_backend.h"
 #include "trainer/job/exit_code.h"
 #include "trainer/job/job_config.h"
@@ -91,14 +94,27 @@ absl::Status RunRole(const TrainFlags& flags, const ReplicaIdentity& identity, S
     return RunEvaluatorRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, *backend, stop,
                             RealClock());
   }
+  std::vector<std::unique_ptr<Backend>> of_devices;
+  WorkerBackends backends{.whole = *backend, .devices = {backend.get()}};
+  if (config.devices > 1) {
+    // Besides, each device has a thread that trains and one that reads ahead.
+    const int threads = config.threads > 0 ? config.threads : CpuQuota();
+    TY_RETURN_IF_ERROR(CheckThreadRoom(kOwnThreads + threads + std::max(threads, config.devices) + 2 * config.devices));
+    if (threads < config.devices)
+      LogWarning("{} devices share {} threads: each takes one; set devices to {}", config.devices, threads, threads);
+    TY_ASSIGN_OR_RETURN(of_devices, MakeDeviceBackends(flags.backend, config.threads, config.devices));
+    backends.devices.clear();
+    for (const std::unique_ptr<Backend>& device : of_devices) backends.devices.push_back(device.get());
+  }
   TY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Trainer> trainer,
-      Trainer::Create({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, *backend, RealClock()));
+      Trainer::Create({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, backends, RealClock()));
   return trainer->Run([&stop] { return stop.requested(); });
 }
 
 absl::Status RunReplica(const TrainFlags& flags, StopRequest& stop) {
-  // gRPC ends the process where it gets no thread: what it and the kernels will start is tried first.
+  // gRPC ends the process where it gets no thread. So as many threads as it and the kernels will
+  // start are tried first.
   TY_RETURN_IF_ERROR(CheckThreadRoom(kOwnThreads + 2 * CpuQuota()));
   TY_ASSIGN_OR_RETURN(const ReplicaIdentity identity, ReadReplicaIdentity(flags.replica, ProcessEnvironment()));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<OutputOwner> owner, ClaimOutput(flags, identity, stop));
@@ -139,12 +155,8 @@ void AddTrainCommand(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--http_port", flags->http_port,
                       "port of /progress, /metrics and /healthz (without it the replica's own port + 1; 0: any)");
-  OneOf(command->add_option("--backend", flags->backend, "kernels to use; reference is slow, for comparison"), {"cpu", "reference"})
-      ->capture_default_str();
-  command->add_option("--set", flags->overrides, "change a field before anything is checked: path=value")
-      ->type_name("PATH=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
+  AddBackendOption(*command, flags->backend);
+  AddSetOption(*command, flags->overrides);
   command->footer(
       "trainyard-trainer train --config job.yaml --output out             # one process, strategy local\n"
       "trainyard-trainer train --job_name=ps --task_index=0 --ps_hosts=localhost:5000 --worker_hosts=localhost:5010 --config job.yaml\n"

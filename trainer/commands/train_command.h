@@ -1,4 +1,5 @@
-// `trainyard-trainer train`: one replica of a job, by environment (pods, launch) or by flags (by hand, the tutorials' way).
+// `trainyard-trainer train`: one replica of a job, by environment (pods, launch) or by flags (by
+// hand, the tutorials' way).
 #pragma once
 
 namespace CLI {

@@ -1,4 +1,5 @@
-// Every mistake of a job file, collected while it is read, so that the user sees all of them at once.
+// Every mistake of a job file, collected while it is read, so that the user sees all of them at
+// once.
 #pragma once
 
 #include <map>
@@ -22,8 +23,8 @@ class FieldErrors {
   bool empty() const { return errors_.empty(); }
   size_t size() const { return errors_.size(); }
 
-  // Ok when there are none. Otherwise InvalidArgument with one line for each, at most 50 of them, in the order of the file where lines are
-  // known:
+  // Ok when there are none. Otherwise InvalidArgument with one line for each, at most 50 of them.
+  // They are in the order of the file where lines are known:
   //   job.yaml: 2 errors
   //   job.yaml:12: spec.training.batchSize: found 0, expected a whole number from 1 to 1048576
   //   job.yaml:15: spec.training.optimizr: unknown field; did you mean "optimizer"?

@@ -23,7 +23,8 @@ std::string Found(const nlohmann::json& value) {
     const auto& text = value.get_ref<const std::string&>();
     std::string shown = text.substr(0, kLongestFoundText);
     if (text.size() > shown.size()) shown += "…";
-    // Bytes that are no UTF-8 become U+FFFD, control characters become escapes: the message stays one printable line.
+    // Bytes that are no UTF-8 become U+FFFD, control characters become escapes: the message stays
+    // one printable line.
     return nlohmann::json(shown).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
   return value.dump();
@@ -213,7 +214,8 @@ void FieldReader::RefuseOthers() {
     } else {
       hint = fmt::format("known here: {}", fmt::join(known_, ", "));
     }
-    // The name stands in the path as it is in the file; a name that would not read well there is shortened and escaped.
+    // The name stands in the path as it is in the file. A name that would not read well there is
+    // shortened and escaped.
     const std::string inner = shown.substr(1, shown.size() - 2);
     errors_.Add(PathOf(inner), fmt::format("unknown field; {}", hint));
   }

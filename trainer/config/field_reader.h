@@ -1,4 +1,5 @@
-// Reads the fields of one JSON object by name, type and range, and says of each mistake where it is, what was found and what is expected.
+// Reads the fields of one JSON object by name, type and range. Of each mistake it says where it is,
+// what was found and what is expected.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@
 
 namespace trainyard::engine {
 
-// The name of a value of the wrong kind in a message: 3, "x" (shortened), true, nothing, an object, a list.
+// The name of a value of the wrong kind in a message: 3, "x" (shortened), true, nothing, an object,
+// a list.
 std::string Found(const nlohmann::json& value);
 
 // Bounds of a whole number; both belong to the range.
@@ -32,9 +34,10 @@ struct Numbers {
   bool below = false;
 };
 
-// Every getter marks its field as known. A field that is absent or null gives the fallback, or, without a fallback, the error "missing" and
-// a value that is only good for going on with the reading. A wrong one adds an error. Reads from `object`, which must outlive the reader.
-// Not thread-safe.
+// Every getter marks its field as known. A field that is absent or null gives the fallback. Without
+// a fallback it gives the error "missing", and a value that is only good for going on with the
+// reading. A wrong one adds an error. Reads from `object`, which must outlive the reader. Not
+// thread-safe.
 class FieldReader {
  public:
   // Not an object: one error, and every field is absent without further errors.
@@ -67,7 +70,7 @@ class FieldReader {
   std::vector<int64_t> IntegerList(std::string_view name, Integers range, size_t min_length, size_t max_length);
   std::vector<std::string> TextList(std::string_view name);
 
-  // Fields that somebody else reads.
+  // Fields that other code reads.
   void Ignore(std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names) Know(name);
   }

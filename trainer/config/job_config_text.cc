@@ -43,7 +43,8 @@ std::optional<T> Exactly(std::string_view text, auto... format) {
   return number;
 }
 
-// A plain scalar by the core schema (YAML 1.2, section 10.3.2), without octal and with what overflows left as text.
+// A plain scalar by the core schema (YAML 1.2, section 10.3.2), without octal and with what
+// overflows left as text.
 json Resolve(const std::string& text) {
   if (Contains({"", "~", "null", "Null", "NULL"}, text)) return nullptr;
   if (Contains({"true", "True", "TRUE"}, text)) return true;
@@ -67,7 +68,8 @@ json Resolve(const std::string& text) {
   return text;
 }
 
-// Builds JSON from yaml-cpp's events. Stops the parser by throwing yaml-cpp's own exception, which ReadYaml catches.
+// Builds JSON from yaml-cpp's events. Stops the parser by throwing yaml-cpp's own exception, which
+// ReadYaml catches.
 class JsonEvents final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {

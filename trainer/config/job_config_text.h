@@ -1,4 +1,5 @@
-// The text of a job file → JSON, with what a hostile text may cost bounded: bytes, depth, names, and what aliases expand to.
+// The text of a job file → JSON, with what a hostile text may cost bounded: bytes, depth, names,
+// and what aliases expand to.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,9 +18,10 @@ struct JobText {
   PathLines lines;  // of YAML; empty for JSON
 };
 
-// YAML 1.2's core schema with anchors and aliases, one document. Plain `yes`, `no`, `on` and `off` are texts (and so no booleans by
-// surprise), as is what overflows a double. InvalidArgument names `source` and the line: not YAML, two documents, a field given twice, a
-// tag that is not known, too much of anything.
+// YAML 1.2's core schema with anchors and aliases, one document. Plain `yes`, `no`, `on` and `off`
+// are texts (and so no booleans by surprise), as is what overflows a double. InvalidArgument names
+// `source` and the line: not YAML, two documents, a field given twice, a tag that is not known, too
+// much of anything.
 absl::StatusOr<JobText> ReadYaml(std::string_view text, std::string_view source);
 
 // The same for JSON (RFC 8259).

@@ -10,8 +10,9 @@
 
 namespace trainyard::engine {
 
-// x: [examples, example shape…], U8 (pixels) or F32; y: [examples] I32 class numbers, or [examples, targets…] F32. Row-major, images NHWC.
-// The tensors are views into the batch's own buffers, which only grow: a batch of the same size again allocates nothing.
+// x: [examples, example shape…], U8 (pixels) or F32; y: [examples] I32 class numbers, or [examples,
+// targets…] F32. Row-major, images NHWC. The tensors are views into the batch's own buffers, which
+// only grow: a batch of the same size again allocates nothing.
 struct Batch {
   Tensor x;
   Tensor y;
@@ -23,13 +24,14 @@ struct Batch {
   int64_t step_in_epoch = 0;
   bool last_in_epoch = false;
 
-  // Points x and y at memory for `new_examples` examples of the given element types and per-example shapes; their contents are then
-  // unspecified.
+  // Points x and y at memory for `new_examples` examples of the given element types and per-example
+  // shapes. Their contents are then unspecified.
   void Resize(int64_t new_examples, DType x_dtype, const Shape& example_shape, DType y_dtype, const Shape& label_shape);
 
   StageLog stages;  // of its making
 
-  // Like Resize for x alone, whose memory is kept as `x_before` and returned: to make new examples out of the present ones.
+  // Like Resize for x alone, whose memory is kept as `x_before` and returned: to make new examples
+  // out of the present ones.
   Tensor ReplaceX(DType x_dtype);
 
   Buffer x_memory;

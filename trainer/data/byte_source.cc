@@ -11,10 +11,12 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "trainer/base/check.h"
 #include "trainer/base/file.h"
+#include "trainer/base/owned_fd.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -27,15 +29,12 @@ constexpr uint64_t kMostInflation = 1032;
 
 class FileSource : public ByteSource {
  public:
-  FileSource(int fd, std::string path, uint64_t size) : fd_(fd), path_(std::move(path)), left_(size) {}
-  ~FileSource() override { ::close(fd_); }
-  FileSource(const FileSource&) = delete;
-  FileSource& operator=(const FileSource&) = delete;
+  FileSource(OwnedFd fd, std::string path, uint64_t size) : fd_(std::move(fd)), path_(std::move(path)), left_(size) {}
 
   absl::StatusOr<size_t> Read(std::span<std::byte> out) override {
     size_t done = 0;
     while (done < out.size()) {
-      ssize_t got = ::read(fd_, out.data() + done, out.size() - done);
+      ssize_t got = ::read(fd_.get(), out.data() + done, out.size() - done);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return FileError(errno, "read", path_);
       if (got == 0) break;
@@ -48,7 +47,7 @@ class FileSource : public ByteSource {
   uint64_t AtLeastLeft() const override { return left_; }
 
  private:
-  const int fd_;
+  const OwnedFd fd_;
   const std::string path_;
   uint64_t left_;
 };
@@ -114,7 +113,7 @@ class GzipSource : public ByteSource {
         stream_.next_in = reinterpret_cast<Bytef*>(packed_.data());
         stream_.avail_in = static_cast<uInt>(got);
       }
-      // What follows the end of a member is a further member (RFC 1952).
+      // A further member follows the end of a member (RFC 1952).
       if (member_ended_) {
         inflateReset(&stream_);
         member_ended_ = false;
@@ -147,16 +146,12 @@ class GzipSource : public ByteSource {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFileSource(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return FileError(errno, "open", path);
+  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return FileError(errno, "open", path);
   struct stat info{};
-  const int error = ::fstat(fd, &info) != 0 ? errno : (S_ISREG(info.st_mode) ? 0 : EISDIR);
-  if (error != 0) {
-    ::close(fd);
-    if (error == EISDIR) return absl::InvalidArgumentError(fmt::format("cannot read {}: it is not a regular file", path));
-    return FileError(error, "read", path);
-  }
-  return std::make_unique<FileSource>(fd, path, static_cast<uint64_t>(info.st_size));
+  if (::fstat(fd.get(), &info) != 0) return FileError(errno, "read", path);
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(fmt::format("cannot read {}: it is not a regular file", path));
+  return std::make_unique<FileSource>(std::move(fd), path, static_cast<uint64_t>(info.st_size));
 }
 
 std::unique_ptr<ByteSource> MemorySource(std::string_view bytes) { return std::make_unique<StringSource>(bytes); }

@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "trainer/data/csv_config.h"
 #include "trainer/data/pipeline_config.h"
+#include "trainer/picture/fit_image.h"
 
 namespace trainyard::engine {
 
-// text: what a token is; see text_tokens.h.
+// text: the unit that is one token; see text_tokens.h.
 enum class TokenKind : uint8_t { kWords, kCharacters };
 
 // One split of a data set: which examples, and where they come from.
@@ -18,8 +20,8 @@ struct DataSplit {
   std::string images;              // idx, numpy: file below `dir`, .gz or not; array of `archive`
   std::string labels;              // the same
   std::string archive;             // numpy: .npz file below `dir` that has both arrays; "": none
-  std::vector<std::string> files;  // cifar10, tfrecord, parquet, text: files below `dir`, .gz or not; at least one
-  std::string folder;              // store: its name below `dir`
+  std::vector<std::string> files;  // cifar10, tfrecord, parquet, text, csv: files below `dir`, .gz or not; at least one
+  std::string folder;              // store: its name below `dir`; images: that of the class folders, "": `dir` itself
   int64_t begin = 0;               // range: [begin, end), the examples (text: tokens) of the files that belong to this split
   int64_t end = -1;                // -1: to the end of the files
   double fraction_begin = 0;       // text: fraction: [begin, end) in shares of all tokens of the files; range is then not used
@@ -35,14 +37,28 @@ struct FeatureNames {
   friend bool operator==(const FeatureNames&, const FeatureNames&) = default;
 };
 
+// images: the way of a picture to the model's input.
+struct ImageOptions {
+  ImageFit fit = ImageFit::kCrop;
+  int64_t height = 0;  // `size` and `channels` of the job, which are those of the model's input; 0: the job does not say
+  int64_t width = 0;
+  int64_t channels = 0;
+  friend bool operator==(const ImageOptions&, const ImageOptions&) = default;
+};
+
 struct DataConfig {
-  enum class Format : uint8_t { kIdx, kCifar10, kSynthetic, kTfRecord, kNumpy, kParquet, kStore, kText };
+  enum class Format : uint8_t { kIdx, kCifar10, kSynthetic, kTfRecord, kNumpy, kParquet, kStore, kText, kImages, kCsv };
   Format format = Format::kIdx;
   std::string dir;  // relative to the working directory
   DataSplit train;
   std::optional<DataSplit> eval;     // absent: nothing is evaluated
   FeatureNames features;             // tfrecord, parquet
   std::vector<std::string> classes;  // their names by number, not of text; empty: the job does not say
+  ImageOptions images;
+  CsvOptions csv;
+  std::optional<std::vector<FittedColumn>> fitted;  // csv: what a checkpoint knows of its training's rows
+  double eval_fraction = 0;  // images, csv: > 0: `train` and `eval` are one set, of which the evaluation has this share
+  uint64_t split_seed = 1;   // images, csv: of that cut; images: of the order
   PipelineConfig pipeline;
   TokenKind tokens = TokenKind::kWords;  // text
   int64_t vocabulary = 0;                // text: the most different tokens; 0: as many as the model has classes

@@ -24,8 +24,9 @@ struct DatasetInfo {
   float x_scale = 1.0F;
   Shape label_shape;  // [] for class numbers, [steps] for those of a sequence, ExpectedData::target_shape otherwise
   DType y_dtype = DType::kI32;
-  // > 0: the data set is one stream of tokens. Example i is the `stream_steps` tokens from token i on (so examples overlap), its labels are
-  // the tokens after each; a Sampler cuts the stream into rows.
+  // > 0: the data set is one stream of tokens. Example i is the `stream_steps` tokens from token i
+  // on, so examples overlap. Its labels are the tokens after each. A Sampler cuts the stream into
+  // as many rows as the workers' batches together have examples.
   int64_t stream_steps = 0;
   std::shared_ptr<const Vocabulary> vocabulary = nullptr;  // of text
 };
@@ -35,13 +36,15 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
-  // Resizes `batch` to indices.size() rows and fills x, y and x_scale. Each index is in [0, info().examples). batch.epoch says which pass
-  // over the data this is, for what is different in each (augmentation).
+  // Resizes `batch` to indices.size() examples and fills x, y and x_scale. Each index is in [0,
+  // info().examples). batch.epoch says which pass over the data this is, for what is different in
+  // each (augmentation).
   virtual absl::Status Read(std::span<const int64_t> indices, Batch& batch) const = 0;
 };
 
-// The examples and labels that the model takes. `vocabulary` > 0: x is I32 tokens below it. `classes` > 0: y is I32 class numbers below it,
-// of `label_shape`: [], or [steps] for a model that scores each step of a sequence; 0: y is F32 of `target_shape`.
+// The examples and labels that the model takes. `vocabulary` > 0: x is I32 tokens below it.
+// `classes` > 0: y is I32 class numbers below it, of `label_shape`: [], or [steps] for a model that
+// scores each step of a sequence. 0: y is F32 of `target_shape`.
 struct ExpectedData {
   Shape example_shape;
   int classes = 0;

@@ -1,8 +1,10 @@
 // The way of examples from their files to the model (`spec.training.data.pipeline`), as plain data.
 //
-// Examples have numbers and can be read in any order, so the stages fall into three groups, and the order within a group is all that
-// matters: what gives an epoch its order (interleave, shuffle, shard), what changes or keeps examples (map, cache), and how batches are
-// handed over (prefetch). Everything is a function of seed, epoch and step: a resumed run sees what an undisturbed run sees.
+// Examples have numbers and can be read in any order, so the stages fall into three groups. The
+// first gives an epoch its order (interleave, shuffle, shard). The second changes or keeps examples
+// (map, cache). The third hands batches over (prefetch). Only the order within a group matters.
+// Everything is a function of seed, epoch and step: a resumed run sees the examples of an
+// undisturbed run.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +14,16 @@
 
 namespace trainyard::engine {
 
-// `block` examples of each of `files` files in turn; a file that is used up makes place for the next one. 0 files: one after the other.
+// `block` examples of each of `files` files in turn. A file that is used up makes place for the
+// next one. 0 files: one after the other.
 struct InterleaveConfig {
   int64_t files = 0;
   int64_t block = 1;
   friend bool operator==(const InterleaveConfig&, const InterleaveConfig&) = default;
 };
 
-// kBuffer: each example is drawn from the next `buffer` ones in reading order, which keeps reads near each other.
+// kBuffer: each example is drawn from the next `buffer` ones in reading order, which keeps reads
+// near each other.
 struct ShuffleConfig {
   enum class Kind : uint8_t { kNone, kAll, kBuffer };
   Kind kind = Kind::kAll;
@@ -27,8 +31,9 @@ struct ShuffleConfig {
   friend bool operator==(const ShuffleConfig&, const ShuffleConfig&) = default;
 };
 
-// The part of the data that each worker reads. kBatches: the workers cut each step's examples among themselves. kRanks: each worker keeps
-// to one part of the data, in file order, and shuffles within it.
+// The part of the data that each worker reads. kBatches: the workers cut each step's examples among
+// themselves. kRanks: each worker keeps to one part of the data, in file order, and shuffles within
+// it.
 enum class ShardBy : uint8_t { kBatches, kRanks };
 
 // Random changes of training images before the model sees them; see augment.h.
@@ -69,7 +74,7 @@ struct PrefetchConfig {
   friend bool operator==(const PrefetchConfig&, const PrefetchConfig&) = default;
 };
 
-// As it stands: what one gets without saying anything.
+// As it stands: the pipeline of a job file that names none.
 struct PipelineConfig {
   InterleaveConfig interleave;
   ShuffleConfig shuffle;  // of the training split

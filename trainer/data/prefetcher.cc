@@ -13,8 +13,8 @@
 
 namespace trainyard::engine {
 
-// Batches go round in a circle: empty ones to the reading thread, filled ones back in step order. With depth 0 there is no thread and the
-// caller fills.
+// Batches go round in a circle: empty ones to the reading thread, filled ones back in step order.
+// With depth 0 there is no thread and the caller fills.
 struct Prefetcher::Reader {
   struct Filled {
     absl::Status status;

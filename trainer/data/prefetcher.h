@@ -23,11 +23,12 @@ struct PrefetcherOptions {
   int64_t end_step = 0;    // one past the last
 };
 
-// Owned and called by one thread. Batches come in step order and are the same whatever the depth. The destructor stops and joins the
-// reader.
+// Owned and called by one thread. Batches come in step order and are the same whatever the depth.
+// The destructor stops and joins the reader.
 //
-// With a max_depth the depth doubles when Next() finds nothing ready although all of the depth had been ready before: the reader keeps up
-// on the whole, but not with every step. A reader that never gets ahead is not helped by more memory. (As tf.data's PrefetchAutotuner.)
+// With a max_depth the depth doubles when Next() finds nothing ready although all of the depth had
+// been ready before. Then the reader keeps up on the whole, but not with every step. A reader that
+// never gets ahead is not helped by more memory. (As tf.data's PrefetchAutotuner.)
 class Prefetcher {
  public:
   // `dataset` and `clock` must outlive the prefetcher.
@@ -36,8 +37,9 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // The next batch, which stays valid until the next call; null after the last step. A read error is returned at its step and at every
-  // later call. DeadlineExceeded when no batch came within `at_most`.
+  // The next batch, which stays valid until the next call; null after the last step. A read error
+  // is returned at its step and at every later call. DeadlineExceeded when no batch came within
+  // `at_most`.
   absl::StatusOr<const Batch*> Next(absl::Duration at_most);
 
   // Time that Next() spent waiting, in all.

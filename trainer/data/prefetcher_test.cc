@@ -171,7 +171,8 @@ TEST(Prefetcher, AnAutomaticDepthGrowsOnlyForAReaderThatWasAhead) {
   EXPECT_FALSE(prefetcher.Next(absl::ZeroDuration()).ok());
   EXPECT_EQ(prefetcher.depth(), 2) << "the reader was never ahead";
   gate.Notify();
-  // Whatever the threads do, a run of batches taken as fast as they come neither passes the bound nor changes them.
+  // A run of batches taken as fast as they come neither passes the bound nor changes them, under
+  // every order of the threads.
   const auto all = RunAll(*Examples(50), {.depth = 2, .max_depth = 5, .first_step = 0, .end_step = 200});
   EXPECT_EQ(all, RunAll(*Examples(50), {.depth = 0, .first_step = 0, .end_step = 200}));
 }
@@ -193,7 +194,8 @@ class MeteredDataset : public Dataset {
     const absl::MutexLock lock(&mutex_);
     allowed_ += reads;
   }
-  // Until all allowed reads are done and the reader waits with nothing to put a batch into, or for the next read to be allowed.
+  // Until all allowed reads are done and the reader waits with nothing to put a batch into, or for
+  // the next read to be allowed.
   bool AwaitDone(int reads) const {
     const absl::MutexLock lock(&mutex_);
     wanted_ = reads;

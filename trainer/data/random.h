@@ -1,5 +1,5 @@
-// A small generator whose sequence depends on nothing but its seed: shuffles and synthetic data are the same on every machine and standard
-// library.
+// A small generator whose sequence depends on nothing but its seed: shuffles and synthetic data are
+// the same on every machine and standard library.
 #pragma once
 
 #include <cmath>

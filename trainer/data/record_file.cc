@@ -13,23 +13,21 @@
 namespace trainyard::engine {
 
 absl::StatusOr<std::unique_ptr<RecordFile>> RecordFile::Open(const std::string& path, const Layout& layout, uint64_t file_bytes) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return FileError(errno, "open", path);
-  std::unique_ptr<RecordFile> file(new RecordFile(fd, path, layout));
+  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return FileError(errno, "open", path);
   struct stat status{};
-  if (::fstat(fd, &status) != 0) return FileError(errno, "read", path);
+  if (::fstat(fd.get(), &status) != 0) return FileError(errno, "read", path);
   if (!S_ISREG(status.st_mode)) return absl::InvalidArgumentError(fmt::format("cannot read {}: it is not a regular file", path));
   if (static_cast<uint64_t>(status.st_size) != file_bytes) {
     return absl::DataLossError(
         fmt::format("{} has {} bytes, expected {}: it was cut off or written over", path, status.st_size, file_bytes));
   }
-  return file;
+  return std::unique_ptr<RecordFile>(new RecordFile(std::move(fd), path, layout));
 }
 
-RecordFile::~RecordFile() { ::close(fd_); }
-
 absl::Status RecordFile::Read(int64_t record, std::byte* out) const {
-  return ReadAt(fd_, layout_.first_byte + static_cast<uint64_t>(record) * layout_.record_bytes, out, layout_.record_bytes, path_, record);
+  return ReadAt(fd_.get(), layout_.first_byte + static_cast<uint64_t>(record) * layout_.record_bytes, out, layout_.record_bytes, path_,
+                record);
 }
 
 absl::Status ReadAt(int fd, uint64_t offset, std::byte* out, size_t count, const std::string& path, int64_t record) {

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/base/owned_fd.h"
 
 namespace trainyard::engine {
 
@@ -20,22 +22,20 @@ class RecordFile {
   };
   // `file_bytes` is what the file must have: DataLoss when it has not.
   static absl::StatusOr<std::unique_ptr<RecordFile>> Open(const std::string& path, const Layout& layout, uint64_t file_bytes);
-  ~RecordFile();
-  RecordFile(const RecordFile&) = delete;
-  RecordFile& operator=(const RecordFile&) = delete;
 
   // layout.record_bytes into `out`. DataLoss names file and record when the file became shorter.
   absl::Status Read(int64_t record, std::byte* out) const;
   const std::string& path() const { return path_; }
 
  private:
-  RecordFile(int fd, std::string path, const Layout& layout) : fd_(fd), path_(std::move(path)), layout_(layout) {}
-  const int fd_;
+  RecordFile(OwnedFd fd, std::string path, const Layout& layout) : fd_(std::move(fd)), path_(std::move(path)), layout_(layout) {}
+  const OwnedFd fd_;
   const std::string path_;
   const Layout layout_;
 };
 
-// `count` bytes of an open file from `offset` on: those of `record`. DataLoss when `path` became shorter.
+// `count` bytes of an open file from `offset` on: those of `record`. DataLoss when `path` became
+// shorter.
 absl::Status ReadAt(int fd, uint64_t offset, std::byte* out, size_t count, const std::string& path, int64_t record);
 
 }  // namespace trainyard::engine

@@ -1,22 +1,30 @@
-// Which examples a worker reads at which step.
+// The examples that a worker reads at a step. Where workers have several devices, each device of
+// each worker is a worker here.
 //
-// An epoch is one order of all examples (epoch_order.h), a function of (seed, epoch) alone. Step s takes the next batch_size * workers of
-// them (the global batch) and worker w the w-th slice. Hence
-// - every example is read once an epoch over all workers, and all workers have the same number of steps;
-// - the last step of an epoch shares what is left evenly, so its slices differ by at most one row. When fewer examples than workers would
-//   be left, the step before gives up a few, so that no slice is empty. With a batch_size of 1, with fewer examples than workers, or after
-//   a resume with more workers than examples left, slices can be empty: such a worker takes part in the step without examples;
-// - W workers with batches of B read at each step what one worker with batches of W * B reads;
-// - a position is (epoch, offset = examples consumed), whatever the number of workers: a job resumed with more workers goes on from there.
+// An epoch is one order of all examples (epoch_order.h), a function of (seed, epoch) alone. Step s
+// takes the next batch_size * workers of them: the global batch. Worker w takes its w-th slice.
+// Hence
+// - every example is read once an epoch over all workers, and all workers have the same number of
+//   steps.
+// - the last step of an epoch shares the rest evenly, so its slices differ by at most one example.
+//   When fewer examples than workers would be left, the step before gives up a few, so that no
+//   slice is empty. Slices can be empty all the same with a batch_size of 1, or with fewer examples
+//   than workers. So can they after a resume with more workers than examples left. Such a worker
+//   takes part in the step without examples.
+// - W workers with batches of B together read the step of one worker with batches of W * B.
+// - a position is (epoch, offset = examples consumed), for every number of workers. So a job
+//   resumed with more workers goes on from there.
 //
-// A stream of tokens (DatasetInfo::stream_steps) is cut into R = batch_size * workers rows of floor(tokens / R) tokens that follow each
-// other; step s of an epoch reads the s-th `steps` tokens of every row, with those that follow each as labels, and worker w has the rows
-// from w * batch_size on: a contiguous part of the stream. So a row of a batch goes on where the same row of the batch before it ended,
-// which is what carried state needs, W workers still read what one with W * B rows reads, and every epoch has the same order. Tokens that
-// do not fill a row or a last step are left out.
+// A stream of tokens (DatasetInfo::stream_steps) is cut into R = batch_size * workers rows of
+// floor(tokens / R) tokens that follow each other. Step s of an epoch reads the s-th `steps` tokens
+// of every row; the token after each is its label. Worker w has the rows from w * batch_size on: a
+// contiguous part of the stream. So a row of a batch goes on where the same row of the batch before
+// it ended, as carried state needs. W workers still read the step of one with W * B rows, and every
+// epoch has the same order. Tokens that do not fill a row or a last step are left out.
 //
-// With ShardBy::kRanks each worker has an order of its own, of its own part of the data: as many examples as its slices hold, in the order
-// of the files. All but the last two points hold then too.
+// With ShardBy::kRanks each worker has an order of its own, of its own part of the data. The part
+// has as many examples as the worker's slices hold, in the order of the files. All but the last two
+// points hold then too.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +52,8 @@ struct SamplerOptions {
   int worker = 0;
   EpochOrderOptions order;
   ShardBy shard = ShardBy::kBatches;
-  // Where the sampler's step 0 is. With the default, step numbers are those since the start of training.
+  // Where the sampler's step 0 is. With the default, step numbers are those since the start of
+  // training.
   SamplerPosition start = {};
 };
 
@@ -65,8 +74,9 @@ struct SamplerStep {
 // Stateless but for a cache of one epoch's order; not thread-safe. Copyable.
 class Sampler {
  public:
-  // InvalidArgument for no examples, a batch size below 1, a worker outside the workers, of a stream fewer tokens than one step of
-  // every row, or a start outside the epoch, or inside an epoch with ShardBy::kRanks.
+  // InvalidArgument for no examples, a batch size below 1, a worker outside the workers, or a start
+  // outside the epoch. The same for fewer tokens of a stream than one step of every row, and for a
+  // start inside an epoch with ShardBy::kRanks.
   static absl::StatusOr<Sampler> Create(const SamplerOptions& options);
 
   // Of a whole epoch; the first one is shorter when `start` is inside it.

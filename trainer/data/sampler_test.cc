@@ -24,7 +24,7 @@ std::vector<int64_t> IndicesAt(Sampler& sampler, int64_t step) {
   return indices;
 }
 
-// What all workers read at one step, in the order of their ranks.
+// The examples of all workers at one step, in the order of their ranks.
 std::vector<int64_t> GlobalIndicesAt(SamplerOptions options, int64_t step) {
   std::vector<int64_t> all;
   for (options.worker = 0; options.worker < options.workers; ++options.worker) {

@@ -1,4 +1,4 @@
-// Where the time of a batch's making went: what its pipeline's stages note while they work on it.
+// The times of a batch's making: its pipeline's stages note them while they work on it.
 #pragma once
 
 #include <span>

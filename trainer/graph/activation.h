@@ -1,5 +1,6 @@
-// The activations, one row each. To add one: an enumerator and a row here, its vector formula in backend/cpu/kernels/activations.h. Nothing
-// compiles without both; job files, fusion, both backends and the tests of all activations take it from here.
+// The activations, one row each. To add one: an enumerator and a row here, its vector formula in
+// backend/cpu/kernels/activations.h. Nothing compiles without both; job files, fusion, both
+// backends and the tests of all activations take it from here.
 #pragma once
 
 #include <stdint.h>
@@ -13,9 +14,9 @@ namespace trainyard::engine {
 enum class Activation : uint8_t { kIdentity, kTanh, kRelu, kSigmoid, kCount };
 inline constexpr int kActivations = static_cast<int>(Activation::kCount);
 
-// The row of an activation: kName, its name in a job file; Forward, y = f(x); Slope, f'(x) from y, for T float or double. The formulas are
-// the definition: the reference backend runs them. f never falls, so max-pooling commutes with it. y alone gives the slope, so backward
-// passes keep y only.
+// The row of an activation: kName, its name in a job file; Forward, y = f(x); Slope, f'(x) from y,
+// for T float or double. The formulas are the definition: the reference backend runs them. f never
+// falls, so max-pooling commutes with it. y alone gives the slope, so backward passes keep y only.
 template <Activation kActivation>
 struct ActivationRow;
 

@@ -1,4 +1,5 @@
-// A static computation for one batch size: nodes in the order in which they run, with inputs and outputs.
+// A static computation for one batch size: nodes in the order in which they run, with inputs and
+// outputs.
 #pragma once
 
 #include <map>
@@ -14,15 +15,17 @@ namespace trainyard::engine {
 
 // A value that a step leaves for a parameter.
 struct ParameterResult {
-  // kGradient: the loss's derivative by the parameter. kNextValue: the next value of a parameter that is not trainable (moving statistics).
+  // kGradient: the loss's derivative by the parameter. kNextValue: the next value of a parameter
+  // that is not trainable (moving statistics).
   enum class Kind { kGradient, kNextValue };
   int key = 0;
   Value value;
   Kind kind = Kind::kGradient;
 };
 
-// Invariants: a node's inputs are outputs of earlier nodes (so the order of nodes() is topological); node, input and parameter names are
-// unique. Made by GraphBuilder (ops/builder.h), rewritten by backends (FuseEpilogues, ops/fuse.h; layouts), grown by AddGradients
+// Invariants: a node's inputs are outputs of earlier nodes (so the order of nodes() is
+// topological); node, input and parameter names are unique. Made by GraphBuilder (ops/builder.h),
+// rewritten by backends (FuseEpilogues, ops/fuse.h; layouts), grown by AddGradients
 // (ops/gradient.h). A value: copy it freely; const access from any thread.
 class Graph {
  public:
@@ -52,13 +55,16 @@ class Graph {
   std::span<const ParameterSpec> parameters() const { return parameters_; }
   // By name: "loss", "logits", "correct" …; each can be fetched after a step.
   const std::map<std::string, Value, std::less<>>& outputs() const { return outputs_; }
-  // At most one for each key, in the order in which they were added. A step completes them in the order of their values' nodes.
+  // At most one for each key, in the order in which they were added. A step completes them in the
+  // order of their values' nodes.
   std::span<const ParameterResult> results() const { return results_; }
-  // Values that go from step to step beside parameters, by index: a recurrent layer's h and c, [N, units] each. Never pushed.
+  // Values that go from step to step beside parameters, by index: a recurrent layer's h and c, [N,
+  // units] each. Never pushed.
   std::span<const ParameterSpec> states() const { return states_; }
   // By index; an invalid value leaves the state as it is.
   std::span<const Value> next_states() const { return next_states_; }
-  // Invalid in a graph that is not for training. An executor adds the backward nodes of a forward graph that has one.
+  // Invalid in a graph that is not for training. An executor adds the backward nodes of a forward
+  // graph that has one.
   Value loss() const { return loss_; }
 
  private:

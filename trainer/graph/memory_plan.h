@@ -1,4 +1,5 @@
-// Where every value of a graph lies in one arena. Values whose lives do not overlap may share bytes.
+// Where every value of a graph lies in one arena. Values whose lives do not overlap may share
+// bytes.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ struct ValueStorage {
   Kind kind = Kind::kUnused;
   size_t offset = 0;
   size_t bytes = 0;
-  Value storage;  // the value whose memory this is: itself, or the one that it aliases or overwrites
+  Value storage;  // the value whose memory this is: itself, or the value that it aliases or overwrites
 };
 
 struct MemoryPlan {
@@ -42,9 +43,10 @@ struct MemoryPlanRules {
   std::function<bool(const Node&, int)> in_place;
 };
 
-// A value lives from its node to its last reader. Inputs of the graph live from the start; named outputs, parameter results and next
-// states live to the end. Offsets are multiples of kBufferAlignment. Deterministic: the largest value first, each at the lowest free
-// offset (greedy by size; Pisarchyk, Lee 2020, "Efficient Memory Management for Deep Neural Net Inference").
+// A value lives from its node to its last reader. Inputs of the graph live from the start; named
+// outputs, parameter results and next states live to the end. Offsets are multiples of
+// kBufferAlignment. Deterministic: the largest value first, each at the lowest free offset (greedy
+// by size; Pisarchyk, Lee 2020, "Efficient Memory Management for Deep Neural Net Inference").
 MemoryPlan PlanMemory(const Graph& graph, const MemoryPlanRules& rules);
 
 }  // namespace trainyard::engine

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <span>
 
 #include "trainer/tensor/buffer.h"
 
@@ -18,7 +20,8 @@ MemoryPlanRules PlainRules() {
 
 ValueSpec Vector(int64_t elements) { return {DType::kF32, {1, elements}, true}; }
 
-// Nodes of every kind that matters to the plan: sources, aliases, in-place ops, ops with several outputs, some of them unread.
+// Nodes of every kind that matters to the plan: sources, aliases, in-place ops, ops with several
+// outputs, some of them unread.
 Graph RandomGraph(uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](size_t limit) { return static_cast<int>(random() % limit); };
@@ -53,12 +56,16 @@ Graph RandomGraph(uint32_t seed) {
   return graph;
 }
 
-// Runs the plan with a marker for each value: whoever reads must find what was written, unless its writer's value was overwritten in place.
+// Runs the plan with a marker for each value: each reader must find the marker of its writer,
+// unless that value was overwritten in place.
 TEST(PlanMemory, NoValueIsOverwrittenBeforeItsLastReader) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     const Graph graph = RandomGraph(seed);
     const MemoryPlan plan = PlanMemory(graph, PlainRules());
-    std::vector<int> bytes(plan.arena_bytes, -1);
+    std::vector<int> lines((plan.arena_bytes + kBufferAlignment - 1) / kBufferAlignment, -1);  // who wrote to each
+    const auto lines_of = [&](const ValueStorage& placement) {
+      return std::span(lines).subspan(placement.offset / kBufferAlignment, (placement.bytes + kBufferAlignment - 1) / kBufferAlignment);
+    };
     std::map<Value, int> content;  // what each value holds: a marker of its own, or that of what it aliases
     int markers = 0;
     const auto write = [&](Value value) {
@@ -67,14 +74,12 @@ TEST(PlanMemory, NoValueIsOverwrittenBeforeItsLastReader) {
       ASSERT_EQ(placement.offset % kBufferAlignment, 0u);
       ASSERT_LE(placement.offset + placement.bytes, plan.arena_bytes);
       content[value] = markers++;
-      std::fill_n(bytes.begin() + static_cast<ptrdiff_t>(placement.offset), placement.bytes, content[value]);
+      std::ranges::fill(lines_of(placement), content[value]);
     };
     const auto expect_intact = [&](Value value, const std::string& reader) {
       const ValueStorage& placement = plan.at(value);
       ASSERT_NE(placement.kind, ValueStorage::Kind::kUnused) << reader;
-      for (size_t i = 0; i < placement.bytes; ++i) {
-        ASSERT_EQ(bytes[placement.offset + i], content[value]) << "seed " << seed << ", read by " << reader;
-      }
+      for (const int line : lines_of(placement)) ASSERT_EQ(line, content[value]) << "seed " << seed << ", read by " << reader;
     };
     for (NodeId id : graph.inputs()) write({id, 0});
     for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {

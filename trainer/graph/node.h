@@ -22,15 +22,16 @@ struct Value {
   friend auto operator<=>(const Value&, const Value&) = default;
 };
 
-// The properties of a value that are known before anything runs. Its place and order in memory are the backend's to choose.
+// The properties of a value that are known before anything runs. Its place and order in memory are
+// the backend's to choose.
 struct ValueSpec {
   DType dtype = DType::kF32;  // kF32 stands for "the backend's real numbers": the reference backend can compute them in f64
   Shape shape;                // all extents, the batch included
-  // Axis 0 counts the samples of the batch, so a backend may store the value in panels of samples. False for parameters, their gradients
-  // and scalars: those are row-major everywhere.
+  // Axis 0 counts the samples of the batch, so a backend may store the value in panels of samples.
+  // False for parameters, their gradients and scalars: those are row-major everywhere.
   bool batched = false;
-  // Of a batched value, and only where a backend has laid out its graph (Backend::Rewrite): it is row-major there, not in the backend's own
-  // order. Builders of graphs leave it false.
+  // A batched value that lies row-major, not in the backend's own order. Only a backend that has
+  // laid out its graph sets it (Backend::Rewrite). Builders of graphs leave it false.
   bool row_major = false;
 
   friend bool operator==(const ValueSpec&, const ValueSpec&) = default;

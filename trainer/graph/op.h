@@ -1,5 +1,6 @@
-// The operations: one struct of attributes for each op, and Op, the variant of them all. Data only: shape, FLOP and gradient rules are in
-// ops/, kernels in backend/. Comments give inputs → outputs; [..] are shapes, N the samples of the batch.
+// The operations: one struct of attributes for each op, and Op, the variant of them all. Data only:
+// shape, FLOP and gradient rules are in ops/, kernels in backend/. Comments give inputs → outputs;
+// [..] are shapes, N the samples of the batch.
 #pragma once
 
 #include <array>
@@ -11,12 +12,14 @@
 #include <variant>
 
 #include "trainer/graph/activation.h"
+#include "trainer/graph/cell.h"
 
 namespace trainyard::engine {
 
 std::string_view ActivationName(Activation activation);
 
-// kValid: only whole windows. kSame: ceil(extent / stride) outputs; of the padding, the half rounded down comes before (as in TensorFlow).
+// kValid: only whole windows. kSame: ceil(extent / stride) outputs; of the padding, the half
+// rounded down comes before (as in TensorFlow).
 enum class Padding : uint8_t { kValid, kSame };
 
 // A window sliding over height (0) and width (1).
@@ -27,8 +30,9 @@ struct Window {
   friend bool operator==(const Window&, const Window&) = default;
 };
 
-// Work on the result of a product before it is stored, in this order: add a bias per channel, max-pool, activate.
-// Max-pooling commutes with every Activation; pooling first evaluates fewer of them.
+// Work on the result of a product before it is stored, in this order: add a bias per channel,
+// max-pool, activate. Max-pooling commutes with every Activation; pooling first evaluates fewer of
+// them.
 struct Epilogue {
   bool bias = false;
   std::optional<Window> max_pool = std::nullopt;
@@ -36,9 +40,10 @@ struct Epilogue {
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };
 
-// Sources -------------------------------------------------------------------------------------------------------------------------------
-// → the value fed under the node's name. Feeds of u8 are multiplied by u8_scale, f32 and i32 are taken as they are.
-// With limit > 0 an integer feed must lie in [0, limit): labels, tokens.
+// Sources
+// -------------------------------------------------------------------------------------------------------------------------------
+// → the value fed under the node's name. Feeds of u8 are multiplied by u8_scale, f32 and i32 are
+// taken as they are. With limit > 0 an integer feed must lie in [0, limit): labels, tokens.
 struct InputOp {
   float u8_scale = 1.0f;
   int32_t limit = 0;
@@ -56,18 +61,22 @@ struct ConstantOp {
   float value = 0.0f;
 };
 
-// Products ------------------------------------------------------------------------------------------------------------------------------
-// x [N, .., C], w [C, D], bias [D] with epilogue.bias → y [N, .., D]. epilogue.max_pool is never set.
+// Products
+// ------------------------------------------------------------------------------------------------------------------------------
+// x [N, .., C], w [C, D], bias [D] with epilogue.bias → y [N, .., D]. epilogue.max_pool is never
+// set.
 struct DenseOp {
   Epilogue epilogue = {};
 };
 // dz [N, .., D], w [C, D] → dx [N, .., C]
 struct DenseInputGradientOp {};
-// x [N, .., C], dz [N, .., D] → dw [C, D] and, with bias, db [D]: sums over samples (and everything between).
+// x [N, .., C], dz [N, .., D] → dw [C, D] and, with bias, db [D]: sums over samples (and everything
+// between).
 struct DenseWeightGradientOp {
   bool bias = false;
 };
-// x [N, H, W, C], w [Kh, Kw, C, D], bias [D] with epilogue.bias → y [N, Ho, Wo, D] and, with epilogue.max_pool, argmax as MaxPoolOp's.
+// x [N, H, W, C], w [Kh, Kw, C, D], bias [D] with epilogue.bias → y [N, Ho, Wo, D] and, with
+// epilogue.max_pool, argmax as MaxPoolOp's.
 struct Conv2dOp {
   Window window = {};
   Epilogue epilogue = {};
@@ -82,7 +91,8 @@ struct Conv2dWeightGradientOp {
   bool bias = false;
 };
 
-// Element by element --------------------------------------------------------------------------------------------------------------------
+// Element by element
+// --------------------------------------------------------------------------------------------------------------------
 // x [N, .., D], bias [D] → y [N, .., D]
 struct BiasOp {};
 // dy [N, .., D] → db [D]
@@ -97,33 +107,38 @@ struct ActivationGradientOp {
 };
 // Two or more of one shape → their sum, added from the first to the last.
 struct AddOp {};
-// x → x with another shape. Of a batched value axis 0 stays, so the layout of every backend stays: no kernel, both share memory.
+// x → x with another shape. Axis 0 of a batched value stays, so the layout of every backend stays:
+// no kernel, both share memory.
 struct ReshapeOp {};
 // x → x, sharing memory like ReshapeOp.
 struct IdentityOp {};
 // x → x, with ValueSpec::row_major turned over. Only backends add it.
 struct RelayoutOp {};
-// Two or more of one shape but for the last extent → [.., the sum of the last extents], one after the other.
+// Two or more of one shape but for the last extent → [.., the sum of the last extents], one after
+// the other.
 struct ConcatOp {};
 // x [.., C] → y [.., D]: the D features from `begin` on.
 struct SliceOp {
   int64_t begin = 0;
 };
-// x → y: an element is 0 with probability `rate`, else x / (1 - rate); only while training, else y = x. The zeros are a function
-// of (seed, step, worker, stream, element) alone: see ops/philox.h. Its gradient is the same op, with the same stream, on dy.
+// x → y: an element is 0 with probability `rate`, else x / (1 - rate); only while training, else y
+// = x. The zeros are a function of (seed, step, worker, stream, element) alone: see ops/philox.h.
+// Its gradient is the same op, with the same stream, on dy.
 struct DropoutOp {
   float rate = 0.0f;
   uint32_t stream = 0;
 };
 
-// Pooling -------------------------------------------------------------------------------------------------------------------------------
-// x [N, H, W, C] → y [N, Ho, Wo, C], argmax u8 of the same shape: the place of the maximum, row * Kw + column from the corner of its
-// window, which may be padding. Of equal values the first one wins. Padding never wins.
+// Pooling
+// -------------------------------------------------------------------------------------------------------------------------------
+// x [N, H, W, C] → y [N, Ho, Wo, C], argmax u8 of the same shape.
+// argmax is the place of the maximum: row * Kw + column from the corner of its window, which may be
+// padding. The first of equal values wins. Padding never wins.
 struct MaxPoolOp {
   Window window = {};
 };
-// dy [N, Ho, Wo, C], argmax, and y after pool and activation (not for identity) → dx [N, H, W, C]:
-// dy times the activation's derivative, added at the place of the maximum.
+// dy [N, Ho, Wo, C], argmax, and y after pool and activation (not for identity) → dx [N, H, W, C].
+// dx is dy times the activation's derivative, added at the place of the maximum.
 struct MaxPoolGradientOp {
   Window window = {};
   Activation activation = Activation::kIdentity;
@@ -137,33 +152,39 @@ struct AvgPoolGradientOp {
   Window window = {};
 };
 
-// Normalisation -------------------------------------------------------------------------------------------------------------------------
-// x [N, .., C], gamma [C], beta [C], moving mean [C], moving variance [C] → y = gamma (x - mean) / sqrt(variance + epsilon) + beta, with
-// relu cut off below 0; next moving mean, next moving variance, mean, 1 / sqrt(variance + epsilon), [C] each. While training, mean and
-// (biased) variance are those of the batch over all axes but the last, and next moving = momentum * moving + (1 - momentum) * batch.
-// Otherwise they are the moving ones, which stay.
+// Normalisation
+// -------------------------------------------------------------------------------------------------------------------------
+// x [N, .., C], gamma [C], beta [C], moving mean [C], moving variance [C]
+// → y [N, .., C], next moving mean, next moving variance, mean, 1 / sqrt(variance + epsilon), [C]
+// each y = gamma (x - mean) / sqrt(variance + epsilon) + beta, with relu cut off below 0. While
+// training, mean and (biased) variance are those of the batch over all axes but the last. Then
+// next moving = momentum * moving + (1 - momentum) * batch. Otherwise mean and variance are the
+// moving ones, which stay.
 struct BatchNormOp {
   float momentum = 0.99f;
   float epsilon = 1e-3f;
   bool relu = false;
 };
-// dy, x, gamma, beta, mean [C], 1 / sqrt(variance + epsilon) [C] → dx, dgamma [C], dbeta [C]; through the statistics of the batch too.
+// dy, x, gamma, beta, mean [C], 1 / sqrt(variance + epsilon) [C] → dx, dgamma [C], dbeta [C];
+// through the statistics of the batch too.
 struct BatchNormGradientOp {
   bool relu = false;
 };
 
-// Sequences: [N, T, C], T steps of N samples --------------------------------------------------------------------------------------------
-// ids i32 [N, ..], table [V, D] → y [N, .., D]
+// Sequences: [N, T, C], T steps of N samples
+// -------------------------------------------------------------------------------------------- ids
+// i32 [N, ..], table [V, D] → y [N, .., D]
 // y is row ids[..] of the table.
 struct EmbeddingOp {};
-// ids i32 [N, ..], dy [N, .., D] → dtable [V, D]: row v is the sum of dy over the places where ids is v.
+// ids i32 [N, ..], dy [N, .., D] → dtable [V, D]: row v is the sum of dy over the places where ids
+// is v.
 struct EmbeddingGradientOp {};
-// What a recurrent layer does with the products of one step: ops/recurrent.h has the formulas.
-enum class Cell : uint8_t { kSimpleRnn, kLstm, kGru };
 std::string_view CellName(Cell cell);
-// z [N, T, G U] (the input's products of all steps, with G = 1, 4, 3), recurrent kernel [U, G U], with `bias` (GRU only) bias [2, 3U], with
-// `initial` h [N, U] and (LSTM) c [N, U] before the first step, otherwise zeros → y [N, T, U] and last h [N, U]; LSTM: gates [N, T, 4U],
-// last c [N, U], all c [N, T, U]; GRU: gates [N, T, 4U]. With `reverse` steps run from the last to the first; outputs stay at their step.
+// z [N, T, G U] (the input's products of all steps, with G = 1, 4, 3), recurrent kernel [U, G U],
+// with `bias` (GRU only) bias [2, 3U], with `initial` h [N, U] and (LSTM) c [N, U]
+// → y [N, T, U], last h [N, U]; LSTM: gates [N, T, 4U], last c [N, U], all c [N, T, U]; GRU: gates
+// [N, T, 4U] h and c are those before the first step, zeros without `initial`. With `reverse` steps
+// run from the last to the first; outputs stay at their step.
 struct RecurrentOp {
   Cell cell = Cell::kLstm;
   Activation activation = Activation::kTanh;  // simple RNN: of its output
@@ -171,15 +192,17 @@ struct RecurrentOp {
   bool initial = false;
   bool reverse = false;
 };
-// With `sequence` dy [N, T, U], with `last` d(last h) [N, U]; recurrent kernel; y; LSTM: gates, all c; GRU: gates; with `initial` h and
-// (LSTM) c → dz [N, T, G U], d(recurrent kernel) and, with `bias`, dbias. Nothing flows back to the initial h and c.
+// with `sequence` dy [N, T, U], with `last` d(last h) [N, U]; recurrent kernel; y; LSTM: gates, all
+// c; GRU: gates; with `initial` h and (LSTM) c → dz [N, T, G U], d(recurrent kernel), with `bias`
+// dbias Nothing flows back to the initial h and c.
 struct RecurrentGradientOp {
   RecurrentOp forward;
   bool sequence = false;
   bool last = false;
 };
 
-// Losses and metrics --------------------------------------------------------------------------------------------------------------------
+// Losses and metrics
+// --------------------------------------------------------------------------------------------------------------------
 // x [N, .., K] → y, softmax over the last axis.
 struct SoftmaxOp {};
 // dy, y → dx
@@ -188,7 +211,8 @@ struct SoftmaxGradientOp {};
 struct SoftmaxCrossEntropyOp {};
 // probabilities, labels, dloss [] → dlogits
 struct SoftmaxCrossEntropyGradientOp {};
-// scores [N, .., K], labels i32 [N, ..] → how many labels have the highest score (the first of equal ones), as f32 []
+// scores [N, .., K], labels i32 [N, ..] → how many labels have the highest score (the first of
+// equal ones), as f32 []
 struct CorrectCountOp {};
 // prediction, target of one shape → loss [], the mean of the squared differences over all elements
 struct MeanSquaredErrorOp {};
@@ -210,7 +234,8 @@ using Op = std::variant<InputOp, ParameterOp, StateOp, ConstantOp, RelayoutOp, C
                         SoftmaxGradientOp, SoftmaxCrossEntropyOp, SoftmaxCrossEntropyGradientOp, CorrectCountOp, MeanSquaredErrorOp,
                         MeanSquaredErrorGradientOp, BatchNormOp, BatchNormGradientOp, L2PenaltyOp, L2PenaltyGradientOp>;
 
-// Ops without a kernel. Sources: the value is put in place before a step. Aliases: the value is that of input 0, in the same memory.
+// Ops without a kernel. Sources: the value is put in place before a step. Aliases: the value is
+// that of input 0, in the same memory.
 template <typename T>
 inline constexpr bool kIsSource = std::is_same_v<T, InputOp> || std::is_same_v<T, ParameterOp> || std::is_same_v<T, StateOp>;
 template <typename T>
@@ -219,7 +244,8 @@ bool IsSource(const Op& op);
 bool IsAlias(const Op& op);
 // "Conv2d": the struct's name without "Op".
 std::string_view OpName(const Op& op);
-// The attributes in words, empty where there are none: "5x5 stride 1x1 valid + bias + max-pool 2x2 stride 2x2 valid + tanh".
+// The attributes in words, empty where there are none: "5x5 stride 1x1 valid + bias + max-pool 2x2
+// stride 2x2 valid + tanh".
 std::string OpText(const Op& op);
 
 }  // namespace trainyard::engine

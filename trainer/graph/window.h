@@ -1,4 +1,5 @@
-// Where a sliding window lies over an image: one arithmetic for convolution and pooling, on every backend.
+// Where a sliding window lies over an image: one arithmetic for convolution and pooling, on every
+// backend.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,14 +8,16 @@
 
 namespace trainyard::engine {
 
-// Output row o covers input rows o * stride - pad_before .. + size; rows outside [0, in) are padding. Index 0 is height, 1 width.
+// Output row o covers input rows o * stride - pad_before .. + size; rows outside [0, in) are
+// padding. Index 0 is height, 1 width.
 struct WindowGeometry {
   std::array<int64_t, 2> in;
   std::array<int64_t, 2> out;
   std::array<int64_t, 2> pad_before;
 };
 
-// For an input of [N, H, W, C]. InvalidArgument when size or stride is not positive or no whole window fits.
+// For an input of [N, H, W, C]. InvalidArgument when size or stride is not positive or no whole
+// window fits.
 absl::StatusOr<WindowGeometry> PlaceWindow(const Window& window, const Shape& input);
 
 }  // namespace trainyard::engine

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "trainer/base/nearest_name.h"
+#include "trainer/base/owned_fd.h"
 
 namespace trainyard::engine {
 namespace {
@@ -21,11 +22,10 @@ namespace fs = std::filesystem;
 
 // Why it cannot be read; "" where it can.
 std::string WhyNot(const fs::path& path, bool folder) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return std::generic_category().message(errno);
+  const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return std::generic_category().message(errno);
   struct stat info{};
-  const bool known = ::fstat(fd, &info) == 0;
-  ::close(fd);
+  const bool known = ::fstat(fd.get(), &info) == 0;
   if (known && S_ISDIR(info.st_mode) != folder) return folder ? "it is a file, expected a folder" : "it is a folder, expected a file";
   return "";
 }
@@ -55,6 +55,7 @@ class Checker {
       case Format::kSynthetic:
         return;
       case Format::kStore:
+      case Format::kImages:
         return Folder(fs::path(data_.dir) / split.folder, path + ".folder");
       case Format::kNumpy:
         if (!split.archive.empty()) return File(InDir(split.archive), path + ".file");
@@ -66,6 +67,7 @@ class Checker {
       case Format::kTfRecord:
       case Format::kParquet:
       case Format::kText:
+      case Format::kCsv:
         break;
     }
     for (size_t i = 0; i < split.files.size(); ++i) File(InDir(split.files[i]), fmt::format("{}.files[{}]", path, i));

@@ -10,7 +10,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/job/output_folders.h"
 #include "trainer/model/build_graph.h"
-#include "trainer/optim/optimizer.h"
+#include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "trainer/config/field_reader.h"
 #include "trainer/data/class_name.h"
+#include "trainer/job/csv_json.h"
 #include "trainer/job/pipeline_json.h"
 
 namespace trainyard::engine {
@@ -73,6 +74,9 @@ DataSplit ReadSplit(Format format, const char* name, FieldReader& fields) {
     case Format::kParquet:
       ReadFiles(fields, "train-00000.parquet", split);
       break;
+    case Format::kCsv:
+      ReadFiles(fields, "train.csv", split);
+      return split;
     case Format::kText:
       ReadFiles(fields, "ptb.train.txt", split);
       ReadFraction(fields, split);
@@ -80,6 +84,9 @@ DataSplit ReadSplit(Format format, const char* name, FieldReader& fields) {
     case Format::kStore:
       split.folder = fields.Text("folder", name);
       break;
+    case Format::kImages:
+      split.folder = fields.Text("folder", "");
+      return split;
     case Format::kSynthetic:
       split.examples = fields.Integer("examples", {.min = 1, .max = int64_t{1} << 32});
       return split;
@@ -124,10 +131,14 @@ const char* ExpectedSplit(Format format) {
       return "an object such as {images: x.npy, labels: y.npy}, or {file: mnist.npz, images: x_train, labels: y_train}";
     case Format::kParquet:
       return "an object such as {files: [train-00000.parquet, train-00001.parquet]}";
+    case Format::kCsv:
+      return "an object such as {files: [train.csv]}";
     case Format::kText:
       return "an object such as {files: [ptb.train.txt]}";
     case Format::kStore:
       return "an object such as {} or {folder: train, range: [0, 9000]}";
+    case Format::kImages:
+      return "an object such as {folder: train}";
     case Format::kSynthetic:
       break;
   }
@@ -143,11 +154,36 @@ PipelineConfig ReadShortForms(Format format, FieldReader& fields, const AugmentC
     return pipeline;
   }
   if (!fields.Bool("shuffle", true)) pipeline.shuffle.kind = ShuffleConfig::Kind::kNone;
-  // CIFAR-10's records are in memory in any case.
-  if (format != Format::kCifar10 && !fields.Bool("cache", true)) pipeline.examples.clear();
+  // CIFAR-10's records and CSV's rows are in memory in any case, pictures only if one asks for it.
+  if (format != Format::kCifar10 && format != Format::kCsv && !fields.Bool("cache", format != Format::kImages)) pipeline.examples.clear();
   if (augment.any()) pipeline.examples.emplace_back(MapConfig{.augment = augment, .normalize = {}});
   pipeline.prefetch = ParsePrefetch(fields, "prefetch");
   return pipeline;
+}
+
+ImageOptions ReadImageOptions(FieldReader& fields) {
+  ImageOptions images;
+  images.fit = fields.Choice<ImageFit>("fit", {{"crop", ImageFit::kCrop}, {"stretch", ImageFit::kStretch}}, images.fit);
+  if (fields.Get("size") != nullptr) {
+    const std::vector<int64_t> size = fields.IntegerList("size", {.min = 1, .max = kMaxImageSide}, 2, 2);
+    if (size.size() == 2) {
+      images.height = size[0];
+      images.width = size[1];
+    }
+  }
+  if (fields.Get("channels") != nullptr) images.channels = fields.Integer("channels", {.min = 1, .max = kRgbChannels});
+  return images;
+}
+
+// evalFraction and seed, of formats that cut one set in two.
+void ReadSetCut(FieldReader& fields, DataConfig& data) {
+  data.split_seed = static_cast<uint64_t>(fields.Integer("seed", {.min = 0}, static_cast<int64_t>(data.split_seed)));
+  if (fields.Get("evalFraction") == nullptr) return;
+  data.eval_fraction = fields.Number("evalFraction", {.min = 0, .max = 1, .above = true, .below = true});
+  if (fields.Get("eval") != nullptr) {
+    fields.Error("evalFraction", "found beside eval, expected one of them: a share of the training's examples, or examples of their own");
+  }
+  data.eval = data.train;
 }
 
 void RefuseShortForms(FieldReader& fields, bool augment) {
@@ -170,6 +206,8 @@ DataConfig ParseData(const json& value, std::string path, FieldErrors& errors) {
                                                  {"parquet", Format::kParquet},
                                                  {"text", Format::kText},
                                                  {"store", Format::kStore},
+                                                 {"images", Format::kImages},
+                                                 {"csv", Format::kCsv},
                                                  {"synthetic", Format::kSynthetic}});
   if (errors.size() > errors_before) return data;  // the format says which other fields there are
   if (data.format == Format::kSynthetic) {
@@ -178,6 +216,8 @@ DataConfig ParseData(const json& value, std::string path, FieldErrors& errors) {
     data.dir = fields.Text("dir", "");
   }
   if (data.format == Format::kTfRecord || data.format == Format::kParquet) data.features = ReadFeatures(fields);
+  if (data.format == Format::kImages) data.images = ReadImageOptions(fields);
+  if (data.format == Format::kCsv) data.csv = ParseCsvOptions(fields);
   const bool text = data.format == Format::kText;
   if (text) {
     data.tokens = fields.Choice<TokenKind>("tokens", {{"words", TokenKind::kWords}, {"characters", TokenKind::kCharacters}}, data.tokens);
@@ -186,7 +226,8 @@ DataConfig ParseData(const json& value, std::string path, FieldErrors& errors) {
   if (!text) data.classes = ReadClasses(fields);
   bool has_augment = false;
   AugmentConfig augment;
-  if (const json* train = fields.Require("train", ExpectedSplit(data.format))) {
+  const bool has_whole_dir = data.format == Format::kImages;  // a split need not say more
+  if (const json* train = has_whole_dir ? fields.Get("train") : fields.Require("train", ExpectedSplit(data.format))) {
     FieldReader split = fields.Inside("train", *train);
     data.train = ReadSplit(data.format, "train", split);
     if (const json* found = text ? nullptr : split.Get("augment")) {
@@ -200,6 +241,7 @@ DataConfig ParseData(const json& value, std::string path, FieldErrors& errors) {
     data.eval = ReadSplit(data.format, "eval", split);
     split.RefuseOthers();
   }
+  if (data.format == Format::kImages || data.format == Format::kCsv) ReadSetCut(fields, data);
   if (const json* pipeline = text ? nullptr : fields.Get("pipeline")) {
     data.pipeline = ParsePipeline(*pipeline, fields.PathOf("pipeline"), data.format, errors);
     RefuseShortForms(fields, has_augment);

@@ -9,7 +9,8 @@
 
 namespace trainyard::engine {
 
-// Every mistake goes to `errors`, below `path`; the result is only good when there are none. docs/data.md is what it reads.
+// Every mistake goes to `errors`, below `path`; the result is only good when there are none.
+// docs/data.md is what it reads.
 DataConfig ParseData(const nlohmann::json& value, std::string path, FieldErrors& errors);
 
 }  // namespace trainyard::engine

@@ -11,6 +11,7 @@
 #include "trainer/config/field_reader.h"
 #include "trainer/config/job_config_override.h"
 #include "trainer/config/job_config_text.h"
+#include "trainer/job/check_devices.h"
 #include "trainer/job/training_json.h"
 
 namespace trainyard::engine {
@@ -79,7 +80,8 @@ RunPolicy ReadRunPolicy(const json& value, std::string path, FieldErrors& errors
   return policy;
 }
 
-// Fields of objects that mean something to Kubernetes only: their names are checked, their values are the operator's business.
+// Fields of objects that mean something to Kubernetes only: their names are checked, their values
+// are the operator's business.
 void CheckNames(FieldReader& spec, std::string_view name, std::initializer_list<std::string_view> known, FieldErrors& errors) {
   const json* value = spec.Get(name);
   if (value == nullptr) return;
@@ -108,7 +110,7 @@ void ReadMetadata(FieldReader& root, JobConfig& job, FieldErrors& errors) {
   fields.RefuseOthers();
 }
 
-// What no field alone can say.
+// Mistakes that no field alone shows.
 void CheckTogether(const JobConfig& job, FieldErrors& errors) {
   const auto check_name = [&](std::string_view role, const ReplicaConfig& replicas) {
     if (replicas.replicas == 0) return;
@@ -125,6 +127,7 @@ void CheckTogether(const JobConfig& job, FieldErrors& errors) {
     errors.Add("spec.training.data.eval", "missing, expected a split to evaluate, because the job has an evaluator");
   }
   const int trainers = job.worker.replicas + job.chief.replicas;
+  if (const std::string wrong = WrongDevices(job.training, trainers); !wrong.empty()) errors.Add("spec.training.devices", wrong);
   if (trainers == 0) errors.Add("spec.worker.replicas", "found 0, expected at least one worker or a chief");
   if (job.training.strategy.kind == StrategyConfig::Kind::kParameterServer) {
     if (job.ps.replicas == 0) errors.Add("spec.ps.replicas", "found 0, expected at least 1, because training.strategy is parameterServer");
@@ -220,7 +223,8 @@ absl::StatusOr<TrainingConfig> ParseTrainingText(std::string_view text, std::str
     TY_ASSIGN_OR_RETURN(JobConfig whole, ParseJob(text, source, overrides));
     return std::move(whole.training);
   }
-  // Wrapped as in a TrainingJob, so that errors and overrides have the same paths for both kinds of file.
+  // Wrapped as in a TrainingJob, so that errors and overrides have the same paths for both kinds of
+  // file.
   json wrapped = {{"spec", {{"training", std::move(job.value)}}}};
   TY_RETURN_IF_ERROR(ApplyOverrides(overrides, wrapped));
   PathLines lines;

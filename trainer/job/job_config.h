@@ -1,5 +1,6 @@
-// A TrainingJob file (or a training.json), as the trainer and the launcher need it. The file's text is hostile input: its size, depth,
-// aliases and numbers are bounded, and every mistake of a file is told at once, with line and path.
+// A TrainingJob file (or a training.json), as the trainer and the launcher need it. The file's text
+// is hostile input: its size, depth, aliases and numbers are bounded. Every mistake of a file is
+// told at once, with line and path.
 #pragma once
 
 #include <cstdint>
@@ -53,15 +54,17 @@ struct JobConfig {
   std::string training_json;  // `spec.training` unread, overrides applied: what goes into training.json for the replicas
 };
 
-// Reads the TrainingJob in the YAML or (by the name's end) JSON file `path`. Each override is "path=value" with a YAML value, applied
-// before anything is checked: "spec.worker.replicas=4", "spec.training.model.layers[2].dense.units=10"; `null` removes a field; "spec." may
-// be left out. NotFound, or InvalidArgument with every mistake (field_errors.h).
+// Reads the TrainingJob in the YAML or (by the name's end) JSON file `path`. Each override is
+// "path=value" with a YAML value, applied before anything is checked: "spec.worker.replicas=4",
+// "spec.training.model.layers[2].dense.units=10"; `null` removes a field; "spec." may be left out.
+// NotFound, or InvalidArgument with every mistake (field_errors.h).
 absl::StatusOr<JobConfig> ReadJobFile(const std::string& path, std::span<const std::string> overrides = {});
 
 // The same on a text; `source` names it in errors and decides by its end between YAML and JSON.
 absl::StatusOr<JobConfig> ParseJob(std::string_view text, std::string_view source, std::span<const std::string> overrides = {});
 
-// Reads what one replica trains: `path` is a training.json (the object of `spec.training`) or a whole TrainingJob file.
+// Reads what one replica trains: `path` is a training.json (the object of `spec.training`) or a
+// whole TrainingJob file.
 absl::StatusOr<TrainingConfig> ReadTrainingFile(const std::string& path, std::span<const std::string> overrides = {});
 
 // The same on a text.

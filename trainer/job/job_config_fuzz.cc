@@ -1,4 +1,5 @@
-// Any bytes as a job file, a training.json and an override: an error or a job, never a crash, a hang or much memory.
+// Any bytes as a job file, a training.json and an override: an error or a job, never a crash, a
+// hang or much memory.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,7 +15,7 @@ using trainyard::engine::ParseTrainingText;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  // What was read once is read again by the replicas from training.json.
+  // Replicas read the same text again, from training.json.
   if (const auto job = ParseJob(text, "fuzz.yaml"); job.ok()) {
     TY_CHECK(ParseTrainingText(job->training_json, "training.json").ok());
     TY_CHECK(BuildTrainingGraph(job->training.model, 16).ok());

@@ -87,10 +87,12 @@ TEST(JobConfigTest, StaleGradientsAndStepsThatAreNotFiniteHaveSensibleDefaults) 
   const JobConfig job = Good(kJob);
   EXPECT_EQ(job.training.strategy.stale_gradients, StalenessRule::kAdapt);
   EXPECT_EQ(job.training.on_non_finite, OnNonFinite::kStop);
-  const JobConfig other = GoodWith(
-      {"training.strategy={parameterServer: {mode: async, staleGradients: plain}}", "spec.ps.replicas=1", "training.onNonFinite=skip"});
+  EXPECT_TRUE(job.training.shared_memory);
+  const JobConfig other = GoodWith({"training.strategy={parameterServer: {mode: async, staleGradients: plain}}", "spec.ps.replicas=1",
+                                    "training.onNonFinite=skip", "training.resources.sharedMemory=false"});
   EXPECT_EQ(other.training.strategy.stale_gradients, StalenessRule::kPlain);
   EXPECT_EQ(other.training.on_non_finite, OnNonFinite::kSkip);
+  EXPECT_FALSE(other.training.shared_memory);
   EXPECT_THAT(BadWith({"training.onNonFinite=ignore"}),
               HasSubstr("spec.training.onNonFinite: found \"ignore\", expected one of stop, skip"));
 }
@@ -567,8 +569,12 @@ TEST(JobConfigTest, AllReduceHasWorkersAlone) {
   const JobConfig job = GoodWith({strategy, "spec.ps=null"});
   EXPECT_EQ(job.training.strategy.kind, StrategyConfig::Kind::kAllReduce);
   EXPECT_EQ(job.training.strategy.algorithm, AllReduceAlgorithm::kHalvingDoubling);
+  EXPECT_EQ(GoodWith({"training.strategy={allReduce: {algorithm: hierarchical}}", "spec.ps=null"}).training.strategy.algorithm,
+            AllReduceAlgorithm::kHierarchical);
   EXPECT_THAT(BadWith({strategy, "spec.ps.replicas=2"}), HasSubstr("spec.ps.replicas: found 2, expected 0"));
   EXPECT_THAT(BadWith({strategy, "spec.ps=null", "spec.chief={replicas: 1}"}), HasSubstr("worker 0 is the chief"));
+  EXPECT_FALSE(job.training.strategy.shard_optimizer);
+  EXPECT_TRUE(GoodWith({"training.strategy={allReduce: {shardOptimizer: true}}", "spec.ps=null"}).training.strategy.shard_optimizer);
   EXPECT_THAT(BadWith({"training.strategy={allReduce: {algorithm: ring}}"}), HasSubstr("because a ring adds each part of a gradient"));
   EXPECT_THAT(BadWith({"training.strategy={allReduce: {}, local: {}}"}), HasSubstr("expected exactly one of"));
 }

@@ -7,20 +7,25 @@
 #include "trainer/transport/authenticated_transport.h"
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/job_key_file.h"
+#include "trainer/transport/shared_memory_transport.h"
 
 namespace trainyard::engine {
 namespace {
 
-// Connections of peers that have not said hello yet: all trainers may start together, and dial again.
+// Connections of peers that have not said hello yet: all trainers may start together, and dial
+// again.
 constexpr size_t kFewestUntrusted = 256;
 constexpr size_t kUntrustedATrainer = 4;
+// Of these, those that have a stream, and so may hold a message's memory.
+constexpr size_t kFewestUntrustedStreams = 32;
+constexpr size_t kUntrustedStreamsATrainer = 2;
 
-}  // namespace
-
-std::unique_ptr<Transport> MakeJobTransport(const ReplicaIdentity& identity, const TimeoutsConfig& timeouts) {
+std::unique_ptr<Transport> MakeNetworkTransport(const ReplicaIdentity& identity, const TimeoutsConfig& timeouts) {
+  const auto trainers = static_cast<size_t>(identity.trainer_count());
   GrpcTransportOptions options{.silence = timeouts.silence,
                                .greeting_deadline = timeouts.hello,
-                               .most_untrusted = kFewestUntrusted + kUntrustedATrainer * static_cast<size_t>(identity.trainer_count())};
+                               .most_untrusted = kFewestUntrusted + kUntrustedATrainer * trainers,
+                               .most_untrusted_streams = kFewestUntrustedStreams + kUntrustedStreamsATrainer * trainers};
   if (identity.tls) options = WithTls(*identity.tls, std::move(options));
   std::unique_ptr<Transport> transport = MakeGrpcTransport(std::move(options));
   if (identity.key) {
@@ -31,6 +36,13 @@ std::unique_ptr<Transport> MakeJobTransport(const ReplicaIdentity& identity, con
     LogWarning("this job has no key: every process that reaches its ports can join; give all replicas one file with --key");
   }
   return transport;
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeJobTransport(const ReplicaIdentity& identity, const TrainingConfig& config) {
+  std::unique_ptr<Transport> network = MakeNetworkTransport(identity, config.timeouts);
+  return config.shared_memory ? MakeSharedMemoryTransport(std::move(network)) : std::move(network);
 }
 
 }  // namespace trainyard::engine

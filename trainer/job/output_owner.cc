@@ -54,7 +54,8 @@ absl::StatusOr<absl::Time> ModifiedAt(const std::string& path) {
   return absl::TimeFromTimespec(info.st_mtim);
 }
 
-// A new file beside job.json. Replicas write at once, from pods whose process ids are all 1: each needs a file of its own.
+// A new file beside job.json. Replicas write at once, from pods whose process ids are all 1: each
+// needs a file of its own.
 absl::StatusOr<std::string> WriteBeside(const std::string& path, const std::string& text) {
   std::string beside = path + ".XXXXXX";
   const int fd = ::mkstemp(beside.data());
@@ -77,7 +78,7 @@ absl::StatusOr<absl::Time> TimeAt(const std::string& path) {
 
 absl::Status Refuse(const OutputOwnerOptions& options, const Mark& other) {
   return absl::FailedPreconditionError(fmt::format(
-      "the output folder {} is that of job {} (uid {}), which still runs; job {} (uid {}) needs a folder of its own: give it another "
+      "the output folder {} is that of job {} (uid {}), which still runs; job {} (uid {}) needs a folder of its own. Give it another "
       "name, or another spec.storage.claimName",
       options.output, other.name, other.uid, options.job_name, options.job_uid));
 }

@@ -9,7 +9,8 @@
 
 namespace trainyard::engine {
 
-// A list of stages: names, or objects of one name each. Every mistake in a stage, and in the order of the stages, goes to `errors`.
+// A list of stages: names, or objects of one name each. Every mistake in a stage, and in the order
+// of the stages, goes to `errors`.
 PipelineConfig ParsePipeline(const nlohmann::json& value, const std::string& path, DataConfig::Format format, FieldErrors& errors);
 
 // {flip, shift}

@@ -1,6 +1,7 @@
 #include "trainer/job/replica_identity.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -28,7 +29,7 @@ constexpr size_t kMaxHosts = 8192;
 constexpr int64_t kMaxKeyFileBytes = 1024;
 constexpr int64_t kMaxPemBytes = 64 << 10;
 
-// A value and who gave it, for errors: "--task_index" or "TRAINYARD_INDEX".
+// A value and its source, for errors: "--task_index" or "TRAINYARD_INDEX".
 struct Given {
   std::string value;
   std::string origin;
@@ -126,7 +127,8 @@ void ReadIndex(const Given& given, ReplicaIdentity& identity, FieldErrors& error
   errors.Add(given.origin, fmt::format("found {}, expected a whole number >= 0", Found(json(given.value))));
 }
 
-// The replica must be in the list of its role, unless there are no lists at all (one process alone).
+// The replica must be in the list of its role, unless there are no lists at all (one process
+// alone).
 void CheckPlace(const ReplicaIdentity& identity, std::string_view origin, FieldErrors& errors) {
   const auto check = [&](size_t count, std::string_view list) {
     if (static_cast<size_t>(identity.index) >= count) {
@@ -178,6 +180,11 @@ absl::Status ReadTls(const char* folder, const Environment& environment, Replica
   return absl::OkStatus();
 }
 
+std::string HostName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
 }  // namespace
 
 std::string_view RoleName(Role role) {
@@ -185,6 +192,10 @@ std::string_view RoleName(Role role) {
     if (value == role) return name;
   }
   return "";
+}
+
+std::string TrainerName(int rank, bool own_chief) {
+  return own_chief && rank == 0 ? "chief-0" : fmt::format("worker-{}", own_chief ? rank - 1 : rank);
 }
 
 absl::StatusOr<ReplicaIdentity> ReadReplicaIdentity(const ReplicaFlags& flags, const Environment& environment) {
@@ -219,6 +230,8 @@ absl::StatusOr<ReplicaIdentity> ReadReplicaIdentity(const ReplicaFlags& flags, c
   TY_RETURN_IF_ERROR(errors.ToStatus("replica"));
   if (const char* name = environment("TRAINYARD_JOB_NAME")) identity.job_name = name;
   if (const char* uid = environment("TRAINYARD_JOB_UID")) identity.job_uid = uid;
+  const char* const node = environment("TRAINYARD_NODE");
+  identity.node = node != nullptr ? node : HostName();
   return identity;
 }
 

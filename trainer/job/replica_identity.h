@@ -1,4 +1,5 @@
-// The place of this process in its job, from flags and environment. Nothing else in the trainer reads the environment.
+// The place of this process in its job, from flags and environment. Nothing else in the trainer
+// reads the environment.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,10 @@ enum class Role : uint8_t { kChief, kWorker, kPs, kEvaluator };
 
 // "chief", "worker", "ps", "evaluator"
 std::string_view RoleName(Role role);
+
+// "chief-0", "worker-2": the replica of a trainer's rank. `own_chief`: rank 0 is a chief replica,
+// and the workers follow it.
+std::string TrainerName(int rank, bool own_chief);
 
 // Flags as given; absent ones are taken from the environment and the config folder.
 struct ReplicaFlags {
@@ -41,6 +46,7 @@ struct ReplicaIdentity {
   std::string config_path;                // the training.json or TrainingJob file to read
   std::string job_name;                   // the job in the cluster; both empty outside
   std::string job_uid;
+  std::string node;             // the machine: TRAINYARD_NODE, or else its host name
   std::string key_path;         // of the file that `key` came from
   std::optional<JobKey> key;    // from the file `key` of the config folder; none: streams prove nothing
   std::optional<TlsFiles> tls;  // from its folder `tls`; none: streams are plain text
@@ -48,16 +54,19 @@ struct ReplicaIdentity {
   // A chief of its own trains too: it is rank 0 of the trainers and the workers follow it.
   int trainer_count() const { return static_cast<int>(worker_hosts.size()) + (chief_host.empty() ? 0 : 1); }
   int trainer_rank() const { return role == Role::kChief || chief_host.empty() ? index : index + 1; }
-  // All hosts are loopback addresses, or there are none: nothing needs to listen for other machines.
+  // All hosts are loopback addresses, or there are none: nothing needs to listen for other
+  // machines.
   bool on_one_machine() const;
-  // The address at which this replica listens: that of this machine alone, or all of its interfaces.
+  // The address at which this replica listens: that of this machine alone, or all of its
+  // interfaces.
   std::string listen_host() const { return on_one_machine() ? "127.0.0.1" : "0.0.0.0"; }
   bool is_chief() const { return role == Role::kChief || (role == Role::kWorker && index == 0 && chief_host.empty()); }
 };
 
-// Reads flags, then TRAINYARD_ROLE, TRAINYARD_INDEX, TRAINYARD_CONFIG_DIR (cluster.json, or ps_hosts and worker_hosts; training.json; key;
-// tls/) through `environment` (name → value, or null). A flag wins over what the environment says of the same thing. InvalidArgument lists
-// all mistakes.
+// Reads flags, then TRAINYARD_ROLE, TRAINYARD_INDEX, TRAINYARD_CONFIG_DIR (cluster.json, or
+// ps_hosts and worker_hosts; training.json; key; tls/) and TRAINYARD_NODE through `environment`
+// (name → value, or null). A flag wins over what the environment says of the same thing.
+// InvalidArgument lists all mistakes.
 using Environment = std::function<const char*(const char* name)>;
 absl::StatusOr<ReplicaIdentity> ReadReplicaIdentity(const ReplicaFlags& flags, const Environment& environment);
 

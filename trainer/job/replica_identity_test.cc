@@ -47,6 +47,12 @@ class ReplicaIdentityTest : public ::testing::Test {
   std::map<std::string, std::string> variables_;
 };
 
+TEST_F(ReplicaIdentityTest, TheNodeIsTheEnvironmentsOrElseTheMachinesName) {
+  EXPECT_FALSE(Good({.config = "job.yaml"}).node.empty());
+  variables_["TRAINYARD_NODE"] = "node-7";
+  EXPECT_EQ(Good({.config = "job.yaml"}).node, "node-7");
+}
+
 TEST_F(ReplicaIdentityTest, FlagsSayWhoOneOfFourTerminalsIs) {
   const ReplicaIdentity identity = Good({.job_name = "worker",
                                          .task_index = 1,

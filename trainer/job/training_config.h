@@ -1,4 +1,5 @@
-// A job's training (`spec.training`), checked, as plain data. Made by training_json.h; read by everything in train/.
+// A job's training (`spec.training`), checked, as plain data. Made by training_json.h; read by
+// everything in train/.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ struct StrategyConfig {
   Mode mode = Mode::kSync;                                   // kParameterServer only
   StalenessRule stale_gradients = StalenessRule::kAdapt;     // kAsync only
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto;  // kAllReduce only
+  bool shard_optimizer = false;                              // kAllReduce only
   friend bool operator==(const StrategyConfig&, const StrategyConfig&) = default;
 };
 
@@ -60,7 +62,8 @@ struct EvaluateConfig {
 };
 
 struct ProfileConfig {
-  // As each worker counts its own steps; empty: nothing is recorded. The first steps are left out, which warm up.
+  // As each worker counts its own steps; empty: nothing is recorded. The first steps are left out,
+  // which warm up.
   StepRange steps = {.begin = 10, .end = 20};
 };
 
@@ -74,7 +77,8 @@ struct TrainingConfig {
   ModelSpec model;
   DataConfig data;
   std::string model_json, data_json;  // the texts of `model` and `data`: checkpoints describe themselves by them
-  int64_t batch_size = 32;            // per worker, in every strategy
+  int64_t batch_size = 32;            // per device, in every strategy
+  int devices = 1;                    // of each worker (docs/collectives.md, two levels)
   // Exactly one of the two is > 0. Steps count per worker in async, global in sync.
   int64_t epochs = 0;
   int64_t steps = 0;
@@ -88,8 +92,9 @@ struct TrainingConfig {
   ProfileConfig profile;
   TimeoutsConfig timeouts;
   OnNonFinite on_non_finite = OnNonFinite::kStop;
-  int threads = 0;         // 0: the cgroup's quota
-  bool evaluator = false;  // the job has a replica that evaluates; set from the job file or the cluster's list, not from training
+  int threads = 0;            // 0: the cgroup's quota
+  bool shared_memory = true;  // between replicas of one machine
+  bool evaluator = false;     // the job has a replica that evaluates; set from the job file or the cluster's list, not from training
 };
 
 }  // namespace trainyard::engine

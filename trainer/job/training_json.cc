@@ -15,7 +15,7 @@
 #include "trainer/model/build_graph.h"
 #include "trainer/model/metrics.h"
 #include "trainer/model/model_json.h"
-#include "trainer/optim/optimizer.h"
+#include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
 namespace {
@@ -23,6 +23,7 @@ namespace {
 using nlohmann::json;
 
 constexpr Integers kSteps{.min = 1, .max = int64_t{1} << 40};
+constexpr int64_t kMostDevices = 256;
 constexpr int64_t kMostProfiledSteps = 1000;
 constexpr int64_t kMostSeconds = 10 * 365 * 86400;
 constexpr Integers kStepsOrNone{.min = 0, .max = kSteps.max};
@@ -59,7 +60,8 @@ OptimizerConfig ReadOptimizer(const json& value, std::string path, FieldErrors& 
   optimizer.learning_rate = fields.Number("learningRate", {.min = 0, .max = 1e6, .above = true}, optimizer.learning_rate);
   if (is({"momentum", "nesterov", "rmsprop"})) optimizer.momentum = fields.Number("momentum", kShare, optimizer.momentum);
   if (is({"sgd"})) {
-    // As Keras' SGD: with a momentum, and perhaps Nesterov's, it is one of the two optimizers that are named after them.
+    // As Keras' SGD: with a momentum, and perhaps Nesterov's, it is one of the two optimizers that
+    // are named after them.
     optimizer.momentum = fields.Number("momentum", kShare, 0.0);
     const bool nesterov = fields.Bool("nesterov", false);
     if (optimizer.momentum > 0) optimizer.name = nesterov ? "nesterov" : "momentum";
@@ -81,20 +83,20 @@ OptimizerConfig ReadOptimizer(const json& value, std::string path, FieldErrors& 
   return optimizer;
 }
 
-AllReduceAlgorithm ReadAlgorithm(FieldReader fields) {
+AllReduceAlgorithm ReadAlgorithm(FieldReader& fields) {
   using enum AllReduceAlgorithm;
   AllReduceAlgorithm algorithm = kAuto;
   const json* value = fields.Get("algorithm");
   if (value != nullptr && *value == "ring") {
     // docs/collectives.md
-    fields.Error("algorithm",
-                 "found \"ring\", expected auto, direct or halvingDoubling, because a ring adds each part of a gradient in another order; "
-                 "direct moves as few bytes");
+    fields.Error(
+        "algorithm",
+        "found \"ring\", expected auto, direct, halvingDoubling or hierarchical, because a ring adds each part of a gradient in another "
+        "order; direct moves as few bytes");
   } else {
-    algorithm = fields.Choice<AllReduceAlgorithm>("algorithm",
-                                                  {{"auto", kAuto}, {"direct", kDirect}, {"halvingDoubling", kHalvingDoubling}}, kAuto);
+    algorithm = fields.Choice<AllReduceAlgorithm>(
+        "algorithm", {{"auto", kAuto}, {"direct", kDirect}, {"halvingDoubling", kHalvingDoubling}, {"hierarchical", kHierarchical}}, kAuto);
   }
-  fields.RefuseOthers();
   return algorithm;
 }
 
@@ -113,7 +115,10 @@ StrategyConfig ReadStrategy(const json& value, std::string path, FieldErrors& er
   if (local != nullptr) FieldReader(*local, fields.PathOf("local"), errors).RefuseOthers();
   if (all_reduce != nullptr) {
     strategy.kind = StrategyConfig::Kind::kAllReduce;
-    strategy.algorithm = ReadAlgorithm(FieldReader(*all_reduce, fields.PathOf("allReduce"), errors));
+    FieldReader options(*all_reduce, fields.PathOf("allReduce"), errors);
+    strategy.algorithm = ReadAlgorithm(options);
+    strategy.shard_optimizer = options.Bool("shardOptimizer", false);
+    options.RefuseOthers();
   }
   if (servers == nullptr) return strategy;
   strategy.kind = StrategyConfig::Kind::kParameterServer;
@@ -188,7 +193,27 @@ void CheckClasses(const FieldReader& training_fields, const TrainingConfig& trai
                            : fmt::format("found {} names, expected {}: the model has so many classes", names, *classes));
 }
 
-// What early stopping and the best checkpoint need from the rest.
+// The model's input is what pictures become.
+void CheckImages(const FieldReader& training_fields, const TrainingConfig& training, FieldErrors& errors) {
+  if (training.data.format != DataConfig::Format::kImages) return;
+  const Shape& input = training.model.input_shape;
+  const ImageOptions& images = training.data.images;
+  if (!CheckTakesImages(input).ok()) {
+    errors.Add(training_fields.PathOf("data.format"),
+               fmt::format("found images, but the model takes {}, expected [height, width, 1] or [height, width, 3]", input.ToString()));
+    return;
+  }
+  if (images.height != 0 && (images.height != input[0] || images.width != input[1])) {
+    errors.Add(training_fields.PathOf("data.size"),
+               fmt::format("found [{}, {}], expected [{}, {}]: the model's input", images.height, images.width, input[0], input[1]));
+  }
+  const int64_t channels = input.rank() == 2 ? 1 : input[2];
+  if (images.channels != 0 && images.channels != channels) {
+    errors.Add(training_fields.PathOf("data.channels"), fmt::format("found {}, expected {}: the model's input", images.channels, channels));
+  }
+}
+
+// Early stopping and the best checkpoint need a split to evaluate, and a metric of this model.
 void CheckMetrics(const FieldReader& training_fields, const TrainingConfig& training, FieldErrors& errors) {
   const auto check = [&](const MetricRule& rule, const std::string& path) {
     if (!training.data.eval)
@@ -275,6 +300,7 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
     training.data_json = data->dump(-1, ' ', false, json::error_handler_t::replace);
   }
   training.batch_size = fields.Integer("batchSize", {.min = 1, .max = kMaxBatch}, training.batch_size);
+  training.devices = static_cast<int>(fields.Integer("devices", {.min = 1, .max = kMostDevices}, 1));
   if (value.is_object()) ReadLength(fields, training);
   if (const json* optimizer = fields.Get("optimizer")) training.optimizer = ReadOptimizer(*optimizer, fields.PathOf("optimizer"), errors);
   if (const json* strategy = fields.Get("strategy")) training.strategy = ReadStrategy(*strategy, fields.PathOf("strategy"), errors);
@@ -292,12 +318,14 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
   if (const json* resources = fields.Get("resources")) {
     FieldReader options(*resources, fields.PathOf("resources"), errors);
     training.threads = static_cast<int>(options.Integer("threads", {.min = 0, .max = 1024}, 0));
+    training.shared_memory = options.Bool("sharedMemory", true);
     options.RefuseOthers();
   }
   fields.RefuseOthers();
   if (errors.size() == errors_before) {
     CheckMetrics(fields, training, errors);
     CheckClasses(fields, training, errors);
+    CheckImages(fields, training, errors);
   }
   return training;
 }

@@ -9,7 +9,8 @@
 
 namespace trainyard::engine {
 
-// Every mistake goes to `errors` with its path below `path` ("spec.training"); the result may only be used when this added none.
+// Every mistake goes to `errors` with its path below `path` ("spec.training"). The result may only
+// be used when this added no mistake.
 TrainingConfig ParseTraining(const nlohmann::json& value, std::string_view path, FieldErrors& errors);
 
 }  // namespace trainyard::engine

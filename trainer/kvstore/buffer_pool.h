@@ -1,4 +1,5 @@
-// Memory for answers, used again and again: a step then neither allocates large blocks nor faults in fresh pages.
+// Memory for answers, used again and again: a step then neither allocates large blocks nor faults
+// in fresh pages.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +12,14 @@
 
 namespace trainyard::engine {
 
-// Thread-safe. A buffer returns to the pool when its last owner lets go, and is freed where the pool is already full or gone.
+// Thread-safe. A buffer returns to the pool when its last owner lets go, and is freed where the
+// pool is already full or gone.
 class BufferPool {
  public:
   // Keeps at most `max_idle_bytes` of unused buffers.
   explicit BufferPool(size_t max_idle_bytes) : shelf_(std::make_shared<Shelf>(max_idle_bytes)) {}
 
-  // At least `bytes` long; what it holds is left over from earlier use.
+  // At least `bytes` long; its values are left over from earlier use.
   std::shared_ptr<Buffer> Take(size_t bytes);
 
  private:

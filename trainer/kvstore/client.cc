@@ -9,8 +9,8 @@
 
 #include "trainer/base/clock.h"
 #include "trainer/base/log.h"
+#include "trainer/base/long_wait.h"
 #include "trainer/base/status_macros.h"
-#include "trainer/base/wait_notice.h"
 #include "trainer/kvstore/client_core.h"
 #include "trainer/profile/span_log.h"
 
@@ -20,7 +20,6 @@ namespace {
 constexpr absl::Duration kGoodbyeDeadline = absl::Seconds(2);
 constexpr absl::Duration kReleaseDeadline = absl::Seconds(10);
 constexpr absl::Duration kLookPeriod = absl::Seconds(1);  // while waiting, the deadline is looked at this often
-constexpr absl::Duration kNoticePeriod = absl::Seconds(30);
 
 constexpr double kStopShare = 0.25;  // of the time to stop: for a step to be finished
 
@@ -64,12 +63,15 @@ absl::StatusOr<StepResult> KvClient::Wait(ParameterSet& parameters) {
   StepResult result;
   Clock& clock = *options_.clock;
   absl::Time deadline = clock.Now() + options_.timeouts.peer;
+  LongWait wait(core_->name(), clock.Now(), options_.on_wait);
   while (true) {
     TY_RETURN_IF_ERROR(CheckLine());
     TY_ASSIGN_OR_RETURN(const int64_t lost, FillEmptyServers());
     result.lost_steps = std::max(result.lost_steps, lost);
     if (StoreArrived(std::min(deadline - clock.Now(), kLookPeriod), parameters)) {
-      deadline = clock.Now() + options_.timeouts.peer;
+      const absl::Time now = clock.Now();
+      deadline = now + options_.timeouts.peer;
+      wait.Restart(now);
       stop_at_ = absl::InfiniteFuture();
       continue;
     }
@@ -77,7 +79,9 @@ absl::StatusOr<StepResult> KvClient::Wait(ParameterSet& parameters) {
       result.ended = state == StepState::kPastEnd;
       break;
     }
-    // A step that can be finished is: then a worker that is started in place of this one goes on behind it.
+    wait.Look(clock.Now(), [this] { return core_->DescribeOutstanding(); });
+    // A step that can be finished is: then a worker that is started in place of this one goes on
+    // behind it.
     if (IsStopping()) stop_at_ = std::min(stop_at_, RealClock().Now() + kStopShare * options_.timeouts.stop);
     if (RealClock().Now() >= stop_at_) {
       return absl::CancelledError(fmt::format("{}: stopped while it waits for {}", core_->name(), core_->DescribeOutstanding()));
@@ -103,7 +107,9 @@ absl::StatusOr<StepResult> KvClient::Wait(ParameterSet& parameters) {
 
 bool KvClient::StoreArrived(absl::Duration at_most, ParameterSet& parameters) {
   const std::vector<ArrivedValues> arrived = core_->AwaitAnswers(at_most);
+  const std::vector<int> behind = SendNewest();
   for (const ArrivedValues& answer : arrived) {
+    if (std::ranges::count(behind, core_->ServerOf(answer.part)) > 0) continue;  // older than what this worker has
     SpanLog* const profile = options_.profile != nullptr && options_.profile->Wants(answer.step) ? options_.profile : nullptr;
     const int64_t start = profile != nullptr ? profile->Now() : 0;
     core_->Store(answer, parameters);
@@ -138,6 +144,8 @@ absl::Status KvClient::End(int64_t step) {
 }
 
 void KvClient::ShowActivity() { core_->ShowActivity(); }
+void KvClient::TellPace(WorkerPace pace) { core_->TellPace(std::move(pace)); }
+std::vector<WorkerPace> KvClient::paces() const { return core_->paces(); }
 
 absl::Status KvClient::AskForRollback(const std::string& reason) {
   core_->Refuse(core_->line(), reason);
@@ -217,7 +225,7 @@ absl::StatusOr<TrainingStart> KvClient::StartOnLine(ParameterSet& parameters) {
   }
   std::string reason;
   int64_t filled = 0;
-  WaitNotice notice(options_.clock->Now(), kNoticePeriod);
+  LongWait wait(core_->name(), options_.clock->Now(), options_.on_wait);
   while (true) {
     TY_RETURN_IF_ERROR(core_->error());
     const int64_t seen = core_->changes();
@@ -248,11 +256,11 @@ absl::StatusOr<TrainingStart> KvClient::StartOnLine(ParameterSet& parameters) {
     } else if (lost && options_.chief) {
       TY_ASSIGN_OR_RETURN(const std::shared_ptr<const TrainingState> state, LoadState(std::max(reached, core_->furthest()) > 0));
       filled = NewLine();
-      for (const int server : core_->EmptyServers()) core_->Fill(server, state, state->step, filled);
+      for (const int server : core_->EmptyServers()) core_->Fill(server, state, state->step, {.line = filled, .step = state->step});
     }
     if (IsStopping()) return absl::CancelledError(fmt::format("{}: stopped before it could start", core_->name()));
     core_->AwaitChange(seen, kLookPeriod);
-    TellWait(notice, reason);
+    wait.Look(options_.clock->Now(), [&] { return IsReady() ? reason : core_->DescribeNotReady(); });
     if (options_.clock->Now() < deadline.time) continue;
     TY_RETURN_IF_ERROR(core_->error());
     return absl::DeadlineExceededError(fmt::format("{}: Start: {} for {}: {}", core_->name(),
@@ -270,22 +278,16 @@ absl::StatusOr<std::shared_ptr<TrainingState>> KvClient::LoadState(bool again) {
                   state->slots.size(), options_.slot_names.size()));
 }
 
-void KvClient::TellWait(WaitNotice& notice, const std::string& reason) const {
-  const std::optional<absl::Duration> waited = notice.Due(options_.clock->Now());
-  if (!waited) return;
-  const bool ready = core_->Await(KvGoal::kAllReady, absl::ZeroDuration());
-  const std::string why = ready ? reason : core_->DescribeNotReady();
-  if (!why.empty()) LogWarning("{} waits, {}: {}", core_->name(), absl::FormatDuration(*waited), why);
-}
+bool KvClient::IsReady() const { return core_->Await(KvGoal::kAllReady, absl::ZeroDuration()); }
 
 absl::Status KvClient::Reach(KvGoal goal, const Deadline& deadline, std::string_view what) {
-  WaitNotice notice(options_.clock->Now(), kNoticePeriod);
+  LongWait wait(core_->name(), options_.clock->Now(), options_.on_wait);
   while (true) {
     TY_RETURN_IF_ERROR(CheckLine());
     if (goal != KvGoal::kAllUp) TY_RETURN_IF_ERROR(FillEmptyServers().status());
     const absl::Duration left = deadline.time - options_.clock->Now();
     if (core_->Await(goal, std::clamp(left, absl::ZeroDuration(), kLookPeriod))) return absl::OkStatus();
-    TellWait(notice, "");
+    wait.Look(options_.clock->Now(), [this] { return IsReady() ? "" : core_->DescribeNotReady(); });
     if (left > absl::ZeroDuration()) continue;
     TY_RETURN_IF_ERROR(core_->error());
     return absl::DeadlineExceededError(
@@ -308,10 +310,10 @@ absl::StatusOr<int64_t> KvClient::FillEmptyServers() {
   if (empty.empty()) return 0;
   TY_ASSIGN_OR_RETURN(const std::shared_ptr<TrainingState> state, LoadState(newest_ != nullptr));
   if (newest_ != nullptr) {
-    for (int key = 0; key < newest_->size(); ++key) std::ranges::copy(newest_->values(key), state->parameters.values(key).begin());
+    CopyValues(*newest_, state->parameters);
   }
   const int64_t step = std::max(state->step, core_->global_step());
-  const int64_t line = NewLine();
+  const KvLine line{.line = NewLine(), .step = newest_ != nullptr ? step : state->step};
   for (const int server : empty) {
     if (step != state->step) {
       const std::string_view values = newest_ != nullptr ? "the newest that the chief has"
@@ -323,6 +325,15 @@ absl::StatusOr<int64_t> KvClient::FillEmptyServers() {
     core_->Fill(server, state, step, line);
   }
   return step - state->step;
+}
+
+std::vector<int> KvClient::SendNewest() {
+  if (IsSync() || newest_ == nullptr) return {};
+  std::vector<int> behind = core_->TakeServersBehind(seen_step_);
+  if (behind.empty()) return behind;
+  const auto values = std::make_shared<const ParameterSet>(CopyOf(*newest_));
+  for (const int server : behind) core_->SendNewer(server, values, seen_step_);
+  return behind;
 }
 
 absl::StatusOr<std::unique_ptr<KvClient>> KvClient::Create(KvClientOptions options, Transport& transport) {

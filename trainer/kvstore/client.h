@@ -1,16 +1,21 @@
 // A worker's side of the parameter servers.
 //
-// One step is: PushGradient for every trainable key, in the order in which backward finishes them, then one Wait. Next values of keys that
-// are not trainable (moving statistics) go the same way, before the last gradient: servers take them as they are, in sync the mean of all
-// workers' (so each must push every key), in async the last one's (so the chief alone pushes them). A worker without examples in a step
-// says PushNothing for every key in sync, and leaves the step out in async.
+// One step is: PushGradient for every trainable key, in the order in which backward finishes them,
+// then one Wait. Next values of keys that are not trainable (moving statistics) go the same way,
+// before the last gradient. Servers take them as they are. In sync they take the mean of all
+// workers, so each must push every key. In async they take the last one's, so the chief alone
+// pushes them. A worker without examples in a step says PushNothing for every key in sync. In async
+// it leaves the step out.
 //
-// Sync: rounds wait for every worker, and all servers hold one state. Where they do not (a server lost its state, a worker was lost in the
-// middle of its pushes), the training is rolled back: the chief fills all servers anew from one checkpoint or from the start values. Every
-// call but Done may then return RolledBack; the worker calls Start again and goes on at the step that it tells.
+// Sync: rounds wait for every worker, and all servers hold one state. The training is rolled back
+// where they do not: a server lost its state, or a worker was lost in the middle of its pushes. The
+// chief then fills all servers anew from one checkpoint or from the start values. Every call but
+// Done may return RolledBack then. The worker calls Start again and goes on at the step that it
+// tells.
 //
-// A worker starts with Start, which fills its parameters. At the end async: Leave, AwaitOthers (the chief), Done. Sync: the chief makes the
-// result safe, then Release, AwaitOthers, Done; the others AwaitRelease, then Done.
+// A worker starts with Start, which fills its parameters. At the end of async it calls Leave,
+// AwaitOthers (the chief), Done. In sync the chief makes the result safe, then calls Release,
+// AwaitOthers, Done. The others call AwaitRelease, then Done.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +31,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "trainer/base/clock.h"
-#include "trainer/base/timeouts.h"
-#include "trainer/kvstore/mode.h"
+#include "trainer/base/worker_pace.h"
+#include "trainer/kvstore/client_options.h"
 #include "trainer/kvstore/ranks.h"
 #include "trainer/optim/training_state.h"
 #include "trainer/optim/updater.h"
@@ -37,89 +41,83 @@
 namespace trainyard::engine {
 
 class KvClientCore;
-class SpanLog;
 class Transport;
-class WaitNotice;
 enum class KvGoal : uint8_t;  // client_core.h
 
-struct KvClientOptions {
-  std::vector<std::string> servers;  // host:port, by server index
-  int worker = 0;                    // index; kObserver reads only (an evaluator)
-  int workers = 1;
-  bool chief = false;  // initialises and refills servers; exactly one worker
-  KvMode mode = KvMode::kAsync;
-  std::vector<ParameterSpec> specs;     // the model; index = key
-  std::vector<std::string> slot_names;  // Optimizer::slot_names()
-  std::string vocabulary;               // which one the model's tokens are of, the same for all workers; "": it takes none
-  // connect: Start, until every server has answered and is initialised. peer: Wait, Pull and End, the longest time without an answer that
-  // is due, restarts of servers included; what a server holds back because others have not pushed is not due.
-  TimeoutsConfig timeouts;
-  absl::Duration heartbeat_period = absl::Seconds(2);
-  Clock* clock = &RealClock();  // of the timeouts; must outlive the client
-  // Chief only: the newest good checkpoint's state, or the start values where there is none. `again`: the training was under way already,
-  // so that in sync mode all workers must be able to go on from that state with the same bits. Called from Start (when servers are empty)
-  // and in async from Wait, AwaitOthers and Pull (when a server was restarted and is empty), on the caller's thread.
-  std::function<absl::StatusOr<TrainingState>(bool again)> load;
-  // True: this replica was asked to stop. Start, Wait and AwaitRelease then end soon with Cancelled, where they wait for others.
-  std::function<bool()> stopping;
-  SpanLog* profile = nullptr;  // what is pushed and pulled in the steps that it wants; outlives the client
-};
-
-// Used from one thread (the step loop's); PushGradient may come from another, never at the same time as Wait.
-// Owns one thread; I/O happens on the transport's. A lost stream is dialled again until a deadline passes, and unanswered pushes are sent
-// again: servers apply each (worker, step) once. Errors name worker, server, operation, tensor and step. After an error other than from
+// Used from one thread (the step loop's); PushGradient may come from another, never at the same
+// time as Wait. Owns one thread; I/O happens on the transport's. A lost stream is dialled again
+// until a deadline passes, and unanswered pushes are sent again: servers apply each (worker, step)
+// once. Errors name worker, server, operation, tensor and step. After an error other than from
 // Start with a deadline, the client is only good for Done or destruction.
 class KvClient final {
  public:
-  // Starts dialling. The transport must outlive the client. InvalidArgument: options that cannot be.
+  // Starts dialling. The transport must outlive the client. InvalidArgument: options that cannot
+  // be.
   static absl::StatusOr<std::unique_ptr<KvClient>> Create(KvClientOptions options, Transport& transport);
   ~KvClient();
   KvClient(const KvClient&) = delete;
   KvClient& operator=(const KvClient&) = delete;
 
-  // Waits for every server; the chief fills the empty ones from load(), the others wait for that. Async: servers that already run are never
-  // overwritten. Sync: all are filled anew where they do not hold one state. Then `parameters` (of the options' specs, to be kept until the
-  // client is destroyed) holds the servers' values. Again after RolledBack: forgets what was pushed.
-  // FailedPrecondition: a server has another model, mode, placement or worker count, or another worker another vocabulary (named).
-  // DeadlineExceeded: what was waited for.
+  // Waits for every server; the chief fills the empty ones from load(), the others wait for that.
+  // Async: servers that already run are never overwritten. Sync: all are filled anew where they do
+  // not hold one state. Then `parameters` (of the options' specs, to be kept until the client is
+  // destroyed) holds the servers' values. Again after RolledBack: forgets what was pushed.
+  // FailedPrecondition: a server has another model, mode, placement or worker count, or another
+  // worker another vocabulary (named). DeadlineExceeded: what was waited for.
   absl::StatusOr<TrainingStart> Start(ParameterSet& parameters);
 
-  // Sends the gradient of `key` for `step` without waiting; of each part only the rows that it touches, where those are known and fewer
-  // bytes. `gradient` and its list of rows must stay unchanged until Wait has returned OK or the client is destroyed. Errors show in Wait.
+  // Sends the gradient of `key` for `step` without waiting. Of each part only the touched rows are
+  // sent, where those are known and fewer bytes. `gradient` and its list of rows must stay
+  // unchanged until Wait has returned OK or the client is destroyed. Errors show in Wait.
   void PushGradient(int key, const GradientView& gradient, int64_t step);
-  // This worker had no examples in `step`. Gradients of the others are summed and divided by the number of workers, as always; the mean of
-  // next values is that of the workers with examples.
+  // This worker had no examples in `step`. Gradients of the others are summed and divided by the
+  // number of workers, as always; the mean of next values is that of the workers with examples.
   void PushNothing(int key, int64_t step);
 
-  // Waits until every push of the step is answered and writes the fresh values of those keys into `parameters`.
+  // Waits until every push of the step is answered and writes the fresh values of those keys into
+  // `parameters`.
   absl::StatusOr<StepResult> Wait(ParameterSet& parameters);
 
-  // The servers' state as it is now: for checkpoints and evaluation. In sync mode, between Wait and the next push, it is exactly the state
-  // after that step; in async each part is consistent in itself. Without slots, TrainingState::slots is empty.
+  // The servers' state as it is now: for checkpoints and evaluation. In sync mode, between Wait and
+  // the next push, it is exactly the state after that step; in async each part is consistent in
+  // itself. Without slots, TrainingState::slots is empty.
   absl::StatusOr<TrainingState> Pull(bool with_slots);
   // The parameters alone, straight into the caller's memory; after an error some of them.
   absl::Status PullInto(ParameterSet& parameters);
 
-  // Chief only, between Wait and the next push: ends the training for all workers. Sync: nobody's `step` (the next one) or a later one is
-  // applied, so that all workers end at exactly this step. Async: the others hear of it soon. Returns when every server knows.
+  // Chief only, between Wait and the next push: ends the training for all workers. Sync: nobody's
+  // `step` (the next one) or a later one is applied, so that all workers end at exactly this step.
+  // Async: the others hear of it soon. Returns when every server knows.
   absl::Status End(int64_t step);
 
-  // Says that this worker is at work though it does not push (it evaluates, it writes): others go on waiting for it. Any thread; cheap.
+  // Says that this worker is at work though it does not push (it evaluates, it writes): others go
+  // on waiting for it. Any thread; cheap.
   void ShowActivity();
 
-  // Sync: this worker cannot go on from the line that it trains on; the chief rolls all back. Returns RolledBack.
+  // Sync: how long this worker takes for a step by itself; the chief hears it with the next
+  // heartbeat. Cheap.
+  void TellPace(WorkerPace pace);
+  // Chief: the last pace of each worker, itself too.
+  std::vector<WorkerPace> paces() const;
+
+  // Sync: this worker cannot go on from the line that it trains on; the chief rolls all back.
+  // Returns RolledBack.
   absl::Status AskForRollback(const std::string& reason);
-  // Sync, chief, after its last step: the result is safe, the others may end. Returns when every server knows.
+  // Sync, chief, after its last step: the result is safe, the others may end. Returns when every
+  // server knows.
   absl::Status Release();
-  // Sync, other workers, after their last step: waits for the chief's Release as long as the chief is at work, else at most timeouts.peer.
+  // Sync, other workers, after their last step: waits for the chief's Release as long as the chief
+  // is at work, else at most timeouts.peer.
   absl::Status AwaitRelease();
 
   // Async: this worker pushes no more; the others need not wait for it.
   void Leave();
-  // After Leave (sync: after Release): waits until no other worker is training (left, done, or lost for longer than timeouts.silence),
-  // refilling servers where needed. Cancelled when `deadline` passes first.
+  // After Leave (sync: after Release): waits until no other worker is training (left, done, or lost
+  // for longer than timeouts.silence), refilling servers where needed. Sync: until one server that
+  // holds values counts none. Cancelled when `deadline` passes first.
   absl::Status AwaitOthers(absl::Duration deadline);
-  // Leave, then goodbye: the servers end when every worker has said it. Returns when that is sent or after a short deadline.
+  // Leave, then goodbye: the servers end when every worker has said it. Returns when that is sent
+  // or after a short deadline.
   void Done();
 
   // Any thread: the servers' global step as last heard, and bytes so far.
@@ -138,22 +136,27 @@ class KvClient final {
   bool IsStopping() const { return options_.stopping && options_.stopping(); }
   Deadline After(absl::Duration allowed) const { return {options_.clock->Now() + allowed, allowed}; }
 
-  // Good while this worker may go on: nothing is broken, and in sync mode the servers are on its line.
+  // Good while this worker may go on: nothing is broken, and in sync mode the servers are on its
+  // line.
   absl::Status CheckLine() const;
   absl::StatusOr<TrainingStart> StartAsItIs(ParameterSet& parameters);
-  // Sync: waits until all servers hold one state that this worker can go on from. The chief sees to it that they do.
+  // Sync: waits until all servers hold one state that this worker can go on from. The chief sees to
+  // it that they do.
   absl::StatusOr<TrainingStart> StartOnLine(ParameterSet& parameters);
   // Writes the values that have arrived where they belong. False: none had.
   bool StoreArrived(absl::Duration at_most, ParameterSet& parameters);
   absl::StatusOr<std::shared_ptr<TrainingState>> LoadState(bool again);
-  // Says in the log what is waited for, when that is due: servers that are not ready, else `reason`.
-  void TellWait(WaitNotice& notice, const std::string& reason) const;
+  // All servers have values.
+  bool IsReady() const;
   // Waits for the goal; the chief fills what is empty meanwhile, once all are up.
   absl::Status Reach(KvGoal goal, const Deadline& deadline, std::string_view what);
   absl::Status PullState(TrainingState& state, bool with_slots);
-  // The chief's duty in async mode: a server that lost its values gets the newest that the chief has. Returns how many steps the optimizer
-  // slots, which only servers have, are behind them.
+  // The chief's duty in async mode: a server that lost its values gets the newest that the chief
+  // has. Returns how many steps the optimizer slots, which only servers have, are behind them.
   absl::StatusOr<int64_t> FillEmptyServers();
+  // Every worker's in async mode: a server that was lost together with the chief, and filled with
+  // older values, gets this worker's. Returns such servers.
+  std::vector<int> SendNewest();
 
   const std::shared_ptr<KvClientCore> core_;
   const KvClientOptions& options_;

@@ -1,4 +1,5 @@
-// KvClientCore: the streams, and what servers tell. What the worker asks for is in client_requests.cc, sync mode's lines in client_line.cc.
+// KvClientCore: the streams, and what servers tell. The worker's requests are in
+// client_requests.cc, sync mode's lines in client_line.cc.
 #include "trainer/kvstore/client_core.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,8 @@
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/profile/span_log.h"
+#include "trainer/transport/flow_control.h"
+#include "trainer/transport/pace_record.h"
 
 namespace trainyard::engine {
 namespace {
@@ -17,7 +20,6 @@ namespace {
 constexpr absl::Duration kDialDeadline = absl::Seconds(5);
 constexpr size_t kIdleRowBytes = 16 << 20;
 constexpr size_t kArrivedBytes = 32 << 20;  // from all servers together, until Wait stores it
-constexpr size_t kShortestWindow = 1 << 20;
 
 }  // namespace
 
@@ -33,6 +35,7 @@ KvClientCore::KvClientCore(KvClientOptions options, Transport& transport)
       pull_(placement_, static_cast<int>(options_.servers.size()), options_.slot_names.size()) {
   agreement_.mode = options_.mode;
   agreement_.workers = options_.workers;
+  agreement_.devices = options_.devices;
   agreement_.servers = static_cast<int>(options_.servers.size());
   agreement_.placement = placement_.hash;
   agreement_.slots = options_.slot_names;
@@ -71,7 +74,10 @@ absl::Time KvClientCore::Tend(absl::Time now) {
     if (shut_ || !error_.ok()) return next;
     const auto activity = static_cast<int64_t>(activity_.load(std::memory_order_relaxed));
     for (ServerLink& link : links_) {
-      if (link.link().TakeHeartbeat(now)) heartbeats.push_back({link.stream(), {Control(WireOp::kHeartbeat, link, activity)}});
+      if (link.link().TakeHeartbeat(now)) {
+        heartbeats.push_back({link.stream(), {Control(WireOp::kHeartbeat, link, activity)}});
+        if (pace_ && link.server() == 0) heartbeats.push_back({link.stream(), {WithPace(Control(WireOp::kPace, link), *pace_)}});
+      }
       if (link.link().Unanswered(now)) {
         given_up.push_back(link.stream());
         link.Lost(absl::UnavailableError(fmt::format("no answer within {}", absl::FormatDuration(options_.timeouts.silence))), now);
@@ -80,7 +86,7 @@ absl::Time KvClientCore::Tend(absl::Time now) {
       if (link.link().DialDue(now)) {
         // Under the lock, so that what the stream tells finds the link that it belongs to.
         link.link().Dialled(transport_.Dial(link.address(), shared_from_this(), kDialDeadline), now);
-        link.stream()->SetWindow(std::max(kArrivedBytes / links_.size(), kShortestWindow));
+        link.stream()->SetWindow(WindowShare(kArrivedBytes, links_.size()));
         link.stream()->Send({Hello(link)});
       }
       next = std::min(next, link.link().NextDue());
@@ -152,6 +158,8 @@ absl::Status KvClientCore::Handle(ServerLink& link, Record& record, std::vector<
       return OnParameters(link, record);
     case WireOp::kValues:
       return OnValues(link, record);
+    case WireOp::kPace:
+      return OnPace(record);
     case WireOp::kHeartbeat:
       link.HeldBack(options_.clock->Now());
       return absl::OkStatus();
@@ -180,15 +188,35 @@ absl::Status KvClientCore::OnState(ServerLink& link, const Record& record, std::
   return absl::OkStatus();
 }
 
+absl::Status KvClientCore::OnPace(const Record& record) {
+  if (!options_.chief) return absl::InvalidArgumentError("'pace' is for the chief");
+  TY_ASSIGN_OR_RETURN(WorkerPace pace, PaceOf(record, options_.workers));
+  paces_.insert_or_assign(pace.worker, std::move(pace));
+  return absl::OkStatus();
+}
+
+void KvClientCore::TellPace(WorkerPace pace) {
+  MutexLock lock(&mutex_);
+  if (options_.chief) {
+    paces_.insert_or_assign(pace.worker, std::move(pace));
+  } else {
+    pace_ = std::move(pace);
+  }
+}
+
+std::vector<WorkerPace> KvClientCore::paces() const {
+  MutexLock lock(&mutex_);
+  std::vector<WorkerPace> paces;
+  for (const auto& [worker, pace] : paces_) paces.push_back(pace);
+  return paces;
+}
+
 void KvClientCore::CatchUp(ServerLink& link, std::vector<Record>& answers) {
   if (sync() && options_.worker != kObserver && link.state().line != line_) return;  // of another line: Start sees to it
   const bool lost_answers = link.TakeLostAnswers();
-  if (!sync() && lost_answers && link.step() == 0 && global_step_ > 0) {
-    LogWarning("{}: {} has the start values: the chief was lost with it, and there was no checkpoint; the training starts over at step 0",
-               name_, link.Describe());
-  }
   global_step_ = std::max(global_step_, link.step());
-  // Part of a step that this worker has not finished may have been answered: in async the others may still wait for it on the new server.
+  // Part of a step that this worker has not finished may have been answered: in async the others
+  // may still wait for it on the new server.
   for (const int part : pushes_.Resend(link.server(), !sync() && lost_answers ? std::optional(position_) : std::nullopt)) {
     answers.push_back(PushRecord(link, part));
   }
@@ -201,7 +229,8 @@ absl::Status KvClientCore::OnParameters(ServerLink& link, Record& record) {
   TY_ASSIGN_OR_RETURN(std::optional<std::vector<int32_t>> rows, records_.RowsIn(record, part));
   const PartPush& pushed = pushes_[part];
   const auto step = static_cast<int64_t>(record.header.step);
-  // In sync mode a round may have been completed with what this worker pushed before it was restarted: not the answer that is waited for.
+  // In sync mode a round may have been completed with what this worker pushed before it was
+  // restarted: not the answer that is waited for.
   if (!pushed.outstanding || (sync() && step <= pushed.step)) return absl::OkStatus();
   global_step_ = std::max(global_step_, step);
   pushes_.Answer(part, std::move(record.payload), std::move(rows));

@@ -1,4 +1,5 @@
-// KvClientCore in sync mode: which line of the training this worker is on (line_watch.h), and how it gets to another.
+// KvClientCore in sync mode: which line of the training this worker is on (line_watch.h), and how
+// it gets to another.
 #include <algorithm>
 
 #include "trainer/kvstore/client_core.h"
@@ -33,7 +34,7 @@ void KvClientCore::Forget() {
     end_step_ = ended_at_ = -1;
     left_ = false;
   }
-  // What is queued there may wait for credit that the given-up round will never return.
+  // Records that are queued there may wait for credit that the given-up round will never return.
   for (const std::shared_ptr<Stream>& stream : streams) stream->Abort();
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "trainer/base/check.h"
+#include "trainer/base/log.h"
 #include "trainer/kvstore/client_core.h"
 #include "trainer/profile/span_log.h"
 
@@ -29,9 +30,11 @@ KvClientCore::Sends KvClientCore::ToEach(WireOp op, int64_t step, const std::fun
 Record KvClientCore::PushRecord(const ServerLink& link, int part) {
   const PartPush& pushed = pushes_[part];
   const auto make = [&](Payload payload, uint32_t flags) {
-    return records_.Make(Control(WireOp::kPush, link, pushed.step, flags).header, part, std::move(payload));
+    WireHeader header = Control(WireOp::kPush, link, pushed.step, flags).header;
+    header.slot = static_cast<uint16_t>(pushed.gradient.addends);
+    return records_.Make(header, part, std::move(payload));
   };
-  if (pushed.empty) return make({}, kWireFlagEmpty);
+  if (pushed.gradient.addends == 0) return make({}, 0);
   const std::span<const float> values = pushed.gradient.values;
   if (pushed.gradient.rows) {
     const PartRows rows = records_.RowsOf(part);
@@ -51,10 +54,11 @@ void KvClientCore::Push(int key, const std::optional<GradientView>& gradient, in
     for (int i = placement_.first_of_key[key]; i < placement_.first_of_key[key + 1]; ++i) {
       if (IsPastEnd(step)) continue;
       const Part& part = placement_.parts[i];
-      PartPush push{.gradient = {}, .empty = !gradient, .step = step};
+      PartPush push{.gradient = {}, .step = step};
+      push.gradient.addends = gradient ? gradient->addends : 0;
       if (gradient) {
         TY_CHECK(gradient->values.size() == static_cast<size_t>(options_.specs[key].shape.elements()));
-        push.gradient = gradient->values.subspan(part.begin, part.count);
+        push.gradient.values = gradient->values.subspan(part.begin, part.count);
         if (gradient->rows) push.gradient.rows = records_.RowsOf(i).Inside(*gradient->rows);
       }
       pushes_.Add(i, push);
@@ -138,26 +142,57 @@ PartPull::Steps KvClientCore::EndPull() {
   return pull_.End();
 }
 
-void KvClientCore::Fill(int server, const std::shared_ptr<const TrainingState>& state, int64_t step, int64_t line) {
+std::vector<int> KvClientCore::TakeServersBehind(int64_t step) {
+  MutexLock lock(&mutex_);
+  std::vector<int> behind;
+  for (ServerLink& link : links_) {
+    if (link.TakeRefilled() && link.state().line_step < step) behind.push_back(link.server());
+  }
+  return behind;
+}
+
+Record KvClientCore::ValuesRecord(WireOp op, const ServerLink& link, int part, size_t slot, const ParameterSet& set,
+                                  std::shared_ptr<const void> owner, int64_t step) const {
+  const Part& place = placement_.parts[part];
+  const std::span<const float> values = set.values(place.key).subspan(place.begin, place.count);
+  WireHeader header = Control(op, link, step).header;
+  header.slot = static_cast<uint16_t>(slot);
+  return records_.Make(header, part, Payload(std::as_bytes(values), std::move(owner)));
+}
+
+void KvClientCore::SendNewer(int server, const std::shared_ptr<const ParameterSet>& values, int64_t step) {
+  Sends sends;
+  {
+    MutexLock lock(&mutex_);
+    ServerLink& link = links_[server];
+    if (!link.ready()) return;
+    LogWarning("{}: {} was filled with values of step {}; this worker sends it its own, of step {}", name_, link.Describe(),
+               link.state().line_step, step);
+    std::vector<Record>& records = sends.emplace_back(link.stream(), std::vector<Record>()).second;
+    for (size_t i = 0; i < placement_.parts.size(); ++i) {
+      if (placement_.parts[i].server != server) continue;
+      records.push_back(ValuesRecord(WireOp::kNewer, link, static_cast<int>(i), /*slot=*/0, *values, values, step));
+    }
+  }
+  Send(std::move(sends));
+}
+
+void KvClientCore::Fill(int server, const std::shared_ptr<const TrainingState>& state, int64_t step, const KvLine& line) {
   Sends sends;
   {
     MutexLock lock(&mutex_);
     ServerLink& link = links_[server];
     if (!link.up() || link.ready()) return;
-    link.Filled(line);
+    link.Filled(line.line);
     std::vector<Record>& records = sends.emplace_back(link.stream(), std::vector<Record>()).second;
     for (size_t i = 0; i < placement_.parts.size(); ++i) {
-      const Part& part = placement_.parts[i];
-      if (part.server != server) continue;
+      if (placement_.parts[i].server != server) continue;
       for (size_t slot = 0; slot <= options_.slot_names.size(); ++slot) {
         const ParameterSet& set = slot == 0 ? state->parameters : state->slots[slot - 1];
-        const std::span<const float> values = set.values(part.key).subspan(part.begin, part.count);
-        WireHeader header = Control(WireOp::kAssign, link, step).header;
-        header.slot = static_cast<uint16_t>(slot);
-        records.push_back(records_.Make(header, static_cast<int>(i), Payload(std::as_bytes(values), state)));
+        records.push_back(ValuesRecord(WireOp::kAssign, link, static_cast<int>(i), slot, set, state, step));
       }
     }
-    records.push_back(PartRecords::WithText(Control(WireOp::kReady, link, step), LineToJson(line)));
+    records.push_back(PartRecords::WithText(Control(WireOp::kReady, link, step), ToJson(line)));
   }
   Send(std::move(sends));
 }
@@ -236,6 +271,12 @@ bool KvClientCore::Reached(KvGoal goal) const {
   if (goal == KvGoal::kReleased) {
     return std::ranges::any_of(links_, [](const ServerLink& link) { return link.ready() && link.state().released; });
   }
+  if (goal == KvGoal::kNobodyTrains && sync()) {
+    // A server that was restarted has not heard of workers that had left before. One that stayed
+    // has.
+    return std::ranges::none_of(links_, &ServerLink::ready) ||
+           std::ranges::any_of(links_, [](const ServerLink& link) { return link.ready() && link.state().training == 0; });
+  }
   return std::ranges::all_of(links_, [&](const ServerLink& link) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     switch (goal) {
       case KvGoal::kAllUp:
@@ -245,7 +286,7 @@ bool KvClientCore::Reached(KvGoal goal) const {
       case KvGoal::kPulled:
         return pull_.IsComplete(link.server());
       case KvGoal::kNobodyTrains:
-        return sync() ? !link.ready() || link.state().training == 0 : link.ready() && link.state().training == 0;
+        return link.ready() && link.state().training == 0;
       case KvGoal::kAllEnded:
         return link.ready() && link.state().end_step >= 0;
       case KvGoal::kAllReleased:

@@ -20,8 +20,10 @@ struct PushedGradient {
 
   Payload payload;
   std::optional<std::vector<int32_t>> rows;  // ParseRowPayload's; nothing: the payload is the part's values
-  bool empty = false;                        // the worker had no examples: its push counts, and nothing of it is read
-  int64_t stream = 0;                        // which of the worker's streams it came by; each new one has another number
+  // Devices of the worker whose gradients are summed in it. 0: none had examples; the push counts,
+  // and nothing of it is read.
+  int addends = 1;
+  int64_t stream = 0;  // which of the worker's streams it came by; each new one has another number
 };
 
 // The gradient must outlive it.
@@ -33,7 +35,8 @@ class GradientReader {
         rows_(by_rows_ ? std::span<const int32_t>(*gradient.rows) : std::span<const int32_t>()),
         payload_(by_rows_ ? ValuesOfRows(gradient.payload, rows_) : PayloadReader(gradient.payload)) {}
 
-  // The next `count` elements of the part, zeros where no row was sent: where they lie, or in `scratch` (at least `count` long).
+  // The next `count` elements of the part, zeros where no row was sent: where they lie, or in
+  // `scratch` (at least `count` long).
   std::span<const float> Next(size_t count, std::span<float> scratch);
   // Goes on at a later element of the part. Only over rows that were not sent.
   void SkipTo(size_t element);

@@ -95,6 +95,7 @@ std::string ToJson(const KvHello& hello) {
   const KvAgreement& agreement = hello.agreement;
   return json{{"mode", KvModeName(agreement.mode)},
               {"workers", agreement.workers},
+              {"devices", agreement.devices},
               {"servers", agreement.servers},
               {"server", agreement.server},
               {"placement", fmt::format("{:016x}", agreement.placement)},
@@ -120,13 +121,15 @@ std::string ToJson(const KvServerState& state) {
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string LineToJson(int64_t line) { return json{{"line", line}}.dump(); }
+std::string ToJson(const KvLine& line) { return json{{"line", line.line}, {"lineStep", line.step}}.dump(); }
 
-absl::StatusOr<int64_t> ParseLine(std::string_view text) {
+absl::StatusOr<KvLine> ParseLine(std::string_view text) {
   TY_ASSIGN_OR_RETURN(const json object, Parse(text));
-  int64_t line = 0;
-  TY_RETURN_IF_ERROR(Read(object, "line", line));
-  if (line <= 0) return Missing("line", "a number above 0");
+  KvLine line;
+  TY_RETURN_IF_ERROR(Read(object, "line", line.line));
+  TY_RETURN_IF_ERROR(Read(object, "lineStep", line.step));
+  if (line.line <= 0) return Missing("line", "a number above 0");
+  if (line.step < 0) return Missing("lineStep", "a number from 0");
   return line;
 }
 
@@ -141,6 +144,7 @@ absl::StatusOr<KvHello> ParseHello(std::string_view text) {
   agreement.mode = *mode == "sync" ? KvMode::kSync : KvMode::kAsync;
   agreement.placement = std::strtoull(placement->get<std::string>().c_str(), nullptr, 16);
   TY_RETURN_IF_ERROR(Read(object, "workers", agreement.workers));
+  TY_RETURN_IF_ERROR(Read(object, "devices", agreement.devices));
   TY_RETURN_IF_ERROR(Read(object, "servers", agreement.servers));
   TY_RETURN_IF_ERROR(Read(object, "server", agreement.server));
   TY_RETURN_IF_ERROR(Read(object, "slots", agreement.slots));
@@ -175,6 +179,7 @@ absl::Status CheckAgreement(const KvAgreement& ours, std::string_view our_name, 
   if (ours.mode == KvMode::kSync) {  // async workers may be scaled while they run
     TY_RETURN_IF_ERROR(compare("the number of workers", fmt::to_string(ours.workers), fmt::to_string(theirs.workers)));
   }
+  TY_RETURN_IF_ERROR(compare("the number of devices of a worker", fmt::to_string(ours.devices), fmt::to_string(theirs.devices)));
   TY_RETURN_IF_ERROR(compare("the number of servers", fmt::to_string(ours.servers), fmt::to_string(theirs.servers)));
   TY_RETURN_IF_ERROR(compare("the index of this server", fmt::to_string(ours.server), fmt::to_string(theirs.server)));
   TY_RETURN_IF_ERROR(compare("the number of tensors", fmt::to_string(ours.tensors.size()), fmt::to_string(theirs.tensors.size())));

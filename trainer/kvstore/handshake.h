@@ -1,4 +1,5 @@
-// Messages of workers and servers before they train, as JSON in the payload of kHello, kWelcome and kState.
+// Messages of workers and servers before they train, as JSON in the payload of kHello, kWelcome and
+// kState.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ namespace trainyard::engine {
 struct KvAgreement {
   KvMode mode = KvMode::kAsync;
   int workers = 1;
+  int devices = 1;  // of each worker
   int servers = 1;
   int server = 0;  // which one this is, or is thought to be
   uint64_t placement = 0;
@@ -40,7 +42,7 @@ struct KvServerState {
   int64_t order = 0;         // rises with every state that the server tells: of two on one stream the higher one is the newer
   // Sync only. Servers that hold one state of the training have one line (line_watch.h).
   int64_t line = 0;       // which fill by the chief these values come of; 0: none
-  int64_t line_step = 0;  // the step that the line began at
+  int64_t line_step = 0;  // the step that its first values were of
   int64_t lowest = -1;    // the open rounds of the server's parts; -1: it holds none
   int64_t highest = -1;
   bool released = false;  // the result is safe, workers may end
@@ -53,9 +55,13 @@ std::string ToJson(const KvServerState& state);
 absl::StatusOr<KvHello> ParseHello(std::string_view json);
 absl::StatusOr<KvServerState> ParseServerState(std::string_view json);
 
-// The payload of kReady: KvServerState::line.
-std::string LineToJson(int64_t line);
-absl::StatusOr<int64_t> ParseLine(std::string_view json);
+// The payload of kReady: KvServerState::line and line_step.
+struct KvLine {
+  int64_t line = 0;
+  int64_t step = 0;
+};
+std::string ToJson(const KvLine& line);
+absl::StatusOr<KvLine> ParseLine(std::string_view json);
 
 // FailedPrecondition says what differs first, what each side has; the names are for the message.
 absl::Status CheckAgreement(const KvAgreement& ours, std::string_view our_name, const KvAgreement& theirs, std::string_view their_name);

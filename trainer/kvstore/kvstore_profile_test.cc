@@ -1,4 +1,4 @@
-// What workers and servers write down of profiled steps, and that clocks which differ are found out from it.
+// Workers and servers write down profiled steps, and differing clocks are found out from that.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,8 @@ void Train(Transport& transport, KvMode mode, int index, SpanLog* log) {
   (*client)->Done();
 }
 
-// Runs a whole job of 2 workers and 2 servers, whose clocks are off by `skews` (workers first); returns what they wrote down.
+// Runs a whole job of 2 workers and 2 servers, whose clocks are off by `skews` (workers first);
+// returns what they wrote down.
 std::vector<ReplicaProfile> RunJob(KvMode mode, const std::array<absl::Duration, kWorkers + kServers>& skews) {
   std::vector<std::unique_ptr<SkewedClock>> clocks;
   std::vector<std::unique_ptr<SpanLog>> logs;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <thread>
 
 #include "trainer/kvstore/test_cluster.h"
@@ -203,6 +204,39 @@ TEST_P(KvstoreTest, AnAsyncServerThatLostItsStateGetsTheNewestValuesThatTheChief
   EXPECT_TRUE(AwaitServerEnd(1).ok());
 }
 
+double DistanceOf(const ParameterSet& a, const ParameterSet& b) {
+  double sum = 0;
+  for (int key = 0; key < a.size(); ++key) {
+    for (size_t i = 0; i < a.values(key).size(); ++i) sum += std::abs(a.values(key)[i] - b.values(key)[i]);
+  }
+  return sum;
+}
+
+TEST_P(KvstoreTest, AnAsyncServerThatIsLostWithTheChiefGetsTheNewestValuesThatAnotherWorkerHas) {
+  StartServers(2, 2, KvMode::kAsync);
+  auto chief = std::make_unique<TestWorker>(MakeClient(ClientOptions(0, 2, KvMode::kAsync)), 0);
+  TestWorker other(MakeClient(ClientOptions(1, 2, KvMode::kAsync)), 1);
+  ASSERT_TRUE(chief->Start().ok());
+  ASSERT_TRUE(other.Start().ok());
+  ASSERT_TRUE(chief->Train(20).ok());
+  ASSERT_TRUE(other.Train(20).ok());
+  const ParameterSet newest = CopyOf(other.parameters());
+  KvServerOptions again = ServerOptions(1, 2, 2, KvMode::kAsync);
+  again.address = addresses_[1];
+  chief->Kill();
+  LoseServer(1);
+  StartServer(again);
+  chief = std::make_unique<TestWorker>(MakeClient(ClientOptions(0, 2, KvMode::kAsync)), 0);
+  ASSERT_TRUE(chief->Start().ok());
+  ASSERT_TRUE(other.Train(22).ok());  // the second push comes behind the values
+  const absl::StatusOr<TrainingState> state = chief->client().Pull(/*with_slots=*/false);
+  ASSERT_TRUE(state.ok()) << state.status();
+  // Two updates away, not twenty and more.
+  EXPECT_LT(DistanceOf(state->parameters, newest), 0.2 * DistanceOf(StartValues(TestSpecs()), newest));
+  chief->client().Done();
+  other.client().Done();
+}
+
 TEST_P(KvstoreTest, AnAsyncJobTakesAWorkerThatItWasScaledUpByWhereTheOthersAre) {
   StartServers(1, 1, KvMode::kAsync);
   TestWorker chief(MakeClient(ClientOptions(0, 1, KvMode::kAsync)), 0);
@@ -216,6 +250,23 @@ TEST_P(KvstoreTest, AnAsyncJobTakesAWorkerThatItWasScaledUpByWhereTheOthersAre) 
   client->Done();
   chief.client().Done();
   EXPECT_TRUE(AwaitServerEnd(0).ok());
+}
+
+TEST_P(KvstoreTest, TheChiefHearsThroughServer0HowLongEachWorkerTakes) {
+  StartServers(2, 3, KvMode::kSync);
+  const auto pace = [](int worker) {
+    return WorkerPace{.worker = worker, .step = absl::Milliseconds(10 + worker), .node = "node-" + std::to_string(worker)};
+  };
+  std::vector<std::unique_ptr<KvClient>> clients;
+  for (int worker = 0; worker < 3; ++worker) {
+    KvClientOptions options = ClientOptions(worker, 3, KvMode::kSync);
+    options.heartbeat_period = absl::Milliseconds(20);
+    clients.push_back(MakeClient(options));
+    clients.back()->TellPace(pace(worker));
+  }
+  EXPECT_TRUE(Becomes([&] { return clients[0]->paces().size() == 3; }));
+  EXPECT_THAT(clients[0]->paces(), ::testing::ElementsAre(pace(0), pace(1), pace(2)));
+  EXPECT_THAT(clients[1]->paces(), ::testing::IsEmpty());
 }
 
 TEST_P(KvstoreTest, AnObserverReadsWithoutTakingPart) {

@@ -11,8 +11,9 @@
 
 namespace trainyard::engine {
 
-// A payload of Lend() keeps the values as they are now. Write() writes in place where no payload is left, else to a copy of the values: so
-// memory grows only by what is lent and overwritten. Not thread-safe; payloads may be released from any thread at any time.
+// A payload of Lend() keeps the values as they are now. Write() writes in place where no payload is
+// left, else to a copy of the values: so memory grows only by what is lent and overwritten. Not
+// thread-safe; payloads may be released from any thread at any time.
 class LentValues {
  public:
   explicit LentValues(size_t count) : count_(count), block_(std::make_shared<Block>(count)) {}

@@ -1,8 +1,10 @@
-// Whether the servers of a synchronous job hold one state of the training, as one worker sees them. Pure.
+// Whether the servers of a synchronous job hold one state of the training, as one worker sees them.
+// Pure.
 //
-// The chief fills all servers from one checkpoint, or from the start values: that begins a line, a random number that every server tells.
-// Rounds move the parts of a line on, all of them by the same rounds. Where servers do not hold one line at one round, nobody can go on
-// from what they hold: the chief resets them all, which makes them empty, and fills them anew. That is a rollback.
+// The chief fills all servers from one checkpoint, or from the start values: that begins a line, a
+// random number that every server tells. Rounds move the parts of a line on, all of them by the
+// same rounds. Where servers do not hold one line at one round, nobody can go on from their values.
+// The chief then resets them all, which makes them empty, and fills them anew. That is a rollback.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +39,12 @@ struct LineView {
   int64_t step = 0;       // kAdopt: the open round
 };
 
-// For a worker that has pushed nothing to the line yet, so that no round can go on without it; `refused`: a line that this worker cannot
-// go on from, or 0.
+// For a worker that has pushed nothing to the line yet, so that no round can go on without it.
+// `refused`: a line that this worker cannot go on from, or 0.
 LineView JudgeLine(std::span<const ServerView> servers, int64_t refused);
 
-// Whether a worker that trains on `line` must go back: a server that is there has lost the line, or a worker cannot go on from it.
+// Whether a worker that trains on `line` must go back: a server that is there has lost the line, or
+// a worker cannot go on from it.
 bool IsLost(std::span<const ServerView> servers, int64_t line);
 
 }  // namespace trainyard::engine

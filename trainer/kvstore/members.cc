@@ -83,10 +83,14 @@ int Members::CountTraining(absl::Time now) const {
   return training;
 }
 
+absl::Duration Members::Patience(const Member& worker) const {
+  return released_ && worker.joins == 0 ? std::min(options_.silence, kDialledWithin) : options_.silence;
+}
+
 bool Members::IsTraining(int worker, absl::Time now) const {
   const Member& known = workers_[worker];
   const bool pushes = options_.mode == KvMode::kSync || !known.left;
-  return known.member && pushes && !known.done && (known.stream != nullptr || known.lost_since + options_.silence > now);
+  return known.member && pushes && !known.done && (known.stream != nullptr || known.lost_since + Patience(known) > now);
 }
 
 bool Members::AllDone() const {

@@ -50,6 +50,11 @@ struct MembersOptions {
   absl::Duration silence;  // a worker without a stream for so long trains no more
 };
 
+// After the release a worker that has not come to a new server for so long had left before. A
+// worker that is there dials a lost server again within half a second, and a dial takes at most 5
+// s.
+constexpr absl::Duration kDialledWithin = absl::Seconds(6);
+
 // Not thread-safe; time is what its caller says it is.
 class Members {
  public:
@@ -73,7 +78,8 @@ class Members {
   bool Knows(const Stream* stream) const { return peers_.contains(stream); }
   // Returns the worker's stream before, which this one replaces; null: there was none.
   std::shared_ptr<Stream> Join(const std::shared_ptr<Stream>& stream, const Hello& hello, absl::Time now);
-  // The stream has ended: who it was of. Nobody: it had not said so. `lost` of a worker: it was the newest one.
+  // The stream has ended: the peer that it was of. Nobody: the peer had not said so. `lost` of a
+  // worker: it was the newest stream.
   struct Gone {
     Peer peer;
     bool lost = false;
@@ -88,14 +94,16 @@ class Members {
   std::vector<Peer> TakeSilent(absl::Time now);
   // A worker is at work on something else: `activity` as its heartbeat counts it.
   void ShowActivity(int worker, uint64_t activity, absl::Time now);
+  // Sync: the result is safe, workers may leave; false: the training was rolled back since.
+  void Release(bool released) { released_ = released; }
 
   // Workers that may still push.
   int CountTraining(absl::Time now) const;
   bool IsTraining(int worker, absl::Time now) const;
   // Every worker has said goodbye.
   bool AllDone() const;
-  // FailedPrecondition names two connected workers whose vocabularies differ, if one is `worker`: each makes it of its own copy of the
-  // text.
+  // FailedPrecondition names two connected workers whose vocabularies differ, if one is `worker`:
+  // each makes it of its own copy of the text.
   absl::Status CheckVocabulary(int worker, const std::string& vocabulary) const;
   static absl::Status DifferentVocabularies(std::string_view whose, size_t other, const std::string& theirs, int worker,
                                             const std::string& ours);
@@ -109,7 +117,11 @@ class Members {
   StreamTraffic traffic() const;
 
  private:
+  // How long a worker without a stream may still push.
+  absl::Duration Patience(const Member& worker) const;
+
   const MembersOptions options_;
+  bool released_ = false;
   AwaitedHellos awaited_;
   std::map<const Stream*, Peer> peers_;
   std::vector<Member> workers_;

@@ -9,7 +9,8 @@
 
 namespace trainyard::engine {
 
-// By part: "conv1/kernel", or "dense1/kernel[2]" for one of several parts of a tensor. Empty without servers.
+// By part: "conv1/kernel", or "dense1/kernel[2]" for one of several parts of a tensor. Empty
+// without servers.
 std::vector<std::string> PartNames(std::span<const ParameterSpec> specs, int servers);
 
 }  // namespace trainyard::engine

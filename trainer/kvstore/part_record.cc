@@ -61,7 +61,7 @@ absl::StatusOr<int> PartRecords::Find(const WireHeader& header, int server) cons
   const Part& part = placement_.parts[first + header.part];
   const uint64_t offset = static_cast<uint64_t>(part.begin) * sizeof(float);
   uint64_t length = static_cast<uint64_t>(part.count) * sizeof(float);
-  if (header.op == WireOp::kPush && (header.flags & kWireFlagEmpty) != 0) {
+  if (header.op == WireOp::kPush && header.slot == 0) {
     length = 0;
   } else if ((header.op == WireOp::kPush || header.op == WireOp::kParameters) && (header.flags & kWireFlagRows) != 0) {
     length = header.length;

@@ -35,10 +35,12 @@ class PartRecords {
   // A record of part `part` with `payload`: `header` with the fields that say which part this is.
   Record Make(WireHeader header, int part, Payload payload) const;
 
-  // The part that a header speaks of, as an index into Placement::parts. `server` must hold the part, and the header must give its range
-  // exactly; how long rows may be is for RowsIn to say. InvalidArgument names the tensor, what was found and what was expected.
+  // The part that a header speaks of, as an index into Placement::parts. `server` must hold the
+  // part, and the header must give its range exactly; how long rows may be is for RowsIn to say.
+  // InvalidArgument names the tensor, what was found and what was expected.
   absl::StatusOr<int> Find(const WireHeader& header, int server) const;
-  // Which rows of part `part` the payload holds; nothing: all values. InvalidArgument names tensor and part.
+  // Which rows of part `part` the payload holds; nothing: all values. InvalidArgument names tensor
+  // and part.
   absl::StatusOr<std::optional<std::vector<int32_t>>> RowsIn(const Record& record, int part) const;
 
   const std::string& TensorOf(int part) const { return specs_[placement_.parts[part].key].name; }

@@ -1,4 +1,4 @@
-// The open round of one part in sync mode: what workers have pushed of it, and since when it is open.
+// The open round of one part in sync mode: the pushes of workers, and since when it is open.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,9 @@
 
 namespace trainyard::engine {
 
-// Not thread-safe; time is what its caller says it is. A worker has one push per part on its way, of the open round or of a later one: one
-// place for each worker is enough. Pushes are the received bytes themselves: nothing is copied or zeroed.
+// Not thread-safe; time is what its caller says it is. A worker has one push per part on its way,
+// of the open round or of a later one: one place for each worker is enough. Pushes are the received
+// bytes themselves: nothing is copied or zeroed.
 class PartRound {
  public:
   explicit PartRound(int workers) : held_(workers) {}
@@ -20,7 +21,8 @@ class PartRound {
   // The moment of its first push; where there is none, nothing that means anything.
   absl::Time since() const { return since_; }
 
-  // Holds a worker's push. False: one of this or of a later step is held already, and the first one counts.
+  // Holds a worker's push. False: one of this or of a later step is held already, and the first one
+  // counts.
   bool Hold(int worker, int64_t step, PushedGradient gradient, absl::Time now);
   // Workers that have pushed the open round, and those that have not, each in order.
   std::vector<int> Pushed() const { return WorkersWhere(true); }

@@ -21,15 +21,17 @@ size_t SlotBytes(const Part& part) { return Aligned(static_cast<size_t>(part.cou
 }  // namespace
 
 PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placement, int server, KvMode mode, int workers,
-                     std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config, Clock& clock)
+                     std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config, Clock& clock, int devices)
     : specs_(std::move(specs)),
       all_parts_(placement.parts),
       mode_(mode),
       optimizer_(std::move(optimizer)),
       config_(config),
       slots_(static_cast<int>(optimizer_->slot_names().size())),
+      devices_(mode == KvMode::kSync ? devices : 1),
       local_(placement.parts.size(), -1),
       pool_(kIdleAnswerBytes),
+      round_memories_(mode == KvMode::kSync ? workers : 1, kBlock),
       clock_(clock) {
   size_t slot_bytes = 0;
   int trainable_parts = 0;
@@ -72,7 +74,20 @@ void PartStore::Assign(int part, int slot, const Payload& values) {
   state.assigned |= uint64_t{1} << slot;
 }
 
-absl::Status PartStore::Activate(int64_t step) {
+bool PartStore::TakeNewer(int part, int64_t step, const Payload& values) {
+  State& state = StateOf(part);
+  absl::MutexLock lock(&state.mutex);
+  if (step < state.takes_from) return false;
+  state.takes_from = kNever;  // those of another worker would undo the updates since
+  const std::span<float> target = state.values.Write();
+  TY_CHECK(values.size() == target.size_bytes());
+  PayloadReader(values).Read(std::as_writable_bytes(target));
+  SetVersion(state, state.version + 1);
+  state.history.AllChanged(state.version);
+  return true;
+}
+
+absl::Status PartStore::Activate(int64_t step, int64_t values_step) {
   const uint64_t whole = (uint64_t{1} << (1 + slots_)) - 1;
   for (size_t i = 0; i < states_.size(); ++i) {
     absl::MutexLock lock(&states_[i]->mutex);
@@ -88,6 +103,7 @@ absl::Status PartStore::Activate(int64_t step) {
     SetVersion(*state, step);
     state->round.MoveTo(step);
     state->history.AllChanged(step);
+    state->takes_from = mode_ == KvMode::kAsync ? values_step + 1 : kNever;
   }
   steps_->Begin(step);
   return absl::OkStatus();
@@ -162,15 +178,15 @@ PushAnswer PartStore::Update(int part, State& state, std::span<const int> worker
   PushAnswer answer{.part = part, .workers = {workers.begin(), workers.end()}};
   SetVersion(state, state.version + 1);
   const std::span<float> values = state.values.Write();
-  RoundSum sum(gradients, state.rows, state.trainable ? RoundSum::Mean::kOfAll : RoundSum::Mean::kOfThoseWithExamples,
-               std::min(kBlock, values.size()));
+  RoundSum sum(gradients, state.rows, state.trainable ? RoundSum::Mean::kOfAll : RoundSum::Mean::kOfThoseWithExamples, devices_,
+               round_memories_.Take());
   const bool by_rows =
       state.trainable && optimizer_->KeepsWhereGradientIsZero() &&
-      std::ranges::all_of(gradients, [](const PushedGradient* gradient) { return gradient->empty || gradient->rows.has_value(); });
+      std::ranges::all_of(gradients, [](const PushedGradient* gradient) { return gradient->addends == 0 || gradient->rows.has_value(); });
   if (by_rows) {
     std::vector<int32_t> rows;
     for (const PushedGradient* gradient : gradients) {
-      if (!gradient->empty) rows.insert(rows.end(), gradient->rows->begin(), gradient->rows->end());
+      if (gradient->addends > 0) rows.insert(rows.end(), gradient->rows->begin(), gradient->rows->end());
     }
     std::ranges::sort(rows);
     rows.erase(std::ranges::unique(rows).begin(), rows.end());

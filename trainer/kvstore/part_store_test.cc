@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "trainer/kvstore/test_payload.h"
+#include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
 namespace {
@@ -11,24 +12,19 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Payload FloatPayload(std::vector<float> values) {
-  auto owner = std::make_shared<const std::vector<float>>(std::move(values));
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(*owner));
-  return {bytes, std::move(owner)};
-}
-
 // One tensor "w" of three floats at learning rate 1, so that an update is a subtraction.
 class PartStoreTest : public ::testing::Test {
  protected:
-  void Make(KvMode mode, int workers, int64_t step = 0, StalenessRule staleness = StalenessRule::kPlain) {
+  void Make(KvMode mode, int workers, int64_t step = 0, StalenessRule staleness = StalenessRule::kPlain, int devices = 1) {
     OptimizerConfig config;
     config.staleness = staleness;
     config.name = "sgd";
     config.learning_rate = 1;
     const std::vector<ParameterSpec> specs = {{.name = "w", .shape = Shape({3}), .trainable = true}};
-    store_ = std::make_unique<PartStore>(specs, PlaceParameters(specs, 1), 0, mode, workers, *MakeOptimizer(config), config);
+    store_ = std::make_unique<PartStore>(specs, PlaceParameters(specs, 1), 0, mode, workers, *MakeOptimizer(config), config, RealClock(),
+                                         devices);
     store_->Assign(0, 0, Floats({10, 20, 30}));
-    ASSERT_TRUE(store_->Activate(step).ok());
+    ASSERT_TRUE(store_->Activate(step, step).ok());
   }
 
   static Payload Floats(std::vector<float> values) { return FloatPayload(std::move(values)); }
@@ -115,13 +111,28 @@ TEST_F(PartStoreTest, SyncLeavesAWorkerWithoutExamplesOutOfTheTree) {
   Make(KvMode::kSync, 4);
   EXPECT_FALSE(Push(0, 0, 1e8F));
   PushedGradient nothing;
-  nothing.empty = true;
+  nothing.addends = 0;
   EXPECT_FALSE(store_->Push(0, 1, 0, nothing));
   EXPECT_FALSE(Push(2, 0, -1e8F));
   const std::optional<PushAnswer> answer = Push(3, 0, 9.0F);
   ASSERT_TRUE(answer);
   const float mean = (1e8F + (-1e8F + 9.0F)) / 4;
   EXPECT_THAT(Values(answer->values), ElementsAre(10 - mean, 20 - mean, 30 - mean));
+}
+
+TEST_F(PartStoreTest, SyncDividesTheSumsOverDevicesByAllDevices) {
+  Make(KvMode::kSync, 2, /*step=*/0, StalenessRule::kPlain, /*devices=*/4);
+  PushedGradient of_three = Floats({12, 12, 12});
+  of_three.addends = 3;
+  EXPECT_FALSE(store_->Push(0, 0, 0, std::move(of_three)));
+  const std::optional<PushAnswer> answer = Push(1, 0, 4);
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(Values(answer->values), ElementsAre(8, 18, 28)) << "16 / (2 * 4)";
+}
+
+TEST_F(PartStoreTest, AsyncAppliesAPushAsItIsWhateverTheNumberOfDevices) {
+  Make(KvMode::kAsync, 2, /*step=*/0, StalenessRule::kPlain, /*devices=*/4);
+  EXPECT_THAT(Values(Push(0, 0, 1)->values), ElementsAre(9, 19, 29));
 }
 
 TEST_F(PartStoreTest, SyncForgetsWhatAWorkerHadPushedToARoundThatIsNotComplete) {
@@ -145,10 +156,27 @@ TEST_F(PartStoreTest, SyncHoldsAPushForALaterRoundUntilItsTurnAndItsWaitBeginsTh
   EXPECT_GT(round->since, absl::UnixEpoch());
 }
 
+TEST_F(PartStoreTest, AsyncTakesValuesOfALaterStepThanItsFirstOnesOnce) {
+  Make(KvMode::kAsync, 2, /*step=*/5);
+  EXPECT_FALSE(store_->TakeNewer(0, 5, Floats({1, 2, 3}))) << "of the same step";
+  ASSERT_TRUE(Push(0, 5, 1));
+  EXPECT_TRUE(store_->TakeNewer(0, 6, Floats({1, 2, 3})));
+  EXPECT_THAT(Values(store_->Read(0, 0)), ElementsAre(1, 2, 3));
+  EXPECT_FALSE(store_->TakeNewer(0, 9, Floats({7, 7, 7}))) << "it would undo updates";
+  const std::optional<PushAnswer> answer = Push(1, 5, 1);
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(Values(answer->values), ElementsAre(0, 1, 2));
+}
+
+TEST_F(PartStoreTest, SyncTakesNoValuesOfALaterStep) {
+  Make(KvMode::kSync, 2, /*step=*/5);
+  EXPECT_FALSE(store_->TakeNewer(0, 6, Floats({1, 2, 3})));
+}
+
 TEST_F(PartStoreTest, SyncCountsAWorkerWithoutExamplesAndAddsNothing) {
   Make(KvMode::kSync, 2);
   PushedGradient empty;
-  empty.empty = true;
+  empty.addends = 0;
   EXPECT_FALSE(store_->Push(0, 1, 0, empty));
   const std::optional<PushAnswer> answer = Push(0, 0, 2);
   ASSERT_TRUE(answer);
@@ -166,7 +194,7 @@ TEST_F(PartStoreTest, AResetForgetsValuesRoundsAndPushes) {
   EXPECT_FALSE(Push(0, 5, 1));
   store_->Reset();
   EXPECT_EQ(store_->rounds().highest, 0);
-  EXPECT_FALSE(store_->Activate(3).ok()) << "nothing is assigned";
+  EXPECT_FALSE(store_->Activate(3, 3).ok()) << "nothing is assigned";
 }
 
 TEST_F(PartStoreTest, AnOpenRoundNamesWhoIsMissing) {
@@ -208,11 +236,11 @@ TEST_F(PartStoreTest, ActivationNamesWhatWasNotAssigned) {
   const std::vector<ParameterSpec> specs = {{.name = "w", .shape = Shape({3}), .trainable = true}};
   PartStore store(specs, PlaceParameters(specs, 1), 0, KvMode::kSync, 1, *MakeOptimizer(config), config);
   store.Assign(0, 0, Floats({1, 2, 3}));
-  EXPECT_THAT(std::string(store.Activate(0).message()), HasSubstr("'w' part 0"));
+  EXPECT_THAT(std::string(store.Activate(0, 0).message()), HasSubstr("'w' part 0"));
   store.Assign(0, 1, Floats({0, 0, 0}));
-  EXPECT_TRUE(store.Activate(0).ok());
+  EXPECT_TRUE(store.Activate(0, 0).ok());
   store.ForgetAssigned();
-  EXPECT_FALSE(store.Activate(0).ok());
+  EXPECT_FALSE(store.Activate(0, 0).ok());
 }
 
 TEST_F(PartStoreTest, ARestartedWorkerIsToldTheStepThatIsNotWhole) {
@@ -234,7 +262,7 @@ std::unique_ptr<PartStore> StoreWithStatistics(KvMode mode) {
                                             {.name = "m", .shape = Shape({1}), .trainable = false}};
   auto store = std::make_unique<PartStore>(specs, PlaceParameters(specs, 1), 0, mode, 2, *MakeOptimizer(config), config);
   for (const int part : {0, 1}) store->Assign(part, 0, FloatPayload({10}));
-  EXPECT_TRUE(store->Activate(0).ok());
+  EXPECT_TRUE(store->Activate(0, 0).ok());
   return store;
 }
 
@@ -251,11 +279,21 @@ TEST(PartStoreStatistics, SyncTakesTheMeanOfTheWorkersNextValues) {
 TEST(PartStoreStatistics, SyncTakesTheMeanOfTheWorkersThatHadExamples) {
   const std::unique_ptr<PartStore> store = StoreWithStatistics(KvMode::kSync);
   PushedGradient empty;
-  empty.empty = true;
+  empty.addends = 0;
   EXPECT_FALSE(store->Push(1, 0, 0, empty));
   const std::optional<PushAnswer> answer = store->Push(1, 1, 0, FloatPayload({7}));
   ASSERT_TRUE(answer);
   EXPECT_THAT(ValuesOf(answer->values), ElementsAre(7));
+}
+
+TEST(PartStoreStatistics, SyncTakesTheMeanOfTheDevicesThatHadExamples) {
+  const std::unique_ptr<PartStore> store = StoreWithStatistics(KvMode::kSync);
+  PushedGradient of_three = FloatPayload({6});
+  of_three.addends = 3;
+  EXPECT_FALSE(store->Push(1, 0, 0, std::move(of_three)));
+  const std::optional<PushAnswer> answer = store->Push(1, 1, 0, FloatPayload({4}));
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(ValuesOf(answer->values), ElementsAre(2.5F));
 }
 
 TEST(PartStoreStatistics, AsyncTakesTheLastNextValueAndCountsTrainablePartsOnly) {

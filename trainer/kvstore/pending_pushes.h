@@ -14,10 +14,11 @@ namespace trainyard::engine {
 
 // The last push of one part. The gradient's memory is the caller's.
 struct PartPush {
-  GradientView gradient;  // of the part; rows are the tensor's, those that the part has something of
-  bool empty = false;     // the worker had no examples
-  int64_t step = -1;      // none yet
-  int64_t order = 0;      // among all pushes
+  // Of the part; rows are the tensor's, those that the part has something of. Without addends: no
+  // device of the worker had examples.
+  GradientView gradient;
+  int64_t step = -1;  // none yet
+  int64_t order = 0;  // among all pushes
   bool outstanding = false;
 };
 
@@ -44,9 +45,10 @@ class PendingPushes {
   // Forgets everything that was pushed.
   void Forget();
 
-  // A server (again) has values: the parts of it whose push it must hear (again), in the order in which all workers push. A server that
-  // holds what the others have not pushed yet then needs to hold little. `unfinished_step`: the answered pushes of that step are
-  // outstanding again, since the server has lost what they became; nothing: it has not.
+  // A server (again) has values: the parts of it whose push it must hear (again), in the order in
+  // which all workers push. A server that holds what the others have not pushed yet then needs to
+  // hold little. `unfinished_step`: the answered pushes of that step are outstanding again, since
+  // the server has lost what they became; nothing: it has not.
   std::vector<int> Resend(int server, std::optional<int64_t> unfinished_step);
 
   bool none_outstanding() const { return outstanding_ == 0; }
@@ -57,7 +59,8 @@ class PendingPushes {
   // By server: whether it owes an answer.
   std::vector<bool> ServersThatOwe() const;
 
-  // All trainable parts have been pushed since the last Flushed: the step's small records need not wait for company any longer.
+  // All trainable parts have been pushed since the last Flushed: the step's small records need not
+  // wait for company any longer.
   bool FlushDue() const { return unflushed_ == trainable_parts_; }
   void Flushed() { unflushed_ = 0; }
 

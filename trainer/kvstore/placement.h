@@ -1,4 +1,5 @@
-// Which server holds what: a pure function of the parameter list and the number of servers, so that every replica finds the same answer.
+// Which server holds what: a pure function of the parameter list and the number of servers, so that
+// every replica finds the same answer.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,9 @@ struct Placement {
   uint64_t hash = 0;              // of specs, servers and parts: peers compare it before they start
 };
 
-// Largest first onto the least loaded server (ties: the lower key, the lower server); a tensor of >= split_elements is cut into one even
-// share per server first. All cuts fall on multiples of 16 elements. servers >= 1.
+// Largest first onto the least loaded server (ties: the lower key, the lower server); a tensor of
+// >= split_elements is cut into one even share per server first. All cuts fall on multiples of 16
+// elements. servers >= 1.
 Placement PlaceParameters(std::span<const ParameterSpec> specs, int servers, const PlacementOptions& options = {});
 
 }  // namespace trainyard::engine

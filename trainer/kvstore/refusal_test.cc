@@ -1,4 +1,4 @@
-// What servers refuse, by name, and the others go on.
+// Servers refuse peers and records that do not fit, by name; the others go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,6 +22,8 @@ TEST_P(KvstoreTest, WhatDoesNotAgreeIsRefusedByName) {
   const Case cases[] = {
       {"mode", [](KvClientOptions& options) { options.mode = KvMode::kAsync; }, "server 0 has sync, worker 0 has async"},
       {"workers", [](KvClientOptions& options) { options.workers = 4; }, "the number of workers differs: server 0 has 1, worker 0 has 4"},
+      {"devices", [](KvClientOptions& options) { options.devices = 2; },
+       "the number of devices of a worker differs: server 0 has 1, worker 0 has 2"},
       {"shape", [](KvClientOptions& options) { options.specs[1].shape = Shape({8}); },
        "'conv/bias F32 [7]', worker 0 has 'conv/bias F32 [8]'"},
       {"tensors", [](KvClientOptions& options) { options.specs.pop_back(); },

@@ -1,18 +1,41 @@
 #include "trainer/kvstore/round_sum.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "trainer/base/check.h"
 
 namespace trainyard::engine {
 
-RoundSum::RoundSum(std::span<const PushedGradient* const> gradients, const PartRows& part, Mean mean, size_t block)
-    : readers_(gradients.size()), sum_(static_cast<int>(gradients.size()), block), mean_(block * sizeof(float)) {
-  size_t with_examples = 0;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i]->empty) continue;
-    readers_[i].emplace(*gradients[i], part);
-    ++with_examples;
+std::shared_ptr<RoundMemory> RoundMemories::Take() {
+  std::unique_ptr<RoundMemory> memory;
+  {
+    absl::MutexLock lock(&shelf_->mutex);
+    if (!shelf_->idle.empty()) {
+      memory = std::move(shelf_->idle.back());
+      shelf_->idle.pop_back();
+    }
   }
-  divisor_ = static_cast<float>(mean == Mean::kOfAll && with_examples > 0 ? gradients.size() : with_examples);
+  if (memory == nullptr) memory = std::make_unique<RoundMemory>(workers_, block_);
+  return {memory.release(), [shelf = shelf_](RoundMemory* pointer) {
+            std::unique_ptr<RoundMemory> returned(pointer);
+            absl::MutexLock lock(&shelf->mutex);
+            shelf->idle.push_back(std::move(returned));
+          }};
+}
+
+RoundSum::RoundSum(std::span<const PushedGradient* const> gradients, const PartRows& part, Mean mean, int devices,
+                   std::shared_ptr<RoundMemory> memory)
+    : readers_(gradients.size()), memory_(std::move(memory)) {
+  TY_CHECK(gradients.size() == memory_->sum.ranks());
+  int with_examples = 0;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i]->addends == 0) continue;
+    readers_[i].emplace(*gradients[i], part);
+    with_examples += gradients[i]->addends;
+  }
+  const auto all = static_cast<int>(gradients.size()) * devices;
+  divisor_ = static_cast<float>(mean == Mean::kOfAll && with_examples > 0 ? all : with_examples);
 }
 
 void RoundSum::SkipTo(size_t element) {
@@ -22,17 +45,18 @@ void RoundSum::SkipTo(size_t element) {
 }
 
 std::span<const float> RoundSum::Next(size_t count) {
-  sum_.Begin(count);
+  TreeSum& tree = memory_->sum;
+  tree.Begin(count);
   for (std::optional<GradientReader>& reader : readers_) {
     if (reader) {
-      sum_.Add(reader->Next(count, sum_.Scratch()));
+      tree.Add(reader->Next(count, tree.Scratch()));
     } else {
-      sum_.AddNothing();
+      tree.AddNothing();
     }
   }
-  const std::span<const float> sum = sum_.Finish();
+  const std::span<const float> sum = tree.Finish();
   if (divisor_ == 1) return sum;
-  const std::span<float> mean(mean_.as<float>(), count);
+  const std::span<float> mean(memory_->mean.as<float>(), count);
   for (size_t i = 0; i < count; ++i) mean[i] = sum[i] / divisor_;
   return mean;
 }

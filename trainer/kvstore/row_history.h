@@ -1,4 +1,5 @@
-// When each row of a part changed last: what a worker that has seen an older version must be told.
+// When each row of a part changed last. A worker that has seen an older version must be told these
+// rows.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ class RowHistory {
     if (changed_.empty()) changed_.resize(part_.last() - part_.first(), -1);
     for (const int32_t row : rows) changed_[row - part_.first()] = version;
   }
-  // False: since `seen` everything may have changed. Otherwise fills `rows` with those that have, ascending.
+  // False: since `seen` everything may have changed. Otherwise fills `rows` with those that have,
+  // ascending.
   bool Since(int64_t seen, std::vector<int32_t>& rows) const {
     rows.clear();
     if (seen < all_changed_) return false;

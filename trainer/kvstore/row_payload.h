@@ -14,8 +14,8 @@
 
 namespace trainyard::engine {
 
-// Where the rows of a tensor [rows, ..] lie in one of its parts. Parts are cut without regard to rows: the first and the last row may stick
-// out, and then only what lies in the part is meant.
+// Where the rows of a tensor [rows, ..] lie in one of its parts. Parts are cut without regard to
+// rows: the first and the last row may stick out, and then only what lies in the part is meant.
 class PartRows {
  public:
   PartRows(const ParameterSpec& spec, const Part& part);
@@ -44,8 +44,9 @@ class PartRows {
 // The payload of rows of a part, copied out of the part's values.
 Payload MakeRowPayload(const PartRows& part, std::span<const int32_t> rows, std::span<const float> values, BufferPool& pool);
 
-// The rows that a payload names, ascending and all of this part, whose values follow each other in it (ValuesOfRows). InvalidArgument says
-// what the payload has and what was expected. Memory used is proportional to the payload, whatever it claims.
+// The rows that a payload names, ascending and all of this part, whose values follow each other in
+// it (ValuesOfRows). InvalidArgument says what the payload has and what was expected. Memory used
+// is proportional to the payload, whatever it claims.
 absl::StatusOr<std::vector<int32_t>> ParseRowPayload(const PartRows& part, const Payload& payload);
 // A reader of a parsed payload that has read as far as the first value.
 PayloadReader ValuesOfRows(const Payload& payload, std::span<const int32_t> rows);

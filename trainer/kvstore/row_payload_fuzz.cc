@@ -1,4 +1,5 @@
-// Feeds arbitrary bytes, in two pieces, to the reader of row payloads; what it takes must come back as the same bytes.
+// Feeds arbitrary bytes, in two pieces, to the reader of row payloads; what it takes must come back
+// as the same bytes.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -18,7 +18,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Elements 8 to 32 of a tensor of ten rows of five: the end of row 1, rows 2 to 5, the start of row 6.
+// Elements 8 to 32 of a tensor of ten rows of five: the end of row 1, rows 2 to 5, the start of row
+// 6.
 class RowPayloadTest : public ::testing::Test {
  protected:
   RowPayloadTest() { std::iota(values_.begin(), values_.end(), 8.0F); }

@@ -1,4 +1,5 @@
-// Gradients that touch few rows of a large table: pushed as rows they give the bits of dense pushes, for a fraction of the bytes.
+// Gradients that touch few rows of a large table: pushed as rows they give the bits of dense
+// pushes, for a fraction of the bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +13,7 @@
 #include "trainer/kvstore/row_payload.h"
 #include "trainer/kvstore/server.h"
 #include "trainer/kvstore/test_transports.h"
-#include "trainer/optim/optimizer.h"
+#include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
 namespace {
@@ -51,7 +52,8 @@ struct Job {
   int servers = 1;
 };
 
-// A worker whose gradients depend on its own copy of the parameters, so that a value which it was not told shows in all that follows.
+// A worker whose gradients depend on its own copy of the parameters, so that a value which it was
+// not told shows in all that follows.
 class TableWorker {
  public:
   TableWorker(const KvClientOptions& options, Transport& transport, bool by_rows)
@@ -69,7 +71,8 @@ class TableWorker {
     const std::span<float> table = gradients_.values(0);
     std::ranges::fill(table, 0.0F);
     std::vector<int32_t> rows;
-    // Some rows are every worker's in every step, the first and the last row of all, and those at the cuts between parts.
+    // Some rows are every worker's in every step, the first and the last row of all, and those at
+    // the cuts between parts.
     for (const int32_t row : {0, 655, 656, 5'999}) rows.push_back(row);
     for (int32_t i = 0; i < 40; ++i) rows.push_back(static_cast<int32_t>((i * 977 + index_ * 131 + step_ * 389) % kRows));
     std::ranges::sort(rows);
@@ -369,7 +372,8 @@ TEST_P(RowPushTest, RowsThatMakeNoSenseAreRefusedByNameAndTheOthersGoOn) {
   for (const Case& test : cases) {
     const auto peer = std::make_shared<RudePeer>([&](const WireHeader& welcome) {
       Record record;
-      record.header = {.op = test.op, .flags = kWireFlagRows, .epoch = welcome.epoch, .sender = 1, .dtype = 0, .fingerprint = fingerprint};
+      record.header = {
+          .op = test.op, .flags = kWireFlagRows, .epoch = welcome.epoch, .sender = 1, .slot = 1, .dtype = 0, .fingerprint = fingerprint};
       record.payload = Payload::OfText(std::string(reinterpret_cast<const char*>(test.words.data()), test.words.size() * sizeof(uint32_t)));
       record.header.length = static_cast<uint32_t>(record.payload.size());
       return record;

@@ -6,6 +6,7 @@
 
 #include "trainer/base/status_macros.h"
 #include "trainer/kvstore/server_core.h"
+#include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
 

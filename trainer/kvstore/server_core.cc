@@ -16,6 +16,7 @@ KvAgreement AgreementOf(const KvServerOptions& options, const Placement& placeme
   KvAgreement agreement = MakeAgreement(options.specs);
   agreement.mode = options.mode;
   agreement.workers = options.workers;
+  agreement.devices = options.devices;
   agreement.servers = options.servers;
   agreement.server = options.server;
   agreement.placement = placement.hash;
@@ -34,7 +35,7 @@ KvServerCore::KvServerCore(KvServerOptions options, std::unique_ptr<Optimizer> o
       agreement_(AgreementOf(options_, placement_, optimizer->slot_names())),
       clock_(*options_.clock),
       store_(std::make_unique<PartStore>(options_.specs, placement_, options_.server, options_.mode, options_.workers, std::move(optimizer),
-                                         options_.optimizer, clock_)),
+                                         options_.optimizer, clock_, options_.devices)),
       members_({.mode = options_.mode,
                 .workers = options_.workers,
                 .places = PartStore::Places(options_.mode, options_.workers),
@@ -191,6 +192,10 @@ absl::Status KvServerCore::Handle(const std::shared_ptr<Stream>& stream, Record&
       return OnLeave(peer, header.op == WireOp::kDone, outbox);
     case WireOp::kTorn:
       return OnTorn(peer, record, outbox);
+    case WireOp::kNewer:
+      return OnNewer(peer, ready, record);
+    case WireOp::kPace:
+      return OnPace(peer, record, outbox);
     case WireOp::kRelease:
       return OnRelease(peer, ready, outbox);
     default:

@@ -1,4 +1,5 @@
-// The state of a server that the transport's threads and Run share: its members, the parts, and where the training stands.
+// The state of a server that the transport's threads and Run share: its members, the parts, and
+// where the training stands.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +21,16 @@
 #include "trainer/kvstore/part_record.h"
 #include "trainer/kvstore/part_store.h"
 #include "trainer/kvstore/placement.h"
-#include "trainer/kvstore/server.h"
+#include "trainer/kvstore/server_options.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {
 
 // Thread-safe. Lives until its streams have ended.
 //
-// The members and what the server tells are under one lock, mutex_; the parts have locks of their own (part_store.h). Every record that is
-// at work on the parts holds era_ for reading; a hello and a reset have the parts alone.
+// The members and what the server tells are under one lock, mutex_; the parts have locks of their
+// own (part_store.h). Every record that is at work on the parts holds era_ for reading; a hello and
+// a reset have the parts alone.
 class KvServerCore final : public StreamHandler, public std::enable_shared_from_this<KvServerCore> {
  public:
   KvServerCore(KvServerOptions options, std::unique_ptr<Optimizer> optimizer);
@@ -53,7 +55,8 @@ class KvServerCore final : public StreamHandler, public std::enable_shared_from_
   bool sync() const { return options_.mode == KvMode::kSync; }
   absl::StatusOr<Peer> PeerOf(const std::shared_ptr<Stream>& stream, const WireHeader& header);
   absl::Status CheckSender(const WireHeader& header, const Peer& peer) const;
-  // Of a stream that a newer one of the same worker has replaced, or, if it is about the parts, of an incarnation before the last reset.
+  // Of a stream that a newer one of the same worker has replaced, or, if it is about the parts, of
+  // an incarnation before the last reset.
   bool IsLate(const Peer& peer, const WireHeader& header) ABSL_SHARED_LOCKS_REQUIRED(era_);
   // While no other record is at work on the parts.
   absl::Status HandleAlone(const std::shared_ptr<Stream>& stream, const Record& record, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(era_);
@@ -74,27 +77,35 @@ class KvServerCore final : public StreamHandler, public std::enable_shared_from_
   size_t held_bytes() const;
   // Counts it, and says so in few lines.
   void TellRefusal(const Stream& stream, const absl::Status& status);
-  // The layers below end what is no stream of this job's, before its hello: a bad header, a message too long, no proof of the key.
+  // The layers below end what is no stream of this job's, before its hello: a bad header, a message
+  // too long, no proof of the key.
   void TellUnfit(const Stream& stream, const absl::Status& status);
   // Ends streams on which nothing moves, and those that do not say who they are.
   void EndSilentStreams();
-  // A round that waits too long is an error for everyone, which names those who are missing. Workers that wait for another one are told
-  // that they do.
+  // A round that waits too long is an error for everyone, which names those who are missing.
+  // Workers that wait for another one are told that they do.
   void CheckRounds();
-  // Workers that have done all steps wait for the chief to make the result safe: as long as it is there and at work.
+  // Workers that have done all steps wait for the chief to make the result safe: as long as it is
+  // there and at work.
   void CheckRelease() ABSL_SHARED_LOCKS_REQUIRED(era_);
 
   // server_parts.cc: what is done with the parts.
   absl::Status OnPush(const Peer& peer, bool ready, Record& record, Outbox& outbox) ABSL_SHARED_LOCKS_REQUIRED(era_);
+  // Of a push, whose key is checked.
+  absl::Status CheckAddends(const WireHeader& header) const;
   absl::Status OnPull(const Peer& peer, bool ready, const WireHeader& header, std::vector<Record>& answers)
       ABSL_SHARED_LOCKS_REQUIRED(era_);
   absl::Status OnAssign(const Peer& peer, bool ready, const Record& record);
   absl::Status OnReady(const Peer& peer, bool ready, const Record& record, Outbox& outbox) ABSL_SHARED_LOCKS_REQUIRED(era_);
+  absl::Status OnNewer(const Peer& peer, bool ready, const Record& record) ABSL_SHARED_LOCKS_REQUIRED(era_);
   absl::Status OnReset(const Peer& peer, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(era_);
   absl::Status OnTorn(const Peer& peer, const Record& record, Outbox& outbox) ABSL_SHARED_LOCKS_REQUIRED(era_);
   absl::Status OnRelease(const Peer& peer, bool ready, Outbox& outbox) ABSL_SHARED_LOCKS_REQUIRED(era_);
+  // To the chief.
+  absl::Status OnPace(const Peer& peer, const Record& record, Outbox& outbox) ABSL_SHARED_LOCKS_REQUIRED(era_);
   absl::Status OnEnd(const Peer& peer, bool ready, const WireHeader& header, Outbox& outbox) ABSL_SHARED_LOCKS_REQUIRED(era_);
-  // Read when its turn to be sent has come: however many wait, they hold no memory, and asynchronous values are the newest.
+  // Read when its turn to be sent has come: however many wait, they hold no memory, and
+  // asynchronous values are the newest.
   Record LateRecord(WireOp op, int part, int slot) ABSL_SHARED_LOCKS_REQUIRED(era_);
   Record AnswerRecord(const PushAnswer& answer, bool rows) const ABSL_SHARED_LOCKS_REQUIRED(era_);
   // To the connected workers of the answer; the others ask again when they come back.

@@ -21,6 +21,7 @@ ServerLink::News ServerLink::OnState(const KvServerState& state, bool ready, int
   if (incarnation_ != 0 && incarnation_ != incarnation) {
     news.restarted = !resetting_;
     news.lost_state = was_ready_;
+    refilled_ = refilled_ || was_ready_;
     lost_answers_ = true;
     resetting_ = told_torn_ = false;
     filled_as_ = 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -21,11 +22,12 @@ class ServerLink {
   // The change that a state told by the server brings.
   struct News {
     bool old = false;         // it had told a newer one: nothing changes
-    bool restarted = false;   // another process than before, or a reset one: what it had answered of this step is gone
+    bool restarted = false;   // another process than before, or a reset one: its answers of this step are gone
     bool lost_state = false;  // it had values before that
     bool became_ready = false;
   };
-  // The server has told its state; `ready`: it has values, `step`: its global step, `incarnation`: which process or reset it is of.
+  // The server has told its state; `ready`: it has values, `step`: its global step, `incarnation`:
+  // which process or reset it is of.
   News OnState(const KvServerState& state, bool ready, int64_t step, uint32_t incarnation, absl::Time now);
   // Its stream has ended. True: it was up.
   bool Lost(const absl::Status& status, absl::Time now);
@@ -39,6 +41,8 @@ class ServerLink {
   bool TellTorn();
   // Of what it answered before it was restarted; once.
   bool TakeLostAnswers();
+  // It has lost values that it had, and has values again; once.
+  bool TakeRefilled() { return ready_ && std::exchange(refilled_, false); }
 
   DialledLink& link() { return link_; }
   const DialledLink& link() const { return link_; }
@@ -73,7 +77,8 @@ class ServerLink {
   bool resetting_ = false;  // the chief has sent a reset and waits for the answer
   bool told_torn_ = false;  // this stream has
   bool was_ready_ = false;
-  bool lost_answers_ = false;  // it was restarted: what it had answered of this step is gone
+  bool refilled_ = false;
+  bool lost_answers_ = false;  // it was restarted: its answers of this step are gone
   uint32_t incarnation_ = 0;
   KvServerState state_;
   int64_t step_ = 0;

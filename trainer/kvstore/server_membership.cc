@@ -1,4 +1,4 @@
-// KvServerCore: the members, what they are told of each other, and how long they are waited for.
+// KvServerCore: the members, how they hear of each other, and how long the server waits for them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,11 +9,12 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/kvstore/round_watch.h"
 #include "trainer/kvstore/server_core.h"
+#include "trainer/transport/flow_control.h"
+#include "trainer/transport/pace_record.h"
 
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t kShortestWindow = 1 << 20;
 constexpr size_t kLeastHeldBytes = 16 << 20;  // of a small share
 
 }  // namespace
@@ -31,8 +32,8 @@ absl::Status KvServerCore::OnHello(const std::shared_ptr<Stream>& stream, const 
   const bool positioned = (header.flags & kWireFlagPosition) != 0;
   if (positioned && header.step > kLastStep) return absl::InvalidArgumentError(fmt::format("'hello': step is {}", header.step));
   const int worker = observer ? kObserver : static_cast<int>(header.sender);
-  // A worker that only lost its stream goes on with what it has pushed. A new process makes it again, and until it has pushed no round
-  // goes on without it.
+  // A worker that only lost its stream goes on with what it has pushed. A new process makes it
+  // again, and until it has pushed no round goes on without it.
   const bool same_process = positioned && header.epoch == incarnation_;
   std::shared_ptr<Stream> replaced;
   {
@@ -76,6 +77,18 @@ absl::Status KvServerCore::OnLeave(const Peer& peer, bool done, Outbox& outbox) 
   }
   TellState(outbox);
   if (done) peer.stream->Close(absl::OkStatus());
+  return absl::OkStatus();
+}
+
+absl::Status KvServerCore::OnPace(const Peer& peer, const Record& record, Outbox& outbox) {
+  TY_ASSIGN_OR_RETURN(const WorkerPace pace, PaceOf(record, options_.workers));
+  if (pace.worker != peer.worker) {
+    return absl::InvalidArgumentError(fmt::format("'pace' of worker {}, expected {}", pace.worker, peer.worker));
+  }
+  MutexLock lock(&mutex_);
+  for (const auto& [pointer, other] : members_.peers()) {
+    if (other.chief) outbox[other.stream].push_back(WithPace(records_.Control(WireOp::kPace, incarnation_), pace));
+  }
   return absl::OkStatus();
 }
 
@@ -128,7 +141,7 @@ void KvServerCore::ShareWindow() {
     MutexLock lock(&mutex_);
     for (const auto& [pointer, peer] : members_.peers()) streams.push_back(peer.stream);
   }
-  for (const std::shared_ptr<Stream>& stream : streams) stream->SetWindow(std::max(held_bytes() / streams.size(), kShortestWindow));
+  for (const std::shared_ptr<Stream>& stream : streams) stream->SetWindow(WindowShare(held_bytes(), streams.size()));
 }
 
 void KvServerCore::EndSilentStreams() {
@@ -197,8 +210,8 @@ void KvServerCore::CheckRounds() {
   {
     MutexLock lock(&mutex_);
     std::vector<absl::Time> active_at;
-    // A process that came after the round was opened is part of the absence, whatever it does: else one that crashes again and again
-    // would be waited for without end.
+    // A process that came after the round was opened is part of the absence, whatever it does: else
+    // one that crashes again and again would be waited for without end.
     for (const Member& worker : members_.workers()) {
       active_at.push_back(worker.process_since > round->since ? absl::InfinitePast() : worker.active_at);
     }
@@ -212,7 +225,8 @@ void KvServerCore::CheckRounds() {
       if (peer.worker != kObserver) streams.push_back(peer.stream);
     }
   }
-  // A worker that has pushed other parts first may have no credit left for the part that is waited for.
+  // A worker that has pushed other parts first may have no credit left for the part that is waited
+  // for.
   for (const std::shared_ptr<Stream>& stream : waited_for) stream->LendIfStarved();
   if (!overdue) {
     for (const std::shared_ptr<Stream>& stream : streams) stream->Send({records_.Control(WireOp::kHeartbeat, incarnation_)});

@@ -11,7 +11,7 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t kLongestReason = 1000;
+constexpr size_t kLongestTornReason = 1000;
 
 absl::Status CheckStep(const WireHeader& header, uint64_t last) {
   if (header.step <= last) return absl::OkStatus();
@@ -40,9 +40,10 @@ absl::Status KvServerCore::OnPush(const Peer& peer, bool ready, Record& record, 
   TY_RETURN_IF_ERROR(CheckReady(ready, header));
   TY_ASSIGN_OR_RETURN(const int part, records_.Find(header, options_.server));
   TY_RETURN_IF_ERROR(CheckStep(header, kLastStep));
+  TY_RETURN_IF_ERROR(CheckAddends(header));
   PushedGradient gradient;
-  gradient.empty = (header.flags & kWireFlagEmpty) != 0;
-  if (!gradient.empty) {
+  gradient.addends = header.slot;
+  if (gradient.addends > 0) {
     TY_ASSIGN_OR_RETURN(gradient.rows, records_.RowsIn(record, part));
   }
   gradient.payload = std::move(record.payload);
@@ -73,6 +74,13 @@ absl::Status KvServerCore::OnPush(const Peer& peer, bool ready, Record& record, 
   MutexLock lock(&mutex_);
   Address(*answer, outbox);
   return absl::OkStatus();
+}
+
+absl::Status KvServerCore::CheckAddends(const WireHeader& header) const {
+  const int most = sync() ? options_.devices : 1;
+  if (header.slot <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("'push' of '{}': the sum over {} devices, expected at most {}", options_.specs[header.key].name, header.slot, most));
 }
 
 absl::Status KvServerCore::OnPull(const Peer& peer, bool ready, const WireHeader& header, std::vector<Record>& answers) {
@@ -107,17 +115,30 @@ absl::Status KvServerCore::OnReady(const Peer& peer, bool ready, const Record& r
   TY_RETURN_IF_ERROR(CheckChief(peer, "start the training"));
   TY_RETURN_IF_ERROR(CheckNotReady(ready, header));
   TY_RETURN_IF_ERROR(CheckStep(header, kLastStep));
-  TY_ASSIGN_OR_RETURN(const int64_t line, ParseLine(record.payload.ToString()));
+  TY_ASSIGN_OR_RETURN(const KvLine line, ParseLine(record.payload.ToString()));
   const auto step = static_cast<int64_t>(header.step);
-  TY_RETURN_IF_ERROR(store_->Activate(step));
+  TY_RETURN_IF_ERROR(store_->Activate(step, line.step));
   LogInfo("{} is initialised at step {}", name_, step);
   MutexLock lock(&mutex_);
   training_.ready = true;
-  training_.line = line;
-  training_.line_step = step;
+  training_.line = line.line;
+  training_.line_step = line.step;
   training_.chief = static_cast<size_t>(peer.worker);
   training_.vocabulary = members_.workers()[training_.chief].vocabulary;
   TellState(outbox);
+  return absl::OkStatus();
+}
+
+absl::Status KvServerCore::OnNewer(const Peer& peer, bool ready, const Record& record) {
+  const WireHeader& header = record.header;
+  if (sync()) return absl::InvalidArgumentError("'newer' to a server in sync mode");
+  if (peer.worker == kObserver) return absl::PermissionDeniedError("an evaluator may not give values");
+  TY_RETURN_IF_ERROR(CheckReady(ready, header));
+  TY_RETURN_IF_ERROR(CheckStep(header, kLastStep));
+  TY_ASSIGN_OR_RETURN(const int part, records_.Find(header, options_.server));
+  if (!store_->TakeNewer(part, static_cast<int64_t>(header.step), record.payload)) return absl::OkStatus();
+  LogInfo("{}: '{}' part {} takes the values of worker {}, of step {}", name_, records_.TensorOf(part), header.part, peer.worker,
+          header.step);
   return absl::OkStatus();
 }
 
@@ -129,6 +150,7 @@ absl::Status KvServerCore::OnReset(const Peer& peer, Outbox& outbox) {
   incarnation_ = NewIncarnation();
   MutexLock lock(&mutex_);
   training_ = {};
+  members_.Release(false);
   for (size_t i = 0; i < members_.workers().size(); ++i) members_.worker(static_cast<int>(i)).left = false;
   TellState(outbox);
   return absl::OkStatus();
@@ -136,8 +158,8 @@ absl::Status KvServerCore::OnReset(const Peer& peer, Outbox& outbox) {
 
 absl::Status KvServerCore::OnTorn(const Peer& peer, const Record& record, Outbox& outbox) {
   if (!sync() || peer.worker == kObserver) return absl::InvalidArgumentError("'torn' from a peer that cannot tell");
-  if (record.payload.size() > kLongestReason) {
-    return absl::InvalidArgumentError(fmt::format("'torn': {} bytes, expected at most {}", record.payload.size(), kLongestReason));
+  if (record.payload.size() > kLongestTornReason) {
+    return absl::InvalidArgumentError(fmt::format("'torn': {} bytes, expected at most {}", record.payload.size(), kLongestTornReason));
   }
   MutexLock lock(&mutex_);
   if (!training_.ready || !training_.torn.empty()) return absl::OkStatus();
@@ -152,6 +174,7 @@ absl::Status KvServerCore::OnRelease(const Peer& peer, bool ready, Outbox& outbo
   if (!ready || !sync()) return absl::FailedPreconditionError("'release' of a server that has nothing to release");
   MutexLock lock(&mutex_);
   training_.released = true;
+  members_.Release(true);
   TellState(outbox);
   return absl::OkStatus();
 }

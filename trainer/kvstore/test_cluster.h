@@ -1,4 +1,5 @@
-// Workers and servers as threads of one process, over every transport: what the tests of the kvstore share.
+// Workers and servers as threads of one process, over every transport: what the tests of the
+// kvstore share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@
 #include "trainer/kvstore/server.h"
 #include "trainer/kvstore/test_transports.h"
 #include "trainer/optim/lr_schedule.h"
-#include "trainer/optim/optimizer.h"
+#include "trainer/optim/make_optimizer.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {
@@ -66,7 +67,8 @@ inline TrainingState StartState(const std::vector<ParameterSpec>& specs) {
   return state;
 }
 
-// The results of one process without servers, with the mean gradient of `workers`, at most 3: of so few the tree is their order.
+// The results of one process without servers, with the mean gradient of `workers`, at most 3: of so
+// few the tree is their order.
 inline TrainingState TrainLocally(int workers, int64_t steps) {
   const std::vector<ParameterSpec> specs = TestSpecs();
   const std::unique_ptr<Optimizer> optimizer = *MakeOptimizer(TestOptimizer());

@@ -1,10 +1,11 @@
-// Who waits for whom, how long, and how a training ends.
+// Waits for other workers: for whom, how long, and how a training ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
+#include "trainer/kvstore/members.h"
 #include "trainer/kvstore/test_cluster.h"
 
 namespace trainyard::engine {
@@ -45,6 +46,45 @@ TEST_P(KvstoreTest, WorkersEndWhenTheChiefHasReleasedThemAndNotBefore) {
   EXPECT_TRUE(chief.client().AwaitOthers(absl::Seconds(30)).ok());
   chief.client().Done();
   EXPECT_TRUE(AwaitServerEnd(0).ok());
+}
+
+TEST_P(KvstoreTest, ServersThatAreLostBehindTheLastStepDoNotMakeTheChiefWaitForWorkersThatHaveLeft) {
+  for (const int lost : {1, 2}) {
+    SCOPED_TRACE(lost);
+    for (int i = 0; i < 2; ++i) {
+      KvServerOptions options = ServerOptions(i, 2, 2, KvMode::kSync);
+      options.clock = &clock_;  // which stands: no worker is ever lost for too long
+      StartServer(options);
+    }
+    TestWorker chief(MakeClient(ClientOptions(0, 2, KvMode::kSync)), 0);
+    TestWorker other(MakeClient(ClientOptions(1, 2, KvMode::kSync)), 1);
+    ASSERT_TRUE(chief.Start().ok());
+    ASSERT_TRUE(other.Start().ok());
+    ASSERT_TRUE(chief.client().Release().ok());
+    ASSERT_TRUE(other.client().AwaitRelease().ok());
+    EXPECT_FALSE(chief.client().AwaitOthers(absl::ZeroDuration()).ok()) << "it has not left yet";
+    other.client().Done();
+    for (int i = 0; i < lost; ++i) {
+      KvServerOptions again = ServerOptions(i, 2, 2, KvMode::kSync);
+      again.address = addresses_[i];
+      again.clock = &clock_;
+      LoseServer(i);
+      StartServer(again);
+    }
+    absl::Status released;
+    ASSERT_TRUE(Becomes([&] { return IsRolledBack(released = chief.client().Release()); }));
+    while (IsRolledBack(released) && chief.GoBack().ok()) released = chief.client().Release();
+    ASSERT_TRUE(released.ok()) << released;
+    // Where no server knows that the worker has left, it may be about to dial.
+    if (lost == 2) clock_.Advance(kDialledWithin);
+    EXPECT_TRUE(chief.client().AwaitOthers(absl::Seconds(10)).ok());
+    chief.client().Done();
+    for (auto& server : servers_) server->Stop();
+    for (std::thread& server : server_threads_) server.join();
+    servers_.clear();
+    addresses_.clear();
+    server_threads_.clear();
+  }
 }
 
 TEST_P(KvstoreTest, AWorkerThatIsToldToStopWhileItWaitsForOthersEndsSoon) {
@@ -210,7 +250,8 @@ TEST_P(KvstoreTest, AServerThatNeverAnswersIsNamedWithinTheDeadline) {
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("worker 0"), HasSubstr("server 0 (" + options.servers[0] + ")")));
 }
 
-// A listener that takes streams and says nothing, as a frozen host does, or another pod that has the address of a server that died.
+// A listener that takes streams and says nothing, as a frozen host does, or another pod that has
+// the address of a server that died.
 class Mute final : public StreamHandler {
  public:
   void OnOpened(const std::shared_ptr<Stream>& /*stream*/) override {

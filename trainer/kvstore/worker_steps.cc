@@ -64,7 +64,8 @@ void WorkerSteps::SetPosition(int worker, int64_t step) {
   if (mode_ == KvMode::kSync) return;
   absl::MutexLock lock(&mutex_);
   Progress& progress = progress_[worker];
-  // What a refilled server assumed of a worker that had not come back yet gives way to what the worker says.
+  // A refilled server assumed a position of a worker that had not come back yet. The worker's word
+  // replaces it.
   const bool only_assumed = progress.whole == 0 && progress.parts == 0;
   if (step <= progress.step && !only_assumed) return;
   progress.step = step;

@@ -11,7 +11,8 @@
 
 namespace trainyard::engine {
 
-// Thread-safe; takes no other lock. A worker's step is whole when each trainable part that is held here was applied.
+// Thread-safe; takes no other lock. A worker's step is whole when each trainable part that is held
+// here was applied.
 class WorkerSteps {
  public:
   struct Counts {
@@ -42,8 +43,8 @@ class WorkerSteps {
   int64_t SeenBy(int worker) const;
   // Sync: the lowest version of any trainable part. Async: worker steps applied.
   int64_t global_step() const;
-  // The next step of a worker that does not know; -1: nothing here can tell. A worker that a running async job was scaled up by begins
-  // where the slowest of the first ones is.
+  // The next step of a worker that does not know; -1: nothing here can tell. A worker that a
+  // running async job was scaled up by begins where the slowest of the first ones is.
   int64_t NextStepOf(int worker) const;
   Counts counts() const;
 

@@ -25,7 +25,8 @@ std::string Quoted(std::string_view word) {
   return quoted + "'";
 }
 
-// " --set x=1 …" of the overrides, but for those of the fields in `replaced` ("training.epochs"), and then of `added`.
+// " --set x=1 …" of the overrides, but for those of the fields in `replaced` ("training.epochs"),
+// and then of `added`.
 std::string Sets(const HintContext& context, const std::vector<std::string_view>& replaced, const std::vector<std::string>& added) {
   std::string text;
   const auto is_replaced = [&](std::string_view override_text) {

@@ -21,8 +21,9 @@ struct HintContext {
   bool profiled = false;
 };
 
-// `report` as report.h writes it. The run's own overrides go into every command but where the command is about that very field. Longer
-// training is twice what the run had; more workers are the next of 2, 4 and 8.
+// `report` as report.h writes it. The run's own overrides go into every command but where the
+// command is about that very field. Longer training is twice what the run had; more workers are the
+// next of 2, 4 and 8.
 std::vector<Hint> NextSteps(const nlohmann::json& report, const HintContext& context);
 
 }  // namespace trainyard::engine

@@ -1,4 +1,5 @@
-// The folder of one local run: what the replicas read (the same files as the operator's ConfigMap, docs/contract.md) and where they write.
+// The folder of one local run: what the replicas read (the same files as the operator's ConfigMap,
+// docs/contract.md) and where they write.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,16 @@ struct ReplicaPorts {
   uint16_t http_port = 0;  // /progress, /metrics, /healthz
 };
 
-// <dir>/config is what TRAINYARD_CONFIG_DIR names; logs/, checkpoints/, summaries/ and replicas/ are the output.
+// <dir>/config is what TRAINYARD_CONFIG_DIR names; logs/, checkpoints/, summaries/ and replicas/
+// are the output.
 class JobFolder {
  public:
   explicit JobFolder(std::string dir) : dir_(std::move(dir)) {}
 
-  // Makes the folders, removes what an earlier run's replicas reported and profiled, and writes config/{training.json, cluster.json,
-  // ps_hosts, worker_hosts, key}, with a fresh key that only the owner may read. `replicas` and `ports` are parallel. An error names the
-  // file. training.json is TrainingJsonFor(job, processors).
+  // Makes the folders, and removes the reports and profiles of an earlier run's replicas. Writes
+  // config/{training.json, cluster.json, ps_hosts, worker_hosts, key}, with a fresh key that only
+  // the owner may read. `replicas` and `ports` are parallel. An error names the file. training.json
+  // is TrainingJsonFor(job, processors).
   absl::Status Prepare(const JobConfig& job, int processors, const std::vector<ReplicaId>& replicas,
                        const std::vector<ReplicaPorts>& ports) const;
 
@@ -38,8 +41,8 @@ class JobFolder {
   const std::string dir_;
 };
 
-// `spec.training` for replicas that share one machine: where resources.threads is 0 each trainer gets its share of `processors`, at least
-// one.
+// `spec.training` for replicas that share one machine: where resources.threads is 0 each trainer
+// gets its share of `processors`, at least one.
 std::string TrainingJsonFor(const JobConfig& job, int processors);
 
 }  // namespace trainyard::engine

@@ -17,6 +17,9 @@
 
 #include "trainer/base/clock.h"
 #include "trainer/base/cpu_quota.h"
+#include "trainer/base/file.h"
+#include "trainer/base/log.h"
+#include "trainer/base/reserved_ports.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/base/wait_notice.h"
 #include "trainer/launch/job_folder.h"
@@ -25,7 +28,6 @@
 #include "trainer/launch/progress_text.h"
 #include "trainer/launch/replica_log.h"
 #include "trainer/launch/report_text.h"
-#include "trainer/launch/reserved_ports.h"
 #include "trainer/profile/merge_profiles.h"
 #include "trainer/report/report.h"
 
@@ -207,20 +209,24 @@ class LocalRun {
     const absl::Time now = RealClock().Now();
     if (!view_.wanted() || now < next_progress_) return;
     next_progress_ = now + view_.period();
-    ShowWait(now);
     const absl::StatusOr<Progress> progress = FetchProgress(ports_[ChiefIndex()].http_port, kFetchTimeout);
+    ShowWait(now, progress.ok() ? progress->waiting : "");
     if (!progress.ok() || progress->total_steps == 0) return;  // not listening yet, or restarting
     TellNews(progress->evaluations, progress->warning);
     last_progress_ = *progress;
     view_.Show(last_progress_);
   }
 
-  // The workers that wait and those that they wait for, as the first server knows them.
-  void ShowWait(absl::Time now) {
-    if (replicas_[0].role != Role::kPs || now < next_wait_look_) return;
+  // Tells the waits for replicas: as the first server knows them, else as the chief does. The chief
+  // also waits for servers and, without any, for ranks.
+  void ShowWait(absl::Time now, std::string waiting) {
+    if (now < next_wait_look_) return;
     next_wait_look_ = now + kWaitLookPeriod;
-    const absl::StatusOr<Progress> server = FetchProgress(ports_[0].http_port, kFetchTimeout);
-    if (server.ok() && !server->waiting.empty() && wait_notice_.Due(now)) view_.Say(server->waiting);
+    if (replicas_[0].role == Role::kPs) {
+      const absl::StatusOr<Progress> server = FetchProgress(ports_[0].http_port, kFetchTimeout);
+      if (server.ok() && !server->waiting.empty()) waiting = server->waiting;
+    }
+    if (!waiting.empty() && wait_notice_.Due(now)) view_.Say(waiting);
   }
 
   // Each evaluation and each warning, once.
@@ -233,7 +239,7 @@ class LocalRun {
     if (!warning.empty() && warning != last_progress_.warning) view_.Say("warning: " + warning);
   }
 
-  // What came after the last answer of /progress.
+  // The end of the training, after the last answer of /progress.
   absl::Status ShowEnd() {
     if (!view_.wanted()) return absl::OkStatus();
     TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> reports, ReadReplicaReports(folder_.dir()));
@@ -260,7 +266,7 @@ class LocalRun {
     return static_cast<int>(chief - replicas_.begin());
   }
 
-  // What the replica's process, which has ended, wrote last of an error.
+  // The last error in the log of the replica's process, which has ended.
   std::string LastErrorOf(int replica) const {
     const std::string path = folder_.LogPath(replicas_[replica]);
     return LastErrorIn(LogSince(path, log_begins_.at(replica), kLogTailBytes));
@@ -288,7 +294,12 @@ class LocalRun {
   // Merges what the replicas left and prints the summary.
   absl::Status Conclude() {
     JobOutcome outcome;
-    TY_ASSIGN_OR_RETURN(outcome.profile, MergeProfiles(folder_.dir()));
+    if (absl::StatusOr<std::optional<OperatorTable>> profile = MergeProfiles(folder_.dir()); profile.ok()) {
+      outcome.profile = *std::move(profile);
+    } else {
+      LogError("the profile of this run is not merged: {}. The training itself is not touched; mend the cause and run `{} profile {}`",
+               std::string(profile.status().message()), options_.called_as, folder_.dir());
+    }
     outcome.job = job_.name;
     outcome.state = std::string(JobStateName(supervisor_.state()));
     outcome.workers = job_.worker.replicas + job_.chief.replicas;
@@ -301,7 +312,7 @@ class LocalRun {
       if (failure.restarted) outcome.restarts.push_back({.replica = failure.replica, .reason = Describe(failure.exit)});
     }
     TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> reports, ReadReplicaReports(folder_.dir()));
-    TY_RETURN_IF_ERROR(WriteReport(folder_.dir(), outcome, reports));
+    const absl::Status written = TellIfFull(WriteReport(folder_.dir(), outcome, reports), "report.json");
     const std::string profile = outcome.profile ? OperatorTableText(*outcome.profile, kOperatorsShown, 0) : "";
     std::printf("%s", SummaryText(MergeReport(outcome, reports), {.dir = folder_.dir(),
                                                                   .file = options_.file,
@@ -311,7 +322,7 @@ class LocalRun {
                           .c_str());
     std::fflush(stdout);
     if (!supervisor_.message().empty()) std::fprintf(stderr, "\n%s: %s\n", outcome.state.c_str(), supervisor_.message().c_str());
-    return absl::OkStatus();
+    return written;
   }
 
   const JobConfig& job_;

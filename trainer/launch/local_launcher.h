@@ -1,4 +1,5 @@
-// Runs all replicas of a TrainingJob file as local processes, from start to report. The only file of launch/ that waits.
+// Runs all replicas of a TrainingJob file as local processes, from start to report. The only file
+// of launch/ that waits.
 #pragma once
 
 #include <string>
@@ -21,9 +22,10 @@ struct LaunchOptions {
   ProgressMode progress = ProgressMode::kAuto;
 };
 
-// Blocks SIGINT and SIGTERM in this thread and handles them itself: the first stops all replicas after a checkpoint, a second one at once.
-// Returns the job's exit code (Supervisor::exit_code); report.json, logs and the rest are in options.output. A bad status means that the
-// job could not be run at all.
+// Blocks SIGINT and SIGTERM in this thread and handles them itself: the first stops all replicas
+// after a checkpoint, a second one at once. Returns the job's exit code (Supervisor::exit_code);
+// report.json, logs and the rest are in options.output. A bad status means that the job could not
+// be run at all.
 absl::StatusOr<int> LaunchLocally(const JobConfig& job, const LaunchOptions& options);
 
 }  // namespace trainyard::engine

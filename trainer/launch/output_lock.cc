@@ -16,7 +16,7 @@
 namespace trainyard::engine {
 namespace {
 
-// What the holder wrote into its lock.
+// The text that the holder wrote into its lock.
 std::string HolderOf(int fd) {
   std::array<char, 32> text{};
   const ssize_t size = pread(fd, text.data(), text.size(), 0);

@@ -9,11 +9,12 @@
 
 namespace trainyard::engine {
 
-// Holds <dir>/.lock (flock) until it is destroyed, or until the process ends however it ends: the file that stays behind locks nothing.
-// Replicas do not inherit it.
+// Holds <dir>/.lock (flock) until it is destroyed, or until the process ends however it ends: the
+// file that stays behind locks nothing. Replicas do not inherit it.
 class OutputLock {
  public:
-  // Makes the folder if it is absent. FailedPrecondition: another process holds the lock; names it by its process id.
+  // Makes the folder if it is absent. FailedPrecondition: another process holds the lock; names it
+  // by its process id.
   static absl::StatusOr<OutputLock> Take(const std::string& dir);
 
  private:

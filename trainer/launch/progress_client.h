@@ -10,7 +10,8 @@
 
 namespace trainyard::engine {
 
-// The inverse of ProgressJson. InvalidArgument on anything else: the text comes from another process.
+// The inverse of ProgressJson. InvalidArgument on anything else: the text comes from another
+// process.
 absl::StatusOr<Progress> ParseProgress(std::string_view json);
 
 // From http://127.0.0.1:<port>/progress, within `timeout`.

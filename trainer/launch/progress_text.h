@@ -1,4 +1,5 @@
-// The line that shows a running job's progress, redrawn on a terminal or printed now and then elsewhere. Pure.
+// The line that shows a running job's progress, redrawn on a terminal or printed now and then
+// elsewhere. Pure.
 #pragma once
 
 #include <string>

@@ -16,7 +16,8 @@ constexpr size_t kLongestError = 2000;
 constexpr std::string_view kTime = "0000-00-00T00:00:00.000 ";  // 0 stands for a digit
 constexpr size_t kPrefix = kTime.size() + 2;                    // "E "
 
-// The level of a line as main's log pattern writes it ('I', 'W', 'E' …); nothing when the line has none.
+// The level of a line as main's log pattern writes it ('I', 'W', 'E' …); nothing when the line has
+// none.
 std::optional<char> LevelOf(std::string_view line) {
   if (line.size() < kPrefix || line[kPrefix - 1] != ' ') return std::nullopt;
   for (size_t i = 0; i < kTime.size(); ++i) {

@@ -13,8 +13,9 @@ int64_t LogSize(const std::string& path);
 // Whole lines from byte `begin` on, at most the last `max_bytes`; "" when the file cannot be read.
 std::string LogSince(const std::string& path, int64_t begin, int64_t max_bytes);
 
-// The last error in a log, without time and level: the last line of level error or critical and the lines that belong to it. Without one,
-// the last line that carries no level (an abort's, a shell's). "" where there is neither. At most 2,000 bytes.
+// The last error in a log, without time and level: the last line of level error or critical and the
+// lines that belong to it. Without one, the last line that carries no level (an abort's, a
+// shell's). "" where there is neither. At most 2,000 bytes.
 std::string LastErrorIn(std::string_view log);
 
 }  // namespace trainyard::engine

@@ -1,4 +1,5 @@
-// One replica as a local child process: started with an environment and a log file, watched through a pidfd, reaped exactly once.
+// One replica as a local child process: started with an environment and a log file, watched through
+// a pidfd, reaped exactly once.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +12,8 @@
 
 namespace trainyard::engine {
 
-// How a process ended, as waitpid(2) tells it: exited with `code`, or killed by `signal` (code is then 128 + signal, as a shell says it).
+// How a process ended, as waitpid(2) tells it: exited with `code`, or killed by `signal` (code is
+// then 128 + signal, as a shell says it).
 struct ExitStatus {
   int code = 0;
   int signal = 0;
@@ -28,8 +30,8 @@ struct ProcessOptions {
   std::string log_path;                            // stdout and stderr are appended here
 };
 
-// Not thread-safe. The child dies with its parent (PR_SET_PDEATHSIG), so that a killed launcher leaves nothing behind.
-// The thread that starts it must live as long as the process should.
+// Not thread-safe. The child dies with its parent (PR_SET_PDEATHSIG), so that a killed launcher
+// leaves nothing behind. The thread that starts it must live as long as the process should.
 class ReplicaProcess {
  public:
   // An error names the program or the log file, and errno's text.

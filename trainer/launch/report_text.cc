@@ -80,6 +80,26 @@ void AppendRedone(std::string& text, const nlohmann::json& redone) {
   }
 }
 
+void AppendAllReduce(std::string& text, const nlohmann::json& record) {
+  std::string line = record.value("algorithm", "");
+  if (record.contains("latencySeconds")) line += fmt::format("; latency {:.0f} us", 1e6 * NumberAt(record, "latencySeconds"));
+  if (record.contains("bytesPerSecond")) line += fmt::format(", {:.2g} GB/s", 1e-9 * NumberAt(record, "bytesPerSecond"));
+  AppendLine(text, "all-reduce", line);
+}
+
+void AppendStragglers(std::string& text, const nlohmann::json& stragglers) {
+  constexpr size_t kMostShown = 5;
+  size_t shown = 0;
+  for (const nlohmann::json& record : stragglers) {
+    if (++shown > kMostShown) break;
+    const std::string until = record.contains("to") ? fmt::format(" to {}", WholeAt(record, "to")) : "";
+    AppendLine(text, "slow",
+               fmt::format("{} on {} from step {}{}: {:.1f} ms a step without waits, the median is {:.1f} ms", record.value("replica", ""),
+                           record.value("node", ""), WholeAt(record, "from"), until, 1e3 * NumberAt(record, "stepSeconds"),
+                           1e3 * NumberAt(record, "medianSeconds")));
+  }
+}
+
 }  // namespace
 
 std::string SummaryText(std::string_view report_json, const SummaryContext& context) {
@@ -88,8 +108,10 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   if (!report.is_object()) return "";
   const std::string state = report.value("state", "");
   const std::string strategy = report.value("strategy", "");
-  std::string text = fmt::format("\n{} {}: {}{}{}, {}\n", report.value("job", ""), state, strategy, strategy.empty() ? "" : ", ",
-                                 Count(report.value("workers", 0), "worker"), Count(report.value("ps", 0), "server"));
+  const int devices = report.value("devices", 1);
+  const std::string of_devices = devices > 1 ? fmt::format(" of {} devices", devices) : "";
+  std::string text = fmt::format("\n{} {}: {}{}{}{}, {}\n", report.value("job", ""), state, strategy, strategy.empty() ? "" : ", ",
+                                 Count(report.value("workers", 0), "worker"), of_devices, Count(report.value("ps", 0), "server"));
   if (report.contains("eval")) AppendEvaluation(text, report["eval"]);
   AppendTrainingLoss(text, report);
   AppendSkipped(text, report);
@@ -104,6 +126,7 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
     AppendLine(text, "speed",
                fmt::format("{:.0f} {}/s, {:.1f} batches/s", speed, report.value("unit", ""), NumberAt(report, "batchesPerSecond")));
   }
+  if (report.contains("allReduce")) AppendAllReduce(text, report["allReduce"]);
   AppendLine(text, "time", fmt::format("{:.1f} s, {}", NumberAt(report, "seconds"), StepsText(report)));
   if (report.contains("failures") && !report["failures"].empty()) {
     for (const nlohmann::json& failure : report["failures"]) {
@@ -111,6 +134,7 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
     }
   }
   if (report.contains("redone")) AppendRedone(text, report["redone"]);
+  if (report.contains("stragglers")) AppendStragglers(text, report["stragglers"]);
   AppendLine(text, "report", fmt::format("{}/report.json", dir));
   AppendLine(text, "checkpoints", fmt::format("{}/checkpoints", dir));
   AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}/summaries", dir));

@@ -15,7 +15,8 @@ struct SummaryContext {
   std::vector<std::string> overrides;  // --set of this run, for what to try next
 };
 
-// `report_json` as report.h writes it. A number that is null there was none: it is told as NaN, never as 0.
+// `report_json` as report.h writes it. A number that is null there was none: it is told as NaN,
+// never as 0.
 std::string SummaryText(std::string_view report_json, const SummaryContext& context);
 
 }  // namespace trainyard::engine

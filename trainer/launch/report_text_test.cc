@@ -26,6 +26,11 @@ TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
   }
 }
 
+TEST(ReportText, SaysHowManyDevicesAWorkerHadWhereThereWereMoreThanOne) {
+  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed", "workers": 2, "devices": 4, "ps": 0})", kContext),
+              ::testing::StartsWith("\none Failed: 2 workers of 4 devices, 0 servers\n"));
+}
+
 TEST(ReportText, OffersMoreWorkersOnlyWhereThereAreServers) {
   EXPECT_THAT(SummaryText(kReport, kContext), HasSubstr("worker.replicas=4"));
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Succeeded", "ps": 0})", kContext),
@@ -64,6 +69,20 @@ TEST(ReportText, StepsThatWereLeftOutAreCounted) {
           R"({"job": "one", "state": "Succeeded", "perWorker": [{"batches": 10, "skippedBatches": 2}, {"batches": 10, "skippedBatches": 1}]})",
           kContext),
       HasSubstr("left out      3 of 20 batches"));
+}
+
+TEST(ReportText, AnAllReduceSaysHowItAdds) {
+  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Succeeded", "allReduce": {
+                "algorithm": "direct", "latencySeconds": 0.00004, "bytesPerSecond": 3.1e9}})",
+                          kContext),
+              HasSubstr("all-reduce    direct; latency 40 us, 3.1 GB/s"));
+}
+
+TEST(ReportText, WorkersThatWereSlowAreNamed) {
+  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Succeeded", "stragglers": [
+                {"replica": "worker-3", "node": "b", "from": 70, "to": 90, "stepSeconds": 0.0312, "medianSeconds": 0.02}]})",
+                          kContext),
+              HasSubstr("slow          worker-3 on b from step 70 to 90: 31.2 ms a step without waits, the median is 20.0 ms"));
 }
 
 TEST(ReportText, SpeaksOfNoTraceWhereNothingWasProfiled) {

@@ -1,5 +1,5 @@
-// Whether a replica that ended starts again: docs/contract.md, "Exit codes". Pure. The operator keeps the same rules in its own words;
-// tests/process_ends.h holds both to one table.
+// Whether a replica that ended starts again: docs/contract.md, "Exit codes". Pure. The operator
+// keeps the same rules in its own words; tests/process_ends.h holds both to one table.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ enum class RestartDecision : uint8_t {
 };
 
 // `exit_code` is not 0; 128 + n for signal n.
-// Never: kFail. ExitCode: the first of `rules` that holds the code decides; without one 1-127 kFail, 200 kRestartFree, others kRestart.
-// Always and OnFailure: 200 kRestartFree, others kRestart.
+// Never: kFail. ExitCode: the first of `rules` that holds the code decides; without one 1-127
+// kFail, 200 kRestartFree, others kRestart. Always and OnFailure: 200 kRestartFree, others
+// kRestart.
 RestartDecision DecideRestart(RestartPolicy policy, std::span<const ExitCodeRule> rules, int exit_code);
 
 }  // namespace trainyard::engine

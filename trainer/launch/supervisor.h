@@ -1,6 +1,7 @@
-// Decides what happens to the replicas of a local job: when each starts, is restarted or stopped, and when the job has ended and how. Pure:
-// time comes in as an argument, processes are somebody else's. The rules are those of the operator (docs/contract.md), so that a file
-// behaves the same with and without a cluster.
+// Decides what happens to the replicas of a local job: when each starts, is restarted or stopped,
+// and when the job has ended and how. Pure: time comes in as an argument, and the caller owns the
+// processes. The rules are those of the operator (docs/contract.md), so that a file behaves the
+// same with and without a cluster.
 #pragma once
 
 #include <string>
@@ -48,7 +49,8 @@ struct ReplicaFailure {
 // "worker-1: cannot open …", or "worker-1 failed with signal 9 (Killed)" where it wrote no error.
 std::string Describe(const ReplicaFailure& failure);
 
-// Not thread-safe. Call Advance after every change and whenever NextWake() passes, and carry its actions out in order.
+// Not thread-safe. Call Advance after every change and whenever NextWake() passes, and carry its
+// actions out in order.
 class Supervisor {
  public:
   struct Options {
@@ -60,9 +62,11 @@ class Supervisor {
   // `replicas` in start order: servers first.
   Supervisor(const JobConfig& job, std::vector<ReplicaId> replicas, Options options, absl::Time now);
 
-  // Replica `replica`, which was started by an Action, has ended. `error` is the last error that it wrote.
+  // Replica `replica`, which was started by an Action, has ended. `error` is the last error that it
+  // wrote.
   void Exited(int replica, const ExitStatus& exit, absl::Time now, std::string error = "");
-  // The user asked to stop (Ctrl-C): all replicas get SIGTERM and their grace; asked again, SIGKILL.
+  // The user asked to stop (Ctrl-C): all replicas get SIGTERM and their grace; asked again,
+  // SIGKILL.
   void StopRequested();
   // After the end of the job: no replica has anything to save, so all get SIGKILL.
   void KillAll() { kill_all_ = true; }
@@ -74,9 +78,11 @@ class Supervisor {
   // True once the state is final and no process is left.
   bool Done() const;
   JobState state() const { return state_; }
-  // "" while all is well; else why the job failed or stopped, naming the replica and its last error.
+  // "" while all is well; else why the job failed or stopped, naming the replica and its last
+  // error.
   const std::string& message() const { return message_; }
-  // Of the whole job: 0 succeeded, 130 stopped by the user, else the code of the replica that failed it; 1 where none did.
+  // Of the whole job: 0 succeeded, 130 stopped by the user, else the code of the replica that
+  // failed it; 1 where none did.
   int exit_code() const { return exit_code_; }
   int restarts() const { return restarts_; }
   const std::vector<ReplicaFailure>& failures() const { return failures_; }
@@ -99,7 +105,8 @@ class Supervisor {
   // Plans the restart of a replica that failed, or fails the job.
   void Failed(Replica& replica, const ExitStatus& exit, absl::Time now, std::string error);
   bool AllSucceeded() const;
-  // A failed job's servers have nothing to keep: once no trainer is left that reads them, they need no grace.
+  // A failed job's servers have nothing to keep: once no trainer is left that reads them, they need
+  // no grace.
   bool ServersAreNeedless() const;
   // Sets the final state and begins to stop what still runs.
   void End(JobState state, int exit_code, std::string message);

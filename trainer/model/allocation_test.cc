@@ -1,4 +1,5 @@
-// Counts what a step takes from the heap. Replaces the global operators of this test program, so it is one file for itself.
+// Counts what a step takes from the heap. Replaces the global operators of this test program, so it
+// is one file for itself.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,7 +19,7 @@
 #include "trainer/model/model_json.h"
 #include "trainer/optim/clip.h"
 #include "trainer/optim/lr_schedule.h"
-#include "trainer/optim/optimizer.h"
+#include "trainer/optim/make_optimizer.h"
 
 namespace {
 std::atomic<int64_t> allocations = 0;
@@ -120,7 +121,8 @@ TEST(Executor, StepsThatListTheRowsOfAGradientTakeNothingFromTheHeapAfterTheFirs
   EXPECT_FALSE(grads.touched_rows(0).all());
 }
 
-// Training of a model that reads tokens, as a worker alone does it: forward, backward, clipped gradients, the optimizer, carried state.
+// Training of a model that reads tokens, as a worker alone does it: forward, backward, clipped
+// gradients, the optimizer, carried state.
 class TokenTraining {
  public:
   TokenTraining(const std::string& model, int64_t batch, const std::string& optimizer, Backend& backend)
@@ -187,7 +189,8 @@ void ExpectTrainingWithoutAllocations(const std::string& model, Backend& backend
   }
 }
 
-// Every kind of recurrent layer: read forwards and backwards, all steps and the last alone, with state and without.
+// Every kind of recurrent layer: read forwards and backwards, all steps and the last alone, with
+// state and without.
 constexpr const char* kTokenModels[] = {
     R"({"preset": "ptbLstm", "vocabulary": 50, "embedding": 12, "units": 20, "numLayers": 2, "steps": 5, "dropout": 0.1})",
     R"({"input": {"shape": [5], "vocabulary": 50}, "loss": "softmaxCrossEntropy", "layers": [

@@ -42,7 +42,7 @@ class NetworkBuilder {
     std::vector<Value> inputs;
     for (const std::string& input : layer.inputs) {
       const auto found = values_.find(input);
-      if (found == values_.end()) return absl::InvalidArgumentError(fmt::format("input \"{}\" is no layer before this one", input));
+      if (found == values_.end()) return absl::InvalidArgumentError(fmt::format("input \"{}\" is not a layer before this one", input));
       inputs.push_back(found->second);
     }
     if (inputs.empty()) return absl::InvalidArgumentError("the layer has no input");
@@ -91,7 +91,8 @@ absl::StatusOr<Network> BuildLayers(const ModelSpec& spec, int64_t batch, GraphB
   return network;
 }
 
-// Adds the penalties on weights to `loss`, called kDataLoss where there are any. The sum is the output kLossOutput.
+// Adds the penalties on weights to `loss`, called kDataLoss where there are any. The sum is the
+// output kLossOutput.
 constexpr std::string_view kDataLoss = "loss/data";
 
 std::string_view LossNode(const Network& network) { return network.results.penalties.empty() ? kLossOutput : kDataLoss; }
@@ -126,7 +127,8 @@ absl::Status AddLoss(const ModelSpec& spec, const Network& network, bool trainin
   return builder.Output(kLogitsOutput, output);
 }
 
-// `training`: with the mark of the loss that training makes small, and the next values of parameters that are not trainable.
+// `training`: with the mark of the loss that training makes small, and the next values of
+// parameters that are not trainable.
 absl::StatusOr<Graph> BuildWithLoss(const ModelSpec& spec, int64_t batch, bool training) {
   GraphBuilder builder;
   TY_ASSIGN_OR_RETURN(const Network network, BuildLayers(spec, batch, builder));
@@ -139,7 +141,8 @@ absl::StatusOr<Graph> BuildWithLoss(const ModelSpec& spec, int64_t batch, bool t
   return std::move(builder).Build();
 }
 
-// Whether the output may be a sequence, with a label for each step: the network has a layer that reads one.
+// Whether the output may be a sequence, with a label for each step: the network has a layer that
+// reads one.
 bool ReadsSequences(const Graph& graph) {
   return std::ranges::any_of(graph.nodes(), [](const Node& node) {
     return std::holds_alternative<EmbeddingOp>(node.op) || std::holds_alternative<RecurrentOp>(node.op);

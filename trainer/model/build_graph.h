@@ -1,4 +1,5 @@
-// ModelSpec → forward graphs for one batch size. All graphs of one spec have the same parameters with the same keys.
+// ModelSpec → forward graphs for one batch size. All graphs of one spec have the same parameters
+// with the same keys.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace trainyard::engine {
 
-// Names of feeds and of outputs that can be fetched. Classification is softmaxCrossEntropy, regression meanSquaredError.
+// Names of feeds and of outputs that can be fetched. Classification is softmaxCrossEntropy,
+// regression meanSquaredError.
 inline constexpr std::string_view kLabelsFeed = "labels";                  // classification: i32 [batch, ..] class numbers
 inline constexpr std::string_view kTargetFeed = "target";                  // regression: f32 of the output's shape
 inline constexpr std::string_view kLossOutput = "loss";                    // [], the mean over the batch
@@ -20,9 +22,11 @@ inline constexpr std::string_view kLogitsOutput = "logits";                // cl
 inline constexpr std::string_view kProbabilitiesOutput = "probabilities";  // classification, inference only
 inline constexpr std::string_view kPredictionOutput = "prediction";        // regression
 
-// Feeds kInputName (u8 pixels are scaled to 0…1, f32 taken as they are) and kLabelsFeed or kTargetFeed. Outputs: loss and logits,
-// or loss and prediction. Graph::loss() is set: an executor adds a gradient for every trainable parameter. InvalidArgument names the layer
-// whose shapes do not fit; never so for a spec that ParseModelSpec accepted, at any batch from 1 to kMaxBatch.
+// Feeds kInputName (u8 pixels are scaled to 0…1, f32 taken as they are) and kLabelsFeed or
+// kTargetFeed. Outputs: loss and logits, or loss and prediction. Graph::loss() is set: an executor
+// adds a gradient for every trainable parameter. InvalidArgument names the layer whose shapes do
+// not fit. That is never so for a spec that ParseModelSpec accepted, at any batch from 1 to
+// kMaxBatch.
 absl::StatusOr<Graph> BuildTrainingGraph(const ModelSpec& spec, int64_t batch);
 // The same without that mark; classification has the output correct too.
 absl::StatusOr<Graph> BuildEvaluationGraph(const ModelSpec& spec, int64_t batch);
@@ -38,7 +42,8 @@ absl::StatusOr<int> ClassCountOf(const ModelSpec& spec);
 // The shape of the output (regression: of the target) of one example.
 absl::StatusOr<Shape> OutputShapeOf(const ModelSpec& spec);
 
-// Adds an error at the path of the layer whose shapes do not fit; nothing when a graph can be built.
+// Adds an error at the path of the layer whose shapes do not fit; nothing when a graph can be
+// built.
 void CheckModelShapes(const ModelSpec& spec, FieldErrors& errors);
 
 inline constexpr int64_t kMaxBatch = int64_t{1} << 20;

@@ -1,4 +1,5 @@
-// Networks on every backend against PyTorch: tests/golden/make_golden.py says how the files were made.
+// Networks on every backend against PyTorch: tests/golden/make_golden.py says how the files were
+// made.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/model_json.h"
-#include "trainer/optim/optimizer.h"
+#include "trainer/optim/make_optimizer.h"
 #include "trainer/tensor/safetensors.h"
 
 namespace trainyard::engine {
@@ -20,6 +21,7 @@ namespace {
 struct BackendCase {
   std::string name;
   std::function<absl::StatusOr<std::unique_ptr<Backend>>()> make;
+  friend void PrintTo(const BackendCase& c, std::ostream* out) { *out << c.name; }
 };
 
 class GoldenTest : public ::testing::TestWithParam<BackendCase> {
@@ -56,7 +58,8 @@ void Fill(const Safetensors& file, const std::string& prefix, ParameterSet& para
   }
 }
 
-// Rounding grows with the size of the sums, so the error is held against the largest value of the tensor.
+// Rounding grows with the size of the sums, so the error is held against the largest value of the
+// tensor.
 void ExpectNear(std::span<const float> found, std::span<const float> expected, double tolerance, const std::string& what) {
   ASSERT_EQ(found.size(), expected.size()) << what;
   float largest = 1e-3F;
@@ -172,7 +175,8 @@ TEST_P(GoldenTest, TwentyStepsOfTrainingFollowPyTorch) {
   ExpectTwentyStepsLikePyTorchs(*backend_, "tests/golden/training.safetensors", kRounding);
 }
 
-// A relu whose input lies within rounding of 0 may cut in f32 and not in f64. Later steps make the difference larger.
+// A relu whose input lies within rounding of 0 may cut in f32 and not in f64. Later steps make the
+// difference larger.
 TEST_P(GoldenTest, TwentyStepsOfAResidualNetworkFollowPyTorch) {
   const bool exact = backend_->name() == "reference-f64";
   ExpectTwentyStepsLikePyTorchs(*backend_, "tests/golden/residual.safetensors", exact ? kRounding : Tolerance{.loss = 1e-3, .value = 1e-2});

@@ -10,13 +10,15 @@
 
 namespace trainyard::engine {
 
-// Reads the entries of one model in order: default names count up as in Keras (dense, dense_1 …) and inputs must have come before.
+// Reads the entries of one model in order: default names count up as in Keras (dense, dense_1 …)
+// and inputs must have come before.
 class LayerReader {
  public:
   explicit LayerReader(FieldErrors& errors) : errors_(errors) {}
 
-  // An entry is a kind's name ("flatten") or an object: {name: merge, inputs: [a, b], add: {}} with exactly one kind; `name` and `inputs`
-  // are optional. Mistakes are added below `path`; the layer then serves only for further reading.
+  // An entry is a kind's name ("flatten") or an object: {name: merge, inputs: [a, b], add: {}} with
+  // exactly one kind; `name` and `inputs` are optional. Mistakes are added below `path`; the layer
+  // then serves only for further reading.
   LayerSpec Read(const nlohmann::json& entry, const std::string& path);
 
  private:

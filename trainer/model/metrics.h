@@ -19,7 +19,8 @@ struct ModelScore {
   std::optional<double> perplexity = std::nullopt;  // exp(loss), of a stream of tokens
 };
 
-// "accuracy" (classification), "perplexity" (streams of tokens) and "loss", as reports, summaries and /progress name them.
+// "accuracy" (classification), "perplexity" (streams of tokens) and "loss", as reports, summaries
+// and /progress name them.
 std::map<std::string, double> MetricsOf(const ModelSpec& spec, const ModelScore& score);
 
 }  // namespace trainyard::engine

@@ -9,9 +9,9 @@
 
 namespace trainyard::engine {
 
-// Reads {preset: lenet5, …its options} or {input: {shape}, layers: […], loss}; every mistake goes to `errors` with its path below `path`
-// ("spec.training.model"). The result may only be used when this added no error. Shapes of layers that do not fit together are found here
-// too.
+// Reads {preset: lenet5, …its options} or {input: {shape}, layers: […], loss}. Every mistake goes
+// to `errors` with its path below `path` ("spec.training.model"). The result may only be used when
+// this added no error. Shapes of layers that do not fit together are found here too.
 ModelSpec ParseModelSpec(const nlohmann::json& value, std::string_view path, FieldErrors& errors);
 
 }  // namespace trainyard::engine

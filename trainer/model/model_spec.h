@@ -1,5 +1,5 @@
-// A job's network (`spec.training.model`), checked and with presets expanded: an input, a list of layers and a loss.
-// A value: copies share the layers, which never change.
+// A job's network (`spec.training.model`), checked and with presets expanded: an input, a list of
+// layers and a loss. A value: copies share the layers, which never change.
 #pragma once
 
 #include <cstdint>

@@ -57,8 +57,9 @@ json MnistCnn(FieldReader& options) {
   });
 }
 
-// Pre-activation residual network of three stages of bottleneck blocks (He et al. 2016, "Identity Mappings in Deep Residual Networks").
-// Widths, penalties and start values are those of Keras' example cifar10_resnet, version 2.
+// Pre-activation residual network of three stages of bottleneck blocks (He et al. 2016, "Identity
+// Mappings in Deep Residual Networks"). Widths, penalties and start values are those of Keras'
+// example cifar10_resnet, version 2.
 class ResNetV2 {
  public:
   explicit ResNetV2(double l2) : l2_(l2) {}
@@ -119,7 +120,8 @@ json ResNet56V2(FieldReader& options) {
   return Classifier(options, {32, 32, 3}, [&](int64_t classes) { return ResNetV2(l2).Layers(kBlocks, classes); });
 }
 
-// The recurrent network of the PTB language model (Zaremba, Sutskever, Vinyals 2014): dropout where values go up, never along time.
+// The recurrent network of the PTB language model (Zaremba, Sutskever, Vinyals 2014): dropout where
+// values go up, never along time.
 json PtbLstm(FieldReader& options) {
   const int64_t vocabulary = options.Integer("vocabulary", {.min = 2, .max = 1 << 24}, 10000);
   const int64_t embedding = options.Integer("embedding", kExtents, 200);

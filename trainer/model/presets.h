@@ -13,7 +13,8 @@ namespace trainyard::engine {
 // In the order of the documentation.
 std::vector<std::string> PresetNames();
 
-// The preset `name` written out as a model of the job file, {input, layers, loss}, with its options read from `options`:
+// The preset `name` written out as a model of the job file, {input, layers, loss}, with its options
+// read from `options`:
 //   linear    inputs (10), outputs (1): one dense layer, meanSquaredError
 //   lenet5    inputShape ([28, 28, 1]), classes (10): conv 20@5x5, max-pool, tanh, conv 50@5x5, max-pool, tanh, dense 500 tanh, dense;
 //             the variant of the parameter-server scaling study

@@ -10,7 +10,8 @@
 
 namespace trainyard::engine {
 
-// x, gamma, beta, moving mean and moving variance → the op's five outputs. momentum lies in [0, 1), epsilon above 0.
+// x, gamma, beta, moving mean and moving variance → the op's five outputs. momentum lies in [0, 1),
+// epsilon above 0.
 absl::StatusOr<std::vector<ValueSpec>> InferBatchNorm(const BatchNormOp& op, std::span<const ValueSpec> inputs);
 
 int64_t OpFlops(const BatchNormOp& op, const NodeView& node);

@@ -1,4 +1,5 @@
-// Builds the forward part of a graph, one op a call. Each method checks its inputs' shapes and infers the output's.
+// Builds the forward part of a graph, one op a call. Each method checks its inputs' shapes and
+// infers the output's.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,9 @@ struct BatchNormParameters {
   Value gamma, beta, moving_mean, moving_variance;
 };
 
-// Errors are InvalidArgument and name the layer, what was found and what was expected: "layer 'conv1': window 5x5 does not fit into 4x4 …".
-// `name` is the node's name, which must be new. After an error the builder may be used on; nothing was added.
+// Errors are InvalidArgument and name the layer, what was found and what was expected: "layer
+// 'conv1': window 5x5 does not fit into 4x4 …". `name` is the node's name, which must be new. After
+// an error the builder may be used on; nothing was added.
 class GraphBuilder {
  public:
   // Sources. `shape` has the batch first. Feeds: f32, or u8 multiplied by u8_scale.
@@ -44,13 +46,14 @@ class GraphBuilder {
   absl::StatusOr<Value> Concat(std::string_view name, std::span<const Value> parts);
   // Sequences. ids [N, ..], table [V, D].
   absl::StatusOr<Value> Embedding(std::string_view name, Value ids, Value table);
-  // `inputs` in the order of RecurrentInputs (ops/recurrent.h), z first. Its outputs are those of RecurrentOutputs; this is the first.
+  // `inputs` in the order of RecurrentInputs (ops/recurrent.h), z first. Its outputs are those of
+  // RecurrentOutputs; this is the first.
   absl::StatusOr<Value> Recurrent(std::string_view name, const RecurrentOp& op, std::vector<Value> inputs);
   // Pooling of [N, H, W, C].
   absl::StatusOr<Value> MaxPool(std::string_view name, Value x, const Window& window);
   absl::StatusOr<Value> AvgPool(std::string_view name, Value x, const Window& window);
-  // Normalised by the statistics of the batch while training, by the moving ones otherwise. The node's outputs 1 and 2 are the next
-  // moving mean and variance, for NextValue.
+  // Normalised by the statistics of the batch while training, by the moving ones otherwise. The
+  // node's outputs 1 and 2 are the next moving mean and variance, for NextValue.
   absl::StatusOr<Value> BatchNorm(std::string_view name, Value x, const BatchNormParameters& parameters, float momentum, float epsilon);
   // Losses and metrics.
   absl::StatusOr<Value> Softmax(std::string_view name, Value x);

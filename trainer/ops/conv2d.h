@@ -1,4 +1,5 @@
-// Two-dimensional convolution (cross-correlation, as in every framework) of NHWC images with HWIO kernels.
+// Two-dimensional convolution (cross-correlation, as in every framework) of NHWC images with HWIO
+// kernels.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,7 +8,8 @@
 
 namespace trainyard::engine {
 
-// x [N, H, W, C], kernel [Kh, Kw, C, D], whose first two extents are the window's size → [N, Ho, Wo, D]
+// x [N, H, W, C], kernel [Kh, Kw, C, D], whose first two extents are the window's size → [N, Ho,
+// Wo, D]
 absl::StatusOr<ValueSpec> InferConv2d(const Window& window, const ValueSpec& x, const ValueSpec& kernel);
 
 int64_t OpFlops(const Conv2dOp& op, const NodeView& node);

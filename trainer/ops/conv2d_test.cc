@@ -17,6 +17,7 @@ struct ConvCase {
   std::array<int32_t, 2> stride;
   Padding padding;
   Shape y;
+  friend void PrintTo(const ConvCase& c, std::ostream* out) { *out << c.name; }
 };
 
 class Conv2dShapes : public testing::TestWithParam<ConvCase> {};

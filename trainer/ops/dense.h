@@ -1,4 +1,5 @@
-// Dense layers: y = x w over the last axis, so a sequence [N, T, C] is a time-distributed dense layer.
+// Dense layers: y = x w over the last axis, so a sequence [N, T, C] is a time-distributed dense
+// layer.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -8,8 +8,9 @@
 
 namespace trainyard::engine {
 
-// A table of the nodes (name, op, output shape, MFLOP), a table of the parameters (key, name, shape, elements), and the totals of a step:
-// parameters, floating-point operations and memory. Ends with a line end.
+// A table of the nodes (name, op, output shape, MFLOP), then a table of the parameters (key, name,
+// shape, elements). Last come the totals of a step: parameters, floating-point operations and
+// memory. Ends with a line end.
 std::string DescribeGraph(const Graph& graph, const MemoryPlan& plan);
 
 }  // namespace trainyard::engine

@@ -1,4 +1,5 @@
-// Inverted dropout with counter-based random numbers (ops/philox.h). The mask is never stored: the gradient draws it again.
+// Inverted dropout with counter-based random numbers (ops/philox.h). The mask is never stored: the
+// gradient draws it again.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,4 +1,5 @@
-// Ops whose outputs follow their inputs element by element: bias, activations, add, reshape, identity, relayout.
+// Ops whose outputs follow their inputs element by element: bias, activations, add, reshape,
+// identity, relayout.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-// Checks that shape rules share. Errors say what was found and what was expected; the builder adds the layer's name.
+// Checks that shape rules share. Errors say what was found and what was expected; the builder adds
+// the layer's name.
 #pragma once
 
 #include <string_view>
@@ -10,7 +11,8 @@ namespace trainyard::engine {
 
 // `spec` holds real numbers. `what` names it in the error: "input", "labels".
 absl::Status ExpectReal(std::string_view what, const ValueSpec& spec);
-// `spec` is batched, real, and has the extents that `axes` names, as in "[batch, height, width, channels]".
+// `spec` is batched, real, and has the extents that `axes` names, as in "[batch, height, width,
+// channels]".
 absl::Status ExpectImages(std::string_view what, const ValueSpec& spec);
 absl::Status ExpectBatchOfVectors(std::string_view what, const ValueSpec& spec);
 // `spec` is a row-major (not batched) real tensor of `shape`; `axes` names its extents.

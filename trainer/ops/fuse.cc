@@ -39,7 +39,8 @@ class Fuser {
     if (value.output == 0) kept_[value.node] = true;
   }
 
-  // The one node that reads `id`'s first output and nothing else of it, if nobody outside needs the value.
+  // The one node that reads `id`'s first output and nothing else of it, if nobody outside needs the
+  // value.
   NodeId OnlyReader(NodeId id) const { return readers_[id].size() == 1 && !kept_[id] ? readers_[id][0] : -1; }
 
   template <typename T>

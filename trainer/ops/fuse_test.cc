@@ -21,7 +21,8 @@ std::vector<std::string> NodeTexts(const Graph& graph) {
   return texts;
 }
 
-// conv1 (bias, tanh, then pool), conv2 (pool, then relu), dense1 (bias, sigmoid), dense2, cross-entropy.
+// conv1 (bias, tanh, then pool), conv2 (pool, then relu), dense1 (bias, sigmoid), dense2,
+// cross-entropy.
 class SmallNetwork : public testing::Test {
  protected:
   SmallNetwork() {

@@ -14,9 +14,10 @@ struct GradientOptions {
   std::vector<std::string> inputs;
 };
 
-// Adds nodes that compute d loss / d p for every trainable parameter p on which `loss` (a scalar) depends, and a ParameterResult for each.
-// Backward nodes run in the reverse order of the forward ones, weights before data, so that the last layer's gradients are ready first.
-// Nothing is computed for values that no wanted gradient passes through. Call FuseEpilogues first.
+// Adds nodes that compute d loss / d p for every trainable parameter p on which `loss` (a scalar)
+// depends, and a ParameterResult for each. Backward nodes run in the reverse order of the forward
+// ones, weights before data, so that the last layer's gradients are ready first. Nothing is
+// computed for values that no wanted gradient passes through. Call FuseEpilogues first.
 absl::Status AddGradients(Graph& graph, Value loss, const GradientOptions& options = {});
 
 }  // namespace trainyard::engine

@@ -1,4 +1,5 @@
-// The context of a gradient rule: the forward node, the gradients at its outputs, and the places for those of its inputs.
+// The context of a gradient rule: the forward node, the gradients at its outputs, and the places
+// for those of its inputs.
 #pragma once
 
 #include <string_view>
@@ -9,10 +10,12 @@
 
 namespace trainyard::engine {
 
-// Made by AddGradients for one forward node at a time. Rules add nodes with Add and hand over results with SetInputGradient.
+// Made by AddGradients for one forward node at a time. Rules add nodes with Add and hand over
+// results with SetInputGradient.
 class GradientContext {
  public:
-  // `output_gradients` may hold invalid values: nothing flows back through that output. At least one is valid.
+  // `output_gradients` may hold invalid values: nothing flows back through that output. At least
+  // one is valid.
   GradientContext(Graph& graph, NodeId id, std::vector<Value> output_gradients, std::vector<bool> wanted)
       : graph_(graph),
         id_(id),

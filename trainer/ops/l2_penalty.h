@@ -1,4 +1,5 @@
-// Weight decay as a term of the loss (Keras' l2 regularizer): its gradient adds to the weights' own.
+// Weight decay as a term of the loss (Keras' l2 regularizer): its gradient adds to the weights'
+// own.
 #pragma once
 
 #include <span>

@@ -1,5 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel Random Numbers: As Easy as 1, 2, 3").
-// No state: an element's bits are a function of its place alone, on every backend and for any number of threads.
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel Random
+// Numbers: As Easy as 1, 2, 3"). No state: an element's bits are a function of its place alone, on
+// every backend and for any number of threads.
 #pragma once
 
 #include <array>
@@ -23,8 +24,8 @@ inline PhiloxCounter Philox(PhiloxCounter counter, PhiloxKey key) {
 }
 
 // The random bits of one op in one step on one worker. Element f of sample n, f counted row-major
-// within the sample, gets word f % 4 of Philox({f / 4, n, salt0, salt1}, key). Neighbouring samples have neighbouring counters, so samples
-// in vector lanes need no shuffle.
+// within the sample, gets word f % 4 of Philox({f / 4, n, salt0, salt1}, key). Neighbouring samples
+// have neighbouring counters, so samples in vector lanes need no shuffle.
 struct PhiloxStream {
   PhiloxKey key;
   std::array<uint32_t, 2> salt;

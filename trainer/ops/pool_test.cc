@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <limits>
+
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
 
@@ -14,6 +17,7 @@ struct PoolCase {
   Shape x;
   Window window;
   Shape y;
+  friend void PrintTo(const PoolCase& c, std::ostream* out) { *out << c.name; }
 };
 
 class Pools : public testing::TestWithParam<PoolCase> {
@@ -49,24 +53,41 @@ INSTANTIATE_TEST_SUITE_P(Windows, Pools,
                                          PoolCase{"Global", {2, 3, 4, 2}, {{3, 4}, {1, 1}}, {2, 1, 1, 2}}),
                          [](const auto& info) { return info.param.name; });
 
-TEST(MaxPool, PaddingNeverWinsAndTheFirstOfEqualsDoes) {
+// Of a row of three pixels, padded to two windows of two.
+struct RowMaxima {
+  std::array<float, 2> values;
+  std::array<uint8_t, 2> places;
+};
+RowMaxima MaxPoolOfRow(std::array<float, 3> pixels) {
   GraphBuilder builder;
   const Value x = *builder.Input("x", {1, 1, 3, 1});
   const Value y = *builder.MaxPool("pool", x, {{1, 2}, {1, 2}, Padding::kSame});
-  ASSERT_TRUE(builder.Output("y", y).ok());
-  ASSERT_TRUE(builder.Output("argmax", {y.node, 1}).ok());
+  EXPECT_TRUE(builder.Output("y", y).ok());
+  EXPECT_TRUE(builder.Output("argmax", {y.node, 1}).ok());
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
-  const auto executor = Executor::Create(std::move(builder).Build(), *backend);
-  ASSERT_TRUE(executor.ok()) << executor.status();
-  std::array<float, 3> pixels = {-2, -2, -7};
+  const auto executor = *Executor::Create(std::move(builder).Build(), *backend);
   const Feed feed{"x", {DType::kF32, {1, 1, 3, 1}, pixels.data()}};
-  ASSERT_TRUE((*executor)->Run({}, std::span(&feed, 1), {}, nullptr, nullptr).ok());
-  std::array<float, 2> maxima;
-  std::array<uint8_t, 2> places;
-  ASSERT_TRUE((*executor)->Fetch("y", {DType::kF32, {1, 1, 2, 1}, maxima.data()}).ok());
-  ASSERT_TRUE((*executor)->Fetch("argmax", {DType::kU8, {1, 1, 2, 1}, places.data()}).ok());
-  EXPECT_THAT(maxima, testing::ElementsAre(-2, -7));
-  EXPECT_THAT(places, testing::ElementsAre(0, 0));
+  EXPECT_TRUE(executor->Run({}, std::span(&feed, 1), {}, nullptr, nullptr).ok());
+  RowMaxima maxima{};
+  EXPECT_TRUE(executor->Fetch("y", {DType::kF32, {1, 1, 2, 1}, maxima.values.data()}).ok());
+  EXPECT_TRUE(executor->Fetch("argmax", {DType::kU8, {1, 1, 2, 1}, maxima.places.data()}).ok());
+  return maxima;
+}
+
+TEST(MaxPool, PaddingNeverWinsAndTheFirstOfEqualsDoes) {
+  const RowMaxima maxima = MaxPoolOfRow({-2, -2, -7});
+  EXPECT_THAT(maxima.values, testing::ElementsAre(-2, -7));
+  EXPECT_THAT(maxima.places, testing::ElementsAre(0, 0));
+}
+
+TEST(MaxPool, NanWinsWhereverItIsInTheWindow) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const RowMaxima first = MaxPoolOfRow({nan, 5, 1});
+  EXPECT_THAT(first.values, testing::ElementsAre(testing::IsNan(), 1));
+  EXPECT_THAT(first.places, testing::ElementsAre(0, 0));
+  const RowMaxima last = MaxPoolOfRow({5, nan, 1});
+  EXPECT_THAT(last.values, testing::ElementsAre(testing::IsNan(), 1));
+  EXPECT_THAT(last.places, testing::ElementsAre(1, 0));
 }
 
 TEST(MaxPool, WindowThatAByteCannotCountIsAnError) {

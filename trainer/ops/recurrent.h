@@ -1,5 +1,6 @@
-// Recurrent layers, unrolled: the input's products of all steps come in as one value z (a time-distributed DenseOp), the recurrence runs
-// here. With p_t = z_t + h_(t-1) R and gates side by side in Keras' order:
+// Recurrent layers, unrolled: the input's products of all steps come in as one value z (a
+// time-distributed DenseOp), the recurrence runs here. With p_t = z_t + h_(t-1) R and gates side by
+// side in Keras' order:
 //   simple RNN   h = activation(p)
 //   LSTM         i, f, g, o = sigmoid(p_i), sigmoid(p_f), tanh(p_g), sigmoid(p_o); c = f c_(t-1) + i g; h = o tanh(c)
 //                Hochreiter, Schmidhuber 1997, with the forget gate of Gers, Schmidhuber, Cummins 2000

@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kSamples = 3;
 constexpr int64_t kUnits = 4;
 
-// The inputs of a recurrent node over `steps` steps, each a product of a parameter, so that every gradient is checked.
+// The inputs of a recurrent node over `steps` steps, each a product of a parameter, so that every
+// gradient is checked.
 Value Recurrent(Trial& trial, const RecurrentOp& op, int64_t steps) {
   const int64_t width = GateCount(op.cell) * kUnits;
   const Value x = trial.Input("x", {kSamples, steps, 2});

@@ -1,4 +1,4 @@
-// What the tests of gradient rules share.
+// Helpers that the tests of gradient rules share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,7 +7,8 @@
 
 namespace trainyard::engine {
 
-// The gradients of a trial's loss, by its parameters and by the inputs named, equal numeric differences in f64.
+// The gradients of a trial's loss, by its parameters and by the inputs named, equal numeric
+// differences in f64.
 inline void ExpectRightGradients(const Trial& trial, const GradientCheckOptions& options = {.inputs = {"x"}}) {
   const auto error = trial.CheckGradients(options);
   ASSERT_TRUE(error.ok()) << error.status();

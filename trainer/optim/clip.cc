@@ -10,8 +10,8 @@
 namespace trainyard::engine {
 namespace {
 
-// Partial sums by position in the tensor modulo kLanes, added up in lane order. The result does not depend on vector width, nor on whether
-// elements that are 0 are counted or left out.
+// Partial sums by position in the tensor modulo kLanes, added up in lane order. The result does not
+// depend on vector width, nor on whether elements that are 0 are counted or left out.
 constexpr size_t kLanes = 16;
 using Lanes = std::array<double, kLanes>;
 

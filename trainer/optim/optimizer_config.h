@@ -1,4 +1,5 @@
-// A job's optimizer (`spec.training.optimizer`) as plain data: it travels from the job file to workers and servers.
+// A job's optimizer (`spec.training.optimizer`) as plain data: it travels from the job file to
+// workers and servers.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,8 @@
 
 namespace trainyard::engine {
 
-// How the learning rate changes with the step; `steps` are global steps (updates of the parameters). See lr_schedule.h for the formulas.
+// How the learning rate changes with the step; `steps` are global steps (updates of the
+// parameters). See lr_schedule.h for the formulas.
 struct LrScheduleConfig {
   enum class Kind : uint8_t { kConstant, kStep, kExponential, kCosine };
   Kind kind = Kind::kConstant;
@@ -25,8 +27,9 @@ enum class StalenessRule : uint8_t {
   kAdapt,  // is divided by 1 + staleness
 };
 
-// Checked by MakeOptimizer. Defaults that differ from optimizer to optimizer (Keras') are given by DefaultOptimizerConfig in optimizer.h. A
-// field that its optimizer does not read has no effect.
+// Checked by MakeOptimizer. Defaults that differ from optimizer to optimizer (Keras') are given by
+// DefaultOptimizerConfig in make_optimizer.h. A field that its optimizer does not read has no
+// effect.
 struct OptimizerConfig {
   std::string name = "sgd";  // sgd | momentum | nesterov | adagrad | adadelta | rmsprop | adam | adamw
   double learning_rate = 0.01;

@@ -7,7 +7,7 @@
 
 #include "trainer/optim/clip.h"
 #include "trainer/optim/lr_schedule.h"
-#include "trainer/optim/optimizer.h"
+#include "trainer/optim/make_optimizer.h"
 #include "trainer/tensor/safetensors.h"
 
 namespace trainyard::engine {

@@ -1,5 +1,3 @@
-#include "trainer/optim/optimizer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,8 @@
 #include <cstring>
 #include <limits>
 #include <random>
+
+#include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
 namespace {

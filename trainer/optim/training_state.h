@@ -9,7 +9,8 @@
 
 namespace trainyard::engine {
 
-// Values, optimizer slots (one set per slot name, in the optimizer's order) and the number of global steps.
+// Values, optimizer slots (one set per slot name, in the optimizer's order) and the number of
+// global steps.
 struct TrainingState {
   ParameterSet parameters;
   std::vector<ParameterSet> slots;

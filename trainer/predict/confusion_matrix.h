@@ -1,4 +1,5 @@
-// Counts of the classes that a model gave to the examples of each class, with precision, recall and F1.
+// Counts of the classes that a model gave to the examples of each class, with precision, recall and
+// F1.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ struct ClassScore {
   std::optional<double> f1;         // their harmonic mean, 2 correct / (support + predicted)
 };
 
-// Means over the classes that have examples or were predicted; what is absent counts as 0. As scikit-learn's macro average.
+// Means over the classes that have examples or were predicted; what is absent counts as 0. As
+// scikit-learn's macro average.
 struct MacroScore {
   double precision = 0;
   double recall = 0;

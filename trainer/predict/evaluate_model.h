@@ -1,4 +1,4 @@
-// A trained model over a data set: its loss, and the right and wrong ones of its classes.
+// Evaluates a trained model on a data set: its loss, its accuracy, and its mistakes by class.
 #pragma once
 
 #include <optional>
@@ -18,11 +18,12 @@ struct ModelEvaluation {
   std::string data;                       // the data set's name
 };
 
-// On the evaluation split of the description's data. NotFound: it has none; FailedPrecondition: it is a text with another vocabulary than
-// the training's; else errors name file, field or record.
+// On the evaluation split of the description's data. NotFound: it has none; FailedPrecondition: it
+// is a text with another vocabulary than the training's; else errors name file, field or record.
 absl::StatusOr<ModelEvaluation> EvaluateModel(const TrainedModel& model, Backend& backend);
 
-// Accuracy or perplexity and loss; a line for each class; the matrix where it fits on a page, else the most frequent mistakes.
+// Accuracy or perplexity and loss; a line for each class; the matrix where it fits on a page, else
+// the most frequent mistakes.
 std::string EvaluationText(const TrainedModel& model, const ModelEvaluation& evaluation);
 // One object: docs/predict.md has its fields.
 std::string EvaluationJson(const TrainedModel& model, const ModelEvaluation& evaluation);

@@ -12,12 +12,14 @@
 #include "trainer/data/formats/elements.h"
 #include "trainer/data/formats/idx.h"
 #include "trainer/data/formats/npy.h"
-#include "trainer/predict/image.h"
+#include "trainer/picture/image.h"
+#include "trainer/picture/jpeg.h"
+#include "trainer/picture/png.h"
+#include "trainer/predict/csv_examples.h"
 
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kMaxPngBytes = int64_t{64} << 20;
 constexpr size_t kHeadBytes = 8;
 
 std::vector<int64_t> WithoutOnes(const Shape& shape) {
@@ -36,9 +38,9 @@ class ImageReader final : public ExampleReader {
   absl::StatusOr<bool> Next(Example& example) override {
     if (std::exchange(done_, true)) return false;
     TY_RETURN_IF_ERROR(CheckTakesImages(form_.shape));
-    TY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path_, kMaxPngBytes));
-    TY_ASSIGN_OR_RETURN(const Image image, DecodePng(bytes));
-    TY_ASSIGN_OR_RETURN(const std::vector<uint8_t> pixels, FitImage(image, form_.shape, form_.resize));
+    TY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path_, kMaxImageBytes));
+    TY_ASSIGN_OR_RETURN(const Image image, DecodeImage(bytes));
+    TY_ASSIGN_OR_RETURN(const std::vector<uint8_t> pixels, FitImage(image, form_.shape, form_.fit));
     example.dtype = DType::kU8;
     example.index = -1;
     example.bytes.resize(pixels.size());
@@ -164,9 +166,8 @@ std::string HexOf(std::string_view head) {
 }
 
 absl::Status UnknownFormat(std::string_view head) {
-  constexpr std::string_view kExpected = "expected a PNG picture, an .npy or IDX array, or JSON lines in a file named .jsonl";
+  constexpr std::string_view kExpected = "expected a PNG or JPEG picture, an .npy or IDX array, or JSON lines in a file named .jsonl";
   if (head.empty()) return absl::InvalidArgumentError(fmt::format("the file is empty, {}", kExpected));
-  if (head.starts_with("\xff\xd8\xff")) return absl::InvalidArgumentError("the file is a JPEG picture, expected a PNG; convert it");
   if (head.starts_with("PK")) return absl::InvalidArgumentError("the file is an archive, expected its arrays as .npy files; unpack it");
   return absl::InvalidArgumentError(fmt::format("the file begins with the bytes {}, {}", HexOf(head), kExpected));
 }
@@ -180,6 +181,7 @@ bool IsOneExample(const Shape& found, const Shape& wanted) {
 }
 
 absl::StatusOr<std::unique_ptr<ExampleReader>> OpenExamples(const std::string& path, const ExampleForm& form) {
+  if (form.columns != nullptr) return OpenCsvExamples(path, *form.columns);
   if (path.ends_with(".jsonl") || path.ends_with(".json")) {
     TY_RETURN_IF_ERROR(OpenFileSource(path).status());  // refuses a file that is absent, and a folder
     auto file = std::make_unique<std::ifstream>(path, std::ios::binary);
@@ -189,7 +191,7 @@ absl::StatusOr<std::unique_ptr<ExampleReader>> OpenExamples(const std::string& p
   std::string head(kHeadBytes, '\0');
   TY_ASSIGN_OR_RETURN(const size_t got, source->Read({reinterpret_cast<std::byte*>(head.data()), head.size()}));
   head.resize(got);
-  if (IsPng(head)) return std::make_unique<ImageReader>(path, form);
+  if (IsPng(head) || IsJpeg(head)) return std::make_unique<ImageReader>(path, form);
   if (head.starts_with("\x93NUMPY")) return OpenNpy(path, form);
   if (head.size() >= 4 && head[0] == 0 && head[1] == 0) return OpenIdx(path, form);
   return UnknownFormat(head);

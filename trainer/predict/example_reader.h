@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "trainer/data/data_config.h"
+#include "trainer/picture/fit_image.h"
 #include "trainer/tensor/dtype.h"
 #include "trainer/tensor/shape.h"
 
@@ -16,8 +18,9 @@ namespace trainyard::engine {
 
 // The examples that the model takes, and the differences that a file may have.
 struct ExampleForm {
-  Shape shape;          // of one example
-  bool resize = false;  // pictures of another size are scaled
+  Shape shape;                          // of one example
+  ImageFit fit = ImageFit::kExact;      // of pictures
+  const DataConfig* columns = nullptr;  // files are CSV text with the columns of a training on this; else null
 };
 
 struct Example {
@@ -30,20 +33,24 @@ struct Example {
 class ExampleReader {
  public:
   virtual ~ExampleReader() = default;
-  // Fills `example`; false at the end. An error names what was found and expected, without the file's name. A reader may go on after one:
-  // Next is to be called until it gives false.
+  // Fills `example`; false at the end. An error names what was found and expected, without the
+  // file's name. More examples may follow an error: call Next until it gives false.
   virtual absl::StatusOr<bool> Next(Example& example) = 0;
 };
 
-// By the file's first bytes: a PNG picture; an .npy or IDX array, packed by gzip or not, of one example (its shape is the model's) or of a
-// batch (it has one axis more, in front). Extents of 1 may be missing, and an example may be flat. A name that ends with .json or .jsonl
-// has an array on each line. NotFound, InvalidArgument, DataLoss: no example can be read; without the file's name.
+// The file's first bytes tell its format. It is a PNG or JPEG picture, or an .npy or IDX array,
+// packed by gzip or not. An array holds one example (its shape is the model's) or a batch (it has
+// one axis more, in front). Extents of 1 may be missing, and an example may be flat. A file whose
+// name ends with .json or .jsonl has an array on each line. NotFound, InvalidArgument, DataLoss: no
+// example can be read. Errors do not name the file.
 absl::StatusOr<std::unique_ptr<ExampleReader>> OpenExamples(const std::string& path, const ExampleForm& form);
 
-// An array of numbers on each line, nested as the model's input or flat. Empty lines do not count. `lines` must outlive the reader.
+// An array of numbers on each line, nested as the model's input or flat. Empty lines do not count.
+// `lines` must outlive the reader.
 std::unique_ptr<ExampleReader> ReadJsonLines(std::istream& lines, const ExampleForm& form);
 
-// True where `found` may stand for `wanted`: they are equal but for extents of 1, or `found` is flat.
+// True where `found` may stand for `wanted`: they are equal but for extents of 1, or `found` is
+// flat.
 bool IsOneExample(const Shape& found, const Shape& wanted);
 
 }  // namespace trainyard::engine

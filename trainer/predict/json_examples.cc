@@ -53,7 +53,7 @@ class NumbersOfArray final : public nlohmann::json_sax<json> {
   bool key(string_t&) override { return false; }
   bool end_object() override { return false; }
   bool parse_error(size_t position, const std::string&, const json::exception&) override {
-    return Refuse(fmt::format("no JSON at its character {}", position));
+    return Refuse(fmt::format("invalid JSON at character {}", position));
   }
 
   const std::string& problem() const { return problem_; }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "trainer/base/status_macros.h"
+#include "trainer/predict/csv_examples.h"
 #include "trainer/predict/example_reader.h"
 
 namespace trainyard::engine {
@@ -16,6 +17,17 @@ namespace {
 // "FILE: what is wrong", once.
 absl::Status InFile(const std::string& file, const absl::Status& error) {
   return error.message().find(file) != std::string_view::npos ? error : WithContext(error, file);
+}
+
+// A model that was trained on pictures gets others in the same way.
+ImageFit FitOf(const DataConfig& data, bool resize) {
+  if (data.format == DataConfig::Format::kImages) return data.images.fit;
+  return resize ? ImageFit::kStretch : ImageFit::kExact;
+}
+
+absl::StatusOr<std::unique_ptr<ExampleReader>> ReadStandardInput(std::istream& lines, const ExampleForm& form) {
+  if (form.columns != nullptr) return ReadCsvExamples(lines, *form.columns);
+  return ReadJsonLines(lines, form);
 }
 
 // Examples until there are enough of them, or of another type.
@@ -64,11 +76,14 @@ class Pending {
 }  // namespace
 
 absl::Status PredictFiles(Predictor& predictor, const PredictFilesOptions& options, std::istream& lines, const PredictListener& listener) {
-  const ExampleForm form{.shape = predictor.model().description.training.model.input_shape, .resize = options.resize};
+  const TrainingConfig& training = predictor.model().description.training;
+  const ExampleForm form{.shape = training.model.input_shape,
+                         .fit = FitOf(training.data, options.resize),
+                         .columns = training.data.fitted ? &training.data : nullptr};
   Pending pending(predictor, listener);
   Example example;
   for (const std::string& file : options.files) {
-    absl::StatusOr<std::unique_ptr<ExampleReader>> reader = file == "-" ? ReadJsonLines(lines, form) : OpenExamples(file, form);
+    absl::StatusOr<std::unique_ptr<ExampleReader>> reader = file == "-" ? ReadStandardInput(lines, form) : OpenExamples(file, form);
     if (!reader.ok()) {
       listener.failed(file, InFile(file, reader.status()));
       continue;

@@ -1,4 +1,4 @@
-// Predictions for the examples of many files: a batch's memory, whatever the number and size of the files.
+// Predictions for the examples of many files, in the memory of one batch.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,18 @@ struct Prediction {
 };
 
 struct PredictFilesOptions {
-  std::vector<std::string> files;  // "-": an array of numbers on each line of `lines`
+  std::vector<std::string> files;  // "-": `lines`, an array of numbers on each, or rows of CSV for a model of those
   bool resize = false;             // pictures of another size are scaled
 };
 
 struct PredictListener {
   std::function<void(const Prediction&)> predicted;  // in the order of the files
-  // A file or one of its examples is wrong and gets no prediction; the others do. The message names the file.
+  // A wrong file or example gets no prediction. The message names the file.
   std::function<void(const std::string& file, const absl::Status& error)> failed;
 };
 
-// `lines` is read only for "-". An error is one of the model, not of a file: nothing more is predicted.
+// `lines` is read only for "-". An error that is returned is the model's, not a file's, and ends
+// the predictions.
 absl::Status PredictFiles(Predictor& predictor, const PredictFilesOptions& options, std::istream& lines, const PredictListener& listener);
 
 }  // namespace trainyard::engine

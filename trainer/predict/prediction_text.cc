@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "trainer/base/printable.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -17,12 +19,7 @@ constexpr size_t kWidestFile = 48;
 constexpr size_t kWidestClass = 24;
 constexpr size_t kMostValues = 8;  // of a line of the table
 
-// Names of files may hold anything: what moves a terminal's cursor is not printed.
-std::string Printable(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
-}
-
+// Names of files may hold anything.
 std::string PlaceOf(const Prediction& prediction) {
   return prediction.index < 0 ? Printable(prediction.file) : fmt::format("{}[{}]", Printable(prediction.file), prediction.index);
 }

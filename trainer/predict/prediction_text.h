@@ -20,7 +20,8 @@ struct RankedClass {
 // The `most` likeliest classes, the likeliest first; of equally likely ones the lower number.
 std::vector<RankedClass> LikeliestOf(std::span<const float> probabilities, int most);
 
-// One line each, without its end. `classes` empty: the model gives numbers. `top` >= 1: how many classes a line has.
+// One line each, without its end. `classes` empty: the model gives numbers. `top` >= 1: how many
+// classes a line has.
 class PredictionTable {
  public:
   PredictionTable(std::span<const std::string> files, std::vector<std::string> classes, int top);
@@ -36,8 +37,9 @@ class PredictionTable {
   size_t class_width_ = 5;
 };
 
-// {"file", "index", "class", "classNumber", "probability", "top": [{"class", "classNumber", "probability"}]}; "index" of a file with
-// several examples, "top" where `top` is above 1. A model that gives numbers has {"file", "index", "values"}.
+// {"file", "index", "class", "classNumber", "probability", "top": [{"class", "classNumber",
+// "probability"}]}; "index" of a file with several examples, "top" where `top` is above 1. A model
+// that gives numbers has {"file", "index", "values"}.
 std::string PredictionJson(const Prediction& prediction, std::span<const std::string> classes, int top);
 // {"file", "error"}
 std::string FailureJson(const std::string& file, const absl::Status& error);

@@ -22,7 +22,8 @@ namespace {
 constexpr int64_t kMostExamples = 64;
 constexpr int64_t kBatchBytes = 64 << 20;
 
-// The examples as a data set, so that the stages of training and evaluation do here what they do there.
+// The examples as a data set, so that the stages of training and evaluation do here what they do
+// there.
 std::unique_ptr<Dataset> DatasetOf(const Shape& example_shape, DType dtype, std::span<const std::byte> bytes, int64_t examples) {
   Buffer x(bytes.size());
   if (!bytes.empty()) std::memcpy(x.data(), bytes.data(), bytes.size());
@@ -44,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const TrainedModel&
   }
   if (expected.classes > 0 && expected.label_shape.rank() > 0) {
     return absl::InvalidArgumentError(
-        fmt::format("checkpoint {}: model '{}' gives each of {} steps a class, predict takes models that give "
+        fmt::format("checkpoint {}: model '{}' gives each of {} steps a class; `predict` takes models that give "
                     "an example one class or numbers",
                     model.checkpoint, spec.name, expected.label_shape.ToString()));
   }

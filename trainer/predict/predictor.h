@@ -29,8 +29,9 @@ class Predictor {
   // The number of examples that are best predicted at once; it bounds the memory.
   int64_t batch_size() const;
 
-  // `bytes` are `examples` examples of kU8 or kF32, as a file holds them: the training's transforms are applied. [examples][outputs()],
-  // valid until the next call; not finite where a training has diverged or an example has very large numbers.
+  // `bytes` are `examples` examples of kU8 or kF32, as a file holds them: the training's transforms
+  // are applied. [examples][outputs()], valid until the next call; not finite where a training has
+  // diverged or an example has very large numbers.
   absl::StatusOr<std::span<const float>> Predict(DType dtype, std::span<const std::byte> bytes, int64_t examples);
 
  private:

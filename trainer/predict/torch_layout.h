@@ -1,4 +1,5 @@
-// A model's parameters under the names and in the layouts that PyTorch's modules have (docs/predict.md has the table):
+// A model's parameters under the names and in the layouts that PyTorch's modules have
+// (docs/predict.md has the table):
 //   conv2d               <layer>.weight [out, in, height, width], .bias
 //   dense                <layer>.weight [out, in], .bias. Behind a flatten of an image the inputs are in PyTorch's order: channel, row, column
 //   batchNormalization   <layer>.weight, .bias, .running_mean, .running_var; behind a flatten in that order too

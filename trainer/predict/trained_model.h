@@ -24,8 +24,8 @@ struct TrainedModel {
   ParameterSet parameters;
 };
 
-// FailedPrecondition: the checkpoint has no model.json and there is no job file, or the job's model is not the checkpoint's. Errors name
-// the checkpoint, or the file and its fields.
+// FailedPrecondition: the checkpoint has no model.json and there is no job file, or the job's model
+// is not the checkpoint's. Errors name the checkpoint, or the file and its fields.
 absl::StatusOr<TrainedModel> LoadTrainedModel(const TrainedModelOptions& options);
 
 }  // namespace trainyard::engine

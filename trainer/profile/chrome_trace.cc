@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 // Threads of a trainer. A server's are kFirstServing and what follows.
-enum Thread { kSteps = 1, kInput = 2, kCompute = 3, kCommunication = 4, kFirstStage = 5, kFirstServing = 1000 };
+enum Thread { kSteps = 1, kInput = 2, kCompute = 3, kCommunication = 4, kFirstStage = 5, kFirstBucket = 100, kFirstServing = 1'000'000 };
 
 struct Look {
   int thread;
@@ -47,6 +48,10 @@ Look LookOf(SpanKind kind) {
       return {kFirstServing, "communication", "sum "};
     case SpanKind::kStage:
       return {kFirstStage, "input", ""};
+    case SpanKind::kBucket:
+      return {kFirstBucket, "communication", "all-reduce "};
+    case SpanKind::kWait:
+      return {kCommunication, "communication", "wait"};
   }
   return {0, "", ""};
 }
@@ -73,6 +78,7 @@ class TraceMaker {
       for (size_t i = 0; i < profile.stages.size(); ++i) {
         NameThread(replica, kFirstStage + static_cast<int>(i), fmt::format("input: {}", profile.stages[i]));
       }
+      NameBuckets(replica);
     }
     AssignServingThreads(replica);
     for (const Span& span : profile.spans) AddSpan(replica, span);
@@ -124,7 +130,17 @@ class TraceMaker {
         Line({{"name", "thread_sort_index"}, {"ph", "M"}, {"pid", Pid(replica)}, {"tid", thread}, {"args", {{"sort_index", thread}}}}));
   }
 
-  // What a server did at the same time stands on rows of their own: each span on the first row that is free.
+  // Each has a row of its own, as several are under way at once.
+  void NameBuckets(size_t replica) {
+    std::set<int32_t> buckets;
+    for (const Span& span : profiles_[replica].spans) {
+      if (span.kind == SpanKind::kBucket) buckets.insert(span.id);
+    }
+    for (const int32_t bucket : buckets) NameThread(replica, kFirstBucket + bucket, fmt::format("bucket {}", bucket));
+  }
+
+  // Spans of a server at the same time stand on rows of their own: each on the first row that is
+  // free.
   void AssignServingThreads(size_t replica) {
     std::vector<const Span*> serving;
     for (const Span& span : profiles_[replica].spans) {
@@ -146,7 +162,8 @@ class TraceMaker {
   int ThreadOf(const Span& span) const {
     const auto serving = serving_thread_.find(&span);
     if (serving != serving_thread_.end()) return serving->second;
-    return LookOf(span.kind).thread + (span.kind == SpanKind::kStage ? span.id : 0);
+    const bool own_row = span.kind == SpanKind::kStage || span.kind == SpanKind::kBucket;
+    return LookOf(span.kind).thread + (own_row ? span.id : 0);
   }
 
   void AddSpan(size_t replica, const Span& span) {

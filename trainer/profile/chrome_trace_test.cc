@@ -106,6 +106,29 @@ TEST(ChromeTrace, WhatAServerDoesAtOnceStandsOnRowsOfItsOwn) {
   EXPECT_EQ(threads.size(), 2);
 }
 
+TEST(ChromeTrace, EachBucketOfAnAllReduceHasARowOfItsOwnAndTheWaitStandsInTheUpdate) {
+  std::vector<ReplicaProfile> profiles = MakeProfiles();
+  profiles.resize(1);
+  profiles[0].tensors = {"'dense'", "'conv1'"};
+  const Span update = *std::ranges::find(profiles[0].spans, SpanKind::kUpdate, &Span::kind);
+  std::erase_if(profiles[0].spans, [](const Span& span) { return span.id == 0 && span.kind != SpanKind::kNode; });
+  for (const int bucket : {0, 1}) {
+    profiles[0].spans.push_back(
+        {.kind = SpanKind::kBucket, .id = bucket, .step = update.step, .start = update.start - 1000 + bucket, .end = update.start + 2000});
+  }
+  profiles[0].spans.push_back({.kind = SpanKind::kWait, .step = update.step, .start = update.start, .end = update.start + 2000});
+  std::map<int, std::string> threads;
+  std::map<std::string, int> rows;
+  for (const json& event : TraceOf(profiles)) {
+    if (event["name"] == "thread_name") threads[event["tid"]] = event["args"]["name"];
+    if (event["ph"] == "X") rows[event["name"]] = event["tid"];
+  }
+  EXPECT_EQ(threads[rows["all-reduce 'dense'"]], "bucket 0");
+  EXPECT_EQ(threads[rows["all-reduce 'conv1'"]], "bucket 1");
+  EXPECT_EQ(threads[rows["wait"]], "communication");
+  EXPECT_EQ(rows["wait"], rows["update"]);
+}
+
 TEST(ChromeTrace, AnyNameIsGoodJson) {
   std::vector<ReplicaProfile> profiles = MakeProfiles();
   profiles[0].operators[1].name = "a \"quoted\" \xff name\n";

@@ -14,7 +14,7 @@ struct AtServer {
   const Span* span = nullptr;
 };
 
-// What all servers did, findable by push.
+// The spans of all servers, findable by push.
 struct ServerSpans {
   std::map<std::tuple<int, int32_t, int64_t>, AtServer> received;  // by worker, part, step: the first of repeated ones
   std::map<PushKey, AtServer> summed;                              // sync: one for all workers of a round
@@ -61,7 +61,7 @@ std::vector<Exchange> FindExchanges(std::span<const ReplicaProfile> profiles) {
       const auto received = servers.received.find({profile.rank, push.id, push.step});
       const auto summed = servers.summed.find(key);
       if (received == servers.received.end() || summed == servers.summed.end()) continue;
-      // Async: each push is summed on its own, whoever else pushed the same step.
+      // Async: each push is summed on its own, even if other workers pushed the same step.
       const Span* const sum = received->second.span->kind == SpanKind::kSum ? received->second.span : summed->second.span;
       const Exchange exchange{.worker = worker,
                               .server = received->second.server,

@@ -9,9 +9,10 @@
 
 namespace trainyard::engine {
 
-// Reads <dir>/profiles/*.json and writes <dir>/trace.json (chrome_trace.h), <dir>/profile.txt and <dir>/profile.json (operator_table.h, and
-// how the clocks were aligned). Nothing is written, and nothing returned, where no replica has recorded a profile. May be called at any
-// time, also while the job still runs.
+// Reads <dir>/profiles/*.json and writes <dir>/trace.json (chrome_trace.h), <dir>/profile.txt and
+// <dir>/profile.json (operator_table.h, and how the clocks were aligned). Nothing is written, and
+// nothing returned, where no replica has recorded a profile. May be called at any time, also while
+// the job still runs.
 absl::StatusOr<std::optional<OperatorTable>> MergeProfiles(const std::string& dir);
 
 }  // namespace trainyard::engine

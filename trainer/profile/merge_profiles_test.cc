@@ -69,7 +69,7 @@ TEST(ReplicaProfile, WhatDoesNotFitIsRefusedByName) {
     return parsed.ok() ? "accepted" : std::string(parsed.status().message());
   };
   EXPECT_THAT(error_with("/spans/0/0", 99),
-              AllOf(HasSubstr("profiles/worker-0.json"), HasSubstr("spans[0]: kind is 99, expected 0 to 10")));
+              AllOf(HasSubstr("profiles/worker-0.json"), HasSubstr("spans[0]: kind is 99, expected 0 to 12")));
   EXPECT_THAT(error_with("/spans/0/1", 3), HasSubstr("operator is 3, expected 0 to 2"));
   EXPECT_THAT(error_with("/spans/2/1", -1), HasSubstr("tensor is -1, expected 0 to 0"));
   EXPECT_THAT(error_with("/spans/1/5", 5), HasSubstr("spans[1]: end is 5, expected 1700000000"));

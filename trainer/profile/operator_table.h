@@ -49,8 +49,8 @@ OperatorTable MakeOperatorTable(std::span<const ReplicaProfile> profiles);
 // With the `most_nodes` nodes that took longest.
 nlohmann::ordered_json ToJson(const OperatorTable& table, size_t most_nodes);
 
-// For a terminal: a line for the step's phases, then a line with a bar for each of the `most_kinds` kinds and `most_nodes` nodes that took
-// longest.
+// For a terminal: a line for the step's phases, then a line with a bar for each kind and node. It
+// shows the `most_kinds` kinds and `most_nodes` nodes that took longest.
 std::string OperatorTableText(const OperatorTable& table, size_t most_kinds, size_t most_nodes);
 
 }  // namespace trainyard::engine

@@ -1,4 +1,5 @@
-// Profiles for tests: what two workers and a server would have written down, with clocks that may be off.
+// Profiles for tests, as two workers and a server would have written them, with clocks that may be
+// off.
 #pragma once
 
 #include <vector>
@@ -7,9 +8,10 @@
 
 namespace trainyard::engine {
 
-// Two sync steps (10 and 11) of 1 ms at one true time; each step runs the nodes "conv1" (400 us, 8 MFLOP) and "loss" (100 us), and pushes
-// the tensor "conv1/kernel", which takes `forth` nanoseconds to the server and `back` from there. `skews` are what the clocks of worker-0,
-// worker-1 and ps-0 are ahead.
+// Two sync steps (10 and 11) of 1 ms at one true time. Each step runs the nodes "conv1" (400 us, 8
+// MFLOP) and "loss" (100 us), and pushes the tensor "conv1/kernel". The push takes `forth`
+// nanoseconds to the server and `back` from there. The clocks of worker-0, worker-1 and ps-0 are
+// ahead by `skews`.
 inline std::vector<ReplicaProfile> MakeProfiles(const std::vector<int64_t>& skews = {0, 0, 0}, int64_t forth = 20'000,
                                                 int64_t back = 20'000) {
   constexpr int64_t kMicro = 1000;

@@ -24,7 +24,7 @@ constexpr int64_t kMostCount = int64_t{1} << 53;
 
 bool IsOfTensor(SpanKind kind) {
   return kind == SpanKind::kPush || kind == SpanKind::kArrived || kind == SpanKind::kPull || kind == SpanKind::kReceive ||
-         kind == SpanKind::kSum;
+         kind == SpanKind::kSum || kind == SpanKind::kBucket;
 }
 
 // Whole numbers of a text that may hold anything; the first that does not fit is kept in `status`.

@@ -1,5 +1,6 @@
-// One replica's record of the profiled steps, as <output>/profiles/<role>-<index>.json: the raw spans of its own clock. Tables and the
-// trace of the whole job are made of these files (merge_profiles.h).
+// One replica's record of the profiled steps, as <output>/profiles/<role>-<index>.json: the raw
+// spans of its own clock. Tables and the trace of the whole job are made of these files
+// (merge_profiles.h).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct ReplicaProfile {
   int rank = -1;  // as a worker of the servers; -1: a server
   StepRange steps;
   std::vector<OperatorInfo> operators;  // Span::id of kNode
-  std::vector<std::string> tensors;     // Span::id of all kinds that speak of a part
+  std::vector<std::string> tensors;     // Span::id of all kinds that speak of a part; all-reduce: of a bucket
   std::vector<std::string> stages;      // Span::id of kStage
   std::vector<Span> spans;
   int64_t dropped = 0;  // spans for which there was no room
@@ -44,8 +45,8 @@ absl::StatusOr<ReplicaProfile> ParseReplicaProfile(std::string_view text, std::s
 // <dir>/profiles
 std::string ProfileFolder(const std::string& dir);
 absl::Status WriteReplicaProfile(const std::string& dir, const ReplicaProfile& profile);
-// Every profiles/*.json: trainers by rank, then servers by index. None where there is no such folder; a file that cannot be read is an
-// error that names it.
+// Every profiles/*.json: trainers by rank, then servers by index. None where there is no such
+// folder; a file that cannot be read is an error that names it.
 absl::StatusOr<std::vector<ReplicaProfile>> ReadReplicaProfiles(const std::string& dir);
 
 }  // namespace trainyard::engine

@@ -1,4 +1,5 @@
-// The record of a profiled step in one replica: work, start and end. Names come later (replica_profile.h).
+// The record of a profiled step in one replica: work, start and end. Names come later
+// (replica_profile.h).
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,10 @@ enum class SpanKind : uint8_t {
   kReceive,  // `id`: the part; a server takes `worker`'s gradient and waits for others
   kSum,      // `id`: the part; a server takes `worker`'s gradient, sums those of the round and updates the parameter
   kStage,    // `id`: the stage of the input pipeline; it made a batch while others were computed
+  kBucket,   // `id`: the bucket of gradients; all-reduce: from what this rank sends of it first until it has the result
+  kWait,     // all-reduce: the wait for the last results, a part of kUpdate
 };
-inline constexpr int kSpanKinds = 11;
+inline constexpr int kSpanKinds = 13;
 
 // Times in nanoseconds since 1970 by the clock of the replica that wrote it down.
 struct Span {
@@ -45,7 +48,8 @@ class SpanLog {
   // `clock` must outlive the log.
   SpanLog(StepRange steps, Clock& clock) : steps_(steps), clock_(clock) {}
 
-  // Once, before the first step: room for so many spans, at most kMostSpans. Pages that are never written cost no memory.
+  // Once, before the first step: room for so many spans, at most kMostSpans. Pages that are never
+  // written cost no memory.
   static constexpr size_t kMostSpans = size_t{1} << 20;
   void Reserve(size_t spans);
 

@@ -23,7 +23,8 @@
 namespace trainyard::engine {
 namespace {
 
-// A socket whose reads and writes all end by one deadline, and which a request can be read from but no more.
+// A socket whose reads and writes all end by one deadline, and which a request can be read from but
+// no more.
 class DeadlineStream final : public httplib::Stream {
  public:
   DeadlineStream(socket_t socket, absl::Time deadline) : socket_(socket), deadline_(deadline) {}

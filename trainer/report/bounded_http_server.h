@@ -5,9 +5,11 @@
 
 namespace trainyard::engine {
 
-// Every connection gets one request of at most kMostRequestBytes, at most kConnectionDeadline for it, from its acceptance on, and a thread
-// of its own: threads are started when they are needed, up to kMostConnections; further connections wait in the kernel's queue and in one
-// as long. So a client that says nothing, a byte a second, or a line without an end holds up nobody else.
+// Every connection gets one request of at most kMostRequestBytes, and at most kConnectionDeadline
+// for it, from its acceptance on. It gets a thread of its own: threads are started when they are
+// needed, up to kMostConnections. Further connections wait in the kernel's queue and in one as
+// long. So a client that says nothing, a byte a second, or a line without an end holds up nobody
+// else.
 class BoundedHttpServer final : public httplib::Server {
  public:
   static constexpr int kMostConnections = 128;

@@ -6,8 +6,8 @@
 
 namespace trainyard::engine {
 
-// buckets[i] values are above limits[i - 1] (or are the smallest) and at most limits[i]. Values that are not finite are in `not_finite` and
-// nowhere else.
+// buckets[i] values are above limits[i - 1] (or are the smallest) and at most limits[i]. Values
+// that are not finite are in `not_finite` and nowhere else.
 struct HistogramCounts {
   double min = 0;
   double max = 0;
@@ -19,7 +19,8 @@ struct HistogramCounts {
   std::vector<double> buckets;
 };
 
-// `bins` buckets of equal width from the smallest to the largest value; one bucket when all are equal, none when there are none.
+// `bins` buckets of equal width from the smallest to the largest value; one bucket when all are
+// equal, none when there are none.
 HistogramCounts CountHistogram(std::span<const float> values, int bins = 30);
 
 }  // namespace trainyard::engine

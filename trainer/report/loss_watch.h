@@ -1,4 +1,5 @@
-// Whether a training's loss has risen far above where it started: what a learning rate does that is too high, more so with stale gradients.
+// Whether a training's loss has risen far above where it started, as it does where the learning
+// rate is too high, more so with stale gradients.
 #pragma once
 
 #include <cstdint>
@@ -7,21 +8,24 @@
 
 namespace trainyard::engine {
 
-// The start is the mean of the first kStartSteps losses; "far above" is more than kFactor times that, with a positive start.
+// The start is the mean of the first kStartSteps losses; "far above" is more than kFactor times
+// that, with a positive start.
 class LossWatch {
  public:
   static constexpr int64_t kStartSteps = 10;
   static constexpr double kFactor = 2;
 
-  // The loss of the next step, and the smoothed one after it (Meters::SmoothedLoss). Values that are not finite are left out.
+  // The loss of the next step, and the smoothed one after it (Meters::SmoothedLoss). Values that
+  // are not finite are left out.
   void Add(double loss, double smoothed);
 
   // Absent before the first step.
   std::optional<double> start() const;
-  // Whether the last smoothed loss is far above the start. Never during the first 2 kStartSteps steps.
+  // Whether the last smoothed loss is far above the start. Never during the first 2 kStartSteps
+  // steps.
   bool far_above() const;
-  // "the loss is 62.1, far above 2.31 at its start; lower optimizer.learningRate". `staleness` > 0: the mean one of an asynchronous job's
-  // gradients, which is named with what else helps.
+  // "the loss is 62.1, far above 2.31 at its start; lower optimizer.learningRate". `staleness` > 0:
+  // the mean one of an asynchronous job's gradients, which is named with what else helps.
   std::string Text(double staleness) const;
 
  private:

@@ -34,7 +34,8 @@ void Meters::AddStep(absl::Time now, int64_t examples, double loss) {
   last_ = now;
   last_loss_ = loss;
   window_.push_back({now, steps_, examples_});
-  // One mark at or before the window's begin stays, so that the window is never shorter than asked once the run is longer.
+  // One mark at or before the window's begin stays, so that the window is never shorter than asked
+  // once the run is longer.
   while (window_.size() > 2 && window_[1].time <= now - options_.window) window_.pop_front();
   if (std::isfinite(loss)) {
     smoothed_ = options_.loss_smoothing * smoothed_ + (1.0 - options_.loss_smoothing) * loss;

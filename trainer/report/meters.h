@@ -1,4 +1,5 @@
-// How fast a replica goes and where its time goes. Arithmetic on times that the step loop hands in: no clock of its own.
+// How fast a replica goes and where its time goes. Arithmetic on times that the step loop hands in:
+// no clock of its own.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +54,8 @@ class Meters {
   // Over the whole run; 0 before the first step.
   double MeanBatchesPerSecond() const;
   double MeanExamplesPerSecond() const;
-  // Exponentially smoothed and corrected for its start (Kingma, Ba 2015, section 3); absent before the first step. A last loss that is not
-  // finite shows as it is.
+  // Exponentially smoothed and corrected for its start (Kingma, Ba 2015, section 3); absent before
+  // the first step. A last loss that is not finite shows as it is.
   std::optional<double> SmoothedLoss() const;
   double last_loss() const { return last_loss_; }
   // For `remaining` more steps at the window's speed; absent while there is no speed.

@@ -106,6 +106,7 @@ std::string ProgressJson(const Progress& progress) {
   if (!progress.stopped_early.empty()) object["stoppedEarly"] = progress.stopped_early;
   if (!progress.warning.empty()) object["warning"] = progress.warning;
   if (!progress.waiting.empty()) object["waiting"] = progress.waiting;
+  if (!progress.stragglers.empty()) object["stragglers"] = progress.stragglers;
   for (const Evaluation& evaluation : progress.evaluations) {
     object["evaluations"].push_back({{"step", evaluation.step}, {"epoch", evaluation.epoch}, {"metrics", evaluation.metrics}});
   }
@@ -143,6 +144,11 @@ std::string ProgressMetrics(const Progress& progress, const std::string& role, i
   if (!progress.input_stages.empty()) {
     families.Labelled("input_stage_seconds_total", "Time of the input pipeline by stage; batches are prepared while others are computed.",
                       MetricType::Counter, "stage", progress.input_stages);
+  }
+  if (!progress.worker_step_seconds.empty()) {
+    families.Labelled("worker_step_seconds", "Time that a worker takes for a step without waits for others, recently.", MetricType::Gauge,
+                      "worker", progress.worker_step_seconds);
+    families.Gauge("stragglers", "Workers that are slow beside the others.", static_cast<double>(progress.stragglers.size()));
   }
   if (progress.refused_streams) {
     families.Counter("refused_streams_total",

@@ -31,7 +31,9 @@ struct Progress {
   std::optional<int64_t> best_checkpoint_step;
   std::string stopped_early;            // why; "": the training goes on, or went on to its planned end
   std::string warning;                  // what a person should look at: "the loss is 62, far above …"; "": nothing
-  std::string waiting;                  // of a server: "worker-0 waits for worker-2 at step 31, 12 s"; "": nobody has waited for long
+  std::string waiting;                  // "worker-0 waits for worker-2 at step 31, 12 s"; "": nobody has waited for long
+  std::vector<std::string> stragglers;  // replicas that are slow beside the others, at most kMostStragglers
+  static constexpr size_t kMostStragglers = 64;
   std::vector<Evaluation> evaluations;  // the newest ones, at most kMostEvaluations, steps rise
   static constexpr size_t kMostEvaluations = 8;
   absl::Time updated_time = absl::UnixEpoch();
@@ -41,7 +43,8 @@ struct Progress {
   double input_seconds = 0;
   double compute_seconds = 0;
   double communication_seconds = 0;
-  std::vector<std::pair<std::string, double>> input_stages;  // seconds by stage of the input pipeline
+  std::vector<std::pair<std::string, double>> worker_step_seconds;  // sync: own time of a step, by replica
+  std::vector<std::pair<std::string, double>> input_stages;         // seconds by stage of the input pipeline
 };
 
 std::string ProgressJson(const Progress& progress);

@@ -16,7 +16,8 @@ struct ProgressServerOptions {
   int index = 0;
 };
 
-// Answers from its own threads (at most two requests at a time); stopped and joined by the destructor. Thread-safe.
+// Answers from its own threads (at most two requests at a time); stopped and joined by the
+// destructor. Thread-safe.
 class ProgressServer {
  public:
   // Unavailable names host and port when it is in use.

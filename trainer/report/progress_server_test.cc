@@ -93,6 +93,18 @@ TEST(ProgressText, MetricsAreLabelledByReplica) {
   EXPECT_THAT(ProgressMetrics(Progress(), "ps", 0), Not(HasSubstr("trainyard_trainer_metric")));
 }
 
+TEST(ProgressText, StragglersAreNamedAndEachWorkersPaceIsAMetric) {
+  Progress progress;
+  progress.stragglers = {"worker-3"};
+  progress.worker_step_seconds = {{"worker-0", 0.25}, {"worker-3", 0.5}};
+  EXPECT_EQ(json::parse(ProgressJson(progress))["stragglers"], json({"worker-3"}));
+  EXPECT_FALSE(json::parse(ProgressJson(Progress())).contains("stragglers"));
+  const std::string text = ProgressMetrics(progress, "worker", 0);
+  EXPECT_THAT(text, HasSubstr("trainyard_trainer_worker_step_seconds{role=\"worker\",index=\"0\",worker=\"worker-3\"} 0.5"));
+  EXPECT_THAT(text, HasSubstr("trainyard_trainer_stragglers{role=\"worker\",index=\"0\"} 1"));
+  EXPECT_THAT(ProgressMetrics(Progress(), "worker", 0), Not(HasSubstr("straggler")));
+}
+
 TEST(ProgressText, MetricsOfAServerHaveTheStreamsThatItRefused) {
   Progress progress;
   EXPECT_THAT(ProgressMetrics(progress, "ps", 0), Not(HasSubstr("refused")));
@@ -162,7 +174,8 @@ class SilentClient {
   const int socket_;
 };
 
-// Two threads with a timeout of 5 s each would answer after minutes; httplib's client waits for 5 s.
+// Two threads with a timeout of 5 s each would answer after minutes; httplib's client waits for 5
+// s.
 TEST(ProgressServer, FiftyIdleAndFiftySlowClientsDelayNobody) {
   auto server = StartServer();
   std::vector<std::unique_ptr<SilentClient>> clients;

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
+#include "trainer/base/file.h"
 #include "trainer/base/log.h"
 #include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/batch.h"
+#include "trainer/report/redone_log.h"
 #include "trainer/report/summarize_graph.h"
 #include "trainer/report/termination_message.h"
 #include "trainer/report/usage_summary.h"
@@ -21,13 +22,7 @@ namespace {
 
 constexpr absl::Duration kPublishPeriod = absl::Milliseconds(100);
 constexpr int kImages = 4;
-
-absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return absl::UnavailableError(fmt::format("folder '{}' cannot be made: {}", path, error.message()));
-  return absl::OkStatus();
-}
+constexpr size_t kMostStragglerRecords = 100;
 
 }  // namespace
 
@@ -40,11 +35,10 @@ absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(RecorderOptions optio
   TY_ASSIGN_OR_RETURN(recorder->server_,
                       ProgressServer::Start({.host = o.listen_host, .port = o.http_port, .role = o.role, .index = o.index}));
   const std::string name = fmt::format("{}-{}", o.role, o.index);
-  TY_RETURN_IF_ERROR(MakeFolder(o.output + "/replicas"));
+  TY_RETURN_IF_ERROR(MakeDirectories(o.output + "/replicas"));
   if (!o.summary_dir.empty() && o.summary_every > 0) {
     const std::string dir = fmt::format("{}/{}", o.summary_dir, name);
-    TY_RETURN_IF_ERROR(MakeFolder(dir));
-    TY_ASSIGN_OR_RETURN(recorder->summaries_, SummaryWriter::Create(dir, clock));
+    TY_ASSIGN_OR_RETURN(recorder->summaries_, SummaryWriter::CreateUnlessFull(dir, clock));
   }
   return recorder;
 }
@@ -72,6 +66,11 @@ absl::Status Recorder::OnImages(const Batch& batch) {
 absl::Status Recorder::OnNodeTimes(const StepRange& steps, const std::map<std::string, int64_t>& nanos) {
   if (!summaries_ || !options_.chief) return absl::OkStatus();
   return summaries_->NodeTimes(steps.end - 1, fmt::format("steps {}-{}", steps.begin, steps.end - 1), nanos);
+}
+
+void Recorder::OnWait(const std::string& waiting) {
+  progress_.waiting = waiting;
+  server_->Update(progress_);
 }
 
 void Recorder::OnStart(int64_t global_step) {
@@ -157,6 +156,7 @@ void Recorder::OnNotFinite(const StepRecord& step) {
 }
 
 void Recorder::Publish(const StepRecord& step) {
+  if (redone_ != nullptr) redone_->Reach(step.global_step);
   last_published_ = step.end;
   progress_.step = step.global_step;
   progress_.epoch = step.epoch;
@@ -179,6 +179,11 @@ void Recorder::Publish(const StepRecord& step) {
 
 absl::Status Recorder::OnEpoch(int64_t epoch, int64_t global_step, const std::map<std::string, double>& eval,
                                const ParameterSet& parameters) {
+  if (!history_.empty() && history_.back().step == global_step && epoch_batches_ == 0) {
+    // A run that was rolled back after its last step ends once more.
+    if (history_.back().eval.empty()) history_.back().eval = eval;
+    return absl::OkStatus();
+  }
   const absl::Time now = clock_.Now();
   EpochRecord record{.epoch = epoch,
                      .step = global_step,
@@ -234,20 +239,35 @@ void Recorder::OnRestart(RestartRecord record) {
   restarts_.push_back(std::move(record));
 }
 
-void Recorder::WriteLastWords(int64_t global_step) {
+void Recorder::OnStragglerBegins(StragglerRecord record) {
+  if (progress_.stragglers.size() < Progress::kMostStragglers) progress_.stragglers.push_back(record.replica);
+  if (stragglers_.size() < kMostStragglerRecords) stragglers_.push_back(std::move(record));
+  server_->Update(progress_);
+}
+
+void Recorder::OnStragglerEnds(const std::string& replica, int64_t global_step) {
+  std::erase(progress_.stragglers, replica);
+  for (StragglerRecord& record : stragglers_) {
+    if (record.replica == replica && !record.to) record.to = global_step;
+  }
+  server_->Update(progress_);
+}
+
+void Recorder::WriteTerminationMessage(int64_t global_step) {
   if (!std::filesystem::exists(options_.termination_log)) return;
   progress_.step = std::max(last_global_step_, global_step);
   if (!progress_.stopped_early.empty()) progress_.total_steps = progress_.step;
   progress_.loss = meters_.SmoothedLoss();
   progress_.eta = absl::ZeroDuration();
   progress_.updated_time = clock_.Wall();
-  progress_.evaluations.clear();  // last words are short; `metrics` has the newest
+  progress_.stragglers.clear();
+  progress_.evaluations.clear();  // the message is short; `metrics` has the newest
   const absl::Status left = LeaveTerminationMessage(options_.termination_log, ProgressJson(progress_));
   if (!left.ok()) LogWarning("{}; the job's status may lack the last evaluation", std::string(left.message()));
 }
 
 absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received) {
-  if (options_.chief) WriteLastWords(report.steps);
+  if (options_.chief) WriteTerminationMessage(report.steps);
   return WriteReport(std::move(report), bytes_sent, bytes_received);
 }
 
@@ -261,6 +281,7 @@ absl::Status Recorder::WriteReport(ReplicaReport report, int64_t bytes_sent, int
   report.unit = options_.unit;
   report.history = history_;
   report.restarts = restarts_;
+  report.stragglers = stragglers_;
   report.worker = WorkerRecord{.index = options_.index,
                                .batches = meters_.steps(),
                                .examples = meters_.examples(),
@@ -270,6 +291,7 @@ absl::Status Recorder::WriteReport(ReplicaReport report, int64_t bytes_sent, int
                                .input_stages = {input_times_.seconds().begin(), input_times_.seconds().end()},
                                .compute_seconds = absl::ToDoubleSeconds(meters_.time_split().compute),
                                .communication_seconds = absl::ToDoubleSeconds(meters_.time_split().communication),
+                               .slot_bytes = slot_bytes_,
                                .bytes_sent = bytes_sent,
                                .bytes_received = bytes_received,
                                .usage = usage_.Conclude(clock_.Now(), ReadProcessUsage())};

@@ -1,5 +1,5 @@
-// Everything a replica that trains tells the world while it runs: TensorBoard summaries, /progress and /metrics, and its part of the
-// report. The step loop calls it; it never changes the training.
+// Everything a replica that trains tells the world while it runs: TensorBoard summaries, /progress
+// and /metrics, and its part of the report. The step loop calls it; it never changes the training.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,7 @@
 namespace trainyard::engine {
 
 struct Batch;
+class RedoneLog;
 
 struct RecorderOptions {
   std::string role = "worker";
@@ -43,7 +45,8 @@ struct RecorderOptions {
   bool perplexity = false;  // a language model: exp(loss) is told beside the loss
   std::string listen_host = "127.0.0.1";
   int http_port = 0;  // of /progress; 0: any free one
-  // Where the kubelet looks for a container's last words: the chief's final progress goes there (docs/contract.md). Absent outside of pods.
+  // The file of a container's termination message: the chief's final progress goes there
+  // (docs/contract.md). Absent outside of pods.
   std::string termination_log = kTerminationLog;
 };
 
@@ -72,31 +75,47 @@ class Recorder {
   // Chief only: the graph page, and the first images of a batch.
   absl::Status OnGraph(const Graph& graph);
   absl::Status OnImages(const Batch& batch);
-  // Nanoseconds by name of the graph's node, the mean over the profiled steps: colours of the graph page.
+  // Nanoseconds by name of the graph's node, the mean over the profiled steps: colours of the graph
+  // page.
   absl::Status OnNodeTimes(const StepRange& steps, const std::map<std::string, int64_t>& nanos);
 
+  // The chief waits for this; "": for nothing, or not for long.
+  void OnWait(const std::string& waiting);
   // The first step's time counts from here.
   void OnStart(int64_t global_step);
-  // The training was rolled back to `global_step`: what was told of later steps is forgotten, and will be told again.
+  // The training was rolled back to `global_step`: records of later steps are forgotten, and come
+  // again.
   void OnRollback(int64_t global_step, int64_t total_steps);
   absl::Status OnStep(const StepRecord& step);
+  // The log hears of every step before /progress tells it. It must outlive the recorder.
+  void TellFirst(RedoneLog* log) { redone_ = log; }
   // The step ends the training: its loss is told before the replica fails.
   void OnNotFinite(const StepRecord& step);
-  // An epoch of this replica has ended; `eval` is empty when nothing was evaluated. Chief: histograms of the parameters too.
+  // An epoch of this replica has ended; `eval` is empty when nothing was evaluated. Chief:
+  // histograms of the parameters too.
   absl::Status OnEpoch(int64_t epoch, int64_t global_step, const std::map<std::string, double>& eval, const ParameterSet& parameters);
   void OnCheckpoint(int64_t global_step);
-  // The newest evaluation, this replica's or the evaluator's, and the best one where that is kept. Where an epoch ended at its step, the
-  // epoch's record gets it.
+  // The newest evaluation, this replica's or the evaluator's, and the best one where that is kept.
+  // Where an epoch ended at its step, the epoch's record gets it.
   void OnEvaluation(const Evaluation& evaluation, const std::optional<MetricTracker::Best>& best);
   // The steps that were planned are not done.
   void OnStoppedEarly(const std::string& reason);
   void OnRestart(RestartRecord record);
+  // Chief, sync: a worker is slow beside the others, until OnStragglerEnds of its name.
+  void OnStragglerBegins(StragglerRecord record);
+  void OnStragglerEnds(const std::string& replica, int64_t global_step);
+  // Own seconds of a step, by name of replica.
+  void OnPaces(std::vector<std::pair<std::string, double>> seconds) { progress_.worker_step_seconds = std::move(seconds); }
+
+  // Of the optimizer's slots in this process.
+  void OnSlotBytes(int64_t bytes) { slot_bytes_ = bytes; }
 
   const Meters& meters() const { return meters_; }
 
-  // Writes replicas/<role>-<index>.json: `report` with all that this object knows added and what went over the wire.
+  // Writes replicas/<role>-<index>.json: `report` with all that this object knows added and what
+  // went over the wire.
   absl::Status WriteReport(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received);
-  // The same at the end of a training that did its steps, and the chief's last words.
+  // The same at the end of a training that did its steps, and the chief's termination message.
   absl::Status Finish(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received);
 
  private:
@@ -104,7 +123,7 @@ class Recorder {
   void Publish(const StepRecord& step);
   void WatchLoss(const StepRecord& step);
   double MeanStaleness() const { return meters_.steps() > 0 ? staleness_sum_ / static_cast<double>(meters_.steps()) : 0; }
-  void WriteLastWords(int64_t global_step);
+  void WriteTerminationMessage(int64_t global_step);
 
   const RecorderOptions options_;
   Clock& clock_;
@@ -116,6 +135,7 @@ class Recorder {
   Meters meters_;         // this replica's steps
   Meters job_meters_;     // examples of all replicas, seen through the global step
   Progress progress_;
+  RedoneLog* redone_ = nullptr;  // null: nobody keeps one
   absl::Time last_published_ = absl::InfinitePast();
   int64_t last_global_step_ = 0;
   double epoch_loss_ = 0;
@@ -123,10 +143,12 @@ class Recorder {
   absl::Time epoch_start_;
   LossWatch loss_watch_;
   int64_t skipped_ = 0;
+  std::optional<int64_t> slot_bytes_;
   double staleness_sum_ = 0;
   Staleness staleness_;
   std::vector<EpochRecord> history_;
   std::vector<RestartRecord> restarts_;
+  std::vector<StragglerRecord> stragglers_;
 };
 
 }  // namespace trainyard::engine

@@ -110,6 +110,7 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
                          {"workers", outcome.workers},
                          {"ps", outcome.ps},
                          {"batchSize", job.batch_size},
+                         {"devices", job.devices},
                          {"epochs", job.epochs},
                          {"plannedEpochs", job.planned_epochs},
                          {"steps", job.steps},
@@ -127,6 +128,7 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
                          {"failures", std::move(failures)},
                          {"restarts", std::move(restarts)},
                          {"redone", ToJson(job.redone)},
+                         {"stragglers", ToJson(job.stragglers)},
                          {"parametersSha256", job.parameters_sha256},
                          {"version", fmt::format("{} ({})", TRAINYARD_VERSION, TRAINYARD_COMMIT)},
                          {"cpu", CpuName()}};
@@ -135,6 +137,7 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
   if (!job.warning.empty()) report["warning"] = job.warning;
   if (job.best) report["best"] = ToJson(*job.best);
   if (job.stopped_early) report["stoppedEarly"] = ToJson(*job.stopped_early);
+  if (job.all_reduce) report["allReduce"] = ToJson(*job.all_reduce);
   if (outcome.profile) report["profile"] = ToJson(*outcome.profile, kNodesInReport);
   return report.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -1,8 +1,7 @@
-// report.json: what a finished job leaves for people and scripts. Each replica writes its part, the launcher merges them.
+// report.json: what a finished job leaves for people and scripts. Each replica writes its part, the
+// launcher merges them.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,107 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/profile/operator_table.h"
-#include "trainer/report/meters.h"
-#include "trainer/report/usage_series.h"
+#include "trainer/report/replica_report.h"
 
 namespace trainyard::engine {
-
-// One epoch.
-struct EpochRecord {
-  int64_t epoch = 0;
-  int64_t step = 0;  // at its end
-  double loss = 0;   // mean over its batches
-  double seconds = 0;
-  std::optional<double> perplexity;    // exp(loss), of a language model
-  std::map<std::string, double> eval;  // "loss", "accuracy" or "perplexity"; empty when it was not evaluated
-};
-
-struct WorkerRecord {
-  int index = 0;
-  int64_t batches = 0;
-  int64_t examples = 0;
-  int64_t skipped = 0;  // of the batches: loss or gradient were not finite, and training.onNonFinite left the step out
-  double seconds = 0;   // without start-up
-  double input_seconds = 0;
-  std::map<std::string, double> input_stages;  // seconds by stage of the input pipeline, mostly spent while something is computed
-  double compute_seconds = 0;
-  double communication_seconds = 0;
-  int64_t bytes_sent = 0;  // to servers, and from them
-  int64_t bytes_received = 0;
-  UsageRecord usage;
-};
-
-struct ServerRecord {
-  int index = 0;
-  int64_t bytes = 0;  // of parameters held
-  int64_t keys = 0;
-  int64_t bytes_sent = 0;  // to workers, and from them
-  int64_t bytes_received = 0;
-  int64_t refused_streams = 0;  // turned away: no key, silent, or what does not fit
-  UsageRecord usage;
-};
-
-struct Staleness {
-  double mean = 0;
-  int64_t max = 0;
-};
-
-struct RestartRecord {
-  std::string replica;  // "worker-0"
-  std::string reason;   // "killed by signal 9"
-  int64_t step = -1;    // at which it went on; -1 unknown
-  int64_t lost_steps = 0;
-};
-
-// checkpoint.keepBest, or earlyStopping.restoreBest.
-struct BestRecord {
-  std::string metric;
-  double value = 0;
-  int64_t step = 0;
-  std::string checkpoint;  // its folder
-  bool restored = false;   // the job's result is this checkpoint
-};
-
-struct EarlyStopRecord {
-  std::string reason;
-  int64_t step = 0;
-};
-
-// Steps [from, to) of a synchronous job were done again, with the same bits.
-struct RedoneRecord {
-  int64_t from = 0;
-  int64_t to = 0;
-  std::string reason;
-};
-
-// The report of one replica: replicas/<role>-<index>.json. The chief also fills the job's fields.
-struct ReplicaReport {
-  std::string role;
-  int index = 0;
-  std::optional<WorkerRecord> worker;
-  std::optional<ServerRecord> server;
-  std::optional<Staleness> staleness;
-  std::vector<RestartRecord> restarts;  // seen from inside: resumed from a checkpoint, lost steps …
-  // Chief only.
-  bool chief = false;
-  SpeedUnit unit;
-  std::string model;
-  std::string strategy;
-  int64_t batch_size = 0;
-  int64_t epochs = 0;          // begun
-  int64_t planned_epochs = 0;  // 0: the job counts steps
-  int64_t steps = 0;           // done, of all workers together
-  int64_t planned_steps = 0;
-  std::optional<double> first_loss;  // the mean of the chief's first training losses, and its smoothed last one
-  std::optional<double> last_loss;
-  std::string warning;  // what a person should look at, although the job did its steps; "": nothing
-  std::map<std::string, double> eval;
-  std::vector<EpochRecord> history;
-  std::vector<RedoneRecord> redone;
-  std::string parameters_sha256;
-  std::optional<BestRecord> best;
-  std::optional<EarlyStopRecord> stopped_early;
-};
 
 // "<dir>/replicas/<role>-<index>.json"
 std::string ReplicaReportPath(const std::string& dir, std::string_view role, int index);
@@ -136,7 +37,8 @@ struct JobOutcome {
   std::optional<OperatorTable> profile;  // absent when nothing was profiled
 };
 
-// The whole report as JSON text, fields in the documented order. Speeds are totals over the workers without start-up.
+// The whole report as JSON text, fields in the documented order. Speeds are totals over the workers
+// without start-up.
 std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaReport>& replicas);
 // Merges and replaces <dir>/report.json.
 absl::Status WriteReport(const std::string& dir, const JobOutcome& outcome, const std::vector<ReplicaReport>& replicas);

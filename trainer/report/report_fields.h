@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "trainer/report/report.h"
+#include "trainer/report/replica_report.h"
 
 namespace trainyard::engine {
 
@@ -53,6 +53,7 @@ void VisitFields(ThisRecord<WorkerRecord> auto& record, Visitor visit) {
   visit("inputStages", record.input_stages);
   visit("computeSeconds", record.compute_seconds);
   visit("communicationSeconds", record.communication_seconds);
+  visit("slotBytes", record.slot_bytes);
   visit("bytesSent", record.bytes_sent);
   visit("bytesReceived", record.bytes_received);
   VisitUsage(record.usage, visit);
@@ -91,6 +92,16 @@ void VisitFields(ThisRecord<RedoneRecord> auto& record, Visitor visit) {
 }
 
 template <typename Visitor>
+void VisitFields(ThisRecord<StragglerRecord> auto& record, Visitor visit) {
+  visit("replica", record.replica);
+  visit("node", record.node);
+  visit("from", record.from);
+  visit("to", record.to);
+  visit("stepSeconds", record.step_seconds);
+  visit("medianSeconds", record.median_seconds);
+}
+
+template <typename Visitor>
 void VisitFields(ThisRecord<BestRecord> auto& record, Visitor visit) {
   visit("metric", record.metric);
   visit("value", record.value);
@@ -105,6 +116,13 @@ void VisitFields(ThisRecord<EarlyStopRecord> auto& record, Visitor visit) {
   visit("step", record.step);
 }
 
+template <typename Visitor>
+void VisitFields(ThisRecord<AllReduceRecord> auto& record, Visitor visit) {
+  visit("algorithm", record.algorithm);
+  visit("latencySeconds", record.latency_seconds);
+  visit("bytesPerSecond", record.bytes_per_second);
+}
+
 // Fields of the chief alone.
 template <typename Visitor>
 void VisitChiefFields(ThisRecord<ReplicaReport> auto& report, Visitor visit) {
@@ -113,6 +131,7 @@ void VisitChiefFields(ThisRecord<ReplicaReport> auto& report, Visitor visit) {
   visit("model", report.model);
   visit("strategy", report.strategy);
   visit("batchSize", report.batch_size);
+  visit("devices", report.devices);
   visit("epochs", report.epochs);
   visit("plannedEpochs", report.planned_epochs);
   visit("steps", report.steps);
@@ -123,9 +142,11 @@ void VisitChiefFields(ThisRecord<ReplicaReport> auto& report, Visitor visit) {
   visit("eval", report.eval);
   visit("history", report.history);
   visit("redone", report.redone);
+  visit("stragglers", report.stragglers);
   visit("parametersSha256", report.parameters_sha256);
   visit("best", report.best);
   visit("stoppedEarly", report.stopped_early);
+  visit("allReduce", report.all_reduce);
 }
 
 // One field of a record; where it has no value the object has no such field.
@@ -138,7 +159,8 @@ void GetField(const nlohmann::json& object, const char* name, T& field);
 template <typename T>
 void GetField(const nlohmann::json& object, const char* name, std::optional<T>& field);
 
-// A record → an object, a list of records → an array, anything else as nlohmann has it. JSON has no NaN: it is written as null.
+// A record → an object, a list of records → an array, anything else as nlohmann has it. JSON has no
+// NaN: it is written as null.
 template <typename T>
 nlohmann::ordered_json ToJson(const T& value);
 template <typename Record>

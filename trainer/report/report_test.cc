@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/base/file.h"
+#include "trainer/report/report_json.h"
 
 namespace trainyard::engine {
 namespace {
@@ -61,10 +62,29 @@ TEST(Report, HoldsTheDocumentedFieldsInTheirOrder) {
   const auto report = nlohmann::ordered_json::parse(MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
   std::vector<std::string> names;
   for (const auto& [name, value] : report.items()) names.push_back(name);
-  EXPECT_THAT(names,
-              ElementsAre("job", "state", "model", "strategy", "workers", "ps", "batchSize", "epochs", "plannedEpochs", "steps",
-                          "plannedSteps", "seconds", "batchesPerSecond", "examplesPerSecond", "unit", "unitsPerSecond", "eval", "history",
-                          "perWorker", "perServer", "staleness", "failures", "restarts", "redone", "parametersSha256", "version", "cpu"));
+  EXPECT_THAT(names, ElementsAre("job", "state", "model", "strategy", "workers", "ps", "batchSize", "devices", "epochs", "plannedEpochs",
+                                 "steps", "plannedSteps", "seconds", "batchesPerSecond", "examplesPerSecond", "unit", "unitsPerSecond",
+                                 "eval", "history", "perWorker", "perServer", "staleness", "failures", "restarts", "redone", "stragglers",
+                                 "parametersSha256", "version", "cpu"));
+}
+
+TEST(Report, AnAllReduceSaysHowItAddsAndWhoKeepsWhichSlots) {
+  ReplicaReport chief = Chief();
+  chief.worker->slot_bytes = 512;
+  chief.all_reduce = AllReduceRecord{.algorithm = "direct up to 64 KiB, halvingDoubling above", .latency_seconds = 4e-5};
+  const json report = json::parse(MergeReport(Outcome(), {*ParseReplicaReport(ReplicaReportJson(chief), "chief")}));
+  EXPECT_EQ(report["allReduce"], json::parse(R"({"algorithm": "direct up to 64 KiB, halvingDoubling above", "latencySeconds": 4e-5})"));
+  EXPECT_EQ(report["perWorker"][0]["slotBytes"], 512);
+}
+
+TEST(Report, StragglersAreTheChiefs) {
+  ReplicaReport chief = Chief();
+  chief.stragglers = {{.replica = "worker-1", .node = "b", .from = 7, .to = 9, .step_seconds = 0.5, .median_seconds = 0.25},
+                      {.replica = "worker-1", .node = "b", .from = 12, .to = std::nullopt, .step_seconds = 0.75, .median_seconds = 0.25}};
+  const json report = json::parse(MergeReport(Outcome(), {OtherWorker(), chief}));
+  EXPECT_EQ(report["stragglers"], json::parse(R"([
+    {"replica": "worker-1", "node": "b", "from": 7, "to": 9, "stepSeconds": 0.5, "medianSeconds": 0.25},
+    {"replica": "worker-1", "node": "b", "from": 12, "stepSeconds": 0.75, "medianSeconds": 0.25}])"));
 }
 
 TEST(Report, SpeedsAreTotalsOverTheWorkers) {

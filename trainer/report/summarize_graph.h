@@ -8,7 +8,8 @@
 
 namespace trainyard::engine {
 
-// One node a node, in order, with every input's name ("conv1" or "conv1:1" for its second output) and all output shapes.
+// One node a node, in order, with every input's name ("conv1" or "conv1:1" for its second output)
+// and all output shapes.
 std::vector<GraphSummaryNode> SummarizeGraph(const Graph& graph);
 
 }  // namespace trainyard::engine

@@ -58,7 +58,8 @@ struct SummaryWriter::State {
     return absl::OkStatus();
   }
 
-  // What could not be written is kept and tried again the next time; a record that was cut by a full disk is then completed.
+  // Records that could not be written are kept and tried again the next time. A record that was cut
+  // by a full disk is then completed.
   absl::Status Flush() {
     last_flush = clock.Now();
     size_t done = 0;
@@ -113,6 +114,17 @@ absl::StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::Create(const std::
   first.set_file_version(std::string(kFileVersion));
   TY_RETURN_IF_ERROR(state->Add(first));
   return std::unique_ptr<SummaryWriter>(new SummaryWriter(std::move(state)));
+}
+
+absl::StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::CreateUnlessFull(const std::string& dir, Clock& clock) {
+  return UnlessFull(Create(dir, clock), dir);
+}
+
+absl::StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::UnlessFull(absl::StatusOr<std::unique_ptr<SummaryWriter>> created,
+                                                                         const std::string& dir) {
+  if (created.ok()) return created;
+  TY_RETURN_IF_ERROR(TellIfFull(created.status(), fmt::format("the summary in {}", dir)));
+  return nullptr;
 }
 
 absl::Status SummaryWriter::Scalar(int64_t step, std::string_view tag, double value) {

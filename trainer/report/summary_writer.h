@@ -1,4 +1,5 @@
-// TensorBoard event files: records (trainer/tfrecord/tfrecord.h) of tensorflow.Event messages (proto/event.proto).
+// TensorBoard event files: records (trainer/tfrecord/tfrecord.h) of tensorflow.Event messages
+// (proto/event.proto).
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "trainer/base/clock.h"
+#include "trainer/picture/png.h"
 #include "trainer/report/graph_summary.h"
-#include "trainer/report/png.h"
 
 namespace trainyard::engine {
 
@@ -21,14 +22,20 @@ struct SummaryWriterOptions {
   absl::Duration flush_every = absl::Seconds(10);
 };
 
-// Appends to one new file events.out.tfevents.<secs>.<host>.<pid>.<n> in `dir`; a resumed run adds a further file to the same folder, which
-// TensorBoard joins by step. Not thread-safe. Events are written when `flush_every` has passed since the last write, at Flush() and at
-// destruction. A file that cannot be written does not end a training: it is told once, events are kept and tried again, and the newest are
-// dropped when there are too many.
+// Appends to one new file events.out.tfevents.<secs>.<host>.<pid>.<n> in `dir`; a resumed run adds
+// a further file to the same folder, which TensorBoard joins by step. Not thread-safe. Events are
+// written when `flush_every` has passed since the last write, at Flush() and at destruction. A file
+// that cannot be written does not end a training. It is told once, and events are kept and tried
+// again. The newest are dropped when there are too many.
 class SummaryWriter {
  public:
   static absl::StatusOr<std::unique_ptr<SummaryWriter>> Create(const std::string& dir, Clock& clock,
                                                                const SummaryWriterOptions& options = {});
+  // The same, but a disk that is full is told, and the training does without summaries: null.
+  static absl::StatusOr<std::unique_ptr<SummaryWriter>> CreateUnlessFull(const std::string& dir, Clock& clock);
+  // What CreateUnlessFull makes of Create's result.
+  static absl::StatusOr<std::unique_ptr<SummaryWriter>> UnlessFull(absl::StatusOr<std::unique_ptr<SummaryWriter>> created,
+                                                                   const std::string& dir);
   ~SummaryWriter();
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;
@@ -40,7 +47,8 @@ class SummaryWriter {
   absl::Status Image(int64_t step, std::string_view tag, const ImageView& image);
   absl::Status Text(int64_t step, std::string_view tag, std::string_view text);
   absl::Status Graph(std::span<const GraphSummaryNode> nodes);
-  // How long each node of that graph took, in nanoseconds: TensorBoard's "Compute time" under the name `tag`, once a file and tag.
+  // How long each node of that graph took, in nanoseconds: TensorBoard's "Compute time" under the
+  // name `tag`, once a file and tag.
   absl::Status NodeTimes(int64_t step, std::string_view tag, const std::map<std::string, int64_t>& nanos);
   absl::Status Flush();
 

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <vector>
 
 #include "trainer/base/fake_clock.h"
 #include "trainer/base/file.h"
+#include "trainer/base/file_error.h"
 #include "trainer/base/test_process.h"
 #include "trainer/report/proto/event.pb.h"
 #include "trainer/tfrecord/tfrecord.h"
@@ -143,6 +145,17 @@ TEST_F(SummaryWriterTest, AFolderThatCannotBeMadeIsNamed) {
   auto writer = SummaryWriter::Create(dir_ + "/x", clock_);
   EXPECT_THAT(std::string(writer.status().message()), HasSubstr("cannot create folder " + dir_ + "/x"));
   fs::remove(dir_);
+}
+
+// No more files may be opened: the same status as of a full disk.
+TEST_F(SummaryWriterTest, AFullDiskAtTheStartMeansNoSummaries) {
+  const auto full = SummaryWriter::UnlessFull(FileError(ENOSPC, "create", dir_), dir_);
+  ASSERT_TRUE(full.ok()) << full.status();
+  EXPECT_EQ(*full, nullptr);
+  EXPECT_EQ(SummaryWriter::UnlessFull(FileError(EACCES, "create", dir_), dir_).status().code(), absl::StatusCode::kPermissionDenied);
+  const auto created = SummaryWriter::CreateUnlessFull(dir_, clock_);
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_NE(*created, nullptr);
 }
 
 // A file size limit stands in for a full disk. Each write of a training would meet it.

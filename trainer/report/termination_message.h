@@ -1,4 +1,5 @@
-// A replica's last words, for the job's status: the kubelet takes it from this file (docs/contract.md).
+// A replica's termination message, for the job's status: the kubelet reads it from this file
+// (docs/contract.md).
 #pragma once
 
 #include <string>
@@ -10,7 +11,8 @@ namespace trainyard::engine {
 
 inline constexpr char kTerminationLog[] = "/dev/termination-log";
 
-// Replaces what `path` says by at most 2 KiB of `text`. OK without a file there: the replica runs in no pod.
+// Replaces what `path` says by at most 2 KiB of `text`. OK without a file there: the replica runs
+// in no pod.
 absl::Status LeaveTerminationMessage(const std::string& path, std::string_view text);
 
 }  // namespace trainyard::engine

@@ -38,7 +38,8 @@ class CpuMeter {
   double cpu_seconds_;
 };
 
-// Not thread-safe. Has its memory from the start. When it is full, every two points become one, and points come half as often.
+// Not thread-safe. Has its memory from the start. When it is full, every two points become one, and
+// points come half as often.
 class UsageSeries {
  public:
   static constexpr size_t kMostPoints = 128;

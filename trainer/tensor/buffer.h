@@ -7,7 +7,8 @@
 
 namespace trainyard::engine {
 
-// Of everything that kernels work on: a cache line, and the widest vector of the processors at hand.
+// Of everything that kernels work on: a cache line, and the widest vector of the processors at
+// hand.
 inline constexpr size_t kBufferAlignment = 64;
 constexpr size_t Aligned(size_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
 
@@ -15,7 +16,9 @@ constexpr size_t Aligned(size_t bytes) { return (bytes + kBufferAlignment - 1) /
 class Buffer {
  public:
   Buffer() = default;
-  // Zeroed. Throws std::bad_alloc where memory is short; large buffers are made within WithMemoryFor (memory_for.h).
+  // Zeroed. Throws MemoryShortage where memory is short, also where a cgroup would end the process
+  // as soon as it wrote to a large buffer. Large buffers are made within WithMemoryFor
+  // (memory_for.h).
   explicit Buffer(size_t bytes);
 
   std::byte* data() { return data_.get(); }

@@ -6,7 +6,8 @@
 
 namespace trainyard::engine {
 
-// An exponent of all ones is infinity or NaN (IEEE 754, 3.4). Comparing whole numbers, the loop has no branch and no order to keep.
+// An exponent of all ones is infinity or NaN (IEEE 754, 3.4). Comparing whole numbers, the loop has
+// no branch and no order to keep.
 bool AllFinite(std::span<const float> values) {
   constexpr uint32_t kMagnitude = 0x7fffffff;
   constexpr uint32_t kInfinity = 0x7f800000;

@@ -1,5 +1,6 @@
 #include "trainer/tensor/parameter_set.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -47,6 +48,16 @@ std::string ParameterSet::Sha256Hex() const {
 }
 
 uint64_t ParameterSet::Fingerprint() const { return FingerprintOf(specs_); }
+
+void CopyValues(const ParameterSet& from, ParameterSet& to) {
+  for (int key = 0; key < from.size(); ++key) std::ranges::copy(from.values(key), to.values(key).begin());
+}
+
+ParameterSet CopyOf(const ParameterSet& set) {
+  ParameterSet copy({set.specs().begin(), set.specs().end()});
+  CopyValues(set, copy);
+  return copy;
+}
 
 uint64_t FingerprintOf(std::span<const ParameterSpec> specs) {
   Sha256 hash;

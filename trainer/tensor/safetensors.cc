@@ -38,8 +38,8 @@ absl::Status Bad(std::string_view file, std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("{} is not a valid safetensors file: {}", file, what));
 }
 
-// Like json::parse without exceptions, but a name that stands twice at the top level is an error: the format forbids it and readers would
-// disagree.
+// Like json::parse without exceptions, but a name that stands twice at the top level is an error:
+// the format forbids it and readers would disagree.
 absl::StatusOr<json> ParseHeader(std::string_view file, std::string_view text) {
   std::set<std::string> names;
   std::string twice;
@@ -65,7 +65,8 @@ absl::StatusOr<Shape> ParseShape(std::string_view file, std::string_view tensor,
       return Bad(file, fmt::format("tensor '{}' has an extent that is not a whole number", tensor));
     }
     extents.push_back(extent.get<int64_t>());
-    // An extent of 0 must not hide an overflow of the others: offsets are computed from every prefix.
+    // An extent of 0 must not hide an overflow of the others: offsets are computed from every
+    // prefix.
     if (__builtin_mul_overflow(elements, std::max<int64_t>(extents.back(), 1), &elements) || elements > INT64_MAX / 8) {
       return Bad(file, fmt::format("tensor '{}' has a shape with more elements than memory can hold", tensor));
     }

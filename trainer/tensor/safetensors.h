@@ -1,6 +1,6 @@
-// The safetensors format: u64 little-endian header length, JSON header {name: {dtype, shape, data_offsets}, "__metadata__": {…}}, then raw
-// little-endian tensor bytes. Source: the format's description at https://github.com/huggingface/safetensors. All of the format is on this
-// page.
+// The safetensors format: u64 little-endian header length, JSON header {name: {dtype, shape,
+// data_offsets}, "__metadata__": {…}}, then raw little-endian tensor bytes. Source: the format's
+// description at https://github.com/huggingface/safetensors. All of the format is on this page.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,12 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// A parsed file that owns its bytes; the tensors point into them. Movable.
-// Refused, with the file and the tensor by name: a header longer than 16 MiB or than the file, JSON that is not an object of tensors, an
-// unknown element type, a negative or overflowing extent, offsets outside the data, of the wrong length, overlapping, or leaving bytes that
-// belong to no tensor.
+// A parsed file that owns its bytes; the tensors point into them. Movable. Refused, with the file
+// and the tensor by name:
+// - a header longer than 16 MiB or than the file, or JSON that is not an object of tensors;
+// - an unknown element type, a negative or overflowing extent;
+// - offsets outside the data, of the wrong length, overlapping, or leaving bytes that belong to no
+//   tensor.
 class Safetensors {
  public:
   static absl::StatusOr<Safetensors> Read(const std::string& path);
@@ -50,7 +52,8 @@ class Safetensors {
   std::map<std::string, std::string> metadata_;
 };
 
-// The file's bytes; the widest element types first, so that every tensor is aligned. Names must be unique.
+// The file's bytes; the widest element types first, so that every tensor is aligned. Names must be
+// unique.
 absl::StatusOr<std::string> SerializeSafetensors(std::span<const NamedTensor> tensors,
                                                  const std::map<std::string, std::string>& metadata = {});
 

@@ -1,4 +1,5 @@
-// Any bytes: refused with a status or parsed into tensors whose every byte can be read and that survive being written again.
+// Any bytes: refused with a status or parsed into tensors whose every byte can be read and that
+// survive being written again.
 #include "trainer/base/check.h"
 #include "trainer/tensor/safetensors.h"
 

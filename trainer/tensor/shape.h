@@ -1,4 +1,5 @@
-// The extents of a tensor, outermost first (C order). Images are NHWC, convolution kernels HWIO, dense weights [in, out], as in Keras.
+// The extents of a tensor, outermost first (C order). Images are NHWC, convolution kernels HWIO,
+// dense weights [in, out], as in Keras.
 #pragma once
 
 #include <array>
@@ -11,7 +12,8 @@
 
 namespace trainyard::engine {
 
-// Up to kMaxRank extents, each >= 0, held inline: copying never allocates. Rank 0 is a scalar of one element.
+// Up to kMaxRank extents, each >= 0, held inline: copying never allocates. Rank 0 is a scalar of
+// one element.
 class Shape {
  public:
   static constexpr int kMaxRank = 8;

@@ -1,4 +1,5 @@
-// A typed, shaped, row-major view of memory owned elsewhere. No arithmetic: that is what ops/ and backend/ are for.
+// A typed, shaped, row-major view of memory owned elsewhere. No arithmetic: that is what ops/ and
+// backend/ are for.
 #pragma once
 
 #include <cstddef>

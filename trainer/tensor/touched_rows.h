@@ -1,5 +1,6 @@
-// Which rows of a gradient [rows, ..] may differ from zero: what an embedding's backward pass knows, and what spares everyone after it the
-// other rows.
+// The rows of a gradient [rows, ..] that may differ from zero. An embedding's backward pass knows
+// them, and spares everyone after it the other rows. It is TensorFlow's IndexedSlices, but with the
+// dense values kept.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,9 @@
 
 namespace trainyard::engine {
 
-// Either every row may differ from zero (at first), or the listed ones alone: then all others are +0. Code that ignores the list is still
-// right, as the gradient itself stays dense. Not thread-safe: it goes with its gradient.
+// Either every row may differ from zero (at first), or the listed ones alone: then all others are
+// +0. Code that ignores the list is still right, as the gradient itself stays dense. Not
+// thread-safe: it goes with its gradient.
 class TouchedRows {
  public:
   bool all() const { return all_; }
@@ -24,7 +26,8 @@ class TouchedRows {
   }
   // Makes room for Touch with `ids` ids: only the first call with so many allocates.
   void Reserve(size_t ids);
-  // Lists the rows of `ids`, which come in any order and may repeat; as many as were reserved, at most.
+  // Lists the rows of `ids`, which come in any order and may repeat; as many as were reserved, at
+  // most.
   void Touch(std::span<const int32_t> ids);
 
  private:
@@ -33,8 +36,8 @@ class TouchedRows {
   std::vector<int32_t> ids_;
 };
 
-// A gradient on its way from backward pass to optimizer: all of its values, and the only rows that may differ from zero where they are
-// known. Both stay owned elsewhere.
+// A gradient on its way from backward pass to optimizer. It has all values and, where known, the
+// list of the rows that may differ from zero. Both stay owned elsewhere.
 struct GradientView {
   GradientView() = default;
   GradientView(std::span<const float> all_values) : values(all_values) {}  // NOLINT(google-explicit-constructor): a dense gradient is one
@@ -45,6 +48,7 @@ struct GradientView {
 
   std::span<const float> values;
   std::optional<std::span<const int32_t>> rows;  // ascending, each once
+  int addends = 1;                               // devices whose gradients (or next values) are summed in it
 };
 
 }  // namespace trainyard::engine

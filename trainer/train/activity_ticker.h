@@ -1,4 +1,5 @@
-// Tells others that this replica is at work although it does not push: it waits for input, writes, evaluates or loads, for minutes perhaps.
+// Tells others that this replica is at work although it does not push: it waits for input, writes,
+// evaluates or loads, for minutes perhaps.
 #pragma once
 
 #include <atomic>

@@ -3,31 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "trainer/base/check.h"
 #include "trainer/base/log.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/optim/make_optimizer.h"
+#include "trainer/profile/span_log.h"
 
 namespace trainyard::engine {
 namespace {
 
 absl::Status AsRollback(const absl::Status& status) { return absl::IsAborted(status) ? RolledBack(std::string(status.message())) : status; }
 
-std::string BucketName(const BucketCut& cut, const std::function<std::string(int)>& name) {
-  const std::string first = fmt::format("'{}'", name(cut.front().tensor));
-  return cut.size() == 1 ? first : fmt::format("{} to '{}'", first, name(cut.back().tensor));
-}
-
 }  // namespace
 
 AllReduceUpdater::AllReduceUpdater(AllReduceUpdaterOptions options, std::unique_ptr<Transport> transport)
-    : options_(std::move(options)), transport_(std::move(transport)) {
+    : options_(std::move(options)), transport_(std::move(transport)), layout_(static_cast<int>(options_.group.hosts.size())) {
   // Backward finishes the last layers first.
   std::ranges::sort(options_.keys, std::greater());
   pushed_.resize(options_.specs.size());
-  buckets_of_.resize(options_.specs.size());
+  if (options_.group.algorithm != AllReduceAlgorithm::kAuto) {
+    choice_ = {.small = options_.group.algorithm, .large = options_.group.algorithm};
+  }
 }
 
 absl::StatusOr<std::unique_ptr<AllReduceUpdater>> AllReduceUpdater::Create(AllReduceUpdaterOptions options,
@@ -49,55 +49,68 @@ absl::Status AllReduceUpdater::Connect() {
   options_.group.agreement.emplace_back("the parameters' digest", fmt::format("{:016x}", options_.group.fingerprint));
   options_.group.agreement.emplace_back("the number of parameters with gradients", fmt::format("{}", options_.keys.size()));
   options_.group.agreement.emplace_back("the bucket size", fmt::format("{}", kBucketBytes));
-  step_plan_ = PlanStep();
-  state_plan_ = PlanState();
+  const size_t slots = options_.shard_optimizer ? 0 : optimizer->slot_names().size();  // sharded ones travel by themselves
+  plans_ = std::make_unique<BucketPlans>(options_.specs, options_.keys, slots);
+  if (options_.shard_optimizer) {
+    sharded_ = std::make_unique<ShardedSlots>(ShardedSlotsOptions{.optimizer = options_.optimizer,
+                                                                  .specs = options_.specs,
+                                                                  .keys = options_.keys,
+                                                                  .cut = plans_->step_cut(),
+                                                                  .bucket_names = bucket_names(),
+                                                                  .rank = options_.group.rank,
+                                                                  .ranks = static_cast<int>(options_.group.hosts.size()),
+                                                                  .devices = options_.devices});
+    options_.group.on_ask = [sharded = sharded_.get()](int64_t step) { return sharded->Offer(step); };
+  }
+  options_.group.agreement.emplace_back("the number of devices", fmt::format("{}", options_.devices));
+  options_.group.agreement.emplace_back("shardOptimizer", options_.shard_optimizer ? "true" : "false");
+  state_plan_ = plans_->State(options_.group.rank, static_cast<int>(options_.group.hosts.size()));
   const int rank = options_.group.rank;
   const auto ranks = static_cast<int>(options_.group.hosts.size());
   TY_ASSIGN_OR_RETURN(group_, RankGroup::Create(options_.group, *transport_));
-  step_operation_ = std::make_unique<Operation>(step_plan_, rank, ranks, group_->borrowed());
   state_operation_ = std::make_unique<Operation>(state_plan_, rank, ranks, group_->borrowed());
+  MakeStepOperation();
   return absl::OkStatus();
 }
 
-OperationPlan AllReduceUpdater::PlanStep() {
-  std::vector<size_t> elements;
-  for (const int key : options_.keys) elements.push_back(static_cast<size_t>(options_.specs[key].shape.elements()));
-  step_cut_ = CutIntoBuckets(elements, kBucketBytes);
-  const auto ranks = static_cast<int>(options_.group.hosts.size());
-  OperationPlan plan{.name = "all-reduce", .buckets = {}};
-  for (size_t bucket = 0; bucket < step_cut_.size(); ++bucket) {
-    const size_t size = ElementsOf(step_cut_[bucket]);
-    const AllReduceAlgorithm algorithm = Choose(options_.group.algorithm, size * sizeof(float), ranks);
-    plan.buckets.push_back(
-        {.name = BucketName(step_cut_[bucket], [this](int tensor) { return options_.specs[options_.keys[tensor]].name; }),
-         .elements = size,
-         .schedule = AllReduce(algorithm, options_.group.rank, ranks, size)});
-    for (const BucketSegment& segment : step_cut_[bucket]) buckets_of_[options_.keys[segment.tensor]].push_back(bucket);
-  }
-  return plan;
+void AllReduceUpdater::MakeStepOperation() {
+  step_operation_ = nullptr;
+  step_plan_ = plans_->Step(choice_, options_.group.rank, layout_, options_.devices);
+  step_operation_ = std::make_unique<Operation>(step_plan_, options_.group.rank, group_->ranks(), group_->borrowed());
 }
 
-OperationPlan AllReduceUpdater::PlanState() {
-  const size_t sets = 1 + (*MakeOptimizer(options_.optimizer))->slot_names().size();
-  const size_t keys = options_.specs.size();
-  std::vector<size_t> elements;
-  for (size_t set = 0; set < sets; ++set) {
-    for (const ParameterSpec& spec : options_.specs) elements.push_back(static_cast<size_t>(spec.shape.elements()));
+absl::Status AllReduceUpdater::ChooseAlgorithms() {
+  if (group_->ranks() == 1) return absl::OkStatus();  // nothing is added
+  const RankLayout layout = group_->layout();
+  AlgorithmChoice choice = choice_;
+  AllReduceRecord record;
+  std::string costs;
+  if (options_.group.algorithm == AllReduceAlgorithm::kAuto) {
+    TY_ASSIGN_OR_RETURN(const MeasuredNetwork measured,
+                        MeasureNetwork(*group_, {.rank = options_.group.rank, .clock = options_.group.clock}));
+    // Halving-doubling gives no slots to the ranks beyond a power of two.
+    const bool spreads = !sharded_ || OfManyRounds(layout) != AllReduceAlgorithm::kHalvingDoubling ||
+                         std::has_single_bit(static_cast<unsigned>(layout.ranks));
+    choice = spreads ? measured.choice : AlgorithmChoice{};
+    const double byte = choice.large == AllReduceAlgorithm::kDirect ? measured.cost.direct_byte : measured.cost.rounds_byte;
+    record.latency_seconds = measured.cost.latency;
+    if (byte > 0) record.bytes_per_second = 1 / byte;
+    costs = "; " + CostText(measured.cost, choice);
   }
-  state_cut_ = CutIntoBuckets(elements, kBucketBytes);
-  OperationPlan plan{.name = "broadcast of the state", .buckets = {}};
-  for (const BucketCut& cut : state_cut_) {
-    const size_t size = ElementsOf(cut);
-    plan.buckets.push_back(
-        {.name = BucketName(cut, [&](int tensor) { return options_.specs[static_cast<size_t>(tensor) % keys].name; }),
-         .elements = size,
-         .schedule = ::trainyard::engine::Broadcast(options_.group.rank, static_cast<int>(options_.group.hosts.size()), size)});
+  record.algorithm = ChoiceText(choice, layout);
+  LogInfo("all-reduce: {}{}", record.algorithm, costs);
+  if (choice != choice_ || layout != layout_) {
+    choice_ = choice;
+    layout_ = layout;
+    MakeStepOperation();
   }
-  return plan;
+  if (options_.on_algorithms) options_.on_algorithms(record);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TrainingStart> AllReduceUpdater::Start(ParameterSet& parameters) {
   begun_ = -1;
+  parameters_ = &parameters;
   while (true) {
     absl::StatusOr<TrainingStart> start = first() ? StartFirst(parameters) : StartOther(parameters);
     if (start.ok() || !absl::IsAborted(start.status())) return start;
@@ -109,17 +122,24 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::Start(ParameterSet& parameters) 
 absl::Status AllReduceUpdater::LoadIfNeeded(const Gathered& gathered, ParameterSet& parameters) {
   if (!has_trained_ && gathered.furthest <= 0) return absl::OkStatus();
   TY_ASSIGN_OR_RETURN(const bool carries, options_.carries_state());
-  if (!carries && !gathered.from_checkpoint && !from_checkpoint_) return absl::OkStatus();
-  TY_ASSIGN_OR_RETURN(loaded_, options_.load(/*again=*/true));
+  const bool lacks_slots = sharded_ && !sharded_->has_whole();
+  if (!carries && !gathered.from_checkpoint && !from_checkpoint_ && !lacks_slots) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(TrainingState state, options_.load(/*again=*/true));
   from_checkpoint_ = false;
+  return Take(std::move(state), parameters);
+}
+
+absl::Status AllReduceUpdater::Take(TrainingState state, ParameterSet& parameters) {
+  if (sharded_ && first()) sharded_->SetWhole(std::exchange(state.slots, {}));
+  loaded_ = std::move(state);
   return local_->Start(parameters).status();
 }
 
 absl::StatusOr<TrainingStart> AllReduceUpdater::StartFirst(ParameterSet& parameters) {
   if (!has_state_) {
     // Where nothing is left to train, nobody else is needed: the others may have ended.
-    TY_ASSIGN_OR_RETURN(loaded_, options_.load(/*again=*/false));
-    TY_RETURN_IF_ERROR(local_->Start(parameters).status());
+    TY_ASSIGN_OR_RETURN(TrainingState state, options_.load(/*again=*/false));
+    TY_RETURN_IF_ERROR(Take(std::move(state), parameters));
     has_state_ = true;
   }
   TY_ASSIGN_OR_RETURN(const bool finished, options_.finished(local_->global_step()));
@@ -135,7 +155,9 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartFirst(ParameterSet& paramet
   TY_RETURN_IF_ERROR(LoadIfNeeded(gathered, parameters));
   const int64_t step = local_->global_step();
   group_->Form(step);
+  TY_RETURN_IF_ERROR(ChooseAlgorithms());
   TY_RETURN_IF_ERROR(local_->Look(parameters, [&](const StateView& state) { return Broadcast(step, &state, nullptr); }));
+  if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, step));
   TrainingStart start{.global_step = step, .worker_step = step, .joined = gathered.furthest >= 0, .line_step = step};
   if (reached_ > step) start.redone = RedoneSteps{.from = step, .to = reached_, .reason = because_};
   has_trained_ = true;
@@ -153,24 +175,35 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartOther(ParameterSet& paramet
   if (formed.finished) {
     return TrainingStart{.global_step = step, .worker_step = step, .joined = true, .ended = true, .line_step = step, .finished = true};
   }
-  TY_ASSIGN_OR_RETURN(TrainingState state, options_.empty_state());
+  TY_RETURN_IF_ERROR(ChooseAlgorithms());
+  TY_ASSIGN_OR_RETURN(TrainingState state, EmptyState());
   TY_RETURN_IF_ERROR(Broadcast(step, nullptr, &state));
+  if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, step));
   state.step = step;
-  loaded_ = std::move(state);
-  TY_RETURN_IF_ERROR(local_->Start(parameters).status());
+  TY_RETURN_IF_ERROR(Take(std::move(state), parameters));
   has_trained_ = true;
   from_checkpoint_ = false;
   because_.clear();
   return TrainingStart{.global_step = step, .worker_step = step, .joined = true, .line_step = step};
 }
 
+absl::StatusOr<TrainingState> AllReduceUpdater::EmptyState() {
+  if (!sharded_) return options_.empty_state();
+  TrainingState state;
+  TY_RETURN_IF_ERROR(WithMemoryFor("parameters", BytesOf(options_.specs), [&] {
+    state.parameters = ParameterSet(options_.specs);
+    return absl::OkStatus();
+  }));
+  return state;
+}
+
 absl::Status AllReduceUpdater::Broadcast(int64_t step, const StateView* give, TrainingState* take) {
   if (group_->ranks() == 1) return absl::OkStatus();
   const size_t keys = options_.specs.size();
-  group_->Begin(*state_operation_, {.step = step, .reduces = false});
-  for (size_t bucket = 0; bucket < state_cut_.size(); ++bucket) {
+  group_->Begin(*state_operation_, {.step = step, .kind = OperationId::Kind::kState});
+  for (size_t bucket = 0; bucket < plans_->state_cut().size(); ++bucket) {
     BucketValues values;
-    for (const BucketSegment& segment : state_cut_[bucket]) {
+    for (const BucketSegment& segment : plans_->state_cut()[bucket]) {
       const size_t set = static_cast<size_t>(segment.tensor) / keys;
       const auto key = static_cast<int>(static_cast<size_t>(segment.tensor) % keys);
       if (give != nullptr) {
@@ -189,47 +222,58 @@ void AllReduceUpdater::BeginStep(int64_t step) {
   if (begun_ == step) return;
   TY_CHECK(step == local_->global_step());
   begun_ = step;
-  has_examples_ = false;
+  addends_ = 0;
   missing_.clear();
-  for (const BucketCut& cut : step_cut_) missing_.push_back(cut.size());
-  group_->Begin(*step_operation_, {.step = step, .reduces = true});
+  for (const BucketCut& cut : plans_->step_cut()) missing_.push_back(cut.size());
+  if (sharded_) sharded_->shard().Begin(step, *parameters_, sums_);
+  group_->Begin(*step_operation_, {.step = step, .kind = OperationId::Kind::kReduce});
 }
 
 void AllReduceUpdater::Push(int key, const GradientView& gradient, int64_t step) {
   BeginStep(step);
-  has_examples_ = true;
+  addends_ = gradient.addends;
   pushed_[key] = gradient;
   Count(key);
 }
 
 void AllReduceUpdater::PushNothing(int key, int64_t step) {
-  if (buckets_of_[key].empty()) return;
+  if (plans_->BucketsOf(key).empty()) return;
   BeginStep(step);
-  TY_CHECK(!has_examples_);  // what a step with examples leaves is the same with every batch
+  TY_CHECK(addends_ == 0);  // what a step with examples leaves is the same with every batch
   Count(key);
 }
 
 void AllReduceUpdater::Count(int key) {
-  for (const size_t bucket : buckets_of_[key]) {
+  for (const size_t bucket : plans_->BucketsOf(key)) {
     if (--missing_[bucket] == 0) Contribute(bucket);
   }
 }
 
 void AllReduceUpdater::Contribute(size_t bucket) {
-  BucketValues values;
-  for (const BucketSegment& segment : step_cut_[bucket]) {
+  BucketValues values{.addends = std::max(1, addends_)};
+  for (const BucketSegment& segment : plans_->step_cut()[bucket]) {
     const int key = options_.keys[segment.tensor];
-    if (has_examples_) values.own.push_back(pushed_[key].values.subspan(segment.begin, segment.count));
+    if (addends_ > 0) values.own.push_back(pushed_[key].values.subspan(segment.begin, segment.count));
     values.targets.push_back({.values = sums_.values(key).subspan(segment.begin, segment.count),
-                              .divisor = options_.specs[key].trainable ? Divisor::kRanks : Divisor::kContributors});
+                              .divisor = options_.specs[key].trainable ? Divisor::kAll : Divisor::kContributors});
   }
+  if (sharded_) values.owner = sharded_->shard().owner(bucket);
   group_->Contribute(bucket, std::move(values));
+}
+
+absl::StatusOr<Waited> AllReduceUpdater::AwaitSums(int64_t step) {
+  SpanLog* const profile = options_.group.profile;
+  if (profile == nullptr || !profile->Wants(step)) return group_->Wait();
+  const int64_t start = profile->Now();
+  absl::StatusOr<Waited> waited = group_->Wait();
+  profile->Add({.kind = SpanKind::kWait, .step = step, .start = start, .end = profile->Now()});
+  return waited;
 }
 
 absl::StatusOr<StepResult> AllReduceUpdater::Wait(ParameterSet& parameters) {
   const int64_t step = local_->global_step();
   BeginStep(step);
-  absl::StatusOr<Waited> waited = group_->Wait();
+  absl::StatusOr<Waited> waited = AwaitSums(step);
   begun_ = -1;
   if (!waited.ok()) {
     if (absl::IsAborted(waited.status())) because_ = std::string(waited.status().message());
@@ -239,13 +283,10 @@ absl::StatusOr<StepResult> AllReduceUpdater::Wait(ParameterSet& parameters) {
     group_->FinishHere();
     return StepResult{.global_step = step, .ended = true};
   }
-  for (const int key : options_.keys) {
-    const bool learned = std::ranges::all_of(buckets_of_[key], [this](size_t bucket) { return step_operation_->contributors(bucket) > 0; });
-    if (learned) local_->Push(key, std::as_const(sums_).values(key), step);
-  }
-  TY_ASSIGN_OR_RETURN(const StepResult result, local_->Wait(parameters));
+  TY_ASSIGN_OR_RETURN(const StepResult result, Update(parameters));
   if (result.global_step >= options_.end_step) {
     if (first()) {
+      TY_RETURN_IF_ERROR(KeepState());
       group_->Finish(result.global_step);
     } else {
       group_->FinishHere();
@@ -254,7 +295,55 @@ absl::StatusOr<StepResult> AllReduceUpdater::Wait(ParameterSet& parameters) {
   return result;
 }
 
+absl::StatusOr<StepResult> AllReduceUpdater::Update(ParameterSet& parameters) {
+  for (const int key : options_.keys) {
+    const bool learned =
+        std::ranges::all_of(plans_->BucketsOf(key), [this](size_t bucket) { return step_operation_->contributors(bucket) > 0; });
+    if (!learned) continue;
+    if (sharded_) {
+      std::ranges::copy(std::as_const(sums_).values(key), parameters.values(key).begin());
+    } else {
+      local_->Push(key, std::as_const(sums_).values(key), local_->global_step());
+    }
+  }
+  if (sharded_) sharded_->ForgetWhole();
+  return local_->Wait(parameters);
+}
+
+absl::Status AllReduceUpdater::KeepState() {
+  if (!sharded_) return absl::OkStatus();
+  const absl::Status kept = sharded_->Keep(*group_, local_->global_step());
+  if (absl::IsAborted(kept)) {
+    because_ = std::string(kept.message());
+    group_->Leave(because_).IgnoreError();  // the others have their last step behind them, and wait
+  }
+  return AsRollback(kept);
+}
+
+absl::StatusOr<TrainingState> AllReduceUpdater::State(const ParameterSet& parameters) {
+  TY_ASSIGN_OR_RETURN(TrainingState state, local_->State(parameters));
+  if (!sharded_) return state;
+  absl::StatusOr<std::vector<ParameterSet>> slots = sharded_->Gather(*group_, state.step);
+  if (!slots.ok()) return AsRollback(slots.status());
+  state.slots = *std::move(slots);
+  return state;
+}
+
+absl::Status AllReduceUpdater::Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) {
+  if (!sharded_) return local_->Look(parameters, use);
+  const int64_t step = local_->global_step();
+  if (const std::vector<ParameterSet>* const whole = sharded_->whole()) return use(StateView(parameters, *whole, step));
+  const absl::StatusOr<std::vector<ParameterSet>> slots = sharded_->Gather(*group_, step);
+  if (!slots.ok()) return AsRollback(slots.status());
+  return use(StateView(parameters, *slots, step));
+}
+
+void AllReduceUpdater::ServeOthers() {
+  if (sharded_ && !first()) group_->AwaitApart(options_.group.timeouts.stop / 2);
+}
+
 absl::Status AllReduceUpdater::End(int64_t step) {
+  TY_RETURN_IF_ERROR(KeepState());
   group_->End(step);
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// Training without servers: all ranks add their gradients (trainer/collectives), and each applies the optimizer to its own copy of the
-// parameters, which therefore stay alike, bit for bit.
+// Training without servers: all ranks add their gradients (trainer/collectives), and each applies
+// the optimizer to its own copy of the parameters, which therefore stay alike, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "trainer/collectives/bucket_cut.h"
+#include "trainer/collectives/measure_network.h"
 #include "trainer/collectives/rank_group.h"
 #include "trainer/optim/optimizer_config.h"
 #include "trainer/optim/updater.h"
+#include "trainer/report/replica_report.h"
+#include "trainer/train/bucket_plans.h"
 #include "trainer/train/local_updater.h"
+#include "trainer/train/sharded_slots.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {
@@ -20,41 +23,55 @@ namespace trainyard::engine {
 struct AllReduceUpdaterOptions {
   RankGroupOptions group;  // agreement and fingerprint are completed
   OptimizerConfig optimizer;
+  int devices = 1;               // of each rank: a push is the sum over those that had examples
+  bool shard_optimizer = false;  // each rank keeps the slots of the elements that it owns, and updates those
   std::vector<ParameterSpec> specs;
   std::vector<int> keys;  // that a step leaves a gradient or a next value for, the same on all ranks
   int64_t end_step = 0;   // of the training, unless rank 0 ends it before
-  // Rank 0: the newest good checkpoint's state, or the start values. `again`: the training was under way already, so all ranks must be able
-  // to go on from that state with the same bits.
+  // Rank 0: the newest good checkpoint's state, or the start values. `again`: the training was
+  // under way already, so all ranks must be able to go on from that state with the same bits.
   std::function<absl::StatusOr<TrainingState>(bool again)> load;
   // Other ranks: room for a state.
   std::function<absl::StatusOr<TrainingState>()> empty_state;
   // Rank 0: there is nothing to train from this state on, though `end_step` may be further.
   std::function<absl::StatusOr<bool>(int64_t step)> finished;
-  // Rank 0: ranks carry state of their own from step to step (recurrent layers), which is written beside checkpoints only.
+  // Rank 0: ranks carry state of their own from step to step (recurrent layers), which is written
+  // beside checkpoints only.
   std::function<absl::StatusOr<bool>()> carries_state;
+  // How buckets are added from here on; told each time a group has formed. May be null.
+  std::function<void(const AllReduceRecord&)> on_algorithms;
 };
 
-// Rank 0 holds what the training goes on from. It gives its state to all ranks where a group forms: what it has in memory, or, in a new
-// process, the newest checkpoint. So a rank that is lost costs at most the step under way, and rank 0 the steps since its checkpoint.
+// Rank 0 holds the state that the training goes on from. It gives it to all ranks where a group
+// forms: the values in its memory, or, in a new process, the newest checkpoint. So a rank that is
+// lost costs at most the step under way, and rank 0 the steps since its checkpoint.
+//
+// With a sharded optimizer rank 0 has the values alone, so every lost rank costs the steps since
+// the checkpoint. For a checkpoint rank 0 asks all ranks for their slots.
 class AllReduceUpdater final : public Updater {
  public:
   static absl::StatusOr<std::unique_ptr<AllReduceUpdater>> Create(AllReduceUpdaterOptions options, std::unique_ptr<Transport> transport);
+
+  // Of a step's buckets: "'dense1/kernel' to 'conv2/bias'".
+  std::vector<std::string> bucket_names() const { return plans_->step_names(); }
 
   absl::StatusOr<TrainingStart> Start(ParameterSet& parameters) override;
   void Push(int key, const GradientView& gradient, int64_t step) override;
   void PushNothing(int key, int64_t step) override;
   absl::StatusOr<StepResult> Wait(ParameterSet& parameters) override;
-  absl::StatusOr<TrainingState> State(const ParameterSet& parameters) override { return local_->State(parameters); }
-  absl::Status Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) override {
-    return local_->Look(parameters, use);
-  }
+  absl::StatusOr<TrainingState> State(const ParameterSet& parameters) override;
+  absl::Status Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) override;
   absl::Status AwaitOthers(absl::Duration /*deadline*/, ParameterSet& /*parameters*/) override { return absl::OkStatus(); }
   absl::Status End(int64_t step) override;
   void ShowActivity() override { group_->ShowActivity(); }
+  void TellPace(WorkerPace pace) override { group_->TellPace(std::move(pace)); }
+  std::vector<WorkerPace> paces() const override { return group_->paces(); }
   absl::Status AskForRollback(const std::string& reason) override;
   absl::Status Release() override;
   absl::Status AwaitRelease() override;
   void Leave() override {}
+  void ServeOthers() override;
+  int64_t slot_bytes() const override { return sharded_ ? sharded_->bytes() : local_->slot_bytes(); }
   void Done() override { group_->Done(); }
   int64_t global_step() const override { return local_->global_step(); }
   int64_t bytes_sent() const override { return group_->traffic().bytes_sent; }
@@ -64,31 +81,42 @@ class AllReduceUpdater final : public Updater {
   AllReduceUpdater(AllReduceUpdaterOptions options, std::unique_ptr<Transport> transport);
   bool first() const { return options_.group.rank == 0; }
   absl::Status Connect();
-  // The plan of an all-reduce of a step's gradients, and of a broadcast of a whole state.
-  OperationPlan PlanStep();
-  OperationPlan PlanState();
+  // Where a group has formed: all ranks take the algorithms that are cheaper on their network.
+  absl::Status ChooseAlgorithms();
+  void MakeStepOperation();
 
   absl::StatusOr<TrainingStart> StartFirst(ParameterSet& parameters);
   absl::StatusOr<TrainingStart> StartOther(ParameterSet& parameters);
-  // Rank 0: takes an older state into memory, where the ranks cannot go on from the one that is there.
+  // Rank 0: takes an older state into memory, where the ranks cannot go on from the one that is
+  // there.
   absl::Status LoadIfNeeded(const Gathered& gathered, ParameterSet& parameters);
+  absl::StatusOr<TrainingState> EmptyState();
+  // Takes a loaded state for its own.
+  absl::Status Take(TrainingState state, ParameterSet& parameters);
   // The group's first operation. `give` (rank 0) or `take` is null.
   absl::Status Broadcast(int64_t step, const StateView* give, TrainingState* take);
   void BeginStep(int64_t step);
   // This rank has all it will have of a key.
   void Count(int key);
   void Contribute(size_t bucket);
+  absl::StatusOr<Waited> AwaitSums(int64_t step);
+  // The new values of the step that is done: here, or from the ranks that own them.
+  absl::StatusOr<StepResult> Update(ParameterSet& parameters);
+  // Rank 0: the training ends behind this state, so other ranks will not be asked for it any more.
+  absl::Status KeepState();
 
   AllReduceUpdaterOptions options_;
-  const std::unique_ptr<Transport> transport_;   // outlives the group
-  std::vector<BucketCut> step_cut_;              // tensor: index into keys
-  std::vector<BucketCut> state_cut_;             // tensor: parameters by key, then each slot's
-  std::vector<std::vector<size_t>> buckets_of_;  // by key
-  ParameterSet sums_;                            // then means, of the step under way
+  const std::unique_ptr<Transport> transport_;  // outlives the group
+  AlgorithmChoice choice_;
+  RankLayout layout_;
+  std::unique_ptr<BucketPlans> plans_;
+  ParameterSet sums_;  // then means, of the step under way
   OperationPlan step_plan_;
   OperationPlan state_plan_;
   TrainingState loaded_;  // for local_ to take
   std::unique_ptr<LocalUpdater> local_;
+  std::unique_ptr<ShardedSlots> sharded_;  // null: local_ has all slots
+  ParameterSet* parameters_ = nullptr;     // of the step loop
   std::unique_ptr<Operation> step_operation_;
   std::unique_ptr<Operation> state_operation_;
   std::unique_ptr<RankGroup> group_;  // whose threads may be at an operation
@@ -102,7 +130,7 @@ class AllReduceUpdater final : public Updater {
   int64_t begun_ = -1;
   std::vector<GradientView> pushed_;  // by key
   std::vector<size_t> missing_;       // keys, by bucket
-  bool has_examples_ = false;
+  int addends_ = 0;                   // devices of this rank that had examples
 };
 
 }  // namespace trainyard::engine

@@ -8,7 +8,6 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/finished_mark.h"
-#include "trainer/report/redone_log.h"
 #include "trainer/train/not_finite.h"
 
 namespace trainyard::engine {
@@ -21,19 +20,31 @@ constexpr absl::Duration kOthersDeadline = absl::Hours(24);
 absl::Status Chief::Begin() {
   if (evaluation_ && evaluation_->step > run_.global_step) evaluation_.reset();
   const std::string& dir = run_.saver->checkpoints().dir();
-  const TrainingStart& start = run_.start;
   if (run_.book == nullptr) {
     TY_RETURN_IF_ERROR(ClearFinished(dir));
     TY_ASSIGN_OR_RETURN(run_.book, EvaluationBook::Open(run_.config, dir, run_.global_step, run_.clock));
-    if (!start.joined && !start.redone && !start.finished) TY_RETURN_IF_ERROR(ClearRedone(dir));
   } else {
     TY_RETURN_IF_ERROR(run_.book->ForgetAfter(run_.global_step));
   }
-  if (start.redone) {
-    LogWarning("steps {} to {} are done again: {}", start.redone->from, start.redone->to, start.redone->reason);
-    TY_RETURN_IF_ERROR(AddRedone(dir, {.from = start.redone->from, .to = start.redone->to, .reason = start.redone->reason}));
-  }
+  TY_RETURN_IF_ERROR(NoteRedone());
   return StopIfDue();
+}
+
+absl::Status Chief::NoteRedone() {
+  const std::string& dir = run_.saver->checkpoints().dir();
+  if (!run_.sync()) return RedoneLog::Clear(dir);
+  const TrainingStart& start = run_.start;
+  if (run_.redone == nullptr) {
+    TY_ASSIGN_OR_RETURN(run_.redone, RedoneLog::Open(dir));
+    run_.recorder->TellFirst(run_.redone.get());
+    const bool trains = run_.step < run_.end_step && !start.ended && !run_.book->judge().stopped();
+    if (trains && !run_.redone->under_way()) TY_RETURN_IF_ERROR(run_.redone->Forget());
+  }
+  std::optional<RedoneRecord> known;
+  if (start.redone) known = {.from = start.redone->from, .to = start.redone->to, .reason = start.redone->reason};
+  TY_ASSIGN_OR_RETURN(const std::optional<RedoneRecord> added, run_.redone->Begin(run_.global_step, known));
+  if (added) LogWarning("steps {} to {} are done again: {}", added->from, added->to, added->reason);
+  return absl::OkStatus();
 }
 
 absl::Status Chief::StopIfDue() {
@@ -66,7 +77,7 @@ absl::StatusOr<std::map<std::string, double>> Chief::EvaluateNow(int64_t epoch) 
 
 absl::StatusOr<std::map<std::string, double>> Chief::Metrics(const ParameterSet& parameters) {
   const ActivityTicker::Work work(*run_.ticker);
-  TY_ASSIGN_OR_RETURN(const ModelScore score, run_.model.Evaluate(*run_.eval_data, run_.config.batch_size, parameters));
+  TY_ASSIGN_OR_RETURN(const ModelScore score, run_.evaluated_model.Evaluate(*run_.eval_data, run_.config.batch_size, parameters));
   return MetricsOf(run_.config.model, score);
 }
 
@@ -74,17 +85,18 @@ absl::StatusOr<Evaluation> Chief::Evaluate(int64_t epoch) {
   EvaluationBook& book = *run_.book;
   Evaluation evaluation{.step = run_.global_step, .epoch = epoch, .metrics = {}};
   if (book.judge().keeps_best()) {
-    // In async mode the others go on meanwhile: what is evaluated is what can be kept.
+    // In async mode the others go on meanwhile: the evaluated parameters are those that can be
+    // kept.
     TY_ASSIGN_OR_RETURN(TrainingState state, run_.updater->State(run_.parameters));
     evaluation.step = state.step;
     TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(state.parameters));
     TY_ASSIGN_OR_RETURN(const EvaluationJudge::Verdict verdict, book.Add(evaluation));
-    // The job's evaluator is the one writer of its best checkpoint: the chief's last parameters are in the last checkpoint, which it
-    // evaluates.
+    // The job's evaluator is the one writer of its best checkpoint: the chief's last parameters are
+    // in the last checkpoint, which it evaluates.
     if (verdict.best && !run_.config.evaluator) {
       TY_RETURN_IF_ERROR(CheckFinite(StateView(state), "best checkpoint"));
       const ActivityTicker::Work work(*run_.ticker);
-      TY_RETURN_IF_ERROR(run_.saver->SaveBestMeanwhile(std::move(state), layer_state_.Place(), book.judge().BestState()));
+      TY_RETURN_IF_ERROR(run_.saver->SaveBestMeanwhile(std::move(state), layer_state_.Place(evaluation.step), book.judge().BestState()));
     }
   } else {
     TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(run_.parameters));
@@ -106,7 +118,7 @@ absl::StatusOr<std::optional<Evaluation>> Chief::RestoreBest(const Evaluation& n
   TY_ASSIGN_OR_RETURN(TrainingState state, run_.saver->StateOf(*best));
   TY_RETURN_IF_ERROR(best->CopyTo(run_.parameters));
   state.step = run_.global_step;  // where a resumed training goes on, from the best parameters
-  TY_RETURN_IF_ERROR(run_.saver->Save(StateView(state), layer_state_.Place()));
+  TY_RETURN_IF_ERROR(run_.saver->Save(StateView(state), layer_state_.Place(state.step)));
   TY_RETURN_IF_ERROR(checkpoints_.Follow());
   LogInfo("restored the best checkpoint, of step {}", best->info().step);
   if (const Evaluation* known = run_.book->Find(best->info().step)) return *known;
@@ -134,11 +146,14 @@ ReplicaReport Chief::Report() const {
   report.model = run_.config.model.name;
   report.strategy = StrategyText(run_.config.strategy);
   report.batch_size = run_.config.batch_size;
+  report.devices = run_.config.devices;
   report.steps = run_.global_step;
   report.planned_steps = run_.JobSteps(run_.end_step);
   report.epochs = run_.step > 0 ? run_.sampler->At(run_.step - 1).epoch + 1 : 0;
   report.planned_epochs = run_.config.epochs;
+  report.all_reduce = run_.all_reduce_record;
   if (evaluation_) report.eval = evaluation_->metrics;
+  if (run_.redone != nullptr) report.redone = run_.redone->records();
   return report;
 }
 
@@ -171,7 +186,6 @@ absl::StatusOr<ReplicaReport> Chief::Conclude() {
   report.eval = restored ? restored->metrics : last.metrics;
   report.parameters_sha256 = run_.parameters.Sha256Hex();
   ReportEvaluations(report);
-  TY_ASSIGN_OR_RETURN(report.redone, ReadRedone(checkpoints.dir()));
   return report;
 }
 

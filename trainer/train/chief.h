@@ -1,6 +1,7 @@
-// The chief's work beside training: it evaluates at the ends of epochs (where the job has an evaluator: writes a checkpoint that the
-// evaluator evaluates), ends the training early, and closes the run: it waits for the other workers, evaluates what they left, and writes
-// the last checkpoint.
+// The chief's work beside training: it evaluates at the ends of epochs, ends the training early,
+// and closes the run. Where the job has an evaluator, it writes a checkpoint instead, which the
+// evaluator evaluates. To close the run it waits for the other workers, evaluates their result, and
+// writes the last checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/checkpoint/evaluation_judge.h"
-#include "trainer/report/report.h"
+#include "trainer/report/replica_report.h"
 #include "trainer/train/layer_state.h"
 #include "trainer/train/run_checkpoints.h"
 #include "trainer/train/training_run.h"
@@ -24,15 +25,16 @@ class Chief {
   Chief(TrainingRun& run, const LayerState& layer_state, RunCheckpoints& checkpoints)
       : run_(run), layer_state_(layer_state), checkpoints_(checkpoints) {}
 
-  // The training begins, or goes on after a rollback, at run.start: takes note of the steps that come again, and of evaluations that are
-  // known.
+  // The training begins, or goes on after a rollback, at run.start: takes note of the steps that
+  // come again, and of evaluations that are known.
   absl::Status Begin();
   // Between two steps: takes what the job's evaluator has found out since.
   absl::Status FollowEvaluator() { return FollowEvaluator(/*at_once=*/false); }
   // Ends the training of all workers here, if the evaluations say so.
   absl::Status StopIfDue();
-  // The metrics of the parameters as they are, once for each step, and the end of the training if they say so. Nothing where nothing is to
-  // be evaluated; with an evaluator in the job it gets a checkpoint.
+  // The metrics of the parameters as they are, once for each step, and the end of the training if
+  // they say so. Nothing where nothing is to be evaluated; with an evaluator in the job it gets a
+  // checkpoint.
   absl::StatusOr<std::map<std::string, double>> EvaluateNow(int64_t epoch);
   // The job so far.
   ReplicaReport Report() const;
@@ -40,11 +42,14 @@ class Chief {
   absl::StatusOr<ReplicaReport> Conclude();
 
  private:
+  // The steps that come again are in the list of the run before they do.
+  absl::Status NoteRedone();
   absl::Status FollowEvaluator(bool at_once);
   absl::StatusOr<std::map<std::string, double>> Metrics(const ParameterSet& parameters);
   // Evaluates the parameters as they are now, and keeps them if they are the best ones.
   absl::StatusOr<Evaluation> Evaluate(int64_t epoch);
-  // The best checkpoint becomes the result of the training. Returns its metrics; nothing where there is no better one than `now`.
+  // The best checkpoint becomes the result of the training. Returns its metrics; nothing where
+  // there is no better one than `now`.
   absl::StatusOr<std::optional<Evaluation>> RestoreBest(const Evaluation& now);
   void ReportEvaluations(ReplicaReport& report) const;
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "trainer/base/file.h"
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint_evaluator.h"
@@ -52,9 +51,7 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
           {.host = options.identity.listen_host(), .port = options.http_port, .role = name, .index = options.identity.index}));
   std::unique_ptr<SummaryWriter> summaries;
   if (config.summary.every_steps > 0) {
-    const std::string folder = SummaryFolder(options.output, config) + "/eval";
-    TY_RETURN_IF_ERROR(MakeDirectories(folder));
-    TY_ASSIGN_OR_RETURN(summaries, SummaryWriter::Create(folder, clock));
+    TY_ASSIGN_OR_RETURN(summaries, SummaryWriter::CreateUnlessFull(SummaryFolder(options.output, config) + "/eval", clock));
   }
   ModelRunner model(config.model, backend);
   const CheckpointStore store(CheckpointFolder(options.output, config), config.checkpoint.keep);

@@ -1,4 +1,5 @@
-// The evaluator as a process: evaluates the job's checkpoints beside the training, answers /progress, writes the TensorBoard run `eval`.
+// The evaluator as a process: evaluates the job's checkpoints beside the training, answers
+// /progress, writes the TensorBoard run `eval`.
 #pragma once
 
 #include <string>
@@ -19,7 +20,8 @@ struct EvaluatorRoleOptions {
   int http_port = 0;         // of /progress; 0: any free one
 };
 
-// OK when the chief has finished and its last checkpoint was evaluated. Cancelled after a stop request. Other errors name file or field.
+// OK when the chief has finished and its last checkpoint was evaluated. Cancelled after a stop
+// request. Other errors name file or field.
 absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& backend, StopRequest& stop, Clock& clock);
 
 }  // namespace trainyard::engine

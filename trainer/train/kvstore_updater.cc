@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "trainer/base/log.h"
+#include "trainer/base/memory_for.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -12,22 +13,25 @@ absl::StatusOr<std::unique_ptr<KvstoreUpdater>> KvstoreUpdater::Create(KvClientO
   const absl::Duration patience = options.timeouts.peer;
   const bool sync = options.mode == KvMode::kSync;
   const bool pushes_next_values = options.chief || sync;
+  const int64_t state_bytes = BytesOf(options.specs) * static_cast<int64_t>(1 + options.slot_names.size());
   std::vector<bool> trainable;
   for (const ParameterSpec& spec : options.specs) trainable.push_back(spec.trainable);
   TY_ASSIGN_OR_RETURN(std::unique_ptr<KvClient> client, KvClient::Create(std::move(options), *transport));
   return std::unique_ptr<KvstoreUpdater>(
-      new KvstoreUpdater(std::move(transport), std::move(client), sync, patience, pushes_next_values, std::move(trainable)));
+      new KvstoreUpdater(std::move(transport), std::move(client), sync, patience, pushes_next_values, std::move(trainable), state_bytes));
 }
 
 absl::Status KvstoreUpdater::Release() {
   TY_RETURN_IF_ERROR(client_->Release());
-  // The others may be gone by now: there is nobody to roll back with, and nothing that could be lost.
+  // The others may be gone by now: there is nobody to roll back with, and nothing that could be
+  // lost.
   if (const absl::Status others = client_->AwaitOthers(patience_); !others.ok()) LogWarning("{}", std::string(others.message()));
   return absl::OkStatus();
 }
 
 absl::Status KvstoreUpdater::Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) {
-  TY_ASSIGN_OR_RETURN(const TrainingState state, State(parameters));
+  TY_ASSIGN_OR_RETURN(const TrainingState state,
+                      WithMemoryFor("the state of a checkpoint, which the servers hold", state_bytes_, [&] { return State(parameters); }));
   return use(StateView(state));
 }
 

@@ -1,4 +1,5 @@
-// Training with parameter servers: a KvClient behind the Updater interface, and the transport it talks through.
+// Training with parameter servers: a KvClient behind the Updater interface, and the transport it
+// talks through.
 #pragma once
 
 #include <memory>
@@ -27,6 +28,8 @@ class KvstoreUpdater final : public Updater {
   absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
   absl::Status End(int64_t step) override { return client_->End(step); }
   void ShowActivity() override { client_->ShowActivity(); }
+  void TellPace(WorkerPace pace) override { client_->TellPace(std::move(pace)); }
+  std::vector<WorkerPace> paces() const override { return client_->paces(); }
   absl::Status AskForRollback(const std::string& reason) override { return client_->AskForRollback(reason); }
   absl::Status Release() override;
   absl::Status AwaitRelease() override { return client_->AwaitRelease(); }
@@ -38,13 +41,14 @@ class KvstoreUpdater final : public Updater {
 
  private:
   KvstoreUpdater(std::unique_ptr<Transport> transport, std::unique_ptr<KvClient> client, bool sync, absl::Duration patience,
-                 bool pushes_next_values, std::vector<bool> trainable)
+                 bool pushes_next_values, std::vector<bool> trainable, int64_t state_bytes)
       : transport_(std::move(transport)),
         client_(std::move(client)),
         sync_(sync),
         patience_(patience),
         pushes_next_values_(pushes_next_values),
-        trainable_(std::move(trainable)) {}
+        trainable_(std::move(trainable)),
+        state_bytes_(state_bytes) {}
 
   const std::unique_ptr<Transport> transport_;  // outlives the client
   const std::unique_ptr<KvClient> client_;
@@ -52,6 +56,7 @@ class KvstoreUpdater final : public Updater {
   const absl::Duration patience_;  // for the others to end
   const bool pushes_next_values_;
   const std::vector<bool> trainable_;  // by key
+  const int64_t state_bytes_;          // of parameters and slots
 };
 
 }  // namespace trainyard::engine

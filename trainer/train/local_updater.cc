@@ -7,21 +7,9 @@
 #include "trainer/base/check.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/optim/lr_schedule.h"
+#include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
-namespace {
-
-void CopyValues(const ParameterSet& from, ParameterSet& to) {
-  for (int key = 0; key < from.size(); ++key) std::ranges::copy(from.values(key), to.values(key).begin());
-}
-
-ParameterSet CopyOf(const ParameterSet& set) {
-  ParameterSet copy({set.specs().begin(), set.specs().end()});
-  CopyValues(set, copy);
-  return copy;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const OptimizerConfig& config,
                                                                    std::function<absl::StatusOr<TrainingState>()> load) {
@@ -69,6 +57,12 @@ absl::StatusOr<TrainingState> LocalUpdater::State(const ParameterSet& parameters
   TrainingState state{.parameters = CopyOf(parameters), .slots = {}, .step = step_};
   for (const ParameterSet& slot : slots_) state.slots.push_back(CopyOf(slot));
   return state;
+}
+
+int64_t LocalUpdater::slot_bytes() const {
+  int64_t bytes = 0;
+  for (const ParameterSet& slot : slots_) bytes += BytesOf(slot.specs());
+  return bytes;
 }
 
 absl::Status LocalUpdater::AwaitOthers(absl::Duration, ParameterSet&) { return absl::OkStatus(); }

@@ -27,12 +27,15 @@ class LocalUpdater final : public Updater {
   absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
   absl::Status End(int64_t /*step*/) override { return absl::OkStatus(); }
   void ShowActivity() override {}
+  void TellPace(WorkerPace /*pace*/) override {}
+  std::vector<WorkerPace> paces() const override { return {}; }
   absl::Status AskForRollback(const std::string& /*reason*/) override { return absl::OkStatus(); }
   absl::Status Release() override { return absl::OkStatus(); }
   absl::Status AwaitRelease() override { return absl::OkStatus(); }
   void Leave() override {}
   void Done() override {}
   int64_t global_step() const override { return step_; }
+  int64_t slot_bytes() const override;
   int64_t bytes_sent() const override { return 0; }
   int64_t bytes_received() const override { return 0; }
 

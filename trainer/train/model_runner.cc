@@ -34,8 +34,8 @@ std::array<Feed, 2> FeedsOf(const ModelSpec& spec, const Batch& batch) {
 
 absl::Status UnequalBatches(int64_t state_examples, int64_t examples) {
   return absl::InvalidArgumentError(fmt::format(
-      "a batch has {} examples, the one before had {}: layers with `stateful: true` carry state from each row of a batch to the "
-      "next one's, so all batches must be of one size",
+      "a batch has {} examples, the one before had {}. Layers with stateful: true carry state from batch to batch, so all batches "
+      "must be of one size",
       examples, state_examples));
 }
 

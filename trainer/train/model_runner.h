@@ -1,4 +1,5 @@
-// A model on a backend: compiled executors, one for each batch size that comes up, and what a batch feeds them.
+// A model on a backend: compiled executors, one for each batch size that comes up, and what a batch
+// feeds them.
 #pragma once
 
 #include <cstdint>
@@ -29,22 +30,23 @@ class ModelRunner {
 
   const ModelSpec& spec() const { return spec_; }
 
-  // Forward and backward of one batch: gradients in `gradients`, each announced to `sink` as soon as it is final. Returns the batch's mean
-  // loss.
+  // Forward and backward of one batch: gradients in `gradients`, each announced to `sink` as soon
+  // as it is final. Returns the batch's mean loss.
   absl::StatusOr<double> Train(const StepContext& step, const Batch& batch, const ParameterSet& parameters, ParameterSet& gradients,
                                GradientSink* sink);
 
-  // The model over a whole data set, `batch_size` examples at a time, in order (a stream in that many rows, as in training). State starts
-  // with zeros and goes from batch to batch.
-  // `seen` may be empty; else it is called after each batch, when the executor's outputs are those of the batch. Its error ends the
-  // evaluation.
+  // The model over a whole data set, `batch_size` examples at a time, in order (a stream in that
+  // many rows, as in training). State starts with zeros and goes from batch to batch.
+  // `seen` may be empty; else it is called after each batch, when the executor's outputs are those
+  // of the batch. Its error ends the evaluation.
   using BatchSeen = std::function<absl::Status(const Batch& batch, const Executor& executor)>;
   absl::StatusOr<ModelScore> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters,
                                       const BatchSeen& seen = {});
 
-  // The state that layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"), [rows, units] each: read and replaced by
-  // Train, so a checkpoint stores and restores it through this. Null when the model keeps none. InvalidArgument when it was made for other
-  // rows: row n of a batch goes on where row n of the last one ended.
+  // The state that layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"),
+  // [rows, units] each. Train reads and replaces it, so a checkpoint stores and restores it through
+  // this. Null when the model keeps none. InvalidArgument when it was made for other rows: row n of
+  // a batch goes on where row n of the last one ended.
   absl::StatusOr<ParameterSet*> TrainingState(int64_t examples);
   // Zeros: at the start of a pass over the data.
   void ResetState();

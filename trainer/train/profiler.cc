@@ -27,9 +27,9 @@ void Profiler::BeginStep(int64_t step, Executor& executor) {
     for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) operators_.push_back(InfoOf(graph, id));
   }
   if (first_operator_.size() == 1 && is_new) {
-    constexpr size_t kPhases = 4 + 16;  // and the stages of the input
-    constexpr size_t kPerTensor = 3;    // push, arrived, pull
-    log_.Reserve(static_cast<size_t>(options_.steps.size()) * (kPhases + graph.nodes().size() + kPerTensor * options_.tensors.size()));
+    constexpr size_t kPhases = 5 + 16;  // and the stages of the input
+    constexpr size_t kPerTensor = 3;    // push, arrived, pull; or one of a bucket
+    log_.Reserve(static_cast<size_t>(options_.steps.size()) * (kPhases + graph.nodes().size() + kPerTensor * tensors_.size()));
   }
   first_ = entry->second;
   step_ = step;
@@ -72,7 +72,7 @@ absl::Status Profiler::Write() {
                                                .rank = options_.rank,
                                                .steps = options_.steps,
                                                .operators = operators_,
-                                               .tensors = options_.tensors,
+                                               .tensors = tensors_,
                                                .stages = stages_,
                                                .spans = log_.spans(),
                                                .dropped = log_.dropped()});

@@ -1,9 +1,11 @@
-// A worker's record of its profiled steps (`spec.training.profile`): its phases and every node here, pushes and pulls in the same log
-// by the KvClient. Outside of those steps nothing is recorded, and no clock is read.
+// A worker's record of its profiled steps (`spec.training.profile`): its phases and every node
+// here, pushes and pulls in the same log by the KvClient. Outside of those steps nothing is
+// recorded, and no clock is read.
 #pragma once
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,8 +23,7 @@ struct ProfilerOptions {
   int index = 0;
   int rank = 0;
   StepRange steps;
-  std::string output;                // profiles/ is below it
-  std::vector<std::string> tensors;  // by part (trainer/kvstore/placement.h)
+  std::string output;  // profiles/ is below it
 };
 
 // Used from the step loop's thread; the log may be added to from others.
@@ -33,9 +34,12 @@ class Profiler final : public NodeObserver {
 
   bool Wants(int64_t step) const { return log_.Wants(step); }
   SpanLog& log() { return log_; }
+  // Before the first step. `tensors`: by part (trainer/kvstore/placement.h); all-reduce: by bucket.
+  void NameTensors(std::vector<std::string> tensors) { tensors_ = std::move(tensors); }
 
-  // Before a wanted step, which will run `executor`: its nodes are observed until EndStep. A graph that comes up for the first time is
-  // listed then, and the log gets its memory with the first one.
+  // Before a wanted step, which will run `executor`: its nodes are observed until EndStep. A graph
+  // that comes up for the first time is listed then, and the log gets its memory with the first
+  // one.
   void BeginStep(int64_t step, Executor& executor);
   void BeforeNode(NodeId) override { node_start_ = log_.Now(); }
   void AfterNode(NodeId node) override;
@@ -54,6 +58,7 @@ class Profiler final : public NodeObserver {
  private:
   const ProfilerOptions options_;
   SpanLog log_;
+  std::vector<std::string> tensors_;
   std::vector<OperatorInfo> operators_;
   std::vector<std::string> stages_;
   std::map<const Graph*, int32_t> first_operator_;  // of a graph's nodes, in operators_

@@ -41,8 +41,7 @@ class ProfilerTest : public ::testing::Test {
 
   std::unique_ptr<Profiler> MakeProfiler() {
     return std::make_unique<Profiler>(
-        ProfilerOptions{.role = "worker", .index = 1, .rank = 1, .steps = {.begin = 2, .end = 4}, .output = Folder(), .tensors = {}},
-        clock_);
+        ProfilerOptions{.role = "worker", .index = 1, .rank = 1, .steps = {.begin = 2, .end = 4}, .output = Folder()}, clock_);
   }
   static std::string Folder() { return ::testing::TempDir() + ::testing::UnitTest::GetInstance()->current_test_info()->name(); }
 

@@ -1,5 +1,6 @@
 #include "trainer/train/run_checkpoints.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -9,11 +10,21 @@
 
 namespace trainyard::engine {
 
-absl::Status RunCheckpoints::SaveIfDue() {
+bool EpochCheckpointIsDue(int64_t step, int64_t epochs) {
+  constexpr int64_t kFewestSteps = 100;
+  const int64_t steps_an_epoch = std::max<int64_t>(1, step / epochs);
+  return epochs % ((kFewestSteps + steps_an_epoch - 1) / steps_an_epoch) == 0;
+}
+
+absl::Status RunCheckpoints::SaveIfDue(const Batch& batch) {
   if (run_.step >= run_.end_step) return absl::OkStatus();
-  const bool by_steps = run_.saver->DueBySteps(run_.step);
-  // Other workers write what their layers carry at everySteps only: a checkpoint of another step would be without it.
+  const CheckpointConfig& config = run_.config.checkpoint;
+  // Other workers write what their layers carry at steps that all know: a checkpoint of another
+  // step would be without it.
   const bool others_carry = layer_state_.any() && !run_.async() && run_.workers() > 1;
+  const bool by_epochs = others_carry && config.every_steps == 0 && config.every_seconds > 0 && batch.last_in_epoch &&
+                         EpochCheckpointIsDue(run_.step, batch.epoch + 1);
+  const bool by_steps = by_epochs || run_.saver->DueBySteps(run_.step);
   if (run_.chief() && (by_steps || (!others_carry && run_.saver->DueByTime()))) TY_RETURN_IF_ERROR(SaveMeanwhile());
   return by_steps ? layer_state_.SaveBetweenSteps() : absl::OkStatus();
 }
@@ -28,7 +39,8 @@ absl::Status RunCheckpoints::SaveMeanwhile() {
   TY_ASSIGN_OR_RETURN(TrainingState state, run_.updater->State(run_.parameters));
   if (state.step == run_.saver->checkpointed_step()) return absl::OkStatus();
   TY_RETURN_IF_ERROR(CheckFinite(StateView(state), "checkpoint"));
-  return run_.saver->SaveMeanwhile(std::move(state), layer_state_.Place());
+  const RunPlace place = layer_state_.Place(state.step);
+  return run_.saver->SaveMeanwhile(std::move(state), place);
 }
 
 absl::Status RunCheckpoints::SaveNow() {
@@ -37,7 +49,7 @@ absl::Status RunCheckpoints::SaveNow() {
   TY_RETURN_IF_ERROR(run_.updater->Look(run_.parameters, [this](const StateView& state) -> absl::Status {
     if (state.step == run_.saver->checkpointed_step()) return absl::OkStatus();
     TY_RETURN_IF_ERROR(CheckFinite(state, "checkpoint"));
-    return run_.saver->Save(state, layer_state_.Place());
+    return run_.saver->Save(state, layer_state_.Place(state.step));
   }));
   return Follow();
 }

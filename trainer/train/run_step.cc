@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
@@ -12,70 +13,118 @@
 #include "trainer/train/not_finite.h"
 
 namespace trainyard::engine {
+namespace {
 
+std::vector<ParameterSet*> GradientsOf(const TrainingRun& run) {
+  std::vector<ParameterSet*> gradients;
+  for (const std::unique_ptr<Device>& device : run.devices) gradients.push_back(&device->gradients);
+  return gradients;
+}
+
+}  // namespace
+
+// The mean over the devices is taken here where nothing else is added to their sum.
 StepRunner::StepRunner(TrainingRun& run)
     : run_(run),
-      pusher_(*run.updater, run.gradients,
-              {.clip_norm = run.config.optimizer.clip_norm,
-               .may_skip = run.config.on_non_finite == OnNonFinite::kSkip,
-               .every_key = run.sync()}) {}
+      sum_(*run.updater, GradientsOf(run), run.sync() ? DeviceMean::kNone : DeviceMean::kOfDevices),
+      threads_(static_cast<int>(run.devices.size())),
+      paces_(run) {
+  const GradientPusherOptions options{.clip_norm = run.config.optimizer.clip_norm,
+                                      .may_skip = run.config.on_non_finite == OnNonFinite::kSkip};
+  for (const std::unique_ptr<Device>& device : run.devices) pushers_.emplace_back(sum_, device->gradients, options);
+}
 
-absl::Status StepRunner::Run(const Batch& batch, absl::Time start) {
+absl::Status StepRunner::Run(BatchesOfStep batches, absl::Time start) {
+  const Batch& first = *batches[0];
   StepRecord record{.step = run_.step,
-                    .epoch = batch.epoch,
-                    .examples = batch.examples,
-                    .input = batch.stages.spans(),
+                    .epoch = first.epoch,
+                    .examples = ExamplesOf(batches),
+                    .input = first.stages.spans(),
                     .start = start,
                     .input_done = run_.clock.Now()};
-  const bool profiled = batch.examples > 0 && run_.profiler->Wants(record.step);
+  const bool profiled = first.examples > 0 && run_.profiler->Wants(record.step);
   if (profiled) {
-    TY_ASSIGN_OR_RETURN(Executor* const executor, run_.model.TrainingExecutor(batch.examples));
+    TY_ASSIGN_OR_RETURN(Executor* const executor, run_.devices[0]->model.TrainingExecutor(first.examples));
     run_.profiler->BeginStep(record.step, *executor);
   }
-  if (batch.examples > 0) {
-    TY_RETURN_IF_ERROR(PushGradients(batch, record));
-  } else {
-    PushNothing(record.step);
-  }
+  TY_RETURN_IF_ERROR(PushGradients(batches, record));
   record.compute_done = run_.clock.Now();
   return Finish(record, profiled);
 }
 
-void StepRunner::PushNothing(int64_t step) {
-  for (int key = 0; key < run_.parameters.size(); ++key) run_.updater->PushNothing(key, step);
-}
-
-absl::Status StepRunner::PushGradients(const Batch& batch, StepRecord& record) {
-  const int64_t share = batch.examples * run_.workers();
-  const bool whole_share = run_.async() || share == batch.global_examples;
-  pusher_.Begin(record.step, whole_share ? 1.0F : static_cast<float>(share) / static_cast<float>(batch.global_examples));
-  TY_ASSIGN_OR_RETURN(record.loss, run_.model.Train({.seed = run_.config.seed,
-                                                     .step = static_cast<uint64_t>(record.step),
-                                                     .worker = static_cast<uint32_t>(run_.rank()),
-                                                     .training = true},
-                                                    batch, run_.parameters, run_.gradients, &pusher_));
-  TY_RETURN_IF_ERROR(CheckFiniteStep(batch, record));
-  pusher_.End();
+absl::Status StepRunner::PushGradients(BatchesOfStep batches, StepRecord& record) {
+  std::vector<bool> with_examples;
+  for (const Batch* const batch : batches) with_examples.push_back(batch->examples > 0);
+  sum_.Begin(record.step, std::move(with_examples));
+  const int64_t all = run_.async() ? record.examples : batches[0]->global_examples;
+  const int devices = run_.async() ? static_cast<int>(batches.size()) : run_.all_devices();
+  std::vector<Share> shares(batches.size());
+  threads_.Run(static_cast<int64_t>(batches.size()), [&](int64_t begin, int64_t end, int) {
+    for (int64_t device = begin; device < end; ++device) {
+      RunDevice(static_cast<size_t>(device), *batches[device], all, devices, shares[device]);
+    }
+  });
+  TY_RETURN_IF_ERROR(Conclude(batches, shares, record));
+  sum_.End();
   return absl::OkStatus();
 }
 
-absl::Status StepRunner::CheckFiniteStep(const Batch& batch, StepRecord& record) {
+void StepRunner::RunDevice(size_t device, const Batch& batch, int64_t all, int devices, Share& share) {
+  if (batch.examples == 0) return;
+  Device& own = *run_.devices[device];
+  const int64_t as_if_equal = batch.examples * devices;
+  pushers_[device].Begin(as_if_equal == all ? 1.0F : static_cast<float>(as_if_equal) / static_cast<float>(all));
+  const absl::StatusOr<double> loss = own.model.Train(
+      {.seed = run_.config.seed, .step = static_cast<uint64_t>(run_.step), .worker = static_cast<uint32_t>(own.rank), .training = true},
+      batch, run_.parameters, own.gradients, &pushers_[device]);
+  share.status = loss.status();
+  if (!loss.ok()) return;
+  share.loss = *loss;
+  CheckFiniteShare(device, share);
+  if (!share.not_finite || share.skipped) pushers_[device].End();
+}
+
+void StepRunner::CheckFiniteShare(size_t device, Share& share) {
+  Device& own = *run_.devices[device];
   const bool may_skip = run_.config.on_non_finite == OnNonFinite::kSkip;
-  const std::optional<std::string> found = FindNotFinite(record.loss, may_skip ? &run_.gradients : nullptr);
-  if (!found) return absl::OkStatus();
+  share.not_finite = FindNotFinite(share.loss, may_skip ? &own.gradients : nullptr);
   // Of parameters that are not finite every step would be left out, to the end.
-  const bool diverged = !FirstNotFinite(run_.parameters).empty();
-  if (!may_skip || diverged) {
-    run_.recorder->OnNotFinite(record);
-    return NotFiniteError(
-        *found, {.replica = run_.Name(), .step = record.step, .learning_rate = LearningRateAt(run_.config.optimizer, run_.global_step)},
-        batch);
+  share.skipped = share.not_finite && may_skip && FirstNotFinite(run_.parameters).empty();
+  if (!share.skipped) return;
+  Neutralize(run_.parameters, own.gradients);
+  own.model.ResetState();
+}
+
+absl::Status StepRunner::Conclude(BatchesOfStep batches, const std::vector<Share>& shares, StepRecord& record) {
+  double loss = 0;
+  int64_t counted = 0;
+  for (size_t device = 0; device < shares.size(); ++device) {
+    const Share& share = shares[device];
+    TY_RETURN_IF_ERROR(share.status);
+    if (batches[device]->examples == 0) continue;
+    if (share.not_finite && !share.skipped) {
+      record.loss = share.loss;
+      run_.recorder->OnNotFinite(record);
+      return NotFiniteError(
+          *share.not_finite,
+          {.replica = NameOf(device), .step = record.step, .learning_rate = LearningRateAt(run_.config.optimizer, run_.global_step)},
+          *batches[device]);
+    }
+    if (share.skipped) {
+      LogWarning("{} at step {}, {}: the step is left out (training.onNonFinite: skip)", *share.not_finite, record.step, NameOf(device));
+      record.skipped = true;
+      if (counted == 0) record.loss = share.loss;
+      continue;
+    }
+    counted += batches[device]->examples;
+    loss += (share.loss - loss) * static_cast<double>(batches[device]->examples) / static_cast<double>(counted);
   }
-  LogWarning("{} at step {}, {}: the step is left out (training.onNonFinite: skip)", *found, record.step, run_.Name());
-  record.skipped = true;
-  Neutralize(run_.parameters, run_.gradients);
-  run_.model.ResetState();
+  if (counted > 0) record.loss = loss;
   return absl::OkStatus();
+}
+
+std::string StepRunner::NameOf(size_t device) const {
+  return run_.devices.size() == 1 ? run_.Name() : fmt::format("{} device {}", run_.Name(), device);
 }
 
 absl::Status StepRunner::Finish(StepRecord& record, bool profiled) {
@@ -101,6 +150,7 @@ absl::Status StepRunner::Finish(StepRecord& record, bool profiled) {
     run_.profiler->EndStep(record);
     if (record.step + 1 == run_.config.profile.steps.end) WriteProfile();
   }
+  paces_.OnStep(record);
   return run_.recorder->OnStep(record);
 }
 

@@ -1,11 +1,19 @@
-// One step: forward, backward (each gradient is pushed as soon as it is final), the wait for the new parameters, the record.
+// One step: forward and backward on all devices (each gradient is summed over them and pushed as
+// soon as it is final), the wait for the new parameters, the record.
 #pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "trainer/data/batch.h"
+#include "trainer/base/thread_pool.h"
 #include "trainer/report/recorder.h"
+#include "trainer/train/device_batches.h"
+#include "trainer/train/device_sum.h"
 #include "trainer/train/gradient_pusher.h"
+#include "trainer/train/pace_keeper.h"
 #include "trainer/train/training_run.h"
 
 namespace trainyard::engine {
@@ -15,23 +23,38 @@ class StepRunner {
  public:
   explicit StepRunner(TrainingRun& run);
 
-  // Step run.step with `batch`, which was waited for since `start`. RolledBack: the step was not done. Where the chief has ended the
-  // training, run.ended is true afterwards.
-  absl::Status Run(const Batch& batch, absl::Time start);
+  // Step run.step with `batches`, which were waited for since `start`. RolledBack: the step was not
+  // done. Where the chief has ended the training, run.ended is true afterwards.
+  absl::Status Run(BatchesOfStep batches, absl::Time start);
   // Once, as soon as all that should be profiled is.
   void WriteProfile();
 
  private:
-  // Of a worker that has no examples in the step.
-  void PushNothing(int64_t step);
-  absl::Status PushGradients(const Batch& batch, StepRecord& record);
-  // Of a step whose loss or gradient is not finite: an error, or, where the job skips such steps, a step that changes nothing.
-  absl::Status CheckFiniteStep(const Batch& batch, StepRecord& record);
+  // A device's share of a step.
+  struct Share {
+    absl::Status status;
+    double loss = 0;
+    std::optional<std::string> not_finite;  // what of it
+    bool skipped = false;                   // it changes nothing, for that
+  };
+  absl::Status PushGradients(BatchesOfStep batches, StepRecord& record);
+  // On the device's thread. `all` examples are shared by `devices` devices, this one among them.
+  void RunDevice(size_t device, const Batch& batch, int64_t all, int devices, Share& share);
+  // A share whose loss or gradient is not finite changes nothing where the job skips such steps.
+  // Else it is left as it is.
+  void CheckFiniteShare(size_t device, Share& share);
+  // The step's record has the mean loss over all examples of the shares that count. The error of a
+  // share that is not finite and was not skipped.
+  absl::Status Conclude(BatchesOfStep batches, const std::vector<Share>& shares, StepRecord& record);
+  std::string NameOf(size_t device) const;
   // Waits for the new parameters.
   absl::Status Finish(StepRecord& record, bool profiled);
 
   TrainingRun& run_;
-  GradientPusher pusher_;
+  DeviceSum sum_;
+  std::vector<GradientPusher> pushers_;  // by device
+  ThreadPool threads_;                   // one for each device
+  PaceKeeper paces_;
 };
 
 }  // namespace trainyard::engine

@@ -14,11 +14,14 @@
 #include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/base/wait_notice.h"
+#include "trainer/job/check_devices.h"
 #include "trainer/job/job_transport.h"
 #include "trainer/job/output_folders.h"
 #include "trainer/kvstore/part_names.h"
+#include "trainer/kvstore/placement.h"
 #include "trainer/kvstore/server.h"
 #include "trainer/model/build_graph.h"
+#include "trainer/optim/make_optimizer.h"
 #include "trainer/profile/replica_profile.h"
 #include "trainer/report/progress_server.h"
 #include "trainer/report/report.h"
@@ -63,7 +66,8 @@ class ServerUsage {
     ServerUsage usage(options.config.summary.every_steps);
     if (usage.summary_every_ == 0) return usage;
     const std::string dir = SummaryFolder(options.output, options.config);
-    TY_ASSIGN_OR_RETURN(usage.summaries_, SummaryWriter::Create(fmt::format("{}/ps-{}", dir, options.identity.index), RealClock()));
+    const std::string own = fmt::format("{}/ps-{}", dir, options.identity.index);
+    TY_ASSIGN_OR_RETURN(usage.summaries_, SummaryWriter::CreateUnlessFull(own, RealClock()));
     return usage;
   }
 
@@ -90,8 +94,8 @@ class ServerUsage {
   int64_t next_summary_ = 1;
 };
 
-// This server's work in the profiled steps. A server cannot know which push is the last of them: the spans so far are written whenever
-// nothing was added for a while.
+// This server's work in the profiled steps. A server cannot know which push is the last of them:
+// the spans so far are written whenever nothing was added for a while.
 class ServerProfile {
  public:
   ServerProfile(const ServerRoleOptions& options, std::span<const ParameterSpec> specs)
@@ -130,23 +134,35 @@ class ServerProfile {
   size_t written_ = 0;
 };
 
+// Of the values and the optimizer slots that this server holds.
+absl::StatusOr<int64_t> BytesOfServer(std::span<const ParameterSpec> specs, const OptimizerConfig& config,
+                                      const ReplicaIdentity& identity) {
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config));
+  const Placement placement = PlaceParameters(specs, static_cast<int>(identity.ps_hosts.size()));
+  return placement.bytes[static_cast<size_t>(identity.index)] * static_cast<int64_t>(1 + optimizer->slot_names().size());
+}
+
 }  // namespace
 
 absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) {
   const ReplicaIdentity& identity = options.identity;
   TY_ASSIGN_OR_RETURN(std::string address, ListenAddress(identity));
+  TY_RETURN_IF_ERROR(CheckDevices(options.config, identity.trainer_count()));
   TY_ASSIGN_OR_RETURN(std::vector<ParameterSpec> specs, ParameterSpecsOf(options.config.model));
   const bool async = options.config.strategy.mode == StrategyConfig::Mode::kAsync;
   ServerProfile profile(options, specs);
   TY_ASSIGN_OR_RETURN(ServerUsage usage, ServerUsage::Create(options));
   OptimizerConfig optimizer = options.config.optimizer;
   optimizer.staleness = options.config.strategy.stale_gradients;
-  const std::unique_ptr<Transport> transport = MakeJobTransport(identity, options.config.timeouts);
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<KvServer> server, WithMemoryFor("the parameters and optimizer slots of this server", 0, [&] {
+  TY_ASSIGN_OR_RETURN(const int64_t bytes, BytesOfServer(specs, optimizer, identity));
+  const std::unique_ptr<Transport> transport = MakeJobTransport(identity, options.config);
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<KvServer> server,
+                      WithMemoryFor("the parameters and optimizer slots of this server", bytes, [&] {
                         return KvServer::Create({.address = std::move(address),
                                                  .server = identity.index,
                                                  .servers = static_cast<int>(identity.ps_hosts.size()),
                                                  .workers = identity.trainer_count(),
+                                                 .devices = options.config.devices,
                                                  .mode = async ? KvMode::kAsync : KvMode::kSync,
                                                  .optimizer = std::move(optimizer),
                                                  .specs = std::move(specs),
@@ -176,7 +192,8 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
     progress.waiting = WaitText(stats.open_round, /*own_chief=*/!identity.chief_host.empty());
     if (!progress.waiting.empty() && notice.Due(RealClock().Now())) LogWarning("{}", progress.waiting);
     progress_server->Update(progress);
-    // A failed write does not end the training of all workers; the end of this function tries again.
+    // A failed write does not end the training of all workers; the end of this function tries
+    // again.
     absl::Status recorded = usage.OnTick(progress.step);
     recorded.Update(profile.WriteWhenQuiet());
     if (!recorded.ok()) LogWarning("{}", std::string(recorded.message()));

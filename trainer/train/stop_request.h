@@ -1,4 +1,5 @@
-// SIGTERM and SIGINT as a flag that the loop reads between steps, with a hard end for a loop that does not get there.
+// SIGTERM and SIGINT as a flag that the loop reads between steps, with a hard end for a loop that
+// does not get there.
 #pragma once
 
 #include <atomic>
@@ -12,9 +13,10 @@
 
 namespace trainyard::engine {
 
-// Create it first thing in main's thread, before any other thread: it blocks both signals for all threads and waits for them on its own.
-// After the first signal requested() is true; a grace later, or at a second signal, the process ends with kStoppedExitCode whatever it is
-// doing (checkpoints are renamed into place, so none is damaged).
+// Create it first thing in main's thread, before any other thread: it blocks both signals for all
+// threads and waits for them on its own. After the first signal requested() is true. A grace later,
+// or at a second signal, the process ends with kStoppedExitCode at once. No checkpoint is damaged
+// by that, as they are renamed into place.
 class StopRequest {
  public:
   StopRequest();

@@ -4,18 +4,29 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
-#include "trainer/job/exit_code.h"
 #include "trainer/train/make_input.h"
 
 namespace trainyard::engine {
+namespace {
 
-absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerOptions options, Backend& backend, Clock& clock) {
-  TY_ASSIGN_OR_RETURN(std::unique_ptr<TrainingRun> run, AssembleRun(std::move(options), backend, clock));
+// Whether the parameters are to be evaluated after `steps` steps, whose last one belongs to
+// `epoch`.
+bool EvaluationIsDue(const EvaluateConfig& config, int64_t steps, int64_t epoch, bool last_in_epoch) {
+  const bool by_steps = config.every_steps > 0 && steps % config.every_steps == 0;
+  const bool by_epochs = config.every_epochs > 0 && last_in_epoch && (epoch + 1) % config.every_epochs == 0;
+  return by_steps || by_epochs;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(TrainerOptions options, const WorkerBackends& backends, Clock& clock) {
+  TY_ASSIGN_OR_RETURN(std::unique_ptr<TrainingRun> run, AssembleRun(std::move(options), backends, clock));
   return std::unique_ptr<Trainer>(new Trainer(std::move(run)));
 }
 
@@ -24,14 +35,15 @@ Trainer::Trainer(std::unique_ptr<TrainingRun> run)
       layer_state_(*run_),
       checkpoints_(*run_, layer_state_),
       chief_(*run_, layer_state_, checkpoints_),
+      ending_(*run_, layer_state_, checkpoints_, chief_),
       step_(*run_) {}
 
 absl::Status Trainer::Run(const std::function<bool()>& stop) {
   run_->stop = stop;
   while (true) {
     const absl::StatusOr<TrainingStart> start = run_->updater->Start(run_->parameters);
-    // What a rank of an all-reduce has in memory is whole while it waits for the others.
-    if (run_->begun && run_->all_reduce() && absl::IsCancelled(start.status())) return EndUnfinished(start.status());
+    // A rank of an all-reduce has a whole step in memory while it waits for the others.
+    if (run_->begun && run_->all_reduce() && absl::IsCancelled(start.status())) return ending_.Unfinished(start.status());
     TY_RETURN_IF_ERROR(start.status());
     TY_RETURN_IF_ERROR(Begin(*start));
     const absl::Status trained = RunFromStart();
@@ -41,29 +53,30 @@ absl::Status Trainer::Run(const std::function<bool()>& stop) {
 }
 
 absl::Status Trainer::RunSteps() {
-  Prefetcher input(*run_->train_data, *run_->sampler, PrefetchOptions(run_->config, run_->step, run_->end_step), run_->clock);
+  DeviceBatches input(*run_->train_data, run_->devices, PrefetchOptions(run_->config, run_->step, run_->end_step), run_->clock);
   TY_RETURN_IF_ERROR(PrepareSteps());
+  TY_RETURN_IF_ERROR(CatchUpOnEvaluation());
   while (run_->step < run_->end_step) {
     if (run_->stop()) return absl::CancelledError(fmt::format("stopped at step {}", run_->step));
     const absl::Time start = run_->clock.Now();
-    TY_ASSIGN_OR_RETURN(const Batch* const batch, NextBatch(input));
-    if (batch->examples > 0) TY_RETURN_IF_ERROR(layer_state_.Begin(*batch));
+    TY_ASSIGN_OR_RETURN(const BatchesOfStep batches, NextBatches(input));
+    if (ExamplesOf(batches) > 0) TY_RETURN_IF_ERROR(layer_state_.Begin(batches));
     layer_state_.EnterStep();
-    TY_RETURN_IF_ERROR(step_.Run(*batch, start));
+    TY_RETURN_IF_ERROR(step_.Run(batches, start));
     if (run_->ended && run_->sync()) return absl::OkStatus();  // the step was not applied: it never was
     layer_state_.LeaveStep();
     if (run_->ended) return absl::OkStatus();
     ++run_->step;
-    TY_RETURN_IF_ERROR(FollowUp(*batch));
+    TY_RETURN_IF_ERROR(FollowUp(*batches[0]));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<const Batch*> Trainer::NextBatch(Prefetcher& input) {
+absl::StatusOr<BatchesOfStep> Trainer::NextBatches(DeviceBatches& input) {
   const ActivityTicker::Work work(*run_->ticker);
-  TY_ASSIGN_OR_RETURN(const Batch* const batch, input.Next(run_->config.timeouts.input));
-  if (run_->step == 0 && run_->chief() && batch->examples > 0) TY_RETURN_IF_ERROR(run_->recorder->OnImages(*batch));
-  return batch;
+  TY_ASSIGN_OR_RETURN(const BatchesOfStep batches, input.Next(run_->config.timeouts.input));
+  if (run_->step == 0 && run_->chief() && batches[0]->examples > 0) TY_RETURN_IF_ERROR(run_->recorder->OnImages(*batches[0]));
+  return batches;
 }
 
 absl::Status Trainer::FollowUp(const Batch& batch) {
@@ -71,21 +84,26 @@ absl::Status Trainer::FollowUp(const Batch& batch) {
     TY_RETURN_IF_ERROR(checkpoints_.Follow());
     TY_RETURN_IF_ERROR(chief_.FollowEvaluator());
   }
-  TY_RETURN_IF_ERROR(checkpoints_.SaveIfDue());
-  const int64_t every = run_->config.evaluate.every_steps;
-  if (every > 0 && run_->step % every == 0 && run_->step < run_->end_step) TY_RETURN_IF_ERROR(chief_.EvaluateNow(batch.epoch).status());
-  return batch.last_in_epoch ? EndEpoch(batch) : absl::OkStatus();
-}
-
-absl::Status Trainer::EndEpoch(const Batch& batch) {
-  if (run_->step >= run_->end_step) return absl::OkStatus();  // the last one is evaluated when the other workers are done, too
+  TY_RETURN_IF_ERROR(checkpoints_.SaveIfDue(batch));
+  if (run_->step >= run_->end_step) return absl::OkStatus();  // the last step is evaluated when the other workers are done, too
   std::map<std::string, double> metrics;
-  const int64_t every = run_->config.evaluate.every_epochs;
-  if (every > 0 && (batch.epoch + 1) % every == 0) {
+  if (EvaluationIsDue(run_->config.evaluate, run_->step, batch.epoch, batch.last_in_epoch)) {
     TY_ASSIGN_OR_RETURN(metrics, chief_.EvaluateNow(batch.epoch));
   }
-  if (run_->ended) return absl::OkStatus();
+  if (run_->ended || !batch.last_in_epoch) return absl::OkStatus();
   return run_->recorder->OnEpoch(batch.epoch, run_->global_step, metrics, run_->parameters);
+}
+
+// The chief that did the step before may have been lost before it evaluated. Workers of an
+// asynchronous job have steps of their own, so that nobody knows which evaluation that was.
+absl::Status Trainer::CatchUpOnEvaluation() {
+  TrainingRun& run = *run_;
+  if (!run.chief() || run.async() || run.step == 0 || run.step >= run.end_step || run.book->Find(run.global_step) != nullptr) {
+    return absl::OkStatus();
+  }
+  const SamplerStep last = run.sampler->At(run.step - 1);
+  if (!EvaluationIsDue(run.config.evaluate, run.step, last.epoch, last.last_in_epoch)) return absl::OkStatus();
+  return chief_.EvaluateNow(last.epoch).status();
 }
 
 absl::Status Trainer::Begin(const TrainingStart& start) {
@@ -96,6 +114,7 @@ absl::Status Trainer::Begin(const TrainingStart& start) {
   run.end_step = run.planned_end;
   run.ended = false;
   layer_state_.Forget();
+  if (run.config.strategy.kind != StrategyConfig::Kind::kParameterServer) run.recorder->OnSlotBytes(run.updater->slot_bytes());
   if (!run.begun && start.joined && run.step > 0) {
     run.recorder->OnRestart({.replica = run.Name(), .reason = "joined a running job", .step = run.global_step});
   }
@@ -109,8 +128,12 @@ absl::Status Trainer::Begin(const TrainingStart& start) {
 absl::Status Trainer::PrepareSteps() {
   TrainingRun& run = *run_;
   if (run.step < run.end_step) {
-    TY_ASSIGN_OR_RETURN(Executor* const executor, run.model.TrainingExecutor(std::max<int64_t>(1, run.sampler->At(run.step).examples())));
-    if (run.chief() && !run.begun) TY_RETURN_IF_ERROR(run.recorder->OnGraph(executor->graph()));
+    for (const std::unique_ptr<Device>& device : run.devices) {
+      const int64_t examples = std::max<int64_t>(1, device->sampler.At(run.step).examples());
+      TY_ASSIGN_OR_RETURN(Executor* const executor, device->model.TrainingExecutor(examples));
+      const bool first = device == run.devices[0];
+      if (first && run.chief() && !run.begun) TY_RETURN_IF_ERROR(run.recorder->OnGraph(executor->graph()));
+    }
   }
   if (!run.begun) run.recorder->OnStart(run.global_step);
   run.begun = true;
@@ -121,53 +144,16 @@ absl::Status Trainer::RunFromStart() {
   TrainingRun& run = *run_;
   if (run.chief()) TY_RETURN_IF_ERROR(chief_.Begin());
   if (run.start.ended && run.step < run.end_step) run.EndHere();
-  LogInfo("{} worker {} of {}: {}, steps {} to {}, batch {}, {} parameters", StrategyText(run.config.strategy), run.rank(), run.workers(),
-          run.train_data->info().name, run.step, run.end_step, run.config.batch_size, run.parameters.elements());
+  LogInfo("{} worker {} of {}: {}, steps {} to {}, {} of batch {}, {} parameters", StrategyText(run.config.strategy), run.rank(),
+          run.workers(), run.train_data->info().name, run.step, run.end_step,
+          run.config.devices == 1 ? "1 device" : fmt::format("{} devices", run.config.devices), run.config.batch_size,
+          run.parameters.elements());
   if (run.step >= run.end_step) LogInfo("all {} steps are done already: nothing to train", run.end_step);
   const absl::Status trained = RunSteps();
+  if (run.redone != nullptr) run.redone->Reach(run.step);  // a rollback may take the chief along
   if (IsRolledBack(trained)) return trained;
   step_.WriteProfile();  // of a run that ended before the last step to profile
-  return trained.ok() ? Conclude() : EndUnfinished(trained);
-}
-
-absl::Status Trainer::EndUnfinished(absl::Status trained) {
-  if (absl::IsCancelled(trained)) {
-    if (const absl::Status stopped = ConcludeStopped(); !stopped.ok()) trained = stopped;
-  }
-  const absl::Status reported = run_->recorder->WriteReport(Report(), run_->updater->bytes_sent(), run_->updater->bytes_received());
-  if (!reported.ok()) LogWarning("{}", std::string(reported.message()));
-  return trained;
-}
-
-absl::Status Trainer::ConcludeStopped() {
-  absl::Status concluded;
-  if (run_->chief()) {
-    const absl::Status saved = checkpoints_.SaveNow();
-    if (run_->sync() && !run_->all_reduce() && !saved.ok()) {
-      // The servers' values are lost or torn. The training goes on from the checkpoint before.
-      LogWarning("no checkpoint of step {}: {}", run_->step, std::string(saved.message()));
-    } else {
-      concluded.Update(saved);
-    }
-  }
-  concluded.Update(layer_state_.SaveStopped());
-  if (!run_->sync()) run_->updater->Leave();  // a synchronous step waits for the worker that is started in place of this one
-  return concluded;
-}
-
-absl::Status Trainer::Conclude() {
-  ReplicaReport report;
-  // An error beside the result is told when all others have what they wait for.
-  absl::Status concluded = layer_state_.SaveAtEnd();  // for a run that goes on from here
-  if (run_->chief()) {
-    TY_ASSIGN_OR_RETURN(report, chief_.Conclude());
-  }
-  // The result is on disk: from here on no replica is needed any more. The goodbye is the last thing that this one does, so that a restart
-  // finds its servers.
-  if (run_->sync()) TY_RETURN_IF_ERROR(run_->chief() ? run_->updater->Release() : run_->updater->AwaitRelease());
-  concluded.Update(run_->recorder->Finish(std::move(report), run_->updater->bytes_sent(), run_->updater->bytes_received()));
-  if (concluded.ok() || !CanBeCuredByRestart(ExitCodeOf(concluded))) run_->updater->Done();
-  return concluded;
+  return trained.ok() ? ending_.Finished() : ending_.Unfinished(trained);
 }
 
 }  // namespace trainyard::engine

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/base/check.h"
 #include "trainer/base/log.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/status_macros.h"
@@ -14,13 +15,14 @@
 #include "trainer/checkpoint/vocabulary_file.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/data/text/vocabulary.h"
+#include "trainer/job/check_devices.h"
 #include "trainer/job/job_transport.h"
 #include "trainer/job/output_folders.h"
 #include "trainer/kvstore/handshake.h"
 #include "trainer/kvstore/part_names.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/initializer.h"
-#include "trainer/optim/optimizer.h"
+#include "trainer/optim/make_optimizer.h"
 #include "trainer/train/allreduce_updater.h"
 #include "trainer/train/kvstore_updater.h"
 #include "trainer/train/local_updater.h"
@@ -44,13 +46,23 @@ absl::Status OpenData(TrainingRun& run) {
   if (run.chief() && config.data.eval) {
     TY_ASSIGN_OR_RETURN(run.eval_data, OpenDataset(config.data, Split::kEval, expected, config.seed));
   }
-  TY_ASSIGN_OR_RETURN(Sampler sampler, MakeSampler(run.train_data->info(), config, run.workers(), run.rank()));
+  TY_ASSIGN_OR_RETURN(Sampler sampler, MakeSampler(run.train_data->info(), config, run.all_devices(), run.rank() * config.devices));
   run.sampler = std::make_unique<Sampler>(std::move(sampler));
   run.planned_end = run.end_step = config.epochs > 0 ? run.sampler->StepsUntilEpoch(config.epochs) : config.steps;
   return absl::OkStatus();
 }
 
-// What the parts agree on.
+absl::Status MakeDevices(TrainingRun& run, const std::vector<ParameterSpec>& specs, const WorkerBackends& backends) {
+  TY_CHECK(backends.devices.size() == static_cast<size_t>(run.config.devices));
+  for (Backend* const backend : backends.devices) {
+    const int rank = run.rank() * run.config.devices + static_cast<int>(run.devices.size());
+    TY_ASSIGN_OR_RETURN(Sampler sampler, MakeSampler(run.train_data->info(), run.config, run.all_devices(), rank));
+    run.devices.push_back(std::make_unique<Device>(rank, run.config.model, *backend, specs, std::move(sampler)));
+  }
+  return absl::OkStatus();
+}
+
+// The model as all parts see it.
 struct Model {
   std::vector<ParameterSpec> specs;
   std::vector<std::string> slot_names;
@@ -71,9 +83,9 @@ absl::Status MakeSaver(TrainingRun& run, const Model& model) {
                                                          .place = {.examples = data.examples,
                                                                    .stream_steps = data.stream_steps,
                                                                    .batch_size = run.config.batch_size,
-                                                                   .workers = run.workers(),
-                                                                   .worker = run.rank()},
-                                                         .rank = run.rank(),
+                                                                   .workers = run.all_devices(),
+                                                                   .worker = run.rank() * run.config.devices},
+                                                         .devices = run.config.devices,
                                                          .chief = run.chief(),
                                                          .vocabulary_sha256 = vocabulary,
                                                          .description = std::move(description)},
@@ -104,9 +116,9 @@ GroupAgreement AgreementOf(const TrainingRun& run, const Model& model) {
   return agreement;
 }
 
-// What a step leaves a gradient or a next value for: the same with every batch.
+// The keys for which a step leaves a gradient or a next value: the same with every batch.
 absl::StatusOr<std::vector<int>> KeysOfStep(TrainingRun& run) {
-  TY_ASSIGN_OR_RETURN(const Executor* const executor, run.model.TrainingExecutor(run.config.batch_size));
+  TY_ASSIGN_OR_RETURN(const Executor* const executor, run.devices[0]->model.TrainingExecutor(run.config.batch_size));
   std::vector<int> keys;
   for (const ParameterResult& result : executor->graph().results()) keys.push_back(result.key);
   std::ranges::sort(keys);
@@ -123,6 +135,12 @@ absl::StatusOr<bool> IsFinished(const TrainingRun& run, int64_t step) {
   return book->judge().stopped();
 }
 
+WaitTold WaitShownBy(TrainingRun& run) {
+  return [&run](const std::string& waiting) {
+    if (run.recorder != nullptr) run.recorder->OnWait(waiting);
+  };
+}
+
 absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, const Model& model) {
   const TrainingConfig& config = run.config;
   const ReplicaIdentity& identity = run.options.identity;
@@ -131,26 +149,36 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, 
   if (hosts.empty()) hosts.emplace_back();  // one rank alone
   const std::string& own = hosts[run.rank()];
   const std::string listen = own.empty() ? "" : identity.listen_host() + own.substr(own.rfind(':'));
-  return AllReduceUpdater::Create({.group = {.hosts = std::move(hosts),
-                                             .listen = listen,
-                                             .rank = run.rank(),
-                                             .algorithm = config.strategy.algorithm,
-                                             .agreement = AgreementOf(run, model),
-                                             .timeouts = config.timeouts,
-                                             .heartbeat_period = HeartbeatPeriod(config.timeouts),
-                                             .stopping = [&run] { return run.stop(); }},
-                                   .optimizer = config.optimizer,
-                                   .specs = model.specs,
-                                   .keys = std::move(keys),
-                                   .end_step = run.planned_end,
-                                   .load = [&run](bool again) { return LoadState(run, again); },
-                                   .empty_state = [&run] { return run.saver->EmptyState(); },
-                                   .finished = [&run](int64_t step) { return IsFinished(run, step); },
-                                   .carries_state = [&run]() -> absl::StatusOr<bool> {
-                                     TY_ASSIGN_OR_RETURN(const ParameterSet* const carried, run.model.TrainingState(run.config.batch_size));
-                                     return carried != nullptr;
-                                   }},
-                                  MakeJobTransport(identity, config.timeouts));
+  AllReduceUpdaterOptions options{.group = {.hosts = std::move(hosts),
+                                            .listen = listen,
+                                            .rank = run.rank(),
+                                            .node = identity.node,
+                                            .algorithm = config.strategy.algorithm,
+                                            .agreement = AgreementOf(run, model),
+                                            .timeouts = config.timeouts,
+                                            .heartbeat_period = HeartbeatPeriod(config.timeouts),
+                                            .stopping = [&run] { return run.stop(); },
+                                            .on_wait = WaitShownBy(run),
+                                            .profile = &run.profiler->log()},
+                                  .optimizer = config.optimizer,
+                                  .devices = config.devices,
+                                  .shard_optimizer = config.strategy.shard_optimizer,
+                                  .specs = model.specs,
+                                  .keys = std::move(keys),
+                                  .end_step = run.planned_end,
+                                  .load = [&run](bool again) { return LoadState(run, again); },
+                                  .empty_state = [&run] { return run.saver->EmptyState(); },
+                                  .finished = [&run](int64_t step) { return IsFinished(run, step); },
+                                  .carries_state = [&run]() -> absl::StatusOr<bool> {
+                                    TY_ASSIGN_OR_RETURN(const ParameterSet* const carried,
+                                                        run.devices[0]->model.TrainingState(run.config.batch_size));
+                                    return carried != nullptr;
+                                  },
+                                  .on_algorithms = [&run](const AllReduceRecord& record) { run.all_reduce_record = record; }};
+  TY_ASSIGN_OR_RETURN(std::unique_ptr<AllReduceUpdater> updater,
+                      AllReduceUpdater::Create(std::move(options), MakeJobTransport(identity, config)));
+  run.profiler->NameTensors(updater->bucket_names());
+  return updater;
 }
 
 absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Model& model) {
@@ -163,6 +191,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Mod
   return KvstoreUpdater::Create({.servers = run.options.identity.ps_hosts,
                                  .worker = run.rank(),
                                  .workers = run.workers(),
+                                 .devices = config.devices,
                                  .chief = run.chief(),
                                  .mode = run.async() ? KvMode::kAsync : KvMode::kSync,
                                  .specs = model.specs,
@@ -172,8 +201,9 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Mod
                                  .heartbeat_period = HeartbeatPeriod(config.timeouts),
                                  .load = load,
                                  .stopping = [&run] { return run.stop(); },
+                                 .on_wait = WaitShownBy(run),
                                  .profile = &run.profiler->log()},
-                                MakeJobTransport(run.options.identity, config.timeouts));
+                                MakeJobTransport(run.options.identity, config));
 }
 
 absl::StatusOr<std::unique_ptr<Recorder>> MakeRecorder(TrainingRun& run) {
@@ -186,7 +216,7 @@ absl::StatusOr<std::unique_ptr<Recorder>> MakeRecorder(TrainingRun& run) {
                            .summary_dir = SummaryFolder(run.options.output, config),
                            .summary_every = config.summary.every_steps,
                            .total_steps = run.JobSteps(run.end_step),
-                           .batch_size = run.async() ? config.batch_size : config.batch_size * run.workers(),
+                           .batch_size = config.batch_size * (run.async() ? config.devices : run.all_devices()),
                            .unit = UnitOf(run.train_data->info()),
                            .perplexity = run.train_data->info().stream_steps > 0,
                            .listen_host = identity.listen_host(),
@@ -213,15 +243,15 @@ void TrainingRun::EndHere() {
   LogInfo("the training ends at step {}", step);
 }
 
-absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options, Backend& backend, Clock& clock) {
-  auto run = std::make_unique<TrainingRun>(std::move(options), backend, clock);
+absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options, const WorkerBackends& backends, Clock& clock) {
+  auto run = std::make_unique<TrainingRun>(std::move(options), backends.whole, clock);
+  TY_RETURN_IF_ERROR(CheckDevices(run->config, run->workers()));
   TY_RETURN_IF_ERROR(OpenData(*run));
   Model model;
   TY_ASSIGN_OR_RETURN(model.specs, ParameterSpecsOf(run->config.model));
-  TY_RETURN_IF_ERROR(WithMemoryFor("parameters and gradients", 2 * BytesOf(model.specs), [&] {
+  TY_RETURN_IF_ERROR(WithMemoryFor("parameters and gradients", (1 + run->config.devices) * BytesOf(model.specs), [&] {
     run->parameters = ParameterSet(model.specs);
-    run->gradients = ParameterSet(model.specs);
-    return absl::OkStatus();
+    return MakeDevices(*run, model.specs, backends);
   }));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(run->config.optimizer));
   model.slot_names = optimizer->slot_names();
@@ -232,9 +262,9 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options,
                                                              .index = identity.index,
                                                              .rank = run->rank(),
                                                              .steps = run->config.profile.steps,
-                                                             .output = run->options.output,
-                                                             .tensors = PartNames(model.specs, static_cast<int>(identity.ps_hosts.size()))},
+                                                             .output = run->options.output},
                                              clock);
+  run->profiler->NameTensors(PartNames(model.specs, static_cast<int>(identity.ps_hosts.size())));
   TY_ASSIGN_OR_RETURN(run->updater, MakeUpdater(*run, model));
   run->ticker = std::make_unique<ActivityTicker>([updater = run->updater.get()] { updater->ShowActivity(); });
   TY_ASSIGN_OR_RETURN(run->recorder, MakeRecorder(*run));
@@ -244,11 +274,14 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options,
 absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again) {
   const ActivityTicker::Work work(*run.ticker);
   bool stateful = false;
-  if (again && run.sync() && run.workers() > 1) {
-    TY_ASSIGN_OR_RETURN(const ParameterSet* const carried, run.model.TrainingState(run.config.batch_size));
+  if (run.sync() && run.workers() > 1) {
+    TY_ASSIGN_OR_RETURN(const ParameterSet* const carried, run.devices[0]->model.TrainingState(run.config.batch_size));
     stateful = carried != nullptr;
   }
-  TY_ASSIGN_OR_RETURN(RunSaver::Loaded loaded, run.saver->Load(/*for_all_workers=*/stateful));
+  using Which = RunSaver::Which;
+  const Which which = !stateful ? Which::kNewest : again ? Which::kNewestForAll : Which::kNewestToBegin;
+  const auto finished = [&run](int64_t step) { return IsFinished(run, step).value_or(false); };
+  TY_ASSIGN_OR_RETURN(RunSaver::Loaded loaded, run.saver->Load(which, finished));
   for (const SkippedCheckpoint& skipped : loaded.skipped) {
     run.recorder->OnRestart({.replica = "checkpoint", .reason = fmt::format("skipped {}: {}", skipped.path, skipped.reason)});
   }

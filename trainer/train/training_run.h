@@ -1,4 +1,5 @@
-// The parts and the place of a replica that trains, as the step loop, the checkpoints and the chief's work share them.
+// The parts and the place of a replica that trains, as the step loop, the checkpoints and the
+// chief's work share them.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
@@ -18,7 +20,9 @@
 #include "trainer/job/training_config.h"
 #include "trainer/optim/updater.h"
 #include "trainer/report/recorder.h"
+#include "trainer/report/redone_log.h"
 #include "trainer/train/activity_ticker.h"
+#include "trainer/train/device.h"
 #include "trainer/train/model_runner.h"
 #include "trainer/train/profiler.h"
 
@@ -34,7 +38,7 @@ struct TrainerOptions {
 // Used from one thread. `backend` and `clock` must outlive it.
 struct TrainingRun {
   TrainingRun(TrainerOptions its_options, Backend& backend, Clock& its_clock)
-      : options(std::move(its_options)), config(options.config), clock(its_clock), model(config.model, backend) {}
+      : options(std::move(its_options)), config(options.config), clock(its_clock), evaluated_model(config.model, backend) {}
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
@@ -46,6 +50,8 @@ struct TrainingRun {
   bool all_reduce() const { return config.strategy.kind == StrategyConfig::Kind::kAllReduce; }
   int workers() const { return std::max(1, options.identity.trainer_count()); }
   int rank() const { return options.identity.trainer_rank(); }
+  // Of all workers together.
+  int all_devices() const { return workers() * config.devices; }
   // Steps of all workers together.
   int64_t JobSteps(int64_t worker_steps) const { return async() ? worker_steps * workers() : worker_steps; }
   // This worker does no more steps.
@@ -54,20 +60,22 @@ struct TrainingRun {
   const TrainerOptions options;
   const TrainingConfig& config;  // of options
   Clock& clock;
-  ModelRunner model;
+  ModelRunner evaluated_model;                   // on all threads of this worker
+  std::vector<std::unique_ptr<Device>> devices;  // of this worker; each trains on its share of the threads
   std::unique_ptr<Dataset> train_data;
   std::unique_ptr<Dataset> eval_data;  // null: nothing is evaluated
-  std::unique_ptr<Sampler> sampler;
+  std::unique_ptr<Sampler> sampler;    // of the first device: steps and epochs are those of all
   ParameterSet parameters;
-  ParameterSet gradients;
   std::unique_ptr<Profiler> profiler;
   std::unique_ptr<Updater> updater;  // writes to the profiler's log
   std::unique_ptr<ActivityTicker> ticker;
   std::unique_ptr<RunSaver> saver;
+  std::unique_ptr<RedoneLog> redone;  // chief of a synchronous job, from the first step on
   std::unique_ptr<Recorder> recorder;
   std::unique_ptr<EvaluationBook> book;  // chief only, from the first step on
 
   std::function<bool()> stop = [] { return false; };  // this replica was asked to stop
+  std::optional<AllReduceRecord> all_reduce_record;   // how gradients are added, since the last group formed
   TrainingStart start;                                // the last one
   int64_t planned_end = 0;                            // of this worker
   int64_t end_step = 0;                               // planned, or where the chief has ended the training
@@ -77,10 +85,19 @@ struct TrainingRun {
   bool begun = false;  // the step loop
 };
 
-// Opens the data, compiles the model, and connects the updater. Errors name the file, field or peer.
-absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options, Backend& backend, Clock& clock);
+// Where a worker computes: on `whole` it evaluates, on one of `devices` each of its devices trains,
+// meanwhile `whole` rests. With one device both may be the same.
+struct WorkerBackends {
+  Backend& whole;
+  std::vector<Backend*> devices;  // as many as config.devices
+};
 
-// The newest good checkpoint's state, or the start values. `again`: of a training that was under way, see KvClientOptions::load.
+// Opens the data, compiles the model, and connects the updater. Errors name the file, field or
+// peer.
+absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options, const WorkerBackends& backends, Clock& clock);
+
+// The newest good checkpoint's state, or the start values. `again`: of a training that was under
+// way, see KvClientOptions::load.
 absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again);
 
 }  // namespace trainyard::engine

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "trainer/job/replica_identity.h"
 
 namespace trainyard::engine {
 namespace {
@@ -16,7 +17,7 @@ constexpr size_t kMostNames = 4;  // of many workers the first ones are named
 std::string Names(std::span<const int> ranks, bool own_chief) {
   std::vector<std::string> names;
   for (const int rank : ranks.first(std::min(ranks.size(), kMostNames))) {
-    names.push_back(own_chief && rank == 0 ? "chief-0" : fmt::format("worker-{}", own_chief ? rank - 1 : rank));
+    names.push_back(TrainerName(rank, own_chief));
   }
   const std::string text = absl::StrJoin(names, ", ");
   return ranks.size() > kMostNames ? fmt::format("{} and {} more", text, ranks.size() - kMostNames) : text;

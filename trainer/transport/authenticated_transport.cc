@@ -16,7 +16,8 @@
 namespace trainyard::engine {
 namespace {
 
-// The dialler's end: a stream to its user, a handler to the stream below. Both hold each other until OnClosed.
+// The dialler's end: a stream to its user, a handler to the stream below. Both hold each other
+// until OnClosed.
 class ProvingStream final : public Stream, public StreamHandler, public std::enable_shared_from_this<ProvingStream> {
  public:
   ProvingStream(const JobKey& key, const Nonce& nonce, std::string address, std::shared_ptr<StreamHandler> handler)

@@ -1,4 +1,4 @@
-// Streams that were opened and have not said who they are: each has until a deadline.
+// Streams that were opened and have not identified themselves: each has until a deadline.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// Counts payloads that point into memory of the caller, so that the caller can wait until none is left.
+// Counts payloads that point into memory of the caller, so that the caller can wait until none is
+// left.
 #pragma once
 
 #include <memory>

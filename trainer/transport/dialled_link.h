@@ -1,4 +1,5 @@
-// One peer that is dialled until it answers, and again whenever its stream is lost: backoff, heartbeats, what the last error was.
+// One peer that is dialled until it answers, and again whenever its stream is lost: backoff,
+// heartbeats, the last error.
 #pragma once
 
 #include <memory>
@@ -10,19 +11,21 @@
 
 namespace trainyard::engine {
 
-// Not thread-safe; time is what its caller says it is. It keeps the stream and says what is due; its owner dials, says hello as the first
-// record of every stream, and sends the heartbeats.
+// Not thread-safe; time is what its caller says it is. It keeps the stream and says what is due.
+// Its owner dials, says hello as the first record of every stream, and sends the heartbeats.
 //
 //   down --Dialled--> dialled --Answered--> up --Lost--> down, dialled again after a backoff
 //                     dialled --Unanswered, Lost--> down
 class DialledLink {
  public:
-  // `heartbeat_period`: between two heartbeats of a link that is up. `answer_deadline`: for the answer to the hello.
+  // `heartbeat_period`: between two heartbeats of a link that is up. `answer_deadline`: for the
+  // answer to the hello.
   DialledLink(absl::Duration heartbeat_period, absl::Duration answer_deadline)
       : heartbeat_period_(heartbeat_period), answer_deadline_(answer_deadline) {}
 
   bool DialDue(absl::Time now) const { return stream_ == nullptr && next_dial_ <= now; }
-  // The stream neither answers nor ends, as one to an address that another pod has now: its owner gives it up (Lost) and aborts it.
+  // The stream neither answers nor ends, as one to an address that another pod has now: its owner
+  // gives it up (Lost) and aborts it.
   bool Unanswered(absl::Time now) const { return stream_ != nullptr && !up_ && answer_due_ <= now; }
   // True once a period: the caller sends one.
   bool TakeHeartbeat(absl::Time now);

@@ -1,6 +1,8 @@
-// The bookkeeping of a stream's flow control, with no I/O: what one side may send, what the other side has granted. docs/wire.md, "Credit".
+// The bookkeeping of a stream's flow control, with no I/O: how much one side may send and the other
+// side has granted (docs/wire.md, "Credit").
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -12,22 +14,27 @@
 namespace trainyard::engine {
 
 inline constexpr int64_t kFirstCreditBytes = 1 << 20;  // what each side may send before it hears of credit
-inline constexpr size_t kMessageBytes = 1 << 20;       // queued records travel together up to about this
+// The window of each of `streams` streams that share `bytes`: never below what each side may send
+// unasked.
+constexpr size_t WindowShare(size_t bytes, size_t streams) { return std::max(bytes / streams, size_t{kFirstCreditBytes}); }
+inline constexpr size_t kMessageBytes = 1 << 20;  // queued records travel together up to about this
 
 // Records with parts of tensors need credit; all others are control records.
 constexpr bool NeedsCredit(WireOp op) {
   return op == WireOp::kAssign || op == WireOp::kValues || op == WireOp::kPush || op == WireOp::kParameters || op == WireOp::kSum ||
-         op == WireOp::kResult;
+         op == WireOp::kResult || op == WireOp::kNewer;
 }
 constexpr int64_t CreditOf(const WireHeader& header) { return static_cast<int64_t>(kWireHeaderBytes) + header.length; }
 
 // The records that one side has to send. Not thread-safe.
 //
-// Records leave in the order in which they were added; heartbeats overtake them. A record that needs credit leaves while the credit is
-// above 0, and takes it below 0 at most once: so the longest record needs no more credit than the shortest.
+// Records leave in the order in which they were added; heartbeats overtake them. A record that
+// needs credit leaves while the credit is above 0, and takes it below 0 at most once. So the
+// longest record needs no more credit than the shortest.
 class SendQueue {
  public:
-  // With `more` the records may wait for the next Add. ResourceExhausted: the other side has left too many records unread.
+  // With `more` the records may wait for the next Add. ResourceExhausted: the other side has left
+  // too many records unread.
   absl::Status Add(std::vector<Record> records, bool more);
   void Grant(uint64_t bytes);
   // The next message can be taken.
@@ -53,8 +60,9 @@ class SendQueue {
 
 // The credit that one side gives the other. Not thread-safe.
 //
-// In use are the bytes that were received and not released yet. Credit is granted so that it makes, with the bytes in use, one window.
-// A loan widens the window by what is in use now; what is released pays the loan back first.
+// In use are the bytes that were received and not released yet. Credit is granted so that it makes,
+// with the bytes in use, one window. A loan widens the window by what is in use now; what is
+// released pays the loan back first.
 class ReceiveWindow {
  public:
   explicit ReceiveWindow(size_t bytes) : window_(static_cast<int64_t>(bytes)) {}
@@ -66,7 +74,8 @@ class ReceiveWindow {
   // The other side has used up its credit.
   bool starved() const { return credit_ <= 0; }
   void Lend() { lent_ = in_use_; }
-  // There is enough to grant to be worth a record. Never before the other side has sent a record that needs credit.
+  // There is enough to grant to be worth a record. Never before the other side has sent a record
+  // that needs credit.
   bool due() const { return used_ && Missing() > 0 && 4 * Missing() >= window_; }
   // How much to grant now.
   uint64_t TakeGrant();

@@ -1,4 +1,5 @@
-// The common part of every transport's streams: the queue, credit both ways, the records that only the stream layer sees.
+// The common part of every transport's streams: the queue, credit both ways, the records that only
+// the stream layer sees.
 #pragma once
 
 #include <memory>
@@ -12,10 +13,12 @@
 
 namespace trainyard::engine {
 
-// A transport adds how a message travels: after every change Pump() is called without the lock, and takes messages while there are any;
-// what arrives goes to Receive(). Payloads are released outside the lock, since their owners may be streams.
+// A transport adds how a message travels. After every change Pump() is called without the lock, and
+// takes messages while there are any. Messages that arrive go to Receive(). Payloads are released
+// outside the lock, since their owners may be streams.
 //
-// A handshake (who may talk) belongs between Receive() and the handler, and before the first record of the queue: everything passes here.
+// A handshake (which peer may talk) belongs between Receive() and the handler, and before the first
+// record of the queue: everything passes here.
 class FlowStream : public Stream, public std::enable_shared_from_this<FlowStream> {
  public:
   void Send(std::vector<Record> records, bool more) final;
@@ -29,7 +32,8 @@ class FlowStream : public Stream, public std::enable_shared_from_this<FlowStream
   FlowStream(std::string peer, std::shared_ptr<StreamHandler> handler, size_t window_bytes, size_t first_message_bytes)
       : handler_(std::move(handler)), peer_(std::move(peer)), first_message_bytes_(first_message_bytes), window_(window_bytes) {}
 
-  // A payload can be released anywhere, also under a lock that late records need: then only credit may be sent at once.
+  // A payload can be released anywhere, also under a lock that late records need: then only credit
+  // may be sent at once.
   enum class What { kAll, kCredit };
   virtual void Pump(What what) = 0;
 
@@ -37,7 +41,8 @@ class FlowStream : public Stream, public std::enable_shared_from_this<FlowStream
   bool HasMessage(What what) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return (what == What::kAll && queue_.HasNext()) || (!closing_ && window_.due());
   }
-  // The next message: credit that is due, then records from the queue. FillLate must follow, outside the lock.
+  // The next message: credit that is due, then records from the queue. FillLate must follow,
+  // outside the lock.
   std::vector<Record> TakeMessage(What what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void FillLate(std::vector<Record>& records);
 

@@ -106,7 +106,8 @@ GrpcStream::Action GrpcStream::Decide(What what, std::vector<Record>& records) {
     half_closed_ = half_close_pending_ = true;
     return Action::kHalfClose;
   }
-  // The dialler waits for the other side's end, the other side ends when it has nothing left to send.
+  // The dialler waits for the other side's end, the other side ends when it has nothing left to
+  // send.
   if (read_ended_ || (!dialled_ && sent)) {
     finishing_ = true;
     return Action::kFinish;
@@ -172,7 +173,7 @@ void GrpcStream::OnHalfClosed() {
 
 void GrpcStream::OnEnded(const absl::Status& status) {
   const std::shared_ptr<FlowStream> self = std::move(self_);
-  const std::shared_ptr<GrpcStreamCount> count = count_;
+  const std::shared_ptr<StreamCount> count = count_;
   absl::Status reason;
   std::unique_ptr<grpc::Alarm> alarm;
   {

@@ -10,37 +10,15 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
-#include "trainer/base/mutex.h"
 #include "trainer/transport/flow_stream.h"
+#include "trainer/transport/stream_count.h"
 
 namespace trainyard::engine {
 
-// How many streams have not told their handler of their end yet. Outlives them.
-class GrpcStreamCount {
- public:
-  void Add() {
-    MutexLock lock(&mutex_);
-    ++count_;
-  }
-  void Remove() {
-    MutexLock lock(&mutex_);
-    --count_;
-  }
-  // False: not by the deadline.
-  bool AwaitZero(absl::Time deadline) {
-    MutexLock lock(&mutex_);
-    return mutex_.AwaitWithDeadline(absl::Condition(+[](int* count) { return *count == 0; }, &count_), deadline);
-  }
-
- private:
-  Mutex mutex_;
-  int count_ ABSL_GUARDED_BY(mutex_) = 0;
-};
-
-// Reads always; writes one message at a time; finishes when reading and writing are over. The callbacks of gRPC's reactors come in as
-// OnRead, OnWritten, OnHalfClosed and OnEnded. An operation is started outside the lock, and only by the thread that has set its flag under
-// the lock, so that a thread which sends does not hold up the thread that receives.
+// Reads always; writes one message at a time; finishes when reading and writing are over. The
+// callbacks of gRPC's reactors come in as OnRead, OnWritten, OnHalfClosed and OnEnded. An operation
+// is started outside the lock, and only by the thread that has set its flag under the lock. So a
+// thread that sends does not hold up the thread that receives.
 class GrpcStream : public FlowStream {
  public:
   void Close(const absl::Status& status) override;
@@ -48,7 +26,7 @@ class GrpcStream : public FlowStream {
 
  protected:
   GrpcStream(std::string peer, std::shared_ptr<StreamHandler> handler, size_t window_bytes, size_t first_message_bytes, bool dialled,
-             std::shared_ptr<GrpcStreamCount> count)
+             std::shared_ptr<StreamCount> count)
       : FlowStream(std::move(peer), std::move(handler), window_bytes, first_message_bytes), dialled_(dialled), count_(std::move(count)) {
     count_->Add();
   }
@@ -84,7 +62,7 @@ class GrpcStream : public FlowStream {
   void SetCloseAlarm();
 
   const bool dialled_;
-  const std::shared_ptr<GrpcStreamCount> count_;
+  const std::shared_ptr<StreamCount> count_;
   std::shared_ptr<FlowStream> self_;
   grpc::ByteBuffer incoming_;  // of the read under way
   grpc::ByteBuffer outgoing_;  // of the write under way

@@ -31,8 +31,8 @@ constexpr int kMessageLimit = static_cast<int>(kMaxPayloadBytes) + (2 << 20);
 
 int Milliseconds(absl::Duration duration) { return static_cast<int>(std::max<int64_t>(1, absl::ToInt64Milliseconds(duration))); }
 
-// Bandwidth probes are off: windows are large from the start. A ping is due after a third of `silence` without a word, its answer after
-// two thirds more.
+// Bandwidth probes are off: windows are large from the start. A ping is due after a third of
+// `silence` without a word, its answer after two thirds more.
 grpc::ChannelArguments TuningArguments(const GrpcTransportOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
@@ -52,8 +52,9 @@ grpc::ChannelArguments TuningArguments(const GrpcTransportOptions& options) {
   return arguments;
 }
 
-// Keeps the threads that gRPC runs callbacks on. gRPC joins them when the last channel that has made a call is destroyed, under a lock that
-// every channel's first call takes: a callback would wait for a dialler's lock, the dialler for gRPC's, and gRPC for the callback. This
+// Keeps the threads that gRPC runs callbacks on. gRPC joins them when the last channel that has
+// made a call is destroyed. It does so under a lock that every channel's first call takes. A
+// callback would wait for a dialler's lock, the dialler for gRPC's, and gRPC for the callback. This
 // channel is one more. It has no credentials, so it never connects (see CreateCustomChannel).
 class CallbackThreads {
  public:
@@ -74,8 +75,8 @@ class CallbackThreads {
 
 class DialledStream final : public GrpcStream, private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  DialledStream(std::string address, std::shared_ptr<StreamHandler> handler, const FlowOptions& flow,
-                std::shared_ptr<GrpcStreamCount> count, std::shared_ptr<grpc::Channel> channel, bool tls)
+  DialledStream(std::string address, std::shared_ptr<StreamHandler> handler, const FlowOptions& flow, std::shared_ptr<StreamCount> count,
+                std::shared_ptr<grpc::Channel> channel, bool tls)
       : GrpcStream(std::move(address), std::move(handler), flow.window_bytes, /*first_message_bytes=*/kMessageLimit, /*dialled=*/true,
                    std::move(count)),
         tls_(tls),
@@ -132,7 +133,7 @@ std::string ReadablePeer(const std::string& peer) { return absl::StrReplaceAll(p
 class AcceptedStream final : public GrpcStream, private grpc::ServerGenericBidiReactor {
  public:
   AcceptedStream(grpc::GenericCallbackServerContext& context, std::shared_ptr<StreamHandler> handler, const FlowOptions& flow,
-                 std::shared_ptr<GrpcStreamCount> count, std::shared_ptr<UntrustedConnections> untrusted)
+                 std::shared_ptr<StreamCount> count, std::shared_ptr<UntrustedConnections> untrusted)
       : GrpcStream(ReadablePeer(context.peer()), std::move(handler), flow.window_bytes, flow.first_message_bytes, /*dialled=*/false,
                    std::move(count)),
         untrusted_(std::move(untrusted)),
@@ -202,14 +203,8 @@ class StreamList {
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// False, and in the log, where streams did not end in time.
-bool AwaitEnd(GrpcStreamCount& count, absl::Duration deadline, const std::string& whose) {
-  if (count.AwaitZero(RealClock().Now() + deadline)) return true;
-  LogError("{}: streams have not ended within {}; their memory is given up", whose, absl::FormatDuration(deadline));
-  return false;
-}
-
-// Of the files that this process may open, those that connections may hold which have said nothing yet.
+// Of the files that this process may open, those that connections may hold which have said nothing
+// yet.
 size_t MostWaiting() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 256;
@@ -223,7 +218,7 @@ class Acceptor final : public grpc::CallbackGenericService {
       : flow_(flow), handler_(std::move(handler)), untrusted_(std::move(untrusted)) {}
 
   StreamList<AcceptedStream>& streams() { return streams_; }
-  GrpcStreamCount& count() { return *count_; }
+  StreamCount& count() { return *count_; }
 
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
@@ -236,7 +231,7 @@ class Acceptor final : public grpc::CallbackGenericService {
   const FlowOptions flow_;
   const std::shared_ptr<StreamHandler> handler_;
   const std::shared_ptr<UntrustedConnections> untrusted_;
-  const std::shared_ptr<GrpcStreamCount> count_ = std::make_shared<GrpcStreamCount>();
+  const std::shared_ptr<StreamCount> count_ = std::make_shared<StreamCount>();
   StreamList<AcceptedStream> streams_;
 };
 
@@ -245,7 +240,7 @@ class GrpcListener final : public Listener {
   GrpcListener(GrpcTransportOptions options, std::shared_ptr<StreamHandler> handler)
       : options_(std::move(options)),
         handler_(handler),
-        untrusted_(std::make_shared<UntrustedConnections>(options_.most_untrusted)),
+        untrusted_(std::make_shared<UntrustedConnections>(options_.most_untrusted, options_.most_untrusted_streams)),
         acceptor_(std::make_unique<Acceptor>(options_.flow, std::move(handler), untrusted_)) {}
 
   absl::Status Start(const std::string& address) {
@@ -284,7 +279,7 @@ class GrpcListener final : public Listener {
     gate_ = nullptr;
     acceptor_->streams().AbortAll();
     if (server_ == nullptr) return;
-    if (AwaitEnd(acceptor_->count(), options_.end_deadline, address_)) {
+    if (acceptor_->count().AwaitZero(options_.end_deadline, address_)) {
       server_->Shutdown(std::chrono::system_clock::now());
     } else {
       // Their destructors would wait for the streams.
@@ -312,7 +307,7 @@ class GrpcTransport final : public Transport {
 
   ~GrpcTransport() override {
     streams_.AbortAll();
-    if (AwaitEnd(*count_, options_.end_deadline, "dialled streams")) return;
+    if (count_->AwaitZero(options_.end_deadline, "dialled streams")) return;
     [[maybe_unused]] const auto* const needed = threads_.release();  // by the streams that go on
   }
 
@@ -342,11 +337,12 @@ class GrpcTransport final : public Transport {
  private:
   const GrpcTransportOptions options_;
   std::unique_ptr<CallbackThreads> threads_ = std::make_unique<CallbackThreads>();
-  const std::shared_ptr<GrpcStreamCount> count_ = std::make_shared<GrpcStreamCount>();
+  const std::shared_ptr<StreamCount> count_ = std::make_shared<StreamCount>();
   StreamList<DialledStream> streams_;
 };
 
-// Every connection is a file: the soft limit of many systems is 1024, and gRPC stops to accept at it.
+// Every connection is a file: the soft limit of many systems is 1024, and gRPC stops to accept at
+// it.
 void RaiseFileLimit() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max) return;
@@ -357,7 +353,8 @@ void RaiseFileLimit() {
 }  // namespace
 
 std::unique_ptr<Transport> MakeGrpcTransport(GrpcTransportOptions options) {
-  // gRPC allocates what it receives, megabytes a step. From the heap, those pages stay; mapped one by one, each would be faulted in anew.
+  // gRPC allocates what it receives, megabytes a step. From the heap, those pages stay; mapped one
+  // by one, each would be faulted in anew.
   mallopt(M_MMAP_THRESHOLD, kHeapBytes);
   mallopt(M_TRIM_THRESHOLD, kHeapBytes);
   RaiseFileLimit();

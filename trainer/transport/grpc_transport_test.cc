@@ -1,4 +1,4 @@
-// What only a network can do to a stream: hosts that vanish, connections that say nothing.
+// Troubles that only a network gives a stream: hosts that vanish, connections that say nothing.
 #include "trainer/transport/grpc_transport.h"
 
 #include <arpa/inet.h>
@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -15,15 +14,18 @@
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "trainer/base/owned_fd.h"
 #include "trainer/transport/port_gate.h"
 #include "trainer/transport/test_deadline.h"
+#include "trainer/transport/test_inbox.h"
 
 namespace trainyard::engine {
 namespace {
+
+using ::testing::SizeIs;
 
 sockaddr_in Loopback(uint16_t port) {
   sockaddr_in address{};
@@ -39,50 +41,50 @@ uint16_t PortOf(const std::string& address) {
   return static_cast<uint16_t>(port);
 }
 
-int Connect(uint16_t port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+OwnedFd Connect(uint16_t port) {
+  OwnedFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = Loopback(port);
-  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   return fd;
 }
 
-int Connect6(uint16_t port) {
-  const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+OwnedFd Connect6(uint16_t port) {
+  OwnedFd fd(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in6 address{};
   address.sin6_family = AF_INET6;
   address.sin6_addr = in6addr_loopback;
   address.sin6_port = htons(port);
-  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   return fd;
 }
 
-// Passes the bytes of one connection on, until it is told to swallow them: then both ends see a connection that is open and dumb.
+// Passes the bytes of one connection on, until it is told to swallow them: then both ends see a
+// connection that is open and dumb.
 class Proxy {
  public:
   explicit Proxy(uint16_t target) : target_(target), listening_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address = Loopback(0);
     socklen_t length = sizeof address;
-    EXPECT_EQ(bind(listening_, reinterpret_cast<sockaddr*>(&address), length), 0);
-    EXPECT_EQ(listen(listening_, 1), 0);
-    EXPECT_EQ(getsockname(listening_, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    EXPECT_EQ(bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(listen(listening_.get(), 1), 0);
+    EXPECT_EQ(getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
     port_ = ntohs(address.sin_port);
     thread_ = std::thread([this] { Run(); });
   }
   ~Proxy() {
     stop_ = true;
-    shutdown(listening_, SHUT_RDWR);
+    shutdown(listening_.get(), SHUT_RDWR);
     thread_.join();
-    close(listening_);
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   void Swallow() { swallow_ = true; }
 
  private:
   void Run() {
-    const int near = accept(listening_, nullptr, nullptr);
-    if (near < 0) return;
-    const int far = Connect(target_);
-    std::array<pollfd, 2> ends{pollfd{near, POLLIN, 0}, pollfd{far, POLLIN, 0}};
+    const OwnedFd near(accept(listening_.get(), nullptr, nullptr));
+    if (near.get() < 0) return;
+    const OwnedFd far = Connect(target_);
+    std::array<pollfd, 2> ends{pollfd{near.get(), POLLIN, 0}, pollfd{far.get(), POLLIN, 0}};
     std::vector<char> bytes(1 << 16);
     while (!stop_) {
       poll(ends.data(), ends.size(), 20);
@@ -91,54 +93,18 @@ class Proxy {
         const ssize_t count = recv(ends[i].fd, bytes.data(), bytes.size(), 0);
         if (count <= 0) ends[i].fd = -1;  // stays open towards the other end
         if (count > 0 && !swallow_) {
-          EXPECT_EQ(send(i == 0 ? far : near, bytes.data(), count, MSG_NOSIGNAL), count);
+          EXPECT_EQ(send((i == 0 ? far : near).get(), bytes.data(), count, MSG_NOSIGNAL), count);
         }
       }
     }
-    close(near);
-    close(far);
   }
 
   const uint16_t target_;
-  const int listening_;
+  const OwnedFd listening_;
   uint16_t port_ = 0;
   std::atomic<bool> stop_ = false;
   std::atomic<bool> swallow_ = false;
   std::thread thread_;
-};
-
-class Counter final : public StreamHandler {
- public:
-  explicit Counter(bool echo) : echo_(echo) {}
-  void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
-    {
-      absl::MutexLock lock(&mutex_);
-      records_ += static_cast<int>(records.size());
-    }
-    if (echo_) stream->Send({records.begin(), records.end()});
-  }
-  void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& status) override {
-    absl::MutexLock lock(&mutex_);
-    ++closed_;
-    status_ = status;
-  }
-  bool AwaitRecords(int count) {
-    const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return records_ >= count; };
-    absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoonOverSockets);
-  }
-  absl::Status AwaitClosed() {
-    const auto closed = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ > 0; };
-    absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&closed), kSoonOverSockets) ? status_ : absl::InternalError("never closed");
-  }
-
- private:
-  const bool echo_;
-  absl::Mutex mutex_;
-  int records_ ABSL_GUARDED_BY(mutex_) = 0;
-  int closed_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
 Record Ping() {
@@ -153,8 +119,8 @@ struct GrpcPair {
     EXPECT_TRUE(listening.ok()) << listening.status();
     if (listening.ok()) listener = *std::move(listening);
   }
-  std::shared_ptr<Counter> near = std::make_shared<Counter>(/*echo=*/false);
-  std::shared_ptr<Counter> far = std::make_shared<Counter>(/*echo=*/true);
+  std::shared_ptr<Inbox> near = std::make_shared<Inbox>();
+  std::shared_ptr<Inbox> far = std::make_shared<Inbox>(/*echo=*/true);
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Listener> listener;
 };
@@ -164,7 +130,7 @@ TEST(GrpcTransportTest, AHostThatVanishesWithoutAWordIsNoticedByBothSides) {
   Proxy proxy(PortOf(pair.listener->address()));
   const std::shared_ptr<Stream> stream = pair.transport->Dial(proxy.address(), pair.near, absl::Seconds(5));
   stream->Send({Ping()});
-  ASSERT_TRUE(pair.near->AwaitRecords(1));
+  ASSERT_THAT(pair.near->AwaitSteps(1), SizeIs(1));
   proxy.Swallow();
   EXPECT_EQ(pair.near->AwaitClosed().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(pair.far->AwaitClosed().code(), absl::StatusCode::kUnavailable);
@@ -175,7 +141,7 @@ TEST(GrpcTransportTest, ATransportOverADumbConnectionIsDestroyedWithItsUnsentPay
   Proxy proxy(PortOf(pair->listener->address()));
   const std::shared_ptr<Stream> stream = pair->transport->Dial(proxy.address(), pair->near, absl::Seconds(5));
   stream->Send({Ping()});
-  ASSERT_TRUE(pair->near->AwaitRecords(1));
+  ASSERT_THAT(pair->near->AwaitSteps(1), SizeIs(1));
   proxy.Swallow();
   const std::vector<std::byte> memory(1 << 20);
   for (int i = 0; i < 64; ++i) {
@@ -185,8 +151,8 @@ TEST(GrpcTransportTest, ATransportOverADumbConnectionIsDestroyedWithItsUnsentPay
     record.payload = Payload(memory, nullptr);
     stream->Send({std::move(record)});
   }
-  const std::shared_ptr<Counter> near = pair->near;
-  const std::shared_ptr<Counter> far = pair->far;
+  const std::shared_ptr<Inbox> near = pair->near;
+  const std::shared_ptr<Inbox> far = pair->far;
   pair.reset();
   EXPECT_FALSE(near->AwaitClosed().ok());
   EXPECT_FALSE(far->AwaitClosed().ok());
@@ -231,96 +197,62 @@ TEST(GrpcTransportTest, AStreamMayEndInALockThatAThreadHoldsWhichDialsTheNext) {
 TEST(GrpcTransportTest, AThousandSilentConnectionsAreDroppedAndAStreamBesideThemGoesOn) {
   GrpcPair pair({.greeting_deadline = absl::Seconds(2)});
   const uint16_t port = PortOf(pair.listener->address());
-  std::vector<int> silent;
+  std::vector<OwnedFd> silent;
   for (int i = 0; i < 1000; ++i) silent.push_back(Connect(port));
   const std::shared_ptr<Stream> stream = pair.transport->Dial(pair.listener->address(), pair.near, absl::Seconds(5));
-  for (int i = 1; i <= 100; ++i) {
+  for (size_t i = 1; i <= 100; ++i) {
     stream->Send({Ping()});
-    ASSERT_TRUE(pair.near->AwaitRecords(i));
+    ASSERT_THAT(pair.near->AwaitSteps(i), SizeIs(i));
   }
   int dropped = 0;
-  for (const int fd : silent) {
-    pollfd end{fd, POLLIN, 0};
+  for (const OwnedFd& fd : silent) {
+    pollfd end{fd.get(), POLLIN, 0};
     std::array<char, 256> bytes;
     while (poll(&end, 1, static_cast<int>(absl::ToInt64Milliseconds(kSoonOverSockets))) == 1) {  // what the server says, and then the end
-      if (recv(fd, bytes.data(), bytes.size(), 0) > 0) continue;
+      if (recv(fd.get(), bytes.data(), bytes.size(), 0) > 0) continue;
       ++dropped;
       break;
     }
-    close(fd);
   }
   EXPECT_EQ(dropped, 1000);
 }
 
-// Trusts a stream that says something.
-class Doorkeeper final : public StreamHandler {
- public:
-  void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
-    stream->Trust();
-    stream->Send({records.begin(), records.end()});
-  }
-  void OnTurnedAway(const std::string& peer, const absl::Status& why) override {
-    absl::MutexLock lock(&mutex_);
-    turned_away_.push_back(fmt::format("{}: {}", peer, std::string(why.message())));
-  }
-  void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& /*status*/) override {
-    absl::MutexLock lock(&mutex_);
-    ++closed_;
-  }
-
-  bool AwaitGone(size_t count) {
-    const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ + turned_away_.size() >= count; };
-    absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoonOverSockets);
-  }
-  std::vector<std::string> AwaitTurnedAway(size_t count) {
-    const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return turned_away_.size() >= count; };
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoonOverSockets);
-    return turned_away_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  size_t closed_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::string> turned_away_ ABSL_GUARDED_BY(mutex_);
-};
-
 TEST(GrpcTransportTest, OfTooManyConnectionsThatNobodyTrustsTheOldestGoesAndATrustedOneStays) {
   for (const auto& [listens, dialled] : {std::pair("127.0.0.1:0", "127.0.0.1"), {"[::1]:0", "[::1]"}, {"0.0.0.0:0", "127.0.0.1"}}) {
-    const auto door = std::make_shared<Doorkeeper>();
-    const auto near = std::make_shared<Counter>(/*echo=*/false);
+    const auto door = std::make_shared<Inbox>(/*echo=*/true, /*trust=*/true);
+    const auto near = std::make_shared<Inbox>();
     const std::unique_ptr<Transport> transport = MakeGrpcTransport({.most_untrusted = 4});
     const absl::StatusOr<std::unique_ptr<Listener>> listener = transport->Listen(listens, door);
     ASSERT_TRUE(listener.ok()) << listener.status();
     const uint16_t port = PortOf((*listener)->address());
     const std::shared_ptr<Stream> stream = transport->Dial(fmt::format("{}:{}", dialled, port), near, absl::Seconds(5));
     stream->Send({Ping()});
-    ASSERT_TRUE(near->AwaitRecords(1)) << listens;
-    std::vector<int> strangers;
+    ASSERT_THAT(near->AwaitSteps(1), SizeIs(1)) << listens;
+    std::vector<OwnedFd> strangers;
     for (int i = 0; i < 20; ++i) {
       strangers.push_back(dialled == std::string_view("[::1]") ? Connect6(port) : Connect(port));
-      EXPECT_EQ(send(strangers.back(), kHttp2Preface.data(), kHttp2Preface.size(), MSG_NOSIGNAL),
+      EXPECT_EQ(send(strangers.back().get(), kHttp2Preface.data(), kHttp2Preface.size(), MSG_NOSIGNAL),
                 static_cast<ssize_t>(kHttp2Preface.size()));
     }
     EXPECT_THAT(door->AwaitTurnedAway(16),
                 testing::Contains(testing::HasSubstr("it has not identified itself, and 4 connections came after it")).Times(16));
-    for (const int fd : strangers) close(fd);
-    for (int i = 0; i < 20; ++i) transport->Dial(fmt::format("{}:{}", dialled, port), std::make_shared<Counter>(false), absl::Seconds(5));
+    strangers.clear();
+    for (int i = 0; i < 20; ++i) transport->Dial(fmt::format("{}:{}", dialled, port), std::make_shared<Inbox>(), absl::Seconds(5));
     EXPECT_TRUE(door->AwaitGone(20 + 16)) << listens;  // diallers that say nothing, with a stream already or not
     stream->Send({Ping()});
-    EXPECT_TRUE(near->AwaitRecords(2)) << listens;
+    EXPECT_THAT(near->AwaitSteps(2), SizeIs(2)) << listens;
   }
 }
 
 TEST(GrpcTransportTest, AConnectionThatEndsWithoutAStreamIsTold) {
-  const auto door = std::make_shared<Doorkeeper>();
+  const auto door = std::make_shared<Inbox>(/*echo=*/true, /*trust=*/true);
   const std::unique_ptr<Transport> transport = MakeGrpcTransport({});
   const absl::StatusOr<std::unique_ptr<Listener>> listener = transport->Listen("127.0.0.1:0", door);
   ASSERT_TRUE(listener.ok()) << listener.status();
-  const int stranger = Connect(PortOf((*listener)->address()));
-  EXPECT_EQ(send(stranger, kHttp2Preface.data(), kHttp2Preface.size(), MSG_NOSIGNAL), static_cast<ssize_t>(kHttp2Preface.size()));
-  close(stranger);
+  {
+    const OwnedFd stranger = Connect(PortOf((*listener)->address()));
+    EXPECT_EQ(send(stranger.get(), kHttp2Preface.data(), kHttp2Preface.size(), MSG_NOSIGNAL), static_cast<ssize_t>(kHttp2Preface.size()));
+  }
   EXPECT_THAT(door->AwaitTurnedAway(1), testing::ElementsAre(testing::HasSubstr("it opened no stream")));
 }
 

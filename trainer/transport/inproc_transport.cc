@@ -46,7 +46,8 @@ class Mailroom {
     MutexLock lock(&mutex_);
     stopped_ = true;
   }
-  // The same, for a thread that a handler holds up: it lives by itself until it has delivered everything.
+  // The same, for a thread that a handler holds up: it lives by itself until it has delivered
+  // everything.
   void StopLater(std::shared_ptr<Mailroom> self) {
     MutexLock lock(&mutex_);
     stopped_ = true;
@@ -97,7 +98,8 @@ class InprocStream final : public FlowStream {
   }
 
   void Abort() override {
-    // First: a stream whose queue is dropped looks to Transfer as if it had sent all and ended well.
+    // First: a stream whose queue is dropped looks to Transfer as if it had sent all and ended
+    // well.
     End(absl::OkStatus(), absl::UnavailableError("the other side ended the stream"));
     StartClosing(absl::OkStatus());
     DropQueue();

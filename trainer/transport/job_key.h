@@ -1,4 +1,5 @@
-// The secret that all replicas of one job share: the file `key` beside the host lists (docs/security.md).
+// The secret that all replicas of one job share: the file `key` beside the host lists
+// (docs/security.md).
 #pragma once
 
 #include <array>
@@ -16,8 +17,8 @@ inline constexpr size_t kJobKeyBytes = 32;
 // 256 random bits. Never printed.
 class JobKey {
  public:
-  // 64 hexadecimal digits, with or without a line end. InvalidArgument says what `origin` (a file's path) holds instead; never the key
-  // itself.
+  // 64 hexadecimal digits, with or without a line end. InvalidArgument says what `origin` (a file's
+  // path) holds instead; never the key itself.
   static absl::StatusOr<JobKey> Parse(std::string_view text, std::string_view origin);
   // From the operating system's generator. Internal: it has no random bytes.
   static absl::StatusOr<JobKey> Random();

@@ -11,9 +11,10 @@
 
 namespace trainyard::engine {
 
-// Thread-safe. A ConfigMap that was lost and made anew can bring another key, which the kubelet puts into the files of running replicas:
-// without a second look they could not talk with those that start later. The file is read at most once a second; where it cannot be read
-// the key before stays.
+// Thread-safe. A ConfigMap that was lost and made anew can bring another key, which the kubelet
+// puts into the files of running replicas. Without a second look they could not talk with replicas
+// that start later. The file is read at most once a second; where it cannot be read the key before
+// stays.
 class JobKeyFile {
  public:
   // `key` is what the file held when the replica started.

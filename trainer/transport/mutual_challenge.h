@@ -1,12 +1,13 @@
-// How both ends of a new stream prove to each other that they hold the job's key, without sending it: HMAC-SHA256 (RFC 2104) over two
-// nonces.
+// Both ends of a new stream prove to each other that they hold the job's key, without sending it.
+// The proof is HMAC-SHA256 (RFC 2104) over two nonces.
 //
 //   dialler  → listener   challenge   nonce D (32 bytes)
 //   listener → dialler    proof       nonce L (32 bytes), HMAC(key, "trainyard listener" | D | L)
 //   dialler  → listener   proof       HMAC(key, "trainyard dialler" | D | L)
 //
-// Each side contributes a fresh nonce, so that nothing recorded can be replayed; each side's label differs, so that no proof can be
-// reflected. Pure: no stream, no clock. The randomness comes from the operating system.
+// Each side contributes a fresh nonce, so that nothing recorded can be replayed. Each side's label
+// differs, so that no proof can be reflected. Pure: no stream, no clock. The randomness comes from
+// the operating system.
 #pragma once
 
 #include <array>
@@ -34,7 +35,8 @@ class DiallerChallenge {
   DiallerChallenge(const JobKey& key, const Nonce& nonce) : key_(key), nonce_(nonce) {}
 
   Record Challenge() const;
-  // The listener's proof → the dialler's. Unauthenticated: the record is something else, or made with another key.
+  // The listener's proof → the dialler's. Unauthenticated: the record is something else, or made
+  // with another key.
   absl::StatusOr<Record> Answer(const Record& proof) const;
 
  private:
@@ -49,7 +51,8 @@ class ListenerChallenge {
 
   // The dialler's challenge → the listener's proof. Unauthenticated: the record is something else.
   absl::StatusOr<Record> Answer(const Record& challenge);
-  // The dialler's proof, after Answer. Unauthenticated: the record is something else, or made with another key.
+  // The dialler's proof, after Answer. Unauthenticated: the record is something else, or made with
+  // another key.
   absl::Status Check(const Record& proof) const;
   bool answered() const { return answered_; }
 

@@ -11,11 +11,13 @@
 
 namespace trainyard::engine {
 
-// Immutable, cheap to move and to copy (the bytes are shared, never copied). The pieces may start at any address.
+// Immutable, cheap to move and to copy (the bytes are shared, never copied). The pieces may start
+// at any address.
 class Payload {
  public:
   Payload() = default;
-  // One piece. It stays valid as long as `owner`, which may be null for memory that outlives every copy of the payload.
+  // One piece. It stays valid as long as `owner`, which may be null for memory that outlives every
+  // copy of the payload.
   Payload(std::span<const std::byte> piece, std::shared_ptr<const void> owner);
   Payload(std::vector<std::span<const std::byte>> pieces, std::shared_ptr<const void> owner);
   static Payload OfText(std::string text);
@@ -42,7 +44,8 @@ class PayloadReader {
   void Read(std::span<std::byte> out);
   // Leaves out the next `count` bytes; they must be there.
   void Skip(size_t count);
-  // The next `count` floats: in place where they lie in one aligned piece, else copied to `scratch` (at least `count` long).
+  // The next `count` floats: in place where they lie in one aligned piece, else copied to `scratch`
+  // (at least `count` long).
   std::span<const float> Floats(size_t count, std::span<float> scratch);
 
  private:

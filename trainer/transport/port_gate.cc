@@ -192,7 +192,8 @@ class EpollGate final : public PortGate {
         Drop(waiting_.begin(), fmt::format("it has not said anything yet, and {} came after it", waiting_.size()));
       }
       const int fd = socket.get();
-      // As gRPC does for what it accepts itself: Nagle's algorithm and delayed acknowledgements would cost 40 ms a step.
+      // As gRPC does for what it accepts itself: Nagle's algorithm and delayed acknowledgements
+      // would cost 40 ms a step.
       const int at_once = 1;
       setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
       if (!Watch(fd, EPOLLIN | EPOLLRDHUP | EPOLLET)) continue;

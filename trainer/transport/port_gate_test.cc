@@ -36,12 +36,12 @@ TEST(JudgeFirstBytesTest, WithTlsARecordOfAHandshakeIsGood) {
   EXPECT_EQ(JudgeFirstBytes(kHttp2Preface, true), FirstBytes::kBad);
 }
 
-// What a gate lets in, and whom it turns away.
+// The connections that a gate lets in and turns away.
 class Inside {
  public:
   explicit Inside(PortGateOptions options, const std::string& address = "127.0.0.1:0") {
     absl::StatusOr<std::unique_ptr<PortGate>> listening = PortGate::Listen(
-        address, options, std::make_shared<UntrustedConnections>(256),
+        address, options, std::make_shared<UntrustedConnections>(256, 256),
         [this](int socket) {
           int at_once = 0;
           socklen_t length = sizeof at_once;
@@ -147,7 +147,7 @@ TEST(PortGateTest, OfTooManyThatWaitTheOldestGoesAndWhoSpeaksIsLetIn) {
 TEST(PortGateTest, ASecondGateAtOnePortIsToldWhy) {
   Inside inside({});
   const auto second = PortGate::Listen(
-      fmt::format("127.0.0.1:{}", inside.port()), {}, std::make_shared<UntrustedConnections>(256), [](int) {},
+      fmt::format("127.0.0.1:{}", inside.port()), {}, std::make_shared<UntrustedConnections>(256, 256), [](int) {},
       [](const std::string&, const absl::Status&) {});
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("another process uses the port"));

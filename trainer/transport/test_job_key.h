@@ -1,4 +1,4 @@
-// What the tests of job keys share.
+// Helpers that the tests of job keys share.
 #pragma once
 
 #include <string>

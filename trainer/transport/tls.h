@@ -1,4 +1,5 @@
-// Mutual TLS of the replicas of one job: all hold one certificate, signed by the job's own authority (docs/contract.md).
+// Mutual TLS of the replicas of one job: all hold one certificate, signed by the job's own
+// authority (docs/contract.md).
 #pragma once
 
 #include <string>

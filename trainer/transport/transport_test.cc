@@ -14,6 +14,7 @@
 #include "absl/synchronization/notification.h"
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/inproc_transport.h"
+#include "trainer/transport/shared_memory_transport.h"
 #include "trainer/transport/test_deadline.h"
 
 namespace trainyard::engine {
@@ -144,12 +145,12 @@ TEST_P(TransportTest, RecordsArriveInOrderWithTheirBytes) {
   std::iota(values.begin(), values.end(), 0.0F);
   const std::shared_ptr<Stream> stream = Dial();
   for (uint64_t step = 0; step < 20; ++step)
-    stream->Send({MakeRecord(step, Payload(std::as_bytes(std::span(values)).first(4 * (step * 15'000 + 1)), nullptr))});
+    stream->Send({MakeRecord(step, Payload(std::as_bytes(std::span(values)).first(4 * (step * 13'000 + 1)), nullptr))});
   ASSERT_TRUE(near_->AwaitRecords(20));
   const std::vector<Record> records = near_->received();
   for (uint64_t step = 0; step < 20; ++step) {
     ASSERT_EQ(records[step].header.step, step);
-    std::vector<float> copy(step * 15'000 + 1);
+    std::vector<float> copy(step * 13'000 + 1);
     ASSERT_EQ(records[step].payload.size(), copy.size() * 4);
     PayloadReader(records[step].payload).Read(std::as_writable_bytes(std::span(copy)));
     ASSERT_TRUE(std::equal(copy.begin(), copy.end(), values.begin()));
@@ -196,13 +197,13 @@ TEST_P(TransportTest, TheDiallingSideTellsWhyItClosed) {
 }
 
 TEST_P(TransportTest, AnAbortedStreamIsLostForTheOtherSideAndReleasesItsPayloads) {
-  std::vector<float> values(1'000'000);
+  std::vector<float> values(250'000);
   absl::Notification released;
   std::shared_ptr<void> owner(nullptr, [&](void*) { released.Notify(); });
   const std::shared_ptr<Stream> stream = Dial();
   stream->Send({MakeRecord(0)});
   ASSERT_TRUE(near_->AwaitRecords(1));
-  for (int i = 0; i < 8; ++i) stream->Send({MakeRecord(1, Payload(std::as_bytes(std::span(values)), owner))});
+  for (int i = 0; i < 32; ++i) stream->Send({MakeRecord(1, Payload(std::as_bytes(std::span(values)), owner))});
   owner.reset();
   stream->Abort();
   (void)near_->AwaitClosed();
@@ -411,11 +412,17 @@ TEST(InprocTransportTest, ADestructorGivesUpAHandlerThatDoesNotReturn) {
   EXPECT_TRUE(stuck->AwaitClosed()) << "the streams end when the handler returns";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         ::testing::Values(Kind{"Inproc", +[](const FlowOptions& flow) { return MakeInprocTransport(flow); }, "ps-0"},
-                                           Kind{"Grpc", +[](const FlowOptions& flow) { return MakeGrpcTransport({.flow = flow}); },
-                                                "127.0.0.1:0"}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, TransportTest,
+    ::testing::Values(
+        Kind{"Inproc", +[](const FlowOptions& flow) { return MakeInprocTransport(flow); }, "ps-0"},
+        Kind{"Grpc", +[](const FlowOptions& flow) { return MakeGrpcTransport({.flow = flow}); }, "127.0.0.1:0"},
+        Kind{"Shared", +[](const FlowOptions& flow) { return MakeSharedMemoryTransport(MakeInprocTransport(flow), {.flow = flow}); },
+             "ps-0"},
+        Kind{"SharedOverGrpc",
+             +[](const FlowOptions& flow) { return MakeSharedMemoryTransport(MakeGrpcTransport({.flow = flow}), {.flow = flow}); },
+             "127.0.0.1:0"}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace trainyard::engine

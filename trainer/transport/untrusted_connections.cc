@@ -4,13 +4,15 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
 
 namespace trainyard::engine {
 
-UntrustedConnections::UntrustedConnections(size_t most) : most_(most), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
+UntrustedConnections::UntrustedConnections(size_t most, size_t most_opened)
+    : most_(most), most_opened_(most_opened), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 absl::StatusOr<std::optional<std::string>> UntrustedConnections::Add(int socket, const std::string& peer) {
   OwnedFd watched(fcntl(socket, F_DUPFD_CLOEXEC, 0));
@@ -34,7 +36,14 @@ absl::StatusOr<std::optional<std::string>> UntrustedConnections::Add(int socket,
 
 void UntrustedConnections::Opened(const std::string& peer) {
   absl::MutexLock lock(&mutex_);
-  if (const auto found = by_peer_.find(peer); found != by_peer_.end()) found->second->opened = true;
+  const auto found = by_peer_.find(peer);
+  if (found == by_peer_.end()) return;
+  if (static_cast<size_t>(std::ranges::count(connections_, true, &Connection::opened)) >= most_opened_) {
+    const auto oldest = std::ranges::find(connections_, true, &Connection::opened);
+    shutdown(oldest->socket.get(), SHUT_RDWR);
+    Forget(oldest);
+  }
+  found->second->opened = true;
 }
 
 void UntrustedConnections::Trust(const std::string& peer) {
@@ -59,7 +68,8 @@ std::vector<std::string> UntrustedConnections::TakeEnded() {
 }
 
 void UntrustedConnections::Forget(Connections::iterator connection) {
-  // By hand: closing this file alone would leave it watched, since its owner's shares the open connection (epoll(7)).
+  // By hand: closing this file alone would leave it watched, since its owner's shares the open
+  // connection (epoll(7)).
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->socket.get(), nullptr);
   by_peer_.erase(connection->peer);
   by_socket_.erase(connection->socket.get());

@@ -35,7 +35,7 @@ struct Ends {
 };
 
 TEST(UntrustedConnectionsTest, OfTooManyTheOldestIsShutDown) {
-  UntrustedConnections connections(2);
+  UntrustedConnections connections(2, 2);
   Ends first;
   Ends second;
   Ends third;
@@ -53,8 +53,24 @@ TEST(UntrustedConnectionsTest, OfTooManyTheOldestIsShutDown) {
   EXPECT_TRUE(third.IsDown());
 }
 
+TEST(UntrustedConnectionsTest, OfTooManyWithAStreamTheOldestIsShutDown) {
+  UntrustedConnections connections(9, 2);
+  std::array<Ends, 5> ends;
+  for (size_t i = 0; i < ends.size(); ++i)
+    ASSERT_TRUE(connections.Add(ends[i].near.get(), std::string(1, static_cast<char>('a' + i))).ok());
+  connections.Opened("b");
+  connections.Opened("c");
+  EXPECT_FALSE(ends[1].IsDown());
+  connections.Trust("b");  // counts no longer
+  connections.Opened("d");
+  EXPECT_FALSE(ends[2].IsDown());
+  connections.Opened("e");
+  EXPECT_TRUE(ends[2].IsDown());
+  for (const size_t stays : {0, 1, 3, 4}) EXPECT_FALSE(ends[stays].IsDown()) << stays;
+}
+
 TEST(UntrustedConnectionsTest, AnEndIsToldOnceAndOnlyWithoutAStreamAndWithoutTrust) {
-  UntrustedConnections connections(9);
+  UntrustedConnections connections(9, 9);
   Ends silent;
   Ends streaming;
   Ends trusted;
@@ -73,7 +89,7 @@ TEST(UntrustedConnectionsTest, AnEndIsToldOnceAndOnlyWithoutAStreamAndWithoutTru
 }
 
 TEST(UntrustedConnectionsTest, ANameThatComesAgainIsTheNewConnection) {
-  UntrustedConnections connections(1);
+  UntrustedConnections connections(1, 1);
   Ends old;
   Ends fresh;
   ASSERT_TRUE(connections.Add(old.near.get(), "peer").ok());

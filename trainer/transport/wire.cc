@@ -101,6 +101,16 @@ std::string_view WireOpName(WireOp op) {
       return "result";
     case WireOp::kFinished:
       return "finished";
+    case WireOp::kOffer:
+      return "offer";
+    case WireOp::kShare:
+      return "share";
+    case WireOp::kPace:
+      return "pace";
+    case WireOp::kNewer:
+      return "newer";
+    case WireOp::kAsk:
+      return "ask";
   }
   return "?";
 }
@@ -134,7 +144,7 @@ absl::StatusOr<WireHeader> Decode(std::span<const std::byte, kWireHeaderBytes> b
   WireHeader header;
   const auto op = reader.Get<uint16_t>();
   constexpr auto kFirst = static_cast<uint16_t>(WireOp::kHello);
-  constexpr auto kLast = static_cast<uint16_t>(WireOp::kFinished);
+  constexpr auto kLast = static_cast<uint16_t>(WireOp::kAsk);
   if (op < kFirst || op > kLast) {
     return absl::InvalidArgumentError(fmt::format("wire header: op is {}, expected one of {} to {}", op, kFirst, kLast));
   }

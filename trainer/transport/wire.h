@@ -1,4 +1,5 @@
-// The record that travels between replicas: a 64-byte little-endian header, then raw bytes. docs/wire.md is the format's one home.
+// The record that travels between replicas: a 64-byte little-endian header, then raw bytes.
+// docs/wire.md is the format's one home.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@ namespace trainyard::engine {
 inline constexpr uint32_t kWireMagic = 0x44525954;  // "TYRD" as the bytes stand on the wire
 inline constexpr uint16_t kWireVersion = 2;
 inline constexpr size_t kWireHeaderBytes = 64;
-inline constexpr uint32_t kMaxPayloadBytes = 16u << 20;  // of one record; longer tensors travel in parts
+inline constexpr uint32_t kMaxPayloadBytes = 1u << 20;  // of one record; longer tensors travel in parts
 
 enum class WireOp : uint16_t {
   kHello = 1,       // first record of a worker: who it is and what it trains, as JSON
@@ -41,9 +42,14 @@ enum class WireOp : uint16_t {
   kRelease = 20,    // chief → server, sync: the training's result is safe, workers may end; all-reduce: rank 0 → rank
   kJoin = 21,       // rank → rank, first of all: who it is and what it trains, as JSON; `epoch` 0: it asks rank 0 for a group
   kForm = 22,       // answer to kJoin: the group `epoch` stands; from rank 0: training goes on at `step`
-  kSum = 23,        // rank → rank: a range of a bucket, the sum of `slot` ranks' values
+  kSum = 23,        // rank → rank: a range of a bucket, the sum of `slot` devices' values
   kResult = 24,     // rank → rank: a range of a bucket's result
   kFinished = 25,   // rank 0 → rank, in answer to kJoin: the training is over at `step`, wait for the release
+  kOffer = 26,      // dialler → listener, first of all behind a proof: memory to share (shared_segment.h); empty: there is none
+  kShare = 27,      // listener → dialler, the answer: the token in that memory; empty: it cannot be opened here
+  kPace = 28,       // worker → server, server → chief, rank → rank 0, sync: how long a worker takes for a step by itself
+  kNewer = 29,      // worker → server, async: values of one part; the server was filled with older ones
+  kAsk = 30,        // rank 0 → rank: send what you have of the optimizer's slots, between the steps before `step` and `step`
 };
 std::string_view WireOpName(WireOp op);
 
@@ -51,7 +57,6 @@ inline constexpr uint32_t kWireFlagSlots = 1;      // kPull: with optimizer slot
 inline constexpr uint32_t kWireFlagDuplicate = 2;  // kParameters: the push had been applied before
 inline constexpr uint32_t kWireFlagRows = 4;       // kPush, kParameters: the payload is some rows of the part
 inline constexpr uint32_t kWireFlagPosition = 8;   // kHello: `step` is the next step that this worker will push
-inline constexpr uint32_t kWireFlagEmpty = 32;     // kPush: the worker had no examples, there is no payload
 inline constexpr uint32_t kWireFlagStart = 64;     // kResult: of the state that a group starts with
 inline constexpr uint32_t kWireFlagReady = 16;     // kWelcome, kState: the server has its parameters
 
@@ -65,7 +70,7 @@ struct WireHeader {
   uint32_t sender = 0;             // rank: worker index; 0xffffffff: an observer; 0x80000000 + index: a server
   uint32_t key = 0;                // the parameter's index
   uint32_t part = 0;               // which part of that tensor, from 0
-  uint16_t slot = 0;               // 0: the parameter itself; n: optimizer slot n - 1
+  uint16_t slot = 0;               // 0: the parameter itself; n: optimizer slot n - 1; kPush, kSum, kResult: devices whose values are in it
   uint8_t dtype = kWireDTypeNone;  // trainer/tensor/dtype.h
   uint8_t codec = 0;               // 0: raw; no other is defined yet
   uint64_t step = 0;
@@ -79,8 +84,9 @@ struct WireHeader {
 
 std::array<std::byte, kWireHeaderBytes> Encode(const WireHeader& header);
 
-// InvalidArgument names the field, what was found and what is expected. Checks everything that needs no knowledge of the model: magic,
-// version, op, dtype, codec, crc, length <= kMaxPayloadBytes.
+// InvalidArgument names the field, what was found and what is expected. Checks everything that
+// needs no knowledge of the model: magic, version, op, dtype, codec, crc, length <=
+// kMaxPayloadBytes.
 absl::StatusOr<WireHeader> Decode(std::span<const std::byte, kWireHeaderBytes> bytes);
 
 }  // namespace trainyard::engine

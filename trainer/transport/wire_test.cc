@@ -79,7 +79,7 @@ TEST(Wire, ABadHeaderIsRefusedByField) {
       {6, {'\xff', '\xff'}, "op is 65535"},
       {30, {'\x05'}, "dtype is 5"},
       {31, {'\x01'}, "codec is 0x1"},
-      {48, {'\x01', '\0', '\0', '\x01'}, "length is 16777217 bytes, expected at most 16777216"},
+      {48, {'\x01', '\0', '\x10', '\0'}, "length is 1048577 bytes, expected at most 1048576"},
       {52, {'\x01'}, "crc is 0x1"},
   };
   for (const Case& test : cases) {

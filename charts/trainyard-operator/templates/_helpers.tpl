@@ -19,7 +19,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "trainyard-operator.name" .) }}{{ else }}{{ required "serviceAccount.name is required when serviceAccount.create is false" .Values.serviceAccount.name }}{{ end }}
 {{- end }}
 
-{{- /* What the operator may do in a namespace whose jobs it reconciles. Every verb has its reason. */ -}}
+{{- /* The rights of the operator in a namespace whose jobs it reconciles. Every verb has its reason. */ -}}
 {{- define "trainyard-operator.rules" -}}
 - apiGroups: [trainyard.dev]
   resources: [trainingjobs]

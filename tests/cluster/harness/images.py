@@ -3,6 +3,7 @@
 The storage of buildah lies in the cache, apart from the machine's own.
 """
 
+import fcntl
 import os
 import pathlib
 import shutil
@@ -59,10 +60,16 @@ def _archive(image):
 
 
 def base():
-    """Makes the image that the Dockerfiles start from out of Debian's packages, under the name it has in the registry."""
-    if _exists(BASE):
-        return
+    """Makes the image that the Dockerfiles start from out of Debian's packages, under the name it has in the registry. Waits where another
+    process makes it."""
     _FOLDER.mkdir(parents=True, exist_ok=True)
+    with (_FOLDER / "base.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _exists(BASE):
+            _make_base()
+
+
+def _make_base():
     with tempfile.TemporaryDirectory(dir=_FOLDER) as folder:
         root = pathlib.Path(folder) / "root.tar"
         _run("mmdebstrap", "--quiet", "--variant=minbase", "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",

@@ -3,8 +3,9 @@
 
     python3 tests/golden/data/make_data.py numpy tensorflow parquet
 
-Each word writes the files of one library (numpy 2.4, TensorFlow 2.21, pyarrow 26.0). The content is always the same six examples: example i
-has the numbers 10 * i + 0 … 10 * i + 5 in a shape of [2, 3], and the label i % 3.
+Each word writes the files of one library (numpy 2.4, TensorFlow 2.21, pyarrow 26.0). The content is
+always the same six examples. Example i has the numbers 10 * i + 0 … 10 * i + 5 in a shape of [2,
+3], and the label i % 3.
 """
 import pathlib
 import sys

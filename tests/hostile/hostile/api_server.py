@@ -1,4 +1,5 @@
-"""An API server in a few lines, for the operator's real program: objects, versions, lists, watches and a kubelet that makes every pod ready at once.
+"""An API server in a few lines, for the operator's real program. It has objects, versions, lists,
+watches and a kubelet that makes every pod ready at once.
 
 It is told to misbehave by what is put into it: an object may be a Raw text, and `answers` may take over any request.
 """

@@ -22,6 +22,7 @@ MOST_ADDRESSES = 6 << 30       # bytes of address space
 MOST_FILES = 2000
 MOST_LOG_BYTES = 64 << 10
 
+# Over the network alone: that is where the attacks come from, and where a relay records what replicas say.
 JOB = """apiVersion: trainyard.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: hostile}
@@ -43,7 +44,7 @@ spec:
     strategy: {parameterServer: {mode: sync}}
     timeouts: {hello: %(hello)s, silence: %(silence)s, connect: %(connect)s}
     seed: 1
-    resources: {threads: 1}
+    resources: {threads: 1, sharedMemory: false}
 %(extra)s"""
 
 
@@ -71,6 +72,10 @@ class Replica:
     def peak_mebibytes(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+    def processor_seconds(self):
+        times = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]  # in user and in system mode
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
     def wait(self, seconds=60):
         try:

@@ -1,5 +1,5 @@
-// Every activation of the table, on each instruction set that this machine runs. Gradients are held against numeric differences, kernels
-// against the reference backend.
+// Every activation of the table, on each instruction set that this machine runs. Gradients are held
+// against numeric differences, kernels against the reference backend.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -43,11 +43,12 @@ class ActivationsTest : public testing::TestWithParam<std::tuple<std::string, Ac
     }
   }
 
-  // `build` makes a value and a loss. With a NaN in the first input, outputs and gradients are NaN in the same places on both backends.
-  static void ExpectSameNans(const std::function<Value(Trial&)>& build) {
+  // `build` makes a value and a loss. With a NaN in the first input, outputs and gradients are NaN
+  // in the same places on both backends.
+  static void ExpectSameNans(const std::function<Value(Trial&)>& build, int64_t element = 5) {
     Trial trial;
     ASSERT_TRUE(trial.builder().Output("y", build(trial)).ok());
-    trial.feeds()[0].tensor.values<float>()[5] = std::bit_cast<float>(0x7fc01235);  // a NaN that carries bits of its own
+    trial.feeds()[0].tensor.values<float>()[element] = std::bit_cast<float>(0x7fc01235);  // a NaN that carries bits of its own
     for (const bool fuse : {false, true}) {
       const auto expected = trial.Run(*MakeReferenceBackend(DType::kF32), fuse);
       const auto found = trial.Run(*Cpu(), fuse);
@@ -132,6 +133,27 @@ TEST_P(ActivationsTest, NansStayNans) {
     const Value kernel = trial.Parameter("rnn/recurrent_kernel", {6, 6});
     return with_loss(trial, *trial.builder().Recurrent("rnn", {.cell = Cell::kSimpleRnn, .activation = activation()}, {z, kernel}));
   });
+}
+
+TEST_P(ActivationsTest, NansStayNansWhereverTheyAreInThePoolsWindow) {
+  for (const int64_t row : {0, 1, 2}) {
+    for (const int64_t column : {0, 1, 2}) {
+      for (const Window& window : {kPool, Window{.size = {3, 3}, .stride = {3, 3}}}) {
+        SCOPED_TRACE(testing::Message() << "row " << row << ", column " << column << ", window " << window.size[0]);
+        const auto pooled = [&](bool behind_convolution) {
+          return [&window, behind_convolution](Trial& trial) {
+            Value x = trial.Input("x", {18, 6, 6, 3});
+            if (behind_convolution) x = *trial.builder().Conv2d("conv", x, trial.Parameter("conv/kernel", {1, 1, 3, 5}));
+            const Value y = *trial.builder().MaxPool("pool", Activated(trial, x), window);
+            trial.MeanSquaredLoss(y);
+            return y;
+          };
+        };
+        ExpectSameNans(pooled(/*behind_convolution=*/false), (row * 6 + column) * 3);
+        ExpectSameNans(pooled(/*behind_convolution=*/true), (row * 6 + column) * 3);
+      }
+    }
+  }
 }
 
 TEST_P(ActivationsTest, NansStayNansBehindBatchNormalisation) {

@@ -1,4 +1,5 @@
-// Batch normalisation: sums by blocks of pixels, put together in the order of the blocks whatever the number of threads.
+// Batch normalisation: sums by blocks of pixels, put together in the order of the blocks whatever
+// the number of threads.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +10,8 @@
 namespace trainyard::engine {
 namespace {
 
-// The pixels of one piece of a thread's work. Sums within a piece are floats, sums over pieces are doubles.
+// The pixels of one piece of a thread's work. Sums within a piece are floats, sums over pieces are
+// doubles.
 constexpr int64_t kBlockPixels = 256;
 
 // A value cut into blocks, none of which crosses panels.
@@ -36,11 +38,11 @@ struct Blocks {
 };
 
 // The scratch of one run: vectors of channels, then what threads sum in, then every block's sums.
-class Scratch {
+class BatchNormScratch {
  public:
   static constexpr int kVectors = 5;
 
-  Scratch(const Blocks& blocks, int threads) : channels_(blocks.channels), threads_(threads), blocks_(blocks.count()) {}
+  BatchNormScratch(const Blocks& blocks, int threads) : channels_(blocks.channels), threads_(threads), blocks_(blocks.count()) {}
   size_t bytes() const { return (SumsAt() + static_cast<size_t>(blocks_) * 4 * channels_) * sizeof(float); }
   float* Vector(void* memory, int i) const { return static_cast<float*>(memory) + i * Padded(); }
   float* ThreadSums(void* memory, int thread) const {
@@ -85,7 +87,7 @@ struct ForwardKernel {
   CpuDevice& device;
   BatchNormOp op;
   Blocks blocks;
-  Scratch scratch;
+  BatchNormScratch scratch;
 
   void operator()(const KernelContext& context) const {
     float* mean = scratch.Vector(context.scratch, 0);
@@ -126,7 +128,8 @@ struct ForwardKernel {
     for (int c = 0; c < blocks.channels; ++c) to[c] = value(c);
   }
 
-  // One pass: sums about each channel's first value, which keeps them small where a mean is far from 0.
+  // One pass: sums about each channel's first value, which keeps them small where a mean is far
+  // from 0.
   void BatchMoments(const KernelContext& context, float* mean, float* variance) const {
     const float* x = context.input<float>(0);
     float* pivot = scratch.Vector(context.scratch, 3);
@@ -152,7 +155,7 @@ struct GradientKernel {
   CpuDevice& device;
   BatchNormGradientOp op;
   Blocks blocks;
-  Scratch scratch;
+  BatchNormScratch scratch;
 
   void operator()(const KernelContext& context) const {
     const float* gamma = context.input<float>(2);
@@ -175,7 +178,8 @@ struct GradientKernel {
       part.sums = scratch.BlockSums(context.scratch, block);
       device.kernels.batch_norm_gradient_sums(part);
     });
-    // dx = scale * (dz - mean of dz - x^ * mean of dz x^) with x^ = (x - mean) * inverse, as dz_factor * dz + x_factor * x + constant.
+    // dx = scale * (dz - mean of dz - x^ * mean of dz x^) with x^ = (x - mean) * inverse, as
+    // dz_factor * dz + x_factor * x + constant.
     float* x_factor = scratch.Vector(context.scratch, 2);
     float* constant = scratch.Vector(context.scratch, 3);
     for (int c = 0; c < blocks.channels; ++c) {
@@ -205,7 +209,7 @@ template <typename KernelOfOp, typename OpType>
 CompiledKernel CompileFor(CpuDevice& device, const NodeView& node, const OpType& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   const Blocks blocks(node.out().shape);
-  const Scratch scratch(blocks, device.pool.threads());
+  const BatchNormScratch scratch(blocks, device.pool.threads());
   return MakeKernel(KernelOfOp{device, op, blocks, scratch}, scratch.bytes());
 }
 

@@ -1,12 +1,13 @@
-// Convolutions: forward and backward-data are gathers, the weight gradient is outer.
+// Convolutions. The input gradient is a forward convolution too: of dy, with flipped and transposed
+// weights.
+#include "trainer/backend/cpu/conv_forward_plan.h"
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/few_samples.h"
-#include "trainer/backend/cpu/gather_plan.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
-#include "trainer/backend/cpu/point_outer.h"
+#include "trainer/backend/cpu/pointwise_weight_gradient.h"
 #include "trainer/backend/cpu/pool_args.h"
-#include "trainer/backend/cpu/rows_outer.h"
+#include "trainer/backend/cpu/rows_weight_gradient.h"
 #include "trainer/graph/window.h"
 
 namespace trainyard::engine {
@@ -32,7 +33,7 @@ absl::StatusOr<ConvShape> MakeConvShape(const Window& window, const Shape& x, co
 }
 
 // Dense strides of y for images of height x width.
-void SetStrides(GatherArgs& args, int height, int width) {
+void SetStrides(ConvForwardArgs& args, int height, int width) {
   args.y_column = int64_t{args.shape.outputs} * kLanes;
   args.y_row = args.y_column * width;
   args.y_panel = args.y_row * height;
@@ -52,30 +53,31 @@ PackArgs MakePack(const ConvShape& shape, int block) {
   return pack;
 }
 
-// Windows that tile the image can be pooled row by row, right behind the gather.
+// Windows that tile the image can be pooled row by row, right behind the convolution.
 bool PoolsByRows(const Window& pool) { return pool.size == pool.stride && pool.padding == Padding::kValid; }
 
 }  // namespace
 
 namespace {
 
-// Convolution and bias of the whole batch at a time, then the rest of the epilogue. Used for a few samples, and for pools whose windows do
-// not tile the image.
+// Convolution and bias of the whole batch at a time, then the rest of the epilogue. Used for a few
+// samples, and for pools whose windows do not tile the image.
 class WholeConv2d final : public Kernel {
  public:
-  WholeConv2d(CpuDevice& device, const GatherArgs& gather, const Epilogue& epilogue, const std::optional<PoolArgs>& pool, int64_t samples)
+  WholeConv2d(CpuDevice& device, const ConvForwardArgs& forward, const Epilogue& epilogue, const std::optional<PoolArgs>& pool,
+              int64_t samples)
       : device_(device),
-        gather_(gather),
-        pack_(MakePack(gather.shape, gather.block)),
+        forward_(forward),
+        pack_(MakePack(forward.shape, forward.block)),
         bias_(epilogue.bias),
         activation_(epilogue.activation),
         pool_(pool),
         samples_(samples),
-        few_(IsFewSamples(gather.shape, samples)) {
-    const ConvShape& shape = gather_.shape;
-    SetStrides(gather_, shape.out_h, shape.out_w);
-    gather_.activation = pool_.has_value() || few_ ? Activation::kIdentity : activation_;
-    work_ = few_ ? PaddedFloats(FewGatherScratchFloats(shape, samples, device.pool.threads())) : WeightFloats(shape);
+        few_(IsFewSamples(forward.shape, samples)) {
+    const ConvShape& shape = forward_.shape;
+    SetStrides(forward_, shape.out_h, shape.out_w);
+    forward_.activation = pool_.has_value() || few_ ? Activation::kIdentity : activation_;
+    work_ = few_ ? PaddedFloats(FewSamplesScratchFloats(shape, samples, device.pool.threads())) : WeightFloats(shape);
     vectors_ = int64_t{shape.panels} * shape.out_h * shape.out_w * shape.outputs;
   }
 
@@ -86,16 +88,16 @@ class WholeConv2d final : public Kernel {
     const float* bias = bias_ ? context.input<float>(2) : nullptr;
     float* y = pool_.has_value() ? scratch + work_ : context.output<float>(0);
     if (few_) {
-      RunFewGather(gather_.shape, samples_, context.input<float>(0), context.input<float>(1), bias, y, scratch, device_);
+      RunFewSamples(forward_.shape, samples_, context.input<float>(0), context.input<float>(1), bias, y, scratch, device_);
     } else {
       pack_.weights = context.input<float>(1);
       pack_.packed = scratch;
       RunPack(pack_, device_);
-      gather_.x = context.input<float>(0);
-      gather_.weights = scratch;
-      gather_.bias = bias;
-      gather_.y = y;
-      RunGather(gather_, device_);
+      forward_.x = context.input<float>(0);
+      forward_.weights = scratch;
+      forward_.bias = bias;
+      forward_.y = y;
+      RunConvForward(forward_, device_);
     }
     if (pool_.has_value()) {
       pool_->x = y;
@@ -112,7 +114,7 @@ class WholeConv2d final : public Kernel {
 
  private:
   CpuDevice& device_;
-  GatherArgs gather_;
+  ConvForwardArgs forward_;
   PackArgs pack_;
   const bool bias_;
   const Activation activation_;
@@ -127,10 +129,10 @@ class WholeConv2d final : public Kernel {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  GatherArgs gather;
-  TY_ASSIGN_OR_RETURN(gather.shape, MakeConvShape(op.window, node.in(0).shape, node.in(1).shape));
-  const ConvShape& shape = gather.shape;
-  GatherPlan::For(shape, device.kernels).ApplyTo(gather);
+  ConvForwardArgs forward;
+  TY_ASSIGN_OR_RETURN(forward.shape, MakeConvShape(op.window, node.in(0).shape, node.in(1).shape));
+  const ConvShape& shape = forward.shape;
+  ConvForwardPlan::For(shape, device.kernels).ApplyTo(forward);
   const int64_t samples = node.in(0).shape[0];
   const std::optional<Window>& pool = op.epilogue.max_pool;
   if (IsFewSamples(shape, samples) || (pool.has_value() && !PoolsByRows(*pool))) {
@@ -138,40 +140,41 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
     if (pool.has_value()) {
       TY_ASSIGN_OR_RETURN(pool_args, MakePoolArgs(*pool, {samples, shape.out_h, shape.out_w, shape.outputs}));
     }
-    return std::make_unique<WholeConv2d>(device, gather, op.epilogue, pool_args, samples);
+    return std::make_unique<WholeConv2d>(device, forward, op.epilogue, pool_args, samples);
   }
 
-  gather.activation = op.epilogue.activation;
+  forward.activation = op.epilogue.activation;
   if (pool.has_value()) {
-    gather.max_pool = true;
-    gather.pool_h = pool->size[0];
-    gather.pool_w = pool->size[1];
+    forward.max_pool = true;
+    forward.pool_h = pool->size[0];
+    forward.pool_w = pool->size[1];
   }
-  SetStrides(gather, shape.out_h / gather.pool_h, shape.out_w / gather.pool_w);
+  SetStrides(forward, shape.out_h / forward.pool_h, shape.out_w / forward.pool_w);
   const size_t weights = WeightFloats(shape);
-  const size_t rows = static_cast<size_t>(GatherScratchFloats(gather)) * device.pool.threads();
+  const size_t rows = static_cast<size_t>(ConvForwardScratchFloats(forward)) * device.pool.threads();
   return MakeKernel(
-      [&device, gather, pack = MakePack(shape, gather.block), bias = op.epilogue.bias, weights](const KernelContext& context) mutable {
+      [&device, forward, pack = MakePack(shape, forward.block), bias = op.epilogue.bias, weights](const KernelContext& context) mutable {
         auto* scratch = static_cast<float*>(context.scratch);
         pack.weights = context.input<float>(1);
         pack.packed = scratch;
         RunPack(pack, device);
-        gather.x = context.input<float>(0);
-        gather.weights = scratch;
-        gather.bias = bias ? context.input<float>(2) : nullptr;
-        gather.y = context.output<float>(0);
-        if (gather.max_pool) {
-          gather.argmax = context.output<uint8_t>(1);
-          gather.scratch = scratch + weights;
+        forward.x = context.input<float>(0);
+        forward.weights = scratch;
+        forward.bias = bias ? context.input<float>(2) : nullptr;
+        forward.y = context.output<float>(0);
+        if (forward.max_pool) {
+          forward.argmax = context.output<uint8_t>(1);
+          forward.scratch = scratch + weights;
         }
-        RunGather(gather, device);
+        RunConvForward(forward, device);
       },
       (weights + rows) * sizeof(float));
 }
 
 namespace {
 
-// The pixels first, first + stride … of dx, in one direction: which taps reach them, and where the gather of dy starts.
+// The pixels first, first + stride … of dx, in one direction: which taps reach them, and where the
+// convolution of dy starts.
 struct Phase {
   int first_tap = 0;
   int taps = 0;
@@ -179,8 +182,9 @@ struct Phase {
   int pad = 0;
 };
 
-// dx[first + stride * i] = sum over t of w[first_tap + stride * t] dy[i + shift - t]. With taps flipped this is a gather of stride 1 from
-// i + shift - (taps - 1) on, padded by (taps - 1) - shift.
+// dx[first + stride * i] = sum over t of w[first_tap + stride * t] dy[i + shift - t]. With taps
+// flipped this is a convolution of stride 1 from i + shift - (taps - 1) on, padded by (taps - 1) -
+// shift.
 Phase PhaseOf(int first, int stride, int extent, int kernel, int pad) {
   Phase phase;
   phase.first_tap = (first + pad) % stride;
@@ -191,23 +195,23 @@ Phase PhaseOf(int first, int stride, int extent, int kernel, int pad) {
   return phase;
 }
 
-struct PhaseGather {
-  GatherArgs gather;
+struct InputGradientPhase {
+  ConvForwardArgs forward;
   PackArgs pack;
   int64_t y_offset = 0;
   size_t packed_offset = 0;
 };
 
-// The gathers that make up dx, and where in scratch their packed weights lie.
-std::vector<PhaseGather> MakePhases(const ConvShape& shape, const KernelTable& kernels) {
-  std::vector<PhaseGather> phases;
+// The convolutions that make up dx, and where in scratch their packed weights lie.
+std::vector<InputGradientPhase> MakePhases(const ConvShape& shape, const KernelTable& kernels) {
+  std::vector<InputGradientPhase> phases;
   size_t floats = 0;
   for (int row = 0; row < std::min(shape.stride_h, shape.in_h); ++row) {
     const Phase vertical = PhaseOf(row, shape.stride_h, shape.in_h, shape.kernel_h, shape.pad_top);
     for (int column = 0; column < std::min(shape.stride_w, shape.in_w); ++column) {
       const Phase horizontal = PhaseOf(column, shape.stride_w, shape.in_w, shape.kernel_w, shape.pad_left);
-      PhaseGather phase;
-      ConvShape& part = phase.gather.shape;
+      InputGradientPhase phase;
+      ConvShape& part = phase.forward.shape;
       part.panels = shape.panels;
       part.in_h = shape.out_h;
       part.in_w = shape.out_w;
@@ -219,12 +223,12 @@ std::vector<PhaseGather> MakePhases(const ConvShape& shape, const KernelTable& k
       part.kernel_w = horizontal.taps;
       part.pad_top = vertical.pad;
       part.pad_left = horizontal.pad;
-      GatherPlan::For(part, kernels).ApplyTo(phase.gather);
-      SetStrides(phase.gather, shape.in_h, shape.in_w);
-      phase.y_offset = row * phase.gather.y_row + column * phase.gather.y_column;
-      phase.gather.y_row *= shape.stride_h;
-      phase.gather.y_column *= shape.stride_w;
-      phase.pack = MakePack(shape, phase.gather.block);
+      ConvForwardPlan::For(part, kernels).ApplyTo(phase.forward);
+      SetStrides(phase.forward, shape.in_h, shape.in_w);
+      phase.y_offset = row * phase.forward.y_row + column * phase.forward.y_column;
+      phase.forward.y_row *= shape.stride_h;
+      phase.forward.y_column *= shape.stride_w;
+      phase.pack = MakePack(shape, phase.forward.block);
       phase.pack.transposed = true;
       phase.pack.first_h = vertical.first_tap;
       phase.pack.first_w = horizontal.first_tap;
@@ -243,10 +247,10 @@ std::vector<PhaseGather> MakePhases(const ConvShape& shape, const KernelTable& k
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInputGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.out().shape, node.in(1).shape));
-  std::vector<PhaseGather> phases = MakePhases(shape, device.kernels);
+  std::vector<InputGradientPhase> phases = MakePhases(shape, device.kernels);
   const int64_t samples = node.out().shape[0];
-  if (phases.size() == 1 && IsFewSamples(phases[0].gather.shape, samples)) {
-    const ConvShape& part = phases[0].gather.shape;
+  if (phases.size() == 1 && IsFewSamples(phases[0].forward.shape, samples)) {
+    const ConvShape& part = phases[0].forward.shape;
     PackArgs pack = phases[0].pack;
     pack.block = part.outputs;
     const size_t weights = WeightFloats(part);
@@ -256,22 +260,22 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
           pack.weights = context.input<float>(1);
           pack.packed = scratch;
           RunPack(pack, device);
-          RunFewGather(part, samples, context.input<float>(0), scratch, nullptr, context.output<float>(0), scratch + weights, device);
+          RunFewSamples(part, samples, context.input<float>(0), scratch, nullptr, context.output<float>(0), scratch + weights, device);
         },
-        (weights + FewGatherScratchFloats(part, samples, device.pool.threads())) * sizeof(float));
+        (weights + FewSamplesScratchFloats(part, samples, device.pool.threads())) * sizeof(float));
   }
-  const size_t floats = phases.back().packed_offset + WeightFloats(phases.back().gather.shape);
+  const size_t floats = phases.back().packed_offset + WeightFloats(phases.back().forward.shape);
   return MakeKernel(
       [&device, phases](const KernelContext& context) mutable {
-        for (PhaseGather& phase : phases) {
+        for (InputGradientPhase& phase : phases) {
           float* packed = static_cast<float*>(context.scratch) + phase.packed_offset;
           phase.pack.weights = context.input<float>(1);
           phase.pack.packed = packed;
-          if (phase.gather.shape.kernel_h > 0 && phase.gather.shape.kernel_w > 0) RunPack(phase.pack, device);
-          phase.gather.x = context.input<float>(0);
-          phase.gather.weights = packed;
-          phase.gather.y = context.output<float>(0) + phase.y_offset;
-          RunGather(phase.gather, device);
+          if (phase.forward.shape.kernel_h > 0 && phase.forward.shape.kernel_w > 0) RunPack(phase.pack, device);
+          phase.forward.x = context.input<float>(0);
+          phase.forward.weights = packed;
+          phase.forward.y = context.output<float>(0) + phase.y_offset;
+          RunConvForward(phase.forward, device);
         }
       },
       floats * sizeof(float));
@@ -279,36 +283,37 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeightGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  OuterArgs outer;
-  TY_ASSIGN_OR_RETURN(outer.shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
+  ConvWeightGradientArgs gradient;
+  TY_ASSIGN_OR_RETURN(gradient.shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
   const int64_t samples = node.in(0).shape[0];
-  if (PrefersPointOuter(outer.shape, samples)) {
+  if (PrefersPointwiseWeightGradient(gradient.shape, samples)) {
     return MakeKernel(
-        [&device, shape = outer.shape, samples, bias = op.bias](const KernelContext& context) {
-          RunPointOuter(shape, samples, context.input<float>(0), context.input<float>(1), context.output<float>(0),
-                        bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
+        [&device, shape = gradient.shape, samples, bias = op.bias](const KernelContext& context) {
+          RunPointwiseWeightGradient(shape, samples, context.input<float>(0), context.input<float>(1), context.output<float>(0),
+                                     bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
         },
-        PointOuterScratchFloats(outer.shape, device.pool.threads()) * sizeof(float));
+        PointwiseWeightGradientScratchFloats(gradient.shape, device.pool.threads()) * sizeof(float));
   }
-  if (PrefersRowsOuter(outer.shape, samples)) {
+  if (PrefersRowsWeightGradient(gradient.shape, samples)) {
     return MakeKernel(
-        [&device, shape = outer.shape, samples, bias = op.bias](const KernelContext& context) {
+        [&device, shape = gradient.shape, samples, bias = op.bias](const KernelContext& context) {
           const float* dy = context.input<float>(1);
-          RunRowsOuter(shape, samples, context.input<float>(0), dy, context.output<float>(0), static_cast<float*>(context.scratch), device);
+          RunRowsWeightGradient(shape, samples, context.input<float>(0), dy, context.output<float>(0), static_cast<float*>(context.scratch),
+                                device);
           if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
         },
-        RowsOuterScratchFloats(outer.shape, device.pool.threads()) * sizeof(float));
+        RowsWeightGradientScratchFloats(gradient.shape, device.pool.threads()) * sizeof(float));
   }
-  return MakeKernel([&device, outer, bias = op.bias](const KernelContext& context) mutable {
-    outer.x = context.input<float>(0);
-    outer.dy = context.input<float>(1);
-    outer.dw = context.output<float>(0);
-    outer.db = bias ? context.output<float>(1) : nullptr;
-    device.pool.Run(outer.shape.outputs, [&](int64_t begin, int64_t end, int) {
-      OuterArgs part = outer;
+  return MakeKernel([&device, gradient, bias = op.bias](const KernelContext& context) mutable {
+    gradient.x = context.input<float>(0);
+    gradient.dy = context.input<float>(1);
+    gradient.dw = context.output<float>(0);
+    gradient.db = bias ? context.output<float>(1) : nullptr;
+    device.pool.Run(gradient.shape.outputs, [&](int64_t begin, int64_t end, int) {
+      ConvWeightGradientArgs part = gradient;
       part.output_begin = static_cast<int>(begin);
       part.output_end = static_cast<int>(end);
-      device.kernels.outer(part);
+      device.kernels.conv_weight_gradient(part);
     });
   });
 }

@@ -72,7 +72,8 @@ class CpuBackend final : public Backend {
 
   void Download(const ValueSpec& spec, const void* value, const Tensor& host) override {
     const int64_t elements = spec.shape.elements();
-    // Panels go straight to f32 and u8; a host of f64 is filled from its end on, where its f32 elements were put first.
+    // Panels go straight to f32 and u8. A host of f64 is filled from its end on, where its f32
+    // elements were put first.
     void* rows = host.data;
     if (host.dtype == DType::kF64) rows = static_cast<float*>(host.data) + elements;
     if (!spec.batched || spec.row_major) {

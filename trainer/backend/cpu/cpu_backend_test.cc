@@ -1,4 +1,5 @@
-// Every op on cpu agrees with the reference backend, forward and backward, on each instruction set that this machine runs.
+// Every op on cpu agrees with the reference backend, forward and backward, on each instruction set
+// that this machine runs.
 #include "trainer/backend/cpu/cpu_backend.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +37,8 @@ struct Network {
   ExecutorOptions options;
 };
 
-// Feeds every input of the graph with values that depend on its place among the inputs only, and runs one training step.
+// Feeds every input of the graph with values that depend on its place among the inputs only, and
+// runs one training step.
 Results RunStep(const Network& network, Backend& backend) {
   auto executor = Executor::Create(network.graph, backend, network.options);
   EXPECT_TRUE(executor.ok()) << executor.status();
@@ -201,8 +203,9 @@ TEST_P(CpuBackendTest, ConvolutionsAgreeOverWindowsStridesAndPaddings) {
   }
 }
 
-// The shapes of bottleneck blocks: either side the narrower one, whole vectors of channels and nearly. Also strides, images of one and of
-// many blocks of pixels, and a last panel of a few samples.
+// The shapes of bottleneck blocks: either side the narrower one, whole vectors of channels and
+// nearly. Also strides, images of one and of many blocks of pixels, and a last panel of a few
+// samples.
 std::vector<ConvCase> PointConvolutions() {
   std::vector<ConvCase> cases;
   for (const int batch : {1, 5, 9, 16, 17, 128}) {
@@ -314,7 +317,8 @@ TEST_P(CpuBackendTest, ResidualsAveragePoolsAndActivationsAgree) {
   }
 }
 
-// A residual block with pre-activation, more than one block of pixels, and a penalty on its kernels.
+// A residual block with pre-activation, more than one block of pixels, and a penalty on its
+// kernels.
 Network NormalisedBlock(int batch, int height, bool fuse) {
   GraphBuilder builder;
   const auto norm = [&](const std::string& name, Value x, bool relu) {

@@ -1,7 +1,8 @@
-// Dense layers: a 1x1 gather over one row whose pixels are the panels (and what lies between batch and channels). The weight gradient is a
-// product over samples; a few samples take the product too: a panel of sixteen would cost more.
+// Dense layers: the matrix product is a 1x1 convolution over one row whose pixels are the panels
+// (and what lies between batch and channels). The weight gradient is a product over samples. A few
+// samples take the product too: a panel of sixteen would cost more.
+#include "trainer/backend/cpu/conv_forward_plan.h"
 #include "trainer/backend/cpu/device.h"
-#include "trainer/backend/cpu/gather_plan.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
 #include "trainer/backend/cpu/rows_dense.h"
@@ -21,16 +22,16 @@ struct DenseShape {
   bool few() const { return x.pixels == 1 && x.samples <= kLanes / 2; }
 };
 
-// y [pixels][outputs][16] = gather of x [pixels][channels][16].
-GatherArgs MakeGather(const DenseShape& shape, int channels, int outputs, const KernelTable& kernels) {
-  GatherArgs gather;
-  gather.shape.panels = 1;
-  gather.shape.in_w = gather.shape.out_w = static_cast<int>(shape.pixels);
-  gather.shape.channels = channels;
-  gather.shape.outputs = outputs;
-  GatherPlan::For(gather.shape, kernels).ApplyTo(gather);
-  gather.y_column = int64_t{outputs} * kLanes;
-  return gather;
+// y [pixels][outputs][16] = x [pixels][channels][16] times weights, as a 1x1 convolution.
+ConvForwardArgs MakeMatmul(const DenseShape& shape, int channels, int outputs, const KernelTable& kernels) {
+  ConvForwardArgs matmul;
+  matmul.shape.panels = 1;
+  matmul.shape.in_w = matmul.shape.out_w = static_cast<int>(shape.pixels);
+  matmul.shape.channels = channels;
+  matmul.shape.outputs = outputs;
+  ConvForwardPlan::For(matmul.shape, kernels).ApplyTo(matmul);
+  matmul.y_column = int64_t{outputs} * kLanes;
+  return matmul;
 }
 
 }  // namespace
@@ -42,22 +43,22 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& o
   const bool has_bias = op.epilogue.bias;
   const Activation activation = op.epilogue.activation;
   if (!shape.few()) {
-    GatherArgs gather = MakeGather(shape, shape.in, shape.out, device.kernels);
-    gather.activation = activation;
+    ConvForwardArgs matmul = MakeMatmul(shape, shape.in, shape.out, device.kernels);
+    matmul.activation = activation;
     PackArgs pack;
     pack.in = shape.in;
     pack.out = shape.out;
-    pack.block = gather.block;
+    pack.block = matmul.block;
     return MakeKernel(
-        [&device, gather, pack, has_bias](const KernelContext& context) mutable {
+        [&device, matmul, pack, has_bias](const KernelContext& context) mutable {
           pack.weights = context.input<float>(1);
           pack.packed = static_cast<float*>(context.scratch);
           RunPack(pack, device);
-          gather.x = context.input<float>(0);
-          gather.weights = pack.packed;
-          gather.bias = has_bias ? context.input<float>(2) : nullptr;
-          gather.y = context.output<float>(0);
-          RunGather(gather, device);
+          matmul.x = context.input<float>(0);
+          matmul.weights = pack.packed;
+          matmul.bias = has_bias ? context.input<float>(2) : nullptr;
+          matmul.y = context.output<float>(0);
+          RunConvForward(matmul, device);
         },
         static_cast<size_t>(shape.in) * shape.out * sizeof(float));
   }
@@ -93,13 +94,13 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInput
   TY_RETURN_IF_ERROR(RequireBatched(node));
   if (node.in(0).row_major) return CompileRows(device, node, op);
   const DenseShape shape(node.out().shape, node.in(1).shape);
-  GatherArgs gather = MakeGather(shape, shape.out, shape.in, device.kernels);
-  gather.packed = false;  // a row of weights is what one dx sums over
-  return MakeKernel([&device, gather](const KernelContext& context) mutable {
-    gather.x = context.input<float>(0);
-    gather.weights = context.input<float>(1);
-    gather.y = context.output<float>(0);
-    RunGather(gather, device);
+  ConvForwardArgs matmul = MakeMatmul(shape, shape.out, shape.in, device.kernels);
+  matmul.packed = false;  // a row of weights is what one dx sums over
+  return MakeKernel([&device, matmul](const KernelContext& context) mutable {
+    matmul.x = context.input<float>(0);
+    matmul.weights = context.input<float>(1);
+    matmul.y = context.output<float>(0);
+    RunConvForward(matmul, device);
   });
 }
 
@@ -107,7 +108,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeigh
   TY_RETURN_IF_ERROR(RequireBatched(node));
   if (node.in(0).row_major) return CompileRows(device, node, op);
   const DenseShape shape(node.in(0).shape, node.out().shape);
-  // Whole vectors, an odd number of them: rows at a power of two would share few lines of the nearest cache.
+  // Whole vectors, an odd number of them: rows at a power of two would share few lines of the
+  // nearest cache.
   const auto stride = (VectorsFor(shape.out) | 1) * kLanes;
   ProductArgs product;  // rows are channels of x, k counts samples
   product.columns = shape.out;

@@ -1,4 +1,5 @@
-// The device of all kernel objects of the cpu backend, and the functions that make them from nodes: one for each op, by family of files.
+// The device of all kernel objects of the cpu backend, and the functions that make kernel objects
+// from nodes. There is one function for each op, by family of files.
 #pragma once
 
 #include <memory>
@@ -6,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/kernels.h"
-#include "trainer/backend/cpu/thread_pool.h"
+#include "trainer/base/thread_pool.h"
 #include "trainer/graph/node_view.h"
 
 namespace trainyard::engine {

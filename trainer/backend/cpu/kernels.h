@@ -1,35 +1,39 @@
-// The kernels of the cpu backend as plain functions over plain arguments, and the table through which they are called.
+// The kernels of the cpu backend as plain functions over plain arguments, and the table through
+// which they are called.
 //
 // Terms
 //   panel    16 samples of the batch side by side, the lanes of a vector; [N/16][H][W][C][16] with N padded to a multiple of 16
 //   vector   the 16 values of one channel of one pixel of one panel: 64 bytes, always aligned
-//   column   one vector that a block of gather adds up at a time: a pixel, or the same pixel of several panels
-//   block    the outputs x columns (gather) or inputs x outputs (outer) that a kernel holds in registers
+//   column   one vector that a block of conv_forward adds up at a time: a pixel, or the same pixel of several panels
+//   block    the outputs x columns (conv_forward) or inputs x outputs (conv_weight_gradient) that a kernel holds in registers
 //
-// Every table is made by compiling kernels/*.cc for one instruction set. Kernels allocate nothing, keep no state and may run on any thread.
-// The order in which a kernel adds is a function of the shape alone: not of threads, and not of the block of a gather.
+// Every table is made by compiling kernels/*.cc for one instruction set. Kernels allocate nothing,
+// keep no state and may run on any thread. The order in which a kernel adds is a function of the
+// shape alone: not of threads, and not of the block.
 #pragma once
 
 #include <stdint.h>
 
 #include "trainer/graph/activation.h"
+#include "trainer/graph/cell.h"
 
 namespace trainyard::engine {
 
 inline constexpr int kLanes = 16;
 
-// The geometry of a convolution. A dense layer is a 1x1 kernel over one panel of one row, whose pixels are the panels of the batch.
+// The geometry of a convolution. A dense layer is a 1x1 kernel over one panel of one row, whose
+// pixels are the panels of the batch.
 struct ConvShape {
   int panels = 0;
   int in_h = 1, in_w = 1, channels = 0;
   int out_h = 1, out_w = 1, outputs = 0;
   int kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1;
-  int pad_top = 0, pad_left = 0;  // for gather may be negative: the kernel starts that far inside
+  int pad_top = 0, pad_left = 0;  // for conv_forward may be negative: the kernel starts that far inside
 };
 
-// y[o] = act(max_pool(bias[o] + sum over kernel rows, columns and channels of x * w)). Backward-data is a gather of dy with flipped,
-// transposed weights.
-struct GatherArgs {
+// y[o] = act(max_pool(bias[o] + sum over kernel rows, columns and channels of x * w)). The input
+// gradient is the same of dy, with flipped, transposed weights.
+struct ConvForwardArgs {
   ConvShape shape;                 // out_h and out_w are before pooling
   const float* x = nullptr;        // panels [.][in_h][in_w][channels][16]
   const float* weights = nullptr;  // packed: [outputs/block][kernel_h][kernel_w][channels][block]
@@ -48,15 +52,16 @@ struct GatherArgs {
   int pool_h = 1, pool_w = 1;  // the window of the pool and its stride
   float* scratch = nullptr;    // with pooling: group * pool_h * out_w * outputs * 16 floats, a thread's own
 };
-// Gather's work is cut into units, one (group of panels, row of y) each, and every unit into the blocks of outputs.
-struct GatherRange {
+// The work of conv_forward is cut into units, one (group of panels, row of y) each, and every unit
+// into the blocks of outputs.
+struct ConvForwardRange {
   int unit_begin = 0, unit_end = 0;
   int block_begin = 0, block_end = 0;  // all blocks when there is a pool
 };
 
-// dw[kernel row][kernel column][c][o] = sum over panels, pixels and lanes of x[c] * dy[o], and db[o] = that of dy[o], for o in
-// [output_begin, output_end). Overwrites.
-struct OuterArgs {
+// dw[kernel row][kernel column][c][o] = sum over panels, pixels and lanes of x[c] * dy[o], and
+// db[o] = that of dy[o], for o in [output_begin, output_end). Overwrites.
+struct ConvWeightGradientArgs {
   ConvShape shape;
   const float* x = nullptr;
   const float* dy = nullptr;  // panels [.][out_h][out_w][outputs][16]
@@ -65,8 +70,9 @@ struct OuterArgs {
   int output_begin = 0, output_end = 0;
 };
 
-// Packs kernels [kernel_h][kernel_w][in][out] for gather. Forward: outputs = out. Transposed (backward-data): outputs = in, taps flipped,
-// and only the taps first + k * step (one phase of a strided convolution).
+// Packs kernels [kernel_h][kernel_w][in][out] for conv_forward. Forward: outputs = out. Transposed
+// (the input gradient): outputs = in, taps flipped, and only the taps first + k * step (one phase
+// of a strided convolution).
 struct PackArgs {
   const float* weights = nullptr;
   float* packed = nullptr;
@@ -76,8 +82,9 @@ struct PackArgs {
   int first_h = 0, first_w = 0, step_h = 1, step_w = 1;
 };
 
-// c[row][column] = bias[column] (or c[row][column]) + sum over k of a * b. a is read one value at a time, b in whole vectors along its
-// columns. The path where outputs are lanes: weight gradients of dense layers (k counts samples) and batches of a few samples.
+// c[row][column] = bias[column] (or c[row][column]) + sum over k of a * b. a is read one value at a
+// time, b in whole vectors along its columns. The path where outputs are lanes: weight gradients of
+// dense layers (k counts samples) and batches of a few samples.
 struct ProductArgs {
   // k runs in chunks, so that it can count the samples of one pixel or panel after another's.
   int rows = 0, columns = 0, k = 0, chunk = kLanes;
@@ -91,8 +98,9 @@ struct ProductArgs {
   int64_t c_row = 0;
 };
 
-// Part of a product's right side as a panel: to [rows][width], width a multiple of 16, zeros behind `columns`. from [rows][from_row], or,
-// transposed, [columns][from_row]. With `sums` [width], 64-byte aligned, every row is added to them (not transposed).
+// Part of a product's right side as a panel: to [rows][width], width a multiple of 16, zeros behind
+// `columns`. from [rows][from_row], or, transposed, [columns][from_row]. With `sums` [width],
+// 64-byte aligned, every row is added to them (not transposed).
 struct PackRowsArgs {
   const float* from = nullptr;
   float* to = nullptr;
@@ -102,12 +110,10 @@ struct PackRowsArgs {
   bool transposed = false;
 };
 
-enum class CpuCell : uint8_t { kSimpleRnn, kLstm, kGru };
-
-// One step of a recurrent layer over `rows` samples, after the product q [rows][gates * units] of h before it (ops/recurrent.h). Strides
-// are in floats; h and c before the step may be null: zeros.
+// One step of a recurrent layer over `rows` samples, after the product q [rows][gates * units] of h
+// before it (ops/recurrent.h). Strides are in floats; h and c before the step may be null: zeros.
 struct RecurrentStepArgs {
-  CpuCell cell = CpuCell::kLstm;
+  Cell cell = Cell::kLstm;
   Activation activation = Activation::kTanh;  // simple RNN
   int rows = 0, units = 0;
   const float* z = nullptr;
@@ -126,9 +132,10 @@ struct RecurrentStepArgs {
   int64_t cells_row = 0;
 };
 
-// The same step back. dh [rows][units] holds what flows back from the step after; a GRU leaves there what does not pass the product.
+// The same step back. dh [rows][units] holds what flows back from the step after; a GRU leaves
+// there what does not pass the product.
 struct RecurrentStepGradientArgs {
-  CpuCell cell = CpuCell::kLstm;
+  Cell cell = Cell::kLstm;
   Activation activation = Activation::kTanh;
   int rows = 0, units = 0;
   const float* dy = nullptr;  // null: zeros
@@ -175,7 +182,8 @@ struct PoolArgs {
   const float* activated = nullptr;               // gradient of max: y after the activation, if there is one
 };
 
-// `pixels` groups of `classes` vectors. Of the lanes of a panel only the samples below `samples` count: pixels_per_panel pixels each.
+// `pixels` groups of `classes` vectors. Only the lanes of samples below `samples` count in a panel:
+// pixels_per_panel pixels each.
 struct LossArgs {
   const float* x = nullptr;         // logits, probabilities or predictions
   const int32_t* labels = nullptr;  // [pixels][16]
@@ -194,7 +202,8 @@ struct ConvertArgs {
   float scale = 1.0f;  // of u8
 };
 
-// Element f of sample n becomes 0 when word f % 4 of Philox({f / 4, n, salt}, key) is below `threshold`, else x * scale (ops/philox.h).
+// Element f of sample n becomes 0 when word f % 4 of Philox({f / 4, n, salt}, key) is below
+// `threshold`, else x * scale (ops/philox.h).
 struct DropoutArgs {
   const float* x = nullptr;
   float* y = nullptr;
@@ -205,8 +214,9 @@ struct DropoutArgs {
   float scale = 1.0f;
 };
 
-// Batch normalisation of `pixels` pixels in a row that belong to one panel. Lanes from `lanes` on belong to no sample: they do not count,
-// and gradients there are zero. All vectors of channels are [channels].
+// Batch normalisation of `pixels` pixels in a row that belong to one panel. Lanes from `lanes` on
+// belong to no sample: they do not count, and gradients there are zero. All vectors of channels are
+// [channels].
 struct BatchNormArgs {
   int64_t pixels = 0;
   int channels = 0, lanes = kLanes;
@@ -216,7 +226,7 @@ struct BatchNormArgs {
   float* y = nullptr;            // y or dx
   const float* scale = nullptr;  // z = scale * x + shift
   const float* shift = nullptr;
-  const float* pivot = nullptr;      // of sums: what x is held against, near its mean
+  const float* pivot = nullptr;      // of sums: subtracted from x, near its mean
   double* sums = nullptr;            // moments: of x - pivot, then of its square; gradients: of dz, then of dz * (x - pivot); 2 * channels
   float* scratch = nullptr;          // sums: 2 * channels vectors, a thread's own
   const float* dz_factor = nullptr;  // dx = dz_factor * dz + x_factor * x + constant
@@ -226,12 +236,12 @@ struct BatchNormArgs {
 
 struct KernelTable {
   const char* isa;  // "baseline", "avx2", "avx512": how the kernels were compiled
-  int max_sums;     // of a gather: the most accumulators (block * columns) that registers hold
+  int max_sums;     // of conv_forward: the most accumulators (block * columns) that registers hold
   int max_columns;
 
   // Products.
-  void (*gather)(const GatherArgs&, const GatherRange&);
-  void (*outer)(const OuterArgs&);
+  void (*conv_forward)(const ConvForwardArgs&, const ConvForwardRange&);
+  void (*conv_weight_gradient)(const ConvWeightGradientArgs&);
   void (*pack)(const PackArgs&);
   void (*product)(const ProductArgs&);
   // Element by element, over whole vectors. y may be one of the inputs.
@@ -267,7 +277,8 @@ struct KernelTable {
   void (*to_panels_u8)(const ConvertArgs&);   // u8 -> f32 * scale
   void (*from_panels_f32)(const ConvertArgs&);
   void (*from_panels_u8)(const ConvertArgs&);
-  // [pixels][channels][16] -> [pixels * 16][stride]; columns from `channels` to `stride` become zero. stride is a multiple of 16.
+  // [pixels][channels][16] -> [pixels * 16][stride]; columns from `channels` to `stride` become
+  // zero. stride is a multiple of 16.
   void (*panels_to_rows)(const float* x, float* rows, int64_t pixels, int channels, int64_t stride);
   // Rows.
   void (*pack_rows)(const PackRowsArgs&);
@@ -278,7 +289,8 @@ struct KernelTable {
   void (*cross_entropy_rows)(const RowLossArgs&);
   void (*cross_entropy_gradient_rows)(const RowLossArgs&);  // x: probabilities
   void (*correct_rows)(const RowLossArgs&);
-  // `rounds` rounds of independent multiply-adds, which the peak is measured with. Returns the floating-point operations done.
+  // `rounds` rounds of independent multiply-adds, which the peak is measured with. Returns the
+  // floating-point operations done.
   double (*multiply_adds)(int64_t rounds, float* sink);
 };
 

@@ -51,7 +51,8 @@ class Layouts {
     return !node.inputs.empty() && in_rows_[node.inputs[0].node];
   }
 
-  // A product, and its bias where that is a node of its own, behind which only recurrent layers stand.
+  // A product, and its bias where that is a node of its own, behind which only recurrent layers
+  // stand.
   bool MakesRecurrentInput(NodeId id) const {
     const Op& op = graph_.node(id).op;
     if (!std::holds_alternative<DenseOp>(op) && !std::holds_alternative<BiasOp>(op)) return false;

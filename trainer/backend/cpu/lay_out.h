@@ -5,8 +5,8 @@
 
 namespace trainyard::engine {
 
-// The forward graph with ValueSpec::row_major set. A RelayoutOp stands where a node reads a value that lies the other way, once for all
-// readers of the value.
+// The forward graph with ValueSpec::row_major set. A RelayoutOp stands where a node reads a value
+// that lies the other way, once for all readers of the value.
 //   - Recurrent layers and embeddings work in rows, since batches of sequences may be small: there outputs are the vector lanes.
 //   - So does the product that makes a recurrent layer's input.
 //   - Convolutions, pools and batch normalisations work in panels.

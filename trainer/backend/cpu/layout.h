@@ -1,5 +1,5 @@
-// How values lie in memory on the cpu backend: batched ones in panels [N/16][...][C][16], those that
-// lay_out.h puts in rows and all others row-major.
+// How values lie in memory on the cpu backend: batched ones in panels [N/16][...][C][16], those
+// that lay_out.h puts in rows and all others row-major.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ struct PanelLayout {
   int64_t vectors() const { return panels * features; }
 };
 
-// Whole vectors that hold a batched value in rows, whose elements lie one after the other, the last vector perhaps in part.
+// Whole vectors that hold a batched value in rows, whose elements lie one after the other, the last
+// vector perhaps in part.
 inline int64_t RowVectors(const Shape& shape) { return VectorsFor(shape.elements()); }
 
 // Vectors of a batched value of either layout, for what works element by element.

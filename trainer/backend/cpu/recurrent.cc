@@ -1,5 +1,5 @@
-// Recurrent layers: each step is one product of all samples' h, then the gates. The recurrent kernel is packed once for all steps. Its
-// gradient is one product over all samples and steps.
+// Recurrent layers: each step is one product of all samples' h, then the gates. The recurrent
+// kernel is packed once for all steps. Its gradient is one product over all samples and steps.
 #include "trainer/ops/recurrent.h"
 
 #include "trainer/backend/cpu/device.h"
@@ -10,25 +10,13 @@
 namespace trainyard::engine {
 namespace {
 
-CpuCell ToCpuCell(Cell cell) {
-  switch (cell) {
-    case Cell::kSimpleRnn:
-      return CpuCell::kSimpleRnn;
-    case Cell::kLstm:
-      return CpuCell::kLstm;
-    case Cell::kGru:
-      return CpuCell::kGru;
-  }
-  return CpuCell::kLstm;
-}
-
 struct Sizes {
   int64_t samples, steps, units, gates;
   bool reverse;
 
   Sizes(const RecurrentOp& op, const Shape& y) : samples(y[0]), steps(y[1]), units(y[2]), gates(GateCount(op.cell)), reverse(op.reverse) {}
   int64_t width() const { return gates * units; }
-  // Which step runs as number `count`.
+  // The step that runs as number `count`.
   int64_t At(int64_t count) const { return reverse ? steps - 1 - count : count; }
 };
 
@@ -49,9 +37,9 @@ StepRows Before(const float* sequence, const float* initial, const Sizes& n, int
 const float* InputOrNull(const KernelContext& context, int index) { return index < 0 ? nullptr : context.input<float>(index); }
 
 // Hands out pieces of scratch, each at a vector's boundary.
-class Scratch {
+class ScratchPieces {
  public:
-  explicit Scratch(void* memory) : next_(static_cast<float*>(memory)) {}
+  explicit ScratchPieces(void* memory) : next_(static_cast<float*>(memory)) {}
   float* Take(int64_t floats) {
     float* const piece = next_;
     next_ += PaddedFloats(floats);
@@ -67,11 +55,12 @@ class Scratch {
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentOp& op) {
   const Sizes n(op, node.out().shape);
   const auto packed_floats = static_cast<int64_t>(PackedFloats(n.units, n.width()));
-  // Packed kernel, product of one step, cells that nobody keeps: of this step and of the one before.
+  // Packed kernel, product of one step, cells that nobody keeps: of this step and of the one
+  // before.
   const int64_t scratch = PaddedFloats(packed_floats) + PaddedFloats(n.samples * n.width()) + PaddedFloats(n.samples * n.steps * n.units);
   return MakeKernel(
       [&device, op, n, packed_floats, at = RecurrentInputs(op)](const KernelContext& context) {
-        Scratch memory(context.scratch);
+        ScratchPieces memory(context.scratch);
         float* const packed = memory.Take(packed_floats);
         float* const q = memory.Take(n.samples * n.width());
         float* const y = context.output<float>(RecurrentOutputs::kSequence);
@@ -103,7 +92,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentO
           }
           device.pool.Run(n.samples, [&](int64_t begin, int64_t end, int) {
             RecurrentStepArgs args;
-            args.cell = ToCpuCell(op.cell);
+            args.cell = op.cell;
             args.activation = op.activation;
             args.rows = static_cast<int>(end - begin);
             args.units = static_cast<int>(n.units);
@@ -146,7 +135,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
                           PaddedFloats(rows * n.units) + (gru ? PaddedFloats(rows * n.width()) : 0);
   return MakeKernel(
       [&device, op, n, at, gru, rows, packed_floats, product_floats](const KernelContext& context) {
-        Scratch memory(context.scratch);
+        ScratchPieces memory(context.scratch);
         float* const product_scratch = memory.Take(product_floats);
         float* const packed = memory.Take(packed_floats);
         float* const dh = memory.Take(n.samples * n.units);
@@ -180,7 +169,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
           const StepRows c = Before(cells, InputOrNull(context, at.c), n, count);
           device.pool.Run(n.samples, [&](int64_t begin, int64_t end, int) {
             RecurrentStepGradientArgs args;
-            args.cell = ToCpuCell(op.forward.cell);
+            args.cell = op.forward.cell;
             args.activation = op.forward.activation;
             args.rows = static_cast<int>(end - begin);
             args.units = static_cast<int>(n.units);

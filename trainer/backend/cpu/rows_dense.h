@@ -1,4 +1,4 @@
-// Dense layers over values in rows (ValueSpec::rows): products over all samples and steps.
+// Dense layers over values in rows (ValueSpec::row_major): products over all samples and steps.
 #pragma once
 
 #include "trainer/backend/cpu/device.h"

@@ -1,4 +1,4 @@
-// Softmax, losses and metrics of values in rows (ValueSpec::rows).
+// Softmax, losses and metrics of values in rows (ValueSpec::row_major).
 #pragma once
 
 #include "trainer/backend/cpu/device.h"

@@ -72,7 +72,8 @@ void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& devic
       device.kernels.pack_rows(pack);
       device.kernels.product(MakeProduct(product, panels, panel, k_begin, k_end, packed));
     };
-    // The side that is read most often stays in the second cache: a part of a when k is long, otherwise a panel of c.
+    // The side that is read most often stays in the second cache: a part of a when k is long,
+    // otherwise a panel of c.
     if (product.k > product.columns && product.b_sums == nullptr) {
       for (int64_t part = 0; part < parts; ++part) {
         for (int64_t panel = begin; panel < end; ++panel) add(panel, part);

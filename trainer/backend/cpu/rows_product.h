@@ -1,6 +1,7 @@
-// Products of values in rows: c = a b. The columns of b are lanes. Every row of a is computed for itself, so the costs grow with the
-// rows. The right side is repacked into panels of a few vectors that stay in the nearest cache. Sums run over k in one order, whatever the
-// number of rows and threads.
+// Products of values in rows: c = a b. The columns of b are lanes. Every row of a is computed for
+// itself, so the costs grow with the rows. The right side is repacked into panels of a few vectors
+// that stay in the nearest cache. Sums run over k in one order, whatever the number of rows and
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,8 @@ struct RowsProduct {
 size_t RowsProductScratchFloats(int threads);
 void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& device);
 
-// The right side of several products, packed once: floats of it, the packing, and a product with it. `product` gives k, columns and b.
+// The right side of several products, packed once: floats of it, the packing, and a product with
+// it. `product` gives k, columns and b.
 size_t PackedFloats(int64_t k, int64_t columns);
 void PackRightSide(const RowsProduct& product, float* packed, CpuDevice& device);
 // b, b_row and b_transposed are not looked at.

@@ -1,4 +1,5 @@
-// Values in rows: every op that takes them agrees on cpu with the reference backend, forward and backward, on each instruction set.
+// Values in rows: every op that takes them agrees on cpu with the reference backend, forward and
+// backward, on each instruction set.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -9,7 +9,8 @@
 namespace trainyard::engine {
 namespace {
 
-// Blocks of one row or vector group after another: in panels a block is the channels of a pixel, 16 samples each.
+// Blocks of one row or vector group after another: in panels a block is the channels of a pixel, 16
+// samples each.
 int64_t BlockCount(const ValueSpec& spec) {
   if (spec.row_major) return spec.shape.elements() / spec.shape[-1];
   const PanelLayout layout(spec.shape);

@@ -1,4 +1,4 @@
-// What the tests of every instruction set share.
+// Helpers that the tests of every instruction set share.
 #pragma once
 
 #include <string>

@@ -24,7 +24,8 @@ Convolution ConvolutionOf(const Window& window, const Shape& x, int64_t filters)
   return {x[0], x[3], filters, window, Placed(window, x)};
 }
 
-// Calls visit(x, w, z) with the offsets of a pixel of x, a kernel position of w and a pixel of z, for all pixels that the kernel connects.
+// Calls visit(x, w, z) for all pixels that the kernel connects. The arguments are the offsets of a
+// pixel of x, a kernel position of w and a pixel of z.
 template <typename Visit>
 void ForEachConnection(const Convolution& conv, Visit visit) {
   const WindowGeometry& g = conv.geometry;

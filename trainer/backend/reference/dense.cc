@@ -11,20 +11,21 @@ template <typename T>
 using ConstMatrix = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 
 // x [rows, inputs], w [inputs, units], z [rows, units]
-struct Sizes {
+struct DenseSizes {
   int64_t rows;
   int64_t inputs;
   int64_t units;
 };
 
-Sizes SizesOf(const Shape& x, int64_t units) { return {x.elements() / x[-1], x[-1], units}; }
+DenseSizes SizesOf(const Shape& x, int64_t units) { return {x.elements() / x[-1], x[-1], units}; }
 
 }  // namespace
 
-// lazyProduct sums coefficient by coefficient: unlike a blocked product it needs no temporary memory.
+// lazyProduct sums coefficient by coefficient: unlike a blocked product it needs no temporary
+// memory.
 template <typename T>
 RunFunction MakeRun(const DenseOp& op, const NodeView& node) {
-  const Sizes n = SizesOf(node.in(0).shape, node.in(1).shape[1]);
+  const DenseSizes n = SizesOf(node.in(0).shape, node.in(1).shape[1]);
   return [n, epilogue = op.epilogue](const KernelContext& context) {
     T* y = context.output<T>(0);
     const ConstMatrix<T> x(context.input<T>(0), n.rows, n.inputs);
@@ -37,7 +38,7 @@ RunFunction MakeRun(const DenseOp& op, const NodeView& node) {
 
 template <typename T>
 RunFunction MakeRun(const DenseInputGradientOp&, const NodeView& node) {
-  const Sizes n = SizesOf(node.out().shape, node.in(1).shape[1]);
+  const DenseSizes n = SizesOf(node.out().shape, node.in(1).shape[1]);
   return [n](const KernelContext& context) {
     const ConstMatrix<T> dz(context.input<T>(0), n.rows, n.units);
     const ConstMatrix<T> w(context.input<T>(1), n.inputs, n.units);
@@ -47,7 +48,7 @@ RunFunction MakeRun(const DenseInputGradientOp&, const NodeView& node) {
 
 template <typename T>
 RunFunction MakeRun(const DenseWeightGradientOp& op, const NodeView& node) {
-  const Sizes n = SizesOf(node.in(0).shape, node.in(1).shape[-1]);
+  const DenseSizes n = SizesOf(node.in(0).shape, node.in(1).shape[-1]);
   return [n, bias = op.bias](const KernelContext& context) {
     const ConstMatrix<T> x(context.input<T>(0), n.rows, n.inputs);
     const ConstMatrix<T> dz(context.input<T>(1), n.rows, n.units);

@@ -18,7 +18,7 @@ class Checker {
 
   absl::StatusOr<GradientError> Run() {
     TY_RETURN_IF_ERROR(Loss().status());
-    const ParameterSet backward = CopyOfGradients();
+    const ParameterSet backward = CopyOf(grads_);
     std::vector<std::vector<double>> input_gradients;
     for (const std::string& input : options_.inputs) {
       TY_ASSIGN_OR_RETURN(std::vector<double> gradient, InputGradient(input));
@@ -41,12 +41,6 @@ class Checker {
   absl::StatusOr<double> Loss() {
     TY_RETURN_IF_ERROR(executor_.Run(options_.context, feeds_, params_, &grads_, nullptr));
     return executor_.Scalar("loss");
-  }
-
-  ParameterSet CopyOfGradients() const {
-    ParameterSet copy({params_.specs().begin(), params_.specs().end()});
-    for (int key = 0; key < copy.size(); ++key) std::ranges::copy(grads_.values(key), copy.values(key).begin());
-    return copy;
   }
 
   const Tensor& FeedOf(const std::string& input) const { return std::ranges::find(feeds_, input, &Feed::name)->tensor; }

@@ -1,4 +1,5 @@
-// Numeric differentiation: the one check that every op's gradient rule and every network's backward pass is held to.
+// Numeric differentiation: the one check that every op's gradient rule and every network's backward
+// pass is held to.
 #pragma once
 
 #include <span>
@@ -26,8 +27,9 @@ struct GradientCheckOptions {
   StepContext context;
 };
 
-// `forward` has an output "loss" and no gradients yet. In f64 on the reference backend a right rule of smooth ops differs
-// by about step², 1e-6. A backend that computes in f32 takes a larger step. `feeds` and `params` are nudged and put back.
+// `forward` has an output "loss" and no gradients yet. In f64 on the reference backend a right rule
+// of smooth ops differs by about step², 1e-6. A backend that computes in f32 takes a larger step.
+// `feeds` and `params` are nudged and put back.
 absl::StatusOr<GradientError> CheckGradients(const Graph& forward, std::span<const Feed> feeds, ParameterSet& params,
                                              const GradientCheckOptions& options = {});
 

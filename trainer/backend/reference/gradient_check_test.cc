@@ -8,7 +8,8 @@
 namespace trainyard::engine {
 namespace {
 
-// A step across the kink of relu makes the numeric derivative differ from the right one: the check must see it.
+// A step across the kink of relu makes the numeric derivative differ from the right one: the check
+// must see it.
 TEST(CheckGradients, ReportsADifferenceAndWhereItIs) {
   Trial trial;
   trial.MeanSquaredLoss(*trial.builder().Activate("relu", trial.Input("x", {2, 2}), Activation::kRelu));

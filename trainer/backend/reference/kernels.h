@@ -1,4 +1,5 @@
-// The reference kernels, one function for each op and real type T (float or double). All values are row-major.
+// The reference kernels, one function for each op and real type T (float or double). All values are
+// row-major.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,8 @@ namespace trainyard::engine::reference {
 // One run of a node.
 using RunFunction = std::function<void(const KernelContext&)>;
 
-// constant.cc, bias.cc, activation.cc …: each makes the function that runs `node`, whose op is the first argument.
+// constant.cc, bias.cc, activation.cc …: each makes the function that runs `node`, whose op is the
+// first argument.
 template <typename T>
 RunFunction MakeRun(const ConstantOp& op, const NodeView& node);
 template <typename T>

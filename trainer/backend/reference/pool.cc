@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "trainer/backend/reference/kernels.h"
@@ -17,7 +18,8 @@ Span Inside(const Window& window, const WindowGeometry& g, int axis, int64_t out
   return {std::max<int64_t>(0, -corner), std::min<int64_t>(window.size[axis], g.in[axis] - corner)};
 }
 
-// Calls visit(y element, rows inside, columns inside, at) for every output; at(kh, kw) is the x element at that place of its window.
+// Calls visit(y element, rows inside, columns inside, at) for every output; at(kh, kw) is the x
+// element at that place of its window.
 template <typename Visit>
 void ForEachWindow(const Window& window, const Shape& x_shape, Visit visit) {
   const WindowGeometry g = Placed(window, x_shape);
@@ -52,7 +54,8 @@ void MaxPool(const Window& window, const Shape& x_shape, const T* x, T* y, uint8
     int64_t best_w = columns.begin;
     for (int64_t kh = rows.begin; kh < rows.end; ++kh) {
       for (int64_t kw = columns.begin; kw < columns.end; ++kw) {
-        if (!(x[at(kh, kw)] > x[at(best_h, best_w)])) continue;
+        const T value = x[at(kh, kw)];
+        if (!(value > x[at(best_h, best_w)] || std::isnan(value))) continue;
         best_h = kh;
         best_w = kw;
       }

@@ -1,4 +1,5 @@
-// Recurrent layers, one sample and one step at a time, straight from the formulas of ops/recurrent.h.
+// Recurrent layers, one sample and one step at a time, straight from the formulas of
+// ops/recurrent.h.
 #include "trainer/ops/recurrent.h"
 
 #include <algorithm>
@@ -11,11 +12,12 @@
 namespace trainyard::engine::reference {
 namespace {
 
-struct Sizes {
+struct RecurrentSizes {
   int64_t samples, steps, units, gates;
   bool reverse;
 
-  Sizes(const RecurrentOp& op, const Shape& y) : samples(y[0]), steps(y[1]), units(y[2]), gates(GateCount(op.cell)), reverse(op.reverse) {}
+  RecurrentSizes(const RecurrentOp& op, const Shape& y)
+      : samples(y[0]), steps(y[1]), units(y[2]), gates(GateCount(op.cell)), reverse(op.reverse) {}
   // The place of step `count` in the order of running, of sample n.
   int64_t Row(int64_t n, int64_t count) const { return n * steps + (reverse ? steps - 1 - count : count); }
 };
@@ -49,7 +51,7 @@ void MultiplyBack(const T* h, const T* kernel, const T* dp, int64_t units, int64
 
 template <typename T>
 RunFunction MakeRun(const RecurrentOp& op, const NodeView& node) {
-  const Sizes n(op, node.out().shape);
+  const RecurrentSizes n(op, node.out().shape);
   // Product, h and c of one sample; the function must not allocate.
   auto memory = std::make_shared<std::vector<T>>(static_cast<size_t>((n.gates + 2) * n.units));
   return [op, n, memory, at = RecurrentInputs(op)](const KernelContext& context) {
@@ -108,9 +110,10 @@ RunFunction MakeRun(const RecurrentOp& op, const NodeView& node) {
 template <typename T>
 RunFunction MakeRun(const RecurrentGradientOp& op, const NodeView& node) {
   const RecurrentGradientInputs at(op);
-  const Sizes n(op.forward, node.in(at.y).shape);
+  const RecurrentSizes n(op.forward, node.in(at.y).shape);
   const int64_t width = n.gates * n.units;
-  // The gradients of h (of this step and of the one before), of c and of the recurrent product, and zeros.
+  // The gradients of h (of this step and of the one before), of c and of the recurrent product, and
+  // zeros.
   auto memory = std::make_shared<std::vector<T>>(static_cast<size_t>(width + 4 * n.units));
   return [op, n, width, memory, at](const KernelContext& context) {
     T* const dq = memory->data();

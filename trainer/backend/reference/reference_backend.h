@@ -1,4 +1,5 @@
-// The oracle: every op in plain loops and Eigen, row-major, one thread. Slow, readable, complete; other backends are held against it.
+// The oracle: every op in plain loops and Eigen, row-major, one thread. Slow, readable, complete;
+// other backends are held against it.
 #pragma once
 
 #include <memory>
@@ -7,8 +8,9 @@
 
 namespace trainyard::engine {
 
-// math: kF32, or kF64 to compute (not to store parameters and results) in double, for numeric gradient checks.
-// Nodes with an Epilogue run as product, bias, pool, activation, one after the other.
+// math: kF32, or kF64 to compute (not to store parameters and results) in double, for numeric
+// gradient checks. Nodes with an Epilogue run as product, bias, pool, activation, one after the
+// other.
 std::unique_ptr<Backend> MakeReferenceBackend(DType math = DType::kF32);
 
 }  // namespace trainyard::engine

@@ -1,4 +1,5 @@
-// A small network under test: a builder, values for all of its inputs, and its results on any backend.
+// A small network under test: a builder, values for all of its inputs, and its results on any
+// backend.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,9 @@ struct TrialResult {
   ParameterSet grads;
 };
 
-// For tests: a mistake in using it aborts. Values come from the seed alone. Those of a tensor are evenly spaced over (-1, 1) and shuffled:
-// no two are equal and none is 0. So numeric differences stay away from the kinks of relu and max-pool.
+// For tests: a mistake in using it aborts. Values come from the seed alone. Those of a tensor are
+// evenly spaced over (-1, 1) and shuffled: no two are equal and none is 0. So numeric differences
+// stay away from the kinks of relu and max-pool.
 class Trial {
  public:
   explicit Trial(uint64_t seed = 1) : seed_(seed) {}

@@ -13,7 +13,7 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
+constexpr uint64_t kMostRecordBytes = uint64_t{16} << 30;
 
 // A buffer that holds what `values` holds.
 template <typename T>
@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCifar10Dataset(const Cifar10Files& 
   for (const std::string& path : files.paths) {
     TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> file, OpenFileSource(path));
     TY_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, Unpacked(std::move(file), path));
-    TY_RETURN_IF_ERROR(AppendCifar10(*source, path, expected.classes, kMaxBytes, records));
+    TY_RETURN_IF_ERROR(AppendCifar10(*source, path, expected.classes, kMostRecordBytes, records));
     counts.push_back(static_cast<int64_t>(records.labels.size()) - std::accumulate(counts.begin(), counts.end(), int64_t{0}));
   }
   TY_ASSIGN_OR_RETURN(const ExampleRange range,

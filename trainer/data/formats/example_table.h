@@ -22,7 +22,8 @@ class ExampleTable {
 
   // The records that follow are those of `file`.
   void BeginFile(std::string file);
-  // The next record: checked always, kept within the range. InvalidArgument when more than max_bytes would be held.
+  // The next record: checked always, kept within the range. InvalidArgument when more than
+  // max_bytes would be held.
   absl::Status Append(const Elements& example, const Elements& label);
 
   int64_t records_in_file() const { return counts_.back(); }

@@ -1,6 +1,7 @@
-// The IDX format of the MNIST files: two zero bytes, a type byte, the number of axes, one u32 extent per axis, then the elements in C
-// order, all big-endian. The first axis counts the records. Source: http://yann.lecun.com/exdb/mnist ("The IDX file format"). All of the
-// format is on this page.
+// The IDX format of the MNIST files, all big-endian: two zero bytes, a type byte, the number of
+// axes, one u32 extent per axis. Then come the elements in C order. The first axis counts the
+// records. Source: http://yann.lecun.com/exdb/mnist ("The IDX file format"). All of the format is
+// on this page.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,7 @@ struct IdxHeader {
   size_t header_bytes() const { return 4 + 4 * static_cast<size_t>(shape.rank()); }
 };
 
-// Which records are wanted: [begin, end), end -1 for all from `begin` on.
+// The wanted records: [begin, end), end -1 for all from `begin` on.
 struct IdxRange {
   int64_t begin = 0;
   int64_t end = -1;
@@ -49,8 +50,9 @@ struct IdxRecords {
 absl::StatusOr<IdxHeader> ReadIdxHeader(ByteSource& source, std::string_view name);
 // OutOfRange when the range is not inside the file; otherwise with `end` filled in.
 absl::StatusOr<IdxRange> ResolveIdxRange(const IdxHeader& header, IdxRange range, std::string_view name);
-// The whole file is read and checked, only the range is kept. More than `max_bytes` of it are refused (InvalidArgument) before they are
-// allocated, and so is a range that the source is too short to hold.
+// The whole file is read and checked, only the range is kept. More than `max_bytes` of it are
+// refused (InvalidArgument) before they are allocated, and so is a range that the source is too
+// short to hold.
 absl::StatusOr<IdxRecords> ReadIdx(ByteSource& source, std::string_view name, IdxRange range = {}, uint64_t max_bytes = uint64_t{4} << 30);
 
 // Big-endian elements as host floats; out.size() elements are read.

@@ -1,6 +1,8 @@
-// numpy's array files. A .npy file: "\x93NUMPY", two version bytes, a header length (u16, from version 2 on u32; little-endian), a Python
-// dictionary {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), }, spaces and a line end, then the elements. Source:
-// numpy.lib.format's documentation. All of the format is on this page; .npz files are in npz.h.
+// numpy's array files. A .npy file: "\x93NUMPY", two version bytes, a header length (u16, from
+// version 2 on u32; little-endian), the header, then the elements. The header is a Python
+// dictionary {'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), }, spaces and a
+// line end. Source: numpy.lib.format's documentation. All of the format is on this page; .npz files
+// are in npz.h.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +32,11 @@ struct NpyArray {
   Buffer bytes;  // the elements, in C order
 };
 
-// InvalidArgument, DataLoss (cut off) or Unimplemented (Fortran order, big-endian, other types) name `name` and what was found.
+// InvalidArgument, DataLoss (cut off) or Unimplemented (Fortran order, big-endian, other types)
+// name `name` and what was found.
 absl::StatusOr<NpyHeader> ReadNpyHeader(ByteSource& source, std::string_view name);
-// The whole file. More than `max_bytes` of elements are refused (InvalidArgument) before they are allocated, and so are more than the
-// source can hold.
+// The whole file. More than `max_bytes` of elements are refused (InvalidArgument) before they are
+// allocated, and so are more than the source can hold.
 absl::StatusOr<NpyArray> ReadNpy(ByteSource& source, std::string_view name, uint64_t max_bytes = uint64_t{64} << 30);
 
 }  // namespace trainyard::engine

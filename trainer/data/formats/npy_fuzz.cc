@@ -1,4 +1,5 @@
-// Any bytes as an .npy file, packed or not, and as an .npz archive: refused with a status or read whole, never more memory than the limit.
+// Any bytes as an .npy file, packed or not, and as an .npz archive. They are refused with a status
+// or read whole, never with more memory than the limit.
 #include "trainer/base/check.h"
 #include "trainer/data/formats/npy.h"
 #include "trainer/data/formats/npz.h"

@@ -10,8 +10,8 @@
 
 namespace trainyard::engine {
 
-// The array `array` ("x_train", with or without ".npy") of an archive. NotFound names the arrays that there are; a damaged archive is
-// DataLoss, checksums included.
+// The array `array` ("x_train", with or without ".npy") of an archive. NotFound names the arrays
+// that there are; a damaged archive is DataLoss, checksums included.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenNpzArray(const std::string& path, std::string_view array);
 // The same from memory, which must outlive the source; without `array` the first one.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenNpzArrayInMemory(std::string_view archive, const std::string& name, std::string_view array);

@@ -18,8 +18,8 @@ struct NumpyFiles {
   bool in_memory = true;  // false: examples are read from the file for each batch, if it is an .npy file that is not packed
 };
 
-// Checked before anything is trained: arrays whole, as many labels as examples, examples as large as the model's input, each label one of
-// its classes.
+// Checked before anything is trained: arrays whole, as many labels as examples, examples as large
+// as the model's input, each label one of its classes.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenNumpyDataset(const NumpyFiles& files, const ExpectedData& expected);
 
 }  // namespace trainyard::engine

@@ -24,7 +24,7 @@ std::string ErrorOf(const NumpyFiles& files, const ExpectedData& expected = Gold
   return RefusalOf(OpenNumpyDataset(files, expected));
 }
 
-void ExpectRows(const NumpyFiles& files, const std::vector<int64_t>& indices, const ReadRows& expected) {
+void ExpectExamples(const NumpyFiles& files, const std::vector<int64_t>& indices, const ReadExamples& expected) {
   ExpectOpened(OpenNumpyDataset(files, GoldenExpected()), indices, expected);
 }
 
@@ -34,7 +34,7 @@ TEST(NumpyDataset, EveryTypeIsReadFromMemoryAndFromTheFile) {
       SCOPED_TRACE(testing::Message() << type << (in_memory ? " in memory" : " in the file"));
       NumpyFiles files = Files(std::string("x_") + type + ".npy", "y_uint8.npy");
       files.in_memory = in_memory;
-      ExpectRows(files, {5, 0, 3}, GoldenRows({5, 0, 3}, std::string(type) == "uint8" ? 255.0F : 1.0F));
+      ExpectExamples(files, {5, 0, 3}, GoldenExamples({5, 0, 3}, std::string(type) == "uint8" ? 255.0F : 1.0F));
     }
   }
 }
@@ -44,15 +44,16 @@ TEST(NumpyDataset, ARangeCountsItsOwnExamplesFromZero) {
     NumpyFiles files = Files("x_float32.npy");
     files.in_memory = in_memory;
     files.range = {.begin = 2, .end = 5};
-    ExpectRows(files, {0, 2}, GoldenRows({2, 4}));
+    ExpectExamples(files, {0, 2}, GoldenExamples({2, 4}));
   }
 }
 
-TEST(NumpyDataset, HeadersOfVersionTwoAreRead) { ExpectRows(Files("x_version2.npy"), {1}, GoldenRows({1})); }
+TEST(NumpyDataset, HeadersOfVersionTwoAreRead) { ExpectExamples(Files("x_version2.npy"), {1}, GoldenExamples({1})); }
 
 TEST(NumpyDataset, ArchivesAreReadPackedOrNot) {
   for (const char* archive : {"stored.npz", "packed.npz"}) {
-    ExpectRows({.archive = GoldenPath(archive), .images = "x_train", .labels = "y_train"}, {0, 1, 5}, GoldenRows({0, 1, 5}, 255.0F));
+    ExpectExamples({.archive = GoldenPath(archive), .images = "x_train", .labels = "y_train"}, {0, 1, 5},
+                   GoldenExamples({0, 1, 5}, 255.0F));
   }
 }
 

@@ -12,7 +12,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/data/byte_source.h"
 #include "trainer/data/formats/example_table.h"
-#include "trainer/data/formats/parquet_module.h"
+#include "trainer/data/formats/parquet_interface.h"
 
 namespace trainyard::engine {
 namespace {

@@ -22,8 +22,8 @@ struct ParquetFiles {
       uint64_t{64} << 30;  // of all examples, and of what Arrow may hold of a file: damaged ones ask for more than there is
 };
 
-// All in memory. Examples are columns of bytes, of lists, or of single values; labels of single whole numbers (or of targets).
-// Unimplemented when this build has no module, with how to get one.
+// All in memory. Examples are columns of bytes, of lists, or of single values; labels of single
+// whole numbers (or of targets). Unimplemented when this build has no module, with how to get one.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenParquetDataset(const ParquetFiles& files, const ExpectedData& expected);
 
 }  // namespace trainyard::engine

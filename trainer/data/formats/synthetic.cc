@@ -11,7 +11,7 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kMaxBytes = int64_t{4} << 30;
+constexpr int64_t kMostGeneratedBytes = int64_t{4} << 30;
 
 // Streams of the seed: what is learnt, and the examples of each split.
 constexpr uint64_t kTruthStream = 0x7275746820;
@@ -69,9 +69,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeSyntheticDataset(const SyntheticOpt
   if (options.examples < 1) return absl::InvalidArgumentError(fmt::format("examples is {}, expected at least 1", options.examples));
   const int64_t per_example =
       (options.expected.example_shape.elements() + options.expected.target_shape.elements()) * int64_t{sizeof(float)};
-  if (options.examples > kMaxBytes / std::max<int64_t>(per_example, 1)) {
-    return absl::InvalidArgumentError(
-        fmt::format("examples is {} of {} bytes each, expected at most {} bytes in all", options.examples, per_example, kMaxBytes));
+  if (options.examples > kMostGeneratedBytes / std::max<int64_t>(per_example, 1)) {
+    return absl::InvalidArgumentError(fmt::format("examples is {} of {} bytes each, expected at most {} bytes in all", options.examples,
+                                                  per_example, kMostGeneratedBytes));
   }
   DatasetInfo info;
   info.name = "synthetic data";

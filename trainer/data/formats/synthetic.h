@@ -14,13 +14,15 @@ struct SyntheticOptions {
   ExpectedData expected;
   double noise = 0.1;
   uint64_t seed = 1;
-  // Examples differ from stream to stream, what is to be learnt does not: training is stream 0, evaluation 1.
+  // Examples differ from stream to stream, the rule to be learnt does not: training is stream 0,
+  // evaluation 1.
   uint64_t stream = 0;
 };
 
-// Classification: each class has a random pattern of values in [0, 1); an example is its class's pattern plus normal noise, F32.
-// Regression: x is standard normal, y = W x + b + noise with W and b uniform in [-1, 1), W divided by the square root of x's elements.
-// A function of the options alone, on every machine. InvalidArgument for fewer than one example or more than memory allows.
+// Classification: each class has a random pattern of values in [0, 1). An example is its class's
+// pattern plus normal noise, F32. Regression: y = W x + b + noise with x standard normal. W and b
+// are uniform in [-1, 1), and W is divided by sqrt(x's elements). A function of the options alone,
+// on every machine. InvalidArgument for fewer than one example or more than memory allows.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSyntheticDataset(const SyntheticOptions& options);
 
 }  // namespace trainyard::engine

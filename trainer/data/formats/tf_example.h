@@ -23,7 +23,8 @@ class TfExampleParser {
     Elements image;  // bytes_list of one text: uint8; float_list; int64_list
     Elements label;
   };
-  // Valid until the next call. InvalidArgument: no tf.Example, or one without the features; the message names what it has.
+  // Valid until the next call. InvalidArgument: no tf.Example, or one without the features; the
+  // message names what it has.
   absl::StatusOr<Parsed> Parse(std::string_view record);
 
  private:

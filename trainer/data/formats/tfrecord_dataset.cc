@@ -2,13 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
 #include "trainer/base/check.h"
 #include "trainer/base/file.h"
+#include "trainer/base/owned_fd.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/byte_source.h"
 #include "trainer/data/formats/example_decoder.h"
@@ -63,7 +63,7 @@ class TfRecordDataset final : public Dataset {
  public:
   struct File {
     std::string path;
-    int fd;
+    OwnedFd fd;
   };
   TfRecordDataset(DatasetInfo info, std::vector<File> files, std::vector<Place> places, ExampleDecoder decoder, FeatureNames names)
       : info_(std::move(info)),
@@ -71,11 +71,6 @@ class TfRecordDataset final : public Dataset {
         places_(std::move(places)),
         decoder_(std::move(decoder)),
         names_(std::move(names)) {}
-  ~TfRecordDataset() override {
-    for (const File& file : files_) ::close(file.fd);
-  }
-  TfRecordDataset(const TfRecordDataset&) = delete;
-  TfRecordDataset& operator=(const TfRecordDataset&) = delete;
 
   const DatasetInfo& info() const override { return info_; }
 
@@ -99,7 +94,8 @@ class TfRecordDataset final : public Dataset {
   absl::Status ReadRow(const Place& place, std::string& bytes, TfExampleParser& parser, std::byte* x, std::byte* y) const {
     const File& file = files_[place.file];
     bytes.resize(place.bytes + kDataCrcBytes);
-    TY_RETURN_IF_ERROR(ReadAt(file.fd, place.begin, reinterpret_cast<std::byte*>(bytes.data()), bytes.size(), file.path, place.record));
+    TY_RETURN_IF_ERROR(
+        ReadAt(file.fd.get(), place.begin, reinterpret_cast<std::byte*>(bytes.data()), bytes.size(), file.path, place.record));
     const absl::StatusOr<std::string_view> data = TfRecordData(bytes);
     if (!data.ok())
       return {data.status().code(), fmt::format("{}: record {}: {}", file.path, place.record, std::string(data.status().message()))};
@@ -151,13 +147,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenOnDisk(const TfRecordFiles& files, 
   places = std::vector<Place>(places.begin() + range.begin, places.begin() + range.end);
   std::vector<TfRecordDataset::File> open;
   for (const std::string& path : files.paths) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-      const int error = errno;
-      for (const TfRecordDataset::File& file : open) ::close(file.fd);
-      return FileError(error, "open", path);
-    }
-    open.push_back({path, fd});
+    OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (fd.get() < 0) return FileError(errno, "open", path);
+    open.push_back({path, std::move(fd)});
   }
   return std::make_unique<TfRecordDataset>(std::move(info), std::move(open), std::move(places), *std::move(decoder), files.features);
 }

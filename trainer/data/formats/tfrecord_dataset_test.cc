@@ -26,7 +26,7 @@ std::string ErrorOf(const TfRecordFiles& files, const ExpectedData& expected = G
   return RefusalOf(OpenTfRecordDataset(files, expected));
 }
 
-void ExpectRows(TfRecordFiles files, const std::vector<int64_t>& indices, const ReadRows& expected) {
+void ExpectExamples(TfRecordFiles files, const std::vector<int64_t>& indices, const ReadExamples& expected) {
   for (const bool in_memory : {true, false}) {
     files.in_memory = in_memory;
     ExpectOpened(OpenTfRecordDataset(files, GoldenExpected()), indices, expected);
@@ -34,10 +34,10 @@ void ExpectRows(TfRecordFiles files, const std::vector<int64_t>& indices, const 
 }
 
 TEST(TfRecordDataset, FilesOfTensorFlowAreReadWithEveryKindOfFeature) {
-  ExpectRows(RecordFiles({"bytes.tfrecord"}), {5, 0, 3}, GoldenRows({5, 0, 3}, 255.0F));
-  ExpectRows(RecordFiles({"bytes.tfrecord.gz"}), {1, 4}, GoldenRows({1, 4}, 255.0F));
-  ExpectRows(RecordFiles({"floats.tfrecord"}), {2, 5}, GoldenRows({2, 5}));
-  ExpectRows(RecordFiles({"int64.tfrecord"}), {5}, GoldenRows({5}));
+  ExpectExamples(RecordFiles({"bytes.tfrecord"}), {5, 0, 3}, GoldenExamples({5, 0, 3}, 255.0F));
+  ExpectExamples(RecordFiles({"bytes.tfrecord.gz"}), {1, 4}, GoldenExamples({1, 4}, 255.0F));
+  ExpectExamples(RecordFiles({"floats.tfrecord"}), {2, 5}, GoldenExamples({2, 5}));
+  ExpectExamples(RecordFiles({"int64.tfrecord"}), {5}, GoldenExamples({5}));
 }
 
 TEST(TfRecordDataset, FeaturesMayHaveOtherNames) {
@@ -45,14 +45,14 @@ TEST(TfRecordDataset, FeaturesMayHaveOtherNames) {
   EXPECT_THAT(ErrorOf(files), AllOf(HasSubstr("named.tfrecord: record 0 has no feature \"image_raw\""),
                                     HasSubstr("it has \"class\", \"height\", \"pixels\". Name the right ones in data.features")));
   files.features = {.image = "pixels", .label = "class"};
-  ExpectRows(files, {0, 1}, GoldenRows({0, 1}, 255.0F));
+  ExpectExamples(files, {0, 1}, GoldenExamples({0, 1}, 255.0F));
 }
 
 TEST(TfRecordDataset, FilesFollowEachOtherAndARangeChoosesAmongThem) {
   TfRecordFiles files = RecordFiles({"part0.tfrecord", "part1.tfrecord"});
-  ExpectRows(files, {5, 4, 3, 0}, GoldenRows({5, 4, 3, 0}, 255.0F));
+  ExpectExamples(files, {5, 4, 3, 0}, GoldenExamples({5, 4, 3, 0}, 255.0F));
   files.range = {.begin = 3, .end = 5};
-  ExpectRows(files, {1, 0}, GoldenRows({4, 3}, 255.0F));
+  ExpectExamples(files, {1, 0}, GoldenExamples({4, 3}, 255.0F));
   for (const bool in_memory : {true, false}) {
     files.in_memory = in_memory;
     EXPECT_THAT((*OpenTfRecordDataset(files, GoldenExpected()))->info().files, ElementsAre(1, 1));

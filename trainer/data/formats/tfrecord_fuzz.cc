@@ -1,5 +1,5 @@
-// Any bytes as a TFRecord file of tf.Examples, packed or not: refused with a status or read whole. Checksums stop most inputs, so the bytes
-// are also taken as a message of their own.
+// Any bytes as a TFRecord file of tf.Examples, packed or not: refused with a status or read whole.
+// Checksums stop most inputs, so the bytes are also taken as a message of their own.
 #include "trainer/base/check.h"
 #include "trainer/data/formats/example_table.h"
 #include "trainer/data/formats/tf_example.h"

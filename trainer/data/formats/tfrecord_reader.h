@@ -20,8 +20,9 @@ class TfRecordReader {
   TfRecordReader(std::unique_ptr<ByteSource> source, std::string name, uint64_t max_bytes = uint64_t{1} << 30)
       : source_(std::move(source)), name_(std::move(name)), max_bytes_(max_bytes) {}
 
-  // The next record's data, checked against both checksums and valid until the next call; nothing at the end. DataLoss names source, record
-  // and byte; memory is only taken for what the source can still hold.
+  // The next record's data, checked against both checksums and valid until the next call; nothing
+  // at the end. DataLoss names source, record and byte; memory is only taken for what the source
+  // can still hold.
   absl::StatusOr<std::optional<std::string_view>> Next();
 
   // Of the record that Next() gave last: its number, and where its data begins.

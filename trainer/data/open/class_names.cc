@@ -8,6 +8,8 @@
 #include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/class_name.h"
+#include "trainer/data/formats/image_folder.h"
+#include "trainer/data/open/csv_fit.h"
 
 namespace trainyard::engine {
 namespace {
@@ -28,8 +30,19 @@ std::vector<std::string> NamesIn(const std::string& text) {
 
 }  // namespace
 
+std::string ClassFoldersDirOf(const DataConfig& config, const DataSplit& split) {
+  return split.folder.empty() ? config.dir : (std::filesystem::path(config.dir) / split.folder).string();
+}
+
 absl::StatusOr<std::vector<std::string>> ClassNamesOf(const DataConfig& config, int classes) {
   if (!config.classes.empty()) return config.classes;
+  if (config.format == DataConfig::Format::kCsv) {
+    TY_ASSIGN_OR_RETURN(CsvFit fit, CsvFitOf(config, /*has_classes=*/true));
+    return std::move(fit.classes);
+  }
+  if (config.format == DataConfig::Format::kImages) {
+    return ClassFoldersOf(ClassFoldersDirOf(config, config.train));
+  }
   if (config.format == DataConfig::Format::kCifar10) {
     const absl::StatusOr<std::string> text = ReadFile((std::filesystem::path(config.dir) / "batches.meta.txt").string(), kMaxMetaBytes);
     if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();

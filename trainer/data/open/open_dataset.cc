@@ -7,12 +7,16 @@
 
 #include "trainer/base/memory_for.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/data/csv/csv_dataset.h"
 #include "trainer/data/formats/cifar10.h"
 #include "trainer/data/formats/idx_dataset.h"
+#include "trainer/data/formats/image_dataset.h"
 #include "trainer/data/formats/numpy_dataset.h"
 #include "trainer/data/formats/parquet_dataset.h"
 #include "trainer/data/formats/synthetic.h"
 #include "trainer/data/formats/tfrecord_dataset.h"
+#include "trainer/data/open/class_names.h"
+#include "trainer/data/open/csv_fit.h"
 #include "trainer/data/stages/memory_cache.h"
 #include "trainer/data/stages/pipeline.h"
 #include "trainer/data/store/store_dataset.h"
@@ -43,6 +47,35 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenText(const DataConfig& config, cons
   if (!is_eval) return OpenTrainingText(training, options);
   TY_ASSIGN_OR_RETURN(const std::shared_ptr<const Vocabulary> vocabulary, VocabularyOf(training, options));
   return OpenEvaluationText(TextFilesOf(config, split), vocabulary, expected);
+}
+
+// Which examples of its set a split has.
+SetPart PartOf(const DataConfig& config, bool is_eval) {
+  if (config.eval_fraction == 0) return SetPart::kAll;
+  return is_eval ? SetPart::kEvaluation : SetPart::kTraining;
+}
+
+// The training's rows say how columns become numbers, for both splits.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenCsv(const DataConfig& config, const DataSplit& split, bool is_eval,
+                                                 const ExpectedData& expected) {
+  TY_ASSIGN_OR_RETURN(const CsvFit fit, CsvFitOf(config, expected.classes > 0));
+  return OpenCsvDataset(CsvFilesOf(config, split), PartOf(config, is_eval), fit, expected);
+}
+
+// The training's folder says which classes there are, for both splits.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImages(const DataConfig& config, const DataSplit& split, bool is_eval,
+                                                    const ExpectedData& expected) {
+  const SetPart part = PartOf(config, is_eval);
+  TY_ASSIGN_OR_RETURN(std::vector<std::string> classes, ClassNamesOf(config, expected.classes));
+  TY_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> images, OpenImageDataset({.dir = ClassFoldersDirOf(config, split),
+                                                                         .classes = std::move(classes),
+                                                                         .every_class = !is_eval || part == SetPart::kEvaluation,
+                                                                         .part = part,
+                                                                         .eval_fraction = config.eval_fraction,
+                                                                         .seed = config.split_seed,
+                                                                         .fit = config.images.fit},
+                                                                        expected));
+  return config.pipeline.reads_into_memory() ? CachedInMemory(std::move(images)) : std::move(images);
 }
 
 // Class numbers of images: one for each example.
@@ -89,6 +122,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> Open(const DataConfig& config, const Da
                           OpenStore((std::filesystem::path(config.dir) / split.folder).string(), {split.begin, split.end}, expected));
       return config.pipeline.reads_into_memory() ? CachedInMemory(std::move(store)) : std::move(store);
     }
+    case DataConfig::Format::kCsv:
+      return OpenCsv(config, split, is_eval, expected);
+    case DataConfig::Format::kImages:
+      return OpenImages(config, split, is_eval, expected);
     case DataConfig::Format::kText:
       return OpenText(config, split, is_eval, expected);
     case DataConfig::Format::kSynthetic:

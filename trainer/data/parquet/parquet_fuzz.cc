@@ -1,5 +1,6 @@
-// Any bytes as a Parquet file: refused with a status or read whole, never more memory than the limit. Arrow's libraries tell the fuzzer
-// nothing of their branches: it sees those of the module and of the data set.
+// Any bytes as a Parquet file: refused with a status or read whole, never more memory than the
+// limit. Arrow's libraries tell the fuzzer nothing of their branches: it sees those of the module
+// and of the data set.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>

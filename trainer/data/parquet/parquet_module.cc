@@ -1,5 +1,3 @@
-#include "trainer/data/formats/parquet_module.h"
-
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <arrow/memory_pool.h>
@@ -15,6 +13,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "trainer/data/formats/parquet_interface.h"
 
 namespace trainyard::engine {
 namespace {

@@ -26,7 +26,7 @@ std::string ErrorOf(const ParquetFiles& files, const ExpectedData& expected = Go
   return RefusalOf(OpenParquetDataset(files, expected));
 }
 
-void ExpectRows(const ParquetFiles& files, const std::vector<int64_t>& indices, const ReadRows& expected) {
+void ExpectExamples(const ParquetFiles& files, const std::vector<int64_t>& indices, const ReadExamples& expected) {
   ExpectOpened(OpenParquetDataset(files, GoldenExpected()), indices, expected);
 }
 
@@ -34,18 +34,18 @@ TEST(Parquet, FilesOfPyarrowAreReadWithEveryKindOfColumn) {
   const std::vector<int64_t> indices{5, 0, 3};
   for (const char* name : {"binary.parquet", "fixed_binary.parquet", "list_uint8.parquet"}) {
     SCOPED_TRACE(name);
-    ExpectRows(Files({name}), indices, GoldenRows(indices, 255.0F));
+    ExpectExamples(Files({name}), indices, GoldenExamples(indices, 255.0F));
   }
   for (const char* name : {"list_float.parquet", "fixed_list_double.parquet"}) {
     SCOPED_TRACE(name);
-    ExpectRows(Files({name}), indices, GoldenRows(indices));
+    ExpectExamples(Files({name}), indices, GoldenExamples(indices));
   }
 }
 
 TEST(Parquet, FilesFollowEachOtherAndARangeChoosesAmongThem) {
   ParquetFiles files = Files({"binary.parquet", "list_uint8.parquet"});
   files.range = {.begin = 5, .end = 8};
-  ExpectRows(files, {0, 1, 2}, GoldenRows({5, 0, 1}, 255.0F));
+  ExpectExamples(files, {0, 1, 2}, GoldenExamples({5, 0, 1}, 255.0F));
   EXPECT_THAT((*OpenParquetDataset(files, GoldenExpected()))->info().files, ElementsAre(1, 2));
 }
 
@@ -71,7 +71,8 @@ TEST(Parquet, NoMoreMemoryIsTakenThanIsAllowed) {
   EXPECT_THAT(ErrorOf(files), AllOf(HasSubstr("binary.parquet cannot be read as Parquet"), HasSubstr("limit=8")));
 }
 
-// Every byte of every file wrong once, and every file cut off anywhere: read as something or refused with a message, never more.
+// Every byte of every file wrong once, and every file cut off anywhere: read as something or
+// refused with a message, never more.
 TEST(Parquet, DamagedFilesAreRefusedOrRead) {
   const std::string folder = ::testing::TempDir() + "parquet_damaged";
   std::filesystem::create_directories(folder);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr uint64_t kAugmentStream = 0x617567;
 
-// How one image is changed: pixel (row, column) comes from (row + down, column + right) of the image, mirrored or not.
+// How one image is changed: pixel (row, column) comes from (row + down, column + right) of the
+// image, mirrored or not.
 struct Change {
   bool mirrored = false;
   int64_t down = 0;

@@ -10,10 +10,11 @@
 
 namespace trainyard::engine {
 
-// `inner` with every image flipped left to right in half of the cases (flip), then moved by up to `shift` pixels in each direction, with
-// black coming in at the borders: the crop of an image padded by `shift`. The changes of an example are a function of seed, Batch::epoch
-// and the example's index alone, so a resumed run sees the same images. InvalidArgument: examples are not images [height, width, channels],
-// or smaller than the shift.
+// `inner` with every image flipped left to right in half of the cases (flip), then moved by up to
+// `shift` pixels in each direction. Black comes in at the borders: it is the crop of an image
+// padded by `shift`. The changes of an example are a function of seed, Batch::epoch and the
+// example's index alone, so a resumed run sees the same images. InvalidArgument: examples are not
+// images [height, width, channels], or smaller than the shift.
 absl::StatusOr<std::unique_ptr<Dataset>> Augmented(std::unique_ptr<Dataset> inner, const AugmentConfig& config, uint64_t seed);
 
 }  // namespace trainyard::engine

@@ -31,7 +31,7 @@ absl::StatusOr<std::string> Fingerprint(const Dataset& dataset) {
   return fmt::format("cache of {}: {} examples, checksum {:08x} of {} of them", info.name, info.examples, crc, compared);
 }
 
-// What a model that fits `inner` expects of its cache.
+// The data that a model which fits `inner` expects of its cache.
 ExpectedData ExpectedOf(const DatasetInfo& info, const StoreManifest& manifest) {
   return {.example_shape = info.example_shape,
           .classes = info.y_dtype == DType::kI32 ? manifest.label_maximum + 1 : 0,

@@ -14,7 +14,8 @@
 namespace trainyard::engine {
 namespace {
 
-// Memory is taken for so many examples at a time, so that a worker that reads a part of the data keeps that part only.
+// Memory is taken for so many examples at a time, so that a worker that reads a part of the data
+// keeps that part only.
 constexpr size_t kChunkExamples = 256;
 
 // Rows of one size.

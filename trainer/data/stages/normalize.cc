@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -65,20 +66,31 @@ double At(const std::vector<double>& values, size_t channel, double fallback) {
 
 }  // namespace
 
+absl::StatusOr<std::optional<Normalization>> NormalizationOf(const NormalizeConfig& config, float x_scale, const Shape& shape) {
+  TY_RETURN_IF_ERROR(CheckLength("mean", config.mean.size(), shape));
+  TY_RETURN_IF_ERROR(CheckLength("std", config.std.size(), shape));
+  const double scale = config.scale != 0 ? config.scale : static_cast<double>(x_scale);
+  if (config.mean.empty() && config.std.empty() && static_cast<float>(scale) == x_scale) return std::nullopt;
+  Normalization normalization;
+  for (size_t channel = 0; channel < std::max({config.mean.size(), config.std.size(), size_t{1}}); ++channel) {
+    const double deviation = At(config.std, channel, 1.0);
+    normalization.factor.push_back(static_cast<float>(scale / deviation));
+    normalization.offset.push_back(static_cast<float>(-At(config.mean, channel, 0.0) / deviation));
+  }
+  return normalization;
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> Normalized(std::unique_ptr<Dataset> inner, const NormalizeConfig& config) {
   const DatasetInfo& info = inner->info();
-  TY_RETURN_IF_ERROR(CheckLength("mean", config.mean.size(), info.example_shape));
-  TY_RETURN_IF_ERROR(CheckLength("std", config.std.size(), info.example_shape));
-  const double scale = config.scale != 0 ? config.scale : static_cast<double>(info.x_scale);
-  if (config.mean.empty() && config.std.empty() && static_cast<float>(scale) == info.x_scale) return inner;
+  TY_ASSIGN_OR_RETURN(const std::optional<Normalization> each, NormalizationOf(config, info.x_scale, info.example_shape));
+  if (!each) return inner;
   const auto elements = static_cast<size_t>(info.example_shape.elements());
-  const auto channels = static_cast<size_t>(info.example_shape.rank() > 0 ? info.example_shape[-1] : 1);
+  const size_t channels = each->factor.size();
   std::vector<float> factor(elements);
   std::vector<float> offset(elements);
   for (size_t i = 0; i < elements; ++i) {
-    const double deviation = At(config.std, i % channels, 1.0);
-    factor[i] = static_cast<float>(scale / deviation);
-    offset[i] = static_cast<float>(-At(config.mean, i % channels, 0.0) / deviation);
+    factor[i] = each->factor[i % channels];
+    offset[i] = each->offset[i % channels];
   }
   return std::make_unique<NormalizedDataset>(std::move(inner), std::move(factor), std::move(offset));
 }

@@ -10,9 +10,9 @@
 
 namespace trainyard::engine {
 
-// `source` followed by the map and cache stages of `config`, in their order; each notes its time in Batch::stages, and reading from
-// `source` does too. Augmentation is left out unless `training`. A first stage that caches in memory is the reader's part
-// (reads_into_memory()).
+// `source` followed by the map and cache stages of `config`, in their order. Each notes its time in
+// Batch::stages, and reading from `source` does too. Augmentation is left out unless `training`. A
+// first stage that caches in memory is the reader's part (reads_into_memory()).
 absl::StatusOr<std::unique_ptr<Dataset>> WithStages(std::unique_ptr<Dataset> source, const PipelineConfig& config, bool training,
                                                     uint64_t seed);
 

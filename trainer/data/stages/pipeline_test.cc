@@ -48,9 +48,9 @@ TEST(MemoryCache, ReadsEachExampleOnceAndGivesItAgain) {
   const auto cached = CachedInMemory(std::make_unique<CountingDataset>(Golden(), reads));
   ASSERT_TRUE(cached.ok()) << cached.status();
   for (const std::vector<int64_t>& indices : {std::vector<int64_t>{4, 1}, {1, 5, 4}, {0, 1, 2, 3, 4, 5}}) {
-    const ReadRows rows = RowsOf(**cached, indices);
-    EXPECT_THAT(rows.x, Pointwise(FloatNear(1e-6F), GoldenRows(indices, 255.0F).x));
-    EXPECT_EQ(rows.labels, GoldenRows(indices).labels);
+    const ReadExamples rows = ExamplesOf(**cached, indices);
+    EXPECT_THAT(rows.x, Pointwise(FloatNear(1e-6F), GoldenExamples(indices, 255.0F).x));
+    EXPECT_EQ(rows.labels, GoldenExamples(indices).labels);
   }
   EXPECT_THAT(reads, ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_THAT(std::string(CachedInMemory(Golden(), 59).status().message()), HasSubstr("has 6 examples of 10 bytes"));
@@ -63,23 +63,23 @@ TEST(Normalize, AScaleReplacesTheUsualOneInWhatAModelReads) {
   Batch batch;
   ASSERT_TRUE((*scaled)->Read(std::vector<int64_t>{3}, batch).ok());
   ASSERT_EQ(batch.x.dtype, DType::kF32);
-  EXPECT_THAT(batch.x.values<float>(), Pointwise(FloatNear(1e-6F), GoldenRows({3}, 2.0F).x));
+  EXPECT_THAT(batch.x.values<float>(), Pointwise(FloatNear(1e-6F), GoldenExamples({3}, 2.0F).x));
 }
 
 TEST(Normalize, BytesStayBytesWithTheirUsualScale) {
   const auto same = Normalized(Golden(), {.scale = 1.0 / 255.0});
   ASSERT_TRUE(same.ok()) << same.status();
   EXPECT_EQ((*same)->info().x_dtype, DType::kU8);
-  EXPECT_THAT(RowsOf(**same, {3}).x, Pointwise(FloatNear(1e-6F), GoldenRows({3}, 255.0F).x));
+  EXPECT_THAT(ExamplesOf(**same, {3}).x, Pointwise(FloatNear(1e-6F), GoldenExamples({3}, 255.0F).x));
 }
 
 TEST(Normalize, MeanAndDeviationAreOneNumberOrOneForEachChannel) {
   const auto one = Normalized(Golden("x_float32.npy"), {.mean = {10}, .std = {2}});
   ASSERT_TRUE(one.ok()) << one.status();
-  EXPECT_THAT(RowsOf(**one, {1}).x, Pointwise(FloatNear(1e-6F), std::vector<float>{0, 0.5F, 1, 1.5F, 2, 2.5F}));
+  EXPECT_THAT(ExamplesOf(**one, {1}).x, Pointwise(FloatNear(1e-6F), std::vector<float>{0, 0.5F, 1, 1.5F, 2, 2.5F}));
   const auto channels = Normalized(Golden("x_uint8.npy"), {.scale = 1, .mean = {10, 11, 12}, .std = {1, 2, 4}});
   ASSERT_TRUE(channels.ok()) << channels.status();
-  EXPECT_THAT(RowsOf(**channels, {1}).x, Pointwise(FloatNear(1e-6F), std::vector<float>{0, 0, 0, 3, 1.5F, 0.75F}));
+  EXPECT_THAT(ExamplesOf(**channels, {1}).x, Pointwise(FloatNear(1e-6F), std::vector<float>{0, 0, 0, 3, 1.5F, 0.75F}));
   EXPECT_THAT(std::string(Normalized(Golden(), {.mean = {1, 2}}).status().message()),
               HasSubstr("normalize.mean has 2 numbers, expected one, or one for each of the 3 channels of [2, 3]"));
 }
@@ -108,9 +108,9 @@ TEST(Pipeline, AugmentationIsForTrainingOnlyAndNormalisationForBoth) {
   const auto evaluation = WithStages(Golden("x_uint8.npy", images), config, /*training=*/false, 1);
   ASSERT_TRUE(training.ok() && evaluation.ok());
   const std::vector<int64_t> all{0, 1, 2, 3, 4, 5};
-  EXPECT_EQ(RowsOf(**evaluation, all).x, GoldenRows(all).x);
-  EXPECT_NE(RowsOf(**training, all).x, GoldenRows(all).x);
-  EXPECT_EQ(RowsOf(**training, all).x, RowsOf(**training, all).x);
+  EXPECT_EQ(ExamplesOf(**evaluation, all).x, GoldenExamples(all).x);
+  EXPECT_NE(ExamplesOf(**training, all).x, GoldenExamples(all).x);
+  EXPECT_EQ(ExamplesOf(**training, all).x, ExamplesOf(**training, all).x);
 }
 
 TEST(Pipeline, ASecondAugmentationDrawsOtherNumbers) {
@@ -121,7 +121,7 @@ TEST(Pipeline, ASecondAugmentationDrawsOtherNumbers) {
   const auto twice = WithStages(Golden("x_uint8.npy", images), config, /*training=*/true, 1);
   ASSERT_TRUE(twice.ok());
   const std::vector<int64_t> all{0, 1, 2, 3, 4, 5};
-  EXPECT_NE(RowsOf(**twice, all).x, GoldenRows(all).x) << "the second flip undid the first of every image";
+  EXPECT_NE(ExamplesOf(**twice, all).x, GoldenExamples(all).x) << "the second flip undid the first of every image";
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "trainer/base/check.h"
 #include "trainer/base/file.h"
+#include "trainer/base/owned_fd.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/record_file.h"
 #include "trainer/tfrecord/tfrecord.h"
@@ -30,28 +31,24 @@ class Shard {
  public:
   static absl::StatusOr<std::unique_ptr<Shard>> Open(const std::string& dir, const StoreShard& what, const StoreManifest& manifest) {
     const std::string path = fmt::format("{}/{}", dir, what.file);
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return WithContext(FileError(errno, "open", path), fmt::format("a shard of the store {} is missing", dir));
-    std::unique_ptr<Shard> shard(new Shard(fd, path, what, manifest));
+    OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (fd.get() < 0) return WithContext(FileError(errno, "open", path), fmt::format("a shard of the store {} is missing", dir));
     struct stat status{};
-    if (::fstat(fd, &status) != 0) return FileError(errno, "read", path);
+    if (::fstat(fd.get(), &status) != 0) return FileError(errno, "read", path);
     if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) != what.bytes) {
       return absl::DataLossError(
           fmt::format("{} has {} bytes, its store's manifest says {}: it was cut off or written over", path, status.st_size, what.bytes));
     }
-    return shard;
+    return std::unique_ptr<Shard>(new Shard(std::move(fd), path, what, manifest));
   }
-  ~Shard() { ::close(fd_); }
-  Shard(const Shard&) = delete;
-  Shard& operator=(const Shard&) = delete;
 
   int64_t examples() const { return what_.examples; }
 
   absl::Status Read(int64_t row, std::byte* x, std::byte* y) {
     TY_RETURN_IF_ERROR(CheckOnce());
     const auto at = static_cast<uint64_t>(row);
-    TY_RETURN_IF_ERROR(ReadAt(fd_, at * x_bytes_, x, x_bytes_, path_, row));
-    return ReadAt(fd_, static_cast<uint64_t>(what_.examples) * x_bytes_ + at * y_bytes_, y, y_bytes_, path_, row);
+    TY_RETURN_IF_ERROR(ReadAt(fd_.get(), at * x_bytes_, x, x_bytes_, path_, row));
+    return ReadAt(fd_.get(), static_cast<uint64_t>(what_.examples) * x_bytes_ + at * y_bytes_, y, y_bytes_, path_, row);
   }
 
   // The checksum of the whole file, and the range of its labels; once, whatever the result.
@@ -62,8 +59,8 @@ class Shard {
   }
 
  private:
-  Shard(int fd, std::string path, const StoreShard& what, const StoreManifest& manifest)
-      : fd_(fd),
+  Shard(OwnedFd fd, std::string path, const StoreShard& what, const StoreManifest& manifest)
+      : fd_(std::move(fd)),
         path_(std::move(path)),
         what_(what),
         x_bytes_(manifest.x_bytes()),
@@ -77,7 +74,7 @@ class Shard {
     uint32_t crc = 0;
     for (uint64_t done = 0; done < what_.bytes; done += chunk.size()) {
       chunk.resize(std::min<uint64_t>(kChunk, what_.bytes - done));
-      TY_RETURN_IF_ERROR(ReadAt(fd_, done, chunk.data(), chunk.size(), path_, 0));
+      TY_RETURN_IF_ERROR(ReadAt(fd_.get(), done, chunk.data(), chunk.size(), path_, 0));
       crc = ExtendCrc32c(crc, {reinterpret_cast<const char*>(chunk.data()), chunk.size()});
     }
     if (crc != what_.crc32c) {
@@ -89,7 +86,7 @@ class Shard {
 
   absl::Status CheckLabels() const {
     std::vector<int32_t> labels(static_cast<size_t>(what_.examples));
-    TY_RETURN_IF_ERROR(ReadAt(fd_, static_cast<uint64_t>(what_.examples) * x_bytes_, reinterpret_cast<std::byte*>(labels.data()),
+    TY_RETURN_IF_ERROR(ReadAt(fd_.get(), static_cast<uint64_t>(what_.examples) * x_bytes_, reinterpret_cast<std::byte*>(labels.data()),
                               labels.size() * sizeof(int32_t), path_, 0));
     for (size_t row = 0; row < labels.size(); ++row) {
       if (labels[row] >= least_ && labels[row] <= most_) continue;
@@ -99,7 +96,7 @@ class Shard {
     return absl::OkStatus();
   }
 
-  const int fd_;
+  const OwnedFd fd_;
   const std::string path_;
   const StoreShard what_;
   const uint64_t x_bytes_;

@@ -1,12 +1,13 @@
-// The index of a dataset store: manifest.json in the store's folder. A store is a data set as it comes out of its pipeline, cut into
-// shards.
+// The index of a dataset store: manifest.json in the store's folder. A store is a data set as it
+// comes out of its pipeline, cut into shards.
 //
 //   {"format": "trainyard-store", "version": 1, "source": "…", "examples": 9000,
 //    "example": {"dtype": "U8", "shape": [28, 28, 1], "scale": 0.00392},
 //    "label": {"dtype": "I32", "shape": [], "minimum": 0, "maximum": 9},
 //    "shards": [{"file": "shard-00000.bin", "examples": 1125, "bytes": 886500, "crc32c": "0a1b2c3d"}, …]}
 //
-// A shard has no header: the elements of all its examples, then those of all its labels, little-endian, in C order. `source` is free text.
+// A shard has no header: the elements of all its examples, then those of all its labels,
+// little-endian, in C order. `source` is free text.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,8 @@ struct StoreManifest {
 };
 
 std::string ManifestJson(const StoreManifest& manifest);
-// InvalidArgument, with `name` and the field: the text is not a manifest, its counts or sizes do not fit together, or a file name leaves
-// the folder.
+// InvalidArgument has `name` and the field. It says that the text is not a manifest, its counts or
+// sizes do not fit together, or a file name leaves the folder.
 absl::StatusOr<StoreManifest> ParseManifest(std::string_view text, std::string_view name);
 
 }  // namespace trainyard::engine

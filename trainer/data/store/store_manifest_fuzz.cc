@@ -1,4 +1,5 @@
-// Any text as a store's manifest: refused with a status, or one that comes back from its own JSON.
+// Any text as a store's manifest: refused with a status, or read as a manifest that comes back from
+// its own JSON.
 #include "trainer/base/check.h"
 #include "trainer/data/store/store_manifest.h"
 

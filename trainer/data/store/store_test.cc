@@ -66,8 +66,8 @@ TEST_F(StoreTest, GivesTheExamplesThatWereWrittenInAnyOrder) {
     EXPECT_EQ((*store)->info().x_dtype, DType::kU8);
     EXPECT_EQ(static_cast<int64_t>((*store)->info().files.size()), shards);
     const std::vector<int64_t> indices{5, 0, 3, 1, 2, 4};
-    EXPECT_THAT(RowsOf(**store, indices).x, Pointwise(FloatNear(1e-6F), GoldenRows(indices, 255.0F).x));
-    EXPECT_EQ(RowsOf(**store, indices).labels, GoldenRows(indices).labels);
+    EXPECT_THAT(ExamplesOf(**store, indices).x, Pointwise(FloatNear(1e-6F), GoldenExamples(indices, 255.0F).x));
+    EXPECT_EQ(ExamplesOf(**store, indices).labels, GoldenExamples(indices).labels);
     EXPECT_TRUE(VerifyStore(dir_).ok());
   }
 }
@@ -77,7 +77,7 @@ TEST_F(StoreTest, ARangeIsAPartOfItsShards) {
   const auto store = OpenStore(dir_, {.begin = 2, .end = 5}, GoldenExpected());
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_THAT((*store)->info().files, ElementsAre(1, 1, 1));
-  EXPECT_EQ(RowsOf(**store, {0, 2}).labels, GoldenRows({2, 4}).labels);
+  EXPECT_EQ(ExamplesOf(**store, {0, 2}).labels, GoldenExamples({2, 4}).labels);
 }
 
 TEST_F(StoreTest, KeepsTargetsAndFloats) {
@@ -166,7 +166,8 @@ TEST_F(StoreTest, ManifestsWithNumbersThatDoNotFitTogetherAreRefused) {
   EXPECT_THAT(error("\"examples\": 1", "\"examples\": 9223372036854775807"), HasSubstr("m: examples: expected a whole number from 0 to"));
 }
 
-// As two pods do, whose processes have the same id: the second one starts and ends while the first one writes.
+// As two pods do, whose processes have the same id: the second one starts and ends while the first
+// one writes.
 TEST_F(StoreTest, TwoThatMakeOneStoreAtOnceBothEndWithIt) {
   absl::Status inner = absl::UnknownError("not tried");
   const absl::Status outer = WriteStore(*Golden(), {.dir = dir_, .shards = 1, .source = "golden", .progress = [&](int64_t) {
@@ -182,11 +183,11 @@ TEST_F(StoreTest, AFileCacheIsMadeOnceAndReadAfterwards) {
   for (int run = 0; run < 2; ++run) {
     const auto cached = CachedInFile(Golden(), dir_);
     ASSERT_TRUE(cached.ok()) << cached.status();
-    EXPECT_THAT(RowsOf(**cached, {4, 1}).x, Pointwise(FloatNear(1e-6F), GoldenRows({4, 1}, 255.0F).x));
+    EXPECT_THAT(ExamplesOf(**cached, {4, 1}).x, Pointwise(FloatNear(1e-6F), GoldenExamples({4, 1}, 255.0F).x));
   }
   // That it is read and not made again shows when it is damaged.
   Flip(Shard(0), 0);
-  EXPECT_THAT(RowsOf(**CachedInFile(Golden(), dir_), {0}).x, IsEmpty());
+  EXPECT_THAT(ExamplesOf(**CachedInFile(Golden(), dir_), {0}).x, IsEmpty());
   EXPECT_THAT(std::string(CachedInFile(Golden("x_float32.npy"), dir_).status().message()),
               AllOf(HasSubstr("the data or the stages before the cache changed"), HasSubstr("remove the folder, or name another one")));
 }

@@ -20,9 +20,10 @@ struct StoreOptions {
   Disk& disk = RealDisk();
 };
 
-// Examples in order, in shards whose sizes differ by at most one. All of it is written and made durable in a folder beside `dir`, which
-// then gets its name (staged_folder.h): readers see all of a store or none, and several processes may write it at once. AlreadyExists when
-// `dir` is there (also when it came in the meantime); InvalidArgument for fewer examples than shards.
+// Examples in order, in shards whose sizes differ by at most one. All of it is written and made
+// durable in a folder beside `dir`, which then gets its name (staged_folder.h). So readers see all
+// of a store or none. Several processes may write it at once. AlreadyExists when `dir` is there
+// (also when it came in the meantime); InvalidArgument for fewer examples than shards.
 absl::Status WriteStore(const Dataset& dataset, const StoreOptions& options);
 
 }  // namespace trainyard::engine

@@ -28,9 +28,10 @@ struct TextOptions {
   ExpectedData expected;   // input [steps] tokens, labels [steps]
 };
 
-// All in memory, 4 bytes a token. Checked before anything is trained: the model takes tokens and a label for each; files are there, not
-// empty and UTF-8; the model has a class for every token of the vocabulary; an evaluation text has no token that the vocabulary lacks,
-// unless it holds kUnknown, which then stands for it; there are more tokens than one example has.
+// All in memory, 4 bytes a token. Checked before anything is trained: the model takes tokens and a
+// label for each. Files are there, not empty and UTF-8. The model has a class for every token of
+// the vocabulary. An evaluation text has no token that the vocabulary lacks, unless the vocabulary
+// holds kUnknown, which then stands for it. There are more tokens than one example has.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTrainingText(const TextFiles& files, const TextOptions& options);
 absl::StatusOr<std::unique_ptr<Dataset>> OpenEvaluationText(const TextFiles& files, const std::shared_ptr<const Vocabulary>& vocabulary,
                                                             const ExpectedData& expected);

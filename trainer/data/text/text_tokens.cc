@@ -6,40 +6,14 @@
 #include <utility>
 
 #include "trainer/base/status_macros.h"
+#include "trainer/data/utf8.h"
 
 namespace trainyard::engine {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr size_t kQuotedBytes = 40;
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
-
-// The bytes of the code point that begins `text`; 0 when it is none (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF).
-size_t CodePointBytes(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  size_t bytes = 0;
-  uint8_t low = 0x80;
-  uint8_t high = 0xbf;
-  if (first >= 0xc2 && first <= 0xdf) {
-    bytes = 2;
-  } else if (first >= 0xe0 && first <= 0xef) {
-    bytes = 3;
-    if (first == 0xe0) low = 0xa0;
-    if (first == 0xed) high = 0x9f;
-  } else if (first >= 0xf0 && first <= 0xf4) {
-    bytes = 4;
-    if (first == 0xf0) low = 0x90;
-    if (first == 0xf4) high = 0x8f;
-  }
-  if (bytes == 0 || text.size() < bytes || byte(1) < low || byte(1) > high) return 0;
-  for (size_t i = 2; i < bytes; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-  }
-  return bytes;
-}
 
 std::string PlaceOf(std::string_view text, size_t byte) {
   return fmt::format("byte {} (line {})", byte, 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n'));

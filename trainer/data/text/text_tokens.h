@@ -1,5 +1,6 @@
-// Text cut into tokens, as Penn Treebank's files are read (Mikolov 2012; the PTB tutorial of TensorFlow): words between blanks with every
-// line's end a word of its own, or single characters.
+// Text cut into tokens, as Penn Treebank's files are read (Mikolov 2012; the PTB tutorial of
+// TensorFlow). Tokens are words between blanks, with every line's end a word of its own, or single
+// characters.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +23,17 @@ inline constexpr size_t kMaxTokens = size_t{1} << 30;
 // A token as messages quote it: shortened, line ends and other control bytes written as \n or \x01.
 std::string Quoted(std::string_view token);
 
-// The tokens of one text after the other, each by a number: the n-th different token, in the order of appearance, is n. Movable; views into
-// it stay valid.
+// The tokens of one text after the other, each by a number: the n-th different token, in the order
+// of appearance, is n. Movable; views into it stay valid.
 class TokenStream {
  public:
   explicit TokenStream(TokenKind kind) : kind_(kind) {}
 
-  // Appends the tokens of `text`, which must be UTF-8 (a byte order mark at its start is dropped). kWords: what stands between blanks
-  // (space, tab, carriage return, form feed, vertical tab), and kEndOfLine for each newline. kCharacters: each code point, newlines too.
-  // `name` is what errors call the text. DataLoss: it is empty or no UTF-8, at a byte and line; InvalidArgument: a word of more than
-  // kMaxWordBytes, or more than kMaxTokens tokens in all.
+  // Appends the tokens of `text`, which must be UTF-8 (a byte order mark at its start is dropped).
+  // kWords: what stands between blanks (space, tab, carriage return, form feed, vertical tab), and
+  // kEndOfLine for each newline. kCharacters: each code point, newlines too. Errors call the text
+  // `name`. DataLoss: it is empty or no UTF-8, at a byte and line. InvalidArgument: a word of more
+  // than kMaxWordBytes, or more than kMaxTokens tokens in all.
   absl::Status Append(std::string_view text, const std::string& name);
 
   TokenKind kind() const { return kind_; }

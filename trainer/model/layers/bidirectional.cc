@@ -12,7 +12,8 @@ namespace {
 
 enum class Merge : uint8_t { kConcat, kSum };
 
-// A recurrent layer and a copy of it that goes backwards, with parameters of their own below "forward" and "backward".
+// A recurrent layer and a copy of it that goes backwards, with parameters of their own below
+// "forward" and "backward".
 class Bidirectional final : public Layer {
  public:
   explicit Bidirectional(FieldReader& fields) {

@@ -1,4 +1,5 @@
-// The table of layers: the kinds of an entry of `layers:`. A new kind is a file of its own; its reader is declared and listed here.
+// The table of layers: the kinds of an entry of `layers:`. A new kind is a file of its own; its
+// reader is declared and listed here.
 #pragma once
 
 #include <span>
@@ -9,7 +10,8 @@
 
 namespace trainyard::engine {
 
-// Each reads the arguments of one kind, {units: 10}, and adds its mistakes to the reader's errors; the layer may then not be built.
+// Each reads the arguments of one kind, {units: 10}, and adds its mistakes to the reader's errors.
+// The layer may then not be built.
 LayerPointer ReadActivationLayer(FieldReader& fields);
 LayerPointer ReadAdd(FieldReader& fields);
 LayerPointer ReadAvgPool2d(FieldReader& fields);

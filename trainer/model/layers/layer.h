@@ -13,10 +13,12 @@ namespace trainyard::engine {
 class Layer {
  public:
   virtual ~Layer() = default;
-  // Adds the layer's parameters, with their start values, and its nodes; gives its output. InvalidArgument says which shape does not fit.
+  // Adds the layer's parameters, with their start values, and its nodes; gives its output.
+  // InvalidArgument says which shape does not fit.
   virtual absl::StatusOr<Value> Build(LayerBuilder& builder) const = 0;
   virtual bool takes_several_inputs() const { return false; }
-  // Why the layer cannot go on with a sequence step by step, as the end of a sentence ("is bidirectional"); empty: it can.
+  // Why the layer cannot go on with a sequence step by step, as the end of a sentence ("is
+  // bidirectional"); empty: it can.
   virtual std::string_view why_not_stepwise() const { return {}; }
 };
 

@@ -1,4 +1,5 @@
-// A layer's tools to build with: its name and inputs, the graph that grows, and results beside its output.
+// A layer's tools to build with: its name and inputs, the graph that grows, and results beside its
+// output.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +29,16 @@ struct LayerResults {
 
 // The product as a number that cannot overflow.
 double Product(std::span<const int64_t> extents);
-// InvalidArgument for an activation of one example, or a parameter, that is too large: no product of extents overflows then.
+// InvalidArgument for an activation of one example, or a parameter, that is too large: no product
+// of extents overflows then.
 absl::Status CheckElements(std::string_view what, double elements);
 
-// Made for one layer at a time. Errors are InvalidArgument without the layer's name, which the caller knows.
+// Made for one layer at a time. Errors are InvalidArgument without the layer's name, which the
+// caller knows.
 class LayerBuilder {
  public:
-  // `skip_softmax`: the loss applies softmax itself, so the layer leaves its own out. `inputs` has at least one value.
+  // `skip_softmax`: the loss applies softmax itself, so the layer leaves its own out. `inputs` has
+  // at least one value.
   LayerBuilder(GraphBuilder& graph, LayerResults& results, std::string name, std::vector<Value> inputs, bool skip_softmax)
       : graph_(graph), results_(results), name_(std::move(name)), inputs_(std::move(inputs)), skip_softmax_(skip_softmax) {}
 

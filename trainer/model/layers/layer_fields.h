@@ -12,7 +12,8 @@
 
 namespace trainyard::engine {
 
-// `activation:` of a layer: a function of the table in graph/activation.h, or softmax, which is an op of its own.
+// `activation:` of a layer: a function of the table in graph/activation.h, or softmax, which is an
+// op of its own.
 struct LayerActivation {
   Activation function = Activation::kIdentity;
   bool softmax = false;
@@ -25,7 +26,8 @@ struct WeightsSpec {
   double kernel_l2 = 0;  // kernelRegularizer: l2 * the sum of the kernel's squares is part of the loss; 0: none
 };
 
-// Large enough for every network, small enough that products of a few of them stay far from overflow.
+// Large enough for every network, small enough that products of a few of them stay far from
+// overflow.
 inline constexpr Integers kChannels{.min = 1, .max = 65536};
 inline constexpr Integers kUnits{.min = 1, .max = 1 << 24};
 

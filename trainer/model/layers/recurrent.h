@@ -22,8 +22,8 @@ struct RecurrentFields {
 
 RecurrentFields ReadRecurrent(FieldReader& fields, Cell cell);
 
-// Adds the node called `name` that runs over the builder's input [batch, steps, features], with parameters and states below that name.
-// Gives the layer's output.
+// Adds the node called `name` that runs over the builder's input [batch, steps, features], with
+// parameters and states below that name. Gives the layer's output.
 absl::StatusOr<Value> Unroll(const RecurrentFields& layer, const std::string& name, bool reverse, LayerBuilder& builder);
 
 }  // namespace trainyard::engine

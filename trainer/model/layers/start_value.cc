@@ -44,7 +44,8 @@ void FillUniform(const TensorRandom& random, double limit, std::span<float> valu
   }
 }
 
-// Normal (Box, Muller 1958) without what lies beyond two standard deviations; `deviation` is that of the result.
+// Normal (Box, Muller 1958) without what lies beyond two standard deviations; `deviation` is that
+// of the result.
 void FillTruncatedNormal(const TensorRandom& random, double deviation, std::span<float> values) {
   constexpr double kDeviationAfterCut = 0.87962566103423978;  // of a unit normal cut at ±2
   const double scale = deviation / kDeviationAfterCut;

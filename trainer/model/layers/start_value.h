@@ -1,5 +1,5 @@
-// Start values of parameters. A value depends on the seed, the parameter's name and the element's place alone. The order of the
-// layers, the process and other parameters do not matter.
+// Start values of parameters. A value depends on the seed, the parameter's name and the element's
+// place alone. The order of the layers, the process and other parameters do not matter.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ struct StartValue {
   int64_t ones_end = 0;
 };
 
-// Fills `values`, a tensor of `shape` called `name`. With fan_in = product of all extents but the last, fan_out = that product with the
-// last extent in place of the one before it (dense [in, out]: in, out; convolution HWIO: H*W*I, H*W*O), as in Keras:
+// Fills `values`, a tensor of `shape` called `name`. The rules are those of Keras. fan_in = product
+// of all extents but the last. fan_out = that product with the last extent in place of the last but
+// one. (dense [in, out]: in, out; convolution HWIO: H*W*I, H*W*O)
 //   glorotUniform  uniform in ±sqrt(6 / (fan_in + fan_out))                                            Glorot, Bengio 2010 ("Xavier")
 //   glorotNormal   normal cut off at two deviations, standard deviation sqrt(2 / (fan_in + fan_out)) after the cut
 //   heUniform      uniform in ±sqrt(6 / fan_in)                                                        He et al. 2015 ("Kaiming")

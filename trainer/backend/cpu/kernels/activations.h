@@ -1,4 +1,5 @@
-// The formulas of graph/activation.h for 16 values at once. An activation of that table without one here does not compile.
+// The formulas of graph/activation.h for 16 values at once. An activation of that table without one
+// here does not compile.
 #pragma once
 
 #include "trainer/backend/cpu/kernels/math.h"

@@ -1,5 +1,5 @@
-// Batch normalisation. Everything here is bound by memory, so x is read in one stream: pixels in order, four at a time. The sums of all
-// channels wait in the first-level cache.
+// Batch normalisation. Everything here is bound by memory, so x is read in one stream: pixels in
+// order, four at a time. The sums of all channels wait in the first-level cache.
 #include "trainer/backend/cpu/kernels/activations.h"
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/vec.h"

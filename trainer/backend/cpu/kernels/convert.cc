@@ -1,4 +1,5 @@
-// Row-major values to panels and back. Blocks of 16 samples x 16 features are transposed in registers.
+// Row-major values to panels and back. Blocks of 16 samples x 16 features are transposed in
+// registers.
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/transpose.h"
 #include "trainer/backend/cpu/kernels/vec.h"

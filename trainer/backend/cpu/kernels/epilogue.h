@@ -14,8 +14,9 @@ inline void Activate(const float* x, float* y, int64_t vectors, Activation activ
   });
 }
 
-// The maximum over rows x columns pixels of `channels` vectors; `corner` is the window's first pixel, its place `first` plus rows of
-// `place_row`.
+// The maximum over rows x columns pixels of `channels` vectors; `corner` is the window's first
+// pixel, its place `first` plus rows of `place_row`. The first of equals wins; a NaN wins over all
+// but a later NaN.
 inline void MaxWindow(const float* corner, int64_t row, int64_t column, int rows, int columns, int first, int place_row, int channels,
                       float* y, uint8_t* argmax) {
   for (int c = 0; c < channels; ++c) {
@@ -25,7 +26,7 @@ inline void MaxWindow(const float* corner, int64_t row, int64_t column, int rows
     for (int r = 0; r < rows; ++r) {
       for (int j = 0; j < columns; ++j) {
         const V value = Load(x + r * row + j * column);
-        const VI better = value > best;
+        const VI better = (value > best) | (value != value);
         best = Select(better, value, best);
         winner = Select(better, SplatInt(first + r * place_row + j), winner);
       }

@@ -1,13 +1,14 @@
-// The entry points of one instruction set, whose name the build gives as TRAINYARD_ISA: a namespace, so that several sets link into one
-// program. kernels.h describes each at its place in the table.
+// The entry points of one instruction set, whose name the build gives as TRAINYARD_ISA: a
+// namespace, so that several sets link into one program. kernels.h describes each at its place in
+// the table.
 #pragma once
 
 #include "trainer/backend/cpu/kernels.h"
 
 namespace trainyard::engine::TRAINYARD_ISA {
 
-void Gather(const GatherArgs& args, const GatherRange& range);
-void Outer(const OuterArgs& args);
+void ConvForward(const ConvForwardArgs& args, const ConvForwardRange& range);
+void ConvWeightGradient(const ConvWeightGradientArgs& args);
 void Pack(const PackArgs& args);
 void Product(const ProductArgs& args);
 

@@ -1,4 +1,5 @@
-// Softmax, losses and metrics: classes are vectors, samples are lanes, so nothing is ever added across lanes but the loss itself.
+// Softmax, losses and metrics: classes are vectors, samples are lanes, so nothing is ever added
+// across lanes but the loss itself.
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/math.h"
 #include "trainer/backend/cpu/kernels/vec.h"

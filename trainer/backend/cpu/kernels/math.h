@@ -1,6 +1,7 @@
-// exp, log, tanh and sigmoid of 16 values at once, within a few units in the last place of libm (kernels_test holds the bounds). The
-// polynomials are minimax fits of relative error below 2^-27 on the ranges given; range reductions are those of W. J. Cody and W. Waite,
-// "Software Manual for the Elementary Functions" (1980).
+// exp, log, tanh and sigmoid of 16 values at once, within a few units in the last place of libm
+// (kernels_test holds the bounds). The polynomials are minimax fits of relative error below 2^-27
+// on the ranges given; range reductions are those of W. J. Cody and W. Waite, "Software Manual for
+// the Elementary Functions" (1980).
 #pragma once
 
 #include "trainer/backend/cpu/kernels/vec.h"
@@ -11,7 +12,8 @@ namespace {
 // e^x, clamped to x in [-87, 88]; NaN stays NaN.
 inline V Exp(V x) {
   x = Min(Splat(88.0f), Max(Splat(-87.0f), x));
-  // x = n ln 2 + r with |r| <= ln 2 / 2; adding and taking away 1.5 * 2^23 rounds to the nearest integer.
+  // x = n ln 2 + r with |r| <= ln 2 / 2; adding and taking away 1.5 * 2^23 rounds to the nearest
+  // integer.
   const V shifter = Splat(12582912.0f);
   const V biased = x * 1.44269504f + shifter;
   const V n = biased - shifter;

@@ -1,4 +1,5 @@
-// product: outputs are lanes. Rows x vectors of accumulators, one value of `a` spread over all lanes per multiply-add.
+// product: outputs are lanes. Rows x vectors of accumulators, one value of `a` spread over all
+// lanes per multiply-add.
 #include <utility>
 
 #include "trainer/backend/cpu/kernels.h"
@@ -33,8 +34,8 @@ template <int kRows, int kColumns, int kRow, int kStep>
 void RunBlock(const ProductArgs& args, const Block& block) {
   V sum[kRows][kColumns];
   const bool whole = block.columns == kColumns * kLanes;
-  // The end of a row beyond whole vectors goes through copies. So do the last rows of b, whose vectors would reach beyond its end; they are
-  // several only where rows are shorter than a vector.
+  // The end of a row beyond whole vectors goes through copies. So do the last rows of b, whose
+  // vectors would reach beyond its end. They are several only where rows are shorter than a vector.
   constexpr int kWidth = kColumns * kLanes;
   constexpr int kMostTailRows = kColumns == 1 ? kLanes : 1;
   alignas(64) float tile[kRows][kWidth];

@@ -7,7 +7,8 @@
 namespace trainyard::engine {
 namespace {
 
-// Vectors of one row of units, the last one perhaps in part; null rows are zeros and take no stores.
+// Vectors of one row of units, the last one perhaps in part; null rows are zeros and take no
+// stores.
 struct Part {
   int first, count;
   V Get(const float* row) const {
@@ -147,14 +148,14 @@ void GruStepGradient(const RecurrentStepGradientArgs& args) {
 namespace TRAINYARD_ISA {
 
 void RecurrentStep(const RecurrentStepArgs& args) {
-  if (args.cell == CpuCell::kLstm) return LstmStep(args);
-  if (args.cell == CpuCell::kGru) return GruStep(args);
+  if (args.cell == Cell::kLstm) return LstmStep(args);
+  if (args.cell == Cell::kGru) return GruStep(args);
   VisitActivation(args.activation, [&]<Activation kActivation>() { SimpleStep<kActivation>(args); });
 }
 
 void RecurrentStepGradient(const RecurrentStepGradientArgs& args) {
-  if (args.cell == CpuCell::kLstm) return LstmStepGradient(args);
-  if (args.cell == CpuCell::kGru) return GruStepGradient(args);
+  if (args.cell == Cell::kLstm) return LstmStepGradient(args);
+  if (args.cell == Cell::kGru) return GruStepGradient(args);
   VisitActivation(args.activation, [&]<Activation kActivation>() { SimpleStepGradient<kActivation>(args); });
 }
 

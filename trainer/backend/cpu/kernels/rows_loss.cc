@@ -1,4 +1,5 @@
-// Softmax and its cross-entropy where classes are lanes: a row of scores at a time, in one fixed order.
+// Softmax and its cross-entropy where classes are lanes: a row of scores at a time, in one fixed
+// order.
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/math.h"
 #include "trainer/backend/cpu/kernels/vec.h"

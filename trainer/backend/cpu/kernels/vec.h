@@ -1,5 +1,6 @@
-// The one vector type of the kernels: 16 floats, in as many registers as the instruction set needs. Included by kernels/*.cc only, which
-// are compiled once per instruction set. Everything here has internal linkage: no code of one set is linked into another.
+// The one vector type of the kernels: 16 floats, in as many registers as the instruction set needs.
+// Included by kernels/*.cc only, which are compiled once per instruction set. Everything here has
+// internal linkage: no code of one set is linked into another.
 #pragma once
 
 #include <stddef.h>
@@ -13,8 +14,8 @@ using VI = int32_t __attribute__((vector_size(64)));
 using VUnaligned [[gnu::aligned(4)]] = V;
 using V8 = uint8_t __attribute__((vector_size(16)));
 
-// kVectors: how many V fit into the vector registers. kMaxSums of them may be sums of a gather, of up to kMaxColumns columns. The rest
-// holds operands.
+// kVectors: how many V fit into the vector registers. kMaxSums of them may be sums of conv_forward,
+// of up to kMaxColumns columns. The rest holds operands.
 constexpr int kVectors = TRAINYARD_KERNEL_VECTORS;
 constexpr int kMaxSums = kVectors >= 32 ? 25 : kVectors >= 8 ? 6 : 3;
 constexpr int kMaxColumns = kVectors >= 32 ? 6 : 1;

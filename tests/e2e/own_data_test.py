@@ -1,0 +1,360 @@
+"""Data of one's own, from files to a served model: pictures in folders, rows of CSV; `init`, which
+writes the job, and `data stats`, which counts."""
+import csv
+import io
+import json
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+import zlib
+
+import trainyard
+from trainyard import ROOT, TRAINER, Run
+
+sys.path.insert(0, str(ROOT / "examples/data"))
+import make_cifar  # noqa: E402
+import make_digits  # noqa: E402
+
+
+def command(*arguments, stdin=None):
+    return subprocess.run([TRAINER, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=trainyard.DEADLINE, check=False, input=stdin)
+
+
+def header_only(side):
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + header + struct.pack(">I", zlib.crc32(b"IHDR" + header))
+
+
+class Pictures(unittest.TestCase):
+    """The example job on real digits as PNG files."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.data = cls.folder / "digits"
+        make_digits.write(cls.data, 4000)
+        cls.run_of_example = Run(ROOT / "examples/pictures.yaml", output=cls.folder / "out", overrides=[f"training.data.dir={cls.data}", "training.epochs=3"])
+        if cls.run_of_example.wait() != 0:
+            raise AssertionError(f"{cls.run_of_example.text}\n{cls.run_of_example.logs()}")
+        cls.report = cls.run_of_example.report()
+
+    def model(self):
+        (file,) = (self.folder / "out/checkpoints").glob("step-*/model.json")
+        return json.loads(file.read_text())
+
+    def predict(self, *files, code=0):
+        result = command("predict", self.folder / "out", "--json", *files)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return [json.loads(line) for line in result.stdout.splitlines()], result.stderr
+
+    def test_lenet_learns_digits_from_png_files(self):
+        self.assertGreater(self.report["eval"]["accuracy"], 0.9)
+
+    def test_the_checkpoint_keeps_classes_and_fit(self):
+        model = self.model()
+        self.assertEqual(model["classes"], [str(digit) for digit in range(10)])
+        self.assertEqual(model["input"], {"fit": "crop", "shape": [28, 28, 1]})
+
+    def test_evaluate_has_the_same_part_of_the_set(self):
+        result = command("evaluate", self.folder / "out", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        evaluation = json.loads(result.stdout)
+        self.assertAlmostEqual(evaluation["accuracy"], self.report["eval"]["accuracy"], places=6)
+        self.assertEqual(evaluation["examples"], sum(round(0.1 * len(list((self.data / str(digit)).iterdir()))) for digit in range(10)))
+
+    def test_predict_takes_pictures_of_any_size_as_the_training_did(self):
+        (pixels, label) = make_digits.digits()[9000]
+        twice = b"".join(bytes(p for p in pixels[28 * (y // 2) : 28 * (y // 2 + 1)] for _ in range(2)) for y in range(56))
+        wide = b"".join(bytes(30) + twice[56 * y : 56 * (y + 1)] + bytes(30) for y in range(56))
+        files = []
+        for name, data in (("small.png", make_digits.png(pixels)), ("large.png", make_digits.png(twice, 56, 56)), ("wide.png", make_digits.png(wide, 56, 116))):
+            files.append(self.folder / name)
+            files[-1].write_bytes(data)
+        lines, _ = self.predict(*files)
+        self.assertEqual([line["class"] for line in lines], [str(label)] * 3)
+        self.assertEqual(lines[1]["probability"], lines[2]["probability"])
+
+    def test_a_hostile_picture_ends_the_training_by_its_name(self):
+        whole = (self.data / "3").iterdir().__next__().read_bytes()
+        for name, data, says in (
+            ("zero.png", b"", "the file is empty"),
+            ("cut.png", whole[:100], "the PNG cannot be read"),
+            ("bomb.png", header_only(60000), "PNG"),
+            ("text.jpg", b"hello", "the file begins with the bytes 68 65 6c 6c 6f"),
+            ("clear.png", make_digits.png(bytes(28 * 28 * 4), channels=4), "has transparent pixels"),
+        ):
+            with self.subTest(name):
+                hostile = self.data / "3" / name
+                hostile.write_bytes(data)
+                self.addCleanup(hostile.unlink)
+                run = Run(ROOT / "examples/pictures.yaml", output=self.folder / f"out-{name}",
+                          overrides=[f"training.data.dir={self.data}", "training.data.evalFraction=null", "training.evaluate=null", "training.epochs=1"])
+                self.assertEqual(run.wait(), 1, run.text)
+                self.assertIn(f"3/{name}", run.text)
+                self.assertIn(says, run.text)
+                hostile.unlink()
+                hostile.write_bytes(whole)
+
+    def test_what_does_not_fit_the_model_is_told_before_anything_starts(self):
+        result = command("inspect", ROOT / "examples/pictures.yaml", "--set", "training.data.size=[64, 64]", "--set", "training.data.channels=3")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("spec.training.data.size: found [64, 64], expected [28, 28]: the model's input", result.stderr)
+        self.assertIn("spec.training.data.channels: found 3, expected 1", result.stderr)
+
+
+def flowers(count, seed):
+    """Rows of three kinds that two of the numbers and the colour tell apart, with some cells empty."""
+    rng = random.Random(seed)
+    kinds = {"aster": (1.5, 900.0, "white"), "bellflower": (4.5, 400.0, "blue"), "clover": (6.0, 100.0, "pink")}
+    rows = []
+    for _ in range(count):
+        kind = rng.choice(list(kinds))
+        length, weight, colour = kinds[kind]
+        cells = [f"{rng.gauss(length, 0.6):.2f}", f"{rng.gauss(weight, 90):.1f}", f"{rng.gauss(0, 1):.3f}", colour if rng.random() < 0.8 else "green, pale"]
+        if rng.random() < 0.1:
+            cells[rng.randrange(4)] = ""
+        rows.append([*cells, kind])
+    return rows
+
+
+def csv_text(rows):
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
+
+
+CSV_JOB = """apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: rows}
+spec:
+  worker: {replicas: 1}
+  training:
+    model:
+      input: {shape: [%(inputs)d]}
+      layers:
+        - {name: hidden, dense: {units: 16, activation: tanh}}
+        - {name: out, dense: {units: %(outputs)d}}
+      loss: %(loss)s
+    data:
+      format: csv
+      dir: %(dir)s
+      train: {files: [train.csv]}
+      evalFraction: 0.25
+      %(data)s
+    batchSize: 16
+    epochs: 20
+    optimizer: {name: adam, learningRate: 0.01}
+    seed: 3
+    resources: {threads: 1}
+"""
+HEADER = ["length", "weight", "noise", "colour", "kind"]
+FLOWERS = """label: kind
+      missing: mean
+      columns: [{name: length}, {name: weight}, {name: noise}, {name: colour, type: category}]"""
+
+
+class Rows(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def train(self, text, data, *, inputs, outputs, loss="softmaxCrossEntropy"):
+        (self.folder / "train.csv").write_text(text)
+        job = self.folder / "job.yaml"
+        job.write_text(CSV_JOB % {"inputs": inputs, "outputs": outputs, "loss": loss, "dir": self.folder, "data": data})
+        run = Run(job, output=self.folder / "out")
+        code = run.wait()
+        return run, code
+
+    def predict(self, *files, stdin=None, code=0):
+        result = command("predict", self.folder / "out", "--json", *files, stdin=stdin)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return [json.loads(line) for line in result.stdout.splitlines()], result.stderr
+
+    def test_classes_are_learnt_from_rows_and_served(self):
+        run, code = self.train(csv_text([HEADER, *flowers(600, 1)]), FLOWERS, inputs=7, outputs=3)
+        self.assertEqual(code, 0, run.text)
+        report = run.report()
+        self.assertGreater(report["eval"]["accuracy"], 0.95)
+        (file,) = (self.folder / "out/checkpoints").glob("step-*/model.json")
+        model = json.loads(file.read_text())
+        self.assertEqual(model["classes"], ["aster", "bellflower", "clover"])
+        self.assertEqual([column["name"] for column in model["columns"]], HEADER[:4])
+        self.assertEqual(model["columns"][3]["categories"], ["blue", "green, pale", "pink", "white"])
+        evaluation = json.loads(command("evaluate", self.folder / "out", "--json").stdout)
+        self.assertEqual(evaluation["accuracy"], report["eval"]["accuracy"])
+        # Columns in another order, without the label; from standard input, too.
+        rows = flowers(200, 2)
+        text = csv_text([["colour", "noise", "weight", "length"], *([row[3], row[2], row[1], row[0]] for row in rows)])
+        (self.folder / "new.csv").write_text(text)
+        lines, _ = self.predict(self.folder / "new.csv")
+        right = sum(line["class"] == row[4] for line, row in zip(lines, rows, strict=True))
+        self.assertGreater(right, 185)
+        self.assertEqual([line["index"] for line in lines], list(range(200)))
+        piped, _ = self.predict("-", stdin=text)
+        self.assertEqual([line["class"] for line in piped], [line["class"] for line in lines])
+        # A category that the training did not have is told once.
+        (_, _), errors = self.predict("-", stdin="length,weight,noise,colour\n1,2,3,mauve\n1,2,3,grey\n")
+        self.assertIn('-:2: column "colour" has the category "mauve", which the training did not have', errors)
+        self.assertNotIn("grey", errors)
+        # A wrong row is named, and the others are predicted.
+        wrong = text.splitlines(keepends=True)[:4]
+        wrong[2] = "blue,much,1,1\n"
+        (self.folder / "wrong.csv").write_text("".join(wrong))
+        lines, errors = self.predict(self.folder / "wrong.csv", code=1)
+        self.assertEqual(len([line for line in lines if "class" in line]), 2)
+        self.assertIn('wrong.csv:3: column "noise": found "much", expected a finite number', errors)
+
+    def test_a_number_is_learnt_from_rows_without_a_header(self):
+        rng = random.Random(5)
+        points = [(rng.uniform(0, 100), rng.uniform(-1, 1)) for _ in range(500)]
+        rows = [[f"{x:.3f}", f"{y:.4f}", f"{0.02 * x - y:.5f}"] for x, y in points]
+        run, code = self.train("".join(";".join(row) + "\n" for row in rows), 'label: 2\n      header: false\n      delimiter: ";"', inputs=2, outputs=1, loss="meanSquaredError")
+        self.assertEqual(code, 0, run.text)
+        self.assertLess(run.report()["eval"]["loss"], 0.02)
+        (line,), _ = self.predict("-", stdin="50;0.5\n")
+        self.assertAlmostEqual(line["values"][0], 0.5, delta=0.2)
+
+    def test_what_is_wrong_with_a_file_is_told_by_its_line(self):
+        good = [HEADER, *flowers(20, 1)]
+        for text, says in (
+            (csv_text([*good, ["1", "2", "3", "blue"]]), "train.csv:22: the row has 4 cells, those before it have 5"),
+            (csv_text([*good, ["1", "2", "x", "blue", "clover"]]), 'train.csv:22: found "x", expected a finite number'),
+            (csv_text([*good, ["1", "2", "3", "blue", "daisy"]]), "its labels are 4 classes, the model has 3"),
+            (csv_text([["a", "b", "c", "d", "e"], *good[1:]]), 'has no column "kind"'),
+            ("", "train.csv is empty"),
+        ):
+            with self.subTest(says):
+                run, code = self.train(text, FLOWERS, inputs=7, outputs=3)
+                self.assertEqual(code, 1, run.text)
+                self.assertIn(says, run.text)
+
+
+def npy(data, shape, descr):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
+
+
+class Init(unittest.TestCase):
+    """The job files that `init` writes train at once."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.job = self.folder / "job.yaml"
+
+    def init(self, data, *overrides):
+        """Trains by the job that is written; its report."""
+        self.job.unlink(missing_ok=True)
+        result = command("init", data, "--output", self.job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"trainyard-trainer launch {self.job}", result.stdout)
+        run = Run(self.job, output=self.folder / f"out{len(list(self.folder.glob('out*')))}", overrides=["training.resources={threads: 1}", *overrides])
+        self.assertEqual(run.wait(), 0, f"{self.job.read_text()}\n{run.text}")
+        return run.report()
+
+    SHORT = ("training.epochs=null", "training.steps=4")
+
+    def test_pictures(self):
+        make_digits.write(self.folder / "My Digits", 1500)
+        report = self.init(self.folder / "My Digits", "training.epochs=6")
+        self.assertIn("name: my-digits\n", self.job.read_text())
+        self.assertIn("inputShape: [28, 28, 1], classes: 10", self.job.read_text())
+        self.assertGreater(report["eval"]["accuracy"], 0.9)
+
+    def test_pictures_of_two_splits(self):
+        make_digits.write(self.folder / "digits/train", 100)
+        make_digits.write(self.folder / "digits/val", 100)
+        report = self.init(self.folder / "digits/", *self.SHORT)
+        self.assertIn("eval: {folder: val}", self.job.read_text())
+        self.assertIn("accuracy", report["eval"])
+
+    def test_csv(self):
+        rows = flowers(600, 1)
+        (self.folder / "rows").mkdir()
+        (self.folder / "rows/flowers.csv").write_text(csv_text([[*HEADER, "id"], *([*row, f"id{number}"] for number, row in enumerate(rows))]).replace("kind", "species", 1))
+        report = self.init(self.folder / "rows/flowers.csv")
+        self.assertIn('# "id" is left out: it has more than 100 different texts', self.job.read_text())
+        self.assertGreater(report["eval"]["accuracy"], 0.93)
+
+    def test_csv_with_a_number_to_learn(self):
+        (self.folder / "rows").mkdir()
+        (self.folder / "rows/points.csv").write_text("".join(f"{x};{0.5 * x + 0.25}\n" for x in range(200)))
+        self.init(self.folder / "rows", *self.SHORT)
+        self.assertIn("loss: meanSquaredError", self.job.read_text())
+
+    def test_arrays_and_text(self):
+        (self.folder / "cifar").mkdir()
+        for name in ("data_batch_1.bin", "test_batch.bin"):
+            make_cifar.write(self.folder / "cifar" / name, 40, random.Random(1))
+        digits = make_digits.digits()[:60]
+        with zipfile.ZipFile(self.folder / "digits.npz", "w") as archive:
+            archive.writestr("x_train.npy", npy(b"".join(pixels for pixels, _ in digits), (60, 28, 28), "|u1"))
+            archive.writestr("y_train.npy", npy(bytes(label for _, label in digits), (60,), "|u1"))
+        for data, says in (
+            (ROOT / "examples/data/mnist", "format: idx"),
+            (ROOT / "examples/data/tinyshakespeare/input.txt", "tokens: characters"),
+            (self.folder / "cifar", "format: cifar10"),
+            (self.folder / "digits.npz", "format: numpy"),
+        ):
+            with self.subTest(says):
+                self.init(data, *self.SHORT)
+                self.assertIn(says, self.job.read_text())
+
+    def test_what_is_no_data_is_told_and_no_file_written_over(self):
+        (self.folder / "empty").mkdir()
+        for data, says in ((self.folder / "empty", "holds none of these"), (self.folder / "nowhere", "No such file or directory")):
+            result = command("init", data, "--output", self.job)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(says, result.stderr)
+            self.assertFalse(self.job.exists())
+        self.job.write_text("mine")
+        result = command("init", ROOT / "examples/data/mnist", "--output", self.job)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("is there already", result.stderr)
+        self.assertEqual(self.job.read_text(), "mine")
+
+
+class Stats(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_a_job_and_a_folder_are_counted(self):
+        result = command("data", "stats", ROOT / "examples/lenet5-local.yaml", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        stats = json.loads(result.stdout)
+        self.assertEqual((stats["train"]["examples"], stats["eval"]["examples"]), (9000, 1000))
+        images, labels = zip(*make_digits.digits()[:9000], strict=True)
+        (channel,) = stats["train"]["channels"]
+        self.assertAlmostEqual(channel["mean"], sum(map(sum, images)) / 9000 / 784 / 255, places=6)
+        self.assertEqual([entry["examples"] for entry in stats["train"]["classes"]], [labels.count(digit) for digit in range(10)])
+        make_digits.write(self.folder / "digits", 200)
+        result = command("data", "stats", self.folder / "digits")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("examples of shape [28, 28, 1]", result.stdout)
+        self.assertRegex(result.stdout, r"numbers +mean 0\.1\d+  std 0\.(28|29|30)")
+
+    def test_every_damaged_picture_is_named(self):
+        make_digits.write(self.folder / "digits", 200)
+        for name in ("0/a.png", "5/b.jpg"):
+            (self.folder / "digits" / name).write_bytes(b"broken")
+        result = command("data", "stats", self.folder / "digits")
+        self.assertEqual(result.returncode, 1)
+        for name in ("0/a.png", "5/b.jpg"):
+            self.assertIn(f"{name}: the file begins with the bytes 62 72 6f 6b 65 6e", result.stdout)
+        self.assertIn("examples cannot be read; remove or mend them", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

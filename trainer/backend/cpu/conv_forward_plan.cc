@@ -1,0 +1,83 @@
+#include "trainer/backend/cpu/conv_forward_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int kMaxBlock = 16;
+
+// Steps of the innermost loop for `count` things in parts of at most `most`, as even as they go.
+template <typename PerPart>
+double OverParts(int count, int most, PerPart&& per_part) {
+  double total = 0.0;
+  for (int parts = (count + most - 1) / most; parts > 0; --parts) {
+    const int part = (count + parts - 1) / parts;
+    total += per_part(part);
+    count -= part;
+  }
+  return total;
+}
+
+// Cycles of one step of a block on a core with two multiply-adds and two loads a cycle, whose
+// multiply-adds take four.
+double Cycles(int outputs, int columns) { return std::max({outputs * columns / 2.0, (outputs + columns) / 2.0, 4.0}) + 0.25; }
+
+bool HasBorders(const ConvShape& shape) {
+  return shape.pad_left != 0 || (shape.out_w - 1) * shape.stride_w - shape.pad_left + shape.kernel_w > shape.in_w;
+}
+
+}  // namespace
+
+ConvForwardPlan ConvForwardPlan::For(const ConvShape& shape, const KernelTable& kernels) {
+  ConvForwardPlan best;
+  double best_cycles = std::numeric_limits<double>::infinity();
+  const bool borders = HasBorders(shape);
+  for (int columns = 1; columns <= kernels.max_columns; ++columns) {
+    for (int block = 1; block <= kMaxBlock && block * columns <= kernels.max_sums; ++block) {
+      double cycles = 0.0;
+      for (int output = 0; output < shape.outputs; output += block) {
+        const int outputs = std::min(block, shape.outputs - output);
+        cycles += OverParts(shape.out_w, columns, [&](int part) { return Cycles(outputs, part); });
+      }
+      if (cycles < best_cycles) {
+        best_cycles = cycles;
+        best = {block, columns, borders ? std::max(1, std::min(columns, shape.panels)) : 1};
+      }
+    }
+  }
+  return best;
+}
+
+void ConvForwardPlan::ApplyTo(ConvForwardArgs& args) const {
+  args.block = block;
+  args.columns = columns;
+  args.group = group;
+}
+
+int64_t ConvForwardScratchFloats(const ConvForwardArgs& args) {
+  return args.max_pool ? int64_t{args.group} * args.pool_h * args.shape.out_w * args.shape.outputs * kLanes : 0;
+}
+
+void RunPack(const PackArgs& args, CpuDevice& device) { device.kernels.pack(args); }
+
+void RunConvForward(const ConvForwardArgs& args, CpuDevice& device) {
+  const KernelTable& kernels = device.kernels;
+  ThreadPool& pool = device.pool;
+  const int blocks = (args.shape.outputs + args.block - 1) / args.block;
+  const int units = (args.shape.panels + args.group - 1) / args.group * (args.shape.out_h / args.pool_h);
+  if (units >= 2 * pool.threads() || args.max_pool) {
+    pool.Run(units, [&](int64_t begin, int64_t end, int thread) {
+      ConvForwardArgs mine = args;
+      if (args.scratch != nullptr) mine.scratch = args.scratch + thread * ConvForwardScratchFloats(args);
+      kernels.conv_forward(mine, {static_cast<int>(begin), static_cast<int>(end), 0, blocks});
+    });
+  } else {
+    pool.Run(blocks, [&](int64_t begin, int64_t end, int) {
+      kernels.conv_forward(args, {0, units, static_cast<int>(begin), static_cast<int>(end)});
+    });
+  }
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,27 @@
+#include "trainer/commands/add_options.h"
+
+#include "trainer/cli/command_info.h"
+
+namespace trainyard::engine {
+
+void AddModelOptions(CLI::App& command, TrainedModelOptions& model, const std::string& job) {
+  command.add_option("CHECKPOINT", model.path, "a run's output folder, its folder of checkpoints, or one checkpoint")
+      ->type_name("DIR")
+      ->required();
+  command.add_flag("--best", model.best, "the run's best checkpoint in place of the newest");
+  command.add_option("--job", model.job, job)->type_name("FILE");
+}
+
+void AddSetOption(CLI::App& command, std::vector<std::string>& overrides) {
+  command.add_option("--set", overrides, "change a field of the job before anything is checked: path=value, as training.epochs=3")
+      ->type_name("PATH=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+void AddBackendOption(CLI::App& command, std::string& backend) {
+  OneOf(command.add_option("--backend", backend, "kernels to use; reference is slow, for comparison"), {"cpu", "reference"})
+      ->capture_default_str();
+}
+
+}  // namespace trainyard::engine

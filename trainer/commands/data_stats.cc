@@ -1,0 +1,150 @@
+#include "trainer/commands/data_stats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "trainer/data/text/vocabulary.h"
+
+namespace trainyard::engine {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int64_t kAtOnce = 64;
+constexpr size_t kMostErrors = 20;
+constexpr size_t kMostRows = 50;  // of a table
+
+// Mean and squares as numbers come (Welford 1962).
+class Moments {
+ public:
+  void Add(double value) {
+    ++count_;
+    const double before = value - mean_;
+    mean_ += before / static_cast<double>(count_);
+    squares_ += before * (value - mean_);
+    minimum_ = std::min(minimum_, value);
+    maximum_ = std::max(maximum_, value);
+  }
+  ChannelStats Done() const {
+    if (count_ == 0) return {};
+    return {.mean = mean_, .deviation = std::sqrt(squares_ / static_cast<double>(count_)), .minimum = minimum_, .maximum = maximum_};
+  }
+
+ private:
+  int64_t count_ = 0;
+  double mean_ = 0;
+  double squares_ = 0;
+  double minimum_ = std::numeric_limits<double>::infinity();
+  double maximum_ = -std::numeric_limits<double>::infinity();
+};
+
+class Counter {
+ public:
+  Counter(const Dataset& dataset, int classes) : dataset_(dataset) {
+    const DatasetInfo& info = dataset.info();
+    stats_ = {.name = info.name, .examples = info.examples, .shape = info.example_shape};
+    if (classes > 0 && info.label_shape.rank() == 0) stats_.class_counts.assign(static_cast<size_t>(classes), 0);
+    moments_.resize(info.example_shape.rank() == 3 ? static_cast<size_t>(info.example_shape[2]) : 1);
+  }
+
+  void Read() {
+    std::vector<int64_t> indices;
+    for (int64_t begin = 0; begin < stats_.examples; begin += kAtOnce) {
+      indices.resize(static_cast<size_t>(std::min(kAtOnce, stats_.examples - begin)));
+      std::iota(indices.begin(), indices.end(), begin);
+      if (dataset_.Read(indices, batch_).ok()) {
+        Add();
+        continue;
+      }
+      for (const int64_t index : indices) {  // to tell the damaged ones from the others
+        const absl::Status status = dataset_.Read(std::span(&index, 1), batch_);
+        if (status.ok()) {
+          Add();
+        } else if (stats_.damaged++ < static_cast<int64_t>(kMostErrors)) {
+          stats_.errors.emplace_back(status.message());
+        }
+      }
+    }
+  }
+
+  DataStats Done() && {
+    for (const Moments& moments : moments_) stats_.channels.push_back(moments.Done());
+    return std::move(stats_);
+  }
+
+ private:
+  void Add() {
+    values_.resize(static_cast<size_t>(batch_.x.shape.elements()));
+    CopyExamplesAsF32(batch_, values_);
+    for (size_t i = 0; i < values_.size(); ++i) moments_[i % moments_.size()].Add(static_cast<double>(values_[i]));
+    if (stats_.class_counts.empty()) return;
+    for (const int32_t label : batch_.y.values<const int32_t>()) ++stats_.class_counts[static_cast<size_t>(label)];
+  }
+
+  const Dataset& dataset_;
+  DataStats stats_;
+  std::vector<Moments> moments_;
+  Batch batch_;
+  std::vector<float> values_;
+};
+
+}  // namespace
+
+DataStats StatsOf(const Dataset& dataset, int classes) {
+  const DatasetInfo& info = dataset.info();
+  if (info.stream_steps > 0) {
+    return DataStats{.name = info.name,
+                     .examples = info.examples,
+                     .shape = info.example_shape,
+                     .vocabulary = info.vocabulary != nullptr ? static_cast<int64_t>(info.vocabulary->size()) : 0};
+  }
+  Counter counter(dataset, classes);
+  counter.Read();
+  return std::move(counter).Done();
+}
+
+std::string StatsText(const std::string& split, const DataStats& stats, const std::vector<std::string>& classes) {
+  if (stats.vocabulary > 0) {
+    return fmt::format("{}: {} tokens, {} different ones, of {}\n", split, stats.examples, stats.vocabulary, stats.name);
+  }
+  std::string text = fmt::format("{}: {} examples of shape {}, of {}\n", split, stats.examples, stats.shape.ToString(), stats.name);
+  for (size_t channel = 0; channel < stats.channels.size(); ++channel) {
+    const ChannelStats& numbers = stats.channels[channel];
+    text += fmt::format("  {:<9} mean {:.4f}  std {:.4f}  from {:.4f} to {:.4f}\n",
+                        stats.channels.size() == 1 ? "numbers" : fmt::format("channel {}", channel), numbers.mean, numbers.deviation,
+                        numbers.minimum, numbers.maximum);
+  }
+  for (size_t label = 0; label < std::min(kMostRows, stats.class_counts.size()); ++label) {
+    text += fmt::format("  {:>9}  {}\n", stats.class_counts[label], classes[label]);
+  }
+  if (stats.class_counts.size() > kMostRows) text += fmt::format("  … and {} more classes\n", stats.class_counts.size() - kMostRows);
+  if (stats.damaged > 0) text += fmt::format("  {} examples cannot be read:\n", stats.damaged);
+  for (const std::string& error : stats.errors) text += fmt::format("    {}\n", error);
+  return text;
+}
+
+ordered_json StatsJson(const DataStats& stats, const std::vector<std::string>& classes) {
+  ordered_json json = {{"data", stats.name}};
+  json[stats.vocabulary > 0 ? "tokens" : "examples"] = stats.examples;
+  json["shape"] = stats.shape.extents();
+  if (stats.vocabulary > 0) json["vocabulary"] = stats.vocabulary;
+  for (const ChannelStats& numbers : stats.channels) {
+    json["channels"].push_back({{"mean", numbers.mean}, {"std", numbers.deviation}, {"min", numbers.minimum}, {"max", numbers.maximum}});
+  }
+  for (size_t label = 0; label < stats.class_counts.size(); ++label) {
+    json["classes"].push_back({{"class", classes[label]}, {"examples", stats.class_counts[label]}});
+  }
+  if (stats.damaged > 0) {
+    json["damaged"] = stats.damaged;
+    json["errors"] = stats.errors;
+  }
+  return json;
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "trainer/base/file.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/commands/find_formats.h"
+#include "trainer/commands/found_data.h"
+
+namespace trainyard::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Lower-case letters, digits and '-', beginning with a letter.
+std::string JobName(const fs::path& path) {
+  std::string name;
+  fs::path whole = fs::absolute(path).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();  // "DIR/"
+  for (const char c : absl::AsciiStrToLower(whole.stem().string())) {
+    const bool usable = absl::ascii_isalnum(static_cast<unsigned char>(c));
+    if (usable || (!name.empty() && name.back() != '-')) name += usable ? c : '-';
+  }
+  if (name.empty() || !absl::ascii_isalpha(static_cast<unsigned char>(name[0]))) name = "data-" + name;
+  name = name.substr(0, 40);
+  while (name.ends_with('-')) name.pop_back();
+  return name;
+}
+
+absl::StatusOr<FolderContent> ContentOf(const fs::path& path) {
+  FolderContent content;
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) {
+    content.dir = path.parent_path().string();
+    content.files = {path.filename().string()};
+    return content;
+  }
+  content.dir = path.string();
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with('.')) continue;
+    std::error_code ignored;
+    (entry->is_directory(ignored) ? content.folders : content.files).push_back(name);
+  }
+  if (error) return FileError(error.value(), "read", path.string());
+  std::ranges::sort(content.folders);
+  std::ranges::sort(content.files);
+  return content;
+}
+
+}  // namespace
+
+std::string YamlText(std::string_view text) {
+  return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string NamesText(const std::vector<std::string>& names) {
+  constexpr size_t kListed = 8;
+  const size_t listed = std::min(kListed, names.size());
+  return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + listed, ", "), names.size() > listed ? ", …" : "");
+}
+
+absl::StatusOr<FoundData> FindData(const std::string& path) {
+  TY_ASSIGN_OR_RETURN(const FolderContent content, ContentOf(path));
+  for (const auto find : {FindImages, FindCifar10, FindIdx, FindNpz, FindCsv, FindText}) {
+    TY_ASSIGN_OR_RETURN(std::optional<FoundData> found, find(content));
+    if (!found) continue;
+    found->name = JobName(path);
+    if (!content.dir.empty()) found->data.insert(found->data.begin() + 1, fmt::format("dir: {}", YamlText(content.dir)));
+    return *std::move(found);
+  }
+  return absl::NotFoundError(
+      fmt::format("{} holds none of these: folders of .png and .jpg files, CIFAR-10's data_batch_1.bin, IDX files named images and labels, "
+                  "an .npz archive, .csv files, .txt files. docs/data.md has the fields for other formats",
+                  path));
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,35 @@
+// One function for each format that FindData knows.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/commands/found_data.h"
+
+namespace trainyard::engine {
+
+// Names in a folder, sorted; those that begin with a dot do not count.
+struct FolderContent {
+  std::string dir;  // "": the working directory
+  std::vector<std::string> folders;
+  std::vector<std::string> files;
+};
+
+// Nothing where the folder is not of that format. `data` begins with the format's line; `dir` is
+// left to the caller.
+absl::StatusOr<std::optional<FoundData>> FindImages(const FolderContent& content);
+absl::StatusOr<std::optional<FoundData>> FindCifar10(const FolderContent& content);
+absl::StatusOr<std::optional<FoundData>> FindIdx(const FolderContent& content);
+absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content);
+absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content);
+absl::StatusOr<std::optional<FoundData>> FindText(const FolderContent& content);
+
+// A quoted YAML text.
+std::string YamlText(std::string_view text);
+// The first few of them, for a comment.
+std::string NamesText(const std::vector<std::string>& names);
+
+}  // namespace trainyard::engine

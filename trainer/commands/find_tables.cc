@@ -1,0 +1,178 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "trainer/base/file.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/commands/find_formats.h"
+#include "trainer/data/csv/csv_dataset.h"
+#include "trainer/data/csv/csv_table.h"
+#include "trainer/data/csv/fit_columns.h"
+#include "trainer/data/utf8.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr size_t kMostLabelNumbers = 20;  // whole numbers that are taken for classes
+constexpr size_t kMostCategories = 100;
+constexpr int64_t kMostTextBytes = int64_t{1} << 30;
+
+std::vector<std::string> Named(const FolderContent& content, std::string_view extension) {
+  std::vector<std::string> files;
+  for (const std::string& file : content.files) {
+    if (absl::AsciiStrToLower(file).ends_with(extension)) files.push_back(file);
+  }
+  return files;
+}
+
+// What the cells of a column are.
+struct Seen {
+  bool numbers = true;
+  bool whole = true;
+  bool empty = false;
+  std::set<std::string, std::less<>> values;  // at most one more than kMostCategories
+};
+
+Seen Look(const CsvTable& table, size_t column) {
+  Seen seen;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::string_view cell = table.Cell(row, column);
+    if (cell.empty()) {
+      seen.empty = true;
+      continue;
+    }
+    seen.numbers = seen.numbers && NumberOf(cell).ok();
+    seen.whole = seen.whole && std::ranges::all_of(cell, [](unsigned char c) { return absl::ascii_isdigit(c); });
+    if (seen.values.size() <= kMostCategories && !seen.values.contains(cell)) seen.values.emplace(cell);
+  }
+  return seen;
+}
+
+// A column of that name, else the last one.
+size_t LabelColumn(const CsvTable& table) {
+  for (const char* name : {"label", "class", "target", "y", "species", "category"}) {
+    for (size_t i = 0; i < table.header().size(); ++i) {
+      if (absl::AsciiStrToLower(table.header()[i]) == name) return i;
+    }
+  }
+  return table.columns() - 1;
+}
+
+// A first row without a number, above rows that have some, is a header.
+bool HasHeader(const CsvTable& table) {
+  bool numbers_below = false;
+  for (size_t i = 0; i < table.columns(); ++i) {
+    if (NumberOf(table.Cell(0, i)).ok()) return false;
+    numbers_below = numbers_below || (table.rows() > 1 && NumberOf(table.Cell(1, i)).ok());
+  }
+  return numbers_below;
+}
+
+std::string ColumnText(const CsvTable& table, size_t column) {
+  return table.header().empty() ? std::to_string(column) : YamlText(table.header()[column]);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
+  std::vector<std::string> files = Named(content, ".csv");
+  const bool tabs = files.empty();
+  if (tabs) files = Named(content, ".tsv");
+  if (files.empty()) return std::nullopt;
+  std::ranges::sort(files, {}, [](const std::string& name) { return std::pair(!name.starts_with("train"), name); });
+  std::string eval;
+  for (const std::string& name : files) {
+    if (name != files[0] && (name.starts_with("test") || name.starts_with("val") || name.starts_with("eval"))) eval = name;
+  }
+  CsvFiles source{.paths = {(std::filesystem::path(content.dir) / files[0]).string()}, .options = {.header = false}};
+  if (tabs) source.options.delimiter = '\t';
+  absl::StatusOr<CsvTable> plain = ReadCsvTable(source.paths, source.options);
+  if (plain.ok() && plain->columns() == 1 && plain->Cell(0, 0).find(';') != std::string_view::npos) {
+    source.options.delimiter = ';';
+    plain = ReadCsvTable(source.paths, source.options);
+  }
+  TY_RETURN_IF_ERROR(plain.status());
+  source.options.header = HasHeader(*plain);
+  TY_ASSIGN_OR_RETURN(const CsvTable table, ReadCsvTable(source.paths, source.options));
+  const size_t label = LabelColumn(table);
+  const Seen labels = Look(table, label);
+  const bool has_classes = !labels.numbers || (labels.whole && labels.values.size() <= kMostLabelNumbers);
+
+  const auto ref = [&](size_t i) {
+    return table.header().empty() ? ColumnRef{.name = std::to_string(i), .number = static_cast<int64_t>(i)}
+                                  : ColumnRef{.name = table.header()[i]};
+  };
+  source.options.label = ref(label);
+  FoundData found{.examples = table.rows()};
+  found.data = {"format: csv", fmt::format("train: {{files: [{}]}}", YamlText(files[0]))};
+  found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
+  if (tabs || source.options.delimiter == ';') found.data.push_back(tabs ? "delimiter: \"\\t\"" : "delimiter: \";\"");
+  if (!source.options.header) found.data.emplace_back("header: false");
+  found.data.push_back(
+      fmt::format("label: {}{}", ColumnText(table, label), has_classes ? "" : "  # a number; large ones are learnt better near 1"));
+  found.data.emplace_back("columns:");
+  for (size_t i = 0; i < table.columns(); ++i) {
+    if (i == label) continue;
+    const Seen seen = Look(table, i);
+    if (!seen.numbers && seen.values.size() > kMostCategories) {
+      found.data.push_back(fmt::format("  # {} is left out: it has more than {} different texts", ColumnText(table, i), kMostCategories));
+      continue;
+    }
+    if (seen.values.empty()) {
+      found.data.push_back(fmt::format("  # {} is left out: it is empty", ColumnText(table, i)));
+      continue;
+    }
+    source.options.columns.push_back({.column = ref(i),
+                                      .type = seen.numbers ? ColumnType::kNumber : ColumnType::kCategory,
+                                      .missing = {.kind = seen.empty ? MissingRule::Kind::kMean : MissingRule::Kind::kError}});
+    found.data.push_back(fmt::format("  - {{name: {}, type: {}{}}}", ColumnText(table, i), seen.numbers ? "number" : "category",
+                                     seen.empty ? ", missing: mean" : ""));
+  }
+  if (source.options.columns.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} has no column beside the label \"{}\" that a model could learn from", table.name(), ref(label).name));
+  }
+  if (eval.empty()) source.eval_fraction = 0.2;
+  TY_ASSIGN_OR_RETURN(const CsvFit fit, FitCsv(source, has_classes));
+  found.input = Shape{WidthOf(fit.columns)};
+  found.classes = static_cast<int64_t>(fit.classes.size());
+  found.summary = has_classes ? fmt::format("{} rows of {} classes ({})", table.rows(), found.classes, NamesText(fit.classes))
+                              : fmt::format("{} rows with a number to learn", table.rows());
+  return found;
+}
+
+absl::StatusOr<std::optional<FoundData>> FindText(const FolderContent& content) {
+  const std::vector<std::string> files = Named(content, ".txt");
+  if (files.empty()) return std::nullopt;
+  const std::string path = (std::filesystem::path(content.dir) / files[0]).string();
+  TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMostTextBytes));
+  std::set<std::string_view> characters;
+  int64_t count = 0;
+  for (std::string_view rest = text; !rest.empty(); ++count) {
+    const size_t bytes = CodePointBytes(rest);
+    if (bytes == 0)
+      return absl::InvalidArgumentError(
+          fmt::format("{} is not UTF-8: found the byte 0x{:02x} after {} characters", path, static_cast<unsigned char>(rest[0]), count));
+    characters.insert(rest.substr(0, bytes));
+    rest.remove_prefix(bytes);
+  }
+  constexpr int64_t kFewest = 2000;
+  if (count < kFewest)
+    return absl::InvalidArgumentError(fmt::format("{} has {} characters, expected {} or more to learn from", path, count, kFewest));
+  FoundData found{
+      .summary = fmt::format("{} characters of text, {} different ones", count, characters.size()), .data = {}, .examples = count};
+  found.input = Shape{count < 50'000 ? 10 : 50};
+  found.vocabulary = static_cast<int64_t>(characters.size()) + 1;  // and one for those that only the evaluation has
+  const std::string file = YamlText(files[0]);
+  found.data = {"format: text", "tokens: characters", fmt::format("train: {{files: [{}], fraction: [0, 0.9]}}", file),
+                fmt::format("eval: {{files: [{}], fraction: [0.9, 1]}}", file)};
+  return found;
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,53 @@
+#include "trainer/commands/init_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "trainer/base/file.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/cli/command_info.h"
+#include "trainer/commands/found_data.h"
+#include "trainer/commands/print_text.h"
+#include "trainer/job/job_config.h"
+
+namespace trainyard::engine {
+namespace {
+
+struct InitFlags {
+  std::string path;
+  std::string output = "job.yaml";
+};
+
+absl::StatusOr<std::string> Init(const InitFlags& flags) {
+  std::error_code error;
+  if (std::filesystem::exists(flags.output, error)) {
+    return absl::AlreadyExistsError(fmt::format("{} is there already; name another file by --output", flags.output));
+  }
+  TY_ASSIGN_OR_RETURN(const FoundData found, FindData(flags.path));
+  const std::string text = JobText(found);
+  TY_RETURN_IF_ERROR(ParseJob(text, "job.yaml").status());
+  TY_RETURN_IF_ERROR(WriteFileDurably(flags.output, text));
+  return fmt::format("{}: {}\ntrainyard-trainer launch {}\n", flags.output, found.summary, flags.output);
+}
+
+}  // namespace
+
+void AddInitCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<InitFlags>();
+  CLI::App* command = app.add_subcommand("init", "look at data and write a job file that trains on it");
+  command->add_option("DIR", flags->path, "folder of the data, or its file: pictures in class folders, CSV, IDX, CIFAR-10, .npz, text")
+      ->type_name("DIR")
+      ->required();
+  command->add_option("--output", flags->output, "the job file to write")->type_name("FILE")->capture_default_str();
+  command->footer(
+      "trainyard-trainer init examples/data/mnist\n"
+      "trainyard-trainer init examples/data/tinyshakespeare --output text.yaml");
+  command->callback([flags, &exit_code] { exit_code = PrintText(Init(*flags)); });
+}
+
+}  // namespace trainyard::engine

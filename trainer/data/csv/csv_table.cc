@@ -1,0 +1,93 @@
+#include "trainer/data/csv/csv_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "trainer/base/check.h"
+#include "trainer/base/nearest_name.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/data/csv/csv_reader.h"
+
+namespace trainyard::engine {
+
+void CsvTable::Append(const std::vector<std::string>& cells, int64_t line) {
+  TY_CHECK(cells.size() == columns_ && !files_.empty());
+  for (const std::string& cell : cells) {
+    text_ += cell;
+    ends_.push_back(text_.size());
+  }
+  lines_.push_back(line);
+}
+
+std::string_view CsvTable::Cell(int64_t row, size_t column) const {
+  const size_t cell = static_cast<size_t>(row) * columns_ + column;
+  const uint64_t begin = cell == 0 ? 0 : ends_[cell - 1];
+  return std::string_view(text_).substr(begin, ends_[cell] - begin);
+}
+
+std::string CsvTable::PlaceOf(int64_t row) const {
+  const auto behind = std::ranges::upper_bound(files_, row, {}, &File::first_row);
+  return fmt::format("{}:{}", std::prev(behind)->name, lines_[static_cast<size_t>(row)]);
+}
+
+std::string CsvTable::name() const {
+  return files_.size() == 1 ? files_[0].name : fmt::format("{} and {} more", files_[0].name, files_.size() - 1);
+}
+
+absl::StatusOr<CsvTable> ReadCsvTable(const std::vector<std::string>& paths, const CsvOptions& options) {
+  std::optional<CsvTable> table;
+  for (const std::string& path : paths) {
+    TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> file, OpenFileSource(path));
+    TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, Unpacked(std::move(file), path));
+    CsvReader reader(std::move(source), path, options.delimiter);
+    CsvRow row;
+    TY_ASSIGN_OR_RETURN(bool more, reader.Next(row));
+    if (!more) return absl::InvalidArgumentError(fmt::format("{} is empty", path));
+    std::vector<std::string> header = options.header ? row.cells : std::vector<std::string>();
+    if (!table) {
+      table.emplace(std::move(header), row.cells.size());
+    } else if (header != table->header() || row.cells.size() != table->columns()) {
+      return absl::InvalidArgumentError(fmt::format("{} has other columns than {}", path, paths[0]));
+    }
+    table->BeginFile(path);
+    if (options.header) {
+      TY_ASSIGN_OR_RETURN(more, reader.Next(row));
+      if (!more) return absl::InvalidArgumentError(fmt::format("{} has no rows below its header", path));
+    }
+    while (more) {
+      table->Append(row.cells, row.line);
+      TY_ASSIGN_OR_RETURN(more, reader.Next(row));
+    }
+  }
+  TY_CHECK(table.has_value());
+  return *std::move(table);
+}
+
+absl::StatusOr<size_t> FindColumn(const ColumnRef& column, const std::vector<std::string>& header, size_t columns, std::string_view name) {
+  if (column.number >= 0) {
+    if (static_cast<size_t>(column.number) < columns) return static_cast<size_t>(column.number);
+    return absl::InvalidArgumentError(
+        fmt::format("{} has {} columns, but no column {}: they are counted from 0", name, columns, column.number));
+  }
+  const auto found = std::ranges::find(header, column.name);
+  if (found == header.end()) {
+    if (header.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} has no header, so column \"{}\" needs a number, counted from 0", name, column.name));
+    }
+    const std::string_view nearest = NearestName(column.name, header);
+    return absl::InvalidArgumentError(
+        fmt::format("{} has no column \"{}\"; {}", name, column.name,
+                    nearest.empty() ? fmt::format("it has {}", fmt::join(header, ", ")) : fmt::format("did you mean \"{}\"?", nearest)));
+  }
+  if (std::ranges::count(header, column.name) > 1) {
+    return absl::InvalidArgumentError(fmt::format("{} has several columns \"{}\"; name them by number, counted from 0", name, column.name));
+  }
+  return static_cast<size_t>(found - header.begin());
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,36 @@
+// A picture in memory, and the bounds of one.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace trainyard::engine {
+
+inline constexpr int kRgbChannels = 3;
+
+// Row-major [height, width, 3], sRGB; a grey picture has three equal channels.
+struct Image {
+  int height = 0;
+  int width = 0;
+  std::vector<uint8_t> pixels;
+};
+
+// Larger pictures are not decoded.
+inline constexpr int64_t kMaxImagePixels = int64_t{1} << 25;
+inline constexpr int64_t kMaxImageSide = 1 << 14;
+// Longer files are not read.
+inline constexpr int64_t kMaxImageBytes = int64_t{64} << 20;
+
+// InvalidArgument: a picture of `format` ("PNG", "JPEG") is larger than the bounds.
+absl::Status CheckImageBounds(std::string_view format, int64_t height, int64_t width);
+
+// A PNG or a JPEG; its first bytes tell which. InvalidArgument: neither of them, larger than the
+// bounds, or of a kind that DecodePng or DecodeJpeg refuses. DataLoss: it is damaged or cut off.
+// Messages do not name the file, which the caller knows.
+absl::StatusOr<Image> DecodeImage(std::string_view bytes);
+
+}  // namespace trainyard::engine

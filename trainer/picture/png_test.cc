@@ -1,0 +1,84 @@
+#include "trainer/picture/png.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <png.h>
+
+#include <vector>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<uint8_t> Decode(const std::string& bytes, png_uint_32 format) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  EXPECT_NE(png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()), 0) << image.message;
+  image.format = format;
+  std::vector<uint8_t> pixels(PNG_IMAGE_SIZE(image));
+  EXPECT_NE(png_image_finish_read(&image, nullptr, pixels.data(), 0, nullptr), 0) << image.message;
+  return pixels;
+}
+
+std::string Png(int height, int width, int channels, std::vector<uint8_t> pixels) {
+  return *EncodePng({.height = height, .width = width, .channels = channels, .pixels = pixels});
+}
+
+TEST(Png, PixelsComeBackForEveryNumberOfChannels) {
+  using Case = std::pair<int, png_uint_32>;
+  for (auto [channels, format] : {Case(1, PNG_FORMAT_GRAY), Case(3, PNG_FORMAT_RGB), Case(4, PNG_FORMAT_RGBA)}) {
+    std::vector<uint8_t> pixels(size_t{3} * 5 * channels);
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(4 * i);
+    auto bytes = EncodePng({.height = 3, .width = 5, .channels = channels, .pixels = pixels});
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    EXPECT_EQ(Decode(*bytes, format), pixels);
+  }
+}
+
+TEST(Png, WhatDoesNotFitTogetherIsRefused) {
+  const std::vector<uint8_t> pixels(4);
+  const auto error = [&](int height, int width, int channels) {
+    return std::string(EncodePng({.height = height, .width = width, .channels = channels, .pixels = pixels}).status().message());
+  };
+  EXPECT_THAT(error(2, 2, 2), HasSubstr("has 2 channels, expected 1, 3 or 4"));
+  EXPECT_THAT(error(0, 2, 1), HasSubstr("0 x 2 pixels"));
+  EXPECT_THAT(error(2, 3, 1), HasSubstr("2 x 3 x 1 needs 6 bytes, it has 4"));
+}
+
+TEST(DecodePng, AGreyPictureHasThreeEqualChannels) {
+  const auto image = DecodePng(Png(1, 2, 1, {0, 200}));
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(image->height, 1);
+  EXPECT_EQ(image->width, 2);
+  EXPECT_THAT(image->pixels, ElementsAre(0, 0, 0, 200, 200, 200));
+}
+
+TEST(DecodePng, TransparentPixelsAreRefused) {
+  EXPECT_THAT(std::string(DecodePng(Png(1, 1, 4, {1, 2, 3, 254})).status().message()),
+              HasSubstr("has transparent pixels, expected an opaque picture"));
+  EXPECT_THAT(DecodePng(Png(1, 1, 4, {1, 2, 3, 255}))->pixels, ElementsAre(1, 2, 3));
+}
+
+TEST(DecodePng, EveryCutPictureIsAnError) {
+  std::vector<uint8_t> pixels(28 * 28);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * 7919);
+  const std::string png = Png(28, 28, 1, pixels);
+  for (size_t size = 0; size + 20 < png.size(); size += 13) {
+    EXPECT_EQ(DecodePng(png.substr(0, size)).status().code(), absl::StatusCode::kDataLoss) << size;
+  }
+}
+
+TEST(DecodePng, APictureThatPromisesTooMuchIsRefusedBeforeItIsDecoded) {
+  std::string png = Png(1, 1, 1, {0});
+  png[16] = 0;  // the width: 0x00010000
+  png[17] = 1;
+  png[18] = 0;
+  png[19] = 0;
+  // The header's checksum is that of another width: libpng may refuse that first.
+  EXPECT_FALSE(DecodePng(png).ok());
+}
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,279 @@
+#include "trainer/transport/shared_stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "trainer/base/clock.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/transport/framing.h"
+
+namespace trainyard::engine {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr absl::Duration kCloseDeadline = absl::Seconds(10);                      // after Close, without anything written
+constexpr absl::Duration kLongestSleep = absl::Seconds(1);                        // the other process can spoil the bell
+constexpr size_t kLongestMessage = kMessageBytes + kMaxPayloadBytes + (1 << 20);  // what TakeMessage makes, with room for headers
+
+}  // namespace
+
+SharedStream::SharedStream(std::string peer, std::shared_ptr<StreamHandler> handler, size_t window_bytes, size_t first_message_bytes,
+                           std::unique_ptr<SharedSegment> segment, std::shared_ptr<Stream> below)
+    : FlowStream(std::move(peer), std::move(handler), window_bytes, first_message_bytes),
+      segment_(std::move(segment)),
+      below_(std::move(below)),
+      writer_(segment_->Writer()),
+      reader_(segment_->Reader()) {}
+
+void SharedStream::Run() {
+  while (true) {
+    bool ended;
+    {
+      absl::MutexLock lock(&mutex_);
+      ended = ended_.has_value();
+    }
+    const bool read = ReadSome();
+    if (ended && !read) break;
+    if (woken_.exchange(false, std::memory_order_seq_cst)) Pump(What::kAll);
+    if (!GoOnWriting() && !read) Sleep();
+  }
+  absl::Status reason;
+  std::optional<Outgoing> rest;
+  {
+    absl::MutexLock lock(&mutex_);
+    broken_ = closing_ = true;
+    rest.swap(rest_);
+    reason = reason_.ok() ? *ended_ : reason_;
+  }
+  rest.reset();
+  DropQueue();
+  std::exchange(handler_, nullptr)->OnClosed(shared_from_this(), reason);
+}
+
+void SharedStream::EndBelow(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    ended_ = status;
+  }
+  WakeThread();
+}
+
+void SharedStream::Close(const absl::Status& status) {
+  if (!StartClosing(status)) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    close_by_ = RealClock().Now() + kCloseDeadline;
+  }
+  Pump(What::kAll);
+  WakeThread();
+}
+
+void SharedStream::Abort() {
+  {
+    absl::MutexLock lock(&mutex_);
+    broken_ = closing_ = true;
+  }
+  DropQueue();
+  below_->Abort();
+}
+
+void SharedStream::Pump(What what) {
+  while (true) {
+    std::vector<Record> records;
+    bool close = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (broken_ || writing_) return;
+      if (HasMessage(what)) {
+        writing_ = true;
+        records = TakeMessage(what);
+      } else if (what == What::kCredit) {
+        if (!closing_ && !queue_.HasNext()) return;
+        break;  // this thread may hold any lock, also those that late records need
+      } else if (closing_ && queue_.empty() && !closed_below_) {
+        closed_below_ = close = true;
+      } else {
+        return;
+      }
+    }
+    if (close) return below_->Close(absl::OkStatus());
+    FillLate(records);
+    Outgoing message = Frame(std::move(records));
+    const absl::StatusOr<bool> all = Write(message);
+    if (!all.ok()) return Break(all.status());
+    if (!*all) return LeaveToThread(std::move(message));
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+  }
+  WakeThread();
+}
+
+SharedStream::Outgoing SharedStream::Frame(std::vector<Record> records) {
+  Outgoing message;
+  message.headers.resize(4 + records.size() * kWireHeaderBytes);
+  uint32_t length = 0;
+  size_t end = 4;
+  size_t begin = 0;  // of headers that are in no piece yet
+  for (const Record& record : records) {
+    const auto header = Encode(record.header);
+    std::memcpy(message.headers.data() + end, header.data(), header.size());
+    end += header.size();
+    length += static_cast<uint32_t>(CreditOf(record.header));
+    if (record.payload.size() == 0) continue;
+    message.pieces.emplace_back(message.headers.data() + begin, end - begin);
+    begin = end;
+    message.pieces.insert(message.pieces.end(), record.payload.pieces().begin(), record.payload.pieces().end());
+  }
+  if (begin < end) message.pieces.emplace_back(message.headers.data() + begin, end - begin);
+  std::memcpy(message.headers.data(), &length, sizeof(length));
+  message.records = std::move(records);
+  return message;
+}
+
+absl::StatusOr<bool> SharedStream::Write(Outgoing& message) {
+  size_t written = 0;
+  bool full = false;
+  while (!full && message.piece < message.pieces.size()) {
+    const std::span<const std::byte> piece = message.pieces[message.piece].subspan(message.offset);
+    TY_ASSIGN_OR_RETURN(const size_t count, writer_.Write(piece));
+    written += count;
+    full = count < piece.size();
+    message.offset = full ? message.offset + count : 0;
+    if (!full) ++message.piece;
+  }
+  if (written > 0) segment_->other_bell().Ring();
+  return !full;
+}
+
+void SharedStream::LeaveToThread(Outgoing message) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (broken_) return;
+    rest_ = std::move(message);
+  }
+  WakeThread();
+}
+
+bool SharedStream::GoOnWriting() {
+  std::optional<Outgoing> message;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!rest_ || broken_) return false;
+    message.swap(rest_);
+  }
+  const size_t piece = message->piece;
+  const size_t offset = message->offset;
+  const absl::StatusOr<bool> all = Write(*message);
+  if (!all.ok()) {
+    Break(all.status());
+    return false;
+  }
+  const bool progress = message->piece != piece || message->offset != offset;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (*all) {
+      writing_ = false;
+    } else if (!broken_) {
+      rest_.swap(message);
+    }
+    if (progress && closing_) close_by_ = RealClock().Now() + kCloseDeadline;
+  }
+  if (*all) Pump(What::kAll);
+  return progress;
+}
+
+bool SharedStream::ReadSome() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (broken_) return false;
+  }
+  const size_t before = incoming_.length_bytes + incoming_.filled;
+  const absl::StatusOr<bool> whole = ReadInto(incoming_);
+  if (!whole.ok()) {
+    Break(whole.status());
+    return false;
+  }
+  const bool any = incoming_.length_bytes + incoming_.filled > before;
+  if (any && segment_->other_want().load(std::memory_order_seq_cst) != 0) segment_->other_bell().Ring();
+  if (*whole) {
+    Incoming message = std::exchange(incoming_, {});
+    const std::span<const std::byte> bytes(message.bytes.get(), message.size);
+    Receive(ParseMessage(Payload(bytes, std::move(message.bytes))), bytes.size());
+  }
+  return any;
+}
+
+absl::StatusOr<bool> SharedStream::ReadInto(Incoming& message) {
+  if (message.bytes == nullptr) {
+    TY_ASSIGN_OR_RETURN(const size_t count, reader_.Read(std::span(message.length).subspan(message.length_bytes)));
+    message.length_bytes += count;
+    if (message.length_bytes < message.length.size()) return false;
+    uint32_t size = 0;
+    std::memcpy(&size, message.length.data(), sizeof(size));
+    if (size == 0 || size > kLongestMessage) {
+      return absl::DataLossError(fmt::format("shared memory: a message of {} bytes, expected 1 to {}", size, kLongestMessage));
+    }
+    message.bytes = std::make_shared_for_overwrite<std::byte[]>(size);
+    message.size = size;
+  }
+  TY_ASSIGN_OR_RETURN(const size_t count, reader_.Read(std::span(message.bytes.get(), message.size).subspan(message.filled)));
+  message.filled += count;
+  return message.filled == message.size;
+}
+
+void SharedStream::Sleep() {
+  absl::Duration at_most = kLongestSleep;
+  bool wants_room = false;
+  bool broken = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    wants_room = rest_.has_value() && !broken_;
+    broken = broken_;
+    at_most = std::min(at_most, close_by_ - RealClock().Now());
+  }
+  if (at_most <= absl::ZeroDuration()) return AbortIfStuck();
+  segment_->own_want().store(wants_room ? 1 : 0, std::memory_order_seq_cst);
+  segment_->own_bell().Sleep(
+      [&] {
+        if (woken_.load(std::memory_order_seq_cst)) return false;
+        if (broken) return true;
+        const absl::StatusOr<size_t> available = reader_.Available();
+        if (!available.ok() || *available > 0) return false;
+        if (!wants_room) return true;
+        const absl::StatusOr<size_t> room = writer_.Room();
+        return room.ok() && *room == 0;
+      },
+      at_most);
+}
+
+void SharedStream::AbortIfStuck() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (RealClock().Now() < close_by_) return;
+    close_by_ = absl::InfiniteFuture();
+  }
+  Abort();
+}
+
+void SharedStream::Break(const absl::Status& why) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (broken_) return;
+    broken_ = closing_ = true;
+    if (reason_.ok()) reason_ = why;
+  }
+  DropQueue();
+  below_->Close(why);
+}
+
+void SharedStream::WakeThread() {
+  woken_.store(true, std::memory_order_seq_cst);
+  segment_->own_bell().Ring();
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,91 @@
+// A stream whose messages travel through memory that both ends share. The stream below it, over
+// which the ends have found each other, stays open. Its end is this stream's end, so a process that
+// dies is noticed as over any network.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "trainer/transport/flow_stream.h"
+#include "trainer/transport/shared_segment.h"
+
+namespace trainyard::engine {
+
+// A message in the ring is its length, 4 bytes, then its records as framing.h has them. The sender
+// copies into the ring. The stream's thread copies out of it, so that the ring is always emptied,
+// and goes on with messages that did not fit.
+class SharedStream final : public FlowStream {
+ public:
+  // `first_message_bytes`: a longer first message ends the stream.
+  SharedStream(std::string peer, std::shared_ptr<StreamHandler> handler, size_t window_bytes, size_t first_message_bytes,
+               std::unique_ptr<SharedSegment> segment, std::shared_ptr<Stream> below);
+
+  // The work of the stream's thread: everything that the handler hears comes from it. Returns after
+  // OnClosed.
+  void Run();
+  // The stream below has ended. Records that came before are still read.
+  void EndBelow(const absl::Status& status);
+
+  void Close(const absl::Status& status) override;
+  void Abort() override;
+  void Trust() override { below_->Trust(); }
+
+ private:
+  // A message on its way into the ring.
+  struct Outgoing {
+    std::vector<Record> records;  // keep the pieces alive
+    std::vector<std::byte> headers;
+    std::vector<std::span<const std::byte>> pieces;
+    size_t piece = 0;   // the next one
+    size_t offset = 0;  // in it
+  };
+  // A message on its way out of the ring.
+  struct Incoming {
+    std::array<std::byte, 4> length;
+    size_t length_bytes = 0;
+    std::shared_ptr<std::byte[]> bytes;
+    size_t size = 0;
+    size_t filled = 0;
+  };
+
+  void Pump(What what) override;
+  static Outgoing Frame(std::vector<Record> records);
+  // Copies what there is room for; whether that was all.
+  absl::StatusOr<bool> Write(Outgoing& message);
+  // Hands the rest to the stream's thread.
+  void LeaveToThread(Outgoing message);
+  // Of the thread: whether anything was done.
+  bool GoOnWriting();
+  bool ReadSome();
+  absl::StatusOr<bool> ReadInto(Incoming& message);
+  void Sleep();
+  // Ends the stream where closing it has taken too long.
+  void AbortIfStuck();
+  // The rings cannot be trusted any more.
+  void Break(const absl::Status& why);
+  void WakeThread();
+
+  const std::unique_ptr<SharedSegment> segment_;
+  const std::shared_ptr<Stream> below_;
+  RingWriter writer_;  // of the thread that has set writing_
+  RingReader reader_;  // of the thread
+  Incoming incoming_;
+  std::atomic<bool> woken_ = false;
+
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<Outgoing> rest_ ABSL_GUARDED_BY(mutex_);  // writing_ is the thread's
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;           // nothing is written or read any more
+  bool closed_below_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mutex_);  // the stream below, and how
+  absl::Time close_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+};
+
+}  // namespace trainyard::engine
