@@ -55,7 +55,7 @@ class ClusterJob:
         self.ended_pods = []  # (pod, uid): what a blow ended, where its end must be counted
         self.kills = 0        # containers that a signal ended
         self.deletions = 0    # pods that were deleted or taken away from the job
-        self.deleted = set()  # names of those that were deleted
+        self.deleted = {}     # name of a pod → when it was deleted, also by a suspension, in seconds since the epoch
         self.edits = 0
         self.full_disks = []  # one FullDisk for each time
         self.touched = {}     # name of a child → when it was deleted or lost a label, in seconds since the epoch
@@ -140,7 +140,7 @@ class ClusterJob:
         if victim is None:
             return
         self.deletions += 1  # also where the answer is lost
-        self.deleted.add(victim["name"])
+        self.deleted[victim["name"]] = time.time()
         counted = self._all_exist()
         if self.cluster.attempt(self.cluster.api.delete, f"{PODS}/{victim['name']}", grace) is None:
             return self._note(f"deleting {victim['name']} got no answer")
@@ -215,9 +215,11 @@ class ClusterJob:
             self._note(f"scaled to {replicas} workers")
 
     def _suspend(self, chance):
+        running = [pod["metadata"]["name"] for pod in self.pods()]
         if not self.cluster.attempt(self.cluster.api.merge, f"{JOBS}/{self.name}", {"spec": {"runPolicy": {"suspend": True}}}):
             return
         self.edits += 1
+        self.deleted.update({name: time.time() for name in running})
         self._note("suspended")
         self._after(chance.uniform(0.5, 6), "resumed",
                     lambda: self.cluster.attempt(self.cluster.api.merge, f"{JOBS}/{self.name}", {"spec": {"runPolicy": {"suspend": False}}}) is not None)

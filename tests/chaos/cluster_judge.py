@@ -28,8 +28,8 @@ def outcome(job, digests):
              for path in (PODS, SERVICES, CONFIG_MAPS)}
     desired = {role: spec.get(role, {}).get("replicas", 1) for role in ROLES if role in spec and spec[role].get("replicas", 1) > 0}
     events = [each for each in api.list(EVENTS) if each["regarding"].get("uid") == job.uid]
-    return (_status(found) + _children(job, desired, named, _too_late(job, status, named[PODS])) + counts_against_pods(job, status, desired, named[PODS]) + restarts_against_ends(job, status, named[PODS], events)
-            + _training(job, status, digests) + _disks(job) + [f"event {each['reason']}: {each['note']}" for each in events if each["reason"] in BAD_EVENTS])
+    return (_status(found) + _children(job, desired, named, _too_late(job, status, named[PODS])) + counts_against_pods(job, status, desired, named[PODS])
+            + finished_chief_stayed(job, status, desired, named[PODS]) + restarts_against_ends(job, status, named[PODS], events) + _training(job, status, digests) + _disks(job) + [f"event {each['reason']}: {each['note']}" for each in events if each["reason"] in BAD_EVENTS])
 
 
 def _status(found):
@@ -79,14 +79,24 @@ def _children(job, desired, named, too_late):
                 wrong.append(f"{kind} {each['metadata']['name']} belongs to {owners}")
             if (labels.get(LABEL + "job-name"), labels.get(LABEL + "job-uid")) != (job.name, job.uid):
                 wrong.append(f"{kind} {each['metadata']['name']} has the labels {labels}")
-    chief = f"{job.name}-chief-0" if "chief" in desired else f"{job.name}-worker-0"
-    if chief not in {pod["metadata"]["name"] for pod in named[PODS]}:
-        wrong.append(f"the finished pod {chief} did not stay")
     for config in [config for config in named[CONFIG_MAPS] if config["metadata"]["name"] not in too_late]:
         hosts = [host for host in config["data"]["worker_hosts"].split(",") if host]
         if len(hosts) != desired["worker"]:
             wrong.append(f"worker_hosts has {len(hosts)} hosts, the spec {desired['worker']} workers")
     return wrong
+
+
+def _ended_in_grace(job, status):
+    """Pods that may have ended with success after they were deleted, and are gone."""
+    ended = _seconds(status["completionTime"])
+    return {name for name, when in job.deleted.items() if when > ended - TAKES_OVER}
+
+
+def finished_chief_stayed(job, status, desired, pods):
+    """Its logs are read after the end."""
+    chief = f"{job.name}-chief-0" if "chief" in desired else f"{job.name}-worker-0"
+    stayed = chief in {pod["metadata"]["name"] for pod in pods}
+    return [] if stayed or chief in _ended_in_grace(job, status) else [f"the finished pod {chief} did not stay"]
 
 
 def _finished(pod):
@@ -107,8 +117,7 @@ def counts_against_pods(job, status, desired, pods):
         failed = sum(pod["status"]["phase"] == "Failed" for pod in mine)  # ended by a signal when the job was over already
         expected = {"desired": number, "active": 0, "ready": 0, "succeeded": finished, "failed": failed}
         told = {key: counts[role].get(key, 0) for key in expected}
-        # A pod that was deleted may have ended with success within its grace, and is gone.
-        gone = {f"{job.name}-{role}-{index}" for index in range(number)} & job.deleted - {pod["metadata"]["name"] for pod in mine}
+        gone = {f"{job.name}-{role}-{index}" for index in range(number)} & _ended_in_grace(job, status) - {pod["metadata"]["name"] for pod in mine}
         if finished < told["succeeded"] <= finished + len(gone):
             expected["succeeded"] = told["succeeded"]
         if told != expected:

@@ -1,6 +1,8 @@
 """The judge of cluster_chaos.py holds the counters of a status against what was done to the job's pods."""
+import calendar
 import pathlib
 import sys
+import time
 import types
 import unittest
 
@@ -58,11 +60,16 @@ class RestartsAgainstEnds(unittest.TestCase):
         self.assertEqual(len(cluster_judge.restarts_against_ends(job(), status(worker=1), pods, [event])), 1)
 
 
+END = "2026-01-01T00:01:40Z"
+END_SECONDS = calendar.timegm(time.strptime(END, "%Y-%m-%dT%H:%M:%SZ"))
+
+
 class CountsAgainstPods(unittest.TestCase):
-    def wrong(self, succeeded, deleted=()):
+    def wrong(self, succeeded, deleted=(), before_the_end=10):
         finished = {"metadata": {"name": "j-ps-1"}, "status": {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"exitCode": 0}}}]}}
-        told = {"replicaStatuses": {"ps": {"desired": 2, "succeeded": succeeded}}}
-        return cluster_judge.counts_against_pods(types.SimpleNamespace(name="j", deleted=set(deleted)), told, {"ps": 2}, [finished])
+        told = {"completionTime": END, "replicaStatuses": {"ps": {"desired": 2, "succeeded": succeeded}}}
+        blown = types.SimpleNamespace(name="j", deleted={name: END_SECONDS - before_the_end for name in deleted})
+        return cluster_judge.counts_against_pods(blown, told, {"ps": 2}, [finished])
 
     def test_finished_pods_are_counted_as_succeeded(self):
         self.assertEqual(self.wrong(succeeded=1), [])
@@ -72,6 +79,22 @@ class CountsAgainstPods(unittest.TestCase):
     def test_a_deleted_pod_may_have_ended_with_success_before_it_went(self):
         self.assertEqual(self.wrong(succeeded=2, deleted=["j-ps-0"]), [])
         self.assertEqual(len(self.wrong(succeeded=2, deleted=["j-ps-1"])), 1)
+        self.assertEqual(len(self.wrong(succeeded=2, deleted=["j-ps-0"], before_the_end=100)), 1)
+
+
+class FinishedChiefStayed(unittest.TestCase):
+    def wrong(self, pods, deleted=()):
+        blown = types.SimpleNamespace(name="j", deleted=dict(deleted))
+        return cluster_judge.finished_chief_stayed(blown, {"completionTime": END}, {"chief": 1, "worker": 1}, [{"metadata": {"name": name}} for name in pods])
+
+    def test_the_chief_must_be_there_for_its_logs(self):
+        self.assertEqual(self.wrong(["j-chief-0"]), [])
+        self.assertEqual(self.wrong(["j-worker-0"]), ["the finished pod j-chief-0 did not stay"])
+
+    def test_a_chief_that_was_suspended_or_deleted_at_its_end_may_be_gone(self):
+        self.assertEqual(self.wrong([], {"j-chief-0": END_SECONDS - 1}.items()), [])
+        self.assertEqual(len(self.wrong([], {"j-chief-0": END_SECONDS - 100}.items())), 1)
+        self.assertEqual(len(self.wrong([], {"j-worker-0": END_SECONDS - 1}.items())), 1)
 
 
 if __name__ == "__main__":
