@@ -143,6 +143,9 @@ class LocalRun {
     while (!supervisor_.Done()) {
       for (const Action& action : supervisor_.Advance(RealClock().Now())) TY_RETURN_IF_ERROR(Do(action));
       ReportNewFailures();
+      for (; told_second_starts_ < supervisor_.second_starts().size(); ++told_second_starts_) {
+        view_.Say(supervisor_.second_starts()[told_second_starts_]);
+      }
       if (supervisor_.Done()) break;
       Wait();
       ShowProgress();
@@ -341,6 +344,7 @@ class LocalRun {
   absl::Time next_wait_look_ = absl::InfinitePast();
   WaitNotice wait_notice_{absl::InfinitePast(), kShownWait};  // servers leave out shorter waits
   size_t told_ = 0;
+  size_t told_second_starts_ = 0;
   int64_t told_evaluation_ = -1;  // its step
 };
 

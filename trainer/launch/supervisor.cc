@@ -1,6 +1,7 @@
 #include "trainer/launch/supervisor.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -98,6 +99,7 @@ void Supervisor::Exited(int index, const ExitStatus& exit, absl::Time now, std::
   replica.kill_at = absl::InfiniteFuture();
   if (exit.code == 0) {
     replica.phase = Phase::kSucceeded;
+    replica.ended_at = now;
   } else if (was_stopped || state_ != JobState::kRunning) {
     replica.phase = Phase::kEnded;
   } else {
@@ -112,6 +114,34 @@ bool Supervisor::AllSucceeded() const {
   return std::ranges::all_of(replicas_, [](const Replica& replica) {
     return IsServer(replica) || replica.id.role == Role::kEvaluator || replica.phase == Phase::kSucceeded;
   });
+}
+
+absl::Time Supervisor::TrainersEndBy() const {
+  const bool has_servers = std::ranges::any_of(replicas_, IsServer);
+  absl::Time end = absl::InfiniteFuture();
+  for (const Replica& replica : replicas_) {
+    const bool tells = has_servers ? IsServer(replica) : replica.id.role != Role::kEvaluator;
+    if (tells && replica.phase == Phase::kSucceeded) end = std::min(end, replica.ended_at + options_.ending);
+  }
+  return end;
+}
+
+void Supervisor::StartPeersAgain(absl::Time now) {
+  if (state_ != JobState::kRunning || now < TrainersEndBy()) return;
+  std::vector<std::string> ended;
+  std::vector<std::string> waiting;
+  for (Replica& replica : replicas_) {
+    if (replica.id.role == Role::kEvaluator) continue;
+    if (replica.phase == Phase::kSucceeded) {
+      replica.phase = Phase::kWaiting;
+      replica.start_at = now;
+      ended.push_back(Name(replica.id));
+    } else if (!IsServer(replica)) {
+      waiting.push_back(Name(replica.id));
+    }
+  }
+  second_starts_.push_back(fmt::format("{} had ended, and {} still {} them: all start again from the last checkpoint",
+                                       fmt::join(ended, ", "), fmt::join(waiting, ", "), waiting.size() == 1 ? "needs" : "need"));
 }
 
 bool Supervisor::ServersAreNeedless() const {
@@ -142,6 +172,7 @@ std::vector<Action> Supervisor::Advance(absl::Time now) {
     End(JobState::kFailed, 1,
         fmt::format("DeadlineExceeded: the job ran for {} s (runPolicy.activeDeadlineSeconds)", run_policy_.active_deadline_seconds));
   }
+  StartPeersAgain(now);
   std::vector<Action> actions;
   const bool kill_all = kill_all_ || ServersAreNeedless();
   for (int i = 0; i < static_cast<int>(replicas_.size()); ++i) {
@@ -169,6 +200,7 @@ absl::Time Supervisor::NextWake() const {
   if (state_ == JobState::kRunning && run_policy_.active_deadline_seconds > 0) {
     wake = job_start_ + absl::Seconds(run_policy_.active_deadline_seconds);
   }
+  if (state_ == JobState::kRunning) wake = std::min(wake, TrainersEndBy());
   for (const Replica& replica : replicas_) {
     if (replica.phase == Phase::kWaiting) wake = std::min(wake, replica.start_at);
     if (replica.phase == Phase::kTerminating) wake = std::min(wake, replica.kill_at);

@@ -57,6 +57,7 @@ class Supervisor {
     absl::Duration stop_grace = absl::Seconds(10);     // from SIGTERM to SIGKILL: more than timeouts.stop
     absl::Duration backoff_reset = absl::Minutes(10);  // of running, after which the delays of a replica start over
     absl::Duration max_backoff = absl::Minutes(5);
+    absl::Duration ending = absl::Seconds(10);  // from a peer's end with 0 to the end of every trainer
   };
 
   // `replicas` in start order: servers first.
@@ -86,6 +87,8 @@ class Supervisor {
   int exit_code() const { return exit_code_; }
   int restarts() const { return restarts_; }
   const std::vector<ReplicaFailure>& failures() const { return failures_; }
+  // Each time that replicas which had ended with 0 started again, and why.
+  const std::vector<std::string>& second_starts() const { return second_starts_; }
 
  private:
   enum class Phase { kWaiting, kRunning, kTerminating, kKilled, kSucceeded, kEnded };
@@ -96,6 +99,7 @@ class Supervisor {
     absl::Time start_at;                          // kWaiting
     absl::Time started_at;                        // kRunning and later
     absl::Time kill_at = absl::InfiniteFuture();  // kTerminating
+    absl::Time ended_at;                          // kSucceeded
     int consecutive_failures = 0;
   };
 
@@ -105,6 +109,12 @@ class Supervisor {
   // Plans the restart of a replica that failed, or fails the job.
   void Failed(Replica& replica, const ExitStatus& exit, absl::Time now, std::string error);
   bool AllSucceeded() const;
+  // When every trainer must have ended, as servers end after the goodbyes of all workers, and the
+  // ranks of an all-reduce after the chief's last word. Infinite future: no such peer has ended.
+  absl::Time TrainersEndBy() const;
+  // A trainer that has not ended by then was lost after its goodbye, or starts again since. What it
+  // needs of its peers is gone with them, so all that ended with 0 start again.
+  void StartPeersAgain(absl::Time now);
   // A failed job's servers have nothing to keep: once no trainer is left that reads them, they need
   // no grace.
   bool ServersAreNeedless() const;
@@ -122,6 +132,7 @@ class Supervisor {
   int restarts_ = 0;
   bool kill_all_ = false;
   std::vector<ReplicaFailure> failures_;
+  std::vector<std::string> second_starts_;
 };
 
 }  // namespace trainyard::engine

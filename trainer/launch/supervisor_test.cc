@@ -77,6 +77,45 @@ TEST(Supervisor, WithAllWorkersTheChiefAloneIsNotEnough) {
   EXPECT_EQ(supervisor.state(), JobState::kSucceeded);
 }
 
+// The chief's goodbye reached the server, the chief's exit code nobody.
+TEST(Supervisor, AChiefThatIsLostAfterItsGoodbyeGetsItsPeersAgain) {
+  Supervisor supervisor = Job().Started();
+  supervisor.Exited(2, kOk, kStart);
+  supervisor.Exited(1, kKilled, kStart);
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kStart, 1}));
+  supervisor.Exited(0, kOk, kStart + absl::Seconds(1));
+  EXPECT_EQ(supervisor.NextWake(), kStart + absl::Seconds(11));
+  EXPECT_THAT(supervisor.Advance(kStart + absl::Seconds(10)), IsEmpty());
+  EXPECT_THAT(supervisor.Advance(kStart + absl::Seconds(11)), ElementsAre(Action{Kind::kStart, 0}, Action{Kind::kStart, 2}));
+  EXPECT_THAT(supervisor.second_starts(),
+              ElementsAre("ps-0, worker-1 had ended, and worker-0 still needs them: all start again from the last checkpoint"));
+  EXPECT_EQ(supervisor.restarts(), 1);
+  EXPECT_EQ(supervisor.NextWake(), absl::InfiniteFuture());
+  supervisor.Exited(1, kOk, kStart + absl::Seconds(12));
+  EXPECT_EQ(supervisor.state(), JobState::kSucceeded);
+}
+
+TEST(Supervisor, WorkersMayEndLongBeforeOthersWhileTheirServerRuns) {
+  Supervisor supervisor = Job().Started();
+  supervisor.Exited(2, kOk, kStart);
+  EXPECT_EQ(supervisor.NextWake(), absl::InfiniteFuture());
+  EXPECT_THAT(supervisor.Advance(kStart + absl::Hours(20)), IsEmpty());
+}
+
+TEST(Supervisor, RanksThatEndedStartAgainWithAChiefThatWasLostAfterThem) {
+  Job job;
+  job.job.ps.replicas = 0;
+  job.job.evaluator.replicas = 1;
+  Supervisor supervisor(job.job, {{Role::kWorker, 0}, {Role::kWorker, 1}, {Role::kEvaluator, 0}}, {}, kStart);
+  supervisor.Advance(kStart);
+  supervisor.Exited(2, kOk, kStart);
+  EXPECT_EQ(supervisor.NextWake(), absl::InfiniteFuture());  // an evaluator's end tells of no trainer
+  supervisor.Exited(1, kOk, kStart);
+  supervisor.Exited(0, kKilled, kStart);
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kStart, 0}));
+  EXPECT_THAT(supervisor.Advance(kStart + absl::Seconds(10)), ElementsAre(Action{Kind::kStart, 1}));
+}
+
 TEST(Supervisor, RestartsAtOnceThenAfterOneTwoFourSeconds) {
   Supervisor supervisor = Job().Started();
   absl::Time now = kStart;
