@@ -62,4 +62,12 @@ ReplicaId ChiefOf(const TrainingJob& job) {
   return job.spec.Replicas(Role::kChief) > 0 ? ReplicaId{Role::kChief, 0} : ReplicaId{Role::kWorker, 0};
 }
 
+std::string NameSome(const std::vector<ReplicaId>& replicas) {
+  constexpr size_t kShown = 3;
+  std::string text;
+  for (size_t i = 0; i < replicas.size() && i < kShown; ++i) text += (i == 0 ? "" : ", ") + Name(replicas[i]);
+  if (replicas.size() > kShown) text += fmt::format(" and {} more", replicas.size() - kShown);
+  return text;
+}
+
 }  // namespace trainyard::control

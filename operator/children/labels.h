@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "operator/api/training_job.h"
 
@@ -19,6 +20,8 @@ struct ReplicaId {
 
 // "worker-1"
 std::string Name(const ReplicaId& id);
+// "ps-0, worker-1, worker-2 and 3 more"
+std::string NameSome(const std::vector<ReplicaId>& replicas);
 // "mnist-worker-1": the name of the replica's pod and of its service.
 std::string ChildName(const TrainingJob& job, const ReplicaId& id);
 std::string ConfigMapName(const TrainingJob& job);        // "mnist-cluster"

@@ -17,6 +17,7 @@
 #include "operator/plan/plan_children.h"
 #include "operator/plan/plan_deletions.h"
 #include "operator/plan/plan_status.h"
+#include "operator/plan/second_start.h"
 #include "operator/plan/status.h"
 #include "operator/plan/success_policy.h"
 
@@ -68,7 +69,10 @@ class Planner {
     }
     if (job_.spec.run_policy.suspend) return Suspend();
     if (status_.IsTrue(kSuspended) && !Resume()) return;
-    restarts_ = CountRestarts(job_, observed_, completed_, now_);
+    const SecondStart again = FindSecondStart(situation_, completed_);
+    if (again.look_at) plan_.RequeueAt(*again.look_at);
+    for (const ReplicaId& id : again.replicas) completed_.erase(id);
+    restarts_ = CountRestarts(job_, observed_, completed_, again, now_);
     TakeRestarts();
     if (restarts_.job_failure) return Fail(restarts_.job_failure->reason, restarts_.job_failure->message);
     if (PastDeadline()) {

@@ -20,8 +20,8 @@ std::string OnNode(const Pod& pod) { return pod.node.empty() ? "" : " on node " 
 // Counts over all replicas of one job.
 class Counter {
  public:
-  Counter(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now)
-      : job_(job), observed_(observed), completed_(completed), now_(absl::FromUnixMicros(absl::ToUnixMicros(now))) {
+  Counter(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, const SecondStart& again, absl::Time now)
+      : job_(job), observed_(observed), completed_(completed), again_(again), now_(absl::FromUnixMicros(absl::ToUnixMicros(now))) {
     for (const RestartRecord& record : job.status.restart_records) records_[record.replica] = record;
   }
 
@@ -124,7 +124,10 @@ class Counter {
       result_.counted.insert(id);
       return;
     }
-    if (state == PodState::kDisrupted) {
+    if (again_.replicas.contains(id)) {
+      StartAgain(id, Make(id, pod), &pod);
+      result_.counted.insert(id);
+    } else if (state == PodState::kDisrupted) {
       CountEnd(Make(id, pod), &pod);
       ++result_.disruptions;
       result_.counted.insert(id);
@@ -200,12 +203,25 @@ class Counter {
       if (!all_existed || job_.status.IsTrue("Suspended")) return;
       record = &records_[Name(id)];
       record->replica = Name(id);
-      CountEnd(*record, nullptr);
-      ++result_.disruptions;
-      result_.disruption_notes.push_back(
-          fmt::format("{} is recreated: its pod was deleted from outside; this does not count against backoffLimit", Name(id)));
+      if (again_.replicas.contains(id)) {
+        StartAgain(id, *record, nullptr);
+      } else {
+        CountEnd(*record, nullptr);
+        ++result_.disruptions;
+        result_.disruption_notes.push_back(
+            fmt::format("{} is recreated: its pod was deleted from outside; this does not count against backoffLimit", Name(id)));
+      }
     }
     result_.not_before[id] = record->last_end + RecreationDelay(record->backoff_step - 1);
+  }
+
+  // The replica ended with success. It spends nothing, and nothing has disrupted it.
+  void StartAgain(const ReplicaId& id, RestartRecord& record, const Pod* pod) {
+    CountEnd(record, pod);
+    const bool one = again_.needed_by.size() == 1;
+    result_.restart_notes.push_back(
+        fmt::format("{} had ended and is recreated, because {} still {} it; this does not count against backoffLimit", Name(id),
+                    NameSome({again_.needed_by.begin(), again_.needed_by.end()}), one ? "needs" : "need"));
   }
 
   void Recreate(const PendingRestart& pending) {
@@ -274,6 +290,7 @@ class Counter {
   const TrainingJob& job_;
   const Observed& observed_;
   const std::set<ReplicaId>& completed_;
+  const SecondStart& again_;
   const absl::Time now_;
   std::map<std::string, RestartRecord> records_;
   std::vector<PendingRestart> pending_;
@@ -296,12 +313,13 @@ absl::Duration RecreationDelay(int step) {
   return std::min(absl::Seconds(int64_t{1} << std::min(step - 1, kMaxStep)), kMaxDelay);
 }
 
-Restarts CountRestarts(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now) {
-  return Counter(job, observed, completed, now).Run();
+Restarts CountRestarts(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, const SecondStart& again,
+                       absl::Time now) {
+  return Counter(job, observed, completed, again, now).Run();
 }
 
 Restarts CountAtSuccess(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now) {
-  return Counter(job, observed, completed, now).RunAtSuccess();
+  return Counter(job, observed, completed, {}, now).RunAtSuccess();
 }
 
 }  // namespace trainyard::control

@@ -15,6 +15,7 @@
 
 #include "operator/plan/observed.h"
 #include "operator/plan/replica_state.h"
+#include "operator/plan/second_start.h"
 
 namespace trainyard::control {
 
@@ -47,8 +48,10 @@ struct Restarts {
   std::vector<std::string> disruption_notes;  // and for each disruption
 };
 
-// `completed`: replicas that have ended with success earlier.
-Restarts CountRestarts(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now);
+// `completed`: replicas that have ended with success earlier. `again`: they too, and start again all
+// the same.
+Restarts CountRestarts(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, const SecondStart& again,
+                       absl::Time now);
 
 // The same of a job that has succeeded: nothing is recreated any more, so only the restarts count
 // that the kubelet has made already.

@@ -1,7 +1,5 @@
 #include "operator/plan/status.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "operator/api/index_set.h"
@@ -57,14 +55,6 @@ std::vector<ReplicaId> ReplicasNotReady(const TrainingJob& job, const std::set<R
     }
   }
   return missing;
-}
-
-std::string NameSome(const std::vector<ReplicaId>& replicas) {
-  constexpr size_t kShown = 3;
-  std::string text;
-  for (size_t i = 0; i < replicas.size() && i < kShown; ++i) text += (i == 0 ? "" : ", ") + Name(replicas[i]);
-  if (replicas.size() > kShown) text += fmt::format(" and {} more", replicas.size() - kShown);
-  return text;
 }
 
 }  // namespace trainyard::control

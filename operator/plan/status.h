@@ -21,7 +21,4 @@ std::map<Role, ReplicaStatus> CountReplicas(const TrainingJob& job, const std::s
 // ps, chief and workers that are neither ready nor completed, in order.
 std::vector<ReplicaId> ReplicasNotReady(const TrainingJob& job, const std::set<ReplicaId>& completed, const Restarts& restarts);
 
-// "ps-0, worker-1 and 3 more"
-std::string NameSome(const std::vector<ReplicaId>& replicas);
-
 }  // namespace trainyard::control
