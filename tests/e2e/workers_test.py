@@ -35,7 +35,7 @@ class ManyWorkers(JobTest):
         self.check(4, "async", epochs=5)
 
     def test_eight_asynchronous_workers(self):
-        self.check(8, "async", epochs=5)
+        self.check(8, "async", epochs=10)
 
     def test_one_synchronous_worker(self):
         self.check(1, "sync", epochs=2)
