@@ -171,7 +171,9 @@ step_hostile() {
   build release trainyard-operator trainyard-trainer && run_python hostile "${files[@]}"
 }
 
-# build_tsan: the programs of tsan_targets.
+build_asan() { cmake --preset asan && cmake --build build/asan -j "$jobs"; }
+
+# The programs of tsan_targets.
 build_tsan() {
   cmake --preset tsan || return 1
   local targets
@@ -180,70 +182,106 @@ build_tsan() {
   cmake --build build/tsan -j "$jobs" --target "${targets[@]}"
 }
 
-# The sanitizers' builds take the processors that the other steps leave idle: those mostly wait for pods, deadlines and the network. The steps
-# asan and tsan wait for them, and build themselves what is missing then.
-build_sanitizers_in_background() {
+asan_environment() {
+  export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_SYMBOLIZER_PATH=$symbolizer
+  export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp print_suppressions=0"
+}
+
+# The programs of a preset's tests under its sanitizer. The counts come out in a file, as these run in the background of other steps.
+sanitize_asan() {
+  asan_environment
+  local programs
+  mapfile -t programs < <(test_programs asan)
+  run_programs asan asan '*' "${programs[@]}"
+}
+
+sanitize_tsan() {
+  # Suppressions go by the names of functions, which the symbolizer tells.
+  export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1 second_deadlock_stack=1 external_symbolizer_path=$symbolizer"
+  local programs
+  mapfile -t programs < <(tsan_targets)
+  # What one thread hands to another through gRPC, which Debian builds without ThreadSanitizer, looks unordered: those cases run in process only.
+  run_programs tsan tsan '-*Grpc*' "${programs[@]}"
+}
+
+in_idle_time() { (renice -n 19 "$BASHPID" >/dev/null && "$@"); }
+
+# The sanitizers' builds and tests take the processors that the other steps leave idle: those mostly wait for pods, deadlines and the network. The
+# tests have deadlines, so they give way less than the compiler. The steps asan and tsan wait for them.
+sanitize_in_background() {
+  rm -f "$logs"/{asan,tsan}.counts
   set -m  # a process group of its own, which the end of this script ends
   (
-    renice -n 19 "$BASHPID" >/dev/null
-    { cmake --preset asan && cmake --build build/asan -j "$jobs"; } >"$logs/build-asan-background.log" 2>&1
-    build_tsan >"$logs/build-tsan-background.log" 2>&1
+    renice -n 5 "$BASHPID" >/dev/null
+    in_idle_time build_asan >"$logs/build-asan.log" 2>&1 && asan=built
+    in_idle_time build_tsan >"$logs/build-tsan.log" 2>&1 && tsan=built
+    [ -z "${asan:-}" ] || sanitize_asan
+    [ -z "${tsan:-}" ] || sanitize_tsan
   ) &
   sanitizers=$!
   set +m
 }
 
-wait_for_sanitizers() {
-  [ -z "${sanitizers:-}" ] || wait "$sanitizers"
-  sanitizers=
-}
-
 # run_programs NAME PRESET FILTER PROGRAM…: test programs, as many at a time as there are processors, each whole: under a sanitizer the start of a
-# process takes longer than most tests. Sets good, bad, left_out and adds to them.
+# process takes longer than most tests. Those that take minutes come first, and in parts. Writes what passed, failed and was skipped to NAME.counts.
 run_programs() {
-  local name=$1 folder=build/$2 filter=$3 log program
+  local name=$1 folder=build/$2 filter=$3 log part parts=() good=0 bad=0 left_out=0
   shift 3
+  for program in $(printf '%s\n' "$@" | grep -E "^($long_programs)\$"); do parts+=("$program 0 2" "$program 1 2"); done
+  for program in $(printf '%s\n' "$@" | grep -vE "^($long_programs)\$"); do parts+=("$program 0 1"); done
   rm -f "$logs/$name"-*.passed
-  printf '%s\n' "$@" | xargs -P "$jobs" -I{} bash -c '
-    timeout 900 "$(find "$1" -name {} -type f -perm -u+x | head -1)" --gtest_filter="$2" >"$0-{}.log" 2>&1 && touch "$0-{}.passed"' "$logs/$name" "$folder" "$filter"
-  for program in "$@"; do
-    log=$logs/$name-$program.log
-    if [ ! -f "$logs/$name-$program.passed" ]; then
+  printf '%s\n' "${parts[@]}" | xargs -P "$jobs" -L 1 bash -c '
+    log=$0-$3-$4.log
+    GTEST_SHARD_INDEX=$4 GTEST_TOTAL_SHARDS=$5 timeout 900 "$(find "$1" -name "$3" -type f -perm -u+x | head -1)" --gtest_filter="$2" >"$log" 2>&1 && touch "${log%.log}.passed"
+    echo "took $SECONDS s" >>"$log"' "$logs/$name" "$folder" "$filter"
+  for part in "${parts[@]}"; do
+    read -r program index _ <<<"$part"
+    log=$logs/$name-$program-$index.log
+    if [ ! -f "${log%.log}.passed" ]; then
       bad=$((bad + 1))
       echo "$program failed, see $log"
       grep -E 'WARNING: ThreadSanitizer|ERROR: |SUMMARY|CHECK failed|runtime error|Failure$|\[  FAILED' "$log" | sort -u | head -20
     fi
     good=$((good + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$log" | tail -1 | grep . || echo 0)))
     left_out=$((left_out + $(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test.*/\1/p' "$log" | tail -1 | grep . || echo 0)))
-  done
+  done >"$logs/$name.report"
+  echo "$good $bad $left_out $#" >"$logs/$name.counts.part"
+  mv "$logs/$name.counts.part" "$logs/$name.counts"
+}
+long_programs='trainer_(transport|kvstore|train|collectives|backend_cpu|backend|launch|checkpoint)_test'
+
+# count_programs NAME: what the sanitizer's tests in the background, or run now, have found.
+count_programs() {
+  local good bad left_out programs
+  if [ -n "${sanitizers:-}" ]; then
+    while [ ! -f "$logs/$1.counts" ] && kill -0 "$sanitizers" 2>/dev/null; do sleep 1; done
+  else
+    rm -f "$logs/$1.counts"
+    must "build $1" "build-$1.log" "build_$1" || return 1
+    "sanitize_$1"
+  fi
+  if ! read -r good bad left_out programs <"$logs/$1.counts"; then
+    tail -n 15 "$logs/build-$1.log"
+    count "$1" 0 1 0 "the build failed, see $logs/build-$1.log"
+    return 1
+  fi
+  cat "$logs/$1.report"
+  count "$1" "$good" "$bad" "$left_out" "$programs programs"
+  [ "$bad" -eq 0 ]
 }
 
 step_asan() {
   begin "asan: unit tests and fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer"
-  wait_for_sanitizers
-  export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 ASAN_SYMBOLIZER_PATH=$symbolizer
-  export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp print_suppressions=0"
-  build asan || return 1
-  local programs good=0 bad=0 left_out=0
-  mapfile -t programs < <(test_programs asan)
-  run_programs asan asan '*' "${programs[@]}"
-  count asan "$good" "$bad" "$left_out" "${#programs[@]} programs"
+  count_programs asan
+  [ -f build/asan/build.ninja ] || return 1
   begin "fuzz: fuzz targets, and the other tests, under the same"
-  run_ctest fuzz asan -L 'unit|fuzz' -LE gtest && [ "$bad" -eq 0 ]
+  asan_environment
+  run_ctest fuzz asan -L 'unit|fuzz' -LE gtest
 }
 
 step_tsan() {
   begin "tsan: tests with threads under ThreadSanitizer"
-  wait_for_sanitizers
-  must "build tsan" build-tsan.log build_tsan || return 1
-  local programs good=0 bad=0 left_out=0
-  mapfile -t programs < <(tsan_targets)
-  # Suppressions go by the names of functions, which the symbolizer tells.
-  export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp halt_on_error=1 second_deadlock_stack=1 external_symbolizer_path=$symbolizer"
-  # What one thread hands to another through gRPC, which Debian builds without ThreadSanitizer, looks unordered: those cases run in process only.
-  run_programs tsan tsan '-*Grpc*' "${programs[@]}"
-  count tsan "$good" "$bad" "$left_out" "${#programs[@]} programs"
-  [ "$bad" -eq 0 ]
+  count_programs tsan
 }
 
 step_interop() {
@@ -303,7 +341,7 @@ if [[ " ${steps[*]} " == *" setup "* ]]; then
 fi
 for step in "${steps[@]}"; do
   [ "$step" = setup ] || "step_$step" || true
-  if [ "$step" = unit ] && [[ " ${steps[*]} " == *" asan "* && " ${steps[*]} " == *" tsan "* ]]; then build_sanitizers_in_background; fi
+  if [ "$step" = unit ] && [[ " ${steps[*]} " == *" asan "* && " ${steps[*]} " == *" tsan "* ]]; then sanitize_in_background; fi
 done
 
 echo

@@ -7,12 +7,14 @@
 namespace trainyard::control {
 namespace {
 
-// When the replica, which has completed, ended. Infinite past: its pod is gone, or does not tell.
+// When the replica, which has completed, ended. Infinite past: its pod is gone. Infinite future: the
+// pod does not tell.
 absl::Time EndOf(const Observed& observed, const ReplicaId& id) {
   const auto pod = observed.pods.find(id);
   if (pod == observed.pods.end()) return absl::InfinitePast();
   const ContainerStatus* const main = pod->second->Main();
-  return main != nullptr && main->terminated ? main->terminated->finished_at : absl::InfinitePast();
+  const bool tells = main != nullptr && main->terminated && main->terminated->finished_at != absl::InfinitePast();
+  return tells ? main->terminated->finished_at : absl::InfiniteFuture();
 }
 
 }  // namespace

@@ -304,6 +304,24 @@ class FailureTest(OperatorCase):
         self.kubelet.fail("b-worker-0", code=1, message="loading\ncannot open data: No such file")
         self.assertTrue(self.wait_condition("b", "Failed", reason="ExitCode")["message"].endswith("cannot open data: No such file"))
 
+    def test_peers_that_have_ended_start_again_for_a_chief_that_was_lost_after_its_goodbye(self):
+        self.running(job("a").ps(1).worker(2), "a-ps-0", "a-worker-0", "a-worker-1")
+        first = {name: self.uid(name) for name in ("a-ps-0", "a-worker-0", "a-worker-1")}
+        self.kubelet.fail("a-worker-0", code=137)
+        wait_for("a new chief", lambda: self.uid("a-worker-0") not in (None, first["a-worker-0"]))
+        self.kubelet.run("a-worker-0")
+        self.kubelet.succeed("a-worker-1")
+        self.kubelet.succeed("a-ps-0", seconds_ago=31)
+        for name in ("a-ps-0", "a-worker-1"):
+            wait_for(f"another {name}", lambda name=name: self.uid(name) not in (None, first[name]))
+        self.assertEqual(self.status("a")["restarts"], 1)
+        self.assertFalse(self.status("a").get("disruptions"))
+        notes = [each["note"] for each in self.api.list(EVENTS) if each["reason"] == "Restarting"]
+        self.assertEqual(sum("because worker-0 still needs it" in note for note in notes), 2, notes)
+        self.kubelet.run("a-ps-0", "a-worker-1")
+        self.kubelet.succeed("a-worker-0")
+        self.wait_condition("a", "Succeeded")
+
     def test_a_job_whose_workers_never_ran_is_pending_after_its_server_restarted(self):
         self.create(job("a").ps(1, restartPolicy="OnFailure").worker(1))
         self.wait_pods("a-ps-0")

@@ -1,5 +1,7 @@
 """What a kubelet and a scheduler would do to pods, done by the test: phases, readiness and exits are written into the pod's status."""
 
+import time
+
 from .jobs import PODS
 
 
@@ -15,9 +17,9 @@ class Kubelet:
                 container["lastState"] = {"terminated": {"exitCode": last_code, "reason": "Error", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}}
             self._patch(name, {"phase": "Running", "podIP": "127.0.0.1", "conditions": [self._ready(ready)], "containerStatuses": [container]})
 
-    def succeed(self, *names):
+    def succeed(self, *names, seconds_ago=0):
         for name in names:
-            self._end(name, "Succeeded", 0, "Completed", "")
+            self._end(name, "Succeeded", 0, "Completed", "", seconds_ago)
 
     def fail(self, name, code=1, reason="Error", message=""):
         self._end(name, "Failed", code, reason, message)
@@ -26,8 +28,9 @@ class Kubelet:
         self._patch(name, {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory.",
                            "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}, self._ready(False)]})
 
-    def _end(self, name, phase, code, reason, message):
-        state = {"terminated": {"exitCode": code, "reason": reason, "message": message, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}}
+    def _end(self, name, phase, code, reason, message, seconds_ago=0):
+        end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds_ago))
+        state = {"terminated": {"exitCode": code, "reason": reason, "message": message, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": end}}
         self._patch(name, {"phase": phase, "conditions": [self._ready(False)], "containerStatuses": [self._container(name, state, False, 0)]})
 
     def _container(self, name, state, ready, restarts):
