@@ -29,7 +29,7 @@ class ListDecoder : public BodySink {
   bool Take(std::string_view bytes) override;
   const absl::Status& problem() const { return problem_; }
   // At the end of the body: the list without its items. The handler's error, else DataLoss when
-  // what came is no list.
+  // the body is not a list.
   absl::StatusOr<nlohmann::json> Finish();
 
  private:

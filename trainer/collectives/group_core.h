@@ -67,7 +67,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   void Begin(Operation& operation, OperationId id);
   void Contribute(size_t bucket, BucketValues values);
   // Rank 0: the same of an operation that gathers the optimizer's slots. All others are asked for
-  // theirs. False: there is no group.
+  // theirs. False: no group has formed.
   bool BeginAsking(Operation& operation, int64_t step);
   // Forgets the operation once no thread works on it.
   void Abandon();
@@ -79,7 +79,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   bool AwaitReleased(absl::Duration at_most);
   // Other ranks: whether rank 0 has said goodbye.
   bool AwaitGoodbye(absl::Duration at_most);
-  // Other ranks: whether the group is no more, or rank 0 has said goodbye.
+  // Other ranks: whether the group has broken up, or rank 0 has said goodbye.
   bool AwaitApart(absl::Duration at_most);
   bool AwaitAllJoined(absl::Duration at_most);
   // Rank 0: whether every rank has gone, or has been lost for `patience`.

@@ -67,7 +67,7 @@ class RankGroup final {
 
   // Rank 0, between step - 1 and `step`: begins an operation that gathers what
   // RankGroupOptions::on_ask gives on the other ranks. They do nothing for it; none does a step
-  // meanwhile, since no step is done without rank 0. False: there is no group.
+  // meanwhile, since no step is done without rank 0. False: no group has formed.
   bool BeginAsking(Operation& operation, int64_t step);
   // Other ranks: waits until rank 0 needs nothing of them any more, at most so long.
   void AwaitApart(absl::Duration at_most);

@@ -31,7 +31,7 @@ class TextGenerator {
   // or one checkpoint. The model is the checkpoint's. The vocabulary is in `vocabulary_file` or,
   // where that is "", in the vocabulary.json in the checkpoint's folder or beside it.
   // InvalidArgument: the model does not read text token by token, since its input is not tokens, or
-  // a layer is not `stateful` or reads backwards. NotFound: there is no vocabulary.
+  // a layer is not `stateful` or reads backwards. NotFound: the vocabulary is missing.
   // FailedPrecondition: it is not the training's.
   static absl::StatusOr<std::unique_ptr<TextGenerator>> Open(const std::string& path, const std::string& vocabulary_file, Backend& backend);
 

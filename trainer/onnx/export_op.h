@@ -1,6 +1,6 @@
 // How each op becomes ONNX nodes: one overload for each op that an inference graph may have, one
-// file for each family. Operators are those of opset 17
-// (https://github.com/onnx/onnx/blob/main/docs/Operators.md).
+// file for each family. Operators are those of opset 17, in the ONNX project's
+// docs/Operators.md.
 //
 // A product takes the bias behind it along, and a recurrent node the products of its inputs: ONNX
 // has one operator for them. So the exporter of a bias finds its value set, and the exporter of a

@@ -75,7 +75,7 @@ class GraphExport {
 };
 
 // The values of a graph whose axis 1 may have any extent: the steps of a sequence. Empty where a
-// layer needs their number, or where the input is no sequence.
+// layer needs their number, or where the input is not a sequence.
 std::set<Value> ValuesWithFreeSteps(const Graph& graph);
 
 }  // namespace trainyard::engine

@@ -14,8 +14,8 @@
 namespace trainyard::engine {
 
 // The columns of `options`, with mean, deviation and categories of `rows`, which are not empty.
-// InvalidArgument names the cell: it is empty and may not be, or is no number. Also: a column of no
-// value at all, or of more than 1000 categories; a label among the columns.
+// InvalidArgument names the cell: it is empty and may not be, or is not a number. Also: a column
+// without any value, or with more than 1000 categories; a label among the columns.
 absl::StatusOr<std::vector<FittedColumn>> FitColumns(const CsvTable& table, std::span<const int64_t> rows, const CsvOptions& options);
 
 // The numbers that the columns become together.
