@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "operator/plan/actions.h"
 #include "operator/plan/restart_policy.h"
 #include "operator/plan/situation.h"
 

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "operator/plan/actions.h"
 #include "operator/plan/situation.h"
 
 namespace trainyard::control {

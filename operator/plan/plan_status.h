@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "operator/plan/actions.h"
 #include "operator/plan/restart_policy.h"
 #include "operator/plan/situation.h"
 

@@ -1,20 +1,11 @@
 // The reasons that hold a job up. Pure.
 #pragma once
 
-#include <optional>
-#include <string>
-
+#include "operator/plan/ending_pods.h"
 #include "operator/plan/restart_policy.h"
 #include "operator/plan/situation.h"
 
 namespace trainyard::control {
-
-struct Stall {
-  std::string reason;  // empty: nothing holds the job up
-  std::string message;
-  std::optional<absl::Time> requeue_at{};  // when something might
-  bool blames_the_spec = false;            // only an edit of the job can help
-};
 
 // A child's name that is taken, else children that the API server refuses to create, else a pod
 // that should be gone, else a pod that cannot start, else a step that does not move.

@@ -9,7 +9,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/commands/find_formats.h"
 #include "trainer/data/formats/image_folder.h"
-#include "trainer/picture/image.h"
+#include "trainer/picture/decode_image.h"
 
 namespace trainyard::engine {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/onnx/constants.h"
-#include "trainer/onnx/file_layers.h"
+#include "trainer/onnx/file_layer.h"
 
 namespace trainyard::engine {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trainer/graph/graph.h"
-#include "trainer/onnx/file_layers.h"
+#include "trainer/onnx/file_layer.h"
 
 namespace trainyard::engine {
 

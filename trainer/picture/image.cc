@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
-
-#include "trainer/picture/jpeg.h"
-#include "trainer/picture/png.h"
 
 namespace trainyard::engine {
 
@@ -14,15 +10,6 @@ absl::Status CheckImageBounds(std::string_view format, int64_t height, int64_t w
   if (std::max(height, width) <= kMaxImageSide && height * width <= kMaxImagePixels) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("the {} has {} x {} pixels (height x width), at most {} a side and {} in all are read",
                                                 format, height, width, kMaxImageSide, kMaxImagePixels));
-}
-
-absl::StatusOr<Image> DecodeImage(std::string_view bytes) {
-  if (IsPng(bytes)) return DecodePng(bytes);
-  if (IsJpeg(bytes)) return DecodeJpeg(bytes);
-  if (bytes.empty()) return absl::InvalidArgumentError("the file is empty, expected a PNG or JPEG picture");
-  std::string head;
-  for (const unsigned char byte : bytes.substr(0, 8)) head += fmt::format("{}{:02x}", head.empty() ? "" : " ", byte);
-  return absl::InvalidArgumentError(fmt::format("the file begins with the bytes {}, expected a PNG or JPEG picture", head));
 }
 
 }  // namespace trainyard::engine

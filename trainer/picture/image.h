@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 namespace trainyard::engine {
 
@@ -27,10 +26,5 @@ inline constexpr int64_t kMaxImageBytes = int64_t{64} << 20;
 
 // InvalidArgument: a picture of `format` ("PNG", "JPEG") is larger than the bounds.
 absl::Status CheckImageBounds(std::string_view format, int64_t height, int64_t width);
-
-// A PNG or a JPEG; its first bytes tell which. InvalidArgument: neither of them, larger than the
-// bounds, or of a kind that DecodePng or DecodeJpeg refuses. DataLoss: it is damaged or cut off.
-// Messages do not name the file, which the caller knows.
-absl::StatusOr<Image> DecodeImage(std::string_view bytes);
 
 }  // namespace trainyard::engine

@@ -1,7 +1,7 @@
 // Any bytes: refused with a status, or a picture within the bounds.
 #include "trainer/base/check.h"
+#include "trainer/picture/decode_image.h"
 #include "trainer/picture/exif_orientation.h"
-#include "trainer/picture/image.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace trainyard::engine;  // NOLINT(google-build-using-namespace): a fuzz target's only function

@@ -3,9 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <istream>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -37,17 +34,6 @@ class ExampleReader {
   // file's name. More examples may follow an error: call Next until it gives false.
   virtual absl::StatusOr<bool> Next(Example& example) = 0;
 };
-
-// The file's first bytes tell its format. It is a PNG or JPEG picture, or an .npy or IDX array,
-// packed by gzip or not. An array holds one example (its shape is the model's) or a batch (it has
-// one axis more, in front). Extents of 1 may be missing, and an example may be flat. A file whose
-// name ends with .json or .jsonl has an array on each line. NotFound, InvalidArgument, DataLoss: no
-// example can be read. Errors do not name the file.
-absl::StatusOr<std::unique_ptr<ExampleReader>> OpenExamples(const std::string& path, const ExampleForm& form);
-
-// An array of numbers on each line, nested as the model's input or flat. Empty lines do not count.
-// `lines` must outlive the reader.
-std::unique_ptr<ExampleReader> ReadJsonLines(std::istream& lines, const ExampleForm& form);
 
 // True where `found` may stand for `wanted`: they are equal but for extents of 1, or `found` is
 // flat.

@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "trainer/data/formats/idx_maker.h"
+#include "trainer/predict/json_examples.h"
+#include "trainer/predict/open_examples.h"
 
 namespace trainyard::engine {
 namespace {

@@ -1,3 +1,5 @@
+#include "trainer/predict/json_examples.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -8,7 +10,6 @@
 #include <utility>
 
 #include "trainer/base/status_macros.h"
-#include "trainer/predict/example_reader.h"
 
 namespace trainyard::engine {
 namespace {

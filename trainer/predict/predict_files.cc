@@ -10,6 +10,8 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/predict/csv_examples.h"
 #include "trainer/predict/example_reader.h"
+#include "trainer/predict/json_examples.h"
+#include "trainer/predict/open_examples.h"
 
 namespace trainyard::engine {
 namespace {

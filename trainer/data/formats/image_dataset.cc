@@ -15,6 +15,7 @@
 #include "trainer/base/thread_pool.h"
 #include "trainer/base/thread_room.h"
 #include "trainer/data/formats/image_folder.h"
+#include "trainer/picture/decode_image.h"
 #include "trainer/tensor/pixel_scale.h"
 
 namespace trainyard::engine {
