@@ -48,8 +48,8 @@ struct Restarts {
   std::vector<std::string> disruption_notes;  // and for each disruption
 };
 
-// `completed`: replicas that have ended with success earlier. `again`: they too, and start again all
-// the same.
+// `completed`: replicas that have ended with success earlier. `again`: they too, and start again
+// all the same.
 Restarts CountRestarts(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, const SecondStart& again,
                        absl::Time now);
 

@@ -7,8 +7,8 @@
 namespace trainyard::control {
 namespace {
 
-// When the replica, which has completed, ended. Infinite past: its pod is gone. Infinite future: the
-// pod does not tell.
+// When the replica, which has completed, ended. Infinite past: its pod is gone. Infinite future:
+// the pod does not tell.
 absl::Time EndOf(const Observed& observed, const ReplicaId& id) {
   const auto pod = observed.pods.find(id);
   if (pod == observed.pods.end()) return absl::InfinitePast();

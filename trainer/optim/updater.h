@@ -89,8 +89,8 @@ class Updater {
   // Sync, chief: the last pace of each worker, itself too. Workers that have told none yet are
   // missing.
   virtual std::vector<WorkerPace> paces() const = 0;
-  // Sync: this replica cannot go on from the parameters that it was given. Returns RolledBack; OK in
-  // a job without peers.
+  // Sync: this replica cannot go on from the parameters that it was given. Returns RolledBack; OK
+  // in a job without peers.
   virtual absl::Status AskForRollback(const std::string& reason) = 0;
   // Sync, chief: the result is safe, the other replicas may end. Returns when they have, or are
   // lost.
