@@ -137,6 +137,43 @@ run_chaos() {
   [[ "$verdict" == *" 0 failed"* ]]
 }
 
+# run_programs NAME PRESET FILTER PROGRAM…: test programs, as many at a time as there are processors, each whole: the start of a process takes longer
+# than most tests. Those that take minutes come first, and in parts. Writes what passed, failed and was skipped to NAME.counts.
+run_programs() {
+  local name=$1 folder=build/$2 filter=$3 log part parts=() good=0 bad=0 left_out=0
+  shift 3
+  for program in $(printf '%s\n' "$@" | grep -E "^($long_programs)\$"); do parts+=("$program 0 2" "$program 1 2"); done
+  for program in $(printf '%s\n' "$@" | grep -vE "^($long_programs)\$"); do parts+=("$program 0 1"); done
+  rm -f "$logs/$name"-*.passed
+  printf '%s\n' "${parts[@]}" | xargs -P "$jobs" -L 1 bash -c '
+    log=$0-$3-$4.log
+    GTEST_SHARD_INDEX=$4 GTEST_TOTAL_SHARDS=$5 timeout 900 "$(find "$1" -name "$3" -type f -perm -u+x | head -1)" --gtest_filter="$2" >"$log" 2>&1 && touch "${log%.log}.passed"
+    echo "took $SECONDS s" >>"$log"' "$logs/$name" "$folder" "$filter"
+  for part in "${parts[@]}"; do
+    read -r program index _ <<<"$part"
+    log=$logs/$name-$program-$index.log
+    if [ ! -f "${log%.log}.passed" ]; then
+      bad=$((bad + 1))
+      echo "$program failed, see $log"
+      grep -E 'WARNING: ThreadSanitizer|ERROR: |SUMMARY|CHECK failed|runtime error|Failure$|\[  FAILED' "$log" | sort -u | head -20
+    fi
+    good=$((good + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$log" | tail -1 | grep . || echo 0)))
+    left_out=$((left_out + $(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test.*/\1/p' "$log" | tail -1 | grep . || echo 0)))
+  done >"$logs/$name.report"
+  echo "$good $bad $left_out $#" >"$logs/$name.counts.part"
+  mv "$logs/$name.counts.part" "$logs/$name.counts"
+}
+long_programs='trainer_(transport|kvstore|train|collectives|backend_cpu|backend|launch|checkpoint)_test'
+
+# report_programs NAME: counts what run_programs has found.
+report_programs() {
+  local good bad left_out programs
+  read -r good bad left_out programs <"$logs/$1.counts" || return 1
+  cat "$logs/$1.report"
+  count "$1" "$good" "$bad" "$left_out" "$programs programs"
+  [ "$bad" -eq 0 ]
+}
+
 # The programs of a preset's tests.
 test_programs() { sed -n 's/^build .*\/\([a-z0-9_]*_test\): CXX_EXECUTABLE.*/\1/p' "build/$1/build.ninja" | sort -u; }
 
@@ -156,7 +193,13 @@ step_setup() {
 
 step_unit() {
   begin "unit: release build and unit tests"
-  build release && run_ctest unit release -L unit
+  build release || return 1
+  local programs
+  mapfile -t programs < <(test_programs release)
+  run_programs unit release '*' "${programs[@]}"
+  report_programs unit
+  begin "pages: layers, generated files and pages against the tree"
+  run_ctest pages release -L unit -LE gtest
 }
 
 step_e2e() {
@@ -222,57 +265,25 @@ sanitize_in_background() {
   set +m
 }
 
-# run_programs NAME PRESET FILTER PROGRAM…: test programs, as many at a time as there are processors, each whole: under a sanitizer the start of a
-# process takes longer than most tests. Those that take minutes come first, and in parts. Writes what passed, failed and was skipped to NAME.counts.
-run_programs() {
-  local name=$1 folder=build/$2 filter=$3 log part parts=() good=0 bad=0 left_out=0
-  shift 3
-  for program in $(printf '%s\n' "$@" | grep -E "^($long_programs)\$"); do parts+=("$program 0 2" "$program 1 2"); done
-  for program in $(printf '%s\n' "$@" | grep -vE "^($long_programs)\$"); do parts+=("$program 0 1"); done
-  rm -f "$logs/$name"-*.passed
-  printf '%s\n' "${parts[@]}" | xargs -P "$jobs" -L 1 bash -c '
-    log=$0-$3-$4.log
-    GTEST_SHARD_INDEX=$4 GTEST_TOTAL_SHARDS=$5 timeout 900 "$(find "$1" -name "$3" -type f -perm -u+x | head -1)" --gtest_filter="$2" >"$log" 2>&1 && touch "${log%.log}.passed"
-    echo "took $SECONDS s" >>"$log"' "$logs/$name" "$folder" "$filter"
-  for part in "${parts[@]}"; do
-    read -r program index _ <<<"$part"
-    log=$logs/$name-$program-$index.log
-    if [ ! -f "${log%.log}.passed" ]; then
-      bad=$((bad + 1))
-      echo "$program failed, see $log"
-      grep -E 'WARNING: ThreadSanitizer|ERROR: |SUMMARY|CHECK failed|runtime error|Failure$|\[  FAILED' "$log" | sort -u | head -20
-    fi
-    good=$((good + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p' "$log" | tail -1 | grep . || echo 0)))
-    left_out=$((left_out + $(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test.*/\1/p' "$log" | tail -1 | grep . || echo 0)))
-  done >"$logs/$name.report"
-  echo "$good $bad $left_out $#" >"$logs/$name.counts.part"
-  mv "$logs/$name.counts.part" "$logs/$name.counts"
-}
-long_programs='trainer_(transport|kvstore|train|collectives|backend_cpu|backend|launch|checkpoint)_test'
-
-# count_programs NAME: what the sanitizer's tests in the background, or run now, have found.
-count_programs() {
-  local good bad left_out programs
+# sanitized NAME: what the sanitizer's tests in the background, or run now, have found.
+sanitized() {
   if [ -n "${sanitizers:-}" ]; then
     while [ ! -f "$logs/$1.counts" ] && kill -0 "$sanitizers" 2>/dev/null; do sleep 1; done
+    if [ ! -f "$logs/$1.counts" ]; then
+      tail -n 15 "$logs/build-$1.log"
+      count "$1" 0 1 0 "the build failed, see $logs/build-$1.log"
+      return 1
+    fi
   else
-    rm -f "$logs/$1.counts"
     must "build $1" "build-$1.log" "build_$1" || return 1
     "sanitize_$1"
   fi
-  if ! read -r good bad left_out programs <"$logs/$1.counts"; then
-    tail -n 15 "$logs/build-$1.log"
-    count "$1" 0 1 0 "the build failed, see $logs/build-$1.log"
-    return 1
-  fi
-  cat "$logs/$1.report"
-  count "$1" "$good" "$bad" "$left_out" "$programs programs"
-  [ "$bad" -eq 0 ]
+  report_programs "$1"
 }
 
 step_asan() {
   begin "asan: unit tests and fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer"
-  count_programs asan
+  sanitized asan
   [ -f build/asan/build.ninja ] || return 1
   begin "fuzz: fuzz targets, and the other tests, under the same"
   asan_environment
@@ -281,7 +292,7 @@ step_asan() {
 
 step_tsan() {
   begin "tsan: tests with threads under ThreadSanitizer"
-  count_programs tsan
+  sanitized tsan
 }
 
 step_interop() {

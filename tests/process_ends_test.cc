@@ -42,10 +42,11 @@ Outcome InTheLauncher(const ProcessEnd& end) {
   const auto job = engine::ParseJob(JobText(end), "job.yaml");
   EXPECT_TRUE(job.ok()) << job.status();
   const absl::Time now = absl::UnixEpoch();
-  engine::Supervisor supervisor(*job, {{engine::Role::kWorker, 0}, {engine::Role::kWorker, kWorker}}, {}, now);
+  constexpr int kReplica = 2;  // of the list
+  engine::Supervisor supervisor(*job, {{engine::Role::kPs, 0}, {engine::Role::kWorker, 0}, {engine::Role::kWorker, kWorker}}, {}, now);
   supervisor.Advance(now);
   const int signal = end.code > 128 && end.code < 160 ? end.code - 128 : 0;
-  supervisor.Exited(kWorker, {.code = end.code, .signal = signal}, now);
+  supervisor.Exited(kReplica, {.code = end.code, .signal = signal}, now);
   if (supervisor.state() == engine::JobState::kFailed) {
     EXPECT_EQ(supervisor.exit_code(), end.code);
     return Outcome::kFails;
