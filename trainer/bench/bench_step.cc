@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/backend/cpu/cpu_backend.h"
-#include "trainer/backend/cpu/select_kernels.h"
 #include "trainer/backend/executor.h"
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/process_usage.h"
@@ -105,7 +104,8 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
     return absl::InvalidArgumentError(fmt::format("--batch is {}, expected 1 to {}", options.batch, kMaxBatch));
   }
   TY_ASSIGN_OR_RETURN(const ModelSpec spec, PresetSpec(options.model));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeCpuBackend({.threads = options.threads, .isa = options.isa}));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
+                      MakeCpuBackend({.threads = options.threads, .isa = options.isa, .precision = options.precision}));
   TY_ASSIGN_OR_RETURN(Graph graph, BuildTrainingGraph(spec, options.batch));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(std::move(graph), *backend));
   const Graph& g = executor->graph();
@@ -125,8 +125,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   BenchResult result;
   result.options = options;
   if (options.threads == 0) result.options.threads = CpuQuota();
-  TY_ASSIGN_OR_RETURN(const KernelTable* kernels, SelectKernels(options.isa));
-  result.isa = kernels->isa;
+  TY_ASSIGN_OR_RETURN(result.isa, InstructionSet(options.isa, options.precision));
 
   std::vector<double> step_times;
   std::vector<double> optimizer_times;
@@ -154,7 +153,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
     return absl::OkStatus();
   };
   const auto measure_peak = [&]() -> absl::Status {
-    TY_ASSIGN_OR_RETURN(const double flops, MeasurePeakFlops(options.isa));
+    TY_ASSIGN_OR_RETURN(const double flops, MeasurePeakFlops(options.isa, options.precision));
     result.peak_gflops = std::max(result.peak_gflops, flops * 1e-9 * result.options.threads);
     return absl::OkStatus();
   };
@@ -205,6 +204,7 @@ std::string BenchJson(const BenchResult& result) {
                                        {"batch", result.options.batch},
                                        {"threads", result.options.threads},
                                        {"isa", result.isa},
+                                       {"precision", PrecisionName(result.options.precision)},
                                        {"steps", result.steps},
                                        {"items", result.items},
                                        {"itemsPerSecond", result.items_per_second},
@@ -222,11 +222,13 @@ std::string BenchJson(const BenchResult& result) {
 
 std::string BenchText(const BenchResult& result) {
   std::string text = fmt::format(
-      "{} batch {} on {} thread{} ({}): {:.0f} items/s, {:.3f} ms a step (best {:.3f}, processor time {:.3f}), {:.1f} GFLOP/s = {:.0f} % "
+      "{} batch {} on {} thread{} ({}, {}): {:.0f} items/s, {:.3f} ms a step (best {:.3f}, processor time {:.3f}), {:.1f} GFLOP/s = {:.0f} "
+      "% "
       "of {:.1f}\n",
-      result.options.model, result.options.batch, result.options.threads, result.options.threads == 1 ? "" : "s", result.isa,
-      result.items_per_second, result.milliseconds_per_step, result.best_milliseconds_per_step, result.cpu_milliseconds_per_step,
-      result.gflops, 100.0 * result.gflops / result.peak_gflops, result.peak_gflops);
+      result.options.model, result.options.batch, result.options.threads, result.options.threads == 1 ? "" : "s",
+      PrecisionName(result.options.precision), result.isa, result.items_per_second, result.milliseconds_per_step,
+      result.best_milliseconds_per_step, result.cpu_milliseconds_per_step, result.gflops, 100.0 * result.gflops / result.peak_gflops,
+      result.peak_gflops);
   text += fmt::format("{:<36} {:<30} {:>9} {:>9} {:>9}\n", "node", "op", "ms", "best ms", "GFLOP/s");
   for (const BenchLayer& layer : result.layers) {
     text += fmt::format("{:<36} {:<30} {:>9.3f} {:>9.3f} {:>9.1f}\n", layer.name, layer.op, layer.milliseconds, layer.best_milliseconds,

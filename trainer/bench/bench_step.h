@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "trainer/backend/precision.h"
 
 namespace trainyard::engine {
 
@@ -15,6 +16,7 @@ struct BenchOptions {
   int64_t batch = 128;
   int threads = 1;  // 0: as many as the cgroup allows
   std::string isa = "auto";
+  Precision precision = Precision::kFloat32;
   double seconds = 3.0;  // to measure for, after as many steps of warm-up as take a tenth of it; at least 3 steps are measured
 };
 
@@ -48,7 +50,7 @@ struct BenchResult {
 // cannot run.
 absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options);
 
-// {model, optimizer, batch, threads, isa, items, itemsPerSecond, millisecondsPerStep,
+// {model, optimizer, batch, threads, isa, precision, items, itemsPerSecond, millisecondsPerStep,
 // bestMillisecondsPerStep, cpuMillisecondsPerStep, gflopPerStep, gflops, peakGflops, megabytes,
 // maxRssBytes, layers: [{name, op, milliseconds, bestMilliseconds, gflops}]}, ended by a line end.
 std::string BenchJson(const BenchResult& result);

@@ -66,6 +66,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   CLI::App* bench = app.add_subcommand(
       "bench", "measure training steps of a model on this machine: images per second, GFLOP/s by layer, share of the peak");
   auto options = std::make_shared<BenchOptions>();
+  auto precision = std::make_shared<std::string>(PrecisionName(options->precision));
   auto json = std::make_shared<bool>(false);
   bench->add_option("--model", options->model, "a preset: lenet5, mnistCnn, resnet56v2, ptbLstm, linear")
       ->capture_default_str()
@@ -75,16 +76,20 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
       ->type_name("NAME");
   bench->add_option("--batch", options->batch, "examples in a step")->capture_default_str();
   bench->add_option("--threads", options->threads, "compute threads; 0: as many as the cgroup allows")->capture_default_str();
-  OneOf(bench->add_option("--isa", options->isa, "kernels to use"), {"auto", "avx512", "avx2", "baseline", "neon"})->capture_default_str();
+  OneOf(bench->add_option("--isa", options->isa, "kernels to use"), {"auto", "amx", "avx512bf16", "avx512", "avx2", "baseline", "neon"})
+      ->capture_default_str();
+  OneOf(bench->add_option("--precision", *precision, "of the operands of products"), {"float32", "bfloat16"})->capture_default_str();
   InRange(bench->add_option("--seconds", options->seconds, "how long to measure"), 0, 3600)->capture_default_str();
   bench->add_flag("--json", *json, "print JSON");
   bench->footer(
       "trainyard-trainer bench --model lenet5 --batch 128\n"
+      "trainyard-trainer bench --model lenet5 --precision bfloat16\n"
       "trainyard-trainer bench --model resnet56v2 --threads 4 --json\n"
       "trainyard-trainer bench allreduce --ranks 4");
   AddAllReduce(*bench, exit_code);
-  bench->callback([bench, options, json, &exit_code] {
+  bench->callback([bench, options, precision, json, &exit_code] {
     if (!bench->get_subcommands().empty()) return;
+    if (*precision == PrecisionName(Precision::kBfloat16)) options->precision = Precision::kBfloat16;
     const absl::StatusOr<BenchResult> result = BenchStep(*options);
     if (!result.ok()) {
       PrintError(std::string(result.status().message()));

@@ -1,5 +1,6 @@
 // Convolutions. The input gradient is a forward convolution too: of dy, with flipped and transposed
 // weights.
+#include "trainer/backend/cpu/bf16_weight_gradient.h"
 #include "trainer/backend/cpu/conv_forward_plan.h"
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/few_samples.h"
@@ -39,8 +40,9 @@ void SetStrides(ConvForwardArgs& args, int height, int width) {
   args.y_panel = args.y_row * height;
 }
 
-size_t WeightFloats(const ConvShape& shape) {
-  return PaddedFloats(static_cast<size_t>(shape.kernel_h) * shape.kernel_w * shape.channels * shape.outputs);
+// Whether few samples take a path of their own; bf16 products have one for all.
+bool TakesFewSamples(const ConvShape& shape, int64_t samples, const CpuDevice& device) {
+  return device.bf16 == nullptr && IsFewSamples(shape, samples);
 }
 
 PackArgs MakePack(const ConvShape& shape, int block) {
@@ -73,11 +75,13 @@ class WholeConv2d final : public Kernel {
         activation_(epilogue.activation),
         pool_(pool),
         samples_(samples),
-        few_(IsFewSamples(forward.shape, samples)) {
+        few_(TakesFewSamples(forward.shape, samples, device)) {
     const ConvShape& shape = forward_.shape;
     SetStrides(forward_, shape.out_h, shape.out_w);
     forward_.activation = pool_.has_value() || few_ ? Activation::kIdentity : activation_;
-    work_ = few_ ? PaddedFloats(FewSamplesScratchFloats(shape, samples, device.pool.threads())) : WeightFloats(shape);
+    weights_ = PackedWeightFloats(shape, device);
+    work_ = few_ ? PaddedFloats(FewSamplesScratchFloats(shape, samples, device.pool.threads()))
+                 : weights_ + ConvForwardScratchFloats(forward_, device);
     vectors_ = int64_t{shape.panels} * shape.out_h * shape.out_w * shape.outputs;
   }
 
@@ -96,6 +100,7 @@ class WholeConv2d final : public Kernel {
       forward_.x = context.input<float>(0);
       forward_.weights = scratch;
       forward_.bias = bias;
+      forward_.scratch = scratch + weights_;
       forward_.y = y;
       RunConvForward(forward_, device_);
     }
@@ -121,7 +126,8 @@ class WholeConv2d final : public Kernel {
   std::optional<PoolArgs> pool_;
   const int64_t samples_;
   const bool few_;
-  size_t work_ = 0;  // floats before what the pool reads
+  size_t weights_ = 0;  // floats of packed weights
+  size_t work_ = 0;     // floats before what the pool reads
   int64_t vectors_ = 0;
 };
 
@@ -135,7 +141,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
   ConvForwardPlan::For(shape, device.kernels).ApplyTo(forward);
   const int64_t samples = node.in(0).shape[0];
   const std::optional<Window>& pool = op.epilogue.max_pool;
-  if (IsFewSamples(shape, samples) || (pool.has_value() && !PoolsByRows(*pool))) {
+  if (TakesFewSamples(shape, samples, device) || (pool.has_value() && !PoolsByRows(*pool))) {
     std::optional<PoolArgs> pool_args;
     if (pool.has_value()) {
       TY_ASSIGN_OR_RETURN(pool_args, MakePoolArgs(*pool, {samples, shape.out_h, shape.out_w, shape.outputs}));
@@ -150,8 +156,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
     forward.pool_w = pool->size[1];
   }
   SetStrides(forward, shape.out_h / forward.pool_h, shape.out_w / forward.pool_w);
-  const size_t weights = WeightFloats(shape);
-  const size_t rows = static_cast<size_t>(ConvForwardScratchFloats(forward)) * device.pool.threads();
+  const size_t weights = PackedWeightFloats(shape, device);
+  const size_t work = ConvForwardScratchFloats(forward, device);
   return MakeKernel(
       [&device, forward, pack = MakePack(shape, forward.block), bias = op.epilogue.bias, weights](const KernelContext& context) mutable {
         auto* scratch = static_cast<float*>(context.scratch);
@@ -162,13 +168,11 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
         forward.weights = scratch;
         forward.bias = bias ? context.input<float>(2) : nullptr;
         forward.y = context.output<float>(0);
-        if (forward.max_pool) {
-          forward.argmax = context.output<uint8_t>(1);
-          forward.scratch = scratch + weights;
-        }
+        forward.scratch = scratch + weights;
+        if (forward.max_pool) forward.argmax = context.output<uint8_t>(1);
         RunConvForward(forward, device);
       },
-      (weights + rows) * sizeof(float));
+      (weights + work) * sizeof(float));
 }
 
 namespace {
@@ -203,7 +207,7 @@ struct InputGradientPhase {
 };
 
 // The convolutions that make up dx, and where in scratch their packed weights lie.
-std::vector<InputGradientPhase> MakePhases(const ConvShape& shape, const KernelTable& kernels) {
+std::vector<InputGradientPhase> MakePhases(const ConvShape& shape, const CpuDevice& device) {
   std::vector<InputGradientPhase> phases;
   size_t floats = 0;
   for (int row = 0; row < std::min(shape.stride_h, shape.in_h); ++row) {
@@ -223,7 +227,7 @@ std::vector<InputGradientPhase> MakePhases(const ConvShape& shape, const KernelT
       part.kernel_w = horizontal.taps;
       part.pad_top = vertical.pad;
       part.pad_left = horizontal.pad;
-      ConvForwardPlan::For(part, kernels).ApplyTo(phase.forward);
+      ConvForwardPlan::For(part, device.kernels).ApplyTo(phase.forward);
       SetStrides(phase.forward, shape.in_h, shape.in_w);
       phase.y_offset = row * phase.forward.y_row + column * phase.forward.y_column;
       phase.forward.y_row *= shape.stride_h;
@@ -235,7 +239,7 @@ std::vector<InputGradientPhase> MakePhases(const ConvShape& shape, const KernelT
       phase.pack.step_h = shape.stride_h;
       phase.pack.step_w = shape.stride_w;
       phase.packed_offset = floats;
-      floats += WeightFloats(part);
+      floats += PackedWeightFloats(part, device);
       phases.push_back(phase);
     }
   }
@@ -247,13 +251,13 @@ std::vector<InputGradientPhase> MakePhases(const ConvShape& shape, const KernelT
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInputGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.out().shape, node.in(1).shape));
-  std::vector<InputGradientPhase> phases = MakePhases(shape, device.kernels);
+  std::vector<InputGradientPhase> phases = MakePhases(shape, device);
   const int64_t samples = node.out().shape[0];
-  if (phases.size() == 1 && IsFewSamples(phases[0].forward.shape, samples)) {
+  if (phases.size() == 1 && TakesFewSamples(phases[0].forward.shape, samples, device)) {
     const ConvShape& part = phases[0].forward.shape;
     PackArgs pack = phases[0].pack;
     pack.block = part.outputs;
-    const size_t weights = WeightFloats(part);
+    const size_t weights = PackedWeightFloats(part, device);
     return MakeKernel(
         [&device, part, pack, samples, weights](const KernelContext& context) mutable {
           auto* scratch = static_cast<float*>(context.scratch);
@@ -264,9 +268,11 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
         },
         (weights + FewSamplesScratchFloats(part, samples, device.pool.threads())) * sizeof(float));
   }
-  const size_t floats = phases.back().packed_offset + WeightFloats(phases.back().forward.shape);
+  const size_t weights = phases.back().packed_offset + PackedWeightFloats(phases.back().forward.shape, device);
+  size_t work = 0;
+  for (const InputGradientPhase& phase : phases) work = std::max(work, ConvForwardScratchFloats(phase.forward, device));
   return MakeKernel(
-      [&device, phases](const KernelContext& context) mutable {
+      [&device, phases, weights](const KernelContext& context) mutable {
         for (InputGradientPhase& phase : phases) {
           float* packed = static_cast<float*>(context.scratch) + phase.packed_offset;
           phase.pack.weights = context.input<float>(1);
@@ -274,11 +280,12 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
           if (phase.forward.shape.kernel_h > 0 && phase.forward.shape.kernel_w > 0) RunPack(phase.pack, device);
           phase.forward.x = context.input<float>(0);
           phase.forward.weights = packed;
+          phase.forward.scratch = static_cast<float*>(context.scratch) + weights;
           phase.forward.y = context.output<float>(0) + phase.y_offset;
           RunConvForward(phase.forward, device);
         }
       },
-      floats * sizeof(float));
+      (weights + work) * sizeof(float));
 }
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeightGradientOp& op) {
@@ -286,6 +293,15 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
   ConvWeightGradientArgs gradient;
   TY_ASSIGN_OR_RETURN(gradient.shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
   const int64_t samples = node.in(0).shape[0];
+  if (device.bf16 != nullptr) {
+    return MakeKernel(
+        [&device, shape = gradient.shape, bias = op.bias](const KernelContext& context) {
+          const float* dy = context.input<float>(1);
+          RunBf16WeightGradient(shape, context.input<float>(0), dy, context.output<float>(0), static_cast<float*>(context.scratch), device);
+          if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
+        },
+        Bf16WeightGradientScratchFloats(gradient.shape) * sizeof(float));
+  }
   if (PrefersPointwiseWeightGradient(gradient.shape, samples)) {
     return MakeKernel(
         [&device, shape = gradient.shape, samples, bias = op.bias](const KernelContext& context) {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "trainer/backend/cpu/bf16_conv_forward.h"
+#include "trainer/backend/cpu/layout.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -56,13 +59,32 @@ void ConvForwardPlan::ApplyTo(ConvForwardArgs& args) const {
   args.group = group;
 }
 
-int64_t ConvForwardScratchFloats(const ConvForwardArgs& args) {
+namespace {
+
+// Of one thread.
+int64_t PooledRowFloats(const ConvForwardArgs& args) {
   return args.max_pool ? int64_t{args.group} * args.pool_h * args.shape.out_w * args.shape.outputs * kLanes : 0;
 }
 
-void RunPack(const PackArgs& args, CpuDevice& device) { device.kernels.pack(args); }
+}  // namespace
+
+size_t PackedWeightFloats(const ConvShape& shape, const CpuDevice& device) {
+  if (device.bf16 != nullptr) return Bf16WeightFloats(shape);
+  return PaddedFloats(int64_t{shape.kernel_h} * shape.kernel_w * shape.channels * shape.outputs);
+}
+
+size_t ConvForwardScratchFloats(const ConvForwardArgs& args, const CpuDevice& device) {
+  if (device.bf16 != nullptr) return Bf16ConvForwardScratchFloats(args, device.pool.threads());
+  return static_cast<size_t>(PooledRowFloats(args) * device.pool.threads());
+}
+
+void RunPack(const PackArgs& args, CpuDevice& device) {
+  if (device.bf16 != nullptr) return RunBf16Pack(args, device);
+  device.kernels.pack(args);
+}
 
 void RunConvForward(const ConvForwardArgs& args, CpuDevice& device) {
+  if (device.bf16 != nullptr) return RunBf16ConvForward(args, device);
   const KernelTable& kernels = device.kernels;
   ThreadPool& pool = device.pool;
   const int blocks = (args.shape.outputs + args.block - 1) / args.block;
@@ -70,7 +92,7 @@ void RunConvForward(const ConvForwardArgs& args, CpuDevice& device) {
   if (units >= 2 * pool.threads() || args.max_pool) {
     pool.Run(units, [&](int64_t begin, int64_t end, int thread) {
       ConvForwardArgs mine = args;
-      if (args.scratch != nullptr) mine.scratch = args.scratch + thread * ConvForwardScratchFloats(args);
+      if (args.scratch != nullptr) mine.scratch = args.scratch + thread * PooledRowFloats(args);
       kernels.conv_forward(mine, {static_cast<int>(begin), static_cast<int>(end), 0, blocks});
     });
   } else {

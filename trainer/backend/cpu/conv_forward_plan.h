@@ -1,5 +1,5 @@
 // Chooses the register block of conv_forward and cuts its work among threads. Neither changes a
-// sum.
+// sum. Where the device multiplies in bf16, bf16_conv_forward.h does the work.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,15 @@ struct ConvForwardPlan {
   void ApplyTo(ConvForwardArgs& args) const;
 };
 
-// Packs weights for conv_forward.
+// Floats of packed weights for a geometry, whole vectors.
+size_t PackedWeightFloats(const ConvShape& shape, const CpuDevice& device);
+// Packs weights for RunConvForward, as the device's products want them.
 void RunPack(const PackArgs& args, CpuDevice& device);
 
-// Floats that one thread needs of ConvForwardArgs::scratch; 0 without a pool.
-int64_t ConvForwardScratchFloats(const ConvForwardArgs& args);
+// Floats of ConvForwardArgs::scratch, of all threads.
+size_t ConvForwardScratchFloats(const ConvForwardArgs& args, const CpuDevice& device);
 
-// All of the work, on the pool's threads. args.scratch holds ConvForwardScratchFloats for every
-// thread.
+// All of the work, on the pool's threads. Products of bf16 want packed weights.
 void RunConvForward(const ConvForwardArgs& args, CpuDevice& device);
 
 }  // namespace trainyard::engine

@@ -11,6 +11,7 @@
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/lay_out.h"
 #include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/select_bf16.h"
 #include "trainer/backend/cpu/select_kernels.h"
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/status_macros.h"
@@ -21,7 +22,7 @@ namespace {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const KernelTable& kernels, int threads) : pool_(threads), device_{kernels, pool_} {}
+  CpuBackend(const KernelTable& kernels, const Bf16Product* bf16, int threads) : pool_(threads), device_{kernels, pool_, bf16} {}
 
   std::string_view name() const override { return "cpu"; }
   bool uses_host_memory() const override { return true; }
@@ -113,21 +114,76 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
     return absl::InvalidArgumentError(
         fmt::format("threads is {}, expected at least 1, or 0 for the processors of this cgroup", options.threads));
   }
+  const int threads = options.threads == 0 ? CpuQuota() : options.threads;
+  if (options.precision == Precision::kBfloat16) {
+    TY_ASSIGN_OR_RETURN(const Bf16Set set, SelectBf16Set(options.isa));
+    return std::make_unique<CpuBackend>(*set.table, set.product, threads);
+  }
   TY_ASSIGN_OR_RETURN(const KernelTable* kernels, SelectKernels(options.isa));
-  return std::make_unique<CpuBackend>(*kernels, options.threads == 0 ? CpuQuota() : options.threads);
+  return std::make_unique<CpuBackend>(*kernels, nullptr, threads);
 }
 
-absl::StatusOr<double> MeasurePeakFlops(const std::string& isa) {
+absl::StatusOr<std::string> InstructionSet(const std::string& isa, Precision precision) {
+  if (precision == Precision::kBfloat16) {
+    TY_ASSIGN_OR_RETURN(const Bf16Set set, SelectBf16Set(isa));
+    return set.isa;
+  }
   TY_ASSIGN_OR_RETURN(const KernelTable* kernels, SelectKernels(isa));
+  return kernels->isa;
+}
+
+namespace {
+
+// Runs work, which returns the operations that it did; the best rate of some runs.
+template <typename Work>
+double BestRate(Work&& work) {
   double best = 0.0;
   for (int run = 0; run < 25; ++run) {
-    alignas(64) std::array<float, kLanes> sink = {0.999f, 0.001f};
     const auto start = std::chrono::steady_clock::now();
-    const double flops = kernels->multiply_adds(200'000, sink.data());
+    const double flops = work();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     best = std::max(best, flops / seconds.count());
   }
   return best;
+}
+
+// Two blocks of rows times two groups, of the same tiles again and again.
+double MultiplyTiles(const Bf16Product& product) {
+  constexpr int kSteps = 4'000;
+  alignas(64) static constexpr std::array<uint16_t, 2 * kMostTileRows * kGroupPair> kZeros = {};
+  alignas(64) std::array<float, 2 * kMostTileRows * 2 * kLanes> sums;
+  Bf16ProductArgs args;
+  args.rows = 2 * kMostTileRows;
+  args.block = kMostTileRows;
+  args.pairs = kMostTilePairs;
+  args.groups = 2;
+  args.outer = 1;
+  args.inner = kSteps;
+  args.a = args.b = kZeros.data();
+  args.a_row = kGroupPair;
+  args.b_group = kMostTilePairs * kGroupPair;
+  args.c = sums.data();
+  args.c_row = 2 * kLanes;
+  args.c_group = kLanes;
+  product.begin(args.block, args.pairs);
+  product.product(args);
+  product.end();
+  return 2.0 * args.rows * (2 * kLanes) * (2 * kMostTilePairs) * kSteps;
+}
+
+}  // namespace
+
+absl::StatusOr<double> MeasurePeakFlops(const std::string& isa, Precision precision) {
+  if (precision == Precision::kBfloat16) {
+    TY_ASSIGN_OR_RETURN(const Bf16Set set, SelectBf16Set(isa));
+    return BestRate([&] { return MultiplyTiles(*set.product); });
+  }
+  TY_ASSIGN_OR_RETURN(const KernelTable* kernels, SelectKernels(isa));
+  alignas(64) std::array<float, kLanes> sink;
+  return BestRate([&] {
+    sink = {0.999f, 0.001f};
+    return kernels->multiply_adds(200'000, sink.data());
+  });
 }
 
 }  // namespace trainyard::engine

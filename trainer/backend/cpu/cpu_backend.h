@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/precision.h"
 
 namespace trainyard::engine {
 
@@ -14,16 +15,22 @@ struct CpuBackendOptions {
   // Compute threads, the caller of Run included; 0: as many as the affinity mask and the cgroup's
   // quota allow.
   int threads = 0;
-  // "auto", or one of the tables this machine can run: "avx512", "avx2", "baseline", "neon".
+  // "auto", or one of those that this machine can run: "avx512", "avx2", "baseline", "neon", and for
+  // bfloat16 also "amx", "avx512bf16".
   std::string isa = "auto";
+  Precision precision = Precision::kFloat32;
 };
+
+// The instruction set that `isa` stands for here. InvalidArgument when this machine cannot run it.
+absl::StatusOr<std::string> InstructionSet(const std::string& isa, Precision precision);
 
 // Results depend on the instruction set, never on the number of threads. InvalidArgument when this
 // machine cannot run `isa` or threads < 0. Executors on one backend must not run at the same time.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options = {});
 
 // The highest rate of multiply-adds that one thread reaches with these kernels now, in FLOP/s: the
-// best of several short runs (some 50 ms).
-absl::StatusOr<double> MeasurePeakFlops(const std::string& isa = "auto");
+// best of several short runs (some 50 ms). For bfloat16 that of its products, on tiles that stay in
+// the nearest cache.
+absl::StatusOr<double> MeasurePeakFlops(const std::string& isa = "auto", Precision precision = Precision::kFloat32);
 
 }  // namespace trainyard::engine

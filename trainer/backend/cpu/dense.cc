@@ -1,6 +1,7 @@
 // Dense layers: the matrix product is a 1x1 convolution over one row whose pixels are the panels
 // (and what lies between batch and channels). The weight gradient is a product over samples. A few
 // samples take the product too: a panel of sixteen would cost more.
+#include "trainer/backend/cpu/bf16_weight_gradient.h"
 #include "trainer/backend/cpu/conv_forward_plan.h"
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/layout.h"
@@ -34,6 +35,14 @@ ConvForwardArgs MakeMatmul(const DenseShape& shape, int channels, int outputs, c
   return matmul;
 }
 
+PackArgs MakeDensePack(const DenseShape& shape, int block) {
+  PackArgs pack;
+  pack.in = shape.in;
+  pack.out = shape.out;
+  pack.block = block;
+  return pack;
+}
+
 }  // namespace
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& op) {
@@ -42,25 +51,24 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& o
   const DenseShape shape(node.in(0).shape, node.in(1).shape);
   const bool has_bias = op.epilogue.bias;
   const Activation activation = op.epilogue.activation;
-  if (!shape.few()) {
+  if (device.bf16 != nullptr || !shape.few()) {
     ConvForwardArgs matmul = MakeMatmul(shape, shape.in, shape.out, device.kernels);
     matmul.activation = activation;
-    PackArgs pack;
-    pack.in = shape.in;
-    pack.out = shape.out;
-    pack.block = matmul.block;
+    PackArgs pack = MakeDensePack(shape, matmul.block);
+    const size_t weights = PackedWeightFloats(matmul.shape, device);
     return MakeKernel(
-        [&device, matmul, pack, has_bias](const KernelContext& context) mutable {
+        [&device, matmul, pack, has_bias, weights](const KernelContext& context) mutable {
           pack.weights = context.input<float>(1);
           pack.packed = static_cast<float*>(context.scratch);
           RunPack(pack, device);
           matmul.x = context.input<float>(0);
           matmul.weights = pack.packed;
+          matmul.scratch = pack.packed + weights;
           matmul.bias = has_bias ? context.input<float>(2) : nullptr;
           matmul.y = context.output<float>(0);
           RunConvForward(matmul, device);
         },
-        static_cast<size_t>(shape.in) * shape.out * sizeof(float));
+        (weights + ConvForwardScratchFloats(matmul, device)) * sizeof(float));
   }
   ProductArgs product;
   product.rows = static_cast<int>(shape.x.samples);
@@ -95,6 +103,23 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInput
   if (node.in(0).row_major) return CompileRows(device, node, op);
   const DenseShape shape(node.out().shape, node.in(1).shape);
   ConvForwardArgs matmul = MakeMatmul(shape, shape.out, shape.in, device.kernels);
+  if (device.bf16 != nullptr) {
+    PackArgs pack = MakeDensePack(shape, matmul.block);
+    pack.transposed = true;
+    const size_t weights = PackedWeightFloats(matmul.shape, device);
+    return MakeKernel(
+        [&device, matmul, pack, weights](const KernelContext& context) mutable {
+          pack.weights = context.input<float>(1);
+          pack.packed = static_cast<float*>(context.scratch);
+          RunPack(pack, device);
+          matmul.x = context.input<float>(0);
+          matmul.weights = pack.packed;
+          matmul.scratch = pack.packed + weights;
+          matmul.y = context.output<float>(0);
+          RunConvForward(matmul, device);
+        },
+        (weights + ConvForwardScratchFloats(matmul, device)) * sizeof(float));
+  }
   matmul.packed = false;  // a row of weights is what one dx sums over
   return MakeKernel([&device, matmul](const KernelContext& context) mutable {
     matmul.x = context.input<float>(0);
@@ -108,6 +133,16 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeigh
   TY_RETURN_IF_ERROR(RequireBatched(node));
   if (node.in(0).row_major) return CompileRows(device, node, op);
   const DenseShape shape(node.in(0).shape, node.out().shape);
+  if (device.bf16 != nullptr) {
+    return MakeKernel(
+        [&device, shape, bias = op.bias](const KernelContext& context) {
+          const float* dz = context.input<float>(1);
+          RunBf16DenseWeightGradient({shape.pixels, shape.in, shape.out}, context.input<float>(0), dz, context.output<float>(0),
+                                     static_cast<float*>(context.scratch), device);
+          if (bias) RunBiasGradient(device, dz, context.output<float>(1), shape.pixels, shape.out);
+        },
+        Bf16DenseWeightGradientScratchFloats({shape.pixels, shape.in, shape.out}) * sizeof(float));
+  }
   // Whole vectors, an odd number of them: rows at a power of two would share few lines of the
   // nearest cache.
   const auto stride = (VectorsFor(shape.out) | 1) * kLanes;

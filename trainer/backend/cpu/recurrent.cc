@@ -54,14 +54,17 @@ class ScratchPieces {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentOp& op) {
   const Sizes n(op, node.out().shape);
-  const auto packed_floats = static_cast<int64_t>(PackedFloats(n.units, n.width()));
-  // Packed kernel, product of one step, cells that nobody keeps: of this step and of the one
-  // before.
-  const int64_t scratch = PaddedFloats(packed_floats) + PaddedFloats(n.samples * n.width()) + PaddedFloats(n.samples * n.steps * n.units);
+  const auto packed_floats = static_cast<int64_t>(PackedFloats(n.units, n.width(), device));
+  const auto left_floats = static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.units, device));
+  // Packed kernel, work of a product, product of one step, cells that nobody keeps: of this step
+  // and of the one before.
+  const int64_t scratch = PaddedFloats(packed_floats) + PaddedFloats(left_floats) + PaddedFloats(n.samples * n.width()) +
+                          PaddedFloats(n.samples * n.steps * n.units);
   return MakeKernel(
-      [&device, op, n, packed_floats, at = RecurrentInputs(op)](const KernelContext& context) {
+      [&device, op, n, packed_floats, left_floats, at = RecurrentInputs(op)](const KernelContext& context) {
         ScratchPieces memory(context.scratch);
         float* const packed = memory.Take(packed_floats);
+        float* const left = memory.Take(left_floats);
         float* const q = memory.Take(n.samples * n.width());
         float* const y = context.output<float>(RecurrentOutputs::kSequence);
         const bool lstm = op.cell == Cell::kLstm;
@@ -84,7 +87,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentO
             product.a = h.data;
             product.a_row = h.stride;
             product.c = q;
-            RunPackedProduct(product, packed, device);
+            RunPackedProduct(product, packed, left, device);
           } else {
             for (int64_t row = 0; row < n.samples; ++row) {
               for (int64_t i = 0; i < n.width(); ++i) q[row * n.width() + i] = product.bias == nullptr ? 0.0f : product.bias[i];
@@ -127,17 +130,24 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentO
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentGradientOp& op) {
   const RecurrentGradientInputs at(op);
   const Sizes n(op.forward, node.in(at.y).shape);
-  const auto packed_floats = static_cast<int64_t>(PackedFloats(n.width(), n.units));
-  const auto product_floats = static_cast<int64_t>(RowsProductScratchFloats(device.pool.threads()));
+  const auto packed_floats = static_cast<int64_t>(PackedFloats(n.width(), n.units, device));
+  const auto left_floats = static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.width(), device));
   const bool gru = op.forward.cell == Cell::kGru;
   const int64_t rows = n.samples * n.steps;
-  const int64_t scratch = PaddedFloats(product_floats) + PaddedFloats(packed_floats) + 2 * PaddedFloats(n.samples * n.units) +
-                          PaddedFloats(rows * n.units) + (gru ? PaddedFloats(rows * n.width()) : 0);
+  RowsProduct weights;
+  weights.rows = weights.a_k = n.units;
+  weights.a_row = 1;
+  weights.columns = weights.b_row = weights.c_row = n.width();
+  weights.k = rows;
+  const auto product_floats = static_cast<int64_t>(RowsProductScratchFloats(weights, device));
+  const int64_t scratch = PaddedFloats(product_floats) + PaddedFloats(packed_floats) + PaddedFloats(left_floats) +
+                          2 * PaddedFloats(n.samples * n.units) + PaddedFloats(rows * n.units) + (gru ? PaddedFloats(rows * n.width()) : 0);
   return MakeKernel(
-      [&device, op, n, at, gru, rows, packed_floats, product_floats](const KernelContext& context) {
+      [&device, op, n, at, gru, rows, weights, packed_floats, left_floats, product_floats](const KernelContext& context) mutable {
         ScratchPieces memory(context.scratch);
         float* const product_scratch = memory.Take(product_floats);
         float* const packed = memory.Take(packed_floats);
+        float* const left = memory.Take(left_floats);
         float* const dh = memory.Take(n.samples * n.units);
         float* const dc = memory.Take(n.samples * n.units);
         float* const h_before = memory.Take(rows * n.units);  // of every sample and step
@@ -200,13 +210,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
           });
           if (count == 0) break;  // nothing flows back to what came before the first step
           back.a = dq + step * n.width();
-          RunPackedProduct(back, packed, device);
+          RunPackedProduct(back, packed, left, device);
         }
-        RowsProduct weights;
-        weights.rows = weights.a_k = n.units;
-        weights.a_row = 1;
-        weights.columns = weights.b_row = weights.c_row = n.width();
-        weights.k = rows;
         weights.a = h_before;
         weights.b = dq;
         weights.c = context.output<float>(1);

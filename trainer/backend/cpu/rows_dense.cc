@@ -7,7 +7,9 @@
 namespace trainyard::engine {
 namespace {
 
-size_t ScratchBytes(const CpuDevice& device) { return RowsProductScratchFloats(device.pool.threads()) * sizeof(float); }
+size_t ScratchBytes(const RowsProduct& product, const CpuDevice& device) {
+  return RowsProductScratchFloats(product, device) * sizeof(float);
+}
 
 int64_t RowCount(const Shape& shape) { return shape.elements() / shape[-1]; }
 
@@ -30,7 +32,7 @@ CompiledKernel CompileRows(CpuDevice& device, const NodeView& node, const DenseO
           device.kernels.activate(product.c + begin * kLanes, product.c + begin * kLanes, end - begin, activation);
         });
       },
-      ScratchBytes(device));
+      ScratchBytes(product, device));
 }
 
 CompiledKernel CompileRows(CpuDevice& device, const NodeView& node, const DenseInputGradientOp&) {
@@ -46,7 +48,7 @@ CompiledKernel CompileRows(CpuDevice& device, const NodeView& node, const DenseI
         product.c = context.output<float>(0);
         RunRowsProduct(product, static_cast<float*>(context.scratch), device);
       },
-      ScratchBytes(device));
+      ScratchBytes(product, device));
 }
 
 // Rows are the inputs, k counts samples and steps.
@@ -64,7 +66,7 @@ CompiledKernel CompileRows(CpuDevice& device, const NodeView& node, const DenseW
         product.b_sums = bias ? context.output<float>(1) : nullptr;
         RunRowsProduct(product, static_cast<float*>(context.scratch), device);
       },
-      ScratchBytes(device));
+      ScratchBytes(product, device));
 }
 
 }  // namespace trainyard::engine

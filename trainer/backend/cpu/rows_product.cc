@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trainer/backend/cpu/bf16_rows_product.h"
 #include "trainer/backend/cpu/layout.h"
 
 namespace trainyard::engine {
@@ -56,9 +57,13 @@ ProductArgs MakeProduct(const RowsProduct& product, const Panels& panels, int64_
 
 }  // namespace
 
-size_t RowsProductScratchFloats(int threads) { return static_cast<size_t>(threads) * kThreadFloats; }
+size_t RowsProductScratchFloats(const RowsProduct& product, const CpuDevice& device) {
+  if (device.bf16 != nullptr) return Bf16RowsProductScratchFloats(product, device.pool.threads());
+  return static_cast<size_t>(device.pool.threads()) * kThreadFloats;
+}
 
 void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& device) {
+  if (device.bf16 != nullptr) return RunBf16RowsProduct(product, scratch, device);
   const Panels panels(product.columns);
   const int64_t parts = (product.k + kMostK - 1) / kMostK;
   device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int thread) {
@@ -88,9 +93,13 @@ void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& devic
   });
 }
 
-size_t PackedFloats(int64_t k, int64_t columns) { return static_cast<size_t>(k * Panels(columns).vectors * kLanes); }
+size_t PackedFloats(int64_t k, int64_t columns, const CpuDevice& device) {
+  if (device.bf16 != nullptr) return Bf16PackedFloats(k, columns);
+  return static_cast<size_t>(k * Panels(columns).vectors * kLanes);
+}
 
 void PackRightSide(const RowsProduct& product, float* packed, CpuDevice& device) {
+  if (device.bf16 != nullptr) return PackBf16RightSide(product, packed, device);
   const Panels panels(product.columns);
   device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int) {
     for (int64_t panel = begin; panel < end; ++panel) {
@@ -99,7 +108,12 @@ void PackRightSide(const RowsProduct& product, float* packed, CpuDevice& device)
   });
 }
 
-void RunPackedProduct(const RowsProduct& product, const float* packed, CpuDevice& device) {
+size_t PackedProductScratchFloats(int64_t rows, int64_t k, const CpuDevice& device) {
+  return device.bf16 == nullptr ? 0 : Bf16PackedProductScratchFloats(rows, k);
+}
+
+void RunPackedProduct(const RowsProduct& product, const float* packed, float* scratch, CpuDevice& device) {
+  if (device.bf16 != nullptr) return RunBf16PackedProduct(product, packed, scratch, device);
   const Panels panels(product.columns);
   device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int) {
     for (int64_t panel = begin; panel < end; ++panel) {

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "trainer/backend/backend.h"
+#include "trainer/backend/precision.h"
 #include "trainer/graph/node_view.h"
 #include "trainer/graph/window.h"
 
@@ -82,9 +83,9 @@ RunFunction MakeRun(const EmbeddingOp& op, const NodeView& node);
 template <typename T>
 RunFunction MakeRun(const EmbeddingGradientOp& op, const NodeView& node);
 template <typename T>
-RunFunction MakeRun(const RecurrentOp& op, const NodeView& node);
+RunFunction MakeRun(const RecurrentOp& op, const NodeView& node, Precision precision);
 template <typename T>
-RunFunction MakeRun(const RecurrentGradientOp& op, const NodeView& node);
+RunFunction MakeRun(const RecurrentGradientOp& op, const NodeView& node, Precision precision);
 
 // Parts that several ops share.
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/backend/reference/kernels.h"
+#include "trainer/backend/reference/rounded_operands.h"
 
 namespace trainyard::engine::reference {
 namespace {
@@ -29,20 +29,23 @@ T Sigmoid(T x) {
 
 // p[j] = sum over u of h[u] * kernel[u, j]
 template <typename T>
-void Multiply(const T* h, const T* kernel, int64_t units, int64_t width, T* p) {
+void Multiply(const T* h, const T* kernel, int64_t units, int64_t width, Precision precision, T* p) {
   std::fill_n(p, width, T{0});
   for (int64_t u = 0; u < units; ++u) {
-    for (int64_t j = 0; j < width; ++j) p[j] += h[u] * kernel[u * width + j];
+    const T left = Operand(h[u], precision);
+    for (int64_t j = 0; j < width; ++j) p[j] += left * Operand(kernel[u * width + j], precision);
   }
 }
 
 // dh[u] += sum over j of dp[j] * kernel[u, j]; dkernel[u, j] += h[u] * dp[j]
 template <typename T>
-void MultiplyBack(const T* h, const T* kernel, const T* dp, int64_t units, int64_t width, T* dh, T* dkernel) {
+void MultiplyBack(const T* h, const T* kernel, const T* dp, int64_t units, int64_t width, Precision precision, T* dh, T* dkernel) {
   for (int64_t u = 0; u < units; ++u) {
+    const T left = Operand(h[u], precision);
     for (int64_t j = 0; j < width; ++j) {
-      dh[u] += dp[j] * kernel[u * width + j];
-      dkernel[u * width + j] += h[u] * dp[j];
+      const T right = Operand(dp[j], precision);
+      dh[u] += right * Operand(kernel[u * width + j], precision);
+      dkernel[u * width + j] += left * right;
     }
   }
 }
@@ -50,11 +53,11 @@ void MultiplyBack(const T* h, const T* kernel, const T* dp, int64_t units, int64
 }  // namespace
 
 template <typename T>
-RunFunction MakeRun(const RecurrentOp& op, const NodeView& node) {
+RunFunction MakeRun(const RecurrentOp& op, const NodeView& node, Precision precision) {
   const RecurrentSizes n(op, node.out().shape);
   // Product, h and c of one sample; the function must not allocate.
   auto memory = std::make_shared<std::vector<T>>(static_cast<size_t>((n.gates + 2) * n.units));
-  return [op, n, memory, at = RecurrentInputs(op)](const KernelContext& context) {
+  return [op, n, precision, memory, at = RecurrentInputs(op)](const KernelContext& context) {
     const int64_t width = n.gates * n.units;
     T* const q = memory->data();
     T* const h = q + width;
@@ -73,7 +76,7 @@ RunFunction MakeRun(const RecurrentOp& op, const NodeView& node) {
       for (int64_t step = 0; step < n.steps; ++step) {
         const int64_t row = n.Row(sample, step);
         const T* z = context.input<T>(at.z) + row * width;
-        Multiply(h, context.input<T>(at.kernel), n.units, width, q);
+        Multiply(h, context.input<T>(at.kernel), n.units, width, precision, q);
         for (int64_t u = 0; u < n.units; ++u) {
           const auto place = [&](int gate) { return gate * n.units + u; };
           if (op.cell == Cell::kSimpleRnn) {
@@ -108,14 +111,14 @@ RunFunction MakeRun(const RecurrentOp& op, const NodeView& node) {
 }
 
 template <typename T>
-RunFunction MakeRun(const RecurrentGradientOp& op, const NodeView& node) {
+RunFunction MakeRun(const RecurrentGradientOp& op, const NodeView& node, Precision precision) {
   const RecurrentGradientInputs at(op);
   const RecurrentSizes n(op.forward, node.in(at.y).shape);
   const int64_t width = n.gates * n.units;
   // The gradients of h (of this step and of the one before), of c and of the recurrent product, and
   // zeros.
   auto memory = std::make_shared<std::vector<T>>(static_cast<size_t>(width + 4 * n.units));
-  return [op, n, width, memory, at](const KernelContext& context) {
+  return [op, n, width, precision, memory, at](const KernelContext& context) {
     T* const dq = memory->data();
     T* dh = dq + width;
     T* dh_before = dh + n.units;
@@ -180,16 +183,16 @@ RunFunction MakeRun(const RecurrentGradientOp& op, const NodeView& node) {
           dbias[j] += dz[j];
           dbias[width + j] += dq[j];
         }
-        MultiplyBack(h_before, context.input<T>(at.kernel), dq, n.units, width, dh_before, dkernel);
+        MultiplyBack(h_before, context.input<T>(at.kernel), dq, n.units, width, precision, dh_before, dkernel);
         std::swap(dh, dh_before);
       }
     }
   };
 }
 
-template RunFunction MakeRun<float>(const RecurrentOp&, const NodeView&);
-template RunFunction MakeRun<double>(const RecurrentOp&, const NodeView&);
-template RunFunction MakeRun<float>(const RecurrentGradientOp&, const NodeView&);
-template RunFunction MakeRun<double>(const RecurrentGradientOp&, const NodeView&);
+template RunFunction MakeRun<float>(const RecurrentOp&, const NodeView&, Precision);
+template RunFunction MakeRun<double>(const RecurrentOp&, const NodeView&, Precision);
+template RunFunction MakeRun<float>(const RecurrentGradientOp&, const NodeView&, Precision);
+template RunFunction MakeRun<double>(const RecurrentGradientOp&, const NodeView&, Precision);
 
 }  // namespace trainyard::engine::reference

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "trainer/backend/reference/kernels.h"
+#include "trainer/backend/reference/rounded_operands.h"
 #include "trainer/ops/fuse.h"
 
 namespace trainyard::engine {
@@ -29,9 +30,17 @@ void ConvertTo(const In* in, int64_t elements, double scale, Out* out) {
   }
 }
 
+// Ops that multiply their first two inputs and do no more, but for an epilogue.
+template <typename T>
+constexpr bool kIsProduct =
+    std::is_same_v<T, DenseOp> || std::is_same_v<T, DenseInputGradientOp> || std::is_same_v<T, DenseWeightGradientOp> ||
+    std::is_same_v<T, Conv2dOp> || std::is_same_v<T, Conv2dInputGradientOp> || std::is_same_v<T, Conv2dWeightGradientOp>;
+
 template <typename T>
 class ReferenceBackend final : public Backend {
  public:
+  explicit ReferenceBackend(Precision precision) : precision_(precision) {}
+
   std::string_view name() const override { return std::is_same_v<T, float> ? "reference" : "reference-f64"; }
 
   size_t BytesFor(const ValueSpec& spec) const override {
@@ -53,7 +62,7 @@ class ReferenceBackend final : public Backend {
           if constexpr (kIsSource<OpType> || kIsAlias<OpType>) {
             return absl::UnimplementedError(fmt::format("node '{}': {} takes no kernel", node.node().name, OpName(node.node().op)));
           } else {
-            return std::make_unique<FunctionKernel>(reference::MakeRun<T>(op, node));
+            return std::make_unique<FunctionKernel>(MakeRun(op, node));
           }
         },
         node.node().op);
@@ -80,13 +89,27 @@ class ReferenceBackend final : public Backend {
       ConvertTo(static_cast<const T*>(value), elements, 1.0, static_cast<float*>(host.data));
     }
   }
+
+ private:
+  template <typename OpType>
+  reference::RunFunction MakeRun(const OpType& op, const NodeView& node) const {
+    if constexpr (requires { reference::MakeRun<T>(op, node, precision_); }) {
+      return reference::MakeRun<T>(op, node, precision_);
+    } else {
+      reference::RunFunction run = reference::MakeRun<T>(op, node);
+      if (!kIsProduct<OpType> || precision_ == Precision::kFloat32) return run;
+      return reference::WithRoundedOperands<T>(std::move(run), node);
+    }
+  }
+
+  const Precision precision_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeReferenceBackend(DType math) {
-  if (math == DType::kF64) return std::make_unique<ReferenceBackend<double>>();
-  return std::make_unique<ReferenceBackend<float>>();
+std::unique_ptr<Backend> MakeReferenceBackend(DType math, Precision precision) {
+  if (math == DType::kF64) return std::make_unique<ReferenceBackend<double>>(precision);
+  return std::make_unique<ReferenceBackend<float>>(precision);
 }
 
 }  // namespace trainyard::engine

@@ -5,12 +5,13 @@
 #include <memory>
 
 #include "trainer/backend/backend.h"
+#include "trainer/backend/precision.h"
 
 namespace trainyard::engine {
 
 // math: kF32, or kF64 to compute (not to store parameters and results) in double, for numeric
 // gradient checks. Nodes with an Epilogue run as product, bias, pool, activation, one after the
-// other.
-std::unique_ptr<Backend> MakeReferenceBackend(DType math = DType::kF32);
+// other. In either, `precision` rounds the operands of products.
+std::unique_ptr<Backend> MakeReferenceBackend(DType math = DType::kF32, Precision precision = Precision::kFloat32);
 
 }  // namespace trainyard::engine

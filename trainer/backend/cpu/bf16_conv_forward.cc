@@ -1,0 +1,247 @@
+#include "trainer/backend/cpu/bf16_conv_forward.h"
+
+#include <algorithm>
+
+#include "trainer/backend/cpu/bf16_tiling.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int64_t kStripBytes = 768 * 1024;  // of an image's pairs: most of a second cache
+
+int64_t ChannelPairs(int channels) { return (channels + 1) / 2; }
+
+// The pairs that a window reads in a row of the image.
+Bf16Tiling ConvTiling(int outputs, int kernel_h, int kernel_w, int channels) {
+  return {outputs, kernel_h == 0 ? 0 : kernel_w * ChannelPairs(channels)};
+}
+Bf16Tiling ConvTiling(const ConvShape& shape) { return ConvTiling(shape.outputs, shape.kernel_h, shape.kernel_w, shape.channels); }
+
+int64_t WeightsRow(const Bf16Tiling& tiling, int kernel_h) { return LeftRow(int64_t{kernel_h} * tiling.run_elements()); }
+
+// A plain matrix product: all threads share one image of pairs, and divide the outputs.
+bool IsMatrixProduct(const ConvForwardArgs& args) {
+  const ConvShape& shape = args.shape;
+  return shape.panels == 1 && shape.in_h == 1 && shape.out_h == 1 && shape.in_w == shape.out_w && shape.kernel_h == 1 &&
+         shape.kernel_w == 1 && shape.stride_w == 1 && shape.pad_top == 0 && shape.pad_left == 0 && !args.max_pool;
+}
+
+// The geometry of a run: padded images, cut into strips of rows of y (after pooling).
+struct Bf16ConvPlan {
+  Bf16Tiling tiling;
+  int64_t pixel, padded_w, padded_row;  // elements of a pixel; pixels and elements of a row
+  int rows, strip_rows, strips;         // of y in a panel
+  int64_t strip_elements, bias_floats, thread_floats;
+
+  Bf16ConvPlan(const ConvForwardArgs& args, int threads) : tiling(ConvTiling(args.shape)) {
+    const ConvShape& shape = args.shape;
+    pixel = ChannelPairs(shape.channels) * kGroupPair;
+    padded_w = int64_t{shape.out_w - 1} * shape.stride_w + shape.kernel_w;
+    padded_row = padded_w * pixel;
+    rows = shape.out_h / args.pool_h;
+    const int64_t bytes = std::max<int64_t>(1, padded_row * 2 * shape.stride_h * args.pool_h);
+    const int64_t by_size = (rows * bytes + kStripBytes - 1) / kStripBytes;
+    const int64_t by_threads = threads == 1 ? 1 : (2 * int64_t{threads} + shape.panels - 1) / shape.panels;
+    strips = static_cast<int>(std::clamp<int64_t>(std::max(by_size, by_threads), 1, std::max(1, rows)));
+    strip_rows = std::max(1, (rows + strips - 1) / strips);
+    strip_elements = InputRows(shape, strip_rows * args.pool_h) * padded_row + kRightSlack;
+    bias_floats = tiling.padded_rows() * kLanes;
+    thread_floats = FloatsOf(strip_elements);
+    if (args.max_pool) thread_floats += PaddedFloats(int64_t{args.pool_h} * shape.out_w * shape.outputs * kLanes);
+  }
+
+  static int64_t InputRows(const ConvShape& shape, int out_rows) { return int64_t{out_rows - 1} * shape.stride_h + shape.kernel_h; }
+};
+
+// Pixels in a row of a panel as pairs of channels.
+void PackPixels(const KernelTable& kernels, const float* from, int64_t pixels, int channels, uint16_t* to) {
+  Bf16PackArgs pack;
+  pack.from_row = kLanes;
+  pack.width = kLanes;
+  // An even number of channels makes the pixels one row of pairs.
+  const bool together = channels % 2 == 0;
+  const int64_t calls = together ? 1 : pixels;
+  pack.k = static_cast<int>(together ? pixels * channels : channels);
+  for (int64_t i = 0; i < calls; ++i) {
+    pack.from = from + i * channels * kLanes;
+    pack.to = to + i * ChannelPairs(channels) * kGroupPair;
+    kernels.pack_right(pack);
+  }
+}
+
+// The work of one thread on strips of one image after another.
+class StripWorker {
+ public:
+  StripWorker(const ConvForwardArgs& args, const Bf16ConvPlan& plan, const float* bias, float* scratch, CpuDevice& device)
+      : args_(args), shape_(args.shape), plan_(plan), device_(device), section_(device, plan.tiling) {
+    image_ = reinterpret_cast<uint16_t*>(scratch);
+    pooled_ = scratch + FloatsOf(plan.strip_elements);
+    plan.tiling.ApplyTo(product_);
+    product_.rows = shape_.outputs;
+    product_.groups = shape_.out_w;
+    product_.outer = shape_.kernel_h;
+    if (product_.inner == 0) product_.outer = 0;
+    product_.a = reinterpret_cast<const uint16_t*>(args.weights);
+    product_.a_row = WeightsRow(plan.tiling, shape_.kernel_h);
+    product_.a_outer = plan.tiling.run_elements();
+    product_.b_group = shape_.stride_w * plan.pixel;
+    product_.b_outer = plan.padded_row;
+    product_.c_row = kLanes;
+    product_.c_group = args.max_pool ? int64_t{shape_.outputs} * kLanes : args.y_column;
+    product_.start = bias;
+    product_.start_row = kLanes;
+  }
+
+  void Run(int panel, int strip) {
+    const int begin = strip * plan_.strip_rows;
+    const int end = std::min(plan_.rows, begin + plan_.strip_rows);
+    if (begin >= end) return;
+    if (product_.outer > 0) Pack(panel, begin * args_.pool_h, (end - begin) * args_.pool_h);
+    for (int row = begin; row < end; ++row) {
+      float* y = args_.y + panel * args_.y_panel + row * args_.y_row;
+      for (int r = 0; r < args_.pool_h; ++r) {
+        product_.b = image_ + int64_t{(row - begin) * args_.pool_h + r} * shape_.stride_h * plan_.padded_row;
+        product_.c = args_.max_pool ? pooled_ + r * product_.c_group * shape_.out_w : y;
+        section_.Run(product_);
+      }
+      if (args_.max_pool) {
+        Pool(y);
+      } else if (args_.activation != Activation::kIdentity) {
+        for (int column = 0; column < shape_.out_w; ++column) {
+          device_.kernels.activate(y + column * args_.y_column, y + column * args_.y_column, shape_.outputs, args_.activation);
+        }
+      }
+    }
+  }
+
+ private:
+  // The rows of the padded image under rows [first, first + rows) of the convolution.
+  void Pack(int panel, int first, int rows) {
+    const int64_t input_rows = Bf16ConvPlan::InputRows(shape_, rows);
+    const int left = std::clamp<int>(shape_.pad_left, 0, static_cast<int>(plan_.padded_w));
+    const int from_column = std::max(0, -shape_.pad_left);
+    const int inside = static_cast<int>(std::clamp<int64_t>(plan_.padded_w - left, 0, std::max(0, shape_.in_w - from_column)));
+    const int64_t x_pixel = int64_t{shape_.channels} * kLanes;
+    for (int64_t r = 0; r < input_rows; ++r) {
+      uint16_t* to = image_ + r * plan_.padded_row;
+      const int64_t row = int64_t{first} * shape_.stride_h - shape_.pad_top + r;
+      if (row < 0 || row >= shape_.in_h || inside == 0) {
+        std::fill_n(to, plan_.padded_row, uint16_t{0});
+        continue;
+      }
+      std::fill_n(to, left * plan_.pixel, uint16_t{0});
+      const float* from = args_.x + ((int64_t{panel} * shape_.in_h + row) * shape_.in_w + from_column) * x_pixel;
+      PackPixels(device_.kernels, from, inside, shape_.channels, to + left * plan_.pixel);
+      std::fill_n(to + (left + inside) * plan_.pixel, plan_.padded_row - (left + inside) * plan_.pixel, uint16_t{0});
+    }
+    std::fill_n(image_ + input_rows * plan_.padded_row, kRightSlack, uint16_t{0});
+  }
+
+  // The rows of one row of windows, pooled and activated.
+  void Pool(float* y) const {
+    PoolArgs pool;
+    pool.panels = 1;
+    pool.in_h = pool.size_h = pool.stride_h = args_.pool_h;
+    pool.in_w = shape_.out_w;
+    pool.out_w = shape_.out_w / args_.pool_w;
+    pool.channels = shape_.outputs;
+    pool.size_w = pool.stride_w = args_.pool_w;
+    pool.x = pooled_;
+    pool.y = y;
+    pool.argmax = args_.argmax == nullptr ? nullptr : args_.argmax + (y - args_.y);
+    pool.activation = args_.activation;
+    device_.kernels.max_pool(pool, 0, 1);
+  }
+
+  const ConvForwardArgs& args_;
+  const ConvShape& shape_;
+  const Bf16ConvPlan& plan_;
+  CpuDevice& device_;
+  const Bf16Section section_;
+  uint16_t* image_;
+  float* pooled_;
+  Bf16ProductArgs product_;
+};
+
+void RunMatrixProduct(const ConvForwardArgs& args, const Bf16ConvPlan& plan, const float* bias, float* scratch, CpuDevice& device) {
+  const ConvShape& shape = args.shape;
+  auto* const image = reinterpret_cast<uint16_t*>(scratch);
+  device.pool.Run(shape.in_w, [&](int64_t begin, int64_t end, int) {
+    PackPixels(device.kernels, args.x + begin * shape.channels * kLanes, end - begin, shape.channels, image + begin * plan.pixel);
+  });
+  std::fill_n(image + shape.in_w * plan.pixel, kRightSlack, uint16_t{0});
+  device.pool.Run(plan.tiling.blocks, [&](int64_t begin, int64_t end, int) {
+    const int64_t row = begin * plan.tiling.block;
+    Bf16ProductArgs product;
+    plan.tiling.ApplyTo(product);
+    product.rows = static_cast<int>(std::min<int64_t>(shape.outputs, end * plan.tiling.block) - row);
+    product.groups = shape.out_w;
+    product.a_row = WeightsRow(plan.tiling, 1);
+    product.a = reinterpret_cast<const uint16_t*>(args.weights) + row * product.a_row;
+    product.b = image;
+    product.b_group = plan.pixel;
+    product.c = args.y + row * kLanes;
+    product.c_row = product.start_row = kLanes;
+    product.c_group = args.y_column;
+    product.start = bias == nullptr ? nullptr : bias + row * kLanes;
+    Bf16Section(device, plan.tiling).Run(product);
+    for (int column = 0; args.activation != Activation::kIdentity && column < shape.out_w; ++column) {
+      float* y = product.c + column * args.y_column;
+      device.kernels.activate(y, y, product.rows, args.activation);
+    }
+  });
+}
+
+}  // namespace
+
+size_t Bf16WeightFloats(const ConvShape& shape) {
+  const Bf16Tiling tiling = ConvTiling(shape);
+  return FloatsOf(tiling.padded_rows() * WeightsRow(tiling, shape.kernel_h));
+}
+
+void RunBf16Pack(const PackArgs& args, CpuDevice& device) {
+  const int outputs = args.transposed ? args.in : args.out;
+  const int inputs = args.transposed ? args.out : args.in;
+  const int taps_h = (args.kernel_h - args.first_h + args.step_h - 1) / args.step_h;
+  const int taps_w = (args.kernel_w - args.first_w + args.step_w - 1) / args.step_w;
+  const Bf16Tiling tiling = ConvTiling(outputs, taps_h, taps_w, inputs);
+  auto* const packed = reinterpret_cast<uint16_t*>(args.packed);
+  Bf16PackArgs pack;
+  pack.from_row = args.out;
+  pack.k = inputs;
+  pack.width = outputs;
+  pack.to_row = WeightsRow(tiling, taps_h);
+  std::fill_n(packed, tiling.padded_rows() * pack.to_row, uint16_t{0});
+  for (int h = 0; h < taps_h; ++h) {
+    for (int w = 0; w < taps_w; ++w) {
+      const int tap_h = args.first_h + (args.transposed ? taps_h - 1 - h : h) * args.step_h;
+      const int tap_w = args.first_w + (args.transposed ? taps_w - 1 - w : w) * args.step_w;
+      pack.from = args.weights + (int64_t{tap_h} * args.kernel_w + tap_w) * args.in * args.out;
+      pack.to = packed + h * tiling.run_elements() + w * 2 * ChannelPairs(inputs);
+      (args.transposed ? device.kernels.pack_left_rows : device.kernels.pack_left_columns)(pack);
+    }
+  }
+}
+
+size_t Bf16ConvForwardScratchFloats(const ConvForwardArgs& args, int threads) {
+  const Bf16ConvPlan plan(args, threads);
+  if (IsMatrixProduct(args)) return static_cast<size_t>(plan.bias_floats + FloatsOf(args.shape.in_w * plan.pixel + kRightSlack));
+  return static_cast<size_t>(plan.bias_floats + threads * plan.thread_floats);
+}
+
+void RunBf16ConvForward(const ConvForwardArgs& args, CpuDevice& device) {
+  const Bf16ConvPlan plan(args, device.pool.threads());
+  float* bias = nullptr;
+  if (args.bias != nullptr) {
+    bias = args.scratch;
+    for (int o = 0; o < args.shape.outputs; ++o) std::fill_n(bias + int64_t{o} * kLanes, kLanes, args.bias[o]);
+  }
+  float* const work = args.scratch + plan.bias_floats;
+  if (IsMatrixProduct(args)) return RunMatrixProduct(args, plan, bias, work, device);
+  device.pool.Run(int64_t{args.shape.panels} * plan.strips, [&](int64_t begin, int64_t end, int thread) {
+    StripWorker worker(args, plan, bias, work + thread * plan.thread_floats, device);
+    for (int64_t unit = begin; unit < end; ++unit) worker.Run(static_cast<int>(unit / plan.strips), static_cast<int>(unit % plan.strips));
+  });
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,61 @@
+// Products whose operands are rounded to bfloat16, as plain functions over plain arguments.
+//
+// Terms
+//   pair   two neighbours along the sum (k): the unit that processors multiply bf16 in
+//   left   operand a, [m][k] with k in a row: 16 rows of up to 16 pairs are one tile
+//   right  operand b, [k / 2][16 lanes][2]: a pair of k for each of 16 lanes is one vector of 64 bytes
+//   group  the 16 lanes of a right operand: samples of a panel, or columns of a matrix
+//   step   up to 16 pairs that a product takes at a time, a tile of each operand
+//
+// An operand is rounded to the nearest bfloat16, to even where two are as near; a NaN stays one.
+// Sums are f32. Where and in which order they are rounded depends on the instruction set and on the
+// shape, never on threads.
+#pragma once
+
+#include <stdint.h>
+
+namespace trainyard::engine {
+
+inline constexpr int kMostTileRows = 16;
+inline constexpr int kMostTilePairs = 16;
+inline constexpr int64_t kGroupPair = 32;  // bf16 elements of one pair of a group
+
+// A matrix of f32 that becomes an operand. `k` counts along the sum, `width` across it.
+struct Bf16PackArgs {
+  const float* from = nullptr;
+  int64_t from_row = 0;  // floats between its rows; what lies in a row is dense
+  int k = 0, width = 0;
+  uint16_t* to = nullptr;
+  int64_t to_row = 0;       // left: elements between the rows of m
+  int64_t from_chunk = 16;  // where k runs along rows: floats between one 16 of it and the next
+  float* sums = nullptr;    // pack_right: every k is added to these 16; may be null
+};
+
+// c[m][group] = start + the sum over steps of a's tile times b's. Elements of a and b are bf16, of
+// c and start f32; strides count elements.
+struct Bf16ProductArgs {
+  int rows = 0;   // of c
+  int block = 1;  // rows of a tile: as begin() was told
+  int pairs = 1;  // of a step: likewise
+  int groups = 1;
+  int last_lanes = 16;       // of the last group that belong to c
+  int outer = 0, inner = 0;  // steps
+  const uint16_t* a = nullptr;
+  int64_t a_row = 0, a_outer = 0, a_inner = 0;  // rows up to a multiple of `block` can be read
+  const uint16_t* b = nullptr;
+  int64_t b_group = 0, b_outer = 0, b_inner = 0;  // pairs follow each other
+  float* c = nullptr;
+  int64_t c_row = 0, c_group = 0;
+  const float* start = nullptr;  // null: zeros; may be c
+  int64_t start_row = 0, start_group = 0;
+};
+
+// One way to multiply. Between begin and end, on one thread, only products of that block and of
+// those pairs may run.
+struct Bf16Product {
+  void (*begin)(int block, int pairs);
+  void (*product)(const Bf16ProductArgs&);
+  void (*end)();
+};
+
+}  // namespace trainyard::engine

@@ -1,0 +1,151 @@
+#include "trainer/backend/cpu/bf16_rows_product.h"
+
+#include <algorithm>
+
+#include "trainer/backend/cpu/bf16_tiling.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int64_t kPanelGroups = 4;  // packed and multiplied at a time
+constexpr int64_t kMostPart = 1024;  // of a part: its left side stays in the second cache
+
+// One part of the sum, [begin, end) of k.
+struct SumPart {
+  int64_t begin, end;
+  int64_t k() const { return end - begin; }
+};
+
+Bf16Tiling RowsTiling(int64_t rows, int64_t k) { return {rows, (k + 1) / 2}; }
+
+// Elements of one group of a right side: whole steps.
+int64_t GroupElements(int64_t k) { return RowsTiling(1, k).steps * kMostTilePairs * kGroupPair; }
+
+// Elements of a row of the left side.
+int64_t RowElements(int64_t k) { return LeftRow(RowsTiling(1, k).run_elements()); }
+
+// Parts as even as they go. A part is no shorter than another by more than one.
+int64_t PartCount(int64_t k) { return std::max<int64_t>(1, (k + kMostPart - 1) / kMostPart); }
+
+// The left side's rows [begin, end), zeros behind k.
+void PackLeftPart(const RowsProduct& product, const SumPart& part, int64_t begin, int64_t end, uint16_t* left, const KernelTable& kernels) {
+  const int64_t row = RowElements(part.k());
+  Bf16PackArgs pack;
+  pack.k = static_cast<int>(part.k());
+  pack.width = static_cast<int>(end - begin);
+  pack.from = product.a + begin * product.a_row + part.begin * product.a_k;
+  pack.to = left + begin * row;
+  pack.to_row = row;
+  for (int64_t r = begin; r < end; ++r) std::fill_n(left + r * row + part.k(), row - part.k(), uint16_t{0});
+  const bool in_rows = product.a_k == 1;
+  pack.from_row = in_rows ? product.a_row : product.a_k;
+  (in_rows ? kernels.pack_left_rows : kernels.pack_left_columns)(pack);
+}
+
+// The right side's groups [begin, end), zeros behind k. `sums` are of the first group; may be null.
+void PackRightPart(const RowsProduct& product, const SumPart& part, int64_t begin, int64_t end, uint16_t* right, float* sums,
+                   const KernelTable& kernels) {
+  const int64_t group_elements = GroupElements(part.k());
+  for (int64_t group = begin; group < end; ++group) {
+    const int64_t column = group * kLanes;
+    Bf16PackArgs pack;
+    pack.k = static_cast<int>(part.k());
+    pack.width = static_cast<int>(std::min<int64_t>(kLanes, product.columns - column));
+    pack.from = product.b + (product.b_transposed ? column * product.b_row + part.begin : part.begin * product.b_row + column);
+    pack.from_row = product.b_row;
+    pack.to = right + (group - begin) * group_elements;
+    pack.sums = sums == nullptr ? nullptr : sums + (group - begin) * kLanes;
+    const int64_t filled = (part.k() + 1) / 2 * kGroupPair;
+    std::fill_n(pack.to + filled, group_elements - filled, uint16_t{0});
+    (product.b_transposed ? kernels.pack_right_rows : kernels.pack_right)(pack);
+  }
+}
+
+Bf16ProductArgs MakePartProduct(const RowsProduct& product, const Bf16Tiling& tiling, const SumPart& part, int64_t begin, int64_t end,
+                                const uint16_t* left, const uint16_t* right) {
+  Bf16ProductArgs args;
+  tiling.ApplyTo(args);
+  args.rows = static_cast<int>(product.rows);
+  args.groups = static_cast<int>(end - begin);
+  args.last_lanes = end * kLanes > product.columns ? LastLanes(product.columns) : kLanes;
+  args.a = left;
+  args.a_row = RowElements(part.k());
+  args.b = right;
+  args.b_group = GroupElements(part.k());
+  args.c = product.c + begin * kLanes;
+  args.c_row = product.c_row;
+  args.c_group = args.start_group = kLanes;
+  if (product.accumulate || part.begin > 0) {
+    args.start = args.c;
+    args.start_row = args.c_row;
+  } else if (product.bias != nullptr) {
+    args.start = product.bias + begin * kLanes;  // the same for all rows
+  }
+  return args;
+}
+
+// Rows of the left side up to a whole block can be read.
+int64_t LeftFloats(int64_t rows, int64_t k) { return FloatsOf(RowsTiling(rows, k).padded_rows() * RowElements(k)); }
+
+int64_t LongestPart(int64_t k) { return (k + PartCount(k) - 1) / PartCount(k); }
+
+int64_t PanelFloats(int64_t k) { return kPanelGroups * (FloatsOf(GroupElements(LongestPart(k))) + kLanes); }
+
+}  // namespace
+
+size_t Bf16RowsProductScratchFloats(const RowsProduct& product, int threads) {
+  return static_cast<size_t>(LeftFloats(product.rows, LongestPart(product.k)) + threads * PanelFloats(product.k));
+}
+
+void RunBf16RowsProduct(const RowsProduct& product, float* scratch, CpuDevice& device) {
+  const int64_t groups = GroupsFor(product.columns);
+  const int64_t panels = (groups + kPanelGroups - 1) / kPanelGroups;
+  const int64_t parts = PartCount(product.k);
+  auto* const left = reinterpret_cast<uint16_t*>(scratch);
+  float* const panels_scratch = scratch + LeftFloats(product.rows, LongestPart(product.k));
+  for (int64_t p = 0; p < parts; ++p) {
+    const SumPart part = {product.k * p / parts, product.k * (p + 1) / parts};
+    const Bf16Tiling tiling = RowsTiling(product.rows, part.k());
+    device.pool.Run(product.rows, [&](int64_t begin, int64_t end, int) { PackLeftPart(product, part, begin, end, left, device.kernels); });
+    device.pool.Run(panels, [&](int64_t begin, int64_t end, int thread) {
+      const Bf16Section section(device, tiling);
+      float* const sums = panels_scratch + thread * PanelFloats(product.k);
+      auto* const right = reinterpret_cast<uint16_t*>(sums + kPanelGroups * kLanes);
+      for (int64_t panel = begin; panel < end; ++panel) {
+        const int64_t first = panel * kPanelGroups;
+        const int64_t last = std::min(groups, first + kPanelGroups);
+        const int64_t columns = std::min(product.columns, last * kLanes) - first * kLanes;
+        float* const b_sums = product.b_sums == nullptr ? nullptr : product.b_sums + first * kLanes;
+        std::fill_n(sums, kPanelGroups * kLanes, 0.0f);
+        if (b_sums != nullptr && p > 0) std::copy_n(b_sums, columns, sums);
+        PackRightPart(product, part, first, last, right, b_sums == nullptr ? nullptr : sums, device.kernels);
+        if (b_sums != nullptr) std::copy_n(sums, columns, b_sums);
+        section.Run(MakePartProduct(product, tiling, part, first, last, left, right));
+      }
+    });
+  }
+}
+
+size_t Bf16PackedFloats(int64_t k, int64_t columns) { return static_cast<size_t>(GroupsFor(columns) * FloatsOf(GroupElements(k))); }
+
+void PackBf16RightSide(const RowsProduct& product, float* packed, CpuDevice& device) {
+  device.pool.Run(GroupsFor(product.columns), [&](int64_t begin, int64_t end, int) {
+    auto* const right = reinterpret_cast<uint16_t*>(packed) + begin * GroupElements(product.k);
+    PackRightPart(product, {0, product.k}, begin, end, right, nullptr, device.kernels);
+  });
+}
+
+size_t Bf16PackedProductScratchFloats(int64_t rows, int64_t k) { return static_cast<size_t>(LeftFloats(rows, k)); }
+
+void RunBf16PackedProduct(const RowsProduct& product, const float* packed, float* scratch, CpuDevice& device) {
+  const SumPart part = {0, product.k};
+  const Bf16Tiling tiling = RowsTiling(product.rows, product.k);
+  auto* const left = reinterpret_cast<uint16_t*>(scratch);
+  device.pool.Run(product.rows, [&](int64_t begin, int64_t end, int) { PackLeftPart(product, part, begin, end, left, device.kernels); });
+  device.pool.Run(GroupsFor(product.columns), [&](int64_t begin, int64_t end, int) {
+    const auto* const right = reinterpret_cast<const uint16_t*>(packed) + begin * GroupElements(product.k);
+    Bf16Section(device, tiling).Run(MakePartProduct(product, tiling, part, begin, end, left, right));
+  });
+}
+
+}  // namespace trainyard::engine

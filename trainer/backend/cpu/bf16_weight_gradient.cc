@@ -1,0 +1,202 @@
+#include "trainer/backend/cpu/bf16_weight_gradient.h"
+
+#include <algorithm>
+
+#include "trainer/backend/cpu/bf16_tiling.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int64_t kStepSamples = 2 * kLanes;                 // of a step
+constexpr int64_t kChunkBytes = 1024 * 1024;                 // of both operands: half of a second cache
+constexpr int64_t kGroupStep = kMostTilePairs * kGroupPair;  // elements of a group's step
+
+// `vectors` of one panel, and of the other `other` floats behind it, as rows of 32 samples. Without
+// another panel the rows hold the first twice; the other operand has zeros there.
+void PackSampleRows(const KernelTable& kernels, const float* from, int64_t other, int64_t vectors, uint16_t* to) {
+  Bf16PackArgs pack;
+  pack.from = from;
+  pack.from_row = kLanes;
+  pack.from_chunk = other;
+  pack.k = kStepSamples;
+  pack.width = static_cast<int>(vectors);
+  pack.to = to;
+  pack.to_row = kStepSamples;
+  kernels.pack_left_rows(pack);
+}
+
+// One pixel of dy: all groups of outputs. `other` as above.
+void PackSamplePairs(const KernelTable& kernels, const float* from, int64_t other, int outputs, uint16_t* to) {
+  Bf16PackArgs pack;
+  pack.from_row = kLanes;
+  pack.from_chunk = other;
+  pack.k = static_cast<int>(other == 0 ? kLanes : kStepSamples);
+  for (int o = 0; o < outputs; o += kLanes, to += kGroupStep) {
+    pack.from = from + int64_t{o} * kLanes;
+    pack.width = std::min(kLanes, outputs - o);
+    pack.to = to;
+    kernels.pack_right_rows(pack);
+  }
+}
+
+// Products of all groups of outputs; what differs is the caller's.
+Bf16ProductArgs MakeGradientProduct(const Bf16Tiling& tiling, int outputs) {
+  Bf16ProductArgs product;
+  tiling.ApplyTo(product);
+  product.groups = static_cast<int>(GroupsFor(outputs));
+  product.last_lanes = LastLanes(outputs);
+  product.a_row = kStepSamples;
+  product.b_group = kGroupStep;
+  product.c_row = product.start_row = outputs;
+  product.c_group = product.start_group = kLanes;
+  return product;
+}
+
+// The geometry of a run: chunks of rows of dy, with the padded rows of x under them.
+struct ChunkPlan {
+  Bf16Tiling tiling;
+  int64_t panel_pairs, padded_w, x_pixel, x_row, dy_pixel, dy_row;  // elements, but for the first two
+  int rows, chunks;                                                 // of dy at a time
+  int64_t x_elements, dy_elements;
+
+  explicit ChunkPlan(const ConvShape& shape) : tiling(int64_t{shape.kernel_w} * shape.channels, kMostTilePairs) {
+    panel_pairs = (shape.panels + 1) / 2;
+    padded_w = int64_t{shape.out_w - 1} * shape.stride_w + shape.kernel_w;
+    x_pixel = shape.channels * kStepSamples;
+    x_row = padded_w * x_pixel;
+    dy_pixel = GroupsFor(shape.outputs) * kGroupStep;
+    dy_row = shape.out_w * dy_pixel;
+    const int64_t bytes = 2 * shape.out_h * (x_row * shape.stride_h + dy_row);
+    chunks = static_cast<int>(std::clamp<int64_t>((bytes + kChunkBytes - 1) / kChunkBytes, 1, shape.out_h));
+    rows = (shape.out_h + chunks - 1) / chunks;
+    // Rows of the last block that no result needs are read too.
+    x_elements = InputRows(shape, rows) * x_row + kMostTileRows * kStepSamples;
+    dy_elements = rows * dy_row;
+  }
+
+  static int64_t InputRows(const ConvShape& shape, int out_rows) { return int64_t{out_rows - 1} * shape.stride_h + shape.kernel_h; }
+};
+
+struct ChunkRows {
+  int64_t panel;  // the first of two
+  int64_t other;  // panels from it to the other: 1, or 0 without another
+  int begin, end;
+};
+
+// Row `r` of the padded image under a chunk.
+void PackImageRow(const ConvShape& shape, const ChunkPlan& plan, const ChunkRows& chunk, int64_t r, const float* x, uint16_t* image,
+                  const KernelTable& kernels) {
+  uint16_t* to = image + r * plan.x_row;
+  const int64_t row = int64_t{chunk.begin} * shape.stride_h - shape.pad_top + r;
+  if (row < 0 || row >= shape.in_h) {
+    std::fill_n(to, plan.x_row, uint16_t{0});
+    return;
+  }
+  const int64_t left = std::min<int64_t>(shape.pad_left, plan.padded_w);
+  const int64_t inside = std::min<int64_t>(plan.padded_w - left, shape.in_w);
+  const int64_t panel = int64_t{shape.in_h} * shape.in_w * shape.channels * kLanes;
+  std::fill_n(to, left * plan.x_pixel, uint16_t{0});
+  PackSampleRows(kernels, x + chunk.panel * panel + row * shape.in_w * shape.channels * kLanes, chunk.other * panel,
+                 inside * shape.channels, to + left * plan.x_pixel);
+  std::fill_n(to + (left + inside) * plan.x_pixel, plan.x_row - (left + inside) * plan.x_pixel, uint16_t{0});
+}
+
+}  // namespace
+
+size_t Bf16WeightGradientScratchFloats(const ConvShape& shape) {
+  const ChunkPlan plan(shape);
+  return static_cast<size_t>(FloatsOf(plan.x_elements) + FloatsOf(plan.dy_elements));
+}
+
+void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, float* scratch, CpuDevice& device) {
+  const ChunkPlan plan(shape);
+  auto* const image = reinterpret_cast<uint16_t*>(scratch);
+  auto* const gradient = reinterpret_cast<uint16_t*>(scratch + FloatsOf(plan.x_elements));
+  const int64_t dy_row = int64_t{shape.out_w} * shape.outputs * kLanes;
+  const int64_t dy_panel = dy_row * shape.out_h;
+  bool first = true;
+  const auto add_chunk = [&](const ChunkRows& chunk) {
+    const int rows = chunk.end - chunk.begin;
+    const int64_t image_rows = ChunkPlan::InputRows(shape, rows);
+    device.pool.Run(image_rows + rows, [&](int64_t begin, int64_t end, int) {
+      for (int64_t r = begin; r < std::min(end, image_rows); ++r) PackImageRow(shape, plan, chunk, r, x, image, device.kernels);
+      for (int64_t r = std::max(begin, image_rows) - image_rows; r < end - image_rows; ++r) {
+        const float* from = dy + chunk.panel * dy_panel + (chunk.begin + r) * dy_row;
+        for (int column = 0; column < shape.out_w; ++column) {
+          PackSamplePairs(device.kernels, from + int64_t{column} * shape.outputs * kLanes, chunk.other * dy_panel, shape.outputs,
+                          gradient + r * plan.dy_row + column * plan.dy_pixel);
+        }
+      }
+    });
+    device.pool.Run(int64_t{shape.kernel_h} * plan.tiling.blocks, [&](int64_t begin, int64_t end, int) {
+      const Bf16Section section(device, plan.tiling);
+      Bf16ProductArgs product = MakeGradientProduct(plan.tiling, shape.outputs);
+      product.outer = rows;
+      product.inner = shape.out_w;
+      product.a_outer = shape.stride_h * plan.x_row;
+      product.a_inner = shape.stride_w * plan.x_pixel;
+      product.b = gradient;
+      product.b_outer = plan.dy_row;
+      product.b_inner = plan.dy_pixel;
+      const int64_t run = int64_t{shape.kernel_w} * shape.channels;
+      for (int64_t h = begin / plan.tiling.blocks; h * plan.tiling.blocks < end; ++h) {
+        const int64_t row = std::max<int64_t>(0, begin - h * plan.tiling.blocks) * plan.tiling.block;
+        const int64_t row_end = std::min(run, (end - h * plan.tiling.blocks) * plan.tiling.block);
+        product.rows = static_cast<int>(row_end - row);
+        product.a = image + h * plan.x_row + row * kStepSamples;
+        product.c = dw + (h * run + row) * shape.outputs;
+        product.start = first ? nullptr : product.c;
+        section.Run(product);
+      }
+    });
+    first = false;
+  };
+  for (int64_t pair = 0; pair < plan.panel_pairs; ++pair) {
+    for (int begin = 0; begin < shape.out_h; begin += plan.rows) {
+      add_chunk({2 * pair, 2 * pair + 1 < shape.panels ? 1 : 0, begin, std::min(shape.out_h, begin + plan.rows)});
+    }
+  }
+}
+
+namespace {
+
+int64_t PixelPairs(const Bf16DenseShape& shape) { return (shape.pixels + 1) / 2; }
+int64_t LeftElements(const Bf16DenseShape& shape) { return (PixelPairs(shape) * shape.in + kMostTileRows) * kStepSamples; }
+
+}  // namespace
+
+size_t Bf16DenseWeightGradientScratchFloats(const Bf16DenseShape& shape) {
+  return static_cast<size_t>(FloatsOf(LeftElements(shape)) + FloatsOf(PixelPairs(shape) * GroupsFor(shape.out) * kGroupStep));
+}
+
+void RunBf16DenseWeightGradient(const Bf16DenseShape& shape, const float* x, const float* dz, float* dw, float* scratch,
+                                CpuDevice& device) {
+  const Bf16Tiling tiling(shape.in, kMostTilePairs);
+  auto* const left = reinterpret_cast<uint16_t*>(scratch);
+  auto* const right = reinterpret_cast<uint16_t*>(scratch + FloatsOf(LeftElements(shape)));
+  const int64_t left_pair = shape.in * kStepSamples;
+  const int64_t right_pair = GroupsFor(shape.out) * kGroupStep;
+  device.pool.Run(PixelPairs(shape), [&](int64_t begin, int64_t end, int) {
+    for (int64_t pair = begin; pair < end; ++pair) {
+      const int64_t other = 2 * pair + 1 < shape.pixels ? 1 : 0;
+      const int64_t x_pixel = int64_t{shape.in} * kLanes;
+      const int64_t dz_pixel = int64_t{shape.out} * kLanes;
+      PackSampleRows(device.kernels, x + 2 * pair * x_pixel, other * x_pixel, shape.in, left + pair * left_pair);
+      PackSamplePairs(device.kernels, dz + 2 * pair * dz_pixel, other * dz_pixel, shape.out, right + pair * right_pair);
+    }
+  });
+  device.pool.Run(tiling.blocks, [&](int64_t begin, int64_t end, int) {
+    const int64_t row = begin * tiling.block;
+    Bf16ProductArgs product = MakeGradientProduct(tiling, shape.out);
+    product.rows = static_cast<int>(std::min<int64_t>(shape.in, end * tiling.block) - row);
+    product.inner = static_cast<int>(PixelPairs(shape));
+    product.a = left + row * kStepSamples;
+    product.a_inner = left_pair;
+    product.b = right;
+    product.b_inner = right_pair;
+    product.c = dw + row * shape.out;
+    Bf16Section(device, tiling).Run(product);
+  });
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,25 @@
+// Weight gradients with operands of bfloat16: products whose sums run over 32 samples, two panels,
+// at a time. x becomes rows of samples. dy becomes pairs of samples of 16 outputs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/kernels.h"
+
+namespace trainyard::engine {
+
+// Of a convolution: dw [kernel_h][kernel_w][channels][outputs], overwritten.
+size_t Bf16WeightGradientScratchFloats(const ConvShape& shape);
+void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, float* scratch, CpuDevice& device);
+
+// Of a dense layer: dw [in][out], from x [pixels][in][16] and dz [pixels][out][16].
+struct Bf16DenseShape {
+  int64_t pixels;
+  int in, out;
+};
+size_t Bf16DenseWeightGradientScratchFloats(const Bf16DenseShape& shape);
+void RunBf16DenseWeightGradient(const Bf16DenseShape& shape, const float* x, const float* dz, float* dw, float* scratch, CpuDevice& device);
+
+}  // namespace trainyard::engine

@@ -1,0 +1,18 @@
+// The precisions that a job may ask for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace trainyard::engine {
+
+// kBfloat16: the operands of matrix products and convolutions, forward and backward, are rounded to
+// bfloat16, to nearest even. Their sums are f32, and so is everything else: parameters, activations
+// in memory, losses, statistics, updates.
+enum class Precision : uint8_t { kFloat32, kBfloat16 };
+
+inline constexpr std::array<std::string_view, 2> kPrecisionNames = {"float32", "bfloat16"};  // [Precision]
+constexpr std::string_view PrecisionName(Precision precision) { return kPrecisionNames[static_cast<size_t>(precision)]; }
+
+}  // namespace trainyard::engine

@@ -1,0 +1,40 @@
+#include "trainer/backend/reference/rounded_operands.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace trainyard::engine::reference {
+
+template <typename T>
+RunFunction WithRoundedOperands(RunFunction run, const NodeView& node) {
+  struct Memory {
+    std::array<std::vector<T>, 2> operands;
+    std::vector<T> output;
+    std::vector<const void*> inputs;
+  };
+  auto memory = std::make_shared<Memory>();
+  for (int i = 0; i < 2; ++i) memory->operands[i].resize(static_cast<size_t>(node.in(i).shape.elements()));
+  memory->output.resize(static_cast<size_t>(node.out().shape.elements()));
+  memory->inputs.resize(static_cast<size_t>(node.input_count()));
+  return [run = std::move(run), memory](const KernelContext& context) {
+    std::ranges::copy(context.inputs, memory->inputs.begin());
+    for (int i = 0; i < 2; ++i) {
+      std::vector<T>& operand = memory->operands[i];
+      std::transform(context.input<T>(i), context.input<T>(i) + operand.size(), operand.begin(),
+                     [](T x) { return Operand(x, Precision::kBfloat16); });
+      memory->inputs[i] = operand.data();
+    }
+    run({.inputs = memory->inputs, .outputs = context.outputs, .scratch = context.scratch, .step = context.step});
+    if (context.outputs.size() < 2 || context.outputs[1] == nullptr) return;
+    const std::array<void*, 2> outputs = {memory->output.data(), context.outputs[1]};
+    run({.inputs = context.inputs, .outputs = outputs, .scratch = context.scratch, .step = context.step});
+  };
+}
+
+template RunFunction WithRoundedOperands<float>(RunFunction, const NodeView&);
+template RunFunction WithRoundedOperands<double>(RunFunction, const NodeView&);
+
+}  // namespace trainyard::engine::reference
