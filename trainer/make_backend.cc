@@ -12,18 +12,19 @@
 
 namespace trainyard::engine {
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name, int threads) {
-  if (name == "cpu") return MakeCpuBackend({.threads = threads});
-  if (name == "reference") return MakeReferenceBackend();
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name, int threads, Precision precision) {
+  if (name == "cpu") return MakeCpuBackend({.threads = threads, .precision = precision});
+  if (name == "reference") return MakeReferenceBackend(DType::kF32, precision);
   return absl::InvalidArgumentError(fmt::format("--backend: found '{}', expected cpu or reference", name));
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeDeviceBackends(std::string_view name, int threads, int devices) {
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeDeviceBackends(std::string_view name, int threads, int devices,
+                                                                         Precision precision) {
   const int all = threads > 0 ? threads : CpuQuota();
   std::vector<std::unique_ptr<Backend>> backends;
   for (int device = 0; device < devices; ++device) {
     const int share = all * (device + 1) / devices - all * device / devices;
-    TY_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackend(name, std::max(1, share)));
+    TY_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackend(name, std::max(1, share), precision));
     backends.push_back(std::move(backend));
   }
   return backends;

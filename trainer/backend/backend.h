@@ -73,6 +73,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  // What its products run on, for people: "avx512", "amx".
+  virtual std::string_view kernels() const = 0;
   // Whether kernels read and write the memory of this process.
   virtual bool uses_host_memory() const = 0;
   // The type of values' real numbers: kF32 or kF64.

@@ -159,6 +159,7 @@ TEST_F(TwoLayers, RefusesToFetchWhatIsNotThereOrDoesNotFit) {
 class DeviceBackend final : public Backend {
  public:
   std::string_view name() const override { return "device"; }
+  std::string_view kernels() const override { return "device"; }
   bool uses_host_memory() const override { return false; }
   DType real() const override { return DType::kF32; }
   Graph Rewrite(const Graph& forward, bool fuse) const override { return reference_->Rewrite(forward, fuse); }

@@ -125,7 +125,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   BenchResult result;
   result.options = options;
   if (options.threads == 0) result.options.threads = CpuQuota();
-  TY_ASSIGN_OR_RETURN(result.isa, InstructionSet(options.isa, options.precision));
+  result.isa = backend->kernels();
 
   std::vector<double> step_times;
   std::vector<double> optimizer_times;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "trainer/backend/precision.h"
+#include "trainer/tensor/precision.h"
 
 namespace trainyard::engine {
 

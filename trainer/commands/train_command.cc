@@ -89,7 +89,7 @@ absl::Status RunRole(const TrainFlags& flags, const ReplicaIdentity& identity, S
     return RunServerRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, stop);
   }
   if (identity.is_chief()) TY_RETURN_IF_ERROR(CheckOldCheckpoint(flags.output, config));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, config.threads));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, config.threads, config.precision));
   if (identity.role == Role::kEvaluator) {
     return RunEvaluatorRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, *backend, stop,
                             RealClock());
@@ -102,7 +102,7 @@ absl::Status RunRole(const TrainFlags& flags, const ReplicaIdentity& identity, S
     TY_RETURN_IF_ERROR(CheckThreadRoom(kOwnThreads + threads + std::max(threads, config.devices) + 2 * config.devices));
     if (threads < config.devices)
       LogWarning("{} devices share {} threads: each takes one; set devices to {}", config.devices, threads, threads);
-    TY_ASSIGN_OR_RETURN(of_devices, MakeDeviceBackends(flags.backend, config.threads, config.devices));
+    TY_ASSIGN_OR_RETURN(of_devices, MakeDeviceBackends(flags.backend, config.threads, config.devices, config.precision));
     backends.devices.clear();
     for (const std::unique_ptr<Backend>& device : of_devices) backends.devices.push_back(device.get());
   }

@@ -12,6 +12,7 @@
 #include "trainer/model/model_spec.h"
 #include "trainer/optim/optimizer_config.h"
 #include "trainer/profile/step_range.h"
+#include "trainer/tensor/precision.h"
 
 namespace trainyard::engine {
 
@@ -76,9 +77,10 @@ enum class OnNonFinite : uint8_t {
 struct TrainingConfig {
   ModelSpec model;
   DataConfig data;
-  std::string model_json, data_json;  // the texts of `model` and `data`: checkpoints describe themselves by them
-  int64_t batch_size = 32;            // per device, in every strategy
-  int devices = 1;                    // of each worker (docs/collectives.md, two levels)
+  std::string model_json, data_json;          // the texts of `model` and `data`: checkpoints describe themselves by them
+  int64_t batch_size = 32;                    // per device, in every strategy
+  int devices = 1;                            // of each worker (docs/collectives.md, two levels)
+  Precision precision = Precision::kFloat32;  // of workers and the evaluator
   // Exactly one of the two is > 0. Steps count per worker in async, global in sync.
   int64_t epochs = 0;
   int64_t steps = 0;

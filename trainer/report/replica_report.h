@@ -114,6 +114,8 @@ struct ReplicaReport {
   std::string strategy;
   int64_t batch_size = 0;
   int devices = 1;             // of each worker
+  std::string precision;       // training.precision
+  std::string kernels;         // that the chief's products ran on: "avx512", "amx"
   int64_t epochs = 0;          // begun
   int64_t planned_epochs = 0;  // 0: the job counts steps
   int64_t steps = 0;           // done, of all workers together

@@ -111,6 +111,8 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
                          {"ps", outcome.ps},
                          {"batchSize", job.batch_size},
                          {"devices", job.devices},
+                         {"precision", job.precision},
+                         {"kernels", job.kernels},
                          {"epochs", job.epochs},
                          {"plannedEpochs", job.planned_epochs},
                          {"steps", job.steps},

@@ -132,6 +132,8 @@ void VisitChiefFields(ThisRecord<ReplicaReport> auto& report, Visitor visit) {
   visit("strategy", report.strategy);
   visit("batchSize", report.batch_size);
   visit("devices", report.devices);
+  visit("precision", report.precision);
+  visit("kernels", report.kernels);
   visit("epochs", report.epochs);
   visit("plannedEpochs", report.planned_epochs);
   visit("steps", report.steps);

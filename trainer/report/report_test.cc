@@ -62,10 +62,10 @@ TEST(Report, HoldsTheDocumentedFieldsInTheirOrder) {
   const auto report = nlohmann::ordered_json::parse(MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
   std::vector<std::string> names;
   for (const auto& [name, value] : report.items()) names.push_back(name);
-  EXPECT_THAT(names, ElementsAre("job", "state", "model", "strategy", "workers", "ps", "batchSize", "devices", "epochs", "plannedEpochs",
-                                 "steps", "plannedSteps", "seconds", "batchesPerSecond", "examplesPerSecond", "unit", "unitsPerSecond",
-                                 "eval", "history", "perWorker", "perServer", "staleness", "failures", "restarts", "redone", "stragglers",
-                                 "parametersSha256", "version", "cpu"));
+  EXPECT_THAT(names, ElementsAre("job", "state", "model", "strategy", "workers", "ps", "batchSize", "devices", "precision", "kernels",
+                                 "epochs", "plannedEpochs", "steps", "plannedSteps", "seconds", "batchesPerSecond", "examplesPerSecond",
+                                 "unit", "unitsPerSecond", "eval", "history", "perWorker", "perServer", "staleness", "failures", "restarts",
+                                 "redone", "stragglers", "parametersSha256", "version", "cpu"));
 }
 
 TEST(Report, AnAllReduceSaysHowItAddsAndWhoKeepsWhichSlots) {

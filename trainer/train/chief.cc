@@ -147,6 +147,8 @@ ReplicaReport Chief::Report() const {
   report.strategy = StrategyText(run_.config.strategy);
   report.batch_size = run_.config.batch_size;
   report.devices = run_.config.devices;
+  report.precision = PrecisionName(run_.config.precision);
+  report.kernels = run_.kernels;
   report.steps = run_.global_step;
   report.planned_steps = run_.JobSteps(run_.end_step);
   report.epochs = run_.step > 0 ? run_.sampler->At(run_.step - 1).epoch + 1 : 0;

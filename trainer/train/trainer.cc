@@ -144,10 +144,10 @@ absl::Status Trainer::RunFromStart() {
   TrainingRun& run = *run_;
   if (run.chief()) TY_RETURN_IF_ERROR(chief_.Begin());
   if (run.start.ended && run.step < run.end_step) run.EndHere();
-  LogInfo("{} worker {} of {}: {}, steps {} to {}, {} of batch {}, {} parameters", StrategyText(run.config.strategy), run.rank(),
+  LogInfo("{} worker {} of {}: {}, steps {} to {}, {} of batch {}, {} parameters, {} by {}", StrategyText(run.config.strategy), run.rank(),
           run.workers(), run.train_data->info().name, run.step, run.end_step,
           run.config.devices == 1 ? "1 device" : fmt::format("{} devices", run.config.devices), run.config.batch_size,
-          run.parameters.elements());
+          run.parameters.elements(), PrecisionName(run.config.precision), run.kernels);
   if (run.step >= run.end_step) LogInfo("all {} steps are done already: nothing to train", run.end_step);
   const absl::Status trained = RunSteps();
   if (run.redone != nullptr) run.redone->Reach(run.step);  // a rollback may take the chief along

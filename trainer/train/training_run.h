@@ -38,7 +38,11 @@ struct TrainerOptions {
 // Used from one thread. `backend` and `clock` must outlive it.
 struct TrainingRun {
   TrainingRun(TrainerOptions its_options, Backend& backend, Clock& its_clock)
-      : options(std::move(its_options)), config(options.config), clock(its_clock), evaluated_model(config.model, backend) {}
+      : options(std::move(its_options)),
+        config(options.config),
+        clock(its_clock),
+        kernels(backend.kernels()),
+        evaluated_model(config.model, backend) {}
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
@@ -60,6 +64,7 @@ struct TrainingRun {
   const TrainerOptions options;
   const TrainingConfig& config;  // of options
   Clock& clock;
+  const std::string_view kernels;                // of the backends
   ModelRunner evaluated_model;                   // on all threads of this worker
   std::vector<std::unique_ptr<Device>> devices;  // of this worker; each trains on its share of the threads
   std::unique_ptr<Dataset> train_data;

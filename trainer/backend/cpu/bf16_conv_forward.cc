@@ -54,7 +54,7 @@ struct Bf16ConvPlan {
 };
 
 // Pixels in a row of a panel as pairs of channels.
-void PackPixels(const KernelTable& kernels, const float* from, int64_t pixels, int channels, uint16_t* to) {
+void PackPixels(const Bf16Kernels& kernels, const float* from, int64_t pixels, int channels, uint16_t* to) {
   Bf16PackArgs pack;
   pack.from_row = kLanes;
   pack.width = kLanes;
@@ -131,7 +131,7 @@ class StripWorker {
       }
       std::fill_n(to, left * plan_.pixel, uint16_t{0});
       const float* from = args_.x + ((int64_t{panel} * shape_.in_h + row) * shape_.in_w + from_column) * x_pixel;
-      PackPixels(device_.kernels, from, inside, shape_.channels, to + left * plan_.pixel);
+      PackPixels(*device_.bf16, from, inside, shape_.channels, to + left * plan_.pixel);
       std::fill_n(to + (left + inside) * plan_.pixel, plan_.padded_row - (left + inside) * plan_.pixel, uint16_t{0});
     }
     std::fill_n(image_ + input_rows * plan_.padded_row, kRightSlack, uint16_t{0});
@@ -167,7 +167,7 @@ void RunMatrixProduct(const ConvForwardArgs& args, const Bf16ConvPlan& plan, con
   const ConvShape& shape = args.shape;
   auto* const image = reinterpret_cast<uint16_t*>(scratch);
   device.pool.Run(shape.in_w, [&](int64_t begin, int64_t end, int) {
-    PackPixels(device.kernels, args.x + begin * shape.channels * kLanes, end - begin, shape.channels, image + begin * plan.pixel);
+    PackPixels(*device.bf16, args.x + begin * shape.channels * kLanes, end - begin, shape.channels, image + begin * plan.pixel);
   });
   std::fill_n(image + shape.in_w * plan.pixel, kRightSlack, uint16_t{0});
   device.pool.Run(plan.tiling.blocks, [&](int64_t begin, int64_t end, int) {
@@ -218,7 +218,7 @@ void RunBf16Pack(const PackArgs& args, CpuDevice& device) {
       const int tap_w = args.first_w + (args.transposed ? taps_w - 1 - w : w) * args.step_w;
       pack.from = args.weights + (int64_t{tap_h} * args.kernel_w + tap_w) * args.in * args.out;
       pack.to = packed + h * tiling.run_elements() + w * 2 * ChannelPairs(inputs);
-      (args.transposed ? device.kernels.pack_left_rows : device.kernels.pack_left_columns)(pack);
+      (args.transposed ? device.bf16->pack_left_rows : device.bf16->pack_left_columns)(pack);
     }
   }
 }

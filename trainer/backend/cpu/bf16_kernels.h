@@ -50,12 +50,21 @@ struct Bf16ProductArgs {
   int64_t start_row = 0, start_group = 0;
 };
 
-// One way to multiply. Between begin and end, on one thread, only products of that block and of
-// those pairs may run.
-struct Bf16Product {
+// One way to make operands and to multiply them.
+struct Bf16Kernels {
+  // Left operands: to[m * to_row + k], of from[m][k] (rows) or from[k][m] (columns); nothing is
+  // written behind k. Right ones, of up to 16 lanes: to[k / 2][lane][k % 2], of from[k][lane], or
+  // from[lane][k] (rows); zeros in lanes behind `width`, and behind k up to a pair, or up to 16
+  // pairs (rows).
+  void (*pack_left_rows)(const Bf16PackArgs&);
+  void (*pack_left_columns)(const Bf16PackArgs&);
+  void (*pack_right)(const Bf16PackArgs&);
+  void (*pack_right_rows)(const Bf16PackArgs&);
+  // Between begin and end, on one thread, only products of that block and of those pairs may run.
+  // Null where a product needs no preparation.
   void (*begin)(int block, int pairs);
-  void (*product)(const Bf16ProductArgs&);
   void (*end)();
+  void (*product)(const Bf16ProductArgs&);
 };
 
 }  // namespace trainyard::engine

@@ -28,7 +28,7 @@ int64_t RowElements(int64_t k) { return LeftRow(RowsTiling(1, k).run_elements())
 int64_t PartCount(int64_t k) { return std::max<int64_t>(1, (k + kMostPart - 1) / kMostPart); }
 
 // The left side's rows [begin, end), zeros behind k.
-void PackLeftPart(const RowsProduct& product, const SumPart& part, int64_t begin, int64_t end, uint16_t* left, const KernelTable& kernels) {
+void PackLeftPart(const RowsProduct& product, const SumPart& part, int64_t begin, int64_t end, uint16_t* left, const Bf16Kernels& kernels) {
   const int64_t row = RowElements(part.k());
   Bf16PackArgs pack;
   pack.k = static_cast<int>(part.k());
@@ -44,7 +44,7 @@ void PackLeftPart(const RowsProduct& product, const SumPart& part, int64_t begin
 
 // The right side's groups [begin, end), zeros behind k. `sums` are of the first group; may be null.
 void PackRightPart(const RowsProduct& product, const SumPart& part, int64_t begin, int64_t end, uint16_t* right, float* sums,
-                   const KernelTable& kernels) {
+                   const Bf16Kernels& kernels) {
   const int64_t group_elements = GroupElements(part.k());
   for (int64_t group = begin; group < end; ++group) {
     const int64_t column = group * kLanes;
@@ -106,7 +106,7 @@ void RunBf16RowsProduct(const RowsProduct& product, float* scratch, CpuDevice& d
   for (int64_t p = 0; p < parts; ++p) {
     const SumPart part = {product.k * p / parts, product.k * (p + 1) / parts};
     const Bf16Tiling tiling = RowsTiling(product.rows, part.k());
-    device.pool.Run(product.rows, [&](int64_t begin, int64_t end, int) { PackLeftPart(product, part, begin, end, left, device.kernels); });
+    device.pool.Run(product.rows, [&](int64_t begin, int64_t end, int) { PackLeftPart(product, part, begin, end, left, *device.bf16); });
     device.pool.Run(panels, [&](int64_t begin, int64_t end, int thread) {
       const Bf16Section section(device, tiling);
       float* const sums = panels_scratch + thread * PanelFloats(product.k);
@@ -118,7 +118,7 @@ void RunBf16RowsProduct(const RowsProduct& product, float* scratch, CpuDevice& d
         float* const b_sums = product.b_sums == nullptr ? nullptr : product.b_sums + first * kLanes;
         std::fill_n(sums, kPanelGroups * kLanes, 0.0f);
         if (b_sums != nullptr && p > 0) std::copy_n(b_sums, columns, sums);
-        PackRightPart(product, part, first, last, right, b_sums == nullptr ? nullptr : sums, device.kernels);
+        PackRightPart(product, part, first, last, right, b_sums == nullptr ? nullptr : sums, *device.bf16);
         if (b_sums != nullptr) std::copy_n(sums, columns, b_sums);
         section.Run(MakePartProduct(product, tiling, part, first, last, left, right));
       }
@@ -131,7 +131,7 @@ size_t Bf16PackedFloats(int64_t k, int64_t columns) { return static_cast<size_t>
 void PackBf16RightSide(const RowsProduct& product, float* packed, CpuDevice& device) {
   device.pool.Run(GroupsFor(product.columns), [&](int64_t begin, int64_t end, int) {
     auto* const right = reinterpret_cast<uint16_t*>(packed) + begin * GroupElements(product.k);
-    PackRightPart(product, {0, product.k}, begin, end, right, nullptr, device.kernels);
+    PackRightPart(product, {0, product.k}, begin, end, right, nullptr, *device.bf16);
   });
 }
 
@@ -141,7 +141,7 @@ void RunBf16PackedProduct(const RowsProduct& product, const float* packed, float
   const SumPart part = {0, product.k};
   const Bf16Tiling tiling = RowsTiling(product.rows, product.k);
   auto* const left = reinterpret_cast<uint16_t*>(scratch);
-  device.pool.Run(product.rows, [&](int64_t begin, int64_t end, int) { PackLeftPart(product, part, begin, end, left, device.kernels); });
+  device.pool.Run(product.rows, [&](int64_t begin, int64_t end, int) { PackLeftPart(product, part, begin, end, left, *device.bf16); });
   device.pool.Run(GroupsFor(product.columns), [&](int64_t begin, int64_t end, int) {
     const auto* const right = reinterpret_cast<const uint16_t*>(packed) + begin * GroupElements(product.k);
     Bf16Section(device, tiling).Run(MakePartProduct(product, tiling, part, begin, end, left, right));

@@ -358,7 +358,7 @@ INSTANTIATE_TEST_SUITE_P(EachInstructionSet, Bf16Test, testing::ValuesIn(KnownSe
 
 TEST(SelectBf16Set, TakesTheFastestByDefaultAndRefusesWhatTheMachineLacks) {
   EXPECT_STREQ(SelectBf16Set()->isa, RunnableBf16Sets().front().isa);
-  for (const Bf16Set& set : RunnableBf16Sets()) EXPECT_EQ(SelectBf16Set(set.isa)->product, set.product);
+  for (const Bf16Set& set : RunnableBf16Sets()) EXPECT_EQ(SelectBf16Set(set.isa)->kernels.product, set.kernels.product);
   const absl::Status status = SelectBf16Set("mmx").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("'mmx'"), std::string::npos) << status;

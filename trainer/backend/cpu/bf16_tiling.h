@@ -49,14 +49,18 @@ inline int LastLanes(int64_t columns) { return static_cast<int>(columns - (Group
 // Products of one tiling on this thread, for as long as it lives.
 class Bf16Section {
  public:
-  Bf16Section(const CpuDevice& device, const Bf16Tiling& tiling) : product_(*device.bf16) { product_.begin(tiling.block, tiling.pairs); }
-  ~Bf16Section() { product_.end(); }
+  Bf16Section(const CpuDevice& device, const Bf16Tiling& tiling) : kernels_(*device.bf16) {
+    if (kernels_.begin != nullptr) kernels_.begin(tiling.block, tiling.pairs);
+  }
+  ~Bf16Section() {
+    if (kernels_.end != nullptr) kernels_.end();
+  }
   Bf16Section(const Bf16Section&) = delete;
   Bf16Section& operator=(const Bf16Section&) = delete;
-  void Run(const Bf16ProductArgs& args) const { product_.product(args); }
+  void Run(const Bf16ProductArgs& args) const { kernels_.product(args); }
 
  private:
-  const Bf16Product& product_;
+  const Bf16Kernels& kernels_;
 };
 
 }  // namespace trainyard::engine

@@ -13,7 +13,7 @@ constexpr int64_t kGroupStep = kMostTilePairs * kGroupPair;  // elements of a gr
 
 // `vectors` of one panel, and of the other `other` floats behind it, as rows of 32 samples. Without
 // another panel the rows hold the first twice; the other operand has zeros there.
-void PackSampleRows(const KernelTable& kernels, const float* from, int64_t other, int64_t vectors, uint16_t* to) {
+void PackSampleRows(const Bf16Kernels& kernels, const float* from, int64_t other, int64_t vectors, uint16_t* to) {
   Bf16PackArgs pack;
   pack.from = from;
   pack.from_row = kLanes;
@@ -26,7 +26,7 @@ void PackSampleRows(const KernelTable& kernels, const float* from, int64_t other
 }
 
 // One pixel of dy: all groups of outputs. `other` as above.
-void PackSamplePairs(const KernelTable& kernels, const float* from, int64_t other, int outputs, uint16_t* to) {
+void PackSamplePairs(const Bf16Kernels& kernels, const float* from, int64_t other, int outputs, uint16_t* to) {
   Bf16PackArgs pack;
   pack.from_row = kLanes;
   pack.from_chunk = other;
@@ -85,7 +85,7 @@ struct ChunkRows {
 
 // Row `r` of the padded image under a chunk.
 void PackImageRow(const ConvShape& shape, const ChunkPlan& plan, const ChunkRows& chunk, int64_t r, const float* x, uint16_t* image,
-                  const KernelTable& kernels) {
+                  const Bf16Kernels& kernels) {
   uint16_t* to = image + r * plan.x_row;
   const int64_t row = int64_t{chunk.begin} * shape.stride_h - shape.pad_top + r;
   if (row < 0 || row >= shape.in_h) {
@@ -119,11 +119,11 @@ void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* 
     const int rows = chunk.end - chunk.begin;
     const int64_t image_rows = ChunkPlan::InputRows(shape, rows);
     device.pool.Run(image_rows + rows, [&](int64_t begin, int64_t end, int) {
-      for (int64_t r = begin; r < std::min(end, image_rows); ++r) PackImageRow(shape, plan, chunk, r, x, image, device.kernels);
+      for (int64_t r = begin; r < std::min(end, image_rows); ++r) PackImageRow(shape, plan, chunk, r, x, image, *device.bf16);
       for (int64_t r = std::max(begin, image_rows) - image_rows; r < end - image_rows; ++r) {
         const float* from = dy + chunk.panel * dy_panel + (chunk.begin + r) * dy_row;
         for (int column = 0; column < shape.out_w; ++column) {
-          PackSamplePairs(device.kernels, from + int64_t{column} * shape.outputs * kLanes, chunk.other * dy_panel, shape.outputs,
+          PackSamplePairs(*device.bf16, from + int64_t{column} * shape.outputs * kLanes, chunk.other * dy_panel, shape.outputs,
                           gradient + r * plan.dy_row + column * plan.dy_pixel);
         }
       }
@@ -181,8 +181,8 @@ void RunBf16DenseWeightGradient(const Bf16DenseShape& shape, const float* x, con
       const int64_t other = 2 * pair + 1 < shape.pixels ? 1 : 0;
       const int64_t x_pixel = int64_t{shape.in} * kLanes;
       const int64_t dz_pixel = int64_t{shape.out} * kLanes;
-      PackSampleRows(device.kernels, x + 2 * pair * x_pixel, other * x_pixel, shape.in, left + pair * left_pair);
-      PackSamplePairs(device.kernels, dz + 2 * pair * dz_pixel, other * dz_pixel, shape.out, right + pair * right_pair);
+      PackSampleRows(*device.bf16, x + 2 * pair * x_pixel, other * x_pixel, shape.in, left + pair * left_pair);
+      PackSamplePairs(*device.bf16, dz + 2 * pair * dz_pixel, other * dz_pixel, shape.out, right + pair * right_pair);
     }
   });
   device.pool.Run(tiling.blocks, [&](int64_t begin, int64_t end, int) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "trainer/backend/cpu/device.h"
@@ -22,9 +23,11 @@ namespace {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const KernelTable& kernels, const Bf16Product* bf16, int threads) : pool_(threads), device_{kernels, pool_, bf16} {}
+  CpuBackend(const char* isa, const KernelTable& kernels, const std::optional<Bf16Kernels>& bf16, int threads)
+      : isa_(isa), pool_(threads), bf16_(bf16), device_{kernels, pool_, bf16_.has_value() ? &*bf16_ : nullptr} {}
 
   std::string_view name() const override { return "cpu"; }
+  std::string_view kernels() const override { return isa_; }
   bool uses_host_memory() const override { return true; }
   DType real() const override { return DType::kF32; }
   Graph Rewrite(const Graph& forward, bool fuse) const override { return LayOut(fuse ? FuseEpilogues(forward) : forward); }
@@ -103,7 +106,9 @@ class CpuBackend final : public Backend {
     return args;
   }
 
+  const char* const isa_;
   ThreadPool pool_;
+  const std::optional<Bf16Kernels> bf16_;
   CpuDevice device_;
 };
 
@@ -117,19 +122,10 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
   const int threads = options.threads == 0 ? CpuQuota() : options.threads;
   if (options.precision == Precision::kBfloat16) {
     TY_ASSIGN_OR_RETURN(const Bf16Set set, SelectBf16Set(options.isa));
-    return std::make_unique<CpuBackend>(*set.table, set.product, threads);
+    return std::make_unique<CpuBackend>(set.isa, *set.table, set.kernels, threads);
   }
   TY_ASSIGN_OR_RETURN(const KernelTable* kernels, SelectKernels(options.isa));
-  return std::make_unique<CpuBackend>(*kernels, nullptr, threads);
-}
-
-absl::StatusOr<std::string> InstructionSet(const std::string& isa, Precision precision) {
-  if (precision == Precision::kBfloat16) {
-    TY_ASSIGN_OR_RETURN(const Bf16Set set, SelectBf16Set(isa));
-    return set.isa;
-  }
-  TY_ASSIGN_OR_RETURN(const KernelTable* kernels, SelectKernels(isa));
-  return kernels->isa;
+  return std::make_unique<CpuBackend>(kernels->isa, *kernels, std::nullopt, threads);
 }
 
 namespace {
@@ -148,7 +144,7 @@ double BestRate(Work&& work) {
 }
 
 // Two blocks of rows times two groups, of the same tiles again and again.
-double MultiplyTiles(const Bf16Product& product) {
+double MultiplyTiles(const Bf16Kernels& kernels) {
   constexpr int kSteps = 4'000;
   alignas(64) static constexpr std::array<uint16_t, 2 * kMostTileRows * kGroupPair> kZeros = {};
   alignas(64) std::array<float, 2 * kMostTileRows * 2 * kLanes> sums;
@@ -165,9 +161,9 @@ double MultiplyTiles(const Bf16Product& product) {
   args.c = sums.data();
   args.c_row = 2 * kLanes;
   args.c_group = kLanes;
-  product.begin(args.block, args.pairs);
-  product.product(args);
-  product.end();
+  if (kernels.begin != nullptr) kernels.begin(args.block, args.pairs);
+  kernels.product(args);
+  if (kernels.end != nullptr) kernels.end();
   return 2.0 * args.rows * (2 * kLanes) * (2 * kMostTilePairs) * kSteps;
 }
 
@@ -176,7 +172,7 @@ double MultiplyTiles(const Bf16Product& product) {
 absl::StatusOr<double> MeasurePeakFlops(const std::string& isa, Precision precision) {
   if (precision == Precision::kBfloat16) {
     TY_ASSIGN_OR_RETURN(const Bf16Set set, SelectBf16Set(isa));
-    return BestRate([&] { return MultiplyTiles(*set.product); });
+    return BestRate([&] { return MultiplyTiles(set.kernels); });
   }
   TY_ASSIGN_OR_RETURN(const KernelTable* kernels, SelectKernels(isa));
   alignas(64) std::array<float, kLanes> sink;

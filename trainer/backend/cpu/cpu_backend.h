@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
-#include "trainer/backend/precision.h"
+#include "trainer/tensor/precision.h"
 
 namespace trainyard::engine {
 
@@ -20,9 +20,6 @@ struct CpuBackendOptions {
   std::string isa = "auto";
   Precision precision = Precision::kFloat32;
 };
-
-// The instruction set that `isa` stands for here. InvalidArgument when this machine cannot run it.
-absl::StatusOr<std::string> InstructionSet(const std::string& isa, Precision precision);
 
 // Results depend on the instruction set, never on the number of threads. InvalidArgument when this
 // machine cannot run `isa` or threads < 0. Executors on one backend must not run at the same time.

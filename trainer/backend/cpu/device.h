@@ -16,7 +16,7 @@ namespace trainyard::engine {
 struct CpuDevice {
   const KernelTable& kernels;
   ThreadPool& pool;
-  const Bf16Product* bf16 = nullptr;  // how products round their operands to bfloat16 and multiply; null: products are of f32
+  const Bf16Kernels* bf16 = nullptr;  // for products of operands that are rounded to bfloat16; null: products are of f32
 };
 
 using CompiledKernel = absl::StatusOr<std::unique_ptr<Kernel>>;

@@ -290,15 +290,7 @@ struct KernelTable {
   void (*cross_entropy_rows)(const RowLossArgs&);
   void (*cross_entropy_gradient_rows)(const RowLossArgs&);  // x: probabilities
   void (*correct_rows)(const RowLossArgs&);
-  // Operands of bf16 products. Left ones: to[m * to_row + k], of from[m][k] (rows) or from[k][m]
-  // (columns); nothing is written behind k. Right ones, of up to 16 lanes: to[k / 2][lane][k % 2], of
-  // from[k][lane] or from[lane][k] (rows); zeros in lanes behind `width`, and behind k up to a
-  // pair, or up to 16 pairs (rows).
-  void (*pack_left_rows)(const Bf16PackArgs&);
-  void (*pack_left_columns)(const Bf16PackArgs&);
-  void (*pack_right)(const Bf16PackArgs&);
-  void (*pack_right_rows)(const Bf16PackArgs&);
-  Bf16Product bf16_product;  // with each operand widened to f32
+  Bf16Kernels bf16;  // products of bfloat16 operands, each widened to f32
   // `rounds` rounds of independent multiply-adds, which the peak is measured with. Returns the
   // floating-point operations done.
   double (*multiply_adds)(int64_t rounds, float* sink);

@@ -11,9 +11,9 @@ namespace trainyard::engine {
 std::vector<Bf16Set> RunnableBf16Sets() {
   std::vector<Bf16Set> sets;
   for (const Bf16Instructions& known : KnownBf16Instructions()) {
-    if (known.runnable) sets.push_back({known.isa, RunnableKernels().front(), known.product});
+    if (known.runnable) sets.push_back({known.isa, RunnableKernels().front(), known.kernels});
   }
-  for (const KernelTable* table : RunnableKernels()) sets.push_back({table->isa, table, &table->bf16_product});
+  for (const KernelTable* table : RunnableKernels()) sets.push_back({table->isa, table, table->bf16});
   return sets;
 }
 

@@ -13,7 +13,7 @@ namespace trainyard::engine {
 struct Bf16Set {
   const char* isa;  // "amx", "avx512bf16", or the table's own name where operands are widened to f32
   const KernelTable* table;
-  const Bf16Product* product;
+  Bf16Kernels kernels;
 };
 
 // The instruction sets with products of bf16 that this build has for this processor family, the
@@ -21,7 +21,7 @@ struct Bf16Set {
 // RunnableKernels.
 struct Bf16Instructions {
   const char* isa;
-  const Bf16Product* product;
+  Bf16Kernels kernels;
   bool runnable;
 };
 std::vector<Bf16Instructions> KnownBf16Instructions();

@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/precision.h"
 #include "trainer/graph/node_view.h"
 #include "trainer/graph/window.h"
+#include "trainer/tensor/precision.h"
 
 namespace trainyard::engine::reference {
 

@@ -42,6 +42,7 @@ class ReferenceBackend final : public Backend {
   explicit ReferenceBackend(Precision precision) : precision_(precision) {}
 
   std::string_view name() const override { return std::is_same_v<T, float> ? "reference" : "reference-f64"; }
+  std::string_view kernels() const override { return name(); }
 
   size_t BytesFor(const ValueSpec& spec) const override {
     return static_cast<size_t>(spec.shape.elements()) * (spec.dtype == DType::kF32 ? sizeof(T) : SizeOf(spec.dtype));

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "trainer/backend/backend.h"
-#include "trainer/backend/precision.h"
+#include "trainer/tensor/precision.h"
 
 namespace trainyard::engine {
 

@@ -1,9 +1,9 @@
 // Products of bfloat16 operands: the rounding that Precision::kBfloat16 asks for.
 #pragma once
 
-#include "trainer/backend/precision.h"
 #include "trainer/backend/reference/kernels.h"
 #include "trainer/tensor/bfloat16.h"
+#include "trainer/tensor/precision.h"
 
 namespace trainyard::engine::reference {
 

@@ -17,9 +17,7 @@ struct WideDot {
 
 namespace TRAINYARD_ISA {
 
-void BeginBf16(int, int) {}
 void ProductBf16(const Bf16ProductArgs& args) { RunProduct<WideDot>(args); }
-void EndBf16() {}
 
 }  // namespace TRAINYARD_ISA
 }  // namespace trainyard::engine

@@ -57,9 +57,7 @@ void PackLeftRows(const Bf16PackArgs& args);
 void PackLeftColumns(const Bf16PackArgs& args);
 void PackRight(const Bf16PackArgs& args);
 void PackRightRows(const Bf16PackArgs& args);
-void BeginBf16(int block, int pairs);
 void ProductBf16(const Bf16ProductArgs& args);
-void EndBf16();
 
 double MultiplyAdds(int64_t rounds, float* sink);
 

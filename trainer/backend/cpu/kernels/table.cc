@@ -66,11 +66,13 @@ const KernelTable kTable = {
     .cross_entropy_rows = CrossEntropyRows,
     .cross_entropy_gradient_rows = CrossEntropyGradientRows,
     .correct_rows = CorrectRows,
-    .pack_left_rows = PackLeftRows,
-    .pack_left_columns = PackLeftColumns,
-    .pack_right = PackRight,
-    .pack_right_rows = PackRightRows,
-    .bf16_product = {.begin = BeginBf16, .product = ProductBf16, .end = EndBf16},
+    .bf16 = {.pack_left_rows = PackLeftRows,
+             .pack_left_columns = PackLeftColumns,
+             .pack_right = PackRight,
+             .pack_right_rows = PackRightRows,
+             .begin = nullptr,
+             .end = nullptr,
+             .product = ProductBf16},
     .multiply_adds = MultiplyAdds,
 };
 

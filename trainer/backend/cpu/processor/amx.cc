@@ -135,7 +135,7 @@ void RunRows(const Bf16ProductArgs& args, int row) {
   for (; group < args.groups; ++group) RunTiles<kRows, 1>(args, row, group);
 }
 
-void Begin(int block, int pairs) {
+void ConfigureTiles(int block, int pairs) {
   TileConfig config;
   for (int tile = 0; tile < 8; ++tile) {
     config.rows[tile] = static_cast<uint8_t>(tile < 6 ? block : pairs);
@@ -144,7 +144,7 @@ void Begin(int block, int pairs) {
   _tile_loadconfig(&config);
 }
 
-void Product(const Bf16ProductArgs& args) {
+void MultiplyTiles(const Bf16ProductArgs& args) {
   int blocks = (args.rows + args.block - 1) / args.block;
   int row = 0;
   for (; args.groups == 1 && blocks >= 4; blocks -= 4, row += 4 * args.block) RunRows<4>(args, row);
@@ -152,13 +152,19 @@ void Product(const Bf16ProductArgs& args) {
   if (blocks == 1) RunRows<1>(args, row);
 }
 
-void End() { _tile_release(); }
+void ReleaseTiles() { _tile_release(); }
 
 }  // namespace
 
 namespace amx {
-extern const Bf16Product kProduct;
-const Bf16Product kProduct = {.begin = Begin, .product = Product, .end = End};
+extern const Bf16Kernels kProducts;
+const Bf16Kernels kProducts = {.pack_left_rows = nullptr,
+                               .pack_left_columns = nullptr,
+                               .pack_right = nullptr,
+                               .pack_right_rows = nullptr,
+                               .begin = ConfigureTiles,
+                               .end = ReleaseTiles,
+                               .product = MultiplyTiles};
 }  // namespace amx
 
 }  // namespace trainyard::engine

@@ -1,10 +1,24 @@
-// Products of bfloat16 operands by AVX512-BF16: vdpbf16ps adds two products to each lane.
+// bfloat16 by AVX512-BF16: vcvtne2ps2bf16 rounds two vectors, where it takes values below 2^-126 for
+// zeros; vdpbf16ps adds two products to each lane.
 #include <immintrin.h>
 
 #include "trainer/backend/cpu/kernels/bf16_blocks.h"
+#include "trainer/backend/cpu/kernels/bf16_pack.h"
 
 namespace trainyard::engine {
 namespace {
+
+struct RoundByInstruction {
+  static VU InOrder(V first, V second) {
+    return reinterpret_cast<VU>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(second), reinterpret_cast<__m512>(first)));
+  }
+  static VU Pairs(V low, V high) {
+    using Halves = uint16_t __attribute__((vector_size(64)));
+    const auto both = reinterpret_cast<Halves>(InOrder(low, high));
+    return reinterpret_cast<VU>(__builtin_shufflevector(both, both, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25,
+                                                        10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
+  }
+};
 
 struct PairDot {
   static V Add(V sum, uint32_t left, VU right) {
@@ -14,15 +28,17 @@ struct PairDot {
   }
 };
 
-void Begin(int, int) {}
-void Product(const Bf16ProductArgs& args) { RunProduct<PairDot>(args); }
-void End() {}
-
 }  // namespace
 
 namespace avx512bf16 {
-extern const Bf16Product kProduct;
-const Bf16Product kProduct = {.begin = Begin, .product = Product, .end = End};
+extern const Bf16Kernels kKernels;
+const Bf16Kernels kKernels = {.pack_left_rows = PackRowsLeft<RoundByInstruction>,
+                              .pack_left_columns = PackColumnsLeft<RoundByInstruction>,
+                              .pack_right = PackColumnsRight<RoundByInstruction>,
+                              .pack_right_rows = PackRowsRight<RoundByInstruction>,
+                              .begin = nullptr,
+                              .end = nullptr,
+                              .product = RunProduct<PairDot>};
 }  // namespace avx512bf16
 
 }  // namespace trainyard::engine

@@ -1,5 +1,5 @@
 // x86-64: AMX-BF16, which a process may use once the kernel has given it room for tiles, else
-// AVX512-BF16.
+// AVX512-BF16. Every processor that has the first has the second, which makes the operands.
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,10 +9,10 @@
 namespace trainyard::engine {
 
 namespace amx {
-extern const Bf16Product kProduct;
+extern const Bf16Kernels kProducts;  // these only
 }
 namespace avx512bf16 {
-extern const Bf16Product kProduct;
+extern const Bf16Kernels kKernels;
 }
 
 namespace {
@@ -38,10 +38,19 @@ bool HasAmx() {
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kNeeded) == kNeeded && AskForTiles();
 }
 
+Bf16Kernels TilesAndAvx512() {
+  Bf16Kernels kernels = avx512bf16::kKernels;
+  kernels.begin = amx::kProducts.begin;
+  kernels.end = amx::kProducts.end;
+  kernels.product = amx::kProducts.product;
+  return kernels;
+}
+
 }  // namespace
 
 std::vector<Bf16Instructions> KnownBf16Instructions() {
-  return {{"amx", &amx::kProduct, HasAmx()}, {"avx512bf16", &avx512bf16::kProduct, HasAvx512Bf16()}};
+  const bool avx512 = HasAvx512Bf16();
+  return {{"amx", TilesAndAvx512(), avx512 && HasAmx()}, {"avx512bf16", avx512bf16::kKernels, avx512}};
 }
 
 }  // namespace trainyard::engine

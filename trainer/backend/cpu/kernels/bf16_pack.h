@@ -1,0 +1,91 @@
+// Matrices of f32 as bfloat16 operands of products. Round makes bfloat16 of two vectors: Pairs(low,
+// high) puts low[i] into the lower half of lane i, high[i] into the upper. InOrder(first, second)
+// leaves their 32 values one after the other.
+#pragma once
+
+#include "trainer/backend/cpu/kernels.h"
+#include "trainer/backend/cpu/kernels/transpose.h"
+#include "trainer/backend/cpu/kernels/vec.h"
+
+namespace trainyard::engine {
+namespace {
+
+using VU = uint32_t __attribute__((vector_size(64)));
+
+constexpr int kStep = 2 * kMostTilePairs;
+
+inline V LoadUpTo(const float* p, int count) { return count >= kLanes ? LoadUnaligned(p) : LoadPart(p, count); }
+
+inline void StoreElements(uint16_t* to, VU values, int elements) {
+  __builtin_memcpy(to, &values, elements >= kStep ? sizeof values : static_cast<size_t>(elements) * sizeof *to);
+}
+
+inline void TransposePairs(VU* block) { Transpose(reinterpret_cast<V*>(block)); }
+
+template <typename Round>
+void PackRowsLeft(const Bf16PackArgs& args) {
+  for (int row = 0; row < args.width; ++row) {
+    const float* from = args.from + row * args.from_row;
+    uint16_t* to = args.to + row * args.to_row;
+    int k = 0;
+    for (; k + kStep <= args.k; k += kStep, from += 2 * args.from_chunk) {
+      const VU values = Round::InOrder(LoadUnaligned(from), LoadUnaligned(from + args.from_chunk));
+      __builtin_memcpy(to + k, &values, sizeof values);
+    }
+    if (k == args.k) continue;
+    const int rest = args.k - k;
+    const V second = rest > kLanes ? LoadPart(from + args.from_chunk, rest - kLanes) : V{};
+    StoreElements(to + k, Round::InOrder(LoadUpTo(from, rest), second), rest);
+  }
+}
+
+template <typename Round>
+void PackColumnsLeft(const Bf16PackArgs& args) {
+  for (int column = 0; column < args.width; column += kLanes) {
+    const int columns = MinInt(kLanes, args.width - column);
+    for (int k = 0; k < args.k; k += kStep) {
+      const int count = MinInt(kStep, args.k - k);
+      VU block[kLanes] = {};
+      for (int pair = 0; 2 * pair < count; ++pair) {
+        const float* from = args.from + (k + 2 * pair) * args.from_row + column;
+        const V odd = 2 * pair + 1 < count ? LoadUpTo(from + args.from_row, columns) : V{};
+        block[pair] = Round::Pairs(LoadUpTo(from, columns), odd);
+      }
+      TransposePairs(block);
+      for (int i = 0; i < columns; ++i) StoreElements(args.to + (column + i) * args.to_row + k, block[i], count);
+    }
+  }
+}
+
+template <typename Round>
+void PackColumnsRight(const Bf16PackArgs& args) {
+  V sum = args.sums == nullptr ? V{} : LoadUnaligned(args.sums);
+  const float* from = args.from;
+  uint16_t* to = args.to;
+  for (int k = 0; k < args.k; k += 2, from += 2 * args.from_row, to += kGroupPair) {
+    const V even = LoadUpTo(from, args.width);
+    const V odd = k + 1 < args.k ? LoadUpTo(from + args.from_row, args.width) : V{};
+    const VU pair = Round::Pairs(even, odd);
+    __builtin_memcpy(to, &pair, sizeof pair);
+    if (args.sums != nullptr) sum = (sum + even) + odd;
+  }
+  if (args.sums != nullptr) StoreUnaligned(args.sums, sum);
+}
+
+template <typename Round>
+void PackRowsRight(const Bf16PackArgs& args) {
+  for (int k = 0; k < args.k; k += kStep) {
+    const int count = MinInt(kStep, args.k - k);
+    VU block[kLanes] = {};
+    for (int lane = 0; lane < args.width; ++lane) {
+      const float* from = args.from + lane * args.from_row + k / kLanes * args.from_chunk;
+      const V second = count > kLanes ? LoadUpTo(from + args.from_chunk, count - kLanes) : V{};
+      block[lane] = Round::InOrder(LoadUpTo(from, count), second);
+    }
+    TransposePairs(block);
+    __builtin_memcpy(args.to + k / 2 * kGroupPair, block, sizeof block);
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::engine
