@@ -28,7 +28,9 @@ struct Bf16PackArgs {
   uint16_t* to = nullptr;
   int64_t to_row = 0;       // left: elements between the rows of m
   int64_t from_chunk = 16;  // where k runs along rows: floats between one 16 of it and the next
-  float* sums = nullptr;    // pack_right: every k is added to these 16; may be null
+  // May be null. pack_right: every k is added to these 16. pack_right_rows: to 16 for each lane,
+  // aligned to 64 bytes, every 16 of k.
+  float* sums = nullptr;
 };
 
 // c[m][group] = start + the sum over steps of a's tile times b's. Elements of a and b are bf16, of

@@ -9,7 +9,8 @@
 
 namespace trainyard::engine {
 
-// `rows` of the left operand in blocks, `run` pairs along the sum in steps, both as even as they go.
+// `rows` of the left operand in blocks, `run` pairs along the sum in steps, both as even as they
+// go.
 struct Bf16Tiling {
   int blocks = 0, block = 1;
   int steps = 0, pairs = 1;
@@ -35,8 +36,8 @@ struct Bf16Tiling {
   }
 };
 
-// Elements of a row of a left operand: whole lines of the cache, an odd number of them, so that rows
-// do not share few lines.
+// Elements of a row of a left operand: whole lines of the cache, an odd number of them, so that
+// rows do not share few lines.
 inline int64_t LeftRow(int64_t elements) { return ((elements + kGroupPair - 1) / kGroupPair | 1) * kGroupPair; }
 
 // Pairs are read up to a whole step: so many elements behind a right operand can be read.

@@ -25,8 +25,9 @@ void PackSampleRows(const Bf16Kernels& kernels, const float* from, int64_t other
   kernels.pack_left_rows(pack);
 }
 
-// One pixel of dy: all groups of outputs. `other` as above.
-void PackSamplePairs(const Bf16Kernels& kernels, const float* from, int64_t other, int outputs, uint16_t* to) {
+// One pixel of dy: all groups of outputs. `other` as above. The samples of each output are added to
+// its 16 of `sums`, if there are any.
+void PackSamplePairs(const Bf16Kernels& kernels, const float* from, int64_t other, int outputs, float* sums, uint16_t* to) {
   Bf16PackArgs pack;
   pack.from_row = kLanes;
   pack.from_chunk = other;
@@ -35,6 +36,7 @@ void PackSamplePairs(const Bf16Kernels& kernels, const float* from, int64_t othe
     pack.from = from + int64_t{o} * kLanes;
     pack.width = std::min(kLanes, outputs - o);
     pack.to = to;
+    pack.sums = sums == nullptr ? nullptr : sums + int64_t{o} * kLanes;
     kernels.pack_right_rows(pack);
   }
 }
@@ -57,9 +59,10 @@ struct ChunkPlan {
   Bf16Tiling tiling;
   int64_t panel_pairs, padded_w, x_pixel, x_row, dy_pixel, dy_row;  // elements, but for the first two
   int rows, chunks;                                                 // of dy at a time
+  int outputs;
   int64_t x_elements, dy_elements;
 
-  explicit ChunkPlan(const ConvShape& shape) : tiling(int64_t{shape.kernel_w} * shape.channels, kMostTilePairs) {
+  explicit ChunkPlan(const ConvShape& shape) : tiling(int64_t{shape.kernel_w} * shape.channels, kMostTilePairs), outputs(shape.outputs) {
     panel_pairs = (shape.panels + 1) / 2;
     padded_w = int64_t{shape.out_w - 1} * shape.stride_w + shape.kernel_w;
     x_pixel = shape.channels * kStepSamples;
@@ -75,6 +78,8 @@ struct ChunkPlan {
   }
 
   static int64_t InputRows(const ConvShape& shape, int out_rows) { return int64_t{out_rows - 1} * shape.stride_h + shape.kernel_h; }
+  // Of dy, for each row of a chunk: they do not depend on the threads that add them.
+  int64_t sums_floats() const { return int64_t{rows} * outputs * kLanes; }
 };
 
 struct ChunkRows {
@@ -105,13 +110,16 @@ void PackImageRow(const ConvShape& shape, const ChunkPlan& plan, const ChunkRows
 
 size_t Bf16WeightGradientScratchFloats(const ConvShape& shape) {
   const ChunkPlan plan(shape);
-  return static_cast<size_t>(FloatsOf(plan.x_elements) + FloatsOf(plan.dy_elements));
+  return static_cast<size_t>(FloatsOf(plan.x_elements) + FloatsOf(plan.dy_elements) + plan.sums_floats());
 }
 
-void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, float* scratch, CpuDevice& device) {
+void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, float* db, float* scratch,
+                           CpuDevice& device) {
   const ChunkPlan plan(shape);
   auto* const image = reinterpret_cast<uint16_t*>(scratch);
   auto* const gradient = reinterpret_cast<uint16_t*>(scratch + FloatsOf(plan.x_elements));
+  float* const sums = db == nullptr ? nullptr : scratch + FloatsOf(plan.x_elements) + FloatsOf(plan.dy_elements);
+  if (sums != nullptr) std::fill_n(sums, plan.sums_floats(), 0.0f);
   const int64_t dy_row = int64_t{shape.out_w} * shape.outputs * kLanes;
   const int64_t dy_panel = dy_row * shape.out_h;
   bool first = true;
@@ -124,6 +132,7 @@ void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* 
         const float* from = dy + chunk.panel * dy_panel + (chunk.begin + r) * dy_row;
         for (int column = 0; column < shape.out_w; ++column) {
           PackSamplePairs(*device.bf16, from + int64_t{column} * shape.outputs * kLanes, chunk.other * dy_panel, shape.outputs,
+                          sums == nullptr ? nullptr : sums + r * shape.outputs * kLanes,
                           gradient + r * plan.dy_row + column * plan.dy_pixel);
         }
       }
@@ -156,6 +165,7 @@ void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* 
       add_chunk({2 * pair, 2 * pair + 1 < shape.panels ? 1 : 0, begin, std::min(shape.out_h, begin + plan.rows)});
     }
   }
+  if (db != nullptr) RunBiasGradient(device, sums, db, plan.rows, shape.outputs);
 }
 
 namespace {
@@ -182,7 +192,7 @@ void RunBf16DenseWeightGradient(const Bf16DenseShape& shape, const float* x, con
       const int64_t x_pixel = int64_t{shape.in} * kLanes;
       const int64_t dz_pixel = int64_t{shape.out} * kLanes;
       PackSampleRows(*device.bf16, x + 2 * pair * x_pixel, other * x_pixel, shape.in, left + pair * left_pair);
-      PackSamplePairs(*device.bf16, dz + 2 * pair * dz_pixel, other * dz_pixel, shape.out, right + pair * right_pair);
+      PackSamplePairs(*device.bf16, dz + 2 * pair * dz_pixel, other * dz_pixel, shape.out, nullptr, right + pair * right_pair);
     }
   });
   device.pool.Run(tiling.blocks, [&](int64_t begin, int64_t end, int) {

@@ -10,9 +10,11 @@
 
 namespace trainyard::engine {
 
-// Of a convolution: dw [kernel_h][kernel_w][channels][outputs], overwritten.
+// Of a convolution: dw [kernel_h][kernel_w][channels][outputs] and, unless null, db [outputs], the
+// sums of dy unrounded; overwritten.
 size_t Bf16WeightGradientScratchFloats(const ConvShape& shape);
-void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, float* scratch, CpuDevice& device);
+void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, float* db, float* scratch,
+                           CpuDevice& device);
 
 // Of a dense layer: dw [in][out], from x [pixels][in][16] and dz [pixels][out][16].
 struct Bf16DenseShape {

@@ -296,9 +296,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
   if (device.bf16 != nullptr) {
     return MakeKernel(
         [&device, shape = gradient.shape, bias = op.bias](const KernelContext& context) {
-          const float* dy = context.input<float>(1);
-          RunBf16WeightGradient(shape, context.input<float>(0), dy, context.output<float>(0), static_cast<float*>(context.scratch), device);
-          if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
+          RunBf16WeightGradient(shape, context.input<float>(0), context.input<float>(1), context.output<float>(0),
+                                bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
         },
         Bf16WeightGradientScratchFloats(gradient.shape) * sizeof(float));
   }

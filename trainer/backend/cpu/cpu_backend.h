@@ -15,8 +15,8 @@ struct CpuBackendOptions {
   // Compute threads, the caller of Run included; 0: as many as the affinity mask and the cgroup's
   // quota allow.
   int threads = 0;
-  // "auto", or one of those that this machine can run: "avx512", "avx2", "baseline", "neon", and for
-  // bfloat16 also "amx", "avx512bf16".
+  // "auto", or one of those that this machine can run: "avx512", "avx2", "baseline", "neon"; for
+  // bfloat16 "amx" and "avx512bf16" too.
   std::string isa = "auto";
   Precision precision = Precision::kFloat32;
 };

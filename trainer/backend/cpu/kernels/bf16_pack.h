@@ -79,8 +79,10 @@ void PackRowsRight(const Bf16PackArgs& args) {
     VU block[kLanes] = {};
     for (int lane = 0; lane < args.width; ++lane) {
       const float* from = args.from + lane * args.from_row + k / kLanes * args.from_chunk;
+      const V first = LoadUpTo(from, count);
       const V second = count > kLanes ? LoadUpTo(from + args.from_chunk, count - kLanes) : V{};
-      block[lane] = Round::InOrder(LoadUpTo(from, count), second);
+      block[lane] = Round::InOrder(first, second);
+      if (args.sums != nullptr) Store(args.sums + lane * kLanes, (Load(args.sums + lane * kLanes) + first) + second);
     }
     TransposePairs(block);
     __builtin_memcpy(args.to + k / 2 * kGroupPair, block, sizeof block);

@@ -1,5 +1,5 @@
-// bfloat16 by AVX512-BF16: vcvtne2ps2bf16 rounds two vectors, where it takes values below 2^-126 for
-// zeros; vdpbf16ps adds two products to each lane.
+// bfloat16 by AVX512-BF16: vcvtne2ps2bf16 rounds two vectors, and takes values below 2^-126 for
+// zeros. vdpbf16ps adds two products to each lane.
 #include <immintrin.h>
 
 #include "trainer/backend/cpu/kernels/bf16_blocks.h"
