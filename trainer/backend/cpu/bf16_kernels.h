@@ -28,8 +28,9 @@ struct Bf16PackArgs {
   uint16_t* to = nullptr;
   int64_t to_row = 0;       // left: elements between the rows of m
   int64_t from_chunk = 16;  // where k runs along rows: floats between one 16 of it and the next
-  // May be null. pack_right: every k is added to these 16. pack_right_rows: to 16 for each lane,
-  // aligned to 64 bytes, every 16 of k.
+  int64_t to_group = 0;     // pack_right, of more than 16 lanes: elements between groups
+  // May be null. pack_right: every k is added to these, one for each lane of all groups.
+  // pack_right_rows: to 16 for each lane, aligned to 64 bytes, every 16 of k.
   float* sums = nullptr;
 };
 
@@ -55,9 +56,9 @@ struct Bf16ProductArgs {
 // One way to make operands and to multiply them.
 struct Bf16Kernels {
   // Left operands: to[m * to_row + k], of from[m][k] (rows) or from[k][m] (columns); nothing is
-  // written behind k. Right ones, of up to 16 lanes: to[k / 2][lane][k % 2], of from[k][lane], or
-  // from[lane][k] (rows); zeros in lanes behind `width`, and behind k up to a pair, or up to 16
-  // pairs (rows).
+  // written behind k. Right ones: to[group][k / 2][lane][k % 2], of from[k][lane], or, of up to 16
+  // lanes, from[lane][k] (rows). There are zeros in lanes behind `width`, and behind k up to a pair,
+  // or up to 16 pairs (rows).
   void (*pack_left_rows)(const Bf16PackArgs&);
   void (*pack_left_columns)(const Bf16PackArgs&);
   void (*pack_right)(const Bf16PackArgs&);

@@ -7,8 +7,8 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kPanelGroups = 4;  // packed and multiplied at a time
-constexpr int64_t kMostPart = 1024;  // of a part: its left side stays in the second cache
+constexpr int64_t kMostPanelGroups = 8;  // packed and multiplied at a time
+constexpr int64_t kMostPart = 1024;      // of a part: its left side stays in the second cache
 
 // One part of the sum, [begin, end) of k.
 struct SumPart {
@@ -17,6 +17,9 @@ struct SumPart {
 };
 
 Bf16Tiling RowsTiling(int64_t rows, int64_t k) { return {rows, (k + 1) / 2}; }
+
+// Wide panels make long runs of what is read and written, many panels work for many threads.
+int64_t PanelGroups(int64_t columns) { return std::clamp<int64_t>(GroupsFor(columns) / 8, 2, kMostPanelGroups); }
 
 // Elements of one group of a right side: whole steps.
 int64_t GroupElements(int64_t k) { return RowsTiling(1, k).steps * kMostTilePairs * kGroupPair; }
@@ -45,19 +48,29 @@ void PackLeftPart(const RowsProduct& product, const SumPart& part, int64_t begin
 // The right side's groups [begin, end), zeros behind k. `sums` are of the first group; may be null.
 void PackRightPart(const RowsProduct& product, const SumPart& part, int64_t begin, int64_t end, uint16_t* right, float* sums,
                    const Bf16Kernels& kernels) {
-  const int64_t group_elements = GroupElements(part.k());
-  for (int64_t group = begin; group < end; ++group) {
-    const int64_t column = group * kLanes;
-    Bf16PackArgs pack;
-    pack.k = static_cast<int>(part.k());
-    pack.width = static_cast<int>(std::min<int64_t>(kLanes, product.columns - column));
-    pack.from = product.b + (product.b_transposed ? column * product.b_row + part.begin : part.begin * product.b_row + column);
-    pack.from_row = product.b_row;
-    pack.to = right + (group - begin) * group_elements;
-    pack.sums = sums == nullptr ? nullptr : sums + (group - begin) * kLanes;
-    const int64_t filled = (part.k() + 1) / 2 * kGroupPair;
-    std::fill_n(pack.to + filled, group_elements - filled, uint16_t{0});
-    (product.b_transposed ? kernels.pack_right_rows : kernels.pack_right)(pack);
+  const int64_t column = begin * kLanes;
+  const auto columns = static_cast<int>(std::min(end * kLanes, product.columns) - column);
+  Bf16PackArgs pack;
+  pack.k = static_cast<int>(part.k());
+  pack.from_row = product.b_row;
+  pack.to_group = GroupElements(part.k());
+  const int64_t filled = (part.k() + 1) / 2 * kGroupPair;
+  for (int64_t group = 0; group < end - begin; ++group) {
+    std::fill_n(right + group * pack.to_group + filled, pack.to_group - filled, uint16_t{0});
+  }
+  if (!product.b_transposed) {
+    pack.from = product.b + part.begin * product.b_row + column;
+    pack.width = columns;
+    pack.to = right;
+    pack.sums = sums;
+    kernels.pack_right(pack);
+    return;
+  }
+  for (int c = 0; c < columns; c += kLanes) {
+    pack.from = product.b + (column + c) * product.b_row + part.begin;
+    pack.width = std::min(kLanes, columns - c);
+    pack.to = right + c / kLanes * pack.to_group;
+    kernels.pack_right_rows(pack);
   }
 }
 
@@ -89,7 +102,7 @@ int64_t LeftFloats(int64_t rows, int64_t k) { return FloatsOf(RowsTiling(rows, k
 
 int64_t LongestPart(int64_t k) { return (k + PartCount(k) - 1) / PartCount(k); }
 
-int64_t PanelFloats(int64_t k) { return kPanelGroups * (FloatsOf(GroupElements(LongestPart(k))) + kLanes); }
+int64_t PanelFloats(int64_t k) { return kMostPanelGroups * (FloatsOf(GroupElements(LongestPart(k))) + kLanes); }
 
 }  // namespace
 
@@ -99,7 +112,8 @@ size_t Bf16RowsProductScratchFloats(const RowsProduct& product, int threads) {
 
 void RunBf16RowsProduct(const RowsProduct& product, float* scratch, CpuDevice& device) {
   const int64_t groups = GroupsFor(product.columns);
-  const int64_t panels = (groups + kPanelGroups - 1) / kPanelGroups;
+  const int64_t panel_groups = PanelGroups(product.columns);
+  const int64_t panels = (groups + panel_groups - 1) / panel_groups;
   const int64_t parts = PartCount(product.k);
   auto* const left = reinterpret_cast<uint16_t*>(scratch);
   float* const panels_scratch = scratch + LeftFloats(product.rows, LongestPart(product.k));
@@ -110,13 +124,13 @@ void RunBf16RowsProduct(const RowsProduct& product, float* scratch, CpuDevice& d
     device.pool.Run(panels, [&](int64_t begin, int64_t end, int thread) {
       const Bf16Section section(device, tiling);
       float* const sums = panels_scratch + thread * PanelFloats(product.k);
-      auto* const right = reinterpret_cast<uint16_t*>(sums + kPanelGroups * kLanes);
+      auto* const right = reinterpret_cast<uint16_t*>(sums + kMostPanelGroups * kLanes);
       for (int64_t panel = begin; panel < end; ++panel) {
-        const int64_t first = panel * kPanelGroups;
-        const int64_t last = std::min(groups, first + kPanelGroups);
+        const int64_t first = panel * panel_groups;
+        const int64_t last = std::min(groups, first + panel_groups);
         const int64_t columns = std::min(product.columns, last * kLanes) - first * kLanes;
         float* const b_sums = product.b_sums == nullptr ? nullptr : product.b_sums + first * kLanes;
-        std::fill_n(sums, kPanelGroups * kLanes, 0.0f);
+        std::fill_n(sums, kMostPanelGroups * kLanes, 0.0f);
         if (b_sums != nullptr && p > 0) std::copy_n(b_sums, columns, sums);
         PackRightPart(product, part, first, last, right, b_sums == nullptr ? nullptr : sums, *device.bf16);
         if (b_sums != nullptr) std::copy_n(sums, columns, b_sums);

@@ -57,19 +57,34 @@ void PackColumnsLeft(const Bf16PackArgs& args) {
   }
 }
 
+// kGroups groups side by side: what they read of a row lies together.
+template <typename Round, int kGroups>
+void PackGroupsRight(const Bf16PackArgs& args, int group) {
+  const auto width = [&](int j) { return MinInt(kLanes, args.width - (group + j) * kLanes); };
+  float* const sums = args.sums == nullptr ? nullptr : args.sums + group * kLanes;
+  V sum[kGroups];
+  for (int j = 0; j < kGroups; ++j) sum[j] = sums == nullptr ? V{} : LoadUnaligned(sums + j * kLanes);
+  const float* from = args.from + group * kLanes;
+  uint16_t* to = args.to + group * args.to_group;
+  for (int k = 0; k < args.k; k += 2, from += 2 * args.from_row, to += kGroupPair) {
+    for (int j = 0; j < kGroups; ++j) {
+      const float* place = from + j * kLanes;
+      const V even = LoadUpTo(place, width(j));
+      const V odd = k + 1 < args.k ? LoadUpTo(place + args.from_row, width(j)) : V{};
+      const VU pair = Round::Pairs(even, odd);
+      __builtin_memcpy(to + j * args.to_group, &pair, sizeof pair);
+      sum[j] = (sum[j] + even) + odd;
+    }
+  }
+  for (int j = 0; j < kGroups && sums != nullptr; ++j) StoreUnaligned(sums + j * kLanes, sum[j]);
+}
+
 template <typename Round>
 void PackColumnsRight(const Bf16PackArgs& args) {
-  V sum = args.sums == nullptr ? V{} : LoadUnaligned(args.sums);
-  const float* from = args.from;
-  uint16_t* to = args.to;
-  for (int k = 0; k < args.k; k += 2, from += 2 * args.from_row, to += kGroupPair) {
-    const V even = LoadUpTo(from, args.width);
-    const V odd = k + 1 < args.k ? LoadUpTo(from + args.from_row, args.width) : V{};
-    const VU pair = Round::Pairs(even, odd);
-    __builtin_memcpy(to, &pair, sizeof pair);
-    if (args.sums != nullptr) sum = (sum + even) + odd;
-  }
-  if (args.sums != nullptr) StoreUnaligned(args.sums, sum);
+  const int groups = (args.width + kLanes - 1) / kLanes;
+  int group = 0;
+  for (; group + 4 <= groups; group += 4) PackGroupsRight<Round, 4>(args, group);
+  for (; group < groups; ++group) PackGroupsRight<Round, 1>(args, group);
 }
 
 template <typename Round>
