@@ -14,7 +14,6 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PRECISIONS = ("float32", "bfloat16")
 PRESETS = (("lenet5", 128), ("mnistCnn", 128), ("resnet56v2", 64), ("ptbLstm", 20))
-PRODUCTS = ("Conv2d", "Dense", "Recurrent")  # how names of ops begin
 JOB = """apiVersion: trainyard.dev/v1alpha1
 kind: TrainingJob
 metadata: {name: precision}
@@ -41,26 +40,19 @@ def bench(trainer, model, batch, precision, seconds, isa):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def products(result):
-    """Milliseconds of a step in products: the fastest run of each node."""
-    return sum(layer["bestMilliseconds"] for layer in result["layers"] if layer["op"].startswith(PRODUCTS))
-
-
 def speed(arguments):
-    print("| network, batch | float32 | bfloat16 | ratio | products | ratio of these |")
-    print("|---|---|---|---|---|---|")
+    print("| network, batch | float32 | bfloat16 | ratio |")
+    print("|---|---|---|---|")
     isas = {}
     for model, batch in PRESETS:
-        best = {}
+        best = dict.fromkeys(PRECISIONS, float("inf"))
         for _ in range(arguments.rounds):
             for precision in PRECISIONS:
                 result = bench(arguments.trainer, model, batch, precision, arguments.seconds, arguments.isa)
                 isas[precision] = result["isa"]
-                step, nodes = best.get(precision, (float("inf"), float("inf")))
-                best[precision] = (min(step, result["cpuMillisecondsPerStep"]), min(nodes, products(result)))
-        (wide, wide_products), (narrow, narrow_products) = (best[precision] for precision in PRECISIONS)
-        print(f"| {model}, {batch} | {wide:.2f} ms | {narrow:.2f} ms | {wide / narrow:.2f} | {wide_products:.2f} → {narrow_products:.2f} ms | "
-              f"{wide_products / narrow_products:.2f} |", flush=True)
+                best[precision] = min(best[precision], result["cpuMillisecondsPerStep"])
+        wide, narrow = (best[precision] for precision in PRECISIONS)
+        print(f"| {model}, {batch} | {wide:.2f} ms | {narrow:.2f} ms | {wide / narrow:.2f} |", flush=True)
     print(f"\nA step's processor time on one core: the least median of {arguments.rounds} rounds in turn; float32 by {isas['float32']}, "
           f"bfloat16 by {isas['bfloat16']}.")
 

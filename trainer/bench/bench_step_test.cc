@@ -19,6 +19,16 @@ TEST(BenchStep, ReportsEveryLayerAndTheShareOfThePeak) {
   EXPECT_GE(json["layers"].size(), 10u);
 }
 
+TEST(BenchStep, SaysWhichPrecisionRanByWhichKernels) {
+  const auto result =
+      BenchStep({.model = "lenet5", .batch = 5, .threads = 1, .isa = "auto", .precision = Precision::kBfloat16, .seconds = 0});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const nlohmann::json json = nlohmann::json::parse(BenchJson(*result));
+  EXPECT_EQ(json["precision"], "bfloat16");
+  EXPECT_FALSE(json["isa"].get<std::string>().empty());
+  EXPECT_GT(json["peakGflops"], 0.0);
+}
+
 TEST(BenchStep, NamesAnUnknownModel) {
   const auto result = BenchStep({.model = "lenet6", .seconds = 0});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
