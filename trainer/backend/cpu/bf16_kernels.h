@@ -55,10 +55,10 @@ struct Bf16ProductArgs {
 
 // One way to make operands and to multiply them.
 struct Bf16Kernels {
-  // Left operands: to[m * to_row + k], of from[m][k] (rows) or from[k][m] (columns); nothing is
-  // written behind k. Right ones: to[group][k / 2][lane][k % 2], of from[k][lane], or, of up to 16
-  // lanes, from[lane][k] (rows). There are zeros in lanes behind `width`, and behind k up to a pair,
-  // or up to 16 pairs (rows).
+  // Left operands: to[m * to_row + k], of from[m][k] (rows) or from[k][m] (columns). Nothing is
+  // written behind k. Right ones: to[group][k / 2][lane][k % 2], of from[k][lane] or, for one
+  // group, from[lane][k] (rows). Lanes behind `width` become zeros. So does what lies behind k up
+  // to a pair, or up to 16 pairs (rows).
   void (*pack_left_rows)(const Bf16PackArgs&);
   void (*pack_left_columns)(const Bf16PackArgs&);
   void (*pack_right)(const Bf16PackArgs&);

@@ -14,6 +14,7 @@
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
 #include "trainer/ops/builder.h"
+#include "trainer/ops/recurrent.h"
 #include "trainer/tensor/bfloat16.h"
 
 namespace trainyard::engine {
@@ -103,8 +104,8 @@ void ExpectAgreement(const Case& c, const std::string& isa, uint32_t seed) {
   }
 }
 
-Value AddNode(Graph& graph, std::string name, Op op, std::vector<Value> inputs, std::vector<ValueSpec> outputs) {
-  const Value value{graph.AddNode({name, std::move(op), std::move(inputs), std::move(outputs)}), 0};
+Value AddNode(Graph& graph, std::string name, const Op& op, std::vector<Value> inputs, std::vector<ValueSpec> outputs) {
+  const Value value{graph.AddNode({name, op, std::move(inputs), std::move(outputs)}), 0};
   graph.SetOutput(std::move(name), value);
   return value;
 }

@@ -23,34 +23,32 @@ struct alignas(64) TileConfig {
 };
 
 // The numbers of tiles are part of an instruction, so each stands in the code.
-#define TRAINYARD_ALWAYS_INLINE __attribute__((always_inline)) inline
-
-TRAINYARD_ALWAYS_INLINE void ZeroSum(int tile) {
+[[gnu::always_inline]] inline void ZeroSum(int tile) {
   if (tile == 0) _tile_zero(0);
   if (tile == 1) _tile_zero(1);
   if (tile == 2) _tile_zero(2);
   if (tile == 3) _tile_zero(3);
 }
-TRAINYARD_ALWAYS_INLINE void LoadSum(int tile, const float* from, int64_t bytes) {
+[[gnu::always_inline]] inline void LoadSum(int tile, const float* from, int64_t bytes) {
   if (tile == 0) _tile_loadd(0, from, bytes);
   if (tile == 1) _tile_loadd(1, from, bytes);
   if (tile == 2) _tile_loadd(2, from, bytes);
   if (tile == 3) _tile_loadd(3, from, bytes);
 }
-TRAINYARD_ALWAYS_INLINE void StoreSum(int tile, float* to, int64_t bytes) {
+[[gnu::always_inline]] inline void StoreSum(int tile, float* to, int64_t bytes) {
   if (tile == 0) _tile_stored(0, to, bytes);
   if (tile == 1) _tile_stored(1, to, bytes);
   if (tile == 2) _tile_stored(2, to, bytes);
   if (tile == 3) _tile_stored(3, to, bytes);
 }
 // Left operands lie in tiles 4 and 5, right ones in 6 and 7.
-TRAINYARD_ALWAYS_INLINE void LoadOperand(int tile, const uint16_t* from, int64_t bytes) {
+[[gnu::always_inline]] inline void LoadOperand(int tile, const uint16_t* from, int64_t bytes) {
   if (tile == 4) _tile_loadd(4, from, bytes);
   if (tile == 5) _tile_loadd(5, from, bytes);
   if (tile == 6) _tile_loadd(6, from, bytes);
   if (tile == 7) _tile_loadd(7, from, bytes);
 }
-TRAINYARD_ALWAYS_INLINE void Multiply(int sum, int left, int right) {
+[[gnu::always_inline]] inline void Multiply(int sum, int left, int right) {
   if (sum == 0 && left == 4 && right == 6) _tile_dpbf16ps(0, 4, 6);
   if (sum == 1 && left == 4 && right == 7) _tile_dpbf16ps(1, 4, 7);
   if (sum == 2 && left == 4 && right == 6) _tile_dpbf16ps(2, 4, 6);
@@ -64,14 +62,14 @@ TRAINYARD_ALWAYS_INLINE void Multiply(int sum, int left, int right) {
 // One tile of c. One that c holds in part goes through a copy.
 class SumPlace {
  public:
-  TRAINYARD_ALWAYS_INLINE SumPlace(const Bf16ProductArgs& args, int row, int group)
+  [[gnu::always_inline]] SumPlace(const Bf16ProductArgs& args, int row, int group)
       : args_(args),
         row_(row),
         group_(group),
         rows_(args.rows - row < args.block ? args.rows - row : args.block),
         lanes_(group + 1 == args.groups ? args.last_lanes : kLanes) {}
 
-  TRAINYARD_ALWAYS_INLINE void Begin(int tile) const {
+  [[gnu::always_inline]] void Begin(int tile) const {
     if (args_.start == nullptr) return ZeroSum(tile);
     const float* start = args_.start + row_ * args_.start_row + group_ * args_.start_group;
     if (whole()) return LoadSum(tile, start, args_.start_row * kFloatBytes);
@@ -80,7 +78,7 @@ class SumPlace {
     LoadSum(tile, copy[0], kLineBytes);
   }
 
-  TRAINYARD_ALWAYS_INLINE void End(int tile) const {
+  [[gnu::always_inline]] void End(int tile) const {
     float* c = args_.c + row_ * args_.c_row + group_ * args_.c_group;
     if (whole()) return StoreSum(tile, c, args_.c_row * kFloatBytes);
     alignas(64) float copy[kMostTileRows][kLanes];
