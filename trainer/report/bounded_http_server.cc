@@ -1,12 +1,15 @@
 #include "trainer/report/bounded_http_server.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <string>
@@ -23,21 +26,62 @@
 namespace trainyard::engine {
 namespace {
 
-// A socket whose reads and writes all end by one deadline, and which a request can be read from but
-// no more.
+constexpr absl::Duration kIdleLook = absl::Milliseconds(50);  // how often an idle connection sees whether others wait
+constexpr absl::Duration kStartTimeout = absl::Seconds(10);
+constexpr absl::Duration kRestDeadline = absl::Seconds(1);
+constexpr int kMostRequests = 1 << 20;  // what a client is told
+
+// The library's own choice, SO_REUSEPORT, would let a second process share the port in silence.
+void ReuseAddressOnly(int socket) {
+  const int yes = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+}
+
+// Whether `socket` is ready by `deadline`.
+bool AwaitSocket(socket_t socket, int16_t event, absl::Time deadline) {
+  while (true) {
+    const absl::Duration left = deadline - RealClock().Now();
+    if (left <= absl::ZeroDuration()) return false;  // also where the client goes on sending
+    pollfd polled{.fd = socket, .events = event, .revents = 0};
+    const int ready = ::poll(&polled, 1, 1 + static_cast<int>(absl::ToInt64Milliseconds(left)));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+// A socket whose reads and writes end by the deadlines of a request, and which no more than a
+// request's bytes can be read from.
 class DeadlineStream final : public httplib::Stream {
  public:
-  DeadlineStream(socket_t socket, absl::Time deadline) : socket_(socket), deadline_(deadline) {}
+  DeadlineStream(socket_t socket, const HttpBounds& bounds) : socket_(socket), bounds_(bounds) {}
 
-  bool is_readable() const override { return Ready(POLLIN); }
-  bool is_writable() const override { return Ready(POLLOUT); }
-  ssize_t read(char* bytes, size_t size) override {
-    if (unread_ == 0 || !Ready(POLLIN)) return -1;
-    const ssize_t count = ::recv(socket_, bytes, std::min(size, unread_), 0);
-    if (count > 0) unread_ -= static_cast<size_t>(count);
-    return count;
+  // A request begins.
+  void Begin() {
+    read_by_ = RealClock().Now() + bounds_.read_deadline;
+    unread_ = bounds_.request_bytes;
   }
-  ssize_t write(const char* bytes, size_t size) override { return Ready(POLLOUT) ? ::send(socket_, bytes, size, MSG_NOSIGNAL) : -1; }
+  // Nothing of another request has come, as far as is known.
+  bool empty() const { return begin_ == end_; }
+  // A read has failed: what comes next is no request.
+  bool broken() const { return broken_; }
+
+  bool is_readable() const override { return !empty() || AwaitSocket(socket_, POLLIN, read_by_); }
+  bool is_writable() const override { return AwaitSocket(socket_, POLLOUT, write_by()); }
+  ssize_t read(char* bytes, size_t size) override {
+    const size_t count = std::min({size, unread_, empty() ? Fill() : end_ - begin_});
+    broken_ = broken_ || count == 0;
+    if (count == 0) return -1;
+    std::memcpy(bytes, &buffer_[begin_], count);
+    begin_ += count;
+    unread_ -= count;
+    return static_cast<ssize_t>(count);
+  }
+  ssize_t write(const char* bytes, size_t size) override {
+    while (AwaitSocket(socket_, POLLOUT, write_by())) {
+      const ssize_t count = ::send(socket_, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count >= 0 || (errno != EAGAIN && errno != EINTR)) return count;
+    }
+    return -1;
+  }
   void get_remote_ip_and_port(std::string& ip, int& port) const override {
     ip.clear();  // nobody here asks whose request it is
     port = 0;
@@ -46,25 +90,52 @@ class DeadlineStream final : public httplib::Stream {
   socket_t socket() const override { return socket_; }
 
  private:
-  bool Ready(int16_t event) const {
-    while (true) {
-      const absl::Duration left = deadline_ - RealClock().Now();
-      if (left <= absl::ZeroDuration()) return false;  // also where the client goes on sending
-      pollfd polled{.fd = socket_, .events = event, .revents = 0};
-      const int ready = ::poll(&polled, 1, 1 + static_cast<int>(absl::ToInt64Milliseconds(left)));
-      if (ready >= 0 || errno != EINTR) return ready > 0;
-    }
+  absl::Time write_by() const { return read_by_ + bounds_.answer_deadline; }
+  // The bytes that came, at least one; 0: none by the deadline, or the client is gone.
+  size_t Fill() {
+    begin_ = end_ = 0;
+    if (unread_ == 0 || !AwaitSocket(socket_, POLLIN, read_by_)) return 0;
+    const ssize_t count = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
+    if (count > 0) end_ = static_cast<size_t>(count);
+    return end_;
   }
 
   const socket_t socket_;
-  const absl::Time deadline_;
-  size_t unread_ = BoundedHttpServer::kMostRequestBytes;
+  const HttpBounds& bounds_;
+  absl::Time read_by_;
+  size_t unread_ = 0;
+  bool broken_ = false;
+  std::array<char, 16 << 10> buffer_;
+  size_t begin_ = 0;  // of what was received and not read
+  size_t end_ = 0;
 };
 
+// Whether the library reads all of the request as it is, so that another one can follow. It does
+// not read a body of GET, believes the first of two lengths, and unpacks a body without a bound.
+bool IsPlain(const httplib::Request& request) {
+  if (request.target.size() > BoundedHttpServer::kMostTargetBytes) return false;
+  const size_t lengths = request.get_header_value_count("Content-Length");
+  const size_t encodings = request.get_header_value_count("Transfer-Encoding");
+  if (request.method != "POST") return lengths + encodings == 0;
+  return lengths + encodings == 1 && !request.has_header("Content-Encoding") && !request.is_multipart_form_data();
+}
+
+// Takes what the client still sends, for a moment: it would not read the answer otherwise.
+void TakeRest(socket_t socket) {
+  ::shutdown(socket, SHUT_WR);
+  std::array<char, 16 << 10> rest;
+  const absl::Time until = RealClock().Now() + kRestDeadline;
+  while (AwaitSocket(socket, POLLIN, until) && ::recv(socket, rest.data(), rest.size(), 0) > 0) {
+  }
+}
+
+}  // namespace
+
 // One thread for each connection, up to a bound; the library's only other choice is a fixed number.
-class ConnectionThreads final : public httplib::TaskQueue {
+class BoundedHttpServer::Connections final : public httplib::TaskQueue {
  public:
-  explicit ConnectionThreads(size_t most) : most_(most) {}
+  Connections(std::atomic<Connections*>& place, size_t most) : place_(place), most_(most) { place_ = this; }
+  ~Connections() override { place_ = nullptr; }
 
   void enqueue(std::function<void()> connection) override {
     absl::MutexLock lock(&mutex_);
@@ -87,6 +158,12 @@ class ConnectionThreads final : public httplib::TaskQueue {
     for (std::thread& thread : threads_) thread.join();
   }
 
+  // Whether a connection that has nothing to say should end.
+  bool others_wait() const {
+    absl::MutexLock lock(&mutex_);
+    return ending_ || waiting_.size() > idle_;
+  }
+
  private:
   void Serve() {
     const auto due = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !waiting_.empty() || ending_; };
@@ -105,24 +182,74 @@ class ConnectionThreads final : public httplib::TaskQueue {
     }
   }
 
+  std::atomic<Connections*>& place_;
   const size_t most_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // of the thread that accepts
 };
 
-}  // namespace
+BoundedHttpServer::BoundedHttpServer(const HttpBounds& bounds) : bounds_(bounds) {
+  new_task_queue = [this] { return new Connections(connections_, static_cast<size_t>(bounds_.connections)); };
+  set_keep_alive_max_count(kMostRequests);
+  set_keep_alive_timeout(std::max<time_t>(1, static_cast<time_t>(absl::ToInt64Seconds(bounds_.idle))));
+  set_socket_options(ReuseAddressOnly);
+}
 
-BoundedHttpServer::BoundedHttpServer() {
-  new_task_queue = [] { return new ConnectionThreads(kMostConnections); };
+BoundedHttpServer::~BoundedHttpServer() {
+  stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status BoundedHttpServer::Start(std::string_view what, const std::string& host, int port) {
+  errno = 0;
+  port_ = port == 0 ? bind_to_any_port(host) : (bind_to_port(host, port) ? port : -1);
+  if (port_ <= 0) {
+    return absl::UnavailableError(fmt::format("cannot serve {} on {}:{}: {}; give it another port", what, host, port,
+                                              errno != 0 ? std::strerror(errno) : "the address is not available"));
+  }
+  thread_ = std::thread([this] { listen_after_bind(); });
+  // Until it accepts, stop() would have no effect; this takes microseconds.
+  for (const absl::Time deadline = RealClock().Now() + kStartTimeout; !is_running();) {
+    if (RealClock().Now() > deadline) return absl::DeadlineExceededError(fmt::format("the thread of {} did not start", what));
+    std::this_thread::yield();
+  }
+  return absl::OkStatus();
 }
 
 bool BoundedHttpServer::process_and_close_socket(socket_t socket) {
-  DeadlineStream stream(socket, RealClock().Now() + absl::Milliseconds(kConnectionDeadlineMs));
-  bool closed = false;
-  const bool answered = process_request(stream, /*close_connection=*/true, closed, nullptr);
+  DeadlineStream stream(socket, bounds_);
+  const bool once = bounds_.idle <= absl::ZeroDuration();
+  const auto more_comes = [&] {
+    if (!stream.empty()) return true;
+    const absl::Time until = RealClock().Now() + bounds_.idle;
+    while (is_running() && !connections_.load()->others_wait()) {  // this is one of its threads
+      const absl::Time look = std::min(until, RealClock().Now() + kIdleLook);
+      if (AwaitSocket(socket, POLLIN, look)) return true;
+      if (look == until) return false;
+    }
+    return false;
+  };
+  bool answered = true;
+  bool refused = false;
+  for (bool last = false, first = true; !last && answered && !stream.broken(); first = false) {
+    if (!first && !more_comes()) break;
+    stream.Begin();
+    last = once;
+    bool closed = false;
+    answered = process_request(stream, once, closed, [&](httplib::Request& request) {
+      refused = !IsPlain(request);
+      last = last || refused;
+      if (last) request.headers.emplace("Connection", "close");
+      request.headers.erase("Accept-Encoding");  // the library would pack answers at its slowest
+      request.headers.erase("Range");
+      request.ranges.clear();
+    });
+    last = last || closed;
+  }
+  if (refused || stream.broken()) TakeRest(socket);
   ::shutdown(socket, SHUT_RDWR);
   ::close(socket);
   return answered;

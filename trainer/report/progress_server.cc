@@ -2,33 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "trainer/base/clock.h"
+#include "trainer/base/status_macros.h"
 #include "trainer/report/bounded_http_server.h"
 
 namespace trainyard::engine {
 namespace {
 
 constexpr size_t kMaxRequestBytes = 4096;
-constexpr absl::Duration kStartTimeout = absl::Seconds(10);
-
-// The library's own choice, SO_REUSEPORT, would let a second process share the port in silence.
-void ReuseAddressOnly(int socket) {
-  const int yes = 1;
-  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-}
 
 }  // namespace
 
 struct ProgressServer::State {
   explicit State(ProgressServerOptions with) : options(std::move(with)) {
-    server.set_socket_options(ReuseAddressOnly);
     server.set_payload_max_length(kMaxRequestBytes);
     server.Get("/progress", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(ProgressJson(Read()), "application/json");
@@ -38,12 +27,6 @@ struct ProgressServer::State {
     });
     server.Get("/healthz", [](const httplib::Request&, httplib::Response& response) { response.set_content("ok\n", "text/plain"); });
   }
-  ~State() {
-    server.stop();
-    if (thread.joinable()) thread.join();
-  }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
 
   Progress Read() {
     absl::MutexLock lock(&mutex);
@@ -51,11 +34,9 @@ struct ProgressServer::State {
   }
 
   const ProgressServerOptions options;
-  BoundedHttpServer server;
-  int port = 0;
   absl::Mutex mutex;
   Progress progress ABSL_GUARDED_BY(mutex);
-  std::thread thread;
+  BoundedHttpServer server;  // last: its threads use all of the above
 };
 
 ProgressServer::ProgressServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -63,20 +44,8 @@ ProgressServer::~ProgressServer() = default;
 
 absl::StatusOr<std::unique_ptr<ProgressServer>> ProgressServer::Start(const ProgressServerOptions& options) {
   auto state = std::make_unique<State>(options);
-  errno = 0;
-  state->port = options.port == 0 ? state->server.bind_to_any_port(options.host)
-                                  : (state->server.bind_to_port(options.host, options.port) ? options.port : -1);
-  if (state->port <= 0) {
-    return absl::UnavailableError(fmt::format("cannot serve /progress of {} {} on {}:{}: {}; give it another port", options.role,
-                                              options.index, options.host, options.port,
-                                              errno != 0 ? std::strerror(errno) : "the address is not available"));
-  }
-  state->thread = std::thread([raw = state.get()] { raw->server.listen_after_bind(); });
-  // Until it accepts, stop() would have no effect; this takes microseconds.
-  for (const absl::Time deadline = RealClock().Now() + kStartTimeout; !state->server.is_running();) {
-    if (RealClock().Now() > deadline) return absl::DeadlineExceededError("the thread of /progress did not start");
-    std::this_thread::yield();
-  }
+  const std::string what = fmt::format("/progress of {} {}", options.role, options.index);
+  TY_RETURN_IF_ERROR(state->server.Start(what, options.host, options.port));
   return std::unique_ptr<ProgressServer>(new ProgressServer(std::move(state)));
 }
 
@@ -85,6 +54,6 @@ void ProgressServer::Update(Progress progress) {
   state_->progress = std::move(progress);
 }
 
-int ProgressServer::port() const { return state_->port; }
+int ProgressServer::port() const { return state_->server.port(); }
 
 }  // namespace trainyard::engine
