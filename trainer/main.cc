@@ -22,6 +22,7 @@
 #include "trainer/commands/launch_command.h"
 #include "trainer/commands/predict_command.h"
 #include "trainer/commands/profile_command.h"
+#include "trainer/commands/serve_command.h"
 #include "trainer/commands/train_command.h"
 #include "trainer/job/exit_code.h"
 #include "trainyard_version.h"
@@ -63,6 +64,7 @@ int main(int argc, char** argv) {
   trainyard::engine::AddDataCommand(app, exit_code);
   trainyard::engine::AddEvaluateCommand(app, exit_code);
   trainyard::engine::AddPredictCommand(app, exit_code);
+  trainyard::engine::AddServeCommand(app, exit_code);
   trainyard::engine::AddExportCommand(app, exit_code);
   trainyard::engine::AddImportCommand(app, exit_code);
   trainyard::engine::AddGenerateCommand(app, exit_code);

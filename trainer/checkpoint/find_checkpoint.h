@@ -13,6 +13,13 @@ struct FoundCheckpoint {
   std::string dir;  // of all checkpoints of the run
 };
 
+// Where the checkpoints are that a path means.
+struct CheckpointPlace {
+  bool one = false;  // the path is a checkpoint itself
+  std::string dir;   // of all checkpoints of the run
+};
+CheckpointPlace FindCheckpoints(const std::string& path);
+
 // `path` is a run's output folder, its folder of checkpoints, or one checkpoint. Finds the newest
 // good checkpoint of several, or with `best` the best checkpoint. NotFound, DataLoss name what was
 // looked for.

@@ -1,0 +1,155 @@
+#include "trainer/serve/grpc_messages.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/serve/quoted.h"
+#include "trainer/serve/v2_json.h"
+#include "trainyard_version.h"
+
+namespace trainyard::engine {
+namespace {
+
+using inference::InferParameter;
+
+constexpr int kMostClasses = 1000;
+
+absl::Status Wrong(std::string_view field, std::string_view message) {
+  return absl::InvalidArgumentError(fmt::format("{}: {}", field, message));
+}
+
+const InferParameter* Find(const google::protobuf::RepeatedPtrField<inference::Parameter>& parameters, std::string_view name) {
+  for (const inference::Parameter& parameter : parameters) {
+    if (parameter.key() == name) return &parameter.value();
+  }
+  return nullptr;
+}
+
+template <typename List>
+std::vector<double> Numbers(const List& list) {
+  return {list.begin(), list.end()};
+}
+
+// The list of the tensor's datatype; the others are empty.
+absl::StatusOr<decltype(InputTensor::data)> DataOf(const inference::InferTensor& message, const InputTensor& tensor) {
+  const inference::InferTensorContents& contents = message.contents();
+  const std::array sizes = {contents.bool_contents_size(), contents.int_contents_size(),    contents.int64_contents_size(),
+                            contents.uint_contents_size(), contents.uint64_contents_size(), contents.fp32_contents_size(),
+                            contents.fp64_contents_size(), contents.bytes_contents_size()};
+  int filled = 0;
+  for (const int size : sizes) filled += size > 0 ? 1 : 0;
+  if (filled > 1) return Wrong(tensor.field + ".contents", "found several lists, expected that of the datatype");
+  const std::string& type = tensor.datatype;
+  if (type == "BYTES") return std::vector<std::string>(contents.bytes_contents().begin(), contents.bytes_contents().end());
+  std::vector<double> numbers;
+  if (type == "FP32") numbers = Numbers(contents.fp32_contents());
+  if (type == "FP64") numbers = Numbers(contents.fp64_contents());
+  if (type == "INT32") numbers = Numbers(contents.int_contents());
+  if (type == "INT64") numbers = Numbers(contents.int64_contents());
+  if (type == "UINT8") numbers = Numbers(contents.uint_contents());
+  if (numbers.empty() && filled > 0) {
+    return Wrong(tensor.field + ".contents", fmt::format("found a list of another type than {}", Quoted(type)));
+  }
+  return numbers;
+}
+
+absl::Status ReadOutputs(const inference::ModelInferRequest& message, const Signature& signature, InferRequest& request) {
+  for (int i = 0; i < message.outputs_size(); ++i) {
+    const auto& output = message.outputs(i);
+    const std::string field = fmt::format("outputs[{}]", i);
+    if (output.name() != signature.output().name) {
+      return Wrong(field + ".name", fmt::format("found {}, expected \"{}\"", Quoted(output.name()), signature.output().name));
+    }
+    const InferParameter* const classes = Find(output.parameters(), kClassificationExtension);
+    if (classes == nullptr) continue;
+    const int64_t most = classes->int64_param();
+    if (most < 1 || most > kMostClasses || signature.classes().empty()) {
+      return Wrong(field + ".parameters.classification",
+                   fmt::format("found {}, expected a number of classes from 1 to {}, of a model that has classes", most, kMostClasses));
+    }
+    request.classification = static_cast<int>(most);
+  }
+  return absl::OkStatus();
+}
+
+void SetSpec(const TensorSpec& spec, inference::ModelMetadataResponse::TensorMetadata& to) {
+  to.set_name(spec.name);
+  to.set_datatype(spec.datatype);
+  to.mutable_shape()->Assign(spec.shape.begin(), spec.shape.end());
+}
+
+}  // namespace
+
+absl::StatusOr<InferRequest> RequestOf(inference::ModelInferRequest& message, const Signature& signature) {
+  InferRequest request;
+  request.id = message.id();
+  if (const InferParameter* const timeout = Find(message.parameters(), "timeout")) {
+    if (timeout->int64_param() <= 0) return Wrong("parameters.timeout", "expected a number of microseconds above 0");
+    request.timeout = absl::Microseconds(timeout->int64_param());
+  }
+  if (Find(message.parameters(), "sequence_id") != nullptr) {
+    return Wrong("parameters.sequence_id", "found one, expected none: this model carries no state between requests");
+  }
+  const int raw = message.raw_input_contents_size();
+  if (raw > 0 && raw != message.inputs_size()) {
+    return Wrong("raw_input_contents",
+                 fmt::format("found {}, expected one for each of the {} inputs, or none", raw, message.inputs_size()));
+  }
+  for (int i = 0; i < message.inputs_size(); ++i) {
+    const inference::InferTensor& input = message.inputs(i);
+    InputTensor tensor{.field = fmt::format("inputs[{}]", i),
+                       .name = input.name(),
+                       .datatype = input.datatype(),
+                       .shape = {input.shape().begin(), input.shape().end()},
+                       .data = {}};
+    if (tensor.name.empty()) return Wrong(tensor.field + ".name", "missing, expected the name of an input");
+    if (tensor.datatype.empty()) return Wrong(tensor.field + ".datatype", "missing, expected FP32 or another one");
+    if (raw > 0) {
+      if (input.has_contents()) return Wrong(tensor.field + ".contents", "found it beside raw_input_contents, expected one of them");
+      tensor.data = RawElements{std::move(*message.mutable_raw_input_contents(i))};
+    } else {
+      TY_ASSIGN_OR_RETURN(tensor.data, DataOf(input, tensor));
+    }
+    request.inputs.push_back(std::move(tensor));
+  }
+  TY_RETURN_IF_ERROR(ReadOutputs(message, signature, request));
+  return request;
+}
+
+inference::ModelInferResponse ResponseOf(const InferRequest& request, const InferAnswer& answer, const Signature& signature,
+                                         const std::string& model) {
+  inference::ModelInferResponse response;
+  response.set_model_name(model);
+  response.set_model_version(std::to_string(answer.version));
+  response.set_id(request.id);
+  const V2Output output = V2OutputOf(request, answer, signature);
+  inference::InferTensor& tensor = *response.add_outputs();
+  tensor.set_name(signature.output().name);
+  tensor.set_datatype(output.datatype);
+  tensor.mutable_shape()->Assign(output.shape.begin(), output.shape.end());
+  response.add_raw_output_contents(BinaryOf(output));
+  return response;
+}
+
+inference::ModelMetadataResponse ModelMetadataOf(const Signature& signature, const std::string& model, int64_t version) {
+  inference::ModelMetadataResponse response;
+  response.set_name(model);
+  response.add_versions(std::to_string(version));
+  response.set_platform(kPlatform);
+  for (const TensorSpec& input : signature.inputs()) SetSpec(input, *response.add_inputs());
+  SetSpec(signature.output(), *response.add_outputs());
+  return response;
+}
+
+inference::ServerMetadataResponse ServerMetadata() {
+  inference::ServerMetadataResponse response;
+  response.set_name(kPlatform);
+  response.set_version(TRAINYARD_VERSION);
+  response.add_extensions(kClassificationExtension);
+  return response;
+}
+
+}  // namespace trainyard::engine

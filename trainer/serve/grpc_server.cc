@@ -1,0 +1,196 @@
+#include "trainer/serve/grpc_server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "trainer/base/clock.h"
+#include "trainer/serve/grpc_messages.h"
+#include "trainer/serve/http_api.h"
+#include "trainer/transport/grpc_log.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr std::string_view kServiceName = "/inference.GRPCInferenceService/";
+constexpr int kHandshakeMs = 10'000;
+constexpr int kIdleMs = 300'000;  // of a connection without a call
+
+grpc::Status StatusOf(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};  // the codes are the same
+}
+
+template <typename Message>
+bool Parse(grpc::ByteBuffer& buffer, Message& message) {
+  grpc::ProtoBufferReader reader(&buffer);
+  return message.ParseFromZeroCopyStream(&reader);
+}
+
+// What all calls share.
+struct Calls {
+  ModelService& service;
+  const int most;
+  std::atomic<int> running = 0;
+};
+
+// One unary call. It deletes itself.
+class Call final : public grpc::ServerGenericBidiReactor {
+ public:
+  Call(Calls& calls, const grpc::GenericCallbackServerContext& context) : calls_(calls), context_(context), begin_(RealClock().Now()) {
+    if (calls_.running.fetch_add(1) >= calls_.most) {
+      Finish(
+          {grpc::StatusCode::RESOURCE_EXHAUSTED, fmt::format("{} calls run, at most {} may; try again later", calls_.most, calls_.most)});
+    } else {
+      StartRead(&request_);
+    }
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return Finish({grpc::StatusCode::INVALID_ARGUMENT, "the call has no message, or one that is too large (--max-request)"});
+    std::string_view method = context_.method();
+    if (!method.starts_with(kServiceName)) return NoMethod();
+    method.remove_prefix(kServiceName.size());
+    if (method == "ModelInfer") return Infer();
+    if (method == "ServerLive") return Live();
+    if (method == "ServerReady") return Ready(calls_.service.ready());
+    if (method == "ServerMetadata") return Answer(ServerMetadata());
+    if (method == "ModelReady") return OfModel(/*metadata=*/false);
+    if (method == "ModelMetadata") return OfModel(/*metadata=*/true);
+    NoMethod();
+  }
+  void OnWriteDone(bool /*ok*/) override {}
+  void OnDone() override {
+    calls_.running.fetch_sub(1);
+    delete this;
+  }
+
+  void NoMethod() {
+    Finish({grpc::StatusCode::UNIMPLEMENTED,
+            fmt::format("found the method {}, expected one of inference.GRPCInferenceService", context_.method().substr(0, 100))});
+  }
+  void Damaged() { Finish({grpc::StatusCode::INVALID_ARGUMENT, "the message cannot be parsed, expected the method's protobuf"}); }
+
+  template <typename Message>
+  void Answer(const Message& message) {
+    bool own = false;
+    answer_.Clear();
+    const grpc::Status status = grpc::GenericSerialize<grpc::ProtoBufferWriter, Message>(message, &answer_, &own);
+    if (!status.ok()) return Finish(status);
+    StartWriteAndFinish(&answer_, {}, grpc::Status::OK);
+  }
+  void Live() {
+    inference::ServerLiveResponse response;
+    response.set_live(true);
+    Answer(response);
+  }
+  void Ready(bool ready) {
+    inference::ReadyResponse response;
+    response.set_ready(ready);
+    Answer(response);
+  }
+  void OfModel(bool metadata) {
+    inference::ModelRequest message;
+    if (!Parse(request_, message)) return Damaged();
+    const absl::StatusOr<std::shared_ptr<ServedModel>> model = calls_.service.Find(message.name(), message.version());
+    if (!metadata && absl::IsUnavailable(model.status())) return Ready(false);
+    if (!model.ok()) return Finish(StatusOf(model.status()));
+    if (!metadata) return Ready(calls_.service.ready());
+    Answer(ModelMetadataOf((*model)->signature(), calls_.service.name(), (*model)->version()));
+  }
+
+  void Infer() {
+    inference::ModelInferRequest message;
+    if (!Parse(request_, message)) return Damaged();
+    request_.Clear();
+    absl::StatusOr<std::shared_ptr<ServedModel>> model = calls_.service.Find(message.model_name(), message.model_version());
+    if (!model.ok()) return Fail(model.status());
+    model_ = *std::move(model);
+    absl::StatusOr<InferRequest> request = RequestOf(message, model_->signature());
+    if (!request.ok()) return Fail(request.status());
+    infer_ = *std::move(request);
+    const auto left = context_.deadline() - std::chrono::system_clock::now();
+    if (left < std::chrono::hours(1)) {
+      infer_.timeout = std::min(infer_.timeout.value_or(absl::InfiniteDuration()), absl::FromChrono(left));
+    }
+    calls_.service.Infer(*model_, infer_, [this](const absl::StatusOr<InferAnswer>& answer) {
+      if (!answer.ok()) return Fail(answer.status());
+      Measure(absl::OkStatus());
+      Answer(ResponseOf(infer_, *answer, model_->signature(), calls_.service.name()));
+    });
+  }
+  void Fail(const absl::Status& status) {
+    Measure(status);
+    Finish(StatusOf(status));
+  }
+  void Measure(const absl::Status& status) {
+    calls_.service.metrics().AddRequest("grpc", HttpStatusOf(status), RealClock().Now() - begin_);
+  }
+
+  Calls& calls_;
+  const grpc::GenericCallbackServerContext& context_;  // lives until OnDone
+  const absl::Time begin_;
+  grpc::ByteBuffer request_;
+  grpc::ByteBuffer answer_;
+  InferRequest infer_;
+  std::shared_ptr<ServedModel> model_;
+};
+
+class Acceptor final : public grpc::CallbackGenericService {
+ public:
+  explicit Acceptor(Calls& calls) : calls_(calls) {}
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override { return new Call(calls_, *context); }
+
+ private:
+  Calls& calls_;
+};
+
+}  // namespace
+
+struct GrpcServer::State {
+  State(const GrpcServerOptions& with, ModelService& service)
+      : options(with), calls{.service = service, .most = with.calls}, acceptor(calls) {}
+  ~State() {
+    if (server) server->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(options.drain));
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  const GrpcServerOptions options;
+  Calls calls;
+  Acceptor acceptor;
+  int port = 0;
+  std::unique_ptr<grpc::Server> server;
+};
+
+GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+GrpcServer::~GrpcServer() = default;
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options, ModelService& service) {
+  BoundGrpcLog();
+  auto state = std::make_unique<State>(options, service);
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.request_bytes));
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.calls);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
+  builder.AddListeningPort(fmt::format("{}:{}", options.host, options.port), grpc::InsecureServerCredentials(), &state->port);
+  builder.RegisterCallbackGenericService(&state->acceptor);
+  state->server = builder.BuildAndStart();
+  if (state->server == nullptr || state->port == 0) {
+    return absl::UnavailableError(fmt::format("cannot serve gRPC on {}:{}: the address is in use or not available; give it another port",
+                                              options.host, options.port));
+  }
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
+}
+
+int GrpcServer::port() const { return state_->port; }
+
+}  // namespace trainyard::engine

@@ -1,0 +1,52 @@
+// The JSON of a request in little memory: a list of numbers, nested or not, is one vector with a
+// shape.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace trainyard::engine {
+
+struct JsonField;
+
+struct JsonValue {
+  enum class Kind : uint8_t { kNull, kBool, kNumber, kText, kNumbers, kList, kObject };
+
+  Kind kind = Kind::kNull;
+  bool flag = false;              // kBool
+  double number = 0;              // kNumber
+  std::string text;               // kText
+  std::vector<int64_t> shape;     // kNumbers: its extents, outermost first
+  std::vector<double> numbers;    // kNumbers: in C order
+  std::vector<JsonValue> items;   // kList: of anything but numbers
+  std::vector<JsonField> fields;  // kObject: each name once
+
+  // A field of an object; null where it is absent or this is no object.
+  const JsonValue* Find(std::string_view name) const;
+  // "an object", "a list of shape [2, 3]", "3", "\"x\"" …: the word for it in a message.
+  std::string Found() const;
+};
+
+struct JsonField {
+  std::string name;
+  JsonValue value;
+};
+
+inline constexpr size_t kMostJsonDepth = 16;
+inline constexpr size_t kMostJsonValues = size_t{1} << 16;  // numbers in lists do not count
+
+// The body is an object. InvalidArgument names the place and says what was found and expected: no
+// JSON, a field that is given twice, lists of unequal length or depth, numbers among other things,
+// too many values. Takes memory of about four times the body, or that of kMostJsonValues values.
+absl::StatusOr<JsonValue> ParseJsonBody(std::string_view body);
+
+// The text of an answer's JSON. Bytes that are no UTF-8 are replaced.
+std::string JsonText(const nlohmann::ordered_json& value);
+
+}  // namespace trainyard::engine
