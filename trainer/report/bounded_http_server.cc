@@ -239,7 +239,9 @@ bool BoundedHttpServer::process_and_close_socket(socket_t socket) {
     stream.Begin();
     last = once;
     bool closed = false;
+    bool parsed = false;
     answered = process_request(stream, once, closed, [&](httplib::Request& request) {
+      parsed = true;
       refused = !IsPlain(request);
       last = last || refused;
       if (last) request.headers.emplace("Connection", "close");
@@ -247,7 +249,8 @@ bool BoundedHttpServer::process_and_close_socket(socket_t socket) {
       request.headers.erase("Range");
       request.ranges.clear();
     });
-    last = last || closed;
+    refused = refused || (answered && !parsed);
+    last = last || closed || refused;
   }
   if (refused || stream.broken()) TakeRest(socket);
   ::shutdown(socket, SHUT_RDWR);

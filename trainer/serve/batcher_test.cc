@@ -1,0 +1,185 @@
+#include "trainer/serve/batcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "trainer/base/clock.h"
+#include "trainer/base/notification.h"
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Values = absl::StatusOr<std::vector<float>>;
+
+constexpr absl::Duration kDeadline = absl::Seconds(60);
+
+ServedExamples Examples(std::vector<float> numbers) {
+  ServedExamples examples{.dtype = DType::kF32, .count = static_cast<int64_t>(numbers.size()), .bytes = {}};
+  examples.bytes.resize(numbers.size() * sizeof(float));
+  std::memcpy(examples.bytes.data(), numbers.data(), examples.bytes.size());
+  return examples;
+}
+
+// Doubles each number; waits for `go` before its first batch.
+class BatcherTest : public ::testing::Test {
+ protected:
+  void Start(BatcherOptions options) {
+    batcher_ = std::make_unique<Batcher>(
+        options,
+        [this](DType dtype, std::span<const std::byte> bytes, int64_t examples) -> absl::StatusOr<std::span<const float>> {
+          EXPECT_TRUE(go_.WaitForNotificationWithTimeout(kDeadline));
+          if (!error_.ok()) return error_;
+          const size_t each = SizeOf(dtype);
+          EXPECT_EQ(bytes.size(), static_cast<size_t>(examples) * each);
+          values_.assign(static_cast<size_t>(examples), 0);
+          for (size_t i = 0; i < values_.size(); ++i) {
+            if (dtype == DType::kF32) {
+              std::memcpy(&values_[i], &bytes[i * each], each);
+            } else {
+              values_[i] = static_cast<float>(bytes[i]);
+            }
+            values_[i] *= 2;
+          }
+          return std::span<const float>(values_);
+        },
+        [this](const Batcher::BatchSeen& batch) {
+          sizes_.push_back(batch.size);
+          counts_.push_back(batch.examples);
+        });
+  }
+
+  struct Answer {
+    Notification came;
+    std::optional<Values> values;
+  };
+  std::shared_ptr<Answer> Submit(ServedExamples examples, absl::Duration deadline = kDeadline) {
+    auto answer = std::make_shared<Answer>();
+    const absl::Status status = batcher_->Submit(std::move(examples), RealClock().Now() + deadline, [answer](Values values) {
+      answer->values = std::move(values);
+      answer->came.Notify();
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    return answer;
+  }
+  static Values Wait(const std::shared_ptr<Answer>& answer) {
+    if (!answer->came.WaitForNotificationWithTimeout(kDeadline)) return absl::DeadlineExceededError("no answer");
+    return *answer->values;
+  }
+  // All answers are there, and no batch runs.
+  void End() {
+    go_.Notify();
+    batcher_ = nullptr;
+  }
+
+  Notification go_;
+  absl::Status error_;
+  std::vector<float> values_;
+  std::vector<int64_t> sizes_;
+  std::vector<int64_t> counts_;
+  std::unique_ptr<Batcher> batcher_;
+};
+
+TEST_F(BatcherTest, EachRequestGetsItsOwnNumbers) {
+  Start({});
+  go_.Notify();
+  EXPECT_THAT(*Wait(Submit(Examples({1, 2, 3}))), ElementsAre(2, 4, 6));
+  EXPECT_THAT(*Wait(Submit(Examples({5}))), ElementsAre(10));
+}
+
+TEST_F(BatcherTest, RequestsThatCameWhileTheModelWasBusyShareABatchOfAPowerOfTwo) {
+  Start({});
+  const auto first = Submit(Examples({1}));
+  while (batcher_->queued() > 0) std::this_thread::yield();  // the first batch has begun
+  const auto second = Submit(Examples({2, 3}));
+  const auto third = Submit(Examples({4}));
+  End();
+  EXPECT_THAT(*Wait(first), ElementsAre(2));
+  EXPECT_THAT(*Wait(second), ElementsAre(4, 6));
+  EXPECT_THAT(*Wait(third), ElementsAre(8));
+  EXPECT_THAT(sizes_, ElementsAre(1, 4));
+  EXPECT_THAT(counts_, ElementsAre(1, 3));
+}
+
+TEST_F(BatcherTest, ABatchThatIsFullDoesNotWait) {
+  Start({.most_batch = 4, .most_wait = absl::Hours(1)});
+  go_.Notify();
+  const auto first = Submit(Examples({1, 2, 3}));
+  const auto second = Submit(Examples({4}));
+  EXPECT_THAT(*Wait(first), ElementsAre(2, 4, 6));
+  EXPECT_THAT(*Wait(second), ElementsAre(8));
+  End();
+  EXPECT_THAT(sizes_, ElementsAre(4));
+}
+
+TEST_F(BatcherTest, ALongRequestIsSpreadOverBatches) {
+  Start({.most_batch = 2});
+  const auto all = Submit(Examples({1, 2, 3, 4, 5}));
+  End();
+  EXPECT_THAT(*Wait(all), ElementsAre(2, 4, 6, 8, 10));
+  EXPECT_THAT(sizes_, ElementsAre(2, 2, 1));
+}
+
+TEST_F(BatcherTest, BytesAndNumbersGetBatchesOfTheirOwn) {
+  Start({.most_batch = 8, .most_wait = absl::Hours(1)});
+  const auto numbers = Submit(Examples({1.5}));
+  const auto bytes = Submit({.dtype = DType::kU8, .count = 1, .bytes = {std::byte{7}}});
+  End();
+  EXPECT_THAT(*Wait(numbers), ElementsAre(3));
+  EXPECT_THAT(*Wait(bytes), ElementsAre(14));
+}
+
+TEST_F(BatcherTest, AFullQueueRefuses) {
+  Start({.most_batch = 2, .most_queued = 3});
+  const auto running = Submit(Examples({0}));
+  while (batcher_->queued() > 0) std::this_thread::yield();
+  const auto waiting = Submit(Examples({1, 2}));
+  const absl::Status refused = batcher_->Submit(Examples({3, 4}), absl::InfiniteFuture(), [](const Values&) { FAIL(); });
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("2 examples wait for the model, at most 3 may"));
+  const absl::Status never = batcher_->Submit(Examples({1, 2, 3, 4}), absl::InfiniteFuture(), [](const Values&) { FAIL(); });
+  EXPECT_TRUE(absl::IsInvalidArgument(never)) << never;
+  const auto fits = Submit(Examples({3}));
+  End();
+  EXPECT_THAT(*Wait(waiting), ElementsAre(2, 4));
+  EXPECT_THAT(*Wait(fits), ElementsAre(6));
+}
+
+TEST_F(BatcherTest, ARequestWhoseTimeIsOverIsNotRun) {
+  Start({});
+  const auto running = Submit(Examples({1}));
+  while (batcher_->queued() > 0) std::this_thread::yield();
+  const auto late = Submit(Examples({2}), absl::ZeroDuration());
+  const auto next = Submit(Examples({3}));
+  End();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Wait(late).status()));
+  EXPECT_THAT(*Wait(next), ElementsAre(6));
+  EXPECT_THAT(counts_, ElementsAre(1, 1));
+}
+
+TEST_F(BatcherTest, AnErrorOfTheModelGoesToEveryRequestOfItsBatchOnce) {
+  error_ = absl::InternalError("broken");
+  Start({.most_batch = 2});
+  const auto first = Submit(Examples({1, 2, 3}));
+  End();
+  EXPECT_EQ(Wait(first).status(), error_);
+}
+
+TEST_F(BatcherTest, OnlyTheRequestWithNumbersThatAreNotFiniteFails) {
+  Start({.most_batch = 4, .most_wait = absl::Hours(1)});
+  const auto good = Submit(Examples({1, 2}));
+  const auto bad = Submit(Examples({std::numeric_limits<float>::max(), 1}));
+  End();
+  EXPECT_THAT(*Wait(good), ElementsAre(2, 4));
+  EXPECT_THAT(std::string(Wait(bad).status().message()), HasSubstr("not finite"));
+}
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,75 @@
+#include "trainer/serve/json_body.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Kind = JsonValue::Kind;
+
+std::string ErrorOf(const std::string& body) {
+  const auto parsed = ParseJsonBody(body);
+  EXPECT_FALSE(parsed.ok()) << body;
+  EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(parsed.status().message());
+}
+
+TEST(JsonBody, NestedListsOfNumbersAreOneVectorWithAShape) {
+  const auto body = ParseJsonBody(R"({"x": [[1, 2.5, -3], [4, 5, 6e2]], "y": [], "z": [[[7]]]})");
+  ASSERT_TRUE(body.ok()) << body.status();
+  const JsonValue* const x = body->Find("x");
+  ASSERT_NE(x, nullptr);
+  EXPECT_EQ(x->kind, Kind::kNumbers);
+  EXPECT_THAT(x->shape, ElementsAre(2, 3));
+  EXPECT_THAT(x->numbers, ElementsAre(1, 2.5, -3, 4, 5, 600));
+  EXPECT_THAT(body->Find("y")->shape, ElementsAre(0));
+  EXPECT_THAT(body->Find("z")->shape, ElementsAre(1, 1, 1));
+  EXPECT_EQ(body->Find("w"), nullptr);
+}
+
+TEST(JsonBody, ListsOfOtherThingsKeepTheirItems) {
+  const auto body = ParseJsonBody(R"({"a": ["x", null, true], "b": [{"c": 1}, {"c": [2]}]})");
+  ASSERT_TRUE(body.ok()) << body.status();
+  EXPECT_EQ(body->Find("a")->kind, Kind::kList);
+  EXPECT_EQ(body->Find("a")->items[0].text, "x");
+  EXPECT_EQ(body->Find("a")->items[1].kind, Kind::kNull);
+  EXPECT_EQ(body->Find("b")->items[1].Find("c")->numbers, std::vector<double>{2});
+}
+
+TEST(JsonBody, ErrorsNameThePlace) {
+  EXPECT_EQ(ErrorOf(R"({"x": [[1, 2], [3]]})"), "x[1]: found a list of shape [1], expected one of shape [2] as those before it");
+  EXPECT_EQ(ErrorOf(R"({"x": [[1, 2], 3]})"), "x[1]: found a number among lists");
+  EXPECT_EQ(ErrorOf(R"({"x": [1, 2, "c"]})"), "x[2]: found \"c\" among numbers");
+  EXPECT_EQ(ErrorOf(R"({"x": ["c", 1]})"), "x[1]: found a number among other things");
+  EXPECT_EQ(ErrorOf(R"({"x": ["c", [1]]})"), "x[1]: found a list of numbers among other things");
+  EXPECT_EQ(ErrorOf(R"({"a": {"b": [{"c": 1, "c": 2}]}})"), "a.b[0].c: the field is given twice");
+  EXPECT_EQ(ErrorOf("[1]"), "the body: found a list, expected an object");
+  EXPECT_EQ(ErrorOf("3"), "the body: found 3, expected an object");
+}
+
+TEST(JsonBody, WhatIsNoJsonIsRefusedAtItsByte) {
+  EXPECT_THAT(ErrorOf(""), HasSubstr("found invalid JSON at byte 1"));
+  EXPECT_THAT(ErrorOf("{\"x\": [1, 2"), HasSubstr("found invalid JSON at byte"));
+  EXPECT_THAT(ErrorOf("{\"x\": NaN}"), HasSubstr("found invalid JSON at byte"));
+  EXPECT_THAT(ErrorOf("{\"x\": 1e999}"), HasSubstr("found invalid JSON"));
+  EXPECT_THAT(ErrorOf("{\"x\": \"\xff\"}"), HasSubstr("found invalid JSON"));
+  EXPECT_THAT(ErrorOf("{} {}"), HasSubstr("found invalid JSON"));
+}
+
+TEST(JsonBody, DepthAndNumberOfValuesAreBounded) {
+  EXPECT_THAT(ErrorOf("{\"x\": " + std::string(100'000, '[')), HasSubstr("lists and objects in each other"));
+  std::string many = "{\"x\": [\"\"";
+  for (size_t i = 0; i < kMostJsonValues; ++i) many += ",\"\"";
+  EXPECT_THAT(ErrorOf(many + "]}"), HasSubstr("values that are not numbers"));
+}
+
+TEST(JsonBody, TextsOfAnswersAreUtf8) { EXPECT_EQ(JsonText({{"error", "found \xff"}}), "{\"error\":\"found \xEF\xBF\xBD\"}"); }
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,80 @@
+#include "trainer/serve/signature.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "trainer/picture/png.h"
+#include "trainer/serve/test_model.h"
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+InputTensor Tensor(const std::string& name, const std::string& datatype, std::vector<int64_t> shape, decltype(InputTensor::data) data) {
+  return {.field = "inputs[0]", .name = name, .datatype = datatype, .shape = std::move(shape), .data = std::move(data)};
+}
+
+std::vector<float> Floats(const ServedExamples& examples) {
+  EXPECT_EQ(examples.dtype, DType::kF32);
+  std::vector<float> floats(examples.bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), examples.bytes.data(), examples.bytes.size());
+  return floats;
+}
+
+class SignatureTest : public ::testing::Test {
+ protected:
+  const Signature& Of(const std::string& model) {
+    auto loaded = LoadModel(SaveModel(EmptyFolder(), 1, 1, model));
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    model_ = *std::move(loaded);
+    return model_->signature();
+  }
+  std::shared_ptr<ServedModel> model_;
+};
+
+TEST_F(SignatureTest, RawElementsOfEveryTypeAreNumbers) {
+  const Signature& signature = Of(kSumOfThree);
+  const auto raw = [&](const std::string& type, const auto& numbers) {
+    const std::vector tensors = {
+        Tensor("input", type, {1, 3}, RawElements{std::string(reinterpret_cast<const char*>(numbers.data()), sizeof(numbers))})};
+    const auto examples = signature.ExamplesOf(tensors);
+    EXPECT_TRUE(examples.ok()) << examples.status();
+    return *examples;
+  };
+  EXPECT_THAT(Floats(raw("FP32", std::array<float, 3>{1, 2.5, -3})), ElementsAre(1, 2.5, -3));
+  EXPECT_THAT(Floats(raw("FP64", std::array<double, 3>{1, 2.5, -3})), ElementsAre(1, 2.5, -3));
+  EXPECT_THAT(Floats(raw("INT32", std::array<int32_t, 3>{1, 2, -3})), ElementsAre(1, 2, -3));
+  EXPECT_THAT(Floats(raw("INT64", std::array<int64_t, 3>{1, 2, -3})), ElementsAre(1, 2, -3));
+  EXPECT_EQ(raw("UINT8", std::array<uint8_t, 3>{1, 2, 255}).bytes.back(), std::byte{255});
+}
+
+TEST_F(SignatureTest, RawElementsThatDoNotFitAreRefused) {
+  const Signature& signature = Of(kSumOfThree);
+  const auto error = [&](const std::string& type, const std::string& bytes) {
+    const std::vector tensors = {Tensor("input", type, {1, 3}, RawElements{bytes})};
+    return std::string(signature.ExamplesOf(tensors).status().message());
+  };
+  EXPECT_EQ(error("FP32", std::string(11, '\0')), "inputs[0].data: found 11 bytes, expected 12: 3 of FP32");
+  EXPECT_THAT(error("FP32", std::string(12, '\xff')), HasSubstr("not finite"));
+  EXPECT_THAT(error("BOOL", std::string(3, '\0')), HasSubstr("inputs[0].datatype: found \"BOOL\""));
+  const std::vector deep = {Tensor("input", "FP32", std::vector<int64_t>(9, 1), RawElements{""})};
+  EXPECT_EQ(std::string(signature.ExamplesOf(deep).status().message()), "inputs[0].shape: found 9 extents, expected at most 8");
+  EXPECT_THAT(std::string(signature.ExamplesOf({}).status().message()),
+              HasSubstr("the input \"input\" is missing, expected FP32 of shape [-1, 3]"));
+}
+
+TEST_F(SignatureTest, PicturesAreDecoded) {
+  const Signature& signature = Of(kTinyPicture);
+  EXPECT_TRUE(signature.takes_pictures());
+  const std::vector broken = {Tensor("input", "BYTES", {1}, std::vector<std::string>{"no picture"})};
+  EXPECT_THAT(std::string(signature.ExamplesOf(broken).status().message()), HasSubstr("inputs[0].data: picture 0: "));
+  const std::vector cut = {Tensor("input", "BYTES", {1}, RawElements{std::string("\5\0\0\0abc", 7)})};
+  EXPECT_THAT(std::string(signature.ExamplesOf(cut).status().message()), HasSubstr("bytes that end within a text"));
+}
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,63 @@
+// Checkpoints of tiny models, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/backend/reference/reference_backend.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/model_description.h"
+#include "trainer/job/job_config.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/serve/served_model.h"
+
+namespace trainyard::engine {
+
+inline constexpr char kSumOfThree[] =
+    "{input: {shape: [3]}, layers: [{dense: {units: 1}}], loss: meanSquaredError}";  // weight * (a + b + c) + weight
+inline constexpr char kTwoClasses[] = "{input: {shape: [3]}, layers: [{dense: {units: 2}}], loss: softmaxCrossEntropy}";
+inline constexpr char kTinyPicture[] = "{input: {shape: [2, 2, 1]}, layers: [{flatten: {}}, {dense: {units: 1}}], loss: meanSquaredError}";
+
+// A folder of the test's own.
+inline std::string EmptyFolder() {
+  const ::testing::TestInfo& test = *::testing::UnitTest::GetInstance()->current_test_info();
+  std::string dir = ::testing::TempDir() + "serve_" + test.test_suite_name() + "_" + test.name();
+  std::filesystem::remove_all(dir);
+  std::filesystem::create_directories(dir);
+  return dir;
+}
+
+// <dir>/step-<step>, whose parameters are all `weight`. Its path.
+inline std::string SaveModel(const std::string& dir, int64_t step, float weight, const std::string& model = kSumOfThree) {
+  const auto training =
+      ParseTrainingText("model: " + model + "\ndata: {format: synthetic, train: {examples: 8}}\nbatchSize: 4\nsteps: 5\n", "training.yaml");
+  EXPECT_TRUE(training.ok()) << training.status();
+  const auto description = DescribeModel(*training, "");
+  EXPECT_TRUE(description.ok()) << description.status();
+  ParameterSet parameters(*ParameterSpecsOf(training->model));
+  for (int key = 0; key < parameters.size(); ++key) std::ranges::fill(parameters.values(key), weight);
+  CheckpointShard shard{.name = "parameters", .tensors = {}};
+  AppendTensors(parameters, "", shard.tensors);
+  const CheckpointInfo info{.step = step,
+                            .position = {},
+                            .fingerprint = parameters.Fingerprint(),
+                            .model = training->model.name,
+                            .strategy = "local",
+                            .state = {},
+                            .description = *DescriptionJson(*description)};
+  const auto path = CheckpointStore(dir, 10).Save(info, std::vector{std::move(shard)});
+  EXPECT_TRUE(path.ok()) << path.status();
+  return *path;
+}
+
+inline absl::StatusOr<std::shared_ptr<ServedModel>> LoadModel(const std::string& checkpoint, const BatcherOptions& options = {}) {
+  return ServedModel::Load(
+      {.path = checkpoint, .job = "", .overrides = {}}, options, [] { return MakeReferenceBackend(); }, [](const Batcher::BatchSeen&) {});
+}
+
+}  // namespace trainyard::engine
