@@ -26,7 +26,8 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr absl::Duration kIdleLook = absl::Milliseconds(50);  // how often an idle connection sees whether others wait
+constexpr absl::Duration kLook = absl::Milliseconds(50);  // how often a connection that waits sees whether others do, or the server ends
+constexpr absl::Duration kFirstSilence = absl::Milliseconds(500);  // of a new connection, while others wait
 constexpr absl::Duration kStartTimeout = absl::Seconds(10);
 constexpr absl::Duration kRestDeadline = absl::Seconds(1);
 constexpr int kMostRequests = 1 << 20;  // what a client is told
@@ -52,7 +53,9 @@ bool AwaitSocket(socket_t socket, int16_t event, absl::Time deadline) {
 // request's bytes can be read from.
 class DeadlineStream final : public httplib::Stream {
  public:
-  DeadlineStream(socket_t socket, const HttpBounds& bounds) : socket_(socket), bounds_(bounds) {}
+  // `ending`: the server is about to end.
+  DeadlineStream(socket_t socket, const HttpBounds& bounds, std::function<bool()> ending)
+      : socket_(socket), bounds_(bounds), ending_(std::move(ending)) {}
 
   // A request begins.
   void Begin() {
@@ -64,7 +67,7 @@ class DeadlineStream final : public httplib::Stream {
   // A read has failed: what comes next is no request.
   bool broken() const { return broken_; }
 
-  bool is_readable() const override { return !empty() || AwaitSocket(socket_, POLLIN, read_by_); }
+  bool is_readable() const override { return !empty() || AwaitBytes(); }
   bool is_writable() const override { return AwaitSocket(socket_, POLLOUT, write_by()); }
   ssize_t read(char* bytes, size_t size) override {
     const size_t count = std::min({size, unread_, empty() ? Fill() : end_ - begin_});
@@ -91,10 +94,19 @@ class DeadlineStream final : public httplib::Stream {
 
  private:
   absl::Time write_by() const { return read_by_ + bounds_.answer_deadline; }
+  // A server that is about to end waits for the rest of a request a little longer.
+  bool AwaitBytes() const {
+    const absl::Time begin = RealClock().Now();
+    while (true) {
+      const absl::Time now = RealClock().Now();
+      if (AwaitSocket(socket_, POLLIN, std::min(read_by_, now + kLook))) return true;
+      if (now + kLook >= read_by_ || (ending_() && now > begin + kRestDeadline)) return false;
+    }
+  }
   // The bytes that came, at least one; 0: none by the deadline, or the client is gone.
   size_t Fill() {
     begin_ = end_ = 0;
-    if (unread_ == 0 || !AwaitSocket(socket_, POLLIN, read_by_)) return 0;
+    if (unread_ == 0 || !AwaitBytes()) return 0;
     const ssize_t count = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
     if (count > 0) end_ = static_cast<size_t>(count);
     return end_;
@@ -102,6 +114,7 @@ class DeadlineStream final : public httplib::Stream {
 
   const socket_t socket_;
   const HttpBounds& bounds_;
+  const std::function<bool()> ending_;
   absl::Time read_by_;
   size_t unread_ = 0;
   bool broken_ = false;
@@ -120,12 +133,16 @@ bool IsPlain(const httplib::Request& request) {
   return lengths + encodings == 1 && !request.has_header("Content-Encoding") && !request.is_multipart_form_data();
 }
 
-// Takes what the client still sends, for a moment: it would not read the answer otherwise.
-void TakeRest(socket_t socket) {
+// Takes `most` bytes that the client still sends, for a moment: it would not read the answer
+// otherwise.
+void TakeRest(socket_t socket, size_t most) {
   ::shutdown(socket, SHUT_WR);
   std::array<char, 16 << 10> rest;
   const absl::Time until = RealClock().Now() + kRestDeadline;
-  while (AwaitSocket(socket, POLLIN, until) && ::recv(socket, rest.data(), rest.size(), 0) > 0) {
+  for (size_t taken = 0; taken < most && AwaitSocket(socket, POLLIN, until);) {
+    const ssize_t count = ::recv(socket, rest.data(), rest.size(), 0);
+    if (count <= 0) return;
+    taken += static_cast<size_t>(count);
   }
 }
 
@@ -158,10 +175,14 @@ class BoundedHttpServer::Connections final : public httplib::TaskQueue {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Whether a connection that has nothing to say should end.
+  // More connections wait than threads that are free.
   bool others_wait() const {
     absl::MutexLock lock(&mutex_);
-    return ending_ || waiting_.size() > idle_;
+    return waiting_.size() > idle_;
+  }
+  bool ending() const {
+    absl::MutexLock lock(&mutex_);
+    return ending_;
   }
 
  private:
@@ -219,23 +240,25 @@ absl::Status BoundedHttpServer::Start(std::string_view what, const std::string& 
   return absl::OkStatus();
 }
 
+bool BoundedHttpServer::AwaitRequest(socket_t socket, bool first) const {
+  const Connections& connections = *connections_.load();  // this is one of its threads
+  const absl::Time begin = RealClock().Now();
+  const absl::Time until = begin + (first ? bounds_.read_deadline : bounds_.idle);
+  while (true) {
+    const absl::Time now = RealClock().Now();
+    if (AwaitSocket(socket, POLLIN, std::min(until, now + kLook))) return true;
+    const bool makes_room = connections.others_wait() && (!first || now > begin + kFirstSilence);
+    if (now + kLook >= until || makes_room || connections.ending()) return false;
+  }
+}
+
 bool BoundedHttpServer::process_and_close_socket(socket_t socket) {
-  DeadlineStream stream(socket, bounds_);
+  DeadlineStream stream(socket, bounds_, [this] { return connections_.load()->ending(); });
   const bool once = bounds_.idle <= absl::ZeroDuration();
-  const auto more_comes = [&] {
-    if (!stream.empty()) return true;
-    const absl::Time until = RealClock().Now() + bounds_.idle;
-    while (is_running() && !connections_.load()->others_wait()) {  // this is one of its threads
-      const absl::Time look = std::min(until, RealClock().Now() + kIdleLook);
-      if (AwaitSocket(socket, POLLIN, look)) return true;
-      if (look == until) return false;
-    }
-    return false;
-  };
   bool answered = true;
   bool refused = false;
   for (bool last = false, first = true; !last && answered && !stream.broken(); first = false) {
-    if (!first && !more_comes()) break;
+    if (stream.empty() && !AwaitRequest(socket, first)) break;
     stream.Begin();
     last = once;
     bool closed = false;
@@ -252,7 +275,7 @@ bool BoundedHttpServer::process_and_close_socket(socket_t socket) {
     refused = refused || (answered && !parsed);
     last = last || closed || refused;
   }
-  if (refused || stream.broken()) TakeRest(socket);
+  if (refused || stream.broken()) TakeRest(socket, 4 * bounds_.request_bytes);
   ::shutdown(socket, SHUT_RDWR);
   ::close(socket);
   return answered;

@@ -24,9 +24,10 @@ struct HttpBounds {
 
 // Threads are started when they are needed, up to the number of connections. Further connections
 // wait in the kernel's queue and in one as long. A connection that waits for another request makes
-// room for them. So a client that says nothing, a byte a second, or a line without an end holds up
-// nobody else. A request that the library would not read to its end as it stands is the connection's
-// last one: several lengths, a packed or multipart body, a GET with a body, a very long path.
+// room for them, and so does a new one that is silent for half a second. So a client that says
+// nothing, a byte a second, or a line without an end holds up nobody else. A request that the
+// library would not read to its end as it stands is the connection's last one: several lengths, a
+// packed or multipart body, a GET with a body, a very long path.
 class BoundedHttpServer final : public httplib::Server {
  public:
   static constexpr size_t kMostTargetBytes = 1024;  // of a path; a longer one ends the connection
@@ -43,6 +44,8 @@ class BoundedHttpServer final : public httplib::Server {
  private:
   class Connections;
   bool process_and_close_socket(socket_t socket) override;
+  // False: none comes in time, or the connection makes room for others.
+  bool AwaitRequest(socket_t socket, bool first) const;
 
   const HttpBounds bounds_;
   std::atomic<Connections*> connections_ = nullptr;  // the library's own, while it listens

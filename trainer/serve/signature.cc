@@ -100,7 +100,7 @@ absl::StatusOr<ServedExamples> Signature::FromPictures(const InputTensor& tensor
   ServedExamples examples{.dtype = DType::kU8, .count = count, .bytes = {}};
   for (size_t i = 0; i < texts.size(); ++i) {
     const auto in_picture = [&](const absl::Status& error) {
-      return FieldError(tensor, "data", fmt::format("picture {}: {}", i, std::string(error.message())));
+      return FieldError(tensor, "data", fmt::format("picture {}: found one that cannot be used: {}", i, std::string(error.message())));
     };
     const absl::StatusOr<Image> image = DecodeImage(texts[i]);
     if (!image.ok()) return in_picture(image.status());

@@ -118,6 +118,7 @@ class BinaryRest {
 absl::StatusOr<InputTensor> ParseInput(const JsonValue& object, const std::string& path, BinaryRest& rest) {
   InputTensor tensor{.field = path, .name = "", .datatype = "", .shape = {}, .data = {}};
   TY_ASSIGN_OR_RETURN(tensor.name, TextField(object, path, "name"));
+  if (tensor.name.empty()) return Wrong(path + ".name", object.Find("name"), "the name of an input");
   TY_ASSIGN_OR_RETURN(tensor.datatype, TextField(object, path, "datatype"));
   if (tensor.datatype.empty()) return Wrong(path + ".datatype", object.Find("datatype"), "one of FP32, FP64, INT32, INT64, UINT8, BYTES");
   TY_ASSIGN_OR_RETURN(tensor.shape, ShapeOf(object, path));

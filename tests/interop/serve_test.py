@@ -1,0 +1,105 @@
+"""`serve` asked by other people's clients: tritonclient over HTTP and gRPC, TensorFlow Serving's documented JSON by urllib."""
+import in_venv  # isort: skip  (starts over in the environment that has the clients)
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy
+import tritonclient.grpc
+import tritonclient.http
+from tritonclient.utils import InferenceServerException
+
+sys.path.insert(0, str(in_venv.ROOT / "tests/e2e"))
+from serving import Server  # noqa: E402
+from trainyard import TRAINER, Run, job_file  # noqa: E402
+
+EXAMPLES = 5
+
+
+class Clients(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="trainyard-serve-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        run = Run(job_file(cls.folder, steps=20), output=cls.folder / "out")
+        if run.wait() != 0:
+            raise AssertionError(f"{run.text}\n{run.logs()}")
+        cls.images = numpy.random.default_rng(1).integers(0, 256, (EXAMPLES, 28, 28, 1), numpy.uint8)
+        numpy.save(cls.folder / "x.npy", cls.images)
+        said = subprocess.run([TRAINER, "predict", run.output, cls.folder / "x.npy", "--json", "--top", "10"],
+                              cwd=in_venv.ROOT, capture_output=True, text=True, check=True).stdout
+        cls.expected = numpy.zeros((EXAMPLES, 10), numpy.float32)
+        for row, line in zip(cls.expected, map(json.loads, said.splitlines()), strict=True):
+            for entry in line["top"]:
+                row[entry["classNumber"]] = entry["probability"]
+        cls.server = Server(run.output, cls.folder / "serve.log")
+        cls.addClassCleanup(cls.server.close)
+        cls.server.await_ready()
+
+    def check_triton(self, module, client):
+        self.assertTrue(client.is_server_live() and client.is_server_ready() and client.is_model_ready("model") and client.is_model_ready("model", "20"))
+        tensor = module.InferInput("input", self.images.shape, "UINT8")
+        tensor.set_data_from_numpy(self.images)
+        answer = client.infer("model", [tensor], request_id="seven", client_timeout=30) if module is tritonclient.grpc else client.infer("model", [tensor], request_id="seven")
+        numpy.testing.assert_array_equal(answer.as_numpy("probabilities"), self.expected)
+        top = client.infer("model", [tensor], model_version="20", outputs=[module.InferRequestedOutput("probabilities", class_count=3)])
+        likeliest = top.as_numpy("probabilities")
+        self.assertEqual(likeliest.shape, (EXAMPLES, 3))
+        self.assertEqual([int(row[0].split(b":")[1]) for row in likeliest], list(self.expected.argmax(1)))
+        for wrong, words in ((module.InferInput("other", [1, 784], "FP32"), "inputs[0].name"), (module.InferInput("input", [1, 783], "FP32"), "inputs[0].shape")):
+            wrong.set_data_from_numpy(numpy.zeros(wrong.shape(), numpy.float32))
+            with self.assertRaises(InferenceServerException) as refused:
+                client.infer("model", [wrong])
+            self.assertIn(words, refused.exception.message())
+        with self.assertRaises(InferenceServerException):
+            client.infer("model", [tensor], model_version="19")
+        return answer
+
+    def test_tritonclient_over_http(self):
+        with tritonclient.http.InferenceServerClient(f"127.0.0.1:{self.server.port}") as client:
+            answer = self.check_triton(tritonclient.http, client)
+            self.assertEqual(answer.get_response()["id"], "seven")
+            self.assertEqual(client.get_server_metadata()["name"], "trainyard")
+            self.assertEqual(client.get_model_metadata("model")["inputs"], [{"name": "input", "datatype": "FP32", "shape": [-1, 28, 28, 1]}])
+            floats = tritonclient.http.InferInput("input", [EXAMPLES, 784], "FP32")
+            floats.set_data_from_numpy((self.images / 255).astype(numpy.float32).reshape(EXAMPLES, 784), binary_data=False)
+            answer = client.infer("model", [floats], outputs=[tritonclient.http.InferRequestedOutput("probabilities", binary_data=False)])
+            numpy.testing.assert_allclose(answer.as_numpy("probabilities"), self.expected, atol=1e-6)
+
+    def test_tritonclient_over_grpc(self):
+        with tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{self.server.grpc_port}") as client:
+            answer = self.check_triton(tritonclient.grpc, client)
+            self.assertEqual(answer.get_response().id, "seven")
+            self.assertEqual(client.get_server_metadata().name, "trainyard")
+            self.assertEqual(list(client.get_model_metadata("model").inputs[0].shape), [-1, 28, 28, 1])
+            with self.assertRaises(InferenceServerException) as refused:
+                client.get_model_repository_index()
+            self.assertIn("UNIMPLEMENTED", refused.exception.status())
+
+    def test_typed_contents_over_grpc(self):
+        messages = tritonclient.grpc.service_pb2
+        request = messages.ModelInferRequest(model_name="model", inputs=[messages.ModelInferRequest.InferInputTensor(
+            name="input", datatype="UINT8", shape=self.images.shape, contents=messages.InferTensorContents(uint_contents=self.images.ravel().tolist()))])
+        with tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{self.server.grpc_port}") as client:
+            response = client._client_stub.ModelInfer(request)
+        numpy.testing.assert_array_equal(numpy.frombuffer(response.raw_output_contents[0], numpy.float32).reshape(EXAMPLES, 10), self.expected)
+
+    def test_tensorflow_servings_json(self):
+        status, answer = self.server.ask("/v1/models/model")
+        self.assertEqual((status, answer["model_version_status"][0]["state"]), (200, "AVAILABLE"))
+        rows = (self.images / 255).astype(numpy.float32).tolist()
+        for path, body, found in (("", {"signature_name": "serving_default", "instances": rows}, "predictions"),
+                                  ("", {"instances": [{"input": row} for row in rows]}, "predictions"),
+                                  ("/versions/20", {"inputs": {"input": rows}}, "outputs"), ("", {"inputs": rows}, "outputs")):
+            status, answer = self.server.ask(f"/v1/models/model{path}:predict", body)
+            self.assertEqual(status, 200, answer)
+            numpy.testing.assert_allclose(answer[found], self.expected, atol=1e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()
