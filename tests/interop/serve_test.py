@@ -1,8 +1,11 @@
 """`serve` asked by other people's clients: tritonclient over HTTP and gRPC, TensorFlow Serving's documented JSON by urllib."""
 import in_venv  # isort: skip  (starts over in the environment that has the clients)
 
+import contextlib
+import io
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -80,6 +83,13 @@ class Clients(unittest.TestCase):
             with self.assertRaises(InferenceServerException) as refused:
                 client.get_model_repository_index()
             self.assertIn("UNIMPLEMENTED", refused.exception.status())
+
+    def test_the_code_of_the_page_runs(self):
+        (code,) = re.findall(r"```python\n(.*?)```", (in_venv.ROOT / "docs/serve.md").read_text(), re.DOTALL)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code.replace("127.0.0.1:8080", f"127.0.0.1:{self.server.port}"), {})  # noqa: S102  (our own page)
+        self.assertRegex(printed.getvalue(), r"^\[\[0\.")
 
     def test_typed_contents_over_grpc(self):
         messages = tritonclient.grpc.service_pb2

@@ -36,8 +36,8 @@ class BoundedHttpServer final : public httplib::Server {
   // Takes no new connections, answers the requests that have come, and joins all threads.
   ~BoundedHttpServer() override;
 
-  // Listens from a thread of its own, once; 0 is any free port. Handlers are set before. Unavailable
-  // names host and port when they cannot be had for `what`.
+  // Listens from a thread of its own, once; 0 is any free port. Handlers are set before.
+  // Unavailable names host and port when they cannot be had for `what`.
   absl::Status Start(std::string_view what, const std::string& host, int port);
   int port() const { return port_; }
 

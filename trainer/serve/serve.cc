@@ -33,7 +33,7 @@ absl::Status Serve(const ServeOptions& options, const ServedModel::BackendMaker&
   VersionWatch watch(options.checkpoint.path, options.checkpoint.best, [&](const std::string& checkpoint) {
     TrainedModelOptions of = options.checkpoint;
     of.path = checkpoint;
-    of.best = false;
+    of.best = of.best && of.path == options.checkpoint.path;  // wrong for one checkpoint; else it was found already
     return ServedModel::Load(of, options.batcher, make_backend, [&metrics](const Batcher::BatchSeen& batch) { metrics.AddBatch(batch); });
   });
   ModelService service(options.service, watch, metrics);

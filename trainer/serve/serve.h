@@ -25,7 +25,7 @@ struct ServeOptions {
 };
 
 // Serves until `stop` is requested. A folder without a checkpoint is waited for. Errors: a port
-// that is in use; one checkpoint that cannot be used.
+// that is in use; one checkpoint, in place of a folder, that cannot be used.
 absl::Status Serve(const ServeOptions& options, const ServedModel::BackendMaker& make_backend, StopRequest& stop);
 
 }  // namespace trainyard::engine

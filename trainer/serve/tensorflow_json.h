@@ -24,7 +24,8 @@ std::string TensorFlowPredictBody(const TensorFlowRequest& request, const InferA
 
 // {"model_version_status": [{"version", "state", "status"}]}
 std::string TensorFlowStatusBody(int64_t version);
-// {"model_spec", "metadata": {"signature_def": …, "classes": […]}}: the names of the classes are ours.
+// {"model_spec", "metadata": {"signature_def": …, "classes": […]}}. TensorFlow has no "classes":
+// their names by number.
 std::string TensorFlowMetadataBody(const Signature& signature, const std::string& model, int64_t version);
 
 }  // namespace trainyard::engine

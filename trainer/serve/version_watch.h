@@ -27,9 +27,9 @@ struct CheckpointMark {
 // whether good or not. None: there is none yet.
 absl::StatusOr<std::vector<CheckpointMark>> CheckpointMarks(const std::string& path, bool best);
 
-// Keeps the newest good checkpoint of a folder loaded. The version before answers until the newer one is
-// warm, and answers its own requests to the end. A checkpoint that cannot be used is logged once,
-// and the version before stays. Thread-safe, but for Poll.
+// Keeps the newest good checkpoint of a folder loaded. The version before answers until the newer
+// one is warm, and answers its own requests to the end. A checkpoint that cannot be used is logged
+// once, and the version before stays. Thread-safe, but for Poll.
 class VersionWatch {
  public:
   // Gives a warm model of a checkpoint's folder.
