@@ -156,9 +156,9 @@ absl::StatusOr<TensorFlowRequest> ParseTensorFlowPredict(std::string_view body, 
   const JsonValue* const instances = object.Find("instances");
   const JsonValue* const inputs = object.Find("inputs");
   if ((instances == nullptr) == (inputs == nullptr)) {
-    return absl::InvalidArgumentError(
-        fmt::format("the body: found {}, expected one of them",
-                    instances == nullptr ? "neither \"instances\" nor \"inputs\"" : "both \"instances\" and \"inputs\""));
+    return absl::InvalidArgumentError(fmt::format("the body: found {}, expected one of them", instances == nullptr
+                                                                                                  ? "neither \"instances\" nor \"inputs\""
+                                                                                                  : "both \"instances\" and \"inputs\""));
   }
   TensorFlowRequest request{.request = {}, .rows = instances != nullptr};
   TY_ASSIGN_OR_RETURN(request.request.inputs, request.rows ? RowTensors(*instances) : ColumnTensors(*inputs));
