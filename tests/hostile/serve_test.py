@@ -50,9 +50,9 @@ def tensor_requests():
     yield from ((V2, {**GOOD, "inputs": odd}) for odd in ODD)
     yield from ((V2, {**GOOD, "outputs": odd}) for odd in ODD if odd not in (None, []))
     yield from ((V2, {**GOOD, "outputs": [{"name": odd}]}) for odd in ODD)
-    yield from ((V2, {**GOOD, "outputs": [{"name": "probabilities", "parameters": {"classification": odd}}]}) for odd in ODD)
-    yield from ((V2, {**GOOD, "id": odd}) for odd in ODD if not isinstance(odd, str))
-    yield from ((V2, {**GOOD, "parameters": {"timeout": odd}}) for odd in ODD if odd != 2**63)
+    yield from ((V2, {**GOOD, "outputs": [{"name": "probabilities", "parameters": {"classification": odd}}]}) for odd in ODD if odd is not None)
+    yield from ((V2, {**GOOD, "id": odd}) for odd in ODD if odd is not None and not isinstance(odd, str))
+    yield from ((V2, {**GOOD, "parameters": {"timeout": odd}}) for odd in ODD if odd not in (None, 2**63))
     yield V2, {**GOOD, "parameters": {"sequence_id": 7}}
     yield from ((V2, with_input(shape=shape)) for shape in ([1, 28, 29], [0, 784], [784], [1] * 9, [2**32, 2**32], [1, -784]))
 
@@ -61,7 +61,7 @@ def row_requests():
     yield from ((TENSORFLOW, {"instances": odd}) for odd in ODD)
     yield from ((TENSORFLOW, {"inputs": odd}) for odd in ODD)
     yield from ((TENSORFLOW, {"instances": [odd, ROW]}) for odd in ODD)
-    yield from ((TENSORFLOW, {"instances": [ROW], "signature_name": odd}) for odd in ODD if odd != "")
+    yield from ((TENSORFLOW, {"instances": [ROW], "signature_name": odd}) for odd in ODD if odd not in (None, ""))
     yield from ((TENSORFLOW, {"instances": [{"b64": odd}]}) for odd in ODD)
     yield TENSORFLOW, {"instances": [{"input": ROW}, {"input": ROW, "more": 1}]}
     yield TENSORFLOW, {"instances": [{"input": ROW}, {"output": ROW}]}

@@ -181,7 +181,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOp
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.calls);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
-  builder.AddListeningPort(fmt::format("{}:{}", options.host, options.port), grpc::InsecureServerCredentials(), &state->port);
+  const std::string host = options.host.find(':') == std::string::npos ? options.host : fmt::format("[{}]", options.host);  // IPv6
+  builder.AddListeningPort(fmt::format("{}:{}", host, options.port), grpc::InsecureServerCredentials(), &state->port);
   builder.RegisterCallbackGenericService(&state->acceptor);
   state->server = builder.BuildAndStart();
   if (state->server == nullptr || state->port == 0) {

@@ -83,6 +83,14 @@ TEST_F(HttpApiTest, RowsAndColumnsAndTensorsGetTheSameNumbers) {
             R"("data":[7.0,16.0]}]})");
 }
 
+TEST_F(HttpApiTest, AFieldThatIsNullIsAbsent) {
+  Serve();
+  EXPECT_EQ(Post("/v2/models/m/infer", R"({"id": null, "parameters": null, "outputs": null, "inputs": [{"name": "input", "shape": [1, 3],
+    "datatype": "FP32", "parameters": null, "data": [1, 2, 3]}]})")
+                .status,
+            200);
+}
+
 TEST_F(HttpApiTest, BytesAreDividedBy255AsInTraining) {
   Serve();
   const json answer = json::parse(

@@ -51,7 +51,7 @@ class BodyReader final : public nlohmann::json_sax<json> {
   bool key(string_t& name) override {
     Open& object = open_.back();
     object.key = std::move(name);
-    const bool twice = object.value.Find(object.key) != nullptr;
+    const bool twice = object.value.Has(object.key);
     if (object.value.fields.size() > kMostFields) return Refuse(fmt::format("found more than {} fields", kMostFields));
     return !twice || Refuse("the field is given twice");
   }
@@ -162,9 +162,11 @@ class BodyReader final : public nlohmann::json_sax<json> {
 }  // namespace
 
 const JsonValue* JsonValue::Find(std::string_view name) const {
-  const auto found = std::ranges::find_if(fields, [&](const JsonField& field) { return field.name == name; });
-  return found == fields.end() ? nullptr : &found->value;
+  const auto found = std::ranges::find(fields, name, &JsonField::name);
+  return found == fields.end() || found->value.kind == Kind::kNull ? nullptr : &found->value;
 }
+
+bool JsonValue::Has(std::string_view name) const { return std::ranges::find(fields, name, &JsonField::name) != fields.end(); }
 
 std::string JsonValue::Found() const {
   switch (kind) {

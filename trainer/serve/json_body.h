@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,8 +28,10 @@ struct JsonValue {
   std::vector<JsonValue> items;   // kList: of anything but numbers
   std::vector<JsonField> fields;  // kObject: each name once
 
-  // A field of an object; null where it is absent or this is no object.
+  // A field of an object; null where it is absent or null, or this is no object.
   const JsonValue* Find(std::string_view name) const;
+  JsonValue* Find(std::string_view name) { return const_cast<JsonValue*>(std::as_const(*this).Find(name)); }
+  bool Has(std::string_view name) const;  // null or not
   // "an object", "a list of shape [2, 3]", "3", "\"x\"" …: the word for it in a message.
   std::string Found() const;
 };
@@ -43,7 +46,8 @@ inline constexpr size_t kMostJsonValues = size_t{1} << 16;  // numbers in lists 
 
 // The body is an object. InvalidArgument names the place and says what was found and expected: no
 // JSON, a field that is given twice, lists of unequal length or depth, numbers among other things,
-// too many values. Takes memory of about four times the body, or that of kMostJsonValues values.
+// too many values. Takes memory of about eight times the body at most, and that of kMostJsonValues
+// values.
 absl::StatusOr<JsonValue> ParseJsonBody(std::string_view body);
 
 // The text of an answer's JSON. Bytes that are no UTF-8 are replaced.

@@ -4,7 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
+#include <string_view>
+#include <variant>
 
 #include "trainer/base/status_macros.h"
 #include "trainer/data/csv/fit_columns.h"
@@ -24,6 +25,21 @@ std::vector<int64_t> BatchOf(const Shape& shape) {
 }
 
 std::string ShapeText(std::span<const int64_t> extents) { return fmt::format("[{}]", fmt::join(extents, ", ")); }
+
+constexpr int64_t kMostPixels = 2 * kMaxImagePixels;  // of a request: small files may hold large pictures
+
+// One of the requests that may decode pictures at the same time. Each ends with its pixels, so that
+// the wait is short.
+class DecodingTurn {
+ public:
+  explicit DecodingTurn(std::counting_semaphore<>& turns) : turns_(turns) { turns_.acquire(); }
+  ~DecodingTurn() { turns_.release(); }
+  DecodingTurn(const DecodingTurn&) = delete;
+  DecodingTurn& operator=(const DecodingTurn&) = delete;
+
+ private:
+  std::counting_semaphore<>& turns_;
+};
 
 // A tensor of one value for each example: [n] or [n, 1].
 absl::StatusOr<int64_t> ColumnLength(const InputTensor& tensor) {
@@ -76,7 +92,8 @@ absl::StatusOr<ServedExamples> Signature::ExamplesOf(std::span<const InputTensor
                                                   inputs_[i].datatype, ShapeText(inputs_[i].shape)));
   }
   if (takes_columns()) return FromColumns(found);
-  const bool texts = found[0]->datatype == "BYTES" || (found[0]->datatype.empty() && found[0]->data.index() == 2);
+  const bool texts =
+      found[0]->datatype == "BYTES" || (found[0]->datatype.empty() && std::holds_alternative<std::vector<std::string>>(found[0]->data));
   return texts && takes_pictures() ? FromPictures(*found[0]) : FromNumbers(*found[0]);
 }
 
@@ -98,12 +115,16 @@ absl::StatusOr<ServedExamples> Signature::FromPictures(const InputTensor& tensor
   TY_ASSIGN_OR_RETURN(const int64_t count, ColumnLength(tensor));
   TY_ASSIGN_OR_RETURN(const std::vector<std::string> texts, TextsOf(tensor, count));
   ServedExamples examples{.dtype = DType::kU8, .count = count, .bytes = {}};
+  const DecodingTurn turn(decoding_);
+  int64_t pixels_left = kMostPixels;
   for (size_t i = 0; i < texts.size(); ++i) {
     const auto in_picture = [&](const absl::Status& error) {
       return FieldError(tensor, "data", fmt::format("picture {}: found one that cannot be used: {}", i, std::string(error.message())));
     };
     const absl::StatusOr<Image> image = DecodeImage(texts[i]);
     if (!image.ok()) return in_picture(image.status());
+    pixels_left -= int64_t{image->height} * image->width;
+    if (pixels_left < 0) return FieldError(tensor, "data", fmt::format("found more than {} pixels in all pictures", kMostPixels));
     const absl::StatusOr<std::vector<uint8_t>> pixels = FitImage(*image, model_.description.training.model.input_shape, fit_);
     if (!pixels.ok()) return in_picture(pixels.status());
     const auto* const bytes = reinterpret_cast<const std::byte*>(pixels->data());

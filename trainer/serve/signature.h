@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <semaphore>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,6 +52,8 @@ class Signature {
   absl::StatusOr<ServedExamples> ExamplesOf(std::span<const InputTensor> tensors) const;
 
  private:
+  static constexpr int kDecodingRequests = 4;  // at a time: a picture takes up to 100 MB while it is decoded
+
   absl::StatusOr<ServedExamples> FromNumbers(const InputTensor& tensor) const;
   absl::StatusOr<ServedExamples> FromPictures(const InputTensor& tensor) const;
   absl::StatusOr<ServedExamples> FromColumns(std::span<const InputTensor* const> tensors) const;
@@ -60,6 +63,7 @@ class Signature {
   std::vector<FittedColumn> columns_by_name_;  // of a model of CSV rows; else empty
   std::vector<TensorSpec> inputs_;
   TensorSpec output_;
+  mutable std::counting_semaphore<> decoding_{kDecodingRequests};
 };
 
 }  // namespace trainyard::engine

@@ -69,9 +69,20 @@ TEST_F(SignatureTest, RawElementsThatDoNotFitAreRefused) {
 
 TEST_F(SignatureTest, PicturesAreDecoded) {
   const Signature& signature = Of(kTinyPicture);
-  EXPECT_TRUE(signature.takes_pictures());
+  const std::vector<uint8_t> pixels = {1, 2, 3, 255};
+  const std::vector whole = {
+      Tensor("input", "BYTES", {1, 1}, std::vector<std::string>{*EncodePng({.height = 2, .width = 2, .channels = 1, .pixels = pixels})})};
+  const auto examples = signature.ExamplesOf(whole);
+  ASSERT_TRUE(examples.ok()) << examples.status();
+  EXPECT_EQ(examples->dtype, DType::kU8);
+  EXPECT_THAT(examples->bytes, ElementsAre(std::byte{1}, std::byte{2}, std::byte{3}, std::byte{255}));
   const std::vector broken = {Tensor("input", "BYTES", {1}, std::vector<std::string>{"no picture"})};
   EXPECT_THAT(std::string(signature.ExamplesOf(broken).status().message()), HasSubstr("inputs[0].data: picture 0: "));
+  // Each of them is small as a file, and is refused for its size only after it was decoded.
+  const std::vector<uint8_t> black(size_t{1} << 25);
+  const std::string large = *EncodePng({.height = 1 << 11, .width = 1 << 14, .channels = 1, .pixels = black});
+  const std::vector bombs = {Tensor("input", "BYTES", {1}, std::vector<std::string>{large})};
+  EXPECT_THAT(std::string(signature.ExamplesOf(bombs).status().message()), HasSubstr("picture 0"));
   const std::vector cut = {Tensor("input", "BYTES", {1}, RawElements{std::string("\5\0\0\0abc", 7)})};
   EXPECT_THAT(std::string(signature.ExamplesOf(cut).status().message()), HasSubstr("bytes that end within a text"));
 }

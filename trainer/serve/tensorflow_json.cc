@@ -47,8 +47,9 @@ absl::StatusOr<std::string> ValueText(const JsonValue& value, const std::string&
   return Wrong(path, value, "a text, a number, or {\"b64\": …}");
 }
 
-absl::StatusOr<InputTensor> ListTensor(const JsonValue& list, const std::string& path, std::string name) {
-  InputTensor tensor{.field = path, .name = std::move(name), .datatype = "", .shape = list.shape, .data = list.numbers};
+absl::StatusOr<InputTensor> ListTensor(JsonValue list, const std::string& path, std::string name) {
+  InputTensor tensor{
+      .field = path, .name = std::move(name), .datatype = "", .shape = std::move(list.shape), .data = std::move(list.numbers)};
   if (list.kind == Kind::kNumbers) return tensor;
   if (list.kind != Kind::kList) return Wrong(path, list, "a list with an element for each example");
   std::vector<std::string> texts;
@@ -77,18 +78,18 @@ absl::StatusOr<std::vector<InputTensor>> NamedRows(const std::vector<JsonValue>&
     for (size_t i = 0; i < rows.size(); ++i) {
       const std::string place = fmt::format("{}[{}]", path, i);
       const JsonValue* const value = rows[i].Find(name);
-      if (value == nullptr) {
+      if (!rows[i].Has(name)) {
         return absl::InvalidArgumentError(fmt::format("{}.{}: missing, expected it as in {}[0]", place, short_name, path));
       }
       if (rows[i].fields.size() != rows[0].fields.size()) {
         return Wrong(place, rows[i], fmt::format("the {} fields of {}[0], found {}", rows[0].fields.size(), path, rows[i].fields.size()));
       }
       if (!numbers) {
-        list.items.push_back(*value);
+        list.items.push_back(value == nullptr ? JsonValue() : *value);
         continue;
       }
-      if (value->kind != Kind::kNumbers || value->shape != first.shape) {
-        return Wrong(fmt::format("{}.{}", place, short_name), *value, first.Found());
+      if (value == nullptr || value->kind != Kind::kNumbers || value->shape != first.shape) {
+        return Wrong(fmt::format("{}.{}", place, short_name), value == nullptr ? JsonValue() : *value, first.Found());
       }
       list.numbers.insert(list.numbers.end(), value->numbers.begin(), value->numbers.end());
     }
@@ -97,32 +98,33 @@ absl::StatusOr<std::vector<InputTensor>> NamedRows(const std::vector<JsonValue>&
       list.shape = first.shape;
       list.shape.insert(list.shape.begin(), static_cast<int64_t>(rows.size()));
     }
-    TY_ASSIGN_OR_RETURN(InputTensor tensor, ListTensor(list, fmt::format("{}.{}", path, short_name), name));
+    TY_ASSIGN_OR_RETURN(InputTensor tensor, ListTensor(std::move(list), fmt::format("{}.{}", path, short_name), name));
     tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
 
-absl::StatusOr<std::vector<InputTensor>> RowTensors(const JsonValue& instances) {
+absl::StatusOr<std::vector<InputTensor>> RowTensors(JsonValue& instances) {
   if (instances.kind == Kind::kList && !instances.items.empty() && IsRow(instances.items[0])) {
     for (size_t i = 0; i < instances.items.size(); ++i) {
       if (!IsRow(instances.items[i])) return Wrong(fmt::format("instances[{}]", i), instances.items[i], "an object as in instances[0]");
     }
     return NamedRows(instances.items, "instances");
   }
-  TY_ASSIGN_OR_RETURN(InputTensor tensor, ListTensor(instances, "instances", ""));
+  TY_ASSIGN_OR_RETURN(InputTensor tensor, ListTensor(std::move(instances), "instances", ""));
   return std::vector<InputTensor>{std::move(tensor)};
 }
 
-absl::StatusOr<std::vector<InputTensor>> ColumnTensors(const JsonValue& inputs) {
+absl::StatusOr<std::vector<InputTensor>> ColumnTensors(JsonValue& inputs) {
   std::vector<InputTensor> tensors;
   if (inputs.kind != Kind::kObject) {
-    TY_ASSIGN_OR_RETURN(InputTensor tensor, ListTensor(inputs, "inputs", ""));
+    TY_ASSIGN_OR_RETURN(InputTensor tensor, ListTensor(std::move(inputs), "inputs", ""));
     tensors.push_back(std::move(tensor));
     return tensors;
   }
-  for (const auto& [name, list] : inputs.fields) {
-    TY_ASSIGN_OR_RETURN(InputTensor tensor, ListTensor(list, fmt::format("inputs.{}", Printable(name.substr(0, kShortNameBytes))), name));
+  for (auto& [name, list] : inputs.fields) {
+    TY_ASSIGN_OR_RETURN(InputTensor tensor,
+                        ListTensor(std::move(list), fmt::format("inputs.{}", Printable(name.substr(0, kShortNameBytes))), name));
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -148,13 +150,13 @@ ordered_json TensorInfo(const TensorSpec& spec) {
 }  // namespace
 
 absl::StatusOr<TensorFlowRequest> ParseTensorFlowPredict(std::string_view body, const Signature& signature) {
-  TY_ASSIGN_OR_RETURN(const JsonValue object, ParseJsonBody(body));
+  TY_ASSIGN_OR_RETURN(JsonValue object, ParseJsonBody(body));
   if (const JsonValue* const name = object.Find("signature_name");
       name != nullptr && (name->kind != Kind::kText || (!name->text.empty() && name->text != kSignatureName))) {
     return Wrong("signature_name", *name, fmt::format("\"{}\" or none", kSignatureName));
   }
-  const JsonValue* const instances = object.Find("instances");
-  const JsonValue* const inputs = object.Find("inputs");
+  JsonValue* const instances = object.Find("instances");
+  JsonValue* const inputs = object.Find("inputs");
   if ((instances == nullptr) == (inputs == nullptr)) {
     return absl::InvalidArgumentError(fmt::format("the body: found {}, expected one of them", instances == nullptr
                                                                                                   ? "neither \"instances\" nor \"inputs\""

@@ -53,8 +53,8 @@ absl::StatusOr<bool> Flag(const JsonValue* parameters, const std::string& path, 
 }
 
 // A list of objects; null where it is absent.
-absl::StatusOr<const std::vector<JsonValue>*> Objects(const JsonValue& body, const std::string& name) {
-  const JsonValue* const list = body.Find(name);
+absl::StatusOr<std::vector<JsonValue>*> Objects(JsonValue& body, const std::string& name) {
+  JsonValue* const list = body.Find(name);
   if (list == nullptr) return nullptr;
   if (list->kind != Kind::kList) return Wrong(name, list, "a list of objects");
   for (size_t i = 0; i < list->items.size(); ++i) {
@@ -115,7 +115,7 @@ class BinaryRest {
   std::string_view bytes_;
 };
 
-absl::StatusOr<InputTensor> ParseInput(const JsonValue& object, const std::string& path, BinaryRest& rest) {
+absl::StatusOr<InputTensor> ParseInput(JsonValue& object, const std::string& path, BinaryRest& rest) {
   InputTensor tensor{.field = path, .name = "", .datatype = "", .shape = {}, .data = {}};
   TY_ASSIGN_OR_RETURN(tensor.name, TextField(object, path, "name"));
   if (tensor.name.empty()) return Wrong(path + ".name", object.Find("name"), "the name of an input");
@@ -124,7 +124,7 @@ absl::StatusOr<InputTensor> ParseInput(const JsonValue& object, const std::strin
   TY_ASSIGN_OR_RETURN(tensor.shape, ShapeOf(object, path));
   TY_ASSIGN_OR_RETURN(const JsonValue* const parameters, Parameters(object, path + "."));
   const JsonValue* const size = parameters == nullptr ? nullptr : parameters->Find("binary_data_size");
-  const JsonValue* const data = object.Find("data");
+  JsonValue* const data = object.Find("data");
   if (size != nullptr) {
     if (data != nullptr)
       return absl::InvalidArgumentError(path + ".data: found it beside parameters.binary_data_size, expected one of them");
@@ -132,7 +132,7 @@ absl::StatusOr<InputTensor> ParseInput(const JsonValue& object, const std::strin
     return tensor;
   }
   if (data != nullptr && data->kind == Kind::kNumbers) {
-    tensor.data = data->numbers;
+    tensor.data = std::move(data->numbers);
     return tensor;
   }
   std::vector<std::string> texts;
@@ -187,7 +187,7 @@ absl::StatusOr<InferRequest> ParseV2Infer(std::string_view body, std::optional<s
     return absl::InvalidArgumentError(fmt::format(
         "header Inference-Header-Content-Length: found {}, expected at most the {} bytes of the body", *json_bytes, body.size()));
   }
-  TY_ASSIGN_OR_RETURN(const JsonValue object, ParseJsonBody(body.substr(0, json_bytes.value_or(body.size()))));
+  TY_ASSIGN_OR_RETURN(JsonValue object, ParseJsonBody(body.substr(0, json_bytes.value_or(body.size()))));
   BinaryRest rest(json_bytes ? body.substr(*json_bytes) : std::string_view());
   InferRequest request;
   if (const JsonValue* const id = object.Find("id")) {
@@ -196,7 +196,7 @@ absl::StatusOr<InferRequest> ParseV2Infer(std::string_view body, std::optional<s
   }
   TY_ASSIGN_OR_RETURN(const JsonValue* const parameters, Parameters(object, ""));
   TY_RETURN_IF_ERROR(ParseRequestParameters(parameters, request));
-  TY_ASSIGN_OR_RETURN(const std::vector<JsonValue>* const inputs, Objects(object, "inputs"));
+  TY_ASSIGN_OR_RETURN(std::vector<JsonValue>* const inputs, Objects(object, "inputs"));
   if (inputs == nullptr) return Wrong("inputs", nullptr, "a list of objects");
   for (size_t i = 0; i < inputs->size(); ++i) {
     TY_ASSIGN_OR_RETURN(InputTensor tensor, ParseInput((*inputs)[i], fmt::format("inputs[{}]", i), rest));
