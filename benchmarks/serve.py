@@ -30,8 +30,8 @@ def request():
     return (b"POST /v2/models/model/infer HTTP/1.1\r\nHost: a\r\nInference-Header-Content-Length: %d\r\nContent-Length: %d\r\n\r\n" % (len(head), len(body))) + body
 
 
-def measure(port, connections, seconds):
-    """(requests a second, p50, p99 in milliseconds)"""
+def measure(process, port, connections, seconds):
+    """(requests a second, requests in a second of the server's processor time, p50, p99 in milliseconds)"""
     message, waiting, times = request(), selectors.DefaultSelector(), []
     peers = [socket.create_connection(("127.0.0.1", port)) for _ in range(connections)]
     began, received = {}, {}
@@ -44,7 +44,7 @@ def measure(port, connections, seconds):
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         waiting.register(peer, selectors.EVENT_READ)
         ask(peer)
-    start = time.perf_counter()
+    start, processor_start = time.perf_counter(), processor_seconds(process)
     while time.perf_counter() < start + seconds:
         for key, _ in waiting.select(timeout=10):
             peer = key.fileobj
@@ -56,15 +56,20 @@ def measure(port, connections, seconds):
                     raise SystemExit(f"the server at {port} answers {received[peer][:300]!r}")
                 times.append(time.perf_counter() - began[peer])
                 ask(peer)
-    took = time.perf_counter() - start
+    took, processor_took = time.perf_counter() - start, processor_seconds(process) - processor_start
     for peer in peers:
         peer.close()
     times.sort()
-    return len(times) / took, 1000 * times[len(times) // 2], 1000 * times[int(len(times) * 0.99)]
+    return len(times) / took, len(times) / processor_took, 1000 * times[len(times) // 2], 1000 * times[int(len(times) * 0.99)]
 
 
 def peak_mebibytes(process):
     return int(pathlib.Path(f"/proc/{process.pid}/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
+
+
+def processor_seconds(process):
+    times = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]  # in user and in system mode
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
 
 def start(*command, **streams):
@@ -89,15 +94,15 @@ def main():
             while not (found := re.search(r"REST on http://127.0.0.1:(\d+)", log.read_text())) or "is served" not in log.read_text():
                 time.sleep(0.05)
             servers = {"trainyard-trainer serve": (ours, int(found[1])), "onnxruntime, Python": (theirs, int(theirs.stdout.readline()))}
-            print("| server | connections | requests/s | p50 ms | p99 ms | peak MiB |\n|---|---:|---:|---:|---:|---:|")
+            print("| server | connections | requests/s | of processor time | p50 ms | p99 ms | peak MiB |\n|---|---:|---:|---:|---:|---:|---:|")
             for connections in CONNECTIONS:
                 rounds = {name: [] for name in servers}
                 for _ in range(ROUNDS):
-                    for name, (_, port) in servers.items():
-                        rounds[name].append(measure(port, connections, seconds))
+                    for name, (process, port) in servers.items():
+                        rounds[name].append(measure(process, port, connections, seconds))
                 for name, (process, _) in servers.items():
-                    rate, p50, p99 = (statistics.median(column) for column in zip(*rounds[name]))
-                    print(f"| {name} | {connections} | {rate:.0f} | {p50:.2f} | {p99:.2f} | {peak_mebibytes(process):.0f} |")
+                    rate, of_processor, p50, p99 = (statistics.median(column) for column in zip(*rounds[name]))
+                    print(f"| {name} | {connections} | {rate:.0f} | {of_processor:.0f} | {p50:.2f} | {p99:.2f} | {peak_mebibytes(process):.0f} |")
         finally:
             for process in (ours, theirs):
                 process.kill()
