@@ -138,12 +138,13 @@ class Inputs(Served):
 
 class Ends(Served):
     def test_a_request_that_has_come_is_answered_after_sigterm(self):
-        server = self.serve(self.train(steps=4), "--max-wait", 400, "--max-batch", 4).await_ready()
+        server = self.serve(self.train(steps=4), "--max-wait", 1000, "--max-batch", 4).await_ready()
         body = json.dumps({"instances": [[0] * 784]}).encode()
         with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
             client.sendall(b"POST /v1/models/model:predict HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-            while server.ask("/metrics")[1].count("trainyard_serve_queued_examples 0"):
-                pass
+            metrics = "trainyard_serve_queued_examples 0"
+            while "trainyard_serve_queued_examples 0" in metrics and "trainyard_serve_requests_total" not in metrics:  # it waits, or was answered
+                metrics = server.ask("/metrics")[1]
             self.assertEqual(server.stop(), 0, server.log())
             answer = b""
             while part := client.recv(65536):
