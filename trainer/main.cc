@@ -12,6 +12,7 @@
 #include "trainer/base/last_resort.h"
 #include "trainer/cli/run_command_line.h"
 #include "trainer/commands/bench_command.h"
+#include "trainer/commands/compare_command.h"
 #include "trainer/commands/data_command.h"
 #include "trainer/commands/evaluate_command.h"
 #include "trainer/commands/export_command.h"
@@ -22,6 +23,7 @@
 #include "trainer/commands/launch_command.h"
 #include "trainer/commands/predict_command.h"
 #include "trainer/commands/profile_command.h"
+#include "trainer/commands/report_command.h"
 #include "trainer/commands/serve_command.h"
 #include "trainer/commands/train_command.h"
 #include "trainer/job/exit_code.h"
@@ -69,6 +71,8 @@ int main(int argc, char** argv) {
   trainyard::engine::AddImportCommand(app, exit_code);
   trainyard::engine::AddGenerateCommand(app, exit_code);
   trainyard::engine::AddProfileCommand(app, exit_code);
+  trainyard::engine::AddReportCommand(app, exit_code);
+  trainyard::engine::AddCompareCommand(app, exit_code);
   trainyard::engine::AddBenchCommand(app, exit_code);
   trainyard::engine::AddShellCommands(app, TRAINYARD_VERSION);
   return trainyard::engine::RunCommandLine(app, argc, argv, exit_code);

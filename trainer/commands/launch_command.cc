@@ -22,6 +22,7 @@ struct LaunchFlags {
   std::string output;
   std::vector<std::string> overrides;
   std::string progress = "auto";
+  bool open = false;
 };
 
 ProgressMode ModeOf(std::string_view word) {
@@ -53,7 +54,8 @@ int Launch(const LaunchFlags& flags, const RunningProgram& running) {
                         .file = flags.file,
                         .overrides = flags.overrides,
                         .output = flags.output,
-                        .progress = ModeOf(flags.progress)};
+                        .progress = ModeOf(flags.progress),
+                        .open = flags.open};
   if (options.output.empty())
     options.output = "runs/" + job->name + "/" + absl::FormatTime("%Y%m%d-%H%M%S", RealClock().Wall(), absl::UTCTimeZone());
   absl::Status output = CheckOldCheckpoint(options.output, job->training);
@@ -85,8 +87,9 @@ void AddLaunchCommand(CLI::App& app, const RunningProgram& running, int& exit_co
   OneOf(command->add_option("--progress", flags->progress, "how progress is shown: a bar, lines, nothing; auto: a bar on a terminal"),
         {"auto", "bar", "plain", "none"})
       ->capture_default_str();
+  command->add_flag("--open", flags->open, "serve the run's page on 127.0.0.1 while it trains, and show it in a browser");
   command->footer(
-      "trainyard-trainer launch examples/lenet5-ps.yaml\n"
+      "trainyard-trainer launch examples/lenet5-ps.yaml --open\n"
       "trainyard-trainer launch examples/lenet5-ps.yaml --set worker.replicas=4 --set training.epochs=3\n"
       "trainyard-trainer launch job.yaml --output out    # again after a stop: goes on from the newest checkpoint");
   command->callback([flags, running, &exit_code] { exit_code = Launch(*flags, running); });

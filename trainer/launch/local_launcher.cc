@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <sstream>
 
 #include "trainer/base/clock.h"
@@ -23,11 +24,14 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/base/wait_notice.h"
 #include "trainer/launch/job_folder.h"
+#include "trainer/launch/open_browser.h"
 #include "trainer/launch/output_lock.h"
 #include "trainer/launch/progress_client.h"
 #include "trainer/launch/progress_text.h"
 #include "trainer/launch/replica_log.h"
 #include "trainer/launch/report_text.h"
+#include "trainer/page/live_page.h"
+#include "trainer/page/page_html.h"
 #include "trainer/profile/merge_profiles.h"
 #include "trainer/report/report.h"
 
@@ -36,6 +40,8 @@ namespace {
 
 constexpr absl::Duration kBarPeriod = absl::Milliseconds(200);
 constexpr absl::Duration kLinePeriod = absl::Seconds(2);
+constexpr absl::Duration kPagePeriod = absl::Milliseconds(500);
+constexpr absl::Duration kLastLook = absl::Seconds(3);
 constexpr absl::Duration kFetchTimeout = absl::Milliseconds(200);
 constexpr absl::Duration kWaitLookPeriod = absl::Seconds(1);
 constexpr int64_t kLogTailBytes = 1 << 16;
@@ -140,6 +146,7 @@ class LocalRun {
 
   absl::StatusOr<int> Run() {
     TY_RETURN_IF_ERROR(folder_.Prepare(job_, CpuQuota(), replicas_, ports_));
+    if (options_.open) TY_RETURN_IF_ERROR(OpenPage());
     while (!supervisor_.Done()) {
       for (const Action& action : supervisor_.Advance(RealClock().Now())) TY_RETURN_IF_ERROR(Do(action));
       ReportNewFailures();
@@ -154,10 +161,18 @@ class LocalRun {
     TY_RETURN_IF_ERROR(ShowEnd());
     view_.Close();
     TY_RETURN_IF_ERROR(Conclude());
+    if (page_) page_->AwaitLastLook(kLastLook);
     return supervisor_.exit_code();
   }
 
  private:
+  absl::Status OpenPage() {
+    TY_ASSIGN_OR_RETURN(page_, LivePage::Start(folder_.dir(), job_.name));
+    const bool opened = OpenBrowser(page_->address());
+    view_.Say(fmt::format("the run's page{}: {}", opened ? ", in your browser" : "", page_->address()));
+    return absl::OkStatus();
+  }
+
   absl::Status Do(const Action& action) {
     const ReplicaId& id = replicas_[action.replica];
     switch (action.kind) {
@@ -188,7 +203,7 @@ class LocalRun {
       fds.push_back({.fd = process.pidfd(), .events = POLLIN, .revents = 0});
       indices.push_back(index);
     }
-    const absl::Time wake = std::min(supervisor_.NextWake(), view_.wanted() ? next_progress_ : absl::InfiniteFuture());
+    const absl::Time wake = std::min(supervisor_.NextWake(), FollowsProgress() ? next_progress_ : absl::InfiniteFuture());
     const int64_t timeout =
         wake == absl::InfiniteFuture() ? 60000 : std::clamp<int64_t>(absl::ToInt64Milliseconds(wake - RealClock().Now()) + 1, 0, 60000);
     poll(fds.data(), fds.size(), static_cast<int>(timeout));
@@ -208,15 +223,21 @@ class LocalRun {
     }
   }
 
+  bool FollowsProgress() const { return view_.wanted() || page_ != nullptr; }
+
   void ShowProgress() {
     const absl::Time now = RealClock().Now();
-    if (!view_.wanted() || now < next_progress_) return;
-    next_progress_ = now + view_.period();
+    if (!FollowsProgress() || now < next_progress_) return;
+    next_progress_ = now + std::min(view_.period(), page_ != nullptr ? kPagePeriod : absl::InfiniteDuration());
     const absl::StatusOr<Progress> progress = FetchProgress(ports_[ChiefIndex()].http_port, kFetchTimeout);
+    if (page_ != nullptr && progress.ok()) page_->Update(*progress);
+    if (!view_.wanted()) return;
     ShowWait(now, progress.ok() ? progress->waiting : "");
     if (!progress.ok() || progress->total_steps == 0) return;  // not listening yet, or restarting
     TellNews(progress->evaluations, progress->warning);
     last_progress_ = *progress;
+    if (now < next_line_) return;
+    next_line_ = now + view_.period();
     view_.Show(last_progress_);
   }
 
@@ -316,6 +337,10 @@ class LocalRun {
     }
     TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> reports, ReadReplicaReports(folder_.dir()));
     const absl::Status written = TellIfFull(WriteReport(folder_.dir(), outcome, reports), "report.json");
+    if (const absl::Status page = WriteReportPage(folder_.dir()); !page.ok()) {
+      LogError("report.html is not written: {}. The training itself is not touched; mend the cause and run `{} report {}`",
+               std::string(page.message()), options_.called_as, folder_.dir());
+    }
     const std::string profile = outcome.profile ? OperatorTableText(*outcome.profile, kOperatorsShown, 0) : "";
     std::printf("%s", SummaryText(MergeReport(outcome, reports), {.dir = folder_.dir(),
                                                                   .file = options_.file,
@@ -339,7 +364,9 @@ class LocalRun {
   Supervisor supervisor_;
   std::map<int, ReplicaProcess> running_;
   std::map<int, int64_t> log_begins_;  // where the log of a replica's newest process begins
+  std::unique_ptr<LivePage> page_;     // null: not wanted
   absl::Time next_progress_ = absl::InfinitePast();
+  absl::Time next_line_ = absl::InfinitePast();
   Progress last_progress_;
   absl::Time next_wait_look_ = absl::InfinitePast();
   WaitNotice wait_notice_{absl::InfinitePast(), kShownWait};  // servers leave out shorter waits

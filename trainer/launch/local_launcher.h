@@ -20,6 +20,7 @@ struct LaunchOptions {
   std::vector<std::string> overrides;  // --set, applied to the job already: for messages
   std::string output;                  // the run's folder; an existing one is resumed
   ProgressMode progress = ProgressMode::kAuto;
+  bool open = false;  // serves the run's page while it trains, and shows it in a browser
 };
 
 // Blocks SIGINT and SIGTERM in this thread and handles them itself: the first stops all replicas

@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
-#include <vector>
+#include <optional>
 
 #include "trainer/base/status_macros.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/data/text/vocabulary.h"
-#include "trainer/model/build_graph.h"
 #include "trainer/train/model_runner.h"
+#include "trainer/train/prediction_watch.h"
 
 namespace trainyard::engine {
 namespace {
@@ -39,24 +38,10 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const TrainedModel& model, Backend
   TY_RETURN_IF_ERROR(CheckVocabulary(model, data->info()));
 
   ModelEvaluation evaluation{.score = {}, .matrix = std::nullopt, .data = data->info().name};
-  ModelRunner::BatchSeen count;
-  std::vector<float> scores;
-  if (expected.classes > 0 && expected.label_shape.rank() == 0) {
-    evaluation.matrix.emplace(expected.classes);
-    count = [&](const Batch& batch, const Executor& executor) -> absl::Status {
-      const auto classes = static_cast<size_t>(expected.classes);
-      scores.resize(static_cast<size_t>(batch.examples) * classes);
-      TY_RETURN_IF_ERROR(executor.Fetch(kLogitsOutput, {DType::kF32, Shape({batch.examples, expected.classes}), scores.data()}));
-      const auto labels = batch.y.values<const int32_t>();
-      for (size_t i = 0; i < labels.size(); ++i) {
-        const auto row = scores.begin() + static_cast<std::ptrdiff_t>(i * classes);
-        evaluation.matrix->Add(labels[i], static_cast<int>(std::max_element(row, row + expected.classes) - row));
-      }
-      return absl::OkStatus();
-    };
-  }
+  std::optional<PredictionWatch> watch = PredictionWatch::For(expected);
   ModelRunner runner(training.model, backend);
-  TY_ASSIGN_OR_RETURN(evaluation.score, runner.Evaluate(*data, training.batch_size, model.parameters, count));
+  TY_ASSIGN_OR_RETURN(evaluation.score, runner.Evaluate(*data, training.batch_size, model.parameters, watch ? watch->Seen() : nullptr));
+  if (watch) evaluation.matrix = watch->matrix();
   return evaluation;
 }
 

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
 #include "trainer/model/metrics.h"
-#include "trainer/predict/confusion_matrix.h"
+#include "trainer/model/confusion_matrix.h"
 #include "trainer/predict/trained_model.h"
 
 namespace trainyard::engine {

@@ -82,6 +82,18 @@ absl::StatusOr<std::vector<ReplicaReport>> ReadReplicaReports(const std::string&
   return reports;
 }
 
+JobOutcome OutcomeOf(std::string job, const std::vector<ReplicaReport>& replicas, std::optional<OperatorTable> profile) {
+  JobOutcome outcome{.job = std::move(job), .state = "Stopped", .profile = std::move(profile)};
+  for (const ReplicaReport& replica : replicas) {
+    outcome.workers += replica.worker ? 1 : 0;
+    outcome.ps += replica.server ? 1 : 0;
+    if (replica.worker) outcome.seconds = std::max(outcome.seconds, replica.worker->seconds);
+    const bool done = replica.steps >= replica.planned_steps || replica.stopped_early;
+    if (replica.chief && done && !replica.parameters_sha256.empty()) outcome.state = "Succeeded";
+  }
+  return outcome;
+}
+
 std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaReport>& replicas) {
   const auto chief = std::ranges::find_if(replicas, &ReplicaReport::chief);
   const ReplicaReport job = chief == replicas.end() ? ReplicaReport{} : *chief;

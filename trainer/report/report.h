@@ -37,6 +37,11 @@ struct JobOutcome {
   std::optional<OperatorTable> profile;  // absent when nothing was profiled
 };
 
+// What the parts alone tell of a job whose launcher is not there: seconds are those of the worker
+// that trained longest, and failures are not known. It has Succeeded where the chief has reported
+// its planned steps or an early end, else it was Stopped.
+JobOutcome OutcomeOf(std::string job, const std::vector<ReplicaReport>& replicas, std::optional<OperatorTable> profile);
+
 // The whole report as JSON text, fields in the documented order. Speeds are totals over the workers
 // without start-up.
 std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaReport>& replicas);

@@ -4,16 +4,20 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/base/file.h"
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/finished_mark.h"
+#include "trainer/data/open/class_names.h"
+#include "trainer/report/evaluation_record.h"
 #include "trainer/train/not_finite.h"
 
 namespace trainyard::engine {
 namespace {
 
 constexpr absl::Duration kOthersDeadline = absl::Hours(24);
+constexpr int kMostClasses = 100;  // of a matrix on a page
 
 }  // namespace
 
@@ -77,7 +81,10 @@ absl::StatusOr<std::map<std::string, double>> Chief::EvaluateNow(int64_t epoch) 
 
 absl::StatusOr<std::map<std::string, double>> Chief::Metrics(const ParameterSet& parameters) {
   const ActivityTicker::Work work(*run_.ticker);
-  TY_ASSIGN_OR_RETURN(const ModelScore score, run_.evaluated_model.Evaluate(*run_.eval_data, run_.config.batch_size, parameters));
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(run_.config.model));
+  predictions_ = expected.classes <= kMostClasses ? PredictionWatch::For(expected) : std::nullopt;
+  TY_ASSIGN_OR_RETURN(const ModelScore score, run_.evaluated_model.Evaluate(*run_.eval_data, run_.config.batch_size, parameters,
+                                                                            predictions_ ? predictions_->Seen() : nullptr));
   return MetricsOf(run_.config.model, score);
 }
 
@@ -91,6 +98,7 @@ absl::StatusOr<Evaluation> Chief::Evaluate(int64_t epoch) {
     evaluation.step = state.step;
     TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(state.parameters));
     TY_ASSIGN_OR_RETURN(const EvaluationJudge::Verdict verdict, book.Add(evaluation));
+    if (verdict.best && book.judge().restores_best()) best_predictions_ = predictions_;
     // The job's evaluator is the one writer of its best checkpoint: the chief's last parameters are
     // in the last checkpoint, which it evaluates.
     if (verdict.best && !run_.config.evaluator) {
@@ -121,7 +129,10 @@ absl::StatusOr<std::optional<Evaluation>> Chief::RestoreBest(const Evaluation& n
   TY_RETURN_IF_ERROR(run_.saver->Save(StateView(state), layer_state_.Place(state.step)));
   TY_RETURN_IF_ERROR(checkpoints_.Follow());
   LogInfo("restored the best checkpoint, of step {}", best->info().step);
-  if (const Evaluation* known = run_.book->Find(best->info().step)) return *known;
+  if (const Evaluation* known = run_.book->Find(best->info().step)) {
+    predictions_ = std::exchange(best_predictions_, std::nullopt);
+    return *known;
+  }
   Evaluation evaluation{.step = best->info().step, .epoch = best->info().position.epoch, .metrics = {}};
   TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(run_.parameters));
   return evaluation;
@@ -139,6 +150,16 @@ void Chief::ReportEvaluations(ReplicaReport& report) const {
       .step = judge.best()->step,
       .checkpoint = last && run_.config.evaluator ? saver.checkpoints().PathOf(judge.best()->step) : saver.checkpoints().BestPath(),
       .restored = judge.restores_best()};
+}
+
+absl::Status Chief::WriteEvaluation(int64_t step) {
+  if (!predictions_ || predictions_->matrix().total() == 0) return absl::OkStatus();
+  const ConfusionMatrix& matrix = predictions_->matrix();
+  TY_ASSIGN_OR_RETURN(std::vector<std::string> names, ClassNamesOf(run_.config.data, matrix.classes()));
+  return TellIfFull(
+      WriteEvaluationRecord(run_.options.output,
+                            {.step = step, .classes = std::move(names), .matrix = matrix, .mistakes = predictions_->mistakes()}),
+      "evaluation.json");
 }
 
 ReplicaReport Chief::Report() const {
@@ -184,6 +205,7 @@ absl::StatusOr<ReplicaReport> Chief::Conclude() {
   TY_RETURN_IF_ERROR(run_.saver->best_status());
   const CheckpointStore& checkpoints = run_.saver->checkpoints();
   if (run_.config.evaluator) TY_RETURN_IF_ERROR(MarkFinished(checkpoints.dir(), run_.saver->checkpointed_step()));
+  TY_RETURN_IF_ERROR(WriteEvaluation(restored ? restored->step : last.step));
   ReplicaReport report = Report();
   report.eval = restored ? restored->metrics : last.metrics;
   report.parameters_sha256 = run_.parameters.Sha256Hex();

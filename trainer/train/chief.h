@@ -14,6 +14,7 @@
 #include "trainer/checkpoint/evaluation_judge.h"
 #include "trainer/report/replica_report.h"
 #include "trainer/train/layer_state.h"
+#include "trainer/train/prediction_watch.h"
 #include "trainer/train/run_checkpoints.h"
 #include "trainer/train/training_run.h"
 
@@ -52,11 +53,15 @@ class Chief {
   // there is no better one than `now`.
   absl::StatusOr<std::optional<Evaluation>> RestoreBest(const Evaluation& now);
   void ReportEvaluations(ReplicaReport& report) const;
+  // evaluation.json, of the parameters that are the result.
+  absl::Status WriteEvaluation(int64_t step);
 
   TrainingRun& run_;
   const LayerState& layer_state_;
   RunCheckpoints& checkpoints_;
-  std::optional<Evaluation> evaluation_;  // the newest of this process
+  std::optional<Evaluation> evaluation_;             // the newest of this process
+  std::optional<PredictionWatch> predictions_;       // of it, where it has a matrix that a page can show
+  std::optional<PredictionWatch> best_predictions_;  // of the best one, where that may become the result
 };
 
 }  // namespace trainyard::engine

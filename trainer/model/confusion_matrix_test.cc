@@ -1,4 +1,4 @@
-#include "trainer/predict/confusion_matrix.h"
+#include "trainer/model/confusion_matrix.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "trainer/predict/confusion_matrix.h"
+#include "trainer/model/confusion_matrix.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,0 +1,48 @@
+#include "trainer/commands/report_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/commands/print_text.h"
+#include "trainer/page/page_html.h"
+#include "trainer/profile/merge_profiles.h"
+#include "trainer/report/report.h"
+
+namespace trainyard::engine {
+namespace {
+
+// `launch` writes report.json itself. The replicas of pods leave their parts only.
+absl::Status MergeParts(const std::string& dir) {
+  std::error_code error;
+  if (std::filesystem::exists(dir + "/report.json", error)) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> parts, ReadReplicaReports(dir));
+  if (parts.empty()) {
+    return absl::NotFoundError(fmt::format(
+        "{} has neither report.json nor parts of one in replicas/: either it is no output folder of a run, or the run is not over", dir));
+  }
+  TY_ASSIGN_OR_RETURN(std::optional<OperatorTable> profile, MergeProfiles(dir));
+  return WriteReport(dir, OutcomeOf(std::filesystem::path(dir + "/").parent_path().filename().string(), parts, std::move(profile)), parts);
+}
+
+absl::StatusOr<std::string> Report(const std::string& dir) {
+  TY_RETURN_IF_ERROR(MergeParts(dir));
+  TY_RETURN_IF_ERROR(WriteReportPage(dir));
+  return fmt::format("{}/report.html\n", dir);
+}
+
+}  // namespace
+
+void AddReportCommand(CLI::App& app, int& exit_code) {
+  auto dir = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("report", "write report.html, a page with the curves and results of a run");
+  command->add_option("DIR", *dir, "the job's output folder")->type_name("DIR")->required();
+  command->footer("trainyard-trainer report out      # launch does it by itself; after a job of pods, on the volume that they shared");
+  command->callback([dir, &exit_code] { exit_code = PrintText(Report(*dir)); });
+}
+
+}  // namespace trainyard::engine
