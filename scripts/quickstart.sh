@@ -4,7 +4,7 @@
 # Arguments go to `launch`: scripts/quickstart.sh --set worker.replicas=4
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-scripts/setup.sh
+scripts/setup.sh --build
 echo "quickstart: building the trainer (the first time takes minutes)"
 mkdir -p build
 log=build/quickstart.log

@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh            what the trainer and the operator need to build and pass the unit tests
 #   scripts/setup.sh --cluster  also what the real-cluster tests need (runc, CNI plugins, buildah, …)
+#   scripts/setup.sh --build    without what only tests need
 set -euo pipefail
 
 build_packages=(
@@ -14,18 +15,23 @@ build_packages=(
   # the engine
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libeigen3-dev libisal-dev libzip-dev
   libpng-dev libjpeg62-turbo-dev libcsv-dev
-  # readers of what the programs print: completion scripts, manual pages
-  zsh fish groff-base
+  # the charts of a run's page
+  libjs-chart.js
+)
+test_packages=(
+  # readers of what the programs print: pages, completion scripts, manual pages
+  chromium-headless-shell zsh fish groff-base
 )
 cluster_packages=(
   runc containernetworking-plugins buildah iptables conntrack openssl mmdebstrap iproute2 curl ca-certificates python3-pip
 )
 
-packages=("${build_packages[@]}")
+packages=("${build_packages[@]}" "${test_packages[@]}")
 for argument in "$@"; do
   case "$argument" in
     --cluster) packages+=("${cluster_packages[@]}") ;;
-    *) echo "setup.sh: unknown argument '$argument' (only --cluster is known)" >&2; exit 2 ;;
+    --build) packages=("${build_packages[@]}") ;;
+    *) echo "setup.sh: unknown argument '$argument' (known: --cluster, --build)" >&2; exit 2 ;;
   esac
 done
 

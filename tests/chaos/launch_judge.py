@@ -99,7 +99,7 @@ def temporary_files(output):
 
 def leftovers(job):
     """Temporary files, a lock that is still held, ports that are still open."""
-    known = {"checkpoints", "config", "logs", "profile.json", "profile.txt", "profiles", "replicas", "report.json", "summaries", "trace.json", ".lock", "filler"}
+    known = {"checkpoints", "config", "evaluation.json", "logs", "profile.json", "profile.txt", "profiles", "replicas", "report.html", "report.json", "summaries", "trace.json", ".lock", "filler"}
     wrong = [f"left behind: {path.name}" for path in job.output.iterdir() if path.name not in known]
     wrong += temporary_files(job.output)
     lock_file = job.output / ".lock"

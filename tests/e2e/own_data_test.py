@@ -5,6 +5,7 @@ import io
 import json
 import pathlib
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from trainyard import ROOT, TRAINER, Run
 sys.path.insert(0, str(ROOT / "examples/data"))
 import make_cifar  # noqa: E402
 import make_digits  # noqa: E402
+import make_table  # noqa: E402
 
 
 def command(*arguments, stdin=None):
@@ -243,6 +245,15 @@ def npy(data, shape, descr):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
 
 
+class Table(unittest.TestCase):
+    def test_the_example_learns_the_digits_from_their_measurements(self):
+        with tempfile.TemporaryDirectory(prefix="trainyard-e2e-") as folder:
+            make_table.write(pathlib.Path(folder) / "digits.csv", 10000)
+            run = Run(ROOT / "examples/table.yaml", output=pathlib.Path(folder) / "out", overrides=[f"training.data.dir={folder}", "training.epochs=6"])
+            self.assertEqual(run.wait(), 0, f"{run.text}\n{run.logs()}")
+            self.assertGreater(run.report()["eval"]["accuracy"], 0.9)
+
+
 class Init(unittest.TestCase):
     """The job files that `init` writes train at once."""
 
@@ -309,6 +320,35 @@ class Init(unittest.TestCase):
             with self.subTest(says):
                 self.init(data, *self.SHORT)
                 self.assertIn(says, self.job.read_text())
+
+    def test_records(self):
+        golden = ROOT / "tests/golden/data"
+        for number, (files, says) in enumerate((
+            (["bytes.tfrecord"], "features: {image: image_raw, label: label}"),
+            (["part0.tfrecord", "part1.tfrecord"], 'train: {files: ["part0.tfrecord", "part1.tfrecord"]'),
+            (["binary.parquet"], "format: parquet"),
+        )):
+            with self.subTest(files):
+                folder = self.folder / f"records{number}"
+                folder.mkdir()
+                for file in files:
+                    shutil.copy(golden / file, folder)
+                shutil.copy(golden / files[0], folder / f"test{pathlib.Path(files[0]).suffix}")
+                if files[0].endswith(".parquet") and not pathlib.Path(TRAINER).with_name("trainyard-parquet.so").exists():
+                    self.assertIn("Parquet files are not read by this build", command("init", folder, "--output", self.folder / "none.yaml").stderr)
+                    continue
+                self.init(folder, *self.SHORT)
+                self.assertIn(says, self.job.read_text())
+                self.assertIn("eval: {files: [", self.job.read_text())
+
+    def test_records_of_pictures_in_files_are_refused_by_name(self):
+        folder = self.folder / "packed"
+        folder.mkdir()
+        shutil.copy(ROOT / "tests/golden/data/png.tfrecord", folder)
+        result = command("init", folder, "--output", self.job)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("png.tfrecord", result.stderr)
+        self.assertIn("only raw pixels are read", result.stderr)
 
     def test_what_is_no_data_is_told_and_no_file_written_over(self):
         (self.folder / "empty").mkdir()

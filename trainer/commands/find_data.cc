@@ -71,7 +71,7 @@ std::string NamesText(const std::vector<std::string>& names) {
 
 absl::StatusOr<FoundData> FindData(const std::string& path) {
   TY_ASSIGN_OR_RETURN(const FolderContent content, ContentOf(path));
-  for (const auto find : {FindImages, FindCifar10, FindIdx, FindNpz, FindCsv, FindText}) {
+  for (const auto find : {FindImages, FindCifar10, FindIdx, FindNpz, FindTfRecords, FindParquet, FindCsv, FindText}) {
     TY_ASSIGN_OR_RETURN(std::optional<FoundData> found, find(content));
     if (!found) continue;
     found->name = JobName(path);
@@ -80,7 +80,7 @@ absl::StatusOr<FoundData> FindData(const std::string& path) {
   }
   return absl::NotFoundError(
       fmt::format("{} holds none of these: folders of .png and .jpg files, CIFAR-10's data_batch_1.bin, IDX files named images and labels, "
-                  "an .npz archive, .csv files, .txt files. docs/data.md has the fields for other formats",
+                  "an .npz archive, .tfrecord files, .parquet files, .csv files, .txt files. docs/data.md has the fields for other formats",
                   path));
 }
 

@@ -24,6 +24,8 @@ absl::StatusOr<std::optional<FoundData>> FindImages(const FolderContent& content
 absl::StatusOr<std::optional<FoundData>> FindCifar10(const FolderContent& content);
 absl::StatusOr<std::optional<FoundData>> FindIdx(const FolderContent& content);
 absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content);
+absl::StatusOr<std::optional<FoundData>> FindTfRecords(const FolderContent& content);
+absl::StatusOr<std::optional<FoundData>> FindParquet(const FolderContent& content);
 absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content);
 absl::StatusOr<std::optional<FoundData>> FindText(const FolderContent& content);
 

@@ -135,6 +135,7 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   }
   if (report.contains("redone")) AppendRedone(text, report["redone"]);
   if (report.contains("stragglers")) AppendStragglers(text, report["stragglers"]);
+  AppendLine(text, "page", fmt::format("{}/report.html", dir));
   AppendLine(text, "report", fmt::format("{}/report.json", dir));
   AppendLine(text, "checkpoints", fmt::format("{}/checkpoints", dir));
   AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}/summaries", dir));

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -29,8 +28,7 @@ constexpr absl::Duration kOpenPage = absl::Seconds(5);  // an open page asks onc
 
 struct LivePage::State {
   State(std::string its_dir, std::string its_job) : job(std::move(its_job)), reader(std::move(its_dir)) {
-    server.set_pre_routing_handler(
-        [this](const httplib::Request& request, httplib::Response& response) { return Refused(request, response); });
+    server.set_pre_routing_handler(Refused);
     server.set_default_headers({{"Cache-Control", "no-store"}, {"X-Content-Type-Options", "nosniff"}});
     server.Get("/", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(PageHtml({{"live", true}, {"runs", ordered_json::array({{{"name", job}}})}}), "text/html; charset=utf-8");
@@ -38,10 +36,10 @@ struct LivePage::State {
     server.Get("/run.json", [this](const httplib::Request&, httplib::Response& response) { AnswerRun(response); });
   }
 
-  httplib::Server::HandlerResponse Refused(const httplib::Request& request, httplib::Response& response) const {
+  static httplib::Server::HandlerResponse Refused(const httplib::Request& request, httplib::Response& response) {
     const std::string host = request.get_header_value("Host");
-    if (host == fmt::format("127.0.0.1:{}", port.load()) || host == fmt::format("localhost:{}", port.load()))
-      return httplib::Server::HandlerResponse::Unhandled;
+    const std::string name = host.substr(0, host.find(':'));  // a tunnel has a port of its own
+    if (name == "127.0.0.1" || name == "localhost") return httplib::Server::HandlerResponse::Unhandled;
     response.status = 403;
     response.set_content("this page is for browsers of this machine: ask for 127.0.0.1\n", "text/plain");
     return httplib::Server::HandlerResponse::Handled;
@@ -75,8 +73,6 @@ struct LivePage::State {
   }
 
   const std::string job;
-  BoundedHttpServer server;
-  std::atomic<int> port = 0;
   Mutex reading;
   RunReader reader ABSL_GUARDED_BY(reading);
   Mutex mutex;
@@ -97,7 +93,7 @@ absl::StatusOr<std::unique_ptr<LivePage>> LivePage::Start(std::string dir, std::
   return std::unique_ptr<LivePage>(new LivePage(std::move(state)));
 }
 
-std::string LivePage::address() const { return fmt::format("http://127.0.0.1:{}/", state_->port.load()); }
+std::string LivePage::address() const { return fmt::format("http://127.0.0.1:{}/", state_->server.port()); }
 
 void LivePage::Update(const Progress& progress) {
   const MutexLock lock(&state_->mutex);

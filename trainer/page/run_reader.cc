@@ -61,14 +61,25 @@ void Bound(ordered_json& report, const char* name, size_t most) {
   list->erase(list->begin() + static_cast<std::ptrdiff_t>(most), list->end());
 }
 
+// Every n-th item of a long list, and the last one.
+ordered_json Thinned(ordered_json list) {
+  const size_t every = list.size() / kMostPagePoints + 1;
+  if (every == 1) return list;
+  ordered_json thinned = ordered_json::array();
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (i % every == 0 || i + 1 == list.size()) thinned.push_back(std::move(list[i]));
+  }
+  return thinned;
+}
+
 void BoundReport(ordered_json& report) {
   for (const char* replicas : {"perWorker", "perServer"}) Bound(report, replicas, kMostPageReplicas);
   for (const char* records : {"failures", "restarts", "redone", "stragglers"}) Bound(report, records, kMostPageRecords);
-  Bound(report, "history", kMostPagePoints);
+  if (const auto history = report.find("history"); history != report.end() && history->is_array()) *history = Thinned(std::move(*history));
   for (const char* replicas : {"perWorker", "perServer"}) {
-    size_t place = 0;
-    for (ordered_json& replica : report.contains(replicas) ? report[replicas] : ordered_json::array()) {
-      if (place++ >= kMostPageCurves && replica.is_object()) replica.erase("usage");
+    const auto list = report.find(replicas);
+    for (size_t place = kMostPageCurves; list != report.end() && list->is_array() && place < list->size(); ++place) {
+      if ((*list)[place].is_object()) (*list)[place].erase("usage");
     }
   }
 }
@@ -111,14 +122,11 @@ absl::StatusOr<ordered_json> Evaluations(const std::string& checkpoints, const o
     by_step[logged.evaluation.step] = {{"epoch", logged.evaluation.epoch}, {"metrics", logged.evaluation.metrics}};
   }
   ordered_json list = ordered_json::array();
-  const size_t every = by_step.size() / kMostPagePoints + 1;
-  size_t place = 0;
   for (auto& [step, evaluation] : by_step) {
-    if (++place % every != 0 && place != by_step.size()) continue;
     evaluation["step"] = step;
     list.push_back(std::move(evaluation));
   }
-  return list;
+  return Thinned(std::move(list));
 }
 
 }  // namespace
@@ -147,6 +155,7 @@ absl::StatusOr<ordered_json> RunReader::Read(int64_t planned_steps) {
   TrainingConfig config;
   bool has_config = false;
   if (settings) {
+    // A file of another version may not be read. Its lines are shown, without a learning rate.
     absl::StatusOr<TrainingConfig> read = ReadTrainingFile(dir_ + "/config/training.json");
     has_config = read.ok();
     if (read.ok()) config = *std::move(read);
@@ -154,6 +163,8 @@ absl::StatusOr<ordered_json> RunReader::Read(int64_t planned_steps) {
       if (run["settings"].size() < kMostPageSettings) run["settings"].push_back({std::move(path), std::move(text)});
     }
   }
+  const std::string checkpoints = CheckpointFolder(dir_, config);
+  TY_ASSIGN_OR_RETURN(run["evaluations"], Evaluations(checkpoints, report.value_or(ordered_json::object())));
   if (report) {
     BoundReport(*report);
     run["report"] = *std::move(report);
@@ -162,7 +173,6 @@ absl::StatusOr<ordered_json> RunReader::Read(int64_t planned_steps) {
   if (has_config)
     run["curves"]["learningRate"] =
         RateCurve(config.optimizer, run.contains("report") ? run["report"].value("steps", int64_t{0}) : planned_steps);
-  TY_ASSIGN_OR_RETURN(run["evaluations"], Evaluations(CheckpointFolder(dir_, config), run.value("report", ordered_json::object())));
   TY_ASSIGN_OR_RETURN(std::optional<ordered_json> evaluation, ReadJson(dir_ + "/evaluation.json"));
   if (evaluation) run["evaluation"] = *std::move(evaluation);
   run["trace"] = fs::exists(dir_ + "/trace.json", error);

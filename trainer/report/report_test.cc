@@ -196,5 +196,19 @@ TEST_F(ReportFilesTest, TheWholeReportIsWritten) {
   EXPECT_EQ(json::parse(*ReadFile(dir_ + "/report.json"))["job"], "digits");
 }
 
+TEST(OutcomeOf, PartsWithoutALauncherTellWhetherTheJobIsDone) {
+  ReplicaReport chief = Chief();
+  chief.planned_steps = 300;
+  const JobOutcome done = OutcomeOf("digits", {Server(), chief, OtherWorker()}, std::nullopt);
+  EXPECT_EQ(done.state, "Succeeded");
+  EXPECT_EQ(done.workers, 2);
+  EXPECT_EQ(done.ps, 1);
+  EXPECT_EQ(done.seconds, 3);
+  chief.planned_steps = 400;
+  EXPECT_EQ(OutcomeOf("digits", {chief}, std::nullopt).state, "Stopped");
+  chief.stopped_early = EarlyStopRecord{.reason = "no improvement", .step = 300};
+  EXPECT_EQ(OutcomeOf("digits", {chief}, std::nullopt).state, "Succeeded");
+}
+
 }  // namespace
 }  // namespace trainyard::engine

@@ -40,27 +40,29 @@ absl::StatusOr<ReadParquetFunction> LoadModule(const std::string& path) {
   return function;
 }
 
+using RowSeen = std::function<absl::Status(const Elements& image, const Elements& label)>;
+
 struct Reading {
-  ExampleTable& table;
+  const RowSeen& row;
   absl::Status status;
 };
 
-bool AppendRow(void* context, const Elements& image, const Elements& label) {
+bool TakeRow(void* context, const Elements& image, const Elements& label) {
   auto& reading = *static_cast<Reading*>(context);
-  reading.status = reading.table.Append(image, label);
+  reading.status = reading.row(image, label);
   return reading.status.ok();
 }
 
-absl::Status ReadFile(ReadParquetFunction read, const std::string& path, const ParquetFiles& files, ExampleTable& table) {
+absl::Status ReadRows(ReadParquetFunction read, const std::string& path, const FeatureNames& columns, uint64_t max_bytes,
+                      const RowSeen& row) {
   TY_RETURN_IF_ERROR(OpenFileSource(path).status());
-  table.BeginFile(path);
-  Reading reading{.table = table, .status = absl::OkStatus()};
+  Reading reading{.row = row, .status = absl::OkStatus()};
   std::array<char, kErrorBytes> error{};
   const ParquetRequest request{.path = path.c_str(),
-                               .image = files.columns.image.c_str(),
-                               .label = files.columns.label.c_str(),
-                               .max_bytes = files.max_bytes,
-                               .row = AppendRow,
+                               .image = columns.image.c_str(),
+                               .label = columns.label.c_str(),
+                               .max_bytes = max_bytes,
+                               .row = TakeRow,
                                .context = &reading,
                                .error = error.data(),
                                .error_bytes = error.size()};
@@ -71,11 +73,20 @@ absl::Status ReadFile(ReadParquetFunction read, const std::string& path, const P
 
 }  // namespace
 
+absl::Status ReadParquetRows(const std::string& path, const FeatureNames& columns, const RowSeen& row) {
+  TY_ASSIGN_OR_RETURN(const ReadParquetFunction read, LoadModule(ModuleBesideProgram()));
+  return ReadRows(read, path, columns, ParquetFiles().max_bytes, row);
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> OpenParquetDataset(const ParquetFiles& files, const ExpectedData& expected) {
   TY_CHECK(!files.paths.empty());
   TY_ASSIGN_OR_RETURN(const ReadParquetFunction read, LoadModule(files.module.empty() ? ModuleBesideProgram() : files.module));
   ExampleTable table(expected, files.range, files.max_bytes);
-  for (const std::string& path : files.paths) TY_RETURN_IF_ERROR(ReadFile(read, path, files, table));
+  for (const std::string& path : files.paths) {
+    table.BeginFile(path);
+    TY_RETURN_IF_ERROR(ReadRows(read, path, files.columns, files.max_bytes,
+                                [&table](const Elements& image, const Elements& label) { return table.Append(image, label); }));
+  }
   return std::move(table).Finish(files.paths.size() == 1 ? files.paths[0]
                                                          : fmt::format("{} and {} more", files.paths[0], files.paths.size() - 1));
 }

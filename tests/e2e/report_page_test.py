@@ -1,0 +1,189 @@
+"""The page of a run as a browser shows it: on a wide screen and on a phone, by day and by night, of a run that trains, of runs side by side."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from browser import Browser
+from trainyard import ROOT, TRAINER, Run, job_file
+
+HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">'&\u2028\u2029\u202e"
+DRAWN = "[...document.querySelectorAll('canvas')].every(canvas => Number(canvas.dataset.points) > 0)"
+# Whether the canvas shows a pixel of that line's own colour.
+HAS_COLOUR = """(id, name) => {
+  const wanted = document.createElement('canvas').getContext('2d');
+  wanted.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name);
+  wanted.fillRect(0, 0, 1, 1);
+  const [r, g, b] = wanted.getImageData(0, 0, 1, 1).data;
+  const canvas = document.getElementById(id);
+  const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  for (let at = 0; at < data.length; at += 4) if (data[at] === r && data[at + 1] === g && data[at + 2] === b && data[at + 3] === 255) return true;
+  return false;
+}"""
+
+
+def command(*arguments):
+    return subprocess.run([TRAINER, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="trainyard-page-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        cls.browser = Browser()
+        cls.addClassCleanup(cls.browser.close)
+        extra = "    summary: {everySteps: 2}\n    evaluate: {everySteps: 10}\n"
+        cls.job = job_file(cls.folder, workers=2, ps=1, mode="sync", steps=30, batch=32, extra=extra)
+        cls.run_folder = cls.train("run")
+
+    @classmethod
+    def train(cls, name, overrides=()):
+        run = Run(cls.job, output=cls.folder / name, overrides=overrides)
+        if run.wait() != 0:
+            raise AssertionError(f"{run.text}\n{run.logs()}")
+        return run.output
+
+    def open(self, path, **look):
+        self.browser.look_as(**look)
+        self.browser.open(path if "://" in str(path) else path.as_uri())
+        self.browser.await_true(f"document.querySelectorAll('canvas').length > 0 && {DRAWN}")
+        self.assertEqual(self.browser.complaints, [])
+
+    def points(self):
+        return json.loads(self.browser.ask("JSON.stringify(Object.fromEntries([...document.querySelectorAll('canvas')].map(canvas => [canvas.id, Number(canvas.dataset.points)])))"))
+
+    def text(self, section):
+        return self.browser.ask(f"document.getElementById({json.dumps(section)}).innerText")
+
+    def has_colour(self, chart, name):
+        return self.browser.ask(f"({HAS_COLOUR})({json.dumps(chart)}, {json.dumps(name)})")
+
+
+class OfARun(Page):
+    def test_the_page_has_all_curves_and_the_numbers_of_the_report(self):
+        self.open(self.run_folder / "report.html")
+        points = self.points()
+        self.assertEqual(set(points), {"loss", "accuracy", "rate", "speed", "split", "cores", "memory"})
+        self.assertEqual(points["loss"], 2 * 2 * 15 + 3)  # both workers as recorded and smoothed, and three evaluations
+        self.assertEqual(points["accuracy"], 3)
+        self.assertTrue(self.has_colour("loss", "--c0"))
+        self.assertTrue(self.has_colour("accuracy", "--c2"))
+        report = json.loads((self.run_folder / "report.json").read_text())
+        self.assertIn(f"{100 * report['eval']['accuracy']:.2f} %", self.text("results"))
+        self.assertIn("Conv2dWeightGradient", self.text("operators"))
+        self.assertIn("optimizer.learningRate", self.text("settings"))
+        self.assertIn("ps-0", self.text("replicas"))
+        self.assertTrue((self.run_folder / self.browser.ask("document.querySelector('a[download]').getAttribute('href')")).is_file())
+
+    def test_the_matrix_counts_every_example_that_was_evaluated(self):
+        self.open(self.run_folder / "report.html")
+        cells = self.browser.ask("[...document.querySelectorAll('table.matrix td')].reduce((sum, cell) => sum + Number(cell.textContent), 0)")
+        self.assertEqual(cells, 200)
+        self.assertGreater(self.browser.ask("[...document.querySelectorAll('.samples img')].filter(image => image.naturalWidth === 28).length"), 0)
+        evaluation = json.loads((self.run_folder / "evaluation.json").read_text())
+        shown = json.loads(command("evaluate", self.run_folder, "--json").stdout)
+        self.assertEqual(evaluation["confusion"], shown["confusion"])
+
+    def test_a_phone_needs_no_sideways_scroll_by_day_and_by_night(self):
+        for dark in (False, True):
+            self.open(self.run_folder / "report.html", width=360, height=780, phone=True, dark=dark)
+            self.assertEqual(self.browser.ask("document.documentElement.scrollWidth"), 360)
+            self.assertEqual(self.browser.ask("window.innerWidth"), 360)  # nothing made the browser zoom out
+
+    def test_dark_mode_has_light_ink_on_dark_ground_also_when_it_begins_later(self):
+        brightness = "(name => getComputedStyle(document.body)[name].match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0))"
+        self.open(self.run_folder / "report.html")
+        self.assertGreater(self.browser.ask(f"{brightness}('backgroundColor')"), self.browser.ask(f"{brightness}('color')"))
+        self.browser.look_as(dark=True)
+        self.browser.await_true(f"{brightness}('backgroundColor') < {brightness}('color')")
+        self.browser.await_true(f"({HAS_COLOUR})('loss', '--c0')")
+
+    def test_the_page_is_one_file_that_asks_nobody_for_anything(self):
+        alone = self.folder / "alone" / "report.html"
+        alone.parent.mkdir()
+        shutil.copy(self.run_folder / "report.html", alone)
+        self.open(alone)
+        self.assertEqual(self.browser.ask("performance.getEntriesByType('resource').filter(entry => !entry.name.startsWith('data:')).length"), 0)
+        self.assertLess(alone.stat().st_size, 500_000)
+
+    def test_hostile_names_are_shown_and_not_run(self):
+        hostile = self.folder / "hostile"
+        shutil.copytree(self.run_folder, hostile)
+        report = json.loads((hostile / "report.json").read_text())
+        report["job"] = report["model"] = report["warning"] = report["cpu"] = HOSTILE
+        report["failures"] = [{"replica": HOSTILE, "reason": HOSTILE}]
+        report["eval"] = {HOSTILE: 0.5}
+        report["profile"]["operators"][0]["name"] = HOSTILE
+        (hostile / "report.json").write_text(json.dumps(report))
+        evaluation = json.loads((hostile / "evaluation.json").read_text())
+        evaluation["classes"] = [HOSTILE] * 10
+        evaluation["samples"].append({"image": '"><script>', "label": HOSTILE, "predicted": HOSTILE, "probability": 1})
+        (hostile / "evaluation.json").write_text(json.dumps(evaluation))
+        training = json.loads((hostile / "config/training.json").read_text())
+        training["data"]["dir"] = HOSTILE
+        training["data"][HOSTILE] = HOSTILE
+        (hostile / "config/training.json").write_text(json.dumps(training))
+        self.assertEqual(command("report", hostile).returncode, 0)
+        self.open(hostile / "report.html", width=360, height=780, phone=True)
+        self.assertEqual(self.browser.ask("document.title"), HOSTILE)
+        self.assertTrue(self.browser.ask("document.getElementById('name').textContent").startswith(HOSTILE))
+        self.assertEqual(self.browser.ask("document.querySelectorAll('script').length"), 3)
+        self.assertEqual(self.browser.ask("document.querySelectorAll('img[src=x]').length"), 0)
+        self.assertEqual(self.browser.ask("document.documentElement.scrollWidth"), 360)
+
+    def test_a_folder_of_pods_gets_its_report_from_the_parts(self):
+        pods = self.folder / "pods"
+        shutil.copytree(self.run_folder, pods, ignore=shutil.ignore_patterns("report.*", "config"))
+        self.assertEqual(command("report", pods).returncode, 0)
+        self.assertEqual(json.loads((pods / "report.json").read_text())["state"], "Succeeded")
+        self.open(pods / "report.html")
+        self.assertEqual(self.points()["accuracy"], 3)
+
+    def test_a_folder_that_holds_no_run_is_named(self):
+        empty = self.folder / "empty"
+        empty.mkdir()
+        answer = command("report", empty)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn(str(empty), answer.stderr)
+
+    def test_runs_side_by_side_lie_over_each_other(self):
+        other = self.train("other", overrides=["training.optimizer.learningRate=0.1"])
+        page = self.folder / "compare.html"
+        answer = command("compare", self.run_folder, other, "--html", page)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertRegex(answer.stdout, r"optimizer\.learningRate +0\.02 +0\.1\n")
+        self.assertRegex(answer.stdout, r"accuracy \(evaluation\) +0\.\d+ +0\.\d+\n")
+        self.open(page, width=360, height=780, phone=True)
+        self.assertEqual(self.points()["loss"], 2 * 2 * 15)
+        self.assertTrue(self.has_colour("loss", "--c0") and self.has_colour("loss", "--c1"))
+        self.assertEqual(self.browser.ask("document.documentElement.scrollWidth"), 360)
+        self.assertIn("optimizer.learningRate", self.text("differences"))
+
+
+class WhileItTrains(Page):
+    def test_the_page_follows_the_run_to_its_report(self):
+        output = self.folder / "live"
+        # Far more steps than the test waits for: it is stopped by hand, as a person would.
+        process = subprocess.Popen([TRAINER, "launch", str(self.job), "--output", str(output), "--progress", "none", "--open", "--set", "training.steps=1000000"],
+                                   cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
+        self.open(address)
+        drawn = self.points()["loss"]
+        self.browser.await_true(f"Number(document.getElementById('loss').dataset.points) > {drawn + 1}")
+        self.assertIn("of 1\u202f000\u202f000", self.text("results"))
+        process.terminate()
+        self.browser.await_true("document.querySelector('.state').textContent === 'Stopped'")
+        self.assertEqual(process.wait(timeout=60), 130)
+        self.assertEqual(self.browser.complaints, [])
+        self.open(output / "report.html")
+
+
+if __name__ == "__main__":
+    unittest.main()
