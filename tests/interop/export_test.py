@@ -1,6 +1,7 @@
 """Exported parameters in other hands: the snippet of docs/predict.md, and PyTorch's formulas in numpy, agree with `predict`."""
 import in_venv  # isort: skip  (starts over in the environment that has the readers)
 
+import importlib.util
 import json
 import pathlib
 import re
@@ -109,6 +110,29 @@ class Export(Exported):
         images = numpy.random.default_rng(1).integers(0, 256, (50, 28, 28), numpy.uint8)
         images[::2] //= 100  # mostly dark, as digits are
         numpy.testing.assert_allclose(names["lenet5"](images[:, None] / 255), self.probabilities(output, images, 10), atol=1e-5)
+
+    def test_the_snippets_for_pytorch_and_keras_are_lenet_where_these_are_installed(self):
+        output = self.train(steps=40)
+        images = numpy.random.default_rng(1).integers(0, 256, (20, 28, 28), numpy.uint8)
+        expected = self.probabilities(output, images, 10)
+        page = (in_venv.ROOT / "docs/predict.md").read_text()
+        calls = {
+            "torch": ("safetensors", lambda model: softmax(model(sys.modules["torch"].from_numpy((images[:, None] / 255).astype("f"))).detach().numpy())),
+            "keras": ("keras-names", lambda model: numpy.asarray(model.predict((images[..., None] / 255).astype("f"), verbose=0))),
+        }
+        missing = [framework for framework in calls if importlib.util.find_spec(framework) is None]
+        for framework in set(calls) - set(missing):
+            with self.subTest(framework):
+                form, call = calls[framework]
+                file = self.folder / f"{framework}.safetensors"
+                command("export", output, "--format", form, "--output", file)
+                snippets = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+                (snippet,) = [text for text in snippets if re.search(rf"^(import|from) {framework}", text, re.MULTILINE)]
+                names = {}
+                exec(snippet.replace('"lenet5.safetensors"', repr(str(file))), names)  # noqa: S102  (our own page)
+                numpy.testing.assert_allclose(call(names["model"]), expected, atol=1e-5)
+        if missing:
+            self.skipTest(f"not installed: {', '.join(missing)}")
 
     def test_the_file_says_what_it_is_of(self):
         self.train(steps=5)

@@ -40,7 +40,9 @@ absl::StatusOr<std::string> Init(const InitFlags& flags) {
 void AddInitCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<InitFlags>();
   CLI::App* command = app.add_subcommand("init", "look at data and write a job file that trains on it");
-  command->add_option("DIR", flags->path, "folder of the data, or its file: pictures in class folders, CSV, IDX, CIFAR-10, .npz, TFRecord, Parquet, text")
+  command
+      ->add_option("DIR", flags->path,
+                   "folder of the data, or its file: pictures in class folders, CSV, IDX, CIFAR-10, .npz, TFRecord, Parquet, text")
       ->type_name("DIR")
       ->required();
   command->add_option("--output", flags->output, "the job file to write")->type_name("FILE")->capture_default_str();

@@ -18,10 +18,11 @@ const SummaryContext kContext{.dir = "d", .file = "f", .called_as = "trainyard-t
 TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
   const std::string text = SummaryText(
       kReport, {.dir = "runs/mnist", .file = "job.yaml", .called_as = "build/trainer", .profile = "steps 10-19: 2 ms\n", .overrides = {}});
-  for (const char* part : {"mnist Succeeded: parameterServer/async, 2 workers, 1 server", "0.9710", "7813 images/s, 61.0 batches/s",
-                           "4.2 s, 140 steps, 70 of each worker", "worker-1: signal 9 (Killed)", "runs/mnist/report.html", "runs/mnist/report.json",
-                           "tensorboard --logdir runs/mnist/summaries", "  build/trainer launch job.yaml --output runs/mnist",
-                           "runs/mnist/trace.json", "Where the time went, steps 10-19: 2 ms", "  build/trainer profile runs/mnist"}) {
+  for (const char* part :
+       {"mnist Succeeded: parameterServer/async, 2 workers, 1 server", "0.9710", "7813 images/s, 61.0 batches/s",
+        "4.2 s, 140 steps, 70 of each worker", "worker-1: signal 9 (Killed)", "runs/mnist/report.html", "runs/mnist/report.json",
+        "tensorboard --logdir runs/mnist/summaries", "  build/trainer launch job.yaml --output runs/mnist", "runs/mnist/trace.json",
+        "Where the time went, steps 10-19: 2 ms", "  build/trainer profile runs/mnist"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }

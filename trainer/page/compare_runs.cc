@@ -97,10 +97,11 @@ void AddResults(const ordered_json& run, size_t place, Rows& rows) {
   rows.Set("training loss", place, TextOf(At(report, "lastLoss")));
   rows.Set("steps", place, TextOf(At(report, "steps")));
   rows.Set("seconds", place, TextOf(At(report, "seconds")));
-  if (const std::string unit = report.is_object() ? report.value("unit", "") : ""; !unit.empty())
-    rows.Set(unit + "/s", place, TextOf(At(report, "unitsPerSecond")));
+  if (const ordered_json& unit = At(report, "unit"); unit.is_string())
+    rows.Set(unit.get<std::string>() + "/s", place, TextOf(At(report, "unitsPerSecond")));
   if (const ordered_json& best = At(report, "best"); best.is_object())
-    rows.Set("best " + best.value("metric", ""), place, fmt::format("{} at step {}", TextOf(At(best, "value")), TextOf(At(best, "step"))));
+    rows.Set("best " + TextOf(At(best, "metric")), place,
+             fmt::format("{} at step {}", TextOf(At(best, "value")), TextOf(At(best, "step"))));
 }
 
 // Characters of UTF-8, as a terminal counts most of them.

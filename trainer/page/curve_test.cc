@@ -24,8 +24,8 @@ TEST(Downsample, LeavesAShortCurveAsItIs) {
   EXPECT_EQ(Downsample(Falling(100), 100), Falling(100));
 }
 
-TEST(Downsample, KeepsEndsAndOrderOfAMillionPoints) {
-  const std::vector<CurvePoint> curve = Falling(1'000'000);
+TEST(Downsample, KeepsEndsAndOrderOfAVeryLongCurve) {
+  const std::vector<CurvePoint> curve = Falling(100'000);
   const std::vector<CurvePoint> kept = Downsample(curve, 500);
   EXPECT_EQ(kept.size(), 500U);
   EXPECT_EQ(kept.front(), curve.front());

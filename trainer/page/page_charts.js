@@ -32,7 +32,7 @@ function axis(title, extra) {
 function options(kind, spec) {
   const bars = kind === 'bar';
   const values = axis(spec.unit, {
-    type: spec.log ? 'logarithmic' : 'linear', stacked: bars, beginAtZero: bars || Boolean(spec.fromZero), grace: spec.log || bars ? 0 : '5%',
+    type: spec.log ? 'logarithmic' : 'linear', stacked: bars, beginAtZero: bars || Boolean(spec.fromZero), grace: spec.fromZero ? '5%' : 0,
     ticks: {callback: (value, at, all) => (spec.log && at % Math.ceil(all.length / 6) ? null : (spec.format || number)(value))},
   });
   const places = bars ? axis('', {stacked: true, grid: {display: false}}) :

@@ -9,8 +9,8 @@
 
 namespace trainyard::engine {
 
-// {"runs": [RunReader::Read …], "live": true of a run that trains, "differences" (compare_runs.h)} →
-// HTML. The data are a JSON block that no browser runs or takes for markup, whatever its strings
+// {"runs": [RunReader::Read …], "live": true of a run that trains, "comparison" (compare_runs.h)}
+// → HTML. The data are a JSON block that no browser runs or takes for markup, whatever its strings
 // are. The page's Content-Security-Policy allows its own two scripts by their SHA-256, and nothing
 // from anywhere else: a string that became a script by our mistake would not be run.
 std::string PageHtml(const nlohmann::ordered_json& data);

@@ -144,6 +144,14 @@ void RunReader::AddCurves(const std::string& summaries, ordered_json& run) {
 }
 
 absl::StatusOr<ordered_json> RunReader::Read(int64_t planned_steps) {
+  try {
+    return ReadFiles(planned_steps);
+  } catch (const json::exception& error) {
+    return absl::DataLossError(fmt::format("{}: report.json or evaluation.json is not what this program writes: {}", dir_, error.what()));
+  }
+}
+
+absl::StatusOr<ordered_json> RunReader::ReadFiles(int64_t planned_steps) {
   TY_ASSIGN_OR_RETURN(std::optional<ordered_json> report, ReadJson(dir_ + "/report.json"));
   TY_ASSIGN_OR_RETURN(std::optional<ordered_json> settings, ReadJson(dir_ + "/config/training.json"));
   std::error_code error;

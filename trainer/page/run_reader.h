@@ -38,6 +38,7 @@ class RunReader {
   absl::StatusOr<nlohmann::ordered_json> Read(int64_t planned_steps = 0);
 
  private:
+  absl::StatusOr<nlohmann::ordered_json> ReadFiles(int64_t planned_steps);
   void AddCurves(const std::string& summaries, nlohmann::ordered_json& run);
 
   const std::string dir_;

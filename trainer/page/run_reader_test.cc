@@ -46,6 +46,11 @@ TEST_F(RunReaderTest, ADamagedReportIsNamed) {
   EXPECT_THAT(std::string(run.status().message()), HasSubstr(dir_ + "/report.json holds no JSON object"));
 }
 
+TEST_F(RunReaderTest, AReportOfOtherTypesIsDamagedToo) {
+  Write("report.json", std::string(R"({"job": 7, "steps": "many", "history": 3, "perWorker": {"0": 1}})"));
+  EXPECT_TRUE(absl::IsDataLoss(RunReader(dir_).Read().status()));
+}
+
 TEST_F(RunReaderTest, FollowsTheScheduleOfTheLearningRate) {
   Write("config/training.json", std::string(kTraining));
   Write("report.json", ordered_json{{"job", "digits"}, {"steps", 1000}});
@@ -80,23 +85,23 @@ TEST_F(RunReaderTest, TakesEvaluationsFromTheReportAndFromTheLogOnce) {
   EXPECT_EQ((*run)["evaluations"][1]["step"], 10);
 }
 
-TEST_F(RunReaderTest, ThePageOfAThousandWorkersAndAMillionEpochsIsBounded) {
+TEST_F(RunReaderTest, ThePageOfManyWorkersAndEpochsIsBounded) {
   ordered_json report = {{"job", "digits"}, {"steps", 1'000'000}};
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 200; ++i) {
     ordered_json usage = ordered_json::array();
     for (int j = 0; j < 128; ++j) usage.push_back({{"seconds", j + 0.123456789}, {"cpuCores", 0.987654321}, {"residentBytes", 123456789}});
     report["perWorker"].push_back({{"index", i}, {"usage", usage}});
     report["failures"].push_back({{"replica", "worker-1"}, {"reason", std::string(100, 'x')}});
   }
-  for (int i = 0; i < 100'000; ++i)
+  for (int i = 0; i < 20'000; ++i)
     report["history"].push_back({{"epoch", i}, {"step", 10 * i}, {"loss", 0.5}, {"eval", {{"accuracy", 0.5}}}});
   Write("report.json", report);
   ASSERT_TRUE(WriteReportPage(dir_).ok());
-  EXPECT_LT(fs::file_size(dir_ + "/report.html"), size_t{750'000});
+  EXPECT_LT(fs::file_size(dir_ + "/report.html"), size_t{600'000});
   const auto run = RunReader(dir_).Read();
-  EXPECT_EQ((*run)["report"]["leftOut"]["perWorker"], 1000 - static_cast<int>(kMostPageReplicas));
+  EXPECT_EQ((*run)["report"]["leftOut"]["perWorker"], 200 - static_cast<int>(kMostPageReplicas));
   EXPECT_LE((*run)["evaluations"].size(), kMostPagePoints + 1);
-  EXPECT_EQ((*run)["report"]["history"].back()["epoch"], 99'999);  // evenly thinned, to its end
+  EXPECT_EQ((*run)["report"]["history"].back()["epoch"], 19'999);  // evenly thinned, to its end
 }
 
 }  // namespace

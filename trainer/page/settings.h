@@ -8,9 +8,9 @@
 
 namespace trainyard::engine {
 
-// {"optimizer": {"name": "adam"}, "range": [0, 9]} → ("optimizer.name", "adam"), ("range", "[0, 9]");
-// lists of objects have a line for each of their fields: "layers[2].dense.units". In the order of
-// the object.
+// {"optimizer": {"name": "adam"}, "range": [0, 9]} becomes the lines optimizer.name with the text
+// adam, and range with [0, 9]. A list of objects has a line for each of their fields, such as
+// layers[2].dense.units. In the order of the object.
 std::vector<std::pair<std::string, std::string>> SettingLines(const nlohmann::ordered_json& settings);
 
 }  // namespace trainyard::engine

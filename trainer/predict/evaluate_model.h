@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
-#include "trainer/model/metrics.h"
 #include "trainer/model/confusion_matrix.h"
+#include "trainer/model/metrics.h"
 #include "trainer/predict/trained_model.h"
 
 namespace trainyard::engine {

@@ -1,7 +1,9 @@
 // evaluation.json: what the result of a training takes for what, for the page of the run.
 //
-// {"step", "examples", "classes": [names], "confusion": [[examples of class i that were taken for class j]],
-//  "samples": [{"image": PNG in base64, "label", "predicted": names, "probability"}]}
+//   step, examples
+//   classes    names
+//   confusion  [i][j]: how many examples of class i were taken for class j
+//   samples    [{"image": PNG in base64, "label", "predicted": names, "probability"}]
 #pragma once
 
 #include <cstdint>
