@@ -86,7 +86,7 @@ absl::StatusOr<FeatureNames> NamesIn(const std::string& path, const ReadRows& re
 // Bytes as many as those of a square picture are taken for one.
 Shape ShapeOf(const Rows& rows) {
   for (const int64_t channels : {int64_t{1}, int64_t{3}}) {
-    const int64_t side = std::llround(std::sqrt(static_cast<double>(rows.elements / channels)));
+    const int64_t side = std::llround(std::sqrt(static_cast<double>(rows.elements) / static_cast<double>(channels)));
     if (rows.bytes && side >= kSmallestSide && side * side * channels == rows.elements) return Shape{side, side, channels};
   }
   return Shape{rows.elements};
