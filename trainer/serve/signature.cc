@@ -10,7 +10,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/data/csv/fit_columns.h"
 #include "trainer/model/build_graph.h"
-#include "trainer/picture/image.h"
+#include "trainer/picture/decode_image.h"
 #include "trainer/predict/example_reader.h"
 #include "trainer/serve/quoted.h"
 #include "trainer/serve/tensor_data.h"

@@ -218,9 +218,9 @@ class Bf16Test : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Bf16Test, ConvolutionsAgreeOverRandomShapes) { ExpectAgreementOf(ConvolutionCase, 300); }
-TEST_P(Bf16Test, DenseLayersAgreeOverRandomShapes) { ExpectAgreementOf(DenseCase, 300); }
-TEST_P(Bf16Test, DenseLayersOfSequencesAgreeOverRandomShapes) { ExpectAgreementOf(RowsCase, 300); }
+TEST_P(Bf16Test, ConvolutionsAgreeOverRandomShapes) { ExpectAgreementOf(ConvolutionCase, 100); }
+TEST_P(Bf16Test, DenseLayersAgreeOverRandomShapes) { ExpectAgreementOf(DenseCase, 100); }
+TEST_P(Bf16Test, DenseLayersOfSequencesAgreeOverRandomShapes) { ExpectAgreementOf(RowsCase, 100); }
 
 // A network with every fused epilogue, pools that tile the image and pools that do not.
 Trial ImageNetwork(int batch) {
