@@ -137,15 +137,15 @@ run_chaos() {
   [[ "$verdict" == *" 0 failed"* ]]
 }
 
-# run_programs NAME PRESET FILTER PROGRAM…: test programs, as many at a time as there are processors, each whole: the start of a process takes longer
-# than most tests. Those that take minutes come first, and in parts. Writes what passed, failed and was skipped to NAME.counts.
+# run_programs NAME PRESET FILTER PROGRAM…: test programs, each whole: the start of a process takes longer than most tests. at_once=N: so many at a
+# time, else as many as there are processors. Those that take minutes come first, and in parts. Writes what passed, failed and was skipped to NAME.counts.
 run_programs() {
   local name=$1 folder=build/$2 filter=$3 log part parts=() good=0 bad=0 left_out=0
   shift 3
   for program in $(printf '%s\n' "$@" | grep -E "^($long_programs)\$"); do parts+=("$program 0 2" "$program 1 2"); done
   for program in $(printf '%s\n' "$@" | grep -vE "^($long_programs)\$"); do parts+=("$program 0 1"); done
   rm -f "$logs/$name"-*.passed
-  printf '%s\n' "${parts[@]}" | xargs -P "$jobs" -L 1 bash -c '
+  printf '%s\n' "${parts[@]}" | xargs -P "${at_once:-$jobs}" -L 1 bash -c '
     log=$0-$3-$4.log
     GTEST_SHARD_INDEX=$4 GTEST_TOTAL_SHARDS=$5 timeout 900 "$(find "$1" -name "$3" -type f -perm -u+x | head -1)" --gtest_filter="$2" >"$log" 2>&1 && touch "${log%.log}.passed"
     echo "took $SECONDS s" >>"$log"' "$logs/$name" "$folder" "$filter"
@@ -196,7 +196,7 @@ step_unit() {
   build release || return 1
   local programs
   mapfile -t programs < <(test_programs release)
-  run_programs unit release '*' "${programs[@]}"
+  at_once=$((2 * jobs)) run_programs unit release '*' "${programs[@]}"  # much of their time is waiting
   report_programs unit
   begin "pages: layers, generated files and pages against the tree"
   run_ctest pages release -L unit -LE gtest
