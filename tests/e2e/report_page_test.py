@@ -89,6 +89,12 @@ class OfARun(Page):
         shown = json.loads(command("evaluate", self.run_folder, "--json").stdout)
         self.assertEqual(evaluation["confusion"], shown["confusion"])
 
+    def test_a_single_accuracy_stands_on_an_axis_from_0_to_1(self):
+        once = self.train("once", ["training.evaluate.everySteps=1000"])
+        self.open(once / "report.html")
+        self.assertEqual(self.points()["accuracy"], 1)
+        self.assertEqual(self.browser.ask("(axis => `${axis.min} to ${axis.max}`)(Chart.getChart('accuracy').scales.y)"), "0 to 1")
+
     def test_a_phone_needs_no_sideways_scroll_by_day_and_by_night(self):
         for dark in (False, True):
             self.open(self.run_folder / "report.html", width=360, height=780, phone=True, dark=dark)
@@ -175,6 +181,7 @@ class WhileItTrains(Page):
         self.addCleanup(lambda: process.poll() is None and process.kill())
         address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
         self.open(address)
+        self.browser.await_true("Number(document.getElementById('loss')?.dataset.points) > 0")  # other curves may come first
         drawn = self.points()["loss"]
         self.browser.await_true(f"Number(document.getElementById('loss').dataset.points) > {drawn + 1}")
         self.assertIn("of 1\u202f000\u202f000", self.text("results"))

@@ -29,11 +29,18 @@ function axis(title, extra) {
   };
 }
 
+// A share that does not change, such as a single accuracy, is shown on the axis of all shares: the library would go below 0 and above 1.
+function bounds(spec) {
+  const shares = spec.format === percent ? new Set(spec.lines.flatMap((line) => line.points.map(([, value]) => value)).filter(isNumber)) : null;
+  return shares && shares.size < 2 ? {min: 0, max: 1} : {};
+}
+
 function options(kind, spec) {
   const bars = kind === 'bar';
   const values = axis(spec.unit, {
     type: spec.log ? 'logarithmic' : 'linear', stacked: bars, beginAtZero: bars || Boolean(spec.fromZero), grace: spec.fromZero ? '5%' : 0,
     ticks: {callback: (value, at, all) => (spec.log && at % Math.ceil(all.length / 6) ? null : (spec.format || number)(value))},
+    ...bounds(spec),
   });
   const places = bars ? axis('', {stacked: true, grid: {display: false}}) :
     axis(spec.across || 'step', {type: 'linear', min: 0, max: spec.end, ticks: {callback: number}});

@@ -1,4 +1,4 @@
-// What the model takes for what: the confusion matrix, the scores of the classes, examples.
+// The confusion matrix, the scores of the classes, the surest mistakes.
 
 const MOST_CLASSES_IN_NUMBERS = 20;
 
@@ -41,7 +41,7 @@ function showMistakes(run) {
   const cells = list(evaluation.confusion);
   const samples = list(evaluation.samples).filter(({image}) => /^[A-Za-z0-9+/=]*$/.test(image));
   return fill('mistakes', cells.length ? element('div', {class: 'beside'},
-    card(element('h3', {}, 'A row for each class, a column for what it was taken for'), matrix(classes, cells)), card(element('h3', {}, 'By class'), scores(classes, cells))) : null,
+    card(element('h3', {}, 'Rows: the class. Columns: the prediction.'), matrix(classes, cells)), card(element('h3', {}, 'By class'), scores(classes, cells))) : null,
   samples.length ? card(element('h3', {}, 'Surest mistakes'), element('div', {class: 'samples'}, ...samples.map(sample))) : null,
   note(`The evaluation of step ${number(evaluation.step)}, ${plural(evaluation.examples, 'example')}.`));
 }

@@ -30,7 +30,7 @@ class RunReader {
   //   settings     [[path, text]]: the lines of spec.training as the job file and --set had it (settings.h)
   //   curves       {"loss": [{"name": "worker-0", "points": [[step, value], …]}], "perplexity", "speed", "learningRate"}; null: not finite
   //   evaluations  [{"step", "epoch", "metrics"}], steps rise
-  //   evaluation   evaluation.json: what the model takes for what (report/evaluation_record.h)
+  //   evaluation   evaluation.json: confusion matrix and mistakes (report/evaluation_record.h)
   //   trace        true: trace.json is beside the page
   // NotFound: `dir` is no output folder of a run. DataLoss, InvalidArgument name a file that cannot
   // be read.

@@ -1,4 +1,4 @@
-// evaluation.json: what the result of a training takes for what, for the page of the run.
+// evaluation.json: confusion matrix and surest mistakes of a training's result, for the run's page.
 //
 //   step, examples
 //   classes    names

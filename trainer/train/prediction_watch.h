@@ -1,4 +1,5 @@
-// What a model takes for what in an evaluation: counts of all examples, and its surest mistakes.
+// Predictions of an evaluation: how many examples of each class were predicted as which, and the
+// surest mistakes.
 #pragma once
 
 #include <optional>
