@@ -547,11 +547,12 @@ class TrainingTest(unittest.TestCase):
             done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=400, cwd=folder,
                                   env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "KUBECONFIG": str(self.plane.kubeconfig), "HOME": str(folder)})
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}\n{self.picture()}")
-            printed[" ".join(command.split()[:2])] = done.stdout
+            printed[" ".join(command.split()[:3])] = done.stdout
             if command.startswith("kubectl cp"):
                 self.assertTrue(list((folder / "out/mnist/summaries").rglob("events.out.tfevents.*")))
-        self.assertIn("Succeeded", printed["kubectl get"])
-        self.assertIn("accuracy", printed["kubectl logs"])
+        self.assertIn("Succeeded", printed["kubectl get tj"])
+        self.assertIn("accuracy", printed["kubectl logs lenet5-ps-worker-0"])
+        self.assertIn("AVAILABLE", printed["kubectl get --raw"])
         self.assertEqual(self.pods(), [])
         self.kubectl("create", "-f", places.REPOSITORY / "crds/trainingjob.yaml")  # removed by the page's last command; what ends a case asks for jobs
 
