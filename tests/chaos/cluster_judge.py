@@ -28,7 +28,8 @@ def outcome(job, digests):
              for path in (PODS, SERVICES, CONFIG_MAPS)}
     desired = {role: spec.get(role, {}).get("replicas", 1) for role in ROLES if role in spec and spec[role].get("replicas", 1) > 0}
     events = [each for each in api.list(EVENTS) if each["regarding"].get("uid") == job.uid]
-    return (_status(found) + _children(job, desired, named, _too_late(job, status, named[PODS])) + counts_against_pods(job, status, desired, named[PODS])
+    too_late = _too_late(job, status, named[PODS])
+    return (_status(found) + _children(job, desired, named, too_late) + counts_against_pods(job, status, desired, named[PODS], too_late)
             + finished_chief_stayed(job, status, desired, named[PODS]) + restarts_against_ends(job, status, named[PODS], events) + _training(job, status, digests) + _disks(job) + [f"event {each['reason']}: {each['note']}" for each in events if each["reason"] in BAD_EVENTS])
 
 
@@ -104,8 +105,10 @@ def _finished(pod):
     return bool(states) and all(state is not None and state["exitCode"] == 0 for state in states)
 
 
-def counts_against_pods(job, status, desired, pods):
-    wrong = [f"pod {pod['metadata']['name']} is still {pod['status']['phase']}" for pod in pods if pod["status"]["phase"] in ("Pending", "Running")]
+def counts_against_pods(job, status, desired, pods, too_late=frozenset()):
+    """`too_late`: pods that may have been out of the operator's sight at the end, as they had lost the label by which it finds them."""
+    wrong = [f"pod {pod['metadata']['name']} is still {pod['status']['phase']}" for pod in pods
+             if pod["status"]["phase"] in ("Pending", "Running") and pod["metadata"]["name"] not in too_late]
     counts = status["replicaStatuses"]
     if set(counts) != set(desired):
         wrong.append(f"replicaStatuses of {sorted(counts)}, the spec has {sorted(desired)}")

@@ -82,6 +82,15 @@ class CountsAgainstPods(unittest.TestCase):
         self.assertEqual(len(self.wrong(succeeded=2, deleted=["j-ps-0"], before_the_end=100)), 1)
 
 
+class PodsThatStillRun(unittest.TestCase):
+    def test_a_pod_still_runs_only_where_it_was_taken_from_the_operator_too_late(self):
+        running = {"metadata": {"name": "j-ps-0"}, "status": {"phase": "Running", "containerStatuses": []}}
+        told = {"completionTime": END, "replicaStatuses": {"ps": {"desired": 1}}}
+        blown = types.SimpleNamespace(name="j", deleted={})
+        self.assertEqual(cluster_judge.counts_against_pods(blown, told, {"ps": 1}, [running]), ["pod j-ps-0 is still Running"])
+        self.assertEqual(cluster_judge.counts_against_pods(blown, told, {"ps": 1}, [running], too_late={"j-ps-0"}), [])
+
+
 class FinishedChiefStayed(unittest.TestCase):
     def wrong(self, pods, deleted=()):
         blown = types.SimpleNamespace(name="j", deleted=dict(deleted))

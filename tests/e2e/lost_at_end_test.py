@@ -24,6 +24,8 @@ class LostAtEnd(JobTest):
         run, report, sha256 = self.losing("worker-0", job_file(self.folder.name, workers=2, ps=2, mode="sync", checkpoint_every=5))
         self.assertEqual(report["parametersSha256"], sha256)
         self.assertIn("ps-0, ps-1, worker-1 had ended, and worker-0 still needs them: all start again", run.text)
+        told = {restart["replica"]: restart["reason"] for restart in report["restarts"] if "still needed it" in restart["reason"]}
+        self.assertEqual(told, dict.fromkeys(("ps-0", "ps-1", "worker-1"), "it had ended, and worker-0 still needed it"))
 
     def test_the_chief_of_an_async_job(self):
         run, report, _ = self.losing("worker-0", job_file(self.folder.name, workers=2, ps=2, mode="async", checkpoint_every=5))

@@ -1,9 +1,9 @@
 #include "trainer/launch/local_launcher.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +30,7 @@
 #include "trainer/launch/progress_text.h"
 #include "trainer/launch/replica_log.h"
 #include "trainer/launch/report_text.h"
+#include "trainer/launch/stop_signals.h"
 #include "trainer/page/live_page.h"
 #include "trainer/page/page_html.h"
 #include "trainer/profile/merge_profiles.h"
@@ -91,38 +92,6 @@ class ProgressView {
   bool open_line_ = false;
 };
 
-// Blocks the signals that stop a run and makes them readable; restores the mask at the end.
-class StopSignals {
- public:
-  StopSignals() {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &set, &old_);
-    fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  }
-  ~StopSignals() {
-    close(fd_);
-    pthread_sigmask(SIG_SETMASK, &old_, nullptr);
-  }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-
-  int fd() const { return fd_; }
-  // How many arrived since the last call.
-  int Take() const {
-    int count = 0;
-    signalfd_siginfo info;
-    while (read(fd_, &info, sizeof(info)) == sizeof(info)) ++count;
-    return count;
-  }
-
- private:
-  sigset_t old_;
-  int fd_;
-};
-
 std::vector<ReplicaId> ReplicasOf(const JobConfig& job) {
   std::vector<ReplicaId> replicas;
   for (int i = 0; i < job.ps.replicas; ++i) replicas.push_back({Role::kPs, i});
@@ -150,9 +119,7 @@ class LocalRun {
     while (!supervisor_.Done()) {
       for (const Action& action : supervisor_.Advance(RealClock().Now())) TY_RETURN_IF_ERROR(Do(action));
       ReportNewFailures();
-      for (; told_second_starts_ < supervisor_.second_starts().size(); ++told_second_starts_) {
-        view_.Say(supervisor_.second_starts()[told_second_starts_]);
-      }
+      ReportSecondStarts();
       if (supervisor_.Done()) break;
       Wait();
       ShowProgress();
@@ -315,6 +282,14 @@ class LocalRun {
     }
   }
 
+  void ReportSecondStarts() {
+    for (; told_second_starts_ < supervisor_.second_starts().size(); ++told_second_starts_) {
+      const SecondStart& again = supervisor_.second_starts()[told_second_starts_];
+      view_.Say(fmt::format("{} had ended, and {} still {} them: all start again from the last checkpoint", fmt::join(again.replicas, ", "),
+                            fmt::join(again.needed_by, ", "), again.needed_by.size() == 1 ? "needs" : "need"));
+    }
+  }
+
   // Merges what the replicas left and prints the summary.
   absl::Status Conclude() {
     JobOutcome outcome;
@@ -334,6 +309,10 @@ class LocalRun {
       outcome.failures.push_back(
           {.replica = failure.replica, .reason = failure.error.empty() ? end : fmt::format("{}: {}", end, failure.error)});
       if (failure.restarted) outcome.restarts.push_back({.replica = failure.replica, .reason = Describe(failure.exit)});
+    }
+    for (const SecondStart& again : supervisor_.second_starts()) {
+      const std::string reason = fmt::format("it had ended, and {} still needed it", fmt::join(again.needed_by, ", "));
+      for (const std::string& replica : again.replicas) outcome.restarts.push_back({.replica = replica, .reason = reason});
     }
     TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> reports, ReadReplicaReports(folder_.dir()));
     const absl::Status written = TellIfFull(WriteReport(folder_.dir(), outcome, reports), "report.json");

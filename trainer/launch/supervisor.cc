@@ -1,7 +1,6 @@
 #include "trainer/launch/supervisor.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -128,20 +127,17 @@ absl::Time Supervisor::TrainersEndBy() const {
 
 void Supervisor::StartPeersAgain(absl::Time now) {
   if (state_ != JobState::kRunning || now < TrainersEndBy()) return;
-  std::vector<std::string> ended;
-  std::vector<std::string> waiting;
+  SecondStart& again = second_starts_.emplace_back();
   for (Replica& replica : replicas_) {
     if (replica.id.role == Role::kEvaluator) continue;
     if (replica.phase == Phase::kSucceeded) {
       replica.phase = Phase::kWaiting;
       replica.start_at = now;
-      ended.push_back(Name(replica.id));
+      again.replicas.push_back(Name(replica.id));
     } else if (!IsServer(replica)) {
-      waiting.push_back(Name(replica.id));
+      again.needed_by.push_back(Name(replica.id));
     }
   }
-  second_starts_.push_back(fmt::format("{} had ended, and {} still {} them: all start again from the last checkpoint",
-                                       fmt::join(ended, ", "), fmt::join(waiting, ", "), waiting.size() == 1 ? "needs" : "need"));
 }
 
 bool Supervisor::ServersAreNeedless() const {

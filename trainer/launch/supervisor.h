@@ -46,6 +46,12 @@ struct ReplicaFailure {
   double seconds = 0;  // since the job's start
 };
 
+// Replicas that had ended with 0 and started again, as others still needed them.
+struct SecondStart {
+  std::vector<std::string> replicas;   // "ps-0", "worker-1"
+  std::vector<std::string> needed_by;  // "worker-0"
+};
+
 // "worker-1: cannot open …", or "worker-1 failed with signal 9 (Killed)" where it wrote no error.
 std::string Describe(const ReplicaFailure& failure);
 
@@ -87,8 +93,7 @@ class Supervisor {
   int exit_code() const { return exit_code_; }
   int restarts() const { return restarts_; }
   const std::vector<ReplicaFailure>& failures() const { return failures_; }
-  // Each time that replicas which had ended with 0 started again, and why.
-  const std::vector<std::string>& second_starts() const { return second_starts_; }
+  const std::vector<SecondStart>& second_starts() const { return second_starts_; }
 
  private:
   enum class Phase { kWaiting, kRunning, kTerminating, kKilled, kSucceeded, kEnded };
@@ -132,7 +137,7 @@ class Supervisor {
   int restarts_ = 0;
   bool kill_all_ = false;
   std::vector<ReplicaFailure> failures_;
-  std::vector<std::string> second_starts_;
+  std::vector<SecondStart> second_starts_;
 };
 
 }  // namespace trainyard::engine
