@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "trainer/base/mutex.h"
-#include "trainer/serve/signature.h"
+#include "trainer/serve/served_examples.h"
 
 namespace trainyard::engine {
 

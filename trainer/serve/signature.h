@@ -1,7 +1,6 @@
 // The tensors that a model takes and gives, and a request's tensors as its examples.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <semaphore>
 #include <span>
@@ -12,7 +11,7 @@
 #include "trainer/picture/fit_image.h"
 #include "trainer/predict/predictor.h"
 #include "trainer/serve/input_tensor.h"
-#include "trainer/tensor/dtype.h"
+#include "trainer/serve/served_examples.h"
 #include "trainer/tensor/shape.h"
 
 namespace trainyard::engine {
@@ -22,13 +21,6 @@ struct TensorSpec {
   std::string name;
   std::string datatype;  // of the Open Inference Protocol
   std::vector<int64_t> shape;
-};
-
-// Examples as Predictor::Predict takes them.
-struct ServedExamples {
-  DType dtype = DType::kF32;
-  int64_t count = 0;
-  std::vector<std::byte> bytes;
 };
 
 // Immutable; thread-safe. The model must outlive it.

@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "trainer/serve/input_tensor.h"
-#include "trainer/serve/signature.h"
+#include "trainer/serve/served_examples.h"
 
 namespace trainyard::engine {
 

@@ -4,7 +4,8 @@
 
 #include <cstddef>
 
-#include "trainer/backend/cpu/rows_product.h"
+#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/rows_product_args.h"
 
 namespace trainyard::engine {
 

@@ -1,31 +1,16 @@
 // Products of values in rows: c = a b. The columns of b are lanes. Every row of a is computed for
 // itself, so the costs grow with the rows. The right side is repacked into panels of a few vectors
 // that stay in the nearest cache. Where the device multiplies in bf16, bf16_rows_product.h does the
-// work. Sums run over k in one order, whatever the number of rows and
-// threads.
+// work. Sums run over k in one order, whatever the number of rows and threads.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/rows_product_args.h"
 
 namespace trainyard::engine {
-
-// c [rows][columns] = bias + (accumulate: c +) sum over k of a[row][k] b[k][column].
-struct RowsProduct {
-  int64_t rows = 0, columns = 0, k = 0;
-  const float* a = nullptr;  // a[row][k] at row * a_row + k * a_k
-  int64_t a_row = 0, a_k = 1;
-  const float* b = nullptr;  // b[k][column] at k * b_row + column, transposed: at column * b_row + k
-  int64_t b_row = 0;
-  bool b_transposed = false;
-  const float* bias = nullptr;  // [columns] or null; not with accumulate
-  bool accumulate = false;
-  float* c = nullptr;
-  int64_t c_row = 0;
-  float* b_sums = nullptr;  // not transposed: [columns] becomes the sum of b over k; may be null
-};
 
 // Floats of scratch: a function of the product's sizes, not of its pointers.
 size_t RowsProductScratchFloats(const RowsProduct& product, const CpuDevice& device);

@@ -1,0 +1,24 @@
+// A product of values in rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace trainyard::engine {
+
+// c [rows][columns] = bias + (accumulate: c +) sum over k of a[row][k] b[k][column].
+struct RowsProduct {
+  int64_t rows = 0, columns = 0, k = 0;
+  const float* a = nullptr;  // a[row][k] at row * a_row + k * a_k
+  int64_t a_row = 0, a_k = 1;
+  const float* b = nullptr;  // b[k][column] at k * b_row + column, transposed: at column * b_row + k
+  int64_t b_row = 0;
+  bool b_transposed = false;
+  const float* bias = nullptr;  // [columns] or null; not with accumulate
+  bool accumulate = false;
+  float* c = nullptr;
+  int64_t c_row = 0;
+  float* b_sums = nullptr;  // not transposed: [columns] becomes the sum of b over k; may be null
+};
+
+}  // namespace trainyard::engine
