@@ -64,7 +64,7 @@ class DeadlineStream final : public httplib::Stream {
   }
   // Nothing of another request has come, as far as is known.
   bool empty() const { return begin_ == end_; }
-  // A read has failed: what comes next is no request.
+  // A read has failed: the bytes that follow are not a request.
   bool broken() const { return broken_; }
 
   bool is_readable() const override { return !empty() || AwaitBytes(); }

@@ -28,7 +28,7 @@ struct JsonValue {
   std::vector<JsonValue> items;   // kList: of anything but numbers
   std::vector<JsonField> fields;  // kObject: each name once
 
-  // A field of an object; null where it is absent or null, or this is no object.
+  // A field of an object; null where it is absent or null, or this is not an object.
   const JsonValue* Find(std::string_view name) const;
   JsonValue* Find(std::string_view name) { return const_cast<JsonValue*>(std::as_const(*this).Find(name)); }
   bool Has(std::string_view name) const;  // null or not

@@ -44,7 +44,7 @@ class VersionWatch {
   VersionWatch(const VersionWatch&) = delete;
   VersionWatch& operator=(const VersionWatch&) = delete;
 
-  // Looks once, and loads what is new. NotFound: there is no checkpoint. Else the error of those
+  // Looks once, and loads what is new. NotFound: no checkpoint is there. Else the error of those
   // that cannot be used, if no other is there. Not thread-safe, and not after Start.
   absl::Status Poll();
   // From now on a thread polls every `period`.
