@@ -42,9 +42,7 @@ class Pictures(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         cls.data = cls.folder / "digits"
         make_digits.write(cls.data, 4000)
-        cls.run_of_example = Run(ROOT / "examples/pictures.yaml", output=cls.folder / "out", overrides=[f"training.data.dir={cls.data}", "training.epochs=3"])
-        if cls.run_of_example.wait() != 0:
-            raise AssertionError(f"{cls.run_of_example.text}\n{cls.run_of_example.logs()}")
+        cls.run_of_example = Run(ROOT / "examples/pictures.yaml", output=cls.folder / "out", overrides=[f"training.data.dir={cls.data}", "training.epochs=3"]).succeed()
         cls.report = cls.run_of_example.report()
 
     def model(self):

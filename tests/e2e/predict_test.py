@@ -54,9 +54,7 @@ class Trained(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="trainyard-e2e-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        run = Run(job_file(cls.folder, steps=60), output=cls.folder / "out")
-        if run.wait() != 0:
-            raise AssertionError(f"{run.text}\n{run.logs()}")
+        run = Run(job_file(cls.folder, steps=60), output=cls.folder / "out").succeed()
         cls.output = run.output
         cls.report = run.report()
         cls.digits = digits()

@@ -43,9 +43,7 @@ class Page(unittest.TestCase):
 
     @classmethod
     def train(cls, name, overrides=()):
-        run = Run(cls.job, output=cls.folder / name, overrides=overrides)
-        if run.wait() != 0:
-            raise AssertionError(f"{run.text}\n{run.logs()}")
+        run = Run(cls.job, output=cls.folder / name, overrides=overrides).succeed()
         return run.output
 
     def open(self, path, **look):

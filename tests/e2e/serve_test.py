@@ -27,9 +27,7 @@ class Served(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def train(self, **options):
-        run = Run(job_file(self.folder, **options), output=self.folder / "out")
-        self.assertEqual(run.wait(), 0, f"{run.text}\n{run.logs()}")
-        return run.output
+        return Run(job_file(self.folder, **options), output=self.folder / "out").succeed().output
 
     def serve(self, path, *flags):
         server = Server(path, self.folder / "serve.log", *flags)

@@ -76,6 +76,12 @@ class Run:
             raise AssertionError(f"the job is not over after {timeout} s:\n{self.text}\n{self.logs()}") from late
         return self.process.returncode
 
+    def succeed(self):
+        """This run, which must end with 0, for tests that look at what it has left."""
+        if self.wait() != 0:
+            raise AssertionError(f"{self.text}\n{self.logs()}")
+        return self
+
     def report(self):
         return json.loads((self.output / "report.json").read_text())
 

@@ -123,9 +123,7 @@ class HostileRequests(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="trainyard-hostile-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        run = Run(job_file(cls.folder, steps=2), output=cls.folder / "out")
-        if run.wait() != 0:
-            raise AssertionError(f"{run.text}\n{run.logs()}")
+        Run(job_file(cls.folder, steps=2), output=cls.folder / "out").succeed()
 
     def setUp(self):
         self.server = Server(self.folder / "out", self.folder / "serve.log", "--max-request", 1, "--max-connections", 8, "--max-queue", 64, preexec_fn=limit)

@@ -36,9 +36,7 @@ class Artifacts(unittest.TestCase):
         cls.addClassCleanup(cls.folder.cleanup)
         extra = "    summary: {everySteps: 5}\n    evaluate: {everyEpochs: 1}\n    profile: {steps: [20, 30]}\n"
         job = job_file(cls.folder.name, workers=WORKERS, ps=1, mode="sync", steps=STEPS, batch=32, checkpoint_every=20, extra=extra)
-        job_run = Run(job, output=pathlib.Path(cls.folder.name) / "out")
-        if job_run.wait() != 0:
-            raise AssertionError(f"the job failed:\n{job_run.text}\n{job_run.logs()}")
+        job_run = Run(job, output=pathlib.Path(cls.folder.name) / "out").succeed()
         cls.output = job_run.output
         cls.events = {}
         for index in range(WORKERS):

@@ -29,9 +29,7 @@ class Clients(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="trainyard-serve-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        run = Run(job_file(cls.folder, steps=20), output=cls.folder / "out")
-        if run.wait() != 0:
-            raise AssertionError(f"{run.text}\n{run.logs()}")
+        run = Run(job_file(cls.folder, steps=20), output=cls.folder / "out").succeed()
         cls.images = numpy.random.default_rng(1).integers(0, 256, (EXAMPLES, 28, 28, 1), numpy.uint8)
         numpy.save(cls.folder / "x.npy", cls.images)
         said = subprocess.run([TRAINER, "predict", run.output, cls.folder / "x.npy", "--json", "--top", "10"],
