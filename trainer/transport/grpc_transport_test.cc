@@ -143,12 +143,12 @@ TEST(GrpcTransportTest, ATransportOverADumbConnectionIsDestroyedWithItsUnsentPay
   stream->Send({Ping()});
   ASSERT_THAT(pair->near->AwaitSteps(1), SizeIs(1));
   proxy.Swallow();
-  const std::vector<std::byte> memory(1 << 20);
+  const auto memory = std::make_shared<std::vector<std::byte>>(1 << 20);
   for (int i = 0; i < 64; ++i) {
     Record record;
     record.header.op = WireOp::kPush;
     record.header.length = 1 << 20;
-    record.payload = Payload(memory, nullptr);
+    record.payload = Payload(*memory, memory);
     stream->Send({std::move(record)});
   }
   const std::shared_ptr<Inbox> near = pair->near;

@@ -141,11 +141,11 @@ class TransportTest : public ::testing::TestWithParam<Kind> {
 };
 
 TEST_P(TransportTest, RecordsArriveInOrderWithTheirBytes) {
-  std::vector<float> values(300'000);
-  std::iota(values.begin(), values.end(), 0.0F);
+  const auto values = std::make_shared<std::vector<float>>(300'000);
+  std::iota(values->begin(), values->end(), 0.0F);
   const std::shared_ptr<Stream> stream = Dial();
   for (uint64_t step = 0; step < 20; ++step)
-    stream->Send({MakeRecord(step, Payload(std::as_bytes(std::span(values)).first(4 * (step * 13'000 + 1)), nullptr))});
+    stream->Send({MakeRecord(step, Payload(std::as_bytes(std::span(*values)).first(4 * (step * 13'000 + 1)), values))});
   ASSERT_TRUE(near_->AwaitRecords(20));
   const std::vector<Record> records = near_->received();
   for (uint64_t step = 0; step < 20; ++step) {
@@ -153,7 +153,7 @@ TEST_P(TransportTest, RecordsArriveInOrderWithTheirBytes) {
     std::vector<float> copy(step * 13'000 + 1);
     ASSERT_EQ(records[step].payload.size(), copy.size() * 4);
     PayloadReader(records[step].payload).Read(std::as_writable_bytes(std::span(copy)));
-    ASSERT_TRUE(std::equal(copy.begin(), copy.end(), values.begin()));
+    ASSERT_TRUE(std::equal(copy.begin(), copy.end(), values->begin()));
   }
 }
 
@@ -279,8 +279,8 @@ class Swapper final : public StreamHandler {
 };
 
 TEST_P(TransportTest, BothSidesSend200MegabytesAtOnceAndBothArrive) {
-  const std::vector<std::byte> memory(1'000'000);
-  const Payload part(memory, nullptr);
+  const auto memory = std::make_shared<std::vector<std::byte>>(1'000'000);
+  const Payload part(*memory, memory);
   const auto near = std::make_shared<Swapper>(part, 0);
   const auto far = std::make_shared<Swapper>(part, 200);
   const absl::StatusOr<std::unique_ptr<Listener>> listener =
@@ -295,7 +295,7 @@ TEST_P(TransportTest, BothSidesSend200MegabytesAtOnceAndBothArrive) {
 
 TEST_P(TransportTest, ManyEmptyAndTinyRecordsArrive) {
   const std::shared_ptr<Stream> stream = Dial();
-  const std::byte one{7};
+  static constexpr std::byte one{7};
   for (uint64_t i = 0; i < 20'000; ++i) stream->Send({MakeRecord(i, i % 2 == 0 ? Payload() : Payload({&one, 1}, nullptr))});
   ASSERT_TRUE(near_->AwaitRecords(20'000));
   const std::vector<Record> records = near_->received();
@@ -304,7 +304,7 @@ TEST_P(TransportTest, ManyEmptyAndTinyRecordsArrive) {
 
 TEST_P(TransportTest, AReaderThatKeepsWhatItGetsIsSentAWindowAndTheRestWhenItLetsGo) {
   Restart({.window_bytes = 4 << 20, .first_message_bytes = 8 << 20});
-  const std::vector<std::byte> memory(1 << 20);
+  const auto memory = std::make_shared<std::vector<std::byte>>(1 << 20);
   near_ = std::make_shared<Recorder>();
   const std::shared_ptr<Stream> stream = Dial();
   stream->Send({ControlRecord(0)});
@@ -318,7 +318,7 @@ TEST_P(TransportTest, AReaderThatKeepsWhatItGetsIsSentAWindowAndTheRestWhenItLet
     record.header.length = 1 << 20;
     record.late = [&](WireHeader&) {
       ++made;
-      return Payload(memory, nullptr);
+      return Payload(*memory, memory);
     };
     far->Send({std::move(record)});
   }
