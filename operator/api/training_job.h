@@ -18,7 +18,10 @@ namespace trainyard::control {
 
 enum class Framework : uint8_t { kTrainyard, kTensorFlow, kPyTorch, kMxNet, kMpi, kNone };
 enum class Role : uint8_t { kChief, kPs, kWorker, kEvaluator };
-enum class RestartPolicy : uint8_t { kAlways, kOnFailure, kNever, kExitCode };
+// kRecreate: OnFailure in a job that restarts together. Its pods end, as the kubelet restarts one
+// container alone.
+enum class RestartPolicy : uint8_t { kAlways, kOnFailure, kNever, kExitCode, kRecreate };
+enum class RestartScope : uint8_t { kReplica, kJob };
 enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
 enum class SuccessPolicy : uint8_t { kChief, kAllWorkers };
 enum class StartPolicy : uint8_t { kPsReady, kAny };
@@ -34,7 +37,6 @@ inline constexpr std::array<Role, 4> kRoles = {Role::kChief, Role::kPs, Role::kW
 // The words of the API: "PyTorch", "ps", "OnFailure" …
 std::string_view Name(Framework value);
 std::string_view Name(Role value);
-std::string_view Name(RestartPolicy value);
 std::string_view Name(JobPhase value);
 std::optional<Role> RoleFromName(std::string_view name);
 
@@ -72,6 +74,7 @@ struct RunPolicy {
   std::optional<absl::Duration> ttl_after_finished;
   std::optional<absl::Duration> active_deadline;
   int backoff_limit = 6;
+  RestartScope restart_scope = RestartScope::kReplica;
   LostNodePolicy lost_node_policy = LostNodePolicy::kWait;
   bool suspend = false;
   SuccessPolicy success_policy = SuccessPolicy::kChief;

@@ -1,6 +1,7 @@
 // spec of a TrainingJob from JSON.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
@@ -84,6 +85,22 @@ RunPolicy ReadRunPolicy(const json& spec) {
   return policy;
 }
 
+// Programs of these frameworks add over a fixed group, which cannot take one member back.
+RestartScope DefaultRestartScope(const TrainingJobSpec& spec) {
+  const bool fixed_group = spec.framework == Framework::kPyTorch || spec.framework == Framework::kMpi;
+  const bool always =
+      std::ranges::any_of(spec.replicas, [](const auto& each) { return each.second.restart_policy == RestartPolicy::kAlways; });
+  return fixed_group && !always ? RestartScope::kJob : RestartScope::kReplica;
+}
+
+void ReadRestartScope(const json& run_policy, TrainingJobSpec& spec) {
+  spec.run_policy.restart_scope = Word(run_policy, "restartScope", words::kRestartScopes, DefaultRestartScope(spec));
+  if (spec.run_policy.restart_scope != RestartScope::kJob) return;
+  for (auto& [role, replica] : spec.replicas) {
+    if (role != Role::kEvaluator && replica.restart_policy == RestartPolicy::kOnFailure) replica.restart_policy = RestartPolicy::kRecreate;
+  }
+}
+
 TrainingJobSpec ReadSpec(const json& json_spec) {
   TrainingJobSpec spec;
   spec.framework = Word(json_spec, "framework", words::kFrameworks, Framework::kTrainyard);
@@ -93,6 +110,7 @@ TrainingJobSpec ReadSpec(const json& json_spec) {
   }
   spec.training = json_read::Text(json_spec, "training");
   spec.run_policy = ReadRunPolicy(json_read::Get(json_spec, "runPolicy"));
+  ReadRestartScope(json_read::Get(json_spec, "runPolicy"), spec);
   if (const json* storage = json_read::Find(json_spec, "storage")) {
     spec.storage.given = true;
     spec.storage.claim_name = json_read::String(*storage, "claimName");

@@ -80,7 +80,7 @@ TEST(TrainingJob, DefaultsAreThoseOfTheDesign) {
   EXPECT_EQ(job.spec.network.port, 5000);
   EXPECT_EQ(job.spec.storage.mount_path, "/var/lib/trainyard");
   EXPECT_EQ(job.spec.Find(Role::kWorker)->restart_policy, RestartPolicy::kExitCode);
-  EXPECT_EQ(Decode({{"framework", "PyTorch"}, {"image", "x"}, {"worker", json::object()}}).spec.Find(Role::kWorker)->restart_policy,
+  EXPECT_EQ(Decode({{"framework", "TensorFlow"}, {"image", "x"}, {"worker", json::object()}}).spec.Find(Role::kWorker)->restart_policy,
             RestartPolicy::kOnFailure);
   EXPECT_EQ(job.spec.run_policy.lost_node_policy, LostNodePolicy::kWait);
   EXPECT_EQ(job.spec.managed_by, "trainyard.dev/operator");

@@ -139,6 +139,13 @@ class Validator {
     if (policy.success_policy == SuccessPolicy::kAllWorkers && job_.spec.Replicas(Role::kWorker) == 0) {
       Add("spec.runPolicy.successPolicy", "found AllWorkers in a job without workers; set worker.replicas or use Chief");
     }
+    for (const auto& [role, replica] : job_.spec.replicas) {
+      const bool alone = role != Role::kEvaluator && replica.restart_policy == RestartPolicy::kAlways;
+      if (policy.restart_scope == RestartScope::kJob && alone) {
+        Add(fmt::format("spec.{}.restartPolicy", Name(role)),
+            "found Always, by which the kubelet restarts one replica alone, but runPolicy.restartScope is Job; use OnFailure");
+      }
+    }
     for (size_t i = 0; i < policy.exit_codes.size(); ++i) {
       const ExitCodeRule& rule = policy.exit_codes[i];
       if (rule.from > rule.to) {

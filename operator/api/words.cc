@@ -7,7 +7,6 @@ namespace trainyard::control {
 
 std::string_view Name(Framework value) { return words::kFrameworks[static_cast<size_t>(value)]; }
 std::string_view Name(Role value) { return words::kRoleNames[static_cast<size_t>(value)]; }
-std::string_view Name(RestartPolicy value) { return words::kRestartPolicies[static_cast<size_t>(value)]; }
 std::string_view Name(JobPhase value) { return words::kPhases[static_cast<size_t>(value)]; }
 
 std::optional<Role> RoleFromName(std::string_view name) {

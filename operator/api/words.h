@@ -9,6 +9,7 @@ namespace trainyard::control::words {
 inline constexpr std::array<std::string_view, 6> kFrameworks = {"Trainyard", "TensorFlow", "PyTorch", "MXNet", "MPI", "None"};
 inline constexpr std::array<std::string_view, 4> kRoleNames = {"chief", "ps", "worker", "evaluator"};
 inline constexpr std::array<std::string_view, 4> kRestartPolicies = {"Always", "OnFailure", "Never", "ExitCode"};
+inline constexpr std::array<std::string_view, 2> kRestartScopes = {"Replica", "Job"};
 inline constexpr std::array<std::string_view, 3> kCleanPodPolicies = {"None", "Running", "All"};
 inline constexpr std::array<std::string_view, 2> kSuccessPolicies = {"Chief", "AllWorkers"};
 inline constexpr std::array<std::string_view, 2> kStartPolicies = {"PSReady", "Any"};

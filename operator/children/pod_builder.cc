@@ -98,6 +98,7 @@ class PodBuilder {
         break;
       case RestartPolicy::kNever:
       case RestartPolicy::kExitCode:
+      case RestartPolicy::kRecreate:
         spec["restartPolicy"] = "Never";
         break;
     }

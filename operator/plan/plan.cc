@@ -72,6 +72,7 @@ class Planner {
     if (again.look_at) plan_.RequeueAt(*again.look_at);
     for (const ReplicaId& id : again.replicas) completed_.erase(id);
     restarts_ = CountRestarts(job_, observed_, completed_, again, now_);
+    if (restarts_.all_start_again) std::erase_if(completed_, [](const ReplicaId& id) { return id.role != Role::kEvaluator; });
     TakeRestarts();
     if (restarts_.job_failure) return Fail(restarts_.job_failure->reason, restarts_.job_failure->message);
     if (PastDeadline()) {

@@ -7,6 +7,7 @@
 #include "operator/children/job_secrets.h"
 #include "operator/children/pod_group_builder.h"
 #include "operator/plan/plan_deletions.h"
+#include "operator/plan/restart_together.h"
 
 namespace trainyard::control {
 namespace {
@@ -66,8 +67,10 @@ class ChildrenPlanner {
     }
     std::vector<ReplicaId> missing;
     const bool servers_ready = ServersReady();
+    const bool old_pods_remain = OldPodsRemain(job_, observed_, restarts_);
     ForEachReplica([&](const ReplicaId& id) {
       if (observed_.pods.contains(id) || completed_.contains(id)) return;
+      if (old_pods_remain && id.role != Role::kEvaluator) return;
       if (!servers_ready && WaitsForServers(id)) return;
       if (const auto due = restarts_.not_before.find(id); due != restarts_.not_before.end() && due->second > situation_.now)
         return plan_.RequeueAt(due->second);

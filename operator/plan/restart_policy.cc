@@ -7,6 +7,7 @@
 #include "operator/api/restart_records.h"
 #include "operator/plan/cleanup_policy.h"
 #include "operator/plan/pod_end.h"
+#include "operator/plan/restart_together.h"
 
 namespace trainyard::control {
 namespace {
@@ -21,7 +22,12 @@ std::string OnNode(const Pod& pod) { return pod.node.empty() ? "" : " on node " 
 class Counter {
  public:
   Counter(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, const SecondStart& again, absl::Time now)
-      : job_(job), observed_(observed), completed_(completed), again_(again), now_(absl::FromUnixMicros(absl::ToUnixMicros(now))) {
+      : job_(job),
+        observed_(observed),
+        completed_(completed),
+        again_(again),
+        together_(job.spec.run_policy.restart_scope == RestartScope::kJob),
+        now_(absl::FromUnixMicros(absl::ToUnixMicros(now))) {
     for (const RestartRecord& record : job.status.restart_records) records_[record.replica] = record;
   }
 
@@ -53,6 +59,8 @@ class Counter {
     for (const PendingRestart& pending : pending_) {
       if (!Counts(Name(pending.id))) {
         if (!pending.by_kubelet) Recreate(pending);
+      } else if (together_ && !result_.ended.empty()) {
+        CountEnd(pending.id, Make(pending.id, *pending.pod), pending.pod);  // starts again with the others
       } else if (++needed <= limit) {
         if (!pending.by_kubelet) Grant(pending);  // the kubelet's shows in its restartCount later
       } else if (!result_.job_failure) {
@@ -128,11 +136,11 @@ class Counter {
       StartAgain(id, Make(id, pod), &pod);
       result_.counted.insert(id);
     } else if (state == PodState::kDisrupted) {
-      CountEnd(Make(id, pod), &pod);
+      CountEnd(id, Make(id, pod), &pod);
       ++result_.disruptions;
       result_.counted.insert(id);
-      result_.disruption_notes.push_back(fmt::format("{}{} is recreated: {}; this does not count against backoffLimit", Name(id),
-                                                     OnNode(pod), DescribeEnd(job_, id, pod)));
+      result_.disruption_notes.push_back(fmt::format("{}{} {}: {}; this does not count against backoffLimit", Name(id), OnNode(pod),
+                                                     Recreated(), DescribeEnd(job_, id, pod)));
     } else if (state == PodState::kFailed) {
       VisitFailed(id, spec, pod);
     } else if (AwaitsKubeletRestart(pod, spec.restart_policy) && LastExitCode(pod) != kPeerAbsentExitCode) {
@@ -164,11 +172,11 @@ class Counter {
       action = ExitAction::kIgnore;
     }
     if (action == ExitAction::kIgnore) {
-      CountEnd(Make(id, pod), &pod);
+      CountEnd(id, Make(id, pod), &pod);
       ++result_.disruptions;
       result_.counted.insert(id);
-      result_.disruption_notes.push_back(fmt::format("{}{} is recreated; this does not count against backoffLimit: {}", Name(id),
-                                                     OnNode(pod), DescribeEnd(job_, id, pod)));
+      result_.disruption_notes.push_back(fmt::format("{}{} {}; this does not count against backoffLimit: {}", Name(id), OnNode(pod),
+                                                     Recreated(), DescribeEnd(job_, id, pod)));
       return;
     }
     NoteFailure(id, pod);
@@ -206,10 +214,10 @@ class Counter {
       if (again_.replicas.contains(id)) {
         StartAgain(id, *record, nullptr);
       } else {
-        CountEnd(*record, nullptr);
+        CountEnd(id, *record, nullptr);
         ++result_.disruptions;
         result_.disruption_notes.push_back(
-            fmt::format("{} is recreated: its pod was deleted from outside; this does not count against backoffLimit", Name(id)));
+            fmt::format("{} {}: its pod was deleted from outside; this does not count against backoffLimit", Name(id), Recreated()));
       }
     }
     result_.not_before[id] = record->last_end + RecreationDelay(record->backoff_step - 1);
@@ -217,16 +225,18 @@ class Counter {
 
   // The replica ended with success. It spends nothing, and nothing has disrupted it.
   void StartAgain(const ReplicaId& id, RestartRecord& record, const Pod* pod) {
-    CountEnd(record, pod);
+    CountEnd(id, record, pod);
     const bool one = again_.needed_by.size() == 1;
     result_.restart_notes.push_back(
         fmt::format("{} had ended and is recreated, because {} still {} it; this does not count against backoffLimit", Name(id),
                     NameSome({again_.needed_by.begin(), again_.needed_by.end()}), one ? "needs" : "need"));
   }
 
+  std::string_view Recreated() const { return together_ ? "is recreated with all replicas" : "is recreated"; }
+
   void Recreate(const PendingRestart& pending) {
     RestartRecord& record = Make(pending.id, *pending.pod);
-    CountEnd(record, pending.pod);
+    CountEnd(pending.id, record, pending.pod);
     ++record.restarts;
     result_.counted.insert(pending.id);
     if (Counts(Name(pending.id))) return;
@@ -237,12 +247,12 @@ class Counter {
   void Grant(const PendingRestart& pending) {
     ++result_.spent;
     Recreate(pending);
-    result_.restart_notes.push_back(fmt::format("{} failed and is recreated (restart {} of {}): {}", Name(pending.id), result_.spent,
+    result_.restart_notes.push_back(fmt::format("{} failed and {} (restart {} of {}): {}", Name(pending.id), Recreated(), result_.spent,
                                                 job_.spec.run_policy.backoff_limit, DescribeEnd(job_, pending.id, *pending.pod)));
   }
 
   // The pod's end is counted; the next one waits longer unless this one ran for long.
-  void CountEnd(RestartRecord& record, const Pod* pod) {
+  void CountEnd(const ReplicaId& id, RestartRecord& record, const Pod* pod) {
     absl::Time began = record.last_end;
     if (pod != nullptr) {
       const ContainerStatus* main = pod->Main();
@@ -253,6 +263,7 @@ class Counter {
     record.backoff_step = std::min(record.backoff_step + 1, kMaxStep);
     record.last_end = now_;
     record.pod_counted = true;
+    result_.ended.insert(id);
   }
 
   void NoteFailure(const ReplicaId& id, const Pod& pod) {
@@ -291,6 +302,7 @@ class Counter {
   const Observed& observed_;
   const std::set<ReplicaId>& completed_;
   const SecondStart& again_;
+  const bool together_;  // all replicas start again with one
   const absl::Time now_;
   std::map<std::string, RestartRecord> records_;
   std::vector<PendingRestart> pending_;
@@ -315,7 +327,9 @@ absl::Duration RecreationDelay(int step) {
 
 Restarts CountRestarts(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, const SecondStart& again,
                        absl::Time now) {
-  return Counter(job, observed, completed, again, now).Run();
+  Restarts restarts = Counter(job, observed, completed, again, now).Run();
+  RestartTogether(job, observed, restarts);
+  return restarts;
 }
 
 Restarts CountAtSuccess(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now) {

@@ -40,6 +40,8 @@ struct Restarts {
   std::map<ReplicaId, PodState> states;        // of the wanted replicas that have a pod
   std::set<ReplicaId> counted;                 // their pod has ended and is counted: delete it
   std::map<ReplicaId, absl::Time> not_before;  // when an absent replica may be recreated
+  std::set<ReplicaId> ended;                   // of `counted`, and absent ones: counted in this look
+  bool all_start_again = false;                // restart_together.h
   int spent = 0;                               // of backoffLimit
   int disruptions = 0;                         // counted now, to be added to status
   std::optional<JobFailure> job_failure;

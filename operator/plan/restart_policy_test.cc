@@ -216,7 +216,7 @@ TEST(RestartPolicy, WithoutOneTrainyardReplicasFollowTheirExitCodeAndOthersAreRe
   World trainyard(MakeJob().Replicas("worker", 1).Claim("data"));
   trainyard.RunsReady().Exits(Role::kWorker, 0, 1).Look();
   EXPECT_EQ(trainyard.status().Find(kFailed)->reason, "ExitCode");
-  World other(MakeJob().Framework("PyTorch").Replicas("worker", 1));
+  World other(MakeJob().Framework("TensorFlow").Replicas("worker", 1));
   EXPECT_EQ(other.job().spec.Find(Role::kWorker)->restart_policy, RestartPolicy::kOnFailure);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operator/api/index_set.h"
+#include "operator/plan/restart_together.h"
 
 namespace trainyard::control {
 std::set<ReplicaId> CompletedReplicas(const TrainingJob& job, const Observed& observed) {
@@ -15,7 +16,7 @@ std::set<ReplicaId> CompletedReplicas(const TrainingJob& job, const Observed& ob
   for (const auto& [id, pod] : observed.pods) {
     const ReplicaSpec* replica = job.spec.Find(id.role);
     if (replica == nullptr || id.index >= replica->replicas) continue;
-    if (StateOf(*pod, replica->restart_policy) == PodState::kCompleted) completed.insert(id);
+    if (StateOf(*pod, replica->restart_policy) == PodState::kCompleted && !EndedWithAll(job, id, *pod)) completed.insert(id);
   }
   return completed;
 }

@@ -68,6 +68,7 @@ class CrdTest(ControlPlaneCase):
             (job("a").framework("PyTorch"), "spec.training", "framework Trainyard only"),
             (job("a").framework("MXNet").ps(1).without("training"), "spec.chief", "MXNet needs a chief"),
             (job("a").worker(1, restartPolicy="Sometimes"), "spec.worker.restartPolicy", "Unsupported value"),
+            (job("a").worker(1, restartPolicy="Always").policy(restartScope="Job"), "spec.runPolicy.restartScope", "use OnFailure"),
             (job("a").training(epochs=None), "spec.training", "exactly one of epochs and steps"),
             (job("a").training(steps=5), "spec.training", "exactly one of epochs and steps"),
             (job("a").training(model={"preset": "lenet5", "layers": []}), "spec.training.model", "one and only one"),
@@ -121,6 +122,7 @@ class CrdTest(ControlPlaneCase):
             "spec.training": {"training": {"batchSize": 7}},
             "spec.ps.template": {"ps": {"template": {"spec": {"priorityClassName": "high"}}}},
             "spec.ps.restartPolicy": {"ps": {"restartPolicy": "OnFailure"}},
+            "spec.runPolicy.restartScope": {"runPolicy": {"restartScope": "Job"}},
         }
         self.api.merge(f"{path}/status", {"status": {"startTime": "2027-01-15T08:00:00Z"}})
         for field, change in changes.items():

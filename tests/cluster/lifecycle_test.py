@@ -283,6 +283,23 @@ class FailureTest(OperatorCase):
         self.kubelet.fail("a-worker-0", code=137)
         self.wait_condition("a", "Failed", reason="BackoffLimitExceeded")
 
+    def test_a_failure_of_one_pytorch_replica_recreates_all_and_counts_once(self):
+        names = ("a-worker-0", "a-worker-1", "a-worker-2")
+        self.running(job("a").framework("PyTorch").set("image", "x").without("training").worker(3), *names)
+        first = {name: self.uid(name) for name in names}
+        self.assertEqual(self.api.get(f"{PODS}/a-worker-0")["spec"]["restartPolicy"], "Never")
+        self.api.merge(f"{PODS}/a-worker-2", {"metadata": {"finalizers": ["example.com/slow"]}})
+        self.kubelet.fail("a-worker-1", code=1, message="ProcessGroupGloo: connection reset")
+        wait_for("the others to be deleted", lambda: not self.api.exists(f"{PODS}/a-worker-0") and not self.api.exists(f"{PODS}/a-worker-1"))
+        let_time_pass(2)
+        self.assertEqual([each["metadata"]["name"] for each in self.api.list(PODS)], ["a-worker-2"], "an old pod is still there")
+        self.api.merge(f"{PODS}/a-worker-2", {"metadata": {"finalizers": None}})
+        wait_for("three new pods", lambda: self.pods() == sorted(names) and all(self.uid(name) != first[name] for name in names))
+        self.kubelet.run(*names)
+        self.wait_condition("a", "Running")
+        status = self.status("a")
+        self.assertEqual((status["restarts"], status.get("disruptions", 0), status["failure"]["replica"]), (1, 0, "worker-1"))
+
     def test_restarts_by_the_kubelet_count_too(self):
         self.running(job("a").worker(1, restartPolicy="OnFailure").policy(backoffLimit=2), "a-worker-0")
         self.kubelet.run("a-worker-0", restarts=2)

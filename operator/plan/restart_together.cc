@@ -1,0 +1,69 @@
+#include "operator/plan/restart_together.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "operator/api/restart_records.h"
+
+namespace trainyard::control {
+namespace {
+
+bool IsTogether(const TrainingJob& job) { return job.spec.run_policy.restart_scope == RestartScope::kJob; }
+
+// By replica.
+using Records = std::map<std::string, RestartRecord>;
+
+// The replica that waits longest, of those whose end has been counted now.
+RestartRecord LatestOf(const Restarts& restarts, const Records& records) {
+  RestartRecord latest;
+  for (const ReplicaId& id : restarts.ended) {
+    const RestartRecord& record = records.at(Name(id));
+    if (id.role != Role::kEvaluator && record.backoff_step >= latest.backoff_step) latest = record;
+  }
+  return latest;
+}
+
+}  // namespace
+
+void RestartTogether(const TrainingJob& job, const Observed& observed, Restarts& restarts) {
+  const bool one_ended = std::ranges::any_of(restarts.ended, [](const ReplicaId& id) { return id.role != Role::kEvaluator; });
+  if (!IsTogether(job) || !one_ended || restarts.job_failure) return;
+  Records records;
+  for (RestartRecord& record : restarts.records) records[record.replica] = std::move(record);
+  const RestartRecord latest = LatestOf(restarts, records);
+  for (const auto& [role, replica] : job.spec.replicas) {
+    if (role == Role::kEvaluator) continue;
+    for (int i = 0; i < replica.replicas; ++i) {
+      const ReplicaId id{role, i};
+      RestartRecord& record = records[Name(id)];
+      record.replica = Name(id);
+      record.pod_counted = true;
+      record.backoff_step = latest.backoff_step;
+      record.last_end = latest.last_end;
+      restarts.not_before[id] = latest.last_end + RecreationDelay(latest.backoff_step - 1);
+      const auto pod = observed.pods.find(id);
+      if (pod == observed.pods.end()) continue;
+      record.pod_uid = pod->second->meta.uid;
+      restarts.counted.insert(id);
+    }
+  }
+  restarts.records.clear();
+  for (auto& [name, record] : records) restarts.records.push_back(std::move(record));
+  restarts.all_start_again = true;
+}
+
+bool OldPodsRemain(const TrainingJob& job, const Observed& observed, const Restarts& restarts) {
+  if (!IsTogether(job)) return false;
+  return std::ranges::any_of(restarts.counted,
+                             [&](const ReplicaId& id) { return id.role != Role::kEvaluator && observed.pods.contains(id); });
+}
+
+bool EndedWithAll(const TrainingJob& job, const ReplicaId& id, const Pod& pod) {
+  if (!IsTogether(job) || id.role == Role::kEvaluator) return false;
+  const auto record = std::ranges::find(job.status.restart_records, Name(id), &RestartRecord::replica);
+  return record != job.status.restart_records.end() && record->pod_counted && NamesPod(*record, pod.meta.uid);
+}
+
+}  // namespace trainyard::control

@@ -1,0 +1,26 @@
+// Jobs whose replicas start again together, when one of them has ended (runPolicy.restartScope:
+// Job). Pure.
+//
+// Programs that add gradients over a fixed group cannot take one member back: torch.distributed,
+// MPI. So the end of one replica ends all, and none is recreated before the pods of all are gone.
+// The evaluator is no member.
+#pragma once
+
+#include "operator/plan/observed.h"
+#include "operator/plan/restart_policy.h"
+
+namespace trainyard::control {
+
+// When a replica's end has been counted now: counts the end of every other one too, completed ones
+// included, and sets `all_start_again`. That spends nothing more. All wait as long as the replica
+// that waits longest.
+void RestartTogether(const TrainingJob& job, const Observed& observed, Restarts& restarts);
+
+// Pods from before are still there: none is to be recreated yet.
+bool OldPodsRemain(const TrainingJob& job, const Observed& observed, const Restarts& restarts);
+
+// Whether this pod's end was counted when all replicas started again: it completes nothing, however
+// it ends.
+bool EndedWithAll(const TrainingJob& job, const ReplicaId& id, const Pod& pod);
+
+}  // namespace trainyard::control

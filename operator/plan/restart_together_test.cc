@@ -1,0 +1,198 @@
+#include "operator/plan/restart_together.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/plan/conditions.h"
+#include "operator/plan/test_world.h"
+
+namespace trainyard::control {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr ReplicaId kWorker0{Role::kWorker, 0};
+constexpr ReplicaId kWorker1{Role::kWorker, 1};
+
+MakeJob Group(int workers = 3, int backoff_limit = 6) {
+  return MakeJob().Framework("PyTorch").Replicas("worker", workers).Claim("data").Policy("backoffLimit", backoff_limit);
+}
+
+std::string UidOf(const World& world, const ReplicaId& id) { return world.pods().at(id)->meta.uid; }
+
+TEST(RestartTogether, PyTorchAndMpiDoAndOthersDoWhereTheySaySo) {
+  const auto scope = [](const MakeJob& job) { return job.Build().spec.run_policy.restart_scope; };
+  const auto framework = [](const char* name) { return MakeJob().Framework(name).Replicas("worker", 2); };
+  EXPECT_EQ(scope(framework("PyTorch")), RestartScope::kJob);
+  EXPECT_EQ(scope(framework("MPI")), RestartScope::kJob);
+  EXPECT_EQ(scope(framework("TensorFlow")), RestartScope::kReplica);
+  EXPECT_EQ(scope(framework("Trainyard")), RestartScope::kReplica);
+  EXPECT_EQ(scope(framework("TensorFlow").Policy("restartScope", "Job")), RestartScope::kJob);
+  EXPECT_EQ(scope(framework("PyTorch").Policy("restartScope", "Replica")), RestartScope::kReplica);
+  EXPECT_EQ(scope(framework("PyTorch").Restart("worker", "Always")), RestartScope::kReplica);
+}
+
+TEST(RestartTogether, AlwaysIsRefusedWhereTheJobSaysSoItself) {
+  const TrainingJob job = Group().Restart("worker", "Always").Policy("restartScope", "Job").Build();
+  ASSERT_THAT(job.problems, SizeIs(1));
+  EXPECT_EQ(job.problems[0].path, "spec.worker.restartPolicy");
+}
+
+TEST(RestartTogether, OneFailureRecreatesAllAndSpendsOneRestart) {
+  World world(Group());
+  world.RunsReady();
+  const std::string before = UidOf(world, kWorker0);
+  world.Exits(Role::kWorker, 1, 1, "NCCL error");
+  const Plan plan = world.Look();
+  EXPECT_THAT(Deleted(plan), ElementsAre("mnist-worker-0", "mnist-worker-1", "mnist-worker-2"));
+  EXPECT_THAT(Created(plan), IsEmpty());
+  ASSERT_THAT(EventReasons(plan), ElementsAre("Restarting"));
+  EXPECT_THAT(plan.events[0].note, HasSubstr("worker-1 failed and is recreated with all replicas (restart 1 of 6): exit code 1"));
+  world.RunsReady();
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+  EXPECT_EQ(world.status().restarts, 1);
+  EXPECT_EQ(world.status().disruptions, 0);
+  EXPECT_EQ(world.status().failure->replica, "worker-1");
+  EXPECT_NE(UidOf(world, kWorker0), before);
+}
+
+TEST(RestartTogether, TheOthersThatFailBecauseOfTheFirstSpendNothing) {
+  World at_once(Group());
+  at_once.RunsReady().Exits(Role::kWorker, 0, 1).Exits(Role::kWorker, 1, 1).Exits(Role::kWorker, 2, 134).Settle().RunsReady();
+  EXPECT_EQ(at_once.status().restarts, 1);
+
+  World later(Group());
+  later.RunsReady().Exits(Role::kWorker, 1, 1);
+  TrainingJob job = later.job();
+  job.status = *MakePlan(job, later.Seen(), later.now()).status;
+  later.Exits(Role::kWorker, 0, 1).Exits(Role::kWorker, 2, 134);  // while they are being deleted
+  const Plan plan = MakePlan(job, later.Seen(), later.now());
+  EXPECT_THAT(Deleted(plan), SizeIs(3));
+  if (plan.status) {
+    EXPECT_EQ(plan.status->restarts, 1);
+  }
+}
+
+TEST(RestartTogether, NoReplicaIsRecreatedBeforeTheLastOldPodIsGone) {
+  World world(Group());
+  world.RunsReady().Exits(Role::kWorker, 1, 1);
+  std::map<ReplicaId, std::shared_ptr<const Pod>> old = world.pods();
+  world.Look();
+  Pod ending = *old.at(kWorker0);
+  ending.meta.deletion_time = world.now();
+  TrainingJob job = world.job();
+  Observed seen = world.Seen();
+  seen.pods = {{kWorker0, std::make_shared<const Pod>(ending)}};
+  const absl::Time later = world.now() + absl::Minutes(1);
+  EXPECT_THAT(Created(MakePlan(job, seen, later)), IsEmpty());
+  seen.pods.clear();
+  EXPECT_THAT(Created(MakePlan(job, seen, later)), ElementsAre("mnist-worker-0", "mnist-worker-1", "mnist-worker-2"));
+}
+
+TEST(RestartTogether, AReplicaThatHadCompletedStartsAgainToo) {
+  World world(Group().Policy("successPolicy", "AllWorkers"));
+  world.RunsReady().Exits(Role::kWorker, 0, 0).Settle();
+  EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).completed, "0");
+  const std::string with_pod = UidOf(world, kWorker0);
+  world.Exits(Role::kWorker, 1, 137).Settle();
+  EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).succeeded, 0);
+  world.RunsReady();
+  EXPECT_NE(UidOf(world, kWorker0), with_pod);
+
+  world.Exits(Role::kWorker, 0, 0).Settle().Loses(Role::kWorker, 0);  // its pod is gone
+  world.Exits(Role::kWorker, 1, 137).Settle().Passes(absl::Seconds(5)).RunsReady();
+  EXPECT_TRUE(world.pods().contains(kWorker0));
+  EXPECT_EQ(world.status().restarts, 2);
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+}
+
+TEST(RestartTogether, APodThatEndsWellWhileItIsDeletedWithAllCompletesNothing) {
+  World world(Group());
+  world.RunsReady().Exits(Role::kWorker, 1, 1);
+  TrainingJob job = world.job();
+  job.status = *MakePlan(job, world.Seen(), world.now()).status;
+  world.Exits(Role::kWorker, 0, 0);  // the chief heeds SIGTERM
+  const Plan plan = MakePlan(job, world.Seen(), world.now());
+  EXPECT_FALSE(plan.status && plan.status->Finished());
+  EXPECT_THAT(Deleted(plan), SizeIs(3));
+}
+
+TEST(RestartTogether, ADisruptionAndADeletedPodRecreateAllAndSpendNothing) {
+  World world(Group());
+  world.RunsReady();
+  const std::string before = UidOf(world, kWorker0);
+  world.Loses(Role::kWorker, 1).Settle().RunsReady();
+  const std::string between = UidOf(world, kWorker0);
+  EXPECT_NE(between, before);
+  world.ChangePod(Role::kWorker, 2, [](Pod& pod) {
+    pod.phase = PodPhase::kFailed;
+    pod.reason = "Evicted";
+  });
+  world.Settle().Passes(absl::Seconds(5)).RunsReady();
+  EXPECT_NE(UidOf(world, kWorker0), between);
+  EXPECT_EQ(world.status().restarts, 0);
+  EXPECT_EQ(world.status().disruptions, 2);
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+}
+
+TEST(RestartTogether, AllWaitAsLongAsTheOneThatFailedAgainAndAgain) {
+  World world(Group());
+  for (int i = 0; i < 3; ++i) world.RunsReady().Exits(Role::kWorker, i, 1).Settle().Passes(absl::Seconds(10));
+  world.RunsReady().Exits(Role::kWorker, 0, 1).Settle();
+  EXPECT_THAT(world.pods(), IsEmpty());
+  world.Passes(absl::Seconds(3)).Settle();
+  EXPECT_THAT(world.pods(), IsEmpty()) << "the fourth restart in a row waits 4 s";
+  world.Passes(absl::Seconds(1)).Settle();
+  EXPECT_THAT(world.pods(), SizeIs(3));
+}
+
+TEST(RestartTogether, ALimitOfNAllowsNRestartsOfAll) {
+  World world(Group(3, 1));
+  world.RunsReady().Exits(Role::kWorker, 0, 1).Exits(Role::kWorker, 1, 1).Settle().RunsReady();
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+  world.Exits(Role::kWorker, 2, 1).Look();
+  EXPECT_EQ(ReasonOf(world, kFailed), "BackoffLimitExceeded");
+}
+
+TEST(RestartTogether, TheEvaluatorStartsAgainAloneAndIsLeftAlone) {
+  World world(Group().Replicas("evaluator", 1));
+  world.RunsReady();
+  const std::string worker = UidOf(world, kWorker0);
+  const std::string evaluator = UidOf(world, {Role::kEvaluator, 0});
+  world.Exits(Role::kWorker, 1, 1).Settle().RunsReady();
+  EXPECT_EQ(UidOf(world, {Role::kEvaluator, 0}), evaluator);
+  const std::string again = UidOf(world, kWorker0);
+  EXPECT_NE(again, worker);
+  world.Loses(Role::kEvaluator, 0).Settle().RunsReady();
+  EXPECT_EQ(UidOf(world, kWorker0), again);
+}
+
+TEST(RestartTogether, PodsEndInsteadOfBeingRestartedByTheirKubelet) {
+  const TrainingJob job = Group().Build();
+  EXPECT_EQ(job.spec.Find(Role::kWorker)->restart_policy, RestartPolicy::kRecreate);
+  World world(Group());
+  world.RunsReady().ChangePod(Role::kWorker, 1, [](Pod& pod) {  // its phase follows later
+    pod.containers[0] = {.name = "trainer", .terminated = Termination{.exit_code = 1}};
+  });
+  EXPECT_THAT(Deleted(world.Look()), SizeIs(3));
+}
+
+TEST(RestartTogether, AThousandReplicasMakeAStatusBelowAHundredKilobytesHoweverOftenTheOperatorDies) {
+  constexpr int kMany = 1000;
+  World world(Group(kMany));
+  world.RunsReady().Exits(Role::kWorker, 500, 1);
+  TrainingJob job = world.job();
+  for (int death = 0; death < 3; ++death) {
+    const Plan plan = MakePlan(job, world.Seen(), world.now());
+    EXPECT_THAT(Deleted(plan), SizeIs(kMany));
+    if (plan.status) job.status = StatusFromJson(StatusToJson(*plan.status));
+    EXPECT_EQ(job.status.restarts, 1);
+  }
+  EXPECT_LT(StatusToJson(job.status).dump().size(), 100'000U);
+}
+
+}  // namespace
+}  // namespace trainyard::control
