@@ -1,4 +1,5 @@
-// Metrics about jobs: their number in each phase, their ends, and the time that they take to start.
+// Metrics about jobs: their number in each phase, what holds them, their ends, and the time that
+// they take to start.
 // Progress is shown for a bounded number of jobs.
 #pragma once
 
@@ -6,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "operator/api/training_job.h"
@@ -36,29 +38,32 @@ class JobMetrics {
   void Gone(const std::string& key);
 
  private:
-  struct ProgressGauges;
+  // A number of a job's progress and its gauges, of which each job has one.
+  struct ProgressFamily {
+    prometheus::Family<prometheus::Gauge>* family;
+    std::optional<double> (*value)(const Progress& progress);
+  };
   struct Entry {
     std::optional<JobPhase> phase;
-    std::unique_ptr<ProgressGauges> progress;
+    std::string stalled;                       // its reason; empty: nothing holds the job
+    std::vector<prometheus::Gauge*> progress;  // one for each family, null where not reported; empty: not shown
   };
   void Show(const std::string& key, const TrainingJob& job, const TrainingJobStatus& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves the job from one gauge of the family to another, by label; an empty value has none.
+  void Move(prometheus::Family<prometheus::Gauge>& family, const char* label, const std::string& from, const std::string& to)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Hide(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
- public:
-  ~JobMetrics();
-
- private:
   const size_t max_progress_jobs_;
   prometheus::Family<prometheus::Gauge>& phases_;
+  prometheus::Family<prometheus::Gauge>& stalled_;
   prometheus::Counter& created_;
   prometheus::Counter& succeeded_;
   prometheus::Counter& failed_;
   prometheus::Counter& restarts_;
   prometheus::Counter& disruptions_;
   prometheus::Histogram& time_to_running_;
-  prometheus::Family<prometheus::Gauge>& step_;
-  prometheus::Family<prometheus::Gauge>& loss_;
-  prometheus::Family<prometheus::Gauge>& examples_per_second_;
+  const std::vector<ProgressFamily> progress_;
   Mutex mutex_;
   std::map<std::string, Entry> jobs_ ABSL_GUARDED_BY(mutex_);
   size_t progress_jobs_ ABSL_GUARDED_BY(mutex_) = 0;

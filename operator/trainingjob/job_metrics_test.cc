@@ -49,5 +49,36 @@ TEST_F(JobMetricsTest, ALossThatWasNotReportedIsNotZero) {
   EXPECT_THAT(Page(), Not(HasSubstr("job=\"mnist\"")));
 }
 
+TEST_F(JobMetricsTest, ANumberOfTheProgressThatIsNotReportedHasNoSeries) {
+  TrainingJobStatus status;
+  status.progress = Progress{.step = 50, .percent = 25.0, .eta_seconds = 90, .stragglers = {"worker-3"}};
+  metrics_.Seen("default/mnist", job_, status);
+  EXPECT_THAT(Page(), HasSubstr("trainyard_job_progress_ratio{job=\"mnist\",namespace=\"default\"} 0.25"));
+  EXPECT_THAT(Page(), HasSubstr("trainyard_job_eta_seconds{job=\"mnist\",namespace=\"default\"} 90"));
+  EXPECT_THAT(Page(), HasSubstr("trainyard_job_stragglers{job=\"mnist\",namespace=\"default\"} 1"));
+  EXPECT_THAT(Page(), Not(HasSubstr("trainyard_job_examples_per_second{")));
+  status.phase = JobPhase::kSucceeded;
+  metrics_.Seen("default/mnist", job_, status);
+  EXPECT_THAT(Page(), Not(HasSubstr("job=\"mnist\"")));
+}
+
+TEST_F(JobMetricsTest, AHeldJobIsCountedByItsReasonUntilItMovesOrEnds) {
+  TrainingJobStatus status;
+  status.phase = JobPhase::kPending;
+  SetCondition(status, kStalled, true, "Unschedulable", "no node has 4 CPU", kStart);
+  metrics_.Seen("default/mnist", job_, status);
+  metrics_.Seen("default/other", job_, status);
+  EXPECT_THAT(Page(), HasSubstr("trainyard_jobs_stalled{reason=\"Unschedulable\"} 2"));
+  SetCondition(status, kStalled, true, "ImagePullBackOff", "", kStart);
+  metrics_.Seen("default/mnist", job_, status);
+  EXPECT_THAT(Page(), HasSubstr("trainyard_jobs_stalled{reason=\"Unschedulable\"} 1"));
+  EXPECT_THAT(Page(), HasSubstr("trainyard_jobs_stalled{reason=\"ImagePullBackOff\"} 1"));
+  status.phase = JobPhase::kFailed;
+  metrics_.Seen("default/mnist", job_, status);
+  metrics_.Gone("default/other");
+  EXPECT_THAT(Page(), HasSubstr("trainyard_jobs_stalled{reason=\"Unschedulable\"} 0"));
+  EXPECT_THAT(Page(), HasSubstr("trainyard_jobs_stalled{reason=\"ImagePullBackOff\"} 0"));
+}
+
 }  // namespace
 }  // namespace trainyard::control

@@ -148,6 +148,20 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual(rendered.one("ServiceMonitor")["spec"]["selector"]["matchLabels"], selector)
         self.assertEqual(rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"].items() & selector.items(), selector.items())
 
+    def test_alerts_and_dashboards_are_those_of_the_charts_files(self):
+        self.assertFalse({"PrometheusRule", "ConfigMap"} & self.render(OPERATOR).kinds())
+        rendered = self.render(OPERATOR, "prometheusRule.enabled=true", "prometheusRule.labels.release=prom", "dashboards.enabled=true", "serviceMonitor.enabled=true")
+        rule = rendered.one("PrometheusRule")
+        self.assertEqual(rule["metadata"]["labels"]["release"], "prom")
+        alerts = (OPERATOR / "monitoring/alerts.yaml").read_text()
+        self.assertEqual([each["alert"] for group in rule["spec"]["groups"] for each in group["rules"]], re.findall(r"alert: (\w+)", alerts))
+        self.assertIn("{{ $labels.reason }}", json.dumps(rule["spec"]))
+        dashboards = rendered.one("ConfigMap", "trainyard-operator-dashboards")
+        self.assertEqual(dashboards["metadata"]["labels"]["grafana_dashboard"], "1")
+        self.assertEqual({name: json.loads(text) for name, text in dashboards["data"].items()},
+                         {f"trainyard-{file.name}": json.loads(file.read_text()) for file in (OPERATOR / "monitoring").glob("*.json")})
+        self.assertTrue(rendered.one("ServiceMonitor")["spec"]["endpoints"][0]["honorLabels"])
+
     def test_the_network_policy_lets_metrics_be_read_from_where_it_says_only(self):
         rendered = self.render(OPERATOR, "networkPolicy.fromNamespaces={observability}", "http.port=9090")
         policy = rendered.one("NetworkPolicy")["spec"]

@@ -32,7 +32,7 @@ class OperatorCase(ControlPlaneCase):
     def run(self, result=None):
         before = len(result.failures) + len(result.errors) if result else 0
         super().run(result)
-        if result and len(result.failures) + len(result.errors) > before and self.plane:
+        if result and len(result.failures) + len(result.errors) > before and hasattr(self, "operator"):
             print(f"--- {self.id()}: the operator's log ends:\n{self.operator.log()}\n---")
 
     def clean(self):
