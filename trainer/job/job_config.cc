@@ -64,6 +64,8 @@ RunPolicy ReadRunPolicy(const json& value, std::string path, FieldErrors& errors
       policy.success_policy);
   policy.start_policy = fields.Choice<RunPolicy::StartPolicy>(
       "startPolicy", {{"PSReady", RunPolicy::StartPolicy::kPsReady}, {"Any", RunPolicy::StartPolicy::kAny}}, policy.start_policy);
+  policy.restart_scope = fields.Choice<RunPolicy::RestartScope>(
+      "restartScope", {{"Replica", RunPolicy::RestartScope::kReplica}, {"Job", RunPolicy::RestartScope::kJob}}, policy.restart_scope);
   if (const json* rules = fields.Get("exitCodes")) {
     if (!rules->is_array() || rules->size() > 64) {
       fields.Error("exitCodes", fmt::format("found {}, expected a list of at most 64 objects such as {{from: 1, to: 127, action: Fail}}",

@@ -33,10 +33,12 @@ struct ReplicaConfig {
 struct RunPolicy {
   enum class SuccessPolicy : uint8_t { kChief, kAllWorkers };
   enum class StartPolicy : uint8_t { kPsReady, kAny };
+  enum class RestartScope : uint8_t { kReplica, kJob };
   int backoff_limit = 6;                // restarts over the whole job
   int64_t active_deadline_seconds = 0;  // 0: none
   SuccessPolicy success_policy = SuccessPolicy::kChief;
   StartPolicy start_policy = StartPolicy::kPsReady;
+  RestartScope restart_scope = RestartScope::kReplica;
   std::vector<ExitCodeRule> exit_codes;  // before the default: 1-127 Fail, 128 and above Restart
   bool suspend = false;                  // the job is to be kept, not run
 };

@@ -90,13 +90,30 @@ void Supervisor::Failed(Replica& replica, const ExitStatus& exit, absl::Time now
   record.restarted = true;
   replica.phase = Phase::kWaiting;
   replica.start_at = now + Backoff(replica.consecutive_failures, options_.max_backoff);
+  EndAllWith(replica);
+}
+
+void Supervisor::EndAllWith(const Replica& replica) {
+  if (run_policy_.restart_scope != RunPolicy::RestartScope::kJob || replica.id.role == Role::kEvaluator) return;
+  for (Replica& other : replicas_) {
+    if (&other == &replica || other.id.role == Role::kEvaluator) continue;
+    other.start_at = replica.start_at;
+    other.ends_with_all = other.phase == Phase::kRunning;
+    if (!other.ends_with_all) other.phase = Phase::kWaiting;
+  }
+}
+
+bool Supervisor::IsHeld(const Replica& replica) const {
+  return replica.id.role != Role::kEvaluator && std::ranges::any_of(replicas_, &Replica::ends_with_all);
 }
 
 void Supervisor::Exited(int index, const ExitStatus& exit, absl::Time now, std::string error) {
   Replica& replica = replicas_[index];
   const bool was_stopped = replica.phase == Phase::kTerminating || replica.phase == Phase::kKilled;
   replica.kill_at = absl::InfiniteFuture();
-  if (exit.code == 0) {
+  if (std::exchange(replica.ends_with_all, false) && state_ == JobState::kRunning) {
+    replica.phase = Phase::kWaiting;
+  } else if (exit.code == 0) {
     replica.phase = Phase::kSucceeded;
     replica.ended_at = now;
   } else if (was_stopped || state_ != JobState::kRunning) {
@@ -173,11 +190,11 @@ std::vector<Action> Supervisor::Advance(absl::Time now) {
   const bool kill_all = kill_all_ || ServersAreNeedless();
   for (int i = 0; i < static_cast<int>(replicas_.size()); ++i) {
     Replica& replica = replicas_[i];
-    if (replica.phase == Phase::kWaiting && replica.start_at <= now) {
+    if (replica.phase == Phase::kWaiting && replica.start_at <= now && !IsHeld(replica)) {
       replica.phase = Phase::kRunning;
       replica.started_at = now;
       actions.push_back({Action::Kind::kStart, i});
-    } else if (replica.phase == Phase::kRunning && state_ != JobState::kRunning) {
+    } else if (replica.phase == Phase::kRunning && (state_ != JobState::kRunning || replica.ends_with_all)) {
       replica.phase = Phase::kTerminating;
       replica.kill_at = now + options_.stop_grace;
       actions.push_back({Action::Kind::kTerminate, i});
@@ -198,7 +215,7 @@ absl::Time Supervisor::NextWake() const {
   }
   if (state_ == JobState::kRunning) wake = std::min(wake, TrainersEndBy());
   for (const Replica& replica : replicas_) {
-    if (replica.phase == Phase::kWaiting) wake = std::min(wake, replica.start_at);
+    if (replica.phase == Phase::kWaiting && !IsHeld(replica)) wake = std::min(wake, replica.start_at);
     if (replica.phase == Phase::kTerminating) wake = std::min(wake, replica.kill_at);
   }
   return wake;

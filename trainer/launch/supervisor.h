@@ -106,6 +106,7 @@ class Supervisor {
     absl::Time kill_at = absl::InfiniteFuture();  // kTerminating
     absl::Time ended_at;                          // kSucceeded
     int consecutive_failures = 0;
+    bool ends_with_all = false;  // to start again with a replica that failed (restartScope: Job)
   };
 
   static bool IsServer(const Replica& replica) { return replica.id.role == Role::kPs; }
@@ -113,6 +114,11 @@ class Supervisor {
   bool IsChief(const Replica& replica) const;
   // Plans the restart of a replica that failed, or fails the job.
   void Failed(Replica& replica, const ExitStatus& exit, absl::Time now, std::string error);
+  // With restartScope Job: all but the evaluator end, and start again when the last one has ended,
+  // no sooner than `replica`.
+  void EndAllWith(const Replica& replica);
+  // Waits for the end of others that start again with it.
+  bool IsHeld(const Replica& replica) const;
   bool AllSucceeded() const;
   // When every trainer must have ended, as servers end after the goodbyes of all workers, and the
   // ranks of an all-reduce after the chief's last word. Infinite future: no such peer has ended.

@@ -117,6 +117,54 @@ TEST(Supervisor, RanksThatEndedStartAgainWithAChiefThatWasLostAfterThem) {
   EXPECT_THAT(supervisor.Advance(kStart + absl::Seconds(10)), ElementsAre(Action{Kind::kStart, 1}));
 }
 
+Job Together() {
+  Job job;
+  job.job.run_policy.restart_scope = RunPolicy::RestartScope::kJob;
+  return job;
+}
+
+TEST(Supervisor, WithRestartScopeJobOneFailureEndsAllAndStartsThemWhenTheLastHasEnded) {
+  Supervisor supervisor = Together().Started();
+  supervisor.Exited(2, kKilled, kStart);
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kTerminate, 0}, Action{Kind::kTerminate, 1}));
+  EXPECT_EQ(supervisor.NextWake(), kStart + absl::Seconds(10)) << "to kill what has not ended";
+  supervisor.Exited(1, kOk, kStart);  // it heeded SIGTERM
+  EXPECT_THAT(supervisor.Advance(kStart), IsEmpty());
+  EXPECT_THAT(supervisor.Advance(kStart + absl::Seconds(10)), ElementsAre(Action{Kind::kKill, 0}));
+  supervisor.Exited(0, kKilled, kStart + absl::Seconds(11));
+  EXPECT_THAT(supervisor.Advance(kStart + absl::Seconds(11)),
+              ElementsAre(Action{Kind::kStart, 0}, Action{Kind::kStart, 1}, Action{Kind::kStart, 2}));
+  EXPECT_EQ(supervisor.restarts(), 1);
+  EXPECT_EQ(supervisor.failures().size(), 1U);
+  EXPECT_EQ(supervisor.state(), JobState::kRunning);
+}
+
+TEST(Supervisor, ReplicasThatFailBecauseOfTheFirstOrHadEndedStartAgainWithAllAndSpendNothing) {
+  Job job = Together();
+  job.job.run_policy.backoff_limit = 1;
+  job.job.run_policy.success_policy = RunPolicy::SuccessPolicy::kAllWorkers;
+  Supervisor supervisor = job.Started();
+  supervisor.Exited(1, kOk, kStart);
+  supervisor.Exited(2, kKilled, kStart);
+  supervisor.Exited(0, kKilled, kStart);  // before it was told to
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kStart, 0}, Action{Kind::kStart, 1}, Action{Kind::kStart, 2}));
+  EXPECT_EQ(supervisor.restarts(), 1);
+  supervisor.Exited(0, kKilled, kStart);
+  EXPECT_EQ(supervisor.state(), JobState::kFailed);
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kTerminate, 1}, Action{Kind::kTerminate, 2}));
+}
+
+TEST(Supervisor, AStopWhileAllEndToStartAgainStartsNone) {
+  Supervisor supervisor = Together().Started();
+  supervisor.Exited(2, kKilled, kStart);
+  supervisor.Advance(kStart);
+  supervisor.StopRequested();
+  supervisor.Exited(0, kKilled, kStart);
+  supervisor.Exited(1, kKilled, kStart);
+  EXPECT_THAT(supervisor.Advance(kStart + absl::Minutes(1)), IsEmpty());
+  EXPECT_TRUE(supervisor.Done());
+}
+
 TEST(Supervisor, RestartsAtOnceThenAfterOneTwoFourSeconds) {
   Supervisor supervisor = Job().Started();
   absl::Time now = kStart;
