@@ -151,4 +151,5 @@ def main():
     print(f"\ntrainyard, 1 server + 1 worker against no server: {medians['1 server, 1 worker', 'trainyard']['imagesPerSecond'] / alone:.2f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,15 +1,22 @@
-"""The networks of the comparison in PyTorch's own modules: NETWORKS[name](batch, variant) is a training step."""
+"""The networks of the comparison in PyTorch's own modules: NETWORKS[name](batch, variant, wrap) is a training step.
+
+`wrap(module)` is the module that the step runs: data_parallel.py's peer has DistributedDataParallel there.
+"""
 import torch
 from torch import nn
+
+
+def alone(module):
+    return module
 
 
 def classifier(network, image_shape, optimizer, l2=0.0):
     """`network()` is a module that gives the scores of 10 classes."""
 
-    def build(batch, variant):
+    def build(batch, variant, wrap=alone):
         torch.manual_seed(1)
         memory_format = torch.channels_last if variant == "channels_last" else torch.contiguous_format
-        model = network().to(memory_format=memory_format)
+        model = wrap(network().to(memory_format=memory_format))
         updates = optimizer(model.parameters())
         kernels = [module.weight for module in model.modules() if isinstance(module, nn.Conv2d)]
         images = torch.rand(batch, *image_shape).to(memory_format=memory_format)
@@ -86,22 +93,34 @@ def adam(parameters):
     return torch.optim.Adam(parameters, lr=0.001, eps=1e-7, fused=True)
 
 
-def ptb_lstm(batch, variant):
-    """Embedding, two LSTM layers of 200 over 30 steps and scores of 10,000 words; the state goes from step to step."""
+class WordScores(nn.Module):
+    """Embedding, two LSTM layers of 200 and scores of 10,000 words."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(10000, 200, sparse=True)
+        self.lstm = nn.LSTM(200, 200, num_layers=2)
+        self.head = nn.Linear(200, 10000)
+
+    def forward(self, words, state):
+        y, after = self.lstm(self.embedding(words), state)
+        return self.head(y), after
+
+
+def ptb_lstm(batch, variant, wrap=alone):
+    """Over 30 steps; the state goes from step to step."""
     torch.manual_seed(1)
     words = torch.randint(0, 10000, (31, batch))
-    embedding = nn.Embedding(10000, 200, sparse=True)
-    lstm = nn.LSTM(200, 200, num_layers=2)
-    head = nn.Linear(200, 10000)
-    updates = torch.optim.SGD([*embedding.parameters(), *lstm.parameters(), *head.parameters()], lr=0.025)
+    model = wrap(WordScores())
+    updates = torch.optim.SGD(model.parameters(), lr=0.025)
     loss_of = nn.CrossEntropyLoss()
     state = [torch.zeros(2, batch, 200)] * 2
 
     def step():
         updates.zero_grad(set_to_none=True)
-        y, after = lstm(embedding(words[:30]), tuple(state))
+        scores, after = model(words[:30], tuple(state))
         state[:] = [part.detach() for part in after]
-        loss = loss_of(head(y).reshape(-1, 10000), words[1:].reshape(-1))
+        loss = loss_of(scores.reshape(-1, 10000), words[1:].reshape(-1))
         loss.backward()
         updates.step()
         return loss.item()

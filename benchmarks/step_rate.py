@@ -22,6 +22,31 @@ def measure(step, batch, seconds):
     return {"median": batch / statistics.median(times), "best": batch / min(times), "cpu": batch / statistics.median(processor_times)}
 
 
+def measure_replica(step, steps):
+    """Of a replica that keeps step with others: seconds from the end of a step to that of the next, and processor seconds of a step."""
+    for _ in range(LEAST_STEPS):
+        step()
+    ends, processor_start = [time.perf_counter()], time.process_time()
+    for _ in range(steps):
+        step()
+        ends.append(time.perf_counter())
+    return {"secondsPerStep": statistics.median(end - start for start, end in zip(ends, ends[1:])),
+            "cpuSecondsPerStep": (time.process_time() - processor_start) / steps}
+
+
+def replica_arguments():
+    """Of a script that is one replica of data_parallel.py. One host: it is alone."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--hosts", required=True, help="with commas, by rank")
+    args = parser.parse_args()
+    args.hosts = args.hosts.split(",")
+    return args
+
+
 def main(networks, version, variants):
     """One measurement of one network as a line of JSON. `networks`: name -> function of (batch, variant) that gives a training step, itself
     a function that returns the loss."""

@@ -1,6 +1,25 @@
-"""The networks of the comparison in TensorFlow's own operations: NETWORKS[name](batch, variant) is a training step."""
+"""The networks of the comparison in TensorFlow's own operations: NETWORKS[name](batch, variant, replicas) is a training step."""
+import contextlib
+
 import numpy as np
 import tensorflow as tf
+
+
+class OneReplica:
+    """What data_parallel.py's peer does by a strategy: where variables are made, a step is run and gradients become their mean."""
+
+    scope = contextlib.nullcontext
+
+    def run(self, step, arguments=()):
+        return step(*arguments)
+
+    def mean(self, gradients):
+        return gradients
+
+
+def own_variable(values):
+    """Each replica has its own values of it."""
+    return tf.Variable(values, trainable=False, synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN)
 
 
 class Parameters:
@@ -14,11 +33,11 @@ class Parameters:
     def rewind(self):
         self.positions = {id(self.trainable): 0, id(self.moving): 0}
 
-    def get(self, values, kind):
+    def get(self, values, kind, variable=tf.Variable):
         position = self.positions[id(kind)]
         self.positions[id(kind)] += 1
         if position == len(kind):
-            kind.append(tf.Variable(values()))
+            kind.append(variable(values()))
         return kind[position]
 
     def weights(self, *shape, decayed=False):
@@ -33,7 +52,7 @@ class Parameters:
         return self.get(lambda: np.full(size, value, np.float32), self.trainable)
 
     def statistic(self, size, value):
-        return self.get(lambda: np.full(size, value, np.float32), self.moving)
+        return self.get(lambda: np.full(size, value, np.float32), self.moving, own_variable)
 
 
 def sgd(variables):
@@ -57,7 +76,7 @@ def adadelta(variables):
 
 def adam(variables):
     slots = [(tf.Variable(tf.zeros_like(variable)), tf.Variable(tf.zeros_like(variable))) for variable in variables]
-    powers = tf.Variable(0.9), tf.Variable(0.999)
+    powers = own_variable(0.9), own_variable(0.999)
 
     def update(gradients):
         for variable, (mean, square), gradient in zip(variables, slots, gradients):
@@ -73,24 +92,25 @@ def adam(variables):
 def classifier(network, image_shape, optimizer, l2=0.0):
     """`network(parameters, images)` gives the scores of 10 classes."""
 
-    def build(batch, variant):
+    def build(batch, variant, replicas=OneReplica()):
         parameters = Parameters()
         images = tf.constant(parameters.random.random((batch, *image_shape), dtype=np.float32))
         labels = tf.constant(parameters.random.integers(0, 10, batch).astype(np.int32))
-        network(parameters, images)
-        update = optimizer(parameters.trainable)
+        with replicas.scope():
+            network(parameters, images)
+            update = optimizer(parameters.trainable)
 
-        @tf.function(jit_compile=variant == "xla")
-        def step(images, labels):
+        def work(images, labels):
             parameters.rewind()
             with tf.GradientTape() as tape:
                 scores = network(parameters, images)
                 loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
                 if l2:
                     loss += 2 * l2 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in parameters.decayed])
-            update(tape.gradient(loss, parameters.trainable))
+            update(replicas.mean(tape.gradient(loss, parameters.trainable)))
             return loss
 
+        step = tf.function(lambda *batch: replicas.run(work, batch), jit_compile=variant == "xla")
         return lambda: step(images, labels).numpy()
 
     return build
@@ -148,7 +168,7 @@ def resnet56v2(parameters, x):
     return dense(parameters, tf.reduce_mean(norm_relu(parameters, x), (1, 2)), 10)
 
 
-def ptb_lstm(batch, variant):
+def ptb_lstm(batch, variant, replicas=OneReplica()):
     """Embedding, two LSTM layers of 200 over 30 steps and scores of 10,000 words; the state goes from step to step."""
     steps, units, vocabulary, rate = 30, 200, 10000, 0.025
     random = np.random.default_rng(1)
@@ -157,9 +177,10 @@ def ptb_lstm(batch, variant):
         return tf.Variable(random.normal(0, 0.05, shape).astype(np.float32))
 
     words = tf.constant(random.integers(0, vocabulary, (steps + 1, batch)).astype(np.int32))
-    table, head, head_bias = weights(vocabulary, units), weights(units, vocabulary), tf.Variable(tf.zeros(vocabulary))
-    layers = [(weights(units, 4 * units), weights(units, 4 * units), tf.Variable(tf.zeros(4 * units))) for _ in range(2)]
-    state = [tf.Variable(tf.zeros((batch, units))) for _ in range(4)]
+    with replicas.scope():
+        table, head, head_bias = weights(vocabulary, units), weights(units, vocabulary), tf.Variable(tf.zeros(vocabulary))
+        layers = [(weights(units, 4 * units), weights(units, 4 * units), tf.Variable(tf.zeros(4 * units))) for _ in range(2)]
+        state = [own_variable(tf.zeros((batch, units))) for _ in range(4)]
 
     def lstm(x, kernel, recurrent, bias, h, c):
         products = tf.reshape(tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, units)), kernel), bias), (steps, batch, 4 * units))
@@ -171,8 +192,7 @@ def ptb_lstm(batch, variant):
             outputs.append(h)
         return tf.stack(outputs), h, c
 
-    @tf.function(jit_compile=variant == "xla")
-    def step():
+    def work():
         with tf.GradientTape() as tape:
             x = tf.nn.embedding_lookup(table, words[:steps])
             after = []
@@ -182,13 +202,14 @@ def ptb_lstm(batch, variant):
             logits = tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, units)), head), head_bias)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(words[1:], (-1,)), logits))
         dense = [head, head_bias, *(parameter for layer in layers for parameter in layer)]
-        table_gradient, *gradients = tape.gradient(loss, [table, *dense])
-        table.scatter_sub(tf.IndexedSlices(rate * table_gradient.values, table_gradient.indices))
+        table_gradient, *gradients = replicas.mean(tape.gradient(loss, [table, *dense]))
+        tf.raw_ops.ResourceScatterSub(resource=table.handle, indices=table_gradient.indices, updates=rate * table_gradient.values)
         sgd(dense)(gradients)
         for variable, value in zip(state, after):
             variable.assign(value)
         return loss
 
+    step = tf.function(lambda: replicas.run(work), jit_compile=variant == "xla")
     return lambda: step().numpy()
 
 
