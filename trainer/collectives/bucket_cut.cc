@@ -6,6 +6,7 @@ namespace trainyard::engine {
 
 std::vector<BucketCut> CutIntoBuckets(std::span<const size_t> elements, size_t bucket_bytes) {
   const size_t most = bucket_bytes / sizeof(float);
+  const size_t least = most / 4;
   std::vector<BucketCut> buckets;
   size_t room = 0;
   for (size_t tensor = 0; tensor < elements.size(); ++tensor) {
@@ -19,6 +20,7 @@ std::vector<BucketCut> CutIntoBuckets(std::span<const size_t> elements, size_t b
       begin += count;
       room -= count;
     }
+    if (room > 0 && most - room >= least) room = 0;
   }
   return buckets;
 }

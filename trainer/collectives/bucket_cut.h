@@ -18,8 +18,9 @@ struct BucketSegment {
 };
 using BucketCut = std::vector<BucketSegment>;
 
-// `elements`: of each tensor, in the order in which they become ready. Every bucket but the last
-// has `bucket_bytes`; empty tensors are in none.
+// `elements`: of each tensor, in the order in which they become ready. A bucket has at most
+// `bucket_bytes`. It ends with a tensor where it has a quarter of that by then: so a large tensor's
+// rest does not wait for the tensors that become ready later. Empty tensors are in none.
 std::vector<BucketCut> CutIntoBuckets(std::span<const size_t> elements, size_t bucket_bytes);
 
 size_t ElementsOf(const BucketCut& bucket);
