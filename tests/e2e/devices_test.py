@@ -93,11 +93,14 @@ class SameBits(DevicesTest):
 
 
 class Counted(DevicesTest):
-    def test_the_report_counts_the_examples_of_all_devices(self):
+    def test_the_report_counts_the_examples_of_all_devices_and_names_each_in_the_profile(self):
         job = job_file(self.folder.name, steps=10, batch=16)
         for workers, devices, strategy in ((1, 4, None), (2, 2, ALL_REDUCE)):
-            report = self.report(job, workers, devices, strategy)
+            report = self.report(job, workers, devices, strategy, "training.profile.steps=[2, 8]")
             with self.subTest(workers=workers):
+                names = [f"worker-{worker} device {device}" for worker in range(workers) for device in range(devices)]
+                self.assertEqual([row["name"] for row in report["profile"]["devices"]], names)
+                self.assertTrue(all(row["milliseconds"] > 0 for row in report["profile"]["devices"]))
                 self.assertEqual(sum(worker["examples"] for worker in report["perWorker"]), 10 * 16 * 4)
                 self.assertEqual((report["batchSize"], report["devices"]), (16, devices))
 

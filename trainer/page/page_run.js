@@ -106,11 +106,12 @@ function showOperators(run) {
   };
   const columns = (first) => [
     {title: first, text: (row) => row.name}, {title: 'share of the step', class: 'sharecell', text: bar},
-    {title: 'ms/step', text: (row) => (row.milliseconds / profile.workerSteps).toFixed(3)}, {title: 'calls', text: (row) => number(row.calls)},
+    {title: 'ms/step', text: (row) => row.stepMilliseconds.toFixed(3)}, {title: 'calls', text: (row) => number(row.calls)},
     {title: 'GFLOP/s', text: (row) => (1e-9 * row.flopsPerSecond).toFixed(1)}, {title: 'GB/s', text: (row) => (1e-9 * row.bytesPerSecond).toFixed(1)}];
   const part = (milliseconds) => percent(milliseconds / profile.stepMilliseconds);
   return fill('operators', card(
     note(`Steps ${profile.steps[0]} to ${profile.steps[1] - 1} of ${plural(profile.workers, 'worker')}: ${number(profile.stepMilliseconds)} ms a step, of which input ${part(profile.inputMilliseconds)}, compute ${part(profile.computeMilliseconds)}, update ${part(profile.updateMilliseconds)}.`),
+    list(profile.devices).length ? table(columns('device'), list(profile.devices)) : null,
     table(columns('operator'), list(profile.operators)),
     element('details', {}, element('summary', {}, 'by node of the graph'), table(columns('node'), list(profile.nodes)))));
 }

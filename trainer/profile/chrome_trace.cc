@@ -15,8 +15,18 @@ namespace {
 
 using nlohmann::json;
 
-// Threads of a trainer. A server's are kFirstServing and what follows.
-enum Thread { kSteps = 1, kInput = 2, kCompute = 3, kCommunication = 4, kFirstStage = 5, kFirstBucket = 100, kFirstServing = 1'000'000 };
+// Threads of a trainer. A server's are kFirstServing and what follows. Operators stand in the row
+// of the computation; those of several devices have rows below it, from kFirstDevice on.
+enum Thread {
+  kSteps = 1,
+  kInput = 2,
+  kCompute = 3,
+  kFirstDevice = 4,
+  kCommunication = 1000,
+  kFirstStage = 1001,
+  kFirstBucket = 2000,
+  kFirstServing = 1'000'000
+};
 
 struct Look {
   int thread;
@@ -63,6 +73,7 @@ class TraceMaker {
  public:
   TraceMaker(std::span<const ReplicaProfile> profiles, std::span<const ClockOffset> offsets) : profiles_(profiles), offsets_(offsets) {
     for (size_t i = 0; i < profiles.size(); ++i) {
+      devices_.push_back(profiles[i].devices());
       for (const Span& span : profiles[i].spans) origin_ = std::min(origin_, span.start + offsets[i].nanos);
     }
   }
@@ -74,6 +85,9 @@ class TraceMaker {
       NameThread(replica, kSteps, "steps");
       NameThread(replica, kInput, "input");
       NameThread(replica, kCompute, "compute");
+      for (int device = 0; device < devices_[replica] && devices_[replica] > 1; ++device) {
+        NameThread(replica, kFirstDevice + device, fmt::format("device {}", device));
+      }
       NameThread(replica, kCommunication, "communication");
       for (size_t i = 0; i < profile.stages.size(); ++i) {
         NameThread(replica, kFirstStage + static_cast<int>(i), fmt::format("input: {}", profile.stages[i]));
@@ -159,9 +173,10 @@ class TraceMaker {
     }
   }
 
-  int ThreadOf(const Span& span) const {
+  int ThreadOf(size_t replica, const Span& span) const {
     const auto serving = serving_thread_.find(&span);
     if (serving != serving_thread_.end()) return serving->second;
+    if (span.kind == SpanKind::kNode && devices_[replica] > 1) return kFirstDevice + profiles_[replica].operators[span.id].device;
     const bool own_row = span.kind == SpanKind::kStage || span.kind == SpanKind::kBucket;
     return LookOf(span.kind).thread + (own_row ? span.id : 0);
   }
@@ -193,20 +208,26 @@ class TraceMaker {
                              {"ts", Micros(at)},
                              {"dur", Micros(duration)},
                              {"pid", Pid(replica)},
-                             {"tid", ThreadOf(span)},
+                             {"tid", ThreadOf(replica, span)},
                              {"args", std::move(args)}})});
   }
 
   void AddArrow(const char* phase, int id, const std::string& tensor, size_t replica, const Span& span) {
     const int64_t at = At(replica, span.start);
-    json event = {{"name", tensor},   {"cat", "gradient"},   {"ph", phase},          {"id", id},
-                  {"ts", Micros(at)}, {"pid", Pid(replica)}, {"tid", ThreadOf(span)}};
+    json event = {{"name", tensor},
+                  {"cat", "gradient"},
+                  {"ph", phase},
+                  {"id", id},
+                  {"ts", Micros(at)},
+                  {"pid", Pid(replica)},
+                  {"tid", ThreadOf(replica, span)}};
     if (*phase == 'f') event["bp"] = "e";  // ends at the span around it, not at the next one
     events_.push_back({at, 0, events_.size(), Line(event)});
   }
 
   const std::span<const ReplicaProfile> profiles_;
   const std::span<const ClockOffset> offsets_;
+  std::vector<int> devices_;  // by replica
   int64_t origin_ = std::numeric_limits<int64_t>::max();
   int next_flow_ = 1;
   std::map<const Span*, int> serving_thread_;

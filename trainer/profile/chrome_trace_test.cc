@@ -129,6 +129,21 @@ TEST(ChromeTrace, EachBucketOfAnAllReduceHasARowOfItsOwnAndTheWaitStandsInTheUpd
   EXPECT_EQ(rows["wait"], rows["update"]);
 }
 
+TEST(ChromeTrace, EachDeviceOfAWorkerHasARowOfItsOwn) {
+  std::vector<ReplicaProfile> profiles = MakeProfiles();
+  profiles[0].operators[2].device = 1;
+  std::map<int, std::string> threads;
+  std::map<std::string, int> rows;
+  for (const json& event : TraceOf(profiles)) {
+    if (event["pid"] != 1) continue;
+    if (event["name"] == "thread_name") threads[event["tid"]] = event["args"]["name"];
+    if (event["ph"] == "X") rows[event["name"]] = event["tid"];
+  }
+  EXPECT_EQ(threads[rows["conv1"]], "device 0");
+  EXPECT_EQ(threads[rows["loss"]], "device 1");
+  EXPECT_EQ(threads[rows["compute"]], "compute");
+}
+
 TEST(ChromeTrace, AnyNameIsGoodJson) {
   std::vector<ReplicaProfile> profiles = MakeProfiles();
   profiles[0].operators[1].name = "a \"quoted\" \xff name\n";

@@ -17,6 +17,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kBarCells = 20;
+constexpr size_t kEveryRow = std::numeric_limits<size_t>::max();
 
 std::vector<OperatorRow> Sorted(std::map<std::string, OperatorRow>& rows) {
   std::vector<OperatorRow> sorted;
@@ -32,14 +33,15 @@ void Count(OperatorRow& row, const OperatorInfo& node, int64_t nanos) {
   row.bytes += static_cast<double>(node.bytes);
 }
 
-ordered_json RowsJson(const OperatorTable& table, std::span<const OperatorRow> rows, size_t most) {
+ordered_json RowsJson(std::span<const OperatorRow> rows, size_t most) {
   ordered_json list = ordered_json::array();
   for (const OperatorRow& row : rows.first(std::min(most, rows.size()))) {
     list.push_back({{"name", row.name},
                     {"kind", row.kind},
                     {"calls", row.calls},
                     {"milliseconds", 1e-6 * static_cast<double>(row.nanos)},
-                    {"share", table.Share(row.nanos)},
+                    {"stepMilliseconds", row.MillisecondsPerStep()},
+                    {"share", row.Share()},
                     {"flopsPerSecond", row.FlopsPerSecond()},
                     {"bytesPerSecond", row.BytesPerSecond()},
                     {"flops", row.flops},
@@ -63,7 +65,7 @@ std::string Shortened(const std::string& name, size_t most) {
   return name.size() <= most ? name : "…" + name.substr(name.size() - most + 1);
 }
 
-void AppendRows(std::string& text, const OperatorTable& table, std::string_view what, std::span<const OperatorRow> rows, size_t most) {
+void AppendRows(std::string& text, std::string_view what, std::span<const OperatorRow> rows, size_t most) {
   if (most == 0 || rows.empty()) return;
   const std::span<const OperatorRow> shown = rows.first(std::min(most, rows.size()));
   size_t width = what.size();
@@ -72,11 +74,19 @@ void AppendRows(std::string& text, const OperatorTable& table, std::string_view 
   fmt::format_to(out, "  {:<{}}  {:>6}  {:<{}} {:>9} {:>7} {:>8} {:>8}\n", what, width, "share", "", kBarCells, "ms/step", "calls",
                  "GFLOP/s", "GB/s");
   for (const OperatorRow& row : shown) {
-    fmt::format_to(out, "  {:<{}}  {:>5.1f}%  {} {:>9.3f} {:>7} {:>8.1f} {:>8.1f}\n", Shortened(row.name, 40), width,
-                   100 * table.Share(row.nanos), Bar(table.Share(row.nanos)), table.MillisecondsPerStep(row.nanos), row.calls,
-                   1e-9 * row.FlopsPerSecond(), 1e-9 * row.BytesPerSecond());
+    fmt::format_to(out, "  {:<{}}  {:>5.1f}%  {} {:>9.3f} {:>7} {:>8.1f} {:>8.1f}\n", Shortened(row.name, 40), width, 100 * row.Share(),
+                   Bar(row.Share()), row.MillisecondsPerStep(), row.calls, 1e-9 * row.FlopsPerSecond(), 1e-9 * row.BytesPerSecond());
   }
   if (shown.size() < rows.size()) fmt::format_to(out, "  and {} more\n", rows.size() - shown.size());
+}
+
+std::vector<OperatorRow> DeviceRows(const ReplicaProfile& profile) {
+  std::vector<OperatorRow> rows(static_cast<size_t>(profile.devices()));
+  for (size_t device = 0; device < rows.size(); ++device) {
+    rows[device].name = fmt::format("{} device {}", profile.name(), device);
+    rows[device].kind = "device";
+  }
+  return rows;
 }
 
 }  // namespace
@@ -85,28 +95,50 @@ OperatorTable MakeOperatorTable(std::span<const ReplicaProfile> profiles) {
   OperatorTable table;
   std::map<std::string, OperatorRow> kinds;
   std::map<std::string, OperatorRow> nodes;
+  int64_t device_steps = 0;
+  int64_t device_nanos = 0;
   for (const ReplicaProfile& profile : profiles) {
     table.dropped += profile.dropped;
     if (profile.rank < 0) continue;
     ++table.workers;
     table.steps = profile.steps;
+    std::vector<OperatorRow> devices = DeviceRows(profile);
+    int64_t steps = 0;
+    int64_t step_nanos = 0;
     for (const Span& span : profile.spans) {
       const int64_t nanos = span.end - span.start;
       if (span.kind == SpanKind::kStep) {
-        ++table.worker_steps;
-        table.step_nanos += nanos;
+        ++steps;
+        step_nanos += nanos;
       }
       if (span.kind == SpanKind::kInput) table.input_nanos += nanos;
       if (span.kind == SpanKind::kCompute) table.compute_nanos += nanos;
       if (span.kind == SpanKind::kUpdate) table.update_nanos += nanos;
       if (span.kind != SpanKind::kNode) continue;
       const OperatorInfo& node = profile.operators[span.id];
+      Count(devices[node.device], node, nanos);
       for (const auto& [rows, name] : {std::pair(&kinds, &node.kind), std::pair(&nodes, &node.name)}) {
         OperatorRow& row = (*rows)[*name];
         row.name = *name;
         row.kind = node.kind;
         Count(row, node, nanos);
       }
+    }
+    table.worker_steps += steps;
+    table.step_nanos += step_nanos;
+    device_steps += steps * std::ssize(devices);
+    device_nanos += step_nanos * std::ssize(devices);
+    if (devices.size() == 1) continue;
+    for (OperatorRow& row : devices) {
+      row.steps = steps;
+      row.step_nanos = step_nanos;
+      table.devices.push_back(std::move(row));
+    }
+  }
+  for (std::map<std::string, OperatorRow>* const rows : {&kinds, &nodes}) {
+    for (auto& [name, row] : *rows) {
+      row.steps = device_steps;
+      row.step_nanos = device_nanos;
     }
   }
   table.kinds = Sorted(kinds);
@@ -123,8 +155,9 @@ ordered_json ToJson(const OperatorTable& table, size_t most_nodes) {
           {"computeMilliseconds", table.MillisecondsPerStep(table.compute_nanos)},
           {"updateMilliseconds", table.MillisecondsPerStep(table.update_nanos)},
           {"droppedSpans", table.dropped},
-          {"operators", RowsJson(table, table.kinds, std::numeric_limits<size_t>::max())},
-          {"nodes", RowsJson(table, table.nodes, most_nodes)}};
+          {"devices", RowsJson(table.devices, kEveryRow)},
+          {"operators", RowsJson(table.kinds, kEveryRow)},
+          {"nodes", RowsJson(table.nodes, most_nodes)}};
 }
 
 std::string OperatorTableText(const OperatorTable& table, size_t most_kinds, size_t most_nodes) {
@@ -133,8 +166,9 @@ std::string OperatorTableText(const OperatorTable& table, size_t most_kinds, siz
                   table.steps.end - 1, table.workers, table.workers == 1 ? "" : "s", table.MillisecondsPerStep(table.step_nanos),
                   100 * table.Share(table.input_nanos), 100 * table.Share(table.compute_nanos), 100 * table.Share(table.update_nanos));
   if (table.dropped > 0) text += fmt::format("  {} events found no room: profile fewer steps\n", table.dropped);
-  AppendRows(text, table, "operator", table.kinds, most_kinds);
-  AppendRows(text, table, "node", table.nodes, most_nodes);
+  AppendRows(text, "device", table.devices, most_kinds);
+  AppendRows(text, "operator", table.kinds, most_kinds);
+  AppendRows(text, "node", table.nodes, most_nodes);
   return text;
 }
 

@@ -26,9 +26,33 @@ TEST(OperatorTable, AddsUpTheNodesOfAllWorkersTheLongestFirst) {
   EXPECT_EQ(table.nodes[0].nanos, 1'600'000);
   EXPECT_EQ(table.nodes[0].bytes, 16'000);
   EXPECT_DOUBLE_EQ(table.nodes[0].FlopsPerSecond(), 2e10);
-  EXPECT_DOUBLE_EQ(table.Share(table.nodes[0].nanos), 0.4);
+  EXPECT_DOUBLE_EQ(table.nodes[0].Share(), 0.4);
   EXPECT_EQ(table.kinds[0].name, "conv2d");
   EXPECT_DOUBLE_EQ(table.MillisecondsPerStep(table.input_nanos), 0.05);
+}
+
+TEST(OperatorTable, DevicesOfAWorkerHaveRowsAndOperatorsAreTheirMean) {
+  std::vector<ReplicaProfile> profiles = MakeProfiles();
+  ReplicaProfile& worker = profiles[0];
+  worker.operators.push_back({.name = "conv1", .kind = "conv2d", .flops = 8'000'000, .bytes = 4'000, .device = 1});
+  std::vector<Span> of_device_1;  // half as long
+  for (const Span& span : worker.spans) {
+    if (span.kind != SpanKind::kNode || span.id != 1) continue;
+    of_device_1.push_back({.kind = SpanKind::kNode, .id = 3, .step = span.step, .start = span.start, .end = (span.start + span.end) / 2});
+  }
+  worker.spans.insert(worker.spans.end(), of_device_1.begin(), of_device_1.end());
+  profiles.erase(profiles.begin() + 1);  // the other worker
+  const OperatorTable table = MakeOperatorTable(profiles);
+  ASSERT_EQ(table.devices.size(), 2);
+  EXPECT_EQ(table.devices[0].name, "worker-0 device 0");
+  EXPECT_DOUBLE_EQ(table.devices[0].MillisecondsPerStep(), 0.5);
+  EXPECT_EQ(table.devices[1].name, "worker-0 device 1");
+  EXPECT_DOUBLE_EQ(table.devices[1].Share(), 0.2);
+  EXPECT_DOUBLE_EQ(table.nodes[0].Share(), 0.3);  // 40% and 20%
+  EXPECT_DOUBLE_EQ(table.MillisecondsPerStep(table.step_nanos), 1);
+  EXPECT_THAT(OperatorTableText(table, 5, 5), HasSubstr("worker-0 device 1   20.0%"));
+  EXPECT_EQ(ToJson(table, 5)["devices"][1]["name"], "worker-0 device 1");
+  EXPECT_TRUE(ToJson(MakeOperatorTable(MakeProfiles()), 5)["devices"].empty());
 }
 
 TEST(OperatorTable, NodesOfOneKindAreOneRow) {

@@ -21,6 +21,7 @@ constexpr size_t kSpanFields = 6;
 constexpr int64_t kLastNano = int64_t{1} << 61;     // in the year 2043
 constexpr int64_t kLongestSpan = int64_t{1} << 42;  // more than an hour
 constexpr int64_t kMostCount = int64_t{1} << 53;
+constexpr int64_t kLastDevice = 255;
 
 bool IsOfTensor(SpanKind kind) {
   return kind == SpanKind::kPush || kind == SpanKind::kArrived || kind == SpanKind::kPull || kind == SpanKind::kReceive ||
@@ -80,7 +81,8 @@ absl::StatusOr<ReplicaProfile> ProfileOf(const json& object) {
     profile.operators.push_back({.name = node.at("name").get<std::string>(),
                                  .kind = node.at("kind").get<std::string>(),
                                  .flops = read.Get(node.at("flops"), "flops", 0, kMostCount),
-                                 .bytes = read.Get(node.at("bytes"), "bytes", 0, kMostCount)});
+                                 .bytes = read.Get(node.at("bytes"), "bytes", 0, kMostCount),
+                                 .device = static_cast<int>(read.Get(node.at("device"), "device", 0, kLastDevice))});
   }
   profile.tensors = object.at("tensors").get<std::vector<std::string>>();
   profile.stages = object.at("stages").get<std::vector<std::string>>();
@@ -99,6 +101,12 @@ absl::StatusOr<ReplicaProfile> ProfileOf(const json& object) {
 
 }  // namespace
 
+int ReplicaProfile::devices() const {
+  int last = 0;
+  for (const OperatorInfo& node : operators) last = std::max(last, node.device);
+  return last + 1;
+}
+
 std::string ReplicaProfileJson(const ReplicaProfile& profile) {
   nlohmann::ordered_json object = {{"role", profile.role},
                                    {"index", profile.index},
@@ -107,7 +115,8 @@ std::string ReplicaProfileJson(const ReplicaProfile& profile) {
                                    {"dropped", profile.dropped}};
   object["operators"] = json::array();
   for (const OperatorInfo& node : profile.operators) {
-    object["operators"].push_back({{"name", node.name}, {"kind", node.kind}, {"flops", node.flops}, {"bytes", node.bytes}});
+    object["operators"].push_back(
+        {{"name", node.name}, {"kind", node.kind}, {"flops", node.flops}, {"bytes", node.bytes}, {"device", node.device}});
   }
   object["tensors"] = profile.tensors;
   object["stages"] = profile.stages;

@@ -20,6 +20,7 @@ struct OperatorInfo {
   std::string kind;  // "conv2d"
   int64_t flops = 0;
   int64_t bytes = 0;  // of its inputs and outputs
+  int device = 0;     // of the worker that runs it
 
   friend bool operator==(const OperatorInfo&, const OperatorInfo&) = default;
 };
@@ -36,6 +37,7 @@ struct ReplicaProfile {
   int64_t dropped = 0;  // spans for which there was no room
 
   std::string name() const { return role + "-" + std::to_string(index); }
+  int devices() const;  // of a worker, as its operators tell
 };
 
 std::string ReplicaProfileJson(const ReplicaProfile& profile);

@@ -10,9 +10,9 @@ namespace {
 
 int64_t BytesOf(const ValueSpec& spec) { return spec.shape.elements() * static_cast<int64_t>(SizeOf(spec.dtype)); }
 
-OperatorInfo InfoOf(const Graph& graph, NodeId id) {
+OperatorInfo InfoOf(int device, const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  OperatorInfo info{.name = node.name, .kind = std::string(OpName(node.op)), .flops = Flops(graph, id)};
+  OperatorInfo info{.name = node.name, .kind = std::string(OpName(node.op)), .flops = Flops(graph, id), .device = device};
   for (const Value& input : node.inputs) info.bytes += BytesOf(graph.spec(input));
   for (const ValueSpec& output : node.outputs) info.bytes += BytesOf(output);
   return info;
@@ -20,33 +20,40 @@ OperatorInfo InfoOf(const Graph& graph, NodeId id) {
 
 }  // namespace
 
-void Profiler::BeginStep(int64_t step, Executor& executor) {
-  const Graph& graph = executor.graph();
+int32_t Profiler::ListGraph(int device, const Graph& graph) {
   const auto [entry, is_new] = first_operator_.try_emplace(&graph, static_cast<int32_t>(operators_.size()));
   if (is_new) {
-    for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) operators_.push_back(InfoOf(graph, id));
+    for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) operators_.push_back(InfoOf(device, graph, id));
   }
-  if (first_operator_.size() == 1 && is_new) {
-    constexpr size_t kPhases = 5 + 16;  // and the stages of the input
-    constexpr size_t kPerTensor = 3;    // push, arrived, pull; or one of a bucket
-    log_.Reserve(static_cast<size_t>(options_.steps.size()) * (kPhases + graph.nodes().size() + kPerTensor * tensors_.size()));
-  }
-  first_ = entry->second;
-  step_ = step;
-  executor_ = &executor;
-  executor.set_observer(this);
+  return entry->second;
 }
 
-void Profiler::AfterNode(NodeId node) {
-  log_.Add({.kind = SpanKind::kNode, .id = first_ + static_cast<int32_t>(node), .step = step_, .start = node_start_, .end = log_.Now()});
+void Profiler::BeginStep(int64_t step, std::span<Executor* const> executors) {
+  const bool first_step = operators_.empty();
+  for (size_t device = 0; device < executors.size(); ++device) {
+    Executor* const executor = executors[device];
+    if (executor == nullptr) continue;
+    observed_.push_back({executor, DeviceObserver(log_, step, ListGraph(static_cast<int>(device), executor->graph()))});
+    executor->set_observer(&observed_.back().observer);
+  }
+  if (first_step) {
+    constexpr size_t kPhases = 5 + 16;  // and the stages of the input
+    constexpr size_t kPerTensor = 3;    // push, arrived, pull; or one of a bucket
+    log_.Reserve(static_cast<size_t>(options_.steps.size()) * (kPhases + operators_.size() + kPerTensor * tensors_.size()));
+  }
+}
+
+void Profiler::DeviceObserver::AfterNode(NodeId node) {
+  log_.Add({.kind = SpanKind::kNode, .id = first_ + static_cast<int32_t>(node), .step = step_, .start = start_, .end = log_.Now()});
 }
 
 void Profiler::AbandonStep() {
-  if (executor_ != nullptr) executor_->set_observer(nullptr);
+  for (const Observed& each : observed_) each.executor->set_observer(nullptr);
+  observed_.clear();
 }
 
 void Profiler::EndStep(const StepRecord& record) {
-  executor_->set_observer(nullptr);
+  AbandonStep();
   const auto add = [&](SpanKind kind, absl::Time start, absl::Time end) {
     log_.Add({.kind = kind, .step = record.step, .start = absl::ToUnixNanos(start), .end = absl::ToUnixNanos(end)});
   };

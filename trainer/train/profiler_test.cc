@@ -53,7 +53,7 @@ class ProfilerTest : public ::testing::Test {
                           {kTargetFeed, {DType::kF32, Shape({kBatch, 1}), y.data()}}};
     for (int64_t step = 0; step < steps; ++step) {
       const bool profiled = profiler.Wants(step);
-      if (profiled) profiler.BeginStep(step, *executor_);
+      if (profiled) profiler.BeginStep(step, std::vector<Executor*>{executor_, nullptr});
       const absl::Status ran = executor_->Run({.training = true}, feeds, parameters_, &gradients_, nullptr);
       ASSERT_TRUE(ran.ok()) << ran;
       if (!profiled) continue;

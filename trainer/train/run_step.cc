@@ -42,14 +42,21 @@ absl::Status StepRunner::Run(BatchesOfStep batches, absl::Time start) {
                     .input = first.stages.spans(),
                     .start = start,
                     .input_done = run_.clock.Now()};
-  const bool profiled = first.examples > 0 && run_.profiler->Wants(record.step);
-  if (profiled) {
-    TY_ASSIGN_OR_RETURN(Executor* const executor, run_.devices[0]->model.TrainingExecutor(first.examples));
-    run_.profiler->BeginStep(record.step, *executor);
-  }
+  const bool profiled = record.examples > 0 && run_.profiler->Wants(record.step);
+  if (profiled) TY_RETURN_IF_ERROR(BeginProfile(batches, record.step));
   TY_RETURN_IF_ERROR(PushGradients(batches, record));
   record.compute_done = run_.clock.Now();
   return Finish(record, profiled);
+}
+
+absl::Status StepRunner::BeginProfile(BatchesOfStep batches, int64_t step) {
+  std::vector<Executor*> executors(batches.size());
+  for (size_t device = 0; device < batches.size(); ++device) {
+    if (batches[device]->examples == 0) continue;
+    TY_ASSIGN_OR_RETURN(executors[device], run_.devices[device]->model.TrainingExecutor(batches[device]->examples));
+  }
+  run_.profiler->BeginStep(step, executors);
+  return absl::OkStatus();
 }
 
 absl::Status StepRunner::PushGradients(BatchesOfStep batches, StepRecord& record) {

@@ -37,6 +37,7 @@ class StepRunner {
     std::optional<std::string> not_finite;  // what of it
     bool skipped = false;                   // it changes nothing, for that
   };
+  absl::Status BeginProfile(BatchesOfStep batches, int64_t step);
   absl::Status PushGradients(BatchesOfStep batches, StepRecord& record);
   // On the device's thread. `all` examples are shared by `devices` devices, this one among them.
   void RunDevice(size_t device, const Batch& batch, int64_t all, int devices, Share& share);
