@@ -24,7 +24,7 @@ from parameter_server import free_ports
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HERE = ROOT / "benchmarks"
 REPLICAS = 2
-WARM_UP = 20  # steps of Trainyard's runs that are not measured
+LEAST_WARM_UP = 3  # steps at the start of Trainyard's runs that are not measured, or a tenth
 SYNTHETIC = {"format": "synthetic", "train": {"examples": 8192}}
 TEXT = {"format": "text", "dir": "examples/data/tinyshakespeare", "vocabulary": 10000, "train": {"files": ["input.txt"]}}
 # name → title, batch, examples' data, optimizer, steps of a run, unit, units of an example
@@ -44,12 +44,17 @@ LAYOUTS = {
 PEERS = {"PyTorch DDP": "peer_pytorch_ddp.py", "TensorFlow MultiWorkerMirrored": "peer_tensorflow_mirrored.py"}
 
 
+def warm_up(steps):
+    return max(LEAST_WARM_UP, steps // 10)
+
+
 def job(model, layout, steps):
+    """Of `steps` steps after those of the warm-up."""
     _, batch, data, optimizer, _, _, _ = MODELS[model]
     servers = {"ps": {"replicas": layout["servers"]}} if "servers" in layout else {}
-    training = {"model": {"preset": model}, "data": data, "batchSize": batch, "steps": steps, "devices": layout.get("devices", 1),
+    training = {"model": {"preset": model}, "data": data, "batchSize": batch, "steps": warm_up(steps) + steps, "devices": layout.get("devices", 1),
                 "optimizer": {"name": optimizer, "learningRate": 0.001}, "strategy": layout["strategy"], "summary": {"everySteps": 0},
-                "profile": {"steps": [WARM_UP, steps] if steps > WARM_UP else [0, 0]}, "resources": {"threads": 1, **layout.get("resources", {})}}
+                "profile": {"steps": [warm_up(steps), warm_up(steps) + steps]}, "resources": {"threads": 1, **layout.get("resources", {})}}
     return {"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "benchmark"},
             "spec": {**servers, "worker": {"replicas": layout["workers"]}, "training": training}}
 
@@ -61,7 +66,7 @@ def median_period(profile):
 
 
 def launch(trainer, model, layout, steps, cores):
-    """Seconds of a step (None of a run that is too short for that) and processor seconds of all replicas."""
+    """Seconds of a step and processor seconds of all replicas."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="trainyard-bench-"))
     try:
         (folder / "job.yaml").write_text(json.dumps(job(model, layout, steps)))
@@ -71,19 +76,18 @@ def launch(trainer, model, layout, steps, cores):
             sys.exit(f"data_parallel: {done.stdout}{done.stderr}")
         report = json.loads((folder / "run/report.json").read_text())
         cpu = sum(replica["cpuSeconds"] for replica in report["perWorker"] + report["perServer"])
-        profile = folder / "run/profiles/worker-0.json"
-        return median_period(json.loads(profile.read_text())) if profile.exists() else None, cpu
+        return median_period(json.loads((folder / "run/profiles/worker-0.json").read_text())), cpu
     finally:
         shutil.rmtree(folder)
 
 
 def trainyard(trainer, model, layout, cores):
     """(seconds of a step, processor seconds of a batch, the version). The processor time of a short run is taken off, for the start."""
-    steps = MODELS[model][4]
+    steps, short = MODELS[model][4], 2
     replicas = layout["workers"] * layout.get("devices", 1)
-    _, start = launch(trainer, model, layout, 2, cores)
-    seconds, cpu = launch(trainer, model, layout, WARM_UP + steps, cores)
-    return seconds, (cpu - start) / (WARM_UP + steps - 2) / replicas, ""
+    _, start = launch(trainer, model, layout, short, cores)
+    seconds, cpu = launch(trainer, model, layout, steps, cores)
+    return seconds, (cpu - start) / (warm_up(steps) + steps - warm_up(short) - short) / replicas, ""
 
 
 def peer(python, script, model, replicas, cores):

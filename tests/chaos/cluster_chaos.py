@@ -206,7 +206,7 @@ def inside(options):
 
 
 def main():
-    options = plan.arguments(__doc__, at_once=3)
+    options = plan.parser(__doc__, at_once=3).parse_args()
     if sandbox.inside():
         return inside(options)
     lacks = cluster_place.lacks()

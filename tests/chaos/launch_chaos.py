@@ -2,6 +2,9 @@
 """Chaos for `trainyard-trainer launch`: many small jobs, whose replicas are killed, paused, cut off and run out of disk.
 
     tests/chaos/launch_chaos.py [--seconds 600] [--jobs 20] [--seed N] [--only JOB] [--at-once 2]
+    tests/chaos/launch_chaos.py --kills 50 [--strategy NAME …] [--seed N] [--only JOB] [--at-once 2]
+
+With --kills the blows are SIGKILL, SIGSTOP for a while and cut networks alone, so many of them for each strategy; jobs run until all are dealt.
 
 Every job must end Succeeded, every synchronous one with the bits and the evaluations of the run that nobody disturbed. The report's counters
 must be those of what was done, and no process, mount, lock, port or temporary file may be left. The seed chooses jobs, victims and moments:
@@ -17,8 +20,9 @@ import time
 
 import launch_judge
 import plan
-from launched_job import ROOT, TRAINER, LaunchedJob
-from shapes import SHAPES
+from job_queue import AllShapes, EachStrategy
+from launched_job import TRAINER, LaunchedJob
+from shapes import SHAPES, STRATEGIES
 
 JOB_DEADLINE = 180.0  # of a job, after its last blow
 BLOWS = 5
@@ -48,12 +52,15 @@ def undisturbed(folder, shapes):
 class Disturbed:
     """One job and its blows to come."""
 
-    def __init__(self, number, name, folder, options, isolated, last_blow):
+    def __init__(self, number, jobs, folder, options, isolated):
+        name = jobs.shape(number)
+        self.dealt = 0  # blows
+        self._jobs = jobs
         self.chance = plan.chance(options.seed, number)
         self.job = LaunchedJob(f"job {number} ({name})", SHAPES[name], pathlib.Path(folder) / f"{number:03d}-{name}", isolated)
-        self.name = name
+        self.number, self.name = number, name
         self._blows = self.chance.randint(1, BLOWS)
-        self._last_blow = last_blow
+        self._last_blow = jobs.last_blow()
         self._next = self._soon()
         self._deadline = time.monotonic() + JOB_DEADLINE
 
@@ -68,7 +75,7 @@ class Disturbed:
         now = time.monotonic()
         self.job.replicas()
         if self._blows > 0 and self._next <= now < self._last_blow:
-            self.job.disturb(self.chance)
+            self.dealt += bool(self._jobs.blow(self.job, self.chance))
             self._blows -= 1
             self._next = self._soon()
             self._deadline = time.monotonic() + JOB_DEADLINE
@@ -86,29 +93,29 @@ class Disturbed:
 
 
 def run(options, verdict, folder, isolated):
-    names = list(SHAPES)
-    numbers = [options.only] if options.only is not None else range(10**9)
-    expected = undisturbed(folder, names if options.only is None else [names[options.only % len(names)]])
+    jobs = AllShapes(options) if options.kills is None else EachStrategy(options)
+    expected = undisturbed(folder, jobs.shapes())
     verdict.say(f"{len(expected)} undisturbed runs are done")
-    end = time.monotonic() + options.seconds
-    started, running = 0, []
+    jobs.begin()
+    running = []
     while True:
-        while len(running) < options.at_once and started < len(numbers) and (started < options.jobs or time.monotonic() < end):
-            number = numbers[started]
-            # Jobs that come late get their blows all the same.
-            running.append(Disturbed(number, names[number % len(names)], folder, options, isolated, max(end, time.monotonic() + 10)))
-            started += 1
+        while len(running) < options.at_once and (number := jobs.next(running)) is not None:
+            running.append(Disturbed(number, jobs, folder, options, isolated))
         if not running:
-            return
+            return jobs.judge(verdict)
         for each in [each for each in running if not each.tend()]:
             running.remove(each)
+            jobs.count(each.number, each.dealt)
             wrong = each.judge(expected)
             verdict.add(f"{each.job.label} after {time.monotonic() - each.job.started:.0f} s", wrong, each.job.blows, each.job.folder)
         time.sleep(0.05)
 
 
 def main():
-    options = plan.arguments(__doc__, at_once=2)
+    parser = plan.parser(__doc__, at_once=2)
+    parser.add_argument("--kills", type=int, help="so many kills, stops and cuts for each strategy, instead of --seconds and --jobs")
+    parser.add_argument("--strategy", nargs="+", choices=STRATEGIES, help="with --kills: only these")
+    options = parser.parse_args()
     if not os.path.exists(TRAINER):
         plan.refuse([f"the program {TRAINER} (build the target trainyard-trainer)"])
     lacks = [f"the program {tool}" for tool in TOOLS if not shutil.which(tool)] + (["root"] if os.geteuid() != 0 else [])

@@ -193,10 +193,15 @@ class LaunchedJob:
         return True
 
     def disturb(self, chance):
-        """One blow, unless it finds nothing to hit."""
-        chance.choices([lambda: self.signal_one(chance, signal.SIGKILL), lambda: self.signal_one(chance, signal.SIGTERM), lambda: self.signal_two(chance),
-                        lambda: self.pause(chance), lambda: self.cut_all(chance), lambda: self.cut_port(chance), lambda: self.fill(chance),
-                        lambda: self.relaunch(chance)], weights=[8, 4, 2, 4, 2, 2, 2, 1])[0]()
+        """One blow of any kind. False: it found nothing to hit."""
+        return chance.choices([lambda: self.signal_one(chance, signal.SIGKILL), lambda: self.signal_one(chance, signal.SIGTERM),
+                               lambda: self.signal_two(chance), lambda: self.pause(chance), lambda: self.cut_all(chance), lambda: self.cut_port(chance),
+                               lambda: self.fill(chance), lambda: self.relaunch(chance)], weights=[8, 4, 2, 4, 2, 2, 2, 1])[0]()
+
+    def take_one(self, chance):
+        """Kills a replica, stops it for a while, or cuts it off. False: that found nothing to hit."""
+        return chance.choices([lambda: self.signal_one(chance, signal.SIGKILL), lambda: self.pause(chance), lambda: self.cut_all(chance),
+                               lambda: self.cut_port(chance)], weights=[6, 3, 1, 1])[0]()
 
     def _victim(self, chance):
         """(pid, name) of a replica that runs, or None."""

@@ -6,14 +6,14 @@ import sys
 import time
 
 
-def arguments(description, at_once):
-    parser = argparse.ArgumentParser(description=description.strip(), formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=600.0, help="how long jobs are disturbed; jobs after --jobs start until then (600)")
-    parser.add_argument("--jobs", type=int, default=20, help="how many jobs run at least (20)")
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="chooses jobs, victims and moments; printed at the start")
-    parser.add_argument("--only", type=int, metavar="JOB", help="only the job of this number, to repeat a failure")
-    parser.add_argument("--at-once", type=int, default=at_once, help=f"how many jobs run beside each other ({at_once})")
-    return parser.parse_args()
+def parser(description, at_once):
+    made = argparse.ArgumentParser(description=description.strip(), formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--seconds", type=float, default=600.0, help="how long jobs are disturbed; jobs after --jobs start until then (600)")
+    made.add_argument("--jobs", type=int, default=20, help="how many jobs run at least (20)")
+    made.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="chooses jobs, victims and moments; printed at the start")
+    made.add_argument("--only", type=int, metavar="JOB", help="only the job of this number, to repeat a failure")
+    made.add_argument("--at-once", type=int, default=at_once, help=f"how many jobs run beside each other ({at_once})")
+    return made
 
 
 def chance(seed, number):

@@ -30,11 +30,12 @@ class Shape:
     train: dict = dataclasses.field(default_factory=lambda: LENET)
     chief: int = 0
     evaluator: int = 0
+    strategy: dict = dataclasses.field(default_factory=dict)  # more of it
     network: bool = False  # over gRPC, so that cut networks hit streams with tensors; else the replicas choose shared memory
 
     def job(self, name):
         """The TrainingJob."""
-        strategy = {"parameterServer": {"mode": self.mode}} if self.ps else {self.mode: {}}
+        strategy = {"parameterServer": {"mode": self.mode, **self.strategy}} if self.ps else {self.mode: self.strategy}
         return {
             "apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name},
             "spec": {
@@ -73,4 +74,20 @@ SHAPES = {
     "all-reduce-4": Shape("allReduce", 0, 4, 300, 45, network=True),
     "sync-devices": Shape("sync", 1, 2, 20000, 2000, DEVICES),
     "all-reduce-devices": Shape("allReduce", 0, 2, 20000, 2000, DEVICES),
+    "all-reduce-halving": Shape("allReduce", 0, 3, 400, 60, strategy={"algorithm": "halvingDoubling"}),
+    "all-reduce-hierarchical": Shape("allReduce", 0, 4, 300, 45, strategy={"algorithm": "hierarchical"}),
+    "all-reduce-sharded": Shape("allReduce", 0, 3, 400, 60, strategy={"shardOptimizer": True}),
+    "all-reduce-direct": Shape("allReduce", 0, 3, 400, 60, strategy={"algorithm": "direct"}, network=True),
+}
+
+# Each strategy, by the shapes that have it in turn: what --kills counts.
+STRATEGIES = {
+    "sync": ("sync-1x2", "sync-2x3", "sync-text"),
+    "async": ("async-2x3", "async-1x2"),
+    "all-reduce, direct": ("all-reduce-direct",),
+    "all-reduce, halvingDoubling": ("all-reduce-halving",),
+    "all-reduce, hierarchical": ("all-reduce-hierarchical",),
+    "all-reduce, auto": ("all-reduce-2", "all-reduce-4"),
+    "all-reduce, sharded optimizer": ("all-reduce-sharded",),
+    "two devices": ("sync-devices", "all-reduce-devices"),
 }
