@@ -1,6 +1,6 @@
 // A worker's record of its profiled steps (`spec.training.profile`): its phases and every node of
-// every device here, pushes and pulls in the same log by the KvClient. Outside of those steps nothing is
-// recorded, and no clock is read.
+// every device here, pushes and pulls in the same log by the KvClient. Outside of those steps
+// nothing is recorded, and no clock is read.
 #pragma once
 
 #include <deque>
