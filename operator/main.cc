@@ -63,8 +63,13 @@ class Operator {
         progress_(clock_, MakeFetch(options, connection_.in_cluster, *transport_),
                   {.interval = absl::Seconds(options.progress_seconds), .parallel = options.progress == "off" ? 0 : 16},
                   [this](const std::string& key) { queue_.Add(key); }),
+        // A version changes with a checkpoint, and is asked for as long as the job is there.
+        versions_(clock_, MakeFetch(options, connection_.in_cluster, *transport_),
+                  {.interval = absl::Seconds(3 * options.progress_seconds), .parallel = options.progress == "off" ? 0 : 4},
+                  [this](const std::string& key) { queue_.Add(key); }),
         queue_(clock_),
-        reconciler_(client_, clock_, caches_.informers(), events_, fan_out_, progress_, job_metrics_, ReconcilerOptions(options)),
+        reconciler_(client_, clock_, caches_.informers(), events_, fan_out_, progress_, versions_, job_metrics_,
+                    ReconcilerOptions(options)),
         controller_(queue_, reconciler_, clock_, metrics_, {.workers = options.workers}),
         http_({.host = options.metrics_host, .port = options.metrics_port}) {}
 
@@ -87,6 +92,7 @@ class Operator {
   static TrainingJobReconcilerOptions ReconcilerOptions(const Options& options) {
     TrainingJobReconcilerOptions reconciler;
     reconciler.plan.force_delete_after = absl::Seconds(options.force_delete_seconds);
+    reconciler.plan.ask_versions = options.progress != "off";
     reconciler.plan.stalled_progress_after = absl::Minutes(options.stalled_minutes);
     return reconciler;
   }
@@ -151,6 +157,7 @@ class Operator {
     metrics_.Leading(true);
     unreadable_.Lead();
     progress_.Start();
+    versions_.Start();
     controller_.Start();
     LogInfo("leads: {} jobs, {} pods", caches_.Jobs(), caches_.Pods());
   }
@@ -159,6 +166,7 @@ class Operator {
     lead_ = {};
     controller_.Stop(absl::Seconds(10));
     progress_.Stop();
+    versions_.Stop();
   }
 
   // Another operator may act from now on: nothing may be written any more, and the process starts
@@ -202,6 +210,7 @@ class Operator {
   EventRecorder events_;
   FanOut fan_out_;
   ProgressPoller progress_;
+  VersionPoller versions_;
   WorkQueue queue_;
   TrainingJobReconciler reconciler_;
   Controller controller_;

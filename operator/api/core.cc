@@ -136,6 +136,7 @@ absl::StatusOr<Pod> Pod::FromJson(const nlohmann::json& object) {
 absl::StatusOr<Service> Service::FromJson(const nlohmann::json& object) {
   Service service;
   TY_ASSIGN_OR_RETURN(service.meta, MetaFromJson(object));
+  service.cluster_ip = json_read::String(json_read::Get(object, "spec"), "clusterIP");
   return service;
 }
 
@@ -159,6 +160,20 @@ std::string ConfigMap::ContentHash(const nlohmann::json& data) {
     hex += kHex[byte & 15];
   }
   return hex;
+}
+
+absl::StatusOr<Deployment> Deployment::FromJson(const nlohmann::json& object) {
+  Deployment deployment;
+  TY_ASSIGN_OR_RETURN(deployment.meta, MetaFromJson(object));
+  const nlohmann::json& status = json_read::Get(object, "status");
+  deployment.ready_replicas = std::max(0, json_read::Int(status, "readyReplicas"));
+  const nlohmann::json& conditions = json_read::Get(status, "conditions");
+  if (!conditions.is_array()) return deployment;
+  for (const nlohmann::json& condition : conditions) {
+    if (json_read::String(condition, "type") != "ReplicaFailure" || json_read::String(condition, "status") != "True") continue;
+    deployment.problem = Head(json_read::String(condition, "message", "its pods cannot be made"), kMaxMessage / 2);
+  }
+  return deployment;
 }
 
 absl::StatusOr<Node> Node::FromJson(const nlohmann::json& object) {
@@ -204,8 +219,9 @@ std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead()
             "status.initContainerStatuses.restartCount",
             "status.initContainerStatuses.state",
             "status.initContainerStatuses.lastState"}},
-          {"services", {}},
+          {"services", {"spec.clusterIP"}},
           {"configmaps", {"data"}},
+          {"deployments", {"status.readyReplicas", "status.conditions.type", "status.conditions.status", "status.conditions.message"}},
           {"nodes", {"spec.taints.key", "status.conditions.type", "status.conditions.status", "status.conditions.lastTransitionTime"}},
           {"events", {}}};
 }

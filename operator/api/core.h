@@ -71,6 +71,7 @@ struct Pod {
 
 struct Service {
   ObjectMeta meta;
+  std::string cluster_ip;  // "None" of a headless one
   static absl::StatusOr<Service> FromJson(const nlohmann::json& object);
 };
 
@@ -81,6 +82,13 @@ struct ConfigMap {
   static absl::StatusOr<ConfigMap> FromJson(const nlohmann::json& object);
   // A digest over keys and values; equal exactly for equal data (SHA-256).
   static std::string ContentHash(const nlohmann::json& data);
+};
+
+struct Deployment {
+  ObjectMeta meta;  // its generation counts the changes of the spec
+  int ready_replicas = 0;
+  std::string problem;  // message of condition ReplicaFailure: why its pods cannot be made; else empty
+  static absl::StatusOr<Deployment> FromJson(const nlohmann::json& object);
 };
 
 struct Node {

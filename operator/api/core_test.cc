@@ -76,6 +76,18 @@ TEST(Node, IsOutOfServiceByItsTaint) {
   EXPECT_FALSE(Node::FromJson(json::parse(R"({"metadata": {"name": "n"}, "spec": {"taints": [3, null]}})"))->out_of_service);
 }
 
+TEST(Deployment, IsItsReadyPodsAndWhyItsPodsCannotBeMade) {
+  const Deployment deployment = *Deployment::FromJson(json::parse(R"({"metadata": {"name": "d", "generation": 3}, "spec": {"replicas": 2},
+    "status": {"readyReplicas": 1, "conditions": [{"type": "Available", "status": "True", "message": "no"}, 7,
+                                                  {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]}})"));
+  EXPECT_EQ(deployment.meta.generation, 3);
+  EXPECT_EQ(deployment.ready_replicas, 1);
+  EXPECT_EQ(deployment.problem, "exceeded quota");
+  EXPECT_EQ(Deployment::FromJson(json::parse(R"({"metadata": {"name": "d"}, "status": {"readyReplicas": -1, "conditions": {}}})"))
+                ->ready_replicas,
+            0);
+}
+
 TEST(Meta, FinalizersAndAForcedDeletionAreRead) {
   const ObjectMeta meta = *MetaFromJson(json::parse(R"({"metadata": {"name": "n", "deletionTimestamp": "2027-01-15T08:00:00Z",
     "deletionGracePeriodSeconds": 0, "finalizers": ["a/b", 3, "c/d"]}})"));

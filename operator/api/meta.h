@@ -24,6 +24,10 @@ inline constexpr std::string_view kJobUidLabel = "trainyard.dev/job-uid";
 inline constexpr std::string_view kRoleLabel = "trainyard.dev/role";
 inline constexpr std::string_view kIndexLabel = "trainyard.dev/index";
 
+// Labels of the pods that serve a job's checkpoints, which no cache holds: the job's name and uid.
+inline constexpr std::string_view kServeLabel = "trainyard.dev/serve";
+inline constexpr std::string_view kServeUidLabel = "trainyard.dev/serve-uid";
+
 // The owner reference that has controller=true; all empty when there is none.
 struct ControllerRef {
   std::string kind;

@@ -17,6 +17,7 @@ constexpr size_t kMaxNameBytes = 64;
 constexpr size_t kMaxStragglers = 64;
 constexpr size_t kMaxReasonBytes = 512;
 constexpr int kMaxProgressDepth = 8;
+constexpr size_t kMaxVersionDigits = 18;  // fit in an int64_t
 
 // Deep nesting would cost stack in a recursive reader; the object is flat but for metrics and
 // stragglers.
@@ -93,6 +94,21 @@ std::optional<Progress> ParseProgress(std::string_view text) {
     }
   }
   return progress;
+}
+
+std::optional<ServedVersion> ParseServedVersion(std::string_view text) {
+  if (text.size() > kMaxProgressBytes || TooDeep(text)) return std::nullopt;
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json& versions = json_read::Get(object, "model_version_status");
+  if (!versions.is_array()) return std::nullopt;
+  for (const json& each : versions) {
+    if (json_read::String(each, "state") != "AVAILABLE") continue;
+    const std::string digits = json_read::String(each, "version");
+    const bool whole = !digits.empty() && digits.size() <= kMaxVersionDigits &&
+                       std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (whole) return ServedVersion{std::stoll(digits)};
+  }
+  return std::nullopt;
 }
 
 bool SameProgress(const Progress& a, const Progress& b) {

@@ -27,6 +27,23 @@ TEST(ProgressJson, ReadsEveryFieldOfTheContract) {
   EXPECT_THAT(progress->stragglers, ElementsAre("worker-3"));
 }
 
+TEST(ServedVersion, IsTheFirstThatIsAvailable) {
+  const auto version = [](const char* versions) {
+    return ParseServedVersion(std::string(R"({"model_version_status": )") + versions + "}");
+  };
+  EXPECT_EQ(version(R"([{"version": "568", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}])"),
+            ServedVersion{568});
+  EXPECT_EQ(version(R"([{"version": "9", "state": "LOADING"}, {"version": "7", "state": "AVAILABLE"}])"), ServedVersion{7});
+  for (const char* versions :
+       {"[]", "{}", "null", "7", R"([{"version": "9", "state": "LOADING"}])", R"([{"version": 9, "state": "AVAILABLE"}])",
+        R"([{"version": "-9", "state": "AVAILABLE"}])", R"([{"version": "", "state": "AVAILABLE"}])",
+        R"([{"version": "9999999999999999999", "state": "AVAILABLE"}])", R"([{"version": "9x", "state": "AVAILABLE"}])", "[3, null, []]",
+        "[[[[[[[[[[[["}) {
+    EXPECT_EQ(version(versions), std::nullopt) << versions;
+  }
+  EXPECT_EQ(ParseServedVersion(std::string(kMaxProgressBytes + 1, ' ')), std::nullopt);
+}
+
 TEST(ProgressJson, PercentFollowsFromTheSteps) { EXPECT_EQ(ParseProgress(R"({"step": 1, "totalSteps": 8})")->percent, 12.5); }
 
 TEST(ProgressJson, GarbageIsNoProgress) {

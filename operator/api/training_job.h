@@ -30,6 +30,7 @@ enum class ServicesMode : uint8_t { kPerReplica, kHeadless };
 enum class HostList : uint8_t { kDense, kSparse };
 enum class Gang : uint8_t { kNone, kVolcano, kCoscheduling };
 enum class ExitAction : uint8_t { kRestart, kFail, kIgnore };
+enum class ServeWhen : uint8_t { kFinal, kBest };
 enum class JobPhase : uint8_t { kPending, kRunning, kRestarting, kSuspended, kSucceeded, kFailed, kInvalid };
 
 inline constexpr std::array<Role, 4> kRoles = {Role::kChief, Role::kPs, Role::kWorker, Role::kEvaluator};
@@ -98,6 +99,12 @@ struct Network {
   bool key_in_secret = false;  // the job's key is in a Secret, not in its ConfigMap: with tls, or as the operator's flags say
 };
 
+struct ServeSpec {
+  int replicas = 1;
+  ServeWhen when = ServeWhen::kFinal;
+  std::string resources;  // JSON text; empty when absent
+};
+
 struct TrainingJobSpec {
   Framework framework = Framework::kTrainyard;
   std::string image;              // where absent the operator's default trainer image
@@ -108,6 +115,7 @@ struct TrainingJobSpec {
   RunPolicy run_policy;
   Storage storage;
   Network network;
+  std::optional<ServeSpec> serve;
   std::string managed_by = "trainyard.dev/operator";
 
   int Replicas(Role role) const;
@@ -182,6 +190,14 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
+// What spec.serve has made.
+struct Serving {
+  int ready_replicas = 0;
+  std::optional<int64_t> version;  // that answered last
+  std::string url;
+  friend bool operator==(const Serving&, const Serving&) = default;
+};
+
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::optional<JobPhase> phase;  // absent: never reconciled
@@ -198,6 +214,7 @@ struct TrainingJobStatus {
   std::optional<absl::Time> running_time;  // when all replicas were ready for the first time since start_time
   std::optional<absl::Time> completion_time;
   std::optional<Progress> progress;
+  std::optional<Serving> serving;
   std::optional<Failure> failure;
   std::vector<RestartRecord> restart_records;
   std::string selector;  // of the workers, for the scale subresource

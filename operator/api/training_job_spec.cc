@@ -101,6 +101,14 @@ void ReadRestartScope(const json& run_policy, TrainingJobSpec& spec) {
   }
 }
 
+ServeSpec ReadServe(const json& object) {
+  ServeSpec serve;
+  serve.replicas = std::max(0, json_read::Int(object, "replicas", serve.replicas));
+  serve.when = Word(object, "when", words::kServeWhens, serve.when);
+  serve.resources = json_read::Text(object, "resources");
+  return serve;
+}
+
 TrainingJobSpec ReadSpec(const json& json_spec) {
   TrainingJobSpec spec;
   spec.framework = Word(json_spec, "framework", words::kFrameworks, Framework::kTrainyard);
@@ -122,6 +130,7 @@ TrainingJobSpec ReadSpec(const json& json_spec) {
   spec.network.host_list = Word(network, "hostList", words::kHostLists, HostList::kDense);
   spec.network.cluster_domain = json_read::String(network, "clusterDomain");
   spec.network.tls = json_read::Bool(network, "tls", false);
+  if (const json* serve = json_read::Find(json_spec, "serve")) spec.serve = ReadServe(*serve);
   spec.managed_by = json_read::String(json_spec, "managedBy", spec.managed_by);
   return spec;
 }

@@ -92,6 +92,13 @@ json ToJson(const Failure& failure) {
   return result;
 }
 
+json ToJson(const Serving& serving) {
+  json result = {{"readyReplicas", serving.ready_replicas}};
+  Put(result, "version", serving.version);
+  Put(result, "url", serving.url);
+  return result;
+}
+
 Progress ReadProgress(const json& status, const json& stragglers) {
   Progress progress;
   progress.step = json_read::Integer(status, "step").value_or(0);
@@ -162,6 +169,7 @@ json StatusToJson(const TrainingJobStatus& status) {
     result["progress"] = ToJson(*status.progress);
     if (!status.progress->stragglers.empty()) result["stragglers"] = status.progress->stragglers;
   }
+  if (status.serving) result["serving"] = ToJson(*status.serving);
   if (status.failure) result["failure"] = ToJson(*status.failure);
   if (!status.restart_records.empty()) result["restartRecords"] = RestartRecordsToJson(status.restart_records);
   return result;
@@ -207,6 +215,11 @@ TrainingJobStatus StatusFromJson(const json& object) {
   status.selector = json_read::String(object, "selector");
   if (const json* progress = json_read::Find(object, "progress")) {
     status.progress = ReadProgress(*progress, json_read::Get(object, "stragglers"));
+  }
+  if (const json* serving = json_read::Find(object, "serving")) {
+    status.serving = Serving{.ready_replicas = json_read::Int(*serving, "readyReplicas"),
+                             .version = json_read::Integer(*serving, "version"),
+                             .url = json_read::String(*serving, "url")};
   }
   if (const json* failure = json_read::Find(object, "failure")) {
     status.failure = Failure{.replica = json_read::String(*failure, "replica"),

@@ -68,6 +68,24 @@ TEST(TrainingJob, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(job.spec.managed_by, "example.com/x");
 }
 
+TEST(TrainingJob, ReadsWhatIsServed) {
+  const char* with = R"({"worker": {}, "storage": {"claimName": "c"}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1,
+    "evaluate": {"earlyStopping": {"restoreBest": true}}, "checkpoint": {"dir": "/var/lib/trainyard/kept"}}})";
+  json spec = json::parse(with);
+  EXPECT_FALSE(Decode(spec).spec.serve);
+  spec["serve"] = json::object();
+  TrainingJob job = Decode(spec);
+  EXPECT_THAT(job.problems, IsEmpty());
+  EXPECT_EQ(job.spec.serve->replicas, 1);
+  EXPECT_EQ(job.spec.serve->when, ServeWhen::kFinal);
+  spec["serve"] = json::parse(R"({"replicas": 0, "when": "best", "resources": {"limits": {"cpu": 1}}})");
+  job = Decode(spec);
+  EXPECT_THAT(job.problems, IsEmpty());
+  EXPECT_EQ(job.spec.serve->replicas, 0);
+  EXPECT_EQ(job.spec.serve->when, ServeWhen::kBest);
+  EXPECT_EQ(job.spec.serve->resources, R"({"limits":{"cpu":1}})");
+}
+
 TEST(TrainingJob, DefaultsAreThoseOfTheDesign) {
   const TrainingJob job = Decode({{"worker", json::object()}});
   EXPECT_THAT(job.problems, IsEmpty());
@@ -119,6 +137,7 @@ TEST(TrainingJob, AStatusReadsBackAsItWasWritten) {
                              .eta_seconds = 3,
                              .updated_time = time,
                              .stragglers = {"worker-1"}};
+  status.serving = Serving{.ready_replicas = 2, .version = 568, .url = "http://a"};
   status.failure = Failure{"worker-1", "p", "fetch", "n", 137, 9, "OOMKilled", "tail"};
   status.restart_records = {{"worker-1", "uid", 2, 1, true, 3, 1, time + absl::Microseconds(123456)}};
   status.selector = "a=b";
@@ -235,6 +254,29 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"StorageOverTheHostLists", R"({"worker": {}, "storage": {"mountPath": "/etc/trainyard/x"}})", "spec.storage.mountPath",
              "choose another"},
         Case{"StorageRelative", R"({"worker": {}, "storage": {"mountPath": "out"}})", "spec.storage.mountPath", "absolute path"},
+        Case{"ServeWithoutAClaim", R"({"worker": {}, "serve": {}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1}})",
+             "spec.serve", "found no spec.storage.claimName"},
+        Case{"ServeWithoutATraining", R"({"worker": {}, "serve": {}, "storage": {"claimName": "c"}})", "spec.serve",
+             "found no spec.training"},
+        Case{"ServeOfAnotherFramework",
+             R"({"framework": "PyTorch", "image": "i", "worker": {}, "serve": {}, "storage": {"claimName": "c"}})", "spec.serve",
+             "found framework PyTorch; remove it"},
+        Case{
+            "ServeOfABestThatIsNotKept",
+            R"({"worker": {}, "serve": {"when": "best"}, "storage": {"claimName": "c"}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1}})",
+            "spec.serve.when", "set spec.training.checkpoint.keepBest"},
+        Case{
+            "ServeOfText",
+            R"({"worker": {}, "serve": {}, "storage": {"claimName": "c"}, "training": {"model": {}, "data": {"format": "text"}, "steps": 1}})",
+            "spec.serve", "no model that reads text"},
+        Case{
+            "ServeOfCheckpointsBesideTheClaim",
+            R"({"worker": {}, "serve": {}, "storage": {"claimName": "c", "mountPath": "/data"}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1, "checkpoint": {"dir": "/database/a"}}})",
+            "spec.serve", "the checkpoints go to /database/a (spec.training.checkpoint.dir), expected a folder of the claim, below /data"},
+        Case{
+            "ServeOfCheckpointsAboveTheClaim",
+            R"({"worker": {}, "serve": {}, "storage": {"claimName": "c"}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1, "checkpoint": {"dir": "../../a"}}})",
+            "spec.serve", "expected a folder of the claim"},
         Case{"TemplatesRestartPolicy", R"({"worker": {"template": {"spec": {"restartPolicy": "Always"}}}})",
              "spec.worker.template.spec.restartPolicy", "remove it"},
         Case{"TemplateWithATypo", R"({"worker": {"template": {"specs": {}}}})", "spec.worker.template.specs", "did you mean \"spec\"?"},

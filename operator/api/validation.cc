@@ -37,6 +37,7 @@ class Validator {
     CheckTraining();
     CheckRunPolicy();
     CheckStorage();
+    CheckServe();
     return std::move(errors_);
   }
 
@@ -167,6 +168,41 @@ class Validator {
       Add("spec.storage.mountPath", fmt::format("found \"{}\", expected an absolute path below / without a colon", path));
     } else if (path == "/etc/trainyard" || path.starts_with("/etc/trainyard/")) {
       Add("spec.storage.mountPath", "found a path in /etc/trainyard, where the host lists are mounted; choose another");
+    }
+  }
+
+  // Paths begin with spec.serve: a running job with any other mistake goes on serving.
+  void CheckServe() {
+    if (!job_.spec.serve) return;
+    if (job_.spec.framework != Framework::kTrainyard) {
+      Add("spec.serve",
+          fmt::format("serves checkpoints of framework Trainyard only, found framework {}; remove it", Name(job_.spec.framework)));
+    } else if (job_.spec.training.empty()) {
+      Add("spec.serve", "found no spec.training, whose checkpoints would be served; set it, or remove spec.serve");
+    }
+    const Storage& storage = job_.spec.storage;
+    if (storage.claim_name.empty()) {
+      Add("spec.serve", "found no spec.storage.claimName, but served checkpoints outlive their pods; name a PersistentVolumeClaim");
+    }
+    const json training = json::parse(job_.spec.training.empty() ? "{}" : job_.spec.training, nullptr, false);
+    const json& checkpoint = json_read::Get(training, "checkpoint");
+    const bool keeps_best = json_read::Find(checkpoint, "keepBest") != nullptr ||
+                            json_read::Bool(json_read::Get(json_read::Get(training, "evaluate"), "earlyStopping"), "restoreBest");
+    if (job_.spec.serve->when == ServeWhen::kBest && !job_.spec.training.empty() && !keeps_best) {
+      Add("spec.serve.when",
+          "found best, but the training keeps no best checkpoint; set spec.training.checkpoint.keepBest: {metric: accuracy} or "
+          "restoreBest, "
+          "or take final");
+    }
+    if (json_read::String(json_read::Get(training, "data"), "format") == "text") {
+      Add("spec.serve", "serves no model that reads text; remove it");
+    }
+    const std::string dir = json_read::String(checkpoint, "dir");
+    const bool inside =
+        dir.empty() || dir.front() != '/' || (dir + "/").starts_with(storage.mount_path + (storage.mount_path.ends_with('/') ? "" : "/"));
+    if (!inside || ("/" + dir + "/").find("/../") != std::string::npos) {
+      Add("spec.serve", fmt::format("the checkpoints go to {} (spec.training.checkpoint.dir), expected a folder of the claim, below {}",
+                                    dir, storage.mount_path));
     }
   }
 

@@ -18,9 +18,10 @@ inline constexpr std::array<std::string_view, 2> kServicesModes = {"PerReplica",
 inline constexpr std::array<std::string_view, 2> kHostLists = {"Dense", "Sparse"};
 inline constexpr std::array<std::string_view, 3> kGangs = {"None", "Volcano", "Coscheduling"};
 inline constexpr std::array<std::string_view, 3> kExitActions = {"Restart", "Fail", "Ignore"};
+inline constexpr std::array<std::string_view, 2> kServeWhens = {"final", "best"};
 inline constexpr std::array<std::string_view, 7> kPhases = {"Pending",   "Running", "Restarting", "Suspended",
                                                             "Succeeded", "Failed",  "Invalid"};
-inline constexpr std::array<std::string_view, 8> kConditions = {"Created", "Running",   "Restarting", "Suspended",
-                                                                "Stalled", "Succeeded", "Failed",     "Invalid"};
+inline constexpr std::array<std::string_view, 9> kConditions = {"Created",   "Running", "Restarting", "Suspended", "Stalled",
+                                                                "Succeeded", "Failed",  "Invalid",    "Serving"};
 
 }  // namespace trainyard::control::words

@@ -6,6 +6,7 @@
 #include "operator/children/config_builder.h"
 #include "operator/children/pod_builder.h"
 #include "operator/children/pod_group_builder.h"
+#include "operator/children/serve_builder.h"
 #include "operator/children/service_builder.h"
 
 namespace trainyard::control {
@@ -28,6 +29,7 @@ const Resource& PodGroups(const TrainingJob& job) {
 json PodOf(const TrainingJob& job, const ChildRef& child, const ChildSecrets& /*secrets*/) { return BuildPod(job, *child.replica); }
 
 json ServiceOf(const TrainingJob& job, const ChildRef& child, const ChildSecrets& /*secrets*/) {
+  if (child.name == ServeName(job)) return BuildServeService(job);
   return child.replica ? BuildReplicaService(job, *child.replica) : BuildHeadlessService(job);
 }
 
@@ -41,15 +43,18 @@ json SecretOf(const TrainingJob& job, const ChildRef& /*child*/, const ChildSecr
 
 json PodGroupOf(const TrainingJob& job, const ChildRef& /*child*/, const ChildSecrets& /*secrets*/) { return BuildPodGroup(job); }
 
+json DeploymentOf(const TrainingJob& job, const ChildRef& /*child*/, const ChildSecrets& /*secrets*/) { return BuildServeDeployment(job); }
+
 // In the order of ChildKind.
 // clang-format off
 constexpr std::array kTable = {
-    //           kind                   name         watched  pods need it  resource              build
-    ChildTraits{ChildKind::kPod,       "Pod",       true,    false,        Always<kPods>,        PodOf},
-    ChildTraits{ChildKind::kService,   "Service",   true,    false,        Always<kServices>,    ServiceOf},
-    ChildTraits{ChildKind::kConfigMap, "ConfigMap", true,    true,         Always<kConfigMaps>,  ConfigMapOf},
-    ChildTraits{ChildKind::kSecret,    "Secret",    false,   true,         Always<kSecrets>,     SecretOf},
-    ChildTraits{ChildKind::kPodGroup,  "PodGroup",  false,   true,         PodGroups,            PodGroupOf},
+    //           kind                    name          watched  pods need it  resource               build
+    ChildTraits{ChildKind::kPod,        "Pod",        true,    false,        Always<kPods>,         PodOf},
+    ChildTraits{ChildKind::kService,    "Service",    true,    false,        Always<kServices>,     ServiceOf},
+    ChildTraits{ChildKind::kConfigMap,  "ConfigMap",  true,    true,         Always<kConfigMaps>,   ConfigMapOf},
+    ChildTraits{ChildKind::kSecret,     "Secret",     false,   true,         Always<kSecrets>,      SecretOf},
+    ChildTraits{ChildKind::kPodGroup,   "PodGroup",   false,   true,         PodGroups,             PodGroupOf},
+    ChildTraits{ChildKind::kDeployment, "Deployment", true,    false,        Always<kDeployments>,  DeploymentOf},
 };
 // clang-format on
 

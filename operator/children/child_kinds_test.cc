@@ -9,12 +9,19 @@
 namespace trainyard::control {
 namespace {
 
-constexpr ChildKind kKinds[] = {ChildKind::kPod, ChildKind::kService, ChildKind::kConfigMap, ChildKind::kSecret, ChildKind::kPodGroup};
+constexpr ChildKind kKinds[] = {ChildKind::kPod,    ChildKind::kService,  ChildKind::kConfigMap,
+                                ChildKind::kSecret, ChildKind::kPodGroup, ChildKind::kDeployment};
 
 TEST(ChildKinds, EachBuildsAnObjectOfItsOwnResource) {
   for (const char* framework : {"Trainyard", "MPI"}) {
     for (const char* gang : {"Volcano", "Coscheduling"}) {
-      const TrainingJob job = MakeJob().Framework(framework).Replicas("worker", 1).Policy("scheduling", {{"gang", gang}}).Build();
+      const TrainingJob job = MakeJob()
+                                  .Framework(framework)
+                                  .Replicas("worker", 1)
+                                  .Policy("scheduling", {{"gang", gang}})
+                                  .Claim("c")
+                                  .Set("/spec/serve/replicas", 1)
+                                  .Build();
       for (const ChildKind kind : kKinds) {
         const ChildTraits& traits = TraitsOf(kind);
         const nlohmann::json object = traits.build(job, {kind, "", "", "", ReplicaId{Role::kWorker, 0}}, {});

@@ -9,7 +9,7 @@
 
 namespace trainyard::control {
 
-enum class ChildKind : uint8_t { kPod, kService, kConfigMap, kSecret, kPodGroup };  // child_kinds.h has a row for each
+enum class ChildKind : uint8_t { kPod, kService, kConfigMap, kSecret, kPodGroup, kDeployment };  // child_kinds.h has a row for each
 
 struct ChildRef {
   ChildKind kind = ChildKind::kPod;

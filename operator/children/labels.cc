@@ -12,6 +12,8 @@ std::string ConfigMapName(const TrainingJob& job) { return job.meta.name + "-clu
 
 std::string HeadlessServiceName(const TrainingJob& job) { return job.meta.name; }
 
+std::string ServeName(const TrainingJob& job) { return job.meta.name + "-serve"; }
+
 std::string SecretName(const TrainingJob& job) { return job.meta.name + (job.spec.framework == Framework::kMpi ? "-ssh" : "-key"); }
 
 std::optional<ReplicaId> ReplicaFromLabels(const ChildLabels& labels) {

@@ -26,6 +26,7 @@ std::string NameSome(const std::vector<ReplicaId>& replicas);
 std::string ChildName(const TrainingJob& job, const ReplicaId& id);
 std::string ConfigMapName(const TrainingJob& job);        // "mnist-cluster"
 std::string HeadlessServiceName(const TrainingJob& job);  // "mnist"
+std::string ServeName(const TrainingJob& job);            // "mnist-serve": the Deployment and the Service of spec.serve
 std::string SecretName(const TrainingJob& job);           // "mnist-ssh" of an MPI job, else "mnist-key"
 
 // The replica that the labels name; nothing when role or index are missing or malformed ("01",

@@ -18,7 +18,6 @@ constexpr char kConfigVolume[] = "trainyard-config";
 constexpr char kStorageVolume[] = "trainyard-storage";
 constexpr char kSshVolume[] = "trainyard-ssh";
 constexpr char kSshDir[] = "/root/.ssh";
-constexpr int kTrainerGroup = 65532;  // of the trainer image's user (Dockerfile.trainer)
 
 json Parsed(const std::string& text) {
   json value = text.empty() ? json::object() : json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -147,10 +146,7 @@ class PodBuilder {
       SetDefault(pod_context, "fsGroupChangePolicy", "OnRootMismatch");
     }
     if (decides_itself) return;
-    container["securityContext"] = {{"allowPrivilegeEscalation", false},
-                                    {"capabilities", {{"drop", json::array({"ALL"})}}},
-                                    {"runAsNonRoot", true},
-                                    {"seccompProfile", {{"type", "RuntimeDefault"}}}};
+    container["securityContext"] = TrainerSecurityContext();
   }
 
   void AddCommand(json& container) {
@@ -257,6 +253,13 @@ std::string OutputFolder(const TrainingJob& job) {
   std::string folder = job.spec.storage.mount_path;
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
   return folder + "/" + job.meta.name;
+}
+
+json TrainerSecurityContext() {
+  return {{"allowPrivilegeEscalation", false},
+          {"capabilities", {{"drop", json::array({"ALL"})}}},
+          {"runAsNonRoot", true},
+          {"seccompProfile", {{"type", "RuntimeDefault"}}}};
 }
 
 bool OutputIsEphemeral(const TrainingJob& job) {

@@ -25,6 +25,11 @@ const std::string& ImageOf(const TrainingJob& job);
 // a claim.
 std::string OutputFolder(const TrainingJob& job);
 
+// Of the trainer image's user (Dockerfile.trainer).
+inline constexpr int kTrainerGroup = 65532;
+// Of a container that runs the trainer: what the restricted Pod Security Standard asks for.
+nlohmann::json TrainerSecurityContext();
+
 // Whether pods get an emptyDir for their output: nothing outlives them, which deserves a warning.
 bool OutputIsEphemeral(const TrainingJob& job);
 

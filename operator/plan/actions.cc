@@ -7,7 +7,7 @@ namespace trainyard::control {
 
 bool Plan::Empty() const {
   return !status && adopt.empty() && relabel.empty() && release.empty() && deletions.empty() && !update_config && ensure.empty() &&
-         creations.empty() && !delete_job && events.empty();
+         creations.empty() && serving == ServingActions{} && !delete_job && events.empty();
 }
 
 void Plan::Add(Plan part) {
@@ -20,9 +20,11 @@ void Plan::Add(Plan part) {
   append(deletions, part.deletions);
   append(ensure, part.ensure);
   append(creations, part.creations);
+  append(serving.creations, part.serving.creations);
   append(events, part.events);
   withheld |= part.withheld;
   update_config |= part.update_config;
+  serving.update |= part.serving.update;
   delete_job |= part.delete_job;
   if (part.requeue_at) RequeueAt(*part.requeue_at);
 }

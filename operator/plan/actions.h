@@ -26,8 +26,16 @@ struct PlannedEvent {
   friend bool operator==(const PlannedEvent&, const PlannedEvent&) = default;
 };
 
+// What is made for spec.serve. The API server's refusal of it is remembered by itself, as nothing of
+// it holds up the training.
+struct ServingActions {
+  std::vector<ChildRef> creations;
+  bool update = false;  // the Deployment's spec is written again
+  friend bool operator==(const ServingActions&, const ServingActions&) = default;
+};
+
 // Carried out in this order: status (but for kAfterChildren), adoptions, labels given back,
-// releases, deletions, ConfigMap, `ensure`, creations, events. When the status cannot be written,
+// releases, deletions, ConfigMap, `ensure`, creations, `serving`, events. When the status cannot be written,
 // nothing after it happens. Events tell of the status, so they wait until it is written.
 struct Plan {
   std::optional<TrainingJobStatus> status;  // only when it differs from the job's
@@ -42,6 +50,7 @@ struct Plan {
   std::vector<ChildRef> ensure;
   std::vector<ChildRef> creations;  // without uid: kind, name and replica; what pods mount comes before them, servers before workers
   bool withheld = false;            // children are missing, but the API server is not to be asked again yet
+  ServingActions serving;
   bool delete_job = false;
   std::vector<PlannedEvent> events;
   // The job is looked at again at this time, even if nothing happens.

@@ -8,7 +8,8 @@
 namespace trainyard::control {
 namespace {
 
-constexpr std::array<std::string_view, 8> kOrder = {kCreated, kRunning, kRestarting, kSuspended, kStalled, kSucceeded, kFailed, kInvalid};
+constexpr std::array<std::string_view, 9> kOrder = {kCreated,   kRunning, kRestarting, kSuspended, kStalled,
+                                                    kSucceeded, kFailed,  kInvalid,    kServing};
 
 auto Rank(std::string_view type) { return std::find(kOrder.begin(), kOrder.end(), type) - kOrder.begin(); }
 

@@ -17,6 +17,7 @@ inline constexpr std::string_view kStalled = "Stalled";
 inline constexpr std::string_view kSucceeded = "Succeeded";
 inline constexpr std::string_view kFailed = "Failed";
 inline constexpr std::string_view kInvalid = "Invalid";
+inline constexpr std::string_view kServing = "Serving";
 
 // Reasons that are looked for again.
 inline constexpr std::string_view kCannotCreate = "CannotCreate";        // of Stalled

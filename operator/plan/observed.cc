@@ -31,9 +31,11 @@ std::string Holder(const ObjectMeta& meta) {
   return "not controlled by this job";
 }
 
+// `Sink` is Observed or ObservedServing.
+template <typename Sink>
 class Sorter {
  public:
-  Sorter(const TrainingJob& job, Observed& observed) : job_(job), observed_(observed) {}
+  Sorter(const TrainingJob& job, Sink& observed) : job_(job), observed_(observed) {}
 
   // True when the object is ours.
   bool Sort(ChildKind kind, const ObjectMeta& meta, const std::optional<ReplicaId>& replica, bool child_name) {
@@ -61,8 +63,29 @@ class Sorter {
 
  private:
   const TrainingJob& job_;
-  Observed& observed_;
+  Sink& observed_;
 };
+
+ObservedServing ObserveServing(const TrainingJob& job, ServingChildren children) {
+  ObservedServing serving;
+  serving.applied = std::move(children.applied);
+  serving.refusal = std::move(children.refusal);
+  serving.version = children.version;
+  serving.problem = std::move(children.problem);
+  Sorter sorter(job, serving);
+  for (auto& deployment : children.deployments) {
+    if (sorter.Sort(ChildKind::kDeployment, deployment->meta, std::nullopt, deployment->meta.name == ServeName(job)))
+      serving.deployment = std::move(deployment);
+  }
+  return serving;
+}
+
+// What another object has that spec.serve would have is nothing to the training.
+void SplitTaken(const TrainingJob& job, Observed& observed) {
+  for (const ChildKind kind : {ChildKind::kDeployment, ChildKind::kService}) {
+    if (auto taken = observed.taken.extract({kind, ServeName(job)})) observed.serving.taken.insert(std::move(taken));
+  }
+}
 
 }  // namespace
 
@@ -90,6 +113,12 @@ bool SameForPlan(const Pod& a, const Pod& b) {
          std::equal(a.containers.begin(), a.containers.end(), b.containers.begin(), b.containers.end(), same_container);
 }
 
+bool SameForPlan(const Deployment& a, const Deployment& b) {
+  return a.meta.uid == b.meta.uid && a.meta.generation == b.meta.generation && a.meta.deletion_time == b.meta.deletion_time &&
+         a.meta.controller.uid == b.meta.controller.uid && a.meta.labels == b.meta.labels && a.ready_replicas == b.ready_replicas &&
+         a.problem == b.problem;
+}
+
 Observed Observe(const TrainingJob& job, Children children) {
   Observed observed;
   observed.taken = std::move(children.taken);
@@ -98,13 +127,20 @@ Observed Observe(const TrainingJob& job, Children children) {
   observed.down_nodes = std::move(children.down_nodes);
   observed.progress = std::move(children.progress);
   observed.chief_problem = std::move(children.chief_problem);
+  observed.serving = ObserveServing(job, std::move(children.serving));
+  SplitTaken(job, observed);
   Sorter sorter(job, observed);
+  Sorter serving_sorter(job, observed.serving);
   for (auto& pod : children.pods) {
     const std::optional<ReplicaId> id = ReplicaFromName(job, pod->meta.name);
     if (sorter.Sort(ChildKind::kPod, pod->meta, id, id.has_value())) observed.pods[*id] = std::move(pod);
   }
   for (const auto& service : children.services) {
     const ObjectMeta& meta = service->meta;
+    if (meta.name == ServeName(job)) {
+      if (serving_sorter.Sort(ChildKind::kService, meta, std::nullopt, true)) observed.serving.service = Ref(ChildKind::kService, meta, {});
+      continue;
+    }
     const std::optional<ReplicaId> id = ReplicaFromName(job, meta.name);
     if (sorter.Sort(ChildKind::kService, meta, id, id || meta.name == HeadlessServiceName(job)))
       observed.services[meta.name] = Ref(ChildKind::kService, meta, id);

@@ -37,6 +37,25 @@ enum class NodeDown : uint8_t {
 // Nothing where the node is well; `node` null: there is none.
 std::optional<NodeDown> DownState(const Node* node);
 
+// The Deployment of spec.serve, as the operator wrote it last.
+struct AppliedServing {
+  std::string uid;
+  int64_t generation = 0;  // that the write made: a later one is somebody's edit
+  std::string hash;        // ServeHash of what was written
+  absl::Duration age;      // since the write
+};
+
+// What serves a job's checkpoints, beside its Service, which is among the services.
+struct ServingChildren {
+  std::vector<std::shared_ptr<const Deployment>> deployments;
+  std::optional<AppliedServing> applied;  // without a value this process has written none
+  std::optional<Refusal> refusal;         // of these children alone
+  // The served version by the latest answer, and why the last question had none (empty: it had, or
+  // none was asked).
+  std::optional<int64_t> version;
+  std::string problem;
+};
+
 // The listers' answers: the job's children, and other objects with a name that a child needs.
 struct Children {
   std::vector<std::shared_ptr<const Pod>> pods;
@@ -51,6 +70,22 @@ struct Children {
   // The chief's latest answer, and why it gave none when it was asked last (empty: it did).
   std::optional<Progress> progress;
   std::string chief_problem;
+  ServingChildren serving;
+};
+
+// What is there of spec.serve. Its strays are its own, since nothing of it holds up the training.
+struct ObservedServing {
+  std::shared_ptr<const Deployment> deployment;  // ours
+  std::optional<ChildRef> service;               // ours
+  std::vector<ChildRef> adopt;
+  std::vector<ChildRef> relabel;
+  std::vector<ChildRef> release;
+  std::map<std::pair<ChildKind, std::string>, std::string> taken;
+  std::set<std::string> leftovers;
+  std::optional<AppliedServing> applied;
+  std::optional<Refusal> refusal;
+  std::optional<int64_t> version;
+  std::string problem;
 };
 
 struct Observed {
@@ -69,11 +104,13 @@ struct Observed {
   std::map<std::string, NodeDown> down_nodes;
   std::optional<Progress> progress;
   std::string chief_problem;
+  ObservedServing serving;
 };
 
-// Whether the two pods read the same to Observe and MakePlan: a change in nothing else needs no
+// Whether the two read the same to Observe and MakePlan: a change in nothing else needs no
 // reconcile.
 bool SameForPlan(const Pod& a, const Pod& b);
+bool SameForPlan(const Deployment& a, const Deployment& b);
 
 Observed Observe(const TrainingJob& job, Children children);
 

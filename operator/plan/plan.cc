@@ -15,6 +15,7 @@
 #include "operator/plan/ending_pods.h"
 #include "operator/plan/plan_children.h"
 #include "operator/plan/plan_deletions.h"
+#include "operator/plan/plan_serving.h"
 #include "operator/plan/plan_status.h"
 #include "operator/plan/second_start.h"
 #include "operator/plan/status.h"
@@ -44,6 +45,7 @@ class Planner {
       if (job_.status.Finished()) CountAfterEnd(status_, job_, observed_);
       plan_.Add(CleanUp(situation_, status_));
     }
+    plan_.Add(PlanServing(situation_, status_));
     status_.message = Head(status_.message, kMaxMessage);
     if (status_ != job_.status) {
       plan_.status_timing = TimingOf(job_.status, status_, plan_.deletions.empty() && !plan_.update_config);

@@ -18,7 +18,8 @@ bool Says(const Refusal& refusal, std::string_view words) { return refusal.words
 
 // The part of the spec that the child is made from.
 std::string SpecPath(const Refusal& refusal) {
-  return refusal.child.replica ? fmt::format("spec.{}.template", Name(refusal.child.replica->role)) : "the job's spec";
+  if (refusal.child.replica) return fmt::format("spec.{}.template", Name(refusal.child.replica->role));
+  return refusal.child.kind == ChildKind::kDeployment ? "spec.serve" : "the job's spec";
 }
 
 // The operator itself lacks a right.
@@ -77,9 +78,9 @@ bool BlamesTheSpec(const Refusal& refusal) { return refusal.code == 400 || refus
 std::string DescribeRefusal(const TrainingJob& job, const Refusal& refusal) {
   const std::string what = refusal.count == 1 ? fmt::format("{} {}", TraitsOf(refusal.child.kind).name, refusal.child.name)
                                               : fmt::format("{} {}s", refusal.count, TraitsOf(refusal.child.kind).name);
-  return Head(
-      fmt::format("{} cannot be created, the API server says: {}; {}", what, Head(refusal.words, kMaxWords), NextStep(job, refusal)),
-      kMaxMessage);
+  return Head(fmt::format("{} cannot be {}, the API server says: {}; {}", what, refusal.edits ? "changed" : "created",
+                          Head(refusal.words, kMaxWords), NextStep(job, refusal)),
+              kMaxMessage);
 }
 
 }  // namespace trainyard::control

@@ -14,6 +14,7 @@ struct Refusal {
   ChildRef child;       // the first that was refused
   int count = 1;        // children of its kind that are missing because of it
   int code = 403;       // of the answer
+  bool edits = false;   // the child is there and was to be changed
   std::string words;    // the server's
   absl::Duration wait;  // until the server is to be asked again; zero: it may be asked now
   friend bool operator==(const Refusal&, const Refusal&) = default;

@@ -12,6 +12,8 @@ struct PlanOptions {
   absl::Duration stalled_creation_after = absl::Minutes(2);   // so do containers that are still being created
   absl::Duration stalled_progress_after = absl::Minutes(15);  // so does a step that does not move
   absl::Duration retry_taken_after = absl::Seconds(30);       // a child name taken by something else is tried again
+  absl::Duration restore_serving_after = absl::Seconds(10);   // an edited Deployment of spec.serve is put back so long after the last write
+  bool ask_versions = true;                                   // what serves is asked for its version
   absl::Duration retry_leftovers_after = absl::Seconds(5);    // children of an earlier job of the same name should be gone by then
 };
 

@@ -21,6 +21,7 @@ std::optional<Progress> WhatIsShown(const std::optional<Progress>& progress) {
 TrainingJobStatus WithoutCounts(TrainingJobStatus status) {
   status.message.clear();
   status.progress = WhatIsShown(status.progress);
+  if (status.serving) status.serving = Serving{.url = status.serving->url};
   for (Condition& condition : status.conditions) condition.message.clear();
   for (auto& [role, counts] : status.replica_statuses) {
     const int desired = counts.desired;

@@ -29,6 +29,7 @@ Caches::Caches(Client& client, Clock& clock, const Options& options, const Unrea
       pods_(client, clock, kPods, Watching(options, report, std::string(kJobUidLabel)), Pod::FromJson),
       services_(client, clock, kServices, Watching(options, report, std::string(kJobUidLabel)), Service::FromJson),
       configs_(client, clock, kConfigMaps, Watching(options, report, std::string(kJobUidLabel)), ConfigMap::FromJson),
+      deployments_(client, clock, kDeployments, Watching(options, report, std::string(kJobUidLabel)), Deployment::FromJson),
       nodes_(client, clock, kNodes, {.on_unreadable = report}, Node::FromJson) {}
 
 void Caches::Start() {
@@ -36,6 +37,7 @@ void Caches::Start() {
   pods_.Start();
   services_.Start();
   configs_.Start();
+  deployments_.Start();
   if (watch_nodes_) nodes_.Start();
 }
 
@@ -44,15 +46,18 @@ void Caches::Stop() {
   pods_.Stop();
   services_.Stop();
   configs_.Stop();
+  deployments_.Stop();
   nodes_.Stop();
 }
 
 bool Caches::HasSynced() const {
-  return jobs_.HasSynced() && pods_.HasSynced() && services_.HasSynced() && configs_.HasSynced() && (!watch_nodes_ || nodes_.HasSynced());
+  return jobs_.HasSynced() && pods_.HasSynced() && services_.HasSynced() && configs_.HasSynced() && deployments_.HasSynced() &&
+         (!watch_nodes_ || nodes_.HasSynced());
 }
 
 absl::Status Caches::Health() const {
-  for (const absl::Status& status : {jobs_.Health(), pods_.Health(), services_.Health(), configs_.Health()}) TY_RETURN_IF_ERROR(status);
+  for (const absl::Status& status : {jobs_.Health(), pods_.Health(), services_.Health(), configs_.Health(), deployments_.Health()})
+    TY_RETURN_IF_ERROR(status);
   return watch_nodes_ ? nodes_.Health() : absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// Caches: what the operator knows of the cluster, as five informers that start and stop together.
+// Caches: what the operator knows of the cluster, as six informers that start and stop together.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ class Caches {
   // The first lists are in.
   bool HasSynced() const;
   absl::Status Health() const;
-  JobInformers informers() { return {jobs_, pods_, services_, configs_, watch_nodes_ ? &nodes_ : nullptr}; }
+  JobInformers informers() { return {jobs_, pods_, services_, configs_, deployments_, watch_nodes_ ? &nodes_ : nullptr}; }
   size_t Jobs() const { return jobs_.lister().Size(); }
   size_t Pods() const { return pods_.lister().Size(); }
 
@@ -33,6 +33,7 @@ class Caches {
   Informer<Pod> pods_;
   Informer<Service> services_;
   Informer<ConfigMap> configs_;
+  Informer<Deployment> deployments_;
   Informer<Node> nodes_;
 };
 

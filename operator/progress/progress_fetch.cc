@@ -36,9 +36,9 @@ absl::Status Problem(const std::string& url, const CurlAnswer& answer, bool too_
 ProgressFetch FetchFromPod(Clock& clock) {
   return [&clock](const ProgressTarget& target, std::stop_token stop) -> absl::StatusOr<std::string> {
     if (!IsIpAddress(target.ip))
-      return absl::InvalidArgumentError(fmt::format("pod {}: its address \"{}\" is not an IP address", target.pod, target.ip));
+      return absl::InvalidArgumentError(fmt::format("{} {}: its address \"{}\" is not an IP address", target.kind, target.name, target.ip));
     const bool ipv6 = target.ip.find(':') != std::string::npos;
-    const std::string url = fmt::format("http://{}{}{}:{}/progress", ipv6 ? "[" : "", target.ip, ipv6 ? "]" : "", target.port);
+    const std::string url = fmt::format("http://{}{}{}:{}/{}", ipv6 ? "[" : "", target.ip, ipv6 ? "]" : "", target.port, target.path);
     std::string body;
     bool too_long = false;
     CurlConnection connection(clock);
@@ -58,12 +58,13 @@ ProgressFetch FetchFromPod(Clock& clock) {
 
 ProgressFetch FetchThroughApiServer(Transport& transport) {
   return [&transport](const ProgressTarget& target, std::stop_token stop) -> absl::StatusOr<std::string> {
-    const HttpRequest request{.target = fmt::format("/api/v1/namespaces/{}/pods/{}:{}/proxy/progress", target.ns, target.pod, target.port),
-                              .accept = "*/*",
-                              .timeout = kProgressTimeout,
-                              .max_body_bytes = kMaxProgressBytes,
-                              .max_header_bytes = kMaxHeaderBytes,
-                              .stop = std::move(stop)};
+    const HttpRequest request{
+        .target = fmt::format("/api/v1/namespaces/{}/{}/{}:{}/proxy/{}", target.ns, target.kind, target.name, target.port, target.path),
+        .accept = "*/*",
+        .timeout = kProgressTimeout,
+        .max_body_bytes = kMaxProgressBytes,
+        .max_header_bytes = kMaxHeaderBytes,
+        .stop = std::move(stop)};
     absl::StatusOr<HttpResponse> answer = transport.Send(request);
     TY_RETURN_IF_ERROR(WithContext(answer.status(), request.target));
     if (answer->code != 200) {

@@ -13,7 +13,7 @@ namespace {
 constexpr char kOk[] = "HTTP/1.1 200 OK\r\n";
 
 ProgressTarget At(const RawServer& server) {
-  return {.ns = "default", .pod = "mnist-worker-0", .uid = "u", .ip = "127.0.0.1", .port = server.port()};
+  return {.ns = "default", .name = "mnist-worker-0", .uid = "u", .ip = "127.0.0.1", .port = server.port()};
 }
 
 // The same pod asked both ways.
@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(ProgressFetch, ProgressFetchTest, testing::Bool(),
 
 TEST(FetchFromPod, AnAddressThatIsNoneIsNotAsked) {
   for (const char* ip : {"", "localhost", "127.0.0.1@evil", "127.0.0.1/x"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(FetchFromPod(RealClock())({.pod = "p", .ip = ip, .port = 1}, {}).status())) << ip;
+    EXPECT_TRUE(absl::IsInvalidArgument(FetchFromPod(RealClock())({.name = "p", .ip = ip, .port = 1}, {}).status())) << ip;
   }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/api/progress_json.h"
 #include "operator/base/log.h"
 
 namespace trainyard::control {
@@ -11,25 +10,44 @@ namespace {
 
 constexpr absl::Duration kFirstWait = absl::Seconds(1);  // a new chief needs a moment to listen
 
+template <typename Answer>
+std::optional<Answer> Parsed(const std::string& text);
+
+template <>
+std::optional<Progress> Parsed(const std::string& text) {
+  return ParseProgress(text);
+}
+
+template <>
+std::optional<ServedVersion> Parsed(const std::string& text) {
+  return ParseServedVersion(text);
+}
+
 }  // namespace
 
-ProgressPoller::ProgressPoller(Clock& clock, ProgressFetch fetch, ProgressPollerOptions options,
-                               std::function<void(const std::string& key)> changed)
+template <typename Answer>
+Poller<Answer>::Poller(Clock& clock, ProgressFetch fetch, ProgressPollerOptions options,
+                       std::function<void(const std::string& key)> changed)
     : clock_(clock),
       fetch_(std::move(fetch)),
       options_(options),
       changed_(std::move(changed)),
       schedule_(std::max(1, options.parallel / 2)) {}
 
-ProgressPoller::~ProgressPoller() { Stop(); }
+template <typename Answer>
+Poller<Answer>::~Poller() {
+  Stop();
+}
 
-void ProgressPoller::Start() {
+template <typename Answer>
+void Poller<Answer>::Start() {
   for (int i = 0; i < options_.parallel; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { Work(stop); });
   }
 }
 
-void ProgressPoller::Stop() {
+template <typename Answer>
+void Poller<Answer>::Stop() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
@@ -39,7 +57,8 @@ void ProgressPoller::Stop() {
   threads_.clear();
 }
 
-void ProgressPoller::Watch(const std::string& key, const ProgressTarget& target) {
+template <typename Answer>
+void Poller<Answer>::Watch(const std::string& key, const ProgressTarget& target) {
   MutexLock lock(mutex_);
   const auto [it, is_new] = chiefs_.try_emplace(key);
   Chief& chief = it->second;
@@ -49,7 +68,8 @@ void ProgressPoller::Watch(const std::string& key, const ProgressTarget& target)
   wake_.NotifyOne();
 }
 
-void ProgressPoller::Hurry(const std::string& key) {
+template <typename Answer>
+void Poller<Answer>::Hurry(const std::string& key) {
   MutexLock lock(mutex_);
   const auto it = chiefs_.find(key);
   if (it == chiefs_.end()) return;
@@ -59,19 +79,22 @@ void ProgressPoller::Hurry(const std::string& key) {
   wake_.NotifyOne();
 }
 
-void ProgressPoller::Forget(const std::string& key) {
+template <typename Answer>
+void Poller<Answer>::Forget(const std::string& key) {
   MutexLock lock(mutex_);
   chiefs_.erase(key);
   schedule_.Remove(key);
 }
 
-ChiefReport ProgressPoller::Report(const std::string& key) const {
+template <typename Answer>
+PollReport<Answer> Poller<Answer>::Report(const std::string& key) const {
   MutexLock lock(mutex_);
   const auto it = chiefs_.find(key);
-  return it == chiefs_.end() ? ChiefReport{} : it->second.report;
+  return it == chiefs_.end() ? PollReport<Answer>{} : it->second.report;
 }
 
-void ProgressPoller::Work(const std::stop_token& stop) {
+template <typename Answer>
+void Poller<Answer>::Work(const std::stop_token& stop) {
   while (true) {
     std::string key;
     ProgressTarget target;
@@ -89,7 +112,8 @@ void ProgressPoller::Work(const std::stop_token& stop) {
   }
 }
 
-absl::Duration ProgressPoller::WaitAfter(Chief& chief, bool answered) const {
+template <typename Answer>
+absl::Duration Poller<Answer>::WaitAfter(Chief& chief, bool answered) const {
   const absl::Duration young = std::exchange(chief.wait, std::min(options_.interval, 2 * chief.wait));
   if (answered) {
     chief.failures = 0;
@@ -100,13 +124,14 @@ absl::Duration ProgressPoller::WaitAfter(Chief& chief, bool answered) const {
   return std::min(options_.interval * (1 << std::min(chief.failures, 10)), options_.max_interval);
 }
 
-void ProgressPoller::Ask(const std::string& key, const ProgressTarget& target, const std::stop_token& stop) {
+template <typename Answer>
+void Poller<Answer>::Ask(const std::string& key, const ProgressTarget& target, const std::stop_token& stop) {
   const absl::StatusOr<std::string> answer = fetch_(target, stop);
-  std::optional<Progress> progress = answer.ok() ? ParseProgress(*answer) : std::nullopt;
+  std::optional<Answer> latest = answer.ok() ? Parsed<Answer>(*answer) : std::nullopt;
   std::string problem;
   if (!answer.ok()) problem = std::string(answer.status().message());
-  if (answer.ok() && !progress) problem = "its answer is not a progress object (docs/contract.md)";
-  if (!problem.empty()) LogDebug("progress of {}: pod {}: {}", key, target.pod, problem);
+  if (answer.ok() && !latest) problem = "its answer is not that of docs/contract.md";
+  if (!problem.empty()) LogDebug("{}: {} {}: {}", key, target.kind, target.name, problem);
   bool is_new = false;
   {
     MutexLock lock(mutex_);
@@ -116,11 +141,14 @@ void ProgressPoller::Ask(const std::string& key, const ProgressTarget& target, c
     if (it == chiefs_.end() || it->second.target != target) return;  // another is watched by now
     Chief& chief = it->second;
     schedule_.Set(key, clock_.Monotonic() + WaitAfter(chief, problem.empty()));
-    is_new = progress && (!chief.report.latest || !SameProgress(*chief.report.latest, *progress));
-    if (is_new) chief.report.latest = std::move(progress);
+    is_new = latest && chief.report.latest != latest;
+    if (is_new) chief.report.latest = std::move(latest);
     chief.report.problem = std::move(problem);
   }
   if (is_new) changed_(key);
 }
+
+template class Poller<Progress>;
+template class Poller<ServedVersion>;
 
 }  // namespace trainyard::control

@@ -1,5 +1,5 @@
-// Asks the chiefs of running jobs for their progress, from threads of its own: a reconcile never
-// waits for a container.
+// Asks jobs' own servers from threads of its own, the chiefs of running jobs for their progress and
+// what serves checkpoints for the version: a reconcile never waits for a container.
 #pragma once
 
 #include <functional>
@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "operator/api/progress_json.h"
 #include "operator/api/training_job.h"
 #include "operator/base/clock.h"
 #include "operator/base/mutex.h"
@@ -26,20 +27,22 @@ struct ProgressPollerOptions {
   int parallel = 16;                               // questions under way; of one namespace half of them. 0: none
 };
 
-// The state of one chief.
-struct ChiefReport {
-  std::optional<Progress> latest;  // its latest sensible answer
-  std::string problem;             // why the last question had none; empty: it had, or none has ended yet
+// The state of one server.
+template <typename Answer>
+struct PollReport {
+  std::optional<Answer> latest;  // its latest sensible answer
+  std::string problem;           // why the last question had none; empty: it had, or none has ended yet
 };
 
-// Thread-safe. A new chief is asked after 1, 2, 4 … seconds up to the interval, then at most once
+// Thread-safe. Answer is Progress or ServedVersion; "chief" stands for either's server. A new chief is asked after 1, 2, 4 … seconds up to the interval, then at most once
 // in each. A chief that is slow or hostile costs others nothing but its share of the questions
 // under way (PollSchedule).
-class ProgressPoller {
+template <typename Answer>
+class Poller {
  public:
-  // `changed` is called with the job's key when its progress is new; from the poller's threads.
-  ProgressPoller(Clock& clock, ProgressFetch fetch, ProgressPollerOptions options, std::function<void(const std::string& key)> changed);
-  ~ProgressPoller();
+  // `changed` is called with the job's key when its answer is new; from the poller's threads.
+  Poller(Clock& clock, ProgressFetch fetch, ProgressPollerOptions options, std::function<void(const std::string& key)> changed);
+  ~Poller();
 
   void Start();
   // Ends the questions under way.
@@ -51,14 +54,14 @@ class ProgressPoller {
   // The chief has news soon, as at its start: its waits start over.
   void Hurry(const std::string& key);
   void Forget(const std::string& key);
-  ChiefReport Report(const std::string& key) const;
+  PollReport<Answer> Report(const std::string& key) const;
 
  private:
   struct Chief {
     ProgressTarget target;
     absl::Duration wait;  // after the next answer
     int failures = 0;
-    ChiefReport report;
+    PollReport<Answer> report;
   };
   void Work(const std::stop_token& stop);
   void Ask(const std::string& key, const ProgressTarget& target, const std::stop_token& stop);
@@ -75,5 +78,11 @@ class ProgressPoller {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;
 };
+
+extern template class Poller<Progress>;
+extern template class Poller<ServedVersion>;
+
+using ProgressPoller = Poller<Progress>;
+using VersionPoller = Poller<ServedVersion>;
 
 }  // namespace trainyard::control

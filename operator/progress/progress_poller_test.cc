@@ -32,7 +32,7 @@ class ProgressPollerTest : public testing::Test {
   }
   void Start() { poller_.Start(); }
   static ProgressTarget Chief(const std::string& uid) {
-    return {.ns = "default", .pod = "mnist-worker-0", .uid = uid, .ip = "10.0.0.1", .port = 5001};
+    return {.ns = "default", .name = "mnist-worker-0", .uid = uid, .ip = "10.0.0.1", .port = 5001};
   }
   void Answer(const std::string& uid, int step) {
     MutexLock lock(mutex_);
@@ -134,7 +134,7 @@ class ProgressPollerWaitsTest : public ProgressPollerTest {
       Answer("a", second);
       clock_.Advance(due - clock_.Monotonic());
       ASSERT_TRUE(Eventually([&] {
-        const ChiefReport report = one_.Report("default/mnist");
+        const PollReport<Progress> report = one_.Report("default/mnist");
         return report.latest && report.latest->step == second;
       })) << second;
     }

@@ -12,6 +12,13 @@ std::string JobKeyOf(const ObjectMeta& meta) {
   return meta.controller.kind == kKind ? ObjectKey(meta.name_space, meta.controller.name) : "";
 }
 
+// Null where the name is another's.
+template <typename Lister>
+auto OwnOf(const TrainingJob& job, const Lister& lister, const std::string& name) {
+  auto object = lister.Get(ObjectKey(job.meta.name_space, name));
+  return object != nullptr && object->meta.controller.uid == job.meta.uid ? object : nullptr;
+}
+
 }  // namespace
 
 ChildCaches::ChildCaches(JobInformers informers)
@@ -22,7 +29,8 @@ ChildCaches::ChildCaches(JobInformers informers)
         };
         return std::map<ChildKind, Cache>{{ChildKind::kPod, of(informers.pods)},
                                           {ChildKind::kService, of(informers.services)},
-                                          {ChildKind::kConfigMap, of(informers.configs)}};
+                                          {ChildKind::kConfigMap, of(informers.configs)},
+                                          {ChildKind::kDeployment, of(informers.deployments)}};
       }()) {}
 
 void ChildCaches::Connect(WorkQueue& queue) {
@@ -40,10 +48,12 @@ void ChildCaches::Connect(WorkQueue& queue) {
   const auto touch_job = [this, &queue](const ObjectMeta& child) {
     if (const std::string key = JobKeyOf(child); informers_.jobs.lister().Get(key) != nullptr) queue.Add(key);
   };
-  informers_.pods.AddHandler([touch_job](const auto& before, const auto& after) {
+  const auto if_it_matters = [touch_job](const auto& before, const auto& after) {
     if (before && after && SameForPlan(*before, *after)) return;
     touch_job((after ? after : before)->meta);
-  });
+  };
+  informers_.pods.AddHandler(if_it_matters);
+  informers_.deployments.AddHandler(if_it_matters);
   const auto of_child = [touch_job](const auto& before, const auto& after) { touch_job((after ? after : before)->meta); };
   informers_.services.AddHandler(of_child);
   informers_.configs.AddHandler(of_child);
@@ -59,6 +69,14 @@ void ChildCaches::Connect(WorkQueue& queue) {
 
 std::shared_ptr<const ConfigMap> ChildCaches::ConfigOf(const TrainingJob& job) const {
   return informers_.configs.lister().Get(ObjectKey(job.meta.name_space, ConfigMapName(job)));
+}
+
+std::shared_ptr<const Deployment> ChildCaches::ServeDeploymentOf(const TrainingJob& job) const {
+  return OwnOf(job, informers_.deployments.lister(), ServeName(job));
+}
+
+std::shared_ptr<const Service> ChildCaches::ServeServiceOf(const TrainingJob& job) const {
+  return OwnOf(job, informers_.services.lister(), ServeName(job));
 }
 
 Children ChildCaches::Gather(const TrainingJob& job) const {
@@ -80,6 +98,11 @@ Children ChildCaches::Gather(const TrainingJob& job) const {
     }
   }
   if (job.spec.network.services == ServicesMode::kHeadless) add(children.services, informers_.services.lister(), HeadlessServiceName(job));
+  children.serving.deployments = informers_.deployments.lister().ByOwner(job.meta.uid);
+  if (job.spec.serve) {
+    add(children.serving.deployments, informers_.deployments.lister(), ServeName(job));
+    add(children.services, informers_.services.lister(), ServeName(job));
+  }
   add(children.configs, informers_.configs.lister(), ConfigMapName(job));
   if (informers_.nodes == nullptr) return children;
   for (const auto& pod : children.pods) {

@@ -20,6 +20,7 @@ struct JobInformers {
   Informer<Pod>& pods;
   Informer<Service>& services;
   Informer<ConfigMap>& configs;
+  Informer<Deployment>& deployments;
   Informer<Node>* nodes = nullptr;  // null: not allowed to see nodes; no pod is ever force-deleted
 };
 
@@ -33,6 +34,9 @@ class ChildCaches {
   void Connect(WorkQueue& queue);
 
   std::shared_ptr<const TrainingJob> Job(const std::string& key) const { return informers_.jobs.lister().Get(key); }
+  // The children of spec.serve, where they are the job's.
+  std::shared_ptr<const Deployment> ServeDeploymentOf(const TrainingJob& job) const;
+  std::shared_ptr<const Service> ServeServiceOf(const TrainingJob& job) const;
   std::shared_ptr<const ConfigMap> ConfigOf(const TrainingJob& job) const;
   // The part of Children that caches hold: the job's children, other objects with the name of a
   // child, and the nodes of its ending pods.

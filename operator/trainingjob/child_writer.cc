@@ -10,6 +10,7 @@
 #include "operator/base/status_macros.h"
 #include "operator/children/child_meta.h"
 #include "operator/children/config_builder.h"
+#include "operator/children/serve_builder.h"
 #include "operator/kube/errors.h"
 #include "operator/trainingjob/child_secrets.h"
 #include "operator/trainingjob/creation_round.h"
@@ -51,6 +52,8 @@ ChildWriter::ChildWriter(Client& client, Clock& clock, ChildCaches& caches, Even
       fan_out_(fan_out),
       unwatched_(client, events),
       refusals_(clock),
+      serving_refusals_(clock),
+      servings_(clock),
       taken_(clock, retry_taken_after) {}
 
 void ChildWriter::AddMemory(const TrainingJob& job, Children& children) {
@@ -60,11 +63,15 @@ void ChildWriter::AddMemory(const TrainingJob& job, Children& children) {
   children.unwatched = unwatched_.Known(job);
   children.refusal = refusals_.Known(job);
   children.taken = taken_.Known(job.meta.Key());
+  children.serving.refusal = serving_refusals_.Known(job);
+  children.serving.applied = servings_.Known(job);
 }
 
 void ChildWriter::Forget(const std::string& job_key) {
   unwatched_.Forget(job_key);
   refusals_.Forget(job_key);
+  serving_refusals_.Forget(job_key);
+  servings_.Forget(job_key);
   taken_.Forget(job_key);
 }
 
@@ -78,6 +85,7 @@ absl::Status ChildWriter::CarryOut(const TrainingJob& cached, const Plan& plan) 
   fan_out_.ForEach(plan.deletions.size(), [&](size_t i) { error.Add(Delete(job, plan.deletions[i])); });
   if (plan.update_config) error.Add(UpdateConfig(job));
   error.Add(CreateChildren(job, plan));
+  error.Add(MakeServing(job, plan.serving));
   return error.Get();
 }
 
@@ -86,11 +94,23 @@ absl::Status ChildWriter::CreateChildren(const TrainingJob& job, const Plan& pla
   CreationRound round(fan_out_, /*careful=*/IsRefused(job));
   round.Run(plan.ensure, [&](const ChildRef& child) { return Ensure(job, child); });
   round.Run(plan.creations, [&](const ChildRef& child) { return Create(job, child); });
+  return End(job, round, refusals_);
+}
+
+absl::Status ChildWriter::MakeServing(const TrainingJob& job, const ServingActions& actions) {
+  if (actions.update) TY_RETURN_IF_ERROR(UpdateServing(job));
+  if (actions.creations.empty()) return absl::OkStatus();
+  CreationRound round(fan_out_, /*careful=*/serving_refusals_.Known(job).has_value());
+  round.Run(actions.creations, [&](const ChildRef& child) { return Create(job, child); });
+  return End(job, round, serving_refusals_);
+}
+
+absl::Status ChildWriter::End(const TrainingJob& job, const CreationRound& round, Refusals& refusals) {
   if (std::optional<Refusal> refusal = round.refusal()) {
     LogInfo("{}: {}", job.meta.Key(), DescribeRefusal(job, *refusal));
-    refusals_.Note(job, *std::move(refusal));
+    refusals.Note(job, *std::move(refusal));
   } else if (round.error().ok()) {
-    refusals_.Forget(job.meta.Key());
+    refusals.Forget(job.meta.Key());
   }
   return round.error();
 }
@@ -154,6 +174,30 @@ absl::Status ChildWriter::UpdateConfig(const TrainingJob& job) {
   return absl::OkStatus();
 }
 
+absl::Status ChildWriter::UpdateServing(const TrainingJob& job) {
+  const auto cached = caches_.ServeDeploymentOf(job);
+  if (cached == nullptr) return absl::OkStatus();  // gone: the next look creates it
+  // All of its spec: what others have added goes. The uid makes it a conflict with another object of
+  // that name.
+  const json patch = json::array({{{"op", "replace"}, {"path", "/metadata/uid"}, {"value", cached->meta.uid}},
+                                  {{"op", "replace"}, {"path", "/spec"}, {"value", BuildServeDeployment(job)["spec"]}}});
+  auto updated = client_.Patch(kDeployments, job.meta.name_space, cached->meta.name, PatchType::kJson, patch);
+  if (IsRefusal(updated.status()) && !absl::IsNotFound(updated.status())) {
+    Refusal refusal{.child = {ChildKind::kDeployment, cached->meta.name, "", "", std::nullopt},
+                    .code = HttpCode(updated.status()),
+                    .edits = true,
+                    .words = std::string(ServerWords(updated.status()))};
+    LogInfo("{}: {}", job.meta.Key(), DescribeRefusal(job, refusal));
+    serving_refusals_.Note(job, std::move(refusal));
+    return absl::OkStatus();
+  }
+  if (!updated.ok()) return UnlessGone(updated.status());
+  serving_refusals_.Forget(job.meta.Key());
+  servings_.Wrote(job, *updated);
+  caches_.ObserveWrite(ChildKind::kDeployment, *updated);
+  return absl::OkStatus();
+}
+
 absl::Status ChildWriter::Ensure(const TrainingJob& job, const ChildRef& child) {
   absl::Status found = unwatched_.PutRight(job, child);
   return absl::IsNotFound(found) ? Create(job, child) : found;
@@ -166,6 +210,7 @@ absl::Status ChildWriter::Create(const TrainingJob& job, const ChildRef& child) 
   auto created = client_.Create(traits.resource(job), job.meta.name_space, traits.build(job, child, secrets));
   if (created.ok()) {
     if (!traits.watched) unwatched_.Made(job, child.kind, *created);
+    if (child.kind == ChildKind::kDeployment) servings_.Wrote(job, *created);
     caches_.ObserveWrite(child.kind, *created);
     return absl::OkStatus();
   }

@@ -11,7 +11,9 @@
 #include "operator/controller/fan_out.h"
 #include "operator/kube/client.h"
 #include "operator/plan/plan.h"
+#include "operator/trainingjob/applied_servings.h"
 #include "operator/trainingjob/child_caches.h"
+#include "operator/trainingjob/creation_round.h"
 #include "operator/trainingjob/refusals.h"
 #include "operator/trainingjob/seen_keys.h"
 #include "operator/trainingjob/taken_names.h"
@@ -38,6 +40,9 @@ class ChildWriter {
 
  private:
   absl::Status CreateChildren(const TrainingJob& job, const Plan& plan);
+  absl::Status MakeServing(const TrainingJob& job, const ServingActions& actions);
+  // Remembers the round's refusal in `refusals`; its first other error.
+  static absl::Status End(const TrainingJob& job, const CreationRound& round, Refusals& refusals);
   absl::Status Adopt(const TrainingJob& job, const ChildRef& child);
   absl::Status GiveLabelsBack(const TrainingJob& job, const ChildRef& child);
   absl::Status Release(const TrainingJob& job, const ChildRef& child);
@@ -45,6 +50,7 @@ class ChildWriter {
   absl::Status PatchOwners(const TrainingJob& job, const ChildRef& child, const nlohmann::json& owners, const PlannedEvent& done);
   absl::Status Delete(const TrainingJob& job, const Deletion& deletion);
   absl::Status UpdateConfig(const TrainingJob& job);
+  absl::Status UpdateServing(const TrainingJob& job);
   // Of a child that no cache holds.
   absl::Status Ensure(const TrainingJob& job, const ChildRef& child);
   absl::Status Create(const TrainingJob& job, const ChildRef& child);
@@ -58,6 +64,8 @@ class ChildWriter {
   SeenKeys keys_;
   UnwatchedChildren unwatched_;
   Refusals refusals_;
+  Refusals serving_refusals_;
+  AppliedServings servings_;
   TakenNames taken_;
 };
 

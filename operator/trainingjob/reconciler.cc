@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "operator/base/status_macros.h"
+#include "operator/children/serve_builder.h"
 #include "operator/kube/errors.h"
 #include "operator/plan/accepted_spec.h"
 #include "operator/plan/conditions.h"
@@ -30,11 +31,13 @@ void RequeueAfter(ReconcileResult& result, absl::Duration wait) {
 }  // namespace
 
 TrainingJobReconciler::TrainingJobReconciler(Client& client, Clock& clock, JobInformers informers, EventRecorder& events, FanOut& fan_out,
-                                             ProgressPoller& progress, JobMetrics& metrics, TrainingJobReconcilerOptions options)
+                                             ProgressPoller& progress, VersionPoller& versions, JobMetrics& metrics,
+                                             TrainingJobReconcilerOptions options)
     : client_(client),
       clock_(clock),
       events_(events),
       progress_(progress),
+      versions_(versions),
       metrics_(metrics),
       options_(options),
       caches_(informers),
@@ -51,6 +54,7 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::stri
   const std::shared_ptr<const TrainingJob> cached = caches_.Job(key);
   if (cached == nullptr) {
     progress_.Forget(key);
+    versions_.Forget(key);
     metrics_.Gone(key);
     unwritten_.Forget(key);
     writer_.Forget(key);
@@ -80,7 +84,8 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::ReconcileJob(const std::s
   // Own writes wake no handler: look once more at their effects.
   if (!plan.deletions.empty() || (refused && !plan.creations.empty())) {
     RequeueAfter(result, absl::ZeroDuration());
-  } else if (!plan.creations.empty() || !plan.adopt.empty() || !plan.relabel.empty() || !plan.release.empty() || !plan.ensure.empty()) {
+  } else if (!plan.creations.empty() || !plan.adopt.empty() || !plan.relabel.empty() || !plan.release.empty() || !plan.ensure.empty() ||
+             plan.serving != ServingActions{}) {
     RequeueAfter(result, options_.status.settle);
   }
   return result;
@@ -91,7 +96,8 @@ Plan TrainingJobReconciler::PlanFor(const TrainingJob& job, ReconcileResult& res
   Children children = caches_.Gather(job);
   writer_.AddMemory(job, children);
   WatchProgress(key, job, children);
-  ChiefReport report = progress_.Report(key);
+  WatchVersion(key, job, children);
+  PollReport<Progress> report = progress_.Report(key);
   children.progress = std::move(report.latest);
   children.chief_problem = std::move(report.problem);
   const absl::Time now = job_clock_.Now(key, NewestTime(job, children));
@@ -106,10 +112,27 @@ void TrainingJobReconciler::WatchProgress(const std::string& key, const Training
   for (const auto& pod : children.pods) {
     if (pod->meta.name != chief || pod->phase != PodPhase::kRunning || pod->ip.empty() || pod->meta.deletion_time) continue;
     if (job.spec.framework != Framework::kTrainyard || job.status.Finished()) continue;
-    progress_.Watch(key, {job.meta.name_space, pod->meta.name, pod->meta.uid, pod->ip, job.spec.network.port + 1});
+    progress_.Watch(
+        key, {.ns = job.meta.name_space, .name = pod->meta.name, .uid = pod->meta.uid, .ip = pod->ip, .port = job.spec.network.port + 1});
     return;
   }
   progress_.Forget(key);
+}
+
+void TrainingJobReconciler::WatchVersion(const std::string& key, const TrainingJob& job, Children& children) {
+  const auto deployment = job.spec.serve ? caches_.ServeDeploymentOf(job) : nullptr;
+  const auto service = job.spec.serve ? caches_.ServeServiceOf(job) : nullptr;
+  if (deployment == nullptr || service == nullptr || deployment->ready_replicas == 0) return versions_.Forget(key);
+  versions_.Watch(key, {.ns = job.meta.name_space,
+                        .kind = "services",
+                        .name = service->meta.name,
+                        .uid = deployment->meta.uid,
+                        .ip = service->cluster_ip,
+                        .port = kServePort,
+                        .path = "v1/models/" + job.meta.name});
+  PollReport<ServedVersion> report = versions_.Report(key);
+  if (report.latest) children.serving.version = report.latest->version;
+  children.serving.problem = std::move(report.problem);
 }
 
 bool TrainingJobReconciler::IsDue(const std::string& key, const Plan& plan, ReconcileResult& result) {

@@ -30,7 +30,7 @@ struct TrainingJobReconcilerOptions {
 class TrainingJobReconciler : public Reconciler {
  public:
   TrainingJobReconciler(Client& client, Clock& clock, JobInformers informers, EventRecorder& events, FanOut& fan_out,
-                        ProgressPoller& progress, JobMetrics& metrics, TrainingJobReconcilerOptions options = {});
+                        ProgressPoller& progress, VersionPoller& versions, JobMetrics& metrics, TrainingJobReconcilerOptions options = {});
 
   absl::StatusOr<ReconcileResult> Reconcile(const std::string& key) override;
 
@@ -44,6 +44,8 @@ class TrainingJobReconciler : public Reconciler {
   // The plan for the job as the caches have it.
   Plan PlanFor(const TrainingJob& job, ReconcileResult& result);
   void WatchProgress(const std::string& key, const TrainingJob& job, const Children& children);
+  // Asks what serves the job's checkpoints, while a pod of it is ready.
+  void WatchVersion(const std::string& key, const TrainingJob& job, Children& children);
   // Whether the plan's status is to be written now; else the job is looked at again when it is.
   bool IsDue(const std::string& key, const Plan& plan, ReconcileResult& result);
   // Writes the status, and then tells the events.
@@ -53,6 +55,7 @@ class TrainingJobReconciler : public Reconciler {
   Clock& clock_;
   EventRecorder& events_;
   ProgressPoller& progress_;
+  VersionPoller& versions_;
   JobMetrics& metrics_;
   const TrainingJobReconcilerOptions options_;
   ChildCaches caches_;

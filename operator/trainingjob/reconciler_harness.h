@@ -37,6 +37,7 @@ class Process {
     pods_.Start();
     services_.Start();
     configs_.Start();
+    deployments_.Start();
     nodes_.Start();
     Sync();
   }
@@ -83,7 +84,7 @@ class Process {
  private:
   bool InSync() {
     return Same(kTrainingJobs, jobs_) && Same(kPods, pods_) && Same(kServices, services_) && Same(kConfigMaps, configs_) &&
-           Same(kNodes, nodes_);
+           Same(kDeployments, deployments_) && Same(kNodes, nodes_);
   }
   template <typename T>
   bool Same(const Resource& resource, Informer<T>& informer) {
@@ -116,11 +117,14 @@ class Process {
   Informer<Pod> pods_{client_, clock_, kPods, Ours(), Pod::FromJson};
   Informer<Service> services_{client_, clock_, kServices, Ours(), Service::FromJson};
   Informer<ConfigMap> configs_{client_, clock_, kConfigMaps, Ours(), ConfigMap::FromJson};
+  Informer<Deployment> deployments_{client_, clock_, kDeployments, Ours(), Deployment::FromJson};
   Informer<Node> nodes_{client_, clock_, kNodes, {}, Node::FromJson};
   EventRecorder events_{client_, clock_, controller_metrics_, {}};  // sends when a test starts it
   FanOut fan_out_{0};                                               // one call after the other: the same order in every run
   ProgressPoller progress_{clock_, nullptr, {.parallel = 0}, nullptr};
-  TrainingJobReconciler reconciler_{client_, clock_, {jobs_, pods_, services_, configs_, &nodes_}, events_, fan_out_, progress_, metrics_};
+  VersionPoller versions_{clock_, nullptr, {.parallel = 0}, nullptr};
+  TrainingJobReconciler reconciler_{
+      client_, clock_, {jobs_, pods_, services_, configs_, deployments_, &nodes_}, events_, fan_out_, progress_, versions_, metrics_};
   absl::StatusOr<ReconcileResult> last_ = ReconcileResult{};
 };
 

@@ -210,7 +210,7 @@ class ChartsTest(unittest.TestCase):
     def test_a_typo_in_a_job_is_refused_by_its_name(self):
         for option, word in (("training.optimizer.learningrate=1", "learningrate"), ("training.strategy.local.replicas=1", "replicas"),
                              ("runPolicy.backofLimit=1", "backofLimit"), ("runPolicy.exitCodes[0].code=1", "code"), ("storage.claim=x", "claim"),
-                             ("network.ports=1", "ports"), ("worker.replica=1", "replica")):
+                             ("network.ports=1", "ports"), ("serve.replica=1", "replica"), ("serve.when=last", "when"), ("worker.replica=1", "replica")):
             with self.subTest(option):
                 self.refused(JOB, option, word)
         self.refused(JOB, "training.batchSize=0", "batchSize", "minimum")
@@ -228,11 +228,12 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual(made["spec"]["training"]["model"], {"preset": "lenet5"})
         self.assertEqual(made["spec"]["training"]["strategy"], {"parameterServer": {"mode": "sync"}})
         self.assertNotIn("image", made["spec"])
+        self.assertNotIn("serve", made["spec"])
 
     def test_the_job_chart_passes_everything_on(self):
         made = self.render(
             JOB, "framework=PyTorch", "image=team/torch:1", "ps.replicas=0", "chief.replicas=1", "worker.resources.limits.nvidia\\.com/gpu=1",
-            "storage.claimName=work", "network.services=Headless", "managedBy=a.b/c", "labels.team=ml", "annotations.note=x",
+            "storage.claimName=work", "network.services=Headless", "serve.when=best", "managedBy=a.b/c", "labels.team=ml", "annotations.note=x",
             ['worker.template={"spec":{"tolerations":[{"operator":"Exists"}]}}'], name="net").one("TrainingJob")
         spec = made["spec"]
         self.assertNotIn("training", spec)
@@ -240,8 +241,8 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual(spec["chief"]["replicas"], 1)
         self.assertEqual(spec["worker"]["resources"]["limits"]["nvidia.com/gpu"], 1)
         self.assertEqual(spec["worker"]["template"]["spec"]["tolerations"], [{"operator": "Exists"}])
-        self.assertEqual((spec["image"], spec["storage"], spec["network"], spec["managedBy"]),
-                         ("team/torch:1", {"claimName": "work"}, {"services": "Headless"}, "a.b/c"))
+        self.assertEqual((spec["image"], spec["storage"], spec["network"], spec["serve"], spec["managedBy"]),
+                         ("team/torch:1", {"claimName": "work"}, {"services": "Headless"}, {"when": "best"}, "a.b/c"))
         self.assertEqual((made["metadata"]["labels"]["team"], made["metadata"]["annotations"]["note"]), ("ml", "x"))
 
     def test_a_release_name_that_makes_too_long_pod_names_is_refused(self):

@@ -53,6 +53,11 @@ class CrdTest(ControlPlaneCase):
             "gpu limits": job("f").worker(1, resources={"limits": {"nvidia.com/gpu": 1, "cpu": "500m", "memory": "1Gi"}}),
             "exit codes": job("g").worker(1, restartPolicy="ExitCode").policy(exitCodes=[{"from": 1, "to": 127, "action": "Fail"}]),
             "longest name with one worker": job("x" * 54),
+            "served when it has succeeded": job("s").set("storage", {"claimName": "c"}).set("serve", {}),
+            "served while it trains": job("t").set("storage", {"claimName": "c"}).set("serve", {"when": "best", "replicas": 2, "resources": {"limits": {"cpu": "500m"}}})
+            .training(checkpoint={"keepBest": {"metric": "accuracy"}}),
+            "the best restored": job("u").set("storage", {"claimName": "c"}).set("serve", {"when": "best"})
+            .training(evaluate={"earlyStopping": {"restoreBest": True}}),
             "a foreign manager": job("h").set("managedBy", "kueue.x-k8s.io/multikueue"),
         }
         for what, maker in good.items():
@@ -83,6 +88,14 @@ class CrdTest(ControlPlaneCase):
             (job("a").policy(exitCodes=[{"from": 9, "to": 3, "action": "Fail"}]), "exitCodes[0]", "from must not be greater than to"),
             (job("a").set("network", {"port": 70000}), "spec.network.port"),
             (job("a").set("managedBy", "nobody"), "spec.managedBy"),
+            (job("a").set("serve", {}), "spec.storage.claimName", "outlive their pods; name a PersistentVolumeClaim"),
+            (job("a").set("serve", {}).set("storage", {"claimName": ""}), "spec.storage.claimName", "name a PersistentVolumeClaim"),
+            (job("a").set("serve", {}).set("storage", {"claimName": "c"}).without("training"), "spec.training", "set spec.training, or remove spec.serve"),
+            (job("a").set("serve", {}).set("storage", {"claimName": "c"}).framework("PyTorch").without("training"), "spec.serve", "framework Trainyard only"),
+            (job("a").set("serve", {"when": "best"}).set("storage", {"claimName": "c"}), "spec.serve.when", "set spec.training.checkpoint.keepBest"),
+            (job("a").set("serve", {"when": "last"}).set("storage", {"claimName": "c"}), "spec.serve.when", "Unsupported value"),
+            (job("a").set("serve", {"replicas": -1}).set("storage", {"claimName": "c"}), "spec.serve.replicas", "greater than or equal to 0"),
+            (job("a").set("serve", {}).set("storage", {"claimName": "c"}).training(data={"format": "text"}), "spec.serve", "no model that reads text"),
             (job("1a"), "metadata.name", "starting with a letter"),
             (job("a.b"), "metadata.name", "lower-case letters, digits and -"),
             (job("x" * 55).worker(2), "metadata.name", "more than 63 characters"),
@@ -138,6 +151,15 @@ class CrdTest(ControlPlaneCase):
             with self.subTest(f"{field} of a suspended job"):
                 self.api.merge(path, {"spec": change})
 
+    def test_what_is_served_may_change_at_any_time(self):
+        path = f"{JOBS}/served"
+        self.api.create(JOBS, job("served").set("storage", {"claimName": "c"}).training(checkpoint={"keepBest": {}}).spec())
+        self.api.merge(f"{path}/status", {"status": {"startTime": "2027-01-15T08:00:00Z"}})
+        self.assertEqual(self.api.merge(path, {"spec": {"serve": {}}})["spec"]["serve"], {"replicas": 1, "when": "final"})
+        for serve in ({"when": "best"}, {"replicas": 3}, {"resources": {"requests": {"cpu": 1}}}, None):
+            self.api.merge(path, {"spec": {"serve": serve}})
+        self.assertNotIn("serve", self.api.get(path)["spec"])
+
     def test_kubectl_scale_changes_the_workers(self):
         self.api.create(JOBS, job("scaled").worker(2).spec())
         self.kubectl("scale", "tj/scaled", "--replicas=4")
@@ -170,7 +192,7 @@ class CrdTest(ControlPlaneCase):
                 self.assertEqual(self.api.get(f"{JOBS}/{name}")["spec"]["worker"]["replicas"], 3)
 
     def test_kubectl_explain_teaches(self):
-        for field in ("worker", "runPolicy.backoffLimit", "training.strategy.parameterServer.mode", "network.services"):
+        for field in ("worker", "serve", "serve.when", "runPolicy.backoffLimit", "training.strategy.parameterServer.mode", "network.services"):
             with self.subTest(field):
                 text = self.kubectl("explain", f"tj.spec.{field}")
                 self.assertIn("DESCRIPTION", text)
@@ -182,14 +204,14 @@ class CrdTest(ControlPlaneCase):
         header, row = self.kubectl("get", "tj", "shown").splitlines()
         self.assertEqual(header.split(), ["NAME", "STATE", "PS", "WORKERS", "STEP", "PROGRESS", "LOSS", "SPEED", "AGE", "MESSAGE"])
         page = (places.REPOSITORY / "README.md").read_text(encoding="utf-8")
-        readme = re.search(r"^kubectl get tj .*# ([A-Z ]+); -w follows, -o wide adds ([A-Z]+) and ([A-Z]+)$", page, re.MULTILINE)
+        readme = re.search(r"^kubectl get tj .*# ([A-Z ]+); -w follows, -o wide adds ([A-Z]+), ([A-Z]+) and ([A-Z]+)$", page, re.MULTILINE)
         self.assertEqual(readme.group(1).split(), header.split()[1:])
         wide = self.kubectl("get", "tj", "shown", "-o", "wide").splitlines()[0].split()
-        self.assertEqual([name for name in wide if name not in header.split()], [readme.group(2), readme.group(3)])
+        self.assertEqual([name for name in wide if name not in header.split()], list(readme.groups()[1:]))
         for word in ("Running", "120", "21.4", "0.31"):
             self.assertIn(word, row.split())
-        self.api.merge(f"{JOBS}/shown/status", {"status": {"progress": {"evaluation": "accuracy 0.973"}}})
-        self.assertIn("accuracy 0.973", self.kubectl("get", "tj", "shown", "-o", "wide"))
+        self.api.merge(f"{JOBS}/shown/status", {"status": {"progress": {"evaluation": "accuracy 0.973"}, "serving": {"readyReplicas": 1, "version": 56812}}})
+        self.assertRegex(self.kubectl("get", "tj", "shown", "-o", "wide"), r"accuracy 0\.973 +56812 ")
 
     def test_a_typo_is_refused_by_kubectl_apply(self):
         body = job("typo").spec()

@@ -553,6 +553,7 @@ class TrainingTest(unittest.TestCase):
         self.assertIn("Succeeded", printed["kubectl get tj"])
         self.assertIn("accuracy", printed["kubectl logs lenet5-ps-worker-0"])
         self.assertIn("AVAILABLE", printed["kubectl get --raw"])
+        self.assertIn("http://mnist-serve.default.svc:8080/v1/models/mnist", printed["kubectl get tj/mnist"])
         self.assertEqual(self.pods(), [])
         self.kubectl("create", "-f", places.REPOSITORY / "crds/trainingjob.yaml")  # removed by the page's last command; what ends a case asks for jobs
 

@@ -40,14 +40,19 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services]
-  # list, watch: to see what is there. create, delete: one per replica, or one per job. get: to look at one whose name is taken. patch: to
-  # adopt or release one.
+  # list, watch: to see what is there. create, delete: one per replica, or one per job, and one that serves its checkpoints. get: to look at
+  # one whose name is taken. patch: to adopt or release one.
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [configmaps]
   # list, watch: to see hand edits and undo them. create, delete: one per job. update: host lists follow the scale. get: to look at one whose
   # name is taken. patch: to adopt or release one.
   verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [apps]
+  resources: [deployments]
+  # spec.serve of a job. list, watch: to see what is ready, and hand edits. create, delete: one per job. get: to look at one whose name is taken.
+  # patch: to follow an edit of the job, to undo one of the Deployment, to adopt or release it.
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [events.k8s.io]
   resources: [events]
   # create: to tell people what happened. patch: repeats are counted in one event instead of creating more.
