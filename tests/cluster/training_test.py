@@ -3,6 +3,7 @@
 Started outside, it builds the images and goes into a sandbox (harness/sandbox.py); there it starts the cluster and runs the cases in order.
 """
 
+import gzip
 import json
 import os
 import pathlib
@@ -24,6 +25,7 @@ from harness.wait import let_time_pass, wait_for
 
 OPERATOR_NAMESPACE = "trainyard-system"
 STATE = places.state_folder("training-test")
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 ARCHIVES = STATE.with_name("training-test.images")
 
 
@@ -502,6 +504,42 @@ class TrainingTest(unittest.TestCase):
         self.assertEqual(launch.returncode, 0, output)
         in_pods, here = [json.loads((place / "replicas/worker-0.json").read_text())["chief"]["parametersSha256"] for place in (folder / name, launched)]
         self.assertEqual(in_pods, here)
+
+    def test_17_b_checkpoints_are_served_while_the_job_trains_and_until_it_is_deleted(self):
+        self.claim("models")
+        local = ["worker.replicas=1", "ps.replicas=0", "training.strategy=null", "storage.claimName=models", "training.epochs=2"]
+        self.install("digits", *local, "training.checkpoint.keepBest.metric=accuracy", "serve.when=best", "serve.replicas=2")
+        self.wait("digits to be served", lambda: self.is_true("digits", "Serving"))
+        self.wait("digits to succeed", lambda: self.is_true("digits", "Succeeded"))
+        best = self.status("digits")["progress"]["bestCheckpointStep"]
+        url = "http://digits-serve.default.svc:8080/v1/models/digits"
+        self.wait("both pods and the best version to be told",
+                  lambda: self.status("digits")["serving"] == {"readyReplicas": 2, "version": best, "url": url})
+        self.assertGreater(self.right_predictions("digits", 50), 40)
+        self.assertRegex(self.kubectl("get", "tj", "digits", "-o", "wide"), rf" {best} ")
+        self.assertIn(f"version {best} answers at {url}", self.kubectl("describe", "tj", "digits"))
+
+        self.tool("helm4", "uninstall", "digits")
+        self.wait("what served to go with the job", lambda: not self.api.list(DEPLOYMENTS) and not self.left(SERVICES) and not self.pods())
+        self.install("digits", *local, "serve.when=final")  # on the same claim: there is nothing left to train
+        self.wait("digits to be served again", lambda: self.is_true("digits", "Serving"))
+        self.assertTrue(self.is_true("digits", "Succeeded"))
+        self.assertGreater(self.right_predictions("digits", 50), 40)
+        self.tool("helm4", "uninstall", "digits")
+        self.wait("all to go", lambda: not self.api.list(DEPLOYMENTS) and not self.pods())
+
+    def right_predictions(self, name, number):
+        """How many of the last so many handwritten digits the job's Service tells right."""
+        with gzip.open(places.REPOSITORY / "examples/data/mnist/t10k-images-idx3-ubyte.gz") as images_file:
+            pixels = images_file.read()[-number * 784:]
+        with gzip.open(places.REPOSITORY / "examples/data/mnist/t10k-labels-idx1-ubyte.gz") as labels_file:
+            labels = labels_file.read()[-number:]
+        instances = [list(pixels[i * 784:(i + 1) * 784]) for i in range(number)]
+        address = self.api.get(f"{SERVICES}/{name}-serve")["spec"]["clusterIP"]
+        request = urllib.request.Request(f"http://{address}:8080/v1/models/{name}:predict", json.dumps({"instances": instances}).encode())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            predictions = json.load(answer)["predictions"]
+        return sum(max(range(10), key=row.__getitem__) == label for row, label in zip(predictions, labels, strict=True))
 
     def test_18_the_operator_was_refused_nothing(self):
         log = self.kubectl("logs", "-n", OPERATOR_NAMESPACE, "-l", "app.kubernetes.io/name=trainyard-operator", "--tail=-1")
