@@ -328,6 +328,10 @@ TEST(Observe, WhatServesIsSortedByItself) {
   earlier.meta.controller.uid = earlier.meta.labels.job_uid = "earlier";
   EXPECT_THAT(see(earlier).serving.leftovers, ElementsAre("mnist-serve"));
   EXPECT_THAT(see(earlier).leftovers, IsEmpty());
+  Deployment neighbour = ours;  // of a job that is called mnist-serve, and so is its headless service
+  neighbour.meta.controller = {std::string(kKind), "mnist-serve", "other"};
+  neighbour.meta.labels = {"mnist-serve", "other", "", ""};
+  EXPECT_EQ(see(neighbour).serving.taken.at({ChildKind::kDeployment, "mnist-serve"}), "controlled by TrainingJob mnist-serve");
   Deployment orphan = ours;
   orphan.meta.controller = {};
   EXPECT_EQ(see(orphan).serving.adopt.size(), 1U);

@@ -73,6 +73,30 @@ TEST_P(ProgressFetchTest, RedirectsAreNotFollowedAndNothingIsTriedAgain) {
 INSTANTIATE_TEST_SUITE_P(ProgressFetch, ProgressFetchTest, testing::Bool(),
                          [](const testing::TestParamInfo<bool>& info) { return info.param ? "FromPod" : "ThroughApiServer"; });
 
+// Keeps the target of the request.
+class Recorder : public Transport {
+ public:
+  absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override {
+    target = request.target;
+    return HttpResponse{.code = 200, .body = "x"};
+  }
+  absl::StatusOr<HttpResponse> Stream(const HttpRequest& /*request*/, absl::Duration /*idle*/,
+                                      const std::function<bool(std::string_view)>& /*on_data*/) override {
+    return absl::UnimplementedError("not asked for");
+  }
+  std::string target;
+};
+
+TEST(FetchThroughApiServer, AsksPodsAndServicesByTheirPath) {
+  Recorder recorder;
+  EXPECT_TRUE(FetchThroughApiServer(recorder)({.ns = "team", .name = "mnist-worker-0", .port = 5001}, {}).ok());
+  EXPECT_EQ(recorder.target, "/api/v1/namespaces/team/pods/mnist-worker-0:5001/proxy/progress");
+  EXPECT_TRUE(FetchThroughApiServer(recorder)(
+                  {.ns = "team", .kind = "services", .name = "mnist-serve", .port = 8080, .path = "v1/models/mnist"}, {})
+                  .ok());
+  EXPECT_EQ(recorder.target, "/api/v1/namespaces/team/services/mnist-serve:8080/proxy/v1/models/mnist");
+}
+
 TEST(FetchFromPod, AnAddressThatIsNoneIsNotAsked) {
   for (const char* ip : {"", "localhost", "127.0.0.1@evil", "127.0.0.1/x"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(FetchFromPod(RealClock())({.name = "p", .ip = ip, .port = 1}, {}).status())) << ip;

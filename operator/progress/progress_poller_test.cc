@@ -163,6 +163,21 @@ TEST_F(ProgressPollerWaitsTest, ANewChiefIsAskedAfterOneTwoFourAndEightSecondsTh
   ExpectQuestionsAt({47, 48, 50, 54, 62, 72});
 }
 
+TEST_F(ProgressPollerTest, WhatServesIsAskedForItsVersion) {
+  {
+    MutexLock lock(mutex_);
+    answers_["good"] = R"({"model_version_status": [{"version": "568", "state": "AVAILABLE"}]})";
+    answers_["bad"] = R"({"step": 3})";
+  }
+  VersionPoller versions(clock_, Fetch(), {.parallel = kParallel}, [](const std::string&) {});
+  versions.Start();
+  versions.Watch("default/a", Chief("good"));
+  versions.Watch("default/b", Chief("bad"));
+  EXPECT_TRUE(Await([&] { return versions.Report("default/a").latest == ServedVersion{568}; }));
+  EXPECT_TRUE(Await([&] { return !versions.Report("default/b").problem.empty(); }));
+  EXPECT_FALSE(versions.Report("default/b").latest);
+}
+
 TEST_F(ProgressPollerTest, StopEndsQuestionsUnderWay) {
   {
     MutexLock lock(mutex_);

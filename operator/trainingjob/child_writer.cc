@@ -191,6 +191,7 @@ absl::Status ChildWriter::UpdateServing(const TrainingJob& job) {
     serving_refusals_.Note(job, std::move(refusal));
     return absl::OkStatus();
   }
+  if (IsConflict(updated.status())) return absl::OkStatus();  // another object has the name by now: the cache will see it
   if (!updated.ok()) return UnlessGone(updated.status());
   serving_refusals_.Forget(job.meta.Key());
   servings_.Wrote(job, *updated);

@@ -82,6 +82,14 @@ RunPolicy ReadRunPolicy(const json& value, std::string path, FieldErrors& errors
   return policy;
 }
 
+ServeConfig ReadServe(const json& value, std::string path, FieldErrors& errors) {
+  FieldReader fields(value, std::move(path), errors);
+  const ServeConfig serve{.best = fields.Choice<bool>("when", {{"final", false}, {"best", true}}, false)};
+  fields.Ignore({"replicas", "resources"});
+  fields.RefuseOthers();
+  return serve;
+}
+
 // Fields of objects that mean something to Kubernetes only: their names are checked, their values
 // are the operator's business.
 void CheckNames(FieldReader& spec, std::string_view name, std::initializer_list<std::string_view> known, FieldErrors& errors) {
@@ -176,6 +184,7 @@ void ReadSpec(const json& value, JobConfig& job, FieldErrors& errors) {
   }
   CheckNames(fields, "storage", {"claimName", "mountPath"}, errors);
   CheckNames(fields, "network", {"port", "services", "hostList", "clusterDomain", "tls"}, errors);
+  if (const json* serve = fields.Get("serve")) job.serve = ReadServe(*serve, fields.PathOf("serve"), errors);
   fields.Ignore({"image", "managedBy"});
   fields.RefuseOthers();
   if (errors.size() == errors_before) CheckTogether(job, errors);

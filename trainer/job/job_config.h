@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,11 @@ struct RunPolicy {
   bool suspend = false;                  // the job is to be kept, not run
 };
 
+// spec.serve: a cluster's Deployment. Only what says how to serve a run by hand is read.
+struct ServeConfig {
+  bool best = false;  // when: best
+};
+
 struct JobConfig {
   std::string name;  // metadata.name
   std::string name_space = "default";
@@ -51,6 +57,7 @@ struct JobConfig {
   ReplicaConfig chief;      // replicas 0 or 1; with 0, worker 0 is the chief
   ReplicaConfig evaluator;  // replicas 0 or 1
   RunPolicy run_policy;
+  std::optional<ServeConfig> serve;
   TrainingConfig training;
   PathLines lines;            // where the fields stand in the file, for errors that are found later
   std::string training_json;  // `spec.training` unread, overrides applied: what goes into training.json for the replicas

@@ -354,6 +354,14 @@ TEST(JobConfigTest, FieldsForKubernetesAloneAreLeftAlone) {
             "status={phase: Running}"});
 }
 
+TEST(JobConfigTest, WhatAClusterWouldServeIsKnown) {
+  EXPECT_FALSE(GoodWith({}).serve);
+  EXPECT_FALSE(GoodWith({"serve={replicas: 2, resources: {limits: {cpu: 1}}}"}).serve->best);
+  EXPECT_TRUE(GoodWith({"serve.when=best"}).serve->best);
+  EXPECT_THAT(BadWith({"serve.when=last"}), HasSubstr("spec.serve.when: found \"last\", expected"));
+  EXPECT_THAT(BadWith({"serve.replica=2"}), HasSubstr("spec.serve.replica: unknown field; did you mean \"replicas\"?"));
+}
+
 TEST(JobConfigTest, NamesMustFitTheirPods) {
   EXPECT_THAT(BadWith({"metadata.name=" + std::string(55, 'a')}),
               HasSubstr("metadata.name: \"" + std::string(55, 'a') + "-worker-1\" has 64 characters"));

@@ -79,6 +79,11 @@ std::vector<Hint> NextSteps(const nlohmann::json& report, const HintContext& con
   }
   hints.push_back(
       {.arguments = fmt::format("inspect {}{}", file, Sets(context, {}, {})), .what = "the graph: shapes, parameters, FLOPs, memory"});
+  if (context.serves_best) {
+    hints.push_back(
+        {.arguments = fmt::format("serve {} --name {}{}", dir, Quoted(report.value("job", "model")), *context.serves_best ? " --best" : ""),
+         .what = "answer requests for predictions: spec.serve does so in a cluster only"});
+  }
   if (context.profiled) hints.push_back({.arguments = "profile " + dir, .what = "where the time went, node by node"});
   return hints;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct HintContext {
   std::string file;                    // the job file
   std::vector<std::string> overrides;  // the run's --set
   bool profiled = false;
+  std::optional<bool> serves_best;  // what spec.serve would serve, where the job has it
 };
 
 // `report` as report.h writes it. The run's own overrides go into every command but where the

@@ -14,7 +14,7 @@ json Report() {
 }
 
 HintContext Context(std::vector<std::string> overrides = {}) {
-  return {.dir = "runs/a", .file = "job.yaml", .overrides = std::move(overrides), .profiled = false};
+  return {.dir = "runs/a", .file = "job.yaml", .overrides = std::move(overrides), .profiled = false, .serves_best = std::nullopt};
 }
 
 std::vector<std::string> Commands(const json& report, const HintContext& context) {
@@ -64,6 +64,17 @@ TEST(HintsTest, AStoppedRunGoesOnAsItWas) {
   json report = Report();
   report["state"] = "Stopped";
   EXPECT_EQ(Commands(report, Context({"worker.replicas=3"}))[0], "launch job.yaml --output runs/a --set worker.replicas=3");
+}
+
+TEST(HintsTest, AJobWithSpecServeEndsWithTheCommandThatServesIt) {
+  EXPECT_THAT(Commands(Report(), Context()), ::testing::Each(::testing::Not(::testing::HasSubstr("serve"))));
+  json report = Report();
+  report["job"] = "digits";
+  HintContext context = Context();
+  context.serves_best = false;
+  EXPECT_THAT(Commands(report, context), ::testing::Contains("serve runs/a --name digits"));
+  context.serves_best = true;
+  EXPECT_THAT(Commands(report, context), ::testing::Contains("serve runs/a --name digits --best"));
 }
 
 TEST(HintsTest, NamesWithBlanksAreQuotedForTheShell) {

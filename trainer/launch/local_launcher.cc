@@ -321,12 +321,14 @@ class LocalRun {
                std::string(page.message()), options_.called_as, folder_.dir());
     }
     const std::string profile = outcome.profile ? OperatorTableText(*outcome.profile, kOperatorsShown, 0) : "";
-    std::printf("%s", SummaryText(MergeReport(outcome, reports), {.dir = folder_.dir(),
-                                                                  .file = options_.file,
-                                                                  .called_as = options_.called_as,
-                                                                  .profile = profile,
-                                                                  .overrides = options_.overrides})
-                          .c_str());
+    std::printf("%s",
+                SummaryText(MergeReport(outcome, reports), {.dir = folder_.dir(),
+                                                            .file = options_.file,
+                                                            .called_as = options_.called_as,
+                                                            .profile = profile,
+                                                            .overrides = options_.overrides,
+                                                            .serves_best = job_.serve ? std::optional(job_.serve->best) : std::nullopt})
+                    .c_str());
     std::fflush(stdout);
     if (!supervisor_.message().empty()) std::fprintf(stderr, "\n%s: %s\n", outcome.state.c_str(), supervisor_.message().c_str());
     return written;

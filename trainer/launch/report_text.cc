@@ -144,7 +144,8 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   if (!profile.empty()) fmt::format_to(std::back_inserter(text), "\nWhere the time went, {}", profile);
   if (state != "Succeeded" && state != "Stopped") return text;  // what failed is said by the launcher, below
   text += "\nTry next:\n";
-  const HintContext hints{.dir = std::string(dir), .file = std::string(file), .overrides = overrides, .profiled = !profile.empty()};
+  const HintContext hints{
+      .dir = std::string(dir), .file = std::string(file), .overrides = overrides, .profiled = !profile.empty(), .serves_best = serves_best};
   for (const Hint& hint : NextSteps(report, hints)) {
     fmt::format_to(std::back_inserter(text), "  {} {}\n      {}\n", called_as, hint.arguments, hint.what);
   }

@@ -1,6 +1,7 @@
 // The short summary that ends a run. Pure: report.json's text in, a screenful out.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@ struct SummaryContext {
   std::string_view called_as;          // what the user types to start this program, in what to try next
   std::string_view profile;            // operator_table.h; "" when nothing was profiled
   std::vector<std::string> overrides;  // --set of this run, for what to try next
+  std::optional<bool> serves_best;     // what spec.serve would serve, where the job has it
 };
 
 // `report_json` as report.h writes it. A number that is null there was none: it is told as NaN,

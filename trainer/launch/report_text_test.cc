@@ -13,11 +13,15 @@ constexpr char kReport[] = R"json({"job": "mnist", "state": "Succeeded", "strate
   "unitsPerSecond": 7813.4, "eval": {"accuracy": 0.971, "loss": 0.1},
   "failures": [{"replica": "worker-1", "reason": "signal 9 (Killed)"}]})json";
 
-const SummaryContext kContext{.dir = "d", .file = "f", .called_as = "trainyard-trainer", .profile = "", .overrides = {}};
+const SummaryContext kContext{.dir = "d", .file = "f", .called_as = "trainyard-trainer", .profile = "", .overrides = {}, .serves_best = {}};
 
 TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
-  const std::string text = SummaryText(
-      kReport, {.dir = "runs/mnist", .file = "job.yaml", .called_as = "build/trainer", .profile = "steps 10-19: 2 ms\n", .overrides = {}});
+  const std::string text = SummaryText(kReport, {.dir = "runs/mnist",
+                                                 .file = "job.yaml",
+                                                 .called_as = "build/trainer",
+                                                 .profile = "steps 10-19: 2 ms\n",
+                                                 .overrides = {},
+                                                 .serves_best = {}});
   for (const char* part :
        {"mnist Succeeded: parameterServer/async, 2 workers, 1 server", "0.9710", "7813 images/s, 61.0 batches/s",
         "4.2 s, 140 steps, 70 of each worker", "worker-1: signal 9 (Killed)", "runs/mnist/report.html", "runs/mnist/report.json",
