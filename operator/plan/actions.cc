@@ -25,6 +25,7 @@ void Plan::Add(Plan part) {
   withheld |= part.withheld;
   update_config |= part.update_config;
   serving.update |= part.serving.update;
+  serving.restores |= part.serving.restores;
   delete_job |= part.delete_job;
   if (part.requeue_at) RequeueAt(*part.requeue_at);
 }

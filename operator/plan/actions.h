@@ -30,7 +30,8 @@ struct PlannedEvent {
 // it holds up the training.
 struct ServingActions {
   std::vector<ChildRef> creations;
-  bool update = false;  // the Deployment's spec is written again
+  bool update = false;    // the Deployment's spec is written again
+  bool restores = false;  // because somebody has edited it
   friend bool operator==(const ServingActions&, const ServingActions&) = default;
 };
 

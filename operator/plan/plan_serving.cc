@@ -85,13 +85,9 @@ class ServingPlanner {
     if (!observed_.taken.empty()) plan_.RequeueAt(situation_.now + situation_.options.retry_taken_after);
     if (!observed_.leftovers.empty()) plan_.RequeueAt(situation_.now + situation_.options.retry_leftovers_after);
     if (plan_.serving == ServingActions{}) return;
-    if (observed_.refusal && observed_.refusal->wait > absl::ZeroDuration()) {
-      plan_.serving = {};
-      return plan_.RequeueAt(situation_.now + observed_.refusal->wait);
-    }
-    if (was_edited_) {
-      plan_.AddEvent(true, "ServingRestored", fmt::format("Deployment {} was edited: it is put back; edit spec.serve of the job", name_));
-    }
+    if (!observed_.refusal || observed_.refusal->wait <= absl::ZeroDuration()) return;
+    plan_.serving = {};
+    plan_.RequeueAt(situation_.now + observed_.refusal->wait);
   }
 
   void Create(ChildKind kind) {
@@ -109,7 +105,7 @@ class ServingPlanner {
     } else if (deployment.meta.generation > applied->generation) {
       const absl::Duration left = situation_.options.restore_serving_after - applied->age;
       if (left > absl::ZeroDuration()) return plan_.RequeueAt(situation_.now + left);
-      plan_.serving.update = was_edited_ = true;
+      plan_.serving.update = plan_.serving.restores = true;
     }
   }
 
@@ -174,7 +170,6 @@ class ServingPlanner {
   const ObservedServing& observed_;
   TrainingJobStatus& status_;
   const std::string name_;
-  bool was_edited_ = false;
   Plan plan_;
 };
 

@@ -231,7 +231,7 @@ TEST(PlanServing, WhatSomebodyChangedIsPutBackAtMostOnceInTenSeconds) {
   world.serving().applied->age = absl::Seconds(10);
   plan = world.Do();
   EXPECT_TRUE(plan.serving.update);
-  EXPECT_THAT(EventReasons(plan), ElementsAre("ServingRestored"));
+  EXPECT_TRUE(plan.serving.restores);
   EXPECT_FALSE(world.Do().serving.update);
 }
 
@@ -254,7 +254,7 @@ TEST(PlanServing, AnOperatorThatHasJustStartedWritesItOnce) {
   world.Succeeds().serving().applied.reset();
   const Plan plan = world.Do();
   EXPECT_TRUE(plan.serving.update);
-  EXPECT_THAT(plan.events, IsEmpty());
+  EXPECT_FALSE(plan.serving.restores);
   EXPECT_FALSE(world.Do().serving.update);
 }
 

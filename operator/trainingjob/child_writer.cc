@@ -98,7 +98,7 @@ absl::Status ChildWriter::CreateChildren(const TrainingJob& job, const Plan& pla
 }
 
 absl::Status ChildWriter::MakeServing(const TrainingJob& job, const ServingActions& actions) {
-  if (actions.update) TY_RETURN_IF_ERROR(UpdateServing(job));
+  if (actions.update) TY_RETURN_IF_ERROR(UpdateServing(job, actions.restores));
   if (actions.creations.empty()) return absl::OkStatus();
   CreationRound round(fan_out_, /*careful=*/serving_refusals_.Known(job).has_value());
   round.Run(actions.creations, [&](const ChildRef& child) { return Create(job, child); });
@@ -174,7 +174,7 @@ absl::Status ChildWriter::UpdateConfig(const TrainingJob& job) {
   return absl::OkStatus();
 }
 
-absl::Status ChildWriter::UpdateServing(const TrainingJob& job) {
+absl::Status ChildWriter::UpdateServing(const TrainingJob& job, bool restores) {
   const auto cached = caches_.ServeDeploymentOf(job);
   if (cached == nullptr) return absl::OkStatus();  // gone: the next look creates it
   // All of its spec: what others have added goes. The uid makes it a conflict with another object of
@@ -196,6 +196,11 @@ absl::Status ChildWriter::UpdateServing(const TrainingJob& job) {
   serving_refusals_.Forget(job.meta.Key());
   servings_.Wrote(job, *updated);
   caches_.ObserveWrite(ChildKind::kDeployment, *updated);
+  if (restores) {
+    RecordEvent(
+        events_, job,
+        {true, "ServingRestored", fmt::format("Deployment {} was edited: it is put back; edit spec.serve of the job", cached->meta.name)});
+  }
   return absl::OkStatus();
 }
 

@@ -50,7 +50,7 @@ class ChildWriter {
   absl::Status PatchOwners(const TrainingJob& job, const ChildRef& child, const nlohmann::json& owners, const PlannedEvent& done);
   absl::Status Delete(const TrainingJob& job, const Deletion& deletion);
   absl::Status UpdateConfig(const TrainingJob& job);
-  absl::Status UpdateServing(const TrainingJob& job);
+  absl::Status UpdateServing(const TrainingJob& job, bool restores);
   // Of a child that no cache holds.
   absl::Status Ensure(const TrainingJob& job, const ChildRef& child);
   absl::Status Create(const TrainingJob& job, const ChildRef& child);

@@ -103,7 +103,7 @@ void AppendStragglers(std::string& text, const nlohmann::json& stragglers) {
 }  // namespace
 
 std::string SummaryText(std::string_view report_json, const SummaryContext& context) {
-  const auto& [dir, file, called_as, profile, overrides] = context;
+  const auto& [dir, file, called_as, profile, overrides, serves_best] = context;
   const nlohmann::json report = nlohmann::json::parse(report_json, nullptr, /*allow_exceptions=*/false);
   if (!report.is_object()) return "";
   const std::string state = report.value("state", "");
