@@ -16,7 +16,8 @@ std::string ServeFolder(const TrainingJob& job);
 // "http://mnist-serve.default.svc:8080/v1/models/mnist"
 std::string ServeUrl(const TrainingJob& job);
 
-// Both are of a job with spec.serve. A suspended job that has not ended gets a Deployment of no pods.
+// Both are of a job with spec.serve. A suspended job that has not ended gets a Deployment of no
+// pods.
 nlohmann::json BuildServeDeployment(const TrainingJob& job);
 nlohmann::json BuildServeService(const TrainingJob& job);
 

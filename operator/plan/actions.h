@@ -26,8 +26,8 @@ struct PlannedEvent {
   friend bool operator==(const PlannedEvent&, const PlannedEvent&) = default;
 };
 
-// What is made for spec.serve. The API server's refusal of it is remembered by itself, as nothing of
-// it holds up the training.
+// What is made for spec.serve. The API server's refusal of it is remembered by itself, as nothing
+// of it holds up the training.
 struct ServingActions {
   std::vector<ChildRef> creations;
   bool update = false;    // the Deployment's spec is written again
@@ -36,8 +36,8 @@ struct ServingActions {
 };
 
 // Carried out in this order: status (but for kAfterChildren), adoptions, labels given back,
-// releases, deletions, ConfigMap, `ensure`, creations, `serving`, events. When the status cannot be written,
-// nothing after it happens. Events tell of the status, so they wait until it is written.
+// releases, deletions, ConfigMap, `ensure`, creations, `serving`, events. When the status cannot be
+// written, nothing after it happens. Events tell of the status, so they wait until it is written.
 struct Plan {
   std::optional<TrainingJobStatus> status;  // only when it differs from the job's
   StatusTiming status_timing = StatusTiming::kSettled;

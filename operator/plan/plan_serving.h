@@ -6,9 +6,9 @@
 
 namespace trainyard::control {
 
-// `status` as it is to be written: gets `serving` and the condition Serving. Nothing that goes wrong
-// here changes anything else of the job. Of a job that is Invalid, or whose edited spec.serve makes
-// no sense, all stays as it is.
+// `status` as it is to be written: gets `serving` and the condition Serving. Nothing that goes
+// wrong here changes anything else of the job. Of a job that is Invalid, or whose edited spec.serve
+// makes no sense, all stays as it is.
 Plan PlanServing(const Situation& situation, TrainingJobStatus& status);
 
 }  // namespace trainyard::control

@@ -34,9 +34,10 @@ struct PollReport {
   std::string problem;           // why the last question had none; empty: it had, or none has ended yet
 };
 
-// Thread-safe. Answer is Progress or ServedVersion; "chief" stands for either's server. A new chief is asked after 1, 2, 4 … seconds up to the interval, then at most once
-// in each. A chief that is slow or hostile costs others nothing but its share of the questions
-// under way (PollSchedule).
+// Thread-safe. Answer is Progress or ServedVersion; "chief" stands for the server of either. A new
+// chief is asked after 1, 2, 4 … seconds up to the interval, then at most once in each. A chief
+// that is slow or hostile costs others nothing but its share of the questions under way
+// (PollSchedule).
 template <typename Answer>
 class Poller {
  public:

@@ -177,8 +177,8 @@ absl::Status ChildWriter::UpdateConfig(const TrainingJob& job) {
 absl::Status ChildWriter::UpdateServing(const TrainingJob& job, bool restores) {
   const auto cached = caches_.ServeDeploymentOf(job);
   if (cached == nullptr) return absl::OkStatus();  // gone: the next look creates it
-  // All of its spec: what others have added goes. The uid makes it a conflict with another object of
-  // that name.
+  // All of its spec: what others have added goes. The uid makes it a conflict with another object
+  // of that name.
   const json patch = json::array({{{"op", "replace"}, {"path", "/metadata/uid"}, {"value", cached->meta.uid}},
                                   {{"op", "replace"}, {"path", "/spec"}, {"value", BuildServeDeployment(job)["spec"]}}});
   auto updated = client_.Patch(kDeployments, job.meta.name_space, cached->meta.name, PatchType::kJson, patch);
