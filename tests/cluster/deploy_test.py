@@ -36,6 +36,7 @@ class DeployTest(ControlPlaneCase):
             ("list", "trainyard.dev/trainingjobs"), ("watch", "trainyard.dev/trainingjobs"), ("delete", "trainyard.dev/trainingjobs"),
             ("update", "trainyard.dev/trainingjobs#status"), ("create", "pods"), ("delete", "pods"), ("patch", "pods"), ("create", "services"),
             ("update", "configmaps"), ("create", "events.k8s.io/events"), ("patch", "events.k8s.io/events"), ("watch", "nodes"),
+            ("list", "apps/deployments"), ("create", "apps/deployments"), ("patch", "apps/deployments"), ("delete", "apps/deployments"),
         ]:
             with self.subTest(f"{verb} {resource}"):
                 self.assertTrue(self.may(verb, resource))
@@ -44,7 +45,7 @@ class DeployTest(ControlPlaneCase):
     def test_the_operator_may_do_no_more(self):
         for verb, resource in [
             ("update", "trainyard.dev/trainingjobs"), ("create", "trainyard.dev/trainingjobs"), ("get", "secrets"), ("list", "secrets"), ("create", "secrets"),
-            ("create", "pods#exec"), ("update", "pods"), ("get", "pods#log"), ("update", "nodes"), ("create", "apps/deployments"), ("create", "serviceaccounts#token"),
+            ("create", "pods#exec"), ("update", "pods"), ("get", "pods#log"), ("update", "nodes"), ("update", "apps/deployments"), ("create", "apps/daemonsets"), ("create", "serviceaccounts#token"),
             ("create", "rbac.authorization.k8s.io/clusterroles"), ("deletecollection", "pods"), ("create", "coordination.k8s.io/leases"),
         ]:
             with self.subTest(f"{verb} {resource}"):
