@@ -264,6 +264,45 @@ class Generate(TextTest):
         self.assertIn(f"was not trained with the vocabulary in {alone / 'vocabulary.json'}", self.generate(alone).stderr)
         self.assertIn("nowhere: No such file", self.generate(alone, "--vocabulary", "nowhere").stderr)
 
+    def predict(self, path, text, *flags, file="-"):
+        command = [trainyard.TRAINER, "predict", path, file, "--json", *map(str, flags)]
+        done = subprocess.run(command, cwd=trainyard.ROOT, input=text, capture_output=True, timeout=60)
+        return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.decode(errors="replace")
+
+    def test_predict_names_the_token_that_generate_writes_next(self):
+        run = self.run_job(steps=60)
+        said, _ = self.predict(run.output, b"What is th\n\nFirst Citizen:\nz")
+        self.assertEqual([line["index"] for line in said], [0, 2, 3])
+        for line, text in zip(said, ("What is th", "First Citizen:", "z"), strict=True):
+            written = self.generate(run.output, "--prompt", text, "--temperature", 0, "--length", 1).stdout
+            self.assertEqual(text + line["class"], written[:-1])
+        (alone,), _ = self.predict(run.output, b"First Citizen:", "--top", 65)
+        self.assertEqual(alone["probability"], said[1]["probability"])  # beside others as by itself
+        self.assertAlmostEqual(sum(entry["probability"] for entry in alone["top"]), 1, delta=0.01)
+        (self.folder / "texts.jsonl").write_text('"First Citizen:"\n' + json.dumps([entry["classNumber"] for entry in alone["top"]][:3]) + "\n")
+        (same, ids), _ = self.predict(run.output, b"", file=self.folder / "texts.jsonl")
+        self.assertEqual(same["probability"], alone["probability"])
+        self.assertEqual(ids["index"], 1)
+
+    def test_texts_that_cannot_be_read_are_named_and_the_rest_is_predicted(self):
+        run = self.run_job(steps=2)
+        said, errors = self.predict(run.output, b"good\n\xff\n" + b"a" * 70_000 + b"\ngood")
+        self.assertEqual([line.get("index") for line in said], [None, None, 0, 3])
+        self.assertIn("line 2 is not UTF-8: found the byte 0xff", errors)
+        self.assertIn("line 3: found 70000 tokens, expected 1 to 65536", errors)
+        (self.folder / "texts.jsonl").write_text('[]\n[0.5]\n[100000]\n{}\n""\n"' + "a" * 2_000_000 + '"\n')
+        said, errors = self.predict(run.output, b"", file=self.folder / "texts.jsonl")
+        self.assertEqual(len(said), 6)
+        for words in ("line 1: found 0 tokens", "line 2: found a token id that is no whole number from 0 to", "line 3: found a token id", "line 4: expected a text",
+                      "line 5: found 0 tokens", "line 6: found more than 1048576 bytes"):
+            self.assertIn(words, errors)
+
+    def test_a_word_that_the_vocabulary_lacks_counts_as_unknown(self):
+        run = self.run_job(tokens="words", vocabulary=500, steps=5)
+        said, _ = self.predict(run.output, b"the Xylophone\nthe Zeppelin\nthe <unk>\nthe you")
+        self.assertEqual(len({line["probability"] for line in said[:3]}), 1)
+        self.assertNotEqual(said[0]["probability"], said[3]["probability"])
+
     def test_what_cannot_be_is_named(self):
         run = self.run_job(tokens="words", vocabulary=500, steps=5)
         words = self.generate(run.output, "--prompt", "the Xylophone")

@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "trainer/base/status_macros.h"
-#include "trainer/checkpoint/carried_state.h"
 #include "trainer/checkpoint/find_checkpoint.h"
 #include "trainer/checkpoint/model_description.h"
-#include "trainer/checkpoint/vocabulary_file.h"
 #include "trainer/config/field_errors.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/model_json.h"
+#include "trainer/model/one_step.h"
+#include "trainer/predict/load_text.h"
 #include "trainer/train/model_runner.h"
 
 namespace trainyard::engine {
@@ -51,56 +51,20 @@ absl::Status NoTextModel(std::string_view what) {
       "{}: generate takes a model that reads tokens one after the other, such as preset ptbLstm, trained on data of format text", what));
 }
 
-// Only what depends on nothing but the tokens before can go on token by token.
-absl::Status CheckReadsForward(const ModelSpec& spec) {
-  for (const LayerSpec& layer : spec.layers) {
-    const std::string_view why_not = layer.layer->why_not_stepwise();
-    if (!why_not.empty()) return NoTextModel(fmt::format("layer \"{}\" {}", layer.name, why_not));
-  }
-  return absl::OkStatus();
-}
-
-// The model for a single token at a time.
-absl::StatusOr<ModelSpec> OneStep(ModelSpec spec) {
-  if (spec.vocabulary == 0 || spec.input_shape.rank() != 1) {
-    return NoTextModel(
-        fmt::format("model '{}' takes {} of {}", spec.name, spec.vocabulary > 0 ? "tokens" : "numbers", spec.input_shape.ToString()));
-  }
-  TY_RETURN_IF_ERROR(CheckReadsForward(spec));
-  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(spec));
-  if (expected.classes == 0 || expected.label_shape != spec.input_shape) {
-    return NoTextModel(fmt::format("model '{}' does not score a next token for each of its steps", spec.name));
-  }
-  spec.input_shape = Shape({1});
-  return spec;
-}
-
-absl::StatusOr<std::string> VocabularyPathOf(const FoundCheckpoint& found, const std::string& named) {
-  if (!named.empty()) return named;
-  const std::array dirs = {found.checkpoint.path(), found.dir};
-  absl::StatusOr<std::string> path = FindVocabulary(dirs);
-  if (path.ok()) return path;
-  return absl::NotFoundError(fmt::format("{}: copy the one of the run's folder of checkpoints there, or name it by --vocabulary",
-                                         std::string(path.status().message())));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TextGenerator>> TextGenerator::Open(const std::string& path, const std::string& vocabulary_file,
                                                                    Backend& backend) {
   TY_ASSIGN_OR_RETURN(const FoundCheckpoint found, FindCheckpoint(path));
   TY_ASSIGN_OR_RETURN(const ModelSpec spec, SpecOf(found.checkpoint));
-  TY_ASSIGN_OR_RETURN(const ModelSpec one_step, OneStep(spec));
-  TY_ASSIGN_OR_RETURN(const std::string vocabulary_path, VocabularyPathOf(found, vocabulary_file));
-  TY_ASSIGN_OR_RETURN(Vocabulary vocabulary, ReadVocabulary(vocabulary_path));
+  const absl::StatusOr<ModelSpec> one_step = OneStepOf(spec);
+  if (!one_step.ok()) return NoTextModel(std::string(one_step.status().message()));
   const auto& state = found.checkpoint.info().state;
-  if (const auto sha256 = state.find(kVocabularyState); sha256 == state.end() || sha256->second != vocabulary.Sha256Hex()) {
-    return absl::FailedPreconditionError(
-        fmt::format("checkpoint {} was not trained with the vocabulary in {}; name the right one by --vocabulary", found.checkpoint.path(),
-                    vocabulary_path));
-  }
+  const auto sha256 = state.find(kVocabularyState);
+  TY_ASSIGN_OR_RETURN(Vocabulary vocabulary, VocabularyOfTraining(found, sha256 == state.end() ? "" : sha256->second, vocabulary_file,
+                                                                  ", or name it by --vocabulary"));
   std::unique_ptr<TextGenerator> generator(new TextGenerator(std::move(vocabulary), found.checkpoint.path()));
-  TY_RETURN_IF_ERROR(generator->Load(found.checkpoint, one_step, backend));
+  TY_RETURN_IF_ERROR(generator->Load(found.checkpoint, *one_step, backend));
   return generator;
 }
 
@@ -117,24 +81,7 @@ absl::Status TextGenerator::Load(const Checkpoint& checkpoint, const ModelSpec& 
   }
   scores_.resize(static_cast<size_t>(classes));
   start_ = ZeroState(executor_->graph());
-  return LoadState(checkpoint);
-}
-
-absl::Status TextGenerator::LoadState(const Checkpoint& checkpoint) {
-  // Stateful training sees zeros at an epoch's first step only, so a model's words after zeros are
-  // poor. A few words later that is forgotten.
-  if (!checkpoint.info().state.contains(kStatePlace)) return absl::OkStatus();
-  for (int i = 0; i < start_.size(); ++i) {
-    const ParameterSpec& spec = start_.spec(i);
-    const Tensor* const carried = checkpoint.Find(spec.name);
-    if (carried == nullptr || carried->dtype != DType::kF32 || carried->shape.rank() != 2 || carried->shape[0] < 1 ||
-        carried->shape[1] != spec.shape[1]) {
-      return absl::InvalidArgumentError(fmt::format("checkpoint {}: the state '{}' is {}, expected F32 [rows, {}]", checkpoint_, spec.name,
-                                                    carried == nullptr ? "absent" : carried->shape.ToString(), spec.shape[1]));
-    }
-    std::ranges::copy(carried->values<const float>().first(start_.values(i).size()), start_.values(i).begin());
-  }
-  return absl::OkStatus();
+  return LoadFirstRow(checkpoint, start_);
 }
 
 absl::Status TextGenerator::Advance(int32_t token) {

@@ -31,7 +31,7 @@ class TextGenerator {
   // or one checkpoint. The model is the checkpoint's. The vocabulary is in `vocabulary_file` or,
   // where that is "", in the vocabulary.json in the checkpoint's folder or beside it.
   // InvalidArgument: the model does not read text token by token, since its input is not tokens, or
-  // a layer is not `stateful` or reads backwards. NotFound: the vocabulary is missing.
+  // a layer does not read forward. NotFound: the vocabulary is missing.
   // FailedPrecondition: it is not the training's.
   static absl::StatusOr<std::unique_ptr<TextGenerator>> Open(const std::string& path, const std::string& vocabulary_file, Backend& backend);
 
@@ -44,8 +44,6 @@ class TextGenerator {
   TextGenerator(Vocabulary vocabulary, std::string checkpoint) : vocabulary_(std::move(vocabulary)), checkpoint_(std::move(checkpoint)) {}
 
   absl::Status Load(const Checkpoint& checkpoint, const ModelSpec& spec, Backend& backend);
-  // The state that the training carried when the checkpoint was written, as far as it is there.
-  absl::Status LoadState(const Checkpoint& checkpoint);
   absl::StatusOr<std::vector<int32_t>> IdsOf(const std::string& prompt) const;
   // Reads one token; scores_ are then those of the next.
   absl::Status Advance(int32_t token);

@@ -13,6 +13,7 @@
 #include "trainer/cli/palette.h"
 #include "trainer/commands/add_options.h"
 #include "trainer/commands/make_backend.h"
+#include "trainer/predict/load_text.h"
 #include "trainer/predict/predict_files.h"
 #include "trainer/predict/prediction_text.h"
 
@@ -31,7 +32,8 @@ void PrintLine(const std::string& line) { fmt::print("{}\n", line); }
 
 // The number of files and examples that have no prediction.
 absl::StatusOr<int64_t> Predicted(const PredictFlags& flags) {
-  TY_ASSIGN_OR_RETURN(const TrainedModel model, LoadTrainedModel(flags.model));
+  TY_ASSIGN_OR_RETURN(TrainedModel model, LoadTrainedModel(flags.model));
+  TY_RETURN_IF_ERROR(LoadText(model));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, /*threads=*/0));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Predictor> predictor, Predictor::Create(model, *backend));
   const std::vector<std::string>& classes = model.description.classes;
@@ -69,7 +71,7 @@ void AddPredictCommand(CLI::App& app, int& exit_code) {
   command
       ->add_option("FILE", flags->files.files,
                    "PNG or JPEG pictures; .npy or IDX arrays of one example or a batch; JSON lines in .jsonl files; for a model of CSV "
-                   "rows, CSV files; - for JSON lines or rows from standard input")
+                   "rows, CSV files; for a model of text, files with a text on each line; - for lines from standard input")
       ->type_name("FILE")
       ->required();
   InRange(command->add_option("--top", flags->top, "number of likeliest classes to print for each example"), 1, 1000)
@@ -80,7 +82,8 @@ void AddPredictCommand(CLI::App& app, int& exit_code) {
   command->footer(
       "trainyard-trainer predict runs/lenet5-local/DATE digit.png\n"
       "trainyard-trainer predict out *.png --top 3 --json\n"
-      "echo '[0.1, 0.5, 2.5]' | trainyard-trainer predict out -");
+      "echo '[0.1, 0.5, 2.5]' | trainyard-trainer predict out -\n"
+      "echo 'the price of' | trainyard-trainer predict out/words - --top 5");
   command->callback([flags, &exit_code] { exit_code = Predict(*flags); });
 }
 

@@ -17,6 +17,7 @@
 #include "trainer/picture/png.h"
 #include "trainer/predict/csv_examples.h"
 #include "trainer/predict/json_examples.h"
+#include "trainer/predict/text_examples.h"
 
 namespace trainyard::engine {
 namespace {
@@ -169,6 +170,7 @@ absl::Status UnknownFormat(std::string_view head) {
 
 absl::StatusOr<std::unique_ptr<ExampleReader>> OpenExamples(const std::string& path, const ExampleForm& form) {
   if (form.columns != nullptr) return OpenCsvExamples(path, *form.columns);
+  if (form.vocabulary != nullptr) return OpenTexts(path, *form.vocabulary);
   if (path.ends_with(".jsonl") || path.ends_with(".json")) {
     TY_RETURN_IF_ERROR(OpenFileSource(path).status());  // refuses a file that is absent, and a folder
     auto file = std::make_unique<std::ifstream>(path, std::ios::binary);

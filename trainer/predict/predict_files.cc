@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "trainer/predict/example_reader.h"
 #include "trainer/predict/json_examples.h"
 #include "trainer/predict/open_examples.h"
+#include "trainer/predict/text_examples.h"
 
 namespace trainyard::engine {
 namespace {
@@ -29,6 +31,7 @@ ImageFit FitOf(const DataConfig& data, bool resize) {
 
 absl::StatusOr<std::unique_ptr<ExampleReader>> ReadStandardInput(std::istream& lines, const ExampleForm& form) {
   if (form.columns != nullptr) return ReadCsvExamples(lines, *form.columns);
+  if (form.vocabulary != nullptr) return ReadTexts(lines, *form.vocabulary, /*json=*/false);
   return ReadJsonLines(lines, form);
 }
 
@@ -40,14 +43,19 @@ class Pending {
   absl::Status Add(const std::string& file, const Example& example) {
     if (!places_.empty() && example.dtype != dtype_) TY_RETURN_IF_ERROR(Flush());
     dtype_ = example.dtype;
-    bytes_.insert(bytes_.end(), example.bytes.begin(), example.bytes.end());
+    if (dtype_ == DType::kI32) {
+      std::vector<int32_t>& tokens = texts_.emplace_back(example.bytes.size() / sizeof(int32_t));
+      std::memcpy(tokens.data(), example.bytes.data(), example.bytes.size());
+    } else {
+      bytes_.insert(bytes_.end(), example.bytes.begin(), example.bytes.end());
+    }
     places_.push_back({.file = file, .index = example.index});
     return static_cast<int64_t>(places_.size()) >= predictor_.batch_size() ? Flush() : absl::OkStatus();
   }
 
   absl::Status Flush() {
     if (places_.empty()) return absl::OkStatus();
-    TY_ASSIGN_OR_RETURN(const std::span<const float> values, predictor_.Predict(dtype_, bytes_, static_cast<int64_t>(places_.size())));
+    TY_ASSIGN_OR_RETURN(const std::span<const float> values, Predicted());
     const auto each = static_cast<size_t>(predictor_.outputs());
     for (size_t i = 0; i < places_.size(); ++i) {
       places_[i].values = values.subspan(i * each, each);
@@ -55,10 +63,16 @@ class Pending {
     }
     places_.clear();
     bytes_.clear();
+    texts_.clear();
     return absl::OkStatus();
   }
 
  private:
+  absl::StatusOr<std::span<const float>> Predicted() {
+    if (dtype_ != DType::kI32) return predictor_.Predict(dtype_, bytes_, static_cast<int64_t>(places_.size()));
+    TY_ASSIGN_OR_RETURN(of_texts_, PredictTexts(predictor_, texts_));
+    return of_texts_;
+  }
   void Tell(const Prediction& prediction) {
     if (std::ranges::all_of(prediction.values, [](float value) { return std::isfinite(value); })) return listener_.predicted(prediction);
     const std::string example = prediction.index < 0 ? "" : fmt::format("example {}: ", prediction.index);
@@ -72,6 +86,8 @@ class Pending {
   const PredictListener& listener_;
   DType dtype_ = DType::kF32;
   std::vector<std::byte> bytes_;
+  std::vector<std::vector<int32_t>> texts_;  // of kI32, in place of bytes_
+  std::vector<float> of_texts_;
   std::vector<Prediction> places_;
 };
 
@@ -81,7 +97,8 @@ absl::Status PredictFiles(Predictor& predictor, const PredictFilesOptions& optio
   const TrainingConfig& training = predictor.model().description.training;
   const ExampleForm form{.shape = training.model.input_shape,
                          .fit = FitOf(training.data, options.resize),
-                         .columns = training.data.fitted ? &training.data : nullptr};
+                         .columns = training.data.fitted ? &training.data : nullptr,
+                         .vocabulary = predictor.model().vocabulary.get()};
   Pending pending(predictor, listener);
   Example example;
   for (const std::string& file : options.files) {

@@ -74,7 +74,7 @@ std::string PredictionTable::Row(const Prediction& prediction) const {
   std::string line = fmt::format("{:<{}}", PlaceOf(prediction), file_width_);
   if (!classes_.empty()) {
     for (const RankedClass& ranked : LikeliestOf(prediction.values, top_)) {
-      line += Cells(classes_[static_cast<size_t>(ranked.number)], fmt::format("{:.4f}", ranked.probability));
+      line += Cells(Printable(classes_[static_cast<size_t>(ranked.number)]), fmt::format("{:.4f}", ranked.probability));
     }
     return line;
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "trainer/base/check.h"
@@ -13,6 +14,7 @@
 #include "trainer/data/memory_dataset.h"
 #include "trainer/data/stages/pipeline.h"
 #include "trainer/model/build_graph.h"
+#include "trainer/model/one_step.h"
 #include "trainer/tensor/pixel_scale.h"
 #include "trainer/train/model_runner.h"
 
@@ -36,60 +38,103 @@ std::unique_ptr<Dataset> DatasetOf(const Shape& example_shape, DType dtype, std:
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const TrainedModel& model, Backend& backend) {
-  const ModelSpec& spec = model.description.training.model;
-  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(spec));
-  if (expected.vocabulary > 0) {
+  std::unique_ptr<Predictor> predictor(new Predictor(model, backend));
+  predictor->spec_ = model.description.training.model;
+  ModelSpec& spec = predictor->spec_;
+  if (spec.vocabulary > 0) {
+    if (!model.vocabulary) return absl::InvalidArgumentError(fmt::format("checkpoint {}: its vocabulary is not known", model.checkpoint));
+    TY_ASSIGN_OR_RETURN(spec, OneStepOf(std::move(spec)));
+  }
+  TY_ASSIGN_OR_RETURN(predictor->classes_, ClassCountOf(spec));
+  TY_ASSIGN_OR_RETURN(predictor->output_shape_, OutputShapeOf(spec));
+  if (spec.vocabulary > 0) predictor->output_shape_ = Shape({predictor->classes_});
+  if (predictor->classes_ > 0 && predictor->output_shape_.rank() > 1) {
     return absl::InvalidArgumentError(
-        fmt::format("checkpoint {}: model '{}' reads text; `generate` goes on with a text, `evaluate` gives its perplexity",
+        fmt::format("checkpoint {}: model '{}' gives each of its steps a class; `predict` takes models that give "
+                    "an example one class or numbers",
                     model.checkpoint, spec.name));
   }
-  if (expected.classes > 0 && expected.label_shape.rank() > 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("checkpoint {}: model '{}' gives each of {} steps a class; `predict` takes models that give "
-                    "an example one class or numbers",
-                    model.checkpoint, spec.name, expected.label_shape.ToString()));
-  }
-  std::unique_ptr<Predictor> predictor(new Predictor(model, backend));
-  predictor->classes_ = expected.classes;
-  predictor->outputs_ = expected.classes > 0 ? expected.classes : expected.target_shape.elements();
+  TY_ASSIGN_OR_RETURN(const Graph graph, BuildInferenceGraph(spec, /*batch=*/1));
+  for (const ParameterSpec& state : graph.states()) predictor->state_size_ += state.row_elements();
+  TY_RETURN_IF_ERROR(predictor->Begin());
   return predictor;
 }
 
+absl::Status Predictor::Begin() {
+  first_.assign(static_cast<size_t>(state_size_), 0);
+  if (!reads_text()) return absl::OkStatus();
+  std::array<RowState*, 1> states = {&first_};
+  if (model_.first_row.size() > 0) Scatter(model_.first_row, states);
+  const std::string_view line_end = model_.vocabulary->kind() == TokenKind::kWords ? kEndOfLine : "\n";
+  const int32_t token = model_.vocabulary->Find(line_end).value_or(0);
+  return Predict(DType::kI32, std::as_bytes(std::span(&token, 1)), 1, states).status();
+}
+
 int64_t Predictor::batch_size() const {
-  const int64_t bytes = model_.description.training.model.input_shape.elements() * static_cast<int64_t>(sizeof(float));
+  const int64_t bytes = example_shape().elements() * static_cast<int64_t>(sizeof(float));
   return std::clamp<int64_t>(kBatchBytes / std::max<int64_t>(1, bytes), 1, kMostExamples);
 }
 
-absl::StatusOr<Executor*> Predictor::ExecutorFor(int64_t examples) {
-  std::unique_ptr<Executor>& executor = executors_[examples];
-  if (!executor) {
-    TY_ASSIGN_OR_RETURN(Graph graph, BuildInferenceGraph(model_.description.training.model, examples));
-    TY_ASSIGN_OR_RETURN(executor, Executor::Create(std::move(graph), backend_));
+absl::StatusOr<Predictor::Compiled*> Predictor::CompiledFor(int64_t examples) {
+  Compiled& compiled = compiled_[examples];
+  if (!compiled.executor) {
+    TY_ASSIGN_OR_RETURN(Graph graph, BuildInferenceGraph(spec_, examples));
+    TY_ASSIGN_OR_RETURN(compiled.executor, Executor::Create(std::move(graph), backend_));
+    compiled.state = ZeroState(compiled.executor->graph());
   }
-  return executor.get();
+  return &compiled;
 }
 
-absl::StatusOr<std::span<const float>> Predictor::Predict(DType dtype, std::span<const std::byte> bytes, int64_t examples) {
-  const ModelDescription& description = model_.description;
-  const Shape& shape = description.training.model.input_shape;
-  TY_CHECK(examples > 0 && static_cast<int64_t>(bytes.size()) == examples * shape.elements() * static_cast<int64_t>(SizeOf(dtype)));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset,
-                      WithStages(DatasetOf(shape, dtype, bytes, examples), description.transforms, /*training=*/false, /*seed=*/0));
-  std::vector<int64_t> all(static_cast<size_t>(examples));
-  std::iota(all.begin(), all.end(), 0);
-  Batch batch;
-  TY_RETURN_IF_ERROR(dataset->Read(all, batch));
+void Predictor::Gather(std::span<RowState* const> states, ParameterSet& to) const {
+  size_t at = 0;
+  for (int i = 0; i < to.size(); ++i) {
+    const auto each = static_cast<size_t>(to.spec(i).row_elements());
+    const std::span<float> values = to.values(i);
+    for (size_t row = 0; row < values.size() / each; ++row) {
+      const RowState& from = row < states.size() && !states[row]->empty() ? *states[row] : first_;
+      std::ranges::copy(std::span(from).subspan(at, each), values.begin() + static_cast<ptrdiff_t>(row * each));
+    }
+    at += each;
+  }
+}
 
-  TY_ASSIGN_OR_RETURN(Executor* const executor, ExecutorFor(examples));
-  ParameterSet state = ZeroState(executor->graph());
-  const std::array feeds = {Feed{.name = kInputName, .tensor = batch.x}};
-  TY_RETURN_IF_ERROR(executor->Run({.training = false}, feeds, model_.parameters, nullptr, nullptr, &state));
-  values_.resize(static_cast<size_t>(examples * outputs_));
-  TY_ASSIGN_OR_RETURN(const Shape each, OutputShapeOf(description.training.model));
+void Predictor::Scatter(const ParameterSet& from, std::span<RowState* const> states) {
+  for (size_t row = 0; row < states.size(); ++row) {
+    states[row]->clear();
+    for (int i = 0; i < from.size(); ++i) {
+      const auto each = static_cast<size_t>(from.spec(i).row_elements());
+      const std::span<const float> values = from.values(i).subspan(row * each, each);
+      states[row]->insert(states[row]->end(), values.begin(), values.end());
+    }
+  }
+}
+
+absl::StatusOr<std::span<const float>> Predictor::Predict(DType dtype, std::span<const std::byte> bytes, int64_t examples,
+                                                          std::span<RowState* const> states) {
+  TY_CHECK(examples > 0 &&
+           static_cast<int64_t>(bytes.size()) == examples * example_shape().elements() * static_cast<int64_t>(SizeOf(dtype)));
+  TY_CHECK((dtype == DType::kI32) == reads_text() && static_cast<int64_t>(states.size()) <= examples);
+  Batch batch;
   std::vector<int64_t> extents{examples};
-  extents.insert(extents.end(), each.extents().begin(), each.extents().end());
+  if (reads_text()) {
+    batch.x = {DType::kI32, Shape({examples, 1}), const_cast<std::byte*>(bytes.data())};
+  } else {
+    TY_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, WithStages(DatasetOf(example_shape(), dtype, bytes, examples),
+                                                                           model_.description.transforms, /*training=*/false, /*seed=*/0));
+    std::vector<int64_t> all(static_cast<size_t>(examples));
+    std::iota(all.begin(), all.end(), 0);
+    TY_RETURN_IF_ERROR(dataset->Read(all, batch));
+  }
+  TY_ASSIGN_OR_RETURN(Compiled* const compiled, CompiledFor(examples));
+  Gather(states, compiled->state);
+  const std::array feeds = {Feed{.name = kInputName, .tensor = batch.x}};
+  TY_RETURN_IF_ERROR(compiled->executor->Run({.training = false}, feeds, model_.parameters, nullptr, nullptr, &compiled->state));
+  Scatter(compiled->state, states);
+  values_.resize(static_cast<size_t>(examples * outputs()));
+  if (reads_text()) extents.push_back(1);  // step
+  extents.insert(extents.end(), output_shape_.extents().begin(), output_shape_.extents().end());
   const std::string_view output = classes_ > 0 ? kProbabilitiesOutput : kPredictionOutput;
-  TY_RETURN_IF_ERROR(executor->Fetch(output, {DType::kF32, Shape(extents), values_.data()}));
+  TY_RETURN_IF_ERROR(compiled->executor->Fetch(output, {DType::kF32, Shape(extents), values_.data()}));
   return values_;
 }
 

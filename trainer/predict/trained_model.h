@@ -1,11 +1,13 @@
 // A checkpoint, ready to be used: its description and its parameters.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "trainer/checkpoint/model_description.h"
+#include "trainer/data/text/vocabulary.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
@@ -22,6 +24,9 @@ struct TrainedModel {
   int64_t step = 0;
   ModelDescription description;
   ParameterSet parameters;
+  // Of a model that reads text, by LoadText:
+  std::shared_ptr<const Vocabulary> vocabulary = nullptr;
+  ParameterSet first_row = {};  // the state of its recurrent layers, [1, units] each, that a text begins with
 };
 
 // FailedPrecondition: the checkpoint has no model.json and there is no job file, or the job's model

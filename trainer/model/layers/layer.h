@@ -20,6 +20,9 @@ class Layer {
   // Why the layer cannot go on with a sequence step by step, as the end of a sentence ("is
   // bidirectional"); empty: it can.
   virtual std::string_view why_not_stepwise() const { return {}; }
+  // The same layer, but it carries its state from one run to the next; null: this one does so, or
+  // has no state.
+  virtual std::shared_ptr<const Layer> Carrying() const { return nullptr; }
 };
 
 using LayerPointer = std::shared_ptr<const Layer>;

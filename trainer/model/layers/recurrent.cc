@@ -2,6 +2,8 @@
 #include "trainer/model/layers/recurrent.h"
 
 #include <array>
+#include <memory>
+#include <utility>
 
 #include "trainer/base/status_macros.h"
 #include "trainer/model/layers/kinds.h"
@@ -12,15 +14,19 @@ namespace {
 
 class Recurrent final : public Layer {
  public:
-  Recurrent(FieldReader& fields, Cell cell) : fields_(ReadRecurrent(fields, cell)) {}
+  explicit Recurrent(RecurrentFields fields) : fields_(std::move(fields)) {}
 
   absl::StatusOr<Value> Build(LayerBuilder& builder) const override {
     return Unroll(fields_, builder.name(), fields_.go_backwards, builder);
   }
 
-  std::string_view why_not_stepwise() const override {
-    if (fields_.go_backwards) return "goes backwards";
-    return fields_.stateful ? "" : "is not stateful";
+  std::string_view why_not_stepwise() const override { return fields_.go_backwards ? "goes backwards" : ""; }
+
+  LayerPointer Carrying() const override {
+    if (fields_.stateful) return nullptr;
+    RecurrentFields carrying = fields_;
+    carrying.stateful = true;
+    return std::make_shared<Recurrent>(carrying);
   }
 
  private:
@@ -90,8 +96,8 @@ absl::StatusOr<Value> Unroll(const RecurrentFields& layer, const std::string& na
   return Value{y.node, layer.return_sequences ? RecurrentOutputs::kSequence : RecurrentOutputs::kLast};
 }
 
-LayerPointer ReadLstm(FieldReader& fields) { return std::make_shared<Recurrent>(fields, Cell::kLstm); }
-LayerPointer ReadGru(FieldReader& fields) { return std::make_shared<Recurrent>(fields, Cell::kGru); }
-LayerPointer ReadSimpleRnn(FieldReader& fields) { return std::make_shared<Recurrent>(fields, Cell::kSimpleRnn); }
+LayerPointer ReadLstm(FieldReader& fields) { return std::make_shared<Recurrent>(ReadRecurrent(fields, Cell::kLstm)); }
+LayerPointer ReadGru(FieldReader& fields) { return std::make_shared<Recurrent>(ReadRecurrent(fields, Cell::kGru)); }
+LayerPointer ReadSimpleRnn(FieldReader& fields) { return std::make_shared<Recurrent>(ReadRecurrent(fields, Cell::kSimpleRnn)); }
 
 }  // namespace trainyard::engine

@@ -1,0 +1,150 @@
+#include "trainer/predict/text_examples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "trainer/base/status_macros.h"
+#include "trainer/data/byte_source.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr size_t kMostLineBytes = size_t{1} << 20;
+
+absl::Status TooLong(const std::string& name, size_t tokens) {
+  return absl::InvalidArgumentError(fmt::format("{}: found {} tokens, expected 1 to {}", name, tokens, kMostTextTokens));
+}
+
+absl::StatusOr<std::vector<int32_t>> TokensOfJson(const Vocabulary& vocabulary, const std::string& line, const std::string& name) {
+  const nlohmann::json value = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (value.is_string()) return TokensOfText(vocabulary, value.get_ref<const std::string&>(), name);
+  if (!value.is_array()) return absl::InvalidArgumentError(fmt::format("{}: expected a text in quotes, or a list of token ids", name));
+  if (value.empty() || value.size() > static_cast<size_t>(kMostTextTokens)) return TooLong(name, value.size());
+  std::vector<int32_t> tokens;
+  for (const nlohmann::json& id : value) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocabulary.size())) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: found a token id that is no whole number from 0 to {}", name, vocabulary.size() - 1));
+    }
+    tokens.push_back(id.get<int32_t>());
+  }
+  return tokens;
+}
+
+class TextReader final : public ExampleReader {
+ public:
+  TextReader(std::istream& lines, const Vocabulary& vocabulary, bool json) : lines_(lines), vocabulary_(vocabulary), json_(json) {}
+
+  absl::StatusOr<bool> Next(Example& example) override {
+    do {
+      TY_ASSIGN_OR_RETURN(const bool found, ReadLine());
+      if (!found) return false;
+    } while (line_.find_first_not_of(" \t\r") == std::string::npos);
+    const std::string name = fmt::format("line {}", number_);
+    TY_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                        json_ ? TokensOfJson(vocabulary_, line_, name) : TokensOfText(vocabulary_, line_, name));
+    example.dtype = DType::kI32;
+    example.index = number_ - 1;
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(tokens));
+    example.bytes.assign(bytes.begin(), bytes.end());
+    return true;
+  }
+
+ private:
+  // False at the end. A line that is too long is passed over.
+  absl::StatusOr<bool> ReadLine() {
+    line_.clear();
+    bool too_long = false;
+    std::streambuf& bytes = *lines_.rdbuf();
+    int byte = bytes.sbumpc();
+    if (byte == EOF) return false;
+    for (; byte != EOF && byte != '\n'; byte = bytes.sbumpc()) {
+      too_long = too_long || line_.size() >= kMostLineBytes;
+      if (!too_long) line_ += static_cast<char>(byte);
+    }
+    ++number_;
+    if (too_long) return absl::InvalidArgumentError(fmt::format("line {}: found more than {} bytes", number_, kMostLineBytes));
+    if (!json_ && line_.ends_with('\r')) line_.pop_back();
+    return true;
+  }
+
+  std::istream& lines_;
+  const Vocabulary& vocabulary_;
+  const bool json_;
+  std::string line_;
+  int64_t number_ = 0;  // of the line, from 1
+};
+
+// Owns the file that it reads.
+class TextFileReader final : public ExampleReader {
+ public:
+  TextFileReader(std::unique_ptr<std::ifstream> file, const Vocabulary& vocabulary, bool json)
+      : file_(std::move(file)), texts_(ReadTexts(*file_, vocabulary, json)) {}
+  absl::StatusOr<bool> Next(Example& example) override { return texts_->Next(example); }
+
+ private:
+  const std::unique_ptr<std::ifstream> file_;
+  const std::unique_ptr<ExampleReader> texts_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<int32_t>> TokensOfText(const Vocabulary& vocabulary, std::string_view text, const std::string& name) {
+  if (text.empty()) return TooLong(name, 0);
+  TokenStream stream(vocabulary.kind());
+  if (const absl::Status cut = stream.Append(text, name); !cut.ok()) return absl::InvalidArgumentError(cut.message());
+  const std::vector<int32_t>& numbers = stream.numbers();
+  if (numbers.empty() || numbers.size() > static_cast<size_t>(kMostTextTokens)) return TooLong(name, numbers.size());
+  std::vector<int32_t> tokens;
+  for (const int32_t number : numbers) {
+    const std::string& token = stream.tokens()[static_cast<size_t>(number)];
+    const std::optional<int32_t> id = vocabulary.IdOf(token);
+    if (!id) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: found {}, which is not among the {} tokens that the model knows", name, Quoted(token), vocabulary.size()));
+    }
+    tokens.push_back(*id);
+  }
+  return tokens;
+}
+
+std::unique_ptr<ExampleReader> ReadTexts(std::istream& lines, const Vocabulary& vocabulary, bool json) {
+  return std::make_unique<TextReader>(lines, vocabulary, json);
+}
+
+absl::StatusOr<std::unique_ptr<ExampleReader>> OpenTexts(const std::string& path, const Vocabulary& vocabulary) {
+  TY_RETURN_IF_ERROR(OpenFileSource(path).status());  // refuses a file that is absent, and a folder
+  const bool json = path.ends_with(".jsonl") || path.ends_with(".json");
+  return std::make_unique<TextFileReader>(std::make_unique<std::ifstream>(path, std::ios::binary), vocabulary, json);
+}
+
+absl::StatusOr<std::vector<float>> PredictTexts(Predictor& predictor, const std::vector<std::vector<int32_t>>& texts) {
+  const auto each = static_cast<size_t>(predictor.outputs());
+  std::vector<float> values(texts.size() * each);
+  std::vector<RowState> states(texts.size());
+  for (size_t step = 0;; ++step) {
+    std::vector<int32_t> tokens;
+    std::vector<RowState*> rows;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (step >= texts[i].size()) continue;
+      tokens.push_back(texts[i][step]);
+      rows.push_back(&states[i]);
+      places.push_back(i);
+    }
+    if (places.empty()) return values;
+    TY_ASSIGN_OR_RETURN(const std::span<const float> said,
+                        predictor.Predict(DType::kI32, std::as_bytes(std::span(tokens)), static_cast<int64_t>(places.size()), rows));
+    for (size_t i = 0; i < places.size(); ++i) {
+      std::ranges::copy(said.subspan(i * each, each), values.begin() + static_cast<ptrdiff_t>(places[i] * each));
+    }
+  }
+}
+
+}  // namespace trainyard::engine
