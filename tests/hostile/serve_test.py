@@ -112,9 +112,101 @@ RAW = (
 )
 
 
+TEXT_JOB = """apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: text}
+spec:
+  worker: {replicas: 1}
+  training:
+    model: {preset: ptbLstm, vocabulary: 66, embedding: 8, units: 16, numLayers: 1, steps: 10}
+    data: {format: text, dir: examples/data/tinyshakespeare, tokens: characters, train: {files: [input.txt], range: [0, 30000]}}
+    batchSize: 10
+    steps: 5
+    optimizer: {name: adam, learningRate: 0.01}
+    strategy: {local: {}}
+"""
+MOST_SEQUENCES = 4
+
+
+def text_request(text="a", **parameters):
+    return {"inputs": [{"name": "input", "shape": [1], "datatype": "BYTES", "data": [text]}], "parameters": parameters}
+
+
+def sequence_requests():
+    """(path, body) with one mistake each, for a model of text."""
+    yield from ((V2, text_request(sequence_id=odd, sequence_start=True)) for odd in ODD if odd not in ("x", "\u0000\u001b[2J"))
+    yield from ((V2, text_request(sequence_id=7, sequence_start=odd)) for odd in ODD if odd not in (None, True))
+    yield from ((V2, text_request(sequence_id=7, sequence_end=odd)) for odd in ODD if odd is not None)
+    yield from ((V2, text_request(sequence_id=unknown)) for unknown in (1, 2**53, "x", "\u0000\u001b[2J", "\U0001f600"))
+    yield V2, text_request(sequence_start=True)
+    yield V2, text_request(sequence_end=True)
+    yield V2, {**text_request(sequence_id=7, sequence_start=True), "inputs": [{"name": "input", "shape": [2], "datatype": "BYTES", "data": ["a", "b"]}]}
+    yield from ((V2, text_request(odd, sequence_id=7, sequence_start=True)) for odd in ODD if not (isinstance(odd, str) and odd))
+    yield V2, text_request("a" * 65537)
+    yield TENSORFLOW, {"instances": ["a"], "sequence_id": 7}
+    yield from ((TENSORFLOW, {"instances": odd}) for odd in ([""], [[66]], [[-1]], [[0.5]], [[]], [[1e30]], [[[1]]], [1], [{"b64": "/w=="}], [{"text": "a"}], ["a", 1]))
+
+
 def limit():
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, MOST_ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+class HostileSequences(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="trainyard-hostile-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        (cls.folder / "job.yaml").write_text(TEXT_JOB)
+        Run(cls.folder / "job.yaml", output=cls.folder / "out").succeed()
+
+    def setUp(self):
+        flags = ("--max-request", 1, "--max-sequences", MOST_SEQUENCES, "--sequence-idle", 600)
+        self.server = Server(self.folder / "out", self.folder / "serve.log", *flags, preexec_fn=limit)
+        self.addCleanup(self.server.close)
+        self.server.await_ready()
+
+    def tearDown(self):
+        self.assertLess(self.server.peak_mebibytes(), MOST_MEBIBYTES)
+        self.assertLess(len(self.server.log()), MOST_LOG_BYTES, self.server.log()[:2000])
+        self.assertEqual(self.server.stop(), 0, self.server.log())
+
+    def said(self, text, **parameters):
+        status, answer = self.server.ask(V2, text_request(text, **parameters))
+        self.assertEqual(status, 200, answer)
+        return answer["outputs"][0]["data"]
+
+    def test_each_wrong_request_gets_a_4xx_and_changes_no_sequence(self):
+        self.said("a", sequence_id="mine", sequence_start=True)
+        for path, body in sequence_requests():
+            with self.subTest(body=repr(body)[:200]):
+                status, answer = self.server.ask(path, body)
+                self.assertTrue(400 <= status < 500, f"{status}: {answer}")
+                self.assertIn("found" if "missing" not in answer["error"] else "expected", answer["error"])
+                self.assertNotRegex(answer["error"], r"[\x00-\x1f]")
+                self.assertLess(len(answer["error"]), 600)
+        self.assertEqual(self.said("b", sequence_id="mine", sequence_end=True), self.said("ab"))
+
+    def test_sequences_that_nobody_ends_are_bounded(self):
+        for number in range(1, MOST_SEQUENCES + 1):
+            self.said("a", sequence_id=number, sequence_start=True)
+        for number in range(1000, 1050):
+            status, answer = self.server.ask(V2, text_request(sequence_id=number, sequence_start=True))
+            self.assertEqual(status, 429, answer)
+        self.said("b", sequence_id=1, sequence_end=True)
+        self.said("a", sequence_id=1000, sequence_start=True)
+
+    def test_two_requests_of_one_sequence_at_once_are_both_answered(self):
+        alone = self.said("a" * 41)
+        self.said("a", sequence_id=7, sequence_start=True)
+        threads = [threading.Thread(target=lambda: [self.said("aa", sequence_id=7) for _ in range(5)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertNotEqual(self.said("b"), alone)
+        self.assertEqual(self.said("b", sequence_id=7), self.said("a" * 41 + "b"))
 
 
 class HostileRequests(unittest.TestCase):

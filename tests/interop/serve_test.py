@@ -109,5 +109,75 @@ class Clients(unittest.TestCase):
             numpy.testing.assert_allclose(answer[found], self.expected, atol=1e-6)
 
 
+TEXT_JOB = """apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: text}
+spec:
+  worker: {replicas: 1}
+  training:
+    model: {preset: ptbLstm, vocabulary: 66, embedding: 16, units: 32, numLayers: 2, steps: 10}
+    data: {format: text, dir: examples/data/tinyshakespeare, tokens: characters, train: {files: [input.txt], range: [0, 30000]}}
+    batchSize: 10
+    steps: 30
+    optimizer: {name: adam, learningRate: 0.01, clipNorm: 1}
+    strategy: {local: {}}
+"""
+TEXTS = ("What is th", "First Citizen:\nWe", "a")
+
+
+class Texts(unittest.TestCase):
+    """A model of characters, whose layers carry state: whole texts, and texts in sequences of requests."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="trainyard-serve-")
+        cls.addClassCleanup(folder.cleanup)
+        folder = pathlib.Path(folder.name)
+        (folder / "job.yaml").write_text(TEXT_JOB)
+        run = Run(folder / "job.yaml", output=folder / "out").succeed()
+        (folder / "texts.jsonl").write_text("".join(json.dumps(text) + "\n" for text in TEXTS))
+        said = subprocess.run([TRAINER, "predict", run.output, folder / "texts.jsonl", "--json", "--top", "66"],
+                              cwd=in_venv.ROOT, capture_output=True, text=True, check=True).stdout
+        cls.expected = numpy.zeros((len(TEXTS), 66), numpy.float32)
+        for row, line in zip(cls.expected, map(json.loads, said.splitlines()), strict=True):
+            for entry in line["top"]:
+                row[entry["classNumber"]] = entry["probability"]
+        cls.server = Server(run.output, folder / "serve.log")
+        cls.addClassCleanup(cls.server.close)
+        cls.server.await_ready()
+
+    def test_tensorflow_servings_json_gets_the_numbers_of_predict(self):
+        numpy.testing.assert_array_equal(numpy.float32(self.server.predict(list(TEXTS))), self.expected)
+        vocabulary = self.server.ask("/v1/models/model/metadata")[1]["metadata"]["classes"]
+        ids = [[vocabulary.index(character) for character in TEXTS[0]]]
+        numpy.testing.assert_array_equal(numpy.float32(self.server.predict(ids)), self.expected[:1])
+
+    def check_triton(self, module, client):
+        def infer(texts, **sequence):
+            tensor = module.InferInput("input", [len(texts)], "BYTES")
+            tensor.set_data_from_numpy(numpy.array([text.encode() for text in texts], object))
+            return client.infer("model", [tensor], **sequence).as_numpy("probabilities")
+
+        numpy.testing.assert_array_equal(infer(TEXTS), self.expected)
+        said = {}
+        for place in range(max(map(len, TEXTS))):  # all texts in turn, a character each
+            for row, text in enumerate(TEXTS):
+                if place < len(text):
+                    of = {"sequence_id": row + 1 if row < 2 else "third", "sequence_start": place == 0, "sequence_end": place == len(text) - 1}
+                    said[row] = infer([text[place]], **of)[0]
+        numpy.testing.assert_array_equal([said[row] for row in range(len(TEXTS))], self.expected)
+        with self.assertRaises(InferenceServerException) as refused:
+            infer(["a"], sequence_id=1)
+        self.assertIn("has not begun, has ended", refused.exception.message())
+
+    def test_tritonclient_over_http(self):
+        with tritonclient.http.InferenceServerClient(f"127.0.0.1:{self.server.port}") as client:
+            self.check_triton(tritonclient.http, client)
+
+    def test_tritonclient_over_grpc(self):
+        with tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{self.server.grpc_port}") as client:
+            self.check_triton(tritonclient.grpc, client)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -30,6 +30,8 @@ struct ServeFlags {
   double timeout_s = 10;
   double poll_s = 2;
   double drain_s = 10;
+  int64_t sequences = 1024;
+  double sequence_idle_s = 300;
   int connections = 128;
   int request_mib = 16;
 };
@@ -42,7 +44,9 @@ ServeOptions OptionsOf(const ServeFlags& flags) {
           .batcher = {.most_batch = BucketOf(flags.most_batch),
                       .most_wait = absl::Milliseconds(flags.most_wait_ms),
                       .most_queued = std::max(flags.most_queued, BucketOf(flags.most_batch))},
-          .service = {.name = flags.name, .timeout = timeout},
+          .service = {.name = flags.name,
+                      .timeout = timeout,
+                      .sequences = {.most = flags.sequences, .idle = absl::Seconds(flags.sequence_idle_s)}},
           .rest = {.host = flags.host,
                    .port = flags.port,
                    .connections = flags.connections,
@@ -85,6 +89,11 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   InRange(command->add_option("--poll", flags->poll_s, "seconds between two looks for a newer checkpoint"), 0.01, 3600)
       ->capture_default_str();
   InRange(command->add_option("--drain", flags->drain_s, "seconds after SIGTERM for the requests that have come"), 0.1, 3600)
+      ->capture_default_str();
+  InRange(command->add_option("--max-sequences", flags->sequences, "sequences of a stateful model at most; further ones get 429"), 1,
+          1'000'000)
+      ->capture_default_str();
+  InRange(command->add_option("--sequence-idle", flags->sequence_idle_s, "seconds without a request until a sequence ends"), 0.1, 86'400)
       ->capture_default_str();
   InRange(command->add_option("--max-connections", flags->connections, "HTTP connections, and gRPC calls, at once"), 1, 10'000)
       ->capture_default_str();

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "trainer/base/check.h"
@@ -38,24 +39,27 @@ Batcher::~Batcher() {
   thread_.join();
 }
 
-absl::Status Batcher::Submit(ServedExamples examples, absl::Time deadline, Done done) {
-  TY_CHECK(examples.count > 0);
-  if (examples.count > options_.most_queued) {
+absl::Status Batcher::Submit(Request request) {
+  const int64_t count = request.examples.count;
+  TY_CHECK(count > 0 && (request.carried == nullptr || count == 1));
+  TY_CHECK(request.examples.steps.empty() || static_cast<int64_t>(request.examples.steps.size()) == count);
+  if (count > options_.most_queued) {
     return absl::InvalidArgumentError(
-        fmt::format("found {} examples, expected at most {} in a request (--max-queue)", examples.count, options_.most_queued));
+        fmt::format("found {} examples, expected at most {} in a request (--max-queue)", count, options_.most_queued));
   }
   auto item = std::make_shared<Item>();
-  item->examples = std::move(examples);
+  const std::vector<int64_t>& steps = request.examples.steps;
+  const int64_t all_steps = steps.empty() ? count : std::accumulate(steps.begin(), steps.end(), int64_t{0});
+  item->step_bytes = request.examples.bytes.size() / static_cast<size_t>(all_steps);
+  item->request = std::move(request);
   item->arrived = RealClock().Now();
-  item->deadline = deadline;
-  item->done = std::move(done);
   const MutexLock lock(&mutex_);
   TY_CHECK(!closing_);
-  if (queued_ + item->examples.count > options_.most_queued) {
+  if (queued_ + count > options_.most_queued) {
     return absl::ResourceExhaustedError(
         fmt::format("{} examples wait for the model, at most {} may (--max-queue); try again later", queued_, options_.most_queued));
   }
-  queued_ += item->examples.count;
+  queued_ += count;
   items_.push_back(std::move(item));
   return absl::OkStatus();
 }
@@ -68,89 +72,108 @@ int64_t Batcher::queued() const {
 void Batcher::Loop() {
   while (true) {
     std::vector<std::shared_ptr<Item>> expired;
-    std::vector<Piece> pieces;
     {
       const MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(this, &Batcher::HasWork));
-      if (items_.empty()) return;
-      if (options_.most_wait > absl::ZeroDuration()) {
+      if (items_.empty() && rows_.empty()) return;
+      if (options_.most_wait > absl::ZeroDuration() && rows_.empty()) {
         mutex_.AwaitWithDeadline(absl::Condition(this, &Batcher::HasBatch), items_.front()->arrived + options_.most_wait);
       }
       expired = TakeExpired();
-      pieces = TakeBatch();
+      FillRows();
     }
-    for (const auto& item : expired) item->done(absl::DeadlineExceededError("the request's time was over before the model was free"));
-    if (!pieces.empty()) RunBatch(pieces);
+    for (const auto& item : expired) Answer(*item, absl::DeadlineExceededError("the request's time was over before the model was through"));
+    if (!rows_.empty()) RunBatch();
   }
 }
 
 std::vector<std::shared_ptr<Batcher::Item>> Batcher::TakeExpired() {
   const absl::Time now = RealClock().Now();
-  const auto over = [now](const std::shared_ptr<Item>& item) { return item->begun == 0 && item->deadline <= now; };
+  const auto over = [now](const std::shared_ptr<Item>& item) { return item->request.deadline <= now; };
   std::vector<std::shared_ptr<Item>> expired;
   std::ranges::copy_if(items_, std::back_inserter(expired), over);
-  if (expired.empty()) return expired;
-  std::erase_if(items_, over);
-  for (const auto& item : expired) queued_ -= item->examples.count;
+  for (const auto& item : expired) queued_ -= item->request.examples.count - item->begun;
+  if (!expired.empty()) std::erase_if(items_, over);
+  for (const Row& row : rows_) {
+    if (over(row.item) && std::ranges::find(expired, row.item) == expired.end()) expired.push_back(row.item);
+  }
+  if (!expired.empty()) std::erase_if(rows_, [&](const Row& row) { return over(row.item); });
   return expired;
 }
 
-std::vector<Batcher::Piece> Batcher::TakeBatch() {
-  std::vector<Piece> pieces;
-  int64_t room = options_.most_batch;
-  while (room > 0 && !items_.empty() && (pieces.empty() || items_.front()->examples.dtype == pieces[0].item->examples.dtype)) {
-    const std::shared_ptr<Item> item = items_.front();
-    const int64_t count = std::min(room, item->examples.count - item->begun);
-    pieces.push_back({.item = item, .first = item->begun, .count = count});
-    item->begun += count;
-    room -= count;
-    queued_ -= count;
-    if (item->begun == item->examples.count) items_.pop_front();
+void Batcher::FillRows() {
+  auto next = items_.begin();
+  while (next != items_.end() && static_cast<int64_t>(rows_.size()) < options_.most_batch) {
+    const std::shared_ptr<Item> item = *next;
+    const Request& request = item->request;
+    if (!rows_.empty() && request.examples.dtype != rows_[0].item->request.examples.dtype) return;
+    if (request.carried && request.carried->in_batch) {  // behind another one of its sequence
+      ++next;
+      continue;
+    }
+    const std::vector<int64_t>& steps = request.examples.steps;
+    for (; item->begun < request.examples.count && static_cast<int64_t>(rows_.size()) < options_.most_batch; ++item->begun) {
+      const int64_t own = steps.empty() ? 1 : steps[static_cast<size_t>(item->begun)];
+      rows_.push_back({.item = item, .example = item->begun, .at = item->begun_at, .steps_left = own, .state = {}});
+      item->begun_at += static_cast<size_t>(own) * item->step_bytes;
+      --queued_;
+    }
+    if (request.carried) {
+      request.carried->in_batch = true;
+      rows_.back().state = request.carried->state;
+    }
+    if (item->begun == request.examples.count) next = items_.erase(next);
   }
-  return pieces;
 }
 
-std::span<const std::byte> Batcher::BytesOf(const std::vector<Piece>& pieces, int64_t size) {
-  const ServedExamples& first = pieces[0].item->examples;
-  const size_t each = first.bytes.size() / static_cast<size_t>(first.count);
-  if (pieces.size() == 1 && pieces[0].count == size) {
-    return std::span(first.bytes).subspan(static_cast<size_t>(pieces[0].first) * each, static_cast<size_t>(size) * each);
-  }
+std::span<const std::byte> Batcher::BytesOfStep(int64_t size) {
+  const Row& first = rows_[0];
+  const ServedExamples& examples = first.item->request.examples;
+  const size_t each = first.item->step_bytes;
+  const bool as_they_came = examples.steps.empty() && static_cast<int64_t>(rows_.size()) == size && rows_.back().item == first.item;
+  if (as_they_came) return std::span(examples.bytes).subspan(first.at, static_cast<size_t>(size) * each);
   bytes_.assign(static_cast<size_t>(size) * each, std::byte{0});
-  size_t at = 0;
-  for (const Piece& piece : pieces) {
-    const size_t count = static_cast<size_t>(piece.count) * each;
-    std::memcpy(bytes_.data() + at, piece.item->examples.bytes.data() + static_cast<size_t>(piece.first) * each, count);
-    at += count;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    std::memcpy(bytes_.data() + i * each, rows_[i].item->request.examples.bytes.data() + rows_[i].at, each);
+    rows_[i].at += each;
   }
   return bytes_;
 }
 
-void Batcher::RunBatch(const std::vector<Piece>& pieces) {
-  int64_t examples = 0;
-  for (const Piece& piece : pieces) examples += piece.count;
+void Batcher::Answer(Item& item, absl::StatusOr<std::vector<float>> values, const RowState* state) {
+  if (!item.request.done) return;  // an earlier batch of it has failed
+  const bool answered = std::exchange(item.request.done, nullptr)(std::move(values));
+  if (!item.request.carried || item.begun == 0) return;
+  item.request.carried->in_batch = false;
+  if (answered && state != nullptr) item.request.carried->state = *state;
+}
+
+void Batcher::EndStep(Row& row, std::span<const float> said) {
+  if (--row.steps_left > 0) return;
+  Item& item = *row.item;
+  if (!std::ranges::all_of(said, [](float value) { return std::isfinite(value); })) return Answer(item, NotFinite());
+  item.values.resize(static_cast<size_t>(item.request.examples.count) * said.size());
+  std::ranges::copy(said, item.values.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(row.example) * said.size()));
+  if (++item.answered == item.request.examples.count) Answer(item, std::move(item.values), &row.state);
+}
+
+void Batcher::RunBatch() {
+  const auto examples = static_cast<int64_t>(rows_.size());
   const int64_t size = BucketOf(examples);
+  states_.clear();
+  for (Row& row : rows_) states_.push_back(&row.state);
   const absl::Time begin = RealClock().Now();
-  const absl::StatusOr<std::span<const float>> values = model_(pieces[0].item->examples.dtype, BytesOf(pieces, size), size);
+  const absl::StatusOr<std::span<const float>> values = model_(rows_[0].item->request.examples.dtype, BytesOfStep(size), size, states_);
   listener_({.examples = examples, .size = size, .time = RealClock().Now() - begin});
   const size_t each = values.ok() ? values->size() / static_cast<size_t>(size) : 0;
-  size_t at = 0;
-  for (const Piece& piece : pieces) {
-    Item& item = *piece.item;
-    const size_t first = std::exchange(at, at + static_cast<size_t>(piece.count) * each);
-    if (!item.done) continue;  // an earlier batch of it has failed
-    if (!values.ok()) {
-      std::exchange(item.done, nullptr)(values.status());
-      continue;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (values.ok()) {
+      EndStep(rows_[i], values->subspan(i * each, each));
+    } else {
+      Answer(*rows_[i].item, values.status());
     }
-    const std::span<const float> own = values->subspan(first, at - first);
-    if (!std::ranges::all_of(own, [](float value) { return std::isfinite(value); })) {
-      std::exchange(item.done, nullptr)(NotFinite());
-      continue;
-    }
-    item.values.insert(item.values.end(), own.begin(), own.end());
-    if (piece.first + piece.count == item.examples.count) std::exchange(item.done, nullptr)(std::move(item.values));
   }
+  std::erase_if(rows_, [](const Row& row) { return row.steps_left == 0 || !row.item->request.done; });
 }
 
 }  // namespace trainyard::engine

@@ -75,6 +75,32 @@ absl::Status ReadOutputs(const inference::ModelInferRequest& message, const Sign
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> Flag(const inference::ModelInferRequest& message, std::string_view name) {
+  const InferParameter* const flag = Find(message.parameters(), name);
+  if (flag == nullptr) return false;
+  if (!flag->has_bool_param()) return Wrong(fmt::format("parameters.{}", name), "expected a bool_param");
+  return flag->bool_param();
+}
+
+absl::Status ReadSequence(const inference::ModelInferRequest& message, InferRequest& request) {
+  SequenceRequest sequence;
+  TY_ASSIGN_OR_RETURN(sequence.start, Flag(message, "sequence_start"));
+  TY_ASSIGN_OR_RETURN(sequence.end, Flag(message, "sequence_end"));
+  const InferParameter* const id = Find(message.parameters(), "sequence_id");
+  if (id == nullptr) {
+    if (!sequence.start && !sequence.end) return absl::OkStatus();
+    return Wrong("parameters.sequence_id", "missing, expected it beside sequence_start or sequence_end");
+  }
+  if (id->int64_param() > 0) sequence.id = std::to_string(id->int64_param());
+  if (id->has_string_param()) sequence.id = id->string_param();
+  if (sequence.id.empty() || sequence.id == "0" || sequence.id.size() > kMostSequenceIdBytes) {
+    return Wrong("parameters.sequence_id",
+                 fmt::format("expected an int64_param above 0, or a string_param of 1 to {} bytes", kMostSequenceIdBytes));
+  }
+  request.sequence = std::move(sequence);
+  return absl::OkStatus();
+}
+
 void SetSpec(const TensorSpec& spec, inference::ModelMetadataResponse::TensorMetadata& to) {
   to.set_name(spec.name);
   to.set_datatype(spec.datatype);
@@ -90,9 +116,7 @@ absl::StatusOr<InferRequest> RequestOf(inference::ModelInferRequest& message, co
     if (timeout->int64_param() <= 0) return Wrong("parameters.timeout", "expected a number of microseconds above 0");
     request.timeout = absl::Microseconds(timeout->int64_param());
   }
-  if (Find(message.parameters(), "sequence_id") != nullptr) {
-    return Wrong("parameters.sequence_id", "found one, expected none: this model carries no state between requests");
-  }
+  TY_RETURN_IF_ERROR(ReadSequence(message, request));
   const int raw = message.raw_input_contents_size();
   if (raw > 0 && raw != message.inputs_size()) {
     return Wrong("raw_input_contents",
@@ -149,6 +173,7 @@ inference::ServerMetadataResponse ServerMetadata() {
   response.set_name(kPlatform);
   response.set_version(TRAINYARD_VERSION);
   response.add_extensions(kClassificationExtension);
+  response.add_extensions(kSequenceExtension);
   return response;
 }
 

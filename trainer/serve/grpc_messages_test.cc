@@ -90,6 +90,32 @@ TEST_F(GrpcMessagesTest, WrongMessagesAreRefusedByField) {
   EXPECT_THAT(Refusal(message), HasSubstr("parameters.timeout: "));
 }
 
+TEST_F(GrpcMessagesTest, ASequenceIsNamedByANumberOrAText) {
+  const auto named = [](const std::string& name, auto set) {
+    inference::ModelInferRequest message = Message();
+    inference::Parameter& parameter = *message.add_parameters();
+    parameter.set_key(name);
+    set(*parameter.mutable_value());
+    return message;
+  };
+  inference::ModelInferRequest message = named("sequence_id", [](auto& value) { value.set_int64_param(7); });
+  ASSERT_TRUE(RequestOf(message, model_->signature())->sequence.has_value());
+  EXPECT_EQ(RequestOf(message, model_->signature())->sequence->id, "7");
+  message = named("sequence_id", [](auto& value) { value.set_string_param("a"); });
+  EXPECT_EQ(RequestOf(message, model_->signature())->sequence->id, "a");
+  constexpr char kWrong[] = "parameters.sequence_id: expected an int64_param above 0, or a string_param of 1 to 128 bytes";
+  message = named("sequence_id", [](auto& value) { value.set_int64_param(0); });
+  EXPECT_EQ(Refusal(message), kWrong);
+  message = named("sequence_id", [](auto& value) { value.set_string_param(std::string(129, 'a')); });
+  EXPECT_EQ(Refusal(message), kWrong);
+  message = named("sequence_id", [](auto& value) { value.set_bool_param(true); });
+  EXPECT_EQ(Refusal(message), kWrong);
+  message = named("sequence_start", [](auto& value) { value.set_bool_param(true); });
+  EXPECT_THAT(Refusal(message), HasSubstr("parameters.sequence_id: missing"));
+  message = named("sequence_end", [](auto& value) { value.set_int64_param(1); });
+  EXPECT_EQ(Refusal(message), "parameters.sequence_end: expected a bool_param");
+}
+
 TEST_F(GrpcMessagesTest, AnswersHaveTheirTensorAsBytes) {
   InferRequest request;
   request.id = "a";

@@ -120,9 +120,13 @@ class Call final : public grpc::ServerGenericBidiReactor {
       infer_.timeout = std::min(infer_.timeout.value_or(absl::InfiniteDuration()), absl::FromChrono(left));
     }
     calls_.service.Infer(*model_, infer_, [this](const absl::StatusOr<InferAnswer>& answer) {
-      if (!answer.ok()) return Fail(answer.status());
-      Measure(absl::OkStatus());
-      Answer(ResponseOf(infer_, *answer, model_->signature(), calls_.service.name()));
+      if (answer.ok()) {
+        Measure(absl::OkStatus());
+        Answer(ResponseOf(infer_, *answer, model_->signature(), calls_.service.name()));
+      } else {
+        Fail(answer.status());
+      }
+      return true;  // a call that was cancelled meanwhile is like an answer that was lost on its way
     });
   }
   void Fail(const absl::Status& status) {

@@ -69,7 +69,7 @@ HttpAnswer ReadyAnswer(bool ready, std::string_view what) {
   return ErrorAnswer(503, fmt::format("{} is not ready: no version is loaded yet, or the server is about to end", what));
 }
 
-absl::StatusOr<HttpAnswer> InferV2(const ModelService& service, ServedModel& model, const HttpCall& call) {
+absl::StatusOr<HttpAnswer> InferV2(ModelService& service, ServedModel& model, const HttpCall& call) {
   std::optional<size_t> json_bytes;
   if (!call.json_bytes.empty()) {
     if (uint64_t bytes = 0; absl::SimpleAtoi(call.json_bytes, &bytes)) json_bytes = bytes;
@@ -89,7 +89,7 @@ absl::StatusOr<HttpAnswer> InferV2(const ModelService& service, ServedModel& mod
   return answer;
 }
 
-absl::StatusOr<HttpAnswer> PredictTensorFlow(const ModelService& service, ServedModel& model, const HttpCall& call) {
+absl::StatusOr<HttpAnswer> PredictTensorFlow(ModelService& service, ServedModel& model, const HttpCall& call) {
   TY_ASSIGN_OR_RETURN(const TensorFlowRequest request, ParseTensorFlowPredict(call.body, model.signature()));
   TY_ASSIGN_OR_RETURN(const InferAnswer result, service.InferAndWait(model, request.request));
   return Json(TensorFlowPredictBody(request, result, model.signature()));
@@ -163,6 +163,8 @@ int HttpStatusOf(const absl::Status& status) {
       return 400;
     case absl::StatusCode::kNotFound:
       return 404;
+    case absl::StatusCode::kFailedPrecondition:
+      return 409;
     case absl::StatusCode::kResourceExhausted:
       return 429;
     case absl::StatusCode::kUnavailable:

@@ -25,8 +25,8 @@ struct HttpAnswer {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-// InvalidArgument → 400, NotFound → 404, ResourceExhausted → 429, Unavailable → 503,
-// DeadlineExceeded → 504, others → 500.
+// InvalidArgument → 400, NotFound → 404, FailedPrecondition → 409, ResourceExhausted → 429,
+// Unavailable → 503, DeadlineExceeded → 504, others → 500.
 int HttpStatusOf(const absl::Status& status);
 // {"error": …}; 429 and 503 with Retry-After.
 HttpAnswer ErrorAnswer(int status, std::string_view message);

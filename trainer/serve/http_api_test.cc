@@ -45,7 +45,7 @@ class HttpApiTest : public ::testing::Test {
 
 TEST_F(HttpApiTest, ItSaysWhatItServes) {
   Serve();
-  EXPECT_EQ(json::parse(Get("/v2").body)["extensions"], json({"binary_tensor_data", "classification"}));
+  EXPECT_EQ(json::parse(Get("/v2").body)["extensions"], json({"binary_tensor_data", "classification", "sequence"}));
   EXPECT_EQ(json::parse(Get("/v2/models/m").body), json::parse(R"({"name": "m", "versions": ["7"], "platform": "trainyard",
     "inputs": [{"name": "input", "datatype": "FP32", "shape": [-1, 3]}], "outputs": [{"name": "prediction", "datatype": "FP32", "shape": [-1, 1]}]})"));
   EXPECT_EQ(Get("/v2/models/m/versions/7").body, Get("/v2/models/m").body);

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "trainer/serve/input_tensor.h"
+#include "trainer/serve/sequence_request.h"
 
 namespace trainyard::engine {
 
@@ -17,7 +18,8 @@ struct InferRequest {
   std::optional<absl::Duration> timeout;  // the client's own; absent: the server's
   std::vector<InputTensor> inputs;
   bool binary_output = false;  // as bytes behind the JSON
-  int classification = 0;      // > 0: this many of the likeliest classes in place of their probabilities
+  std::optional<SequenceRequest> sequence;
+  int classification = 0;  // > 0: this many of the likeliest classes in place of their probabilities
 };
 
 // What a model said: `values` has `examples` rows of the signature's output.

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "trainer/serve/infer_request.h"
+#include "trainer/serve/sequences.h"
 #include "trainer/serve/serve_metrics.h"
 #include "trainer/serve/version_watch.h"
 
@@ -18,15 +19,17 @@ namespace trainyard::engine {
 struct ModelServiceOptions {
   std::string name = "model";
   absl::Duration timeout = absl::Seconds(10);  // of a request; a client's own may be shorter
+  SequenceOptions sequences;
 };
 
 // Thread-safe. The watch and the metrics must outlive it.
 class ModelService {
  public:
-  using Done = std::function<void(absl::StatusOr<InferAnswer> answer)>;
+  // False: nobody waits for the answer any more, and a sequence stays as it was.
+  using Done = std::function<bool(absl::StatusOr<InferAnswer> answer)>;
 
   ModelService(ModelServiceOptions options, const VersionWatch& watch, ServeMetrics& metrics)
-      : options_(std::move(options)), watch_(watch), metrics_(metrics) {}
+      : options_(std::move(options)), watch_(watch), metrics_(metrics), sequences_(options_.sequences) {}
 
   const std::string& name() const { return options_.name; }
   ServeMetrics& metrics() { return metrics_; }
@@ -41,18 +44,20 @@ class ModelService {
   absl::StatusOr<std::shared_ptr<ServedModel>> Find(std::string_view name, std::string_view version) const;
 
   // `done` is called once, by this thread or the model's, and must not wait. InvalidArgument names
-  // the field of the request; other errors are those of Batcher::Submit. `model` must stay until
+  // the field of the request; other errors are those of Batcher::Submit and Sequences::Go. `model` must stay until
   // then, and may not go in `done`: its destructor waits for `done`.
-  void Infer(ServedModel& model, const InferRequest& request, Done done) const;
+  void Infer(ServedModel& model, const InferRequest& request, const Done& done);
   // The same, and waits for the answer. DeadlineExceeded: it did not come in time.
-  absl::StatusOr<InferAnswer> InferAndWait(ServedModel& model, const InferRequest& request) const;
+  absl::StatusOr<InferAnswer> InferAndWait(ServedModel& model, const InferRequest& request);
 
  private:
   absl::Duration TimeoutOf(const InferRequest& request) const;
+  absl::Status Submit(ServedModel& model, const InferRequest& request, const Done& done);
 
   const ModelServiceOptions options_;
   const VersionWatch& watch_;
   ServeMetrics& metrics_;
+  Sequences sequences_;
   std::atomic<bool> draining_ = false;
 };
 

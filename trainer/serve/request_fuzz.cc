@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,12 +38,32 @@ class FuzzedModel {
     training->data.fitted = std::move(columns);
     model_.description.training = *std::move(training);
     model_.description.classes = {"a", "b"};
-    predictor_ = *Predictor::Create(model_, *backend_);
-    signature_ = std::make_unique<Signature>(*predictor_);
+    Prepare();
+  }
+  // Of text.
+  explicit FuzzedModel(TokenKind kind) {
+    auto training = ParseTrainingText(
+        "model: {input: {shape: [4], vocabulary: 2}, layers: [{embedding: {outputDim: 1}}, {lstm: {units: 1, returnSequences: true}}, "
+        "{dense: {units: 2}}], loss: softmaxCrossEntropy}\n"
+        "data: {format: text, dir: d, train: {files: [t]}}\nbatchSize: 4\nsteps: 5\n",
+        "training.yaml");
+    TY_CHECK(training.ok());
+    model_.description.training = *std::move(training);
+    model_.description.classes = {"a", "b"};
+    TokenStream stream(kind);
+    TY_CHECK(stream.Append("a b", "the text").ok());
+    model_.vocabulary = std::make_shared<const Vocabulary>(stream, 0, 1, 2);
+    model_.parameters = ParameterSet(*ParameterSpecsOf(model_.description.training.model));
+    Prepare();
   }
   const Signature& signature() const { return *signature_; }
 
  private:
+  void Prepare() {
+    predictor_ = *Predictor::Create(model_, *backend_);
+    signature_ = std::make_unique<Signature>(*predictor_);
+  }
+
   TrainedModel model_;
   std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   std::unique_ptr<Predictor> predictor_;
@@ -53,7 +74,9 @@ void Read(const absl::StatusOr<InferRequest>& request, const Signature& signatur
   if (!request.ok()) return;
   const auto examples = signature.ExamplesOf(request->inputs);
   if (!examples.ok()) return;
-  TY_CHECK(examples->count > 0 && examples->bytes.size() % static_cast<size_t>(examples->count) == 0);
+  const std::vector<int64_t>& steps = examples->steps;
+  const int64_t all = steps.empty() ? examples->count : std::accumulate(steps.begin(), steps.end(), int64_t{0});
+  TY_CHECK(examples->count > 0 && all >= examples->count && examples->bytes.size() % static_cast<size_t>(all) == 0);
   const InferAnswer answer{
       .version = 1, .examples = examples->count, .values = std::vector<float>(static_cast<size_t>(examples->count) * 2, 0.5F)};
   (void)V2InferBody(*request, answer, signature, "model");
@@ -69,9 +92,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                          FittedColumn{
                              .column = {.name = "sex"}, .type = ColumnType::kCategory, .categories = {"f", "m"}, .missing = std::nullopt}});
   if (size < 2) return 0;
-  const Signature& signature = (data[0] & 1) == 0 ? picture.signature() : table.signature();
+  static const FuzzedModel words(TokenKind::kWords);
+  static const FuzzedModel characters(TokenKind::kCharacters);
+  const std::array models = {&picture, &table, &words, &characters};
+  const Signature& signature = models[(data[0] & 1U) + 2 * (data[0] >> 7U)]->signature();
   const std::string_view body(reinterpret_cast<const char*>(data + 2), size - 2);
-  switch (data[0] / 2 % 4) {
+  switch ((data[0] & 0x7FU) / 2 % 4) {
     case 0:
       Read(ParseV2Infer(body, std::nullopt, signature), signature);
       break;

@@ -77,6 +77,7 @@ std::string ServeMetrics::Text(const ServeGauges& gauges) const {
   add("trainyard_serve_checkpoints_refused_total", "Checkpoints that could not be used.", MetricType::Counter,
       static_cast<double>(gauges.refused));
   add("trainyard_serve_queued_examples", "Examples that wait for the model.", MetricType::Gauge, static_cast<double>(gauges.queued));
+  add("trainyard_serve_sequences", "Sequences that have begun and not ended.", MetricType::Gauge, static_cast<double>(gauges.sequences));
   const ProcessUsage usage = ReadProcessUsage();
   add("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", MetricType::Counter, usage.cpu_seconds);
   add("process_resident_memory_bytes", "Resident memory size in bytes.", MetricType::Gauge, static_cast<double>(usage.resident_bytes));

@@ -12,10 +12,11 @@
 namespace trainyard::engine {
 
 struct ServeGauges {
-  int64_t version = -1;  // -1: none is loaded
-  int64_t loaded = 0;    // versions since the start
-  int64_t refused = 0;   // checkpoints that could not be used
-  int64_t queued = 0;    // examples that wait
+  int64_t version = -1;   // -1: none is loaded
+  int64_t loaded = 0;     // versions since the start
+  int64_t refused = 0;    // checkpoints that could not be used
+  int64_t queued = 0;     // examples that wait
+  int64_t sequences = 0;  // that live
   bool ready = false;
 };
 

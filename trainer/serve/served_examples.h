@@ -13,7 +13,8 @@ namespace trainyard::engine {
 struct ServedExamples {
   DType dtype = DType::kF32;
   int64_t count = 0;
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> bytes;  // all steps of the first example, then those of the second …
+  std::vector<int64_t> steps;    // of each example: what the model reads one after the other, the tokens of a text; empty: one step each
 };
 
 }  // namespace trainyard::engine

@@ -21,25 +21,29 @@ class ServedModel {
   using BackendMaker = std::function<absl::StatusOr<std::unique_ptr<Backend>>()>;
 
   // Loads the checkpoint and runs it once with each batch size. Errors of LoadTrainedModel and
-  // Predictor::Create. FailedPrecondition: the model carries state from request to request, or
-  // gives numbers that are not finite for zeros.
+  // Predictor::Create and LoadText. FailedPrecondition: the model gives numbers that are not finite
+  // for zeros.
   static absl::StatusOr<std::shared_ptr<ServedModel>> Load(const TrainedModelOptions& checkpoint, const BatcherOptions& options,
                                                            const BackendMaker& make_backend, Batcher::Listener listener);
 
   // Its training step.
-  int64_t version() const { return model_.step; }
+  int64_t version() const { return *version_; }
+  // Tells it from other versions, also from those of the same step.
+  const std::shared_ptr<const int64_t>& identity() const { return version_; }
+  // Whether it carries something from request to request of a sequence.
+  bool carries_state() const { return predictor_->state_size() > 0; }
   const std::string& checkpoint() const { return model_.checkpoint; }
   const Signature& signature() const { return *signature_; }
   Batcher& batcher() { return *batcher_; }
 
  private:
-  explicit ServedModel(TrainedModel model) : model_(std::move(model)) {}
-  absl::Status CheckStateless() const;
+  explicit ServedModel(TrainedModel model) : model_(std::move(model)), version_(std::make_shared<const int64_t>(model_.step)) {}
   absl::Status WarmUp(int64_t most_batch);
 
   const TrainedModel model_;
+  const std::shared_ptr<const int64_t> version_;
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Predictor> predictor_;  // of the batcher's thread
+  std::unique_ptr<Predictor> predictor_;  // of the batcher
   std::unique_ptr<Signature> signature_;
   std::unique_ptr<Batcher> batcher_;  // last: its thread uses all of the above
 };

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <variant>
 
@@ -12,6 +13,7 @@
 #include "trainer/model/build_graph.h"
 #include "trainer/picture/decode_image.h"
 #include "trainer/predict/example_reader.h"
+#include "trainer/predict/text_examples.h"
 #include "trainer/serve/quoted.h"
 #include "trainer/serve/tensor_data.h"
 
@@ -64,11 +66,13 @@ Signature::Signature(const Predictor& predictor)
       columns_by_name_.back().column.number = -1;
       inputs_.push_back({.name = column.column.name, .datatype = column.type == ColumnType::kNumber ? "FP64" : "BYTES", .shape = {-1, 1}});
     }
+  } else if (reads_text()) {
+    inputs_.push_back({.name = std::string(kInputName), .datatype = "BYTES", .shape = {-1}});
   } else {
     inputs_.push_back({.name = std::string(kInputName), .datatype = "FP32", .shape = BatchOf(spec.input_shape)});
   }
   const std::string_view output = predictor.classes() > 0 ? kProbabilitiesOutput : kPredictionOutput;
-  output_ = {.name = std::string(output), .datatype = "FP32", .shape = BatchOf(*OutputShapeOf(spec))};  // a Predictor has such a shape
+  output_ = {.name = std::string(output), .datatype = "FP32", .shape = BatchOf(predictor.output_shape())};
 }
 
 absl::StatusOr<ServedExamples> Signature::ExamplesOf(std::span<const InputTensor> tensors) const {
@@ -94,6 +98,7 @@ absl::StatusOr<ServedExamples> Signature::ExamplesOf(std::span<const InputTensor
   if (takes_columns()) return FromColumns(found);
   const bool texts =
       found[0]->datatype == "BYTES" || (found[0]->datatype.empty() && std::holds_alternative<std::vector<std::string>>(found[0]->data));
+  if (reads_text()) return texts ? FromTexts(*found[0]) : FromTokens(*found[0]);
   return texts && takes_pictures() ? FromPictures(*found[0]) : FromNumbers(*found[0]);
 }
 
@@ -114,7 +119,7 @@ absl::StatusOr<ServedExamples> Signature::FromNumbers(const InputTensor& tensor)
 absl::StatusOr<ServedExamples> Signature::FromPictures(const InputTensor& tensor) const {
   TY_ASSIGN_OR_RETURN(const int64_t count, ColumnLength(tensor));
   TY_ASSIGN_OR_RETURN(const std::vector<std::string> texts, TextsOf(tensor, count));
-  ServedExamples examples{.dtype = DType::kU8, .count = count, .bytes = {}};
+  ServedExamples examples{.dtype = DType::kU8, .count = count, .bytes = {}, .steps = {}};
   const DecodingTurn turn(decoding_);
   int64_t pixels_left = kMostPixels;
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -131,6 +136,50 @@ absl::StatusOr<ServedExamples> Signature::FromPictures(const InputTensor& tensor
     examples.bytes.insert(examples.bytes.end(), bytes, bytes + pixels->size());
   }
   return examples;
+}
+
+absl::StatusOr<ServedExamples> Signature::FromTexts(const InputTensor& tensor) const {
+  if (std::holds_alternative<std::vector<double>>(tensor.data)) return FieldError(tensor, "data", "found numbers, expected texts");
+  TY_ASSIGN_OR_RETURN(const int64_t count, ColumnLength(tensor));
+  TY_ASSIGN_OR_RETURN(const std::vector<std::string> texts, TextsOf(tensor, count));
+  ServedExamples examples{.dtype = DType::kI32, .count = count, .bytes = {}, .steps = {}};
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const absl::StatusOr<std::vector<int32_t>> tokens = TokensOfText(*model_.vocabulary, texts[i], fmt::format("text {}", i));
+    if (!tokens.ok()) return FieldError(tensor, "data", std::string(tokens.status().message()));
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(*tokens));
+    examples.bytes.insert(examples.bytes.end(), bytes.begin(), bytes.end());
+    examples.steps.push_back(static_cast<int64_t>(tokens->size()));
+  }
+  return examples;
+}
+
+absl::StatusOr<ServedExamples> Signature::FromTokens(const InputTensor& tensor) const {
+  if (!tensor.datatype.empty() && tensor.datatype != "INT32" && tensor.datatype != "INT64") {
+    return FieldError(tensor, "datatype",
+                      fmt::format("found {}, expected BYTES for texts, INT32 or INT64 for token ids", Quoted(tensor.datatype)));
+  }
+  TY_ASSIGN_OR_RETURN(const int64_t elements, ElementsOf(tensor));
+  const std::vector<int64_t>& shape = tensor.shape;
+  if (shape.size() != 2 || elements == 0 || shape[1] > kMostTextTokens) {
+    return FieldError(tensor, "shape",
+                      fmt::format("found {}, expected a list of texts [-1], or of token ids [-1, tokens], 1 to {} of each text",
+                                  ShapeText(shape), kMostTextTokens));
+  }
+  TY_ASSIGN_OR_RETURN(const ServedExamples numbers, NumbersOf(tensor, elements));
+  const std::span<const float> ids(reinterpret_cast<const float*>(numbers.bytes.data()), static_cast<size_t>(elements));
+  std::vector<int32_t> tokens;
+  for (const float id : ids) {
+    if (id < 0 || id >= static_cast<float>(model_.vocabulary->size()) || id != std::floor(id)) {
+      return FieldError(tensor, "data",
+                        fmt::format("found {}, expected token ids: whole numbers from 0 to {}", id, model_.vocabulary->size() - 1));
+    }
+    tokens.push_back(static_cast<int32_t>(id));
+  }
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(tokens));
+  return ServedExamples{.dtype = DType::kI32,
+                        .count = shape[0],
+                        .bytes = {bytes.begin(), bytes.end()},
+                        .steps = std::vector<int64_t>(static_cast<size_t>(shape[0]), shape[1])};
 }
 
 absl::StatusOr<ServedExamples> Signature::FromColumns(std::span<const InputTensor* const> tensors) const {

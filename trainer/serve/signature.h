@@ -33,14 +33,18 @@ class Signature {
   // Names of the classes, by number; empty for a model that gives numbers.
   const std::vector<std::string>& classes() const { return model_.description.classes; }
   // Whether the model takes encoded pictures (PNG, JPEG) in place of numbers.
-  bool takes_pictures() const { return !takes_columns() && CheckTakesImages(model_.description.training.model.input_shape).ok(); }
+  bool takes_pictures() const {
+    return !takes_columns() && !reads_text() && CheckTakesImages(model_.description.training.model.input_shape).ok();
+  }
+  // Whether it takes texts, or the ids of their tokens.
+  bool reads_text() const { return model_.vocabulary != nullptr; }
   // Whether it takes the columns of a table.
   bool takes_columns() const { return !columns_by_name_.empty(); }
 
   // The examples in a request. UINT8 are bytes as in training data, other numbers are taken as they
   // are, as `predict` does it. InvalidArgument names the field, what was found and expected: a
   // tensor that is missing or unknown, another datatype or shape, data of another length, a number
-  // that is not finite, a picture or cell that cannot be read.
+  // that is not finite, a picture, cell or text that cannot be read.
   absl::StatusOr<ServedExamples> ExamplesOf(std::span<const InputTensor> tensors) const;
 
  private:
@@ -48,6 +52,8 @@ class Signature {
 
   absl::StatusOr<ServedExamples> FromNumbers(const InputTensor& tensor) const;
   absl::StatusOr<ServedExamples> FromPictures(const InputTensor& tensor) const;
+  absl::StatusOr<ServedExamples> FromTexts(const InputTensor& tensor) const;
+  absl::StatusOr<ServedExamples> FromTokens(const InputTensor& tensor) const;
   absl::StatusOr<ServedExamples> FromColumns(std::span<const InputTensor* const> tensors) const;
 
   const TrainedModel& model_;

@@ -155,6 +155,11 @@ absl::StatusOr<TensorFlowRequest> ParseTensorFlowPredict(std::string_view body, 
       name != nullptr && (name->kind != Kind::kText || (!name->text.empty() && name->text != kSignatureName))) {
     return Wrong("signature_name", *name, fmt::format("\"{}\" or none", kSignatureName));
   }
+  for (const char* const name : {"sequence_id", "sequence_start", "sequence_end"}) {
+    if (!object.Has(name)) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("{}: found one, expected none: TensorFlow's JSON has no sequences; send them to /v2/models/NAME/infer", name));
+  }
   JsonValue* const instances = object.Find("instances");
   JsonValue* const inputs = object.Find("inputs");
   if ((instances == nullptr) == (inputs == nullptr)) {

@@ -12,6 +12,7 @@
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/model_description.h"
+#include "trainer/checkpoint/vocabulary_file.h"
 #include "trainer/job/job_config.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/serve/served_model.h"
@@ -23,6 +24,15 @@ inline constexpr char kSumOfThree[] =
 inline constexpr char kTwoClasses[] = "{input: {shape: [3]}, layers: [{dense: {units: 2}}], loss: softmaxCrossEntropy}";
 inline constexpr char kTinyPicture[] = "{input: {shape: [2, 2, 1]}, layers: [{flatten: {}}, {dense: {units: 1}}], loss: meanSquaredError}";
 
+// Of the characters "a", "b", "\n" and others.
+inline constexpr char kText[] =
+    "{input: {shape: [4], vocabulary: 4}, layers: [{embedding: {outputDim: 3}}, {lstm: {units: 5, returnSequences: true, stateful: true}}, "
+    "{dense: {units: 4}}], loss: softmaxCrossEntropy}";
+// The sum of two steps of one number, and of what came before.
+inline constexpr char kRunningSum[] =
+    "{input: {shape: [2, 1]}, layers: [{simpleRnn: {units: 1, activation: linear, stateful: true, useBias: false}}], loss: "
+    "meanSquaredError}";
+
 // A folder of the test's own.
 inline std::string EmptyFolder() {
   const ::testing::TestInfo& test = *::testing::UnitTest::GetInstance()->current_test_info();
@@ -32,15 +42,29 @@ inline std::string EmptyFolder() {
   return dir;
 }
 
-// <dir>/step-<step>, whose parameters are all `weight`. Its path.
+inline Vocabulary TextVocabulary() {
+  TokenStream stream(TokenKind::kCharacters);
+  EXPECT_TRUE(stream.Append("aab\nab\na", "the text").ok());
+  return {stream, 0, stream.numbers().size(), 4};
+}
+
+// <dir>/step-<step>, whose parameters are all `weight`; of kText they are start values. Its path.
 inline std::string SaveModel(const std::string& dir, int64_t step, float weight, const std::string& model = kSumOfThree) {
-  const auto training =
-      ParseTrainingText("model: " + model + "\ndata: {format: synthetic, train: {examples: 8}}\nbatchSize: 4\nsteps: 5\n", "training.yaml");
+  const bool text = model == kText;
+  const std::string data =
+      text ? "{format: text, tokens: characters, dir: d, train: {files: [t]}}" : "{format: synthetic, train: {examples: 8}}";
+  const auto training = ParseTrainingText("model: " + model + "\ndata: " + data + "\nbatchSize: 4\nsteps: 5\n", "training.yaml");
   EXPECT_TRUE(training.ok()) << training.status();
-  const auto description = DescribeModel(*training, "");
+  if (text) EXPECT_TRUE(KeepVocabulary(dir, TextVocabulary(), /*has_checkpoints=*/false).ok());
+  const auto description = DescribeModel(*training, text ? TextVocabulary().Sha256Hex() : "");
   EXPECT_TRUE(description.ok()) << description.status();
   ParameterSet parameters(*ParameterSpecsOf(training->model));
-  for (int key = 0; key < parameters.size(); ++key) std::ranges::fill(parameters.values(key), weight);
+  const std::vector<StartValue> starts = *StartValuesOf(training->model);
+  for (int key = 0; key < parameters.size(); ++key) {
+    std::ranges::fill(parameters.values(key), weight);
+    const ParameterSpec& spec = parameters.spec(key);
+    if (text) Initialize(starts[static_cast<size_t>(key)], /*seed=*/1, spec.name, spec.shape, parameters.values(key));
+  }
   CheckpointShard shard{.name = "parameters", .tensors = {}};
   AppendTensors(parameters, "", shard.tensors);
   const CheckpointInfo info{.step = step,

@@ -164,6 +164,25 @@ absl::Status ParseOutputs(const std::vector<JsonValue>& outputs, const Signature
   return absl::OkStatus();
 }
 
+absl::Status ParseSequence(const JsonValue* parameters, InferRequest& request) {
+  SequenceRequest sequence;
+  TY_ASSIGN_OR_RETURN(sequence.start, Flag(parameters, "", "sequence_start"));
+  TY_ASSIGN_OR_RETURN(sequence.end, Flag(parameters, "", "sequence_end"));
+  const JsonValue* const id = parameters->Find("sequence_id");
+  if (id == nullptr) {
+    if (!sequence.start && !sequence.end) return absl::OkStatus();
+    return Wrong("parameters.sequence_id", nullptr, "it beside sequence_start or sequence_end");
+  }
+  const std::optional<int64_t> number = WholeOf(*id);
+  sequence.id = number ? std::to_string(*number) : id->text;
+  if (sequence.id.empty() || sequence.id == "0" || sequence.id.size() > kMostSequenceIdBytes) {
+    return Wrong("parameters.sequence_id", id,
+                 fmt::format("a whole number from 1 to 2^53, or a text of 1 to {} bytes", kMostSequenceIdBytes));
+  }
+  request.sequence = std::move(sequence);
+  return absl::OkStatus();
+}
+
 absl::Status ParseRequestParameters(const JsonValue* parameters, InferRequest& request) {
   TY_ASSIGN_OR_RETURN(request.binary_output, Flag(parameters, "", "binary_data_output"));
   if (parameters == nullptr) return absl::OkStatus();
@@ -172,10 +191,7 @@ absl::Status ParseRequestParameters(const JsonValue* parameters, InferRequest& r
     if (!microseconds || *microseconds == 0) return Wrong("parameters.timeout", timeout, "a number of microseconds above 0");
     request.timeout = absl::Microseconds(*microseconds);
   }
-  if (parameters->Find("sequence_id") != nullptr) {
-    return absl::InvalidArgumentError("parameters.sequence_id: found one, expected none: this model carries no state between requests");
-  }
-  return absl::OkStatus();
+  return ParseSequence(parameters, request);
 }
 
 ordered_json SpecJson(const TensorSpec& spec) { return {{"name", spec.name}, {"datatype", spec.datatype}, {"shape", spec.shape}}; }
@@ -258,7 +274,9 @@ V2Body V2InferBody(const InferRequest& request, const InferAnswer& answer, const
 }
 
 std::string V2ServerBody() {
-  return JsonText({{"name", kPlatform}, {"version", TRAINYARD_VERSION}, {"extensions", {kBinaryExtension, kClassificationExtension}}});
+  return JsonText({{"name", kPlatform},
+                   {"version", TRAINYARD_VERSION},
+                   {"extensions", {kBinaryExtension, kClassificationExtension, kSequenceExtension}}});
 }
 
 std::string V2ModelBody(const Signature& signature, const std::string& model, int64_t version) {

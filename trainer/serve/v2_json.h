@@ -34,6 +34,7 @@ std::string V2ModelBody(const Signature& signature, const std::string& model, in
 inline constexpr char kPlatform[] = "trainyard";
 inline constexpr char kBinaryExtension[] = "binary_tensor_data";
 inline constexpr char kClassificationExtension[] = "classification";
+inline constexpr char kSequenceExtension[] = "sequence";
 
 // The one output of an answer.
 struct V2Output {

@@ -45,15 +45,18 @@ TEST_F(VersionWatchTest, ANewerCheckpointReplacesTheVersionWhichStillAnswers) {
   SaveModel(dir_, 9, 2);
   ASSERT_TRUE(watch_.Poll().ok());
   EXPECT_EQ(version(), 9);
-  ServedExamples zeros{.dtype = DType::kF32, .count = 1, .bytes = std::vector<std::byte>(12)};
+  ServedExamples zeros{.dtype = DType::kF32, .count = 1, .bytes = std::vector<std::byte>(12), .steps = {}};
   Notification answered;
   std::vector<float> values;
   ASSERT_TRUE(old->batcher()
-                  .Submit(std::move(zeros), absl::InfiniteFuture(),
-                          [&](absl::StatusOr<std::vector<float>> answer) {
-                            values = answer.value_or(std::vector<float>());
-                            answered.Notify();
-                          })
+                  .Submit({.examples = std::move(zeros),
+                           .deadline = absl::InfiniteFuture(),
+                           .done =
+                               [&](absl::StatusOr<std::vector<float>> answer) {
+                                 values = answer.value_or(std::vector<float>());
+                                 answered.Notify();
+                                 return true;
+                               }})
                   .ok());
   ASSERT_TRUE(answered.WaitForNotificationWithTimeout(absl::Seconds(60)));
   EXPECT_EQ(values, std::vector<float>{1});
@@ -94,12 +97,6 @@ TEST_F(VersionWatchTest, ADivergedCheckpointIsRefused) {
   SaveModel(dir_, 9, std::numeric_limits<float>::quiet_NaN());
   EXPECT_TRUE(watch_.Poll().ok());
   EXPECT_EQ(version(), 5);
-}
-
-TEST_F(VersionWatchTest, AModelThatCarriesStateIsRefused) {
-  SaveModel(dir_, 5, 0.5,
-            "{input: {shape: [4, 3]}, layers: [{lstm: {units: 2, stateful: true}}, {dense: {units: 1}}], loss: meanSquaredError}");
-  EXPECT_THAT(std::string(watch_.Poll().message()), HasSubstr("stateful: true"));
 }
 
 TEST_F(VersionWatchTest, ItsThreadLoadsWhatComes) {
