@@ -1,13 +1,12 @@
-"""Import first: goes on in the Python environment of this folder's requirements.txt, making it if need be."""
+"""Import first: goes on in the Python environment of the requirements.txt beside the program, making it if need be."""
 import os
 import pathlib
 import subprocess
 import sys
 
-_FOLDER = pathlib.Path(__file__).resolve().parent
-ROOT = _FOLDER.parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 _MARK = "TRAINYARD_IN_VENV"
 
 if os.environ.get(_MARK) != "1":
-    python = subprocess.run([ROOT / "scripts/venv.sh", _FOLDER / "requirements.txt"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    python = subprocess.run([ROOT / "scripts/venv.sh", pathlib.Path(sys.argv[0]).resolve().parent / "requirements.txt"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     os.execve(python, [python, *sys.argv], {**os.environ, _MARK: "1"})
