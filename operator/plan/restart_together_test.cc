@@ -15,7 +15,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr ReplicaId kWorker0{Role::kWorker, 0};
-constexpr ReplicaId kWorker1{Role::kWorker, 1};
 
 MakeJob Group(int workers = 3, int backoff_limit = 6) {
   return MakeJob().Framework("PyTorch").Replicas("worker", workers).Claim("data").Policy("backoffLimit", backoff_limit);
