@@ -21,8 +21,9 @@ absl::StatusOr<Vocabulary> VocabularyOfTraining(const FoundCheckpoint& found, st
                                                 std::string_view hint);
 
 // Fills `state`, [1, units] each, with what the training carried in its first row when the
-// checkpoint was written, as far as it is there; the rest stays. Stateful training sees zeros at an epoch's first
-// step only, so a model's words after zeros are poor. InvalidArgument: it is of other units.
+// checkpoint was written, as far as it is there; the rest stays. Stateful training sees zeros at an
+// epoch's first step only, so a model's words after zeros are poor. InvalidArgument: it is of other
+// units.
 absl::Status LoadFirstRow(const Checkpoint& checkpoint, ParameterSet& state);
 
 // Fills the model's `vocabulary` and `first_row`, and names its classes by their tokens. Does

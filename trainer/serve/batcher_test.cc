@@ -36,7 +36,8 @@ ServedExamples Steps(std::vector<float> numbers) {
   return examples;
 }
 
-// Doubles each number, and adds what it said in the row before; waits for `go` before its first batch.
+// Doubles each number, and adds what it said in the row before; waits for `go` before its first
+// batch.
 class BatcherTest : public ::testing::Test {
  protected:
   void Start(BatcherOptions options) {

@@ -44,8 +44,8 @@ class ModelService {
   absl::StatusOr<std::shared_ptr<ServedModel>> Find(std::string_view name, std::string_view version) const;
 
   // `done` is called once, by this thread or the model's, and must not wait. InvalidArgument names
-  // the field of the request; other errors are those of Batcher::Submit and Sequences::Go. `model` must stay until
-  // then, and may not go in `done`: its destructor waits for `done`.
+  // the field of the request; other errors are those of Batcher::Submit and Sequences::Go. `model`
+  // must stay until then, and may not go in `done`: its destructor waits for `done`.
   void Infer(ServedModel& model, const InferRequest& request, const Done& done);
   // The same, and waits for the answer. DeadlineExceeded: it did not come in time.
   absl::StatusOr<InferAnswer> InferAndWait(ServedModel& model, const InferRequest& request);
