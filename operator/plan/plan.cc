@@ -17,6 +17,7 @@
 #include "operator/plan/plan_deletions.h"
 #include "operator/plan/plan_serving.h"
 #include "operator/plan/plan_status.h"
+#include "operator/plan/restart_together.h"
 #include "operator/plan/second_start.h"
 #include "operator/plan/status.h"
 #include "operator/plan/success_policy.h"
@@ -74,6 +75,7 @@ class Planner {
     if (again.look_at) plan_.RequeueAt(*again.look_at);
     for (const ReplicaId& id : again.replicas) completed_.erase(id);
     restarts_ = CountRestarts(job_, observed_, completed_, again, now_);
+    RestartTogether(job_, observed_, restarts_);
     if (restarts_.all_start_again) std::erase_if(completed_, [](const ReplicaId& id) { return id.role != Role::kEvaluator; });
     TakeRestarts();
     if (restarts_.job_failure) return Fail(restarts_.job_failure->reason, restarts_.job_failure->message);

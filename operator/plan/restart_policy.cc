@@ -7,7 +7,6 @@
 #include "operator/api/restart_records.h"
 #include "operator/plan/cleanup_policy.h"
 #include "operator/plan/pod_end.h"
-#include "operator/plan/restart_together.h"
 
 namespace trainyard::control {
 namespace {
@@ -327,9 +326,7 @@ absl::Duration RecreationDelay(int step) {
 
 Restarts CountRestarts(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, const SecondStart& again,
                        absl::Time now) {
-  Restarts restarts = Counter(job, observed, completed, again, now).Run();
-  RestartTogether(job, observed, restarts);
-  return restarts;
+  return Counter(job, observed, completed, again, now).Run();
 }
 
 Restarts CountAtSuccess(const TrainingJob& job, const Observed& observed, const std::set<ReplicaId>& completed, absl::Time now) {
