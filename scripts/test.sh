@@ -303,6 +303,13 @@ step_interop() {
   build release trainyard-trainer export_networks && run_python interop "${files[@]}"
 }
 
+# Programs of others that the tests ask, loaded at the start of a whole run: mostly waiting for the network, which later steps then need not do.
+load_peers() {
+  scripts/unpack.sh prometheus
+  scripts/torch.sh
+  find tests/interop -name requirements.txt -exec scripts/venv.sh {} \;
+}
+
 # The cluster's binaries: built in the background from the start of a whole run, waited for here.
 cluster_binaries() {
   must "cluster binaries" cluster-build.log scripts/cluster/build.sh "$@"
@@ -341,10 +348,12 @@ steps=("$@")
 for step in "${steps[@]}"; do
   [[ " ${all[*]} " == *" $step "* ]] || { echo "test.sh: unknown step '$step' (known: ${all[*]})" >&2; exit 2; }
 done
-background= sanitizers=
-trap '[ -z "$sanitizers" ] || kill -- "-$sanitizers" 2>/dev/null; [ -z "$background" ] || kill "$background" 2>/dev/null' EXIT
+background= sanitizers= peers=
+trap '[ -z "$sanitizers" ] || kill -- "-$sanitizers" 2>/dev/null; [ -z "$background" ] || kill "$background" 2>/dev/null; [ -z "$peers" ] || kill "$peers" 2>/dev/null' EXIT
 if [[ " ${steps[*]} " == *" setup "* ]]; then
   step_setup || { echo "0 passed, 1 failed"; exit 1; }
+  load_peers >"$logs/load-peers.log" 2>&1 &
+  peers=$!
   if ! scripts/cluster/build.sh --check >/dev/null 2>&1; then
     # Mostly downloading at first: beside the compiler, at the lowest priority. The image from which the cluster's images are built comes before.
     nice -n 15 bash -c 'python3 tests/cluster/cluster.py base-image; exec scripts/cluster/build.sh' >"$logs/cluster-build-background.log" 2>&1 &

@@ -30,10 +30,10 @@ DIGITS = {"format": "idx", "dir": str(places.REPOSITORY / "examples/data/mnist")
 
 def prometheus():
     """The folder of Prometheus' programs."""
-    found = subprocess.run([places.REPOSITORY / "scripts/prometheus.sh"], capture_output=True, text=True, check=False)
+    found = subprocess.run([places.REPOSITORY / "scripts/unpack.sh", "prometheus"], capture_output=True, text=True, check=False)
     if found.returncode != 0:
         skip_or_fail([found.stderr.strip()])
-    return pathlib.Path(found.stdout.strip())
+    return pathlib.Path(found.stdout.strip()) / "usr/bin"
 
 
 def queries(dashboard):
