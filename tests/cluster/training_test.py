@@ -272,6 +272,19 @@ class TrainingTest(unittest.TestCase):
         self.assert_ended_well("mnist", 2)
         self.tool("helm4", "uninstall", "mnist")
 
+    def test_03_b_the_image_reads_parquet_files(self):
+        if not program("trainer", "trainer").with_name("trainyard-parquet.so").exists():
+            skip_or_fail(["Arrow; run scripts/venv.sh trainer/data/parquet/requirements.txt and build again"])
+        folder = self.claim("tables")
+        shutil.copy(places.REPOSITORY / "tests/golden/data/binary.parquet", folder)
+        data = {"format": "parquet", "dir": "/data", "train": {"files": ["binary.parquet"]}, "features": {"image": "image", "label": "label"}}
+        model = {"input": {"shape": [1, 2, 3]}, "layers": [{"flatten": {}}, {"dense": {"units": 3}}], "loss": "softmaxCrossEntropy"}
+        self.api.create(JOBS, job("tables").worker(1).set("storage", {"claimName": "tables", "mountPath": "/data"}).set(
+            "training", {"model": model, "data": data, "batchSize": 2, "epochs": 2, "strategy": {"local": {}}}).spec())
+        self.addCleanup(self.api.delete, f"{JOBS}/tables")
+        self.wait("tables to succeed", lambda: self.is_true("tables", "Succeeded"), 120)
+        self.assertIn("binary.parquet", self.kubectl("logs", "tables-worker-0"))
+
     def test_04_scaling_while_it_trains(self):
         self.long_job("scaled", 2, "training.strategy.parameterServer.mode=async")
         self.kubectl("scale", "tj/scaled", "--replicas=3")
