@@ -14,7 +14,7 @@ namespace {
 
 class Recurrent final : public Layer {
  public:
-  explicit Recurrent(RecurrentFields fields) : fields_(std::move(fields)) {}
+  explicit Recurrent(const RecurrentFields& fields) : fields_(fields) {}
 
   absl::StatusOr<Value> Build(LayerBuilder& builder) const override {
     return Unroll(fields_, builder.name(), fields_.go_backwards, builder);
