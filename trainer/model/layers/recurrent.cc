@@ -3,7 +3,6 @@
 
 #include <array>
 #include <memory>
-#include <utility>
 
 #include "trainer/base/status_macros.h"
 #include "trainer/model/layers/kinds.h"
