@@ -35,7 +35,8 @@ class ManyWorkers(JobTest):
         self.check(4, "async", epochs=5)
 
     def test_eight_asynchronous_workers(self):
-        self.check(8, "async", epochs=10)
+        # The order of the pushes is the scheduler's, so the accuracy differs between runs: after 10 epochs 0.949 to 0.975, after 16 it was 0.964 or more.
+        self.check(8, "async", epochs=16)
 
     def test_one_synchronous_worker(self):
         self.check(1, "sync", epochs=2)
