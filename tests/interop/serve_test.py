@@ -12,35 +12,21 @@ import tempfile
 import unittest
 
 import numpy
+import served_digits
 import tritonclient.grpc
 import tritonclient.http
+from served_digits import EXAMPLES
 from tritonclient.utils import InferenceServerException
 
 sys.path.insert(0, str(in_venv.ROOT / "tests/e2e"))
 from serving import Server  # noqa: E402
-from trainyard import TRAINER, Run, job_file  # noqa: E402
-
-EXAMPLES = 5
+from trainyard import TRAINER, Run  # noqa: E402
 
 
 class Clients(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="trainyard-serve-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-        run = Run(job_file(cls.folder, steps=20), output=cls.folder / "out").succeed()
-        cls.images = numpy.random.default_rng(1).integers(0, 256, (EXAMPLES, 28, 28, 1), numpy.uint8)
-        numpy.save(cls.folder / "x.npy", cls.images)
-        said = subprocess.run([TRAINER, "predict", run.output, cls.folder / "x.npy", "--json", "--top", "10"],
-                              cwd=in_venv.ROOT, capture_output=True, text=True, check=True).stdout
-        cls.expected = numpy.zeros((EXAMPLES, 10), numpy.float32)
-        for row, line in zip(cls.expected, map(json.loads, said.splitlines()), strict=True):
-            for entry in line["top"]:
-                row[entry["classNumber"]] = entry["probability"]
-        cls.server = Server(run.output, cls.folder / "serve.log")
-        cls.addClassCleanup(cls.server.close)
-        cls.server.await_ready()
+        served_digits.start(cls)
 
     def check_triton(self, module, client):
         self.assertTrue(client.is_server_live() and client.is_server_ready() and client.is_model_ready("model") and client.is_model_ready("model", "20"))

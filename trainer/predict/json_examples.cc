@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "trainer/base/status_macros.h"
+#include "trainer/predict/line_reader.h"
 
 namespace trainyard::engine {
 namespace {
@@ -94,18 +94,17 @@ class NumbersOfArray final : public nlohmann::json_sax<json> {
 class JsonLinesReader final : public ExampleReader {
  public:
   JsonLinesReader(std::istream& lines, const ExampleForm& form)
-      : lines_(lines), form_(form), most_bytes_(kMinLineBytes + kBytesPerNumber * static_cast<size_t>(form.shape.elements())) {}
+      : lines_(lines, kMinLineBytes + kBytesPerNumber * static_cast<size_t>(form.shape.elements())), form_(form) {}
 
   absl::StatusOr<bool> Next(Example& example) override {
-    do {
-      TY_ASSIGN_OR_RETURN(const bool found, ReadLine());
-      if (!found) return false;
-    } while (line_.find_first_not_of(" \t\r") == std::string::npos);
+    const LineReader::Found found = lines_.Next();
+    if (found == LineReader::Found::kEnd) return false;
+    if (found == LineReader::Found::kTooLong) return Wrong(fmt::format("more than {} bytes", lines_.most_bytes()));
     NumbersOfArray array(static_cast<size_t>(form_.shape.elements()));
-    if (!json::sax_parse(line_, &array)) return Wrong(array.problem());
+    if (!json::sax_parse(lines_.line(), &array)) return Wrong(array.problem());
     if (!IsOneExample(array.shape(), form_.shape)) return Wrong(fmt::format("an array of {}", array.shape().ToString()));
     example.dtype = DType::kF32;
-    example.index = number_ - 1;
+    example.index = lines_.number() - 1;
     example.bytes.resize(array.numbers().size() * sizeof(float));
     std::memcpy(example.bytes.data(), array.numbers().data(), example.bytes.size());
     return true;
@@ -114,30 +113,11 @@ class JsonLinesReader final : public ExampleReader {
  private:
   absl::Status Wrong(std::string_view found) const {
     return absl::InvalidArgumentError(
-        fmt::format("line {}: found {}, expected an array of numbers of shape {}", number_, found, form_.shape.ToString()));
+        fmt::format("line {}: found {}, expected an array of numbers of shape {}", lines_.number(), found, form_.shape.ToString()));
   }
 
-  // False at the end. A line that is too long is passed over.
-  absl::StatusOr<bool> ReadLine() {
-    line_.clear();
-    bool too_long = false;
-    std::streambuf& bytes = *lines_.rdbuf();
-    int byte = bytes.sbumpc();
-    if (byte == EOF) return false;
-    for (; byte != EOF && byte != '\n'; byte = bytes.sbumpc()) {
-      too_long = too_long || line_.size() >= most_bytes_;
-      if (!too_long) line_ += static_cast<char>(byte);
-    }
-    ++number_;
-    if (too_long) return Wrong(fmt::format("more than {} bytes", most_bytes_));
-    return true;
-  }
-
-  std::istream& lines_;
+  LineReader lines_;
   const ExampleForm form_;
-  const size_t most_bytes_;
-  std::string line_;
-  int64_t number_ = 0;  // of the line, from 1
 };
 
 }  // namespace

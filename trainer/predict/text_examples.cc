@@ -11,6 +11,7 @@
 
 #include "trainer/base/status_macros.h"
 #include "trainer/data/byte_source.h"
+#include "trainer/predict/line_reader.h"
 
 namespace trainyard::engine {
 namespace {
@@ -39,46 +40,31 @@ absl::StatusOr<std::vector<int32_t>> TokensOfJson(const Vocabulary& vocabulary, 
 
 class TextReader final : public ExampleReader {
  public:
-  TextReader(std::istream& lines, const Vocabulary& vocabulary, bool json) : lines_(lines), vocabulary_(vocabulary), json_(json) {}
+  TextReader(std::istream& lines, const Vocabulary& vocabulary, bool json)
+      : lines_(lines, kMostLineBytes), vocabulary_(vocabulary), json_(json) {}
 
   absl::StatusOr<bool> Next(Example& example) override {
-    do {
-      TY_ASSIGN_OR_RETURN(const bool found, ReadLine());
-      if (!found) return false;
-    } while (line_.find_first_not_of(" \t\r") == std::string::npos);
-    const std::string name = fmt::format("line {}", number_);
+    const LineReader::Found found = lines_.Next();
+    if (found == LineReader::Found::kEnd) return false;
+    const std::string name = fmt::format("line {}", lines_.number());
+    if (found == LineReader::Found::kTooLong) {
+      return absl::InvalidArgumentError(fmt::format("{}: found more than {} bytes", name, kMostLineBytes));
+    }
+    std::string& line = lines_.line();
+    if (!json_ && line.ends_with('\r')) line.pop_back();
     TY_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
-                        json_ ? TokensOfJson(vocabulary_, line_, name) : TokensOfText(vocabulary_, line_, name));
+                        json_ ? TokensOfJson(vocabulary_, line, name) : TokensOfText(vocabulary_, line, name));
     example.dtype = DType::kI32;
-    example.index = number_ - 1;
+    example.index = lines_.number() - 1;
     const std::span<const std::byte> bytes = std::as_bytes(std::span(tokens));
     example.bytes.assign(bytes.begin(), bytes.end());
     return true;
   }
 
  private:
-  // False at the end. A line that is too long is passed over.
-  absl::StatusOr<bool> ReadLine() {
-    line_.clear();
-    bool too_long = false;
-    std::streambuf& bytes = *lines_.rdbuf();
-    int byte = bytes.sbumpc();
-    if (byte == EOF) return false;
-    for (; byte != EOF && byte != '\n'; byte = bytes.sbumpc()) {
-      too_long = too_long || line_.size() >= kMostLineBytes;
-      if (!too_long) line_ += static_cast<char>(byte);
-    }
-    ++number_;
-    if (too_long) return absl::InvalidArgumentError(fmt::format("line {}: found more than {} bytes", number_, kMostLineBytes));
-    if (!json_ && line_.ends_with('\r')) line_.pop_back();
-    return true;
-  }
-
-  std::istream& lines_;
+  LineReader lines_;
   const Vocabulary& vocabulary_;
   const bool json_;
-  std::string line_;
-  int64_t number_ = 0;  // of the line, from 1
 };
 
 // Owns the file that it reads.

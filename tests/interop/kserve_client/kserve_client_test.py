@@ -7,16 +7,14 @@ import in_venv  # isort: skip  (starts over in the environment that has the clie
 
 import asyncio
 import importlib.util
-import json
 import logging
-import subprocess
-import tempfile
 import types
 import unittest
 
 import grpc
 import httpx
 import numpy
+import served_digits
 
 # The package's __init__ imports its server and Kubernetes' client, which the inference clients do not use.
 kserve = types.ModuleType("kserve")
@@ -25,32 +23,12 @@ sys.modules["kserve"] = kserve
 from kserve.inference_client import InferenceGRPCClient, InferenceRESTClient, RESTConfig  # noqa: E402
 from kserve.protocol.infer_type import InferInput, InferRequest, RequestedOutput  # noqa: E402
 
-sys.path.insert(0, str(in_venv.ROOT / "tests/e2e"))
-from serving import Server  # noqa: E402
-from trainyard import TRAINER, Run, job_file  # noqa: E402
-
-EXAMPLES = 5
-
 
 class KServe(unittest.IsolatedAsyncioTestCase):
     @classmethod
     def setUpClass(cls):
         logging.disable()  # the client logs the errors that it raises
-        folder = tempfile.TemporaryDirectory(prefix="trainyard-serve-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-        run = Run(job_file(cls.folder, steps=20), output=cls.folder / "out").succeed()
-        cls.images = numpy.random.default_rng(1).integers(0, 256, (EXAMPLES, 28, 28, 1), numpy.uint8)
-        numpy.save(cls.folder / "x.npy", cls.images)
-        said = subprocess.run([TRAINER, "predict", run.output, cls.folder / "x.npy", "--json", "--top", "10"],
-                              cwd=in_venv.ROOT, capture_output=True, text=True, check=True).stdout
-        cls.expected = numpy.zeros((EXAMPLES, 10), numpy.float32)
-        for row, line in zip(cls.expected, map(json.loads, said.splitlines()), strict=True):
-            for entry in line["top"]:
-                row[entry["classNumber"]] = entry["probability"]
-        cls.server = Server(run.output, cls.folder / "serve.log")
-        cls.addClassCleanup(cls.server.close)
-        cls.server.await_ready()
+        served_digits.start(cls)
 
     def request(self, images=None, *, binary, name="input"):
         images = self.images if images is None else images
