@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "trainer/base/printable.h"
+#include "trainer/data/text/text_tokens.h"
 
 namespace trainyard::engine {
 namespace {
@@ -22,6 +23,13 @@ constexpr size_t kMostValues = 8;  // of a line of the table
 // Names of files may hold anything.
 std::string PlaceOf(const Prediction& prediction) {
   return prediction.index < 0 ? Printable(prediction.file) : fmt::format("{}[{}]", Printable(prediction.file), prediction.index);
+}
+
+// A token of a text may be a line's end or a space, of which a table would show nothing.
+std::string ShownClass(const std::string& name) {
+  const bool visible =
+      std::ranges::all_of(name, [](unsigned char c) { return c >= 0x20 && c != 0x7f; }) && name.find_first_not_of(' ') != std::string::npos;
+  return visible ? name : Quoted(name);
 }
 
 std::string LineOf(const ordered_json& line) { return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
@@ -56,7 +64,7 @@ std::vector<RankedClass> LikeliestOf(std::span<const float> probabilities, int m
 PredictionTable::PredictionTable(std::span<const std::string> files, std::vector<std::string> classes, int top)
     : classes_(std::move(classes)), top_(top) {
   for (const std::string& file : files) file_width_ = std::max(file_width_, std::min(file.size(), kWidestFile));
-  for (const std::string& name : classes_) class_width_ = std::max(class_width_, std::min(name.size(), kWidestClass));
+  for (const std::string& name : classes_) class_width_ = std::max(class_width_, std::min(ShownClass(name).size(), kWidestClass));
 }
 
 std::string PredictionTable::Cells(std::string_view name, std::string_view probability) const {
@@ -74,7 +82,7 @@ std::string PredictionTable::Row(const Prediction& prediction) const {
   std::string line = fmt::format("{:<{}}", PlaceOf(prediction), file_width_);
   if (!classes_.empty()) {
     for (const RankedClass& ranked : LikeliestOf(prediction.values, top_)) {
-      line += Cells(Printable(classes_[static_cast<size_t>(ranked.number)]), fmt::format("{:.4f}", ranked.probability));
+      line += Cells(ShownClass(classes_[static_cast<size_t>(ranked.number)]), fmt::format("{:.4f}", ranked.probability));
     }
     return line;
   }

@@ -43,6 +43,12 @@ TEST(PredictionTable, HasAColumnForEachOfTheLikeliestClasses) {
   EXPECT_EQ(table.Row({.file = "a.png", .values = values}), "a.png       dog         0.5000  cat         0.2500");
 }
 
+TEST(PredictionTable, TokensThatAreSpacesOrEndsOfLinesCanBeSeen) {
+  const std::array<float, 3> values = {0.25F, 0.5F, 0.25F};
+  EXPECT_EQ(PredictionTable({}, {" ", "\n", "a\033b"}, 3).Row({.file = "a", .index = 0, .values = values}),
+            R"(a[0]  "\n"           0.5000  " "            0.2500  "a\x1bb"       0.2500)");
+}
+
 TEST(PredictionTable, ANameCannotMoveTheCursor) {
   const std::array<float, 1> values = {2};
   EXPECT_EQ(PredictionTable({}, {}, 1).Row({.file = "a\033[2J\n.npy", .index = 3, .values = values}), "a?[2J?.npy[3]  2");
