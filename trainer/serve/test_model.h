@@ -55,7 +55,9 @@ inline std::string SaveModel(const std::string& dir, int64_t step, float weight,
       text ? "{format: text, tokens: characters, dir: d, train: {files: [t]}}" : "{format: synthetic, train: {examples: 8}}";
   const auto training = ParseTrainingText("model: " + model + "\ndata: " + data + "\nbatchSize: 4\nsteps: 5\n", "training.yaml");
   EXPECT_TRUE(training.ok()) << training.status();
-  if (text) EXPECT_TRUE(KeepVocabulary(dir, TextVocabulary(), /*has_checkpoints=*/false).ok());
+  if (text) {
+    EXPECT_TRUE(KeepVocabulary(dir, TextVocabulary(), /*has_checkpoints=*/false).ok());
+  }
   const auto description = DescribeModel(*training, text ? TextVocabulary().Sha256Hex() : "");
   EXPECT_TRUE(description.ok()) << description.status();
   ParameterSet parameters(*ParameterSpecsOf(training->model));
