@@ -40,6 +40,12 @@ class Precision(JobTest):
                 self.assertEqual(report["precision"], precision)
                 self.assertIn(f"{precision} by {report['kernels']}", run.logs())
 
+    def test_auto_says_what_it_took_and_why_and_has_the_bits_of_what_it_took(self):
+        run, report = self.run_job("training.precision=auto")
+        self.assertIn(f"precision: auto takes {report['precision']}: {report['precisionReason']}", run.logs())
+        self.assertRegex(report["precisionReason"], "^(forward and backward take .* ms in bfloat16 by|this processor has no kernels for bfloat16)")
+        self.assertEqual(report["parametersSha256"], self.digest(f"training.precision={report['precision']}"))
+
     def test_float32_is_the_default_and_has_other_bits(self):
         default = self.digest()
         self.assertEqual(default, self.digest("training.precision=float32"))
@@ -58,7 +64,7 @@ class Precision(JobTest):
         done = subprocess.run([TRAINER, "launch", str(job), "--output", self.folder.name + "/out", "--set", "training.precision=fp8"], cwd=ROOT,
                               capture_output=True, text=True, timeout=60, check=False)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn('training.precision: found "fp8", expected one of float32, bfloat16', done.stdout + done.stderr)
+        self.assertIn('training.precision: found "fp8", expected one of float32, bfloat16, auto', done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

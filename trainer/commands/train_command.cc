@@ -89,20 +89,24 @@ absl::Status RunRole(const TrainFlags& flags, const ReplicaIdentity& identity, S
     return RunServerRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, stop);
   }
   if (identity.is_chief()) TY_RETURN_IF_ERROR(CheckOldCheckpoint(flags.output, config));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, config.threads, config.precision));
+  // An evaluator computes no gradients: there is little to win.
+  if (identity.role == Role::kEvaluator && !config.precision) config.precision = Precision::kFloat32;
+  const auto make_backend = [&](Precision precision) { return MakeBackend(flags.backend, config.threads, precision); };
+  TY_ASSIGN_OR_RETURN(const PrecisionChoice choice, ChoosePrecision(config, make_backend, [&stop] { return stop.requested(); }));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, make_backend(choice.precision));
   if (identity.role == Role::kEvaluator) {
     return RunEvaluatorRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, *backend, stop,
                             RealClock());
   }
   std::vector<std::unique_ptr<Backend>> of_devices;
-  WorkerBackends backends{.whole = *backend, .devices = {backend.get()}};
+  WorkerBackends backends{.whole = *backend, .devices = {backend.get()}, .precision = choice};
   if (config.devices > 1) {
     // Besides, each device has a thread that trains and one that reads ahead.
     const int threads = config.threads > 0 ? config.threads : CpuQuota();
     TY_RETURN_IF_ERROR(CheckThreadRoom(kOwnThreads + threads + std::max(threads, config.devices) + 2 * config.devices));
     if (threads < config.devices)
       LogWarning("{} devices share {} threads: each takes one; set devices to {}", config.devices, threads, threads);
-    TY_ASSIGN_OR_RETURN(of_devices, MakeDeviceBackends(flags.backend, config.threads, config.devices, config.precision));
+    TY_ASSIGN_OR_RETURN(of_devices, MakeDeviceBackends(flags.backend, config.threads, config.devices, choice.precision));
     backends.devices.clear();
     for (const std::unique_ptr<Backend>& device : of_devices) backends.devices.push_back(device.get());
   }

@@ -77,10 +77,10 @@ enum class OnNonFinite : uint8_t {
 struct TrainingConfig {
   ModelSpec model;
   DataConfig data;
-  std::string model_json, data_json;          // the texts of `model` and `data`: checkpoints describe themselves by them
-  int64_t batch_size = 32;                    // per device, in every strategy
-  int devices = 1;                            // of each worker (docs/collectives.md, two levels)
-  Precision precision = Precision::kFloat32;  // of workers and the evaluator
+  std::string model_json, data_json;                         // the texts of `model` and `data`: checkpoints describe themselves by them
+  int64_t batch_size = 32;                                   // per device, in every strategy
+  int devices = 1;                                           // of each worker (docs/collectives.md, two levels)
+  std::optional<Precision> precision = Precision::kFloat32;  // nothing: the faster one (train/choose_precision.h)
   // Exactly one of the two is > 0. Steps count per worker in async, global in sync.
   int64_t epochs = 0;
   int64_t steps = 0;

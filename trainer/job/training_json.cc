@@ -301,9 +301,11 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
   }
   training.batch_size = fields.Integer("batchSize", {.min = 1, .max = kMaxBatch}, training.batch_size);
   training.devices = static_cast<int>(fields.Integer("devices", {.min = 1, .max = kMostDevices}, 1));
-  training.precision = fields.Choice<Precision>(
-      "precision", {{PrecisionName(Precision::kFloat32), Precision::kFloat32}, {PrecisionName(Precision::kBfloat16), Precision::kBfloat16}},
-      training.precision);
+  training.precision = fields.Choice<std::optional<Precision>>("precision",
+                                                               {{PrecisionName(Precision::kFloat32), Precision::kFloat32},
+                                                                {PrecisionName(Precision::kBfloat16), Precision::kBfloat16},
+                                                                {"auto", std::nullopt}},
+                                                               training.precision);
   if (value.is_object()) ReadLength(fields, training);
   if (const json* optimizer = fields.Get("optimizer")) training.optimizer = ReadOptimizer(*optimizer, fields.PathOf("optimizer"), errors);
   if (const json* strategy = fields.Get("strategy")) training.strategy = ReadStrategy(*strategy, fields.PathOf("strategy"), errors);

@@ -113,12 +113,13 @@ struct ReplicaReport {
   std::string model;
   std::string strategy;
   int64_t batch_size = 0;
-  int devices = 1;             // of each worker
-  std::string precision;       // training.precision
-  std::string kernels;         // that the chief's products ran on: "avx512", "amx"
-  int64_t epochs = 0;          // begun
-  int64_t planned_epochs = 0;  // 0: the job counts steps
-  int64_t steps = 0;           // done, of all workers together
+  int devices = 1;               // of each worker
+  std::string precision;         // of the chief's products
+  std::string precision_reason;  // of training.precision: auto; else ""
+  std::string kernels;           // that the chief's products ran on: "avx512", "amx"
+  int64_t epochs = 0;            // begun
+  int64_t planned_epochs = 0;    // 0: the job counts steps
+  int64_t steps = 0;             // done, of all workers together
   int64_t planned_steps = 0;
   std::optional<double> first_loss;  // the mean of the chief's first training losses, and its smoothed last one
   std::optional<double> last_loss;

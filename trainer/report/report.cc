@@ -146,6 +146,7 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
                          {"parametersSha256", job.parameters_sha256},
                          {"version", fmt::format("{} ({})", TRAINYARD_VERSION, TRAINYARD_COMMIT)},
                          {"cpu", CpuName()}};
+  if (!job.precision_reason.empty()) report["precisionReason"] = job.precision_reason;
   PutField(report, "firstLoss", job.first_loss);
   PutField(report, "lastLoss", job.last_loss);
   if (!job.warning.empty()) report["warning"] = job.warning;

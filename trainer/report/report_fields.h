@@ -133,6 +133,7 @@ void VisitChiefFields(ThisRecord<ReplicaReport> auto& report, Visitor visit) {
   visit("batchSize", report.batch_size);
   visit("devices", report.devices);
   visit("precision", report.precision);
+  visit("precisionReason", report.precision_reason);
   visit("kernels", report.kernels);
   visit("epochs", report.epochs);
   visit("plannedEpochs", report.planned_epochs);

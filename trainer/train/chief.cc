@@ -168,7 +168,8 @@ ReplicaReport Chief::Report() const {
   report.strategy = StrategyText(run_.config.strategy);
   report.batch_size = run_.config.batch_size;
   report.devices = run_.config.devices;
-  report.precision = PrecisionName(run_.config.precision);
+  report.precision = PrecisionName(run_.precision.precision);
+  report.precision_reason = run_.precision.reason;
   report.kernels = run_.kernels;
   report.steps = run_.global_step;
   report.planned_steps = run_.JobSteps(run_.end_step);

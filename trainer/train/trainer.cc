@@ -147,7 +147,10 @@ absl::Status Trainer::RunFromStart() {
   LogInfo("{} worker {} of {}: {}, steps {} to {}, {} of batch {}, {} parameters, {} by {}", StrategyText(run.config.strategy), run.rank(),
           run.workers(), run.train_data->info().name, run.step, run.end_step,
           run.config.devices == 1 ? "1 device" : fmt::format("{} devices", run.config.devices), run.config.batch_size,
-          run.parameters.elements(), PrecisionName(run.config.precision), run.kernels);
+          run.parameters.elements(), PrecisionName(run.precision.precision), run.kernels);
+  if (!run.precision.reason.empty()) {
+    LogInfo("precision: auto takes {}: {}", PrecisionName(run.precision.precision), run.precision.reason);
+  }
   if (run.step >= run.end_step) LogInfo("all {} steps are done already: nothing to train", run.end_step);
   const absl::Status trained = RunSteps();
   if (run.redone != nullptr) run.redone->Reach(run.step);  // a rollback may take the chief along

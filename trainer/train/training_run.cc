@@ -244,7 +244,7 @@ void TrainingRun::EndHere() {
 }
 
 absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options, const WorkerBackends& backends, Clock& clock) {
-  auto run = std::make_unique<TrainingRun>(std::move(options), backends.whole, clock);
+  auto run = std::make_unique<TrainingRun>(std::move(options), backends, clock);
   TY_RETURN_IF_ERROR(CheckDevices(run->config, run->workers()));
   TY_RETURN_IF_ERROR(OpenData(*run));
   Model model;

@@ -22,6 +22,7 @@
 #include "trainer/report/recorder.h"
 #include "trainer/report/redone_log.h"
 #include "trainer/train/activity_ticker.h"
+#include "trainer/train/choose_precision.h"
 #include "trainer/train/device.h"
 #include "trainer/train/model_runner.h"
 #include "trainer/train/profiler.h"
@@ -35,14 +36,23 @@ struct TrainerOptions {
   int http_port = 0;         // of /progress; 0: any free one
 };
 
-// Used from one thread. `backend` and `clock` must outlive it.
+// Where a worker computes: on `whole` it evaluates, on one of `devices` each of its devices trains,
+// meanwhile `whole` rests. With one device both may be the same.
+struct WorkerBackends {
+  Backend& whole;
+  std::vector<Backend*> devices;  // as many as config.devices
+  PrecisionChoice precision;
+};
+
+// Used from one thread. `backends` and `clock` must outlive it.
 struct TrainingRun {
-  TrainingRun(TrainerOptions its_options, Backend& backend, Clock& its_clock)
+  TrainingRun(TrainerOptions its_options, const WorkerBackends& backends, Clock& its_clock)
       : options(std::move(its_options)),
         config(options.config),
         clock(its_clock),
-        kernels(backend.kernels()),
-        evaluated_model(config.model, backend) {}
+        precision(backends.precision),
+        kernels(backends.whole.kernels()),
+        evaluated_model(config.model, backends.whole) {}
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
@@ -64,6 +74,7 @@ struct TrainingRun {
   const TrainerOptions options;
   const TrainingConfig& config;  // of options
   Clock& clock;
+  const PrecisionChoice precision;               // of the backends
   const std::string_view kernels;                // of the backends
   ModelRunner evaluated_model;                   // on all threads of this worker
   std::vector<std::unique_ptr<Device>> devices;  // of this worker; each trains on its share of the threads
@@ -88,13 +99,6 @@ struct TrainingRun {
   int64_t global_step = 0;
   bool ended = false;  // by the chief, before the planned end
   bool begun = false;  // the step loop
-};
-
-// Where a worker computes: on `whole` it evaluates, on one of `devices` each of its devices trains,
-// meanwhile `whole` rests. With one device both may be the same.
-struct WorkerBackends {
-  Backend& whole;
-  std::vector<Backend*> devices;  // as many as config.devices
 };
 
 // Opens the data, compiles the model, and connects the updater. Errors name the file, field or
