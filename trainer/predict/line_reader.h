@@ -18,7 +18,8 @@ class LineReader {
 
   LineReader(std::istream& stream, size_t most_bytes) : stream_(stream), most_bytes_(most_bytes) {}
 
-  // The next line that has more than spaces, tabs and \r. After kTooLong the next call goes on behind that line.
+  // The next line that has more than spaces, tabs and \r. After kTooLong the next call goes on
+  // behind that line.
   Found Next();
 
   std::string& line() { return line_; }       // of the last call that found one

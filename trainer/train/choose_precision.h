@@ -1,4 +1,4 @@
-// `precision: auto`: both precisions train a few steps of the job's model, and the faster one stays.
+// `precision: auto`: both precisions run a few steps of the job's model, and the faster one stays.
 #pragma once
 
 #include <functional>
@@ -30,8 +30,8 @@ using BackendOfPrecision = std::function<absl::StatusOr<std::unique_ptr<Backend>
 
 // What `config` names, or what a measurement of forward and backward passes over made-up examples
 // says. Each precision runs in two turns of a first step and then steps for half a second, at least
-// one and at most 20; the shortest counts. `stop` is asked between steps. Where bfloat16 has no kernels of its
-// own, nothing is measured. Errors: those of the model and of the backends.
+// one and at most 20; the shortest counts. `stop` is asked between steps. Where bfloat16 has no
+// kernels of its own, nothing is measured. Errors: those of the model and of the backends.
 absl::StatusOr<PrecisionChoice> ChoosePrecision(const TrainingConfig& config, const BackendOfPrecision& make_backend,
                                                 const std::function<bool()>& stop);
 
