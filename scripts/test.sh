@@ -3,7 +3,7 @@
 #
 #   scripts/test.sh            everything, after scripts/setup.sh
 #   scripts/test.sh unit       the inner loop: release build and unit tests
-#   scripts/test.sh STEP …     some of: setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos asan tsan
+#   scripts/test.sh STEP …     some of: setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos arm64 asan tsan
 #
 # With CI=true a step that this machine cannot run is a failure, else it is skipped with the reason. TRAINYARD_JOBS bounds parallel work.
 set -uo pipefail
@@ -138,7 +138,7 @@ run_chaos() {
 }
 
 # run_programs NAME PRESET FILTER PROGRAM…: test programs, each whole: the start of a process takes longer than most tests. at_once=N: so many at a
-# time, else as many as there are processors. Those that take minutes come first, and in parts. Writes what passed, failed and was skipped to NAME.counts.
+# time, else as many as there are processors. emulator=COMMAND: run by it. Those that take minutes come first, and in parts. Writes what passed, failed and was skipped to NAME.counts.
 run_programs() {
   local name=$1 folder=build/$2 filter=$3 log part parts=() good=0 bad=0 left_out=0
   shift 3
@@ -147,7 +147,7 @@ run_programs() {
   rm -f "$logs/$name"-*.passed
   printf '%s\n' "${parts[@]}" | xargs -P "${at_once:-$jobs}" -L 1 bash -c '
     log=$0-$3-$4.log
-    GTEST_SHARD_INDEX=$4 GTEST_TOTAL_SHARDS=$5 timeout 900 "$(find "$1" -name "$3" -type f -perm -u+x | head -1)" --gtest_filter="$2" >"$log" 2>&1 && touch "${log%.log}.passed"
+    GTEST_SHARD_INDEX=$4 GTEST_TOTAL_SHARDS=$5 timeout 900 ${emulator:-} "$(find "$1" -name "$3" -type f -perm -u+x | head -1)" --gtest_filter="$2" >"$log" 2>&1 && touch "${log%.log}.passed"
     echo "took $SECONDS s" >>"$log"' "$logs/$name" "$folder" "$filter"
   for part in "${parts[@]}"; do
     read -r program index _ <<<"$part"
@@ -281,6 +281,23 @@ sanitized() {
   report_programs "$1"
 }
 
+# The kernels for arm64 in an emulator: NEON, and SVE with registers of 256 bits. bfloat16 has no instructions of its own there, so one of the two
+# runs what stands in for them.
+step_arm64() {
+  local tests=trainer_backend_cpu_test qemu sysroot programs
+  begin "arm64: the kernels of NEON and SVE, in an emulator"
+  must sysroot sysroot.log scripts/sysroot.sh arm64 || return 1
+  must qemu qemu.log scripts/unpack.sh qemu-user-static || return 1
+  build arm64 || return 1
+  sysroot=$(scripts/sysroot.sh arm64) qemu=$(scripts/unpack.sh qemu-user-static)/usr/bin/qemu-aarch64-static
+  mapfile -t programs < <(test_programs arm64 | grep -v trainer_base_test)  # which is about the system that the emulator stands for
+  emulator="$qemu -L $sysroot" run_programs arm64-neon arm64 '*' "${programs[@]}"
+  report_programs arm64-neon
+  begin "arm64: SVE"
+  emulator="$qemu -cpu max,sve-default-vector-length=32 -L $sysroot" run_programs arm64-sve arm64 '*sve256*:-*Bf16*' $tests
+  report_programs arm64-sve
+}
+
 step_asan() {
   begin "asan: unit tests and fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer"
   sanitized asan
@@ -307,6 +324,8 @@ step_interop() {
 load_peers() {
   scripts/unpack.sh prometheus
   scripts/torch.sh
+  scripts/unpack.sh qemu-user-static
+  scripts/sysroot.sh arm64
   find tests/interop -name requirements.txt -exec scripts/venv.sh {} \;
 }
 
@@ -342,7 +361,7 @@ step_cluster-chaos() {
   build release trainyard-operator trainyard-trainer && cluster_binaries && run_chaos cluster-chaos tests/chaos/cluster_chaos.py 6
 }
 
-all=(setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos asan tsan)
+all=(setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos arm64 asan tsan)
 steps=("$@")
 [ ${#steps[@]} -gt 0 ] || steps=("${all[@]}")
 for step in "${steps[@]}"; do

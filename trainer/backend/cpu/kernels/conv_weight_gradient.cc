@@ -94,7 +94,11 @@ struct Side {
   int inputs, outputs;
 };
 inline Side ChooseSide(int inputs, int outputs) {
-  if constexpr (kVectors < 12) return {2, 2};
+  if constexpr (kVectors < 32) {
+    constexpr int kSide = kVectors >= 16 ? 3 : 2;
+    static_assert(BlockOrNull<kSide, kSide>() != nullptr);
+    return {kSide, kSide};
+  }
   Side best = {5, 5};
   int best_steps = 1 << 30;
   // A multiply-add costs 1, a vector loaded half of that. A block with fewer sums than the adders'
