@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "trainer/bench/bench_allreduce.h"
+#include "trainer/bench/bench_predict.h"
 #include "trainer/bench/bench_step.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
@@ -60,6 +61,32 @@ void AddAllReduce(CLI::App& bench, int& exit_code) {
   });
 }
 
+void AddPredict(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand("predict", "measure predictions of a checkpoint as `serve` makes them, without HTTP");
+  auto options = std::make_shared<PredictBenchOptions>();
+  auto json = std::make_shared<bool>(false);
+  command->add_option("checkpoint", options->checkpoint, "a run's output folder, its folder of checkpoints, or one checkpoint")
+      ->required()
+      ->type_name("CHECKPOINT");
+  command->add_option("--batch", options->batch, "examples in a call")->capture_default_str();
+  command->add_option("--threads", options->threads, "compute threads; 0: as many as the cgroup allows")->capture_default_str();
+  OneOf(command->add_option("--isa", options->isa, "kernels to use"), {"auto", "avx512", "avx2", "baseline", "neon"})->capture_default_str();
+  InRange(command->add_option("--seconds", options->seconds, "how long to measure"), 0, 3600)->capture_default_str();
+  command->add_flag("--json", *json, "print JSON");
+  command->footer(
+      "trainyard-trainer bench predict out/digits --batch 1\n"
+      "trainyard-trainer bench predict out/digits --batch 32 --json");
+  command->callback([options, json, &exit_code] {
+    const absl::StatusOr<PredictBenchResult> result = BenchPredict(*options);
+    if (!result.ok()) {
+      PrintError(std::string(result.status().message()));
+      exit_code = 1;
+      return;
+    }
+    fmt::print("{}", *json ? PredictBenchJson(*result) : PredictBenchText(*result));
+  });
+}
+
 }  // namespace
 
 void AddBenchCommand(CLI::App& app, int& exit_code) {
@@ -85,8 +112,10 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
       "trainyard-trainer bench --model lenet5 --batch 128\n"
       "trainyard-trainer bench --model lenet5 --precision bfloat16\n"
       "trainyard-trainer bench --model resnet56v2 --threads 4 --json\n"
-      "trainyard-trainer bench allreduce --ranks 4");
+      "trainyard-trainer bench allreduce --ranks 4\n"
+      "trainyard-trainer bench predict out/digits --batch 1");
   AddAllReduce(*bench, exit_code);
+  AddPredict(*bench, exit_code);
   bench->callback([bench, options, precision, json, &exit_code] {
     if (!bench->get_subcommands().empty()) return;
     if (*precision == PrecisionName(Precision::kBfloat16)) options->precision = Precision::kBfloat16;
