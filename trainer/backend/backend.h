@@ -53,6 +53,9 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual void Run(const KernelContext& context) = 0;
+  // Of inference (RewriteOptions), once before the first Run, where KernelsUseHostParameters: the
+  // node's inputs, null where an input is no parameter. May allocate what the kernel keeps of them.
+  virtual void Prepare(std::span<const void* const> /*inputs*/) {}
   // Working memory wanted during Run; shared by all kernels of an executor.
   virtual size_t scratch_bytes() const { return 0; }
 };
@@ -68,6 +71,13 @@ class DeviceMemory {
 // Host memory, zeroed. ResourceExhausted says that it was for `what`.
 absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateOnHost(std::string_view what, size_t bytes);
 
+struct RewriteOptions {
+  bool fuse = true;  // in fewer nodes (FuseEpilogues)
+  // The graph is forward only. It runs with StepContext::training false, and with the same values
+  // of its parameters at the same place until its kernels' end.
+  bool inference = false;
+};
+
 // Outlives its kernels and its memory. Compile may be slow (it may time candidates).
 class Backend {
  public:
@@ -80,16 +90,15 @@ class Backend {
   // The type of values' real numbers: kF32 or kF64.
   virtual DType real() const = 0;
   // The forward graph as this device runs it: the same outputs, parameters, results and states;
-  // with `fuse` in fewer nodes (FuseEpilogues); values laid out. The backward nodes that are added
-  // behind it must run too.
-  virtual Graph Rewrite(const Graph& forward, bool fuse) const = 0;
+  // values laid out. The backward nodes that are added behind it must run too.
+  virtual Graph Rewrite(const Graph& forward, const RewriteOptions& options) const = 0;
   // Memory for all values of an executor, which `what` names in an error.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) = 0;
   // Size of a value in this backend's layout, lanes of padding included.
   virtual size_t BytesFor(const ValueSpec& spec) const = 0;
   // Never called for sources and aliases (graph/op.h). Unimplemented where the backend lacks the
-  // op: the error names node and op.
-  virtual absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node) = 0;
+  // op: the error names node and op. `inference` as the graph was rewritten.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node, bool inference) = 0;
   // host (row-major; u8, i32 or f32) → value. u8 becomes f32 times u8_scale. host has the value's
   // elements; checked by the caller.
   virtual void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) = 0;

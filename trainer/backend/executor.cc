@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "trainer/backend/feed_check.h"
+#include "trainer/base/check.h"
+#include "trainer/base/memory_for.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/ops/rules.h"
 #include "trainer/tensor/buffer.h"
@@ -39,9 +41,11 @@ struct Finish {
 }  // namespace
 
 struct Executor::State {
-  State(Graph g, Backend& b) : graph(std::move(g)), backend(b), host_parameters(KernelsUseHostParameters(b)) {}
+  State(Graph g, Backend& b, const ParameterSet* p)
+      : graph(std::move(g)), backend(b), host_parameters(KernelsUseHostParameters(b)), inference(p) {}
 
   absl::Status Compile();
+  absl::Status Prepare();
   void FindFinishes();
   absl::Status PlaceValues();
   void Bind(const ParameterSet& params, ParameterSet* grads);
@@ -59,6 +63,7 @@ struct Executor::State {
   const Graph graph;
   Backend& backend;
   const bool host_parameters;
+  const ParameterSet* const inference;  // null: not for inference
   MemoryPlan plan;
   std::unique_ptr<DeviceMemory> memory;  // the arena, then what kernels need while they run
   size_t scratch_bytes = 0;
@@ -83,13 +88,31 @@ absl::Status Executor::State::Compile() {
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
     const Op& op = graph.node(id).op;
     if (IsSource(op) || AliasedInput(op)) continue;
-    TY_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.Compile(graph, id));
+    TY_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.Compile(graph, id, inference != nullptr));
     scratch_bytes = std::max(scratch_bytes, kernel->scratch_bytes());
     steps.push_back({id, std::move(kernel), input_pointers.size(), output_pointers.size()});
     input_pointers.resize(input_pointers.size() + graph.node(id).inputs.size());
     output_pointers.resize(output_pointers.size() + graph.node(id).outputs.size());
   }
   return absl::OkStatus();
+}
+
+// Kernels of inference see their parameters once.
+absl::Status Executor::State::Prepare() {
+  if (inference == nullptr || !host_parameters) return absl::OkStatus();
+  TY_RETURN_IF_ERROR(CheckParameters(*inference, nullptr));
+  return WithMemoryFor("what is kept of parameters", 0, [this] {
+    std::vector<const void*> inputs;
+    for (const Step& step : steps) {
+      inputs.clear();
+      for (const Value& input : graph.node(step.node).inputs) {
+        const auto* parameter = std::get_if<ParameterOp>(&graph.node(input.node).op);
+        inputs.push_back(parameter == nullptr ? nullptr : inference->values(parameter->key).data());
+      }
+      step.kernel->Prepare(inputs);
+    }
+    return absl::OkStatus();
+  });
 }
 
 // A result is written in place if a kernel makes it for one key alone and nobody fetches it by
@@ -233,10 +256,12 @@ Executor::Executor(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Executor::~Executor() = default;
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph forward, Backend& backend, const ExecutorOptions& options) {
-  Graph graph = backend.Rewrite(forward, options.fuse);
+  TY_CHECK(options.inference == nullptr || (!forward.loss().valid() && forward.results().empty()));
+  Graph graph = backend.Rewrite(forward, {.fuse = options.fuse, .inference = options.inference != nullptr});
   if (graph.loss().valid()) TY_RETURN_IF_ERROR(AddGradients(graph, graph.loss(), options.gradients));
-  auto state = std::make_unique<State>(std::move(graph), backend);
+  auto state = std::make_unique<State>(std::move(graph), backend, options.inference);
   TY_RETURN_IF_ERROR(state->Compile());
+  TY_RETURN_IF_ERROR(state->Prepare());
   state->FindFinishes();
   TY_RETURN_IF_ERROR(state->PlaceValues());
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
@@ -245,6 +270,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph forward, Backen
 absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,
                            GradientSink* sink, ParameterSet* state) {
   State& s = *state_;
+  TY_CHECK(s.inference == nullptr || (s.inference == &params && !step.training));
   TY_RETURN_IF_ERROR(s.CheckParameters(params, grads));
   TY_RETURN_IF_ERROR(s.CheckState(state));
   TY_RETURN_IF_ERROR(MatchFeeds(s.graph, feeds, s.fed));

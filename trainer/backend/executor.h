@@ -38,6 +38,10 @@ class NodeObserver {
 struct ExecutorOptions {
   bool fuse = true;
   GradientOptions gradients;  // of a graph with a loss
+  // Inference: the graph has no results and is run with these parameters and StepContext::training
+  // false only. They outlive the executor and keep their values. The backend may keep what it makes
+  // of them, and do without what only training needs: numbers may differ in their last bits.
+  const ParameterSet* inference = nullptr;
 };
 
 // For one exact batch size. Not thread-safe. Run allocates nothing after Create, but for the lists

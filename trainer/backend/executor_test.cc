@@ -162,13 +162,15 @@ class DeviceBackend final : public Backend {
   std::string_view kernels() const override { return "device"; }
   bool uses_host_memory() const override { return false; }
   DType real() const override { return DType::kF32; }
-  Graph Rewrite(const Graph& forward, bool fuse) const override { return reference_->Rewrite(forward, fuse); }
+  Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override { return reference_->Rewrite(forward, options); }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     allocated += bytes;
     return reference_->Allocate(what, bytes);
   }
   size_t BytesFor(const ValueSpec& spec) const override { return reference_->BytesFor(spec); }
-  absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node) override { return reference_->Compile(graph, node); }
+  absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node, bool inference) override {
+    return reference_->Compile(graph, node, inference);
+  }
   void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) override {
     ++uploads;
     reference_->Upload(spec, u8_scale, host, value);

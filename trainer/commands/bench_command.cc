@@ -70,7 +70,8 @@ void AddPredict(CLI::App& bench, int& exit_code) {
       ->type_name("CHECKPOINT");
   command->add_option("--batch", options->batch, "examples in a call")->capture_default_str();
   command->add_option("--threads", options->threads, "compute threads; 0: as many as the cgroup allows")->capture_default_str();
-  OneOf(command->add_option("--isa", options->isa, "kernels to use"), {"auto", "avx512", "avx2", "baseline", "neon"})->capture_default_str();
+  OneOf(command->add_option("--isa", options->isa, "kernels to use"), {"auto", "avx512", "avx2", "baseline", "neon"})
+      ->capture_default_str();
   InRange(command->add_option("--seconds", options->seconds, "how long to measure"), 0, 3600)->capture_default_str();
   command->add_flag("--json", *json, "print JSON");
   command->footer(

@@ -15,6 +15,8 @@ std::string Text(const Window& window) {
 std::string Text(const Epilogue& epilogue) {
   std::string text;
   if (epilogue.bias) text += " + bias";
+  if (epilogue.batch_norm) text += " + batch-norm";
+  if (epilogue.add) text += " + add";
   if (epilogue.max_pool) text += " + max-pool " + Text(*epilogue.max_pool);
   if (epilogue.activation != Activation::kIdentity) text += fmt::format(" + {}", ActivationName(epilogue.activation));
   return text;

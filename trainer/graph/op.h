@@ -31,10 +31,15 @@ struct Window {
 };
 
 // Work on the result of a product before it is stored, in this order: add a bias per channel,
-// max-pool, activate. Max-pooling commutes with every Activation; pooling first evaluates fewer of
-// them.
+// normalise, add, max-pool, activate. Max-pooling commutes with every Activation; pooling first
+// evaluates fewer of them.
 struct Epilogue {
   bool bias = false;
+  // Only of a Conv2d that a backend has fused for inference: batch normalisation by the moving
+  // statistics, with this epsilon. Inputs gamma, beta, mean and variance stand behind the bias.
+  std::optional<float> batch_norm = std::nullopt;
+  // Likewise: the last input, of the output's shape, is added. Never with max_pool.
+  bool add = false;
   std::optional<Window> max_pool = std::nullopt;
   Activation activation = Activation::kIdentity;
   friend bool operator==(const Epilogue&, const Epilogue&) = default;

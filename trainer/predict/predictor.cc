@@ -79,7 +79,7 @@ absl::StatusOr<Predictor::Compiled*> Predictor::CompiledFor(int64_t examples) {
   Compiled& compiled = compiled_[examples];
   if (!compiled.executor) {
     TY_ASSIGN_OR_RETURN(Graph graph, BuildInferenceGraph(spec_, examples));
-    TY_ASSIGN_OR_RETURN(compiled.executor, Executor::Create(std::move(graph), backend_));
+    TY_ASSIGN_OR_RETURN(compiled.executor, Executor::Create(std::move(graph), backend_, {.inference = &model_.parameters}));
     compiled.state = ZeroState(compiled.executor->graph());
   }
   return &compiled;

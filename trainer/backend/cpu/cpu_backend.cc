@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/inference.h"
 #include "trainer/backend/cpu/lay_out.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/select_bf16.h"
@@ -24,13 +25,16 @@ namespace {
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const char* isa, const KernelTable& kernels, const std::optional<Bf16Kernels>& bf16, int threads)
-      : isa_(isa), pool_(threads), bf16_(bf16), device_{kernels, pool_, bf16_.has_value() ? &*bf16_ : nullptr} {}
+      : isa_(isa), pool_(threads), bf16_(bf16), device_{kernels, pool_, weights_, bf16_.has_value() ? &*bf16_ : nullptr} {}
 
   std::string_view name() const override { return "cpu"; }
   std::string_view kernels() const override { return isa_; }
   bool uses_host_memory() const override { return true; }
   DType real() const override { return DType::kF32; }
-  Graph Rewrite(const Graph& forward, bool fuse) const override { return LayOut(fuse ? FuseEpilogues(forward) : forward); }
+  Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
+    const Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
+    return RunsInference(options.inference) ? RewriteForInference(graph) : LayOut(graph);
+  }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return AllocateOnHost(what, bytes);
   }
@@ -41,10 +45,13 @@ class CpuBackend final : public Backend {
     return static_cast<size_t>(elements) * SizeOf(spec.dtype);
   }
 
-  absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id) override {
+  absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id, bool inference) override {
     const NodeView node(graph, id);
     return std::visit(
         [&](const auto& op) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+          if constexpr (requires { CompileForInference(device_, node, op); }) {
+            if (RunsInference(inference)) return CompileForInference(device_, node, op);
+          }
           if constexpr (requires { engine::Compile(device_, node, op); }) {
             return engine::Compile(device_, node, op);
           }
@@ -99,6 +106,9 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  // Products of bfloat16 have no kernels of their own for inference.
+  bool RunsInference(bool wanted) const { return wanted && device_.bf16 == nullptr; }
+
   static ConvertArgs PartOf(const PanelLayout& layout, int64_t begin, int64_t end) {
     ConvertArgs args;
     args.samples = static_cast<int>(std::min(layout.samples, end * kLanes) - begin * kLanes);
@@ -108,6 +118,7 @@ class CpuBackend final : public Backend {
 
   const char* const isa_;
   ThreadPool pool_;
+  WeightStore weights_;
   const std::optional<Bf16Kernels> bf16_;
   CpuDevice device_;
 };

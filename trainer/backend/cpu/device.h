@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/cpu/kernels.h"
+#include "trainer/backend/cpu/weight_store.h"
 #include "trainer/base/thread_pool.h"
 #include "trainer/graph/node_view.h"
 
@@ -16,6 +17,7 @@ namespace trainyard::engine {
 struct CpuDevice {
   const KernelTable& kernels;
   ThreadPool& pool;
+  WeightStore& weights;               // of inference
   const Bf16Kernels* bf16 = nullptr;  // for products of operands that are rounded to bfloat16; null: products are of f32
 };
 

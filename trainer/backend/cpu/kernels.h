@@ -99,6 +99,39 @@ struct ProductArgs {
   int64_t c_row = 0;
 };
 
+// y[row][pixel][o] = relu(add + start + sum over kernel rows r and k of x * weights), in rows: the
+// outputs o are lanes. The start is the bias, or y itself. One chain of multiply-adds per result, in
+// the order kernel row, kernel column, channel: the order of conv_forward.
+struct ConvRowsArgs {
+  int rows = 1, pixels = 0, columns = 0;  // of y; at most 4 vectors of columns
+  int kernel_rows = 1, run = 0;           // run: kernel columns times channels, which lie one after the other in x
+  const float* x = nullptr;               // at row * x_row + pixel * x_pixel + r * x_kernel_row + k
+  int64_t x_row = 0, x_pixel = 0, x_kernel_row = 0;
+  const float* weights = nullptr;  // [kernel_rows][weights_row / width][width], width: columns in whole vectors
+  int64_t weights_row = 0;
+  const float* bias = nullptr;  // [width], 64-byte aligned; not with accumulate
+  bool accumulate = false;
+  const float* add = nullptr;  // laid out as y; null: nothing
+  bool relu = false;
+  float* y = nullptr;
+  int64_t y_row = 0, y_pixel = 0;
+};
+
+// Winograd's F(2x2, 3x3) of one image's part in rows. Input: tiles of 4 x 4 pixels, two apart, become
+// transformed [16][tiles][channels]. Output: transformed becomes y [out_h][out_w][channels] = relu(add
+// + bias + A^T m A). Channels are whole vectors.
+struct WinogradArgs {
+  int tiles_h = 0, tiles_w = 0, channels = 0;
+  const float* x = nullptr;
+  int64_t x_row = 0;
+  float* transformed = nullptr;
+  int out_h = 0, out_w = 0;
+  const float* bias = nullptr;
+  const float* add = nullptr;  // laid out as y; null: nothing
+  bool relu = false;
+  float* y = nullptr;
+};
+
 // Part of a product's right side as a panel: to [rows][width], width a multiple of 16, zeros behind
 // `columns`. from [rows][from_row], or, transposed, [columns][from_row]. With `sums` [width],
 // 64-byte aligned, every row is added to them (not transposed).
@@ -236,8 +269,10 @@ struct BatchNormArgs {
 };
 
 struct KernelTable {
-  const char* isa;  // "baseline", "avx2", "avx512": how the kernels were compiled
-  int max_sums;     // of conv_forward: the most accumulators (block * columns) that registers hold
+  const char* isa;    // "baseline", "avx2", "avx512": how the kernels were compiled
+  int max_rows_sums;  // of conv_rows: the most sums (pixels * vectors of columns) that registers hold
+  int max_rows_pixels, max_rows_vectors;
+  int max_sums;  // of conv_forward: the most accumulators (block * columns) that registers hold
   int max_columns;
 
   // Products.
@@ -245,6 +280,9 @@ struct KernelTable {
   void (*conv_weight_gradient)(const ConvWeightGradientArgs&);
   void (*pack)(const PackArgs&);
   void (*product)(const ProductArgs&);
+  void (*conv_rows)(const ConvRowsArgs&);
+  void (*winograd_input)(const WinogradArgs&);
+  void (*winograd_output)(const WinogradArgs&);
   // Element by element, over whole vectors. y may be one of the inputs.
   void (*activate)(const float* x, float* y, int64_t vectors, Activation activation);
   void (*activate_gradient)(const float* dy, const float* y, float* dx, int64_t vectors, Activation activation);
@@ -283,7 +321,10 @@ struct KernelTable {
   void (*panels_to_rows)(const float* x, float* rows, int64_t pixels, int channels, int64_t stride);
   // Rows.
   void (*pack_rows)(const PackRowsArgs&);
-  void (*dropout_rows)(const DropoutArgs&);  // samples for panels
+  void (*dropout_rows)(const DropoutArgs&);                    // samples for panels
+  void (*max_pool_rows)(const PoolArgs&, int begin, int end);  // likewise; no argmax
+  void (*average_pool_rows)(const PoolArgs&, int begin, int end);
+  void (*scale_rows)(const BatchNormArgs&);  // y = scale * x + shift, with relu at least 0
   void (*recurrent_step)(const RecurrentStepArgs&);
   void (*recurrent_step_gradient)(const RecurrentStepGradientArgs&);
   void (*softmax_rows)(const RowLossArgs&);

@@ -3,6 +3,7 @@
 #include "trainer/ops/recurrent.h"
 
 #include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/inference.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
 #include "trainer/backend/cpu/rows_product.h"
@@ -52,18 +53,22 @@ class ScratchPieces {
 
 }  // namespace
 
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentOp& op) {
+namespace {
+
+// `kept` holds the packed recurrent kernel from Prepare on; null: each run packs it.
+CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const RecurrentOp& op, const std::shared_ptr<const Buffer>* kept) {
   const Sizes n(op, node.out().shape);
   const auto packed_floats = static_cast<int64_t>(PackedFloats(n.units, n.width(), device));
   const auto left_floats = static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.units, device));
   // Packed kernel, work of a product, product of one step, cells that nobody keeps: of this step
   // and of the one before.
-  const int64_t scratch = PaddedFloats(packed_floats) + PaddedFloats(left_floats) + PaddedFloats(n.samples * n.width()) +
-                          PaddedFloats(n.samples * n.steps * n.units);
+  const int64_t scratch = (kept == nullptr ? PaddedFloats(packed_floats) : 0) + PaddedFloats(left_floats) +
+                          PaddedFloats(n.samples * n.width()) + PaddedFloats(n.samples * n.steps * n.units);
   return MakeKernel(
-      [&device, op, n, packed_floats, left_floats, at = RecurrentInputs(op)](const KernelContext& context) {
+      [&device, op, n, kept, packed_floats, left_floats, at = RecurrentInputs(op)](const KernelContext& context) {
         ScratchPieces memory(context.scratch);
-        float* const packed = memory.Take(packed_floats);
+        float* const own = kept == nullptr ? memory.Take(packed_floats) : nullptr;
+        const float* const packed = kept == nullptr ? own : (*kept)->as<float>();
         float* const left = memory.Take(left_floats);
         float* const q = memory.Take(n.samples * n.width());
         float* const y = context.output<float>(RecurrentOutputs::kSequence);
@@ -77,7 +82,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentO
         product.columns = product.b_row = product.c_row = n.width();
         product.b = context.input<float>(at.kernel);
         product.bias = bias == nullptr ? nullptr : bias + n.width();
-        PackRightSide(product, packed, device);
+        if (own != nullptr) PackRightSide(product, own, device);
         for (int64_t count = 0; count < n.steps; ++count) {
           const int64_t step = n.At(count);
           const StepRows h = Before(y, InputOrNull(context, at.h), n, count);
@@ -125,6 +130,45 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentO
         if (lstm) copy_last(cells, RecurrentOutputs::kLastCell);
       },
       static_cast<size_t>(scratch) * sizeof(float));
+}
+
+// Packs the recurrent kernel once.
+class InferenceRecurrent final : public Kernel {
+ public:
+  InferenceRecurrent(CpuDevice& device, const RecurrentOp& op, int64_t units)
+      : device_(device), at_(RecurrentInputs(op).kernel), units_(units), width_(GateCount(op.cell) * units) {}
+
+  absl::Status Compile(const NodeView& node, const RecurrentOp& op) {
+    TY_ASSIGN_OR_RETURN(run_, MakeRecurrent(device_, node, op, &packed_));
+    return absl::OkStatus();
+  }
+  size_t scratch_bytes() const override { return run_->scratch_bytes(); }
+  void Prepare(std::span<const void* const> inputs) override {
+    RowsProduct product;
+    product.k = units_;
+    product.columns = product.b_row = width_;
+    product.b = static_cast<const float*>(inputs[at_]);
+    packed_ = device_.weights.Get({{product.b}, "recurrent"}, PackedFloats(units_, width_, device_),
+                                  [&](float* memory) { PackRightSide(product, memory, device_); });
+  }
+  void Run(const KernelContext& context) override { run_->Run(context); }
+
+ private:
+  CpuDevice& device_;
+  const int at_;
+  const int64_t units_, width_;
+  std::shared_ptr<const Buffer> packed_;
+  std::unique_ptr<Kernel> run_;
+};
+
+}  // namespace
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentOp& op) { return MakeRecurrent(device, node, op, nullptr); }
+
+CompiledKernel CompileForInference(CpuDevice& device, const NodeView& node, const RecurrentOp& op) {
+  auto kernel = std::make_unique<InferenceRecurrent>(device, op, node.out().shape[2]);
+  TY_RETURN_IF_ERROR(kernel->Compile(node, op));
+  return kernel;
 }
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentGradientOp& op) {

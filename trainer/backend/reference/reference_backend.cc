@@ -50,12 +50,12 @@ class ReferenceBackend final : public Backend {
 
   bool uses_host_memory() const override { return true; }
   DType real() const override { return std::is_same_v<T, float> ? DType::kF32 : DType::kF64; }
-  Graph Rewrite(const Graph& forward, bool fuse) const override { return fuse ? FuseEpilogues(forward) : forward; }
+  Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override { return options.fuse ? FuseEpilogues(forward) : forward; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return AllocateOnHost(what, bytes);
   }
 
-  absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id) override {
+  absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id, bool /*inference*/) override {
     const NodeView node(graph, id);
     return std::visit(
         [&](const auto& op) -> absl::StatusOr<std::unique_ptr<Kernel>> {

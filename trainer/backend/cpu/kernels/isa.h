@@ -11,6 +11,9 @@ void ConvForward(const ConvForwardArgs& args, const ConvForwardRange& range);
 void ConvWeightGradient(const ConvWeightGradientArgs& args);
 void Pack(const PackArgs& args);
 void Product(const ProductArgs& args);
+void ConvRows(const ConvRowsArgs& args);
+void WinogradInput(const WinogradArgs& args);
+void WinogradOutput(const WinogradArgs& args);
 
 void ActivateVectors(const float* x, float* y, int64_t vectors, Activation activation);
 void ActivateGradient(const float* dy, const float* y, float* dx, int64_t vectors, Activation activation);
@@ -46,6 +49,9 @@ void PanelsToRows(const float* x, float* rows, int64_t pixels, int channels, int
 
 void PackRows(const PackRowsArgs& args);
 void DropoutRows(const DropoutArgs& args);
+void MaxPoolRows(const PoolArgs& args, int begin, int end);
+void AveragePoolRows(const PoolArgs& args, int begin, int end);
+void ScaleRows(const BatchNormArgs& args);
 void RecurrentStep(const RecurrentStepArgs& args);
 void RecurrentStepGradient(const RecurrentStepGradientArgs& args);
 void SoftmaxRows(const RowLossArgs& args);

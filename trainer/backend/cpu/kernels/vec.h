@@ -19,6 +19,10 @@ using V8 = uint8_t __attribute__((vector_size(16)));
 constexpr int kVectors = TRAINYARD_KERNEL_VECTORS;
 constexpr int kMaxSums = kVectors >= 32 ? 25 : kVectors >= 8 ? 6 : 3;
 constexpr int kMaxColumns = kVectors >= 32 ? 6 : 1;
+// Likewise of conv_rows: up to kMaxRowsVectors vectors of columns for up to kMaxRowsPixels pixels.
+constexpr int kMaxRowsSums = kVectors >= 32 ? 28 : kVectors >= 8 ? 6 : 2;
+constexpr int kMaxRowsPixels = kVectors >= 32 ? 14 : kVectors >= 8 ? 6 : 2;
+constexpr int kMaxRowsVectors = kVectors >= 32 ? 4 : kVectors >= 8 ? 2 : 1;
 
 inline V Load(const float* p) { return *reinterpret_cast<const V*>(p); }
 inline V LoadUnaligned(const float* p) { return *reinterpret_cast<const VUnaligned*>(p); }

@@ -1,0 +1,43 @@
+#include "trainer/backend/cpu/inference.h"
+#include "trainer/backend/cpu/inference_product.h"
+#include "trainer/backend/cpu/make_kernel.h"
+
+namespace trainyard::engine {
+namespace {
+
+class InferenceDense final : public Kernel {
+ public:
+  InferenceDense(CpuDevice& device, const NodeView& node, const DenseOp& op)
+      : device_(device), bias_(op.epilogue.bias), weights_(node.in(1).shape[0], node.in(1).shape[1], device.kernels.max_rows_vectors) {
+    product_.k = node.in(1).shape[0];
+    product_.columns = node.in(1).shape[1];
+    product_.rows = node.in(0).shape.elements() / product_.k;
+    product_.activation = op.epilogue.activation;
+  }
+
+  void Prepare(std::span<const void* const> inputs) override {
+    weights_.Pack({.weights = static_cast<const float*>(inputs[1]), .bias = bias_ ? static_cast<const float*>(inputs[2]) : nullptr},
+                  device_);
+  }
+
+  void Run(const KernelContext& context) override {
+    product_.x = context.input<float>(0);
+    product_.y = context.output<float>(0);
+    RunInferenceProduct(product_, weights_, device_);
+  }
+
+ private:
+  CpuDevice& device_;
+  const bool bias_;
+  RowsWeights weights_;
+  InferenceProduct product_;
+};
+
+}  // namespace
+
+CompiledKernel CompileForInference(CpuDevice& device, const NodeView& node, const DenseOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  return std::make_unique<InferenceDense>(device, node, op);
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,64 @@
+#include "trainer/backend/cpu/inference_product.h"
+
+#include <algorithm>
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int64_t kChunkFloats = 32 << 10;  // of x, which stay in the second cache while all weights pass by
+constexpr int64_t kLongK = 1024;            // longer sums of several rows are added part by part,
+constexpr int64_t kPartK = 512;             // whose weights stay in the second cache
+
+// Rows [begin, end) times panel `panel`.
+void RunPanel(const InferenceProduct& product, const RowsWeights& weights, int64_t panel, int64_t begin, int64_t end,
+              const KernelTable& kernels) {
+  ConvRowsArgs args;
+  args.pixels = static_cast<int>(end - begin);
+  args.columns = weights.filled(panel);
+  args.x_pixel = product.k;
+  args.y_pixel = product.columns;
+  const int64_t to = begin * product.columns + weights.begin(panel);
+  args.y = product.y + to;
+  args.bias = weights.bias(panel);
+  const int64_t part_k = args.pixels > 1 && product.k > kLongK ? kPartK : product.k;
+  for (int64_t k = 0; k < product.k; k += part_k) {
+    const bool last = k + part_k >= product.k;
+    args.run = static_cast<int>(std::min(part_k, product.k - k));
+    args.x = product.x + begin * product.k + k;
+    args.weights = weights.weights(panel) + k * weights.width(panel);
+    args.accumulate = k > 0;
+    args.add = last && product.add != nullptr ? product.add + to : nullptr;
+    args.relu = last && product.activation == Activation::kRelu;
+    kernels.conv_rows(args);
+  }
+}
+
+}  // namespace
+
+void RunInferenceProduct(const InferenceProduct& product, const RowsWeights& weights, CpuDevice& device) {
+  const int64_t chunk = std::clamp<int64_t>(kChunkFloats / std::min(product.k, kLongK), 1, product.rows);
+  const int64_t chunks = (product.rows + chunk - 1) / chunk;
+  if (chunks >= device.pool.threads()) {
+    device.pool.Run(chunks, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        for (int64_t panel = 0; panel < weights.panels(); ++panel) {
+          RunPanel(product, weights, panel, i * chunk, std::min(product.rows, (i + 1) * chunk), device.kernels);
+        }
+      }
+    });
+  } else {
+    device.pool.Run(weights.panels(), [&](int64_t begin, int64_t end, int) {
+      for (int64_t panel = begin; panel < end; ++panel) RunPanel(product, weights, panel, 0, product.rows, device.kernels);
+    });
+  }
+  ActivateRows(product.y, product.rows * product.columns, product.activation, device);
+}
+
+void ActivateRows(float* y, int64_t elements, Activation activation, CpuDevice& device) {
+  if (activation == Activation::kIdentity || activation == Activation::kRelu) return;
+  device.pool.Run(VectorsFor(elements), [&](int64_t begin, int64_t end, int) {
+    device.kernels.activate(y + begin * kLanes, y + begin * kLanes, end - begin, activation);
+  });
+}
+
+}  // namespace trainyard::engine

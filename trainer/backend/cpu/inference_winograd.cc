@@ -1,0 +1,132 @@
+#include "trainer/backend/cpu/inference_winograd.h"
+
+#include <algorithm>
+
+#include "trainer/backend/cpu/inference_product.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int64_t kElements = 16;                  // of a tile
+constexpr int64_t kLeastOfChannels = 32;           // below, the transforms cost more than they save
+constexpr int64_t kTransformedFloats = 128 << 10;  // of transformed values: a part of the second cache
+
+class WinogradConv2d final : public Kernel {
+ public:
+  WinogradConv2d(CpuDevice& device, const ConvGeometry& geometry, const Epilogue& epilogue, const std::optional<PoolArgs>& pool)
+      : device_(device), g_(geometry), epilogue_(epilogue), pool_(pool), tiles_h_((g_.out_h + 1) / 2), tiles_w_((g_.out_w + 1) / 2) {
+    strip_ = std::clamp<int64_t>(kTransformedFloats / (kElements * tiles_w_ * (g_.channels + g_.outputs)), 1, tiles_h_);
+    const int64_t threads = device_.pool.threads();
+    if (!pool_ && g_.samples < threads) strip_ = std::min(strip_, (tiles_h_ * g_.samples + threads - 1) / threads);
+    strips_ = (tiles_h_ + strip_ - 1) / strip_;
+    weights_ = RowsWeights(kElements * g_.channels, g_.outputs, RowsVectors(g_.outputs, tiles_h_ * tiles_w_, device_.kernels));
+    covered_floats_ = PaddedFloats((2 * strip_ + 2) * Width() * g_.channels);
+    pooled_floats_ = pool_ ? PaddedFloats(g_.out_h * g_.out_w * g_.outputs) : 0;
+  }
+
+  size_t scratch_bytes() const override { return static_cast<size_t>(ThreadFloats() * device_.pool.threads()) * sizeof(float); }
+
+  void Prepare(std::span<const void* const> inputs) override {
+    RowsParameters parameters = ParametersOf(epilogue_, inputs);
+    parameters.winograd = true;
+    weights_.Pack(parameters, device_);
+  }
+
+  void Run(const KernelContext& context) override {
+    const float* x = context.input<float>(0);
+    const float* add = epilogue_.add ? context.input<float>(static_cast<int>(context.inputs.size()) - 1) : nullptr;
+    float* y = context.output<float>(0);
+    // A pool wants the whole image.
+    const int64_t units = pool_ ? 1 : strips_;
+    device_.pool.Run(g_.samples * units, [&](int64_t begin, int64_t end, int thread) {
+      float* const scratch = static_cast<float*>(context.scratch) + thread * ThreadFloats();
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t sample = i / units;
+        const float* image = x + sample * g_.in_h * g_.in_w * g_.channels;
+        if (!pool_) {
+          const int64_t at = sample * ImageFloats();
+          RunStrip(i % units * strip_, image, add == nullptr ? nullptr : add + at, y + at, scratch);
+          continue;
+        }
+        float* const whole = scratch + ThreadFloats() - pooled_floats_;
+        for (int64_t strip = 0; strip < strips_; ++strip) RunStrip(strip * strip_, image, nullptr, whole, scratch);
+        PoolArgs pool = *pool_;
+        pool.x = whole;
+        pool.y = y + sample * pool.out_h * pool.out_w * g_.outputs;
+        device_.kernels.max_pool_rows(pool, 0, 1);
+      }
+    });
+    ActivateRows(y, g_.samples * (pool_ ? int64_t{pool_->out_h} * pool_->out_w * g_.outputs : ImageFloats()), epilogue_.activation,
+                 device_);
+  }
+
+ private:
+  int64_t Width() const { return 2 * tiles_w_ + 2; }
+  int64_t ImageFloats() const { return g_.out_h * g_.out_w * g_.outputs; }
+  int64_t StripTiles() const { return strip_ * tiles_w_; }
+  int64_t ThreadFloats() const { return covered_floats_ + kElements * StripTiles() * (g_.channels + g_.outputs) + pooled_floats_; }
+
+  // Rows of tiles from `first` on; add and y are of the whole image.
+  void RunStrip(int64_t first, const float* image, const float* add, float* y, float* scratch) const {
+    const int64_t tile_rows = std::min(strip_, tiles_h_ - first);
+    const int64_t tiles = tile_rows * tiles_w_;
+    float* const input = scratch + covered_floats_;                        // [16][tiles][channels]
+    float* const output = input + kElements * StripTiles() * g_.channels;  // [16][tiles][outputs]
+    CopyCovered(g_, image, 2 * first, 2 * tile_rows + 2, Width(), scratch);
+    WinogradArgs args;
+    args.tiles_h = static_cast<int>(tile_rows);
+    args.tiles_w = static_cast<int>(tiles_w_);
+    args.channels = static_cast<int>(g_.channels);
+    args.x = scratch;
+    args.x_row = Width() * g_.channels;
+    args.transformed = input;
+    device_.kernels.winograd_input(args);
+    ConvRowsArgs product;
+    product.pixels = static_cast<int>(tiles);
+    product.run = static_cast<int>(g_.channels);
+    product.x_pixel = g_.channels;
+    product.y_pixel = g_.outputs;
+    for (int64_t element = 0; element < kElements; ++element) {
+      product.x = input + element * tiles * g_.channels;
+      for (int64_t panel = 0; panel < weights_.panels(); ++panel) {
+        product.columns = weights_.filled(panel);
+        product.weights = weights_.weights(panel) + element * g_.channels * weights_.width(panel);
+        product.y = output + element * tiles * g_.outputs + weights_.begin(panel);
+        device_.kernels.conv_rows(product);
+      }
+    }
+    const int64_t at = 2 * first * g_.out_w * g_.outputs;
+    args.channels = static_cast<int>(g_.outputs);
+    args.transformed = output;
+    args.out_h = static_cast<int>(g_.out_h - 2 * first);
+    args.out_w = static_cast<int>(g_.out_w);
+    args.bias = weights_.bias(0);
+    args.add = add == nullptr ? nullptr : add + at;
+    args.relu = epilogue_.activation == Activation::kRelu;
+    args.y = y + at;
+    device_.kernels.winograd_output(args);
+  }
+
+  CpuDevice& device_;
+  const ConvGeometry g_;
+  const Epilogue epilogue_;
+  const std::optional<PoolArgs> pool_;
+  const int64_t tiles_h_, tiles_w_;  // of an image
+  int64_t strip_ = 1, strips_ = 1;   // rows of tiles that are done at a time, and how many make an image
+  RowsWeights weights_;              // of the 16 elements, one after the other
+  int64_t covered_floats_ = 0, pooled_floats_ = 0;
+};
+
+}  // namespace
+
+bool PrefersWinograd(const ConvGeometry& g) {
+  return g.kernel_h == 3 && g.kernel_w == 3 && g.stride_h == 1 && g.stride_w == 1 && g.channels % kLanes == 0 && g.outputs % kLanes == 0 &&
+         g.channels >= kLeastOfChannels && g.outputs >= kLeastOfChannels && g.out_h >= 4 && g.out_w >= 4;
+}
+
+std::unique_ptr<Kernel> MakeWinograd(CpuDevice& device, const ConvGeometry& geometry, const Epilogue& epilogue,
+                                     const std::optional<PoolArgs>& pool) {
+  return std::make_unique<WinogradConv2d>(device, geometry, epilogue, pool);
+}
+
+}  // namespace trainyard::engine
