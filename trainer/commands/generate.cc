@@ -73,7 +73,7 @@ absl::Status TextGenerator::Load(const Checkpoint& checkpoint, const ModelSpec& 
   parameters_ = ParameterSet(std::move(specs));
   TY_RETURN_IF_ERROR(checkpoint.CopyTo(parameters_));
   TY_ASSIGN_OR_RETURN(Graph graph, BuildInferenceGraph(spec, /*batch=*/1));
-  TY_ASSIGN_OR_RETURN(executor_, Executor::Create(std::move(graph), backend));
+  TY_ASSIGN_OR_RETURN(executor_, Executor::Create(std::move(graph), backend, {.inference = &parameters_}));
   TY_ASSIGN_OR_RETURN(const int classes, ClassCountOf(spec));
   if (vocabulary_.size() > classes) {
     return absl::InvalidArgumentError(

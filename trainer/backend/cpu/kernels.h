@@ -269,10 +269,10 @@ struct BatchNormArgs {
 };
 
 struct KernelTable {
-  const char* isa;    // "baseline", "avx2", "avx512": how the kernels were compiled
-  int max_rows_sums;  // of conv_rows: the most sums (pixels * vectors of columns) that registers hold
-  int max_rows_pixels, max_rows_vectors;
-  int max_sums;  // of conv_forward: the most accumulators (block * columns) that registers hold
+  const char* isa;       // "baseline", "avx2", "avx512": how the kernels were compiled
+  int max_rows_vectors;  // of conv_rows: the most vectors of columns,
+  int rows_pixels[5];    // and by their number the pixels that are done at a time
+  int max_sums;          // of conv_forward: the most accumulators (block * columns) that registers hold
   int max_columns;
 
   // Products.

@@ -58,7 +58,7 @@ int RowsVectors(int64_t columns, int64_t pixels, const KernelTable& kernels) {
   for (int most = 1; most <= kernels.max_rows_vectors; ++most) {
     const int64_t panels = (all + most - 1) / most;
     const int64_t vectors = (all + panels - 1) / panels;
-    const int64_t most_pixels = std::min<int64_t>(kernels.max_rows_pixels, kernels.max_rows_sums / vectors);
+    const int64_t most_pixels = kernels.rows_pixels[vectors];
     const int64_t parts = (pixels + most_pixels - 1) / most_pixels;
     const double part = static_cast<double>(pixels) / static_cast<double>(parts);
     const double step = std::max({part * vectors / 2.0, (part + vectors) / 2.0, 4.0}) + 0.5;

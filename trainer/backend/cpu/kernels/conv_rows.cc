@@ -93,7 +93,7 @@ struct TileTable {
 };
 template <int kPixels, int kColumns>
 constexpr TileFunction TileOrNull() {
-  if constexpr (kPixels * kColumns <= kMaxRowsSums) {
+  if constexpr (kPixels <= RowsPixels(kColumns)) {
     return RunTile<kPixels, kColumns>;
   } else {
     return nullptr;
@@ -117,7 +117,7 @@ namespace TRAINYARD_ISA {
 
 void ConvRows(const ConvRowsArgs& args) {
   const int vectors = (args.columns + kLanes - 1) / kLanes;
-  const int most = MinInt(kMaxRowsPixels, kMaxRowsSums / vectors);
+  const int most = RowsPixels(vectors);
   for (int row = 0; row < args.rows; ++row) {
     int pixel = 0;
     // Pixels in parts as even as they go, none larger than registers hold.

@@ -25,9 +25,8 @@ double MultiplyAdds(int64_t rounds, float* sink) {
 
 const KernelTable kTable = {
     .isa = TRAINYARD_TEXT(TRAINYARD_ISA),
-    .max_rows_sums = kMaxRowsSums,
-    .max_rows_pixels = kMaxRowsPixels,
     .max_rows_vectors = kMaxRowsVectors,
+    .rows_pixels = {0, RowsPixels(1), RowsPixels(2), RowsPixels(3), RowsPixels(4)},
     .max_sums = kMaxSums,
     .max_columns = kMaxColumns,
     .conv_forward = ConvForward,

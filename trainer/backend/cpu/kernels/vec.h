@@ -19,10 +19,14 @@ using V8 = uint8_t __attribute__((vector_size(16)));
 constexpr int kVectors = TRAINYARD_KERNEL_VECTORS;
 constexpr int kMaxSums = kVectors >= 32 ? 25 : kVectors >= 8 ? 6 : 3;
 constexpr int kMaxColumns = kVectors >= 32 ? 6 : 1;
-// Likewise of conv_rows: up to kMaxRowsVectors vectors of columns for up to kMaxRowsPixels pixels.
-constexpr int kMaxRowsSums = kVectors >= 32 ? 28 : kVectors >= 8 ? 6 : 2;
-constexpr int kMaxRowsPixels = kVectors >= 32 ? 14 : kVectors >= 8 ? 6 : 2;
+// Of conv_rows: vectors of columns, and the most pixels for each number of them. Sums, weights and
+// one value of x fill the registers.
 constexpr int kMaxRowsVectors = kVectors >= 32 ? 4 : kVectors >= 8 ? 2 : 1;
+constexpr int kMaxRowsPixels = kVectors >= 32 ? 14 : kVectors - 2;
+constexpr int RowsPixels(int vectors) {
+  const int most = (kVectors - 1 - vectors) / vectors;
+  return vectors > kMaxRowsVectors ? 0 : most < kMaxRowsPixels ? most : kMaxRowsPixels;
+}
 
 inline V Load(const float* p) { return *reinterpret_cast<const V*>(p); }
 inline V LoadUnaligned(const float* p) { return *reinterpret_cast<const VUnaligned*>(p); }
