@@ -50,7 +50,9 @@ class ReferenceBackend final : public Backend {
 
   bool uses_host_memory() const override { return true; }
   DType real() const override { return std::is_same_v<T, float> ? DType::kF32 : DType::kF64; }
-  Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override { return options.fuse ? FuseEpilogues(forward) : forward; }
+  Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
+    return options.fuse ? FuseEpilogues(forward) : forward;
+  }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return AllocateOnHost(what, bytes);
   }
