@@ -136,9 +136,9 @@ absl::Status Exchange::Reduce(const Round& round, std::span<const ReceivedPart> 
         }
       }
       if (whole) {
-        Put(range.begin + done, tree_->Finish());
+        Conclude(range.begin + done, count);
       } else {
-        tree_->FinishInto({sum->as<float>() + done, count});
+        tree_->FinishInto({sum->as<float>() + done, count}, /*divisor=*/1);
       }
     }
   }
@@ -175,6 +175,30 @@ std::shared_ptr<Buffer> Exchange::TakeBuffer(size_t floats) {
   return spare;
 }
 
+float Exchange::DivisorOf(const BucketTarget& target) const {
+  switch (target.divisor) {
+    case Divisor::kNone:
+      return 1;
+    case Divisor::kAll:
+      return static_cast<float>(all_);
+    case Divisor::kContributors:
+      return static_cast<float>(contributors_);
+  }
+  return 1;
+}
+
+void Exchange::Conclude(size_t begin, size_t count) {
+  size_t at = values_.targets_begin;
+  for (const BucketTarget& target : values_.targets) {
+    if (values_.owner == nullptr && at <= begin && begin + count <= at + target.values.size()) {  // nearly every block
+      tree_->FinishInto(target.values.subspan(begin - at, count), DivisorOf(target));
+      return;
+    }
+    at += target.values.size();
+  }
+  Put(begin, tree_->Finish());
+}
+
 void Exchange::Put(size_t begin, std::span<const float> sum) {
   if (values_.owner != nullptr) return values_.owner->Take(begin, sum, contributors_);
   size_t at = values_.targets_begin;
@@ -184,9 +208,7 @@ void Exchange::Put(size_t begin, std::span<const float> sum) {
     if (from < to) {
       const std::span<float> out = target.values.subspan(from - at, to - from);
       const std::span<const float> in = sum.subspan(from - begin, to - from);
-      const float divisor = target.divisor == Divisor::kNone  ? 1.0F
-                            : target.divisor == Divisor::kAll ? static_cast<float>(all_)
-                                                              : static_cast<float>(contributors_);
+      const float divisor = DivisorOf(target);
       if (divisor == 1) {
         std::ranges::copy(in, out.begin());
       } else {

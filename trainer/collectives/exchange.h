@@ -91,8 +91,11 @@ class Exchange {
   // The sum of own and received values of a range becomes what this rank has of it.
   absl::Status Reduce(const Round& round, std::span<const ReceivedPart> parts);
   absl::Status Gather(const Round& round, std::span<const ReceivedPart> parts);
-  // The whole sum of elements from `begin` on: to its owner, or into the targets, divided.
+  // The next block of the whole sum, elements [begin, begin + count): to its owner, or into the
+  // targets, divided.
+  void Conclude(size_t begin, size_t count);
   void Put(size_t begin, std::span<const float> sum);
+  float DivisorOf(const BucketTarget& target) const;
   std::shared_ptr<Buffer> TakeBuffer(size_t floats);
   // Where this rank has its values of a range.
   std::vector<std::span<const float>> Have(SliceRange range) const;

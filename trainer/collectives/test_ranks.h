@@ -69,7 +69,7 @@ inline std::vector<float> SumOf(int ranks, size_t size, int64_t step, const std:
       tree.AddNothing();
     }
   }
-  tree.FinishInto(sum);
+  tree.FinishInto(sum, /*divisor=*/1);
   return sum;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "trainer/base/check.h"
@@ -11,6 +12,21 @@ namespace {
 
 // Before rank i is added there is one partial sum for each bit that is set in i.
 size_t MostPartials(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)) + 1; }
+
+// out[i] = dividend(i) / divisor. A product with the reciprocal of a power of two is that quotient,
+// bit for bit, and several times as fast.
+template <typename Dividend>
+void DivideInto(std::span<float> out, Dividend dividend, float divisor) {
+  float* const to = out.data();
+  if (divisor == 1) {
+    for (size_t i = 0; i < out.size(); ++i) to[i] = dividend(i);
+  } else if (int exponent = 0; std::frexp(divisor, &exponent) == 0.5F) {
+    const float reciprocal = 1 / divisor;
+    for (size_t i = 0; i < out.size(); ++i) to[i] = dividend(i) * reciprocal;
+  } else {
+    for (size_t i = 0; i < out.size(); ++i) to[i] = dividend(i) / divisor;
+  }
+}
 
 }  // namespace
 
@@ -44,14 +60,15 @@ void TreeSum::Push(std::span<const float> contribution) {
   for (size_t carry = ++added_; carry % 2 == 0; carry /= 2) Merge();
 }
 
-void TreeSum::MergeInto(float* out) {
+void TreeSum::Merge() {
   Partial& left = stack_[depth_ - 2];
   Partial& right = stack_[depth_ - 1];
   if (left.values == nullptr) {
-    std::swap(left, right);
+    std::swap(left, right);  // with their memory, which Scratch gives away above the stack
   } else if (right.values != nullptr) {
     const float* const a = left.values;
     const float* const b = right.values;
+    float* const out = left.memory;
     for (size_t i = 0; i < size_; ++i) out[i] = a[i] + b[i];
     left.values = out;
   }
@@ -64,12 +81,20 @@ std::span<const float> TreeSum::Finish() {
   return {stack_[0].values, size_};
 }
 
-bool TreeSum::FinishInto(std::span<float> out) {
+bool TreeSum::FinishInto(std::span<float> out, float divisor) {
   TY_CHECK(out.size() == size_);
   while (depth_ > 2) Merge();
-  if (depth_ == 2) MergeInto(out.data());
-  if (depth_ == 0 || stack_[0].values == nullptr) return false;
-  if (stack_[0].values != out.data()) std::copy_n(stack_[0].values, size_, out.data());
+  const float* a = depth_ > 0 ? stack_[0].values : nullptr;
+  const float* b = depth_ > 1 ? stack_[1].values : nullptr;
+  if (a == nullptr) std::swap(a, b);
+  if (a == nullptr) return false;
+  if (b == nullptr) {
+    if (a != out.data() || divisor != 1) DivideInto(out, [a](size_t i) { return a[i]; }, divisor);
+  } else if (a == out.data()) {  // a loop of its own, which the compiler can make vectors of
+    DivideInto(out, [sum = out.data(), b](size_t i) { return sum[i] + b[i]; }, divisor);
+  } else {
+    DivideInto(out, [a, b](size_t i) { return a[i] + b[i]; }, divisor);
+  }
   return true;
 }
 

@@ -38,9 +38,9 @@ class TreeSum {
   // The sum, until the next Begin; empty: no rank had anything, or the block is empty. It may be a
   // contribution itself.
   std::span<const float> Finish();
-  // The same, in memory of the caller's that may be a contribution's. False: no rank had anything,
-  // `out` stays as it is.
-  bool FinishInto(std::span<float> out);
+  // The same divided by `divisor`, in memory of the caller's that may be a contribution's. Sum and
+  // quotient are rounded one after the other. False: no rank had anything, `out` stays as it is.
+  bool FinishInto(std::span<float> out, float divisor);
 
  private:
   struct Partial {
@@ -49,8 +49,7 @@ class TreeSum {
   };
   void Push(std::span<const float> contribution);
   // The two topmost partial sums become one.
-  void Merge() { MergeInto(stack_[depth_ - 2].memory); }
-  void MergeInto(float* out);
+  void Merge();
 
   size_t ranks_;
   Buffer memory_;

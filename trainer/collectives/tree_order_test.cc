@@ -83,7 +83,7 @@ TEST(TreeOrderTest, ARankWithoutAContributionIsLeftOut) {
   for (int rank = 0; rank < 5; ++rank) sum.AddNothing();
   EXPECT_THAT(sum.Finish(), IsEmpty());
   std::vector<float> out = {7};
-  EXPECT_FALSE(sum.FinishInto(out));
+  EXPECT_FALSE(sum.FinishInto(out, 1));
   EXPECT_THAT(out, ElementsAre(7));
 }
 
@@ -97,8 +97,32 @@ TEST(TreeOrderTest, ASumMayGoWhereAContributionWas) {
         kept[rank] = Contribution(rank, 5);
         sum.Add(kept[rank]);
       }
-      EXPECT_TRUE(sum.FinishInto(kept[mine]));
+      EXPECT_TRUE(sum.FinishInto(kept[mine], 1));
       EXPECT_EQ(kept[mine], Recursive(0, ranks, 5)) << ranks << " ranks, into that of " << mine;
+    }
+  }
+}
+
+TEST(TreeOrderTest, AMeanIsTheSumDividedAlsoWhereTheQuotientIsAlmostZero) {
+  for (const float divisor : {1.0F, 2.0F, 3.0F, 64.0F, 100.0F}) {
+    for (const int ranks : {1, 2, 3}) {
+      for (const float tiny : {1.0F, 0x1p-126F, 0x1.8p-148F}) {
+        std::vector<std::vector<float>> kept(ranks);
+        TreeSum sum(ranks, 37);
+        sum.Begin(37);
+        for (int rank = 0; rank < ranks; ++rank) {
+          kept[rank] = Contribution(rank, 37);
+          for (float& value : kept[rank]) value *= tiny;
+          sum.Add(kept[rank]);
+        }
+        std::vector<float> expected(37);
+        ASSERT_TRUE(sum.FinishInto(expected, 1));
+        for (float& value : expected) value /= divisor;
+        sum.Begin(37);
+        for (const std::vector<float>& values : kept) sum.Add(values);
+        EXPECT_TRUE(sum.FinishInto(kept[0], divisor));
+        EXPECT_EQ(kept[0], expected) << ranks << " ranks, divided by " << divisor;
+      }
     }
   }
 }

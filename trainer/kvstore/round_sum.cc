@@ -54,11 +54,9 @@ std::span<const float> RoundSum::Next(size_t count) {
       tree.AddNothing();
     }
   }
-  const std::span<const float> sum = tree.Finish();
-  if (divisor_ == 1) return sum;
+  if (divisor_ == 1) return tree.Finish();
   const std::span<float> mean(memory_->mean.as<float>(), count);
-  for (size_t i = 0; i < count; ++i) mean[i] = sum[i] / divisor_;
-  return mean;
+  return tree.FinishInto(mean, divisor_) ? mean : std::span<const float>();
 }
 
 }  // namespace trainyard::engine

@@ -89,10 +89,7 @@ void DeviceSum::SumRange(int key, size_t begin, size_t end) {
         tree_.AddNothing();
       }
     }
-    const std::span<float> sum = gradients_[first_]->values(key).subspan(done, count);
-    TY_CHECK(tree_.FinishInto(sum));
-    if (divisor == 1) continue;
-    for (float& value : sum) value /= divisor;
+    TY_CHECK(tree_.FinishInto(gradients_[first_]->values(key).subspan(done, count), divisor));
   }
 }
 

@@ -12,7 +12,7 @@ namespace trainyard::engine {
 
 struct SharedMemoryOptions {
   FlowOptions flow;
-  uint32_t ring_bytes = 2 << 20;  // of each direction of a stream; a power of two
+  uint32_t ring_bytes = 1 << 20;  // of each direction of a stream; a power of two. Its arena has four times as many
   // A destructor waits at most so long for its streams to end.
   absl::Duration end_deadline = absl::Seconds(10);
 };

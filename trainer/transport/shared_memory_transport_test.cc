@@ -206,7 +206,7 @@ TEST_F(SharedMemoryOverGrpcTest, ARecordBesideTheMemoryEndsTheStream) {
 }
 
 TEST_F(SharedMemoryOverGrpcTest, AMessageOfNoLengthOrTooLongALengthEndsTheStream) {
-  for (const uint32_t length : {uint32_t{0}, std::numeric_limits<uint32_t>::max()}) {
+  for (const uint32_t length : {uint32_t{0}, uint32_t{std::numeric_limits<int32_t>::max()}}) {
     raw_ = std::make_shared<RawPeer>();
     const std::unique_ptr<SharedSegment> segment = SharedSegment::Create(4096).value();
     const std::shared_ptr<Stream> stream = Meet(*segment);

@@ -33,11 +33,14 @@ SegmentToken RandomToken() {
   return token;
 }
 
+// Of a segment: both rings, then both arenas.
+size_t SizeFor(uint32_t ring_bytes) { return kPage + 2 * (1 + SharedSegment::kArenaRings) * size_t{ring_bytes}; }
+
 bool IsRingSize(uint32_t bytes) { return std::has_single_bit(bytes) && bytes >= kPage && bytes <= SharedSegment::kMostRingBytes; }
 
 }  // namespace
 
-// Side 0 is the maker's. A ring's number is its writer's.
+// Side 0 is the maker's. The number of a ring or an arena is its writer's.
 struct SharedSegment::Layout {
   SegmentToken token;
   SegmentToken answer;
@@ -45,6 +48,7 @@ struct SharedSegment::Layout {
     Doorbell bell;
     alignas(64) std::atomic<uint32_t> wants_room;
     RingPositions written_by;
+    ArenaState filled_by;
   };
   std::array<Side, 2> sides;
 };
@@ -77,9 +81,9 @@ std::optional<SegmentOffer> SegmentOfferOf(const Payload& payload) {
 }
 
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Map(OwnedFd file, uint32_t ring_bytes, bool maker) {
-  void* const memory = mmap(nullptr, kPage + 2 * size_t{ring_bytes}, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  void* const memory = mmap(nullptr, SizeFor(ring_bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED)
-    return SystemError(absl::StatusCode::kUnavailable, fmt::format("mmap of {} bytes", kPage + 2 * size_t{ring_bytes}));
+    return SystemError(absl::StatusCode::kUnavailable, fmt::format("mmap of {} bytes", SizeFor(ring_bytes)));
   return std::unique_ptr<SharedSegment>(new SharedSegment(std::move(file), memory, ring_bytes, maker));
 }
 
@@ -88,8 +92,8 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(uint32_t ri
   TY_CHECK(IsRingSize(ring_bytes));
   OwnedFd file(memfd_create("trainyard", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.get() < 0) return SystemError(absl::StatusCode::kUnavailable, "memfd_create");
-  if (ftruncate(file.get(), static_cast<off_t>(kPage + 2 * size_t{ring_bytes})) != 0 || fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
-    return SystemError(absl::StatusCode::kUnavailable, fmt::format("a memfd of two rings of {} bytes", ring_bytes));
+  if (ftruncate(file.get(), static_cast<off_t>(SizeFor(ring_bytes))) != 0 || fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) {
+    return SystemError(absl::StatusCode::kUnavailable, fmt::format("a memfd of {} bytes", SizeFor(ring_bytes)));
   }
   TY_ASSIGN_OR_RETURN(std::unique_ptr<SharedSegment> segment, Map(std::move(file), ring_bytes, /*maker=*/true));
   segment->layout().token = RandomToken();
@@ -114,7 +118,7 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(const Segment
   }
   struct stat found{};
   if (fstat(file.get(), &found) != 0) return SystemError(absl::StatusCode::kUnavailable, path);
-  const size_t expected = kPage + 2 * size_t{offer.ring_bytes};
+  const size_t expected = SizeFor(offer.ring_bytes);
   if (found.st_size != static_cast<off_t>(expected)) {
     return absl::InvalidArgumentError(fmt::format("shared memory: {} has {} bytes, expected {}", path, found.st_size, expected));
   }
@@ -126,7 +130,7 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Open(const Segment
   return segment;
 }
 
-SharedSegment::~SharedSegment() { (void)munmap(memory_, kPage + 2 * size_t{ring_bytes_}); }
+SharedSegment::~SharedSegment() { (void)munmap(memory_, SizeFor(ring_bytes_)); }
 
 absl::StatusOr<SegmentOffer> SharedSegment::Offer() const {
   TY_CHECK(maker_ && file_.has_value());
@@ -145,10 +149,15 @@ SharedSegment::Layout& SharedSegment::layout() const { return *static_cast<Layou
 std::span<std::byte> SharedSegment::Ring(size_t side) const {
   return {static_cast<std::byte*>(memory_) + kPage + side * ring_bytes_, ring_bytes_};
 }
+std::span<std::byte> SharedSegment::Arena(size_t side) const {
+  return {static_cast<std::byte*>(memory_) + kPage + 2 * size_t{ring_bytes_} + side * arena_bytes(), arena_bytes()};
+}
 
 const SegmentToken& SharedSegment::answer() const { return layout().answer; }
 RingWriter SharedSegment::Writer() const { return {layout().sides[own()].written_by, Ring(own())}; }
 RingReader SharedSegment::Reader() const { return {layout().sides[1 - own()].written_by, Ring(1 - own())}; }
+ArenaWriter SharedSegment::Filler() const { return {layout().sides[own()].filled_by, Arena(own())}; }
+ArenaReader SharedSegment::Borrower() const { return {layout().sides[1 - own()].filled_by, Arena(1 - own())}; }
 Doorbell& SharedSegment::own_bell() const { return layout().sides[own()].bell; }
 Doorbell& SharedSegment::other_bell() const { return layout().sides[1 - own()].bell; }
 std::atomic<uint32_t>& SharedSegment::own_want() const { return layout().sides[own()].wants_room; }

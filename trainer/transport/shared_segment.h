@@ -1,4 +1,5 @@
-// Memory that two processes of one machine share: two rings of bytes and a bell for each of them.
+// Memory that two processes of one machine share: for each direction a ring of bytes, an arena of
+// blocks for what is too long for a ring, and a bell.
 //
 // It has no name in any file system: it is a sealed memfd (memfd_create(2)), which the other
 // process opens as /proc/<pid>/fd/<fd>. So it is not bounded by the size of /dev/shm, and nothing
@@ -15,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/base/owned_fd.h"
+#include "trainer/transport/block_arena.h"
 #include "trainer/transport/byte_ring.h"
 #include "trainer/transport/doorbell.h"
 #include "trainer/transport/payload.h"
@@ -51,6 +53,7 @@ std::optional<SegmentOffer> SegmentOfferOf(const Payload& payload);
 class SharedSegment {
  public:
   static constexpr uint32_t kMostRingBytes = 64u << 20;
+  static constexpr size_t kArenaRings = 4;  // an arena has as many bytes as so many rings
 
   // `ring_bytes`: a power of two, 4096 to kMostRingBytes. Unavailable says why there can be none.
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Create(uint32_t ring_bytes);
@@ -69,6 +72,8 @@ class SharedSegment {
 
   RingWriter Writer() const;
   RingReader Reader() const;
+  ArenaWriter Filler() const;
+  ArenaReader Borrower() const;
   Doorbell& own_bell() const;
   Doorbell& other_bell() const;
   // This side waits for room in the ring that the other side reads.
@@ -82,7 +87,9 @@ class SharedSegment {
   static absl::StatusOr<std::unique_ptr<SharedSegment>> Map(OwnedFd file, uint32_t ring_bytes, bool maker);
   Layout& layout() const;
   size_t own() const { return maker_ ? 0 : 1; }
+  size_t arena_bytes() const { return kArenaRings * ring_bytes_; }
   std::span<std::byte> Ring(size_t side) const;
+  std::span<std::byte> Arena(size_t side) const;
 
   std::optional<OwnedFd> file_;
   void* const memory_;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ TEST(SharedSegmentTest, TwoMappingsOfOneSegmentExchangeBytesBothWays) {
     ASSERT_EQ(to->Reader().Read(found).value(), 100U);
     found.resize(100);
     EXPECT_EQ(found, bytes);
+    const std::optional<uint32_t> run = from->Filler().Take(bytes.size());
+    ASSERT_TRUE(run.has_value());
+    std::ranges::copy(bytes, from->Filler().At(*run, bytes.size()).begin());
+    EXPECT_TRUE(std::ranges::equal(to->Borrower().At(*run, bytes.size()).value(), bytes));
     from->own_want() = 1;
     EXPECT_EQ(to->other_want(), 1U);
     EXPECT_EQ(to->own_want(), 0U);
@@ -64,7 +69,7 @@ TEST(SharedSegmentTest, AnotherFileThanTheOfferedOneIsRefused) {
 
   SegmentOffer wrong = offer;
   wrong.ring_bytes = 2 * kRing;
-  EXPECT_THAT(Why(wrong), HasSubstr("has 12288 bytes, expected 20480"));
+  EXPECT_THAT(Why(wrong), HasSubstr("has 45056 bytes, expected 86016"));
   wrong.ring_bytes = 1U << 31;
   EXPECT_THAT(Why(wrong), HasSubstr("expected a power of two from 4096 to 67108864"));
   wrong.ring_bytes = 5000;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -18,7 +19,35 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr absl::Duration kCloseDeadline = absl::Seconds(10);                      // after Close, without anything written
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);                        // the other process can spoil the bell
+constexpr uint32_t kInArena = uint32_t{1} << 31;                                  // beside the length of a message
 constexpr size_t kLongestMessage = kMessageBytes + kMaxPayloadBytes + (1 << 20);  // what TakeMessage makes, with room for headers
+
+// A run of the arena that this side reads; gives it back.
+class BorrowedRun {
+ public:
+  BorrowedRun(std::shared_ptr<const SharedSegment> segment, uint32_t block, size_t size)
+      : segment_(std::move(segment)), block_(block), size_(size) {}
+  BorrowedRun(const BorrowedRun&) = delete;
+  BorrowedRun& operator=(const BorrowedRun&) = delete;
+  ~BorrowedRun() { segment_->Borrower().Return(block_, size_); }
+
+ private:
+  const std::shared_ptr<const SharedSegment> segment_;
+  const uint32_t block_;
+  const size_t size_;
+};
+
+// The other process can change what lies in the arena while it is read. That spoils values that it
+// has sent itself, and no more. Payloads that are parsed and then trusted are copied first.
+bool MayStayInArena(const WireHeader& header) {
+  return header.dtype != kWireDTypeNone && NeedsCredit(header.op) && (header.flags & kWireFlagRows) == 0;
+}
+
+void CopyOutOfArena(std::span<Record> records) {
+  for (Record& record : records) {
+    if (record.payload.size() > 0 && !MayStayInArena(record.header)) record.payload = Payload::OfText(record.payload.ToString());
+  }
+}
 
 }  // namespace
 
@@ -28,6 +57,7 @@ SharedStream::SharedStream(std::string peer, std::shared_ptr<StreamHandler> hand
       segment_(std::move(segment)),
       below_(std::move(below)),
       writer_(segment_->Writer()),
+      filler_(segment_->Filler()),
       reader_(segment_->Reader()) {}
 
 void SharedStream::Run() {
@@ -104,6 +134,7 @@ void SharedStream::Pump(What what) {
     if (close) return below_->Close(absl::OkStatus());
     FillLate(records);
     Outgoing message = Frame(std::move(records));
+    MoveToArena(message);
     const absl::StatusOr<bool> all = Write(message);
     if (!all.ok()) return Break(all.status());
     if (!*all) return LeaveToThread(std::move(message));
@@ -133,6 +164,28 @@ SharedStream::Outgoing SharedStream::Frame(std::vector<Record> records) {
   std::memcpy(message.headers.data(), &length, sizeof(length));
   message.records = std::move(records);
   return message;
+}
+
+void SharedStream::MoveToArena(Outgoing& message) {
+  std::array<uint32_t, 2> head{};
+  std::memcpy(&head[0], message.headers.data(), sizeof(head[0]));
+  const size_t size = head[0];
+  if (size < filler_.block_bytes() / 4) return;
+  const std::optional<uint32_t> block = filler_.Take(size);
+  if (!block) return;
+  std::span<std::byte> rest = filler_.At(*block, size);
+  size_t skip = sizeof(head[0]);  // the length goes to the ring
+  for (const std::span<const std::byte> piece : message.pieces) {
+    const std::span<const std::byte> from = piece.subspan(skip);
+    if (!from.empty()) std::memcpy(rest.data(), from.data(), from.size());
+    rest = rest.subspan(from.size());
+    skip = 0;
+  }
+  head = {head[0] | kInArena, *block};
+  message = {};
+  message.headers.resize(sizeof(head));
+  std::memcpy(message.headers.data(), head.data(), sizeof(head));
+  message.pieces.emplace_back(message.headers);
 }
 
 absl::StatusOr<bool> SharedStream::Write(Outgoing& message) {
@@ -192,38 +245,54 @@ bool SharedStream::ReadSome() {
     absl::MutexLock lock(&mutex_);
     if (broken_) return false;
   }
-  const size_t before = incoming_.length_bytes + incoming_.filled;
+  const size_t before = incoming_.head_bytes + incoming_.filled;
   const absl::StatusOr<bool> whole = ReadInto(incoming_);
   if (!whole.ok()) {
     Break(whole.status());
     return false;
   }
-  const bool any = incoming_.length_bytes + incoming_.filled > before;
+  const bool any = incoming_.head_bytes + incoming_.filled > before;
   if (any && segment_->other_want().load(std::memory_order_seq_cst) != 0) segment_->other_bell().Ring();
   if (*whole) {
-    Incoming message = std::exchange(incoming_, {});
-    const std::span<const std::byte> bytes(message.bytes.get(), message.size);
-    Receive(ParseMessage(Payload(bytes, std::move(message.bytes))), bytes.size());
+    const Incoming message = std::exchange(incoming_, {});
+    absl::StatusOr<std::vector<Record>> records = ParseMessage(message.whole);
+    if (records.ok() && message.copy == nullptr) CopyOutOfArena(*records);
+    Receive(std::move(records), message.size);
   }
   return any;
 }
 
 absl::StatusOr<bool> SharedStream::ReadInto(Incoming& message) {
-  if (message.bytes == nullptr) {
-    TY_ASSIGN_OR_RETURN(const size_t count, reader_.Read(std::span(message.length).subspan(message.length_bytes)));
-    message.length_bytes += count;
-    if (message.length_bytes < message.length.size()) return false;
-    uint32_t size = 0;
-    std::memcpy(&size, message.length.data(), sizeof(size));
-    if (size == 0 || size > kLongestMessage) {
-      return absl::DataLossError(fmt::format("shared memory: a message of {} bytes, expected 1 to {}", size, kLongestMessage));
-    }
-    message.bytes = std::make_shared_for_overwrite<std::byte[]>(size);
-    message.size = size;
+  while (message.size == 0) {
+    const std::span<std::byte> head = std::as_writable_bytes(std::span(message.head));
+    const bool long_head = message.head_bytes >= sizeof(uint32_t) && (message.head[0] & kInArena) != 0;
+    const size_t wanted = long_head ? head.size() : sizeof(uint32_t);
+    TY_ASSIGN_OR_RETURN(const size_t count, reader_.Read(head.first(wanted).subspan(message.head_bytes)));
+    message.head_bytes += count;
+    if (message.head_bytes < wanted) return false;
+    if (wanted == head.size() || (message.head[0] & kInArena) == 0) TY_RETURN_IF_ERROR(FindMessage(message));
   }
-  TY_ASSIGN_OR_RETURN(const size_t count, reader_.Read(std::span(message.bytes.get(), message.size).subspan(message.filled)));
+  if (message.copy == nullptr) return true;
+  TY_ASSIGN_OR_RETURN(const size_t count, reader_.Read(std::span(message.copy.get(), message.size).subspan(message.filled)));
   message.filled += count;
-  return message.filled == message.size;
+  if (message.filled < message.size) return false;
+  message.whole = Payload(std::span(message.copy.get(), message.size), message.copy);
+  return true;
+}
+
+absl::Status SharedStream::FindMessage(Incoming& message) {
+  const size_t size = message.head[0] & ~kInArena;
+  if (size == 0 || size > kLongestMessage) {
+    return absl::DataLossError(fmt::format("shared memory: a message of {} bytes, expected 1 to {}", size, kLongestMessage));
+  }
+  if ((message.head[0] & kInArena) != 0) {
+    TY_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, segment_->Borrower().At(message.head[1], size));
+    message.whole = Payload(bytes, std::make_shared<const BorrowedRun>(segment_, message.head[1], size));
+  } else {
+    message.copy = std::make_shared_for_overwrite<std::byte[]>(size);
+  }
+  message.size = size;
+  return absl::OkStatus();
 }
 
 void SharedStream::Sleep() {

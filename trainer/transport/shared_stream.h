@@ -22,6 +22,11 @@ namespace trainyard::engine {
 // A message in the ring is its length, 4 bytes, then its records as framing.h has them. The sender
 // copies into the ring. The stream's thread copies out of it, so that the ring is always emptied,
 // and goes on with messages that did not fit.
+//
+// A long message goes to the arena where that has room: the ring has its length with kInArena, then
+// the number of its first block. Tensors stay there until their payloads are released, so whoever
+// adds or copies them reads them where the sender has put them. A receiver that holds payloads for
+// long fills the arena, never the ring.
 class SharedStream final : public FlowStream {
  public:
   // `first_message_bytes`: a longer first message ends the stream.
@@ -49,15 +54,18 @@ class SharedStream final : public FlowStream {
   };
   // A message on its way out of the ring.
   struct Incoming {
-    std::array<std::byte, 4> length;
-    size_t length_bytes = 0;
-    std::shared_ptr<std::byte[]> bytes;
+    std::array<uint32_t, 2> head;  // its length; in the arena: its first block too
+    size_t head_bytes = 0;
+    std::shared_ptr<std::byte[]> copy;  // of a message in the ring
     size_t size = 0;
     size_t filled = 0;
+    Payload whole;  // once all is there
   };
 
   void Pump(What what) override;
   static Outgoing Frame(std::vector<Record> records);
+  // Leaves the message in the arena, where that has room, and the place of it for the ring.
+  void MoveToArena(Outgoing& message);
   // Copies what there is room for; whether that was all.
   absl::StatusOr<bool> Write(Outgoing& message);
   // Hands the rest to the stream's thread.
@@ -66,6 +74,8 @@ class SharedStream final : public FlowStream {
   bool GoOnWriting();
   bool ReadSome();
   absl::StatusOr<bool> ReadInto(Incoming& message);
+  // Of a whole head: takes the message from the arena, or makes room for a copy.
+  absl::Status FindMessage(Incoming& message);
   void Sleep();
   // Ends the stream where closing it has taken too long.
   void AbortIfStuck();
@@ -73,9 +83,10 @@ class SharedStream final : public FlowStream {
   void Break(const absl::Status& why);
   void WakeThread();
 
-  const std::unique_ptr<SharedSegment> segment_;
+  const std::shared_ptr<SharedSegment> segment_;  // also of payloads that lie in it
   const std::shared_ptr<Stream> below_;
   RingWriter writer_;  // of the thread that has set writing_
+  ArenaWriter filler_;  // likewise
   RingReader reader_;  // of the thread
   Incoming incoming_;
   std::atomic<bool> woken_ = false;
