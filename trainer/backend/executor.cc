@@ -322,6 +322,13 @@ absl::StatusOr<double> Executor::Scalar(std::string_view output) const {
 
 void Executor::set_observer(NodeObserver* observer) { state_->observer = observer; }
 const Graph& Executor::graph() const { return state_->graph; }
+std::vector<int> Executor::row_keys() const {
+  std::vector<int> keys;
+  for (const Finish& finish : state_->finishes) {
+    if (finish.by_rows_of_step >= 0) keys.push_back(finish.key);
+  }
+  return keys;
+}
 const MemoryPlan& Executor::plan() const { return state_->plan; }
 size_t Executor::bytes() const { return state_->Bytes(); }
 

@@ -73,6 +73,8 @@ class Executor {
   // The graph that runs: rewritten, with its backward nodes.
   const Graph& graph() const;
   const MemoryPlan& plan() const;
+  // Parameters whose gradients list the rows that differ from zero, whatever the batch.
+  std::vector<int> row_keys() const;
   // Arena plus scratch.
   size_t bytes() const;
 

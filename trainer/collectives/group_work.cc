@@ -14,7 +14,8 @@ OperationId IdOf(const WireHeader& header) {
   using enum OperationId::Kind;
   const bool slots = (header.flags & kWireFlagSlots) != 0;
   const bool start = (header.flags & kWireFlagStart) != 0;
-  return {.step = static_cast<int64_t>(header.step), .kind = slots ? kSlots : start ? kState : kReduce};
+  const bool rows = (header.flags & kWireFlagRows) != 0;
+  return {.step = static_cast<int64_t>(header.step), .kind = slots ? kSlots : start ? kState : rows ? kRows : kReduce};
 }
 
 uint32_t FlagsOf(OperationId id) {
@@ -23,6 +24,8 @@ uint32_t FlagsOf(OperationId id) {
       return kWireFlagStart;
     case OperationId::Kind::kSlots:
       return kWireFlagSlots;
+    case OperationId::Kind::kRows:
+      return kWireFlagRows;
     case OperationId::Kind::kReduce:
       return 0;
   }

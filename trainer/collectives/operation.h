@@ -46,6 +46,7 @@ struct OperationId {
     kState,   // the broadcast of what the step begins with
     kSlots,   // optimizer slots go to their owners, or to rank 0
     kReduce,  // the all-reduce
+    kRows,    // of the rows that the all-reduce has found marked
   };
   int64_t step = 0;
   Kind kind = Kind::kReduce;

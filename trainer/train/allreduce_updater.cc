@@ -1,9 +1,11 @@
 #include "trainer/train/allreduce_updater.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include "trainer/base/check.h"
@@ -50,7 +52,9 @@ absl::Status AllReduceUpdater::Connect() {
   options_.group.agreement.emplace_back("the number of parameters with gradients", fmt::format("{}", options_.keys.size()));
   options_.group.agreement.emplace_back("the bucket size", fmt::format("{}", kBucketBytes));
   const size_t slots = options_.shard_optimizer ? 0 : optimizer->slot_names().size();  // sharded ones travel by themselves
-  plans_ = std::make_unique<BucketPlans>(options_.specs, options_.keys, slots);
+  if (options_.shard_optimizer || options_.group.hosts.size() == 1) options_.row_keys.clear();
+  plans_ = std::make_unique<BucketPlans>(options_.specs, options_.keys, options_.row_keys, slots);
+  rows_ = std::make_unique<RowSums>(options_.specs, options_.row_keys, options_.group.rank, options_.devices);
   if (options_.shard_optimizer) {
     sharded_ = std::make_unique<ShardedSlots>(ShardedSlotsOptions{.optimizer = options_.optimizer,
                                                                   .specs = options_.specs,
@@ -64,6 +68,7 @@ absl::Status AllReduceUpdater::Connect() {
   }
   options_.group.agreement.emplace_back("the number of devices", fmt::format("{}", options_.devices));
   options_.group.agreement.emplace_back("shardOptimizer", options_.shard_optimizer ? "true" : "false");
+  options_.group.agreement.emplace_back("the parameters whose touched rows travel", fmt::format("{}", fmt::join(options_.row_keys, " ")));
   state_plan_ = plans_->State(options_.group.rank, static_cast<int>(options_.group.hosts.size()));
   const int rank = options_.group.rank;
   const auto ranks = static_cast<int>(options_.group.hosts.size());
@@ -233,6 +238,7 @@ void AllReduceUpdater::Push(int key, const GradientView& gradient, int64_t step)
   BeginStep(step);
   addends_ = gradient.addends;
   pushed_[key] = gradient;
+  if (rows_->Has(key)) rows_->Mark(key, gradient);
   Count(key);
 }
 
@@ -253,9 +259,15 @@ void AllReduceUpdater::Contribute(size_t bucket) {
   BucketValues values{.addends = std::max(1, addends_)};
   for (const BucketSegment& segment : plans_->step_cut()[bucket]) {
     const int key = options_.keys[segment.tensor];
-    if (addends_ > 0) values.own.push_back(pushed_[key].values.subspan(segment.begin, segment.count));
-    values.targets.push_back({.values = sums_.values(key).subspan(segment.begin, segment.count),
-                              .divisor = options_.specs[key].trainable ? Divisor::kAll : Divisor::kContributors});
+    const bool rows = rows_->Has(key);
+    if (addends_ > 0) {
+      const std::span<const float> own = rows ? rows_->marks(key) : pushed_[key].values;
+      values.own.push_back(own.subspan(segment.begin, segment.count));
+    }
+    values.targets.push_back({.values = (rows ? rows_->marked(key) : sums_.values(key)).subspan(segment.begin, segment.count),
+                              .divisor = rows                           ? Divisor::kNone
+                                         : options_.specs[key].trainable ? Divisor::kAll
+                                                                         : Divisor::kContributors});
   }
   if (sharded_) values.owner = sharded_->shard().owner(bucket);
   group_->Contribute(bucket, std::move(values));
@@ -263,11 +275,23 @@ void AllReduceUpdater::Contribute(size_t bucket) {
 
 absl::StatusOr<Waited> AllReduceUpdater::AwaitSums(int64_t step) {
   SpanLog* const profile = options_.group.profile;
-  if (profile == nullptr || !profile->Wants(step)) return group_->Wait();
+  if (profile == nullptr || !profile->Wants(step)) return AwaitAll(step);
   const int64_t start = profile->Now();
-  absl::StatusOr<Waited> waited = group_->Wait();
+  absl::StatusOr<Waited> waited = AwaitAll(step);
   profile->Add({.kind = SpanKind::kWait, .step = step, .start = start, .end = profile->Now()});
   return waited;
+}
+
+absl::StatusOr<Waited> AllReduceUpdater::AwaitAll(int64_t step) {
+  TY_ASSIGN_OR_RETURN(const Waited waited, group_->Wait());
+  std::vector<int> keys;
+  std::ranges::copy_if(options_.row_keys, std::back_inserter(keys), [this](int key) { return Learned(key); });
+  if (waited.ended || keys.empty()) return waited;
+  return rows_->Add(*group_, choice_, layout_, step, keys, pushed_, addends_, sums_);
+}
+
+bool AllReduceUpdater::Learned(int key) const {
+  return std::ranges::all_of(plans_->BucketsOf(key), [this](size_t bucket) { return step_operation_->contributors(bucket) > 0; });
 }
 
 absl::StatusOr<StepResult> AllReduceUpdater::Wait(ParameterSet& parameters) {
@@ -297,13 +321,11 @@ absl::StatusOr<StepResult> AllReduceUpdater::Wait(ParameterSet& parameters) {
 
 absl::StatusOr<StepResult> AllReduceUpdater::Update(ParameterSet& parameters) {
   for (const int key : options_.keys) {
-    const bool learned =
-        std::ranges::all_of(plans_->BucketsOf(key), [this](size_t bucket) { return step_operation_->contributors(bucket) > 0; });
-    if (!learned) continue;
+    if (!Learned(key)) continue;
     if (sharded_) {
       std::ranges::copy(std::as_const(sums_).values(key), parameters.values(key).begin());
     } else {
-      local_->Push(key, std::as_const(sums_).values(key), local_->global_step());
+      local_->Push(key, std::as_const(sums_).gradient(key), local_->global_step());
     }
   }
   if (sharded_) sharded_->ForgetWhole();

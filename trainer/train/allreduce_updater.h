@@ -15,6 +15,7 @@
 #include "trainer/report/replica_report.h"
 #include "trainer/train/bucket_plans.h"
 #include "trainer/train/local_updater.h"
+#include "trainer/train/row_sums.h"
 #include "trainer/train/sharded_slots.h"
 #include "trainer/transport/transport.h"
 
@@ -27,7 +28,10 @@ struct AllReduceUpdaterOptions {
   bool shard_optimizer = false;  // each rank keeps the slots of the elements that it owns, and updates those
   std::vector<ParameterSpec> specs;
   std::vector<int> keys;  // that a step leaves a gradient or a next value for, the same on all ranks
-  int64_t end_step = 0;   // of the training, unless rank 0 ends it before
+  // Of these those whose gradients may list their rows, so that only touched rows travel; the same
+  // on all ranks. With a sharded optimizer all rows do.
+  std::vector<int> row_keys;
+  int64_t end_step = 0;  // of the training, unless rank 0 ends it before
   // Rank 0: the newest good checkpoint's state, or the start values. `again`: the training was
   // under way already, so all ranks must be able to go on from that state with the same bits.
   std::function<absl::StatusOr<TrainingState>(bool again)> load;
@@ -99,7 +103,11 @@ class AllReduceUpdater final : public Updater {
   // This rank has all it will have of a key.
   void Count(int key);
   void Contribute(size_t bucket);
+  // Waits for the sums of the step, rows included.
   absl::StatusOr<Waited> AwaitSums(int64_t step);
+  absl::StatusOr<Waited> AwaitAll(int64_t step);
+  // Some rank had a gradient of the key.
+  bool Learned(int key) const;
   // The new values of the step that is done: here, or from the ranks that own them.
   absl::StatusOr<StepResult> Update(ParameterSet& parameters);
   // Rank 0: the training ends behind this state, so other ranks will not be asked for it any more.
@@ -117,6 +125,7 @@ class AllReduceUpdater final : public Updater {
   std::unique_ptr<LocalUpdater> local_;
   std::unique_ptr<ShardedSlots> sharded_;  // null: local_ has all slots
   ParameterSet* parameters_ = nullptr;     // of the step loop
+  std::unique_ptr<RowSums> rows_;
   std::unique_ptr<Operation> step_operation_;
   std::unique_ptr<Operation> state_operation_;
   std::unique_ptr<RankGroup> group_;  // whose threads may be at an operation

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "trainer/profile/span_log.h"
 #include "trainer/train/test_allreduce_ranks.h"
@@ -42,6 +45,60 @@ TEST_F(AllReduceUpdaterTest, RanksWithDevicesEndWithTheBitsOfAsManyRanks) {
       EXPECT_EQ(bits(ranks, devices), bits(ranks * devices, 1)) << ranks << " ranks of " << devices;
     }
   }
+}
+
+// In step 1 rank 1 lists no rows, in step 2 no rank has touched any.
+std::optional<std::vector<int32_t>> TouchedIn(int rank, int64_t step) {
+  if (step == 1 && rank == 1) return std::nullopt;
+  if (step == 2) return std::vector<int32_t>();
+  std::vector<int32_t> rows;
+  for (int32_t row = rank; row < 1'100; row += 50 + static_cast<int32_t>(step)) rows.push_back(row);
+  return rows;
+}
+
+TEST_F(AllReduceUpdaterTest, GradientsThatTravelByRowsLeaveTheBitsOfWholeOnes) {
+  struct Case {
+    int ranks;
+    std::string optimizer;
+    AllReduceAlgorithm algorithm;
+  };
+  for (const Case& c : {Case{1, "sgd", AllReduceAlgorithm::kDirect}, Case{2, "sgd", AllReduceAlgorithm::kDirect},
+                        Case{3, "momentum", AllReduceAlgorithm::kDirect}, Case{5, "sgd", AllReduceAlgorithm::kHalvingDoubling},
+                        Case{4, "momentum", AllReduceAlgorithm::kHierarchical}}) {
+    const auto train = [&](bool by_rows) {
+      RankSettings settings{.algorithm = c.algorithm, .per_node = 2, .optimizer = TestOptimizer(), .rows = TouchedIn, .by_rows = by_rows};
+      settings.optimizer.name = c.optimizer;
+      ranks_.clear();
+      for (int rank = 0; rank < c.ranks; ++rank) {
+        TrainingState start = StartState(TestSpecs());
+        if (c.optimizer == "sgd") start.slots.clear();
+        ranks_.push_back(Make(rank, c.ranks, std::move(start), settings));
+      }
+      OnAll([](Rank& rank) { return rank.StartAndTrain(6); });
+      for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), ranks_[0]->Sha256());
+      return std::pair(ranks_[0]->Sha256(), ranks_[0]->updater().bytes_sent());
+    };
+    const auto [whole, whole_bytes] = train(false);
+    const auto [by_rows, row_bytes] = train(true);
+    EXPECT_EQ(by_rows, whole) << c.ranks << " ranks, " << c.optimizer;
+    if (c.ranks > 1) {
+      EXPECT_LT(row_bytes, whole_bytes / 2);
+    }
+  }
+}
+
+TEST_F(AllReduceUpdaterTest, ALostRankLeavesTheBitsWhereRowsTravel) {
+  const RankSettings settings{.rows = TouchedIn, .by_rows = true};
+  Make(3, settings);
+  OnAll([](Rank& rank) { return rank.StartAndTrain(6); });
+  const std::string expected = ranks_[0]->Sha256();
+  ranks_.clear();
+  Make(3, settings);
+  OnAll([](Rank& rank) { return rank.StartAndTrain(3); });
+  ranks_[2]->Kill();
+  ranks_[2] = Make(2, 3, StartState(TestSpecs()), settings);
+  OnAll([&](Rank& rank) { return &rank == ranks_[2].get() ? rank.StartAndTrain(6) : rank.Train(6); });
+  for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), expected);
 }
 
 TEST_F(AllReduceUpdaterTest, EachBucketOfTheProfiledStepsIsWrittenDownAndTheWaitForTheLast) {

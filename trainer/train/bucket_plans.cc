@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -18,11 +19,14 @@ std::string BucketName(const BucketCut& cut, const std::function<std::string(int
 
 }  // namespace
 
-BucketPlans::BucketPlans(std::vector<ParameterSpec> specs, std::vector<int> keys, size_t slots)
+BucketPlans::BucketPlans(std::vector<ParameterSpec> specs, std::vector<int> keys, const std::vector<int>& row_keys, size_t slots)
     : specs_(std::move(specs)), keys_(std::move(keys)), buckets_of_(specs_.size()) {
   const auto elements_of = [this](int key) { return static_cast<size_t>(specs_[key].shape.elements()); };
   std::vector<size_t> of_step;
-  for (const int key : keys_) of_step.push_back(elements_of(key));
+  for (const int key : keys_) {
+    const bool rows = std::ranges::find(row_keys, key) != row_keys.end();
+    of_step.push_back(rows ? static_cast<size_t>(specs_[key].shape[0]) : elements_of(key));
+  }
   step_cut_ = CutIntoBuckets(of_step, kBucketBytes);
   for (size_t bucket = 0; bucket < step_cut_.size(); ++bucket) {
     for (const BucketSegment& segment : step_cut_[bucket]) buckets_of_[keys_[segment.tensor]].push_back(bucket);

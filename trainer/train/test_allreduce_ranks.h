@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,19 +29,29 @@ struct RankSettings {
   int per_node = 0;  // ranks; 0: their nodes are unknown
   OptimizerConfig optimizer = TestOptimizer();
   int devices = 1;  // of each rank, at most 3: of so few the tree is their order
+  // Of a rank with one device: rows of the last tensor that its gradients have anything in, in a
+  // step; nothing: in all of them, and they list none.
+  std::function<std::optional<std::vector<int32_t>>(int rank, int64_t step)> rows = nullptr;
+  bool by_rows = false;  // such a gradient travels by rows
 };
 
 // A rank's step loop.
 class Rank {
  public:
   Rank(int rank, int ranks, Transport& transport, TrainingState checkpoint, const RankSettings& settings = {})
-      : rank_(rank), devices_(settings.devices), parameters_(TestSpecs()), gradients_(TestSpecs()), checkpoint_(std::move(checkpoint)) {
+      : rank_(rank),
+        devices_(settings.devices),
+        rows_(settings.rows),
+        parameters_(TestSpecs()),
+        gradients_(TestSpecs()),
+        checkpoint_(std::move(checkpoint)) {
     const int64_t end_step = settings.end_step;
     AllReduceUpdaterOptions options{.optimizer = settings.optimizer,
                                     .devices = settings.devices,
                                     .shard_optimizer = settings.shard_optimizer,
                                     .specs = TestSpecs(),
                                     .keys = {0, 1, 3},
+                                    .row_keys = settings.by_rows ? std::vector<int>{3} : std::vector<int>{},
                                     .end_step = end_step};
     for (int i = 0; i < ranks; ++i) options.group.hosts.push_back("rank-" + std::to_string(i));
     options.group.listen = options.group.hosts[rank];
@@ -86,6 +97,7 @@ class Rank {
         std::ranges::transform(gradients_.values(key), other.values(key), gradients_.values(key).begin(), std::plus<>());
       }
     }
+    if (rows_) LeaveRows(rows_(rank_, step_));
     for (const int key : {3, 1, 0}) {
       GradientView sum = std::as_const(gradients_).gradient(key);
       sum.addends = devices_;
@@ -128,8 +140,22 @@ class Rank {
   std::string Sha256() const { return parameters_.Sha256Hex(); }
 
  private:
+  void LeaveRows(const std::optional<std::vector<int32_t>>& rows) {
+    TouchedRows& touched = gradients_.touched_rows(3);
+    touched.SetAll();
+    if (!rows) return;
+    const auto width = static_cast<size_t>(gradients_.spec(3).row_elements());
+    const std::span<float> values = gradients_.values(3);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!std::ranges::binary_search(*rows, static_cast<int32_t>(i / width))) values[i] = 0;
+    }
+    touched.Reserve(rows->size());
+    touched.Touch(*rows);
+  }
+
   const int rank_;
   const int devices_;
+  const std::function<std::optional<std::vector<int32_t>>(int, int64_t)> rows_;
   ParameterSet parameters_;
   ParameterSet gradients_;
   TrainingState checkpoint_;

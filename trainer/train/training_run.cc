@@ -126,6 +126,14 @@ absl::StatusOr<std::vector<int>> KeysOfStep(TrainingRun& run) {
   return keys;
 }
 
+// Of `keys` those whose gradients travel by rows.
+absl::StatusOr<std::vector<int>> RowKeysOf(TrainingRun& run, const Model& model) {
+  TY_ASSIGN_OR_RETURN(const Executor* const executor, run.devices[0]->model.TrainingExecutor(run.config.batch_size));
+  std::vector<int> keys = executor->row_keys();
+  std::erase_if(keys, [&](int key) { return !RowSums::PaysFor(model.specs[key]); });
+  return keys;
+}
+
 // Whether there is nothing left to train behind `step`.
 absl::StatusOr<bool> IsFinished(const TrainingRun& run, int64_t step) {
   if (step >= run.planned_end) return true;
@@ -145,6 +153,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, 
   const TrainingConfig& config = run.config;
   const ReplicaIdentity& identity = run.options.identity;
   TY_ASSIGN_OR_RETURN(std::vector<int> keys, KeysOfStep(run));
+  TY_ASSIGN_OR_RETURN(std::vector<int> row_keys, RowKeysOf(run, model));
   std::vector<std::string> hosts = identity.worker_hosts;
   if (hosts.empty()) hosts.emplace_back();  // one rank alone
   const std::string& own = hosts[run.rank()];
@@ -165,6 +174,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, 
                                   .shard_optimizer = config.strategy.shard_optimizer,
                                   .specs = model.specs,
                                   .keys = std::move(keys),
+                                  .row_keys = std::move(row_keys),
                                   .end_step = run.planned_end,
                                   .load = [&run](bool again) { return LoadState(run, again); },
                                   .empty_state = [&run] { return run.saver->EmptyState(); },

@@ -40,7 +40,8 @@ class BorrowedRun {
 // The other process can change what lies in the arena while it is read. That spoils values that it
 // has sent itself, and no more. Payloads that are parsed and then trusted are copied first.
 bool MayStayInArena(const WireHeader& header) {
-  return header.dtype != kWireDTypeNone && NeedsCredit(header.op) && (header.flags & kWireFlagRows) == 0;
+  const bool lists_rows = (header.flags & kWireFlagRows) != 0 && (header.op == WireOp::kPush || header.op == WireOp::kParameters);
+  return header.dtype != kWireDTypeNone && NeedsCredit(header.op) && !lists_rows;
 }
 
 void CopyOutOfArena(std::span<Record> records) {
