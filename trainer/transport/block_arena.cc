@@ -39,9 +39,8 @@ std::optional<uint32_t> ArenaWriter::Take(size_t size) {
 absl::StatusOr<std::span<const std::byte>> ArenaReader::At(uint32_t block, size_t size) const {
   const size_t begin = uint64_t{block} * (bytes_.size() / kArenaBlocks);
   if (size > 0 && begin < bytes_.size() && size <= bytes_.size() - begin) return bytes_.subspan(begin, size);
-  return absl::DataLossError(
-      fmt::format("shared memory: {} bytes at block {}, expected a run inside {} blocks of {} bytes each", size, block, kArenaBlocks,
-                  bytes_.size() / kArenaBlocks));
+  return absl::DataLossError(fmt::format("shared memory: {} bytes at block {}, expected a run inside {} blocks of {} bytes each", size,
+                                         block, kArenaBlocks, bytes_.size() / kArenaBlocks));
 }
 
 void ArenaReader::Return(uint32_t block, size_t size) const {

@@ -55,7 +55,10 @@ TEST_F(BlockArenaTest, ARunMayBeTheWholeArenaAndNoMore) {
 TEST_F(BlockArenaTest, ARunThatDoesNotLieInTheArenaIsAnError) {
   const uint32_t last = kArenaBlocks - 1;
   EXPECT_TRUE(reader_.At(last, kBlock).ok());
-  for (const auto& [block, size] : {std::pair<uint32_t, size_t>(last, kBlock + 1), {kArenaBlocks, 1}, {0, memory_.size() + 1}, {0, 0},
+  for (const auto& [block, size] : {std::pair<uint32_t, size_t>(last, kBlock + 1),
+                                    {kArenaBlocks, 1},
+                                    {0, memory_.size() + 1},
+                                    {0, 0},
                                     {std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint32_t>::max()}}) {
     const absl::Status status = reader_.At(block, size).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << block;

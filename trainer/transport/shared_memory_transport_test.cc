@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -65,6 +67,11 @@ class RawPeer final : public StreamHandler {
     absl::MutexLock lock(&mutex_);
     return messages_;
   }
+  void ForgetRecords() {
+    std::vector<Record> records;
+    absl::MutexLock lock(&mutex_);
+    records.swap(records_);
+  }
 
  private:
   absl::Mutex mutex_;
@@ -114,6 +121,97 @@ std::vector<std::byte> PullMessage(uint64_t step) {
   message[0] = std::byte{kWireHeaderBytes};
   std::memcpy(message.data() + 4, header.data(), header.size());
   return message;
+}
+
+// The same for a record in the arena: the ring has its length and its first block.
+std::vector<std::byte> PlaceOf(uint32_t block, uint32_t length) {
+  const std::array<uint32_t, 2> head = {length | (uint32_t{1} << 31), block};
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(head));
+  return {bytes.begin(), bytes.end()};
+}
+
+class SharedArenaTest : public SharedMemoryOverGrpcTest {
+ protected:
+  SharedArenaTest() {
+    listener_ = shared_->Listen("127.0.0.1:0", keeper_).value();
+    stream_ = Meet(*segment_);
+  }
+  // Sends a record with 1000 letters; returns where they lie.
+  std::span<std::byte> PutLetters(WireOp op, uint8_t dtype) {
+    Record record = MakeRecord(op, 1, Payload::OfText(std::string(1000, 'a')));
+    record.header.dtype = dtype;
+    const auto header = Encode(record.header);
+    const uint32_t size = kWireHeaderBytes + 1000;
+    const uint32_t block = segment_->Filler().Take(size).value();
+    const std::span<std::byte> run = segment_->Filler().At(block, size);
+    std::ranges::copy(header, run.begin());
+    std::ranges::fill(run.subspan(header.size()), std::byte{'a'});
+    PutNext(PlaceOf(block, size));
+    return run.subspan(header.size());
+  }
+  void PutNext(std::span<const std::byte> bytes) {
+    EXPECT_EQ(writer_.Write(bytes).value(), bytes.size());
+    segment_->other_bell().Ring();
+  }
+  bool ArenaIsFree() { return segment_->Filler().Take(SharedSegment::kArenaRings * kRing).has_value(); }
+
+  static constexpr uint32_t kRing = 4096;
+  const std::unique_ptr<SharedSegment> segment_ = SharedSegment::Create(kRing).value();
+  RingWriter writer_ = segment_->Writer();
+  const std::shared_ptr<RawPeer> keeper_ = std::make_shared<RawPeer>();
+  std::shared_ptr<Stream> stream_;
+};
+
+TEST_F(SharedArenaTest, ATensorLiesInTheArenaUntilItIsReleased) {
+  PutLetters(WireOp::kSum, /*dtype=*/0);
+  EXPECT_EQ(keeper_->AwaitRecords(1).at(0).payload.ToString(), std::string(1000, 'a'));
+  EXPECT_FALSE(ArenaIsFree());
+  keeper_->ForgetRecords();
+  PutNext(PullMessage(2));  // the stream has let go of the first before it hands out the second
+  ASSERT_EQ(keeper_->AwaitRecords(1).size(), 1U);
+  EXPECT_TRUE(ArenaIsFree());
+}
+
+TEST_F(SharedArenaTest, TheSenderCannotChangeAPayloadThatIsParsed) {
+  for (const WireOp op : {WireOp::kHello, WireOp::kJoin}) {
+    const std::span<std::byte> sent = PutLetters(op, kWireDTypeNone);
+    const std::vector<Record> records = keeper_->AwaitRecords(1);
+    std::ranges::fill(sent, std::byte{'b'});
+    EXPECT_EQ(records.at(0).payload.ToString(), std::string(1000, 'a')) << WireOpName(op);
+    keeper_->ForgetRecords();
+  }
+}
+
+TEST_F(SharedArenaTest, ARunOutsideTheArenaEndsTheStream) {
+  PutNext(PlaceOf(kArenaBlocks, 100));
+  const absl::Status status = raw_->AwaitClosed();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("100 bytes at block 64, expected a run inside 64 blocks of 256 bytes"));
+}
+
+TEST_F(SharedMemoryOverGrpcTest, AReceiverMayHoldMoreThanTheArenaHas) {
+  const auto keeper = std::make_shared<RawPeer>();
+  const std::unique_ptr<Listener> listener = shared_->Listen("127.0.0.1:0", keeper).value();
+  const std::shared_ptr<Stream> stream = shared_->Dial(listener->address(), inbox_, kSoon);
+  stream->Send({MakeRecord(WireOp::kPull, 0)});  // the first message of a stream is a short one
+  ASSERT_EQ(keeper->AwaitRecords(1).size(), 1U);
+  keeper->ForgetRecords();
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(size_t{1} << 20, std::byte{7});
+  constexpr size_t kRecords = 9;
+  for (size_t i = 0; i < kRecords; ++i) {
+    Record record = MakeRecord(WireOp::kSum, i, Payload(*bytes, bytes));
+    record.header.dtype = 0;
+    stream->Send({std::move(record)});
+  }
+  const std::vector<Record> records = keeper->AwaitRecords(kRecords);
+  ASSERT_EQ(records.size(), kRecords);
+  for (size_t i = 0; i < kRecords; ++i) {
+    EXPECT_EQ(records[i].header.step, i);
+    std::vector<std::byte> found(bytes->size());
+    PayloadReader(records[i].payload).Read(found);
+    EXPECT_EQ(found, *bytes) << i;
+  }
+  stream->Close(absl::OkStatus());
 }
 
 TEST_F(SharedMemoryOverGrpcTest, BytesTravelThroughTheMemoryThatIsOffered) {

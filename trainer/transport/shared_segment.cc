@@ -82,8 +82,7 @@ std::optional<SegmentOffer> SegmentOfferOf(const Payload& payload) {
 
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Map(OwnedFd file, uint32_t ring_bytes, bool maker) {
   void* const memory = mmap(nullptr, SizeFor(ring_bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (memory == MAP_FAILED)
-    return SystemError(absl::StatusCode::kUnavailable, fmt::format("mmap of {} bytes", SizeFor(ring_bytes)));
+  if (memory == MAP_FAILED) return SystemError(absl::StatusCode::kUnavailable, fmt::format("mmap of {} bytes", SizeFor(ring_bytes)));
   return std::unique_ptr<SharedSegment>(new SharedSegment(std::move(file), memory, ring_bytes, maker));
 }
 

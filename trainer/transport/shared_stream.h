@@ -85,9 +85,9 @@ class SharedStream final : public FlowStream {
 
   const std::shared_ptr<SharedSegment> segment_;  // also of payloads that lie in it
   const std::shared_ptr<Stream> below_;
-  RingWriter writer_;  // of the thread that has set writing_
+  RingWriter writer_;   // of the thread that has set writing_
   ArenaWriter filler_;  // likewise
-  RingReader reader_;  // of the thread
+  RingReader reader_;   // of the thread
   Incoming incoming_;
   std::atomic<bool> woken_ = false;
 
