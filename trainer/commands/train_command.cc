@@ -101,9 +101,9 @@ absl::Status RunRole(const TrainFlags& flags, const ReplicaIdentity& identity, S
   std::vector<std::unique_ptr<Backend>> of_devices;
   WorkerBackends backends{.whole = *backend, .devices = {backend.get()}, .precision = choice};
   if (config.devices > 1) {
-    // Besides, each device has a thread that trains and one that reads ahead.
+    // Besides, each device has a thread that trains, one that updates and one that reads ahead.
     const int threads = config.threads > 0 ? config.threads : CpuQuota();
-    TY_RETURN_IF_ERROR(CheckThreadRoom(kOwnThreads + threads + std::max(threads, config.devices) + 2 * config.devices));
+    TY_RETURN_IF_ERROR(CheckThreadRoom(kOwnThreads + threads + std::max(threads, config.devices) + 3 * config.devices));
     if (threads < config.devices)
       LogWarning("{} devices share {} threads: each takes one; set devices to {}", config.devices, threads, threads);
     TY_ASSIGN_OR_RETURN(of_devices, MakeDeviceBackends(flags.backend, config.threads, config.devices, choice.precision));

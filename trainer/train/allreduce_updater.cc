@@ -41,8 +41,8 @@ absl::StatusOr<std::unique_ptr<AllReduceUpdater>> AllReduceUpdater::Create(AllRe
 
 absl::Status AllReduceUpdater::Connect() {
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(options_.optimizer));
-  TY_ASSIGN_OR_RETURN(local_,
-                      LocalUpdater::Create(options_.optimizer, [this]() -> absl::StatusOr<TrainingState> { return std::move(loaded_); }));
+  TY_ASSIGN_OR_RETURN(local_, LocalUpdater::Create(options_.optimizer, options_.devices,
+                                                   [this]() -> absl::StatusOr<TrainingState> { return std::move(loaded_); }));
   TY_RETURN_IF_ERROR(WithMemoryFor("sums of gradients", BytesOf(options_.specs), [this] {
     sums_ = ParameterSet(options_.specs);
     return absl::OkStatus();
@@ -265,7 +265,7 @@ void AllReduceUpdater::Contribute(size_t bucket) {
       values.own.push_back(own.subspan(segment.begin, segment.count));
     }
     values.targets.push_back({.values = (rows ? rows_->marked(key) : sums_.values(key)).subspan(segment.begin, segment.count),
-                              .divisor = rows                           ? Divisor::kNone
+                              .divisor = rows                            ? Divisor::kNone
                                          : options_.specs[key].trainable ? Divisor::kAll
                                                                          : Divisor::kContributors});
   }

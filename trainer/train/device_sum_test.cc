@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <thread>
 
 namespace trainyard::engine {
@@ -23,6 +24,9 @@ std::vector<ParameterSpec> Specs() {
           {.name = "table", .shape = Shape({5, 2})},
           {.name = "unused", .shape = Shape({1})}};
 }
+
+// More than one thread adds.
+std::vector<ParameterSpec> LongSpecs() { return {{.name = "w", .shape = Shape({100'000})}, {.name = "table", .shape = Shape({2000, 64})}}; }
 
 // What was pushed, as it was then.
 class PushLog final : public Updater {
@@ -101,6 +105,42 @@ TEST_F(DeviceSumTest, DevicesAreAddedInTreeOrderWhoeverIsReadyLast) {
   EXPECT_THAT(updater_.pushed[0].values, Each(((1e8F + 1.0F) + (-1e8F + 9.0F)) + 5.0F))
       << "in the order of devices 1e8 swallows the first 1";
   EXPECT_EQ(updater_.pushed[0].addends, 5);
+}
+
+TEST_F(DeviceSumTest, SumsThatAreMadeAtTheEndHaveTheSameBitsForAnyNumberOfThreads) {
+  ParameterSet expected(LongSpecs());
+  for (const int threads : {0, 1, 3}) {
+    std::vector<ParameterSet> gradients;
+    std::vector<ParameterSet*> pointers;
+    for (int device = 0; device < 3; ++device) gradients.emplace_back(LongSpecs());
+    for (ParameterSet& each : gradients) pointers.push_back(&each);
+    for (int device = 0; device < 3; ++device) {
+      for (int key = 0; key < 2; ++key) {
+        const std::span<float> values = gradients[device].values(key);
+        for (size_t i = 0; i < values.size(); ++i) values[i] = 1.0F / static_cast<float>(i % 1000 + device * 7 + 1);
+      }
+      std::vector<int32_t> rows(1500 + device);
+      std::ranges::generate(rows, [row = device]() mutable { return row++; });
+      gradients[device].touched_rows(1).Reserve(rows.size());
+      gradients[device].touched_rows(1).Touch(rows);
+    }
+    std::optional<ThreadPool> pool;
+    if (threads > 0) pool.emplace(threads);
+    PushLog log;
+    DeviceSum sum(log, std::move(pointers), DeviceMean::kOfDevices, pool ? &*pool : nullptr);
+    sum.Begin(7, {true, true, true});
+    for (int device = 0; device < 3; ++device) {
+      for (const int key : {1, 0}) sum.Ready(key);
+    }
+    EXPECT_EQ(log.pushed.size(), threads > 0 ? 0U : 2U);
+    sum.End();
+    ASSERT_EQ(log.pushed.size(), 2U);
+    EXPECT_EQ(log.pushed[0].key, 1) << "in the order in which they were announced";
+    for (const PushLog::Pushed& push : log.pushed) {
+      if (threads == 0) std::ranges::copy(push.values, expected.values(push.key).begin());
+      EXPECT_TRUE(std::ranges::equal(push.values, expected.values(push.key))) << threads << " threads, key " << push.key;
+    }
+  }
 }
 
 TEST_F(DeviceSumTest, ADeviceWithoutExamplesAddsNothingAndIsNotWaitedFor) {

@@ -1,9 +1,10 @@
-// Runs the optimizer in this process: training without peers.
+// Runs the optimizer in this process: training without peers, and each rank of an all-reduce.
 #pragma once
 
 #include <functional>
 #include <memory>
 
+#include "trainer/base/thread_pool.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/optimizer_config.h"
 #include "trainer/optim/updater.h"
@@ -12,8 +13,9 @@ namespace trainyard::engine {
 
 class LocalUpdater final : public Updater {
  public:
-  // `load` gives the newest good checkpoint's state, or the start values.
-  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const OptimizerConfig& config,
+  // `load` gives the newest good checkpoint's state, or the start values. Long tensors are updated
+  // by `threads` threads, the caller of Wait included. Their number changes no bit.
+  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const OptimizerConfig& config, int threads,
                                                               std::function<absl::StatusOr<TrainingState>()> load);
 
   absl::StatusOr<TrainingStart> Start(ParameterSet& parameters) override;
@@ -45,13 +47,16 @@ class LocalUpdater final : public Updater {
     GradientView gradient;
   };
 
-  LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, std::function<absl::StatusOr<TrainingState>()> load);
+  LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, int threads,
+               std::function<absl::StatusOr<TrainingState>()> load);
+  void Apply(const UpdateContext& context, const Pushed& push, ParameterSet& parameters);
 
   const OptimizerConfig config_;
   const std::unique_ptr<Optimizer> optimizer_;
   const std::function<absl::StatusOr<TrainingState>()> load_;
   std::vector<ParameterSet> slots_;
   int64_t step_ = 0;
+  ThreadPool threads_;
   std::vector<Pushed> pushed_;  // of the step in hand; keeps its memory
 };
 

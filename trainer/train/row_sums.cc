@@ -11,7 +11,7 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kLeastElements = 64 << 10;
+constexpr int64_t kLeastTableElements = 64 << 10;
 constexpr int64_t kLeastRowElements = 16;
 
 }  // namespace
@@ -28,7 +28,7 @@ RowSums::RowSums(const std::vector<ParameterSpec>& specs, std::vector<int> keys,
 }
 
 bool RowSums::PaysFor(const ParameterSpec& spec) {
-  return spec.trainable && spec.row_elements() >= kLeastRowElements && spec.shape.elements() >= kLeastElements;
+  return spec.trainable && spec.row_elements() >= kLeastRowElements && spec.shape.elements() >= kLeastTableElements;
 }
 
 void RowSums::Mark(int key, const GradientView& gradient) {

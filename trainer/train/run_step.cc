@@ -26,8 +26,9 @@ std::vector<ParameterSet*> GradientsOf(const TrainingRun& run) {
 // The mean over the devices is taken here where nothing else is added to their sum.
 StepRunner::StepRunner(TrainingRun& run)
     : run_(run),
-      sum_(*run.updater, GradientsOf(run), run.sync() ? DeviceMean::kNone : DeviceMean::kOfDevices),
       threads_(static_cast<int>(run.devices.size())),
+      sum_(*run.updater, GradientsOf(run), run.sync() ? DeviceMean::kNone : DeviceMean::kOfDevices,
+           run.config.strategy.kind == StrategyConfig::Kind::kLocal ? &threads_ : nullptr),
       paces_(run) {
   const GradientPusherOptions options{.clip_norm = run.config.optimizer.clip_norm,
                                       .may_skip = run.config.on_non_finite == OnNonFinite::kSkip};

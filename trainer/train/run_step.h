@@ -52,9 +52,9 @@ class StepRunner {
   absl::Status Finish(StepRecord& record, bool profiled);
 
   TrainingRun& run_;
+  ThreadPool threads_;  // one for each device
   DeviceSum sum_;
   std::vector<GradientPusher> pushers_;  // by device
-  ThreadPool threads_;                   // one for each device
   PaceKeeper paces_;
 };
 

@@ -16,6 +16,7 @@
 #include "trainer/model/model_json.h"
 #include "trainer/model/test_golden_networks.h"
 #include "trainer/train/allreduce_updater.h"
+#include "trainer/train/device_sum.h"
 #include "trainer/train/kvstore_updater.h"
 #include "trainer/train/local_updater.h"
 #include "trainer/train/test_shared_transport.h"
@@ -32,6 +33,9 @@ struct StrategyCase {
   int servers = 0;
   KvMode mode = KvMode::kSync;                    // with servers
   std::optional<AllReduceAlgorithm> algorithm{};  // without; nothing: local
+  int devices = 1;                                // of each worker
+  int threads = 1;                                // that update, local
+  bool shard_optimizer = false;
   friend void PrintTo(const StrategyCase& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -57,6 +61,7 @@ class StrategyGoldenTest : public ::testing::TestWithParam<StrategyCase> {
                                                                          .server = server,
                                                                          .servers = GetParam().servers,
                                                                          .workers = GetParam().workers,
+                                                                         .devices = GetParam().devices,
                                                                          .mode = GetParam().mode,
                                                                          .optimizer = OptimizerOf(golden_.at("optimizer")),
                                                                          .specs = specs_},
@@ -87,14 +92,19 @@ class StrategyGoldenTest : public ::testing::TestWithParam<StrategyCase> {
       return KvstoreUpdater::Create({.servers = addresses_,
                                      .worker = worker,
                                      .workers = c.workers,
+                                     .devices = c.devices,
                                      .chief = worker == 0,
                                      .mode = c.mode,
                                      .specs = specs_,
                                      .load = [load](bool) { return load(); }},
                                     std::make_unique<SharedTransport>(*transport_));
     }
-    if (!c.algorithm) return LocalUpdater::Create(optimizer, load);
-    AllReduceUpdaterOptions options{.optimizer = optimizer, .specs = specs_, .end_step = static_cast<int64_t>(kStepsFollowed)};
+    if (!c.algorithm) return LocalUpdater::Create(optimizer, GetParam().threads, load);
+    AllReduceUpdaterOptions options{.optimizer = optimizer,
+                                    .devices = c.devices,
+                                    .shard_optimizer = c.shard_optimizer,
+                                    .specs = specs_,
+                                    .end_step = static_cast<int64_t>(kStepsFollowed)};
     for (int rank = 0; rank < c.workers; ++rank) options.group.hosts.push_back("rank-" + std::to_string(rank));
     options.group.listen = options.group.hosts[worker];
     options.group.rank = worker;
@@ -108,25 +118,37 @@ class StrategyGoldenTest : public ::testing::TestWithParam<StrategyCase> {
     return AllReduceUpdater::Create(std::move(options), std::make_unique<SharedTransport>(*transport_));
   }
 
-  // The losses of a worker that takes its share of each batch, in order of the workers.
+  // The losses of a worker that takes its share of each batch, in order of the workers: the mean
+  // over its devices.
   absl::StatusOr<std::vector<double>> Train(int worker) {
     TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeCpuBackend({.threads = 1}));
     const int64_t whole = golden_.at("batch").get<int64_t>();
-    const int64_t share = whole / GetParam().workers;
+    const int devices = GetParam().devices;
+    const int64_t share = whole / GetParam().workers / devices;
     TY_ASSIGN_OR_RETURN(Graph graph, BuildTrainingGraph(spec_, share));
     TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(std::move(graph), *backend));
     ParameterSet parameters(specs_);
-    ParameterSet gradients(specs_);
+    std::vector<ParameterSet> gradients;
+    for (int device = 0; device < devices; ++device) gradients.emplace_back(specs_);
+    std::vector<ParameterSet*> pointers;
+    for (ParameterSet& each : gradients) pointers.push_back(&each);
     TY_ASSIGN_OR_RETURN(const std::unique_ptr<Updater> updater, MakeUpdater(worker));
     TY_RETURN_IF_ERROR(updater->Start(parameters).status());
+    DeviceSum sum(*updater, std::move(pointers), GetParam().workers > 1 ? DeviceMean::kNone : DeviceMean::kOfDevices);
     const auto batches = MakeBatches(spec_, whole);
     std::vector<double> losses;
     for (size_t step = 0; step < kStepsFollowed; ++step) {
-      std::array<Feed, 2> feeds = batches->Make(static_cast<int64_t>(step));
-      for (Feed& feed : feeds) feed.tensor = ShareOf(feed.tensor, worker, share);
-      TY_RETURN_IF_ERROR(executor->Run({.seed = 1, .step = step}, feeds, parameters, &gradients, nullptr));
-      losses.push_back(*executor->Scalar(kLossOutput));
-      for (int key = parameters.size() - 1; key >= 0; --key) updater->Push(key, gradients.gradient(key), static_cast<int64_t>(step));
+      const std::array<Feed, 2> whole_feeds = batches->Make(static_cast<int64_t>(step));
+      losses.push_back(0);
+      sum.Begin(static_cast<int64_t>(step), std::vector<bool>(gradients.size(), true));
+      for (int device = 0; device < devices; ++device) {
+        std::array<Feed, 2> feeds = whole_feeds;
+        for (Feed& feed : feeds) feed.tensor = ShareOf(feed.tensor, worker * devices + device, share);
+        TY_RETURN_IF_ERROR(executor->Run({.seed = 1, .step = step}, feeds, parameters, &gradients[device], nullptr));
+        losses.back() += *executor->Scalar(kLossOutput) / devices;
+        for (int key = parameters.size() - 1; key >= 0; --key) sum.Ready(key);
+      }
+      sum.End();
       TY_RETURN_IF_ERROR(updater->Wait(parameters).status());
     }
     if (GetParam().workers > 1) TY_RETURN_IF_ERROR(worker == 0 ? updater->Release() : updater->AwaitRelease());
@@ -145,7 +167,7 @@ class StrategyGoldenTest : public ::testing::TestWithParam<StrategyCase> {
 
 TEST_P(StrategyGoldenTest, TheWorkersTogetherFollowPyTorch) {
   const auto workers = static_cast<size_t>(GetParam().workers);
-  ASSERT_EQ(golden_.at("batch").get<size_t>() % workers, 0U);
+  ASSERT_EQ(golden_.at("batch").get<size_t>() % (workers * GetParam().devices), 0U);
   std::vector<absl::StatusOr<std::vector<double>>> losses(workers);
   std::vector<std::thread> threads;
   for (size_t worker = 0; worker < workers; ++worker) {
@@ -166,13 +188,19 @@ TEST_P(StrategyGoldenTest, TheWorkersTogetherFollowPyTorch) {
 
 INSTANTIATE_TEST_SUITE_P(
     Strategies, StrategyGoldenTest,
-    ::testing::Values(StrategyCase{.name = "local"}, StrategyCase{.name = "async1x1", .servers = 1, .mode = KvMode::kAsync},
+    ::testing::Values(StrategyCase{.name = "local"}, StrategyCase{.name = "localByThreeThreads", .threads = 3},
+                      StrategyCase{.name = "async1x1", .servers = 1, .mode = KvMode::kAsync},
                       StrategyCase{.name = "sync1x2", .workers = 2, .servers = 1},
                       StrategyCase{.name = "sync2x4", .workers = 4, .servers = 2},
                       StrategyCase{.name = "direct2", .workers = 2, .algorithm = AllReduceAlgorithm::kDirect},
                       StrategyCase{.name = "direct5", .workers = 5, .algorithm = AllReduceAlgorithm::kDirect},
                       StrategyCase{.name = "halvingDoubling4", .workers = 4, .algorithm = AllReduceAlgorithm::kHalvingDoubling},
                       StrategyCase{.name = "halvingDoubling5", .workers = 5, .algorithm = AllReduceAlgorithm::kHalvingDoubling},
+                      StrategyCase{.name = "localOf2Devices", .devices = 2},
+                      StrategyCase{.name = "sync1x2Of2Devices", .workers = 2, .servers = 1, .devices = 2},
+                      StrategyCase{.name = "direct2Of2Devices", .workers = 2, .algorithm = AllReduceAlgorithm::kDirect, .devices = 2},
+                      StrategyCase{
+                          .name = "directSharded5", .workers = 5, .algorithm = AllReduceAlgorithm::kDirect, .shard_optimizer = true},
                       StrategyCase{.name = "hierarchical4", .workers = 4, .algorithm = AllReduceAlgorithm::kHierarchical},
                       StrategyCase{.name = "hierarchical5", .workers = 5, .algorithm = AllReduceAlgorithm::kHierarchical}),
     [](const auto& info) { return info.param.name; });

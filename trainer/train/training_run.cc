@@ -195,7 +195,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Mod
   const TrainingConfig& config = run.config;
   const auto load = [&run](bool again) { return LoadState(run, again); };
   if (config.strategy.kind == StrategyConfig::Kind::kLocal) {
-    return LocalUpdater::Create(config.optimizer, [load] { return load(/*again=*/false); });
+    return LocalUpdater::Create(config.optimizer, config.devices, [load] { return load(/*again=*/false); });
   }
   if (run.all_reduce()) return MakeAllReduceUpdater(run, model);
   return KvstoreUpdater::Create({.servers = run.options.identity.ps_hosts,
