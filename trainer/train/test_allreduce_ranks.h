@@ -146,8 +146,13 @@ class Rank {
     if (!rows) return;
     const auto width = static_cast<size_t>(gradients_.spec(3).row_elements());
     const std::span<float> values = gradients_.values(3);
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (!std::ranges::binary_search(*rows, static_cast<int32_t>(i / width))) values[i] = 0;
+    size_t next = 0;  // of the rows
+    for (size_t row = 0; row < values.size() / width; ++row) {
+      if (next < rows->size() && static_cast<size_t>((*rows)[next]) == row) {
+        ++next;
+      } else {
+        std::ranges::fill(values.subspan(row * width, width), 0.0F);
+      }
     }
     touched.Reserve(rows->size());
     touched.Touch(*rows);

@@ -130,9 +130,9 @@ std::vector<std::byte> PlaceOf(uint32_t block, uint32_t length) {
   return {bytes.begin(), bytes.end()};
 }
 
-class SharedArenaTest : public SharedMemoryOverGrpcTest {
+class ArenaOverGrpcTest : public SharedMemoryOverGrpcTest {
  protected:
-  SharedArenaTest() {
+  ArenaOverGrpcTest() {
     listener_ = shared_->Listen("127.0.0.1:0", keeper_).value();
     stream_ = Meet(*segment_);
   }
@@ -162,7 +162,7 @@ class SharedArenaTest : public SharedMemoryOverGrpcTest {
   std::shared_ptr<Stream> stream_;
 };
 
-TEST_F(SharedArenaTest, ATensorLiesInTheArenaUntilItIsReleased) {
+TEST_F(ArenaOverGrpcTest, ATensorLiesInTheArenaUntilItIsReleased) {
   PutLetters(WireOp::kSum, /*dtype=*/0);
   EXPECT_EQ(keeper_->AwaitRecords(1).at(0).payload.ToString(), std::string(1000, 'a'));
   EXPECT_FALSE(ArenaIsFree());
@@ -172,7 +172,7 @@ TEST_F(SharedArenaTest, ATensorLiesInTheArenaUntilItIsReleased) {
   EXPECT_TRUE(ArenaIsFree());
 }
 
-TEST_F(SharedArenaTest, TheSenderCannotChangeAPayloadThatIsParsed) {
+TEST_F(ArenaOverGrpcTest, TheSenderCannotChangeAPayloadThatIsParsed) {
   for (const WireOp op : {WireOp::kHello, WireOp::kJoin}) {
     const std::span<std::byte> sent = PutLetters(op, kWireDTypeNone);
     const std::vector<Record> records = keeper_->AwaitRecords(1);
@@ -182,7 +182,7 @@ TEST_F(SharedArenaTest, TheSenderCannotChangeAPayloadThatIsParsed) {
   }
 }
 
-TEST_F(SharedArenaTest, ARunOutsideTheArenaEndsTheStream) {
+TEST_F(ArenaOverGrpcTest, ARunOutsideTheArenaEndsTheStream) {
   PutNext(PlaceOf(kArenaBlocks, 100));
   const absl::Status status = raw_->AwaitClosed();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
