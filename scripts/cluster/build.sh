@@ -2,7 +2,8 @@
 # Builds the binaries of a current Kubernetes from Go modules, once, into .cache/cluster/<kubernetes version>/bin.
 #
 #   scripts/cluster/build.sh                 everything that the cluster tests need
-#   scripts/cluster/build.sh etcd helm4 …    only these parts (kubernetes etcd containerd coredns helm4 helm3 kwok training-operator)
+#   scripts/cluster/build.sh etcd helm4 …    only these parts (kubernetes etcd containerd coredns helm4 helm3 kwok training-operator
+#                                            scheduler-plugins kueue volcano)
 #   scripts/cluster/build.sh --print-dir     the bin folder
 #   scripts/cluster/build.sh --check [part…] exit status 0 when all of it is built already
 #
@@ -20,6 +21,7 @@ bin=$home/bin
 stamps=$home/stamps
 jobs=${TRAINYARD_JOBS:-$(nproc)}
 default_parts=(etcd kubernetes containerd coredns helm4 helm3 kwok)
+optional_parts=(training-operator scheduler-plugins kueue volcano)
 
 # part → "version|binary=package …"; the module of a package is found by `go get`.
 describe() {
@@ -41,9 +43,30 @@ describe() {
     kwok) echo "sigs.k8s.io/kwok@v$KWOK_VERSION|kwok=sigs.k8s.io/kwok/cmd/kwok" ;;
     training-operator)
       echo "github.com/kubeflow/training-operator@v$TRAINING_OPERATOR_VERSION|training-operator=github.com/kubeflow/training-operator/cmd/training-operator.v1" ;;
-    *) echo "build.sh: unknown part '$1' (known: ${default_parts[*]} training-operator)" >&2; return 2 ;;
+    scheduler-plugins)
+      local package=sigs.k8s.io/scheduler-plugins/cmd
+      echo "sigs.k8s.io/scheduler-plugins@v$SCHEDULER_PLUGINS_VERSION|coscheduling-scheduler=$package/scheduler" \
+        "coscheduling-controller=$package/controller" ;;
+    kueue) echo "sigs.k8s.io/kueue@v$KUEUE_VERSION|kueue=sigs.k8s.io/kueue/cmd/kueue" ;;
+    volcano)
+      local package=volcano.sh/volcano/cmd
+      echo "volcano.sh/volcano@v$VOLCANO_VERSION|volcano-scheduler=$package/scheduler volcano-controller=$package/controller-manager" ;;
+    *) echo "build.sh: unknown part '$1' (known: ${default_parts[*]} ${optional_parts[*]})" >&2; return 2 ;;
   esac
 }
+
+# The folder of a part's module that holds its CRDs, for share/<part>; nothing for a part without any.
+crds_of() {
+  case "$1" in
+    training-operator) echo manifests/base/crds ;;
+    scheduler-plugins) echo config/crd/bases ;;
+    kueue) echo config/components ;;  # with its webhooks
+    volcano) echo config/crd/volcano/bases ;;
+  esac
+}
+
+# A module that builds with its own go.mod alone, whose `replace` lines count only in the main module.
+is_main_module() { [[ " scheduler-plugins kueue volcano " == *" $1 "* ]]; }
 
 # The text of a part's stamp when the part counts as built.
 stamp_text() { printf '%s\n%s\n' "$(describe "$1")" "$(ldflags "$1")"; }
@@ -97,16 +120,9 @@ write_kubernetes_replaces() {
   done
 }
 
-build_part() {
-  local part=$1 description module pairs pair name started=$SECONDS
-  description=$(describe "$part")
-  module=${description%%|*}
-  pairs=${description#*|}
-  local work=$home/modules/$part
-  echo "cluster: building $part ($module)"
-  rm -rf "$work" && mkdir -p "$work" "$bin" "$stamps"
-  rm -f "$stamps/$part"
-  cd "$work"
+# The current folder becomes a module that requires the part's.
+require_module() {
+  local part=$1 module=$2 pairs=$3 pair
   "$go" mod init trainyard.dev/cluster/"$part" 2>/dev/null
   "$go" mod edit -go "$("$go" env GOVERSION | sed 's/^go//')" -require "$module"
   [ "$part" = kubernetes ] && write_kubernetes_replaces
@@ -116,6 +132,24 @@ build_part() {
     for pair in $pairs; do echo "import _ \"${pair#*=}\""; done
   } >tools.go
   "$go" mod tidy -e >tidy.log 2>&1 || { tail -20 tidy.log >&2; echo "build.sh: go mod tidy failed for $part" >&2; exit 1; }
+}
+
+build_part() {
+  local part=$1 description module pairs pair name crds started=$SECONDS
+  description=$(describe "$part")
+  module=${description%%|*}
+  pairs=${description#*|}
+  local work=$home/modules/$part
+  echo "cluster: building $part ($module)"
+  rm -rf "$work" && mkdir -p "$work" "$bin" "$stamps"
+  rm -f "$stamps/$part"
+  cd "$work"
+  if is_main_module "$part"; then
+    "$go" mod download -json "$module" >download.json || { cat download.json >&2; echo "build.sh: the module $module cannot be fetched" >&2; exit 1; }
+    cp -r --no-preserve=mode "$(sed -n 's/^[[:space:]]*"Dir": "\(.*\)",*$/\1/p' download.json)/." .
+  else
+    require_module "$part" "$module" "$pairs"
+  fi
   for pair in $pairs; do
     name=${pair%%=*}
     "$go" build -p "$jobs" -trimpath -ldflags "$(ldflags "$part")" -o "$bin/.$name.new" "${pair#*=}" >build.log 2>&1 ||
@@ -123,9 +157,10 @@ build_part() {
     mv "$bin/.$name.new" "$bin/$name"
     echo "cluster:   $name ready after $((SECONDS - started)) s"
   done
-  if [ "$part" = training-operator ]; then
+  crds=$(crds_of "$part")
+  if [ -n "$crds" ]; then
     rm -rf "$home/share/$part" && mkdir -p "$home/share"
-    cp -r --no-preserve=mode "$("$go" list -m -f '{{.Dir}}' "${module%@*}")/manifests/base/crds" "$home/share/$part"
+    cp -r --no-preserve=mode "$("$go" list -m -f '{{.Dir}}' "${module%@*}")/$crds" "$home/share/$part"
   fi
   stamp_text "$part" >"$stamps/$part"
 }
