@@ -62,13 +62,14 @@ void ReadConditions(const nlohmann::json& status, Pod& pod) {
     const std::string type = json_read::String(condition, "type");
     const bool is_true = json_read::String(condition, "status") == "True";
     if (type == "Ready") pod.ready = is_true;
-    if (type == "DisruptionTarget" && is_true) {
+    if ((type == "DisruptionTarget" || type == "TerminationTarget") && is_true) {
       pod.disruption_target = true;
       pod.disruption = json_read::String(condition, "reason", "disruption");
       const std::string message = json_read::String(condition, "message");
       if (!message.empty()) pod.disruption += ": " + Head(message, kMaxPodMessage);
     }
     if (type == "PodScheduled") pod.scheduler_spoke = true;
+    if (type == "PodScheduled" && !is_true) pod.gated = json_read::String(condition, "reason") == "SchedulingGated";
     if (type == "PodScheduled" && !is_true && json_read::String(condition, "reason") == "Unschedulable") {
       pod.unschedulable = json_read::String(condition, "message", "no node fits");
     }

@@ -45,9 +45,10 @@ struct Pod {
   ObjectMeta meta;
   PodPhase phase = PodPhase::kPending;
   bool ready = false;              // condition Ready
-  bool disruption_target = false;  // condition DisruptionTarget
+  bool disruption_target = false;  // condition DisruptionTarget, or Kueue's TerminationTarget
   std::string disruption;          // its reason and message: "EvictionByEvictionAPI: …"
   bool scheduler_spoke = false;    // condition PodScheduled is there
+  bool gated = false;              // by a scheduling gate, as that condition says: no scheduler looks at it yet
   std::string unschedulable;       // message of PodScheduled=False with reason Unschedulable; else empty
   std::string reason;              // status.reason: "Evicted", "NodeLost" …
   std::string message;

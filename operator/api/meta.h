@@ -28,6 +28,11 @@ inline constexpr std::string_view kIndexLabel = "trainyard.dev/index";
 inline constexpr std::string_view kServeLabel = "trainyard.dev/serve";
 inline constexpr std::string_view kServeUidLabel = "trainyard.dev/serve-uid";
 
+// Kueue's labels on a job, which its pods carry too; and its finalizer on pods.
+inline constexpr std::string_view kKueueQueueLabel = "kueue.x-k8s.io/queue-name";
+inline constexpr std::string_view kKueuePriorityLabel = "kueue.x-k8s.io/priority-class";
+inline constexpr std::string_view kKueueFinalizer = "kueue.x-k8s.io/managed";
+
 // The owner reference that has controller=true; all empty when there is none.
 struct ControllerRef {
   std::string kind;
@@ -59,6 +64,7 @@ struct ObjectMeta {
 
   // Terminating without a grace: only finalizers keep the object.
   bool ForceDeleted() const { return deletion_time && deletion_grace == absl::ZeroDuration(); }
+  bool HeldByKueue() const { return finalizers.find(kKueueFinalizer) != std::string::npos; }
   // "namespace/name", or the name alone for objects without a namespace: the key of stores and
   // queues.
   std::string Key() const { return name_space.empty() ? name : name_space + "/" + name; }

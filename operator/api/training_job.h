@@ -28,7 +28,8 @@ enum class StartPolicy : uint8_t { kPsReady, kAny };
 enum class LostNodePolicy : uint8_t { kWait, kForceDelete };
 enum class ServicesMode : uint8_t { kPerReplica, kHeadless };
 enum class HostList : uint8_t { kDense, kSparse };
-enum class Gang : uint8_t { kNone, kVolcano, kCoscheduling };
+enum class Gang : uint8_t { kNone, kVolcano, kCoscheduling, kNative };
+enum class Placement : uint8_t { kClose, kExclusive };
 enum class ExitAction : uint8_t { kRestart, kFail, kIgnore };
 enum class ServeWhen : uint8_t { kFinal, kBest };
 enum class JobPhase : uint8_t { kPending, kRunning, kRestarting, kSuspended, kSucceeded, kFailed, kInvalid };
@@ -68,6 +69,14 @@ struct Scheduling {
   std::optional<int> min_available;
   std::string queue;
   std::string priority_class;
+  std::string topology_key;
+  Placement placement = Placement::kClose;
+  // Of the labels by which Kueue manages a job (docs/queues.md); empty without them.
+  std::string kueue_queue;
+  std::string kueue_priority_class;
+
+  // Whether pods start all together or not at all, so that no pod may wait for another to start.
+  bool StartsWhole() const { return gang != Gang::kNone || !kueue_queue.empty(); }
 };
 
 struct RunPolicy {

@@ -82,6 +82,8 @@ RunPolicy ReadRunPolicy(const json& spec) {
   if (json_read::Integer(scheduling, "minAvailable")) policy.scheduling.min_available = json_read::Int(scheduling, "minAvailable", 1);
   policy.scheduling.queue = json_read::String(scheduling, "queue");
   policy.scheduling.priority_class = json_read::String(scheduling, "priorityClass");
+  policy.scheduling.topology_key = json_read::String(scheduling, "topologyKey");
+  policy.scheduling.placement = Word(scheduling, "placement", words::kPlacements, Placement::kClose);
   return policy;
 }
 
@@ -168,6 +170,9 @@ absl::StatusOr<TrainingJob> TrainingJob::FromJson(const json& object) {
   TY_ASSIGN_OR_RETURN(job.meta, MetaFromJson(object));
   const json& spec = json_read::Get(object, "spec");
   job.spec = ReadSpec(spec);
+  const json& labels = json_read::Get(json_read::Get(object, "metadata"), "labels");
+  job.spec.run_policy.scheduling.kueue_queue = json_read::String(labels, kKueueQueueLabel);
+  job.spec.run_policy.scheduling.kueue_priority_class = json_read::String(labels, kKueuePriorityLabel);
   job.status = StatusFromJson(json_read::Get(object, "status"));
   CheckAgainstSchema(spec, TrainingJobSpecSchema(), "spec", job.problems, job.unknown);
   CheckLastApplied(object, job);

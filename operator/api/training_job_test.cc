@@ -251,6 +251,8 @@ INSTANTIATE_TEST_SUITE_P(
              "spec.runPolicy.exitCodes[0]", "found 9-3"},
         Case{"GangLargerThanTheJob", R"({"worker": {}, "runPolicy": {"scheduling": {"gang": "Volcano", "minAvailable": 9}}})",
              "spec.runPolicy.scheduling.minAvailable", "the job has 1 replicas"},
+        Case{"ExclusiveOfNothing", R"({"worker": {}, "runPolicy": {"scheduling": {"placement": "Exclusive"}}})",
+             "spec.runPolicy.scheduling.placement", "set topologyKey"},
         Case{"StorageOverTheHostLists", R"({"worker": {}, "storage": {"mountPath": "/etc/trainyard/x"}})", "spec.storage.mountPath",
              "choose another"},
         Case{"StorageRelative", R"({"worker": {}, "storage": {"mountPath": "out"}})", "spec.storage.mountPath", "absolute path"},

@@ -154,11 +154,30 @@ class Validator {
             fmt::format("found {}-{}, expected from not greater than to", rule.from, rule.to));
       }
     }
+    CheckKueue();
+    if (policy.scheduling.placement == Placement::kExclusive && policy.scheduling.topology_key.empty()) {
+      Add("spec.runPolicy.scheduling.placement",
+          "found Exclusive without topologyKey; set topologyKey to the label of nodes that the job has for itself, as kubernetes.io/hostname");
+    }
     int total = 0;
     for (const auto& [role, replica] : job_.spec.replicas) total += replica.replicas;
     if (policy.scheduling.gang != Gang::kNone && policy.scheduling.min_available.value_or(1) > total) {
       Add("spec.runPolicy.scheduling.minAvailable",
           fmt::format("found {}, but the job has {} replicas; lower it", *policy.scheduling.min_available, total));
+    }
+  }
+
+  // Kueue admits a group of so many pods, and deletes the pods beyond them.
+  void CheckKueue() {
+    const RunPolicy& policy = job_.spec.run_policy;
+    if (policy.scheduling.kueue_queue.empty() || policy.suspend || !job_.status.start_time || job_.status.Finished()) return;
+    for (const auto& [role, replica] : job_.spec.replicas) {
+      const auto accepted = job_.status.replica_statuses.find(role);
+      if (accepted == job_.status.replica_statuses.end() || accepted->second.desired == replica.replicas) continue;
+      Add(fmt::format("spec.{}.replicas", Name(role)),
+          fmt::format("found {}, but Kueue holds room for {} in queue {}; set runPolicy.suspend: true first, and resume the job with the "
+                      "new number",
+                      replica.replicas, accepted->second.desired, policy.scheduling.kueue_queue));
     }
   }
 

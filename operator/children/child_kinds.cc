@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr Resource kVolcanoPodGroups{"scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"};
+constexpr Resource kNativePodGroups{"scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"};
 constexpr Resource kPodGroups{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"};
 
 template <const Resource& kResource>
@@ -23,7 +24,16 @@ const Resource& Always(const TrainingJob& /*job*/) {
 }
 
 const Resource& PodGroups(const TrainingJob& job) {
-  return job.spec.run_policy.scheduling.gang == Gang::kVolcano ? kVolcanoPodGroups : kPodGroups;
+  switch (job.spec.run_policy.scheduling.gang) {
+    case Gang::kVolcano:
+      return kVolcanoPodGroups;
+    case Gang::kNative:
+      return kNativePodGroups;
+    case Gang::kCoscheduling:
+    case Gang::kNone:
+      return kPodGroups;
+  }
+  return kPodGroups;
 }
 
 json PodOf(const TrainingJob& job, const ChildRef& child, const ChildSecrets& /*secrets*/) { return BuildPod(job, *child.replica); }

@@ -14,7 +14,7 @@ constexpr ChildKind kKinds[] = {ChildKind::kPod,    ChildKind::kService,  ChildK
 
 TEST(ChildKinds, EachBuildsAnObjectOfItsOwnResource) {
   for (const char* framework : {"Trainyard", "MPI"}) {
-    for (const char* gang : {"Volcano", "Coscheduling"}) {
+    for (const char* gang : {"Volcano", "Coscheduling", "Native"}) {
       const TrainingJob job = MakeJob()
                                   .Framework(framework)
                                   .Replicas("worker", 1)

@@ -8,6 +8,8 @@
 #include "operator/children/child_meta.h"
 #include "operator/children/framework_env.h"
 #include "operator/children/job_secrets.h"
+#include "operator/children/pod_json.h"
+#include "operator/children/pod_scheduling.h"
 
 namespace trainyard::control {
 namespace {
@@ -24,20 +26,8 @@ json Parsed(const std::string& text) {
   return value.is_object() ? value : json::object();
 }
 
-// The member as an object or array, made if it is absent or of another type.
-json& Member(json& object, const char* key, json::value_t type) {
-  json& member = object[key];
-  if (member.type() != type) member = json(type);
-  return member;
-}
-
 bool AnyHas(const json& list, const char* key, const json& value) {
   return std::any_of(list.begin(), list.end(), [&](const json& item) { return item.is_object() && item.value(key, json()) == value; });
-}
-
-void SetDefault(json& object, const char* key, json value) {
-  const auto it = object.find(key);
-  if (it == object.end() || it->is_null() || (it->is_string() && it->get_ref<const std::string&>().empty())) object[key] = std::move(value);
 }
 
 // Builds one pod, noting what could not be put in.
@@ -60,7 +50,9 @@ class PodBuilder {
     ShowLastLogLines(containers);
     if (spec.contains("initContainers")) ShowLastLogLines(spec["initContainers"]);
     FillSpec(spec);
-    return {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", Metadata(pod_template)}, {"spec", std::move(spec)}};
+    json meta = Metadata(pod_template);
+    MarkForScheduler(job_, id_, meta, spec);
+    return {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", std::move(meta)}, {"spec", std::move(spec)}};
   }
 
   const std::vector<std::string>& clashes() const { return clashes_; }
@@ -78,12 +70,6 @@ class PodBuilder {
     for (const char* key : {"annotations", "finalizers"}) {
       if (const json* value = json_read::Find(own, key)) meta[key] = *value;
     }
-    const Scheduling& scheduling = job_.spec.run_policy.scheduling;
-    if (scheduling.gang == Gang::kVolcano) {
-      Member(meta, "annotations", json::value_t::object)["scheduling.k8s.io/group-name"] = job_.meta.name;
-      if (!scheduling.queue.empty()) meta["annotations"]["volcano.sh/queue-name"] = scheduling.queue;
-    }
-    if (scheduling.gang == Gang::kCoscheduling) meta["labels"]["scheduling.x-k8s.io/pod-group"] = job_.meta.name;
     return meta;
   }
 
@@ -107,10 +93,6 @@ class PodBuilder {
       spec["hostname"] = ChildName(job_, id_);
       spec["subdomain"] = HeadlessServiceName(job_);
     }
-    const Scheduling& scheduling = job_.spec.run_policy.scheduling;
-    if (!scheduling.priority_class.empty()) SetDefault(spec, "priorityClassName", scheduling.priority_class);
-    if (scheduling.gang == Gang::kVolcano) SetDefault(spec, "schedulerName", "volcano");
-    if (scheduling.gang == Gang::kCoscheduling) SetDefault(spec, "schedulerName", "scheduler-plugins-scheduler");
   }
 
   void FillContainer(json& container) {

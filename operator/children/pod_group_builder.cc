@@ -2,9 +2,27 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/api/json_read.h"
+#include "operator/children/child_kinds.h"
 #include "operator/children/child_meta.h"
+#include "operator/children/gang_resources.h"
 
 namespace trainyard::control {
+namespace {
+
+using nlohmann::json;
+
+json SpecOf(const TrainingJob& job) {
+  const Scheduling& scheduling = job.spec.run_policy.scheduling;
+  if (scheduling.gang == Gang::kNative) return {{"schedulingPolicy", {{"gang", {{"minCount", MinMember(job)}}}}}};
+  json spec = ScaledPodGroupSpec(job);
+  if (scheduling.gang != Gang::kVolcano) return spec;
+  if (!scheduling.queue.empty()) spec["queue"] = scheduling.queue;
+  if (!scheduling.priority_class.empty()) spec["priorityClassName"] = scheduling.priority_class;
+  return spec;
+}
+
+}  // namespace
 
 int MinMember(const TrainingJob& job) {
   int replicas = 0;
@@ -12,16 +30,25 @@ int MinMember(const TrainingJob& job) {
   return job.spec.run_policy.scheduling.min_available.value_or(replicas);
 }
 
-nlohmann::json BuildPodGroup(const TrainingJob& job) {
-  const Scheduling& scheduling = job.spec.run_policy.scheduling;
-  nlohmann::json spec = {{"minMember", MinMember(job)}};
-  const bool volcano = scheduling.gang == Gang::kVolcano;
-  if (volcano && !scheduling.queue.empty()) spec["queue"] = scheduling.queue;
-  if (volcano && !scheduling.priority_class.empty()) spec["priorityClassName"] = scheduling.priority_class;
-  return {{"apiVersion", volcano ? "scheduling.volcano.sh/v1beta1" : "scheduling.x-k8s.io/v1alpha1"},
-          {"kind", "PodGroup"},
+int MinMemberOf(const TrainingJob& job, const json& object) {
+  const json& spec = json_read::Get(object, "spec");
+  if (job.spec.run_policy.scheduling.gang != Gang::kNative) return json_read::Int(spec, "minMember");
+  return json_read::Int(json_read::Get(json_read::Get(spec, "schedulingPolicy"), "gang"), "minCount");
+}
+
+json ScaledPodGroupSpec(const TrainingJob& job) {
+  if (job.spec.run_policy.scheduling.gang == Gang::kNative) return json::object();
+  json spec = {{"minMember", MinMember(job)}};
+  if (const ResourceSum requests = RequestsOf(job, MinMember(job)); !requests.empty()) spec["minResources"] = ToJson(requests);
+  return spec;
+}
+
+json BuildPodGroup(const TrainingJob& job) {
+  const Resource& resource = TraitsOf(ChildKind::kPodGroup).resource(job);
+  return {{"apiVersion", resource.ApiVersion()},
+          {"kind", resource.kind},
           {"metadata", ChildMeta(job, job.meta.name, std::nullopt)},
-          {"spec", std::move(spec)}};
+          {"spec", SpecOf(job)}};
 }
 
 }  // namespace trainyard::control

@@ -6,7 +6,7 @@
 namespace trainyard::control {
 
 bool Plan::Empty() const {
-  return !status && adopt.empty() && relabel.empty() && release.empty() && deletions.empty() && !update_config && ensure.empty() &&
+  return !status && adopt.empty() && relabel.empty() && release.empty() && deletions.empty() && end_group.empty() && !update_config && ensure.empty() &&
          creations.empty() && serving == ServingActions{} && !delete_job && events.empty();
 }
 
@@ -18,6 +18,7 @@ void Plan::Add(Plan part) {
   append(relabel, part.relabel);
   append(release, part.release);
   append(deletions, part.deletions);
+  append(end_group, part.end_group);
   append(ensure, part.ensure);
   append(creations, part.creations);
   append(serving.creations, part.serving.creations);

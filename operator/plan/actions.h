@@ -36,7 +36,7 @@ struct ServingActions {
 };
 
 // Carried out in this order: status (but for kAfterChildren), adoptions, labels given back,
-// releases, deletions, ConfigMap, `ensure`, creations, `serving`, events. When the status cannot be
+// releases, deletions, ends of groups, ConfigMap, `ensure`, creations, `serving`, events. When the status cannot be
 // written, nothing after it happens. Events tell of the status, so they wait until it is written.
 struct Plan {
   std::optional<TrainingJobStatus> status;  // only when it differs from the job's
@@ -45,6 +45,8 @@ struct Plan {
   std::vector<ChildRef> relabel;
   std::vector<ChildRef> release;
   std::vector<Deletion> deletions;
+  // Ended pods of an ended job whose group Kueue still holds room for: the group is told to be over.
+  std::vector<ChildRef> end_group;
   bool update_config = false;
   // Children that no cache holds and that are not known to be as they should: looked up, then put
   // right, or made where there is none.

@@ -89,8 +89,9 @@ class ChildrenPlanner {
   void Ensure(ChildKind kind, const std::string& name, bool pods_missing) {
     const auto known = observed_.unwatched.find(kind);
     const bool seen = known != observed_.unwatched.end();
-    const bool outdated = seen && kind == ChildKind::kPodGroup && known->second.holder == Unwatched::Holder::kJob &&
-                          known->second.min_member != MinMember(job_);
+    const bool follows_scale = kind == ChildKind::kPodGroup && job_.spec.run_policy.scheduling.gang != Gang::kNative;
+    const bool outdated =
+        seen && follows_scale && known->second.holder == Unwatched::Holder::kJob && known->second.min_member != MinMember(job_);
     if (pods_missing && !outdated) return Create(kind, name, std::nullopt);
     if (outdated || !seen || known->second.holder == Unwatched::Holder::kNobody) plan_.ensure.push_back({kind, name, "", "", std::nullopt});
   }
@@ -101,7 +102,9 @@ class ChildrenPlanner {
 
   bool WaitsForServers(const ReplicaId& id) const {
     if (job_.spec.run_policy.start_policy == StartPolicy::kAny || StartsFirst(id.role)) return false;
-    if (job_.spec.run_policy.scheduling.gang == Gang::kNone) return true;
+    const Scheduling& scheduling = job_.spec.run_policy.scheduling;
+    if (!scheduling.kueue_queue.empty()) return false;  // Kueue looks at no group before all its pods are there
+    if (scheduling.gang == Gang::kNone) return true;
     // Its scheduler starts no server before minMember pods are there.
     int first = 0;
     for (const auto& [role, replica] : job_.spec.replicas) first += StartsFirst(role) ? replica.replicas : 0;

@@ -49,6 +49,10 @@ Plan CleanUp(const Situation& situation, const TrainingJobStatus& status) {
   const Observed& observed = situation.observed;
   Plan plan;
   for (const auto& [id, pod] : observed.pods) {
+    const bool held = pod->meta.HeldByKueue() && !pod->meta.deletion_time && !pod->IsActive();
+    if (held && plan.end_group.empty()) {
+      plan.end_group.push_back({ChildKind::kPod, pod->meta.name, pod->meta.uid, pod->meta.resource_version, id});
+    }
     const absl::Time at = PodGoesAt(job, status, observed, id, *pod);
     if (at <= situation.now) {
       plan.Add(DeletePod(situation, id, *pod));

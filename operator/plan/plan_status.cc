@@ -8,6 +8,7 @@
 #include "operator/api/index_set.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/pod_end.h"
+#include "operator/plan/queue_wait.h"
 #include "operator/plan/stall.h"
 #include "operator/plan/status.h"
 
@@ -127,7 +128,8 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
     status.message = "all replicas run and are ready";
     if (!status.running_time) status.running_time = stamp;
   } else {
-    status.message = "waits for " + NameSome(missing) + init_failure;
+    status.message = DescribeQueueWait(situation, restarts);
+    if (status.message.empty()) status.message = "waits for " + NameSome(missing) + init_failure;
     SetCondition(status, kRunning, false, restarting.empty() ? "ReplicasNotReady" : "ReplicasRestarting", status.message, stamp);
   }
   if (restarting.empty()) {

@@ -6,7 +6,9 @@
 #include <array>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "operator/api/text.h"
+#include "operator/api/words.h"
 #include "operator/children/child_kinds.h"
 
 namespace trainyard::control {
@@ -29,9 +31,9 @@ std::string MissingRight(const TrainingJob& job, ChildKind kind) {
   }
   if (kind == ChildKind::kSecret) return "MPI jobs need ssh keys in a Secret: install the operator's chart with --set mpi.enabled=true";
   if (kind == ChildKind::kPodGroup) {
-    return fmt::format("runPolicy.scheduling.gang {0} needs PodGroups: install the operator's chart with --set gang.{1}=true",
-                       job.spec.run_policy.scheduling.gang == Gang::kVolcano ? "Volcano" : "Coscheduling",
-                       job.spec.run_policy.scheduling.gang == Gang::kVolcano ? "volcano" : "coscheduling");
+    const std::string_view gang = words::kGangs[static_cast<size_t>(job.spec.run_policy.scheduling.gang)];
+    return fmt::format("runPolicy.scheduling.gang {} needs PodGroups: install the operator's chart with --set gang.{}=true", gang,
+                       absl::AsciiStrToLower(gang));
   }
   return "the operator lacks a right that its chart gives: install the chart again, with rbac.create=true";
 }

@@ -48,6 +48,7 @@ TEST(Refusal, AMissingRightToPodGroupsNamesTheChartsValueOfTheGang) {
   const Refusal refusal = Refused(403, "cannot create resource \"podgroups\"", ChildKind::kPodGroup);
   EXPECT_THAT(Said(refusal, MakeJob().Policy("scheduling", {{"gang", "Volcano"}})), HasSubstr("--set gang.volcano=true"));
   EXPECT_THAT(Said(refusal, MakeJob().Policy("scheduling", {{"gang", "Coscheduling"}})), HasSubstr("--set gang.coscheduling=true"));
+  EXPECT_THAT(Said(refusal, MakeJob().Policy("scheduling", {{"gang", "Native"}})), HasSubstr("gang Native needs PodGroups"));
 }
 
 TEST(Refusal, ManyChildrenAreOneCount) {

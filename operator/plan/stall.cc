@@ -8,6 +8,7 @@
 #include "operator/children/child_kinds.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/ending_pods.h"
+#include "operator/plan/queue_wait.h"
 #include "operator/plan/start_obstacle.h"
 
 namespace trainyard::control {
@@ -51,10 +52,12 @@ Stall StartStall(const Situation& situation, const Restarts& restarts) {
   std::string first;
   std::string message;
   int more = 0;
+  const bool waits_its_turn = !DescribeQueueWait(situation, restarts).empty();
   for (const auto& [id, state] : restarts.states) {
     if (state != PodState::kWaiting) continue;
-    const std::optional<Obstacle> obstacle = StartObstacle(id, *situation.observed.pods.at(id), patience);
-    if (!obstacle) continue;
+    const Pod& pod = *situation.observed.pods.at(id);
+    const std::optional<Obstacle> obstacle = StartObstacle(id, pod, patience);
+    if (!obstacle || (waits_its_turn && obstacle->reason == "Unschedulable" && pod.scheduler_spoke)) continue;
     if (situation.now < obstacle->stalled_at) {
       stall.requeue_at = std::min(obstacle->stalled_at, stall.requeue_at.value_or(absl::InfiniteFuture()));
     } else if (first.empty()) {

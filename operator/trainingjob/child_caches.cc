@@ -53,6 +53,9 @@ void ChildCaches::Connect(WorkQueue& queue) {
     touch_job((after ? after : before)->meta);
   };
   informers_.pods.AddHandler(if_it_matters);
+  informers_.pods.AddHandler([this, &queue](const auto& /*before*/, const auto& after) {
+    if (after && NoteIfHeld(after->meta)) queue.Add(JobKeyOf(after->meta));
+  });
   informers_.deployments.AddHandler(if_it_matters);
   const auto of_child = [touch_job](const auto& before, const auto& after) { touch_job((after ? after : before)->meta); };
   informers_.services.AddHandler(of_child);
@@ -113,8 +116,29 @@ Children ChildCaches::Gather(const TrainingJob& job) const {
   return children;
 }
 
+bool ChildCaches::NoteIfHeld(const ObjectMeta& pod) {
+  if (!pod.deletion_time || !pod.HeldByKueue()) return false;
+  held_.Note(JobKeyOf(pod), pod.Key());
+  return true;
+}
+
+absl::Status ChildCaches::ForEachHeldPod(const std::string& job_key, const std::function<absl::Status(const Pod& pod)>& let_go) {
+  absl::Status first;
+  for (const std::string& pod_key : held_.Take(job_key)) {
+    const auto pod = informers_.pods.lister().Get(pod_key);
+    if (pod == nullptr || !pod->meta.deletion_time || !pod->meta.HeldByKueue()) continue;
+    const absl::Status status = let_go(*pod);
+    if (!status.ok()) held_.Note(job_key, pod_key);
+    first.Update(status);
+  }
+  return first;
+}
+
 void ChildCaches::ObserveWrite(ChildKind kind, const nlohmann::json& object) {
   if (const auto cache = caches_.find(kind); cache != caches_.end()) cache->second.observe_write(object);
+  if (kind != ChildKind::kPod) return;
+  // No handler hears of own deletes.
+  if (const absl::StatusOr<ObjectMeta> meta = MetaFromJson(object); meta.ok()) NoteIfHeld(*meta);
 }
 
 void ChildCaches::ObserveDelete(ChildKind kind, const std::string& key, const std::string& uid) {

@@ -7,11 +7,13 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "absl/status/status.h"
 #include "operator/api/core.h"
 #include "operator/api/training_job.h"
 #include "operator/cache/informer.h"
 #include "operator/controller/workqueue.h"
 #include "operator/plan/observed.h"
+#include "operator/trainingjob/held_pods.h"
 
 namespace trainyard::control {
 
@@ -42,6 +44,10 @@ class ChildCaches {
   // child, and the nodes of its ending pods.
   Children Gather(const TrainingJob& job) const;
 
+  // Calls `let_go` with each pod of the job that Kueue's finalizer keeps though it is being deleted,
+  // also when the job is gone. A pod whose call fails is there again the next time. The first error.
+  absl::Status ForEachHeldPod(const std::string& job_key, const std::function<absl::Status(const Pod& pod)>& let_go);
+
   // Own writes, as the API server answered them. Kinds that no cache holds are left out.
   void ObserveJob(const nlohmann::json& object) { informers_.jobs.ObserveWrite(object); }
   void ObserveWrite(ChildKind kind, const nlohmann::json& object);
@@ -53,7 +59,10 @@ class ChildCaches {
     std::function<void(const std::string& key, const std::string& uid)> observe_delete;
   };
 
+  bool NoteIfHeld(const ObjectMeta& pod);
+
   const JobInformers informers_;
+  HeldPods held_;
   const std::map<ChildKind, Cache> caches_;
 };
 

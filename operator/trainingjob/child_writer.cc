@@ -83,6 +83,7 @@ absl::Status ChildWriter::CarryOut(const TrainingJob& cached, const Plan& plan) 
   for (const ChildRef& child : plan.relabel) error.Add(GiveLabelsBack(job, child));
   for (const ChildRef& child : plan.release) error.Add(Release(job, child));
   fan_out_.ForEach(plan.deletions.size(), [&](size_t i) { error.Add(Delete(job, plan.deletions[i])); });
+  for (const ChildRef& child : plan.end_group) error.Add(EndGroup(job, child));
   if (plan.update_config) error.Add(UpdateConfig(job));
   error.Add(CreateChildren(job, plan));
   error.Add(MakeServing(job, plan.serving));
@@ -160,6 +161,22 @@ absl::Status ChildWriter::Delete(const TrainingJob& job, const Deletion& deletio
   // Another object has the name by now: the cache will see it.
   if (!left.ok()) return IsConflict(left.status()) ? absl::OkStatus() : left.status();
   caches_.ObserveWrite(child.kind, *left);
+  return absl::OkStatus();
+}
+
+// https://kueue.sigs.k8s.io/docs/tasks/run/plain_pods/#4-requesting-replacement-pods-in-a-group
+absl::Status ChildWriter::EndGroup(const TrainingJob& job, const ChildRef& child) {
+  const json patch = {{"metadata", {{"uid", child.uid}, {"annotations", {{"kueue.x-k8s.io/retriable-in-group", "false"}}}}}};
+  const auto patched = client_.Patch(kPods, job.meta.name_space, child.name, PatchType::kMerge, patch);
+  return UnlessGone(patched.status());
+}
+
+absl::Status ChildWriter::LetGo(const Pod& pod) {
+  const json patch = {{"metadata", {{"uid", pod.meta.uid}, {"$deleteFromPrimitiveList/finalizers", {kKueueFinalizer}}}}};
+  auto patched = client_.Patch(kPods, pod.meta.name_space, pod.meta.name, PatchType::kStrategic, patch);
+  if (IsConflict(patched.status())) return absl::OkStatus();  // another pod has the name by now
+  if (!patched.ok()) return UnlessGone(patched.status());
+  // The object of the answer may be gone already: the watch tells.
   return absl::OkStatus();
 }
 

@@ -34,6 +34,9 @@ class ChildWriter {
   // tried. A refusal of the API server is not an error: it is remembered, and the next plan tells
   // of it.
   absl::Status CarryOut(const TrainingJob& job, const Plan& plan);
+  // Takes Kueue's finalizer from a pod that is being deleted: its name is its replica's, so that no
+  // replacement can come before it is gone.
+  absl::Status LetGo(const Pod& pod);
   // Whether the API server refused to create a child of the job the last time.
   bool IsRefused(const TrainingJob& job) { return refusals_.Known(job).has_value(); }
   void Forget(const std::string& job_key);
@@ -49,6 +52,7 @@ class ChildWriter {
   // Sets the child's owner references by a strategic merge patch; `done` is the event of it.
   absl::Status PatchOwners(const TrainingJob& job, const ChildRef& child, const nlohmann::json& owners, const PlannedEvent& done);
   absl::Status Delete(const TrainingJob& job, const Deletion& deletion);
+  absl::Status EndGroup(const TrainingJob& job, const ChildRef& child);
   absl::Status UpdateConfig(const TrainingJob& job);
   absl::Status UpdateServing(const TrainingJob& job, bool restores);
   // Of a child that no cache holds.

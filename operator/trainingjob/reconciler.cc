@@ -51,6 +51,7 @@ void TrainingJobReconciler::Connect(WorkQueue& queue) {
 }
 
 absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::string& key) {
+  TY_RETURN_IF_ERROR(caches_.ForEachHeldPod(key, [this](const Pod& pod) { return writer_.LetGo(pod); }));
   const std::shared_ptr<const TrainingJob> cached = caches_.Job(key);
   if (cached == nullptr) {
     progress_.Forget(key);

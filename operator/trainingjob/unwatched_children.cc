@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
@@ -17,9 +18,13 @@ namespace {
 
 using nlohmann::json;
 
-Unwatched Ours(ChildKind kind, const json& object) {
-  const int min_member = kind == ChildKind::kPodGroup ? json_read::Int(json_read::Get(object, "spec"), "minMember") : 0;
-  return {Unwatched::Holder::kJob, min_member};
+Unwatched Ours(const TrainingJob& job, ChildKind kind, const json& object) {
+  return {Unwatched::Holder::kJob, kind == ChildKind::kPodGroup ? MinMemberOf(job, object) : 0};
+}
+
+// Whether `object` has all members of `wanted` as they are there.
+bool Holds(const json& object, const json& wanted) {
+  return std::ranges::all_of(wanted.items(), [&](const auto& item) { return json_read::Get(object, item.key()) == item.value(); });
 }
 
 // The object is about to go: it is being deleted, or the garbage collector takes it.
@@ -41,7 +46,7 @@ void UnwatchedChildren::Forget(const std::string& job_key) {
   jobs_.erase(job_key);
 }
 
-void UnwatchedChildren::Made(const TrainingJob& job, ChildKind kind, const json& object) { Remember(job, kind, Ours(kind, object)); }
+void UnwatchedChildren::Made(const TrainingJob& job, ChildKind kind, const json& object) { Remember(job, kind, Ours(job, kind, object)); }
 
 absl::Status UnwatchedChildren::PutRight(const TrainingJob& job, const ChildRef& child) {
   const Resource& resource = TraitsOf(child.kind).resource(job);
@@ -63,15 +68,16 @@ absl::Status UnwatchedChildren::PutRight(const TrainingJob& job, const ChildRef&
   }
   json patch = json::object();
   if (meta.labels.job_uid != job.meta.uid) patch["metadata"]["labels"] = ChildLabelsJson(job, std::nullopt);
-  if (child.kind == ChildKind::kPodGroup && Ours(child.kind, *object).min_member != MinMember(job)) {
-    patch["spec"]["minMember"] = MinMember(job);
+  if (child.kind == ChildKind::kPodGroup) {
+    json scaled = ScaledPodGroupSpec(job);
+    if (!Holds(json_read::Get(*object, "spec"), scaled)) patch["spec"] = std::move(scaled);
   }
   if (!patch.empty()) {
     patch["metadata"]["uid"] = meta.uid;
     object = client_.Patch(resource, job.meta.name_space, child.name, PatchType::kMerge, patch);
     if (!object.ok()) return object.status();
   }
-  Remember(job, child.kind, Ours(child.kind, *object));
+  Remember(job, child.kind, Ours(job, child.kind, *object));
   return absl::OkStatus();
 }
 

@@ -107,7 +107,7 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual({resource: rule["verbs"] for rule in role["rules"] for resource in rule["resources"]}["trainingjobs/status"], ["update"])
 
     def test_every_verb_of_the_operator_has_its_reason(self):
-        for template, options in (("rbac", ()), ("rbac", ("mpi.enabled=true", "gang.volcano=true", "gang.coscheduling=true"))):
+        for template, options in (("rbac", ()), ("rbac", ("mpi.enabled=true", "gang.volcano=true", "gang.coscheduling=true", "gang.native=true"))):
             text = self.render(OPERATOR, "rbac.aggregate=false", *options).text
             rules = re.findall(r"resources: \[([^\]]*)\]\n(?:  resourceNames:[^\n]*\n)?((?:  #[^\n]*\n)*)  verbs: \[([^\]]*)\]", text)
             self.assertGreater(len(rules), 8, template)
@@ -124,12 +124,13 @@ class ChartsTest(unittest.TestCase):
         self.assertNotIn("--keys-in-secrets", self.render(OPERATOR).text)
 
     def test_mpi_and_gangs_add_their_rights(self):
-        rendered = self.render(OPERATOR, "mpi.enabled=true", "gang.volcano=true", "gang.coscheduling=true")
+        rendered = self.render(OPERATOR, "mpi.enabled=true", "gang.volcano=true", "gang.coscheduling=true", "gang.native=true")
         rules = rendered.one("ClusterRole", "trainyard-operator")["rules"]
         granted = {(rule["apiGroups"][0], resource): rule["verbs"] for rule in rules for resource in rule["resources"]}
         self.assertNotIn("list", granted[("", "secrets")])
         self.assertIn(("scheduling.volcano.sh", "podgroups"), granted)
         self.assertIn(("scheduling.x-k8s.io", "podgroups"), granted)
+        self.assertIn(("scheduling.k8s.io", "podgroups"), granted)
 
     def test_namespace_scoped_mode_needs_no_cluster_role(self):
         rendered = self.render(OPERATOR, "watchNamespaces={red,blue}", "rbac.nodes=false", "rbac.aggregate=false")

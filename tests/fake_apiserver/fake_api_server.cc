@@ -202,6 +202,15 @@ void MergeOwners(Json& metadata, const Json& patch) {
   metadata["ownerReferences"] = std::move(owners);
 }
 
+void RemoveFinalizers(Json& metadata, const Json& goes) {
+  if (goes.empty() || !metadata.contains("finalizers")) return;
+  Json kept = Json::array();
+  for (const Json& finalizer : metadata["finalizers"]) {
+    if (std::find(goes.begin(), goes.end(), finalizer) == goes.end()) kept.push_back(finalizer);
+  }
+  metadata["finalizers"] = std::move(kept);
+}
+
 }  // namespace
 
 HttpResponse FakeApiServer::Patch(Collection& collection, const Target& target, const std::string& type, const Json& patch) {
@@ -221,7 +230,10 @@ HttpResponse FakeApiServer::Patch(Collection& collection, const Target& target, 
     Json plain = patch;
     const Json owners = plain["metadata"].value("ownerReferences", Json::array());
     plain["metadata"].erase("ownerReferences");
+    const Json goes = plain["metadata"].value("$deleteFromPrimitiveList/finalizers", Json::array());
+    plain["metadata"].erase("$deleteFromPrimitiveList/finalizers");
     object.merge_patch(plain);
+    RemoveFinalizers(object["metadata"], goes);
     MergeOwners(object["metadata"], owners);
   } else {
     object.merge_patch(patch);

@@ -67,14 +67,21 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if .Values.gang.volcano }}
 - apiGroups: [scheduling.volcano.sh]
   resources: [podgroups]
-  # create: one per job. get: to see whether it is there and whose it is: PodGroups are never listed. patch: minMember follows the scale.
+  # create: one per job. get: to see whether it is there and whose it is: PodGroups are never listed. patch: minMember and minResources follow the scale.
   # delete: a job that has ended or is suspended holds no place in the queue.
   verbs: [get, create, patch, delete]
 {{- end }}
 {{- if .Values.gang.coscheduling }}
 - apiGroups: [scheduling.x-k8s.io]
   resources: [podgroups]
-  # create: one per job. get: to see whether it is there and whose it is: PodGroups are never listed. patch: minMember follows the scale.
+  # create: one per job. get: to see whether it is there and whose it is: PodGroups are never listed. patch: minMember and minResources follow the scale.
+  # delete: a job that has ended or is suspended holds no place in the queue.
+  verbs: [get, create, patch, delete]
+{{- end }}
+{{- if .Values.gang.native }}
+- apiGroups: [scheduling.k8s.io]
+  resources: [podgroups]
+  # create: one per job. get: to see whether it is there and whose it is: PodGroups are never listed. patch: to give it back its labels.
   # delete: a job that has ended or is suspended holds no place in the queue.
   verbs: [get, create, patch, delete]
 {{- end }}

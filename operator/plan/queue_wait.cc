@@ -1,0 +1,50 @@
+#include "operator/plan/queue_wait.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "operator/api/text.h"
+#include "operator/children/gang_resources.h"
+#include "operator/children/pod_group_builder.h"
+#include "operator/children/pod_scheduling.h"
+
+namespace trainyard::control {
+namespace {
+
+constexpr size_t kMaxSchedulerWords = 600;
+
+std::string Need(const TrainingJob& job, int replicas) {
+  const std::string requests = Describe(RequestsOf(job, replicas));
+  return requests.empty() ? fmt::format("{} pods", replicas) : requests;
+}
+
+}  // namespace
+
+std::string DescribeQueueWait(const Situation& situation, const Restarts& restarts) {
+  const TrainingJob& job = situation.job;
+  const Scheduling& scheduling = job.spec.run_policy.scheduling;
+  if (!scheduling.StartsWhole() || situation.observed.pods.empty()) return "";
+  bool gated = false;
+  std::string words;
+  for (const auto& [id, state] : restarts.states) {
+    const auto found = situation.observed.pods.find(id);
+    if (found == situation.observed.pods.end() || found->second->meta.deletion_time) continue;
+    const Pod& pod = *found->second;
+    if (!pod.node.empty()) return "";
+    gated = gated || pod.gated;
+    if (words.empty()) words = Head(pod.unschedulable, kMaxSchedulerWords);
+  }
+  if (gated && !scheduling.kueue_queue.empty()) {
+    int replicas = 0;
+    for (const auto& [role, replica] : job.spec.replicas) replicas += replica.replicas;
+    return fmt::format("waits for {} in queue {} of Kueue; kubectl describe workloads.kueue.x-k8s.io {} -n {} says why",
+                       Need(job, replicas), scheduling.kueue_queue, KueueGroupName(job), job.meta.name_space);
+  }
+  if (scheduling.gang == Gang::kNone || words.empty()) return "";
+  const bool has_queue = scheduling.gang == Gang::kVolcano && !scheduling.queue.empty();
+  return fmt::format("waits for {}{} to start whole: {}", Need(job, MinMember(job)),
+                     has_queue ? " in queue " + scheduling.queue : "", words);
+}
+
+}  // namespace trainyard::control

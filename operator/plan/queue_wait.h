@@ -1,0 +1,16 @@
+// What a job that starts whole or not at all waits for. Pure.
+#pragma once
+
+#include <string>
+
+#include "operator/plan/restart_policy.h"
+#include "operator/plan/situation.h"
+
+namespace trainyard::control {
+
+// "waits for 4 CPU in queue research: …" of a job of a gang or a queue while none of its pods has a
+// node; else empty. It waits for its turn, which is no fault. The words are those of the scheduler,
+// where it has spoken; Kueue's are in its Workload, which the message names.
+std::string DescribeQueueWait(const Situation& situation, const Restarts& restarts);
+
+}  // namespace trainyard::control

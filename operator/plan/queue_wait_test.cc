@@ -1,0 +1,122 @@
+// Jobs that wait for their turn in a queue.
+#include "operator/plan/queue_wait.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/plan/conditions.h"
+#include "operator/plan/test_world.h"
+
+namespace trainyard::control {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const nlohmann::json kOneCpu = {{"requests", {{"cpu", "1"}}}};
+
+MakeJob InKueue() {
+  MakeJob job = OneServerTwoWorkers();
+  return job.Policy("startPolicy", "PSReady")
+      .Set("/metadata/labels", {{"kueue.x-k8s.io/queue-name", "research"}})
+      .Set("/spec/ps/resources", kOneCpu)
+      .Set("/spec/worker/resources", kOneCpu);
+}
+
+void Unbound(World& world, const std::function<void(Pod&)>& change) {
+  for (const auto& [id, pod] : std::map(world.pods())) {
+    world.ChangePod(id.role, id.index, [&](Pod& unbound) {
+      unbound.node.clear();
+      change(unbound);
+    });
+  }
+}
+
+void Gate(World& world) {
+  Unbound(world, [](Pod& pod) {
+    pod.gated = true;
+    pod.scheduler_spoke = true;
+  });
+}
+
+TEST(QueueWait, AJobInKueueIsMadeWholeAndSaysWhatItWaitsForWithoutStalling) {
+  World world(InKueue());
+  EXPECT_THAT(Created(world.Look()), SizeIs(3)) << "Kueue admits no group that lacks its workers";
+  Gate(world);
+  world.Passes(absl::Minutes(60)).Look();
+  EXPECT_EQ(world.status().message,
+            "waits for 3 CPU in queue research of Kueue; kubectl describe workloads.kueue.x-k8s.io mnist-job-uid -n default says why");
+  EXPECT_EQ(world.status().phase, JobPhase::kPending);
+  EXPECT_FALSE(world.status().IsTrue(kStalled));
+  EXPECT_EQ(world.status().restarts, 0);
+  world.AllReady().Look();
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+}
+
+TEST(QueueWait, AGangSaysTheSchedulersWordsAtOnceAndDoesNotStall) {
+  World world(OneServerTwoWorkers()
+                  .Set("/spec/worker/resources", kOneCpu)
+                  .Policy("scheduling", {{"gang", "Volcano"}, {"queue", "research"}}));
+  world.Look();
+  Unbound(world, [](Pod& pod) { pod.unschedulable = "3/3 tasks in gang unschedulable"; });
+  world.Passes(absl::Minutes(60)).Look();
+  EXPECT_EQ(world.status().message, "waits for 2 CPU in queue research to start whole: 3/3 tasks in gang unschedulable");
+  EXPECT_FALSE(world.status().IsTrue(kStalled));
+}
+
+TEST(QueueWait, AReplicaOfARunningGangThatFindsNoNodeStallsItsJob) {
+  World world(OneServerTwoWorkers().Policy("scheduling", {{"gang", "Coscheduling"}}));
+  world.RunsReady();
+  world.ChangePod(Role::kWorker, 1, [](Pod& pod) {
+    pod.ready = false;
+    pod.phase = PodPhase::kPending;
+    pod.containers.clear();
+    pod.node.clear();
+    pod.unschedulable = "0/2 nodes are available";
+  });
+  world.Passes(absl::Minutes(1)).Look();
+  EXPECT_EQ(ReasonOf(world, kStalled), "Unschedulable");
+}
+
+TEST(QueueWait, ASchedulerThatIsNotThereStallsTheGang) {
+  World world(OneServerTwoWorkers().Policy("scheduling", {{"gang", "Coscheduling"}}));
+  world.Look();
+  Unbound(world, [](Pod& pod) { pod.scheduler = "scheduler-plugins-scheduler"; });
+  world.Passes(absl::Minutes(5)).Look();
+  EXPECT_THAT(world.status().message, HasSubstr("scheduler \"scheduler-plugins-scheduler\" has not looked at it"));
+  EXPECT_TRUE(world.status().IsTrue(kStalled));
+}
+
+TEST(QueueWait, TheGroupOfAnEndedJobIsEndedInKueueSoThatItsRoomIsFree) {
+  World world(InKueue());
+  world.RunsReady().Exits(Role::kWorker, 0, 0);
+  world.ChangePod(Role::kWorker, 0, [](Pod& pod) { pod.meta.finalizers = "kueue.x-k8s.io/managed"; });
+  std::vector<ChildRef> ended;
+  for (int i = 0; i < 3; ++i) {
+    for (const ChildRef& child : world.Look().end_group) ended.push_back(child);
+  }
+  ASSERT_FALSE(ended.empty());
+  EXPECT_EQ(ended.front().name, "mnist-worker-0");
+  world.ChangePod(Role::kWorker, 0, [](Pod& pod) { pod.meta.finalizers.clear(); });
+  EXPECT_THAT(world.Look().end_group, IsEmpty());
+}
+
+TEST(QueueWait, AnAdmittedJobKeepsItsNumberOfReplicasUntilItIsSuspended) {
+  World world(InKueue());
+  world.RunsReady().Edits(InKueue().Replicas("worker", 5));
+  // As the decoder sees a job that has started.
+  TrainingJob edited = world.job();
+  edited.problems = Validate(edited);
+  ASSERT_THAT(edited.problems, SizeIs(1));
+  EXPECT_EQ(edited.problems.front().path, "spec.worker.replicas");
+  EXPECT_THAT(edited.problems.front().message, HasSubstr("found 5, but Kueue holds room for 2 in queue research"));
+  EXPECT_EQ(LastAccepted(edited)->spec.Replicas(Role::kWorker), 2);
+  edited.problems.clear();
+  edited.spec.run_policy.suspend = true;
+  EXPECT_THAT(Validate(edited), IsEmpty());
+}
+
+}  // namespace
+}  // namespace trainyard::control
