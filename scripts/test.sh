@@ -4,6 +4,7 @@
 #   scripts/test.sh            everything, after scripts/setup.sh
 #   scripts/test.sh unit       the inner loop: release build and unit tests
 #   scripts/test.sh STEP …     some of: setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos arm64 asan tsan
+#   scripts/test.sh queues     Kueue, Volcano and the coscheduling plugin, which are built first: no part of "everything"
 #
 # With CI=true a step that this machine cannot run is a failure, else it is skipped with the reason. TRAINYARD_JOBS bounds parallel work.
 set -uo pipefail
@@ -341,9 +342,15 @@ step_charts() {
 
 step_control-plane() {
   begin "control-plane: acceptance cases against a real kube-apiserver and etcd"
-  build release trainyard-operator trainyard-trainer && cluster_binaries etcd kubernetes helm4 &&
+  build release trainyard-operator trainyard-trainer && cluster_binaries etcd kubernetes helm4 kwok &&
     at_once=2 run_python control-plane tests/cluster/crd_test.py tests/cluster/deploy_test.py tests/cluster/lifecycle_test.py tests/cluster/messages_test.py tests/cluster/monitoring_test.py \
-      tests/cluster/policy_test.py tests/cluster/serving_test.py
+      tests/cluster/native_gang_test.py tests/cluster/policy_test.py tests/cluster/serving_test.py
+}
+
+step_queues() {
+  begin "queues: jobs under Kueue, Volcano and the coscheduling plugin"
+  build release trainyard-operator && cluster_binaries etcd kubernetes kwok scheduler-plugins kueue volcano &&
+    run_python queues tests/cluster/queues_test.py
 }
 
 step_cluster() {
@@ -362,10 +369,11 @@ step_cluster-chaos() {
 }
 
 all=(setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos arm64 asan tsan)
+by_hand=(queues)
 steps=("$@")
 [ ${#steps[@]} -gt 0 ] || steps=("${all[@]}")
 for step in "${steps[@]}"; do
-  [[ " ${all[*]} " == *" $step "* ]] || { echo "test.sh: unknown step '$step' (known: ${all[*]})" >&2; exit 2; }
+  [[ " ${all[*]} ${by_hand[*]} " == *" $step "* ]] || { echo "test.sh: unknown step '$step' (known: ${all[*]} ${by_hand[*]})" >&2; exit 2; }
 done
 background= sanitizers= peers=
 trap '[ -z "$sanitizers" ] || kill -- "-$sanitizers" 2>/dev/null; [ -z "$background" ] || kill "$background" 2>/dev/null; [ -z "$peers" ] || kill "$peers" 2>/dev/null' EXIT

@@ -22,6 +22,9 @@ class Options:
     scheduler: bool = False
     high_limits: bool = False       # lift the client limits of controller-manager and scheduler, for load tests
     fake_nodes: int = 0             # nodes simulated by kwok; pods on them run at once and never end
+    fake_cpu: int = 256             # of each of them
+    feature_gates: str = ""         # of API server and scheduler: "GangScheduling=true"
+    runtime_config: str = ""        # API versions beside the default ones: "scheduling.k8s.io/v1alpha2=true"
 
 
 def free_port(address):
@@ -142,6 +145,10 @@ class ControlPlane:
             self._apiserver += [f"--advertise-address={address}"]
         if self.options.high_limits:
             self._apiserver += ["--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000"]
+        if self.options.feature_gates:
+            self._apiserver += [f"--feature-gates={self.options.feature_gates}"]
+        if self.options.runtime_config:
+            self._apiserver += [f"--runtime-config={self.options.runtime_config}"]
         self._start_apiserver_again()
 
     def _start_apiserver_again(self):
@@ -164,13 +171,14 @@ class ControlPlane:
         configuration.write_text(json.dumps({
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": str(kubeconfig), **limits}}))
-        self.processes.start("kube-scheduler", [places.BIN / "kube-scheduler", f"--config={configuration}", "--secure-port=0"])
+        gates = [f"--feature-gates={self.options.feature_gates}"] if self.options.feature_gates else []
+        self.processes.start("kube-scheduler", [places.BIN / "kube-scheduler", f"--config={configuration}", "--secure-port=0", *gates])
 
     def _start_fake_nodes(self, api):
         self.processes.start("kwok", [places.BIN / "kwok", f"--kubeconfig={self.kubeconfig}", "--manage-all-nodes=false",
                                       "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--server-address=",
                                       "--node-lease-duration-seconds=40"])
-        capacity = {"cpu": "256", "memory": "1Ti", "pods": "1000"}
+        capacity = {"cpu": str(self.options.fake_cpu), "memory": "1Ti", "pods": "1000"}
         for number in range(self.options.fake_nodes):
             api.create("/api/v1/nodes", {
                 "apiVersion": "v1", "kind": "Node",

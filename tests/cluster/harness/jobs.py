@@ -34,6 +34,10 @@ class job:  # noqa: N801 - reads as a word in a sentence: job("a").worker(2)
         self._body["spec"].pop(field, None)
         return self
 
+    def label(self, name, value):
+        self._body["metadata"].setdefault("labels", {})[name] = value
+        return self
+
     def framework(self, name):
         return self.set("framework", name)
 

@@ -10,12 +10,16 @@ _PARTS = {"control-plane": ["etcd", "kubernetes"], "node": ["etcd", "kubernetes"
 _NODE_PROGRAMS = ("runc", "iptables", "conntrack", "ip", "unshare", "nsenter", "buildah", "mmdebstrap", "gcc")
 
 
+def unbuilt(*parts):
+    """The sentence that parts of build.sh are not built, in a list; empty when they are."""
+    built = subprocess.run([places.REPOSITORY / "scripts/cluster/build.sh", "--check", *parts], capture_output=True, text=True, check=False)
+    return [] if built.returncode == 0 else [(built.stdout + built.stderr).strip()]
+
+
 def missing(kind):
     """For kind "control-plane" or "node": sentences that each name a lack and how to mend it; empty when the tests can run."""
     lacks = [] if shutil.which("openssl") else ["the program openssl (scripts/setup.sh installs it)"]
-    built = subprocess.run([places.REPOSITORY / "scripts/cluster/build.sh", "--check", *_PARTS[kind]], capture_output=True, text=True, check=False)
-    if built.returncode != 0:
-        lacks.append((built.stdout + built.stderr).strip())
+    lacks += unbuilt(*_PARTS[kind])
     if kind == "control-plane":
         return lacks
     if os.geteuid() != 0:
