@@ -9,17 +9,16 @@ namespace trainyard::control {
 namespace {
 
 constexpr absl::uint128 kThousandth = 1000;
-constexpr int kMaxDigits = 24;     // of the number as written
-constexpr int kMaxExponent = 18;   // of ten, as "e18"
+constexpr int kMaxDigits = 24;    // of the number as written
+constexpr int kMaxExponent = 18;  // of ten, as "e18"
 constexpr int kThousandthPower = 3;
+constexpr int kMostUnitsPower = 18;
 
 absl::uint128 PowerOfTen(int exponent) {
   absl::uint128 power = 1;
   for (int i = 0; i < exponent; ++i) power *= 10;
   return power;
 }
-
-const absl::uint128 kMost = PowerOfTen(18 + kThousandthPower);
 
 constexpr std::array<std::pair<std::string_view, int>, 6> kBinary = {
     {{"Ki", 10}, {"Mi", 20}, {"Gi", 30}, {"Ti", 40}, {"Pi", 50}, {"Ei", 60}}};
@@ -48,10 +47,12 @@ std::optional<int> TenOf(std::string_view suffix) {
 // digits * factor / 10^places thousandths, rounded up.
 std::optional<absl::uint128> Scaled(absl::uint128 digits, absl::uint128 factor, int places) {
   if (factor != 0 && digits > absl::Uint128Max() / factor) return std::nullopt;
+  constexpr int kMostPlaces = 38;  // that a divisor can have; no number has as many digits
+  if (places > kMostPlaces) return digits == 0 ? 0 : 1;
   const absl::uint128 divisor = PowerOfTen(places);
   const absl::uint128 product = digits * factor;
   const absl::uint128 value = product / divisor + (product % divisor == 0 ? 0 : 1);
-  if (value > kMost) return std::nullopt;
+  if (value > PowerOfTen(kMostUnitsPower + kThousandthPower)) return std::nullopt;
   return value;
 }
 

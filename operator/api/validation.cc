@@ -157,7 +157,8 @@ class Validator {
     CheckKueue();
     if (policy.scheduling.placement == Placement::kExclusive && policy.scheduling.topology_key.empty()) {
       Add("spec.runPolicy.scheduling.placement",
-          "found Exclusive without topologyKey; set topologyKey to the label of nodes that the job has for itself, as kubernetes.io/hostname");
+          "found Exclusive without topologyKey; set topologyKey to the label of nodes that the job has for itself, as "
+          "kubernetes.io/hostname");
     }
     int total = 0;
     for (const auto& [role, replica] : job_.spec.replicas) total += replica.replicas;

@@ -16,9 +16,7 @@ using nlohmann::json;
 
 json Requests(const char* cpu, const char* memory) { return {{"requests", {{"cpu", cpu}, {"memory", memory}}}}; }
 
-MakeJob Gang(json scheduling) {
-  return MakeJob().Replicas("ps", 1).Replicas("worker", 3).Policy("scheduling", std::move(scheduling));
-}
+MakeJob Gang(json scheduling) { return MakeJob().Replicas("ps", 1).Replicas("worker", 3).Policy("scheduling", std::move(scheduling)); }
 
 TEST(PodGroup, AsksForTheSumOfThePodsThatStartAtOnce) {
   MakeJob job = Gang({{"gang", "Coscheduling"}});
@@ -70,8 +68,7 @@ TEST(Kueue, APodIsOneOfItsJobsGroupWithItsRoleAsItsShape) {
   EXPECT_EQ(meta["labels"]["kueue.x-k8s.io/queue-name"], "research");
   EXPECT_EQ(meta["labels"]["kueue.x-k8s.io/priority-class"], "low");
   EXPECT_EQ(meta["labels"]["kueue.x-k8s.io/pod-group-name"], "mnist-job-uid");
-  EXPECT_EQ(meta["annotations"].dump(),
-            R"({"a":"b","kueue.x-k8s.io/pod-group-total-count":"4","kueue.x-k8s.io/role-hash":"worker"})");
+  EXPECT_EQ(meta["annotations"].dump(), R"({"a":"b","kueue.x-k8s.io/pod-group-total-count":"4","kueue.x-k8s.io/role-hash":"worker"})");
   EXPECT_FALSE(BuildPod(Gang(json::object()).Build(), {Role::kPs, 0})["metadata"].contains("annotations"));
 }
 

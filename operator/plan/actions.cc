@@ -6,8 +6,8 @@
 namespace trainyard::control {
 
 bool Plan::Empty() const {
-  return !status && adopt.empty() && relabel.empty() && release.empty() && deletions.empty() && end_group.empty() && !update_config && ensure.empty() &&
-         creations.empty() && serving == ServingActions{} && !delete_job && events.empty();
+  return !status && adopt.empty() && relabel.empty() && release.empty() && deletions.empty() && end_group.empty() && !update_config &&
+         ensure.empty() && creations.empty() && serving == ServingActions{} && !delete_job && events.empty();
 }
 
 void Plan::Add(Plan part) {

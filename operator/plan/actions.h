@@ -36,8 +36,9 @@ struct ServingActions {
 };
 
 // Carried out in this order: status (but for kAfterChildren), adoptions, labels given back,
-// releases, deletions, ends of groups, ConfigMap, `ensure`, creations, `serving`, events. When the status cannot be
-// written, nothing after it happens. Events tell of the status, so they wait until it is written.
+// releases, deletions, ends of groups, ConfigMap, `ensure`, creations, `serving`, events. When the
+// status cannot be written, nothing after it happens. Events tell of the status, so they wait until
+// it is written.
 struct Plan {
   std::optional<TrainingJobStatus> status;  // only when it differs from the job's
   StatusTiming status_timing = StatusTiming::kSettled;
@@ -45,7 +46,7 @@ struct Plan {
   std::vector<ChildRef> relabel;
   std::vector<ChildRef> release;
   std::vector<Deletion> deletions;
-  // Ended pods of an ended job whose group Kueue still holds room for: the group is told to be over.
+  // An ended pod of an ended job for whose group Kueue still holds room: the group is over.
   std::vector<ChildRef> end_group;
   bool update_config = false;
   // Children that no cache holds and that are not known to be as they should: looked up, then put

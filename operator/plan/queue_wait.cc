@@ -43,8 +43,8 @@ std::string DescribeQueueWait(const Situation& situation, const Restarts& restar
   }
   if (scheduling.gang == Gang::kNone || words.empty()) return "";
   const bool has_queue = scheduling.gang == Gang::kVolcano && !scheduling.queue.empty();
-  return fmt::format("waits for {}{} to start whole: {}", Need(job, MinMember(job)),
-                     has_queue ? " in queue " + scheduling.queue : "", words);
+  return fmt::format("waits for {}{} to start whole: {}", Need(job, MinMember(job)), has_queue ? " in queue " + scheduling.queue : "",
+                     words);
 }
 
 }  // namespace trainyard::control

@@ -56,9 +56,8 @@ TEST(QueueWait, AJobInKueueIsMadeWholeAndSaysWhatItWaitsForWithoutStalling) {
 }
 
 TEST(QueueWait, AGangSaysTheSchedulersWordsAtOnceAndDoesNotStall) {
-  World world(OneServerTwoWorkers()
-                  .Set("/spec/worker/resources", kOneCpu)
-                  .Policy("scheduling", {{"gang", "Volcano"}, {"queue", "research"}}));
+  World world(
+      OneServerTwoWorkers().Set("/spec/worker/resources", kOneCpu).Policy("scheduling", {{"gang", "Volcano"}, {"queue", "research"}}));
   world.Look();
   Unbound(world, [](Pod& pod) { pod.unschedulable = "3/3 tasks in gang unschedulable"; });
   world.Passes(absl::Minutes(60)).Look();

@@ -44,8 +44,9 @@ class ChildCaches {
   // child, and the nodes of its ending pods.
   Children Gather(const TrainingJob& job) const;
 
-  // Calls `let_go` with each pod of the job that Kueue's finalizer keeps though it is being deleted,
-  // also when the job is gone. A pod whose call fails is there again the next time. The first error.
+  // Calls `let_go` with each pod of the job that Kueue's finalizer keeps though it is being
+  // deleted, also when the job is gone. A pod whose call fails is there again the next time. The
+  // first error.
   absl::Status ForEachHeldPod(const std::string& job_key, const std::function<absl::Status(const Pod& pod)>& let_go);
 
   // Own writes, as the API server answered them. Kinds that no cache holds are left out.

@@ -5,7 +5,7 @@ import unittest
 
 from harness import places
 from harness.control_plane import Options
-from harness.jobs import JOBS
+from harness.jobs import JOBS, PODS
 from harness.kueue import Kueue
 from harness.wait import wait_for
 from queue_cases import NODES, QueueCase, WholeJobs
@@ -70,8 +70,18 @@ class KueueTest(WholeJobs, QueueCase):
     def start_queue(cls):
         kueue = Kueue(cls.plane, cls.api)
         kueue.start()
-        kueue.queue("research", 6)
+        kueue.queue("research", 4)
         kueue.priority("high", 1000)
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.end_jobs)
+
+    def end_jobs(self):
+        """While the operator lives: it takes Kueue's finalizer from the pods."""
+        for path in (JOBS, PODS):
+            self.api.request("DELETE", path)
+        wait_for("the pods to be gone", lambda: not self.api.list(PODS))
 
     def mark(self, maker):
         return maker.label("kueue.x-k8s.io/queue-name", "research")

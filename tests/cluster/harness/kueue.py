@@ -11,6 +11,7 @@ from . import places
 from .control_plane import free_port
 from .wait import wait_for
 
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER_QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
 # Without a queue of these integrations Kueue serves no webhook for them.
 _SERVED = ("", "kueue.x-k8s.io")
@@ -32,7 +33,8 @@ class Kueue:
         shutil.copy(certificate, certificates / "tls.crt")
         shutil.copy(key, certificates / "tls.key")
         for path in sorted((self._config / "crd/bases").glob("*.yaml")):
-            self._api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", self._crd(path))
+            self._api.create(_CRDS, self._crd(path))
+        wait_for("Kueue's kinds to be served", self._established)
         self._api.create("/api/v1/namespaces", {"metadata": {"name": "kueue-system"}})
         configuration = self._folder / "configuration.yaml"
         configuration.write_text(json.dumps(self._configuration(certificates)))
@@ -69,6 +71,12 @@ class Kueue:
         return self._api.create("/apis/kueue.x-k8s.io/v1beta2/resourceflavors", {
             "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "any"}})
 
+    def _established(self):
+        def holds(crd):
+            return any(each["type"] == "Established" and each["status"] == "True" for each in crd.get("status", {}).get("conditions") or [])
+
+        return all(holds(crd) for crd in self._api.list(_CRDS)) and self._api.list(CLUSTER_QUEUES) == []
+
     def _configuration(self, certificates):
         return {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", "leaderElection": {"leaderElect": False},
                 "health": {"healthProbeBindAddress": f"127.0.0.1:{self._ports['health']}"}, "metrics": {"bindAddress": "0"},
@@ -82,7 +90,8 @@ class Kueue:
 
     def _crd(self, path):
         crd = yaml.safe_load(path.read_text())
-        if len(crd["spec"]["versions"]) > 1:
+        patches = yaml.safe_load((self._config / "crd/kustomization.yaml").read_text())["patches"]
+        if any(each["path"] == f"patches/webhook_in_{crd['spec']['names']['plural']}.yaml" for each in patches):
             crd["spec"]["conversion"] = {"strategy": "Webhook",
                                          "webhook": {"clientConfig": self._client("/convert"), "conversionReviewVersions": ["v1"]}}
         return crd
