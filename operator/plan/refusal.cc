@@ -32,8 +32,9 @@ std::string MissingRight(const TrainingJob& job, ChildKind kind) {
   if (kind == ChildKind::kSecret) return "MPI jobs need ssh keys in a Secret: install the operator's chart with --set mpi.enabled=true";
   if (kind == ChildKind::kPodGroup) {
     const std::string_view gang = words::kGangs[static_cast<size_t>(job.spec.run_policy.scheduling.gang)];
-    return fmt::format("runPolicy.scheduling.gang {} needs PodGroups: install the operator's chart with --set gang.{}=true", gang,
-                       absl::AsciiStrToLower(gang));
+    std::string value(gang);
+    absl::AsciiStrToLower(&value);
+    return fmt::format("runPolicy.scheduling.gang {} needs PodGroups: install the operator's chart with --set gang.{}=true", gang, value);
   }
   return "the operator lacks a right that its chart gives: install the chart again, with rbac.create=true";
 }

@@ -1,0 +1,60 @@
+"""A training on a real node that Kueue preempts: it goes on from its checkpoint. By hand: scripts/test.sh queues."""
+
+import shutil
+import sys
+import unittest
+
+import training_test
+from harness import needs, sandbox
+from harness.jobs import JOBS, PODS, job
+from harness.kueue import Kueue
+from harness.suite import skip_or_fail
+from training_test import STATE
+
+SMALL = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+
+
+class PreemptionTest(training_test.TrainingTest):
+    @classmethod
+    def setUpClass(cls):
+        if lacks := needs.unbuilt("kueue"):
+            skip_or_fail(lacks)
+        super().setUpClass()
+        kueue = Kueue(cls.plane, cls.api)
+        kueue.start()
+        kueue.queue("research", "200m")
+        kueue.priority("high", 1000)
+
+    def test_a_preempted_training_goes_on_from_its_checkpoint(self):
+        folder = self.claim("results")
+        long = self.training("low", 1000000).training(checkpoint={"everySteps": 20}).set("storage", {"claimName": "results"})
+        self.api.create(JOBS, long.spec())
+        self.wait_running("low", 1)
+        self.wait("a checkpoint", lambda: list((folder / "low" / "checkpoints").glob("step-*")))
+        self.api.create(JOBS, self.training("urgent", 20).label("kueue.x-k8s.io/priority-class", "high").spec())
+        self.wait("urgent to succeed", lambda: self.is_true("urgent", "Succeeded"), 300.0)
+        self.wait_running("low", 1, 240.0)
+        self.wait_progress("low")
+        self.assertEqual((self.status("low")["restarts"], self.status("low")["disruptions"] > 0), (0, True), self.status("low"))
+        pods = {each["metadata"]["name"]: each["status"].get("phase") for each in self.api.list(PODS)}
+        self.assertEqual(pods["urgent-worker-0"], "Succeeded", "finished pods stay though the room is free")
+        self.assertIn("going on from", self.kubectl("logs", "low-worker-0"))
+
+    @staticmethod
+    def training(name, steps):
+        maker = job(name).ps(1, resources=SMALL).worker(1, resources=SMALL).label("kueue.x-k8s.io/queue-name", "research")
+        return maker.training(epochs=None, steps=steps, batchSize=32, strategy={"parameterServer": {"mode": "async"}}, resources={"threads": 1})
+
+
+def load_tests(loader, _tests, _pattern):
+    """Not the cases of the class that the cluster is from."""
+    return loader.loadTestsFromName("test_a_preempted_training_goes_on_from_its_checkpoint", PreemptionTest)
+
+
+if __name__ == "__main__":
+    if not sandbox.inside() and not training_test.lacks() and not needs.unbuilt("kueue"):
+        training_test.build_images()
+        status = sandbox.run_inside([sys.executable, __file__, *sys.argv[1:]])
+        shutil.rmtree(STATE / "node", ignore_errors=True)  # logs stay
+        sys.exit(status)
+    unittest.main()
