@@ -50,7 +50,7 @@ TEST(GangResources, CountAPodAsTheSchedulerDoes) {
 
 TEST(GangResources, AHostileTemplateCountsAsNothing) {
   const json pod_template = json::parse(R"({"spec": {"overhead": 7, "initContainers": [null, {"resources": []}],
-    "containers": [7, {"resources": {"requests": {"cpu": {}, "memory": -1}}}]}})");
+    "containers": [{"image": "x", "resources": {"requests": {"cpu": {}, "memory": -1}}}, 7]}})");
   EXPECT_TRUE(RequestsOf(MakeJob().Replicas("worker", 4096).Template("worker", pod_template).Build(), 4096).empty());
 }
 

@@ -57,7 +57,7 @@ Stall StartStall(const Situation& situation, const Restarts& restarts) {
     if (state != PodState::kWaiting) continue;
     const Pod& pod = *situation.observed.pods.at(id);
     const std::optional<Obstacle> obstacle = StartObstacle(id, pod, patience);
-    if (!obstacle || (waits_its_turn && obstacle->reason == "Unschedulable" && pod.scheduler_spoke)) continue;
+    if (!obstacle || (waits_its_turn && !pod.unschedulable.empty())) continue;
     if (situation.now < obstacle->stalled_at) {
       stall.requeue_at = std::min(obstacle->stalled_at, stall.requeue_at.value_or(absl::InfiniteFuture()));
     } else if (first.empty()) {

@@ -3,7 +3,9 @@
 import unittest
 
 from harness.control_plane import Options
-from queue_cases import NODES, QueueCase, WholeJobs
+from harness.jobs import PODS, job
+from harness.wait import wait_for
+from queue_cases import NODES, ONE_CPU, QueueCase, WholeJobs
 
 GATES = "GenericWorkload=true,GangScheduling=true"
 
@@ -13,6 +15,27 @@ class NativeGangTest(WholeJobs, QueueCase):
 
     def mark(self, maker):
         return maker.policy(scheduling={"gang": "Native"})
+
+    def nodes(self, name):
+        return [pod["spec"].get("nodeName") for pod in self.api.list(PODS, f"trainyard.dev/job-name={name}")]
+
+    def test_exclusive_jobs_have_a_zone_each_in_which_their_replicas_are_together(self):
+        for number in range(2):
+            self.api.merge(f"/api/v1/nodes/fake-{number}", {"metadata": {"labels": {"zone": f"zone-{number}"}}})
+        for name in ("a", "b", "c"):
+            maker = job(name).framework("None").without("training").set("image", "x").ps(1, resources=ONE_CPU).worker(1, resources=ONE_CPU)
+            self.create(maker.policy(scheduling={"topologyKey": "zone", "placement": "Exclusive"}))
+            if name != "c":
+                self.wait_condition(name, "Running")
+        a, b = self.nodes("a"), self.nodes("b")
+        self.assertEqual((len(a), len(set(a)), len(b), len(set(b))), (2, 1, 2, 1), (a, b))
+        self.assertNotEqual(set(a), set(b))
+
+        def refused():
+            conditions = self.api.get(f"{PODS}/c-ps-0")["status"].get("conditions", [])
+            return any(each["type"] == "PodScheduled" and "anti-affinity" in each.get("message", "") for each in conditions)
+
+        wait_for("c to find no zone of its own", refused)
 
 
 if __name__ == "__main__":

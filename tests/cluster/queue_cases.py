@@ -112,7 +112,7 @@ class WholeJobs:
         self.kubelet.succeed("b-worker-2", "b-worker-1", "b-worker-0")
         self.wait_condition("a", "Running")
 
-    def test_a_deleted_job_leaves_nothing_and_its_room_is_free(self):
+    def test_when_a_job_is_deleted_nothing_is_left_and_its_room_is_free(self):
         self.start_and_queue()
         self.api.delete(f"{JOBS}/a")
         wait_for("the pods of a to be gone", lambda: not self.api.list(PODS, "trainyard.dev/job-name=a"), 90)
