@@ -349,8 +349,8 @@ step_control-plane() {
 
 step_queues() {
   begin "queues: jobs under Kueue, Volcano and the coscheduling plugin"
-  build release trainyard-operator && cluster_binaries etcd kubernetes kwok scheduler-plugins kueue volcano &&
-    run_python queues tests/cluster/queues_test.py
+  build release trainyard-operator trainyard-trainer && cluster_binaries && cluster_binaries scheduler-plugins kueue volcano &&
+    run_python queues tests/cluster/queues_test.py tests/cluster/preemption_test.py
 }
 
 step_cluster() {

@@ -43,7 +43,8 @@ class PreemptionTest(training_test.TrainingTest):
     @staticmethod
     def training(name, steps):
         maker = job(name).ps(1, resources=SMALL).worker(1, resources=SMALL).label("kueue.x-k8s.io/queue-name", "research")
-        return maker.training(epochs=None, steps=steps, batchSize=32, strategy={"parameterServer": {"mode": "async"}}, resources={"threads": 1})
+        data = {"format": "synthetic", "train": {"examples": 1000}}
+        return maker.training(epochs=None, steps=steps, batchSize=32, data=data, strategy={"parameterServer": {"mode": "async"}}, resources={"threads": 1})
 
 
 def load_tests(loader, _tests, _pattern):
