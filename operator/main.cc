@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -23,6 +24,7 @@
 #include "operator/controller/metrics.h"
 #include "operator/controller/runnables.h"
 #include "operator/kube/https_transport.h"
+#include "operator/page/page_server.h"
 #include "operator/program/caches.h"
 #include "operator/program/connection.h"
 #include "operator/program/log.h"
@@ -71,7 +73,8 @@ class Operator {
         reconciler_(client_, clock_, caches_.informers(), events_, fan_out_, progress_, versions_, job_metrics_,
                     ReconcilerOptions(options)),
         controller_(queue_, reconciler_, clock_, metrics_, {.workers = options.workers}),
-        http_({.host = options.metrics_host, .port = options.metrics_port}) {}
+        http_({.host = options.metrics_host, .port = options.metrics_port}),
+        page_(MakePage(options, clock_, caches_)) {}
 
   // Runs until `signals` has one; the process's exit code.
   int Run(const sigset_t& signals) {
@@ -114,6 +117,10 @@ class Operator {
            caches_.Start();
          }),
          [this] { caches_.Stop(); }},
+        {"page", [this] { return StartPage(); },
+         [this] {
+           if (page_) page_->Stop();
+         }},
         {"leader election", start([this] { elector_ ? elector_->Start() : LeadAlone(); }),
          [this] {
            if (elector_) elector_->Stop();
@@ -138,6 +145,13 @@ class Operator {
     TY_ASSIGN_OR_RETURN(const int port, http_.Start());
     LogInfo("trainyard-operator {} ({}): API server {}, metrics on port {}", TRAINYARD_VERSION, TRAINYARD_COMMIT, connection_.config.server,
             port);
+    return absl::OkStatus();
+  }
+
+  absl::Status StartPage() {
+    if (!page_) return absl::OkStatus();
+    TY_ASSIGN_OR_RETURN(const int port, page_->Start());
+    LogInfo("page of all jobs on port {}", port);
     return absl::OkStatus();
   }
 
@@ -179,6 +193,14 @@ class Operator {
     kill(getpid(), SIGTERM);
   }
 
+  // Not the leader's alone: every operator sees all jobs.
+  static std::unique_ptr<PageServer> MakePage(const Options& options, Clock& clock, const Caches& caches) {
+    const std::optional<HostAndPort> address = ParseHostAndPort(options.page_address);
+    if (!address) return nullptr;
+    return std::make_unique<PageServer>(clock, caches.JobLister(), caches.PodLister(),
+                                        PageOptions{.host = address->host, .port = address->port, .hosts = options.page_hosts});
+  }
+
   static std::unique_ptr<LeaderElector> MakeElector(Operator& self) {
     if (!self.options_.leader_elect) return nullptr;
     LeaderElectorOptions lease;
@@ -215,6 +237,7 @@ class Operator {
   TrainingJobReconciler reconciler_;
   Controller controller_;
   HttpServer http_;
+  std::unique_ptr<PageServer> page_;  // null: no page
   std::jthread lead_;
 };
 

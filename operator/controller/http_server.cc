@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "operator/base/clock.h"
+#include "operator/controller/event_streams.h"
 
 namespace trainyard::control {
 namespace {
@@ -39,6 +40,18 @@ using Response = std::unique_ptr<MHD_Response, FreeResponse>;
 Response MakeResponse(const std::string& body, const char* content_type) {
   Response response(MHD_create_response_from_buffer(body.size(), const_cast<char*>(body.data()), MHD_RESPMEM_MUST_COPY));
   MHD_add_response_header(response.get(), MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+  return response;
+}
+
+// Sends the shared text itself: a big one that many read is in memory once.
+Response MakeSharedResponse(const std::shared_ptr<const std::string>& body) {
+  if (body == nullptr) return Response(MHD_create_response_from_buffer(0, nullptr, MHD_RESPMEM_PERSISTENT));
+  using Holder = std::shared_ptr<const std::string>;
+  const auto release = [](void* holder) { delete static_cast<Holder*>(holder); };
+  auto holder = std::make_unique<Holder>(body);
+  Response response(
+      MHD_create_response_from_buffer_with_free_callback_cls(body->size(), const_cast<char*>(body->data()), release, holder.get()));
+  if (response != nullptr) holder.release();
   return response;
 }
 
@@ -109,12 +122,18 @@ struct HttpServer::Server {
   struct Client {
     int socket;
     absl::Duration since;
+    bool streams = false;
   };
+  using Place = std::list<Client>::iterator;
 
-  HttpServerOptions options;
+  explicit Server(HttpServerOptions options) : options(std::move(options)), streams({.most = this->options.max_streams}) {}
+
+  const HttpServerOptions options;
   Checks liveness;
   Checks readiness;
   std::shared_ptr<prometheus::Registry> registry;
+  PageHandler pages;
+  EventStreams streams;
   MHD_Daemon* daemon = nullptr;
   std::list<Client> clients;  // oldest first
   Response metrics;
@@ -140,7 +159,38 @@ struct HttpServer::Server {
       const auto [code, response] = AnswerChecks(path == "/healthz" ? liveness : readiness);
       return MHD_queue_response(connection, code, response.get());
     }
+    if (pages != nullptr) return AnswerPage(connection, path);
     return MHD_queue_response(connection, MHD_HTTP_NOT_FOUND, MakeResponse("not found\n", kText).get());
+  }
+
+  MHD_Result AnswerPage(MHD_Connection* connection, std::string_view path) {
+    const auto text = [&](MHD_ValueKind kind, const char* name) {
+      const char* value = MHD_lookup_connection_value(connection, kind, name);
+      return value == nullptr ? std::string_view() : std::string_view(value);
+    };
+    PageAnswer answer =
+        pages({.path = path, .host = text(MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST), .watch = text(MHD_GET_ARGUMENT_KIND, "watch") == "true"});
+    Response response;
+    if (answer.events == nullptr) {
+      response = MakeSharedResponse(answer.body);
+    } else {
+      response.reset(streams.Open(connection, std::move(answer.events)));
+      if (response == nullptr) {
+        response =
+            MakeResponse(fmt::format("{} streams are open, and no more are allowed: ask without watch=true\n", options.max_streams), kText);
+        MHD_add_response_header(response.get(), MHD_HTTP_HEADER_RETRY_AFTER, "10");
+        return MHD_queue_response(connection, MHD_HTTP_SERVICE_UNAVAILABLE, response.get());
+      }
+      (*PlaceOf(connection))->streams = true;
+      MHD_add_response_header(response.get(), MHD_HTTP_HEADER_CONNECTION, "close");
+    }
+    MHD_add_response_header(response.get(), MHD_HTTP_HEADER_CONTENT_TYPE, answer.content_type.c_str());
+    for (const auto& [name, value] : answer.headers) MHD_add_response_header(response.get(), name.c_str(), value.c_str());
+    return MHD_queue_response(connection, answer.code, response.get());
+  }
+
+  static Place* PlaceOf(MHD_Connection* connection) {
+    return static_cast<Place*>(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context);
   }
 
   // Called when the headers are in, and again when the request has ended. A body is not waited for:
@@ -160,10 +210,10 @@ struct HttpServer::Server {
       const int socket = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
       server.MakeRoom();
       server.clients.push_back({socket, RealClock().Monotonic()});
-      *state = new std::list<Client>::iterator(std::prev(server.clients.end()));
+      *state = new Place(std::prev(server.clients.end()));
       return;
     }
-    const std::unique_ptr<std::list<Client>::iterator> place(static_cast<std::list<Client>::iterator*>(*state));
+    const std::unique_ptr<Place> place(static_cast<Place*>(*state));
     server.clients.erase(*place);
   }
 
@@ -173,13 +223,14 @@ struct HttpServer::Server {
     size_t left = clients.size();
     for (const Client& client : clients) {
       if (left < options.max_connections && client.since >= oldest) break;
+      if (client.streams) continue;  // they end by themselves
       shutdown(client.socket, SHUT_RDWR);
       --left;
     }
   }
 };
 
-HttpServer::HttpServer(HttpServerOptions options) : server_(std::make_unique<Server>()) { server_->options = std::move(options); }
+HttpServer::HttpServer(HttpServerOptions options) : server_(std::make_unique<Server>(std::move(options))) {}
 
 HttpServer::~HttpServer() { Stop(); }
 
@@ -189,16 +240,20 @@ void HttpServer::AddReadiness(std::string name, HealthCheck check) { server_->re
 
 void HttpServer::ServeMetrics(std::shared_ptr<prometheus::Registry> registry) { server_->registry = std::move(registry); }
 
+void HttpServer::ServePages(PageHandler pages) { server_->pages = std::move(pages); }
+
+void HttpServer::Wake() { server_->streams.Wake(); }
+
 absl::StatusOr<int> HttpServer::Start() {
   const HttpServerOptions& options = server_->options;
   absl::StatusOr<Socket> listener = Listen(options.host, options.port);
   if (!listener.ok()) return listener.status();
   const int port = PortOf(*listener);
-  server_->daemon =
-      MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, nullptr, nullptr, &Server::OnRequest, server_.get(), MHD_OPTION_LISTEN_SOCKET,
-                       listener->Get(), MHD_OPTION_NOTIFY_CONNECTION, &Server::OnConnection, server_.get(), MHD_OPTION_CONNECTION_LIMIT,
-                       options.max_connections + kBeyondMaximum, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kBytesPerConnection,
-                       MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(absl::ToInt64Seconds(options.silence)), MHD_OPTION_END);
+  server_->daemon = MHD_start_daemon(
+      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, &Server::OnRequest, server_.get(),
+      MHD_OPTION_LISTEN_SOCKET, listener->Get(), MHD_OPTION_NOTIFY_CONNECTION, &Server::OnConnection, server_.get(),
+      MHD_OPTION_CONNECTION_LIMIT, options.max_connections + kBeyondMaximum, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kBytesPerConnection,
+      MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(absl::ToInt64Seconds(options.silence)), MHD_OPTION_END);
   if (server_->daemon == nullptr) return absl::UnavailableError(fmt::format("http server: no event loop on {}:{}", options.host, port));
   listener->Release();  // the daemon closes it
   return port;
@@ -206,6 +261,7 @@ absl::StatusOr<int> HttpServer::Start() {
 
 void HttpServer::Stop() {
   if (server_->daemon == nullptr) return;
+  server_->streams.Stop();
   MHD_stop_daemon(std::exchange(server_->daemon, nullptr));
 }
 

@@ -1,4 +1,4 @@
-// HttpServer: /healthz, /readyz and /metrics on one port, safe against every client.
+// HttpServer: /healthz, /readyz, /metrics or pages on one port, safe against every client.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "operator/controller/page_handler.h"
 
 namespace prometheus {
 class Registry;
@@ -26,6 +27,9 @@ struct HttpServerOptions {
   unsigned max_connections = 256;
   absl::Duration silence = absl::Seconds(10);  // a connection on which nothing moves for so long is closed
   absl::Duration longest = absl::Seconds(30);  // a connection that lives for longer is closed when the next comes
+  // Connections that are streams of events: neither rule holds for them, so fewer than
+  // max_connections. EventStreamOptions has their own.
+  size_t max_streams = 0;
 };
 
 // Configure, then Start. One thread and its event loop (libmicrohttpd) serve all. So a slow client
@@ -40,10 +44,14 @@ class HttpServer {
   void AddLiveness(std::string name, HealthCheck check);
   void AddReadiness(std::string name, HealthCheck check);
   void ServeMetrics(std::shared_ptr<prometheus::Registry> registry);
+  // Answers every path that is none of the above.
+  void ServePages(PageHandler pages);
 
   // The port that is listened on; Unavailable naming host and port when it is taken.
   absl::StatusOr<int> Start();
   void Stop();
+  // Asks the sources of all streams for what is new. Thread-safe.
+  void Wake();
 
  private:
   struct Server;

@@ -24,6 +24,8 @@ class Caches {
   bool HasSynced() const;
   absl::Status Health() const;
   JobInformers informers() { return {jobs_, pods_, services_, configs_, deployments_, watch_nodes_ ? &nodes_ : nullptr}; }
+  const Lister<TrainingJob>& JobLister() const { return jobs_.lister(); }
+  const Lister<Pod>& PodLister() const { return pods_.lister(); }
   size_t Jobs() const { return jobs_.lister().Size(); }
   size_t Pods() const { return pods_.lister().Size(); }
 

@@ -1,6 +1,24 @@
 #include "operator/program/options.h"
 
+#include <charconv>
+
 namespace trainyard::control {
+
+std::optional<HostAndPort> ParseHostAndPort(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == text.npos || colon == 0) return std::nullopt;
+  std::string_view host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != host.npos) {
+    return std::nullopt;
+  }
+  int port = -1;
+  const std::string_view digits = text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (error != std::errc() || end != digits.data() + digits.size() || port < 0 || port > 65535) return std::nullopt;
+  return HostAndPort{std::string(host), port};
+}
 
 void AddFlags(CLI::App& app, Options& options) {
   app.set_version_flag("--version", std::string("trainyard-operator " TRAINYARD_VERSION " (" TRAINYARD_COMMIT ")"));
@@ -25,6 +43,17 @@ void AddFlags(CLI::App& app, Options& options) {
   app.add_option("--metrics-port", options.metrics_port, "port of /metrics, /healthz and /readyz; 0: any free port")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
+  app.add_option("--page-address", options.page_address,
+                 "HOST:PORT of the read-only page of all jobs; 127.0.0.1:8081 is reached by kubectl port-forward alone; no page when empty")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            if (text.empty() || ParseHostAndPort(text)) return std::string();
+            return "'" + text + "' is not HOST:PORT, such as 127.0.0.1:8081 or [::]:8081";
+          },
+          "HOST:PORT"));
+  app.add_option("--page-hosts", options.page_hosts,
+                 "names, separated by commas, that requests for the page may have as Host, beside localhost and IP addresses")
+      ->delimiter(',');
   app.add_option("--trainer-image", options.trainer_image, "image of Trainyard replicas whose job names none")->capture_default_str();
   app.add_flag("--keys-in-secrets", options.keys_in_secrets,
                "keep each job's key in a Secret, not in its ConfigMap; needs the right to create Secrets");
