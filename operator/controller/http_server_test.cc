@@ -1,6 +1,7 @@
 #include "operator/controller/http_server.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <netinet/in.h>
@@ -10,7 +11,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
 #include <vector>
+
+#include "operator/base/mutex.h"
 
 namespace trainyard::control {
 namespace {
@@ -110,6 +116,110 @@ TEST(HttpServer, LongRequestsAreRefusedAndTheirBodiesNotRead) {
   }
   httplib::Client client("127.0.0.1", *port);
   EXPECT_EQ(client.Get("/healthz")->status, 200);
+}
+
+// Texts that a test gives, one after another.
+class Feed {
+ public:
+  void Add(std::string text) {
+    MutexLock lock(mutex_);
+    texts_.push_back(std::make_shared<const std::string>(std::move(text)));
+  }
+  std::unique_ptr<EventSource> Source() { return std::make_unique<FeedSource>(*this); }
+  int open() const { return open_; }
+
+ private:
+  struct FeedSource : EventSource {
+    explicit FeedSource(Feed& feed) : feed(feed) { ++feed.open_; }
+    ~FeedSource() override { --feed.open_; }
+    std::shared_ptr<const std::string> Next() override {
+      MutexLock lock(feed.mutex_);
+      return next < feed.texts_.size() ? feed.texts_[next++] : nullptr;
+    }
+    Feed& feed;
+    size_t next = 0;
+  };
+  Mutex mutex_;
+  std::vector<std::shared_ptr<const std::string>> texts_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int> open_ = 0;
+};
+
+PageHandler StreamOf(Feed& feed) {
+  return [&feed](const PageRequest& request) {
+    PageAnswer answer;
+    if (request.watch) {
+      answer.events = feed.Source();
+    } else {
+      answer.body = std::make_shared<const std::string>(fmt::format("{} at {}", request.path, request.host));
+    }
+    return answer;
+  };
+}
+
+bool Await(const std::function<bool()>& condition) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST(HttpServer, StreamsSendWhatIsNewAndEndWithTheServer) {
+  Feed feed;
+  feed.Add("first\n");
+  HttpServer server({.host = "127.0.0.1", .port = 0, .max_streams = 2});
+  server.ServePages(StreamOf(feed));
+  const auto port = server.Start();
+  ASSERT_TRUE(port.ok()) << port.status();
+  std::string got;
+  std::thread reader([&] {
+    httplib::Client client("127.0.0.1", *port);
+    client.Get("/x?watch=true", [&](const char* bytes, size_t count) {
+      got.append(bytes, count);
+      if (got == "first\n") feed.Add("second\n"), server.Wake();
+      if (got == "first\nsecond\n") feed.Add(std::string(1 << 20, 'x')), server.Wake();
+      return got.size() < 13 + (1 << 20);
+    });
+  });
+  reader.join();
+  EXPECT_EQ(got.substr(0, 13), "first\nsecond\n");
+  EXPECT_EQ(got.size(), 13 + (1 << 20));
+  httplib::Client client("127.0.0.1", *port);
+  EXPECT_EQ(client.Get("/page?watch=false")->body, fmt::format("/page at 127.0.0.1:{}", *port));
+  const SlowClient idle(*port, "GET /x?watch=true HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_TRUE(Await([&] { return feed.open() >= 1; }));
+  server.Stop();
+  EXPECT_EQ(feed.open(), 0);
+}
+
+TEST(HttpServer, StreamsAreBoundedAndNeitherTheyNorTheirReadersHoldUpOthers) {
+  Feed feed;
+  feed.Add(std::string(64 << 20, 'x'));  // more than any socket's buffer
+  HttpServer server({.host = "127.0.0.1", .port = 0, .max_connections = 16, .max_streams = 4});
+  server.ServePages(StreamOf(feed));
+  const auto port = server.Start();
+  ASSERT_TRUE(port.ok()) << port.status();
+  std::vector<std::unique_ptr<SlowClient>> slow;
+  for (int i = 0; i < 4; ++i) slow.push_back(std::make_unique<SlowClient>(*port, "GET /x?watch=true HTTP/1.1\r\nHost: a\r\n\r\n"));
+  ASSERT_TRUE(Await([&] { return feed.open() == 4; }));
+  for (int i = 0; i < 40; ++i) slow.push_back(std::make_unique<SlowClient>(*port, "GET"));
+  httplib::Client client("127.0.0.1", *port);
+  for (int i = 0; i < 20; ++i) {
+    server.Wake();
+    const auto answer = client.Get("/page");
+    ASSERT_TRUE(answer) << httplib::to_string(answer.error());
+    EXPECT_EQ(answer->status, 200);
+  }
+  const auto refused = client.Get("/x?watch=true");
+  EXPECT_EQ(refused->status, 503);
+  EXPECT_EQ(refused->get_header_value("Retry-After"), "10");
+  EXPECT_EQ(feed.open(), 4) << "connections that never end do not cost a stream its place";
+  slow.clear();
+  EXPECT_TRUE(Await([&] {
+    server.Wake();
+    return feed.open() == 0;
+  })) << "a reader that is gone leaves its place to another";
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ function tiles(detail) {
   const {summary, status} = detail;
   const progress = status.progress || {};
   const running = summary.phase === 'Running';
-  const total = isNumber(progress.totalSteps) ? ` / ${number(progress.totalSteps)}` : '';
+  const total = isNumber(progress.totalSteps) ? ` of ${number(progress.totalSteps)}` : '';
   return element('div', {class: 'cards'},
-    card('step', isNumber(progress.step) ? `${number(progress.step)}${total}` : ''), card('done', isNumber(progress.percent) ? `${number(progress.percent)} %` : ''),
+    card(`step${total}`, number(progress.step)), card('done', isNumber(progress.percent) ? `${number(progress.percent)} %` : ''),
     card('loss', number(progress.loss)), ...Object.entries(progress.metrics || {}).map(([name, value]) => card(`evaluation ${name}`, number(value))),
     card('examples/s', running ? number(progress.examplesPerSecond) : ''), card('ETA', running ? duration(progress.etaSeconds) : ''),
     card('latest checkpoint, step', number(progress.lastCheckpointStep)), card('best checkpoint, step', number(progress.bestCheckpointStep)),

@@ -51,7 +51,7 @@ function order(a, b) {
   if (known) return -known;
   const sign = list.descending ? -1 : 1;
   if (x !== y) return sign * (x < y ? -1 : 1);
-  return a.created === b.created ? (a.name < b.name ? -1 : 1) : (a.created < b.created ? 1 : -1);
+  return a.created === b.created ? a.name.localeCompare(b.name, 'en', {numeric: true}) : (a.created < b.created ? 1 : -1);
 }
 
 function showFilters(found) {

@@ -38,11 +38,18 @@ TEST(Options, NamespacesAreOneListAndSwitchesHaveANo) {
 }
 
 TEST(Options, AWrongValueIsToldWithItsFlag) {
-  for (const char* wrong : {"--workers 300", "--qps -1", "--progress often", "--metrics-port 70000"}) {
+  for (const char* wrong : {"--workers 300", "--qps -1", "--progress often", "--metrics-port 70000", "--page-address 8081"}) {
     std::string error;
     Parsed(wrong, &error);
     EXPECT_THAT(error, HasSubstr(std::string(wrong).substr(0, std::string(wrong).find(' '))));
   }
+}
+
+TEST(Options, AnAddressHasAHostAndAPort) {
+  EXPECT_EQ(ParseHostAndPort("127.0.0.1:8081")->port, 8081);
+  EXPECT_EQ(ParseHostAndPort("[::1]:0")->host, "::1");
+  for (const char* wrong : {"", "8081", ":8081", "a:", "a:70000", "a:1x", "::1:8081"}) EXPECT_FALSE(ParseHostAndPort(wrong)) << wrong;
+  EXPECT_EQ(Parsed("").page_address, "") << "no page unless it is asked for";
 }
 
 }  // namespace

@@ -177,6 +177,22 @@ class ChartsTest(unittest.TestCase):
         self.assertIn("NetworkPolicy", self.render(OPERATOR).kinds())
         self.assertNotIn("NetworkPolicy", self.render(OPERATOR, "networkPolicy.enabled=false").kinds())
 
+    def test_the_page_is_on_loopback_unless_a_host_is_chosen_and_then_reached_from_chosen_namespaces(self):
+        def container(rendered):
+            return rendered.one("Deployment")["spec"]["template"]["spec"]["containers"][0]
+
+        rendered = self.render(OPERATOR)
+        self.assertIn("--page-address=127.0.0.1:8081", container(rendered)["args"])
+        self.assertEqual([port["name"] for port in container(rendered)["ports"] + rendered.one("Service")["spec"]["ports"]], ["http", "http"])
+        self.assertEqual(len(rendered.one("NetworkPolicy")["spec"]["ingress"]), 1)
+        self.assertFalse([each for each in container(self.render(OPERATOR, "page.enabled=false"))["args"] if "page" in each])
+        rendered = self.render(OPERATOR, "page.host=::", "page.hosts={trainyard.example}", "page.fromNamespaces={ingress}")
+        self.assertLessEqual({"--page-address=[::]:8081", "--page-hosts=trainyard.example"}, set(container(rendered)["args"]))
+        self.assertEqual([port["name"] for port in container(rendered)["ports"] + rendered.one("Service")["spec"]["ports"]], ["http", "page", "http", "page"])
+        self.assertEqual(rendered.one("NetworkPolicy")["spec"]["ingress"][1], {
+            "ports": [{"port": "page", "protocol": "TCP"}],
+            "from": [{"podSelector": {}}, {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]})
+
     def test_without_leader_election_an_upgrade_never_runs_two_operators_at_once(self):
         self.assertNotIn("strategy", self.render(OPERATOR).one("Deployment")["spec"])
         alone = self.render(OPERATOR, "leaderElection.enabled=false").one("Deployment")["spec"]

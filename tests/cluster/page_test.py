@@ -107,7 +107,7 @@ class PageTest(PageCase):
         self.see("10 / 10\u202f000")
         for step, loss in ((10, 2.0), (20, 1.0), (30, 0.5)):
             self.write("digits", training(step, loss))
-            self.see(f"{step} / 10")
+            self.browser.await_true(f"document.querySelector('#job .card b')?.textContent === '{step}'")
             wait_for(f"step {step} on the curve", lambda step=step, loss=loss: self.curve("digits")[-1:] == [[step, loss, 1234]])
         self.browser.await_true("document.querySelectorAll('figure svg polyline').length === 2")
         self.see("Training loss: 0.5", "document.querySelector('figure')")

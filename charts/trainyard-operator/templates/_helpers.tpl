@@ -19,6 +19,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "trainyard-operator.name" .) }}{{ else }}{{ required "serviceAccount.name is required when serviceAccount.create is false" .Values.serviceAccount.name }}{{ end }}
 {{- end }}
 
+{{- define "trainyard-operator.pageAddress" -}}
+{{- if contains ":" .Values.page.host }}[{{ .Values.page.host }}]{{ else }}{{ .Values.page.host }}{{ end }}:{{ .Values.page.port }}
+{{- end }}
+
+{{- /* "yes" where other pods can reach the page. */ -}}
+{{- define "trainyard-operator.pageIsOpen" -}}
+{{- if and .Values.page.enabled (not (hasPrefix "127." .Values.page.host)) (not (has .Values.page.host (list "::1" "localhost"))) }}yes{{ end }}
+{{- end }}
+
 {{- /* The rights of the operator in a namespace whose jobs it reconciles. Every verb has its reason. */ -}}
 {{- define "trainyard-operator.rules" -}}
 - apiGroups: [trainyard.dev]
