@@ -20,8 +20,8 @@ struct PageOptions {
 };
 
 // Two threads: one looks at the stores, one answers. Neither waits for the other, for the API
-// server or for a client. The port is not that of /healthz: no use of the page can make the operator
-// look unwell. The stores must outlive it.
+// server or for a client. The port is not that of /healthz: no use of the page can make the
+// operator look unwell. The stores must outlive it.
 class PageServer {
  public:
   PageServer(Clock& clock, const Lister<TrainingJob>& jobs, const Lister<Pod>& pods, PageOptions options);

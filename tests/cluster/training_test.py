@@ -17,7 +17,7 @@ import unittest
 import urllib.request
 
 from harness import images, needs, node, places, sandbox
-from harness.control_plane import ControlPlane, Options
+from harness.control_plane import ControlPlane, Options, free_port
 from harness.jobs import CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, job
 from harness.kube import ApiError
 from harness.suite import skip_or_fail
@@ -284,6 +284,35 @@ class TrainingTest(unittest.TestCase):
         self.addCleanup(self.api.delete, f"{JOBS}/tables")
         self.wait("tables to succeed", lambda: self.is_true("tables", "Succeeded"), 120)
         self.assertIn("binary.parquet", self.kubectl("logs", "tables-worker-0"))
+
+    def test_03_c_a_job_is_followed_to_its_end_by_the_plugin_and_seen_on_the_page(self):
+        self.install("seen", "worker.replicas=2", "ps.replicas=1", "training.epochs=3")
+        environment = {**os.environ, "PATH": f"{places.REPOSITORY / 'plugin'}:{places.BIN}:{os.environ['PATH']}", "KUBECONFIG": str(self.plane.kubeconfig)}
+
+        def plugin(*argv):
+            return subprocess.check_output([places.BIN / "kubectl", "trainyard", *argv], text=True, timeout=240, env=environment)
+
+        followed = plugin("logs", "--all", "--follow", "seen")
+        self.is_true("seen", "Succeeded")
+        for replica in ("ps-0", "worker-0", "worker-1"):
+            self.assertRegex(followed, f"(?m)^{replica} *[|] .")
+        loss = self.status("seen")["progress"]["loss"]
+        self.assertIn("loss", plugin("curve", "seen").splitlines()[0])
+        self.assertIn("Succeeded", plugin("why", "seen"))
+        self.assertRegex(plugin("top"), r"seen +Succeeded")
+        port = free_port("127.0.0.1")
+        with subprocess.Popen([places.BIN / "kubectl", "-n", OPERATOR_NAMESPACE, "port-forward", "deployment/trainyard-operator", f"{port}:8081"], env=environment,
+                              stdout=subprocess.DEVNULL) as forward:
+            self.addCleanup(forward.kill)
+
+            def page():
+                with urllib.request.urlopen(f"http://localhost:{port}/api/v1/jobs/default/seen", timeout=5) as answer:
+                    return json.load(answer)
+
+            seen = self.wait("the page through port-forward", page)
+            forward.terminate()
+        self.assertEqual((seen["summary"]["phase"], seen["summary"]["loss"]), ("Succeeded", loss))
+        self.assertEqual({row["node"] for row in seen["replicas"]}, {node.NAME})
 
     def test_04_scaling_while_it_trains(self):
         self.long_job("scaled", 2, "training.strategy.parameterServer.mode=async")

@@ -1,0 +1,150 @@
+"""kubectl trainyard against a real API server, as kubectl runs it. The logs come from the test, which answers for a node's kubelet."""
+
+import http.server
+import os
+import ssl
+import subprocess
+import threading
+import unittest
+
+from harness import places
+from harness.jobs import JOBS, PODS, job
+from harness.wait import wait_for
+from lifecycle_test import OperatorCase
+
+PLUGIN = places.REPOSITORY / "plugin"
+NODES = "/api/v1/nodes"
+
+
+class LogServer:
+    """The part of a kubelet that the API server asks for logs: GET /containerLogs/NAMESPACE/POD/CONTAINER. `texts` has a text for each pod."""
+
+    def __init__(self, certificate, key):
+        self.texts = {}
+        texts = self.texts
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                _, _, _, pod, _ = self.path.split("?")[0].split("/")
+                self.send_response(200 if pod in texts else 404)
+                self.end_headers()
+                self.wfile.write(texts.get(pod, "no such pod").encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+class PluginTest(OperatorCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.kubelet_logs = LogServer(*cls.plane.authority.issue("node", "node", alternative_names=["IP:127.0.0.1"]))
+        cls.addClassCleanup(cls.kubelet_logs.stop)
+        cls.api.create(NODES, {"metadata": {"name": "node"}})
+        cls.api.merge(f"{NODES}/node/status", {"status": {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}], "daemonEndpoints": {"kubeletEndpoint": {"Port": cls.kubelet_logs.server.server_port}},
+            "conditions": [{"type": "Ready", "status": "True"}]}})
+
+    def clean(self):
+        for pod in self.api.list(PODS):
+            self.api.delete(f"{PODS}/{pod['metadata']['name']}", grace_seconds=0)  # no kubelet ends them
+        super().clean()
+
+    def plugin(self, *argv, fails=False):
+        """What `kubectl trainyard …` prints, or says on failure."""
+        environment = {**os.environ, "PATH": f"{PLUGIN}:{places.BIN}:{os.environ['PATH']}", "KUBECONFIG": str(self.plane.kubeconfig), "COLUMNS": "100"}
+        done = subprocess.run([places.BIN / "kubectl", "trainyard", *argv], capture_output=True, text=True, check=False, timeout=60, env=environment)
+        self.assertEqual(done.returncode != 0, fails, done.stdout + done.stderr)
+        return done.stderr if fails else done.stdout
+
+    def bind(self, *pods):
+        for pod in pods:
+            self.api.create(f"{PODS}/{pod}/binding", {"metadata": {"name": pod}, "target": {"kind": "Node", "name": "node"}})
+
+    def start(self, name="digits", workers=2):
+        pods = [f"{name}-worker-{i}" for i in range(workers)]
+        self.create(job(name).worker(workers).policy(backoffLimit=0))
+        self.wait_pods(*pods)
+        self.bind(*pods)
+        self.kubelet.run(*pods)
+        self.wait_condition(name, "Running")
+        return pods
+
+    def test_top_shows_all_jobs_and_those_that_run_first(self):
+        self.assertIn("no TrainingJobs here", self.plugin("top"))
+        self.create(job("a-suspended").worker(1).policy(suspend=True))
+        self.wait_condition("a-suspended", "Suspended")
+        self.start()
+        heads, first, second = self.plugin("top", "-A").splitlines()
+        self.assertEqual(heads.split(), ["NAMESPACE", "NAME", "STATE", "READY", "STEP", "DONE", "LOSS", "EXAMPLES/S", "ETA", "AGE"], "no metrics API, no CPU")
+        self.assertEqual(first.split()[:4], ["default", "digits", "Running", "2/2"])
+        self.assertEqual(second.split()[:3], ["default", "a-suspended", "Suspended"])
+
+    def test_logs_name_their_replica_and_cannot_change_the_terminal(self):
+        chief, other = self.start()
+        self.kubelet_logs.texts.update({chief: "one\ntwo\n", other: "\x1b]0;title\x07three\rfour\n"})
+        self.assertEqual(self.plugin("logs", "digits"), "one\ntwo\n")
+        self.assertEqual(sorted(self.plugin("logs", "--all", "digits").splitlines()),
+                         ["worker-0 | one", "worker-0 | two", "worker-1 | \ufffd]0;title\ufffdthree\ufffdfour"])
+        self.assertEqual(self.plugin("logs", "digits", "--replica=worker-0", "--tail=-1"), "worker-0 | one\nworker-0 | two\n")
+        self.assertIn("digits has no pod of worker-7", self.plugin("logs", "digits", "--replica=worker-7", fails=True))
+
+    def test_followed_logs_end_with_the_job(self):
+        chief, other = self.start()
+        self.kubelet_logs.texts.update({chief: "to the end\n", other: "mine too\n"})
+        self.kubelet.succeed(chief, other)
+        self.wait_condition("digits", "Succeeded")
+        self.assertEqual(sorted(self.plugin("logs", "-f", "--all", "digits").splitlines()), ["worker-0 | to the end", "worker-1 | mine too"])
+
+    def test_curve_plots_the_epochs_of_the_chiefs_log_also_when_the_job_has_ended(self):
+        chief, other = self.start()
+        self.assertIn("has told no loss so far", self.plugin("curve", "digits", fails=True))
+        lines = [f"[info] epoch {epoch}: step {100 * epoch}, loss {2 / epoch:.4f}, 1.00 s" for epoch in (1, 2, 3, 4, 2, 3)]
+        self.kubelet_logs.texts[chief] = "\n".join(lines)
+        self.kubelet.succeed(chief, other)
+        self.wait_condition("digits", "Succeeded")
+        drawn = self.plugin("curve", "digits").splitlines()
+        self.assertEqual(drawn[0], "digits: loss 0.6667 at step 300")
+        self.assertTrue(drawn[1].startswith("     2 │⠑⠢⢄"), drawn[1])
+        self.assertTrue(drawn[-3].startswith("0.6667 │"), "step 400 was taken back")
+        self.assertEqual(drawn[-1].split(), ["100", "300"])
+
+    def test_why_tells_what_failed_a_job_and_the_next_step(self):
+        chief, other = self.start()
+        self.kubelet.fail(other, code=1, message="no such file \x1b[2Jtrain.idx")
+        self.wait_condition("digits", "Failed")
+        self.wait_event("Failed")
+        told = self.plugin("why", "digits")
+        for words in ("default/digits: Failed", "First failure: worker-1 (digits-worker-1, on node, exit code 1, Error)", "train.idx", "Warnings, the newest last:",
+                      "Next:\n  kubectl trainyard logs --all digits -n default; then correct the job"):
+            self.assertIn(words, told)
+        self.assertEqual(told.count("\x1b[2J"), 0)
+        self.assertNotIn(chief, told)
+
+    def test_why_tells_what_holds_a_job(self):
+        self.create(job("held").worker(1))
+        self.wait_pods("held-worker-0")
+        self.api.merge(f"{PODS}/held-worker-0/status", {"status": {"conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu."}]}})
+        wait_for("the message", lambda: "worker-0" in self.status("held").get("message", ""))
+        self.assertIn("worker-0: waits for a node: 0/3 nodes are available: 3 Insufficient cpu.", self.plugin("why", "held"))
+        self.operator.stop()
+        self.create(job("new").worker(1))
+        self.assertIn("no operator has looked at it", self.plugin("why", "new"))
+        self.assertIn('trainingjobs.trainyard.dev "other" not found', self.plugin("why", "other", fails=True))
+
+
+if __name__ == "__main__":
+    unittest.main()
