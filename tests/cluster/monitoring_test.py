@@ -15,6 +15,8 @@ import unittest
 import urllib.parse
 import urllib.request
 
+import yaml
+
 from harness import places
 from harness.control_plane import free_port
 from harness.jobs import CONFIG_MAPS, JOBS, job
@@ -61,6 +63,49 @@ class AlertsTest(unittest.TestCase):
         self.assertEqual(told, named)
 
 
+def state_metrics():
+    """The metrics that kube-state-metrics makes of a job, by name."""
+    resource, = yaml.safe_load((places.REPOSITORY / "deploy/kube-state-metrics.yaml").read_text())["spec"]["resources"]
+    return {f"{resource['metricNamePrefix']}_{metric['name']}": metric["each"] for metric in resource["metrics"]}
+
+
+def sources(each):
+    """(path of the value, its kind) and of the labels, of one metric. A path goes into the values of a map or list as "*"."""
+    body = each[each["type"][0].lower() + each["type"][1:]]
+    many = ["*"] if "valueFrom" in body else []
+    if "path" in body:
+        yield [*body["path"], *many, *body.get("valueFrom", [])], each["type"]
+    for path in body.get("labelsFromPath", {}).values():
+        yield [*body.get("path", []), *many, *path], "label"
+
+
+class StateMetricsTest(unittest.TestCase):
+    """kube-state-metrics itself is not run here: its configuration is held against the schema, and below against a status."""
+
+    def test_each_path_leads_to_a_field_of_the_right_type(self):
+        crd = yaml.safe_load((places.REPOSITORY / "crds/trainingjob.yaml").read_text())
+        schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"]["metadata"] = {"properties": {"creationTimestamp": {"type": "string", "format": "date-time"}, "uid": {"type": "string"}}}
+        for name, each in state_metrics().items():
+            for path, kind in sources(each):
+                with self.subTest(name, path=path):
+                    field = schema
+                    for part in path:
+                        inner = field.get("items") or field.get("additionalProperties") or next(iter(field.get("properties", {}).values()), None)
+                        field = inner if part == "*" else field["properties"][part]
+                    if kind == "StateSet":
+                        words, = re.findall(r"kPhases = \{(.*?)\}", (places.REPOSITORY / "operator/api/words.h").read_text(), re.DOTALL)
+                        self.assertEqual(each["stateSet"]["list"], re.findall(r'"(\w+)"', words))
+                    elif kind == "Gauge" and path[-1:] != ["status"]:
+                        self.assertTrue(field["type"] in ("integer", "number", "boolean") or field.get("format") == "date-time", field)
+                    else:
+                        self.assertEqual(field["type"], "string")
+
+    def test_each_metric_is_named_on_its_page(self):
+        told = set(re.findall(r"`(kube_trainingjob\w+)`", (places.REPOSITORY / "docs/monitoring.md").read_text()))
+        self.assertEqual(told, set(state_metrics()))
+
+
 class DashboardsTest(OperatorCase):
     flags = {"progress": "direct", "progress_interval": 1}
 
@@ -94,6 +139,15 @@ class DashboardsTest(OperatorCase):
             "TRAINYARD_ROLE": "worker", "TRAINYARD_INDEX": "0", "TRAINYARD_CONFIG_DIR": str(config), "TRAINYARD_JOB_NAME": name,
             "TRAINYARD_JOB_UID": body["metadata"]["uid"]})
 
+    @classmethod
+    def reaches(cls, value, path):
+        """Whether the object has a value there."""
+        if not path:
+            return value is not None
+        if path[0] == "*":
+            return any(cls.reaches(inner, path[1:]) for inner in (value.values() if isinstance(value, dict) else value))
+        return path[0] in value and cls.reaches(value[path[0]], path[1:])
+
     def ask(self, path, **parameters):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}", timeout=10) as answer:
             return json.load(answer)["data"]
@@ -115,6 +169,9 @@ class DashboardsTest(OperatorCase):
                     wait_for(f"data for {query}", lambda query=query: self.has_data(query), 60)
         speed = 'trainyard_job_examples_per_second{namespace="default", job="digits"}'
         self.assertGreater(float(self.ask("query", query=speed)["result"][0]["value"][1]), 0)
+        found = self.api.get(f"{JOBS}/digits")
+        lacking = {name for name, each in state_metrics().items() for path, _ in sources(each) if not self.reaches(found, path)}
+        self.assertEqual(lacking, {f"kube_trainingjob_status_{name}" for name in ("disruptions", "completion_time")}, "a training that went well has all others")
         rules = [rule for group in self.ask("rules")["groups"] for rule in group["rules"]]
         self.assertEqual({rule["name"]: rule["health"] for rule in rules}, {rule["name"]: "ok" for rule in rules})
         self.assertEqual([rule["name"] for rule in rules if rule["state"] == "firing"], [])
