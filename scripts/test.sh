@@ -181,7 +181,7 @@ test_programs() { sed -n 's/^build .*\/\([a-z0-9_]*_test\): CXX_EXECUTABLE.*/\1/
 # Those whose tests start threads: what ThreadSanitizer is for.
 tsan_targets() {
   test_programs tsan |
-    grep -E '^(operator_(base|kube|cache|controller|progress|trainingjob)|tests_fake_apiserver|trainer_(base|data|transport|collectives|kvstore|job|checkpoint|report|serve|page|train|launch|backend_cpu))_test$'
+    grep -E '^(operator_(base|kube|cache|controller|page|progress|trainingjob)|tests_fake_apiserver|trainer_(base|data|transport|collectives|kvstore|job|checkpoint|report|serve|page|train|launch|backend_cpu))_test$'
 }
 
 step_setup() {

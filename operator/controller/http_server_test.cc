@@ -222,5 +222,17 @@ TEST(HttpServer, StreamsAreBoundedAndNeitherTheyNorTheirReadersHoldUpOthers) {
   })) << "a reader that is gone leaves its place to another";
 }
 
+TEST(HttpServer, AReaderThatDoesNotReadItsStreamIsCutOff) {
+  Feed feed;
+  feed.Add(std::string(64 << 20, 'x'));
+  HttpServer server({.host = "127.0.0.1", .port = 0, .silence = absl::Seconds(1), .max_streams = 1});
+  server.ServePages(StreamOf(feed));
+  const auto port = server.Start();
+  ASSERT_TRUE(port.ok()) << port.status();
+  const SlowClient slow(*port, "GET /x?watch=true HTTP/1.1\r\nHost: a\r\n\r\n");
+  ASSERT_TRUE(Await([&] { return feed.open() == 1; }));
+  EXPECT_TRUE(Await([&] { return feed.open() == 0; }));
+}
+
 }  // namespace
 }  // namespace trainyard::control

@@ -1,6 +1,6 @@
 // What is shown, by the address's fragment; the stream that feeds it; keys and the theme.
 
-const stream = {source: null, path: null, timer: null};
+const stream = {source: null, timer: null};
 
 function say(text) { byId('news').textContent = text; }
 
@@ -13,15 +13,17 @@ function stopStream() {
 // Every tab in front has one stream. Where the server has none left, or its connection is lost, the page asks again every few seconds.
 function follow(path, events) {
   stopStream();
-  stream.path = path;
   if (document.hidden) return;
   const source = new EventSource(`${path}?watch=true`);
   stream.source = source;
-  for (const [name, take] of Object.entries({clock: setClock, ...events})) {
-    source.addEventListener(name, (event) => { say(''); take(JSON.parse(event.data)); });
-  }
+  for (const [name, take] of Object.entries({clock: setClock, ...events})) source.addEventListener(name, (event) => take(JSON.parse(event.data)));
+  source.addEventListener('open', () => { clearTimeout(stream.timer); say(''); });
   source.addEventListener('error', async () => {
-    if (source.readyState !== EventSource.CLOSED) return say('The connection is lost; this is the last that was known.');
+    clearTimeout(stream.timer);
+    if (source.readyState !== EventSource.CLOSED) {  // it opens again by itself, in seconds where the stream had come to its end
+      stream.timer = setTimeout(say, 5000, 'The connection is lost; this is the last that was known.');
+      return;
+    }
     stream.timer = setTimeout(() => follow(path, events), 10000);
     try {
       const answer = await fetch(path);
@@ -36,8 +38,12 @@ function follow(path, events) {
   });
 }
 
+function partsOf(hash) {
+  try { return hash.split('/').map(decodeURIComponent); } catch { return []; }
+}
+
 function show() {
-  const [, namespace, name] = location.hash.split('/').map(decodeURIComponent);
+  const [, namespace, name] = partsOf(location.hash);
   const one = Boolean(namespace && name);
   byId('list').hidden = one;
   byId('job').hidden = !one;

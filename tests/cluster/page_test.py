@@ -1,5 +1,6 @@
 """The operator's page, in a real browser, with jobs in a real API server. Statuses of jobs that another controller manages are written by the test."""
 
+import concurrent.futures
 import json
 import pathlib
 import sys
@@ -112,7 +113,6 @@ class PageTest(PageCase):
     def test_progress_draws_a_curve(self):
         self.add("digits", training(10, 2.0))
         self.browser.open(self.url + "#/default/digits")
-        self.see("10 / 10\u202f000")
         for step, loss in ((10, 2.0), (20, 1.0), (30, 0.5)):
             self.write("digits", training(step, loss))
             self.browser.await_true(f"document.querySelector('#job .card b')?.textContent === '{step}'")
@@ -171,10 +171,18 @@ class PageTest(PageCase):
         fields = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
         return int(fields["VmRSS"].split()[0]) / 1024
 
+    def add_some(self, share):
+        """Every fourth of the many jobs, by a connection of its own."""
+        api = self.plane.api()
+        self.addCleanup(api.close)
+        for i in range(share, MANY, 4):
+            api.create(JOBS, others(f"job-{i:04}").spec())
+            api.merge(f"{JOBS}/job-{i:04}/status", {"status": training(i + 1)})
+
     def test_a_thousand_jobs_are_shown_and_cost_less_than_20_mib(self):
-        for i in range(MANY):
-            self.add(f"job-{i:04}", training(i + 1))
         self.operator.stop()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(self.add_some, range(4)))
         self.operator = Operator(self.plane).start()
         without = self.memory()
         self.operator.stop()
