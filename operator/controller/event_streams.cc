@@ -1,7 +1,5 @@
 #include "operator/controller/event_streams.h"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "operator/base/clock.h"
@@ -31,7 +29,7 @@ MHD_Response* EventStreams::Open(MHD_Connection* connection, std::unique_ptr<Eve
     streams_.erase(stream->place);
     return nullptr;
   }
-  stream.release();  // Free deletes it
+  static_cast<void>(stream.release());  // Free deletes it
   return response;
 }
 
@@ -85,8 +83,7 @@ ssize_t EventStreams::Read(void* self, uint64_t /*position*/, char* bytes, size_
   } else if (RealClock().Monotonic() - stream.began > owner.options_.slowest) {
     return MHD_CONTENT_READER_END_WITH_ERROR;
   }
-  const size_t count = std::min(most, stream.text->size() - stream.sent);
-  std::memcpy(bytes, stream.text->data() + stream.sent, count);
+  const size_t count = stream.text->copy(bytes, most, stream.sent);
   stream.sent += count;
   if (stream.sent == stream.text->size()) stream.text = nullptr;
   return static_cast<ssize_t>(count);

@@ -51,7 +51,7 @@ Response MakeSharedResponse(const std::shared_ptr<const std::string>& body) {
   auto holder = std::make_unique<Holder>(body);
   Response response(
       MHD_create_response_from_buffer_with_free_callback_cls(body->size(), const_cast<char*>(body->data()), release, holder.get()));
-  if (response != nullptr) holder.release();
+  if (response != nullptr) static_cast<void>(holder.release());
   return response;
 }
 

@@ -44,6 +44,8 @@ function rowOf(job) {
 const wanted = (job) => (!list.namespace || job.namespace === list.namespace) &&
   list.search.split(' ').every((word) => `${job.namespace}/${job.name} ${job.phase} ${job.stalled || ''} ${job.message || ''}`.toLowerCase().includes(word));
 
+const byName = new Intl.Collator('en', {numeric: true});
+
 // Jobs without a value come last, equal ones by age and name.
 function order(a, b) {
   const [x, y] = [a[list.sort], b[list.sort]];
@@ -51,7 +53,7 @@ function order(a, b) {
   if (known) return -known;
   const sign = list.descending ? -1 : 1;
   if (x !== y) return sign * (x < y ? -1 : 1);
-  return a.created === b.created ? a.name.localeCompare(b.name, 'en', {numeric: true}) : (a.created < b.created ? 1 : -1);
+  return a.created === b.created ? byName.compare(a.name, b.name) : (a.created < b.created ? 1 : -1);
 }
 
 function showFilters(found) {
