@@ -21,15 +21,15 @@ MHD_Response* EventStreams::Open(MHD_Connection* connection, std::unique_ptr<Eve
   const absl::Duration now = RealClock().Monotonic();
   MutexLock lock(mutex_);
   if (streams_.size() >= options_.most || stopping_) return nullptr;
-  auto stream = std::make_unique<Stream>(
-      Stream{.owner = *this, .connection = connection, .source = std::move(source), .opened = now, .began = now, .text = {}, .place = {}});
-  stream->place = streams_.insert(streams_.end(), stream.get());
-  MHD_Response* response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, kBlock, &EventStreams::Read, stream.get(), &Free);
+  // Free deletes it.
+  auto* stream = new Stream{
+      .owner = *this, .connection = connection, .source = std::move(source), .opened = now, .began = now, .text = {}, .place = {}};
+  stream->place = streams_.insert(streams_.end(), stream);
+  MHD_Response* response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, kBlock, &EventStreams::Read, stream, &Free);
   if (response == nullptr) {
     streams_.erase(stream->place);
-    return nullptr;
+    delete stream;
   }
-  static_cast<void>(stream.release());  // Free deletes it
   return response;
 }
 

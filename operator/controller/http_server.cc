@@ -48,10 +48,9 @@ Response MakeSharedResponse(const std::shared_ptr<const std::string>& body) {
   if (body == nullptr) return Response(MHD_create_response_from_buffer(0, nullptr, MHD_RESPMEM_PERSISTENT));
   using Holder = std::shared_ptr<const std::string>;
   const auto release = [](void* holder) { delete static_cast<Holder*>(holder); };
-  auto holder = std::make_unique<Holder>(body);
-  Response response(
-      MHD_create_response_from_buffer_with_free_callback_cls(body->size(), const_cast<char*>(body->data()), release, holder.get()));
-  if (response != nullptr) static_cast<void>(holder.release());
+  auto* holder = new Holder(body);
+  Response response(MHD_create_response_from_buffer_with_free_callback_cls(body->size(), const_cast<char*>(body->data()), release, holder));
+  if (response == nullptr) delete holder;
   return response;
 }
 
