@@ -110,6 +110,7 @@ class PluginTest(OperatorCase):
 
     def test_curve_plots_the_epochs_of_the_chiefs_log_also_when_the_job_has_ended(self):
         chief, other = self.start()
+        self.kubelet_logs.texts[chief] = "a line without a loss\n"
         self.assertIn("has told no loss so far", self.plugin("curve", "digits", fails=True))
         lines = [f"[info] epoch {epoch}: step {100 * epoch}, loss {2 / epoch:.4f}, 1.00 s" for epoch in (1, 2, 3, 4, 2, 3)]
         self.kubelet_logs.texts[chief] = "\n".join(lines)
