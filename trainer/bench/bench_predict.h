@@ -26,9 +26,9 @@ struct PredictBenchResult {
   int64_t max_rss_bytes = 0;
 };
 
-// Calls Predictor::Predict with made-up examples: bytes, or tokens of a model that reads text, whose
-// rows each go on from the call before. InvalidArgument: options outside their ranges. Errors of
-// LoadTrainedModel, LoadText and Predictor.
+// Calls Predictor::Predict with made-up examples: bytes, or tokens of a model that reads text,
+// whose rows each go on from the call before. InvalidArgument: options outside their ranges. Errors
+// of LoadTrainedModel, LoadText and Predictor.
 absl::StatusOr<PredictBenchResult> BenchPredict(const PredictBenchOptions& options);
 
 // {checkpoint, batch, threads, isa, calls, medianMicroseconds, p99Microseconds, bestMicroseconds,

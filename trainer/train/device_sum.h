@@ -47,7 +47,8 @@ class DeviceSum {
  private:
   void Push(int key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Sum(int key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Elements [begin, end) of the tensor. Threads with trees and ranges of their own may add at once.
+  // Elements [begin, end) of the tensor. Threads with trees and ranges of their own may add at
+  // once.
   void SumRange(TreeSum& tree, int key, size_t begin, size_t end) const;
   // The rows of the sum: those of all devices with examples. False: any row may differ from zero.
   bool UniteRows(int key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -7,9 +7,9 @@
 
 namespace trainyard::engine {
 
-// The forward graph for inference, of a graph that FuseEpilogues has made or not: all batched values
-// in rows, no dropout; batch normalisation, the sum of two branches and an activation behind it
-// within the convolution before.
+// The forward graph for inference, of a graph that FuseEpilogues has made or not: all batched
+// values in rows, no dropout; batch normalisation, the sum of two branches and an activation behind
+// it within the convolution before.
 Graph RewriteForInference(const Graph& forward);
 
 // inference_conv2d.cc

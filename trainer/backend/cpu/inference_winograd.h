@@ -1,5 +1,5 @@
-// Convolutions by 3x3 windows in 4/9 of the multiplications: Winograd's F(2x2, 3x3). A sum's terms are
-// put together otherwise than by conv_forward, so the last bits differ.
+// Convolutions by 3x3 windows in 4/9 of the multiplications: Winograd's F(2x2, 3x3). A sum's terms
+// are put together otherwise than by conv_forward, so the last bits differ.
 #pragma once
 
 #include <memory>

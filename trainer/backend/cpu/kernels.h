@@ -100,8 +100,8 @@ struct ProductArgs {
 };
 
 // y[row][pixel][o] = relu(add + start + sum over kernel rows r and k of x * weights), in rows: the
-// outputs o are lanes. The start is the bias, or y itself. One chain of multiply-adds per result, in
-// the order kernel row, kernel column, channel: the order of conv_forward.
+// outputs o are lanes. The start is the bias, or y itself. One chain of multiply-adds per result,
+// in the order kernel row, kernel column, channel: the order of conv_forward.
 struct ConvRowsArgs {
   int rows = 1, pixels = 0, columns = 0;  // of y; at most 4 vectors of columns
   int kernel_rows = 1, run = 0;           // run: kernel columns times channels, which lie one after the other in x
@@ -117,9 +117,9 @@ struct ConvRowsArgs {
   int64_t y_row = 0, y_pixel = 0;
 };
 
-// Winograd's F(2x2, 3x3) of one image's part in rows. Input: tiles of 4 x 4 pixels, two apart, become
-// transformed [16][tiles][channels]. Output: transformed becomes y [out_h][out_w][channels] = relu(add
-// + bias + A^T m A). Channels are whole vectors.
+// Winograd's F(2x2, 3x3) of one image's part in rows. Input: tiles of 4 x 4 pixels, two apart,
+// become transformed [16][tiles][channels]. Output: transformed becomes y [out_h][out_w][channels]
+// = relu(add + bias + A^T m A). Channels are whole vectors.
 struct WinogradArgs {
   int tiles_h = 0, tiles_w = 0, channels = 0;
   const float* x = nullptr;

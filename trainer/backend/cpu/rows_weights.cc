@@ -49,8 +49,8 @@ RowsParameters ParametersOf(const Epilogue& epilogue, std::span<const void* cons
   return parameters;
 }
 
-// By a model of the loop, in cycles for each vector of columns: multiply-adds, loads, or the latency
-// of a chain.
+// By a model of the loop, in cycles for each vector of columns: multiply-adds, loads, or the
+// latency of a chain.
 int RowsVectors(int64_t columns, int64_t pixels, const KernelTable& kernels) {
   const int64_t all = VectorsFor(columns);
   int best = 1;

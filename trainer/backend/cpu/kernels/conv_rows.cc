@@ -41,8 +41,8 @@ struct Bases {
   }
 };
 
-// Calls work<0>(), work<1>() …: what is written out for each keeps the sums in registers, a loop might
-// leave them in memory.
+// Calls work<0>(), work<1>() …: what is written out for each keeps the sums in registers, a loop
+// might leave them in memory.
 template <int kCount, typename Work>
 inline __attribute__((always_inline)) void ForEach(Work&& work) {
   [&]<int... kIndex>(std::integer_sequence<int, kIndex...>)

@@ -21,7 +21,8 @@ namespace {
 constexpr std::array<const KernelTable*, 2> kFastestFirst = {&sve256::kTable, &neon::kTable};
 
 // The kernels' code is for registers of exactly this width. The thread's width is the process's:
-// nothing here changes it. A kernel or processor without SVE answers with an error, which is negative.
+// nothing here changes it. A kernel or processor without SVE answers with an error, which is
+// negative.
 bool HasSve256() {
   const int length = prctl(PR_SVE_GET_VL);
   return length >= 0 && (length & PR_SVE_VL_LEN_MASK) == 256 / 8;
