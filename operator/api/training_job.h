@@ -16,7 +16,7 @@
 
 namespace trainyard::control {
 
-enum class Framework : uint8_t { kTrainyard, kTensorFlow, kPyTorch, kMxNet, kMpi, kNone };
+enum class Framework : uint8_t { kTrainyard, kTensorFlow, kPyTorch, kMxNet, kMpi, kJax, kXgBoost, kNone };
 enum class Role : uint8_t { kChief, kPs, kWorker, kEvaluator };
 // kRecreate: OnFailure in a job that restarts together. Its pods end, as the kubelet restarts one
 // container alone.
@@ -104,8 +104,15 @@ struct Network {
   ServicesMode services = ServicesMode::kPerReplica;
   HostList host_list = HostList::kDense;
   std::string cluster_domain;
-  bool tls = false;            // between replicas; of framework Trainyard alone
-  bool key_in_secret = false;  // the job's key is in a Secret, not in its ConfigMap: with tls, or as the operator's flags say
+  std::optional<int> progress_port;  // of other frameworks than Trainyard
+  bool tls = false;                  // between replicas; of framework Trainyard alone
+  bool key_in_secret = false;        // the job's key is in a Secret, not in its ConfigMap: with tls, or as the operator's flags say
+};
+
+// PyTorch: the numbers of workers with which torchrun trains.
+struct Elastic {
+  int min_workers = 1;
+  int max_workers = 1;
 };
 
 struct ServeSpec {
@@ -124,11 +131,14 @@ struct TrainingJobSpec {
   RunPolicy run_policy;
   Storage storage;
   Network network;
+  std::optional<Elastic> elastic;
   std::optional<ServeSpec> serve;
   std::string managed_by = "trainyard.dev/operator";
 
   int Replicas(Role role) const;
   const ReplicaSpec* Find(Role role) const;
+  // Where progress is asked for (docs/contract.md); absent: nowhere.
+  std::optional<int> ProgressPort() const;
 };
 
 struct Condition {

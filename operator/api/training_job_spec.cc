@@ -88,11 +88,23 @@ RunPolicy ReadRunPolicy(const json& spec) {
 }
 
 // Programs of these frameworks add over a fixed group, which cannot take one member back.
+bool HasFixedGroup(const TrainingJobSpec& spec) {
+  switch (spec.framework) {
+    case Framework::kPyTorch:
+      return !spec.elastic;
+    case Framework::kMpi:
+    case Framework::kJax:
+    case Framework::kXgBoost:
+      return true;
+    default:
+      return false;
+  }
+}
+
 RestartScope DefaultRestartScope(const TrainingJobSpec& spec) {
-  const bool fixed_group = spec.framework == Framework::kPyTorch || spec.framework == Framework::kMpi;
   const bool always =
       std::ranges::any_of(spec.replicas, [](const auto& each) { return each.second.restart_policy == RestartPolicy::kAlways; });
-  return fixed_group && !always ? RestartScope::kJob : RestartScope::kReplica;
+  return HasFixedGroup(spec) && !always ? RestartScope::kJob : RestartScope::kReplica;
 }
 
 void ReadRestartScope(const json& run_policy, TrainingJobSpec& spec) {
@@ -118,6 +130,9 @@ TrainingJobSpec ReadSpec(const json& json_spec) {
   for (const Role role : kRoles) {
     if (const json* replica = json_read::Find(json_spec, Name(role))) spec.replicas[role] = ReadReplica(*replica, spec.framework);
   }
+  if (const json* elastic = json_read::Find(json_spec, "elastic")) {
+    spec.elastic = {.min_workers = json_read::Int(*elastic, "minWorkers", 1), .max_workers = json_read::Int(*elastic, "maxWorkers", 1)};
+  }
   spec.training = json_read::Text(json_spec, "training");
   spec.run_policy = ReadRunPolicy(json_read::Get(json_spec, "runPolicy"));
   ReadRestartScope(json_read::Get(json_spec, "runPolicy"), spec);
@@ -131,6 +146,7 @@ TrainingJobSpec ReadSpec(const json& json_spec) {
   spec.network.services = Word(network, "services", words::kServicesModes, ServicesMode::kPerReplica);
   spec.network.host_list = Word(network, "hostList", words::kHostLists, HostList::kDense);
   spec.network.cluster_domain = json_read::String(network, "clusterDomain");
+  if (json_read::Integer(network, "progressPort")) spec.network.progress_port = json_read::Int(network, "progressPort");
   spec.network.tls = json_read::Bool(network, "tls", false);
   if (const json* serve = json_read::Find(json_spec, "serve")) spec.serve = ReadServe(*serve);
   spec.managed_by = json_read::String(json_spec, "managedBy", spec.managed_by);
@@ -163,6 +179,10 @@ int TrainingJobSpec::Replicas(Role role) const {
 const ReplicaSpec* TrainingJobSpec::Find(Role role) const {
   const auto it = replicas.find(role);
   return it == replicas.end() ? nullptr : &it->second;
+}
+
+std::optional<int> TrainingJobSpec::ProgressPort() const {
+  return framework == Framework::kTrainyard ? network.port + 1 : network.progress_port;
 }
 
 absl::StatusOr<TrainingJob> TrainingJob::FromJson(const json& object) {

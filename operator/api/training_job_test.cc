@@ -31,6 +31,32 @@ auto Error(const std::string& path, const std::string& part) {
   return AllOf(Field(&FieldError::path, path), Field(&FieldError::message, HasSubstr(part)));
 }
 
+TEST(TrainingJob, TheTrainerAnswersForItsProgressOnTheNextPortAndOtherFrameworksWhereTheJobSays) {
+  EXPECT_EQ(Decode({{"worker", json::object()}}).spec.ProgressPort(), 5001);
+  json other = {{"framework", "JAX"}, {"image", "x"}, {"worker", json::object()}};
+  EXPECT_EQ(Decode(other).spec.ProgressPort(), std::nullopt);
+  other["network"]["progressPort"] = 7001;
+  EXPECT_EQ(Decode(other).spec.ProgressPort(), 7001);
+  EXPECT_THAT(Decode(other).problems, IsEmpty());
+  other["network"]["port"] = 7001;
+  EXPECT_THAT(Decode(other).problems, ElementsAre(Error("spec.network.progressPort", "where the framework listens; choose another")));
+  EXPECT_THAT(Decode({{"worker", json::object()}, {"network", {{"progressPort", 7001}}}}).problems,
+              ElementsAre(Error("spec.network.progressPort", "found 7001, but the Trainyard trainer answers on network.port + 1")));
+}
+
+TEST(TrainingJob, AnElasticJobIsOfPyTorchWithoutAChiefAndWithinItsNumbers) {
+  json job = {{"framework", "PyTorch"}, {"image", "x"}, {"worker", {{"replicas", 2}}}, {"elastic", {{"minWorkers", 2}, {"maxWorkers", 3}}}};
+  EXPECT_THAT(Decode(job).problems, IsEmpty());
+  job["worker"]["replicas"] = 4;
+  EXPECT_THAT(Decode(job).problems, ElementsAre(Error("spec.worker.replicas", "found 4, expected 2 to 3")));
+  job["worker"]["replicas"] = 3;
+  job["chief"] = json::object();
+  EXPECT_THAT(Decode(job).problems, ElementsAre(Error("spec.elastic", "found a chief")));
+  job.erase("chief");
+  job["framework"] = "JAX";
+  EXPECT_THAT(Decode(job).problems, ElementsAre(Error("spec.elastic", "is for torchrun, found framework JAX")));
+}
+
 TEST(TrainingJob, ReadsEveryFieldOfTheSpec) {
   const TrainingJob job = Decode(json::parse(R"({
     "framework": "PyTorch", "image": "me:1", "managedBy": "example.com/x",

@@ -91,8 +91,33 @@ class Validator {
     if (framework == Framework::kMxNet && job_.spec.Replicas(Role::kChief) == 0) {
       Add("spec.chief", "found none, but MXNet needs a chief, which runs the scheduler; add chief: {replicas: 1}");
     }
+    const Network& network = job_.spec.network;
+    if (framework == Framework::kTrainyard && network.progress_port) {
+      Add("spec.network.progressPort",
+          fmt::format("found {}, but the Trainyard trainer answers on network.port + 1; remove it", *network.progress_port));
+    } else if (network.progress_port == network.port) {
+      Add("spec.network.progressPort",
+          fmt::format("found {}, which is network.port, where the framework listens; choose another", network.port));
+    }
+    CheckElastic();
     if (framework != Framework::kTrainyard && !job_.spec.training.empty()) {
       Add("spec.training", fmt::format("is read by framework Trainyard only, found framework {}; remove it", Name(framework)));
+    }
+  }
+
+  void CheckElastic() {
+    if (!job_.spec.elastic) return;
+    const auto [least, most] = *job_.spec.elastic;
+    if (job_.spec.framework != Framework::kPyTorch) {
+      Add("spec.elastic", fmt::format("is for torchrun, found framework {}; remove it", Name(job_.spec.framework)));
+    }
+    if (job_.spec.Replicas(Role::kChief) > 0) {
+      Add("spec.elastic", "found a chief, but worker 0 holds the rendezvous of an elastic job; remove chief");
+    }
+    const int workers = job_.spec.Replicas(Role::kWorker);
+    if (least > workers || workers > most) {
+      Add("spec.worker.replicas",
+          fmt::format("found {}, expected {} to {}, the numbers in spec.elastic; change one of them", workers, least, most));
     }
   }
 

@@ -6,7 +6,8 @@
 
 namespace trainyard::control::words {
 
-inline constexpr std::array<std::string_view, 6> kFrameworks = {"Trainyard", "TensorFlow", "PyTorch", "MXNet", "MPI", "None"};
+inline constexpr std::array<std::string_view, 8> kFrameworks = {"Trainyard", "TensorFlow", "PyTorch", "MXNet",
+                                                                "MPI",       "JAX",        "XGBoost", "None"};
 inline constexpr std::array<std::string_view, 4> kRoleNames = {"chief", "ps", "worker", "evaluator"};
 inline constexpr std::array<std::string_view, 4> kRestartPolicies = {"Always", "OnFailure", "Never", "ExitCode"};
 inline constexpr std::array<std::string_view, 2> kRestartScopes = {"Replica", "Job"};

@@ -290,6 +290,43 @@ TEST(FrameworkEnv, PyTorchRanksTheChiefFirst) {
   EXPECT_EQ(Value(ReplicaEnvironment(without_chief, {Role::kWorker, 1}), "MASTER_ADDR"), "mnist-worker-0.default.svc");
 }
 
+TEST(FrameworkEnv, ElasticPyTorchFindsItsRendezvousAndNoRank) {
+  const TrainingJob job = MakeJob()
+                              .Framework("PyTorch")
+                              .Replicas("worker", 3)
+                              .Policy("backoffLimit", 9)
+                              .Set("/spec/elastic", {{"minWorkers", 2}, {"maxWorkers", 4}})
+                              .Build();
+  EXPECT_THAT(job.problems, IsEmpty());
+  EnvironmentList env = ReplicaEnvironment(job, {Role::kWorker, 1});
+  env.erase(env.begin(), env.begin() + 3);
+  EXPECT_THAT(env, ElementsAre(Pair("PET_RDZV_BACKEND", "c10d"), Pair("PET_RDZV_ENDPOINT", "mnist-worker-0.default.svc:5000"),
+                               Pair("PET_RDZV_ID", "job-uid"), Pair("PET_RDZV_CONF", "is_host=false"), Pair("PET_NNODES", "2:4"),
+                               Pair("PET_NPROC_PER_NODE", "1"), Pair("PET_MAX_RESTARTS", "9")));
+  EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kWorker, 0}), "PET_RDZV_CONF"), "is_host=true");
+}
+
+TEST(FrameworkEnv, JaxAndXgboostRankTheChiefFirst) {
+  const auto env = [](const char* framework) {
+    EnvironmentList env =
+        ReplicaEnvironment(MakeJob().Framework(framework).Replicas("chief", 1).Replicas("worker", 2).Build(), {Role::kWorker, 1});
+    env.erase(env.begin(), env.begin() + 3);
+    return env;
+  };
+  EXPECT_THAT(env("JAX"), ElementsAre(Pair("JAX_COORDINATOR_ADDRESS", "mnist-chief-0.default.svc:5000"), Pair("JAX_PROCESS_ID", "2"),
+                                      Pair("JAX_NUM_PROCESSES", "3")));
+  EXPECT_THAT(env("XGBoost"), ElementsAre(Pair("DMLC_TRACKER_URI", "mnist-chief-0.default.svc"), Pair("DMLC_TRACKER_PORT", "5000"),
+                                          Pair("DMLC_TASK_ID", "2"), Pair("DMLC_NUM_WORKER", "3")));
+}
+
+TEST(FrameworkEnv, EveryReplicaIsToldThePortOfProgressWhereTheJobNamesOne) {
+  const MakeJob job = MakeJob().Framework("None").Replicas("worker", 1);
+  EXPECT_EQ(Value(ReplicaEnvironment(job.Build(), {Role::kWorker, 0}), "TRAINYARD_PROGRESS_PORT"), "(absent)");
+  EXPECT_EQ(Value(ReplicaEnvironment(MakeJob(job).Set("/spec/network/progressPort", 7001).Build(), {Role::kWorker, 0}),
+                  "TRAINYARD_PROGRESS_PORT"),
+            "7001");
+}
+
 TEST(FrameworkEnv, MxNetsChiefIsTheScheduler) {
   const TrainingJob job = MakeJob().Framework("MXNet").Replicas("chief", 1).Replicas("ps", 2).Replicas("worker", 3).Build();
   EnvironmentList env = ReplicaEnvironment(job, {Role::kWorker, 2});
@@ -308,10 +345,11 @@ TEST(FrameworkEnv, MpisLauncherFindsTheHostfileAndItsPodsTheKeys) {
   env.erase(env.begin(), env.begin() + 3);
   EXPECT_THAT(
       env, ElementsAre(Pair("OMPI_MCA_orte_default_hostfile", "/etc/trainyard/hostfile"), Pair("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
-                       Pair("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no"),
+                       Pair("OMPI_MCA_plm_rsh_args",
+                            "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"),
                        Pair("HYDRA_HOST_FILE", "/etc/trainyard/hostfile"), Pair("I_MPI_HYDRA_HOST_FILE", "/etc/trainyard/hostfile")));
   const json worker = BuildPod(job, {Role::kWorker, 1})["spec"];
-  EXPECT_EQ(worker["containers"][0]["command"].dump(), R"(["/usr/sbin/sshd","-De"])");
+  EXPECT_EQ(worker["containers"][0]["command"].dump(), R"(["/usr/sbin/sshd","-De","-o","StrictModes=no"])");
   EXPECT_EQ(
       worker["volumes"][1].dump(),
       R"({"name":"trainyard-ssh","secret":{"defaultMode":384,"items":[{"key":"ssh-privatekey","path":"id_rsa"},{"key":"ssh-publickey","path":"id_rsa.pub"},)"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "operator/children/config_builder.h"
 
@@ -39,25 +40,73 @@ std::string TfConfig(const TrainingJob& job, const ReplicaId& id) {
   return config.dump();
 }
 
-// Chief and workers are ranked, the chief first; nothing for other roles.
+// Chief and workers are ranked, the chief first.
+struct Rank {
+  std::string rank;
+  std::string world;
+};
+
+// Nothing for other roles.
+std::optional<Rank> RankOf(const TrainingJob& job, const ReplicaId& id) {
+  if (id.role != Role::kChief && id.role != Role::kWorker) return std::nullopt;
+  const int before = id.role == Role::kWorker ? job.spec.Replicas(Role::kChief) : 0;
+  return Rank{.rank = std::to_string(before + id.index),
+              .world = std::to_string(job.spec.Replicas(Role::kChief) + job.spec.Replicas(Role::kWorker))};
+}
+
+std::string ProcessesPerNode(const TrainingJob& job, Role role) {
+  const ReplicaSpec* spec = job.spec.Find(role);
+  return std::to_string(spec != nullptr && spec->gpus > 0 ? spec->gpus : 1);
+}
+
+// What torchrun reads to find its peers anew whenever one comes or goes. Worker 0 holds the
+// rendezvous, and is told so: it knows itself by another name than that of its service.
+// Source: torch.distributed.run, torch.distributed.elastic.rendezvous.c10d_rendezvous_backend.
+void AddElastic(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env) {
+  if (id.role != Role::kWorker) return;
+  env.emplace_back("PET_RDZV_BACKEND", "c10d");
+  env.emplace_back("PET_RDZV_ENDPOINT", Address(job, {Role::kWorker, 0}));
+  env.emplace_back("PET_RDZV_ID", job.meta.uid);
+  env.emplace_back("PET_RDZV_CONF", id.index == 0 ? "is_host=true" : "is_host=false");
+  env.emplace_back("PET_NNODES", fmt::format("{}:{}", job.spec.elastic->min_workers, job.spec.elastic->max_workers));
+  env.emplace_back("PET_NPROC_PER_NODE", ProcessesPerNode(job, id.role));
+  env.emplace_back("PET_MAX_RESTARTS", std::to_string(job.spec.run_policy.backoff_limit));
+}
+
 void AddPyTorch(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env) {
-  if (id.role != Role::kChief && id.role != Role::kWorker) return;
-  const bool has_chief = job.spec.Replicas(Role::kChief) > 0;
-  const int rank = id.role == Role::kWorker && has_chief ? id.index + 1 : id.index;
-  const int world = job.spec.Replicas(Role::kWorker) + (has_chief ? 1 : 0);
+  if (job.spec.elastic) return AddElastic(job, id, env);
+  const std::optional<Rank> rank = RankOf(job, id);
+  if (!rank) return;
   const std::string master = Host(job, ChiefOf(job));
   const std::string port = std::to_string(job.spec.network.port);
-  const ReplicaSpec* spec = job.spec.Find(id.role);
-  const int processes = spec != nullptr && spec->gpus > 0 ? spec->gpus : 1;
   env.emplace_back("MASTER_ADDR", master);
   env.emplace_back("MASTER_PORT", port);
-  env.emplace_back("RANK", std::to_string(rank));
-  env.emplace_back("WORLD_SIZE", std::to_string(world));
+  env.emplace_back("RANK", rank->rank);
+  env.emplace_back("WORLD_SIZE", rank->world);
   env.emplace_back("PET_MASTER_ADDR", master);
   env.emplace_back("PET_MASTER_PORT", port);
-  env.emplace_back("PET_NODE_RANK", std::to_string(rank));
-  env.emplace_back("PET_NNODES", std::to_string(world));
-  env.emplace_back("PET_NPROC_PER_NODE", std::to_string(processes));
+  env.emplace_back("PET_NODE_RANK", rank->rank);
+  env.emplace_back("PET_NNODES", rank->world);
+  env.emplace_back("PET_NPROC_PER_NODE", ProcessesPerNode(job, id.role));
+}
+
+// jax.distributed.initialize reads the address itself; a program passes it the other two.
+void AddJax(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env) {
+  const std::optional<Rank> rank = RankOf(job, id);
+  if (!rank) return;
+  env.emplace_back("JAX_COORDINATOR_ADDRESS", Address(job, ChiefOf(job)));
+  env.emplace_back("JAX_PROCESS_ID", rank->rank);
+  env.emplace_back("JAX_NUM_PROCESSES", rank->world);
+}
+
+// The names of xgboost.collective.init; the tracker runs beside rank 0.
+void AddXgBoost(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env) {
+  const std::optional<Rank> rank = RankOf(job, id);
+  if (!rank) return;
+  env.emplace_back("DMLC_TRACKER_URI", Host(job, ChiefOf(job)));
+  env.emplace_back("DMLC_TRACKER_PORT", std::to_string(job.spec.network.port));
+  env.emplace_back("DMLC_TASK_ID", rank->rank);
+  env.emplace_back("DMLC_NUM_WORKER", rank->world);
 }
 
 void AddMxNet(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env) {
@@ -76,7 +125,8 @@ void AddMpi(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env) {
   const std::string hostfile = fmt::format("{}/hostfile", kConfigDir);
   env.emplace_back("OMPI_MCA_orte_default_hostfile", hostfile);
   env.emplace_back("OMPI_MCA_orte_keep_fqdn_hostnames", "true");
-  env.emplace_back("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no");
+  env.emplace_back("OMPI_MCA_plm_rsh_args",
+                   "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR");
   env.emplace_back("HYDRA_HOST_FILE", hostfile);
   env.emplace_back("I_MPI_HYDRA_HOST_FILE", hostfile);
 }
@@ -87,6 +137,7 @@ EnvironmentList ReplicaEnvironment(const TrainingJob& job, const ReplicaId& id) 
   EnvironmentList env = {{"TRAINYARD_ROLE", std::string(Name(id.role))},
                          {"TRAINYARD_INDEX", std::to_string(id.index)},
                          {"TRAINYARD_CONFIG_DIR", std::string(kConfigDir)}};
+  if (job.spec.network.progress_port) env.emplace_back("TRAINYARD_PROGRESS_PORT", std::to_string(*job.spec.network.progress_port));
   switch (job.spec.framework) {
     case Framework::kTensorFlow:
       env.emplace_back("TF_CONFIG", TfConfig(job, id));
@@ -99,6 +150,12 @@ EnvironmentList ReplicaEnvironment(const TrainingJob& job, const ReplicaId& id) 
       break;
     case Framework::kMpi:
       AddMpi(job, id, env);
+      break;
+    case Framework::kJax:
+      AddJax(job, id, env);
+      break;
+    case Framework::kXgBoost:
+      AddXgBoost(job, id, env);
       break;
     case Framework::kTrainyard:
       env.emplace_back("TRAINYARD_JOB_NAME", job.meta.name);

@@ -64,6 +64,10 @@ ReplicaId ChiefOf(const TrainingJob& job) {
   return job.spec.Replicas(Role::kChief) > 0 ? ReplicaId{Role::kChief, 0} : ReplicaId{Role::kWorker, 0};
 }
 
+ReplicaId ReporterOf(const TrainingJob& job) {
+  return job.spec.framework == Framework::kMxNet ? ReplicaId{Role::kWorker, 0} : ChiefOf(job);
+}
+
 std::string NameSome(const std::vector<ReplicaId>& replicas) {
   constexpr size_t kShown = 3;
   std::string text;

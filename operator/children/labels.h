@@ -51,4 +51,8 @@ std::string Address(const TrainingJob& job, const ReplicaId& id);
 // The replica whose progress and exit decide: the chief, or worker 0.
 ReplicaId ChiefOf(const TrainingJob& job);
 
+// The replica that answers for the job's progress: the chief. MXNet's chief schedules and trains
+// nothing, so worker 0 answers there.
+ReplicaId ReporterOf(const TrainingJob& job);
+
 }  // namespace trainyard::control

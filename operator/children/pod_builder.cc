@@ -135,7 +135,8 @@ class PodBuilder {
     if (job_.spec.framework == Framework::kTrainyard) {
       container["command"] = {"trainyard-trainer", "train", "--output", OutputFolder(job_)};
     } else if (job_.spec.framework == Framework::kMpi && id_.role == Role::kWorker && id_ != ChiefOf(job_)) {
-      container["command"] = {"/usr/sbin/sshd", "-De"};
+      // All may write in the folder of a mounted secret, which sshd refuses by default.
+      container["command"] = {"/usr/sbin/sshd", "-De", "-o", "StrictModes=no"};
     }
   }
 

@@ -98,7 +98,7 @@ class Planner {
 
   void Succeed() {
     const ReplicaId chief = ChiefOf(job_);
-    TakeFinalProgress(chief);
+    TakeFinalProgress(ReporterOf(job_));
     restarts_ = CountAtSuccess(job_, observed_, completed_, now_);
     TakeRestarts();
     std::string message =
@@ -197,9 +197,9 @@ class Planner {
     status_.progress->updated_time = stamp_;
   }
 
-  // The chief's termination message (docs/contract.md) is newer than any of its answers.
-  void TakeFinalProgress(const ReplicaId& chief) {
-    const auto pod = observed_.pods.find(chief);
+  // The reporter's termination message (docs/contract.md) is newer than any of its answers.
+  void TakeFinalProgress(const ReplicaId& reporter) {
+    const auto pod = observed_.pods.find(reporter);
     if (pod == observed_.pods.end()) return;
     const ContainerStatus* main = pod->second->Main();
     if (main == nullptr || !main->terminated) return;

@@ -66,12 +66,12 @@ class ChildrenPlanner {
       if (!wanted || restarts_.counted.contains(id)) plan_.Add(DeletePod(situation_, id, *pod));
     }
     std::vector<ReplicaId> missing;
-    const bool servers_ready = ServersReady();
+    const bool first_ready = FirstReady();
     const bool old_pods_remain = OldPodsRemain(job_, observed_, restarts_);
     ForEachReplica([&](const ReplicaId& id) {
       if (observed_.pods.contains(id) || completed_.contains(id)) return;
       if (old_pods_remain && id.role != Role::kEvaluator) return;
-      if (!servers_ready && WaitsForServers(id)) return;
+      if (!first_ready && WaitsForFirst(id)) return;
       if (const auto due = restarts_.not_before.find(id); due != restarts_.not_before.end() && due->second > situation_.now)
         return plan_.RequeueAt(due->second);
       missing.push_back(id);
@@ -96,11 +96,17 @@ class ChildrenPlanner {
     if (outdated || !seen || known->second.holder == Unwatched::Holder::kNobody) plan_.ensure.push_back({kind, name, "", "", std::nullopt});
   }
 
-  bool StartsFirst(Role role) const {
-    return role == Role::kPs || (role == Role::kChief && job_.spec.framework == Framework::kMxNet);  // servers wait for their scheduler
+  // The launcher of MPI, which is a chief, goes to its workers by ssh.
+  bool AreLaunched(Role role) const {
+    return role == Role::kWorker && job_.spec.framework == Framework::kMpi && job_.spec.Replicas(Role::kChief) > 0;
   }
 
-  bool WaitsForServers(const ReplicaId& id) const {
+  bool StartsFirst(Role role) const {
+    const bool schedules = role == Role::kChief && job_.spec.framework == Framework::kMxNet;  // servers wait for it
+    return role == Role::kPs || schedules || AreLaunched(role);
+  }
+
+  bool WaitsForFirst(const ReplicaId& id) const {
     if (job_.spec.run_policy.start_policy == StartPolicy::kAny || StartsFirst(id.role)) return false;
     const Scheduling& scheduling = job_.spec.run_policy.scheduling;
     if (!scheduling.kueue_queue.empty()) return false;  // Kueue looks at no group before all its pods are there
@@ -111,12 +117,14 @@ class ChildrenPlanner {
     return MinMember(job_) <= first;
   }
 
-  bool ServersReady() const {
-    for (int i = 0; i < job_.spec.Replicas(Role::kPs); ++i) {
-      const auto state = restarts_.states.find({Role::kPs, i});
-      const bool ready =
-          state != restarts_.states.end() && state->second == PodState::kReady && !restarts_.counted.contains({Role::kPs, i});
-      if (!ready && !completed_.contains({Role::kPs, i})) return false;
+  bool FirstReady() const { return AllReady(Role::kPs) && (!AreLaunched(Role::kWorker) || AllReady(Role::kWorker)); }
+
+  bool AllReady(Role role) const {
+    for (int i = 0; i < job_.spec.Replicas(role); ++i) {
+      const ReplicaId id{role, i};
+      const auto state = restarts_.states.find(id);
+      const bool ready = state != restarts_.states.end() && state->second == PodState::kReady && !restarts_.counted.contains(id);
+      if (!ready && !completed_.contains(id)) return false;
     }
     return true;
   }

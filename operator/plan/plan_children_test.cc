@@ -41,6 +41,17 @@ TEST(PlanChildren, MpiNeedsItsKeysBeforeItsPods) {
   EXPECT_LT(secret, pod);
 }
 
+TEST(PlanChildren, MpisLauncherIsMadeWhenItsWorkersAreReadyToBeReachedBySsh) {
+  World world(Mpi());
+  EXPECT_THAT(Created(world.Look()), ElementsAre("mnist-worker-0", "mnist-worker-1"));
+  world.Has(MakePod(Role::kWorker, 0).Ready());
+  EXPECT_THAT(Created(world.Look()), IsEmpty());
+  world.Has(MakePod(Role::kWorker, 1).Ready());
+  EXPECT_THAT(Created(world.Look()), ElementsAre("mnist-chief-0"));
+  EXPECT_THAT(Created(World(Mpi().Policy("startPolicy", "Any")).Look()), SizeIs(3));
+  EXPECT_THAT(Created(World(MakeJob().Framework("MPI").Replicas("worker", 2)).Look()), SizeIs(2)) << "worker 0 is the launcher";
+}
+
 TEST(PlanChildren, AGangsPodGroupIsMadeWithItsPodsAndFollowsTheScale) {
   World world(Gang());
   EXPECT_THAT(Created(world.Peek(), ChildKind::kPodGroup), ElementsAre("mnist"));

@@ -99,6 +99,21 @@ TEST(PlanStall, AChiefThatNeverAnsweredIsUnreachable) {
   EXPECT_FALSE(world.status().IsTrue(kStalled)) << "the last question was not refused";
 }
 
+TEST(PlanStall, OtherFrameworksAreStalledOnlyWhereTheirProgressIsAskedFor) {
+  const MakeJob job = MakeJob().Framework("PyTorch").Replicas("worker", 1);
+  for (const int port : {0, 7001}) {
+    World world(port == 0 ? job : MakeJob(job).Set("/spec/network/progressPort", port));
+    world.RunsReady();
+    world.extra.chief_problem = "no answer within 2s";
+    world.Look();
+    world.Passes(absl::Minutes(15)).Look();
+    EXPECT_EQ(world.status().IsTrue(kStalled), port != 0);
+    if (port != 0) {
+      EXPECT_THAT(world.status().message, HasSubstr("whether the operator may reach its port 7001"));
+    }
+  }
+}
+
 TEST(PlanStall, ProgressIsASmallChangeThatMayWaitButItsFirstNumbersAreWaitedFor) {
   World world(OneServerTwoWorkers());
   world.RunsReady();

@@ -22,11 +22,14 @@ MakeJob Group(int workers = 3, int backoff_limit = 6) {
 
 std::string UidOf(const World& world, const ReplicaId& id) { return world.pods().at(id)->meta.uid; }
 
-TEST(RestartTogether, PyTorchAndMpiDoAndOthersDoWhereTheySaySo) {
+TEST(RestartTogether, FrameworksWithAFixedGroupDoAndOthersDoWhereTheySaySo) {
   const auto scope = [](const MakeJob& job) { return job.Build().spec.run_policy.restart_scope; };
   const auto framework = [](const char* name) { return MakeJob().Framework(name).Replicas("worker", 2); };
   EXPECT_EQ(scope(framework("PyTorch")), RestartScope::kJob);
   EXPECT_EQ(scope(framework("MPI")), RestartScope::kJob);
+  EXPECT_EQ(scope(framework("JAX")), RestartScope::kJob);
+  EXPECT_EQ(scope(framework("XGBoost")), RestartScope::kJob);
+  EXPECT_EQ(scope(framework("PyTorch").Set("/spec/elastic", {{"minWorkers", 1}, {"maxWorkers", 2}})), RestartScope::kReplica);
   EXPECT_EQ(scope(framework("TensorFlow")), RestartScope::kReplica);
   EXPECT_EQ(scope(framework("Trainyard")), RestartScope::kReplica);
   EXPECT_EQ(scope(framework("TensorFlow").Policy("restartScope", "Job")), RestartScope::kJob);

@@ -74,15 +74,16 @@ Stall StartStall(const Situation& situation, const Restarts& restarts) {
   return stall;
 }
 
-// Only chiefs of framework Trainyard are asked for their progress.
+// Of jobs whose progress is asked for.
 Stall ProgressStall(const Situation& situation, const TrainingJobStatus& status) {
-  if (!status.IsTrue(kRunning) || situation.job.spec.framework != Framework::kTrainyard) return {};
+  const std::optional<int> port = situation.job.spec.ProgressPort();
+  if (!status.IsTrue(kRunning) || !port) return {};
   absl::Time since = status.Find(kRunning)->last_transition;
   if (status.progress) since = std::max(since, status.progress->updated_time);
   const absl::Time stalled_at = since + situation.options.stalled_progress_after;
   if (situation.now < stalled_at) return {.requeue_at = stalled_at};
   const std::string& problem = situation.observed.chief_problem;
-  const std::string chief = Name(ChiefOf(situation.job));
+  const std::string chief = Name(ReporterOf(situation.job));
   if (!status.progress && problem.empty()) return {};
   const std::string reported = status.progress ? fmt::format("{} has reported step {} since {}", chief, status.progress->step,
                                                              FormatTimestamp(status.progress->updated_time))
@@ -90,7 +91,7 @@ Stall ProgressStall(const Situation& situation, const TrainingJobStatus& status)
   if (problem.empty()) return {.reason = "NoProgress", .message = reported + "; look at its log"};
   return {.reason = "Unreachable",
           .message = fmt::format("{}{}: {}; look at its log, and whether the operator may reach its port {}", reported,
-                                 status.progress ? " and does not answer now" : "", problem, situation.job.spec.network.port + 1)};
+                                 status.progress ? " and does not answer now" : "", problem, *port)};
 }
 
 }  // namespace

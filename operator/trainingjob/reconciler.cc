@@ -109,12 +109,11 @@ Plan TrainingJobReconciler::PlanFor(const TrainingJob& job, ReconcileResult& res
 }
 
 void TrainingJobReconciler::WatchProgress(const std::string& key, const TrainingJob& job, const Children& children) {
-  const std::string chief = ChildName(job, ChiefOf(job));
+  const std::optional<int> port = job.status.Finished() ? std::nullopt : job.spec.ProgressPort();
+  const std::string reporter = ChildName(job, ReporterOf(job));
   for (const auto& pod : children.pods) {
-    if (pod->meta.name != chief || pod->phase != PodPhase::kRunning || pod->ip.empty() || pod->meta.deletion_time) continue;
-    if (job.spec.framework != Framework::kTrainyard || job.status.Finished()) continue;
-    progress_.Watch(
-        key, {.ns = job.meta.name_space, .name = pod->meta.name, .uid = pod->meta.uid, .ip = pod->ip, .port = job.spec.network.port + 1});
+    if (!port || pod->meta.name != reporter || pod->phase != PodPhase::kRunning || pod->ip.empty() || pod->meta.deletion_time) continue;
+    progress_.Watch(key, {.ns = job.meta.name_space, .name = pod->meta.name, .uid = pod->meta.uid, .ip = pod->ip, .port = *port});
     return;
   }
   progress_.Forget(key);

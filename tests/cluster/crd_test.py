@@ -49,6 +49,8 @@ class CrdTest(ControlPlaneCase):
             "no servers": job("b").worker(3).ps(0),
             "pytorch": job("c").framework("PyTorch").worker(2).without("training"),
             "mxnet with its scheduler": job("d").framework("MXNet").ps(1).worker(2).chief().without("training"),
+            "a framework that answers for its progress": job("v").framework("XGBoost").worker(2).without("training").set("network", {"progressPort": 5001}),
+            "elastic workers": job("w").framework("PyTorch").worker(2).without("training").set("elastic", {"minWorkers": 1, "maxWorkers": 3}),
             "unknown pod fields": job("e").worker(1, template={"spec": {"containers": [{"name": "trainer", "image": "x", "later": {"deep": 1}}], "future": True}}),
             "gpu limits": job("f").worker(1, resources={"limits": {"nvidia.com/gpu": 1, "cpu": "500m", "memory": "1Gi"}}),
             "exit codes": job("g").worker(1, restartPolicy="ExitCode").policy(exitCodes=[{"from": 1, "to": 127, "action": "Fail"}]),
@@ -72,6 +74,11 @@ class CrdTest(ControlPlaneCase):
             (job("a").set("framework", "Keras"), "spec.framework", "Unsupported value"),
             (job("a").framework("PyTorch"), "spec.training", "framework Trainyard only"),
             (job("a").framework("MXNet").ps(1).without("training"), "spec.chief", "MXNet needs a chief"),
+            (job("a").set("network", {"progressPort": 5001}), "spec.network.progressPort", "the Trainyard trainer answers on network.port + 1"),
+            (job("a").framework("JAX").without("training").set("network", {"progressPort": 5000}), "spec.network.progressPort", "choose another"),
+            (job("a").framework("JAX").without("training").set("elastic", {"minWorkers": 1, "maxWorkers": 3}), "spec.elastic", "is for torchrun"),
+            (job("a").framework("PyTorch").worker(4).without("training").set("elastic", {"minWorkers": 1, "maxWorkers": 3}), "spec.worker.replicas", "is outside of"),
+            (job("a").framework("PyTorch").chief().without("training").set("elastic", {"minWorkers": 1, "maxWorkers": 3}), "spec.chief", "holds the rendezvous"),
             (job("a").worker(1, restartPolicy="Sometimes"), "spec.worker.restartPolicy", "Unsupported value"),
             (job("a").worker(1, restartPolicy="Always").policy(restartScope="Job"), "spec.runPolicy.restartScope", "use OnFailure"),
             (job("a").training(epochs=None), "spec.training", "exactly one of epochs and steps"),
@@ -172,7 +179,7 @@ class CrdTest(ControlPlaneCase):
             self.api.create(JOBS, body)
             self.api.merge(f"{JOBS}/{name}/status", {"status": {"startTime": "2027-01-15T08:00:00Z"}})
 
-        for framework in ("PyTorch", "MPI", "MXNet", "TensorFlow"):
+        for framework in ("PyTorch", "MPI", "MXNet", "TensorFlow", "JAX", "XGBoost"):
             with self.subTest(framework):
                 name = f"fixed-{framework.lower()}"
                 started(name, framework)
