@@ -115,6 +115,15 @@ def product(name, image, binary):
     return _archive(image)
 
 
+def example(name):
+    """Builds examples/frameworks/NAME/Dockerfile under the name that its job file has, and returns the archive."""
+    base()
+    image = f"docker.io/trainyard/{name}:0.1"
+    _buildah("bud", "--quiet", "--layers", "--pull-never", "--network=host", "--file", places.REPOSITORY / f"examples/frameworks/{name}/Dockerfile",
+             "--tag", image, places.REPOSITORY)
+    return _archive(image)
+
+
 def operator(binary):
     return product("operator", OPERATOR, binary)
 
