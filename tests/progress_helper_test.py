@@ -1,4 +1,4 @@
-"""examples/frameworks/trainyard_progress.py: what it passes on, answers and leaves behind, around real commands."""
+"""examples/frameworks/modules/trainyard_progress.py: what it passes on, answers and leaves behind, around real commands."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-HELPER = pathlib.Path(__file__).resolve().parents[1] / "examples/frameworks/trainyard_progress.py"
+HELPER = pathlib.Path(__file__).resolve().parents[1] / "examples/frameworks/modules/trainyard_progress.py"
 START = "import sys, runpy; sys.argv = sys.argv[1:]; module = runpy.run_path(sys.argv[0]); module['main'].__globals__['TERMINATION_LOG'] = sys.argv[1]; " \
     "sys.exit(module['main'](sys.argv[2:]))"
 

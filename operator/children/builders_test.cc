@@ -331,9 +331,9 @@ TEST(FrameworkEnv, MxNetsChiefIsTheScheduler) {
   const TrainingJob job = MakeJob().Framework("MXNet").Replicas("chief", 1).Replicas("ps", 2).Replicas("worker", 3).Build();
   EnvironmentList env = ReplicaEnvironment(job, {Role::kWorker, 2});
   env.erase(env.begin(), env.begin() + 3);
-  EXPECT_THAT(env, ElementsAre(Pair("DMLC_ROLE", "worker"), Pair("DMLC_PS_ROOT_URI", "mnist-chief-0.default.svc"),
-                               Pair("DMLC_PS_ROOT_PORT", "5000"), Pair("DMLC_NUM_SERVER", "2"), Pair("DMLC_NUM_WORKER", "3"),
-                               Pair("DMLC_WORKER_ID", "2")));
+  EXPECT_THAT(env, ElementsAre(Pair("DMLC_ROLE", "worker"), Pair("DMLC_USE_KUBERNETES", "1"),
+                               Pair("DMLC_PS_ROOT_URI", "mnist-chief-0.default.svc"), Pair("DMLC_PS_ROOT_PORT", "5000"),
+                               Pair("DMLC_NUM_SERVER", "2"), Pair("DMLC_NUM_WORKER", "3"), Pair("DMLC_WORKER_ID", "2")));
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kChief, 0}), "DMLC_ROLE"), "scheduler");
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kPs, 0}), "DMLC_ROLE"), "server");
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kPs, 0}), "DMLC_WORKER_ID"), "(absent)");

@@ -113,6 +113,7 @@ void AddMxNet(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env)
   if (id.role == Role::kEvaluator) return;
   const char* role = id.role == Role::kChief ? "scheduler" : id.role == Role::kPs ? "server" : "worker";
   env.emplace_back("DMLC_ROLE", role);
+  env.emplace_back("DMLC_USE_KUBERNETES", "1");  // the scheduler listens on all addresses: it cannot bind a name
   env.emplace_back("DMLC_PS_ROOT_URI", Host(job, ChiefOf(job)));
   env.emplace_back("DMLC_PS_ROOT_PORT", std::to_string(job.spec.network.port));
   env.emplace_back("DMLC_NUM_SERVER", std::to_string(job.spec.Replicas(Role::kPs)));

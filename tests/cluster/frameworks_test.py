@@ -30,7 +30,7 @@ MOST_SECONDS_IN_CI = 600
 EXAMPLES = places.REPOSITORY / "examples/frameworks"
 STATE = places.state_folder("frameworks-test")
 PREPARED = STATE.with_name("frameworks-test.prepared")
-IN_IMAGE = "/opt/trainyard/examples/frameworks"  # as the Dockerfiles have it
+IN_IMAGE = "/opt/trainyard/examples/frameworks/modules"  # as the Dockerfiles have it
 CASES = {"mpi": "mpi", "pytorch": "pytorch", "jax": "jax", "mirrored": "tensorflow", "servers": "tensorflow", "xgboost": "xgboost", "torchrun": "pytorch",
          "mxnet": "mxnet"}  # case: the folder of its example
 FREQUENT = ("mpi", "pytorch", "jax")
@@ -50,14 +50,15 @@ def _printed(*argv):
 
 def environment_of(framework):
     """Loads a framework where it is not there yet; the environment in which Debian's Python finds it."""
+    own = {}
     if framework == "pytorch":
         own = dict(each.split("=", 1) for each in shlex.split(_printed(places.REPOSITORY / "scripts/torch.sh")))
-        # It lacks the libraries that this machine has; the image's own come first.
-        return {**own, "LD_LIBRARY_PATH": f"{NODE_LIBRARIES}:{own['LD_LIBRARY_PATH']}:/node{NODE_LIBRARIES}"}
-    if (EXAMPLES / framework / "requirements.txt").exists():
+    elif (EXAMPLES / framework / "requirements.txt").exists():
         python = pathlib.Path(_printed(places.REPOSITORY / "scripts/venv.sh", EXAMPLES / framework / "requirements.txt"))
-        return {"PYTHONPATH": str(next(python.parent.parent.glob("lib/python3.*/site-packages")))}
-    return {}
+        own = {"PYTHONPATH": str(next(python.parent.parent.glob("lib/python3.*/site-packages")))}
+    if own:  # libraries that this machine has were not loaded: they come last, the image's own first
+        own["LD_LIBRARY_PATH"] = ":".join(filter(None, [NODE_LIBRARIES, own.get("LD_LIBRARY_PATH"), f"/node{NODE_LIBRARIES}"]))
+    return own
 
 
 def prepare(frameworks):

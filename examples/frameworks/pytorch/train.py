@@ -67,7 +67,6 @@ def main():
         if tells:
             progress.tell((epoch + 1) * steps, loss.item(), accuracy=accuracy)
         save({"epoch": epoch + 1, "model": model.state_dict(), "optimizer": optimizer.state_dict()})
-    dist.barrier()
     dist.destroy_process_group()
 
 

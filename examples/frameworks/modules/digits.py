@@ -1,11 +1,11 @@
-"""The handwritten digits of examples/data/mnist, for the training scripts beside this file."""
+"""The handwritten digits of examples/data/mnist, for the training scripts of the frameworks."""
 
 import gzip
 import pathlib
 
 import numpy as np
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "data/mnist"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "data/mnist"
 TRAINED_ON = 9000  # of 10,000; the rest is for evaluation
 
 
