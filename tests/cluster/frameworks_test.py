@@ -5,7 +5,7 @@ a folder of this machine, which its pods mount, so that no image of gigabytes is
 (harness/sandbox.py).
 
   frameworks_test.py [-v]                the cases of FREQUENT
-  frameworks_test.py [-v] CASE … | all   these cases of CASES, or all of them; loads up to 2 GB of packages
+  frameworks_test.py [-v] CASE … | all   these cases of CASES, or all of them; loads up to 8 GB of packages
 """
 
 import json
@@ -31,8 +31,10 @@ EXAMPLES = places.REPOSITORY / "examples/frameworks"
 STATE = places.state_folder("frameworks-test")
 PREPARED = STATE.with_name("frameworks-test.prepared")
 IN_IMAGE = "/opt/trainyard/examples/frameworks/modules"  # as the Dockerfiles have it
-CASES = {"mpi": "mpi", "pytorch": "pytorch", "jax": "jax", "mirrored": "tensorflow", "servers": "tensorflow", "xgboost": "xgboost", "torchrun": "pytorch",
-         "mxnet": "mxnet"}  # case: the folder of its example
+DEBIAN_TORCH = "Debian's PyTorch"
+# Case: where its framework is from, as a folder of the examples with requirements. Debian's torchrun fails with its own Python.
+CASES = {"mpi": None, "pytorch": DEBIAN_TORCH, "jax": "jax", "mirrored": "tensorflow", "servers": "tensorflow", "xgboost": "xgboost", "torchrun": "pytorch",
+         "mxnet": "mxnet"}
 FREQUENT = ("mpi", "pytorch", "jax")
 NODE_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
@@ -48,21 +50,21 @@ def _printed(*argv):
     return subprocess.run([str(part) for part in argv], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def environment_of(framework):
+def environment_of(source):
     """Loads a framework where it is not there yet; the environment in which Debian's Python finds it."""
     own = {}
-    if framework == "pytorch":
+    if source == DEBIAN_TORCH:
         own = dict(each.split("=", 1) for each in shlex.split(_printed(places.REPOSITORY / "scripts/torch.sh")))
-    elif (EXAMPLES / framework / "requirements.txt").exists():
-        python = pathlib.Path(_printed(places.REPOSITORY / "scripts/venv.sh", EXAMPLES / framework / "requirements.txt"))
+    elif source:
+        python = pathlib.Path(_printed(places.REPOSITORY / "scripts/venv.sh", EXAMPLES / source / "requirements.txt"))
         own = {"PYTHONPATH": str(next(python.parent.parent.glob("lib/python3.*/site-packages")))}
     if own:  # libraries that this machine has were not loaded: they come last, the image's own first
         own["LD_LIBRARY_PATH"] = ":".join(filter(None, [NODE_LIBRARIES, own.get("LD_LIBRARY_PATH"), f"/node{NODE_LIBRARIES}"]))
     return own
 
 
-def prepare(frameworks):
-    prepared = {"pause": str(images.pause()), "image": str(images.example("mpi")), "environments": {name: environment_of(name) for name in frameworks}}
+def prepare(cases):
+    prepared = {"pause": str(images.pause()), "image": str(images.example("mpi")), "environments": {case: environment_of(CASES[case]) for case in cases}}
     PREPARED.parent.mkdir(parents=True, exist_ok=True)
     PREPARED.write_text(json.dumps(prepared))
 
@@ -136,9 +138,9 @@ class FrameworksTest(unittest.TestCase):
     def apply(self, framework, file="job.yaml", epochs=None):
         """Creates the example's job in the one image, with the framework mounted; its name. Without `epochs` it trains until `hold` is let go: EPOCHS
         comes from a ConfigMap, which pods read when they are made."""
-        job = yaml.safe_load((EXAMPLES / framework / file).read_text())
+        job = json.loads(json.dumps(yaml.safe_load((EXAMPLES / framework / file).read_text())))  # roles may share one template
         job["spec"]["image"] = "docker.io/trainyard/mpi:0.1"
-        own = self.environments[framework]
+        own = self.environments[self._testMethodName.removeprefix("test_")]
         for role in ("chief", "ps", "worker"):
             if "template" not in job["spec"].get(role, {}):
                 continue
@@ -166,14 +168,15 @@ class FrameworksTest(unittest.TestCase):
 
         self.wait(f"{name} to train", stepped)
 
-    def ends_well(self, name, accuracy, restarts):
+    def ends_well(self, name, accuracy, restarts=None):
         self.wait(f"{name} to show its progress", lambda: self.status(name).get("progress", {}).get("examplesPerSecond"))
         self.wait(f"{name} to succeed", lambda: self.is_true(name, "Succeeded"), 150.0)
         status = self.status(name)
         progress = status["progress"]
         self.assertGreaterEqual(progress["metrics"]["accuracy"], accuracy, progress)
         self.assertEqual(progress["step"], progress["totalSteps"])
-        self.assertEqual(status.get("restarts", 0), restarts, self.picture())
+        if restarts is not None:
+            self.assertEqual(status.get("restarts", 0), restarts, self.picture())
         titles, values = self.kubectl("get", "tj", name).splitlines()[:2]
         print(f"\n{titles}\n{values}", flush=True)
         for title in ("STEP", "LOSS", "SPEED"):
@@ -215,15 +218,17 @@ class FrameworksTest(unittest.TestCase):
         self.ends_well(name, 0.9, restarts=1)
 
     def test_torchrun(self):
-        name = self.apply("pytorch", "elastic.yaml", epochs=60)
+        """Two workers train, one of them is lost and comes back, a third is added. No pod is made anew, and what was learned is not lost."""
+        name = self.apply("pytorch", "elastic.yaml", epochs=80)
         self.trains(name, "worker-0")
-        before = self.api.get(f"{PODS}/{name}-worker-0")["metadata"]["uid"]
+        pods = {each["metadata"]["uid"] for each in self.api.list(PODS)}
+        self.wait("a snapshot", lambda: self.kubectl("exec", f"{name}-worker-0", "--", "ls", "/var/lib/trainyard").split() == ["state.pt"])
         self.kill(f"{name}-worker-1")
-        self.wait("the restart to be counted", lambda: self.status(name).get("restarts", 0) == 1)
+        self.wait("the restart to be counted", lambda: self.status(name).get("restarts", 0) >= 1)
         self.kubectl("scale", f"tj/{name}", "--replicas=3")
-        self.wait("a third worker", lambda: self.status(name)["replicaStatuses"]["worker"]["ready"] == 3)
-        self.ends_well(name, 0.9, restarts=1)
-        self.assertEqual(self.api.get(f"{PODS}/{name}-worker-0")["metadata"]["uid"], before, "worker 0 went on")
+        self.wait("a third worker", lambda: self.status(name)["replicaStatuses"]["worker"]["desired"] == 3 and len(self.api.list(PODS)) == 3)
+        self.ends_well(name, 0.9)  # torchrun may give up once more before all have met
+        self.assertLess(pods, {each["metadata"]["uid"] for each in self.api.list(PODS)})
 
 
 def main(cases, options):
@@ -231,7 +236,7 @@ def main(cases, options):
     if unknown:
         sys.exit(f"frameworks_test: unknown cases {', '.join(sorted(unknown))} (known: {', '.join(CASES)}, all)")
     if not sandbox.inside() and not lacks():
-        prepare({CASES[case] for case in cases})
+        prepare(cases)
         status = sandbox.run_inside([sys.executable, __file__, *sys.argv[1:]])
         shutil.rmtree(STATE / "node", ignore_errors=True)  # logs stay
         sys.exit(status)
