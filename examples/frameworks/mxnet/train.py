@@ -16,6 +16,7 @@ EPOCHS = int(os.environ.get("EPOCHS", 8))
 def main():
     store = mx.kv.create("dist_async")
     rank, world = store.rank, store.num_workers
+    tells = os.environ["TRAINYARD_INDEX"] == "0"  # the operator asks worker 0, which may have any rank
     (images, labels), (eval_images, eval_labels) = digits.load()
     model = gluon.nn.Sequential()
     model.add(gluon.nn.Dense(128, activation="relu", in_units=784), gluon.nn.Dense(10, in_units=128))
@@ -31,9 +32,9 @@ def main():
                 loss = loss_of(model(mx.nd.array(images[batch])), mx.nd.array(labels[batch]))
             loss.backward()
             trainer.step(BATCH)
-            if rank == 0:
+            if tells:
                 progress.tell(step, loss.mean().asscalar())
-        if rank == 0:
+        if tells:
             accuracy = (model(mx.nd.array(eval_images)).asnumpy().argmax(1) == eval_labels).mean()
             progress.tell((epoch + 1) * steps, loss.mean().asscalar(), accuracy=accuracy)
 
