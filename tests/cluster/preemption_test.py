@@ -1,20 +1,15 @@
 """A training on a real node that Kueue preempts: it goes on from its checkpoint. By hand: scripts/test.sh queues."""
 
-import shutil
-import sys
-import unittest
-
-import training_test
-from harness import needs, sandbox
+from harness import needs
 from harness.jobs import JOBS, PODS, job
 from harness.kueue import Kueue
+from harness.node_suite import NodeSuite, main
 from harness.suite import skip_or_fail
-from training_test import STATE
 
 SMALL = {"requests": {"cpu": "100m", "memory": "64Mi"}}
 
 
-class PreemptionTest(training_test.TrainingTest):
+class PreemptionTest(NodeSuite):
     @classmethod
     def setUpClass(cls):
         if lacks := needs.unbuilt("kueue"):
@@ -47,15 +42,5 @@ class PreemptionTest(training_test.TrainingTest):
         return maker.training(epochs=None, steps=steps, batchSize=32, data=data, strategy={"parameterServer": {"mode": "async"}}, resources={"threads": 1})
 
 
-def load_tests(loader, _tests, _pattern):
-    """Not the cases of the class that the cluster is from."""
-    return loader.loadTestsFromName("test_a_preempted_training_goes_on_from_its_checkpoint", PreemptionTest)
-
-
 if __name__ == "__main__":
-    if not sandbox.inside() and not training_test.lacks() and not needs.unbuilt("kueue"):
-        training_test.build_images()
-        status = sandbox.run_inside([sys.executable, __file__, *sys.argv[1:]])
-        shutil.rmtree(STATE / "node", ignore_errors=True)  # logs stay
-        sys.exit(status)
-    unittest.main()
+    main(*needs.unbuilt("kueue"))
