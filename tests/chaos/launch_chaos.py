@@ -13,7 +13,6 @@ must be those of what was done, and no process, mount, lock, port or temporary f
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import time

@@ -9,7 +9,6 @@ a folder of this machine, which its pods mount, so that no image of gigabytes is
 """
 
 import json
-import os
 import pathlib
 import shlex
 import shutil

@@ -8,7 +8,7 @@ import threading
 import unittest
 
 from harness import places
-from harness.jobs import JOBS, PODS, job
+from harness.jobs import PODS, job
 from harness.wait import wait_for
 from lifecycle_test import OperatorCase
 

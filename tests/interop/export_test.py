@@ -126,7 +126,9 @@ class Export(Exported):
         (snippet,) = re.findall(r"```python\n([^`]*from torch import nn\n.*?)```", (in_venv.ROOT / "docs/predict.md").read_text(), re.DOTALL)
         (self.folder / "snippet.py").write_text(snippet.replace('"lenet5.safetensors"', '"model.safetensors"') + PYTORCH_SAYS)
         # Debian's PyTorch has Debian's NumPy, so it runs by itself, beside this environment's safetensors.
-        settings = dict(setting.split("=", 1) for setting in subprocess.run([in_venv.ROOT / "scripts/torch.sh"], check=True, stdout=subprocess.PIPE, text=True).stdout.split())
+        told = subprocess.run([in_venv.ROOT / "scripts/torch.sh"], capture_output=True, text=True)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        settings = dict(setting.split("=", 1) for setting in told.stdout.split())
         for package in (safetensors, packaging):
             (self.folder / package.__name__).symlink_to(pathlib.Path(package.__file__).parent)
         subprocess.run(["/usr/bin/python3", "snippet.py"], cwd=self.folder, env={**os.environ, **settings}, check=True)
