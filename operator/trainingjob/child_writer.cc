@@ -67,7 +67,20 @@ void ChildWriter::AddMemory(const TrainingJob& job, Children& children) {
   children.serving.applied = servings_.Known(job);
 }
 
+absl::Status ChildWriter::LookForLostPods(const TrainingJob& job) {
+  if (job.status.Finished() || first_look_.IsDone(job)) return absl::OkStatus();
+  const std::vector<ChildRef> pods = OutOfSight(job, caches_.Gather(job).pods);
+  FirstError error;
+  fan_out_.ForEach(pods.size(), [&](size_t i) {
+    const absl::Status found = Examine(job, pods[i]);
+    if (!absl::IsNotFound(found)) error.Add(found);
+  });
+  if (error.Get().ok()) first_look_.Done(job);
+  return error.Get();
+}
+
 void ChildWriter::Forget(const std::string& job_key) {
+  first_look_.Forget(job_key);
   unwatched_.Forget(job_key);
   refusals_.Forget(job_key);
   serving_refusals_.Forget(job_key);

@@ -14,6 +14,7 @@
 #include "operator/trainingjob/applied_servings.h"
 #include "operator/trainingjob/child_caches.h"
 #include "operator/trainingjob/creation_round.h"
+#include "operator/trainingjob/first_look.h"
 #include "operator/trainingjob/refusals.h"
 #include "operator/trainingjob/seen_keys.h"
 #include "operator/trainingjob/taken_names.h"
@@ -30,6 +31,9 @@ class ChildWriter {
 
   // Adds what is remembered of the job to what the caches hold of it.
   void AddMemory(const TrainingJob& job, Children& children);
+  // Gives labels back to pods of the job that lost them while no operator ran. It asks for them
+  // once, when this process sees the job for the first time. An error: ask again.
+  absl::Status LookForLostPods(const TrainingJob& job);
   // Everything of a plan but its status and events. The first error of several, after all were
   // tried. A refusal of the API server is not an error: it is remembered, and the next plan tells
   // of it.
@@ -65,6 +69,7 @@ class ChildWriter {
   ChildCaches& caches_;
   EventRecorder& events_;
   FanOut& fan_out_;
+  FirstLook first_look_;
   SeenKeys keys_;
   UnwatchedChildren unwatched_;
   Refusals refusals_;

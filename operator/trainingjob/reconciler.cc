@@ -68,6 +68,7 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::stri
 
 absl::StatusOr<ReconcileResult> TrainingJobReconciler::ReconcileJob(const std::string& key, const TrainingJob& job) {
   ReconcileResult result;
+  TY_RETURN_IF_ERROR(writer_.LookForLostPods(job));
   const Plan plan = PlanFor(job, result);
   const bool children_first = plan.status_timing == StatusTiming::kAfterChildren;
   if (!children_first && IsDue(key, plan, result)) TY_RETURN_IF_ERROR(Tell(job, plan, result));

@@ -199,6 +199,33 @@ TEST_F(ReconcilerTest, AChildThatLostOneLabelGetsItBackAndWasNeverAway) {
   EXPECT_EQ(Status().value("disruptions", 0), 0);
 }
 
+// The job may end at the new operator's first look, and nothing is put right in a job that has ended.
+TEST_F(ReconcilerTest, AServerThatLostItsLabelsWhileNoOperatorRanIsCountedAtTheEnd) {
+  for (const std::vector<std::string>& lost :
+       {std::vector<std::string>{"trainyard.dev/job-uid"}, {"trainyard.dev/job-uid", "trainyard.dev/role"}}) {
+    SCOPED_TRACE(lost.size());
+    Apply(SmallJob());
+    Start();
+    RunsReady();
+    process_.reset();
+    for (const std::string& label : lost) server_.Edit(kPods, "default", "mnist-ps-0", {{"metadata", {{"labels", {{label, nullptr}}}}}});
+    Exited("mnist-worker-0", 0);
+    Exited("mnist-worker-1", 0);
+    Exited("mnist-ps-0", 0);
+    Start();
+    process_->Settle();
+    EXPECT_EQ(Status()["phase"], "Succeeded");
+    EXPECT_EQ(Status()["replicaStatuses"]["ps"].value("succeeded", 0), 1) << Status().dump();
+    EXPECT_EQ(Status().value("disruptions", 0), 0);
+    EXPECT_TRUE(server_.Find(kPods, "default", "mnist-ps-0")->at("metadata")["labels"].contains("trainyard.dev/job-uid"));
+    process_.reset();
+    server_.Remove(kTrainingJobs, "default", "mnist");
+    for (const Resource& kind : {kPods, kServices, kConfigMaps}) {
+      for (const std::string& name : Names(kind)) server_.Remove(kind, "default", name);
+    }
+  }
+}
+
 TEST_F(ReconcilerTest, AChildWithAnothersLabelsIsReleasedThoughTheFirstTryMeetsAConflict) {
   Apply(SmallJob());
   Start();
