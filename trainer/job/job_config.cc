@@ -183,7 +183,8 @@ void ReadSpec(const json& value, JobConfig& job, FieldErrors& errors) {
     job.training_json = training->dump(2, ' ', false, json::error_handler_t::replace);
   }
   CheckNames(fields, "storage", {"claimName", "mountPath"}, errors);
-  CheckNames(fields, "network", {"port", "services", "hostList", "clusterDomain", "tls"}, errors);
+  CheckNames(fields, "network", {"port", "services", "hostList", "clusterDomain", "tls", "progressPort"}, errors);
+  CheckNames(fields, "elastic", {"minWorkers", "maxWorkers"}, errors);
   if (const json* serve = fields.Get("serve")) job.serve = ReadServe(*serve, fields.PathOf("serve"), errors);
   fields.Ignore({"image", "managedBy"});
   fields.RefuseOthers();

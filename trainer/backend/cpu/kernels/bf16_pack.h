@@ -20,8 +20,8 @@ inline void StoreElements(uint16_t* to, VU values, int elements) {
   __builtin_memcpy(to, &values, elements >= kStep ? sizeof values : static_cast<size_t>(elements) * sizeof *to);
 }
 
-// kLanes vectors. They are converted and not read in place as floats: C++ lets no object of one type
-// be read as the other, and gcc takes it at its word.
+// kLanes vectors. They are converted and not read in place as floats: C++ lets no object of one
+// type be read as the other, and gcc takes it at its word.
 inline void TransposePairs(VU* block) {
   V rows[kLanes];
   for (int i = 0; i < kLanes; ++i) rows[i] = reinterpret_cast<V>(block[i]);
