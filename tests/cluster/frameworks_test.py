@@ -35,7 +35,7 @@ DEBIAN_TORCH = "Debian's PyTorch"
 CASES = {"mpi": None, "pytorch": DEBIAN_TORCH, "jax": "jax", "mirrored": "tensorflow", "servers": "tensorflow", "xgboost": "xgboost", "torchrun": "pytorch",
          "mxnet": "mxnet"}
 FREQUENT = ("mpi", "pytorch", "jax")
-NODE_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
 def lacks():
@@ -54,11 +54,13 @@ def environment_of(source):
     own = {}
     if source == DEBIAN_TORCH:
         own = dict(each.split("=", 1) for each in shlex.split(_printed(places.REPOSITORY / "scripts/torch.sh")))
+        own["PYTHONPATH"] += ":/node/usr/lib/python3/dist-packages"
     elif source:
         python = pathlib.Path(_printed(places.REPOSITORY / "scripts/venv.sh", EXAMPLES / source / "requirements.txt"))
         own = {"PYTHONPATH": str(next(python.parent.parent.glob("lib/python3.*/site-packages")))}
-    if own:  # libraries that this machine has were not loaded: they come last, the image's own first
-        own["LD_LIBRARY_PATH"] = ":".join(filter(None, [NODE_LIBRARIES, own.get("LD_LIBRARY_PATH"), f"/node{NODE_LIBRARIES}"]))
+    if own:  # what this machine has was not loaded: it comes last, the image's own first
+        node_has = [f"/node{folder}" for folder in (LIBRARIES, f"{LIBRARIES}/blas", f"{LIBRARIES}/lapack", "/usr/lib")]
+        own["LD_LIBRARY_PATH"] = ":".join(filter(None, [LIBRARIES, own.get("LD_LIBRARY_PATH"), *node_has]))
     return own
 
 
@@ -153,7 +155,7 @@ class FrameworksTest(unittest.TestCase):
                 held = {"valueFrom": {"configMapKeyRef": {"name": "hold", "key": "EPOCHS"}}}
                 container["env"].append({"name": "EPOCHS", **({"value": str(epochs)} if epochs else held)})
                 self.epochs = own_epochs
-            mounts = {"framework": (places.CACHE, places.CACHE), "libraries": (NODE_LIBRARIES, f"/node{NODE_LIBRARIES}")} if own else {}
+            mounts = {"framework": (places.CACHE, places.CACHE), "libraries": ("/usr/lib", "/node/usr/lib")} if own else {}
             pod["volumes"] = [{"name": key, "hostPath": {"path": str(path), "type": "Directory"}} for key, (path, _) in mounts.items()]
             container["volumeMounts"] = [{"name": key, "mountPath": str(inside), "readOnly": True} for key, (_, inside) in mounts.items()]
         return self.api.create(JOBS, job)["metadata"]["name"]

@@ -15,6 +15,7 @@ import tempfile
 import urllib.request
 
 from harness import images, node, places
+from harness.control_plane import free_port
 from harness.jobs import CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, job
 from harness.kube import ApiError
 from harness.node_suite import OPERATOR_NAMESPACE, NodeSuite, main, program
@@ -411,6 +412,17 @@ class TrainingTest(NodeSuite):
         self.tool("helm3", "uninstall", "inside", "--namespace", "team")
         self.tool("helm3", "uninstall", "scoped", "--namespace", "team")
 
+    def shows_a_page(self, command, address, environment):
+        with subprocess.Popen(["bash", "-c", f"exec {command}"], env=environment, stdout=subprocess.DEVNULL) as forward:
+            self.addCleanup(forward.kill)
+
+            def page():
+                with urllib.request.urlopen(address, timeout=5) as answer:
+                    return answer.read().decode()
+
+            self.assertIn("<title>Trainyard", self.wait(f"the page at {address}", page))
+            forward.terminate()
+
     def test_20_the_cluster_commands_of_the_readme_work_word_by_word(self):
         page = (places.REPOSITORY / "README.md").read_text(encoding="utf-8")
         commands = [line for block in re.findall(r"```sh\n(.*?)```", page[page.index("## On a cluster"):], re.DOTALL) for line in block.splitlines()]
@@ -427,8 +439,11 @@ class TrainingTest(NodeSuite):
         for command in commands:
             if command.split()[0] in elsewhere:
                 continue
-            done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=400, cwd=folder,
-                                  env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "KUBECONFIG": str(self.plane.kubeconfig), "HOME": str(folder)})
+            environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "KUBECONFIG": str(self.plane.kubeconfig), "HOME": str(folder)}
+            if " port-forward " in command:  # ends with the reader's Ctrl-C
+                self.shows_a_page(command, re.search(r"http://\S+", command)[0], environment)
+                continue
+            done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=400, cwd=folder, env=environment)
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}\n{self.picture()}")
             printed[" ".join(command.split()[:3])] = done.stdout
             if command.startswith("kubectl cp"):
