@@ -1,6 +1,7 @@
 // Helpers that the tests of every instruction set share.
 #pragma once
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,16 @@ inline std::vector<std::string> RunnableNames() {
   std::vector<std::string> names;
   for (const KernelTable* table : RunnableKernels()) names.emplace_back(table->isa);
   return names;
+}
+
+// Every fifth case where an emulator makes a case a hundred times as long (scripts/test.sh sets the
+// variable), all cases elsewhere.
+template <typename Case>
+std::vector<Case> FewIfEmulated(const std::vector<Case>& cases) {
+  if (std::getenv("TRAINYARD_EMULATED") == nullptr) return cases;
+  std::vector<Case> few;
+  for (size_t i = 0; i < cases.size(); i += 5) few.push_back(cases[i]);
+  return few;
 }
 
 }  // namespace trainyard::engine
