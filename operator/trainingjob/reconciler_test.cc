@@ -199,7 +199,8 @@ TEST_F(ReconcilerTest, AChildThatLostOneLabelGetsItBackAndWasNeverAway) {
   EXPECT_EQ(Status().value("disruptions", 0), 0);
 }
 
-// The job may end at the new operator's first look, and nothing is put right in a job that has ended.
+// The job may end at the new operator's first look, and nothing is put right in a job that has
+// ended.
 TEST_F(ReconcilerTest, AServerThatLostItsLabelsWhileNoOperatorRanIsCountedAtTheEnd) {
   for (const std::vector<std::string>& lost :
        {std::vector<std::string>{"trainyard.dev/job-uid"}, {"trainyard.dev/job-uid", "trainyard.dev/role"}}) {
