@@ -124,11 +124,12 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::Start(ParameterSet& parameters) 
   }
 }
 
+bool AllReduceUpdater::LacksSlots() const { return sharded_ && !sharded_->has_whole(); }
+
 absl::Status AllReduceUpdater::LoadIfNeeded(const Gathered& gathered, ParameterSet& parameters) {
   if (!has_trained_ && gathered.furthest <= 0) return absl::OkStatus();
   TY_ASSIGN_OR_RETURN(const bool carries, options_.carries_state());
-  const bool lacks_slots = sharded_ && !sharded_->has_whole();
-  if (!carries && !gathered.from_checkpoint && !from_checkpoint_ && !lacks_slots) return absl::OkStatus();
+  if (!carries && !gathered.from_checkpoint && !from_checkpoint_ && !LacksSlots()) return absl::OkStatus();
   TY_ASSIGN_OR_RETURN(TrainingState state, options_.load(/*again=*/true));
   from_checkpoint_ = false;
   return Take(std::move(state), parameters);
@@ -148,7 +149,7 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartFirst(ParameterSet& paramet
     has_state_ = true;
   }
   TY_ASSIGN_OR_RETURN(const bool finished, options_.finished(local_->global_step()));
-  if (finished) {
+  if (finished && !LacksSlots()) {
     const int64_t step = local_->global_step();
     group_->Finish(step);
     return TrainingStart{.global_step = step, .worker_step = step, .line_step = step, .finished = true};

@@ -91,6 +91,9 @@ class AllReduceUpdater final : public Updater {
 
   absl::StatusOr<TrainingStart> StartFirst(ParameterSet& parameters);
   absl::StatusOr<TrainingStart> StartOther(ParameterSet& parameters);
+  // Rank 0: a lost rank has taken its slots with it. So the state in memory is not whole, not even
+  // where its step is the last.
+  bool LacksSlots() const;
   // Rank 0: takes an older state into memory, where the ranks cannot go on from the one that is
   // there.
   absl::Status LoadIfNeeded(const Gathered& gathered, ParameterSet& parameters);

@@ -165,6 +165,28 @@ TEST_F(ShardedSlotsTest, RankZeroHasAllSlotsAtTheEndThoughOthersAreGone) {
   EXPECT_EQ(DigestOf(ranks_[0]->State()), expected);
 }
 
+TEST_F(ShardedSlotsTest, ARankLostBehindTheLastStepTakesAllBackToTheCheckpoint) {
+  RankSettings settings = ShardedBy();
+  settings.end_step = 3;
+  const TrainingState start = StartState(TestSpecs());
+  const std::string expected = DigestOf(Trained(2, start, {}, 3));
+  MakeAll(2, start, settings);
+  OnAll([](Rank& rank) { return rank.StartAndTrain(2); });
+  ranks_[0]->Push();
+  ASSERT_TRUE(ranks_[1]->Train(3).ok());
+  ranks_[1]->Kill();  // before rank 0 has asked for the slots
+  ranks_[1] = Make(1, 2, Copy(start), settings);
+  OnAll([this](Rank& rank) {
+    if (&rank == ranks_[1].get()) return rank.StartAndTrain(3);
+    const absl::Status awaited = rank.Await();
+    return awaited.ok() ? rank.Train(3) : awaited;
+  });
+  ASSERT_EQ(ranks_[0]->redone().size(), 1U);
+  EXPECT_EQ(ranks_[0]->redone()[0].from, 0);
+  EXPECT_EQ(ranks_[0]->redone()[0].to, 3);
+  EXPECT_EQ(DigestOf(ranks_[0]->State()), expected);
+}
+
 TEST_F(ShardedSlotsTest, SlotsOfARankThatIsLostCannotBeHad) {
   MakeAll(3, StartState(TestSpecs()), ShardedBy());
   OnAll([](Rank& rank) { return rank.StartAndTrain(1); });

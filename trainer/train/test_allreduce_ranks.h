@@ -105,17 +105,19 @@ class Rank {
     }
     updater_->PushNothing(2, step_);
   }
+  // The step that is pushed, or the start after its rollback.
+  absl::Status Await() {
+    const absl::StatusOr<StepResult> result = updater_->Wait(parameters_);
+    if (IsRolledBack(result.status())) return Start();
+    if (!result.ok()) return result.status();
+    ended_ = result->ended;
+    if (!ended_) ++step_;
+    return absl::OkStatus();
+  }
   absl::Status Train(int64_t until) {
-    while (step_ < until) {
+    while (step_ < until && !ended_) {
       Push();
-      const absl::StatusOr<StepResult> result = updater_->Wait(parameters_);
-      if (IsRolledBack(result.status())) {
-        if (const absl::Status started = Start(); !started.ok()) return started;
-        continue;
-      }
-      if (!result.ok()) return result.status();
-      if (result->ended) return absl::OkStatus();
-      ++step_;
+      if (absl::Status status = Await(); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
@@ -166,6 +168,7 @@ class Rank {
   TrainingState checkpoint_;
   TrainingStart start_;
   int64_t step_ = 0;
+  bool ended_ = false;
   std::atomic<int> loaded_again_ = 0;
   std::vector<RedoneSteps> redone_;
   std::unique_ptr<AllReduceUpdater> updater_;  // sends from gradients_: it goes first
