@@ -69,9 +69,11 @@ using BlockFunction = void (*)(const Pixels&, float*, int64_t);
 struct BlockTable {
   BlockFunction at[kMaxSide + 1][kMaxSide + 1];
 };
+// The registers suffice for a block of so many inputs and outputs.
+constexpr bool HasBlock(int inputs, int outputs) { return inputs * outputs + inputs < kVectors || (inputs <= 2 && outputs <= 2); }
 template <int kInputs, int kOutputs>
 constexpr BlockFunction BlockOrNull() {
-  if constexpr (kInputs * kOutputs + kInputs < kVectors || (kInputs <= 2 && kOutputs <= 2)) {
+  if constexpr (HasBlock(kInputs, kOutputs)) {
     return RunBlock<kInputs, kOutputs>;
   } else {
     return nullptr;
@@ -96,7 +98,7 @@ struct Side {
 inline Side ChooseSide(int inputs, int outputs) {
   if constexpr (kVectors < 32) {
     constexpr int kSide = kVectors >= 16 ? 3 : 2;
-    static_assert(BlockOrNull<kSide, kSide>() != nullptr);
+    static_assert(HasBlock(kSide, kSide));
     return {kSide, kSide};
   }
   Side best = {5, 5};

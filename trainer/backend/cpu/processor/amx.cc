@@ -139,6 +139,8 @@ void ConfigureTiles(int block, int pairs) {
     config.rows[tile] = static_cast<uint8_t>(tile < 6 ? block : pairs);
     config.row_bytes[tile] = static_cast<uint16_t>(tile == 4 || tile == 5 ? 2 * pairs * kElementBytes : kLineBytes);
   }
+  // gcc 12 tells its optimizer that ldtilecfg reads 8 bytes, and drops what is written to the others.
+  asm volatile("" : : "r"(&config) : "memory");
   _tile_loadconfig(&config);
 }
 
