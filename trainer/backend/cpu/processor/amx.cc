@@ -139,7 +139,7 @@ void ConfigureTiles(int block, int pairs) {
     config.rows[tile] = static_cast<uint8_t>(tile < 6 ? block : pairs);
     config.row_bytes[tile] = static_cast<uint16_t>(tile == 4 || tile == 5 ? 2 * pairs * kElementBytes : kLineBytes);
   }
-  // gcc 12 tells its optimizer that ldtilecfg reads 8 bytes, and drops what is written to the others.
+  // gcc 12 tells its optimizer that ldtilecfg reads 8 bytes, and drops the stores to all others.
   asm volatile("" : : "r"(&config) : "memory");
   _tile_loadconfig(&config);
 }
