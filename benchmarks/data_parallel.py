@@ -94,7 +94,8 @@ def peer(python, script, model, replicas, cores):
     _, batch, _, _, steps, _, _ = MODELS[model]
     hosts = ",".join(f"127.0.0.1:{port}" for port in free_ports(replicas))
     command = [python, HERE / script, "--model", model, "--batch", str(batch), "--steps", str(steps), "--hosts", hosts]
-    processes = [subprocess.Popen([*command, "--rank", str(rank)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    errors = [tempfile.TemporaryFile("w+") for _ in range(replicas)]
+    processes = [subprocess.Popen([*command, "--rank", str(rank)], stdout=subprocess.PIPE, stderr=errors[rank], text=True,
                                   preexec_fn=lambda: os.sched_setaffinity(0, cores)) for rank in range(replicas)]
     try:
         texts = [process.communicate(timeout=600)[0] for process in processes]
@@ -103,8 +104,10 @@ def peer(python, script, model, replicas, cores):
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    if any(process.returncode != 0 for process in processes):
-        sys.exit(f"data_parallel: a replica of {script} failed; run it by hand: {' '.join(map(str, command))}")
+    for rank, process in enumerate(processes):
+        if process.returncode != 0:
+            errors[rank].seek(0)
+            sys.exit(f"data_parallel: replica {rank} of {script} ended with status {process.returncode}: {errors[rank].read()[-2000:]}")
     found = [json.loads(text.splitlines()[-1]) for text in texts]
     return found[0]["secondsPerStep"], statistics.mean(one["cpuSecondsPerStep"] for one in found), found[0]["version"]
 
