@@ -56,8 +56,8 @@ void TreeSum::Add(std::span<const float> contribution) {
 
 void TreeSum::Push(std::span<const float> contribution) {
   stack_[depth_++].values = contribution.data();
-  // As a binary counter carries: after rank i two equal halves meet for each bit that i + 1 clears. The
-  // last two halves of a power of two wait for Finish: FinishInto adds and divides in one pass.
+  // As a binary counter carries: after rank i two equal halves meet for each bit that i + 1 clears.
+  // The last two halves of a power of two wait for Finish: FinishInto adds and divides in one pass.
   for (size_t carry = ++added_; carry % 2 == 0; carry /= 2) {
     if (added_ == ranks_ && depth_ == 2) break;
     Merge();
