@@ -110,6 +110,7 @@ run_python() {  # run_python NAME file…: standard-library unittest files, each
     fi
     if [ "$status" -ne 0 ]; then
       grep -E '^(FAIL|ERROR):|Error:|TimedOut' "$log" | head -30
+      grep -A 12 'log ends:$' "$log" | head -30
       reasons+="see $log; "
     fi
     bad=$((bad + ${failures:-0} + ${errors:-0})) left_out=$((left_out + ${skips:-0}))

@@ -159,7 +159,7 @@ class DashboardsTest(OperatorCase):
 
     def test_every_panel_shows_data_of_a_training_and_no_alert_is_broken(self):
         training = {"model": {"preset": "lenet5"}, "data": DIGITS, "batchSize": 64, "epochs": 10000, "strategy": {"local": {}}, "resources": {"threads": 1}}
-        self.running(job("digits").worker(1).set("training", training).set("network", {"port": free_port("127.0.0.1")}), "digits-worker-0")
+        self.running(job("digits").worker(1).set("training", training).set("network", {"port": free_port("", in_a_row=2)}), "digits-worker-0")
         self.train("digits")
         self.create(job("held").worker(1))  # its pod has no node
         wait_for("the operator to be scraped", lambda: self.has_data('up{job="operator"} == 1'), 30)

@@ -1,8 +1,10 @@
 """etcd, kube-apiserver, kube-controller-manager and, where asked for, kube-scheduler and kwok's fake nodes, as processes of this machine."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
+import random
 import shutil
 import socket
 
@@ -27,10 +29,21 @@ class Options:
     runtime_config: str = ""        # API versions beside the default ones: "scheduling.k8s.io/v1alpha2=true"
 
 
-def free_port(address):
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return probe.getsockname()[1]
+def free_port(address, in_a_row=1):
+    """A port that nothing uses, nor the `in_a_row` - 1 ports behind it.
+
+    It lies below 32768, where the kernel begins to take the ports of outgoing connections (ip_local_port_range): no client can be on it when it is used.
+    """
+    for _ in range(100):
+        first = random.randrange(15000, 32700)
+        with contextlib.ExitStack() as probes:
+            try:
+                for port in range(first, first + in_a_row):
+                    probes.enter_context(socket.socket()).bind((address, port))
+            except OSError:
+                continue
+            return first
+    raise RuntimeError(f"no {in_a_row} free ports in a row on {address} between 15000 and 32700, tried 100 times")
 
 
 class ControlPlane:
