@@ -1,4 +1,4 @@
-# trainyard_folder(<path> [DEPS folder...] [LINK library...] [PCH header...] [OWN_OPTIONS] [OPTIMISED] [TEST_DEPS folder...] [TESTS_IN folder])
+# trainyard_folder(<path> [DEPS folder...] [LINK library...] [PCH header...] [OWN_OPTIONS] [OPTIMISED] [TEST_DEPS folder...] [TESTS_IN folder] [FILES file...])
 #
 # One folder is one layer. Every .cc of <path> (not of its subfolders) becomes a static library
 # named after the path ("trainer/data" → trainer_data). Every *_test.cc becomes part of one test
@@ -9,9 +9,10 @@
 # precompile beside the common ones (PrecompiledHeaders.cmake). OWN_OPTIONS: the library is compiled
 # with other options than the rest, so without them. OPTIMISED: the sanitizers' builds optimise it
 # too, as its loops are too slow for its tests otherwise. TESTS_IN: its tests are part of that
-# folder's test program, which is made where the first of its folders is.
+# folder's test program, which is made where the first of its folders is. FILES: of the folder's .cc
+# files these only, named relative to it.
 function(trainyard_folder path)
-  cmake_parse_arguments(arg "OWN_OPTIONS;OPTIMISED" "TESTS_IN" "DEPS;LINK;PCH;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(arg "OWN_OPTIONS;OPTIMISED" "TESTS_IN" "DEPS;LINK;PCH;TEST_DEPS;FILES" ${ARGN})
   string(REPLACE "/" "_" name ${path})
   set(folder ${CMAKE_SOURCE_DIR}/${path})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
@@ -19,6 +20,18 @@ function(trainyard_folder path)
   file(GLOB fuzzers CONFIGURE_DEPENDS ${folder}/*_fuzz.cc)
   file(GLOB mains CONFIGURE_DEPENDS ${folder}/main.cc)
   list(REMOVE_ITEM sources ${tests} ${fuzzers} ${mains} "")
+  if(DEFINED arg_FILES)
+    list(TRANSFORM arg_FILES PREPEND ${folder}/)
+    foreach(kind sources tests fuzzers)
+      set(all ${${kind}})
+      set(${kind} ${arg_FILES})
+      foreach(file IN LISTS arg_FILES)
+        if(NOT file IN_LIST all)
+          list(REMOVE_ITEM ${kind} ${file})
+        endif()
+      endforeach()
+    endforeach()
+  endif()
   set(dependencies)
   foreach(dep IN LISTS arg_DEPS)
     string(REPLACE "/" "_" dep ${dep})

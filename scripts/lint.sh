@@ -13,7 +13,7 @@ seconds=${LINT_SECONDS:-900}
 status=0
 
 mkdir -p build
-mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.cc' '*.h' '*.inc' | while read -r file; do [ -f "$file" ] && echo "$file"; done)
+mapfile -t sources < <(git ls-files --cached --others --exclude-standard '*.cc' '*.h' '*.inc' '*.cu' '*.cuh' | while read -r file; do [ -f "$file" ] && echo "$file"; done)
 case "${1:-}" in
   '' | --all | --fix) ;;
   -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;;

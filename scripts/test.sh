@@ -55,13 +55,14 @@ must() {
   return 1
 }
 
-# A build from nothing is compiled in units of several files (cmake/Compiler.cmake); a developer's release build recompiles one changed file.
-unity=${CI:+-DCMAKE_UNITY_BUILD=ON}
+# A build from nothing is compiled in units of several files (cmake/Compiler.cmake); a developer's release build recompiles one changed file. CI
+# compiles the CUDA code always, for one kind of GPU.
+ci_options=(${CI:+-DCMAKE_UNITY_BUILD=ON -DTRAINYARD_CUDA=ON -DTRAINYARD_CUDA_ARCHITECTURES=90})
 
 build() {  # build PRESET [target…]
   local preset=$1
   shift
-  must "build $preset" "configure-$preset.log" cmake --preset "$preset" $unity || return 1
+  must "build $preset" "configure-$preset.log" cmake --preset "$preset" "${ci_options[@]}" || return 1
   must "build $preset" "build-$preset.log" cmake --build "build/$preset" -j "$jobs" ${1:+--target "$@"} || return 1
   echo "   built $preset in $((SECONDS - step_started)) s"
 }
@@ -187,7 +188,7 @@ tsan_targets() {
 
 step_setup() {
   begin "setup: packages"
-  must setup setup.log scripts/setup.sh --cluster || return 1
+  must setup setup.log scripts/setup.sh --cluster --cuda || return 1
   # Debian has no Arrow; with it the builds below read Parquet too.
   must arrow arrow.log scripts/venv.sh trainer/data/parquet/requirements.txt || return 1
   tail -n 1 "$logs/setup.log"

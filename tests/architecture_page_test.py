@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/architecture.md"
 LAYERS = pathlib.Path(os.environ["TRAINYARD_BUILD"]) / "layers.txt"
 HALVES = ("trainer", "operator")
-FILE = re.compile(r"[\w./-]+\.(?:cc|h|md|sh|py|yaml)")
+FILE = re.compile(r"[\w./-]+\.(?:cc|h|cu|cuh|md|sh|py|yaml)")
 
 
 def quoted(text):
@@ -19,7 +19,7 @@ def quoted(text):
 
 def folders_of(half):
     """Those that hold sources, by their paths below the half."""
-    files = (path for path in (ROOT / half).rglob("*") if path.suffix in (".cc", ".h", ".proto") and "testdata" not in path.parts)
+    files = (path for path in (ROOT / half).rglob("*") if path.suffix in (".cc", ".h", ".proto", ".cu", ".cuh") and "testdata" not in path.parts)
     return {str(path.parent.relative_to(ROOT / half)) for path in files} - {"."}
 
 

@@ -30,7 +30,7 @@ def prose_of(text):
 
 def sources():
     for folder in ("operator", "trainer", "tests"):
-        for suffix in ("*.h", "*.cc"):
+        for suffix in ("*.h", "*.cc", "*.cu", "*.cuh"):
             yield from (ROOT / folder).rglob(suffix)
 
 

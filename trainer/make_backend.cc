@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "trainer/backend/cpu/cpu_backend.h"
+#include "trainer/backend/cuda/cuda_backend.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/status_macros.h"
@@ -15,7 +16,8 @@ namespace trainyard::engine {
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name, int threads, Precision precision) {
   if (name == "cpu") return MakeCpuBackend({.threads = threads, .precision = precision});
   if (name == "reference") return MakeReferenceBackend(DType::kF32, precision);
-  return absl::InvalidArgumentError(fmt::format("--backend: found '{}', expected cpu or reference", name));
+  if (name == "cuda") return MakeCudaBackend({.precision = precision});
+  return absl::InvalidArgumentError(fmt::format("--backend: found '{}', expected cpu, cuda or reference", name));
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeDeviceBackends(std::string_view name, int threads, int devices,
