@@ -193,9 +193,11 @@ class Validator {
     }
   }
 
-  // Kueue admits a group of so many pods, and deletes the pods beyond them.
+  // Kueue admits a group of so many pods, and deletes the pods beyond them. Replicas that all start
+  // again make a new group.
   void CheckKueue() {
     const RunPolicy& policy = job_.spec.run_policy;
+    if (policy.restart_scope == RestartScope::kJob) return;
     if (policy.scheduling.kueue_queue.empty() || policy.suspend || !job_.status.start_time || job_.status.Finished()) return;
     for (const auto& [role, replica] : job_.spec.replicas) {
       const auto accepted = job_.status.replica_statuses.find(role);

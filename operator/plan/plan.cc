@@ -75,7 +75,7 @@ class Planner {
     if (again.look_at) plan_.RequeueAt(*again.look_at);
     for (const ReplicaId& id : again.replicas) completed_.erase(id);
     restarts_ = CountRestarts(job_, observed_, completed_, again, now_);
-    RestartTogether(job_, observed_, restarts_);
+    RestartTogether(situation_, restarts_);
     if (restarts_.all_start_again) std::erase_if(completed_, [](const ReplicaId& id) { return id.role != Role::kEvaluator; });
     TakeRestarts();
     if (restarts_.job_failure) return Fail(restarts_.job_failure->reason, restarts_.job_failure->message);
@@ -280,9 +280,9 @@ class Planner {
     }
     const auto before = job_.status.replica_statuses.find(Role::kWorker);
     plan_.AddEvent(false, "Scaled",
-                   fmt::format("workers {} -> {}; the host lists' epoch is {}",
+                   fmt::format("workers {} -> {}; the host lists' epoch is {}{}",
                                before == job_.status.replica_statuses.end() ? 0 : before->second.desired, job_.spec.Replicas(Role::kWorker),
-                               status_.hosts_epoch));
+                               status_.hosts_epoch, restarts_.new_number ? "; all replicas start again, for each keeps the number" : ""));
   }
 
   void MakeChildren() {

@@ -42,6 +42,7 @@ struct Restarts {
   std::map<ReplicaId, absl::Time> not_before;  // when an absent replica may be recreated
   std::set<ReplicaId> ended;                   // of `counted`, and absent ones: counted in this look
   bool all_start_again = false;                // restart_together.h
+  bool new_number = false;                     // they do because their number has changed
   int spent = 0;                               // of backoffLimit
   int disruptions = 0;                         // counted now, to be added to status
   std::optional<JobFailure> job_failure;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "operator/api/restart_records.h"
+#include "operator/children/config_builder.h"
 
 namespace trainyard::control {
 namespace {
@@ -25,14 +26,31 @@ RestartRecord LatestOf(const Restarts& restarts, const Records& records) {
   return latest;
 }
 
+// Whether the pods of a started job were made for another number of replicas. Its status tells the
+// number, once one has been written; before, the host lists tell.
+bool HasNewNumber(const TrainingJob& job, const Observed& observed) {
+  if (job.status.replica_statuses.empty())
+    return !observed.pods.empty() && observed.config != nullptr && !HoldsHosts(*observed.config, job, 1);
+  if (!job.status.start_time) return false;
+  return std::ranges::any_of(job.spec.replicas, [&](const auto& each) {
+    const auto before = job.status.replica_statuses.find(each.first);
+    return each.first != Role::kEvaluator && before != job.status.replica_statuses.end() && before->second.desired != each.second.replicas;
+  });
+}
+
 }  // namespace
 
-void RestartTogether(const TrainingJob& job, const Observed& observed, Restarts& restarts) {
+void RestartTogether(const Situation& situation, Restarts& restarts) {
+  const TrainingJob& job = situation.job;
+  const Observed& observed = situation.observed;
+  if (!IsTogether(job) || restarts.job_failure) return;
   const bool one_ended = std::ranges::any_of(restarts.ended, [](const ReplicaId& id) { return id.role != Role::kEvaluator; });
-  if (!IsTogether(job) || !one_ended || restarts.job_failure) return;
+  restarts.new_number = HasNewNumber(job, observed);
+  if (!one_ended && !restarts.new_number) return;
   Records records;
   for (RestartRecord& record : restarts.records) records[record.replica] = std::move(record);
-  const RestartRecord latest = LatestOf(restarts, records);
+  const RestartRecord now{.last_end = absl::FromUnixMicros(absl::ToUnixMicros(situation.now))};
+  const RestartRecord latest = one_ended ? LatestOf(restarts, records) : now;
   for (const auto& [role, replica] : job.spec.replicas) {
     if (role == Role::kEvaluator) continue;
     for (int i = 0; i < replica.replicas; ++i) {
@@ -56,8 +74,10 @@ void RestartTogether(const TrainingJob& job, const Observed& observed, Restarts&
 
 bool OldPodsRemain(const TrainingJob& job, const Observed& observed, const Restarts& restarts) {
   if (!IsTogether(job)) return false;
-  return std::ranges::any_of(restarts.counted,
-                             [&](const ReplicaId& id) { return id.role != Role::kEvaluator && observed.pods.contains(id); });
+  return std::ranges::any_of(observed.pods, [&](const auto& each) {
+    const ReplicaId& id = each.first;
+    return id.role != Role::kEvaluator && (restarts.counted.contains(id) || id.index >= job.spec.Replicas(id.role));
+  });
 }
 
 bool EndedWithAll(const TrainingJob& job, const ReplicaId& id, const Pod& pod) {

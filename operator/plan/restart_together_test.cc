@@ -182,6 +182,90 @@ TEST(RestartTogether, PodsEndInsteadOfBeingRestartedByTheirKubelet) {
   EXPECT_THAT(Deleted(world.Look()), SizeIs(3));
 }
 
+TEST(RestartTogether, ANewNumberStartsAllAgainAtOnceAndSpendsNothing) {
+  for (const int workers : {4, 2}) {
+    World world(Group().Replicas("evaluator", 1));
+    world.RunsReady();
+    const std::string before = UidOf(world, kWorker0);
+    const std::string evaluator = UidOf(world, {Role::kEvaluator, 0});
+    world.Edits(Group(workers).Replicas("evaluator", 1));
+    const Plan plan = world.Look();
+    EXPECT_THAT(Deleted(plan), ElementsAre("mnist-worker-0", "mnist-worker-1", "mnist-worker-2"));
+    EXPECT_THAT(Created(plan), IsEmpty());
+    EXPECT_EQ(plan.status_timing, StatusTiming::kAtOnce) << "it is written before the first pod is deleted";
+    ASSERT_THAT(EventReasons(plan), ElementsAre("Scaled"));
+    EXPECT_THAT(plan.events[0].note, HasSubstr("all replicas start again"));
+    world.Settle();
+    EXPECT_THAT(world.pods(), SizeIs(workers + 1)) << "no waiting";
+    EXPECT_NE(UidOf(world, kWorker0), before);
+    EXPECT_EQ(UidOf(world, {Role::kEvaluator, 0}), evaluator);
+    world.RunsReady();
+    EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+    EXPECT_EQ(world.status().restarts, 0);
+    EXPECT_EQ(world.status().disruptions, 0);
+    EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).ready, workers);
+    EXPECT_TRUE(world.Look().Empty()) << "once";
+  }
+}
+
+TEST(RestartTogether, ANewNumberOutlivesAnOperatorThatDiesBetweenStatusAndPods) {
+  World world(Group());
+  world.RunsReady().Edits(Group(2));
+  TrainingJob job = world.job();
+  job.status = StatusFromJson(StatusToJson(*MakePlan(job, world.Seen(), world.now()).status));
+  EXPECT_EQ(job.status.replica_statuses.at(Role::kWorker).desired, 2);
+  EXPECT_THAT(Deleted(MakePlan(job, world.Seen(), world.now())), SizeIs(3));
+}
+
+TEST(RestartTogether, NoReplicaOfANewNumberMeetsAPodOfTheOldOne) {
+  World world(Group());
+  world.RunsReady().Edits(Group(2)).Look();
+  TrainingJob job = world.job();
+  Observed seen = world.Seen();
+  seen.pods = {{{Role::kWorker, 2}, std::make_shared<const Pod>(MakePod(Role::kWorker, 2).Ready().Terminating().Build())}};
+  EXPECT_THAT(Created(MakePlan(job, seen, world.now())), IsEmpty());
+  seen.pods.clear();
+  EXPECT_THAT(Created(MakePlan(job, seen, world.now())), SizeIs(2));
+}
+
+TEST(RestartTogether, ANewNumberBeforeAnyStatusWasWrittenStartsAllAgainToo) {
+  World world(Group());
+  world.Settle();
+  const std::string before = UidOf(world, kWorker0);
+  world.ForgetsStatus().Edits(Group(4)).Settle();
+  EXPECT_NE(UidOf(world, kWorker0), before);
+  EXPECT_THAT(world.pods(), SizeIs(4));
+
+  World unchanged(Group());
+  const std::string same = UidOf(unchanged.Settle(), kWorker0);
+  EXPECT_EQ(UidOf(unchanged.ForgetsStatus().Settle(), kWorker0), same);
+}
+
+TEST(RestartTogether, ANewNumberWhileTheJobIsSuspendedIsNoRestart) {
+  World world(Group());
+  world.RunsReady().Edits(Group().Policy("suspend", true)).Settle();
+  world.Edits(Group(4).Policy("suspend", true)).Settle().Edits(Group(4)).Settle();
+  EXPECT_THAT(world.pods(), SizeIs(4));
+  EXPECT_EQ(world.status().phase, JobPhase::kPending);
+}
+
+TEST(RestartTogether, ReplicasThatRestartAloneFollowANewNumberAsTheyRun) {
+  World world(Group().Policy("restartScope", "Replica"));
+  world.RunsReady();
+  const std::string before = UidOf(world, kWorker0);
+  world.Edits(Group(4).Policy("restartScope", "Replica")).Settle();
+  EXPECT_EQ(UidOf(world, kWorker0), before);
+  EXPECT_THAT(world.pods(), SizeIs(4));
+}
+
+TEST(RestartTogether, KueueAdmitsTheGroupOfANewNumberAnew) {
+  const auto queued = [](int workers) { return Group(workers).Set("/metadata/labels", {{"kueue.x-k8s.io/queue-name", "research"}}); };
+  World world(queued(3));
+  world.RunsReady().Edits(queued(2));
+  EXPECT_THAT(Deleted(world.Look()), SizeIs(3));
+  EXPECT_FALSE(world.status().IsTrue(kInvalid));
+}
+
 TEST(RestartTogether, AThousandReplicasMakeAStatusBelowAHundredKilobytesHoweverOftenTheOperatorDies) {
   constexpr int kMany = 1000;
   World world(Group(kMany));

@@ -174,15 +174,15 @@ class CrdTest(ControlPlaneCase):
         self.assertEqual(self.api.get(f"{JOBS}/scaled/scale")["spec"]["replicas"], 4)
 
     def test_a_framework_that_keeps_the_number_of_workers_in_its_environment_is_not_scaled_while_it_runs(self):
-        def started(name, framework, **network):
-            body = job(name).framework(framework).without("training").worker(2).ps(1).chief().set("network", network).spec()
-            self.api.create(JOBS, body)
+        def started(name, framework, scope=None, **network):
+            maker = job(name).framework(framework).without("training").worker(2).ps(1).chief().set("network", network)
+            self.api.create(JOBS, (maker.policy(restartScope=scope) if scope else maker).spec())
             self.api.merge(f"{JOBS}/{name}/status", {"status": {"startTime": "2027-01-15T08:00:00Z"}})
 
         for framework in ("PyTorch", "MPI", "MXNet", "TensorFlow", "JAX", "XGBoost"):
             with self.subTest(framework):
                 name = f"fixed-{framework.lower()}"
-                started(name, framework)
+                started(name, framework, "Replica")
                 with self.assertRaises(ApiError) as caught:
                     self.api.merge(f"{JOBS}/{name}", {"spec": {"worker": {"replicas": 3}}})
                 words = f"spec.worker.replicas.*replicas of framework {framework} keep the number in their environment; set runPolicy.suspend to true"
@@ -192,11 +192,21 @@ class CrdTest(ControlPlaneCase):
                 self.api.merge(f"{JOBS}/{name}/status", {"status": {"startTime": None}})  # as the operator does when the job is suspended
                 self.kubectl("scale", f"tj/{name}", "--replicas=3")
                 self.assertEqual(self.api.get(f"{JOBS}/{name}")["spec"]["worker"]["replicas"], 3)
-        for name, framework, network in (("sparse", "TensorFlow", {"hostList": "Sparse"}), ("none", "None", {})):
+        for name, framework, scope, network in (("sparse", "TensorFlow", None, {"hostList": "Sparse"}), ("none", "None", None, {}), ("mxnet", "MXNet", "Job", {}),
+                                                ("dense", "TensorFlow", "Job", {}), ("pytorch", "PyTorch", None, {}), ("mpi", "MPI", None, {}),
+                                                ("jax", "JAX", None, {}), ("xgboost", "XGBoost", None, {})):
             with self.subTest(name):
-                started(name, framework, **network)
+                started(name, framework, scope, **network)
                 self.kubectl("scale", f"tj/{name}", "--replicas=3")
                 self.assertEqual(self.api.get(f"{JOBS}/{name}")["spec"]["worker"]["replicas"], 3)
+
+    def test_a_sync_job_is_scaled_while_it_runs_where_all_start_again_together(self):
+        for name, policy in (("alone", {}), ("together", {"restartScope": "Job"})):
+            self.api.create(JOBS, job(name).worker(2).training(strategy={"allReduce": {}}).policy(**policy).spec())
+            self.api.merge(f"{JOBS}/{name}/status", {"status": {"startTime": "2027-01-15T08:00:00Z"}})
+        with self.assertRaisesRegex(AssertionError, "cannot change while a sync job runs.*restartScope Job"):
+            self.kubectl("scale", "tj/alone", "--replicas=3")
+        self.kubectl("scale", "tj/together", "--replicas=3")
 
     def test_kubectl_explain_teaches(self):
         for field in ("worker", "serve", "serve.when", "runPolicy.backoffLimit", "training.strategy.parameterServer.mode", "network.services"):

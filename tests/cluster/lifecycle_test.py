@@ -223,6 +223,24 @@ class ScaleTest(OperatorCase):
         self.assertEqual(self.uid("a-worker-0"), kept)
         self.assertEqual(self.api.get(f"{JOBS}/a/scale")["status"]["replicas"], 1)
 
+    def test_a_new_number_of_pytorch_workers_starts_all_again_with_it(self):
+        names = ["a-worker-0", "a-worker-1"]
+        self.running(job("a").framework("PyTorch").set("image", "x").without("training").worker(2), *names)
+        first = {name: self.uid(name) for name in names}
+        for number in (3, 1):
+            self.kubectl("scale", "tj/a", f"--replicas={number}")
+            names = [f"a-worker-{index}" for index in range(number)]
+            wait_for(f"{number} new pods", lambda names=names, first=first: self.pods() == names and all(self.uid(name) != first.get(name) for name in names))
+            for name in names:
+                environment = {each["name"]: each.get("value") for each in self.api.get(f"{PODS}/{name}")["spec"]["containers"][0]["env"]}
+                self.assertEqual(environment["WORLD_SIZE"], str(number))
+            first = {name: self.uid(name) for name in names}
+            self.kubelet.run(*names)
+            self.wait_condition("a", "Running")
+        self.assertEqual((self.status("a").get("restarts", 0), self.status("a").get("disruptions", 0)), (0, 0))
+        notes = [each["note"] for each in self.api.list(EVENTS) if each["reason"] == "Scaled"]
+        self.assertTrue(notes and all("all replicas start again" in note for note in notes), notes)
+
     def test_suspend_removes_pods_and_resume_brings_them_back(self):
         self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")
         began = self.status("a")["startTime"]
