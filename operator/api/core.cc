@@ -180,6 +180,7 @@ absl::StatusOr<Deployment> Deployment::FromJson(const nlohmann::json& object) {
 absl::StatusOr<Node> Node::FromJson(const nlohmann::json& object) {
   Node node;
   TY_ASSIGN_OR_RETURN(node.meta, MetaFromJson(object));
+  node.cordoned = json_read::Bool(json_read::Get(object, "spec"), "unschedulable");
   const nlohmann::json& taints = json_read::Get(json_read::Get(object, "spec"), "taints");
   if (taints.is_array()) {
     for (const nlohmann::json& taint : taints)
@@ -223,7 +224,7 @@ std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead()
           {"services", {"spec.clusterIP"}},
           {"configmaps", {"data"}},
           {"deployments", {"status.readyReplicas", "status.conditions.type", "status.conditions.status", "status.conditions.message"}},
-          {"nodes", {"spec.taints.key", "status.conditions.type", "status.conditions.status", "status.conditions.lastTransitionTime"}},
+          {"nodes", {"spec.unschedulable", "spec.taints.key", "status.conditions.type", "status.conditions.status", "status.conditions.lastTransitionTime"}},
           {"events", {}}};
 }
 

@@ -96,6 +96,7 @@ struct Node {
   ObjectMeta meta;
   bool ready = false;                                  // condition Ready
   absl::Time ready_changed_at = absl::InfinitePast();  // its lastTransitionTime
+  bool cordoned = false;                               // spec.unschedulable
   bool out_of_service = false;                         // tainted node.kubernetes.io/out-of-service: nothing runs on it any more
   static absl::StatusOr<Node> FromJson(const nlohmann::json& object);
 };

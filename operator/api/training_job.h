@@ -18,8 +18,8 @@ namespace trainyard::control {
 
 enum class Framework : uint8_t { kTrainyard, kTensorFlow, kPyTorch, kMxNet, kMpi, kJax, kXgBoost, kNone };
 enum class Role : uint8_t { kChief, kPs, kWorker, kEvaluator };
-// kRecreate: OnFailure in a job that restarts together. Its pods end, as the kubelet restarts one
-// container alone.
+// kRecreate: OnFailure where the operator makes a new pod. The pod ends, as the kubelet restarts one
+// container alone, and on its node (EndsPods).
 enum class RestartPolicy : uint8_t { kAlways, kOnFailure, kNever, kExitCode, kRecreate };
 enum class RestartScope : uint8_t { kReplica, kJob };
 enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
@@ -85,6 +85,7 @@ struct RunPolicy {
   std::optional<absl::Duration> active_deadline;
   int backoff_limit = 6;
   RestartScope restart_scope = RestartScope::kReplica;
+  bool avoid_failed_nodes = false;
   LostNodePolicy lost_node_policy = LostNodePolicy::kWait;
   bool suspend = false;
   SuccessPolicy success_policy = SuccessPolicy::kChief;
@@ -209,6 +210,13 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
+// A node on which a replica, such as "worker-1", failed (runPolicy.avoidFailedNodes).
+struct FailedNode {
+  std::string replica;
+  std::string node;
+  friend bool operator==(const FailedNode&, const FailedNode&) = default;
+};
+
 // What spec.serve has made.
 struct Serving {
   int ready_replicas = 0;
@@ -236,6 +244,7 @@ struct TrainingJobStatus {
   std::optional<Serving> serving;
   std::optional<Failure> failure;
   std::vector<RestartRecord> restart_records;
+  std::vector<FailedNode> failed_nodes;  // the oldest first
   std::string selector;  // of the workers, for the scale subresource
 
   const Condition* Find(std::string_view type) const;

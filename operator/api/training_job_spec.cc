@@ -66,6 +66,7 @@ RunPolicy ReadRunPolicy(const json& spec) {
   policy.ttl_after_finished = Seconds(spec, "ttlSecondsAfterFinished");
   policy.active_deadline = Seconds(spec, "activeDeadlineSeconds");
   policy.backoff_limit = json_read::Int(spec, "backoffLimit", 6);
+  policy.avoid_failed_nodes = json_read::Bool(spec, "avoidFailedNodes");
   policy.lost_node_policy = Word(spec, "lostNodePolicy", words::kLostNodePolicies, LostNodePolicy::kWait);
   policy.suspend = json_read::Bool(spec, "suspend");
   policy.success_policy = Word(spec, "successPolicy", words::kSuccessPolicies, SuccessPolicy::kChief);
@@ -107,11 +108,17 @@ RestartScope DefaultRestartScope(const TrainingJobSpec& spec) {
   return HasFixedGroup(spec) && !always ? RestartScope::kJob : RestartScope::kReplica;
 }
 
+// Whether a failed replica of the role gets a new pod whatever the kubelet could do: with all others,
+// or on another node.
+bool EndsPods(const RunPolicy& policy, Role role) {
+  return policy.avoid_failed_nodes || (policy.restart_scope == RestartScope::kJob && role != Role::kEvaluator);
+}
+
 void ReadRestartScope(const json& run_policy, TrainingJobSpec& spec) {
   spec.run_policy.restart_scope = Word(run_policy, "restartScope", words::kRestartScopes, DefaultRestartScope(spec));
-  if (spec.run_policy.restart_scope != RestartScope::kJob) return;
   for (auto& [role, replica] : spec.replicas) {
-    if (role != Role::kEvaluator && replica.restart_policy == RestartPolicy::kOnFailure) replica.restart_policy = RestartPolicy::kRecreate;
+    if (replica.restart_policy == RestartPolicy::kOnFailure && EndsPods(spec.run_policy, role))
+      replica.restart_policy = RestartPolicy::kRecreate;
   }
 }
 

@@ -92,6 +92,8 @@ json ToJson(const Failure& failure) {
   return result;
 }
 
+json ToJson(const FailedNode& failed) { return {{"replica", failed.replica}, {"node", failed.node}}; }
+
 json ToJson(const Serving& serving) {
   json result = {{"readyReplicas", serving.ready_replicas}};
   Put(result, "version", serving.version);
@@ -125,6 +127,16 @@ Progress ReadProgress(const json& status, const json& stragglers) {
     }
   }
   return progress;
+}
+
+std::vector<FailedNode> ReadFailedNodes(const json& entries) {
+  std::vector<FailedNode> nodes;
+  if (!entries.is_array()) return nodes;
+  for (const json& entry : entries) {
+    FailedNode failed{.replica = json_read::String(entry, "replica"), .node = json_read::String(entry, "node")};
+    if (!failed.replica.empty() && !failed.node.empty()) nodes.push_back(std::move(failed));
+  }
+  return nodes;
 }
 
 std::optional<JobPhase> PhaseFromName(const std::string& name) {
@@ -171,6 +183,7 @@ json StatusToJson(const TrainingJobStatus& status) {
   }
   if (status.serving) result["serving"] = ToJson(*status.serving);
   if (status.failure) result["failure"] = ToJson(*status.failure);
+  for (const FailedNode& failed : status.failed_nodes) result["failedNodes"].push_back(ToJson(failed));
   if (!status.restart_records.empty()) result["restartRecords"] = RestartRecordsToJson(status.restart_records);
   return result;
 }
@@ -231,6 +244,7 @@ TrainingJobStatus StatusFromJson(const json& object) {
                              .reason = json_read::String(*failure, "reason"),
                              .message = json_read::String(*failure, "message")};
   }
+  status.failed_nodes = ReadFailedNodes(json_read::Get(object, "failedNodes"));
   status.restart_records = RestartRecordsFromJson(json_read::Get(object, "restartRecords"));
   return status;
 }

@@ -166,6 +166,7 @@ TEST(TrainingJob, AStatusReadsBackAsItWasWritten) {
   status.serving = Serving{.ready_replicas = 2, .version = 568, .url = "http://a"};
   status.failure = Failure{"worker-1", "p", "fetch", "n", 137, 9, "OOMKilled", "tail"};
   status.restart_records = {{"worker-1", "uid", 2, 1, true, 3, 1, time + absl::Microseconds(123456)}};
+  status.failed_nodes = {{"worker-1", "node-7"}};
   status.selector = "a=b";
   EXPECT_EQ(StatusFromJson(StatusToJson(status)), status);
   EXPECT_EQ(StatusFromJson(json()), TrainingJobStatus());

@@ -165,13 +165,7 @@ class Validator {
     if (policy.success_policy == SuccessPolicy::kAllWorkers && job_.spec.Replicas(Role::kWorker) == 0) {
       Add("spec.runPolicy.successPolicy", "found AllWorkers in a job without workers; set worker.replicas or use Chief");
     }
-    for (const auto& [role, replica] : job_.spec.replicas) {
-      const bool alone = role != Role::kEvaluator && replica.restart_policy == RestartPolicy::kAlways;
-      if (policy.restart_scope == RestartScope::kJob && alone) {
-        Add(fmt::format("spec.{}.restartPolicy", Name(role)),
-            "found Always, by which the kubelet restarts one replica alone, but runPolicy.restartScope is Job; use OnFailure");
-      }
-    }
+    CheckNewPods();
     for (size_t i = 0; i < policy.exit_codes.size(); ++i) {
       const ExitCodeRule& rule = policy.exit_codes[i];
       if (rule.from > rule.to) {
@@ -190,6 +184,20 @@ class Validator {
     if (policy.scheduling.gang != Gang::kNone && policy.scheduling.min_available.value_or(1) > total) {
       Add("spec.runPolicy.scheduling.minAvailable",
           fmt::format("found {}, but the job has {} replicas; lower it", *policy.scheduling.min_available, total));
+    }
+  }
+
+  // The kubelet restarts a container in its pod, on its node.
+  void CheckNewPods() {
+    const RunPolicy& policy = job_.spec.run_policy;
+    for (const auto& [role, replica] : job_.spec.replicas) {
+      if (replica.restart_policy != RestartPolicy::kAlways) continue;
+      const std::string path = fmt::format("spec.{}.restartPolicy", Name(role));
+      if (policy.restart_scope == RestartScope::kJob && role != Role::kEvaluator) {
+        Add(path, "found Always, by which the kubelet restarts one replica alone, but runPolicy.restartScope is Job; use OnFailure");
+      } else if (policy.avoid_failed_nodes) {
+        Add(path, "found Always, by which the kubelet restarts a replica on its node, but runPolicy.avoidFailedNodes is true; use OnFailure");
+      }
     }
   }
 

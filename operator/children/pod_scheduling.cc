@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/children/avoided_nodes.h"
 #include "operator/children/pod_json.h"
 
 namespace trainyard::control {
@@ -74,6 +75,7 @@ void MarkForScheduler(const TrainingJob& job, const ReplicaId& id, json& meta, j
   JoinGang(job, meta, spec);
   JoinQueue(job, id, meta);
   Place(job, spec);
+  KeepAway(job, id, spec);
   if (!scheduling.topology_key.empty() && scheduling.placement == Placement::kExclusive) meta["labels"][kExclusiveLabel] = "true";
 }
 

@@ -125,6 +125,7 @@ Observed Observe(const TrainingJob& job, Children children) {
   observed.unwatched = std::move(children.unwatched);
   observed.refusal = std::move(children.refusal);
   observed.down_nodes = std::move(children.down_nodes);
+  observed.nodes = std::move(children.nodes);
   observed.progress = std::move(children.progress);
   observed.chief_problem = std::move(children.chief_problem);
   observed.serving = ObserveServing(job, std::move(children.serving));

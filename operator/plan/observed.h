@@ -56,6 +56,12 @@ struct ServingChildren {
   std::string problem;
 };
 
+// What a job that avoids failed nodes needs to know of the cluster's.
+struct NodesSeen {
+  std::set<std::string> gone;       // of those in its status
+  std::vector<std::string> usable;  // Ready and not cordoned; not all of many
+};
+
 // The listers' answers: the job's children, and other objects with a name that a child needs.
 struct Children {
   std::vector<std::shared_ptr<const Pod>> pods;
@@ -67,6 +73,7 @@ struct Children {
   std::map<ChildKind, Unwatched> unwatched;    // without an entry the API server has not been asked
   std::optional<Refusal> refusal;              // as in Observed
   std::map<std::string, NodeDown> down_nodes;  // of the job's Terminating pods: those whose kubelet does not end them now
+  std::optional<NodesSeen> nodes;              // absent where the job does not ask, or the operator may not see nodes
   // The chief's latest answer, and why it gave none when it was asked last (empty: it did).
   std::optional<Progress> progress;
   std::string chief_problem;
@@ -102,6 +109,7 @@ struct Observed {
   std::map<ChildKind, Unwatched> unwatched;  // as in Children
   std::optional<Refusal> refusal;            // the API server did not want to create children the last time
   std::map<std::string, NodeDown> down_nodes;
+  std::optional<NodesSeen> nodes;
   std::optional<Progress> progress;
   std::string chief_problem;
   ObservedServing serving;

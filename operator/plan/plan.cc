@@ -13,6 +13,7 @@
 #include "operator/children/pod_builder.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/ending_pods.h"
+#include "operator/plan/failed_nodes.h"
 #include "operator/plan/plan_children.h"
 #include "operator/plan/plan_deletions.h"
 #include "operator/plan/plan_serving.h"
@@ -214,8 +215,10 @@ class Planner {
     status_.restarts = restarts_.spent;
     status_.disruptions += restarts_.disruptions;
     if (restarts_.first_failure) status_.failure = restarts_.first_failure;
+    status_.failed_nodes = FailedNodesNow(situation_, restarts_);
     Tell("Restarting", restarts_.restart_notes);
     Tell("Disrupted", restarts_.disruption_notes);
+    plan_.Add(TellOfFailedNodes(situation_, status_.failed_nodes));
   }
 
   // An event for each note, or one with the count when a whole job's replicas end at once.

@@ -6,6 +6,7 @@
 
 #include "operator/api/restart_records.h"
 #include "operator/plan/cleanup_policy.h"
+#include "operator/plan/failed_nodes.h"
 #include "operator/plan/pod_end.h"
 
 namespace trainyard::control {
@@ -16,6 +17,12 @@ constexpr absl::Duration kResetAfter = absl::Minutes(10);
 constexpr int kMaxStep = 16;
 
 std::string OnNode(const Pod& pod) { return pod.node.empty() ? "" : " on node " + pod.node; }
+
+// When the pod's failure happened; the far future where it does not tell.
+absl::Time EndOf(const Pod& pod) {
+  const std::optional<ContainerEnd> ended = LastFailure(pod);
+  return ended && ended->end->finished_at != absl::InfinitePast() ? ended->end->finished_at : absl::InfiniteFuture();
+}
 
 // Counts over all replicas of one job.
 class Counter {
@@ -53,6 +60,8 @@ class Counter {
       if (Counts(name)) result_.spent += record.Spent();
     }
     const int limit = job_.spec.run_policy.backoff_limit;
+    // Of replicas that end together the first one is to blame.
+    if (together_) std::ranges::stable_sort(pending_, {}, [](const PendingRestart& pending) { return EndOf(*pending.pod); });
     // Failures that are to be restarted next need a restart each.
     int needed = result_.spent;
     for (const PendingRestart& pending : pending_) {
@@ -138,6 +147,7 @@ class Counter {
       CountEnd(id, Make(id, pod), &pod);
       ++result_.disruptions;
       result_.counted.insert(id);
+      if (EndedByItsNode(pod)) NoteNode(id, pod);
       result_.disruption_notes.push_back(fmt::format("{}{} {}: {}; this does not count against backoffLimit", Name(id), OnNode(pod),
                                                      Recreated(), DescribeEnd(job_, id, pod)));
     } else if (state == PodState::kFailed) {
@@ -236,6 +246,7 @@ class Counter {
   void Recreate(const PendingRestart& pending) {
     RestartRecord& record = Make(pending.id, *pending.pod);
     CountEnd(pending.id, record, pending.pod);
+    NoteNode(pending.id, *pending.pod);
     ++record.restarts;
     result_.counted.insert(pending.id);
     if (Counts(Name(pending.id))) return;
@@ -266,7 +277,15 @@ class Counter {
   }
 
   void NoteFailure(const ReplicaId& id, const Pod& pod) {
-    if (!job_.status.failure && !result_.first_failure && Counts(Name(id))) result_.first_failure = DescribeFailure(id, pod);
+    if (job_.status.failure || !Counts(Name(id))) return;
+    const absl::Time end = EndOf(pod);
+    if (result_.first_failure && end >= first_failure_at_) return;
+    first_failure_at_ = end;
+    result_.first_failure = DescribeFailure(id, pod);
+  }
+
+  void NoteNode(const ReplicaId& id, const Pod& pod) {
+    if (!pod.node.empty()) result_.failed_nodes.push_back({Name(id), pod.node});
   }
 
   // Of a replica that runs again neither the pod nor the moment is needed; after ten minutes of
@@ -305,6 +324,7 @@ class Counter {
   const absl::Time now_;
   std::map<std::string, RestartRecord> records_;
   std::vector<PendingRestart> pending_;
+  absl::Time first_failure_at_ = absl::InfiniteFuture();
   std::optional<ReplicaId> last_restart_;  // that the kubelet made since the last look
   Restarts result_;
 };

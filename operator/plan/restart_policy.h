@@ -47,6 +47,7 @@ struct Restarts {
   int disruptions = 0;                         // counted now, to be added to status
   std::optional<JobFailure> job_failure;
   std::optional<Failure> first_failure;       // the oldest failure seen now
+  std::vector<FailedNode> failed_nodes;       // of the failures that count now, and of pods that their node ended
   std::vector<std::string> restart_notes;     // for events: one for each restart counted now
   std::vector<std::string> disruption_notes;  // and for each disruption
 };

@@ -1,10 +1,12 @@
 #include "operator/plan/stall.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "operator/base/timestamp.h"
+#include "operator/children/avoided_nodes.h"
 #include "operator/children/child_kinds.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/ending_pods.h"
@@ -45,6 +47,12 @@ Stall RefusedCreation(const Situation& situation) {
           .blames_the_spec = invalid != nullptr && invalid->status && invalid->reason == kRefusedByServer};
 }
 
+std::string AvoidedNodes(const TrainingJob& job, const ReplicaId& id) {
+  const std::vector<std::string> nodes = NodesToAvoid(job, id);
+  if (nodes.empty()) return "";
+  return fmt::format("; by runPolicy.avoidFailedNodes it keeps away from {}", fmt::join(nodes, ", "));
+}
+
 // The first pod that cannot start, and how many more there are for the same reason.
 Stall StartStall(const Situation& situation, const Restarts& restarts) {
   const ObstaclePatience patience{situation.options.stalled_start_after, situation.options.stalled_creation_after};
@@ -64,6 +72,7 @@ Stall StartStall(const Situation& situation, const Restarts& restarts) {
       first = Name(id);
       stall.reason = obstacle->reason;
       message = obstacle->message;
+      if (pod.node.empty()) message += AvoidedNodes(situation.job, id);
     } else if (stall.reason == obstacle->reason) {
       ++more;
     }

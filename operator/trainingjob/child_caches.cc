@@ -1,7 +1,10 @@
 #include "operator/trainingjob/child_caches.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "operator/children/avoided_nodes.h"
 
 namespace trainyard::control {
 namespace {
@@ -67,6 +70,10 @@ void ChildCaches::Connect(WorkQueue& queue) {
     for (const auto& pod : informers_.pods.lister().All()) {
       if (pod->node == node && pod->meta.deletion_time) queue.Add(JobKeyOf(pod->meta));
     }
+    if (after) return;
+    for (const auto& job : informers_.jobs.lister().All()) {  // they forget it
+      if (std::ranges::count(job->status.failed_nodes, node, &FailedNode::node) > 0) queue.Add(job->meta.Key());
+    }
   });
 }
 
@@ -108,12 +115,26 @@ Children ChildCaches::Gather(const TrainingJob& job) const {
   }
   add(children.configs, informers_.configs.lister(), ConfigMapName(job));
   if (informers_.nodes == nullptr) return children;
+  if (job.spec.run_policy.avoid_failed_nodes) children.nodes = SeeNodes(job);
   for (const auto& pod : children.pods) {
     if (!pod->meta.deletion_time || pod->node.empty()) continue;
     const auto node = informers_.nodes->lister().Get(pod->node);
     if (const std::optional<NodeDown> down = DownState(node.get())) children.down_nodes[pod->node] = *down;
   }
   return children;
+}
+
+NodesSeen ChildCaches::SeeNodes(const TrainingJob& job) const {
+  NodesSeen seen;
+  for (const FailedNode& failed : job.status.failed_nodes) {
+    if (informers_.nodes->lister().Get(failed.node) == nullptr) seen.gone.insert(failed.node);
+  }
+  for (const auto& node : informers_.nodes->lister().All()) {
+    if (DownState(node.get()) || node->cordoned) continue;
+    seen.usable.push_back(node->meta.name);
+    if (seen.usable.size() > kMostAvoidedNodes) break;  // no replica keeps away from so many
+  }
+  return seen;
 }
 
 bool ChildCaches::NoteIfHeld(const ObjectMeta& pod) {

@@ -60,6 +60,8 @@ class ChildCaches {
     std::function<void(const std::string& key, const std::string& uid)> observe_delete;
   };
 
+  // Of a job that avoids failed nodes.
+  NodesSeen SeeNodes(const TrainingJob& job) const;
   bool NoteIfHeld(const ObjectMeta& pod);
 
   const JobInformers informers_;

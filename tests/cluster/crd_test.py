@@ -81,6 +81,7 @@ class CrdTest(ControlPlaneCase):
             (job("a").framework("PyTorch").chief().without("training").set("elastic", {"minWorkers": 1, "maxWorkers": 3}), "spec.chief", "holds the rendezvous"),
             (job("a").worker(1, restartPolicy="Sometimes"), "spec.worker.restartPolicy", "Unsupported value"),
             (job("a").worker(1, restartPolicy="Always").policy(restartScope="Job"), "spec.runPolicy.restartScope", "use OnFailure"),
+            (job("a").worker(1, restartPolicy="Always").policy(avoidFailedNodes=True), "spec.runPolicy.avoidFailedNodes", "use OnFailure"),
             (job("a").training(epochs=None), "spec.training", "exactly one of epochs and steps"),
             (job("a").training(steps=5), "spec.training", "exactly one of epochs and steps"),
             (job("a").training(model={"preset": "lenet5", "layers": []}), "spec.training.model", "one and only one"),
@@ -143,6 +144,7 @@ class CrdTest(ControlPlaneCase):
             "spec.ps.template": {"ps": {"template": {"spec": {"priorityClassName": "high"}}}},
             "spec.ps.restartPolicy": {"ps": {"restartPolicy": "OnFailure"}},
             "spec.runPolicy.restartScope": {"runPolicy": {"restartScope": "Job"}},
+            "spec.runPolicy.avoidFailedNodes": {"runPolicy": {"avoidFailedNodes": True}},
         }
         self.api.merge(f"{path}/status", {"status": {"startTime": "2027-01-15T08:00:00Z"}})
         for field, change in changes.items():

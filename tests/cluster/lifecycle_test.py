@@ -561,6 +561,54 @@ class LostNodeTest(OperatorCase):
         wait_for("a new pod", lambda: self.api.exists(f"{PODS}/a-worker-0") and self.uid("a-worker-0") != first)
 
 
+class FailedNodeTest(OperatorCase):
+    NODES = "/api/v1/nodes"
+
+    def setUp(self):
+        super().setUp()
+        for name in ("bad", "good"):
+            self.api.create(self.NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+            self.addCleanup(lambda name=name: self.api.exists(f"{self.NODES}/{name}") and self.api.delete(f"{self.NODES}/{name}"))
+            self.api.merge(f"{self.NODES}/{name}/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+
+    def fails_on(self, pod, node):
+        """The pod fails there; the pod that comes after it."""
+        first = self.uid(pod)
+        self.api.create(f"{PODS}/{pod}/binding", {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"kind": "Node", "name": node}})
+        self.kubelet.run(pod)
+        self.kubelet.fail(pod, code=137)
+        wait_for(f"{pod} to be made again", lambda: self.api.exists(f"{PODS}/{pod}") and self.uid(pod) != first)
+        return self.api.get(f"{PODS}/{pod}")
+
+    @staticmethod
+    def avoided(pod):
+        terms = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+        return [each["values"][0] for term in terms for each in term["matchFields"]]
+
+    def test_the_next_pod_keeps_away_from_the_node_where_the_last_one_failed_until_it_is_deleted(self):
+        self.create(job("a").worker(2).policy(avoidFailedNodes=True))
+        self.wait_pods("a-worker-0", "a-worker-1")
+        self.assertEqual(self.avoided(self.fails_on("a-worker-1", "bad")), ["bad"])
+        self.wait_event("NodeAvoided")
+        self.operator.kill()
+        self.operator.start()
+        self.api.delete(f"{PODS}/a-worker-1", grace_seconds=0)
+        wait_for("a pod of the next operator", lambda: self.api.exists(f"{PODS}/a-worker-1") and self.avoided(self.api.get(f"{PODS}/a-worker-1")) == ["bad"])
+        self.assertEqual(self.avoided(self.fails_on("a-worker-0", "good")), ["good"], "each by itself")
+        self.assertEqual(self.status("a")["failedNodes"], [{"replica": "worker-1", "node": "bad"}, {"replica": "worker-0", "node": "good"}])
+        self.assertEqual(self.avoided(self.fails_on("a-worker-1", "good")), ["good"], "no third node is there: it starts again where it failed first")
+        self.api.delete(f"{self.NODES}/good")
+        wait_for("the node to be forgotten", lambda: "failedNodes" not in self.status("a"))
+
+    def test_a_job_that_restarts_together_keeps_away_as_a_whole(self):
+        names = ("a-worker-0", "a-worker-1")
+        self.create(job("a").framework("JAX").set("image", "x").without("training").worker(2).policy(avoidFailedNodes=True))
+        self.wait_pods(*names)
+        self.fails_on("a-worker-1", "bad")
+        self.wait_pods(*names)
+        self.assertEqual([self.avoided(self.api.get(f"{PODS}/{name}")) for name in names], [["bad"], ["bad"]])
+
+
 class LeaderTest(OperatorCase):
     flags = {"leader-elect": "true", "leader-elect-namespace": "default"}
 
