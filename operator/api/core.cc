@@ -2,6 +2,7 @@
 
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <array>
 
 #include "operator/api/json_read.h"
@@ -12,6 +13,7 @@ namespace trainyard::control {
 namespace {
 
 constexpr size_t kMaxPodMessage = 2048;  // what the kubelet keeps of a termination message
+constexpr size_t kMaxConditions = 64;
 constexpr int kMaxRestarts = 1'000'000;
 
 PodPhase PhaseFromName(const std::string& name) {
@@ -60,7 +62,9 @@ void ReadConditions(const nlohmann::json& status, Pod& pod) {
   if (!conditions.is_array()) return;
   for (const nlohmann::json& condition : conditions) {
     const std::string type = json_read::String(condition, "type");
-    const bool is_true = json_read::String(condition, "status") == "True";
+    const std::string value = json_read::String(condition, "status");
+    const bool is_true = value == "True";
+    if (!IsUsualCondition(type) && pod.conditions.size() < kMaxConditions) pod.conditions.push_back({type, value});
     if (type == "Ready") pod.ready = is_true;
     if ((type == "DisruptionTarget" || type == "TerminationTarget") && is_true) {
       pod.disruption_target = true;
@@ -92,6 +96,12 @@ std::string_view PodPhaseName(PodPhase phase) {
       break;
   }
   return "Unknown";
+}
+
+bool IsUsualCondition(std::string_view type) {
+  static constexpr std::array<std::string_view, 5> kUsual = {"PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady",
+                                                             "Ready"};
+  return std::ranges::count(kUsual, type) > 0;
 }
 
 const ContainerStatus* Pod::Main() const {
@@ -224,7 +234,9 @@ std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead()
           {"services", {"spec.clusterIP"}},
           {"configmaps", {"data"}},
           {"deployments", {"status.readyReplicas", "status.conditions.type", "status.conditions.status", "status.conditions.message"}},
-          {"nodes", {"spec.unschedulable", "spec.taints.key", "status.conditions.type", "status.conditions.status", "status.conditions.lastTransitionTime"}},
+          {"nodes",
+           {"spec.unschedulable", "spec.taints.key", "status.conditions.type", "status.conditions.status",
+            "status.conditions.lastTransitionTime"}},
           {"events", {}}};
 }
 

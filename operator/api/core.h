@@ -41,16 +41,26 @@ struct ContainerStatus {
   BoxedOptional<Termination> last_terminated;  // lastState.terminated
 };
 
+struct PodCondition {
+  std::string type;
+  std::string status;  // "True", "False" or "Unknown"
+  friend bool operator==(const PodCondition&, const PodCondition&) = default;
+};
+
+// Whether every pod has conditions of that type, whatever becomes of it.
+bool IsUsualCondition(std::string_view type);
+
 struct Pod {
   ObjectMeta meta;
   PodPhase phase = PodPhase::kPending;
-  bool ready = false;              // condition Ready
-  bool disruption_target = false;  // condition DisruptionTarget, or Kueue's TerminationTarget
-  std::string disruption;          // its reason and message: "EvictionByEvictionAPI: …"
-  bool scheduler_spoke = false;    // condition PodScheduled is there
-  bool gated = false;              // by a scheduling gate, as that condition says: no scheduler looks at it yet
-  std::string unschedulable;       // message of PodScheduled=False with reason Unschedulable; else empty
-  std::string reason;              // status.reason: "Evicted", "NodeLost" …
+  bool ready = false;                    // condition Ready
+  bool disruption_target = false;        // condition DisruptionTarget, or Kueue's TerminationTarget
+  std::vector<PodCondition> conditions;  // but the usual ones
+  std::string disruption;                // its reason and message: "EvictionByEvictionAPI: …"
+  bool scheduler_spoke = false;          // condition PodScheduled is there
+  bool gated = false;                    // by a scheduling gate, as that condition says: no scheduler looks at it yet
+  std::string unschedulable;             // message of PodScheduled=False with reason Unschedulable; else empty
+  std::string reason;                    // status.reason: "Evicted", "NodeLost" …
   std::string message;
   std::string node;
   std::string scheduler;               // spec.schedulerName

@@ -31,6 +31,7 @@ enum class HostList : uint8_t { kDense, kSparse };
 enum class Gang : uint8_t { kNone, kVolcano, kCoscheduling, kNative };
 enum class Placement : uint8_t { kClose, kExclusive };
 enum class ExitAction : uint8_t { kRestart, kFail, kIgnore };
+enum class FailureAction : uint8_t { kFailJob, kIgnore, kCount };
 enum class ServeWhen : uint8_t { kFinal, kBest };
 enum class JobPhase : uint8_t { kPending, kRunning, kRestarting, kSuspended, kSucceeded, kFailed, kInvalid };
 
@@ -64,6 +65,25 @@ struct ExitCodeRule {
   ExitAction action = ExitAction::kFail;
 };
 
+// At least one container ended with a code that is, or is not, among the values.
+struct ExitCodesPattern {
+  std::string container;  // empty: any
+  bool in = true;
+  std::vector<int> values;
+};
+
+struct PodConditionPattern {
+  std::string type;
+  std::string status;
+};
+
+// Has either exit codes or conditions; of the conditions one must hold.
+struct PodFailureRule {
+  FailureAction action = FailureAction::kCount;
+  std::optional<ExitCodesPattern> exit_codes;
+  std::vector<PodConditionPattern> conditions;
+};
+
 struct Scheduling {
   Gang gang = Gang::kNone;
   std::optional<int> min_available;
@@ -90,7 +110,8 @@ struct RunPolicy {
   bool suspend = false;
   SuccessPolicy success_policy = SuccessPolicy::kChief;
   StartPolicy start_policy = StartPolicy::kPsReady;
-  std::vector<ExitCodeRule> exit_codes;  // without a match 1-127 Fail, 200 Ignore, else Restart
+  std::vector<ExitCodeRule> exit_codes;       // without a match 1-127 Fail, 200 Ignore, else Restart
+  std::vector<PodFailureRule> failure_rules;  // of podFailurePolicy: before all else; empty without one
   Scheduling scheduling;
 };
 
@@ -245,7 +266,7 @@ struct TrainingJobStatus {
   std::optional<Failure> failure;
   std::vector<RestartRecord> restart_records;
   std::vector<FailedNode> failed_nodes;  // the oldest first
-  std::string selector;  // of the workers, for the scale subresource
+  std::string selector;                  // of the workers, for the scale subresource
 
   const Condition* Find(std::string_view type) const;
   bool IsTrue(std::string_view type) const;

@@ -60,6 +60,34 @@ ReplicaSpec ReadReplica(const json& spec, Framework framework) {
   return replica;
 }
 
+ExitCodesPattern ReadExitCodes(const json& object) {
+  ExitCodesPattern pattern{
+      .container = json_read::String(object, "containerName"), .in = json_read::String(object, "operator") == "In", .values = {}};
+  const json& values = json_read::Get(object, "values");
+  if (!values.is_array()) return pattern;
+  for (const json& value : values) {
+    if (value.is_number_integer()) pattern.values.push_back(value.get<int>());
+  }
+  return pattern;
+}
+
+std::vector<PodFailureRule> ReadFailureRules(const json& policy) {
+  std::vector<PodFailureRule> rules;
+  const json& entries = json_read::Get(policy, "rules");
+  if (!entries.is_array()) return rules;
+  for (const json& entry : entries) {
+    PodFailureRule& rule = rules.emplace_back();
+    rule.action = Word(entry, "action", words::kFailureActions, FailureAction::kCount);
+    if (const json* codes = json_read::Find(entry, "onExitCodes")) rule.exit_codes = ReadExitCodes(*codes);
+    const json& conditions = json_read::Get(entry, "onPodConditions");
+    if (!conditions.is_array()) continue;
+    for (const json& condition : conditions) {
+      rule.conditions.push_back({.type = json_read::String(condition, "type"), .status = json_read::String(condition, "status", "True")});
+    }
+  }
+  return rules;
+}
+
 RunPolicy ReadRunPolicy(const json& spec) {
   RunPolicy policy;
   policy.clean_pod_policy = Word(spec, "cleanPodPolicy", words::kCleanPodPolicies, CleanPodPolicy::kRunning);
@@ -78,6 +106,7 @@ RunPolicy ReadRunPolicy(const json& spec) {
           {json_read::Int(rule, "from"), json_read::Int(rule, "to"), Word(rule, "action", words::kExitActions, ExitAction::kFail)});
     }
   }
+  policy.failure_rules = ReadFailureRules(json_read::Get(spec, "podFailurePolicy"));
   const json& scheduling = json_read::Get(spec, "scheduling");
   policy.scheduling.gang = Word(scheduling, "gang", words::kGangs, Gang::kNone);
   if (json_read::Integer(scheduling, "minAvailable")) policy.scheduling.min_available = json_read::Int(scheduling, "minAvailable", 1);
@@ -109,9 +138,10 @@ RestartScope DefaultRestartScope(const TrainingJobSpec& spec) {
 }
 
 // Whether a failed replica of the role gets a new pod whatever the kubelet could do: with all others,
-// or on another node.
+// on another node, or as rules say.
 bool EndsPods(const RunPolicy& policy, Role role) {
-  return policy.avoid_failed_nodes || (policy.restart_scope == RestartScope::kJob && role != Role::kEvaluator);
+  return policy.avoid_failed_nodes || !policy.failure_rules.empty() ||
+         (policy.restart_scope == RestartScope::kJob && role != Role::kEvaluator);
 }
 
 void ReadRestartScope(const json& run_policy, TrainingJobSpec& spec) {

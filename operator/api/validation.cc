@@ -5,6 +5,7 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 
+#include "operator/api/core.h"
 #include "operator/api/json_read.h"
 #include "operator/api/template_validation.h"
 #include "operator/api/text.h"
@@ -166,6 +167,9 @@ class Validator {
       Add("spec.runPolicy.successPolicy", "found AllWorkers in a job without workers; set worker.replicas or use Chief");
     }
     CheckNewPods();
+    for (size_t i = 0; i < policy.failure_rules.size(); ++i) {
+      CheckFailureRule(fmt::format("spec.runPolicy.podFailurePolicy.rules[{}]", i), policy.failure_rules[i]);
+    }
     for (size_t i = 0; i < policy.exit_codes.size(); ++i) {
       const ExitCodeRule& rule = policy.exit_codes[i];
       if (rule.from > rule.to) {
@@ -195,9 +199,28 @@ class Validator {
       const std::string path = fmt::format("spec.{}.restartPolicy", Name(role));
       if (policy.restart_scope == RestartScope::kJob && role != Role::kEvaluator) {
         Add(path, "found Always, by which the kubelet restarts one replica alone, but runPolicy.restartScope is Job; use OnFailure");
+      } else if (!policy.failure_rules.empty()) {
+        Add(path,
+            "found Always, by which the kubelet restarts a replica before rules can be asked, but there is a runPolicy.podFailurePolicy; "
+            "use OnFailure");
       } else if (policy.avoid_failed_nodes) {
-        Add(path, "found Always, by which the kubelet restarts a replica on its node, but runPolicy.avoidFailedNodes is true; use OnFailure");
+        Add(path,
+            "found Always, by which the kubelet restarts a replica on its node, but runPolicy.avoidFailedNodes is true; use OnFailure");
       }
+    }
+  }
+
+  void CheckFailureRule(const std::string& path, const PodFailureRule& rule) {
+    const bool both = rule.exit_codes && !rule.conditions.empty();
+    if (both || (!rule.exit_codes && rule.conditions.empty())) {
+      Add(path, fmt::format("found {} onExitCodes and onPodConditions, expected exactly one of them", both ? "both" : "neither"));
+    }
+    if (rule.exit_codes && rule.exit_codes->values.empty()) Add(path + ".onExitCodes.values", "found none; name exit codes");
+    for (size_t i = 0; i < rule.conditions.size(); ++i) {
+      const std::string& type = rule.conditions[i].type;
+      if (!IsUsualCondition(type)) continue;
+      Add(fmt::format("{}.onPodConditions[{}].type", path, i),
+          fmt::format("found {}, which every pod has; name a condition that tells why a pod ended, as DisruptionTarget", type));
     }
   }
 

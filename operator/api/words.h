@@ -20,6 +20,7 @@ inline constexpr std::array<std::string_view, 2> kHostLists = {"Dense", "Sparse"
 inline constexpr std::array<std::string_view, 4> kGangs = {"None", "Volcano", "Coscheduling", "Native"};
 inline constexpr std::array<std::string_view, 2> kPlacements = {"Close", "Exclusive"};
 inline constexpr std::array<std::string_view, 3> kExitActions = {"Restart", "Fail", "Ignore"};
+inline constexpr std::array<std::string_view, 3> kFailureActions = {"FailJob", "Ignore", "Count"};
 inline constexpr std::array<std::string_view, 2> kServeWhens = {"final", "best"};
 inline constexpr std::array<std::string_view, 7> kPhases = {"Pending",   "Running", "Restarting", "Suspended",
                                                             "Succeeded", "Failed",  "Invalid"};

@@ -15,7 +15,8 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const json kFailed = {{{"replica", "worker-0"}, {"node", "a"}}, {{"replica", "worker-1"}, {"node", "b"}}, {{"replica", "evaluator-0"}, {"node", "c"}}};
+const json kFailed = {
+    {{"replica", "worker-0"}, {"node", "a"}}, {{"replica", "worker-1"}, {"node", "b"}}, {{"replica", "evaluator-0"}, {"node", "c"}}};
 
 MakeJob Avoiding() {
   return MakeJob().Replicas("worker", 3).Replicas("evaluator", 1).Policy("avoidFailedNodes", true).Set("/status/failedNodes", kFailed);
@@ -31,7 +32,8 @@ TEST(AvoidedNodes, AReplicaKeepsAwayFromItsOwn) {
   const TrainingJob job = Avoiding().Build();
   EXPECT_THAT(NodesToAvoid(job, {Role::kWorker, 1}), ElementsAre("b"));
   EXPECT_THAT(NodesToAvoid(job, {Role::kWorker, 2}), IsEmpty());
-  EXPECT_EQ(Terms(Avoiding(), {Role::kWorker, 1}).dump(), R"([{"matchFields":[{"key":"metadata.name","operator":"NotIn","values":["b"]}]}])");
+  EXPECT_EQ(Terms(Avoiding(), {Role::kWorker, 1}).dump(),
+            R"([{"matchFields":[{"key":"metadata.name","operator":"NotIn","values":["b"]}]}])");
   EXPECT_TRUE(Terms(Avoiding(), {Role::kWorker, 2}).is_null());
   EXPECT_TRUE(Terms(Avoiding().Policy("avoidFailedNodes", false), {Role::kWorker, 1}).is_null());
 }
@@ -43,7 +45,8 @@ TEST(AvoidedNodes, ReplicasThatRestartTogetherKeepAwayFromAllOfThem) {
 }
 
 TEST(AvoidedNodes, EveryTermOfTheTemplateKeepsAwayToo) {
-  const json terms = json::parse(R"([{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}, {}, {"matchExpressions": [{"key": "old", "operator": "Exists"}]}])");
+  const json terms = json::parse(
+      R"([{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}, {}, {"matchExpressions": [{"key": "old", "operator": "Exists"}]}])");
   const json pod_template = {
       {"spec",
        {{"containers", {{{"name", "trainer"}}}},
@@ -58,7 +61,8 @@ TEST(AvoidedNodes, EveryTermOfTheTemplateKeepsAwayToo) {
 }
 
 TEST(AvoidedNodes, AHostileStatusReadsAsFarAsItMakesSense) {
-  const json hostile = json::parse(R"([7, null, {"replica": "worker-1"}, {"replica": "worker-1", "node": ""}, {"replica": "worker-1", "node": "b", "x": 1}])");
+  const json hostile = json::parse(
+      R"([7, null, {"replica": "worker-1"}, {"replica": "worker-1", "node": ""}, {"replica": "worker-1", "node": "b", "x": 1}])");
   EXPECT_THAT(Avoiding().Set("/status/failedNodes", hostile).Build().status.failed_nodes, ElementsAre(FailedNode{"worker-1", "b"}));
   EXPECT_THAT(Avoiding().Set("/status/failedNodes", "x").Build().status.failed_nodes, IsEmpty());
 }

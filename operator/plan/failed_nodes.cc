@@ -34,7 +34,8 @@ class Memory {
 
  private:
   void Add(const FailedNode& failed) {
-    std::erase_if(nodes_, [&](const FailedNode& known) { return known.node == failed.node && AvoidsTogether(job_, known, failed.replica); });
+    std::erase_if(nodes_,
+                  [&](const FailedNode& known) { return known.node == failed.node && AvoidsTogether(job_, known, failed.replica); });
     nodes_.push_back(failed);
     const auto same = [&](const FailedNode& known) { return AvoidsTogether(job_, known, failed.replica); };
     if (static_cast<size_t>(std::ranges::count_if(nodes_, same)) > kMostAvoidedNodes) nodes_.erase(std::ranges::find_if(nodes_, same));
@@ -93,8 +94,9 @@ Plan TellOfFailedNodes(const Situation& situation, const std::vector<FailedNode>
   for (const FailedNode& failed : now) {
     if (std::ranges::count(before, failed) > 0) continue;
     const bool all = IsOfGroup(situation.job, failed.replica);
-    plan.AddEvent(true, "NodeAvoided", fmt::format("{} failed on node {}: {} there", failed.replica, failed.node,
-                                                   all ? "no replica starts again" : "it does not start again"));
+    plan.AddEvent(true, "NodeAvoided",
+                  fmt::format("{} failed on node {}: {} there", failed.replica, failed.node,
+                              all ? "no replica starts again" : "it does not start again"));
     if (plan.events.size() == kMostEvents) break;
   }
   return plan;

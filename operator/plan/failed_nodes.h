@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "operator/plan/actions.h"
 #include "operator/plan/restart_policy.h"
 #include "operator/plan/situation.h"
 

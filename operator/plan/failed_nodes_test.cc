@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "operator/children/avoided_nodes.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/test_world.h"
 
@@ -16,7 +17,12 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 MakeJob Avoiding(const char* policy = "ExitCode") {
-  return MakeJob().Replicas("worker", 3).Claim("data").Restart("worker", policy).Policy("avoidFailedNodes", true).Policy("backoffLimit", 100);
+  return MakeJob()
+      .Replicas("worker", 3)
+      .Claim("data")
+      .Restart("worker", policy)
+      .Policy("avoidFailedNodes", true)
+      .Policy("backoffLimit", 100);
 }
 
 // A cluster with these nodes, all of them usable.
@@ -104,7 +110,7 @@ TEST(FailedNodes, OfAJobThatRestartsTogetherTheNodeOfTheFirstFailureCounts) {
   const auto ends = [&](int worker, const std::string& node, absl::Duration after) {
     world.Exits(Role::kWorker, worker, 1).ChangePod(Role::kWorker, worker, [&](Pod& pod) {
       pod.node = node;
-      pod.containers[0].terminated->finished_at = kStart + after;
+      pod.containers[0].terminated = Termination{.exit_code = 1, .finished_at = kStart + after};
     });
   };
   ends(0, "a", absl::Seconds(7));

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "operator/api/restart_records.h"
 #include "operator/plan/cleanup_policy.h"
 #include "operator/plan/failed_nodes.h"
+#include "operator/plan/failure_rules.h"
 #include "operator/plan/pod_end.h"
 
 namespace trainyard::control {
@@ -61,7 +63,8 @@ class Counter {
     }
     const int limit = job_.spec.run_policy.backoff_limit;
     // Of replicas that end together the first one is to blame.
-    if (together_) std::ranges::stable_sort(pending_, {}, [](const PendingRestart& pending) { return EndOf(*pending.pod); });
+    if (together_)
+      std::ranges::sort(pending_, {}, [](const PendingRestart& pending) { return std::pair(EndOf(*pending.pod), pending.id); });
     // Failures that are to be restarted next need a restart each.
     int needed = result_.spent;
     for (const PendingRestart& pending : pending_) {
@@ -99,6 +102,7 @@ class Counter {
     ReplicaId id;
     const Pod* pod;
     bool by_kubelet;
+    std::string rule = "";  // that says so; else the restart policy does
   };
 
   // The training goes on without its evaluator: its failures spend no restart and fail no job.
@@ -143,11 +147,13 @@ class Counter {
     if (again_.replicas.contains(id)) {
       StartAgain(id, Make(id, pod), &pod);
       result_.counted.insert(id);
+    } else if (const std::optional<RuleMatch> match = MatchFailureRules(job_.spec.run_policy, pod, state)) {
+      VisitMatched(id, pod, *match);
     } else if (state == PodState::kDisrupted) {
       CountEnd(id, Make(id, pod), &pod);
       ++result_.disruptions;
       result_.counted.insert(id);
-      if (EndedByItsNode(pod)) NoteNode(id, pod);
+      NoteNode(id, pod);
       result_.disruption_notes.push_back(fmt::format("{}{} {}: {}; this does not count against backoffLimit", Name(id), OnNode(pod),
                                                      Recreated(), DescribeEnd(job_, id, pod)));
     } else if (state == PodState::kFailed) {
@@ -172,6 +178,27 @@ class Counter {
     result_.restart_notes.push_back(fmt::format("{}: {}", note, DescribeEnd(job_, id, pod)));
   }
 
+  // A rule of runPolicy.podFailurePolicy decides.
+  void VisitMatched(const ReplicaId& id, const Pod& pod, const RuleMatch& match) {
+    if (match.action == FailureAction::kIgnore) return Ignore(id, pod, match.why);
+    NoteFailure(id, pod);
+    if (match.action == FailureAction::kCount) {
+      pending_.push_back({id, &pod, false, match.why});
+    } else if (!result_.job_failure && Counts(Name(id))) {
+      FailJob("PodFailurePolicy", fmt::format("{} failed, and {}", Name(id), match.why), "change that rule", id, pod);
+    }
+  }
+
+  // The replica starts again and spends nothing; `rule`: what says so, may be empty.
+  void Ignore(const ReplicaId& id, const Pod& pod, const std::string& rule) {
+    CountEnd(id, Make(id, pod), &pod);
+    ++result_.disruptions;
+    result_.counted.insert(id);
+    if (result_.states.at(id) == PodState::kDisrupted) NoteNode(id, pod);
+    result_.disruption_notes.push_back(fmt::format("{}{} {}; this does not count against backoffLimit{}: {}", Name(id), OnNode(pod),
+                                                   Recreated(), rule.empty() ? "" : "; " + rule, DescribeEnd(job_, id, pod)));
+  }
+
   void VisitFailed(const ReplicaId& id, const ReplicaSpec& spec, const Pod& pod) {
     ExitAction action = ExitAction::kRestart;
     if (spec.restart_policy == RestartPolicy::kNever) action = ExitAction::kFail;
@@ -180,14 +207,7 @@ class Counter {
     if (action == ExitAction::kRestart && exit_code == kPeerAbsentExitCode && spec.restart_policy != RestartPolicy::kExitCode) {
       action = ExitAction::kIgnore;
     }
-    if (action == ExitAction::kIgnore) {
-      CountEnd(id, Make(id, pod), &pod);
-      ++result_.disruptions;
-      result_.counted.insert(id);
-      result_.disruption_notes.push_back(fmt::format("{}{} {}; this does not count against backoffLimit: {}", Name(id), OnNode(pod),
-                                                     Recreated(), DescribeEnd(job_, id, pod)));
-      return;
-    }
+    if (action == ExitAction::kIgnore) return Ignore(id, pod, "");
     NoteFailure(id, pod);
     if (action == ExitAction::kRestart) {
       pending_.push_back({id, &pod, false});
@@ -257,8 +277,9 @@ class Counter {
   void Grant(const PendingRestart& pending) {
     ++result_.spent;
     Recreate(pending);
-    result_.restart_notes.push_back(fmt::format("{} failed and {} (restart {} of {}): {}", Name(pending.id), Recreated(), result_.spent,
-                                                job_.spec.run_policy.backoff_limit, DescribeEnd(job_, pending.id, *pending.pod)));
+    result_.restart_notes.push_back(fmt::format("{} failed and {} (restart {} of {}{}): {}", Name(pending.id), Recreated(), result_.spent,
+                                                job_.spec.run_policy.backoff_limit, pending.rule.empty() ? "" : "; " + pending.rule,
+                                                DescribeEnd(job_, pending.id, *pending.pod)));
   }
 
   // The pod's end is counted; the next one waits longer unless this one ran for long.
@@ -284,8 +305,10 @@ class Counter {
     result_.first_failure = DescribeFailure(id, pod);
   }
 
+  // A disruption that the node did not make says nothing of it.
   void NoteNode(const ReplicaId& id, const Pod& pod) {
-    if (!pod.node.empty()) result_.failed_nodes.push_back({Name(id), pod.node});
+    if (pod.node.empty() || (result_.states.at(id) == PodState::kDisrupted && !EndedByItsNode(pod))) return;
+    result_.failed_nodes.push_back({Name(id), pod.node});
   }
 
   // Of a replica that runs again neither the pod nor the moment is needed; after ten minutes of

@@ -31,7 +31,7 @@ ExitAction ActionFor(const RunPolicy& policy, int exit_code);
 absl::Duration RecreationDelay(int step);
 
 struct JobFailure {
-  std::string reason;  // BackoffLimitExceeded, ReplicaFailed, ExitCode
+  std::string reason;  // BackoffLimitExceeded, ReplicaFailed, ExitCode, PodFailurePolicy
   std::string message;
 };
 

@@ -77,7 +77,7 @@ RunPolicy ReadRunPolicy(const json& value, std::string path, FieldErrors& errors
     }
   }
   policy.suspend = fields.Bool("suspend", policy.suspend);
-  fields.Ignore({"cleanPodPolicy", "ttlSecondsAfterFinished", "scheduling", "lostNodePolicy", "avoidFailedNodes"});
+  fields.Ignore({"cleanPodPolicy", "ttlSecondsAfterFinished", "scheduling", "lostNodePolicy", "avoidFailedNodes", "podFailurePolicy"});
   fields.RefuseOthers();
   return policy;
 }

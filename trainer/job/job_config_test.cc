@@ -350,8 +350,8 @@ TEST(JobConfigTest, UnknownFieldsAreRefusedEverywhere) {
 
 TEST(JobConfigTest, FieldsForKubernetesAloneAreLeftAlone) {
   GoodWith({"image=registry/trainer:1", "worker.resources={limits: {cpu: 1}}", "worker.template={spec: {anything: [1]}}",
-            "network.port=6000", "storage={claimName: c, mountPath: /m}", "runPolicy.cleanPodPolicy=All", "runPolicy.avoidFailedNodes=true", "metadata.labels={a: b}",
-            "status={phase: Running}"});
+            "network.port=6000", "storage={claimName: c, mountPath: /m}", "runPolicy.cleanPodPolicy=All", "runPolicy.avoidFailedNodes=true",
+            "runPolicy.podFailurePolicy={rules: [1]}", "metadata.labels={a: b}", "status={phase: Running}"});
 }
 
 TEST(JobConfigTest, WhatAClusterWouldServeIsKnown) {
