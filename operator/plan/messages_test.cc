@@ -94,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
              },
              JobPhase::kRunning,
              kStalled,
-             {"worker-1 cannot start: no node takes it: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu; request less",
-              "spec.worker.resources", "add nodes"}},
+             {"worker-1 cannot start: no node takes it: all 3 nodes lack nvidia.com/gpu; request less", "spec.worker.resources",
+              "add nodes", "kubectl describe nodes shows how many nvidia.com/gpu each node has"}},
         Case{"ClaimMissing",
              Job(),
              [](World& world) {

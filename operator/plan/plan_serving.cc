@@ -14,7 +14,7 @@ namespace trainyard::control {
 namespace {
 
 // Why nothing is served, or what is wrong: reason and message of the condition.
-struct Obstacle {
+struct Hindrance {
   std::string reason;  // empty: none
   std::string message;
 };
@@ -33,7 +33,7 @@ class ServingPlanner {
     const bool stays = status_.phase == JobPhase::kInvalid || std::any_of(job_.problems.begin(), job_.problems.end(), IsAboutServing) ||
                        std::any_of(job_.refused_edit.begin(), job_.refused_edit.end(), IsAboutServing);
     if (stays) return {};
-    const Obstacle unwanted = WhyNot();
+    const Hindrance unwanted = WhyNot();
     if (!unwanted.reason.empty()) {
       Remove();
       status_.serving.reset();
@@ -50,7 +50,7 @@ class ServingPlanner {
 
  private:
   // Empty where the Deployment and the Service are to be there.
-  Obstacle WhyNot() const {
+  Hindrance WhyNot() const {
     if (!job_.spec.serve) return {"Removed", "spec.serve is not set any more"};
     const bool best = job_.spec.serve->when == ServeWhen::kBest;
     if (status_.phase == JobPhase::kSucceeded) return {};
@@ -62,7 +62,7 @@ class ServingPlanner {
     if (!best) return {"WaitsForSuccess", "the final checkpoint is served when the job has succeeded"};
     // What is there stays through suspension and resumption.
     if (status_.start_time || observed_.deployment != nullptr) return {};
-    return Suspended() ? Obstacle{"Suspended", "the job is suspended"} : Obstacle{"WaitsForStart", "the job has not started"};
+    return Suspended() ? Hindrance{"Suspended", "the job is suspended"} : Hindrance{"WaitsForStart", "the job has not started"};
   }
 
   bool Suspended() const { return job_.spec.run_policy.suspend && !status_.Finished(); }
@@ -113,7 +113,7 @@ class ServingPlanner {
 
   int Ready() const { return observed_.deployment == nullptr ? 0 : observed_.deployment->ready_replicas; }
 
-  Obstacle FindObstacle() const {
+  Hindrance FindHindrance() const {
     if (!observed_.taken.empty()) {
       const auto& [child, holder] = *observed_.taken.begin();
       return {"NameTaken", fmt::format("{} {} exists and is {}; delete or rename it, or remove spec.serve", TraitsOf(child.first).name,
@@ -144,10 +144,10 @@ class ServingPlanner {
     std::optional<int64_t> version = observed_.version;
     if (!version && job_.status.serving) version = job_.status.serving->version;
     status_.serving = Serving{.ready_replicas = Ready(), .version = version, .url = ServeUrl(job_)};
-    const Obstacle obstacle = FindObstacle();
-    if (obstacle.reason == "NameTaken") status_.serving.reset();  // its address would be another's
+    const Hindrance hindrance = FindHindrance();
+    if (hindrance.reason == "NameTaken") status_.serving.reset();  // its address would be another's
     if (Ready() > 0 && !IsKnown()) plan_.RequeueAt(situation_.now + kAnswerTime);
-    if (!obstacle.reason.empty()) return Tell(obstacle);
+    if (!hindrance.reason.empty()) return Tell(hindrance);
     std::string message = version ? fmt::format("version {} answers at {}", *version, status_.serving->url)
                                   : fmt::format("a model answers at {}", status_.serving->url);
     if (!observed_.version && !observed_.problem.empty()) message += "; its version is not known: " + observed_.problem;
@@ -156,13 +156,13 @@ class ServingPlanner {
   }
 
   // Names that are taken and refusals are mistakes to mend, so there is an event too.
-  void Tell(const Obstacle& obstacle) {
+  void Tell(const Hindrance& hindrance) {
     const Condition* before = job_.status.Find(kServing);
-    const bool news = before == nullptr || before->reason != obstacle.reason;
-    if (news && (obstacle.reason == "NameTaken" || obstacle.reason == kCannotCreate)) {
-      plan_.AddEvent(true, obstacle.reason, "spec.serve: " + obstacle.message);
+    const bool news = before == nullptr || before->reason != hindrance.reason;
+    if (news && (hindrance.reason == "NameTaken" || hindrance.reason == kCannotCreate)) {
+      plan_.AddEvent(true, hindrance.reason, "spec.serve: " + hindrance.message);
     }
-    SetCondition(status_, kServing, false, obstacle.reason, obstacle.message, situation_.Stamp());
+    SetCondition(status_, kServing, false, hindrance.reason, hindrance.message, situation_.Stamp());
   }
 
   const Situation& situation_;

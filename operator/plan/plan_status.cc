@@ -6,7 +6,9 @@
 #include <string_view>
 
 #include "operator/api/index_set.h"
+#include "operator/api/text.h"
 #include "operator/plan/conditions.h"
+#include "operator/plan/node_wait.h"
 #include "operator/plan/pod_end.h"
 #include "operator/plan/queue_wait.h"
 #include "operator/plan/stall.h"
@@ -129,7 +131,10 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
     if (!status.running_time) status.running_time = stamp;
   } else {
     status.message = DescribeQueueWait(situation, restarts);
-    if (status.message.empty()) status.message = "waits for " + NameSome(missing) + init_failure;
+    if (status.message.empty()) {
+      const std::string node_wait = DescribeNodeWait(situation.observed, missing);
+      status.message = Head("waits for " + NameSome(missing) + init_failure + (node_wait.empty() ? "" : "; " + node_wait), kMaxMessage);
+    }
     SetCondition(status, kRunning, false, restarting.empty() ? "ReplicasNotReady" : "ReplicasRestarting", status.message, stamp);
   }
   if (restarting.empty()) {

@@ -4,15 +4,13 @@
 
 #include <algorithm>
 
-#include "operator/api/text.h"
 #include "operator/children/gang_resources.h"
 #include "operator/children/pod_group_builder.h"
 #include "operator/children/pod_scheduling.h"
+#include "operator/plan/node_wait.h"
 
 namespace trainyard::control {
 namespace {
-
-constexpr size_t kMaxSchedulerWords = 600;
 
 std::string Need(const TrainingJob& job, int replicas) {
   const std::string requests = Describe(RequestsOf(job, replicas));
@@ -33,7 +31,7 @@ std::string DescribeQueueWait(const Situation& situation, const Restarts& restar
     const Pod& pod = *found->second;
     if (!pod.node.empty()) return "";
     gated = gated || pod.gated;
-    if (words.empty()) words = Head(pod.unschedulable, kMaxSchedulerWords);
+    if (words.empty()) words = PlainSchedulerWords(pod.unschedulable);
   }
   if (gated && !scheduling.kueue_queue.empty()) {
     int replicas = 0;

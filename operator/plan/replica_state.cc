@@ -12,9 +12,18 @@ bool KubeletRestartsContainers(RestartPolicy policy) { return policy == RestartP
 }  // namespace
 
 bool IsDisruptionReason(const std::string& reason) {
-  static constexpr std::array<std::string_view, 9> kReasons = {"Evicted",    "Preempting",   "Preempted",
-                                                               "NodeLost",   "NodeShutdown", "Shutdown",
-                                                               "Terminated", "NodeAffinity", "UnexpectedAdmissionError"};
+  // The last two: a device, or its place beside processor and memory, went between the scheduler's
+  // choice and the kubelet's look. So did what "OutOfcpu" or "OutOfnvidia.com/gpu" names.
+  static constexpr std::array<std::string_view, 10> kReasons = {"Evicted",
+                                                                "Preempting",
+                                                                "Preempted",
+                                                                "NodeLost",
+                                                                "NodeShutdown",
+                                                                "Shutdown",
+                                                                "Terminated",
+                                                                "NodeAffinity",
+                                                                "UnexpectedAdmissionError",
+                                                                "TopologyAffinityError"};
   return std::find(kReasons.begin(), kReasons.end(), reason) != kReasons.end() || reason.starts_with("OutOf");
 }
 

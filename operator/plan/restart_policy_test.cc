@@ -448,6 +448,28 @@ TEST(RestartPolicy, DisruptionsMakeThePodAgainWithoutSpending) {
   }
 }
 
+// As the kubelet rejects pods whose device has vanished, or is no longer where the pod may use it.
+TEST(RestartPolicy, APodThatItsKubeletRejectsForADeviceIsMadeAgainWithoutSpending) {
+  for (const char* reason : {"UnexpectedAdmissionError", "TopologyAffinityError", "OutOfnvidia.com/gpu"}) {
+    for (const char* policy : {"OnFailure", "Never", "ExitCode"}) {
+      World world(Job(policy, 0));
+      world.RunsReady().ChangePod(Role::kWorker, 1, [&](Pod& pod) {
+        pod = MakePod(Role::kWorker, 1).Uid("second").Build();
+        pod.phase = PodPhase::kFailed;
+        pod.reason = reason;
+        pod.message = "Pod was rejected: Allocate failed due to no healthy devices present";
+      });
+      const Plan plan = world.Look();
+      ASSERT_THAT(EventReasons(plan), ElementsAre("Disrupted")) << reason << " " << policy;
+      EXPECT_THAT(plan.events[0].note, HasSubstr("no healthy devices present")) << reason;
+      world.Settle().RunsReady();
+      EXPECT_EQ(world.status().phase, JobPhase::kRunning) << reason << " " << policy;
+      EXPECT_EQ(world.status().restarts, 0) << reason;
+      EXPECT_EQ(world.status().disruptions, 1) << reason;
+    }
+  }
+}
+
 TEST(RestartPolicy, APodThatVanishedUnseenIsMadeAgainAndCounted) {
   World world(Job("OnFailure"));
   world.RunsReady().Loses(Role::kWorker, 1);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "operator/api/text.h"
+#include "operator/plan/node_wait.h"
 
 namespace trainyard::control {
 namespace {
@@ -51,6 +52,7 @@ class PodReader {
 
   Obstacle Unschedulable() const {
     const std::string& said = pod_.unschedulable;
+    const std::string device = LackingDevice(said);
     std::string step = fmt::format("request less (spec.{0}.resources, {1}), or add nodes", Name(id_.role), Template());
     if (Has(said, "persistentvolumeclaim") && Has(said, "not found")) {
       step = fmt::format("create that PersistentVolumeClaim in namespace {}, or create the job with another spec.storage.claimName",
@@ -59,8 +61,12 @@ class PodReader {
       step = fmt::format("kubectl describe pvc -n {} says why the claim is not bound", pod_.meta.name_space);
     } else if (Has(said, "affinity") || Has(said, "selector") || Has(said, "taint")) {
       step = fmt::format("change nodeSelector, affinity or tolerations in {}, request less, or add nodes", Template());
+    } else if (!device.empty() && WaitsForOtherPods(said)) {
+      step = fmt::format("it starts when other pods free {}; or {}", device, step);
+    } else if (!device.empty()) {
+      step += fmt::format("; kubectl describe nodes shows how many {} each node has, none where no device plugin runs", device);
     }
-    return Refused("Unschedulable", fmt::format("no node takes it: {}; {}", Words(said), step));
+    return Refused("Unschedulable", fmt::format("no node takes it: {}; {}", PlainSchedulerWords(said), step));
   }
 
   std::optional<Obstacle> NoScheduler() const {

@@ -90,7 +90,14 @@ TEST_F(StartObstacleTest, APodThatNoNodeTakesSaysWhatToChange) {
     const char* step;
   };
   const Case cases[] = {
-      {"0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes", "request less (spec.worker.resources, "},
+      {"0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for "
+       "scheduling.",
+       "all 3 nodes lack nvidia.com/gpu; request less (spec.worker.resources, spec.worker.template), or add nodes; kubectl describe nodes "
+       "shows how many nvidia.com/gpu each node has, none where no device plugin runs"},
+      {"0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available: 3 No preemption victims found for "
+       "incoming pod.",
+       "all 3 nodes lack nvidia.com/gpu; it starts when other pods free nvidia.com/gpu; or request less"},
+      {"0/3 nodes are available: 3 Insufficient memory.", "all 3 nodes lack memory; request less (spec.worker.resources, "},
       {"persistentvolumeclaim \"data\" not found", "create that PersistentVolumeClaim in namespace default"},
       {"0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.", "kubectl describe pvc -n default"},
       {"0/1 nodes are available: 1 node(s) had untolerated taint(s).",

@@ -117,6 +117,21 @@ class StartTest(MessagesCase):
                   "create that PersistentVolumeClaim in namespace default")
 
 
+    def test_a_gpu_that_no_node_has_free(self):
+        def unschedulable(message):
+            return {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}
+
+        preemption = " no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
+        self.create(job("a").worker(1, resources={"limits": {"nvidia.com/gpu": 2}}, template={"spec": {"runtimeClassName": "nvidia"}}))
+        self.wait_pods("a-worker-0")
+        self.pending("a-worker-0", unschedulable("0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient nvidia.com/gpu." + preemption))
+        why = "1 of 3 nodes has a taint that the pod does not tolerate, 2 lack nvidia.com/gpu"
+        wait_for("the table to say why", lambda: self.row("a")["MESSAGE"] == f"waits for worker-0; no node takes worker-0: {why}")
+        self.pending("a-worker-0", unschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu." + preemption))
+        self.told("a", "Stalled", "Unschedulable", "worker-0 cannot start: no node takes it: all 3 nodes lack nvidia.com/gpu",
+                  "it starts when other pods free nvidia.com/gpu; or request less (spec.worker.resources, spec.worker.template), or add nodes")
+
+
 class EditTest(MessagesCase):
     def refused(self, change, *words, path="a"):
         with self.assertRaises(ApiError) as caught:

@@ -1,0 +1,80 @@
+#include "operator/plan/node_wait.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/plan/conditions.h"
+#include "operator/plan/test_world.h"
+
+namespace trainyard::control {
+namespace {
+
+constexpr char kBusy[] =
+    "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: "
+    "0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.";
+constexpr char kNowhere[] =
+    "0/2 nodes are available: 2 Insufficient nvidia.com/mig-1g.5gb. no new claims to deallocate, preemption: 0/2 nodes are available: 2 "
+    "Preemption is not helpful for scheduling.";
+
+TEST(NodeWait, TheSchedulersWordsAreSaidPlainly) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {kBusy, "1 of 3 nodes has a taint that the pod does not tolerate, 2 lack nvidia.com/gpu"},
+      {kNowhere, "all 2 nodes lack nvidia.com/mig-1g.5gb"},
+      {"0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu.", "the only node lacks cpu, it lacks nvidia.com/gpu"},
+      {"0/4 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint {gpu: a, b}, 2 node(s) were unschedulable.",
+       "1 of 4 nodes has no room for another pod, 1 has a taint that the pod does not tolerate: {gpu: a, b}, 2 are cordoned"},
+      {"0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0/2",
+       "all 2 nodes do not match the pod's nodeSelector or affinity"},
+      {"0/3 nodes are available: 1 cannot allocate all claims, 2 node(s) had volume node affinity conflict.",
+       "1 of 3 nodes: cannot allocate all claims, 2: had volume node affinity conflict"},
+  };
+  for (const auto& [said, plain] : cases) EXPECT_EQ(PlainSchedulerWords(said), plain);
+}
+
+TEST(NodeWait, OtherWordsStayAsTheyAre) {
+  EXPECT_EQ(PlainSchedulerWords("persistentvolumeclaim \"data\" not found"), "persistentvolumeclaim \"data\" not found");
+  EXPECT_EQ(PlainSchedulerWords("pod group is not ready,\n4 Pending.\n"), "pod group is not ready, 4 Pending");
+  EXPECT_EQ(PlainSchedulerWords("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."),
+            "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims");
+  for (const char* odd :
+       {"0/", "0/3", "0/0 nodes are available: 1 x", "0/3 nodes are available: ", "0/9999999999999 nodes are available: 1 x",
+        "0/3 nodes are available: 99999999999 x", "no nodes available to schedule pods"}) {
+    EXPECT_FALSE(PlainSchedulerWords(odd).empty()) << odd;
+    EXPECT_EQ(LackingDevice(odd), "") << odd;
+  }
+  EXPECT_LE(PlainSchedulerWords(std::string(100'000, 'x')).size(), 600U);
+  EXPECT_LE(PlainSchedulerWords("0/3 nodes are available: 1 " + std::string(100'000, 'x')).size(), 600U);
+}
+
+TEST(NodeWait, ADeviceThatIsInUseIsToldFromOneThatNoNodeHas) {
+  EXPECT_EQ(LackingDevice(kBusy), "nvidia.com/gpu");
+  EXPECT_TRUE(WaitsForOtherPods(kBusy));
+  EXPECT_EQ(LackingDevice(kNowhere), "nvidia.com/mig-1g.5gb");
+  EXPECT_FALSE(WaitsForOtherPods(kNowhere));
+  EXPECT_EQ(LackingDevice("0/1 nodes are available: 1 Insufficient memory."), "");
+}
+
+TEST(NodeWait, AJobSaysAtOnceWhichReplicaNoNodeTakes) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady();
+  const auto pending = [&](int index, const char* said) {
+    world.ChangePod(Role::kWorker, index, [&](Pod& pod) {
+      pod = MakePod(Role::kWorker, index).Uid(pod.meta.uid).Build();
+      pod.node.clear();
+      pod.scheduler_spoke = true;
+      pod.unschedulable = said;
+    });
+    world.Settle();
+    return world.status().message;
+  };
+  const std::string why = "1 of 3 nodes has a taint that the pod does not tolerate, 2 lack nvidia.com/gpu";
+  EXPECT_EQ(pending(1, kBusy), "waits for worker-1; no node takes worker-1: " + why);
+  EXPECT_FALSE(world.status().IsTrue(kStalled));
+  EXPECT_EQ(pending(0, kBusy), "waits for worker-0, worker-1; no node takes worker-0 (and 1 more): " + why);
+  EXPECT_EQ(world.status().Find(kRunning)->message, world.status().message);
+  EXPECT_EQ(pending(0, ""), "waits for worker-0, worker-1; no node takes worker-1: " + why);
+  EXPECT_EQ(pending(1, ""), "waits for worker-0, worker-1");
+}
+
+}  // namespace
+}  // namespace trainyard::control
