@@ -56,7 +56,9 @@ struct ReplicaSpec {
   // JSON texts, passed through untouched; empty when absent.
   std::string resources;
   std::string pod_template;
-  int gpus = 0;  // nvidia.com/gpu of the limits of container 0, or of `resources`
+  // Of container 0: its own resources, else `resources` (devices.h).
+  int gpus = 0;
+  bool asks_for_device = false;
 };
 
 struct ExitCodeRule {

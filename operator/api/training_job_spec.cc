@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "operator/api/devices.h"
 #include "operator/api/json_read.h"
 #include "operator/api/schema.h"
 #include "operator/api/training_job.h"
@@ -30,19 +31,6 @@ std::optional<absl::Duration> Seconds(const json& object, const char* key) {
   return seconds ? std::optional<absl::Duration>(absl::Seconds(*seconds)) : std::nullopt;
 }
 
-int GpusOf(const json& resources) {
-  const json& limits = json_read::Get(resources, "limits");
-  const json& gpus = json_read::Get(limits, "nvidia.com/gpu");
-  if (gpus.is_number()) return std::max(0, json_read::Int(limits, "nvidia.com/gpu"));
-  if (!gpus.is_string()) return 0;
-  int count = 0;
-  for (const char digit : gpus.get_ref<const std::string&>()) {
-    if (digit < '0' || digit > '9' || count > 100'000) return 0;
-    count = count * 10 + (digit - '0');
-  }
-  return count;
-}
-
 // The contract's exit codes hold where the replicas are known to keep them.
 RestartPolicy DefaultRestartPolicy(Framework framework) {
   return framework == Framework::kTrainyard ? RestartPolicy::kExitCode : RestartPolicy::kOnFailure;
@@ -56,7 +44,9 @@ ReplicaSpec ReadReplica(const json& spec, Framework framework) {
   replica.pod_template = json_read::Text(spec, "template");
   const json& containers = json_read::Get(json_read::Get(json_read::Get(spec, "template"), "spec"), "containers");
   const json* own = containers.is_array() && !containers.empty() ? json_read::Find(containers[0], "resources") : nullptr;
-  replica.gpus = GpusOf(own != nullptr ? *own : json_read::Get(spec, "resources"));
+  const json& resources = own != nullptr ? *own : json_read::Get(spec, "resources");
+  replica.gpus = WholeGpus(resources);
+  replica.asks_for_device = AsksForDevice(resources);
   return replica;
 }
 

@@ -96,6 +96,7 @@ TEST(PodBuilder, APodWithoutATemplateIsExactToTheByte) {
       R"({"containers":[{"command":["trainyard-trainer","train","--output","/var/lib/trainyard/mnist"],)"
       R"("env":[{"name":"TRAINYARD_ROLE","value":"worker"},{"name":"TRAINYARD_INDEX","value":"0"},{"name":"TRAINYARD_CONFIG_DIR","value":"/etc/trainyard"},)"
       R"({"name":"TRAINYARD_JOB_NAME","value":"mnist"},{"name":"TRAINYARD_JOB_UID","value":"job-uid"},)"
+      R"({"name":"NVIDIA_VISIBLE_DEVICES","value":"void"},)"
       R"({"name":"TRAINYARD_NODE","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}],)"
       R"("image":"trainyard/trainer:0.1","name":"trainer","ports":[{"containerPort":5000,"name":"trainyard","protocol":"TCP"}],)"
       R"("securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},)"
@@ -203,6 +204,7 @@ TEST(PodBuilder, WhatTheTemplateSetsWinsAndTheClashIsNamed) {
   EXPECT_EQ(spec["containers"][0]["env"].dump(),
             R"json([{"name":"TRAINYARD_ROLE","value":"worker"},{"name":"TRAINYARD_CONFIG_DIR","value":"/etc/trainyard"},)json"
             R"json({"name":"TRAINYARD_JOB_NAME","value":"mnist"},{"name":"TRAINYARD_JOB_UID","value":"job-uid"},)json"
+            R"json({"name":"NVIDIA_VISIBLE_DEVICES","value":"void"},)json"
             R"json({"name":"TRAINYARD_NODE","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}},)json"
             R"json({"name":"TRAINYARD_INDEX","value":"7"},{"name":"MINE","value":"$(TRAINYARD_ROLE)"}])json");
   EXPECT_EQ(spec["containers"][0]["terminationMessagePolicy"], "File");
@@ -244,9 +246,50 @@ TEST(PodBuilder, AnotherFrameworksImageRunsItsOwnCommand) {
 TEST(FrameworkEnv, NoneGetsTheThreeOfTheContractOnlyAndTrainyardTheJobsIdentity) {
   EXPECT_THAT(ReplicaEnvironment(MakeJob().Framework("None").Replicas("worker", 2).Build(), {Role::kWorker, 1}),
               ElementsAre(Pair("TRAINYARD_ROLE", "worker"), Pair("TRAINYARD_INDEX", "1"), Pair("TRAINYARD_CONFIG_DIR", "/etc/trainyard")));
-  EXPECT_THAT(ReplicaEnvironment(MakeJob().Framework("Trainyard").Replicas("worker", 2).Build(), {Role::kWorker, 1}),
-              ElementsAre(Pair("TRAINYARD_ROLE", "worker"), Pair("TRAINYARD_INDEX", "1"), Pair("TRAINYARD_CONFIG_DIR", "/etc/trainyard"),
-                          Pair("TRAINYARD_JOB_NAME", "mnist"), Pair("TRAINYARD_JOB_UID", "job-uid")));
+  EXPECT_THAT(
+      ReplicaEnvironment(MakeJob().Framework("Trainyard").Replicas("worker", 2).Build(), {Role::kWorker, 1}),
+      ElementsAre(Pair("TRAINYARD_ROLE", "worker"), Pair("TRAINYARD_INDEX", "1"), Pair("TRAINYARD_CONFIG_DIR", "/etc/trainyard"),
+                  Pair("TRAINYARD_JOB_NAME", "mnist"), Pair("TRAINYARD_JOB_UID", "job-uid"), Pair("NVIDIA_VISIBLE_DEVICES", "void")));
+}
+
+TEST(FrameworkEnv, OnlyAReplicaThatAsksForADeviceMaySeeOneWhateverItsImageSays) {
+  const auto sees = [](const char* framework, const json& resources, Role role) {
+    MakeJob job = MakeJob().Replicas("chief", 1).Replicas("worker", 1).Set("/spec/worker/resources", resources);
+    if (std::string(framework) != "Trainyard") job.Framework(framework);
+    return Value(ReplicaEnvironment(job.Build(), {role, 0}), "NVIDIA_VISIBLE_DEVICES");
+  };
+  const json cpu = {{"limits", {{"cpu", 4}}}};
+  const std::string unsaid = "(absent)";  // the device plugin says it
+  for (const char* device : {"nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared"}) {
+    const json asks = {{"limits", {{device, 1}}}};
+    EXPECT_EQ(sees("Trainyard", asks, Role::kWorker), unsaid) << device;
+    EXPECT_EQ(sees("Trainyard", asks, Role::kChief), "void") << device;
+  }
+  EXPECT_EQ(sees("Trainyard", {{"claims", {{{"name", "gpu"}}}}}, Role::kWorker), unsaid);
+  EXPECT_EQ(sees("Trainyard", cpu, Role::kWorker), "void");
+  EXPECT_EQ(sees("MPI", cpu, Role::kChief), "void") << "the launcher";
+  EXPECT_EQ(sees("MPI", cpu, Role::kWorker), unsaid);
+  EXPECT_EQ(sees("PyTorch", cpu, Role::kWorker), unsaid) << "programs of others decide themselves";
+  const json own = {{"spec", {{"containers", {{{"env", {{{"name", "NVIDIA_VISIBLE_DEVICES"}, {"value", "all"}}}}}}}}}};
+  const json env =
+      BuildPod(MakeJob().Replicas("worker", 1).Template("worker", own).Build(), {Role::kWorker, 0})["spec"]["containers"][0]["env"];
+  EXPECT_EQ(env.back().dump(), R"({"name":"NVIDIA_VISIBLE_DEVICES","value":"all"})");
+  EXPECT_EQ(env[env.size() - 2]["name"], "TRAINYARD_NODE") << "a template wins";
+}
+
+TEST(FrameworkEnv, OneProcessIsStartedForEachWholeGpu) {
+  const auto processes = [](const char* device) {
+    const MakeJob job = MakeJob().Replicas("worker", 1).Set("/spec/worker/resources/limits", {{device, 2}});
+    const std::string hostfile = BuildConfigData(job.Build(), 1, "")["hostfile"];
+    EXPECT_EQ(hostfile.back(), '\n');
+    const std::string slots = hostfile.substr(hostfile.find('=') + 1, 1);
+    EXPECT_EQ(Value(ReplicaEnvironment(MakeJob(job).Framework("PyTorch").Build(), {Role::kWorker, 0}), "PET_NPROC_PER_NODE"), slots);
+    return slots;
+  };
+  EXPECT_EQ(processes("nvidia.com/gpu"), "2");
+  EXPECT_EQ(processes("amd.com/gpu"), "2");
+  EXPECT_EQ(processes("nvidia.com/mig-1g.5gb"), "1");
+  EXPECT_EQ(processes("nvidia.com/gpu.shared"), "1");
 }
 
 TEST(FrameworkEnv, TfConfigNamesTheClusterAndTheTask) {
@@ -347,7 +390,8 @@ TEST(FrameworkEnv, MpisLauncherFindsTheHostfileAndItsPodsTheKeys) {
       env, ElementsAre(Pair("OMPI_MCA_orte_default_hostfile", "/etc/trainyard/hostfile"), Pair("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
                        Pair("OMPI_MCA_plm_rsh_args",
                             "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"),
-                       Pair("HYDRA_HOST_FILE", "/etc/trainyard/hostfile"), Pair("I_MPI_HYDRA_HOST_FILE", "/etc/trainyard/hostfile")));
+                       Pair("HYDRA_HOST_FILE", "/etc/trainyard/hostfile"), Pair("I_MPI_HYDRA_HOST_FILE", "/etc/trainyard/hostfile"),
+                       Pair("NVIDIA_VISIBLE_DEVICES", "void")));
   const json worker = BuildPod(job, {Role::kWorker, 1})["spec"];
   EXPECT_EQ(worker["containers"][0]["command"].dump(), R"(["/usr/sbin/sshd","-De","-o","StrictModes=no"])");
   EXPECT_EQ(

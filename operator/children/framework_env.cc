@@ -132,6 +132,16 @@ void AddMpi(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env) {
   env.emplace_back("I_MPI_HYDRA_HOST_FILE", hostfile);
 }
 
+// An image made for CUDA says NVIDIA_VISIBLE_DEVICES=all. Where NVIDIA's runtime is the node's
+// default, a container of it that asks for no device would see all GPUs of its node, those of other
+// pods among them. Replicas with a device are left out: this would win over what the device plugin
+// says.
+// https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
+void HideGpus(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env) {
+  const ReplicaSpec* replica = job.spec.Find(id.role);
+  if (replica == nullptr || !replica->asks_for_device) env.emplace_back("NVIDIA_VISIBLE_DEVICES", "void");
+}
+
 }  // namespace
 
 EnvironmentList ReplicaEnvironment(const TrainingJob& job, const ReplicaId& id) {
@@ -151,6 +161,7 @@ EnvironmentList ReplicaEnvironment(const TrainingJob& job, const ReplicaId& id) 
       break;
     case Framework::kMpi:
       AddMpi(job, id, env);
+      if (id == ChiefOf(job)) HideGpus(job, id, env);
       break;
     case Framework::kJax:
       AddJax(job, id, env);
@@ -161,6 +172,7 @@ EnvironmentList ReplicaEnvironment(const TrainingJob& job, const ReplicaId& id) 
     case Framework::kTrainyard:
       env.emplace_back("TRAINYARD_JOB_NAME", job.meta.name);
       env.emplace_back("TRAINYARD_JOB_UID", job.meta.uid);
+      HideGpus(job, id, env);
       break;
     case Framework::kNone:
       break;
