@@ -262,6 +262,21 @@ class ChartsTest(unittest.TestCase):
                          ("team/torch:1", {"claimName": "work"}, {"services": "Headless"}, {"when": "best"}, "a.b/c"))
         self.assertEqual((made["metadata"]["labels"]["team"], made["metadata"]["annotations"]["note"]), ("ml", "x"))
 
+    def test_where_the_pods_of_a_role_may_run_is_put_into_its_template(self):
+        made = self.render(JOB, "worker.resources.limits.nvidia\\.com/gpu=1", "worker.runtimeClassName=nvidia", "worker.nodeSelector.gpu=a100",
+                           ['worker.tolerations=[{"key":"nvidia.com/gpu","operator":"Exists"}]'], ['worker.affinity={"nodeAffinity":{}}']).one("TrainingJob")["spec"]
+        self.assertEqual(made["worker"]["template"], {"spec": {
+            "runtimeClassName": "nvidia", "nodeSelector": {"gpu": "a100"}, "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+            "affinity": {"nodeAffinity": {}}}})
+        self.assertNotIn("template", made["ps"])
+        made = self.render(JOB, "worker.runtimeClassName=nvidia", "worker.nodeSelector.gpu=a100", ["worker.tolerations=[{}]"],
+                           ['worker.template={"metadata":{"labels":{"a":"b"}},"spec":{"runtimeClassName":"own","tolerations":[],"hostIPC":true}}'])
+        self.assertEqual(made.one("TrainingJob")["spec"]["worker"]["template"], {
+            "metadata": {"labels": {"a": "b"}}, "spec": {"runtimeClassName": "own", "nodeSelector": {"gpu": "a100"}, "tolerations": [{}], "hostIPC": True}})
+        for option, word in (("worker.nodeSelektor.gpu=a100", "nodeSelektor"), ("worker.tolerations.key=x", "tolerations"), ("ps.runtimeClassName=7", "runtimeClassName")):
+            with self.subTest(option):
+                self.refused(JOB, option, word)
+
     def test_a_release_name_that_makes_too_long_pod_names_is_refused(self):
         self.refused(JOB, "worker.replicas=2000", "too long", name="x" * 53)
 
