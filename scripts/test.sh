@@ -349,7 +349,7 @@ step_queues() {
 
 step_cluster() {
   begin "cluster: a real node, images, Helm, training"
-  build release trainyard-operator trainyard-trainer && cluster_binaries && run_python cluster tests/cluster/training_test.py tests/cluster/frameworks_test.py
+  build release trainyard-operator trainyard-trainer && cluster_binaries && run_python cluster tests/cluster/training_test.py tests/cluster/frameworks_test.py tests/cluster/gpu_test.py
 }
 
 step_chaos() {

@@ -53,6 +53,9 @@ class CrdTest(ControlPlaneCase):
             "elastic workers": job("w").framework("PyTorch").worker(2).without("training").set("elastic", {"minWorkers": 1, "maxWorkers": 3}),
             "unknown pod fields": job("e").worker(1, template={"spec": {"containers": [{"name": "trainer", "image": "x", "later": {"deep": 1}}], "future": True}}),
             "gpu limits": job("f").worker(1, resources={"limits": {"nvidia.com/gpu": 1, "cpu": "500m", "memory": "1Gi"}}),
+            "slices and shares of gpus, and where the pods may run": job("y").worker(
+                1, resources={"limits": {"nvidia.com/mig-1g.5gb": 1, "nvidia.com/gpu.shared": "1", "amd.com/gpu": 2}, "claims": [{"name": "gpu"}]},
+                template={"spec": {"runtimeClassName": "nvidia", "nodeSelector": {"gpu": "a100"}, "tolerations": [{"operator": "Exists"}]}}),
             "exit codes": job("g").worker(1, restartPolicy="ExitCode").policy(exitCodes=[{"from": 1, "to": 127, "action": "Fail"}]),
             "longest name with one worker": job("x" * 54),
             "served when it has succeeded": job("s").set("storage", {"claimName": "c"}).set("serve", {}),

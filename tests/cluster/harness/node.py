@@ -116,7 +116,7 @@ SystemdCgroup = false
             "address": sandbox.NODE_ADDRESS, "containerRuntimeEndpoint": f"unix://{SOCKET}", "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{sandbox.CGROUP}",
             "failCgroupV1": False, "failSwapOn": False, "enforceNodeAllocatable": [], "clusterDNS": [DNS_ADDRESS], "clusterDomain": "cluster.local",
             "resolvConf": str(resolver), "evictionHard": {"memory.available": "10Mi"}, "imageGCHighThresholdPercent": 100,
-            "imageGCLowThresholdPercent": 99, "syncFrequency": "5s", "maxPods": 60, "serializeImagePulls": False,
+            "imageGCLowThresholdPercent": 99, "syncFrequency": "5s", "nodeStatusUpdateFrequency": "1s", "nodeStatusReportFrequency": "5m", "maxPods": 60, "serializeImagePulls": False,
             "healthzPort": 0, "readOnlyPort": 0, "logging": {"verbosity": 1}})
         self._plane.processes.start("kubelet", [
             places.BIN / "kubelet", f"--config={configuration}", f"--kubeconfig={kubeconfig}", f"--hostname-override={NAME}",
