@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kMaxPodMessage = 2048;  // what the kubelet keeps of a termination message
 constexpr size_t kMaxConditions = 64;
+constexpr size_t kMaxDeviceName = 256;
 constexpr int kMaxRestarts = 1'000'000;
 
 PodPhase PhaseFromName(const std::string& name) {
@@ -55,6 +56,22 @@ ContainerStatus ReadContainer(const nlohmann::json& status) {
   container.terminated = ReadTermination(state);
   container.last_terminated = ReadTermination(json_read::Get(status, "lastState"));
   return container;
+}
+
+// Since Kubernetes 1.36 by default.
+// https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/#device-plugin-and-unhealthy-devices
+std::string UnhealthyDevice(const nlohmann::json& status) {
+  const nlohmann::json& allocated = json_read::Get(status, "allocatedResourcesStatus");
+  if (!allocated.is_array()) return "";
+  for (const nlohmann::json& resource : allocated) {
+    const nlohmann::json& devices = json_read::Get(resource, "resources");
+    if (!devices.is_array()) continue;
+    for (const nlohmann::json& device : devices) {
+      if (json_read::String(device, "health") != "Unhealthy") continue;
+      return Head(json_read::String(resource, "name") + " " + json_read::String(device, "resourceID"), kMaxDeviceName);
+    }
+  }
+  return "";
 }
 
 void ReadConditions(const nlohmann::json& status, Pod& pod) {
@@ -132,7 +149,10 @@ absl::StatusOr<Pod> Pod::FromJson(const nlohmann::json& object) {
   const nlohmann::json& statuses = json_read::Get(status, "containerStatuses");
   if (statuses.is_array()) {
     pod.containers.reserve(statuses.size());
-    for (const nlohmann::json& container : statuses) pod.containers.push_back(ReadContainer(container));
+    for (const nlohmann::json& container : statuses) {
+      pod.containers.push_back(ReadContainer(container));
+      if (pod.unhealthy_device.empty()) pod.unhealthy_device = UnhealthyDevice(container);
+    }
   }
   const nlohmann::json& init_statuses = json_read::Get(status, "initContainerStatuses");
   if (init_statuses.is_array()) {
@@ -226,6 +246,7 @@ std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead()
             "status.containerStatuses.restartCount",
             "status.containerStatuses.state",
             "status.containerStatuses.lastState",
+            "status.containerStatuses.allocatedResourcesStatus",
             "status.initContainerStatuses.name",
             "status.initContainerStatuses.ready",
             "status.initContainerStatuses.restartCount",

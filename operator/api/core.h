@@ -71,6 +71,7 @@ struct Pod {
   std::vector<ContainerStatus> containers;       // status.containerStatuses
   std::vector<ContainerStatus> init_containers;  // status.initContainerStatuses
   int init_restarts = 0;                         // restarts of all init containers together
+  std::string unhealthy_device;                  // "nvidia.com/gpu GPU-0": the first that its containers have; else empty
 
   // The status of container 0, by name; null while the kubelet has not reported it.
   const ContainerStatus* Main() const;

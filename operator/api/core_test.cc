@@ -39,6 +39,20 @@ TEST(Pod, ReadsWhatTheOperatorNeeds) {
   EXPECT_EQ(pod->Main()->last_terminated->exit_code, 137);
 }
 
+TEST(Pod, ADeviceThatTheKubeletCallsUnhealthyIsNamed) {
+  const auto read = [](const char* allocated) {
+    const json status = {{"name", "trainer"}, {"allocatedResourcesStatus", json::parse(allocated)}};
+    return Pod::FromJson({{"metadata", {{"name", "a"}}}, {"status", {{"containerStatuses", {{{"name", "side"}}, status}}}}})
+        ->unhealthy_device;
+  };
+  EXPECT_EQ(read(R"([{"name": "rdma/hca", "resources": [{"resourceID": "h", "health": "Healthy"}]},
+    {"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-0", "health": "Healthy"}, {"resourceID": "GPU-1", "health": "Unhealthy"}]}])"),
+            "nvidia.com/gpu GPU-1");
+  for (const char* well : {"[]", "{}", "[3, {}]", R"([{"name": "a/b", "resources": [7, {"resourceID": "x", "health": "Unknown"}]}])"}) {
+    EXPECT_EQ(read(well), "") << well;
+  }
+}
+
 TEST(Pod, FieldsOfAWrongTypeCountAsAbsent) {
   const auto pod =
       Pod::FromJson(json::parse(R"({"metadata": {"name": "a", "labels": [], "ownerReferences": {}, "deletionTimestamp": "soon"},

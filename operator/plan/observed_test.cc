@@ -78,6 +78,13 @@ TEST(Observed, ChangedLabelsWakeTheJob) {
   EXPECT_FALSE(SameForPlan(before, after));
 }
 
+TEST(Observed, ADeviceThatGetsUnhealthyWakesTheJob) {
+  const Pod before = MakePod(Role::kWorker, 0).Ready().Build();
+  Pod after = before;
+  after.unhealthy_device = "nvidia.com/gpu GPU-0";
+  EXPECT_FALSE(SameForPlan(before, after));
+}
+
 TEST(Observed, ANodeIsDownForOneOfThreeReasons) {
   Node node;
   node.ready = true;

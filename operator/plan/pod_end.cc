@@ -137,8 +137,9 @@ std::string DescribeEnd(const TrainingJob& job, const ReplicaId& id, const Pod& 
     return pod.message.empty() ? pod.reason : pod.reason + ": " + Tail(pod.message, kMaxTail);
   }
   const std::optional<ContainerEnd> ended = LastFailure(pod);
-  if (!ended) return pod.reason.empty() ? "its pod failed" : fmt::format("{}: {}", pod.reason, Tail(pod.message, kMaxTail));
-  return DescribeContainerEnd(job, id, *ended, with_command && !ended->main ? LookCommand(job, pod, /*pod_stays=*/true) : "");
+  const std::string device = pod.unhealthy_device.empty() ? "" : fmt::format("its {} is unhealthy; ", pod.unhealthy_device);
+  if (!ended) return device + (pod.reason.empty() ? "its pod failed" : fmt::format("{}: {}", pod.reason, Tail(pod.message, kMaxTail)));
+  return device + DescribeContainerEnd(job, id, *ended, with_command && !ended->main ? LookCommand(job, pod, /*pod_stays=*/true) : "");
 }
 
 std::string DescribeInitRetry(const TrainingJob& job, const TrainingJobStatus& status, const ReplicaId& id, const Pod& pod) {

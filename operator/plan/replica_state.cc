@@ -35,9 +35,9 @@ PodState StateOf(const Pod& pod, RestartPolicy policy) {
   if (pod.meta.deletion_time) return PodState::kDisrupted;
   const bool failed = pod.phase == PodPhase::kFailed;
   const bool main_failed = main_ended && !KubeletRestartsContainers(policy);
-  if (failed || main_failed) {
-    return pod.disruption_target || IsDisruptionReason(pod.reason) ? PodState::kDisrupted : PodState::kFailed;
-  }
+  const bool disrupted = pod.disruption_target || IsDisruptionReason(pod.reason) || !pod.unhealthy_device.empty();
+  if (failed || main_failed) return disrupted ? PodState::kDisrupted : PodState::kFailed;
+  if (!pod.unhealthy_device.empty() && AwaitsKubeletRestart(pod, policy)) return PodState::kDisrupted;
   return pod.phase == PodPhase::kRunning && pod.ready ? PodState::kReady : PodState::kWaiting;
 }
 

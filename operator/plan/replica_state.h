@@ -14,7 +14,7 @@ enum class PodState : uint8_t {
   kReady,      // runs and is ready
   kCompleted,  // container 0 ended with success, whatever sidecars do
   kFailed,     // the application failed, and the kubelet does not restart it
-  kDisrupted,  // evicted, preempted, lost with its node, or deleted from outside
+  kDisrupted,  // evicted, preempted, lost with its node or its device, or deleted from outside
 };
 
 // Whether status.reason is one with which kubelet, scheduler and controllers end a pod for their
@@ -22,7 +22,9 @@ enum class PodState : uint8_t {
 bool IsDisruptionReason(const std::string& reason);
 
 // Of container 0 where it tells, else of the pod's phase. A Terminating pod that had not completed
-// counts as disrupted: what the operator itself deletes is never asked about.
+// counts as disrupted: what the operator itself deletes is never asked about. So does a failure in a
+// pod with an unhealthy device, whatever its exit code, and one that waits for the kubelet to start
+// its container again: that would be with the same device.
 PodState StateOf(const Pod& pod, RestartPolicy policy);
 
 // Exit code of the application, container 0, when that failed; nothing when another container

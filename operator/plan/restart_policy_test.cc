@@ -470,6 +470,30 @@ TEST(RestartPolicy, APodThatItsKubeletRejectsForADeviceIsMadeAgainWithoutSpendin
   }
 }
 
+TEST(RestartPolicy, AFailureOnAnUnhealthyDeviceMakesThePodAgainOnAnotherOneWithoutSpending) {
+  for (const char* policy : {"OnFailure", "Never", "ExitCode"}) {
+    for (const int code : {1, 137}) {
+      World world(Job(policy, 0));
+      world.RunsReady().ChangePod(Role::kWorker, 1, [&](Pod& pod) {
+        pod = MakePod(Role::kWorker, 1).Uid(pod.meta.uid).Exited(code, "CUDA error: device lost").Build();
+        if (std::string(policy) == "OnFailure") pod.phase = PodPhase::kRunning;  // the kubelet is about to restart it
+        pod.unhealthy_device = "nvidia.com/gpu GPU-0";
+      });
+      const Plan plan = world.Look();
+      ASSERT_THAT(EventReasons(plan), ElementsAre("Disrupted")) << policy << " " << code;
+      EXPECT_THAT(plan.events[0].note, HasSubstr("its nvidia.com/gpu GPU-0 is unhealthy; exit code")) << policy;
+      EXPECT_THAT(plan.events[0].note, HasSubstr("CUDA error: device lost"));
+      world.Settle().RunsReady();
+      EXPECT_EQ(world.status().phase, JobPhase::kRunning) << policy << " " << code;
+      EXPECT_EQ(world.status().restarts, 0) << policy;
+      EXPECT_EQ(world.status().disruptions, 1) << policy;
+    }
+  }
+  World world(Job("ExitCode", 0));
+  world.RunsReady().ChangePod(Role::kWorker, 1, [](Pod& pod) { pod.unhealthy_device = "nvidia.com/gpu GPU-0"; });
+  EXPECT_THAT(EventReasons(world.Look()), IsEmpty()) << "it goes on as long as it can";
+}
+
 TEST(RestartPolicy, APodThatVanishedUnseenIsMadeAgainAndCounted) {
   World world(Job("OnFailure"));
   world.RunsReady().Loses(Role::kWorker, 1);

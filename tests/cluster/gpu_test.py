@@ -66,13 +66,22 @@ class GpuTest(NodeSuite):
         self.gpus.has("GPU-0")
         self.long_job("unwell", 1, ASKS)
         self.gpus.has("GPU-0", unhealthy=("GPU-0",))
+
+        def told():
+            container = self.api.get(f"{PODS}/unwell-worker-0")["status"]["containerStatuses"][0]
+            assert {"resourceID": "GPU-0", "health": "Unhealthy"} in container["allocatedResourcesStatus"][0]["resources"], container
+            return True
+
+        self.wait("the kubelet to tell of the device", told)
         self.kill_container("unwell-worker-0")  # as the device's driver does in the end
         self.wait_message("unwell", "waits for worker-0; no node takes worker-0: the only node lacks nvidia.com/gpu")
         self.assertEqual(self.status("unwell")["phase"], "Restarting")
         self.gpus.has("GPU-0", "GPU-1", unhealthy=("GPU-0",))
         self.wait_running("unwell", 1)
         self.assertEqual(self.variable("unwell-worker-0", "NVIDIA_VISIBLE_DEVICES"), "GPU-1")
-        self.assertEqual(self.status("unwell")["restarts"], 1)
+        self.assertEqual((self.status("unwell").get("restarts", 0), self.status("unwell")["disruptions"]), (0, 1))
+        notes = [each["note"] for each in self.api.list(EVENTS) if each["reason"] == "Disrupted"]
+        self.assertIn("its nvidia.com/gpu GPU-0 is unhealthy", notes[0])
 
     def test_03_a_device_that_vanishes_after_the_scheduler_chose_it_costs_no_restart(self):
         self.gpus.has("GPU-0")
