@@ -22,9 +22,9 @@ enum class PodState : uint8_t {
 bool IsDisruptionReason(const std::string& reason);
 
 // Of container 0 where it tells, else of the pod's phase. A Terminating pod that had not completed
-// counts as disrupted: what the operator itself deletes is never asked about. So does a failure in a
-// pod with an unhealthy device, whatever its exit code, and one that waits for the kubelet to start
-// its container again: that would be with the same device.
+// counts as disrupted: what the operator itself deletes is never asked about. So does a pod that
+// failed with an unhealthy device, whatever its exit code. The kubelet would start its container
+// again with the same device.
 PodState StateOf(const Pod& pod, RestartPolicy policy);
 
 // Exit code of the application, container 0, when that failed; nothing when another container
