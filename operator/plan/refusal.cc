@@ -55,6 +55,11 @@ constexpr std::array kKnownAnswers = {
     KnownAnswer{"error looking up service account",
                 "create that ServiceAccount in namespace {0}, or name another in {1}.spec.serviceAccountName"},
     KnownAnswer{"no PriorityClass", "create that PriorityClass, or name another in spec.runPolicy.scheduling.priorityClass"},
+    KnownAnswer{
+        "RuntimeClass",
+        "name one that kubectl get runtimeclass lists in {1}.spec.runtimeClassName, or none where the nodes' default runtime will do"},
+    KnownAnswer{"non overcommitable resources",
+                "name the device in the limits of spec.<role>.resources or of {1}: a request alone will not do"},
     KnownAnswer{"ValidatingAdmissionPolicy",
                 "change the job so that the policy allows it, or ask the cluster's administrator to change the policy"},
     KnownAnswer{"strict decoding error", "correct the fields in {1} that the API server names"},

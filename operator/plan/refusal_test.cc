@@ -35,6 +35,12 @@ TEST(Refusal, TheSentenceHasTheServersWordsAndTheNextStep) {
        "install the operator's chart with --set secrets.enabled=true"},
       {Refused(400, "Pod in version \"v1\" cannot be handled as a Pod: strict decoding error: unknown field \"spec.containers[0].comand\""),
        "correct the fields in spec.worker.template that the API server names"},
+      {Refused(403, "pods \"mnist-worker-1\" is forbidden: pod rejected: RuntimeClass \"nvidia\" not found"),
+       "name one that kubectl get runtimeclass lists in spec.worker.template.spec.runtimeClassName, or none"},
+      {Refused(422,
+               "Pod \"mnist-worker-1\" is invalid: spec.containers[0].resources.limits: Required value: Limit must be set for non "
+               "overcommitable resources"),
+       "name the device in the limits of spec.<role>.resources or of spec.worker.template: a request alone will not do"},
       {Refused(422, "Pod \"mnist-worker-1\" is invalid: spec.containers[0].image: Required value"), "correct spec.worker.template"},
       {Refused(500, "Internal error occurred: failed calling webhook \"deny.example.com\": connection refused"), "admission webhook"},
   };

@@ -95,6 +95,12 @@ class RefusalTest(MessagesCase):
         self.create(job("a").worker(1, template=body))
         self.told("a", "Stalled", "CannotCreate", 'serviceaccount "nobody" not found', "spec.worker.template.spec.serviceAccountName")
 
+    def test_a_missing_runtime_class_and_a_gpu_that_is_only_requested_are_named(self):
+        self.create(job("a").worker(1, template={"spec": {"runtimeClassName": "nvidia"}}))
+        self.told("a", "Stalled", "CannotCreate", 'RuntimeClass "nvidia" not found', "kubectl get runtimeclass", "spec.worker.template.spec.runtimeClassName")
+        self.create(job("b").worker(1, resources={"requests": {"nvidia.com/gpu": 1}}))
+        self.told("b", "Stalled", "CannotCreate", "Limit must be set for non overcommitable resources", "name the device in the limits of spec.<role>.resources")
+
     def test_a_map_where_a_list_belongs_is_named_by_the_operator(self):
         self.create(job("a").worker(1, template=template(env={"LR": "0.1"})))
         self.told("a", "Invalid", "InvalidSpec", "spec.worker.template.spec.containers[0].env", '{"LR":"0.1"}', "expected a list such as")
@@ -122,7 +128,7 @@ class StartTest(MessagesCase):
             return {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}
 
         preemption = " no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
-        self.create(job("a").worker(1, resources={"limits": {"nvidia.com/gpu": 2}}, template={"spec": {"runtimeClassName": "nvidia"}}))
+        self.create(job("a").worker(1, resources={"limits": {"nvidia.com/gpu": 2}}))
         self.wait_pods("a-worker-0")
         self.pending("a-worker-0", unschedulable("0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient nvidia.com/gpu." + preemption))
         why = "1 of 3 nodes has a taint that the pod does not tolerate, 2 lack nvidia.com/gpu"
