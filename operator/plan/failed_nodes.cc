@@ -76,10 +76,10 @@ class Memory {
 }  // namespace
 
 bool EndedByItsNode(const Pod& pod) {
-  static constexpr std::array<std::string_view, 6> kReasons = {"Evicted",  "NodeLost",   "NodeShutdown",
-                                                               "Shutdown", "Terminated", "UnexpectedAdmissionError"};
+  static constexpr std::array<std::string_view, 7> kReasons = {
+      "Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "UnexpectedAdmissionError", "TopologyAffinityError"};
   static constexpr std::array<std::string_view, 3> kDisruptions = {"TerminationByKubelet", "DeletionByTaintManager", "DeletionByPodGC"};
-  return std::ranges::count(kReasons, pod.reason) > 0 || pod.reason.starts_with("OutOf") ||
+  return std::ranges::count(kReasons, pod.reason) > 0 || pod.reason.starts_with("OutOf") || !pod.unhealthy_device.empty() ||
          std::ranges::any_of(kDisruptions, [&](std::string_view why) { return pod.disruption.starts_with(why); });
 }
 

@@ -94,6 +94,21 @@ TEST(FailedNodes, ANodeThatEvictsOrIsLostIsAvoided) {
   evicted.RunsReady().Has(MakePod(Role::kWorker, 1).Evicted()).Look();
   EXPECT_THAT(evicted.status().failed_nodes, ElementsAre(Entry(1, "node-1")));
 
+  World unhealthy = In(Avoiding(), {"a", "b"});
+  unhealthy.RunsReady().Exits(Role::kWorker, 1, 137).ChangePod(Role::kWorker, 1, [](Pod& pod) {
+    pod.unhealthy_device = "nvidia.com/gpu 0";
+  });
+  unhealthy.Look();
+  EXPECT_THAT(unhealthy.status().failed_nodes, ElementsAre(Entry(1, "node-1")));
+
+  World rejected = In(Avoiding(), {"a", "b"});
+  rejected.RunsReady().ChangePod(Role::kWorker, 1, [](Pod& pod) {
+    pod.phase = PodPhase::kFailed;
+    pod.reason = "TopologyAffinityError";
+  });
+  rejected.Look();
+  EXPECT_THAT(rejected.status().failed_nodes, ElementsAre(Entry(1, "node-1")));
+
   World lost = In(Avoiding(), {"a", "b"});
   lost.RunsReady().ChangePod(Role::kWorker, 1, [&](Pod& pod) {
     pod.meta.deletion_time = kStart;

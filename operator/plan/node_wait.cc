@@ -97,6 +97,24 @@ std::string Predicate(const NodeRefusal& refusal) {
   return fmt::format(": {}", rest);
 }
 
+// The first of some replicas, and how many more there are.
+struct FirstAndMore {
+  const Pod* first = nullptr;
+  ReplicaId id;
+  int more = 0;
+
+  void Add(const ReplicaId& next, const Pod& pod) {
+    if (pod.meta.deletion_time) return;
+    if (first != nullptr) {
+      ++more;
+      return;
+    }
+    first = &pod;
+    id = next;
+  }
+  std::string Names() const { return Name(id) + (more > 0 ? fmt::format(" (and {} more)", more) : ""); }
+};
+
 std::string Subject(const NodeRefusal& refusal, int nodes, bool first) {
   if (nodes == 1) return first ? "the only node" : "it";
   if (refusal.nodes >= nodes) return fmt::format("all {}{}", nodes, first ? " nodes" : "");
@@ -133,22 +151,21 @@ std::string LackingDevice(std::string_view said) {
 bool WaitsForOtherPods(std::string_view said) { return said.find("No preemption victims found") != std::string_view::npos; }
 
 std::string DescribeNodeWait(const Observed& observed, const std::vector<ReplicaId>& replicas) {
-  const Pod* first = nullptr;
-  std::string name;
-  int more = 0;
+  FirstAndMore waits;
   for (const ReplicaId& id : replicas) {
     const auto found = observed.pods.find(id);
-    if (found == observed.pods.end() || found->second->unschedulable.empty() || found->second->meta.deletion_time) continue;
-    if (first != nullptr) {
-      ++more;
-    } else {
-      first = found->second.get();
-      name = Name(id);
-    }
+    if (found != observed.pods.end() && !found->second->unschedulable.empty()) waits.Add(id, *found->second);
   }
-  if (first == nullptr) return "";
-  return fmt::format("no node takes {}{}: {}", name, more > 0 ? fmt::format(" (and {} more)", more) : "",
-                     PlainSchedulerWords(first->unschedulable));
+  return waits.first == nullptr ? "" : fmt::format("no node takes {}: {}", waits.Names(), PlainSchedulerWords(waits.first->unschedulable));
+}
+
+std::string DescribeUnhealthyDevices(const Observed& observed) {
+  FirstAndMore suffers;
+  for (const auto& [id, pod] : observed.pods) {
+    if (!pod->unhealthy_device.empty() && pod->phase == PodPhase::kRunning) suffers.Add(id, *pod);
+  }
+  return suffers.first == nullptr ? ""
+                                  : fmt::format("{} runs on an unhealthy device: {}", suffers.Names(), suffers.first->unhealthy_device);
 }
 
 }  // namespace trainyard::control

@@ -1,4 +1,4 @@
-// Pods that no node takes, and why, in plain words. Pure.
+// Pods that no node takes, and pods whose device is unhealthy, in plain words. Pure.
 #pragma once
 
 #include <string>
@@ -26,5 +26,8 @@ bool WaitsForOtherPods(std::string_view said);
 // "no node takes worker-1 (and 2 more): 2 of 3 nodes lack nvidia.com/gpu": of the first of these
 // replicas that has such a pod. Empty where none has.
 std::string DescribeNodeWait(const Observed& observed, const std::vector<ReplicaId>& replicas);
+
+// "worker-0 (and 2 more) runs on an unhealthy device: nvidia.com/gpu GPU-0". Empty where none does.
+std::string DescribeUnhealthyDevices(const Observed& observed);
 
 }  // namespace trainyard::control

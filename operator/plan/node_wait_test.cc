@@ -76,5 +76,22 @@ TEST(NodeWait, AJobSaysAtOnceWhichReplicaNoNodeTakes) {
   EXPECT_EQ(pending(1, ""), "waits for worker-0, worker-1");
 }
 
+TEST(NodeWait, AReplicaThatRunsOnAnUnhealthyDeviceIsToldOf) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady();
+  const auto device = [&](int index, const char* unhealthy) {
+    world.ChangePod(Role::kWorker, index, [&](Pod& pod) { pod.unhealthy_device = unhealthy; });
+    world.Settle();
+    return world.status().message;
+  };
+  EXPECT_EQ(device(1, "nvidia.com/gpu GPU-1"),
+            "all replicas run and are ready; worker-1 runs on an unhealthy device: nvidia.com/gpu GPU-1");
+  EXPECT_TRUE(world.status().IsTrue(kRunning));
+  EXPECT_EQ(device(0, "nvidia.com/gpu GPU-0"),
+            "all replicas run and are ready; worker-0 (and 1 more) runs on an unhealthy device: nvidia.com/gpu GPU-0");
+  device(0, "");
+  EXPECT_EQ(device(1, ""), "all replicas run and are ready");
+}
+
 }  // namespace
 }  // namespace trainyard::control

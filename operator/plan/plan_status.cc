@@ -137,6 +137,9 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
     }
     SetCondition(status, kRunning, false, restarting.empty() ? "ReplicasNotReady" : "ReplicasRestarting", status.message, stamp);
   }
+  if (const std::string unhealthy = DescribeUnhealthyDevices(situation.observed); !unhealthy.empty()) {
+    status.message = Head(status.message + "; " + unhealthy, kMaxMessage);
+  }
   if (restarting.empty()) {
     ClearCondition(
         status, kRestarting, "Restarted",

@@ -73,6 +73,7 @@ class GpuTest(NodeSuite):
             return True
 
         self.wait("the kubelet to tell of the device", told)
+        self.wait_message("unwell", "; worker-0 runs on an unhealthy device: nvidia.com/gpu GPU-0")
         self.kill_container("unwell-worker-0")  # as the device's driver does in the end
         self.wait_message("unwell", "waits for worker-0; no node takes worker-0: the only node lacks nvidia.com/gpu")
         self.assertEqual(self.status("unwell")["phase"], "Restarting")
