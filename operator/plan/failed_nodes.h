@@ -11,8 +11,8 @@
 namespace trainyard::control {
 
 // Whether a disrupted pod was ended by its node: evicted for want of memory or disk, rejected for
-// want of a device, failed on an unhealthy one, shut down, or lost. Preemption, the eviction API and
-// a deletion from outside say nothing of the node.
+// want of a device, failed on an unhealthy one, shut down, or lost. Preemption, the eviction API
+// and a deletion from outside say nothing of the node.
 bool EndedByItsNode(const Pod& pod);
 
 // status.failedNodes with the nodes of the failures that count now; the oldest come first. Empty
