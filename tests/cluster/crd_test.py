@@ -21,6 +21,10 @@ class CrdTest(ControlPlaneCase):
     def tearDown(self):
         self.api.request("DELETE", JOBS)
 
+    @staticmethod
+    def ruled(**rule):
+        return job("a").policy(podFailurePolicy={"rules": [{"action": "Count", **rule}]})
+
     def refused(self, body, *words):
         """Creating `body` must be refused with a message that holds all words."""
         with self.assertRaises(ApiError, msg=f"accepted, though it should say {words}: {json.dumps(body['spec'])}") as caught:
@@ -57,6 +61,9 @@ class CrdTest(ControlPlaneCase):
                 1, resources={"limits": {"nvidia.com/mig-1g.5gb": 1, "nvidia.com/gpu.shared": "1", "amd.com/gpu": 2}, "claims": [{"name": "gpu"}]},
                 template={"spec": {"runtimeClassName": "nvidia", "nodeSelector": {"gpu": "a100"}, "tolerations": [{"operator": "Exists"}]}}),
             "exit codes": job("g").worker(1, restartPolicy="ExitCode").policy(exitCodes=[{"from": 1, "to": 127, "action": "Fail"}]),
+            "rules for failures": job("y").policy(podFailurePolicy={"rules": [
+                {"action": "FailJob", "onExitCodes": {"containerName": "trainer", "operator": "In", "values": [42, 43]}},
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}, {"type": "ConfigIssue", "status": "False"}]}]}),
             "longest name with one worker": job("x" * 54),
             "served when it has succeeded": job("s").set("storage", {"claimName": "c"}).set("serve", {}),
             "served while it trains": job("t").set("storage", {"claimName": "c"}).set("serve", {"when": "best", "replicas": 2, "resources": {"limits": {"cpu": "500m"}}})
@@ -97,6 +104,16 @@ class CrdTest(ControlPlaneCase):
             (job("a").policy(backoffLimit=-1), "spec.runPolicy.backoffLimit", "greater than or equal to 0"),
             (job("a").policy(activeDeadlineSeconds=0), "spec.runPolicy.activeDeadlineSeconds"),
             (job("a").policy(exitCodes=[{"from": 9, "to": 3, "action": "Fail"}]), "exitCodes[0]", "from must not be greater than to"),
+            (job("a").policy(podFailurePolicy={"rules": []}), "podFailurePolicy.rules", "should have at least 1 items"),
+            (self.ruled(), "podFailurePolicy.rules[0]", "exactly one of onExitCodes and onPodConditions"),
+            (self.ruled(onExitCodes={"operator": "In", "values": [1]}, onPodConditions=[{"type": "A"}]), "podFailurePolicy.rules[0]", "exactly one of"),
+            (self.ruled(onExitCodes={"operator": "In", "values": []}), "onExitCodes.values", "should have at least 1 items"),
+            (self.ruled(onExitCodes={"operator": "In", "values": [0]}), "onExitCodes.values[0]", "greater than or equal to 1"),
+            (self.ruled(onExitCodes={"operator": "In", "values": [3, 3]}), "onExitCodes.values[1]", "Duplicate value"),
+            (self.ruled(onExitCodes={"operator": "Above", "values": [3]}), "onExitCodes.operator", "Unsupported value"),
+            (self.ruled(onPodConditions=[{"type": "Ready"}]), "onPodConditions[0].type", "every pod has this condition"),
+            (self.ruled(action="Restart", onPodConditions=[{"type": "A"}]), "podFailurePolicy.rules[0].action", "Unsupported value"),
+            (self.ruled(onPodConditions=[{"type": "A"}]).worker(1, restartPolicy="Always"), "spec.runPolicy.podFailurePolicy", "use OnFailure"),
             (job("a").set("network", {"port": 70000}), "spec.network.port"),
             (job("a").set("managedBy", "nobody"), "spec.managedBy"),
             (job("a").set("serve", {}), "spec.storage.claimName", "outlive their pods; name a PersistentVolumeClaim"),
@@ -162,6 +179,21 @@ class CrdTest(ControlPlaneCase):
         for field, change in changes.items():
             with self.subTest(f"{field} of a suspended job"):
                 self.api.merge(path, {"spec": change})
+
+    def test_rules_for_failures_may_change_while_the_job_runs_and_come_and_go_only_while_it_is_suspended(self):
+        def rules(*codes):
+            return {"runPolicy": {"podFailurePolicy": {"rules": [{"action": "Count", "onExitCodes": {"operator": "In", "values": list(codes)}}]}}}
+
+        for name, policy in (("ruled", rules(1)["runPolicy"]), ("unruled", {})):
+            self.api.create(JOBS, job(name).policy(**policy).spec())
+            self.api.merge(f"{JOBS}/{name}/status", {"status": {"startTime": "2027-01-15T08:00:00Z"}})
+        self.api.merge(f"{JOBS}/ruled", {"spec": rules(2)})
+        for name, change in (("ruled", {"runPolicy": {"podFailurePolicy": None}}), ("unruled", rules(1))):
+            with self.assertRaises(ApiError) as caught:
+                self.api.merge(f"{JOBS}/{name}", {"spec": change})
+            self.assertIn("spec.runPolicy.podFailurePolicy: Forbidden: cannot be added or removed while the job runs", caught.exception.message)
+            self.api.merge(f"{JOBS}/{name}/status", {"status": {"startTime": None}})
+            self.api.merge(f"{JOBS}/{name}", {"spec": change})
 
     def test_what_is_served_may_change_at_any_time(self):
         path = f"{JOBS}/served"

@@ -293,6 +293,30 @@ class FailureTest(OperatorCase):
         self.kubelet.fail("a-worker-0", code=2)
         self.wait_condition("a", "Failed")
 
+    def test_rules_see_every_container_and_the_conditions_of_a_pod(self):
+        rules = [{"action": "Ignore", "onExitCodes": {"containerName": "fetch", "operator": "In", "values": [7]}},
+                 {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget"}]},
+                 {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [7]}}]
+        containers = {"initContainers": [{"name": "fetch", "image": "x"}], "containers": [{"name": "trainer", "image": "x"}]}
+        self.running(job("a").framework("None").without("training").worker(1, template={"spec": containers}).policy(podFailurePolicy={"rules": rules}), "a-worker-0")
+        self.assertEqual(self.api.get(f"{PODS}/a-worker-0")["spec"]["restartPolicy"], "Never", "of OnFailure: rules decide, not the kubelet")
+
+        def made_again(end):
+            first = self.uid("a-worker-0")
+            end()
+            wait_for("a new pod", lambda: self.api.exists(f"{PODS}/a-worker-0") and self.uid("a-worker-0") != first)
+            self.kubelet.run("a-worker-0")
+
+        ended = {"name": "fetch", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": {"terminated": {"exitCode": 7, "reason": "Error"}}}
+        made_again(lambda: self.api.merge(f"{PODS}/a-worker-0/status", {"status": {"phase": "Failed", "initContainerStatuses": [ended]}}))
+        self.assertIn("rules[0] says Ignore: init container fetch ended with exit code 7", self.wait_event("Disrupted")["note"])
+        self.assertEqual((self.status("a").get("restarts", 0), self.status("a")["disruptions"]), (0, 1))
+        made_again(lambda: self.kubelet.evict("a-worker-0"))
+        self.assertIn("rules[1] says Count: its condition DisruptionTarget is True", self.wait_event("Restarting")["note"])
+        self.assertEqual((self.status("a")["restarts"], self.status("a")["disruptions"]), (1, 1))
+        self.kubelet.fail("a-worker-0", code=42)
+        self.assertIn("rules[2] says FailJob: container trainer ended with exit code 42", self.wait_condition("a", "Failed", reason="PodFailurePolicy")["message"])
+
     def test_backoff_limit_counts_over_recreated_pods(self):
         self.running(job("a").worker(1, restartPolicy="ExitCode").policy(backoffLimit=1), "a-worker-0")
         first = self.uid("a-worker-0")
