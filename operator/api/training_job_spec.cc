@@ -127,8 +127,8 @@ RestartScope DefaultRestartScope(const TrainingJobSpec& spec) {
   return HasFixedGroup(spec) && !always ? RestartScope::kJob : RestartScope::kReplica;
 }
 
-// Whether a failed replica of the role gets a new pod whatever the kubelet could do: with all others,
-// on another node, or as rules say.
+// Whether a failed replica of the role gets a new pod, whatever the kubelet could do: with all
+// others, on another node, or as rules say.
 bool EndsPods(const RunPolicy& policy, Role role) {
   return policy.avoid_failed_nodes || !policy.failure_rules.empty() ||
          (policy.restart_scope == RestartScope::kJob && role != Role::kEvaluator);
