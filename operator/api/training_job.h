@@ -18,8 +18,8 @@ namespace trainyard::control {
 
 enum class Framework : uint8_t { kTrainyard, kTensorFlow, kPyTorch, kMxNet, kMpi, kJax, kXgBoost, kNone };
 enum class Role : uint8_t { kChief, kPs, kWorker, kEvaluator };
-// kRecreate: OnFailure where the operator makes a new pod. The pod ends, as the kubelet would restart
-// one container alone, and on its node.
+// kRecreate: OnFailure where the operator makes a new pod. The pod ends, as the kubelet would
+// restart one container alone, and on its node.
 enum class RestartPolicy : uint8_t { kAlways, kOnFailure, kNever, kExitCode, kRecreate };
 enum class RestartScope : uint8_t { kReplica, kJob };
 enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
