@@ -99,6 +99,12 @@ class Backend {
   // Never called for sources and aliases (graph/op.h). Unimplemented where the backend lacks the
   // op: the error names node and op. `inference` as the graph was rewritten.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node, bool inference) = 0;
+  // Before a step's uploads and kernels.
+  virtual void BeginStep(const StepContext& /*step*/) {}
+  // The first failure of the device, which names the call and the node; after it nothing runs any
+  // more. A device that works behind the caller may tell a kernel's failure at a later call, a
+  // Download at the latest.
+  virtual absl::Status status() const { return absl::OkStatus(); }
   // host (row-major; u8, i32 or f32) → value. u8 becomes f32 times u8_scale. host has the value's
   // elements; checked by the caller.
   virtual void Upload(const ValueSpec& spec, float u8_scale, const Tensor& host, void* value) = 0;

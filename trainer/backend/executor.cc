@@ -55,7 +55,7 @@ struct Executor::State {
   void UploadState(const ParameterSet& state);
   void DownloadState(ParameterSet& state);
   void UploadParameters(const ParameterSet& params);
-  void FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink);
+  absl::Status FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink);
   bool IsExternal(Value value) const;
   size_t Bytes() const { return Aligned(plan.arena_bytes) + scratch_bytes; }
   void*& Pointer(Value value) { return pointers[value.node][value.output]; }
@@ -241,15 +241,17 @@ void Executor::State::UploadParameters(const ParameterSet& params) {
 }
 
 // Hands over the results that `node` was the last to work on. Called for every node in order.
-void Executor::State::FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink) {
+absl::Status Executor::State::FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink) {
   for (; next_finish < finishes.size() && finishes[next_finish].node == node; ++next_finish) {
     const Finish& finish = finishes[next_finish];
     const ValueSpec& spec = graph.spec(finish.value);
     if (!finish.in_place) {
       backend.Download(spec, Pointer(finish.value), {DType::kF32, spec.shape, grads->values(finish.key).data()});
+      TY_RETURN_IF_ERROR(backend.status());
     }
     if (sink != nullptr) sink->Ready(finish.key);
   }
+  return absl::OkStatus();
 }
 
 Executor::Executor(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -274,7 +276,9 @@ absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds,
   TY_RETURN_IF_ERROR(s.CheckParameters(params, grads));
   TY_RETURN_IF_ERROR(s.CheckState(state));
   TY_RETURN_IF_ERROR(MatchFeeds(s.graph, feeds, s.fed));
+  TY_RETURN_IF_ERROR(s.backend.status());
   s.Bind(params, grads);
+  s.backend.BeginStep(step);
   for (size_t i = 0; i < s.fed.size(); ++i) {
     const Node& node = s.graph.node(s.graph.inputs()[i]);
     s.backend.Upload(node.outputs[0], std::get<InputOp>(node.op).u8_scale, *s.fed[i], s.pointers[s.graph.inputs()[i]][0]);
@@ -295,10 +299,10 @@ absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds,
       if (s.observer != nullptr) s.observer->AfterNode(id);
       ++next;
     }
-    s.FinishResults(id, grads, sink);
+    TY_RETURN_IF_ERROR(s.FinishResults(id, grads, sink));
   }
   if (!s.graph.states().empty()) s.DownloadState(*state);
-  return absl::OkStatus();
+  return s.backend.status();
 }
 
 absl::Status Executor::Fetch(std::string_view output, const Tensor& host) const {
@@ -311,7 +315,7 @@ absl::Status Executor::Fetch(std::string_view output, const Tensor& host) const 
                                                   spec.shape.ToString(), DTypeName(host.dtype), host.shape.ToString()));
   }
   state_->backend.Download(spec, state_->Pointer(found->second), host);
-  return absl::OkStatus();
+  return state_->backend.status();
 }
 
 absl::StatusOr<double> Executor::Scalar(std::string_view output) const {

@@ -57,8 +57,10 @@ class Executor {
   // One step. `params` holds values for graph.parameters(). Gradients (row-major) and next values
   // of state go to `grads`; null only if the graph has no results. `sink` may be null.
   // InvalidArgument names the feed that is missing, unknown, of wrong shape or type, or holds an
-  // integer out of range. Nothing has run then. `state` holds values for graph.states(), which the
-  // step reads and then replaces. It may be null only if the graph has none.
+  // integer out of range. Nothing has run then. A device's failure (Backend::status) ends the step:
+  // results that `sink` was told of are right, all others are not. `state` holds values for
+  // graph.states(), which the step reads and then replaces. It may be null only if the graph has
+  // none.
   absl::Status Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,
                    GradientSink* sink, ParameterSet* state = nullptr);
 

@@ -180,9 +180,14 @@ class DeviceBackend final : public Backend {
     reference_->Download(spec, value, host);
   }
 
+  absl::Status status() const override {
+    return downloads >= fails_at_download ? absl::InternalError("the device is lost") : absl::OkStatus();
+  }
+
   size_t allocated = 0;
   int uploads = 0;
   int downloads = 0;
+  int fails_at_download = 1'000;
 
  private:
   std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
@@ -199,6 +204,20 @@ TEST_F(TwoLayers, OnADeviceWithMemoryOfItsOwnParametersGoThereAndGradientsComeBa
   EXPECT_EQ(device.downloads, 3) << "the gradients";
   ASSERT_TRUE(Training(*backend_)->Run({}, feeds(), params_, &expected, nullptr).ok());
   EXPECT_EQ(grads.Sha256Hex(), expected.Sha256Hex());
+}
+
+TEST_F(TwoLayers, ADeviceThatFailsEndsTheStepBeforeItsResultsAreHandedOver) {
+  DeviceBackend device;
+  const std::unique_ptr<Executor> executor = Training(device);
+  ParameterSet grads = Like(params_);
+  Recorder recorder(executor->graph());
+  device.fails_at_download = 2;
+  EXPECT_THAT(std::string(executor->Run({}, feeds(), params_, &grads, &recorder).message()), HasSubstr("the device is lost"));
+  EXPECT_THAT(recorder.events, ElementsAre("ready second/kernel"));
+  recorder.events.clear();
+  EXPECT_EQ(executor->Run({}, feeds(), params_, &grads, &recorder).code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(executor->Scalar("loss").status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(recorder.events, ElementsAre());
 }
 
 // Parameters and inputs that are results or outputs themselves, one gradient for two keys, next

@@ -1,6 +1,7 @@
 // The activations, one row each. To add one: an enumerator and a row here, its vector formula in
-// backend/cpu/kernels/activations.h. Nothing compiles without both; job files, fusion, both
-// backends and the tests of all activations take it from here.
+// backend/cpu/kernels/activations.h. Nothing compiles without both; job files, fusion, all
+// backends and the tests of all activations take it from here. Its functions are constexpr for
+// nvcc: it lets kernels call those.
 #pragma once
 
 #include <stdint.h>
@@ -24,11 +25,11 @@ template <>
 struct ActivationRow<Activation::kIdentity> {
   static constexpr const char* kName = "identity";
   template <typename T>
-  static T Forward(T x) {
+  static constexpr T Forward(T x) {
     return x;
   }
   template <typename T>
-  static T Slope(T) {
+  static constexpr T Slope(T) {
     return T{1};
   }
 };
@@ -37,11 +38,11 @@ template <>
 struct ActivationRow<Activation::kTanh> {
   static constexpr const char* kName = "tanh";
   template <typename T>
-  static T Forward(T x) {
+  static constexpr T Forward(T x) {
     return std::tanh(x);
   }
   template <typename T>
-  static T Slope(T y) {
+  static constexpr T Slope(T y) {
     return T{1} - y * y;
   }
 };
@@ -50,11 +51,11 @@ template <>
 struct ActivationRow<Activation::kRelu> {
   static constexpr const char* kName = "relu";
   template <typename T>
-  static T Forward(T x) {
+  static constexpr T Forward(T x) {
     return std::max(x, T{0});
   }
   template <typename T>
-  static T Slope(T y) {
+  static constexpr T Slope(T y) {
     return y > T{0} ? T{1} : T{0};
   }
 };
@@ -63,11 +64,11 @@ template <>
 struct ActivationRow<Activation::kSigmoid> {
   static constexpr const char* kName = "sigmoid";
   template <typename T>
-  static T Forward(T x) {
+  static constexpr T Forward(T x) {
     return T{1} / (T{1} + std::exp(-x));
   }
   template <typename T>
-  static T Slope(T y) {
+  static constexpr T Slope(T y) {
     return y * (T{1} - y);
   }
 };

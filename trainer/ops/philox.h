@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel Random
 // Numbers: As Easy as 1, 2, 3"). No state: an element's bits are a function of its place alone, on
-// every backend and for any number of threads.
+// every backend and for any number of threads. Constexpr, so that nvcc lets kernels call it.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace trainyard::engine {
 using PhiloxCounter = std::array<uint32_t, 4>;
 using PhiloxKey = std::array<uint32_t, 2>;
 
-inline PhiloxCounter Philox(PhiloxCounter counter, PhiloxKey key) {
+constexpr PhiloxCounter Philox(PhiloxCounter counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * counter[0];
     const uint64_t b = uint64_t{0xCD9E8D57u} * counter[2];
@@ -30,14 +30,14 @@ struct PhiloxStream {
   PhiloxKey key;
   std::array<uint32_t, 2> salt;
 
-  PhiloxStream(uint64_t seed, uint64_t step, uint32_t worker, uint32_t stream) {
+  constexpr PhiloxStream(uint64_t seed, uint64_t step, uint32_t worker, uint32_t stream) {
     const PhiloxCounter derived = Philox({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32), worker, stream},
                                          {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
     key = {derived[0], derived[1]};
     salt = {derived[2], derived[3]};
   }
   // Words for elements 4 * quad .. 4 * quad + 3 of `sample`.
-  PhiloxCounter Words(uint32_t sample, uint32_t quad) const { return Philox({quad, sample, salt[0], salt[1]}, key); }
+  constexpr PhiloxCounter Words(uint32_t sample, uint32_t quad) const { return Philox({quad, sample, salt[0], salt[1]}, key); }
 };
 
 // Dropout drops an element when its word is below this.

@@ -1,0 +1,122 @@
+// Every op agrees with the reference backend, forward and backward: on this machine, whose loops
+// run the GPU's bodies, and on a GPU where there is one.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trainer/backend/cuda/cuda_backend.h"
+#include "trainer/backend/cuda/device_backend.h"
+#include "trainer/backend/cuda/test_host_device.h"
+#include "trainer/backend/cuda/test_trials.h"
+#include "trainer/backend/reference/reference_backend.h"
+
+namespace trainyard::engine::cuda {
+namespace {
+
+enum class Where { kHost, kGpu };
+
+class Agreement : public testing::TestWithParam<Where> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Where::kHost) return;
+    if (const auto count = CudaDeviceCount(); !count.ok()) GTEST_SKIP() << "no GPU, so this was not run on one: " << count.status();
+  }
+
+  absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(Precision precision = Precision::kFloat32) {
+    if (GetParam() == Where::kGpu) return MakeCudaBackend({.precision = precision});
+    return MakeDeviceBackend(std::make_unique<HostDevice>(), {.precision = precision});
+  }
+
+  void ExpectAgreement(Backend& backend, const NamedTrial& named, const StepContext& step, double tolerance,
+                       Precision precision = Precision::kFloat32) {
+    SCOPED_TRACE(named.name);
+    for (const bool fuse : {false, true}) {
+      const auto expected = named.trial.Run(*MakeReferenceBackend(DType::kF64, precision), fuse, step);
+      const auto found = named.trial.Run(backend, fuse, step);
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_LT(LargestDifference(*found, *expected), tolerance) << (fuse ? "fused" : "not fused");
+    }
+  }
+
+  const StepContext training_{.seed = 3, .step = 5, .worker = 1};
+  const StepContext evaluation_{.training = false};
+};
+
+TEST_P(Agreement, EveryOpAgreesForwardAndBackward) {
+  const auto backend = MakeBackend();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  for (const NamedTrial& trial : AllTrials()) ExpectAgreement(**backend, trial, training_, 5e-5);
+}
+
+TEST_P(Agreement, EveryOpAgreesOutsideTraining) {
+  const auto backend = MakeBackend();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  for (const NamedTrial& trial : {NormalisedBlock(5, 6, /*epsilon=*/1.5f), EmbeddingTrial(5, 3, 20, 64)}) {
+    ExpectAgreement(**backend, trial, evaluation_, 5e-5);
+  }
+}
+
+TEST_P(Agreement, GradientsAreThoseOfNumericDifferences) {
+  const auto backend = MakeBackend();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  for (const NamedTrial& named : {NormalisedBlock(1, 2), BothDirections(), PooledAverages({{3, 3}, {2, 2}, Padding::kSame}, 0)}) {
+    const auto error = named.trial.CheckGradients({.fuse = true, .step = 1e-2f, .backend = backend->get()});
+    ASSERT_TRUE(error.ok()) << error.status();
+    EXPECT_LT(error->difference, 5e-3) << named.name << ": " << error->where;
+  }
+}
+
+// What a rounded operand does to results is far above what an f32 sum's order does.
+TEST_P(Agreement, ProductsOfBfloat16RoundTheirOperandsAsTheReferenceDoes) {
+  const auto backend = MakeBackend(Precision::kBfloat16);
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  for (const NamedTrial& named : AllTrials()) {
+    ExpectAgreement(**backend, named, training_, 5e-3, Precision::kBfloat16);
+  }
+  const NamedTrial dense = EmbeddingTrial(5, 3, 20, 64);
+  ExpectAgreement(**backend, dense, training_, 5e-4, Precision::kBfloat16);
+  EXPECT_GT(LargestDifference(*dense.trial.Run(**backend, true, training_),
+                              *dense.trial.Run(*MakeReferenceBackend(DType::kF64), true, training_)),
+            1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Where, Agreement, testing::Values(Where::kHost, Where::kGpu),
+                         [](const auto& info) { return info.param == Where::kHost ? "Host" : "Gpu"; });
+
+TEST(DeviceBackend, ConvolutionsOfFewSamplesAtATimeAreTheSame) {
+  const auto whole = MakeDeviceBackend(std::make_unique<HostDevice>());
+  const auto parts = MakeDeviceBackend(std::make_unique<HostDevice>(), {.column_bytes = 1});
+  ASSERT_TRUE(whole.ok() && parts.ok());
+  for (const NamedTrial& named : ConvolutionTrials()) {
+    const auto one = named.trial.Run(**whole, true);
+    const auto other = named.trial.Run(**parts, true);
+    ASSERT_TRUE(one.ok() && other.ok());
+    EXPECT_LT(LargestDifference(*one, *other), 1e-6) << named.name;
+  }
+}
+
+TEST(DeviceBackend, DropsTheSameElementsAsTheReference) {
+  Trial trial;
+  const Value x = trial.Input("x", {5, 7, 3});
+  ASSERT_TRUE(trial.builder().Output("y", *trial.builder().Dropout("dropout", x, 0.4f)).ok());
+  const auto backend = MakeDeviceBackend(std::make_unique<HostDevice>());
+  const StepContext step{.seed = 9, .step = 1ull << 40, .worker = 3};
+  const auto found = trial.Run(**backend, false, step);
+  const auto expected = trial.Run(*MakeReferenceBackend(), false, step);
+  ASSERT_TRUE(found.ok() && expected.ok());
+  EXPECT_EQ(found->outputs, expected->outputs);
+}
+
+TEST(DeviceBackend, AFailureNamesTheNodeAndEndsAllWork) {
+  const NamedTrial named = NormalisedBlock(1, 2);
+  const auto backend = MakeDeviceBackend(std::make_unique<HostDevice>(/*fails_at=*/3));
+  const auto first = named.trial.Run(**backend, true);
+  EXPECT_EQ(first.status().message(), "node 'conv1': the kernel was refused");
+  EXPECT_EQ(named.trial.Run(**backend, true).status(), first.status());
+}
+
+}  // namespace
+}  // namespace trainyard::engine::cuda

@@ -1,0 +1,42 @@
+// What the backend asks of a device. One implementation drives a GPU (driver/), one runs the same
+// work by loops in host memory, for tests.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "trainer/backend/backend.h"
+#include "trainer/backend/cuda/product.h"
+#include "trainer/backend/cuda/work.h"
+
+namespace trainyard::engine::cuda {
+
+// A product that is ready to run, on operands in device memory. bias is null unless the shape has
+// one.
+class ProductPlan {
+ public:
+  virtual ~ProductPlan() = default;
+  virtual absl::Status Run(const void* a, const void* b, float* c, const float* bias) = 0;
+};
+
+// Work runs in the order in which it was given, after the call has returned. An error of work may
+// come with any later call: it names the call that found it. Not thread-safe.
+class Device {
+ public:
+  virtual ~Device() = default;
+  // For people: "NVIDIA H100 80GB HBM3".
+  virtual std::string_view description() const = 0;
+  // ResourceExhausted says that it was for `what`.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) = 0;
+  virtual absl::Status Launch(const Work& work) = 0;
+  virtual absl::StatusOr<std::unique_ptr<ProductPlan>> Plan(const ProductShape& shape) = 0;
+  // The host's memory may be used again when Upload returns.
+  virtual absl::Status Upload(const void* host, size_t bytes, void* device) = 0;
+  // Returns when the bytes are there, and so all work before.
+  virtual absl::Status Download(const void* device, size_t bytes, void* host) = 0;
+};
+
+}  // namespace trainyard::engine::cuda

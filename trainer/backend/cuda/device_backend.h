@@ -1,0 +1,21 @@
+// The backend over a device: nodes become plans of work, values lie row-major in its memory.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "trainer/backend/backend.h"
+#include "trainer/backend/cuda/device.h"
+#include "trainer/tensor/precision.h"
+
+namespace trainyard::engine::cuda {
+
+struct DeviceBackendOptions {
+  Precision precision = Precision::kFloat32;
+  size_t column_bytes = size_t{256} << 20;  // Planner::column_bytes
+};
+
+// Once a call has failed, the backend does no more work: its status() says why.
+absl::StatusOr<std::unique_ptr<Backend>> MakeDeviceBackend(std::unique_ptr<Device> device, const DeviceBackendOptions& options = {});
+
+}  // namespace trainyard::engine::cuda

@@ -1,0 +1,71 @@
+#include "trainer/backend/cuda/column_product.h"
+#include "trainer/backend/cuda/window_place.h"
+#include "trainer/base/check.h"
+#include "trainer/base/status_macros.h"
+
+namespace trainyard::engine::cuda {
+namespace {
+
+ConvolutionSizes SizesOf(const Window& window, const Shape& x, int64_t filters) { return {x[0], PlaceOf(window, x), filters}; }
+
+}  // namespace
+
+// A pool takes bias and activation in, else the product takes the bias.
+Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dOp& op) {
+  TY_CHECK(!op.epilogue.batch_norm && !op.epilogue.add);
+  const ConvolutionSizes sizes = SizesOf(op.window, node.in(0).shape, node.in(1).shape[3]);
+  const bool pools = op.epilogue.max_pool.has_value();
+  ScratchLayout scratch;
+  const ScratchPart<float> pooled_from = scratch.Add<float>(pools ? sizes.z_elements() : 0);
+  TY_ASSIGN_OR_RETURN(const ColumnProduct product,
+                      ColumnProduct::Make(planner, sizes, ConvolutionPart::kOutput, op.epilogue.bias && !pools, scratch));
+  WindowPlace pool{};
+  if (pools) pool = PlaceOf(*op.epilogue.max_pool, {sizes.samples, sizes.window.out[0], sizes.window.out[1], sizes.filters});
+  return NodePlan{[&device = planner.device, op, sizes, product, pooled_from, pool,
+                   count = node.out().shape.elements()](const KernelContext& context) -> absl::Status {
+                    const Activation activation = op.epilogue.activation;
+                    const float* const bias = op.epilogue.bias ? context.input<float>(2) : nullptr;
+                    float* const y = context.output<float>(0);
+                    float* const z = pooled_from.In(context);
+                    const float* const x = context.input<float>(0);
+                    const float* const w = context.input<float>(1);
+                    if (z != nullptr) {
+                      TY_RETURN_IF_ERROR(product.Run(context, x, w, nullptr, z));
+                      return device.Launch(Each<MaxPool>{{z, bias, y, context.output<uint8_t>(1), pool, activation}, count});
+                    }
+                    TY_RETURN_IF_ERROR(product.Run(context, x, w, nullptr, y, bias));
+                    if (activation == Activation::kIdentity) return absl::OkStatus();
+                    return device.Launch(Each<BiasActivate>{{y, nullptr, y, sizes.filters, activation}, count});
+                  },
+                  scratch.bytes()};
+}
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dInputGradientOp& op) {
+  const ConvolutionSizes sizes = SizesOf(op.window, node.out().shape, node.in(1).shape[3]);
+  ScratchLayout scratch;
+  TY_ASSIGN_OR_RETURN(const ColumnProduct product,
+                      ColumnProduct::Make(planner, sizes, ConvolutionPart::kInputGradient, /*bias=*/false, scratch));
+  return NodePlan{[product](const KernelContext& context) {
+                    return product.Run(context, nullptr, context.input<float>(1), context.input<float>(0), context.output<float>(0));
+                  },
+                  scratch.bytes()};
+}
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dWeightGradientOp& op) {
+  const ConvolutionSizes sizes = SizesOf(op.window, node.in(0).shape, node.in(1).shape[3]);
+  const int64_t pixels = sizes.samples * sizes.out_pixels();
+  ScratchLayout scratch;
+  TY_ASSIGN_OR_RETURN(const ColumnProduct product,
+                      ColumnProduct::Make(planner, sizes, ConvolutionPart::kWeightGradient, /*bias=*/false, scratch));
+  const ScratchPart<void> partial = scratch.AddBytes<void>(op.bias ? PartialBytes<SumRows>(sizes.filters, pixels) : 0);
+  return NodePlan{[&device = planner.device, op, product, partial, sizes, pixels](const KernelContext& context) -> absl::Status {
+                    const float* const dz = context.input<float>(1);
+                    TY_RETURN_IF_ERROR(product.Run(context, context.input<float>(0), nullptr, dz, context.output<float>(0)));
+                    float* const db = op.bias ? context.output<float>(1) : nullptr;
+                    if (db == nullptr) return absl::OkStatus();
+                    return device.Launch(Reduce<SumRows>{{{}, dz, db, sizes.filters}, sizes.filters, pixels, partial.In(context)});
+                  },
+                  scratch.bytes()};
+}
+
+}  // namespace trainyard::engine::cuda

@@ -1,0 +1,107 @@
+#include <vector>
+
+#include "trainer/backend/cuda/plan_node.h"
+#include "trainer/backend/cuda/scratch.h"
+#include "trainer/base/status_macros.h"
+
+namespace trainyard::engine::cuda {
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const ConstantOp& op) {
+  return NodePlan{[&device = planner.device, value = op.value, count = node.out().shape.elements()](const KernelContext& context) {
+    return device.Launch(Each<Fill>{{context.output<float>(0), value}, count});
+  }};
+}
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const BiasOp&) {
+  return NodePlan{
+      [&device = planner.device, channels = node.in(1).shape[0], count = node.out().shape.elements()](const KernelContext& context) {
+        return device.Launch(Each<BiasActivate>{
+            {context.input<float>(0), context.input<float>(1), context.output<float>(0), channels, Activation::kIdentity}, count});
+      }};
+}
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const BiasGradientOp&) {
+  const int64_t channels = node.out().shape[0];
+  const int64_t rows = node.in(0).shape.elements() / channels;
+  return NodePlan{[&device = planner.device, channels, rows](const KernelContext& context) {
+                    return device.Launch(Reduce<SumRows>{
+                        {{}, context.input<float>(0), context.output<float>(0), channels}, channels, rows, context.scratch});
+                  },
+                  PartialBytes<SumRows>(channels, rows)};
+}
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationOp& op) {
+  return NodePlan{[&device = planner.device, op, count = node.out().shape.elements()](const KernelContext& context) {
+    return device.Launch(Each<BiasActivate>{{context.input<float>(0), nullptr, context.output<float>(0), 1, op.activation}, count});
+  }};
+}
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationGradientOp& op) {
+  return NodePlan{[&device = planner.device, op, count = node.out().shape.elements()](const KernelContext& context) {
+    return device.Launch(
+        Each<ActivateBack>{{context.input<float>(0), context.input<float>(1), context.output<float>(0), op.activation}, count});
+  }};
+}
+
+// More terms than one launch takes are added up in scratch first: the output may be any of them, so
+// the last launch alone writes it.
+Planned PlanNode(const Planner& planner, const NodeView& node, const AddOp&) {
+  const int64_t count = node.out().shape.elements();
+  ScratchLayout scratch;
+  const ScratchPart<float> sum = scratch.Add<float>(node.input_count() > AddTerms::kMost ? count : 0);
+  return NodePlan{[&device = planner.device, inputs = node.input_count(), count, sum](const KernelContext& context) -> absl::Status {
+                    AddTerms body{};
+                    for (int i = 0; i < inputs; ++i) {
+                      if (body.count == AddTerms::kMost) {
+                        body.y = sum.In(context);
+                        TY_RETURN_IF_ERROR(device.Launch(Each<AddTerms>{body, count}));
+                        body.terms[0] = body.y;
+                        body.count = 1;
+                      }
+                      body.terms[body.count++] = context.input<float>(i);
+                    }
+                    body.y = context.output<float>(0);
+                    return device.Launch(Each<AddTerms>{body, count});
+                  },
+                  scratch.bytes()};
+}
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const DropoutOp& op) {
+  const int64_t samples = node.out().shape[0];
+  const int64_t features = node.out().shape.elements() / samples;
+  return NodePlan{[&device = planner.device, step = planner.step, op, samples, features](const KernelContext& context) {
+    return device.Launch(Each<Dropout>{
+        {context.input<float>(0), context.output<float>(0), step, features, 1.0f / (1.0f - op.rate), DropThreshold(op.rate), op.stream},
+        samples * ((features + 3) / 4)});
+  }};
+}
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const RelayoutOp&) {
+  return NodePlan{[&device = planner.device, count = node.out().shape.elements()](const KernelContext& context) {
+    return device.Launch(Each<CopyColumns>{{context.input<float>(0), context.output<float>(0), count, count, 0, count, 0}, count});
+  }};
+}
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const ConcatOp&) {
+  std::vector<int64_t> widths;
+  for (int i = 0; i < node.input_count(); ++i) widths.push_back(node.in(i).shape[-1]);
+  const int64_t width = node.out().shape[-1];
+  return NodePlan{[&device = planner.device, widths, width, rows = node.out().shape.elements() / width](const KernelContext& context) {
+    int64_t begin = 0;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      TY_RETURN_IF_ERROR(device.Launch(Each<CopyColumns>{
+          {context.input<float>(static_cast<int>(i)), context.output<float>(0), widths[i], widths[i], 0, width, begin}, rows * widths[i]}));
+      begin += widths[i];
+    }
+    return absl::OkStatus();
+  }};
+}
+
+Planned PlanNode(const Planner& planner, const NodeView& node, const SliceOp& op) {
+  return NodePlan{[&device = planner.device, op, from = node.in(0).shape[-1], to = node.out().shape[-1],
+                   count = node.out().shape.elements()](const KernelContext& context) {
+    return device.Launch(Each<CopyColumns>{{context.input<float>(0), context.output<float>(0), to, from, op.begin, to, 0}, count});
+  }};
+}
+
+}  // namespace trainyard::engine::cuda

@@ -1,0 +1,220 @@
+// Bodies of reductions. Each has a type Sum with its zero and Combine; Term(output, i), the i-th of
+// the terms of an output; Store(output, sum), which finishes it. With kAcross neighbouring outputs
+// lie beside each other in memory, else neighbouring terms do. The order of a sum depends on the
+// sizes alone (sum_order.h).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "trainer/backend/cuda/device_code.h"
+
+namespace trainyard::engine::cuda {
+
+// A sum that is a plain float.
+struct FloatSum {
+  using Sum = float;
+  TY_DEVICE static Sum Zero() { return 0.0f; }
+  TY_DEVICE static Sum Combine(Sum a, Sum b) { return a + b; }
+};
+
+// Output c: the sum over rows of dy [rows, channels].
+struct SumRows : FloatSum {
+  static constexpr bool kAcross = true;
+  const float* dy;
+  float* db;
+  int64_t channels;
+
+  TY_DEVICE Sum Term(int64_t c, int64_t row) const { return dy[row * channels + c]; }
+  TY_DEVICE void Store(int64_t c, Sum sum) const { db[c] = sum; }
+};
+
+// Output c: the mean of x [rows, channels].
+struct Mean : FloatSum {
+  static constexpr bool kAcross = true;
+  const float* x;
+  float* mean;
+  int64_t channels;
+  float rows;
+
+  TY_DEVICE Sum Term(int64_t c, int64_t row) const { return x[row * channels + c]; }
+  TY_DEVICE void Store(int64_t c, Sum sum) const { mean[c] = sum / rows; }
+};
+
+// Output c: what a training step of batch normalisation keeps, from the squares around the mean.
+// The moving ones may be null.
+struct Variance : FloatSum {
+  static constexpr bool kAcross = true;
+  const float* x;
+  const float* mean;
+  const float* moving_mean;
+  const float* moving_variance;
+  float* next_mean;
+  float* next_variance;
+  float* scale;  // 1 / sqrt(variance + epsilon)
+  int64_t channels;
+  float rows, momentum, epsilon;
+
+  TY_DEVICE Sum Term(int64_t c, int64_t row) const {
+    const float distance = x[row * channels + c] - mean[c];
+    return distance * distance;
+  }
+  TY_DEVICE void Store(int64_t c, Sum sum) const {
+    const float variance = sum / rows;
+    scale[c] = 1.0f / std::sqrt(variance + epsilon);
+    if (next_mean != nullptr) next_mean[c] = momentum * moving_mean[c] + (1.0f - momentum) * mean[c];
+    if (next_variance != nullptr) next_variance[c] = momentum * moving_variance[c] + (1.0f - momentum) * variance;
+  }
+};
+
+// x normalised, and the gradient before relu: shared by the two passes of batch normalisation's
+// backward.
+struct Normalised {
+  const float* dy;
+  const float* x;
+  const float* gamma;
+  const float* beta;
+  const float* mean;
+  const float* scale;
+  int64_t channels;
+  bool relu;
+
+  TY_DEVICE float At(int64_t i, int64_t c) const { return (x[i] - mean[c]) * scale[c]; }
+  TY_DEVICE float Gradient(int64_t i, int64_t c) const { return relu && At(i, c) * gamma[c] + beta[c] <= 0.0f ? 0.0f : dy[i]; }
+};
+
+// Output c: the gradients of gamma and beta.
+struct NormSums {
+  static constexpr bool kAcross = true;
+  struct Sum {
+    float gamma, beta;
+  };
+  Normalised normal;
+  float* dgamma;
+  float* dbeta;
+
+  TY_DEVICE static Sum Zero() { return {0.0f, 0.0f}; }
+  TY_DEVICE static Sum Combine(Sum a, Sum b) { return {a.gamma + b.gamma, a.beta + b.beta}; }
+  TY_DEVICE Sum Term(int64_t c, int64_t row) const {
+    const int64_t i = row * normal.channels + c;
+    const float dz = normal.Gradient(i, c);
+    return {dz * normal.At(i, c), dz};
+  }
+  TY_DEVICE void Store(int64_t c, Sum sum) const {
+    dgamma[c] = sum.gamma;
+    dbeta[c] = sum.beta;
+  }
+};
+
+// Output row: log(sum of exp(x)) of a row of `width`, in one pass and without overflow.
+struct LogSumExp {
+  static constexpr bool kAcross = false;
+  struct Sum {
+    float top, sum;  // sum of exp(x - top)
+  };
+  const float* x;
+  float* log_sum;
+  int64_t width;
+
+  TY_DEVICE static Sum Zero() { return {-INFINITY, 0.0f}; }
+  TY_DEVICE static Sum Combine(Sum a, Sum b) {
+    if (a.sum == 0.0f) return b;
+    if (b.sum == 0.0f) return a;
+    if (a.top == b.top) return {a.top, a.sum + b.sum};
+    const float top = std::fmax(a.top, b.top);
+    return {top, a.sum * std::exp(a.top - top) + b.sum * std::exp(b.top - top)};
+  }
+  TY_DEVICE Sum Term(int64_t row, int64_t i) const { return {x[row * width + i], 1.0f}; }
+  TY_DEVICE void Store(int64_t row, Sum sum) const { log_sum[row] = sum.top + std::log(sum.sum); }
+};
+
+// Output row: the sum of dy y.
+struct RowDot : FloatSum {
+  static constexpr bool kAcross = false;
+  const float* dy;
+  const float* y;
+  float* dot;
+  int64_t width;
+
+  TY_DEVICE Sum Term(int64_t row, int64_t i) const { return dy[row * width + i] * y[row * width + i]; }
+  TY_DEVICE void Store(int64_t row, Sum sum) const { dot[row] = sum; }
+};
+
+// Output row: 1 where the label has the highest score, the first of equal ones.
+struct BestIsLabel {
+  static constexpr bool kAcross = false;
+  struct Sum {
+    float score;
+    int64_t place;
+  };
+  const float* scores;
+  const int32_t* labels;
+  float* hits;
+  int64_t width;
+
+  TY_DEVICE static Sum Zero() { return {-INFINITY, INT64_MAX}; }
+  TY_DEVICE static Sum Combine(Sum a, Sum b) {
+    const bool second = b.score > a.score || (b.score == a.score && b.place < a.place);
+    return second ? b : a;
+  }
+  TY_DEVICE Sum Term(int64_t row, int64_t i) const { return {scores[row * width + i], i}; }
+  TY_DEVICE void Store(int64_t row, Sum sum) const { hits[row] = sum.place == labels[row] ? 1.0f : 0.0f; }
+};
+
+// One output: the sum of x.
+struct Total : FloatSum {
+  static constexpr bool kAcross = false;
+  const float* x;
+  float* total;
+
+  TY_DEVICE Sum Term(int64_t, int64_t i) const { return x[i]; }
+  TY_DEVICE void Store(int64_t, Sum sum) const { *total = sum; }
+};
+
+// One output: the mean of -log(probability of the label).
+struct CrossEntropy : FloatSum {
+  static constexpr bool kAcross = false;
+  const float* logits;
+  const float* log_sum;
+  const int32_t* labels;
+  float* loss;
+  int64_t width;
+  float rows;
+
+  TY_DEVICE Sum Term(int64_t, int64_t row) const { return log_sum[row] - logits[row * width + labels[row]]; }
+  TY_DEVICE void Store(int64_t, Sum sum) const { *loss = sum / rows; }
+};
+
+// One output.
+struct SquaredError : FloatSum {
+  static constexpr bool kAcross = false;
+  const float* prediction;
+  const float* target;
+  float* loss;
+  float elements;
+
+  TY_DEVICE Sum Term(int64_t, int64_t i) const { return (prediction[i] - target[i]) * (prediction[i] - target[i]); }
+  TY_DEVICE void Store(int64_t, Sum sum) const { *loss = sum / elements; }
+};
+
+// One output: the sum of squares of some weights, one after the other, times l2, and `loss`.
+struct Penalty : FloatSum {
+  static constexpr bool kAcross = false;
+  static constexpr int kMost = 16;
+  const float* weights[kMost];
+  int64_t ends[kMost];  // of each in the row of all
+  const float* loss;
+  float* penalised;
+  float l2;
+
+  TY_DEVICE Sum Term(int64_t, int64_t i) const {
+    int k = 0;
+    int64_t begin = 0;
+    while (i >= ends[k]) begin = ends[k++];
+    const float weight = weights[k][i - begin];
+    return weight * weight;
+  }
+  TY_DEVICE void Store(int64_t, Sum sum) const { *penalised = *loss + l2 * sum; }
+};
+
+}  // namespace trainyard::engine::cuda

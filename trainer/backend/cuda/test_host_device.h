@@ -1,0 +1,106 @@
+// A device made of host memory and loops: it runs the bodies that the driver runs on a GPU, in the
+// same order of sums. What it does not share with the driver is who does the products.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "trainer/backend/cuda/device.h"
+#include "trainer/base/check.h"
+
+namespace trainyard::engine::cuda {
+
+template <typename B>
+void RunOnHost(const Each<B>& work) {
+  for (int64_t i = work.count - 1; i >= 0; --i) work.body(i);  // any order will do
+}
+
+template <typename B>
+void RunOnHost(const Reduce<B>& work) {
+  const SumOrder order = work.order();
+  std::vector<typename B::Sum> partial(static_cast<size_t>(order.splits * work.outputs));
+  for (int64_t output = 0; output < work.outputs; ++output) {
+    for (int32_t split = 0; split < order.splits; ++split) {
+      typename B::Sum lanes[SumOrder::kMostLanes];
+      for (int32_t lane = 0; lane < order.lanes; ++lane) lanes[lane] = LaneSum(work.body, order, output, split, lane);
+      for (int32_t half = order.lanes / 2; half > 0; half /= 2) {
+        for (int32_t lane = 0; lane < half; ++lane) lanes[lane] = B::Combine(lanes[lane], lanes[lane + half]);
+      }
+      partial[split * work.outputs + output] = lanes[0];
+    }
+  }
+  // As on the device, through the memory that was asked for.
+  if (order.splits > 1) std::memcpy(work.partial, partial.data(), PartialBytes<B>(work.outputs, work.terms));
+  const auto* sums = order.splits > 1 ? static_cast<const typename B::Sum*>(work.partial) : partial.data();
+  for (int64_t output = 0; output < work.outputs; ++output) StoreSplits(work.body, order, work.outputs, output, sums);
+}
+
+// The product that a BLAS does, as the driver asks it for one: column-major.
+class HostProduct final : public ProductPlan {
+ public:
+  explicit HostProduct(const ProductShape& shape) : shape_(shape), blas_(ColumnMajor(shape)) {}
+
+  absl::Status Run(const void* a, const void* b, float* c, const float* bias) override {
+    for (const void* pointer : {a, b, static_cast<const void*>(c)}) TY_CHECK(reinterpret_cast<uintptr_t>(pointer) % shape_.alignment == 0);
+    for (int64_t column = 0; column < blas_.columns; ++column) {
+      for (int64_t row = 0; row < blas_.rows; ++row) {
+        double sum = shape_.onto ? c[column * blas_.ldc + row] : 0.0;
+        if (shape_.bias) sum += bias[row];  // cuBLASLt: one for each row of C
+        for (int64_t k = 0; k < blas_.depth; ++k) {
+          sum += Element(b, blas_.transpose_a ? row * blas_.lda + k : k * blas_.lda + row) *
+                 Element(a, blas_.transpose_b ? k * blas_.ldb + column : column * blas_.ldb + k);
+        }
+        c[column * blas_.ldc + row] = static_cast<float>(sum);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  double Element(const void* operand, int64_t at) const {
+    if (!shape_.bfloat16) return static_cast<const float*>(operand)[at];
+    return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(operand)[at]} << 16);
+  }
+
+  const ProductShape shape_;
+  const BlasProduct blas_;
+};
+
+class HostDevice final : public Device {
+ public:
+  // `fails_at`: the launch that fails, counted from 0.
+  explicit HostDevice(int fails_at = -1) : fails_at_(fails_at) {}
+
+  std::string_view description() const override { return "host"; }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
+    absl::StatusOr<std::unique_ptr<DeviceMemory>> memory = AllocateOnHost(what, bytes);
+    if (memory.ok()) std::memset((*memory)->data(), 0xff, bytes);  // NaN: a kernel that reads what nobody wrote is found out
+    return memory;
+  }
+  absl::Status Launch(const Work& work) override {
+    if (launches_++ == fails_at_) return absl::InternalError("the kernel was refused");
+    std::visit([](const auto& w) { RunOnHost(w); }, work);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<ProductPlan>> Plan(const ProductShape& shape) override { return std::make_unique<HostProduct>(shape); }
+  absl::Status Upload(const void* host, size_t bytes, void* device) override {
+    std::memcpy(device, host, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Download(const void* device, size_t bytes, void* host) override {
+    std::memcpy(host, device, bytes);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int fails_at_;
+  int launches_ = 0;
+};
+
+}  // namespace trainyard::engine::cuda

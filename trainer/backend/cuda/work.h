@@ -1,0 +1,51 @@
+// The work that a device can be given, as data: a body and how often it runs. The kernels of the
+// driver and the loops of the host tests are both made from this list.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "trainer/backend/cuda/elementwise_bodies.h"
+#include "trainer/backend/cuda/loss_bodies.h"
+#include "trainer/backend/cuda/sequence_bodies.h"
+#include "trainer/backend/cuda/sum_bodies.h"
+#include "trainer/backend/cuda/sum_order.h"
+#include "trainer/backend/cuda/window_bodies.h"
+
+namespace trainyard::engine::cuda {
+
+// body(i) for all i in [0, count), in any order and at once.
+template <typename B>
+struct Each {
+  B body;
+  int64_t count;
+};
+
+// The sums of `terms` terms each, `outputs` of them. partial: PartialBytes of device memory, null
+// where there is one split only.
+template <typename B>
+struct Reduce {
+  B body;
+  int64_t outputs;
+  int64_t terms;
+  void* partial;
+
+  SumOrder order() const { return OrderOf(B::kAcross, outputs, terms); }
+};
+
+template <typename B>
+size_t PartialBytes(int64_t outputs, int64_t terms) {
+  const SumOrder order = OrderOf(B::kAcross, outputs, terms);
+  return order.splits == 1 ? 0 : static_cast<size_t>(order.splits * outputs) * sizeof(typename B::Sum);
+}
+
+using Work =
+    std::variant<Each<Fill>, Each<ScaleBytes>, Each<BiasActivate>, Each<ActivateBack>, Each<AddTerms>, Each<CopyColumns>, Each<Dropout>,
+                 Each<ToBfloat16>, Each<MaxPool>, Each<MaxPoolBack>, Each<AvgPool>, Each<AvgPoolBack>, Each<ImageToColumns>,
+                 Each<ColumnsToImage>, Each<GatherRows>, Each<LinkPlaces>, Each<AddRows>, Each<RnnStep>, Each<LstmStep>, Each<GruStep>,
+                 Each<RnnStepBack>, Each<LstmStepBack>, Each<GruStepBack>, Each<ShiftStates>, Each<SoftmaxRow>, Each<SoftmaxBack>,
+                 Each<CrossEntropyBack>, Each<SquaredErrorBack>, Each<PenaltyBack>, Each<NormApply>, Each<NormFromMoving>, Each<NormBack>,
+                 Reduce<SumRows>, Reduce<Mean>, Reduce<Variance>, Reduce<NormSums>, Reduce<LogSumExp>, Reduce<RowDot>, Reduce<BestIsLabel>,
+                 Reduce<Total>, Reduce<CrossEntropy>, Reduce<SquaredError>, Reduce<Penalty>>;
+
+}  // namespace trainyard::engine::cuda
