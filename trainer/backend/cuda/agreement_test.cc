@@ -98,6 +98,22 @@ TEST(DeviceBackend, ConvolutionsOfFewSamplesAtATimeAreTheSame) {
   }
 }
 
+TEST(DeviceBackend, ConvolutionsOfALibraryGetTheirKernelsTurned) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+    const auto columns = MakeDeviceBackend(std::make_unique<HostDevice>(), {.precision = precision});
+    const auto library = MakeDeviceBackend(std::make_unique<HostDevice>(HostDeviceOptions{.convolves = true}), {.precision = precision});
+    ASSERT_TRUE(columns.ok() && library.ok());
+    for (const NamedTrial& named : ConvolutionTrials()) {
+      for (const bool fuse : {false, true}) {
+        const auto one = named.trial.Run(**columns, fuse);
+        const auto other = named.trial.Run(**library, fuse);
+        ASSERT_TRUE(one.ok() && other.ok()) << one.status() << other.status();
+        EXPECT_LT(LargestDifference(*one, *other), precision == Precision::kFloat32 ? 1e-5 : 5e-3) << named.name;
+      }
+    }
+  }
+}
+
 TEST(DeviceBackend, DropsTheSameElementsAsTheReference) {
   Trial trial;
   const Value x = trial.Input("x", {5, 7, 3});
@@ -112,7 +128,7 @@ TEST(DeviceBackend, DropsTheSameElementsAsTheReference) {
 
 TEST(DeviceBackend, AFailureNamesTheNodeAndEndsAllWork) {
   const NamedTrial named = NormalisedBlock(1, 2);
-  const auto backend = MakeDeviceBackend(std::make_unique<HostDevice>(/*fails_at=*/3));
+  const auto backend = MakeDeviceBackend(std::make_unique<HostDevice>(HostDeviceOptions{.fails_at = 3}));
   const auto first = named.trial.Run(**backend, true);
   EXPECT_EQ(first.status().message(), "node 'conv1': the kernel was refused");
   EXPECT_EQ(named.trial.Run(**backend, true).status(), first.status());

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cuda/convolution.h"
 #include "trainer/backend/cuda/product.h"
 #include "trainer/backend/cuda/work.h"
 
@@ -22,6 +23,16 @@ class ProductPlan {
   virtual absl::Status Run(const void* a, const void* b, float* c, const float* bias) = 0;
 };
 
+// Likewise a convolution. Kernels, and their gradients, are [D, size, C] here. The part that is
+// made goes to `made`; its own argument is null.
+class ConvolutionPlan {
+ public:
+  virtual ~ConvolutionPlan() = default;
+  // Working memory wanted during Run.
+  virtual size_t workspace_bytes() const = 0;
+  virtual absl::Status Run(const void* x, const void* w, const void* z, float* made, void* workspace) = 0;
+};
+
 // Work runs in the order in which it was given, after the call has returned. An error of work may
 // come with any later call: it names the call that found it. Not thread-safe.
 class Device {
@@ -33,6 +44,8 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) = 0;
   virtual absl::Status Launch(const Work& work) = 0;
   virtual absl::StatusOr<std::unique_ptr<ProductPlan>> Plan(const ProductShape& shape) = 0;
+  // Null where the device has no way of its own, so that a product of columns must do.
+  virtual absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Plan(const ConvolutionShape& shape) = 0;
   // The host's memory may be used again when Upload returns.
   virtual absl::Status Upload(const void* host, size_t bytes, void* device) = 0;
   // Returns when the bytes are there, and so all work before.

@@ -87,6 +87,15 @@ struct CopyColumns {
   }
 };
 
+// x [rows, columns] → y [columns, rows]
+struct Transpose {
+  const float* x;
+  float* y;
+  int64_t rows, columns;
+
+  TY_DEVICE void operator()(int64_t i) const { y[i] = x[i % rows * columns + i / rows]; }
+};
+
 // What a step's random numbers depend on, in device memory: a recorded step reads it anew.
 struct DeviceStep {
   uint64_t seed;

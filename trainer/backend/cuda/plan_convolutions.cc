@@ -1,4 +1,4 @@
-#include "trainer/backend/cuda/column_product.h"
+#include "trainer/backend/cuda/planned_convolution.h"
 #include "trainer/backend/cuda/window_place.h"
 #include "trainer/base/check.h"
 #include "trainer/base/status_macros.h"
@@ -10,32 +10,27 @@ ConvolutionSizes SizesOf(const Window& window, const Shape& x, int64_t filters) 
 
 }  // namespace
 
-// A pool takes bias and activation in, else the product takes the bias.
+// A pool takes bias and activation in.
 Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dOp& op) {
   TY_CHECK(!op.epilogue.batch_norm && !op.epilogue.add);
   const ConvolutionSizes sizes = SizesOf(op.window, node.in(0).shape, node.in(1).shape[3]);
   const bool pools = op.epilogue.max_pool.has_value();
   ScratchLayout scratch;
   const ScratchPart<float> pooled_from = scratch.Add<float>(pools ? sizes.z_elements() : 0);
-  TY_ASSIGN_OR_RETURN(const ColumnProduct product,
-                      ColumnProduct::Make(planner, sizes, ConvolutionPart::kOutput, op.epilogue.bias && !pools, scratch));
+  TY_ASSIGN_OR_RETURN(const PlannedConvolution product,
+                      PlannedConvolution::Make(planner, sizes, ConvolutionPart::kOutput, op.epilogue.bias && !pools, scratch));
   WindowPlace pool{};
   if (pools) pool = PlaceOf(*op.epilogue.max_pool, {sizes.samples, sizes.window.out[0], sizes.window.out[1], sizes.filters});
-  return NodePlan{[&device = planner.device, op, sizes, product, pooled_from, pool,
+  return NodePlan{[&device = planner.device, op, product, pooled_from, pool,
                    count = node.out().shape.elements()](const KernelContext& context) -> absl::Status {
-                    const Activation activation = op.epilogue.activation;
-                    const float* const bias = op.epilogue.bias ? context.input<float>(2) : nullptr;
+                    const OutputWork after{op.epilogue.bias ? context.input<float>(2) : nullptr, op.epilogue.activation};
                     float* const y = context.output<float>(0);
                     float* const z = pooled_from.In(context);
                     const float* const x = context.input<float>(0);
                     const float* const w = context.input<float>(1);
-                    if (z != nullptr) {
-                      TY_RETURN_IF_ERROR(product.Run(context, x, w, nullptr, z));
-                      return device.Launch(Each<MaxPool>{{z, bias, y, context.output<uint8_t>(1), pool, activation}, count});
-                    }
-                    TY_RETURN_IF_ERROR(product.Run(context, x, w, nullptr, y, bias));
-                    if (activation == Activation::kIdentity) return absl::OkStatus();
-                    return device.Launch(Each<BiasActivate>{{y, nullptr, y, sizes.filters, activation}, count});
+                    if (z == nullptr) return product.Run(context, x, w, nullptr, y, after);
+                    TY_RETURN_IF_ERROR(product.Run(context, x, w, nullptr, z));
+                    return device.Launch(Each<MaxPool>{{z, after.bias, y, context.output<uint8_t>(1), pool, after.activation}, count});
                   },
                   scratch.bytes()};
 }
@@ -43,8 +38,8 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dOp& o
 Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dInputGradientOp& op) {
   const ConvolutionSizes sizes = SizesOf(op.window, node.out().shape, node.in(1).shape[3]);
   ScratchLayout scratch;
-  TY_ASSIGN_OR_RETURN(const ColumnProduct product,
-                      ColumnProduct::Make(planner, sizes, ConvolutionPart::kInputGradient, /*bias=*/false, scratch));
+  TY_ASSIGN_OR_RETURN(const PlannedConvolution product,
+                      PlannedConvolution::Make(planner, sizes, ConvolutionPart::kInputGradient, /*bias=*/false, scratch));
   return NodePlan{[product](const KernelContext& context) {
                     return product.Run(context, nullptr, context.input<float>(1), context.input<float>(0), context.output<float>(0));
                   },
@@ -55,8 +50,8 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dWeigh
   const ConvolutionSizes sizes = SizesOf(op.window, node.in(0).shape, node.in(1).shape[3]);
   const int64_t pixels = sizes.samples * sizes.out_pixels();
   ScratchLayout scratch;
-  TY_ASSIGN_OR_RETURN(const ColumnProduct product,
-                      ColumnProduct::Make(planner, sizes, ConvolutionPart::kWeightGradient, /*bias=*/false, scratch));
+  TY_ASSIGN_OR_RETURN(const PlannedConvolution product,
+                      PlannedConvolution::Make(planner, sizes, ConvolutionPart::kWeightGradient, /*bias=*/false, scratch));
   const ScratchPart<void> partial = scratch.AddBytes<void>(op.bias ? PartialBytes<SumRows>(sizes.filters, pixels) : 0);
   return NodePlan{[&device = planner.device, op, product, partial, sizes, pixels](const KernelContext& context) -> absl::Status {
                     const float* const dz = context.input<float>(1);

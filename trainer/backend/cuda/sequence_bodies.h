@@ -20,8 +20,8 @@ struct GatherRows {
 };
 
 // By place: next[place] is the next place with the same id, `count` where there is none;
-// first[place] is 1 where no earlier place has it. So one row is added up by one thread a column, in
-// order.
+// first[place] is 1 where no earlier place has it. So one row is added up by one thread a column,
+// in order.
 struct LinkPlaces {
   const int32_t* ids;
   int32_t* first;

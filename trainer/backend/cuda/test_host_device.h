@@ -2,6 +2,7 @@
 // same order of sums. What it does not share with the driver is who does the products.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -72,10 +73,56 @@ class HostProduct final : public ProductPlan {
   const BlasProduct blas_;
 };
 
+// A convolution of a library: the sums that ConvolutionPlan names, by loops.
+class HostConvolution final : public ConvolutionPlan {
+ public:
+  explicit HostConvolution(const ConvolutionShape& shape) : shape_(shape) {}
+
+  size_t workspace_bytes() const override { return 1000; }
+  absl::Status Run(const void* x, const void* w, const void* z, float* made, void* workspace) override {
+    const ConvolutionSizes& n = shape_.sizes;
+    const int64_t x_elements = n.samples * n.in_pixels() * n.window.channels;
+    const bool forward = shape_.part == ConvolutionPart::kOutput;
+    const bool to_kernel = shape_.part == ConvolutionPart::kWeightGradient;
+    std::memset(workspace, 0xff, workspace_bytes());
+    std::fill_n(made, forward ? n.z_elements() : to_kernel ? n.depth() * n.filters : x_elements, 0.0f);
+    for (int64_t at = 0; at < x_elements; ++at) {
+      const PixelAt pixel(at, n.window.in[0], n.window.in[1], n.window.channels);
+      for (int32_t oh = n.window.FirstOver(0, pixel.row); oh < n.window.EndOver(0, pixel.row); ++oh) {
+        for (int32_t ow = n.window.FirstOver(1, pixel.column); ow < n.window.EndOver(1, pixel.column); ++ow) {
+          const int64_t place =
+              ((pixel.row - n.window.Corner(0, oh)) * n.window.size[1] + pixel.column - n.window.Corner(1, ow)) * n.window.channels +
+              pixel.channel;
+          for (int64_t d = 0; d < n.filters; ++d) {
+            const int64_t at_w = d * n.depth() + place;
+            const int64_t at_z = ((pixel.n * n.window.out[0] + oh) * n.window.out[1] + ow) * n.filters + d;
+            if (forward) made[at_z] += Element(x, at) * Element(w, at_w);
+            if (to_kernel) made[at_w] += Element(x, at) * Element(z, at_z);
+            if (!forward && !to_kernel) made[at] += Element(z, at_z) * Element(w, at_w);
+          }
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  float Element(const void* from, int64_t at) const {
+    if (!shape_.bfloat16) return static_cast<const float*>(from)[at];
+    return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(from)[at]} << 16);
+  }
+
+  const ConvolutionShape shape_;
+};
+
+struct HostDeviceOptions {
+  int fails_at = -1;       // the launch that fails, counted from 0
+  bool convolves = false;  // with a library's convolutions
+};
+
 class HostDevice final : public Device {
  public:
-  // `fails_at`: the launch that fails, counted from 0.
-  explicit HostDevice(int fails_at = -1) : fails_at_(fails_at) {}
+  explicit HostDevice(const HostDeviceOptions& options = {}) : options_(options) {}
 
   std::string_view description() const override { return "host"; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
@@ -84,11 +131,15 @@ class HostDevice final : public Device {
     return memory;
   }
   absl::Status Launch(const Work& work) override {
-    if (launches_++ == fails_at_) return absl::InternalError("the kernel was refused");
+    if (launches_++ == options_.fails_at) return absl::InternalError("the kernel was refused");
     std::visit([](const auto& w) { RunOnHost(w); }, work);
     return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<ProductPlan>> Plan(const ProductShape& shape) override { return std::make_unique<HostProduct>(shape); }
+  absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Plan(const ConvolutionShape& shape) override {
+    if (!options_.convolves) return nullptr;
+    return std::make_unique<HostConvolution>(shape);
+  }
   absl::Status Upload(const void* host, size_t bytes, void* device) override {
     std::memcpy(device, host, bytes);
     return absl::OkStatus();
@@ -99,7 +150,7 @@ class HostDevice final : public Device {
   }
 
  private:
-  const int fails_at_;
+  const HostDeviceOptions options_;
   int launches_ = 0;
 };
 

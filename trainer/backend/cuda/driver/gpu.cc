@@ -8,8 +8,10 @@
 
 #include "trainer/backend/cuda/driver/cublas_lt.h"
 #include "trainer/backend/cuda/driver/cuda_error.h"
+#include "trainer/backend/cuda/driver/cudnn.h"
 #include "trainer/backend/cuda/driver/launch.h"
 #include "trainer/backend/cuda/driver/pinned_staging.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine::cuda {
@@ -37,6 +39,7 @@ class Gpu final : public Device {
   ~Gpu() override {
     cudaSetDevice(index_);
     staging_.reset();
+    cudnn_.reset();
     lt_.reset();
     workspace_.reset();
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
@@ -51,6 +54,12 @@ class Gpu final : public Device {
     TY_ASSIGN_OR_RETURN(staging_, PinnedStaging::Create(kStagingHalf, stream_));
     TY_ASSIGN_OR_RETURN(workspace_, Allocate("the workspace of products", CublasLt::kWorkspaceBytes));
     TY_ASSIGN_OR_RETURN(lt_, CublasLt::Create(workspace_->data(), stream_));
+    absl::StatusOr<std::unique_ptr<Cudnn>> cudnn = Cudnn::Create(stream_);
+    if (cudnn.ok()) {
+      cudnn_ = *std::move(cudnn);
+    } else {
+      LogWarning("{}: convolutions run as products, which is slower: {}", description_, cudnn.status().ToString());
+    }
     return absl::OkStatus();
   }
 
@@ -80,6 +89,12 @@ class Gpu final : public Device {
     return lt_->Plan(shape);
   }
 
+  absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Plan(const ConvolutionShape& shape) override {
+    if (cudnn_ == nullptr) return nullptr;
+    TY_RETURN_IF_ERROR(Enter());
+    return cudnn_->Plan(shape);
+  }
+
   absl::Status Upload(const void* host, size_t bytes, void* device) override {
     TY_RETURN_IF_ERROR(Enter());
     return staging_->Upload(host, bytes, device);
@@ -100,6 +115,7 @@ class Gpu final : public Device {
   std::unique_ptr<PinnedStaging> staging_;
   std::unique_ptr<DeviceMemory> workspace_;
   std::unique_ptr<CublasLt> lt_;
+  std::unique_ptr<Cudnn> cudnn_;  // null: this machine has none
 };
 
 }  // namespace
