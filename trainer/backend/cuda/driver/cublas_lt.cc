@@ -9,8 +9,6 @@
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine::cuda {
-namespace {
-
 absl::StatusOr<CublasLtFunctions> LoadCublasLt() {
   TY_ASSIGN_OR_RETURN(const SharedLibrary library, SharedLibrary::Open(fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR)));
   CublasLtFunctions f;
@@ -29,6 +27,8 @@ absl::StatusOr<CublasLtFunctions> LoadCublasLt() {
   TY_RETURN_IF_ERROR(library.Find("cublasLtMatmul", f.matmul));
   return f;
 }
+
+namespace {
 
 absl::Status LtStatus(const CublasLtFunctions& f, cublasStatus_t status, std::string_view call) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();

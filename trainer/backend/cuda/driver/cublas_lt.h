@@ -28,6 +28,9 @@ struct CublasLtFunctions {
   decltype(cublasLtMatmul)* matmul = nullptr;
 };
 
+// Unavailable where there is none, or one of another version.
+absl::StatusOr<CublasLtFunctions> LoadCublasLt();
+
 // For one device and one stream; outlives its plans. The stream's work shares one workspace.
 class CublasLt {
  public:

@@ -26,6 +26,9 @@ struct CudnnFunctions {
   decltype(cudnnBackendExecute)* execute = nullptr;
 };
 
+// Unavailable where there is none, or one of another version.
+absl::StatusOr<CudnnFunctions> LoadCudnn();
+
 // For one device and one stream; outlives its plans.
 class Cudnn {
  public:
