@@ -8,6 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/backend/cpu/cpu_backend.h"
+#include "trainer/backend/cuda/cuda_backend.h"
+#include "trainer/backend/cuda/device_backend.h"
+#include "trainer/backend/cuda/test_host_device.h"
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/model/build_graph.h"
@@ -40,7 +43,10 @@ INSTANTIATE_TEST_SUITE_P(Backends, GoldenTest,
                                            BackendCase{"cpu_baseline", [] { return MakeCpuBackend({.threads = 1, .isa = "baseline"}); }},
                                            BackendCase{"cpu_avx2", [] { return MakeCpuBackend({.threads = 1, .isa = "avx2"}); }},
                                            BackendCase{"cpu_avx512", [] { return MakeCpuBackend({.threads = 1, .isa = "avx512"}); }},
-                                           BackendCase{"cpu_two_threads", [] { return MakeCpuBackend({.threads = 2}); }}),
+                                           BackendCase{"cpu_two_threads", [] { return MakeCpuBackend({.threads = 2}); }},
+                                           BackendCase{"cuda_on_host",
+                                                       [] { return cuda::MakeDeviceBackend(std::make_unique<cuda::HostDevice>()); }},
+                                           BackendCase{"cuda", [] { return MakeCudaBackend({}); }}),
                          [](const auto& info) { return info.param.name; });
 
 ModelSpec ParseModel(const std::string& text) {

@@ -1,4 +1,4 @@
-// The first training steps of whole networks on the cpu and reference backends against PyTorch.
+// The first training steps of whole networks on every backend against PyTorch.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +10,9 @@
 #include <span>
 
 #include "trainer/backend/cpu/cpu_backend.h"
+#include "trainer/backend/cuda/cuda_backend.h"
+#include "trainer/backend/cuda/device_backend.h"
+#include "trainer/backend/cuda/test_host_device.h"
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/model/build_graph.h"
@@ -63,6 +66,8 @@ std::string Name(const ::testing::TestParamInfo<NetworkCase>& info) { return inf
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const std::string& name) {
   if (name == "reference") return MakeReferenceBackend();
   if (name == "reference_f64") return MakeReferenceBackend(DType::kF64);
+  if (name == "cuda") return MakeCudaBackend({});
+  if (name == "cuda_on_host") return cuda::MakeDeviceBackend(std::make_unique<cuda::HostDevice>());
   if (name == "cpu_two_threads") return MakeCpuBackend({.threads = 2});
   return MakeCpuBackend({.threads = 1, .isa = name == "cpu" ? "auto" : name});
 }
@@ -148,13 +153,15 @@ TEST_P(NetworkGoldenTest, FirstStepsFollowPyTorch) {
 INSTANTIATE_TEST_SUITE_P(Networks, NetworkGoldenTest,
                          ::testing::Values(NetworkCase{"lenet5", "cpu", 50}, NetworkCase{"lenet5", "cpu_two_threads", 50},
                                            NetworkCase{"lenet5", "avx2", 50}, NetworkCase{"lenet5", "baseline", 20},
-                                           NetworkCase{"lenet5", "reference_f64", 5}, NetworkCase{"mnistCnn", "cpu", 50},
-                                           NetworkCase{"mnistCnn", "avx2", 10}, NetworkCase{"mnistCnn", "reference_f64", 2},
-                                           NetworkCase{"resnet56v2", "cpu", 50}, NetworkCase{"resnet56v2", "avx2", 10},
-                                           NetworkCase{"resnet56v2", "baseline", 5}, NetworkCase{"resnet56v2", "reference_f64", 2},
-                                           NetworkCase{"ptbLstm", "cpu", 50}, NetworkCase{"ptbLstm", "cpu_two_threads", 50},
-                                           NetworkCase{"ptbLstm", "avx2", 50}, NetworkCase{"ptbLstm", "baseline", 20},
-                                           NetworkCase{"ptbLstm", "reference_f64", 20}),
+                                           NetworkCase{"lenet5", "reference_f64", 5}, NetworkCase{"lenet5", "cuda", 50},
+                                           NetworkCase{"lenet5", "cuda_on_host", 2}, NetworkCase{"mnistCnn", "cuda", 50},
+                                           NetworkCase{"resnet56v2", "cuda", 50}, NetworkCase{"ptbLstm", "cuda", 50},
+                                           NetworkCase{"mnistCnn", "cpu", 50}, NetworkCase{"mnistCnn", "avx2", 10},
+                                           NetworkCase{"mnistCnn", "reference_f64", 2}, NetworkCase{"resnet56v2", "cpu", 50},
+                                           NetworkCase{"resnet56v2", "avx2", 10}, NetworkCase{"resnet56v2", "baseline", 5},
+                                           NetworkCase{"resnet56v2", "reference_f64", 2}, NetworkCase{"ptbLstm", "cpu", 50},
+                                           NetworkCase{"ptbLstm", "cpu_two_threads", 50}, NetworkCase{"ptbLstm", "avx2", 50},
+                                           NetworkCase{"ptbLstm", "baseline", 20}, NetworkCase{"ptbLstm", "reference_f64", 20}),
                          Name);
 
 }  // namespace
