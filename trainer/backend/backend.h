@@ -7,7 +7,9 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/graph/graph.h"
@@ -71,6 +73,26 @@ class DeviceMemory {
 // Host memory, zeroed. ResourceExhausted says that it was for `what`.
 absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateOnHost(std::string_view what, size_t bytes);
 
+// A parameter's result in the device's memory, where every step leaves it.
+struct DeviceResult {
+  ValueSpec spec;
+  const void* value = nullptr;
+};
+
+// Runs the steps of one executor on a device that works behind the caller. So it may keep what a
+// step starts and start that again, and copy results while kernels run.
+class DeviceSteps {
+ public:
+  virtual ~DeviceSteps() = default;
+  // `start` starts all kernels, and calls StartDownload where a result is made: with the same
+  // pointers, and in the same order, in all steps that have the same StepContext::training. It is
+  // called, or what it started in an earlier step starts again.
+  virtual void Run(const StepContext& step, absl::FunctionRef<void()> start) = 0;
+  virtual void StartDownload(int result) = 0;
+  // Waits for the result of this Run and stores it.
+  virtual void FinishDownload(int result, const Tensor& host) = 0;
+};
+
 struct RewriteOptions {
   bool fuse = true;  // in fewer nodes (FuseEpilogues)
   // The graph is forward only. It runs with StepContext::training false, and with the same values
@@ -101,6 +123,8 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId node, bool inference) = 0;
   // Before a step's uploads and kernels.
   virtual void BeginStep(const StepContext& /*step*/) {}
+  // For one executor with memory of its own on the device. Null: kernels are started one by one.
+  virtual absl::StatusOr<std::unique_ptr<DeviceSteps>> MakeDeviceSteps(std::vector<DeviceResult> /*results*/) { return nullptr; }
   // The first failure of the device, which names the call and the node; after it nothing runs any
   // more. A device that works behind the caller may tell a kernel's failure at a later call, a
   // Download at the latest.

@@ -55,6 +55,10 @@ struct Executor::State {
   void UploadState(const ParameterSet& state);
   void DownloadState(ParameterSet& state);
   void UploadParameters(const ParameterSet& params);
+  absl::Status MakeRunner();
+  void RunNode(NodeId node, const StepContext& step);
+  absl::Status RunBehind(const StepContext& step, ParameterSet* grads, GradientSink* sink);
+  absl::Status RunEach(const StepContext& step, ParameterSet* grads, GradientSink* sink);
   absl::Status FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink);
   bool IsExternal(Value value) const;
   size_t Bytes() const { return Aligned(plan.arena_bytes) + scratch_bytes; }
@@ -74,6 +78,8 @@ struct Executor::State {
   std::vector<void*> output_pointers;        // likewise
   std::vector<const Tensor*> fed;            // [index into graph.inputs()], during Run
   size_t next_finish = 0;                    // during Run
+  std::vector<Step>::iterator next_step;     // likewise
+  std::unique_ptr<DeviceSteps> runner;       // null: kernels run one by one
   NodeObserver* observer = nullptr;
 };
 
@@ -254,6 +260,59 @@ absl::Status Executor::State::FinishResults(NodeId node, ParameterSet* grads, Gr
   return absl::OkStatus();
 }
 
+absl::Status Executor::State::MakeRunner() {
+  if (backend.uses_host_memory()) return absl::OkStatus();
+  std::vector<DeviceResult> results;
+  for (const Finish& finish : finishes) results.push_back({graph.spec(finish.value), Pointer(finish.value)});
+  TY_ASSIGN_OR_RETURN(runner, backend.MakeDeviceSteps(std::move(results)));
+  return absl::OkStatus();
+}
+
+// Runs the node's kernel, if it has one. Called for every node in order.
+void Executor::State::RunNode(NodeId id, const StepContext& step) {
+  if (next_step == steps.end() || next_step->node != id) return;
+  const Node& node = graph.node(id);
+  if (observer != nullptr) observer->BeforeNode(id);
+  next_step->kernel->Run({.inputs = {input_pointers.data() + next_step->first_input, node.inputs.size()},
+                          .outputs = {output_pointers.data() + next_step->first_output, node.outputs.size()},
+                          .scratch = memory->data() + Aligned(plan.arena_bytes),
+                          .touched_rows = next_step->touched_rows,
+                          .step = step});
+  if (observer != nullptr) observer->AfterNode(id);
+  ++next_step;
+}
+
+// All kernels and copies are started before the first result is waited for.
+absl::Status Executor::State::RunBehind(const StepContext& step, ParameterSet* grads, GradientSink* sink) {
+  runner->Run(step, [&] {
+    next_step = steps.begin();
+    next_finish = 0;
+    for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+      RunNode(id, step);
+      for (; next_finish < finishes.size() && finishes[next_finish].node == id; ++next_finish) {
+        runner->StartDownload(static_cast<int>(next_finish));
+      }
+    }
+  });
+  for (size_t i = 0; i < finishes.size(); ++i) {
+    const int key = finishes[i].key;
+    runner->FinishDownload(static_cast<int>(i), {DType::kF32, graph.spec(finishes[i].value).shape, grads->values(key).data()});
+    TY_RETURN_IF_ERROR(backend.status());
+    if (sink != nullptr) sink->Ready(key);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::State::RunEach(const StepContext& step, ParameterSet* grads, GradientSink* sink) {
+  next_step = steps.begin();
+  next_finish = 0;
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    RunNode(id, step);
+    TY_RETURN_IF_ERROR(FinishResults(id, grads, sink));
+  }
+  return absl::OkStatus();
+}
+
 Executor::Executor(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Executor::~Executor() = default;
 
@@ -266,6 +325,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph forward, Backen
   TY_RETURN_IF_ERROR(state->Prepare());
   state->FindFinishes();
   TY_RETURN_IF_ERROR(state->PlaceValues());
+  TY_RETURN_IF_ERROR(state->MakeRunner());
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
 }
 
@@ -285,22 +345,9 @@ absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds,
   }
   s.UploadParameters(params);
   if (!s.graph.states().empty()) s.UploadState(*state);
-  s.next_finish = 0;
-  auto next = s.steps.begin();
-  for (NodeId id = 0; id < static_cast<NodeId>(s.graph.nodes().size()); ++id) {
-    if (next != s.steps.end() && next->node == id) {
-      const Node& node = s.graph.node(id);
-      if (s.observer != nullptr) s.observer->BeforeNode(id);
-      next->kernel->Run({.inputs = {s.input_pointers.data() + next->first_input, node.inputs.size()},
-                         .outputs = {s.output_pointers.data() + next->first_output, node.outputs.size()},
-                         .scratch = s.memory->data() + Aligned(s.plan.arena_bytes),
-                         .touched_rows = next->touched_rows,
-                         .step = step});
-      if (s.observer != nullptr) s.observer->AfterNode(id);
-      ++next;
-    }
-    TY_RETURN_IF_ERROR(s.FinishResults(id, grads, sink));
-  }
+  // An observer is told of every node, so each runs by itself.
+  const bool behind = s.runner != nullptr && s.observer == nullptr;
+  TY_RETURN_IF_ERROR(behind ? s.RunBehind(step, grads, sink) : s.RunEach(step, grads, sink));
   if (!s.graph.states().empty()) s.DownloadState(*state);
   return s.backend.status();
 }

@@ -26,8 +26,9 @@ class GradientSink {
   virtual void Ready(int key) = 0;
 };
 
-// Told before and after every node that has a kernel: profiler, bench, trace. Called on the thread
-// of Run; must not allocate if steps may not.
+// Told before and after every node that has a kernel: profiler, bench, trace. On a device that
+// works behind the caller: before and after it is started. Called on the thread of Run; must not
+// allocate if steps may not.
 class NodeObserver {
  public:
   virtual ~NodeObserver() = default;

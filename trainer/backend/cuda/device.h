@@ -33,6 +33,13 @@ class ConvolutionPlan {
   virtual absl::Status Run(const void* x, const void* w, const void* z, float* made, void* workspace) = 0;
 };
 
+// A sequence of work that was recorded, ready to be started as often as wanted.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual absl::Status Launch() = 0;
+};
+
 // Work runs in the order in which it was given, after the call has returned. An error of work may
 // come with any later call: it names the call that found it. Not thread-safe.
 class Device {
@@ -50,6 +57,22 @@ class Device {
   virtual absl::Status Upload(const void* host, size_t bytes, void* device) = 0;
   // Returns when the bytes are there, and so all work before.
   virtual absl::Status Download(const void* device, size_t bytes, void* host) = 0;
+
+  // Memory of the host that StartDownload may copy to.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocatePinned(std::string_view what, size_t bytes) = 0;
+  // Copies behind the work given so far, and beside the work given until JoinDownloads, none of
+  // which may write over `device`.
+  virtual absl::Status StartDownload(const void* device, size_t bytes, void* pinned) = 0;
+  // Ends the copies' time beside other work: what is given after it runs behind them.
+  virtual absl::Status JoinDownloads() = 0;
+  // Waits for all work given so far.
+  virtual absl::Status Wait() = 0;
+
+  // From here to EndRecording launches, products, convolutions and started downloads are recorded
+  // and do not run. Nothing else may be called between the two. A step must have run before.
+  virtual absl::Status BeginRecording() = 0;
+  // Whatever it returns, nothing is recorded any more.
+  virtual absl::StatusOr<std::unique_ptr<Recording>> EndRecording() = 0;
 };
 
 }  // namespace trainyard::engine::cuda

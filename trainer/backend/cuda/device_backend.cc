@@ -8,27 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/backend/cuda/health.h"
 #include "trainer/backend/cuda/plan_node.h"
+#include "trainer/backend/cuda/recorded_steps.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/ops/fuse.h"
 
 namespace trainyard::engine::cuda {
 namespace {
-
-// The first failure, after which nothing more is started.
-class Health {
- public:
-  bool well() const { return status_.ok(); }
-  const absl::Status& status() const { return status_; }
-  // `call` gives a status; it is made only while all went well.
-  template <typename Call>
-  void Try(std::string_view what, const Call& call) {
-    if (well()) status_ = WithContext(call(), what);
-  }
-
- private:
-  absl::Status status_;
-};
 
 class PlannedKernel final : public Kernel {
  public:
@@ -79,6 +66,10 @@ class DeviceBackend final : public Backend {
           }
         },
         graph.node(id).op);
+  }
+
+  absl::StatusOr<std::unique_ptr<DeviceSteps>> MakeDeviceSteps(std::vector<DeviceResult> results) override {
+    return RecordedSteps::Create(*device_, health_, std::move(results));
   }
 
   void BeginStep(const StepContext& step) override {

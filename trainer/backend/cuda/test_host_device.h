@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,11 +44,11 @@ void RunOnHost(const Reduce<B>& work) {
 }
 
 // The product that a BLAS does, as the driver asks it for one: column-major.
-class HostProduct final : public ProductPlan {
+class HostProduct {
  public:
   explicit HostProduct(const ProductShape& shape) : shape_(shape), blas_(ColumnMajor(shape)) {}
 
-  absl::Status Run(const void* a, const void* b, float* c, const float* bias) override {
+  void Run(const void* a, const void* b, float* c, const float* bias) const {
     for (const void* pointer : {a, b, static_cast<const void*>(c)}) TY_CHECK(reinterpret_cast<uintptr_t>(pointer) % shape_.alignment == 0);
     for (int64_t column = 0; column < blas_.columns; ++column) {
       for (int64_t row = 0; row < blas_.rows; ++row) {
@@ -60,7 +61,6 @@ class HostProduct final : public ProductPlan {
         c[column * blas_.ldc + row] = static_cast<float>(sum);
       }
     }
-    return absl::OkStatus();
   }
 
  private:
@@ -74,17 +74,17 @@ class HostProduct final : public ProductPlan {
 };
 
 // A convolution of a library: the sums that ConvolutionPlan names, by loops.
-class HostConvolution final : public ConvolutionPlan {
+class HostConvolution {
  public:
+  static constexpr size_t kWorkspaceBytes = 1000;
   explicit HostConvolution(const ConvolutionShape& shape) : shape_(shape) {}
 
-  size_t workspace_bytes() const override { return 1000; }
-  absl::Status Run(const void* x, const void* w, const void* z, float* made, void* workspace) override {
+  void Run(const void* x, const void* w, const void* z, float* made, void* workspace) const {
     const ConvolutionSizes& n = shape_.sizes;
     const int64_t x_elements = n.samples * n.in_pixels() * n.window.channels;
     const bool forward = shape_.part == ConvolutionPart::kOutput;
     const bool to_kernel = shape_.part == ConvolutionPart::kWeightGradient;
-    std::memset(workspace, 0xff, workspace_bytes());
+    std::memset(workspace, 0xff, kWorkspaceBytes);
     std::fill_n(made, forward ? n.z_elements() : to_kernel ? n.depth() * n.filters : x_elements, 0.0f);
     for (int64_t at = 0; at < x_elements; ++at) {
       const PixelAt pixel(at, n.window.in[0], n.window.in[1], n.window.channels);
@@ -103,7 +103,6 @@ class HostConvolution final : public ConvolutionPlan {
         }
       }
     }
-    return absl::OkStatus();
   }
 
  private:
@@ -118,40 +117,133 @@ class HostConvolution final : public ConvolutionPlan {
 struct HostDeviceOptions {
   int fails_at = -1;       // the launch that fails, counted from 0
   bool convolves = false;  // with a library's convolutions
+  bool records = true;
+};
+
+// What the device was asked for, for tests to look at.
+struct HostDeviceCounts {
+  int started = 0;   // launches and products that were given to it one by one
+  int recorded = 0;  // recordings
+  int replayed = 0;  // starts of a recording
 };
 
 class HostDevice final : public Device {
  public:
-  explicit HostDevice(const HostDeviceOptions& options = {}) : options_(options) {}
+  explicit HostDevice(const HostDeviceOptions& options = {}, HostDeviceCounts* counts = nullptr) : options_(options), counts_(counts) {}
 
   std::string_view description() const override { return "host"; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
+    TY_CHECK(!recording_);
     absl::StatusOr<std::unique_ptr<DeviceMemory>> memory = AllocateOnHost(what, bytes);
     if (memory.ok()) std::memset((*memory)->data(), 0xff, bytes);  // NaN: a kernel that reads what nobody wrote is found out
     return memory;
   }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocatePinned(std::string_view what, size_t bytes) override {
+    return Allocate(what, bytes);
+  }
+
   absl::Status Launch(const Work& work) override {
     if (launches_++ == options_.fails_at) return absl::InternalError("the kernel was refused");
-    std::visit([](const auto& w) { RunOnHost(w); }, work);
-    return absl::OkStatus();
+    return Do([work] { std::visit([](const auto& w) { RunOnHost(w); }, work); });
   }
-  absl::StatusOr<std::unique_ptr<ProductPlan>> Plan(const ProductShape& shape) override { return std::make_unique<HostProduct>(shape); }
+  absl::StatusOr<std::unique_ptr<ProductPlan>> Plan(const ProductShape& shape) override {
+    class Plan final : public ProductPlan {
+     public:
+      Plan(HostDevice& device, const ProductShape& wanted) : device_(device), product_(wanted) {}
+      absl::Status Run(const void* a, const void* b, float* c, const float* bias) override {
+        return device_.Do([product = product_, a, b, c, bias] { product.Run(a, b, c, bias); });
+      }
+
+     private:
+      HostDevice& device_;
+      const HostProduct product_;
+    };
+    return std::make_unique<Plan>(*this, shape);
+  }
   absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Plan(const ConvolutionShape& shape) override {
+    class Plan final : public ConvolutionPlan {
+     public:
+      Plan(HostDevice& device, const ConvolutionShape& wanted) : device_(device), convolution_(wanted) {}
+      size_t workspace_bytes() const override { return HostConvolution::kWorkspaceBytes; }
+      absl::Status Run(const void* x, const void* w, const void* z, float* made, void* workspace) override {
+        return device_.Do([convolution = convolution_, x, w, z, made, workspace] { convolution.Run(x, w, z, made, workspace); });
+      }
+
+     private:
+      HostDevice& device_;
+      const HostConvolution convolution_;
+    };
     if (!options_.convolves) return nullptr;
-    return std::make_unique<HostConvolution>(shape);
+    return std::make_unique<Plan>(*this, shape);
   }
+
   absl::Status Upload(const void* host, size_t bytes, void* device) override {
+    TY_CHECK(!recording_);
     std::memcpy(device, host, bytes);
     return absl::OkStatus();
   }
   absl::Status Download(const void* device, size_t bytes, void* host) override {
+    TY_CHECK(!recording_);
     std::memcpy(host, device, bytes);
     return absl::OkStatus();
   }
+  // As late as may be: a result that is written over before its copy was joined is found out.
+  absl::Status StartDownload(const void* device, size_t bytes, void* pinned) override {
+    copies_.push_back([device, bytes, pinned] { std::memcpy(pinned, device, bytes); });
+    return absl::OkStatus();
+  }
+  absl::Status JoinDownloads() override {
+    for (std::function<void()>& copy : std::exchange(copies_, {})) TY_CHECK(Do(std::move(copy)).ok());
+    return absl::OkStatus();
+  }
+  absl::Status Wait() override {
+    TY_CHECK(!recording_ && copies_.empty());
+    return absl::OkStatus();
+  }
+
+  absl::Status BeginRecording() override {
+    TY_CHECK(!recording_);
+    recording_ = true;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {
+    class Steps final : public Recording {
+     public:
+      Steps(std::vector<std::function<void()>> work, HostDeviceCounts* counts) : work_(std::move(work)), counts_(counts) {}
+      absl::Status Launch() override {
+        for (const std::function<void()>& work : work_) work();
+        if (counts_ != nullptr) ++counts_->replayed;
+        return absl::OkStatus();
+      }
+
+     private:
+      const std::vector<std::function<void()>> work_;
+      HostDeviceCounts* const counts_;
+    };
+    TY_CHECK(std::exchange(recording_, false) && copies_.empty());
+    auto steps = std::make_unique<Steps>(std::exchange(recorded_, {}), counts_);
+    if (!options_.records) return absl::UnimplementedError("no recordings here");
+    if (counts_ != nullptr) ++counts_->recorded;
+    return steps;
+  }
 
  private:
+  absl::Status Do(std::function<void()> work) {
+    if (recording_) {
+      recorded_.push_back(std::move(work));
+      return absl::OkStatus();
+    }
+    if (counts_ != nullptr) ++counts_->started;
+    work();
+    return absl::OkStatus();
+  }
+
   const HostDeviceOptions options_;
+  HostDeviceCounts* const counts_;
   int launches_ = 0;
+  bool recording_ = false;
+  std::vector<std::function<void()>> recorded_;
+  std::vector<std::function<void()>> copies_;  // started, not joined
 };
 
 }  // namespace trainyard::engine::cuda

@@ -33,6 +33,31 @@ class GpuMemory final : public DeviceMemory {
   std::byte* const data_;
 };
 
+class PinnedMemory final : public DeviceMemory {
+ public:
+  explicit PinnedMemory(void* data) : data_(static_cast<std::byte*>(data)) {}
+  ~PinnedMemory() override { cudaFreeHost(data_); }
+  std::byte* data() override { return data_; }
+
+ private:
+  std::byte* const data_;
+};
+
+class GraphRecording final : public Recording {
+ public:
+  GraphRecording(int gpu, cudaGraphExec_t graph, cudaStream_t stream) : gpu_(gpu), graph_(graph), stream_(stream) {}
+  ~GraphRecording() override { cudaGraphExecDestroy(graph_); }
+  absl::Status Launch() override {
+    TY_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(gpu_), "cudaSetDevice"));
+    return CudaStatus(cudaGraphLaunch(graph_, stream_), "cudaGraphLaunch");
+  }
+
+ private:
+  const int gpu_;
+  const cudaGraphExec_t graph_;
+  const cudaStream_t stream_;
+};
+
 class Gpu final : public Device {
  public:
   explicit Gpu(int index) : index_(index) {}
@@ -42,7 +67,12 @@ class Gpu final : public Device {
     cudnn_.reset();
     lt_.reset();
     workspace_.reset();
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    for (cudaEvent_t event : {reached_, copied_}) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
+    for (cudaStream_t stream : {copies_, stream_}) {
+      if (stream != nullptr) cudaStreamDestroy(stream);
+    }
   }
 
   absl::Status Open() {
@@ -51,6 +81,10 @@ class Gpu final : public Device {
     description_ = properties.name;
     TY_RETURN_IF_ERROR(Enter());
     TY_RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"));
+    TY_RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "cudaStreamCreate"));
+    for (cudaEvent_t* event : {&reached_, &copied_}) {
+      TY_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreate"));
+    }
     TY_ASSIGN_OR_RETURN(staging_, PinnedStaging::Create(kStagingHalf, stream_));
     TY_ASSIGN_OR_RETURN(workspace_, Allocate("the workspace of products", CublasLt::kWorkspaceBytes));
     TY_ASSIGN_OR_RETURN(lt_, CublasLt::Create(workspace_->data(), stream_));
@@ -105,13 +139,61 @@ class Gpu final : public Device {
     return staging_->Download(device, bytes, host);
   }
 
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocatePinned(std::string_view what, size_t bytes) override {
+    TY_RETURN_IF_ERROR(Enter());
+    void* data = nullptr;
+    TY_RETURN_IF_ERROR(WithContext(CudaStatus(cudaHostAlloc(&data, bytes, cudaHostAllocDefault), "cudaHostAlloc"),
+                                   fmt::format("{} want {} MB of page-locked memory", what, bytes >> 20)));
+    return std::make_unique<PinnedMemory>(data);
+  }
+
+  absl::Status StartDownload(const void* device, size_t bytes, void* pinned) override {
+    TY_RETURN_IF_ERROR(Enter());
+    TY_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(reached_, stream_), "cudaEventRecord"));
+    TY_RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(copies_, reached_), "cudaStreamWaitEvent"));
+    copying_ = true;
+    return CudaStatus(cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, copies_), "cudaMemcpyAsync to the host");
+  }
+
+  absl::Status JoinDownloads() override {
+    if (!std::exchange(copying_, false)) return absl::OkStatus();
+    TY_RETURN_IF_ERROR(Enter());
+    TY_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(copied_, copies_), "cudaEventRecord"));
+    return CudaStatus(cudaStreamWaitEvent(stream_, copied_), "cudaStreamWaitEvent");
+  }
+
+  absl::Status Wait() override {
+    TY_RETURN_IF_ERROR(Enter());
+    return CudaStatus(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  }
+
+  absl::Status BeginRecording() override {
+    TY_RETURN_IF_ERROR(Enter());
+    return CudaStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  }
+
+  absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {
+    copying_ = false;
+    cudaGraph_t graph = nullptr;
+    TY_RETURN_IF_ERROR(CudaStatus(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture"));
+    cudaGraphExec_t ready = nullptr;
+    const cudaError_t error = cudaGraphInstantiate(&ready, graph, 0);
+    cudaGraphDestroy(graph);
+    TY_RETURN_IF_ERROR(CudaStatus(error, "cudaGraphInstantiate"));
+    return std::make_unique<GraphRecording>(index_, ready, stream_);
+  }
+
  private:
   // Each thread has a current device of its own.
   absl::Status Enter() const { return CudaStatus(cudaSetDevice(index_), "cudaSetDevice"); }
 
   const int index_;
   std::string description_;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_ = nullptr;  // all work but downloads that were started
+  cudaStream_t copies_ = nullptr;  // those
+  cudaEvent_t reached_ = nullptr;  // by stream_, where a copy may begin
+  cudaEvent_t copied_ = nullptr;   // by copies_
+  bool copying_ = false;           // copies_ has copies that were not joined
   std::unique_ptr<PinnedStaging> staging_;
   std::unique_ptr<DeviceMemory> workspace_;
   std::unique_ptr<CublasLt> lt_;

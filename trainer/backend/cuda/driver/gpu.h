@@ -1,4 +1,5 @@
-// A GPU as a device of the backend: one stream of work, memory of its own.
+// A GPU as a device of the backend: one stream of work, one of copies, memory of its own. A step
+// that is recorded becomes a CUDA graph.
 #pragma once
 
 #include <memory>
