@@ -72,10 +72,13 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
     return absl::InvalidArgumentError(fmt::format("--batch is {}, expected 1 to {}", options.batch, kMaxBatch));
   }
   TY_ASSIGN_OR_RETURN(const ModelSpec spec, PresetSpec(options.model));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
-                      MakeCpuBackend({.threads = options.threads, .isa = options.isa, .precision = options.precision}));
+  std::unique_ptr<Backend> of_the_cpu;
+  if (options.backend == nullptr) {
+    TY_ASSIGN_OR_RETURN(of_the_cpu, MakeCpuBackend({.threads = options.threads, .isa = options.isa, .precision = options.precision}));
+  }
+  Backend& backend = options.backend != nullptr ? *options.backend : *of_the_cpu;
   TY_ASSIGN_OR_RETURN(Graph graph, BuildTrainingGraph(spec, options.batch));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(std::move(graph), *backend));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(std::move(graph), backend));
   const Graph& g = executor->graph();
   ParameterSet parameters(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
   ParameterSet gradients(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
@@ -88,12 +91,12 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   const MadeUpFeeds feeds(g);
   ParameterSet state({g.states().begin(), g.states().end()});
   NodeTimes node_times(g.nodes().size());
-  executor->set_observer(&node_times);
+  if (backend.uses_host_memory()) executor->set_observer(&node_times);
 
   BenchResult result;
   result.options = options;
   if (options.threads == 0) result.options.threads = CpuQuota();
-  result.isa = backend->kernels();
+  result.isa = backend.kernels();
 
   std::vector<double> step_times;
   std::vector<double> optimizer_times;
@@ -121,6 +124,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
     return absl::OkStatus();
   };
   const auto measure_peak = [&]() -> absl::Status {
+    if (of_the_cpu == nullptr) return absl::OkStatus();
     TY_ASSIGN_OR_RETURN(const double flops, MeasurePeakFlops(options.isa, options.precision));
     result.peak_gflops = std::max(result.peak_gflops, flops * 1e-9 * result.options.threads);
     return absl::OkStatus();
@@ -190,13 +194,12 @@ std::string BenchJson(const BenchResult& result) {
 
 std::string BenchText(const BenchResult& result) {
   std::string text = fmt::format(
-      "{} batch {} on {} thread{} ({}, {}): {:.0f} items/s, {:.3f} ms a step (best {:.3f}, processor time {:.3f}), {:.1f} GFLOP/s = {:.0f} "
-      "% "
-      "of {:.1f}\n",
+      "{} batch {} on {} thread{} ({}, {}): {:.0f} items/s, {:.3f} ms a step (best {:.3f}, processor time {:.3f}), {:.1f} GFLOP/s",
       result.options.model, result.options.batch, result.options.threads, result.options.threads == 1 ? "" : "s",
       PrecisionName(result.options.precision), result.isa, result.items_per_second, result.milliseconds_per_step,
-      result.best_milliseconds_per_step, result.cpu_milliseconds_per_step, result.gflops, 100.0 * result.gflops / result.peak_gflops,
-      result.peak_gflops);
+      result.best_milliseconds_per_step, result.cpu_milliseconds_per_step, result.gflops);
+  if (result.peak_gflops > 0) text += fmt::format(" = {:.0f} % of {:.1f}", 100.0 * result.gflops / result.peak_gflops, result.peak_gflops);
+  text += '\n';
   text += fmt::format("{:<36} {:<30} {:>9} {:>9} {:>9}\n", "node", "op", "ms", "best ms", "GFLOP/s");
   for (const BenchLayer& layer : result.layers) {
     text += fmt::format("{:<36} {:<30} {:>9.3f} {:>9.3f} {:>9.1f}\n", layer.name, layer.op, layer.milliseconds, layer.best_milliseconds,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "trainer/backend/backend.h"
 #include "trainer/tensor/precision.h"
 
 namespace trainyard::engine {
@@ -17,7 +18,8 @@ struct BenchOptions {
   int threads = 1;  // 0: as many as the cgroup allows
   std::string isa = "auto";
   Precision precision = Precision::kFloat32;
-  double seconds = 3.0;  // to measure for, after as many steps of warm-up as take a tenth of it; at least 3 steps are measured
+  Backend* backend = nullptr;  // null: the cpu backend, made with threads, isa and precision
+  double seconds = 3.0;        // to measure for, after as many steps of warm-up as take a tenth of it; at least 3 steps are measured
 };
 
 // One node of the graph, or the optimizer over all parameters.
@@ -40,10 +42,10 @@ struct BenchResult {
   double cpu_milliseconds_per_step = 0;  // processor time of all threads, the median: another program's load does not stretch it
   double gflop_per_step = 0;
   double gflops = 0;       // per second of the median step
-  double peak_gflops = 0;  // of one thread, measured before, between and after the steps; times threads
+  double peak_gflops = 0;  // of one thread, measured before, between and after the steps; times threads; 0: not of the cpu backend
   double megabytes = 0;    // arena and scratch
   int64_t max_rss_bytes = 0;
-  std::vector<BenchLayer> layers;
+  std::vector<BenchLayer> layers;  // only the optimizer on a device that works behind the caller
 };
 
 // InvalidArgument for an unknown model or optimizer, a batch below 1, or kernels that this machine

@@ -9,11 +9,14 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "trainer/base/status_macros.h"
 #include "trainer/bench/bench_allreduce.h"
 #include "trainer/bench/bench_predict.h"
 #include "trainer/bench/bench_step.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
+#include "trainer/commands/add_options.h"
+#include "trainer/commands/make_backend.h"
 
 namespace trainyard::engine {
 namespace {
@@ -88,6 +91,15 @@ void AddPredict(CLI::App& bench, int& exit_code) {
   });
 }
 
+absl::StatusOr<BenchResult> BenchOn(const std::string& name, BenchOptions options) {
+  if (name == "cpu") return BenchStep(options);  // which may ask for kernels
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(name, options.threads, options.precision));
+  options.backend = backend.get();
+  absl::StatusOr<BenchResult> result = BenchStep(options);
+  if (result.ok()) result->options.backend = nullptr;
+  return result;
+}
+
 }  // namespace
 
 void AddBenchCommand(CLI::App& app, int& exit_code) {
@@ -95,6 +107,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
       "bench", "measure training steps of a model on this machine: images per second, GFLOP/s by layer, share of the peak");
   auto options = std::make_shared<BenchOptions>();
   auto precision = std::make_shared<std::string>(PrecisionName(options->precision));
+  auto backend = std::make_shared<std::string>("cpu");
   auto json = std::make_shared<bool>(false);
   bench->add_option("--model", options->model, "a preset: lenet5, mnistCnn, resnet56v2, ptbLstm, linear")
       ->capture_default_str()
@@ -106,6 +119,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   bench->add_option("--threads", options->threads, "compute threads; 0: as many as the cgroup allows")->capture_default_str();
   OneOf(bench->add_option("--isa", options->isa, "kernels to use"), {"auto", "amx", "avx512bf16", "avx512", "avx2", "baseline", "neon"})
       ->capture_default_str();
+  AddBackendOption(*bench, *backend);
   OneOf(bench->add_option("--precision", *precision, "of the operands of products"), {"float32", "bfloat16"})->capture_default_str();
   InRange(bench->add_option("--seconds", options->seconds, "how long to measure"), 0, 3600)->capture_default_str();
   bench->add_flag("--json", *json, "print JSON");
@@ -117,10 +131,10 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
       "trainyard-trainer bench predict out/digits --batch 1");
   AddAllReduce(*bench, exit_code);
   AddPredict(*bench, exit_code);
-  bench->callback([bench, options, precision, json, &exit_code] {
+  bench->callback([bench, options, precision, backend, json, &exit_code] {
     if (!bench->get_subcommands().empty()) return;
     if (*precision == PrecisionName(Precision::kBfloat16)) options->precision = Precision::kBfloat16;
-    const absl::StatusOr<BenchResult> result = BenchStep(*options);
+    const absl::StatusOr<BenchResult> result = BenchOn(*backend, *options);
     if (!result.ok()) {
       PrintError(std::string(result.status().message()));
       exit_code = 1;
