@@ -41,9 +41,9 @@ void AddGradient(const DenseOp& op, GradientContext& context) {
   const Value w = context.input(1);
   const ValueSpec x_spec = context.spec(x);
   const ValueSpec w_spec = context.spec(w);
-  const bool bias = op.epilogue.bias;
+  const bool bias = op.epilogue.bias && context.wants(2);
   const Value dz = EpilogueGradient(op.epilogue, ProductSpec(x_spec, w_spec), context);
-  if (context.wants(1) || (bias && context.wants(2))) {
+  if (context.wants(1) || bias) {
     std::vector<ValueSpec> outputs = {w_spec};
     if (bias) outputs.push_back(context.spec(context.input(2)));
     const NodeId weights = context.Add("weights", DenseWeightGradientOp{bias}, {x, dz}, std::move(outputs));

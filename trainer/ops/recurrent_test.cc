@@ -63,6 +63,18 @@ TEST(Recurrent, GradientsOfASimpleRnnWithAnotherActivation) {
   ExpectRightGradients(trial);
 }
 
+TEST(Recurrent, WeightsThatDoNotLearnHaveNoGradients) {
+  for (const Cell cell : {Cell::kSimpleRnn, Cell::kLstm, Cell::kGru}) {
+    SCOPED_TRACE(CellName(cell));
+    Trial trial;
+    const int64_t width = GateCount(cell) * kUnits;
+    const Value z = *trial.builder().Dense("z", trial.Input("x", {kSamples, 3, 2}), trial.Parameter("kernel", {2, width}));
+    trial.MeanSquaredLoss(*trial.builder().Recurrent("recurrent", {.cell = cell},
+                                                     {z, trial.Parameter("recurrent_kernel", {kUnits, width}, /*trainable=*/false)}));
+    ExpectRightGradients(trial);
+  }
+}
+
 // One unit, by hand: two steps of an LSTM whose gates see z alone.
 TEST(Recurrent, LstmFollowsItsFormula) {
   GraphBuilder builder;

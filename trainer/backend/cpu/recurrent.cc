@@ -35,6 +35,14 @@ StepRows Before(const float* sequence, const float* initial, const Sizes& n, int
   return count > 0 ? RowsAt(sequence, n, n.At(count - 1), n.units) : StepRows{initial, n.units};
 }
 
+// sums[i] = the sum of all rows' element i
+void SumRows(const float* matrix, int64_t rows, int64_t width, float* sums) {
+  std::fill_n(sums, width, 0.0f);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i < width; ++i) sums[i] += matrix[row * width + i];
+  }
+}
+
 const float* InputOrNull(const KernelContext& context, int index) { return index < 0 ? nullptr : context.input<float>(index); }
 
 // Hands out pieces of scratch, each at a vector's boundary.
@@ -261,12 +269,10 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
         weights.c = context.output<float>(1);
         float* const dbias = op.forward.bias ? context.output<float>(2) : nullptr;
         weights.b_sums = dbias == nullptr ? nullptr : dbias + n.width();
-        RunRowsProduct(weights, product_scratch, device);
+        if (weights.c != nullptr) RunRowsProduct(weights, product_scratch, device);
         if (dbias == nullptr) return;
-        std::fill_n(dbias, n.width(), 0.0f);
-        for (int64_t row = 0; row < rows; ++row) {
-          for (int64_t i = 0; i < n.width(); ++i) dbias[i] += dz[row * n.width() + i];
-        }
+        SumRows(dz, rows, n.width(), dbias);
+        if (weights.c == nullptr) SumRows(dq, rows, n.width(), weights.b_sums);
       },
       static_cast<size_t>(scratch) * sizeof(float));
 }

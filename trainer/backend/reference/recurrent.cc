@@ -37,7 +37,7 @@ void Multiply(const T* h, const T* kernel, int64_t units, int64_t width, Precisi
   }
 }
 
-// dh[u] += sum over j of dp[j] * kernel[u, j]; dkernel[u, j] += h[u] * dp[j]
+// dh[u] += sum over j of dp[j] * kernel[u, j]; dkernel[u, j] += h[u] * dp[j], unless it is null
 template <typename T>
 void MultiplyBack(const T* h, const T* kernel, const T* dp, int64_t units, int64_t width, Precision precision, T* dh, T* dkernel) {
   for (int64_t u = 0; u < units; ++u) {
@@ -45,7 +45,7 @@ void MultiplyBack(const T* h, const T* kernel, const T* dp, int64_t units, int64
     for (int64_t j = 0; j < width; ++j) {
       const T right = Operand(dp[j], precision);
       dh[u] += right * Operand(kernel[u * width + j], precision);
-      dkernel[u * width + j] += left * right;
+      if (dkernel != nullptr) dkernel[u * width + j] += left * right;
     }
   }
 }
@@ -125,7 +125,7 @@ RunFunction MakeRun(const RecurrentGradientOp& op, const NodeView& node, Precisi
     T* const dc = dh_before + n.units;
     T* const zeros = dc + n.units;
     T* const dkernel = context.output<T>(1);
-    std::fill_n(dkernel, n.units * width, T{0});
+    if (dkernel != nullptr) std::fill_n(dkernel, n.units * width, T{0});
     T* const dbias = op.forward.bias ? context.output<T>(2) : nullptr;
     if (dbias != nullptr) std::fill_n(dbias, 2 * width, T{0});
     const T* const y = context.input<T>(at.y);
