@@ -321,7 +321,7 @@ step_interop() {
   local files
   mapfile -t files < <(find tests/interop -name '*_test.py' 2>/dev/null | sort)
   [ ${#files[@]} -gt 0 ] || { count interop 0 0 0 "no such tests"; return 0; }
-  build release trainyard-trainer export_networks && run_python interop "${files[@]}"
+  build release trainyard-trainer export_networks run_ops && run_python interop "${files[@]}"
 }
 
 # The cluster's binaries: built in the background from the start of a whole run, waited for here.
