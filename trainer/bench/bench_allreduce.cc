@@ -1,26 +1,23 @@
 #include "trainer/bench/bench_allreduce.h"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "trainer/base/clock.h"
+#include "trainer/base/lendable_memory.h"
 #include "trainer/base/log.h"
 #include "trainer/base/process_usage.h"
 #include "trainer/base/reserved_ports.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/bench/child_processes.h"
 #include "trainer/collectives/bucket_cut.h"
 #include "trainer/collectives/measure_network.h"
 #include "trainer/collectives/rank_group.h"
+#include "trainer/tensor/buffer.h"
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/shared_memory_transport.h"
 
@@ -40,8 +37,11 @@ class BenchRank {
   static absl::StatusOr<std::vector<AllReduceBenchRow>> Run(const AllReduceBenchOptions& options, const std::vector<std::string>& hosts,
                                                             int rank) {
     std::unique_ptr<Transport> transport = MakeGrpcTransport();
-    if (options.shared_memory) transport = MakeSharedMemoryTransport(std::move(transport));
     BenchRank self(options, rank);
+    if (options.shared_memory) {
+      TY_ASSIGN_OR_RETURN(self.lendable_, LendableMemory::Create());
+      transport = MakeSharedMemoryTransport(std::move(transport), {.lendable = self.lendable_});
+    }
     TY_ASSIGN_OR_RETURN(
         self.group_, RankGroup::Create({.hosts = hosts, .listen = hosts[rank], .rank = rank, .algorithm = options.algorithm}, *transport));
     TY_RETURN_IF_ERROR(self.Form());
@@ -89,8 +89,11 @@ class BenchRank {
       plan.buckets.push_back({.name = "'vector'", .elements = size, .schedule = AllReduce(algorithm, rank_, group_->layout(), size)});
     }
     Operation operation(plan, rank_, options_.ranks, group_->borrowed());
-    const std::vector<float> own(elements, static_cast<float>(rank_ + 1));
-    std::vector<float> sum(elements);
+    // In place: each round begins with what the one before has left, so memory moves as it does
+    // where gradients are written anew. All ranks have the mean of their first values from then on.
+    Buffer memory(elements * sizeof(float), lendable_.get());
+    const std::span<float> values(memory.as<float>(), elements);
+    std::ranges::fill(values, static_cast<float>(rank_ + 1));
 
     const int64_t rounds = RoundsFor(options_, bytes);
     std::vector<double> microseconds;
@@ -101,16 +104,16 @@ class BenchRank {
       group_->Begin(operation, {.step = step_++, .kind = OperationId::Kind::kReduce});
       for (size_t i = 0; i < cuts.size(); ++i) {
         const BucketSegment& segment = cuts[i].front();  // of one tensor there is one in each bucket
-        group_->Contribute(i, {.own = {std::span(own).subspan(segment.begin, segment.count)},
-                               .targets = {{.values = std::span(sum).subspan(segment.begin, segment.count)}}});
+        const std::span<float> bucket = values.subspan(segment.begin, segment.count);
+        group_->Contribute(i, {.own = {bucket}, .targets = {{.values = bucket, .divisor = Divisor::kAll}}});
       }
       TY_RETURN_IF_ERROR(group_->Wait().status());
       if (round >= 0) microseconds.push_back(absl::ToDoubleMicroseconds(RealClock().Now() - start));
     }
     cpu_seconds = ReadProcessUsage().cpu_seconds - cpu_seconds;
-    const int total = options_.ranks * (options_.ranks + 1) / 2;
-    const auto expected = static_cast<float>(total);
-    if (std::ranges::count(sum, expected) != std::ssize(sum)) return absl::InternalError(fmt::format("{} bytes: a sum is wrong", bytes));
+    const float expected = static_cast<float>(options_.ranks + 1) / 2;
+    if (std::ranges::count(values, expected) != std::ssize(values))
+      return absl::InternalError(fmt::format("{} bytes: a sum is wrong", bytes));
     std::ranges::sort(microseconds);
     return AllReduceBenchRow{.bytes = bytes,
                              .rounds = rounds,
@@ -123,46 +126,8 @@ class BenchRank {
   const int rank_;
   AlgorithmChoice choice_;
   int64_t step_ = 0;
+  std::shared_ptr<LendableMemory> lendable_;
   std::unique_ptr<RankGroup> group_;
-};
-
-// Processes that end with this object.
-class Children {
- public:
-  ~Children() {
-    for (const pid_t child : pids_) {
-      if (ended_) break;
-      kill(child, SIGKILL);
-      waitpid(child, nullptr, 0);
-    }
-  }
-  // Runs `work` in a new process.
-  template <typename Work>
-  absl::Status Start(Work&& work) {
-    const pid_t parent = getpid();
-    const pid_t child = fork();
-    if (child < 0) return absl::ResourceExhaustedError(fmt::format("cannot start a process for a rank: {}", std::strerror(errno)));
-    if (child == 0) {
-      (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-      _exit(getppid() == parent && work().ok() ? 0 : 1);
-    }
-    pids_.push_back(child);
-    return absl::OkStatus();
-  }
-  // All have ended well.
-  absl::Status Join() {
-    ended_ = true;
-    bool well = true;
-    for (const pid_t child : pids_) {
-      int status = 0;
-      well &= waitpid(child, &status, 0) == child && status == 0;
-    }
-    return well ? absl::OkStatus() : absl::InternalError("a rank has failed");
-  }
-
- private:
-  std::vector<pid_t> pids_;
-  bool ended_ = false;
 };
 
 absl::Status Check(const AllReduceBenchOptions& options) {
@@ -185,13 +150,14 @@ absl::StatusOr<AllReduceBenchResult> BenchAllReduce(const AllReduceBenchOptions&
   TY_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservedPorts::Reserve(static_cast<size_t>(options.ranks)));
   std::vector<std::string> hosts;
   for (int i = 0; i < options.ranks; ++i) hosts.push_back(fmt::format("127.0.0.1:{}", ports[i]));
-  Children others;
+  ChildProcesses others;
   for (int rank = 1; rank < options.ranks; ++rank) {
-    TY_RETURN_IF_ERROR(others.Start([&] {
+    const auto run = [&] {
       const absl::Status status = BenchRank::Run(options, hosts, rank).status();
       if (!status.ok()) LogError("rank {}: {}", rank, std::string(status.message()));
       return status;
-    }));
+    };
+    TY_RETURN_IF_ERROR(others.Start(run).status());
   }
   TY_ASSIGN_OR_RETURN(std::vector<AllReduceBenchRow> rows, BenchRank::Run(options, hosts, 0));
   TY_RETURN_IF_ERROR(others.Join());

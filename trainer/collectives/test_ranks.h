@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -12,8 +13,10 @@
 #include <vector>
 
 #include "trainer/base/fake_clock.h"
+#include "trainer/base/lendable_memory.h"
 #include "trainer/collectives/rank_group.h"
 #include "trainer/collectives/tree_order.h"
+#include "trainer/tensor/buffer.h"
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/inproc_transport.h"
 #include "trainer/transport/shared_memory_transport.h"
@@ -25,8 +28,14 @@ struct TransportKind {
   std::unique_ptr<Transport> (*make)();
 };
 
+// Of the ranks' values; one transport lends it.
+inline const std::shared_ptr<LendableMemory>& TestMemory() {
+  static const std::shared_ptr<LendableMemory> memory = LendableMemory::Create().value();
+  return memory;
+}
+
 inline const TransportKind kInproc{"Inproc", +[] { return MakeInprocTransport(); }};
-inline const TransportKind kShared{"Shared", +[] { return MakeSharedMemoryTransport(MakeInprocTransport()); }};
+inline const TransportKind kShared{"Shared", +[] { return MakeSharedMemoryTransport(MakeInprocTransport(), {.lendable = TestMemory()}); }};
 inline const TransportKind kGrpc{"Grpc", +[] { return MakeGrpcTransport(); }};
 
 // Ports that nobody listens at: bound, told, and let go.
@@ -103,8 +112,14 @@ class TestRank {
           {.name = "'tensor " + std::to_string(i) + "'", .elements = size, .schedule = AllReduce(chosen, rank_, group_->layout(), size)});
     }
     PlanAs(plan_);
-    own_.assign(buckets, {});
-    results_.assign(buckets, std::vector<float>(size, -7));
+    size_ = size;
+    own_.clear();
+    results_.clear();
+    for (size_t i = 0; i < buckets; ++i) {
+      own_.emplace_back(size * sizeof(float), TestMemory().get());
+      results_.emplace_back(size * sizeof(float), TestMemory().get());
+      std::ranges::fill(values(i), -7.0F);
+    }
   }
   void PlanAs(OperationPlan plan) {
     plan_ = std::move(plan);
@@ -114,14 +129,14 @@ class TestRank {
   void Begin(int64_t step) { group_->Begin(*operation_, {.step = step, .kind = OperationId::Kind::kReduce}); }
   // In two pieces each way.
   void Give(size_t bucket, int64_t step, bool contributes = true, Divisor divisor = Divisor::kNone) {
-    const size_t size = results_[bucket].size();
-    BucketValues values;
+    BucketValues given;
     if (contributes) {
-      own_[bucket] = ValuesOf(rank_, size, step);
-      values.own = {std::span<const float>(own_[bucket]).first(size / 3), std::span<const float>(own_[bucket]).subspan(size / 3)};
+      const std::span<float> own(own_[bucket].as<float>(), size_);
+      std::ranges::copy(ValuesOf(rank_, size_, step), own.begin());
+      given.own = {own.first(size_ / 3), own.subspan(size_ / 3)};
     }
-    values.targets = {{std::span(results_[bucket]).first(size / 2), divisor}, {std::span(results_[bucket]).subspan(size / 2), divisor}};
-    group_->Contribute(bucket, std::move(values));
+    given.targets = {{values(bucket).first(size_ / 2), divisor}, {values(bucket).subspan(size_ / 2), divisor}};
+    group_->Contribute(bucket, std::move(given));
   }
   absl::StatusOr<Waited> Wait() { return group_->Wait(); }
   absl::Status Reduce(int64_t step, bool contributes = true, Divisor divisor = Divisor::kNone) {
@@ -129,16 +144,18 @@ class TestRank {
     for (size_t i = plan_.buckets.size(); i-- > 0;) Give(i, step, contributes, divisor);  // in another order than they leave in
     return Wait().status();
   }
-  const std::vector<float>& result(size_t bucket = 0) const { return results_[bucket]; }
-  std::vector<std::vector<float>>& results() { return results_; }
+  // Of results.
+  std::span<float> values(size_t bucket = 0) { return {results_[bucket].as<float>(), size_}; }
+  std::vector<float> result(size_t bucket = 0) { return {values(bucket).begin(), values(bucket).end()}; }
   int contributors(size_t bucket = 0) const { return operation_->contributors(bucket); }
 
  private:
   const int rank_;
   const int ranks_;
   OperationPlan plan_;
-  std::vector<std::vector<float>> own_;
-  std::vector<std::vector<float>> results_;
+  size_t size_ = 0;
+  std::vector<Buffer> own_;
+  std::vector<Buffer> results_;
   std::unique_ptr<Operation> operation_;  // outlives the group, whose threads may be at it
   std::unique_ptr<RankGroup> group_;
 };

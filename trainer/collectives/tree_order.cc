@@ -94,8 +94,10 @@ bool TreeSum::FinishInto(std::span<float> out, float divisor) {
   if (a == nullptr) return false;
   if (b == nullptr) {
     if (a != out.data() || divisor != 1) DivideInto(out, [a](size_t i) { return a[i]; }, divisor);
-  } else if (a == out.data()) {  // a loop of its own, which the compiler can make vectors of
+  } else if (a == out.data()) {  // loops of their own, which the compiler can make vectors of
     DivideInto(out, [sum = out.data(), b](size_t i) { return sum[i] + b[i]; }, divisor);
+  } else if (b == out.data()) {
+    DivideInto(out, [a, sum = out.data()](size_t i) { return a[i] + sum[i]; }, divisor);
   } else {
     DivideInto(out, [a, b](size_t i) { return a[i] + b[i]; }, divisor);
   }

@@ -40,9 +40,19 @@ std::unique_ptr<Transport> MakeNetworkTransport(const ReplicaIdentity& identity,
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeJobTransport(const ReplicaIdentity& identity, const TrainingConfig& config) {
+std::shared_ptr<LendableMemory> MakeJobMemory(const ReplicaIdentity& identity, const TrainingConfig& config) {
+  if (!config.shared_memory || identity.ps_hosts.size() + identity.worker_hosts.size() < 2) return nullptr;
+  absl::StatusOr<std::shared_ptr<LendableMemory>> memory = LendableMemory::Create();
+  if (memory.ok()) return *std::move(memory);
+  LogWarning("values for replicas of this machine are copied: {}", std::string(memory.status().message()));
+  return nullptr;
+}
+
+std::unique_ptr<Transport> MakeJobTransport(const ReplicaIdentity& identity, const TrainingConfig& config,
+                                            std::shared_ptr<LendableMemory> lendable) {
   std::unique_ptr<Transport> network = MakeNetworkTransport(identity, config.timeouts);
-  return config.shared_memory ? MakeSharedMemoryTransport(std::move(network)) : std::move(network);
+  if (!config.shared_memory) return network;
+  return MakeSharedMemoryTransport(std::move(network), {.lendable = std::move(lendable)});
 }
 
 }  // namespace trainyard::engine

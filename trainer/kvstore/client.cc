@@ -220,9 +220,6 @@ absl::StatusOr<TrainingStart> KvClient::StartOnLine(ParameterSet& parameters) {
   core_->Forget();
   pushed_ = false;
   stop_at_ = absl::InfiniteFuture();
-  if (!core_->borrowed().AwaitNone(RealClock().Now() + options_.timeouts.peer)) {
-    return absl::DeadlineExceededError(fmt::format("{}: Start: gradients of the given-up steps are still being sent", core_->name()));
-  }
   std::string reason;
   int64_t filled = 0;
   LongWait wait(core_->name(), options_.clock->Now(), options_.on_wait);
@@ -238,6 +235,11 @@ absl::StatusOr<TrainingStart> KvClient::StartOnLine(ParameterSet& parameters) {
       const absl::Status pulled = PullInto(parameters);
       if (IsRolledBack(pulled)) continue;
       TY_RETURN_IF_ERROR(pulled);
+      // Servers of this machine may have read gradients where they lie. They have forgotten them
+      // with the line before.
+      if (!core_->borrowed().AwaitNone(RealClock().Now() + options_.timeouts.peer)) {
+        return absl::DeadlineExceededError(fmt::format("{}: Start: gradients of the given-up steps are still being sent", core_->name()));
+      }
       TrainingStart start{.global_step = view.step,
                           .worker_step = view.step,
                           .joined = view.line != filled,

@@ -7,7 +7,7 @@ namespace trainyard::engine {
 
 std::span<float> LentValues::Write() {
   if (block_->readers.load(std::memory_order_acquire) > 0) {
-    auto copy = std::make_shared<Block>(count_);
+    auto copy = std::make_shared<Block>(count_, nullptr);
     std::ranges::copy(Read(), copy->memory.as<float>());
     block_ = std::move(copy);
   }

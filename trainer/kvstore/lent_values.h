@@ -16,7 +16,8 @@ namespace trainyard::engine {
 // thread-safe; payloads may be released from any thread at any time.
 class LentValues {
  public:
-  explicit LentValues(size_t count) : count_(count), block_(std::make_shared<Block>(count)) {}
+  // In `memory` where that is not null and has room. A copy that Write makes lies elsewhere.
+  explicit LentValues(size_t count, LendableMemory* memory = nullptr) : count_(count), block_(std::make_shared<Block>(count, memory)) {}
 
   size_t size() const { return count_; }
   size_t size_bytes() const { return count_ * sizeof(float); }
@@ -27,7 +28,7 @@ class LentValues {
 
  private:
   struct Block {
-    explicit Block(size_t count) : memory(count * sizeof(float)) {}
+    Block(size_t count, LendableMemory* lendable) : memory(count * sizeof(float), lendable) {}
     Buffer memory;
     std::atomic<int> readers = 0;
   };

@@ -12,7 +12,8 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t kBlock = 4096;  // floats: partial sums, parameter, slots and answer of a block fit into a second-level cache
+constexpr size_t kBlock = 4096;          // floats: partial sums, parameter, slots and answer of a block fit into a second-level cache
+constexpr size_t kLeastLent = 16 << 10;  // bytes of a part: lendable memory goes out in pages
 constexpr size_t kIdleAnswerBytes = 16 << 20;
 
 // Of one slot of a part.
@@ -21,7 +22,8 @@ size_t SlotBytes(const Part& part) { return Aligned(static_cast<size_t>(part.cou
 }  // namespace
 
 PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placement, int server, KvMode mode, int workers,
-                     std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config, Clock& clock, int devices)
+                     std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config, Clock& clock, int devices,
+                     LendableMemory* lendable)
     : specs_(std::move(specs)),
       all_parts_(placement.parts),
       mode_(mode),
@@ -47,7 +49,9 @@ PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placemen
   std::byte* next = memory_.data();
   for (const int i : parts_) {
     const auto count = static_cast<size_t>(all_parts_[i].count);
-    auto state = std::make_unique<State>(PartRows(specs_[all_parts_[i].key], all_parts_[i]), count, mode == KvMode::kSync ? workers : 0);
+    LendableMemory* const memory = count * sizeof(float) < kLeastLent ? nullptr : lendable;
+    auto state =
+        std::make_unique<State>(PartRows(specs_[all_parts_[i].key], all_parts_[i]), count, mode == KvMode::kSync ? workers : 0, memory);
     absl::MutexLock lock(&state->mutex);
     state->trainable = specs_[all_parts_[i].key].trainable;
     for (int slot = 0; slot < slots_; ++slot, next += SlotBytes(all_parts_[i])) {

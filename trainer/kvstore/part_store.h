@@ -66,6 +66,7 @@ struct OpenRound {
 // optimizer changes nothing without a gradient. A push for a later round is held until its round
 // comes. A worker has one push per part on its way, so one place for each is enough.
 //
+// The values of parts that are long lie in `lendable` where that is not null and has room.
 // Answers borrow the part's values, which an update leaves alone while they are lent. Answers hold
 // the whole part, or the rows that changed since the last answer on the same stream: a worker has
 // taken that answer before it pushes again. The first answer of a stream is whole, as answers on
@@ -79,7 +80,8 @@ class PartStore {
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   PartStore(std::vector<ParameterSpec> specs, const Placement& placement, int server, KvMode mode, int workers,
-            std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config, Clock& clock = RealClock(), int devices = 1);
+            std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config, Clock& clock = RealClock(), int devices = 1,
+            LendableMemory* lendable = nullptr);
 
   bool Holds(int part) const { return local_[part] >= 0; }
   std::span<const int> parts() const { return parts_; }
@@ -144,7 +146,8 @@ class PartStore {
     int64_t version = -1;
   };
   struct State {
-    State(const PartRows& part, size_t count, int workers) : rows(part), history(part), values(count), round(workers) {}
+    State(const PartRows& part, size_t count, int workers, LendableMemory* lendable)
+        : rows(part), history(part), values(count, lendable), round(workers) {}
 
     mutable absl::Mutex mutex;
     const PartRows rows;

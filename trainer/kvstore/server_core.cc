@@ -35,7 +35,7 @@ KvServerCore::KvServerCore(KvServerOptions options, std::unique_ptr<Optimizer> o
       agreement_(AgreementOf(options_, placement_, optimizer->slot_names())),
       clock_(*options_.clock),
       store_(std::make_unique<PartStore>(options_.specs, placement_, options_.server, options_.mode, options_.workers, std::move(optimizer),
-                                         options_.optimizer, clock_, options_.devices)),
+                                         options_.optimizer, clock_, options_.devices, options_.lendable.get())),
       members_({.mode = options_.mode,
                 .workers = options_.workers,
                 .places = PartStore::Places(options_.mode, options_.workers),

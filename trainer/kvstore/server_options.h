@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/lendable_memory.h"
 #include "trainer/base/timeouts.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/optim/optimizer_config.h"
@@ -27,6 +29,7 @@ struct KvServerOptions {
   KvMode mode = KvMode::kAsync;
   OptimizerConfig optimizer;  // with its schedule, which follows the number of updates; clip_norm is the workers' business
   std::vector<ParameterSpec> specs;
+  std::shared_ptr<LendableMemory> lendable = nullptr;  // the transport's, for the values; may be null
   // peer: how long a round waits for a worker that shows no other activity. Then every worker gets
   // an error that names the missing ones. silence: a worker without a sign of life for so long
   // counts as lost, and so does one whose stream ends.

@@ -116,6 +116,7 @@ class KvstoreTest : public ::testing::TestWithParam<TransportKind> {
             .mode = mode,
             .optimizer = TestOptimizer(),
             .specs = TestSpecs(),
+            .lendable = TestMemory(),
             .timeouts = {.peer = absl::Seconds(30)}};
   }
 
@@ -180,7 +181,7 @@ class KvstoreTest : public ::testing::TestWithParam<TransportKind> {
 class TestWorker {
  public:
   TestWorker(std::unique_ptr<KvClient> client, int index, const std::vector<ParameterSpec>& specs = TestSpecs())
-      : index_(index), parameters_(specs), gradients_(specs), client_(std::move(client)) {}
+      : index_(index), parameters_(specs), gradients_(specs, TestMemory().get()), client_(std::move(client)) {}
 
   absl::Status Start() {
     absl::StatusOr<TrainingStart> start = client_->Start(parameters_);

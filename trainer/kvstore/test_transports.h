@@ -4,8 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "trainer/base/lendable_memory.h"
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/inproc_transport.h"
+#include "trainer/transport/shared_memory_transport.h"
 
 namespace trainyard::engine {
 
@@ -15,8 +17,16 @@ struct TransportKind {
   std::string (*address)(int server);
 };
 
+// Of gradients and values; one transport of them lends it.
+inline const std::shared_ptr<LendableMemory>& TestMemory() {
+  static const std::shared_ptr<LendableMemory> memory = LendableMemory::Create().value();
+  return memory;
+}
+
 inline const TransportKind kTransportKinds[] = {
     {"Inproc", +[] { return MakeInprocTransport(); }, +[](int server) { return "ps-" + std::to_string(server); }},
+    {"Shared", +[] { return MakeSharedMemoryTransport(MakeGrpcTransport(), {.lendable = TestMemory()}); },
+     +[](int) { return std::string("127.0.0.1:0"); }},
     {"Grpc", +[] { return MakeGrpcTransport(); }, +[](int) { return std::string("127.0.0.1:0"); }},
 };
 

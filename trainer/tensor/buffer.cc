@@ -3,8 +3,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/base/lendable_memory.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/memory_room.h"
 
@@ -30,7 +32,19 @@ Buffer::Buffer(size_t bytes) : size_(bytes) {
   data_.reset(static_cast<std::byte*>(line) + kBufferAlignment);
 }
 
+Buffer::Buffer(size_t bytes, LendableMemory* memory) {
+  std::shared_ptr<std::byte> taken = memory != nullptr && bytes > 0 ? memory->Take(bytes) : nullptr;
+  if (taken == nullptr) {
+    *this = Buffer(bytes);
+    return;
+  }
+  std::byte* const start = taken.get();
+  data_ = {start, Free{.lendable = std::move(taken)}};
+  size_ = bytes;
+}
+
 void Buffer::Free::operator()(std::byte* pointer) const {
+  if (lendable != nullptr) return;
   void* block = nullptr;
   std::memcpy(static_cast<void*>(&block), pointer - kBufferAlignment, sizeof block);
   std::free(block);

@@ -7,6 +7,8 @@
 
 namespace trainyard::engine {
 
+class LendableMemory;
+
 // Of everything that kernels work on: a cache line, and the widest vector of the processors at
 // hand.
 inline constexpr size_t kBufferAlignment = 64;
@@ -20,6 +22,8 @@ class Buffer {
   // as soon as it wrote to a large buffer. Large buffers are made within WithMemoryFor
   // (memory_for.h).
   explicit Buffer(size_t bytes);
+  // The same, out of `memory` where that is not null and has so much left.
+  Buffer(size_t bytes, LendableMemory* memory);
 
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }
@@ -38,6 +42,7 @@ class Buffer {
  private:
   struct Free {
     void operator()(std::byte* pointer) const;
+    std::shared_ptr<std::byte> lendable;  // null: the buffer has a block of its own
   };
   std::unique_ptr<std::byte, Free> data_;
   size_t size_ = 0;

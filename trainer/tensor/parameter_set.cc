@@ -16,13 +16,14 @@ std::string Describe(const ParameterSpec& spec) { return absl::StrCat(spec.name,
 
 }  // namespace
 
-ParameterSet::ParameterSet(std::vector<ParameterSpec> specs) : specs_(std::move(specs)), touched_rows_(specs_.size()) {
+ParameterSet::ParameterSet(std::vector<ParameterSpec> specs, LendableMemory* memory)
+    : specs_(std::move(specs)), touched_rows_(specs_.size()) {
   size_t floats = 0;
   for (const ParameterSpec& spec : specs_) {
     offsets_.push_back(floats);
     floats += (static_cast<size_t>(spec.shape.elements()) + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine;
   }
-  buffer_ = Buffer(floats * sizeof(float));
+  buffer_ = Buffer(floats * sizeof(float), memory);
 }
 
 int ParameterSet::Find(std::string_view name) const {

@@ -39,7 +39,8 @@ struct ParameterSpec {
 class ParameterSet {
  public:
   ParameterSet() = default;
-  explicit ParameterSet(std::vector<ParameterSpec> specs);
+  // In `memory`, where that is not null and has room: so peers can read the values where they lie.
+  explicit ParameterSet(std::vector<ParameterSpec> specs, LendableMemory* memory = nullptr);
 
   int size() const { return static_cast<int>(specs_.size()); }
   std::span<const ParameterSpec> specs() const { return specs_; }

@@ -44,7 +44,7 @@ absl::Status AllReduceUpdater::Connect() {
   TY_ASSIGN_OR_RETURN(local_, LocalUpdater::Create(options_.optimizer, options_.devices,
                                                    [this]() -> absl::StatusOr<TrainingState> { return std::move(loaded_); }));
   TY_RETURN_IF_ERROR(WithMemoryFor("sums of gradients", BytesOf(options_.specs), [this] {
-    sums_ = ParameterSet(options_.specs);
+    sums_ = ParameterSet(options_.specs, options_.lendable.get());
     return absl::OkStatus();
   }));
   options_.group.fingerprint = FingerprintOf(options_.specs);

@@ -27,7 +27,8 @@ struct AllReduceUpdaterOptions {
   int devices = 1;               // of each rank: a push is the sum over those that had examples
   bool shard_optimizer = false;  // each rank keeps the slots of the elements that it owns, and updates those
   std::vector<ParameterSpec> specs;
-  std::vector<int> keys;  // that a step leaves a gradient or a next value for, the same on all ranks
+  std::shared_ptr<LendableMemory> lendable = nullptr;  // the transport's, for the sums; may be null
+  std::vector<int> keys;                               // that a step leaves a gradient or a next value for, the same on all ranks
   // Of these those whose gradients may list their rows, so that only touched rows travel; the same
   // on all ranks. With a sharded optimizer all rows do.
   std::vector<int> row_keys;

@@ -12,10 +12,12 @@
 
 namespace trainyard::engine {
 
-// In a step it is its own thread's. `backend` must outlive it.
+// In a step it is its own thread's. `backend` must outlive it. Gradients lie in `lendable` where that
+// is not null and has room.
 struct Device {
-  Device(int its_rank, const ModelSpec& spec, Backend& backend, const std::vector<ParameterSpec>& specs, Sampler its_sampler)
-      : rank(its_rank), model(spec, backend), gradients(specs), sampler(std::move(its_sampler)) {}
+  Device(int its_rank, const ModelSpec& spec, Backend& backend, const std::vector<ParameterSpec>& specs, Sampler its_sampler,
+         LendableMemory* lendable = nullptr)
+      : rank(its_rank), model(spec, backend), gradients(specs, lendable), sampler(std::move(its_sampler)) {}
 
   const int rank;  // among the devices of all workers: worker * devices + index. Examples, dropout and carried state follow it
   ModelRunner model;

@@ -155,7 +155,8 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
   OptimizerConfig optimizer = options.config.optimizer;
   optimizer.staleness = options.config.strategy.stale_gradients;
   TY_ASSIGN_OR_RETURN(const int64_t bytes, BytesOfServer(specs, optimizer, identity));
-  const std::unique_ptr<Transport> transport = MakeJobTransport(identity, options.config);
+  const std::shared_ptr<LendableMemory> lendable = MakeJobMemory(identity, options.config);
+  const std::unique_ptr<Transport> transport = MakeJobTransport(identity, options.config, lendable);
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<KvServer> server,
                       WithMemoryFor("the parameters and optimizer slots of this server", bytes, [&] {
                         return KvServer::Create({.address = std::move(address),
@@ -166,6 +167,7 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
                                                  .mode = async ? KvMode::kAsync : KvMode::kSync,
                                                  .optimizer = std::move(optimizer),
                                                  .specs = std::move(specs),
+                                                 .lendable = lendable,
                                                  .timeouts = options.config.timeouts,
                                                  .profile = &profile.log()},
                                                 *transport);

@@ -57,7 +57,7 @@ absl::Status MakeDevices(TrainingRun& run, const std::vector<ParameterSpec>& spe
   for (Backend* const backend : backends.devices) {
     const int rank = run.rank() * run.config.devices + static_cast<int>(run.devices.size());
     TY_ASSIGN_OR_RETURN(Sampler sampler, MakeSampler(run.train_data->info(), run.config, run.all_devices(), rank));
-    run.devices.push_back(std::make_unique<Device>(rank, run.config.model, *backend, specs, std::move(sampler)));
+    run.devices.push_back(std::make_unique<Device>(rank, run.config.model, *backend, specs, std::move(sampler), run.lendable.get()));
   }
   return absl::OkStatus();
 }
@@ -173,6 +173,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, 
                                   .devices = config.devices,
                                   .shard_optimizer = config.strategy.shard_optimizer,
                                   .specs = model.specs,
+                                  .lendable = run.lendable,
                                   .keys = std::move(keys),
                                   .row_keys = std::move(row_keys),
                                   .end_step = run.planned_end,
@@ -186,7 +187,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, 
                                   },
                                   .on_algorithms = [&run](const AllReduceRecord& record) { run.all_reduce_record = record; }};
   TY_ASSIGN_OR_RETURN(std::unique_ptr<AllReduceUpdater> updater,
-                      AllReduceUpdater::Create(std::move(options), MakeJobTransport(identity, config)));
+                      AllReduceUpdater::Create(std::move(options), MakeJobTransport(identity, config, run.lendable)));
   run.profiler->NameTensors(updater->bucket_names());
   return updater;
 }
@@ -213,7 +214,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Mod
                                  .stopping = [&run] { return run.stop(); },
                                  .on_wait = WaitShownBy(run),
                                  .profile = &run.profiler->log()},
-                                MakeJobTransport(run.options.identity, config));
+                                MakeJobTransport(run.options.identity, config, run.lendable));
 }
 
 absl::StatusOr<std::unique_ptr<Recorder>> MakeRecorder(TrainingRun& run) {
@@ -261,6 +262,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options,
   TY_ASSIGN_OR_RETURN(model.specs, ParameterSpecsOf(run->config.model));
   TY_RETURN_IF_ERROR(WithMemoryFor("parameters and gradients", (1 + run->config.devices) * BytesOf(model.specs), [&] {
     run->parameters = ParameterSet(model.specs);
+    if (run->config.strategy.kind != StrategyConfig::Kind::kLocal) run->lendable = MakeJobMemory(run->options.identity, run->config);
     return MakeDevices(*run, model.specs, backends);
   }));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(run->config.optimizer));

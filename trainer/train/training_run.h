@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/lendable_memory.h"
 #include "trainer/checkpoint/evaluation_book.h"
 #include "trainer/checkpoint/run_saver.h"
 #include "trainer/data/dataset.h"
@@ -82,6 +83,7 @@ struct TrainingRun {
   std::unique_ptr<Dataset> eval_data;  // null: nothing is evaluated
   std::unique_ptr<Sampler> sampler;    // of the first device: steps and epochs are those of all
   ParameterSet parameters;
+  std::shared_ptr<LendableMemory> lendable;  // of gradients that peers of this machine read where they lie; may be null
   std::unique_ptr<Profiler> profiler;
   std::unique_ptr<Updater> updater;  // writes to the profiler's log
   std::unique_ptr<ActivityTicker> ticker;

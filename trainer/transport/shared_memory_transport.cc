@@ -178,6 +178,7 @@ class MeetingStream final : public Stream, public StreamHandler, public std::ena
       return HandshakeRecord(WireOp::kOffer, {});
     }
     offered_ = *std::move(segment);
+    if (commons_->options.lendable != nullptr) offered_->LendMemory(*commons_->options.lendable);
     return HandshakeRecord(WireOp::kOffer, ToPayload(*offer));
   }
 
@@ -211,6 +212,7 @@ class MeetingStream final : public Stream, public StreamHandler, public std::ena
       absl::StatusOr<std::unique_ptr<SharedSegment>> segment = SharedSegment::Open(*offer);
       if (segment.ok()) {
         answer = TextOf((*segment)->answer());
+        if (commons_->options.lendable != nullptr) (*segment)->LendMemory(*commons_->options.lendable);
         TY_ASSIGN_OR_RETURN(shared, StartSharing(*std::move(segment), below));
       } else {
         commons_->WarnOnce(segment.status());
@@ -225,7 +227,8 @@ class MeetingStream final : public Stream, public StreamHandler, public std::ena
   absl::StatusOr<std::shared_ptr<SharedStream>> StartSharing(std::unique_ptr<SharedSegment> segment, const std::shared_ptr<Stream>& below) {
     const FlowOptions& flow = commons_->options.flow;
     const size_t first = dials_ ? std::numeric_limits<size_t>::max() : flow.first_message_bytes;
-    auto shared = std::make_shared<SharedStream>(peer_, shared_from_this(), flow.window_bytes, first, std::move(segment), below);
+    auto shared = std::make_shared<SharedStream>(peer_, shared_from_this(), flow.window_bytes, first, std::move(segment),
+                                                 commons_->options.lendable, below);
     {
       absl::MutexLock lock(&mutex_);
       shared_owner_ = shared;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "trainer/base/lendable_memory.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {
@@ -15,6 +16,8 @@ struct SharedMemoryOptions {
   uint32_t ring_bytes = 1 << 20;  // of each direction of a stream; a power of two. Its arena has four times as many
   // A destructor waits at most so long for its streams to end.
   absl::Duration end_deadline = absl::Seconds(10);
+  // Long payloads that lie in it are not copied: the other end reads them there. May be null.
+  std::shared_ptr<LendableMemory> lendable = nullptr;
 };
 
 // Thread-safe, as every transport. Every stream of `transport` begins with the dialler's kOffer and

@@ -13,7 +13,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "trainer/base/notification.h"
 #include "trainer/transport/grpc_transport.h"
+#include "trainer/transport/loan_message.h"
 #include "trainer/transport/shared_segment.h"
 #include "trainer/transport/test_deadline.h"
 #include "trainer/transport/test_inbox.h"
@@ -189,6 +191,109 @@ TEST_F(ArenaOverGrpcTest, ARunOutsideTheArenaEndsTheStream) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("100 bytes at block 64, expected a run inside 64 blocks of 256 bytes"));
 }
 
+// Two ends that lend each other memory. `keeper_` holds what comes to the listener.
+class LoansOverGrpcTest : public ::testing::Test {
+ protected:
+  LoansOverGrpcTest() {
+    stream_->Send({MakeRecord(WireOp::kPull, 0)});  // the first message of a stream is a short one
+    EXPECT_EQ(keeper_->AwaitRecords(1).size(), 1U);
+    keeper_->ForgetRecords();
+  }
+  ~LoansOverGrpcTest() override {
+    stream_->Abort();
+    dialler_.reset();
+    listener_.reset();
+  }
+  // Sends all values of `memory_`; `released_` tells when nothing of the sender's side keeps them.
+  void SendValues(WireOp op, uint64_t step = 1) {
+    released_ = std::make_shared<Notification>();
+    std::shared_ptr<const void> owner(nullptr, [released = released_](const void* /*nothing*/) { released->Notify(); });
+    const std::span<const std::byte> bytes(values_.get(), kBytes);
+    Record record = MakeRecord(op, step, Payload({bytes.first(kBytes / 2), bytes.subspan(kBytes / 2)}, std::move(owner)));
+    record.header.dtype = 0;
+    stream_->Send({std::move(record)});
+  }
+  bool IsReleased() const { return released_->HasBeenNotified(); }
+  bool IsReleasedSoon() const { return released_->WaitForNotificationWithTimeout(kSoon); }
+
+  static constexpr size_t kBytes = 512 << 10;
+  const std::shared_ptr<LendableMemory> memory_ = LendableMemory::Create(kBytes).value();
+  const std::shared_ptr<std::byte> values_ = memory_->Take(kBytes);
+  const std::shared_ptr<RawPeer> keeper_ = std::make_shared<RawPeer>();
+  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+  std::unique_ptr<Transport> listening_ = MakeSharedMemoryTransport(MakeGrpcTransport());
+  std::unique_ptr<Transport> dialler_ = MakeSharedMemoryTransport(MakeGrpcTransport(), {.lendable = memory_});
+  std::unique_ptr<Listener> listener_ = listening_->Listen("127.0.0.1:0", keeper_).value();
+  std::shared_ptr<Stream> stream_ = dialler_->Dial(listener_->address(), inbox_, kSoon);
+  std::shared_ptr<Notification> released_;
+};
+
+TEST_F(LoansOverGrpcTest, ValuesInLendableMemoryAreReadWhereTheyLie) {
+  SendValues(WireOp::kResult);
+  const std::vector<Record> records = keeper_->AwaitRecords(1);
+  ASSERT_EQ(records.size(), 1U);
+  ASSERT_EQ(records[0].payload.size(), kBytes);
+  values_.get()[kBytes - 1] = std::byte{'z'};  // no copy was made
+  EXPECT_EQ(records[0].payload.ToString().back(), 'z');
+  EXPECT_EQ(keeper_->stream()->traffic().bytes_received, stream_->traffic().bytes_sent);
+}
+
+TEST_F(LoansOverGrpcTest, TheSenderKeepsAResultUntilItsReceiverHasReleasedIt) {
+  SendValues(WireOp::kResult);
+  ASSERT_EQ(keeper_->AwaitRecords(1).size(), 1U);
+  EXPECT_FALSE(IsReleased());
+  keeper_->ForgetRecords();
+  EXPECT_TRUE(IsReleasedSoon());
+}
+
+TEST_F(LoansOverGrpcTest, ASumIsTakenBackWhenTheAnswerComes) {
+  SendValues(WireOp::kSum);
+  ASSERT_EQ(keeper_->AwaitRecords(1).size(), 1U);
+  EXPECT_FALSE(IsReleased());
+  keeper_->ForgetRecords();
+  keeper_->stream()->Send({MakeRecord(WireOp::kPull, 9)});
+  ASSERT_THAT(inbox_->AwaitSteps(1), ElementsAre(9));
+  EXPECT_TRUE(IsReleasedSoon());
+}
+
+TEST_F(LoansOverGrpcTest, TheEndOfTheStreamEndsItsLoans) {
+  SendValues(WireOp::kResult);
+  const std::vector<Record> records = keeper_->AwaitRecords(1);
+  ASSERT_EQ(records.size(), 1U);
+  stream_->Abort();
+  EXPECT_TRUE(IsReleasedSoon());
+  EXPECT_EQ(records[0].payload.size(), kBytes);  // stays mapped with its receiver
+  EXPECT_EQ(records[0].payload.ToString()[0], '\0');
+}
+
+TEST_F(LoansOverGrpcTest, MoreThanCanBeLentIsCopied) {
+  stream_->SetWindow(1 << 20);
+  keeper_->stream()->SetWindow(size_t{2 * kMostLoans} * kBytes);
+  for (uint64_t step = 1; step <= kMostLoans + 2; ++step) SendValues(WireOp::kResult, step);
+  EXPECT_EQ(keeper_->AwaitRecords(kMostLoans + 2).size(), kMostLoans + 2);
+}
+
+TEST_F(SharedMemoryOverGrpcTest, ALoanOfMemoryThatIsNotLentEndsTheStream) {
+  const std::unique_ptr<SharedSegment> segment = SharedSegment::Create(4096).value();
+  const std::shared_ptr<Stream> stream = Meet(*segment);
+  Record record = MakeRecord(WireOp::kSum, 1);
+  record.header.dtype = 0;
+  record.header.length = 64;
+  std::vector<std::byte> message(4);
+  const auto add = [&](std::span<const std::byte> bytes) { message.insert(message.end(), bytes.begin(), bytes.end()); };
+  add(Encode(record.header));
+  const LoanHead head = {.number = 0, .pieces = 1};
+  add(std::as_bytes(std::span(&head, 1)));
+  const LoanPiece piece = {.offset = 0, .bytes = 64};
+  add(std::as_bytes(std::span(&piece, 1)));
+  const uint32_t length = static_cast<uint32_t>(message.size() - 4) | (1U << 30);
+  std::memcpy(message.data(), &length, sizeof(length));
+  Put(*segment, message);
+  const absl::Status status = inbox_->AwaitClosed();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("64 bytes at 0 are lent of 0"));
+}
+
 TEST_F(SharedMemoryOverGrpcTest, AReceiverMayHoldMoreThanTheArenaHas) {
   const auto keeper = std::make_shared<RawPeer>();
   const std::unique_ptr<Listener> listener = shared_->Listen("127.0.0.1:0", keeper).value();
@@ -304,7 +409,7 @@ TEST_F(SharedMemoryOverGrpcTest, ARecordBesideTheMemoryEndsTheStream) {
 }
 
 TEST_F(SharedMemoryOverGrpcTest, AMessageOfNoLengthOrTooLongALengthEndsTheStream) {
-  for (const uint32_t length : {uint32_t{0}, uint32_t{std::numeric_limits<int32_t>::max()}}) {
+  for (const uint32_t length : {uint32_t{0}, uint32_t{(1U << 30) - 1}}) {
     raw_ = std::make_shared<RawPeer>();
     const std::unique_ptr<SharedSegment> segment = SharedSegment::Create(4096).value();
     const std::shared_ptr<Stream> stream = Meet(*segment);

@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;  // a file that shrinks would kill the process that reads its end
 constexpr size_t kPage = 4096;
+constexpr size_t kLayout = 2 * kPage;
 
 absl::Status SystemError(absl::StatusCode code, const std::string& what) {
   return {code, fmt::format("shared memory: {}: {}", what, std::strerror(errno))};
@@ -33,8 +34,8 @@ SegmentToken RandomToken() {
   return token;
 }
 
-// Of a segment: both rings, then both arenas.
-size_t SizeFor(uint32_t ring_bytes) { return kPage + 2 * (1 + SharedSegment::kArenaRings) * size_t{ring_bytes}; }
+// Of a segment: the layout, both rings, both arenas.
+size_t SizeFor(uint32_t ring_bytes) { return kLayout + 2 * (1 + SharedSegment::kArenaRings) * size_t{ring_bytes}; }
 
 bool IsRingSize(uint32_t bytes) { return std::has_single_bit(bytes) && bytes >= kPage && bytes <= SharedSegment::kMostRingBytes; }
 
@@ -49,6 +50,9 @@ struct SharedSegment::Layout {
     alignas(64) std::atomic<uint32_t> wants_room;
     RingPositions written_by;
     ArenaState filled_by;
+    LoanState lent_by;
+    LentMemoryPlace memory;
+    std::atomic<uint32_t> reads_other;  // has mapped the other side's memory
   };
   std::array<Side, 2> sides;
 };
@@ -87,7 +91,7 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Map(OwnedFd file, 
 }
 
 absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Create(uint32_t ring_bytes) {
-  static_assert(sizeof(Layout) <= kPage);
+  static_assert(sizeof(Layout) <= kLayout);
   TY_CHECK(IsRingSize(ring_bytes));
   OwnedFd file(memfd_create("trainyard", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.get() < 0) return SystemError(absl::StatusCode::kUnavailable, "memfd_create");
@@ -146,13 +150,31 @@ void SharedSegment::Close() { file_.reset(); }
 
 SharedSegment::Layout& SharedSegment::layout() const { return *static_cast<Layout*>(memory_); }
 std::span<std::byte> SharedSegment::Ring(size_t side) const {
-  return {static_cast<std::byte*>(memory_) + kPage + side * ring_bytes_, ring_bytes_};
+  return {static_cast<std::byte*>(memory_) + kLayout + side * ring_bytes_, ring_bytes_};
 }
 std::span<std::byte> SharedSegment::Arena(size_t side) const {
-  return {static_cast<std::byte*>(memory_) + kPage + 2 * size_t{ring_bytes_} + side * arena_bytes(), arena_bytes()};
+  return {static_cast<std::byte*>(memory_) + kLayout + 2 * size_t{ring_bytes_} + side * arena_bytes(), arena_bytes()};
 }
 
 const SegmentToken& SharedSegment::answer() const { return layout().answer; }
+
+void SharedSegment::LendMemory(const LendableMemory& memory) {
+  layout().sides[own()].memory = {.process = getpid(), .file = memory.file(), .bytes = memory.size()};
+}
+
+std::shared_ptr<const LentMemory> SharedSegment::BorrowMemory() const {
+  const LentMemoryPlace place = layout().sides[1 - own()].memory;
+  if (place.bytes == 0) return nullptr;
+  const absl::StatusOr<std::shared_ptr<const LentMemory>> memory = LentMemory::Open(place);
+  if (!memory.ok()) return nullptr;  // tensors come through the arena
+  layout().sides[own()].reads_other.store(1, std::memory_order_release);
+  return *memory;
+}
+
+bool SharedSegment::lends() const { return layout().sides[1 - own()].reads_other.load(std::memory_order_acquire) != 0; }
+LoanState& SharedSegment::own_loans() const { return layout().sides[own()].lent_by; }
+LoanState& SharedSegment::other_loans() const { return layout().sides[1 - own()].lent_by; }
+
 RingWriter SharedSegment::Writer() const { return {layout().sides[own()].written_by, Ring(own())}; }
 RingReader SharedSegment::Reader() const { return {layout().sides[1 - own()].written_by, Ring(1 - own())}; }
 ArenaWriter SharedSegment::Filler() const { return {layout().sides[own()].filled_by, Arena(own())}; }

@@ -15,10 +15,13 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "trainer/base/lendable_memory.h"
 #include "trainer/base/owned_fd.h"
 #include "trainer/transport/block_arena.h"
 #include "trainer/transport/byte_ring.h"
 #include "trainer/transport/doorbell.h"
+#include "trainer/transport/lent_memory.h"
+#include "trainer/transport/loan_book.h"
 #include "trainer/transport/payload.h"
 
 namespace trainyard::engine {
@@ -69,6 +72,17 @@ class SharedSegment {
   void Close();
   // Known only to processes that have mapped the segment.
   const SegmentToken& answer() const;
+
+  // Tells the other side where it can read `memory`, which must outlive the segment. Before the
+  // other side calls BorrowMemory.
+  void LendMemory(const LendableMemory& memory);
+  // Maps what the other side lends. Null: it lends nothing, or that cannot be mapped. From then on
+  // the other side may send payloads that lie there.
+  std::shared_ptr<const LentMemory> BorrowMemory() const;
+  // The other side has done that with this side's memory.
+  bool lends() const;
+  LoanState& own_loans() const;
+  LoanState& other_loans() const;
 
   RingWriter Writer() const;
   RingReader Reader() const;

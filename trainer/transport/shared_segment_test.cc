@@ -69,7 +69,7 @@ TEST(SharedSegmentTest, AnotherFileThanTheOfferedOneIsRefused) {
 
   SegmentOffer wrong = offer;
   wrong.ring_bytes = 2 * kRing;
-  EXPECT_THAT(Why(wrong), HasSubstr("has 45056 bytes, expected 86016"));
+  EXPECT_THAT(Why(wrong), HasSubstr("has 49152 bytes, expected 90112"));
   wrong.ring_bytes = 1U << 31;
   EXPECT_THAT(Why(wrong), HasSubstr("expected a power of two from 4096 to 67108864"));
   wrong.ring_bytes = 5000;

@@ -20,6 +20,7 @@ static_assert(std::endian::native == std::endian::little);
 constexpr absl::Duration kCloseDeadline = absl::Seconds(10);                      // after Close, without anything written
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);                        // the other process can spoil the bell
 constexpr uint32_t kInArena = uint32_t{1} << 31;                                  // beside the length of a message
+constexpr uint32_t kWithLoans = uint32_t{1} << 30;                                // likewise
 constexpr size_t kLongestMessage = kMessageBytes + kMaxPayloadBytes + (1 << 20);  // what TakeMessage makes, with room for headers
 
 // A run of the arena that this side reads; gives it back.
@@ -37,26 +38,48 @@ class BorrowedRun {
   const size_t size_;
 };
 
-// The other process can change what lies in the arena while it is read. That spoils values that it
-// has sent itself, and no more. Payloads that are parsed and then trusted are copied first.
-bool MayStayInArena(const WireHeader& header) {
-  const bool lists_rows = (header.flags & kWireFlagRows) != 0 && (header.op == WireOp::kPush || header.op == WireOp::kParameters);
-  return header.dtype != kWireDTypeNone && NeedsCredit(header.op) && !lists_rows;
+// A payload that this side reads in the other's memory; gives it back.
+class BorrowedLoan {
+ public:
+  BorrowedLoan(std::shared_ptr<const SharedSegment> segment, std::shared_ptr<const LentMemory> memory, uint32_t number, bool awaited)
+      : segment_(std::move(segment)), memory_(std::move(memory)), number_(number), awaited_(awaited) {}
+  BorrowedLoan(const BorrowedLoan&) = delete;
+  BorrowedLoan& operator=(const BorrowedLoan&) = delete;
+  ~BorrowedLoan() {
+    segment_->other_loans().returned.fetch_or(uint64_t{1} << number_, std::memory_order_seq_cst);
+    if (awaited_) segment_->other_bell().Ring();
+  }
+
+ private:
+  const std::shared_ptr<const SharedSegment> segment_;
+  const std::shared_ptr<const LentMemory> memory_;
+  const uint32_t number_;
+  const bool awaited_;  // else the lender looks when the answer comes
+};
+
+// As a message that has all payloads.
+size_t BytesOf(std::span<const Record> records) {
+  size_t bytes = 0;
+  for (const Record& record : records) bytes += static_cast<size_t>(CreditOf(record.header));
+  return bytes;
 }
 
 void CopyOutOfArena(std::span<Record> records) {
   for (Record& record : records) {
-    if (record.payload.size() > 0 && !MayStayInArena(record.header)) record.payload = Payload::OfText(record.payload.ToString());
+    if (record.payload.size() > 0 && !MayStayWithSender(record.header)) record.payload = Payload::OfText(record.payload.ToString());
   }
 }
 
 }  // namespace
 
 SharedStream::SharedStream(std::string peer, std::shared_ptr<StreamHandler> handler, size_t window_bytes, size_t first_message_bytes,
-                           std::unique_ptr<SharedSegment> segment, std::shared_ptr<Stream> below)
+                           std::unique_ptr<SharedSegment> segment, std::shared_ptr<LendableMemory> lendable, std::shared_ptr<Stream> below)
     : FlowStream(std::move(peer), std::move(handler), window_bytes, first_message_bytes),
       segment_(std::move(segment)),
+      lendable_(std::move(lendable)),
+      lent_(segment_->BorrowMemory()),
       below_(std::move(below)),
+      loans_(segment_->own_loans()),
       writer_(segment_->Writer()),
       filler_(segment_->Filler()),
       reader_(segment_->Reader()) {}
@@ -68,6 +91,7 @@ void SharedStream::Run() {
       absl::MutexLock lock(&mutex_);
       ended = ended_.has_value();
     }
+    loans_.TakeBack();
     const bool read = ReadSome();
     if (ended && !read) break;
     if (woken_.exchange(false, std::memory_order_seq_cst)) Pump(What::kAll);
@@ -82,6 +106,9 @@ void SharedStream::Run() {
     reason = reason_.ok() ? *ended_ : reason_;
   }
   rest.reset();
+  loans_.TakeBack();
+  if (loans_.any()) lendable_->KeepAll();  // the other side may read on
+  loans_.Clear();
   DropQueue();
   std::exchange(handler_, nullptr)->OnClosed(shared_from_this(), reason);
 }
@@ -145,23 +172,50 @@ void SharedStream::Pump(What what) {
   WakeThread();
 }
 
+std::vector<std::optional<SharedStream::Loan>> SharedStream::Lend(std::span<const Record> records) {
+  std::vector<std::optional<Loan>> loans;
+  if (lendable_ == nullptr || !segment_->lends()) return loans;
+  for (size_t i = 0; i < records.size(); ++i) {
+    std::optional<std::vector<LoanPiece>> pieces = FindLoan(records[i], *lendable_);
+    if (!pieces) continue;
+    const std::optional<uint32_t> number = loans_.Lend(records[i].payload);
+    if (!number) break;
+    loans.resize(records.size());
+    loans[i] = Loan{.head = {.number = *number, .pieces = static_cast<uint32_t>(pieces->size())}, .pieces = *std::move(pieces)};
+  }
+  return loans;
+}
+
 SharedStream::Outgoing SharedStream::Frame(std::vector<Record> records) {
+  const std::vector<std::optional<Loan>> loans = Lend(records);
+  size_t pieces = 0;
+  for (const std::optional<Loan>& loan : loans) pieces += loan ? loan->pieces.size() : 0;
   Outgoing message;
-  message.headers.resize(4 + records.size() * kWireHeaderBytes);
-  uint32_t length = 0;
+  message.headers.resize(4 + records.size() * kWireHeaderBytes + loans.size() * sizeof(LoanHead) + pieces * sizeof(LoanPiece));
+  uint32_t payloads = 0;
   size_t end = 4;
   size_t begin = 0;  // of headers that are in no piece yet
-  for (const Record& record : records) {
-    const auto header = Encode(record.header);
-    std::memcpy(message.headers.data() + end, header.data(), header.size());
-    end += header.size();
-    length += static_cast<uint32_t>(CreditOf(record.header));
-    if (record.payload.size() == 0) continue;
+  const auto add = [&](std::span<const std::byte> bytes) {
+    if (!bytes.empty()) std::memcpy(message.headers.data() + end, bytes.data(), bytes.size());
+    end += bytes.size();
+  };
+  for (size_t i = 0; i < records.size(); ++i) {
+    const Payload& payload = records[i].payload;
+    add(Encode(records[i].header));
+    if (!loans.empty()) {
+      const Loan loan = loans[i].value_or(Loan{});
+      add(std::as_bytes(std::span(&loan.head, 1)));
+      add(std::as_bytes(std::span(loan.pieces)));
+      if (loan.head.pieces > 0) continue;
+    }
+    if (payload.size() == 0) continue;
+    payloads += static_cast<uint32_t>(payload.size());
     message.pieces.emplace_back(message.headers.data() + begin, end - begin);
     begin = end;
-    message.pieces.insert(message.pieces.end(), record.payload.pieces().begin(), record.payload.pieces().end());
+    message.pieces.insert(message.pieces.end(), payload.pieces().begin(), payload.pieces().end());
   }
   if (begin < end) message.pieces.emplace_back(message.headers.data() + begin, end - begin);
+  const uint32_t length = (static_cast<uint32_t>(end - 4) + payloads) | (loans.empty() ? 0 : kWithLoans);
   std::memcpy(message.headers.data(), &length, sizeof(length));
   message.records = std::move(records);
   return message;
@@ -171,7 +225,7 @@ void SharedStream::MoveToArena(Outgoing& message) {
   std::array<uint32_t, 2> head{};
   std::memcpy(&head[0], message.headers.data(), sizeof(head[0]));
   const size_t size = head[0];
-  if (size < filler_.block_bytes() / 4) return;
+  if ((head[0] & kWithLoans) != 0 || size < filler_.block_bytes() / 4) return;
   const std::optional<uint32_t> block = filler_.Take(size);
   if (!block) return;
   std::span<std::byte> rest = filler_.At(*block, size);
@@ -256,11 +310,26 @@ bool SharedStream::ReadSome() {
   if (any && segment_->other_want().load(std::memory_order_seq_cst) != 0) segment_->other_bell().Ring();
   if (*whole) {
     const Incoming message = std::exchange(incoming_, {});
-    absl::StatusOr<std::vector<Record>> records = ParseMessage(message.whole);
-    if (records.ok() && message.copy == nullptr) CopyOutOfArena(*records);
-    Receive(std::move(records), message.size);
+    loans_.TakeBack();  // of what this message answers
+    absl::StatusOr<std::vector<Record>> records = Parse(message);
+    size_t bytes = message.size;
+    if (message.loans && records.ok()) bytes = BytesOf(*records);
+    Receive(std::move(records), bytes);
   }
   return any;
+}
+
+absl::StatusOr<std::vector<Record>> SharedStream::Parse(const Incoming& message) {
+  if (message.loans) {
+    const auto borrow = [&](const WireHeader& header, uint32_t number) {
+      return std::make_shared<const BorrowedLoan>(segment_, lent_, number, /*awaited=*/header.op == WireOp::kResult);
+    };
+    return ParseLoanMessage({message.copy.get(), message.size}, message.copy,
+                            lent_ != nullptr ? lent_->bytes() : std::span<const std::byte>(), borrow);
+  }
+  absl::StatusOr<std::vector<Record>> records = ParseMessage(message.whole);
+  if (records.ok() && message.copy == nullptr) CopyOutOfArena(*records);
+  return records;
 }
 
 absl::StatusOr<bool> SharedStream::ReadInto(Incoming& message) {
@@ -282,7 +351,7 @@ absl::StatusOr<bool> SharedStream::ReadInto(Incoming& message) {
 }
 
 absl::Status SharedStream::FindMessage(Incoming& message) {
-  const size_t size = message.head[0] & ~kInArena;
+  const size_t size = message.head[0] & ~(kInArena | kWithLoans);
   if (size == 0 || size > kLongestMessage) {
     return absl::DataLossError(fmt::format("shared memory: a message of {} bytes, expected 1 to {}", size, kLongestMessage));
   }
@@ -291,6 +360,7 @@ absl::Status SharedStream::FindMessage(Incoming& message) {
     message.whole = Payload(bytes, std::make_shared<const BorrowedRun>(segment_, message.head[1], size));
   } else {
     message.copy = std::make_shared_for_overwrite<std::byte[]>(size);
+    message.loans = (message.head[0] & kWithLoans) != 0;
   }
   message.size = size;
   return absl::OkStatus();
@@ -310,7 +380,7 @@ void SharedStream::Sleep() {
   segment_->own_want().store(wants_room ? 1 : 0, std::memory_order_seq_cst);
   segment_->own_bell().Sleep(
       [&] {
-        if (woken_.load(std::memory_order_seq_cst)) return false;
+        if (woken_.load(std::memory_order_seq_cst) || loans_.due()) return false;
         if (broken) return true;
         const absl::StatusOr<size_t> available = reader_.Available();
         if (!available.ok() || *available > 0) return false;

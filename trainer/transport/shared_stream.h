@@ -15,6 +15,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "trainer/transport/flow_stream.h"
+#include "trainer/transport/loan_book.h"
+#include "trainer/transport/loan_message.h"
 #include "trainer/transport/shared_segment.h"
 
 namespace trainyard::engine {
@@ -27,11 +29,16 @@ namespace trainyard::engine {
 // the number of its first block. Tensors stay there until their payloads are released, so whoever
 // adds or copies them reads them where the sender has put them. A receiver that holds payloads for
 // long fills the arena, never the ring.
+//
+// A long payload that lies in memory which this side lends is not copied at all: a message with
+// kWithLoans tells its place (loan_message.h). It is kept as it is until the receiver has released
+// it.
 class SharedStream final : public FlowStream {
  public:
-  // `first_message_bytes`: a longer first message ends the stream.
+  // `first_message_bytes`: a longer first message ends the stream. `lendable`: what the segment
+  // tells of, or null.
   SharedStream(std::string peer, std::shared_ptr<StreamHandler> handler, size_t window_bytes, size_t first_message_bytes,
-               std::unique_ptr<SharedSegment> segment, std::shared_ptr<Stream> below);
+               std::unique_ptr<SharedSegment> segment, std::shared_ptr<LendableMemory> lendable, std::shared_ptr<Stream> below);
 
   // The work of the stream's thread: everything that the handler hears comes from it. Returns after
   // OnClosed.
@@ -52,18 +59,25 @@ class SharedStream final : public FlowStream {
     size_t piece = 0;   // the next one
     size_t offset = 0;  // in it
   };
+  struct Loan {
+    LoanHead head;
+    std::vector<LoanPiece> pieces;
+  };
   // A message on its way out of the ring.
   struct Incoming {
     std::array<uint32_t, 2> head;  // its length; in the arena: its first block too
     size_t head_bytes = 0;
     std::shared_ptr<std::byte[]> copy;  // of a message in the ring
+    bool loans = false;
     size_t size = 0;
     size_t filled = 0;
     Payload whole;  // once all is there
   };
 
   void Pump(What what) override;
-  static Outgoing Frame(std::vector<Record> records);
+  Outgoing Frame(std::vector<Record> records);
+  // By record: its pieces where it can be lent, and is from now on.
+  std::vector<std::optional<Loan>> Lend(std::span<const Record> records);
   // Leaves the message in the arena, where that has room, and the place of it for the ring.
   void MoveToArena(Outgoing& message);
   // Copies what there is room for; whether that was all.
@@ -76,6 +90,7 @@ class SharedStream final : public FlowStream {
   absl::StatusOr<bool> ReadInto(Incoming& message);
   // Of a whole head: takes the message from the arena, or makes room for a copy.
   absl::Status FindMessage(Incoming& message);
+  absl::StatusOr<std::vector<Record>> Parse(const Incoming& message);
   void Sleep();
   // Ends the stream where closing it has taken too long.
   void AbortIfStuck();
@@ -83,8 +98,11 @@ class SharedStream final : public FlowStream {
   void Break(const absl::Status& why);
   void WakeThread();
 
-  const std::shared_ptr<SharedSegment> segment_;  // also of payloads that lie in it
+  const std::shared_ptr<SharedSegment> segment_;    // also of payloads that lie in it
+  const std::shared_ptr<LendableMemory> lendable_;  // this side's
+  const std::shared_ptr<const LentMemory> lent_;    // the other side's
   const std::shared_ptr<Stream> below_;
+  LoanBook loans_;
   RingWriter writer_;   // of the thread that has set writing_
   ArenaWriter filler_;  // likewise
   RingReader reader_;   // of the thread
