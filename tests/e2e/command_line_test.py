@@ -11,7 +11,7 @@ import unittest
 
 from trainyard import ROOT, TRAINER
 
-COMMANDS = ("launch", "train", "inspect", "data convert", "data inspect", "data verify", "data bench", "evaluate", "predict", "export", "generate", "profile", "bench", "bench allreduce", "completion", "man")
+COMMANDS = ("launch", "train", "inspect", "data convert", "data inspect", "data verify", "data bench", "evaluate", "predict", "export", "generate", "profile", "bench", "bench allreduce", "bench server", "completion", "man")
 
 
 def run(*arguments, program=TRAINER, cwd=ROOT, env=None):

@@ -12,6 +12,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/bench/bench_allreduce.h"
 #include "trainer/bench/bench_predict.h"
+#include "trainer/bench/bench_server.h"
 #include "trainer/bench/bench_step.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
@@ -61,6 +62,35 @@ void AddAllReduce(CLI::App& bench, int& exit_code) {
       return;
     }
     fmt::print("{}", *json ? AllReduceBenchJson(*result) : AllReduceBenchText(*result));
+  });
+}
+
+void AddServer(CLI::App& bench, int& exit_code) {
+  CLI::App* command =
+      bench.add_subcommand("server", "measure a parameter server on this machine: bytes a second, processor time of a byte");
+  auto options = std::make_shared<ServerBenchOptions>();
+  auto json = std::make_shared<bool>(false);
+  auto network = std::make_shared<bool>(false);
+  InRange(command->add_option("--workers", options->workers, "processes that push"), 1, 64)->capture_default_str();
+  command->add_option("--bytes", options->bytes, "of the parameters")->capture_default_str();
+  command->add_option("--optimizer", options->optimizer, "sgd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, adamw")
+      ->capture_default_str()
+      ->type_name("NAME");
+  command->add_option("--rounds", options->rounds, "pushes of each worker; 0: 20 to 1000, fewer of more bytes")->capture_default_str();
+  command->add_flag("--network", *network, "talk over the network, not through shared memory");
+  command->add_flag("--json", *json, "print JSON");
+  command->footer(
+      "trainyard-trainer bench server --workers 2\n"
+      "trainyard-trainer bench server --bytes 67108864 --optimizer adam --network --json");
+  command->callback([options, network, json, &exit_code] {
+    options->shared_memory = !*network;
+    const absl::StatusOr<ServerBenchResult> result = BenchServer(*options);
+    if (!result.ok()) {
+      PrintError(std::string(result.status().message()));
+      exit_code = 1;
+      return;
+    }
+    fmt::print("{}", *json ? ServerBenchJson(*result) : ServerBenchText(*result));
   });
 }
 
@@ -128,8 +158,10 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
       "trainyard-trainer bench --model lenet5 --precision bfloat16\n"
       "trainyard-trainer bench --model resnet56v2 --threads 4 --json\n"
       "trainyard-trainer bench allreduce --ranks 4\n"
+      "trainyard-trainer bench server --workers 2\n"
       "trainyard-trainer bench predict out/digits --batch 1");
   AddAllReduce(*bench, exit_code);
+  AddServer(*bench, exit_code);
   AddPredict(*bench, exit_code);
   bench->callback([bench, options, precision, backend, json, &exit_code] {
     if (!bench->get_subcommands().empty()) return;
