@@ -45,6 +45,18 @@ TEST(ConfigBuilder, HostListsAndTrainingAreExactToTheByte) {
   EXPECT_EQ(data.size(), 5U);
 }
 
+TEST(ConfigBuilder, AnMpiJobHasItsHostsInTheWordsOfOpenMpiAndOfHydra) {
+  const json data = BuildConfigData(MakeJob()
+                                        .Framework("MPI")
+                                        .Replicas("chief", 1)
+                                        .Replicas("worker", 2)
+                                        .Set("/spec/worker/resources/limits", {{"nvidia.com/gpu", "4"}})
+                                        .Build(),
+                                    1, "");
+  EXPECT_EQ(data["hostfile"], "mnist-worker-0.default.svc slots=4\nmnist-worker-1.default.svc slots=4\n");
+  EXPECT_EQ(data["hostfile_hydra"], "mnist-worker-0.default.svc:4\nmnist-worker-1.default.svc:4\n");
+}
+
 TEST(ConfigBuilder, ListsOfZeroReplicasAreEmpty) {
   const json data = BuildConfigData(MakeJob().Replicas("chief", 1).Build(), 1, "");
   EXPECT_EQ(data["cluster.json"], R"({"epoch":1,"ps":[],"worker":[],"chief":"mnist-chief-0.default.svc:5000"})");
@@ -386,12 +398,12 @@ TEST(FrameworkEnv, MpisLauncherFindsTheHostfileAndItsPodsTheKeys) {
   const TrainingJob job = MakeJob().Framework("MPI").Replicas("chief", 1).Replicas("worker", 2).Build();
   EnvironmentList env = ReplicaEnvironment(job, {Role::kChief, 0});
   env.erase(env.begin(), env.begin() + 3);
+  const char ssh[] = "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR";
   EXPECT_THAT(
       env, ElementsAre(Pair("OMPI_MCA_orte_default_hostfile", "/etc/trainyard/hostfile"), Pair("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
-                       Pair("OMPI_MCA_plm_rsh_args",
-                            "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"),
-                       Pair("HYDRA_HOST_FILE", "/etc/trainyard/hostfile"), Pair("I_MPI_HYDRA_HOST_FILE", "/etc/trainyard/hostfile"),
-                       Pair("NVIDIA_VISIBLE_DEVICES", "void")));
+                       Pair("OMPI_MCA_plm_rsh_args", ssh), Pair("HYDRA_HOST_FILE", "/etc/trainyard/hostfile_hydra"),
+                       Pair("HYDRA_LAUNCHER_EXTRA_ARGS", ssh), Pair("I_MPI_HYDRA_HOST_FILE", "/etc/trainyard/hostfile_hydra"),
+                       Pair("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", ssh), Pair("NVIDIA_VISIBLE_DEVICES", "void")));
   const json worker = BuildPod(job, {Role::kWorker, 1})["spec"];
   EXPECT_EQ(worker["containers"][0]["command"].dump(), R"(["/usr/sbin/sshd","-De","-o","StrictModes=no"])");
   EXPECT_EQ(

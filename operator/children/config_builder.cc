@@ -22,19 +22,23 @@ std::vector<std::string> Addresses(const TrainingJob& job, Role role) {
 
 namespace {
 
-std::string Hostfile(const TrainingJob& job) {
+// `between`: host and number of slots.
+std::string Hostfile(const TrainingJob& job, std::string_view between) {
   std::string text;
   const ReplicaSpec* workers = job.spec.Find(Role::kWorker);
   if (workers == nullptr) return text;
   const int slots = workers->gpus > 0 ? workers->gpus : 1;
-  for (int i = 0; i < workers->replicas; ++i) text += fmt::format("{} slots={}\n", Host(job, {Role::kWorker, i}), slots);
+  for (int i = 0; i < workers->replicas; ++i) text += fmt::format("{}{}{}\n", Host(job, {Role::kWorker, i}), between, slots);
   return text;
 }
+
+constexpr std::string_view kOpenMpi = " slots=";
+constexpr std::string_view kHydra = ":";  // MPICH and Intel MPI
 
 }  // namespace
 
 std::string HostsHash(const TrainingJob& job) {
-  const json lists = {Addresses(job, Role::kPs), Addresses(job, Role::kWorker), Address(job, ChiefOf(job)), Hostfile(job)};
+  const json lists = {Addresses(job, Role::kPs), Addresses(job, Role::kWorker), Address(job, ChiefOf(job)), Hostfile(job, kOpenMpi)};
   return ConfigMap::ContentHash({{"hosts", lists.dump()}}).substr(0, 16);
 }
 
@@ -51,8 +55,9 @@ json BuildConfigData(const TrainingJob& job, int64_t epoch, const std::string& k
   json data = {{"cluster.json", cluster.dump()},
                {"ps_hosts", fmt::format("{}", fmt::join(ps, ","))},
                {"worker_hosts", fmt::format("{}", fmt::join(worker, ","))},
-               {"hostfile", Hostfile(job)},
+               {"hostfile", Hostfile(job, kOpenMpi)},
                {"training.json", job.spec.training.empty() ? "{}" : job.spec.training}};
+  if (job.spec.framework == Framework::kMpi) data["hostfile_hydra"] = Hostfile(job, kHydra);
   if (!key.empty()) data["key"] = key;
   return data;
 }

@@ -123,13 +123,15 @@ void AddMxNet(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env)
 
 void AddMpi(const TrainingJob& job, const ReplicaId& id, EnvironmentList& env) {
   if (id != ChiefOf(job)) return;
-  const std::string hostfile = fmt::format("{}/hostfile", kConfigDir);
-  env.emplace_back("OMPI_MCA_orte_default_hostfile", hostfile);
+  const std::string ssh = "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR";
+  env.emplace_back("OMPI_MCA_orte_default_hostfile", fmt::format("{}/hostfile", kConfigDir));
   env.emplace_back("OMPI_MCA_orte_keep_fqdn_hostnames", "true");
-  env.emplace_back("OMPI_MCA_plm_rsh_args",
-                   "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR");
-  env.emplace_back("HYDRA_HOST_FILE", hostfile);
-  env.emplace_back("I_MPI_HYDRA_HOST_FILE", hostfile);
+  env.emplace_back("OMPI_MCA_plm_rsh_args", ssh);
+  const std::string hydra = fmt::format("{}/hostfile_hydra", kConfigDir);
+  env.emplace_back("HYDRA_HOST_FILE", hydra);
+  env.emplace_back("HYDRA_LAUNCHER_EXTRA_ARGS", ssh);
+  env.emplace_back("I_MPI_HYDRA_HOST_FILE", hydra);
+  env.emplace_back("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", ssh);
 }
 
 // An image made for CUDA says NVIDIA_VISIBLE_DEVICES=all. Where NVIDIA's runtime is the node's

@@ -32,9 +32,9 @@ PREPARED = STATE.with_name("frameworks-test.prepared")
 IN_IMAGE = "/opt/trainyard/examples/frameworks/modules"  # as the Dockerfiles have it
 DEBIAN_TORCH = "Debian's PyTorch"
 # Case: where its framework is from, as a folder of the examples with requirements. Debian's torchrun fails with its own Python.
-CASES = {"mpi": None, "pytorch": DEBIAN_TORCH, "jax": "jax", "mirrored": "tensorflow", "servers": "tensorflow", "xgboost": "xgboost", "torchrun": "pytorch",
+CASES = {"mpi": None, "mpich": "mpich", "pytorch": DEBIAN_TORCH, "jax": "jax", "mirrored": "tensorflow", "servers": "tensorflow", "xgboost": "xgboost", "torchrun": "pytorch",
          "mxnet": "mxnet"}
-FREQUENT = ("mpi", "pytorch", "jax")
+FREQUENT = ("mpi", "mpich", "pytorch", "jax")
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
@@ -143,8 +143,9 @@ class FrameworksTest(unittest.TestCase):
         job["spec"]["image"] = "docker.io/trainyard/mpi:0.1"
         own = self.environments[self._testMethodName.removeprefix("test_")]
         for role in ("chief", "ps", "worker"):
-            if "template" not in job["spec"].get(role, {}):
+            if role not in job["spec"] or not (own or "template" in job["spec"][role]):
                 continue
+            job["spec"][role].setdefault("template", {"spec": {"containers": [{"name": "trainer"}]}})
             pod = job["spec"][role]["template"]["spec"]
             container = pod["containers"][0]
             env = {each["name"]: each["value"] for each in container.get("env", [])}
@@ -195,6 +196,9 @@ class FrameworksTest(unittest.TestCase):
 
     def test_mpi(self):
         self.loses_a_worker(self.apply("mpi"), "worker-1")
+
+    def test_mpich(self):
+        self.loses_a_worker(self.apply("mpich"), "worker-1")
 
     def test_pytorch(self):
         self.loses_a_worker(self.apply("pytorch"), "worker-1")
