@@ -4,7 +4,7 @@
 #   scripts/test.sh            everything, after scripts/setup.sh
 #   scripts/test.sh unit       the inner loop: release build and unit tests
 #   scripts/test.sh STEP …     some of: setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos arm64 asan tsan
-#   scripts/test.sh queues     Kueue, Volcano and the coscheduling plugin, which are built first: no part of "everything"
+#   scripts/test.sh queues     Kueue, Volcano, the coscheduling plugin and kube-state-metrics, which are built first: no part of "everything"
 #
 # With CI=true a step that this machine cannot run is a failure, else it is skipped with the reason. TRAINYARD_JOBS bounds parallel work.
 set -uo pipefail
@@ -342,9 +342,9 @@ step_control-plane() {
 }
 
 step_queues() {
-  begin "queues: jobs under Kueue, Volcano and the coscheduling plugin"
-  build release trainyard-operator trainyard-trainer && cluster_binaries && cluster_binaries scheduler-plugins kueue volcano &&
-    run_python queues tests/cluster/queues_test.py tests/cluster/preemption_test.py
+  begin "queues: jobs under Kueue, Volcano and the coscheduling plugin, and seen by kube-state-metrics"
+  build release trainyard-operator trainyard-trainer && cluster_binaries && cluster_binaries scheduler-plugins kueue volcano kube-state-metrics &&
+    run_python queues tests/cluster/queues_test.py tests/cluster/preemption_test.py tests/cluster/state_metrics_test.py
 }
 
 step_cluster() {

@@ -3,7 +3,7 @@
 #
 #   scripts/cluster/build.sh                 everything that the cluster tests need
 #   scripts/cluster/build.sh etcd helm4 …    only these parts (kubernetes etcd containerd coredns helm4 helm3 kwok training-operator
-#                                            scheduler-plugins kueue volcano)
+#                                            scheduler-plugins kueue volcano kube-state-metrics)
 #   scripts/cluster/build.sh --print-dir     the bin folder
 #   scripts/cluster/build.sh --check [part…] exit status 0 when all of it is built already
 #
@@ -21,7 +21,7 @@ bin=$home/bin
 stamps=$home/stamps
 jobs=${TRAINYARD_JOBS:-$(nproc)}
 default_parts=(etcd kubernetes containerd coredns helm4 helm3 kwok)
-optional_parts=(training-operator scheduler-plugins kueue volcano)
+optional_parts=(training-operator scheduler-plugins kueue volcano kube-state-metrics)
 
 # part → "version|binary=package …"; the module of a package is found by `go get`.
 describe() {
@@ -51,6 +51,9 @@ describe() {
     volcano)
       local package=volcano.sh/volcano/cmd
       echo "volcano.sh/volcano@v$VOLCANO_VERSION|volcano-scheduler=$package/scheduler volcano-controller=$package/controller-manager" ;;
+    kube-state-metrics)
+      local package=k8s.io/kube-state-metrics/v2
+      echo "$package@v$KUBE_STATE_METRICS_VERSION|kube-state-metrics=$package" ;;
     *) echo "build.sh: unknown part '$1' (known: ${default_parts[*]} ${optional_parts[*]})" >&2; return 2 ;;
   esac
 }
@@ -66,7 +69,7 @@ crds_of() {
 }
 
 # A module that builds with its own go.mod alone, whose `replace` lines count only in the main module.
-is_main_module() { [[ " scheduler-plugins kueue volcano " == *" $1 "* ]]; }
+is_main_module() { [[ " scheduler-plugins kueue volcano kube-state-metrics " == *" $1 "* ]]; }
 
 # The text of a part's stamp when the part counts as built.
 stamp_text() { printf '%s\n%s\n' "$(describe "$1")" "$(ldflags "$1")"; }

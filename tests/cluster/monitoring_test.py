@@ -80,7 +80,7 @@ def sources(each):
 
 
 class StateMetricsTest(unittest.TestCase):
-    """kube-state-metrics itself is not run here: its configuration is held against the schema, and below against a status."""
+    """The configuration of kube-state-metrics is held against the schema, and below against a status. state_metrics_test.py runs the program."""
 
     def test_each_path_leads_to_a_field_of_the_right_type(self):
         crd = yaml.safe_load((places.REPOSITORY / "crds/trainingjob.yaml").read_text())

@@ -17,9 +17,9 @@ class Kubelet:
                 container["lastState"] = {"terminated": {"exitCode": last_code, "reason": "Error", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}}
             self._patch(name, {"phase": "Running", "podIP": "127.0.0.1", "conditions": [self._ready(ready)], "containerStatuses": [container]})
 
-    def succeed(self, *names, seconds_ago=0):
+    def succeed(self, *names, seconds_ago=0, message=""):
         for name in names:
-            self._end(name, "Succeeded", 0, "Completed", "", seconds_ago)
+            self._end(name, "Succeeded", 0, "Completed", message, seconds_ago)
 
     def fail(self, name, code=1, reason="Error", message=""):
         self._end(name, "Failed", code, reason, message)
