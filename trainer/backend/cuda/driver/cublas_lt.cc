@@ -56,7 +56,11 @@ class CublasLt::Product final : public ProductPlan {
     TY_RETURN_IF_ERROR(LtStatus(f, f.operation_create(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate"));
     TY_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, blas.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N));
     TY_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, blas.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N));
-    if (shape.bias) TY_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    if (shape.bias) {
+      TY_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+      // The heuristic wants an address where the bias will be; any will do.
+      TY_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(lt_.workspace_)));
+    }
     TY_RETURN_IF_ERROR(LtStatus(f, f.layout_create(&a_, type, blas.a_rows(), blas.a_columns(), blas.lda), "cublasLtMatrixLayoutCreate"));
     TY_RETURN_IF_ERROR(LtStatus(f, f.layout_create(&b_, type, blas.b_rows(), blas.b_columns(), blas.ldb), "cublasLtMatrixLayoutCreate"));
     TY_RETURN_IF_ERROR(LtStatus(f, f.layout_create(&c_, CUDA_R_32F, blas.rows, blas.columns, blas.ldc), "cublasLtMatrixLayoutCreate"));
@@ -66,7 +70,7 @@ class CublasLt::Product final : public ProductPlan {
   // Only the bias's address changes; setting it is work of the host.
   absl::Status Run(const void* a, const void* b, float* c, const float* bias) override {
     const CublasLtFunctions& f = lt_.functions_;
-    if (bias != nullptr) TY_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+    if (bias != nullptr) TY_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias)));
     const float alpha = 1.0f;
     return LtStatus(f,
                     f.matmul(lt_.handle_, operation_, &alpha, b, a_, a, b_, &beta_, c, c_, c, c_, &algorithm_, lt_.workspace_,
