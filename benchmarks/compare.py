@@ -2,6 +2,10 @@
 rounds in one run. Prints medians, bests, ratios and peak memory.
 
   benchmarks/run.sh compare --model mnistCnn        (installs the peers first)
+  benchmarks/run.sh compare --model mnistCnn --precision bfloat16
+
+With bfloat16 PyTorch runs forward under autocast, TensorFlow computes as Keras' mixed_bfloat16 does:
+layers on values cast to bfloat16, variables and the loss in float32.
 
 Every measurement is a process of its own, pinned to the same core. Rounds alternate, so that a slow
 minute of the machine falls on all of them. On a machine that does other work at the same time, look
@@ -59,7 +63,7 @@ def run(command, core):
 
 def measure_trainyard(args, model, batch):
     result = run([args.trainer, "bench", "--model", args.model, "--optimizer", model.optimizer, "--batch", batch, "--threads", "1", "--seconds",
-                  str(args.seconds), "--json"], args.core)
+                  str(args.seconds), "--precision", args.precision, "--json"], args.core)
     rate = {kind: 1000 * result["batch"] / result[field] for kind, field in
             (("median", "millisecondsPerStep"), ("best", "bestMillisecondsPerStep"), ("cpu", "cpuMillisecondsPerStep"))}
     return {"version": "", "rate": rate, "maxRssBytes": result["maxRssBytes"], "share": result["gflops"] / result["peakGflops"]}
@@ -67,7 +71,8 @@ def measure_trainyard(args, model, batch):
 
 def measure_peer(args, program, batch):
     script, variant = PEERS[program]
-    return run([args.python, HERE / script, "--model", args.model, "--variant", variant, "--batch", batch, "--seconds", str(args.seconds)], args.core)
+    return run([args.python, HERE / script, "--model", args.model, "--variant", variant, "--batch", batch, "--seconds", str(args.seconds),
+                "--precision", args.precision], args.core)
 
 
 def print_table(title, batches, rows):
@@ -83,6 +88,7 @@ def main():
     parser.add_argument("--model", choices=MODELS, default="lenet5")
     parser.add_argument("--trainer", default=HERE.parent / "build/release/trainer/trainyard-trainer", help="the trainyard-trainer to measure")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the peers")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of all programs")
     parser.add_argument("--batches", help="with commas; each model has its own")
     parser.add_argument("--peers", default=",".join(PEERS), help=f"with commas, of: {', '.join(PEERS)}")
     parser.add_argument("--rounds", type=int, default=3)
@@ -113,7 +119,7 @@ def main():
         rows = {names[program]: {batch: (f"{rate * model.units_per_example:.0f}",
                                          "" if program == "trainyard" else f"{rates['trainyard'][batch] / rate:.2f}x")
                                  for batch, rate in by_batch.items()} for program, by_batch in rates.items()}
-        print_table(f"{model.title} on one core, {model.unit}/s by {words}, and how many times as fast Trainyard is", batches, rows)
+        print_table(f"{model.title} in {args.precision} on one core, {model.unit}/s by {words}, and how many times as fast Trainyard is", batches, rows)
     memory = {program: {batch: max(one["maxRssBytes"] for one in results) for batch, results in by_batch.items()}
               for program, by_batch in found.items()}
     rows = {names[program]: {batch: (f"{size / 1e6:.0f} MB", "" if program == "trainyard" else f"{memory['trainyard'][batch] / size:.2f}x")
@@ -122,7 +128,7 @@ def main():
     shares = {batch: (f"{100 * statistics.median(one['share'] for one in results):.0f}%", "") for batch, results in found["trainyard"].items()}
     print_table("Trainyard's share of the peak, measured in the same runs", batches, {"trainyard": shares})
     if args.json:
-        pathlib.Path(args.json).write_text(json.dumps({"model": args.model, "found": found}, indent=2) + "\n")
+        pathlib.Path(args.json).write_text(json.dumps({"model": args.model, "precision": args.precision, "found": found}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

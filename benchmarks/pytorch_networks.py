@@ -1,6 +1,7 @@
-"""The networks of the comparison in PyTorch's own modules: NETWORKS[name](batch, variant, wrap) is a training step.
+"""The networks of the comparison in PyTorch's own modules: NETWORKS[name](batch, variant, wrap, precision) is a training step.
 
-`wrap(module)` is the module that the step runs: data_parallel.py's peer has DistributedDataParallel there.
+`wrap(module)` is the module that the step runs: data_parallel.py's peer has DistributedDataParallel there. With precision "bfloat16" the
+forward pass and the loss run under autocast.
 """
 import torch
 from torch import nn
@@ -10,10 +11,14 @@ def alone(module):
     return module
 
 
+def autocast(precision):
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bfloat16")
+
+
 def classifier(network, image_shape, optimizer, l2=0.0):
     """`network()` is a module that gives the scores of 10 classes."""
 
-    def build(batch, variant, wrap=alone):
+    def build(batch, variant, wrap=alone, precision="float32"):
         torch.manual_seed(1)
         memory_format = torch.channels_last if variant == "channels_last" else torch.contiguous_format
         model = wrap(network().to(memory_format=memory_format))
@@ -25,7 +30,8 @@ def classifier(network, image_shape, optimizer, l2=0.0):
 
         def step():
             updates.zero_grad(set_to_none=True)
-            loss = loss_of(model(images), labels)
+            with autocast(precision):
+                loss = loss_of(model(images), labels)
             if l2:
                 loss = loss + l2 * sum(kernel.square().sum() for kernel in kernels)
             loss.backward()
@@ -107,7 +113,7 @@ class WordScores(nn.Module):
         return self.head(y), after
 
 
-def ptb_lstm(batch, variant, wrap=alone):
+def ptb_lstm(batch, variant, wrap=alone, precision="float32"):
     """Over 30 steps; the state goes from step to step."""
     torch.manual_seed(1)
     words = torch.randint(0, 10000, (31, batch))
@@ -118,9 +124,10 @@ def ptb_lstm(batch, variant, wrap=alone):
 
     def step():
         updates.zero_grad(set_to_none=True)
-        scores, after = model(words[:30], tuple(state))
+        with autocast(precision):
+            scores, after = model(words[:30], tuple(state))
+            loss = loss_of(scores.reshape(-1, 10000), words[1:].reshape(-1))
         state[:] = [part.detach() for part in after]
-        loss = loss_of(scores.reshape(-1, 10000), words[1:].reshape(-1))
         loss.backward()
         updates.step()
         return loss.item()

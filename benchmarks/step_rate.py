@@ -48,14 +48,15 @@ def replica_arguments():
 
 
 def main(networks, version, variants):
-    """One measurement of one network as a line of JSON. `networks`: name -> function of (batch, variant) that gives a training step, itself
-    a function that returns the loss."""
+    """One measurement of one network as a line of JSON. `networks`: name -> function of (batch, variant, precision=…) that gives a training
+    step, itself a function that returns the loss."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", required=True, choices=networks)
     parser.add_argument("--variant", required=True, choices=variants)
     parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--seconds", type=float, default=3.0)
     args = parser.parse_args()
-    rate = measure(networks[args.model](args.batch, args.variant), args.batch, args.seconds)
+    rate = measure(networks[args.model](args.batch, args.variant, precision=args.precision), args.batch, args.seconds)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"version": version, "rate": rate, "maxRssBytes": memory}))

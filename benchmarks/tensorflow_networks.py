@@ -1,4 +1,9 @@
-"""The networks of the comparison in TensorFlow's own operations: NETWORKS[name](batch, variant, replicas) is a training step."""
+"""The networks of the comparison in TensorFlow's own operations: NETWORKS[name](batch, variant, replicas, precision)
+is a training step.
+
+With precision "bfloat16" layers compute on values that are cast to bfloat16, as under Keras' policy mixed_bfloat16. Variables, updates and
+losses stay float32.
+"""
 import contextlib
 
 import numpy as np
@@ -23,15 +28,20 @@ def own_variable(values):
 
 
 class Parameters:
-    """Variables in the order in which a network asks for them: made on the first walk through it, the same ones on later walks."""
+    """Variables in the order in which a network asks for them: made on the first walk through it, the same ones on later walks. `dtype` is
+    what layers compute in."""
 
-    def __init__(self):
+    def __init__(self, precision="float32"):
+        self.dtype = tf.as_dtype(precision)
         self.random = np.random.default_rng(1)
         self.trainable, self.decayed, self.moving = [], [], []
         self.rewind()
 
     def rewind(self):
         self.positions = {id(self.trainable): 0, id(self.moving): 0}
+
+    def cast(self, x):
+        return x if x.dtype == self.dtype else tf.cast(x, self.dtype)
 
     def get(self, values, kind, variable=tf.Variable):
         position = self.positions[id(kind)]
@@ -92,18 +102,18 @@ def adam(variables):
 def classifier(network, image_shape, optimizer, l2=0.0):
     """`network(parameters, images)` gives the scores of 10 classes."""
 
-    def build(batch, variant, replicas=OneReplica()):
-        parameters = Parameters()
+    def build(batch, variant, replicas=OneReplica(), precision="float32"):
+        parameters = Parameters(precision)
         images = tf.constant(parameters.random.random((batch, *image_shape), dtype=np.float32))
         labels = tf.constant(parameters.random.integers(0, 10, batch).astype(np.int32))
         with replicas.scope():
-            network(parameters, images)
+            network(parameters, parameters.cast(images))
             update = optimizer(parameters.trainable)
 
         def work(images, labels):
             parameters.rewind()
             with tf.GradientTape() as tape:
-                scores = network(parameters, images)
+                scores = tf.cast(network(parameters, parameters.cast(images)), tf.float32)
                 loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores))
                 if l2:
                     loss += 2 * l2 * tf.add_n([tf.nn.l2_loss(kernel) for kernel in parameters.decayed])
@@ -117,22 +127,22 @@ def classifier(network, image_shape, optimizer, l2=0.0):
 
 
 def dense(parameters, x, units):
-    return tf.nn.bias_add(tf.matmul(x, parameters.weights(x.shape[-1], units)), parameters.vector(units))
+    return tf.nn.bias_add(tf.matmul(x, parameters.cast(parameters.weights(x.shape[-1], units))), parameters.cast(parameters.vector(units)))
 
 
 def lenet5(parameters, x):
     """The scaling study's variant."""
     for filters in (20, 50):
-        x = tf.nn.conv2d(x, parameters.weights(5, 5, x.shape[-1], filters), 1, "VALID")
-        x = tf.nn.max_pool2d(tf.tanh(tf.nn.bias_add(x, parameters.vector(filters))), 2, 2, "VALID")
+        x = tf.nn.conv2d(x, parameters.cast(parameters.weights(5, 5, x.shape[-1], filters)), 1, "VALID")
+        x = tf.nn.max_pool2d(tf.tanh(tf.nn.bias_add(x, parameters.cast(parameters.vector(filters)))), 2, 2, "VALID")
     x = tf.tanh(dense(parameters, tf.reshape(x, (x.shape[0], -1)), 500))
     return dense(parameters, x, 10)
 
 
 def mnist_cnn(parameters, x):
     for filters in (32, 64):
-        x = tf.nn.conv2d(x, parameters.weights(3, 3, x.shape[-1], filters), 1, "VALID")
-        x = tf.nn.relu(tf.nn.bias_add(x, parameters.vector(filters)))
+        x = tf.nn.conv2d(x, parameters.cast(parameters.weights(3, 3, x.shape[-1], filters)), 1, "VALID")
+        x = tf.nn.relu(tf.nn.bias_add(x, parameters.cast(parameters.vector(filters))))
     x = tf.nn.dropout(tf.nn.max_pool2d(x, 2, 2, "VALID"), 0.25)
     x = tf.nn.relu(dense(parameters, tf.reshape(x, (x.shape[0], -1)), 128))
     return dense(parameters, tf.nn.dropout(x, 0.5), 10)
@@ -151,7 +161,7 @@ def norm_relu(parameters, x):
 def resnet56v2(parameters, x):
     def conv(x, filters, size, stride=1):
         kernel = parameters.weights(size, size, x.shape[-1], filters, decayed=True)
-        return tf.nn.bias_add(tf.nn.conv2d(x, kernel, stride, "SAME"), parameters.vector(filters))
+        return tf.nn.bias_add(tf.nn.conv2d(x, parameters.cast(kernel), stride, "SAME"), parameters.cast(parameters.vector(filters)))
 
     x = norm_relu(parameters, conv(x, 16, 3))
     width = 16
@@ -168,13 +178,16 @@ def resnet56v2(parameters, x):
     return dense(parameters, tf.reduce_mean(norm_relu(parameters, x), (1, 2)), 10)
 
 
-def ptb_lstm(batch, variant, replicas=OneReplica()):
+def ptb_lstm(batch, variant, replicas=OneReplica(), precision="float32"):
     """Embedding, two LSTM layers of 200 over 30 steps and scores of 10,000 words; the state goes from step to step."""
     steps, units, vocabulary, rate = 30, 200, 10000, 0.025
     random = np.random.default_rng(1)
 
     def weights(*shape):
         return tf.Variable(random.normal(0, 0.05, shape).astype(np.float32))
+
+    def cast(x):
+        return x if x.dtype == precision else tf.cast(x, precision)
 
     words = tf.constant(random.integers(0, vocabulary, (steps + 1, batch)).astype(np.int32))
     with replicas.scope():
@@ -183,6 +196,7 @@ def ptb_lstm(batch, variant, replicas=OneReplica()):
         state = [own_variable(tf.zeros((batch, units))) for _ in range(4)]
 
     def lstm(x, kernel, recurrent, bias, h, c):
+        kernel, recurrent, bias, h, c = map(cast, (kernel, recurrent, bias, h, c))
         products = tf.reshape(tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, units)), kernel), bias), (steps, batch, 4 * units))
         outputs = []
         for product in tf.unstack(products):
@@ -194,19 +208,19 @@ def ptb_lstm(batch, variant, replicas=OneReplica()):
 
     def work():
         with tf.GradientTape() as tape:
-            x = tf.nn.embedding_lookup(table, words[:steps])
+            x = cast(tf.nn.embedding_lookup(table, words[:steps]))
             after = []
             for number, parameters in enumerate(layers):
                 x, h, c = lstm(x, *parameters, state[2 * number], state[2 * number + 1])
                 after += [h, c]
-            logits = tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, units)), head), head_bias)
+            logits = tf.cast(tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, units)), cast(head)), cast(head_bias)), tf.float32)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(tf.reshape(words[1:], (-1,)), logits))
         dense = [head, head_bias, *(parameter for layer in layers for parameter in layer)]
         table_gradient, *gradients = replicas.mean(tape.gradient(loss, [table, *dense]))
         tf.raw_ops.ResourceScatterSub(resource=table.handle, indices=table_gradient.indices, updates=rate * table_gradient.values)
         sgd(dense)(gradients)
         for variable, value in zip(state, after):
-            variable.assign(value)
+            variable.assign(tf.cast(value, tf.float32))
         return loss
 
     step = tf.function(lambda: replicas.run(work), jit_compile=variant == "xla")

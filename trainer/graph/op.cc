@@ -127,7 +127,9 @@ std::string OpText(const Op& op) {
           [](const AvgPoolOp& o) { return Text(o.window); },
           [](const AvgPoolGradientOp& o) { return Text(o.window); },
           [](const BatchNormOp& o) { return fmt::format("momentum {} epsilon {}{}", o.momentum, o.epsilon, o.relu ? " + relu" : ""); },
-          [](const BatchNormGradientOp& o) { return std::string(o.relu ? "relu" : ""); },
+          [](const BatchNormGradientOp& o) {
+            return fmt::format("{}{}{}", o.relu ? "relu" : "", o.relu && o.add ? " + " : "", o.add ? "add" : "");
+          },
           [](const L2PenaltyOp& o) { return fmt::format("l2 {}", o.l2); },
           [](const L2PenaltyGradientOp& o) { return fmt::format("l2 {}", o.l2); },
           [](const auto&) { return std::string(); },

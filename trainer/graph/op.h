@@ -117,7 +117,7 @@ struct AddOp {};
 struct ReshapeOp {};
 // x → x, sharing memory like ReshapeOp.
 struct IdentityOp {};
-// x → x, with ValueSpec::row_major turned over. Only backends add it.
+// x → x, with ValueSpec::row_major or ValueSpec::bf16 turned over. Only backends add it.
 struct RelayoutOp {};
 // Two or more of one shape but for the last extent → [.., the sum of the last extents], one after
 // the other.
@@ -170,10 +170,11 @@ struct BatchNormOp {
   float epsilon = 1e-3f;
   bool relu = false;
 };
-// dy, x, gamma, beta, mean [C], 1 / sqrt(variance + epsilon) [C] → dx, dgamma [C], dbeta [C];
-// through the statistics of the batch too.
+// dy, x, gamma, beta, mean [C], 1 / sqrt(variance + epsilon) [C], with `add` a term of x's shape
+// → dx, dgamma [C], dbeta [C]; through the statistics of the batch too. The term is added to dx.
 struct BatchNormGradientOp {
   bool relu = false;
+  bool add = false;
 };
 
 // Sequences: [N, T, C], T steps of N samples

@@ -28,16 +28,20 @@ absl::StatusOr<std::vector<ValueSpec>> InferBatchNorm(const BatchNormOp& op, std
 // Forward: two sums of three operations, then a multiply-add and relu. Backward: x's place, two
 // sums, then three operations.
 int64_t OpFlops(const BatchNormOp& op, const NodeView& node) { return node.out().shape.elements() * (op.relu ? 6 : 5); }
-int64_t OpFlops(const BatchNormGradientOp& op, const NodeView& node) { return node.out().shape.elements() * (op.relu ? 12 : 8); }
+int64_t OpFlops(const BatchNormGradientOp& op, const NodeView& node) {
+  return node.out().shape.elements() * ((op.relu ? 12 : 8) + (op.add ? 1 : 0));
+}
 
 void AddGradient(const BatchNormOp& op, GradientContext& context) {
   TY_CHECK(!context.output_gradient(1).valid() && !context.output_gradient(2).valid());  // nothing flows back through what a step leaves
   const ValueSpec x = context.spec(context.input(0));
   const ValueSpec vector = context.spec(context.input(1));
+  std::vector<Value> inputs = {context.output_gradient(), context.input(0),  context.input(1),
+                               context.input(2),          context.output(3), context.output(4)};
+  const Value other = context.TakeEarlierGradient(0);
+  if (other.valid()) inputs.push_back(other);
   const NodeId gradient =
-      context.Add("input", BatchNormGradientOp{.relu = op.relu},
-                  {context.output_gradient(), context.input(0), context.input(1), context.input(2), context.output(3), context.output(4)},
-                  {x, vector, vector});
+      context.Add("input", BatchNormGradientOp{.relu = op.relu, .add = other.valid()}, std::move(inputs), {x, vector, vector});
   context.SetInputGradient(0, {gradient, 0});
   context.SetInputGradient(1, {gradient, 1});
   context.SetInputGradient(2, {gradient, 2});

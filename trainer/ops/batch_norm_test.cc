@@ -9,6 +9,7 @@
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
 #include "trainer/ops/fuse.h"
+#include "trainer/ops/gradient.h"
 
 namespace trainyard::engine {
 namespace {
@@ -38,6 +39,22 @@ TEST_P(BatchNorms, GradientsEqualNumericDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, BatchNorms, testing::Values(Shape{3, 4, 5, 2}, Shape{7, 3}, Shape{4, 3, 2}, Shape{2, 1, 1, 4}),
                          [](const auto& info) { return "Rank" + std::to_string(info.param.rank()) + "Of" + std::to_string(info.index); });
+
+TEST(BatchNorm, GradientTakesInThatOfAnotherReader) {
+  Trial trial;
+  GraphBuilder& builder = trial.builder();
+  const Value x = trial.Input("x", {5, 2, 3, 4});
+  const Value y = *builder.BatchNorm("norm", x, Parameters(trial, 4), 0.9f, 1e-3f);
+  const Value terms[] = {x, *builder.Activate("tanh", y, Activation::kTanh)};
+  trial.MeanSquaredLoss(*builder.Add("residual", terms));
+  Graph graph = builder.graph();
+  ASSERT_TRUE(AddGradients(graph, graph.loss(), {.inputs = {"x"}}).ok());
+  EXPECT_EQ(OpText(graph.node(graph.Find("gradients/norm/input")).op), "add");
+  EXPECT_LT(graph.Find("gradients/x/sum0"), 0);
+  const auto error = trial.CheckGradients({.inputs = {"x"}});
+  ASSERT_TRUE(error.ok()) << error.status();
+  EXPECT_LT(error->difference, 1e-5) << error->where;
+}
 
 TEST(BatchNorm, TakesAReluInAndComputesTheSame) {
   Trial trial;

@@ -61,12 +61,18 @@ class Differentiator {
     }
     const std::vector<Value> inputs = graph_.node(id).inputs;
     std::vector<bool> wants;
-    for (const Value& input : inputs) wants.push_back(wanted_[input.node]);
-    GradientContext context(graph_, id, std::move(outputs), std::move(wants));
+    std::vector<Value> earlier;
+    for (const Value& input : inputs) {
+      wants.push_back(wanted_[input.node]);
+      const std::vector<Value>& terms = arriving_[input.node][input.output];
+      earlier.push_back(terms.size() == 1 ? terms[0] : Value{});
+    }
+    GradientContext context(graph_, id, std::move(outputs), std::move(wants), std::move(earlier));
     const Op op = graph_.node(id).op;
     TY_RETURN_IF_ERROR(WithContext(AddOpGradient(op, context), fmt::format("layer '{}'", graph_.node(id).name)));
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Value gradient = context.input_gradients()[i];
+      if (context.took_earlier_gradient(static_cast<int>(i))) arriving_[inputs[i].node][inputs[i].output].clear();
       if (gradient.valid() && wanted_[inputs[i].node]) arriving_[inputs[i].node][inputs[i].output].push_back(gradient);
     }
     return absl::OkStatus();

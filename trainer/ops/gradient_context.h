@@ -15,13 +15,16 @@ namespace trainyard::engine {
 class GradientContext {
  public:
   // `output_gradients` may hold invalid values: nothing flows back through that output. At least
-  // one is valid.
-  GradientContext(Graph& graph, NodeId id, std::vector<Value> output_gradients, std::vector<bool> wanted)
+  // one is valid. earlier[i] is what the one other reader of input i that came before has made of
+  // its gradient, invalid where there are none or several.
+  GradientContext(Graph& graph, NodeId id, std::vector<Value> output_gradients, std::vector<bool> wanted, std::vector<Value> earlier)
       : graph_(graph),
         id_(id),
         node_(graph.node(id)),
         output_gradients_(std::move(output_gradients)),
         wanted_(std::move(wanted)),
+        earlier_(std::move(earlier)),
+        taken_(node_.inputs.size()),
         input_gradients_(node_.inputs.size()) {}
 
   Value input(int i) const { return node_.inputs[i]; }
@@ -38,6 +41,13 @@ class GradientContext {
   }
   void SetInputGradient(int i, Value gradient) { input_gradients_[i] = gradient; }
   const std::vector<Value>& input_gradients() const { return input_gradients_; }
+  // The other term of input i's gradient, if there is one so far. The rule that takes it adds it to
+  // its own, and hands over the sum. Once for each input.
+  Value TakeEarlierGradient(int i) {
+    taken_[i] = earlier_[i].valid();
+    return earlier_[i];
+  }
+  bool took_earlier_gradient(int i) const { return taken_[i]; }
 
  private:
   Graph& graph_;
@@ -45,6 +55,8 @@ class GradientContext {
   Node node_;  // a copy: adding nodes moves the graph's
   std::vector<Value> output_gradients_;
   std::vector<bool> wanted_;
+  std::vector<Value> earlier_;
+  std::vector<bool> taken_;
   std::vector<Value> input_gradients_;
 };
 

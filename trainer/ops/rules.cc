@@ -66,7 +66,7 @@ bool MayRunInPlace(const Op& op, int i) {
                         [&](const SoftmaxCrossEntropyGradientOp&) { return i == 0; },
                         [&](const MeanSquaredErrorGradientOp&) { return i < 2; },
                         [&](const BatchNormOp&) { return i == 0; },
-                        [&](const BatchNormGradientOp&) { return i < 2; },
+                        [&](const BatchNormGradientOp&) { return i < 2 || i == 6; },
                         [](const auto&) { return false; },
                     },
                     op);

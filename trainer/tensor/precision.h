@@ -8,8 +8,9 @@
 namespace trainyard::engine {
 
 // kBfloat16: the operands of matrix products and convolutions, forward and backward, are rounded to
-// bfloat16, to nearest even. Their sums are f32, and so is everything else: parameters, activations
-// in memory, losses, statistics, updates.
+// bfloat16, to nearest even. So are values between convolutions, where they are stored
+// (backend/narrow_values.h). Sums are f32, and so is everything else: parameters, losses,
+// statistics, updates.
 enum class Precision : uint8_t { kFloat32, kBfloat16 };
 
 inline constexpr std::array<std::string_view, 2> kPrecisionNames = {"float32", "bfloat16"};  // [Precision]

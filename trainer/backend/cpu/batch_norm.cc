@@ -1,7 +1,9 @@
 // Batch normalisation: sums by blocks of pixels, put together in the order of the blocks whatever
 // the number of threads.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstddef>
 
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/layout.h"
@@ -67,6 +69,20 @@ class BatchNormScratch {
   int64_t blocks_;
 };
 
+// Where an element of a value lies: f32, or bfloat16.
+struct Elements {
+  bool bf16;
+  const void* At(const void* values, int64_t element) const { return static_cast<const std::byte*>(values) + element * bytes(); }
+  void* At(void* values, int64_t element) const { return static_cast<std::byte*>(values) + element * bytes(); }
+
+ private:
+  int64_t bytes() const { return bf16 ? sizeof(uint16_t) : sizeof(float); }
+};
+
+const BatchNormKernels& Kernels(const CpuDevice& device, const Elements& elements) {
+  return elements.bf16 ? device.bf16->batch_norm : device.kernels.batch_norm;
+}
+
 template <typename Work>
 void ForEachBlock(CpuDevice& device, const Blocks& blocks, Work work) {
   device.pool.Run(blocks.count(), [&](int64_t begin, int64_t end, int thread) {
@@ -86,6 +102,7 @@ void ScaleAndShift(int channels, const float* gamma, const float* beta, const fl
 struct ForwardKernel {
   CpuDevice& device;
   BatchNormOp op;
+  Elements elements;
   Blocks blocks;
   BatchNormScratch scratch;
 
@@ -115,9 +132,9 @@ struct ForwardKernel {
     ForEachBlock(device, blocks, [&](int64_t block, int) {
       BatchNormArgs part = args;
       const int64_t offset = blocks.Place(block, part);
-      part.x = context.input<float>(0) + offset;
-      part.y = context.output<float>(0) + offset;
-      device.kernels.batch_norm_apply(part);
+      part.x = elements.At(context.inputs[0], offset);
+      part.y = elements.At(context.outputs[0], offset);
+      Kernels(device, elements).apply(part);
     });
   }
 
@@ -128,19 +145,25 @@ struct ForwardKernel {
     for (int c = 0; c < blocks.channels; ++c) to[c] = value(c);
   }
 
+  // A channel's value of the first sample and pixel.
+  float FirstOf(const void* x, int channel) const {
+    if (!elements.bf16) return static_cast<const float*>(x)[int64_t{channel} * kLanes];
+    const uint16_t pair = static_cast<const uint16_t*>(x)[int64_t{channel / 2} * kGroupPair + channel % 2];
+    return std::bit_cast<float>(uint32_t{pair} << 16);
+  }
+
   // One pass: sums about each channel's first value, which keeps them small where a mean is far
   // from 0.
   void BatchMoments(const KernelContext& context, float* mean, float* variance) const {
-    const float* x = context.input<float>(0);
     float* pivot = scratch.Vector(context.scratch, 3);
-    for (int c = 0; c < blocks.channels; ++c) pivot[c] = x[int64_t{c} * kLanes];
+    for (int c = 0; c < blocks.channels; ++c) pivot[c] = FirstOf(context.inputs[0], c);
     ForEachBlock(device, blocks, [&](int64_t block, int thread) {
       BatchNormArgs part;
-      part.x = x + blocks.Place(block, part);
+      part.x = elements.At(context.inputs[0], blocks.Place(block, part));
       part.pivot = pivot;
       part.scratch = scratch.ThreadSums(context.scratch, thread);
       part.sums = scratch.BlockSums(context.scratch, block);
-      device.kernels.batch_norm_moments(part);
+      Kernels(device, elements).moments(part);
     });
     for (int c = 0; c < blocks.channels; ++c) {
       const double distance = scratch.Total(context.scratch, c) / blocks.values();
@@ -154,6 +177,7 @@ struct ForwardKernel {
 struct GradientKernel {
   CpuDevice& device;
   BatchNormGradientOp op;
+  Elements elements;
   Blocks blocks;
   BatchNormScratch scratch;
 
@@ -172,11 +196,11 @@ struct GradientKernel {
     ForEachBlock(device, blocks, [&](int64_t block, int thread) {
       BatchNormArgs part = args;
       const int64_t offset = blocks.Place(block, part);
-      part.dy = context.input<float>(0) + offset;
-      part.x = context.input<float>(1) + offset;
+      part.dy = elements.At(context.inputs[0], offset);
+      part.x = elements.At(context.inputs[1], offset);
       part.scratch = scratch.ThreadSums(context.scratch, thread);
       part.sums = scratch.BlockSums(context.scratch, block);
-      device.kernels.batch_norm_gradient_sums(part);
+      Kernels(device, elements).gradient_sums(part);
     });
     // dx = scale * (dz - mean of dz - x^ * mean of dz x^) with x^ = (x - mean) * inverse, as
     // dz_factor * dz + x_factor * x + constant.
@@ -197,10 +221,11 @@ struct GradientKernel {
     ForEachBlock(device, blocks, [&](int64_t block, int) {
       BatchNormArgs part = args;
       const int64_t offset = blocks.Place(block, part);
-      part.dy = context.input<float>(0) + offset;
-      part.x = context.input<float>(1) + offset;
-      part.y = context.output<float>(0) + offset;
-      device.kernels.batch_norm_gradient_apply(part);
+      part.dy = elements.At(context.inputs[0], offset);
+      part.x = elements.At(context.inputs[1], offset);
+      if (op.add) part.add = elements.At(context.inputs[6], offset);
+      part.y = elements.At(context.outputs[0], offset);
+      Kernels(device, elements).gradient_apply(part);
     });
   }
 };
@@ -210,7 +235,7 @@ CompiledKernel CompileFor(CpuDevice& device, const NodeView& node, const OpType&
   TY_RETURN_IF_ERROR(RequireBatched(node));
   const Blocks blocks(node.out().shape);
   const BatchNormScratch scratch(blocks, device.pool.threads());
-  return MakeKernel(KernelOfOp{device, op, blocks, scratch}, scratch.bytes());
+  return MakeKernel(KernelOfOp{device, op, {node.out().bf16}, blocks, scratch}, scratch.bytes());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace trainyard::engine {
 namespace {
 
 constexpr int64_t kStripBytes = 768 * 1024;  // of an image's pairs: most of a second cache
+constexpr int64_t kSumFloats = 6 * 1024;     // of sums that wait for their rounding: half of a first cache
 
 int64_t ChannelPairs(int channels) { return (channels + 1) / 2; }
 
@@ -23,20 +24,32 @@ int64_t WeightsRow(const Bf16Tiling& tiling, int kernel_h) { return LeftRow(int6
 bool IsMatrixProduct(const ConvForwardArgs& args) {
   const ConvShape& shape = args.shape;
   return shape.panels == 1 && shape.in_h == 1 && shape.out_h == 1 && shape.in_w == shape.out_w && shape.kernel_h == 1 &&
-         shape.kernel_w == 1 && shape.stride_w == 1 && shape.pad_top == 0 && shape.pad_left == 0 && !args.max_pool;
+         shape.kernel_w == 1 && shape.stride_w == 1 && shape.pad_top == 0 && shape.pad_left == 0 && !args.max_pool && !args.x_in_pairs &&
+         !args.y_in_pairs;
+}
+
+// Pairs that no window reaches beyond are the operand as they lie.
+bool ReadsInPlace(const ConvForwardArgs& args, const Bf16Tiling& tiling) {
+  const ConvShape& shape = args.shape;
+  return args.x_in_pairs && shape.pad_top == 0 && shape.pad_left == 0 &&
+         (shape.out_h - 1) * shape.stride_h + shape.kernel_h <= shape.in_h &&
+         (shape.out_w - 1) * shape.stride_w + shape.kernel_w <= shape.in_w && tiling.run_elements() == shape.kernel_w * shape.channels;
 }
 
 // The geometry of a run: padded images, cut into strips of rows of y (after pooling).
 struct Bf16ConvPlan {
   Bf16Tiling tiling;
+  bool in_place;                        // x is the operand
   int64_t pixel, padded_w, padded_row;  // elements of a pixel; pixels and elements of a row
   int rows, strip_rows, strips;         // of y in a panel
+  int sum_pixels;                       // that wait for their rounding, where y is pairs
   int64_t strip_elements, bias_floats, thread_floats;
 
   Bf16ConvPlan(const ConvForwardArgs& args, int threads) : tiling(ConvTiling(args.shape)) {
     const ConvShape& shape = args.shape;
+    in_place = ReadsInPlace(args, tiling);
     pixel = ChannelPairs(shape.channels) * kGroupPair;
-    padded_w = int64_t{shape.out_w - 1} * shape.stride_w + shape.kernel_w;
+    padded_w = in_place ? shape.in_w : int64_t{shape.out_w - 1} * shape.stride_w + shape.kernel_w;
     padded_row = padded_w * pixel;
     rows = shape.out_h / args.pool_h;
     const int64_t bytes = std::max<int64_t>(1, padded_row * 2 * shape.stride_h * args.pool_h);
@@ -44,10 +57,13 @@ struct Bf16ConvPlan {
     const int64_t by_threads = threads == 1 ? 1 : (2 * int64_t{threads} + shape.panels - 1) / shape.panels;
     strips = static_cast<int>(std::clamp<int64_t>(std::max(by_size, by_threads), 1, std::max(1, rows)));
     strip_rows = std::max(1, (rows + strips - 1) / strips);
-    strip_elements = InputRows(shape, strip_rows * args.pool_h) * padded_row + kRightSlack;
+    strip_elements = in_place ? 0 : InputRows(shape, strip_rows * args.pool_h) * padded_row + kRightSlack;
     bias_floats = tiling.padded_rows() * kLanes;
     thread_floats = FloatsOf(strip_elements);
     if (args.max_pool) thread_floats += PaddedFloats(int64_t{args.pool_h} * shape.out_w * shape.outputs * kLanes);
+    const int64_t y_pixel = int64_t{shape.outputs} * kLanes;
+    sum_pixels = static_cast<int>(std::clamp<int64_t>(kSumFloats / std::max<int64_t>(1, y_pixel) / 4 * 4, 4, std::max(4, shape.out_w)));
+    if (args.y_in_pairs) thread_floats += sum_pixels * y_pixel;
   }
 
   static int64_t InputRows(const ConvShape& shape, int out_rows) { return int64_t{out_rows - 1} * shape.stride_h + shape.kernel_h; }
@@ -75,7 +91,7 @@ class StripWorker {
   StripWorker(const ConvForwardArgs& args, const Bf16ConvPlan& plan, const float* bias, float* scratch, CpuDevice& device)
       : args_(args), shape_(args.shape), plan_(plan), device_(device), section_(device, plan.tiling) {
     image_ = reinterpret_cast<uint16_t*>(scratch);
-    pooled_ = scratch + FloatsOf(plan.strip_elements);
+    sums_ = scratch + FloatsOf(plan.strip_elements);
     plan.tiling.ApplyTo(product_);
     product_.rows = shape_.outputs;
     product_.groups = shape_.out_w;
@@ -87,7 +103,7 @@ class StripWorker {
     product_.b_group = shape_.stride_w * plan.pixel;
     product_.b_outer = plan.padded_row;
     product_.c_row = kLanes;
-    product_.c_group = args.max_pool ? int64_t{shape_.outputs} * kLanes : args.y_column;
+    product_.c_group = args.max_pool || args.y_in_pairs ? int64_t{shape_.outputs} * kLanes : args.y_column;
     product_.start = bias;
     product_.start_row = kLanes;
   }
@@ -96,12 +112,21 @@ class StripWorker {
     const int begin = strip * plan_.strip_rows;
     const int end = std::min(plan_.rows, begin + plan_.strip_rows);
     if (begin >= end) return;
-    if (product_.outer > 0) Pack(panel, begin * args_.pool_h, (end - begin) * args_.pool_h);
+    if (product_.outer > 0 && !plan_.in_place) Pack(panel, begin * args_.pool_h, (end - begin) * args_.pool_h);
+    const uint16_t* image = image_;
+    if (plan_.in_place) {
+      image = reinterpret_cast<const uint16_t*>(args_.x) +
+              (int64_t{panel} * shape_.in_h + int64_t{begin} * args_.pool_h * shape_.stride_h) * plan_.padded_row;
+    }
     for (int row = begin; row < end; ++row) {
+      if (args_.y_in_pairs) {
+        RoundedRow(image + int64_t{row - begin} * shape_.stride_h * plan_.padded_row, panel * args_.y_panel + row * args_.y_row);
+        continue;
+      }
       float* y = args_.y + panel * args_.y_panel + row * args_.y_row;
       for (int r = 0; r < args_.pool_h; ++r) {
-        product_.b = image_ + int64_t{(row - begin) * args_.pool_h + r} * shape_.stride_h * plan_.padded_row;
-        product_.c = args_.max_pool ? pooled_ + r * product_.c_group * shape_.out_w : y;
+        product_.b = image + int64_t{(row - begin) * args_.pool_h + r} * shape_.stride_h * plan_.padded_row;
+        product_.c = args_.max_pool ? sums_ + r * product_.c_group * shape_.out_w : y;
         section_.Run(product_);
       }
       if (args_.max_pool) {
@@ -115,6 +140,28 @@ class StripWorker {
   }
 
  private:
+  // A row of y, at `place`, as pairs: a few pixels at a time, whose sums wait in the first cache.
+  void RoundedRow(const uint16_t* image, int64_t place) {
+    const int64_t y_pixel = int64_t{shape_.outputs} * kLanes;
+    uint16_t* const y = reinterpret_cast<uint16_t*>(args_.y) + place;
+    Bf16ProductArgs product = product_;
+    product.c = sums_;
+    for (int column = 0; column < shape_.out_w; column += plan_.sum_pixels) {
+      product.groups = std::min(plan_.sum_pixels, shape_.out_w - column);
+      product.b = image + column * product.b_group;
+      section_.Run(product);
+      const int64_t vectors = int64_t{product.groups} * shape_.outputs;
+      if (args_.activation != Activation::kIdentity) device_.kernels.activate(sums_, sums_, vectors, args_.activation);
+      if (args_.y_column == y_pixel) {
+        device_.bf16->to_pairs(sums_, y + column * y_pixel, vectors);
+      } else {
+        for (int i = 0; i < product.groups; ++i) {
+          device_.bf16->to_pairs(sums_ + i * y_pixel, y + (column + i) * args_.y_column, shape_.outputs);
+        }
+      }
+    }
+  }
+
   // The rows of the padded image under rows [first, first + rows) of the convolution.
   void Pack(int panel, int first, int rows) {
     const int64_t input_rows = Bf16ConvPlan::InputRows(shape_, rows);
@@ -130,8 +177,12 @@ class StripWorker {
         continue;
       }
       std::fill_n(to, left * plan_.pixel, uint16_t{0});
-      const float* from = args_.x + ((int64_t{panel} * shape_.in_h + row) * shape_.in_w + from_column) * x_pixel;
-      PackPixels(*device_.bf16, from, inside, shape_.channels, to + left * plan_.pixel);
+      const int64_t from = ((int64_t{panel} * shape_.in_h + row) * shape_.in_w + from_column) * x_pixel;
+      if (args_.x_in_pairs) {
+        std::copy_n(reinterpret_cast<const uint16_t*>(args_.x) + from, inside * plan_.pixel, to + left * plan_.pixel);
+      } else {
+        PackPixels(*device_.bf16, args_.x + from, inside, shape_.channels, to + left * plan_.pixel);
+      }
       std::fill_n(to + (left + inside) * plan_.pixel, plan_.padded_row - (left + inside) * plan_.pixel, uint16_t{0});
     }
     std::fill_n(image_ + input_rows * plan_.padded_row, kRightSlack, uint16_t{0});
@@ -146,7 +197,7 @@ class StripWorker {
     pool.out_w = shape_.out_w / args_.pool_w;
     pool.channels = shape_.outputs;
     pool.size_w = pool.stride_w = args_.pool_w;
-    pool.x = pooled_;
+    pool.x = sums_;
     pool.y = y;
     pool.argmax = args_.argmax == nullptr ? nullptr : args_.argmax + (y - args_.y);
     pool.activation = args_.activation;
@@ -159,7 +210,7 @@ class StripWorker {
   CpuDevice& device_;
   const Bf16Section section_;
   uint16_t* image_;
-  float* pooled_;
+  float* sums_;
   Bf16ProductArgs product_;
 };
 

@@ -1,4 +1,5 @@
-// Products whose operands are rounded to bfloat16, as plain functions over plain arguments.
+// Products whose operands are rounded to bfloat16, and work on values that lie in memory as
+// bfloat16, as plain functions over plain arguments.
 //
 // Terms
 //   pair   two neighbours along the sum (k): the unit that processors multiply bf16 in
@@ -6,6 +7,8 @@
 //   right  operand b, [k / 2][16 lanes][2]: a pair of k for each of 16 lanes is one vector of 64 bytes
 //   group  the 16 lanes of a right operand: samples of a panel, or columns of a matrix
 //   step   up to 16 pairs that a product takes at a time, a tile of each operand
+//   pairs  a panel of bf16, [H][W][C / 2][16 samples][2 channels], C even: a pixel is C / 2 pairs
+//          of a right operand
 //
 // An operand is rounded to the nearest bfloat16, to even where two are as near; a NaN stays one.
 // Sums are f32. Where and in which order they are rounded depends on the instruction set and on the
@@ -13,6 +16,9 @@
 #pragma once
 
 #include <stdint.h>
+
+#include "trainer/backend/cpu/batch_norm_args.h"
+#include "trainer/graph/activation.h"
 
 namespace trainyard::engine {
 
@@ -63,6 +69,21 @@ struct Bf16Kernels {
   void (*pack_left_columns)(const Bf16PackArgs&);
   void (*pack_right)(const Bf16PackArgs&);
   void (*pack_right_rows)(const Bf16PackArgs&);
+  // Samples along the sum: `vectors` (even) vectors of a panel in pairs, and those of the other one
+  // `other` elements behind it, become rows of 32 samples, one for each channel of each pixel.
+  // Without another (other = 0) a row holds the first twice.
+  void (*turn_left)(const uint16_t* from, int64_t other, int64_t vectors, uint16_t* to);
+  // The outputs of one pixel likewise as right operand: [outputs / 16][16 pairs of samples][16][2].
+  // Without another panel its samples are zeros. To `sums`, null or [outputs][16], both are added.
+  void (*turn_right)(const uint16_t* from, int64_t other, int outputs, float* sums, uint16_t* to);
+  // Values in pairs, `vectors` (even) vectors of 16: from and to f32, and element by element. The
+  // terms, inputs and outputs of an op may share memory.
+  void (*to_pairs)(const float* x, uint16_t* y, int64_t vectors);
+  void (*from_pairs)(const uint16_t* x, float* y, int64_t vectors);
+  void (*add)(const uint16_t* const* terms, int count, uint16_t* y, int64_t begin, int64_t end);  // vectors [begin, end), even
+  void (*activate)(const uint16_t* x, uint16_t* y, int64_t vectors, Activation activation);
+  void (*activate_gradient)(const uint16_t* dy, const uint16_t* y, uint16_t* dx, int64_t vectors, Activation activation);
+  BatchNormKernels batch_norm;
   // Between begin and end, on one thread, only products of that block and of those pairs may run.
   // Null where a product needs no preparation.
   void (*begin)(int block, int pairs);

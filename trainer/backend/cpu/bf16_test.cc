@@ -243,6 +243,51 @@ Trial ImageNetwork(int batch) {
   return trial;
 }
 
+// Convolutions whose results lie in memory as bfloat16, and all that reads such values: batch
+// normalisation with relu and without, a sum, activations, a convolution with a stride, one whose
+// windows need no padding, an odd number of channels, which stays f32.
+class ResidualNetwork {
+ public:
+  static Trial Make(int batch) {
+    ResidualNetwork network;
+    GraphBuilder& builder = network.trial_.builder();
+    Value x = network.Conv("stem", network.trial_.Input("images", {batch, 9, 10, 3}), 12, 3);
+    const Value shortcut = network.Conv("shortcut", x, 34, 1, 2);
+    Value y = *builder.Activate("relu1", network.Norm("norm1", x), Activation::kRelu);
+    y = network.Norm("norm2", network.Conv("conv1", y, 20, 1, 2));
+    y = *builder.Activate("tanh2", *builder.Bias("bias2", network.Conv("conv2", y, 6, 3), network.trial_.Parameter("bias2/bias", {6})),
+                          Activation::kTanh);
+    y = network.Conv("conv3", y, 34, 3);
+    x = *builder.Activate("relu3", *builder.Add("sum", std::array{shortcut, y}), Activation::kRelu);
+    y = *builder.Activate("relu4", network.Norm("norm4", network.Conv("conv4", x, 34, 2)), Activation::kRelu);
+    x = *builder.Activate("relu5", network.Norm("norm5", *builder.Add("sum2", std::array{x, y})), Activation::kRelu);
+    x = network.Norm("norm6", network.Conv("odd", x, 7, 2));
+    EXPECT_TRUE(builder.Output("features", x).ok());
+    network.trial_.MeanSquaredLoss(x);
+    return std::move(network.trial_);
+  }
+
+ private:
+  Value Conv(const std::string& name, Value x, int64_t filters, int size, int stride = 1) {
+    const int64_t channels = trial_.builder().spec(x).shape[3];
+    const Value kernel = trial_.Parameter(name + "/kernel", {size, size, channels, filters});
+    trial_.Scale(1.0f / static_cast<float>(size));
+    return *trial_.builder().Conv2d(name, x, kernel, {stride, stride}, Padding::kSame);
+  }
+  Value Norm(const std::string& name, Value x) {
+    const Shape channels = {trial_.builder().spec(x).shape[3]};
+    const BatchNormParameters parameters = {
+        .gamma = trial_.Parameter(name + "/gamma", channels),
+        .beta = trial_.Parameter(name + "/beta", channels),
+        .moving_mean = trial_.Parameter(name + "/moving_mean", channels, /*trainable=*/false),
+        .moving_variance = trial_.Parameter(name + "/moving_variance", channels, /*trainable=*/false),
+    };
+    return *trial_.builder().BatchNorm(name, x, parameters, 0.9f, 1e-3f);
+  }
+
+  Trial trial_;
+};
+
 Trial SequenceNetwork(const RecurrentOp& op, int batch) {
   constexpr int kSteps = 5;
   constexpr int kUnits = 21;
@@ -283,6 +328,12 @@ TEST_P(Bf16Test, NetworksOfImagesAgree) {
   for (const int batch : {1, 5, 16, 33}) EXPECT_LE(DifferenceFromReference(ImageNetwork(batch), GetParam()), kFlips) << "batch " << batch;
 }
 
+TEST_P(Bf16Test, ResidualNetworksAgree) {
+  for (const int batch : {5, 16, 33}) {
+    EXPECT_LE(DifferenceFromReference(ResidualNetwork::Make(batch), GetParam()), 4 * kFlips) << "batch " << batch;
+  }
+}
+
 TEST_P(Bf16Test, RecurrentNetworksAgree) {
   for (const int batch : {1, 20}) {
     for (const RecurrentOp& op : Cells()) {
@@ -304,8 +355,8 @@ std::vector<std::byte> Bits(const TrialResult& result) {
 }
 
 TEST_P(Bf16Test, BitsAreTheSameInEveryRunAndForAnyThreads) {
-  for (const bool images : {true, false}) {
-    const Trial trial = images ? ImageNetwork(33) : SequenceNetwork(Cells()[0], 20);
+  for (const int network : {0, 1, 2}) {
+    const Trial trial = network == 0 ? ImageNetwork(33) : network == 1 ? ResidualNetwork::Make(33) : SequenceNetwork(Cells()[0], 20);
     const auto once = trial.Run(*CpuInBf16(GetParam()), /*fuse=*/true);
     ASSERT_TRUE(once.ok());
     for (const int threads : {1, 2, 3, 7}) {

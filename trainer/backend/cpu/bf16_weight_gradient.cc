@@ -89,8 +89,8 @@ struct ChunkRows {
 };
 
 // Row `r` of the padded image under a chunk.
-void PackImageRow(const ConvShape& shape, const ChunkPlan& plan, const ChunkRows& chunk, int64_t r, const float* x, uint16_t* image,
-                  const Bf16Kernels& kernels) {
+void PackImageRow(const ConvShape& shape, const ChunkPlan& plan, const ChunkRows& chunk, int64_t r, const Bf16Operands& operands,
+                  uint16_t* image, const Bf16Kernels& kernels) {
   uint16_t* to = image + r * plan.x_row;
   const int64_t row = int64_t{chunk.begin} * shape.stride_h - shape.pad_top + r;
   if (row < 0 || row >= shape.in_h) {
@@ -101,9 +101,27 @@ void PackImageRow(const ConvShape& shape, const ChunkPlan& plan, const ChunkRows
   const int64_t inside = std::min<int64_t>(plan.padded_w - left, shape.in_w);
   const int64_t panel = int64_t{shape.in_h} * shape.in_w * shape.channels * kLanes;
   std::fill_n(to, left * plan.x_pixel, uint16_t{0});
-  PackSampleRows(kernels, x + chunk.panel * panel + row * shape.in_w * shape.channels * kLanes, chunk.other * panel,
-                 inside * shape.channels, to + left * plan.x_pixel);
+  const int64_t from = chunk.panel * panel + row * shape.in_w * shape.channels * kLanes;
+  if (operands.x_in_pairs) {
+    kernels.turn_left(static_cast<const uint16_t*>(operands.x) + from, chunk.other * panel, inside * shape.channels,
+                      to + left * plan.x_pixel);
+  } else {
+    PackSampleRows(kernels, static_cast<const float*>(operands.x) + from, chunk.other * panel, inside * shape.channels,
+                   to + left * plan.x_pixel);
+  }
   std::fill_n(to + (left + inside) * plan.x_pixel, plan.x_row - (left + inside) * plan.x_pixel, uint16_t{0});
+}
+
+// A row of dy, from element `from` of the chunk's first panel on.
+void PackGradientRow(const ConvShape& shape, const ChunkPlan& plan, int64_t from, int64_t other, const Bf16Operands& operands, float* sums,
+                     uint16_t* to, const Bf16Kernels& kernels) {
+  for (int column = 0; column < shape.out_w; ++column, from += int64_t{shape.outputs} * kLanes, to += plan.dy_pixel) {
+    if (operands.dy_in_pairs) {
+      kernels.turn_right(static_cast<const uint16_t*>(operands.dy) + from, other, shape.outputs, sums, to);
+    } else {
+      PackSamplePairs(kernels, static_cast<const float*>(operands.dy) + from, other, shape.outputs, sums, to);
+    }
+  }
 }
 
 }  // namespace
@@ -113,8 +131,7 @@ size_t Bf16WeightGradientScratchFloats(const ConvShape& shape) {
   return static_cast<size_t>(FloatsOf(plan.x_elements) + FloatsOf(plan.dy_elements) + plan.sums_floats());
 }
 
-void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, float* db, float* scratch,
-                           CpuDevice& device) {
+void RunBf16WeightGradient(const ConvShape& shape, const Bf16Operands& operands, float* dw, float* db, float* scratch, CpuDevice& device) {
   const ChunkPlan plan(shape);
   auto* const image = reinterpret_cast<uint16_t*>(scratch);
   auto* const gradient = reinterpret_cast<uint16_t*>(scratch + FloatsOf(plan.x_elements));
@@ -127,14 +144,10 @@ void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* 
     const int rows = chunk.end - chunk.begin;
     const int64_t image_rows = ChunkPlan::InputRows(shape, rows);
     device.pool.Run(image_rows + rows, [&](int64_t begin, int64_t end, int) {
-      for (int64_t r = begin; r < std::min(end, image_rows); ++r) PackImageRow(shape, plan, chunk, r, x, image, *device.bf16);
+      for (int64_t r = begin; r < std::min(end, image_rows); ++r) PackImageRow(shape, plan, chunk, r, operands, image, *device.bf16);
       for (int64_t r = std::max(begin, image_rows) - image_rows; r < end - image_rows; ++r) {
-        const float* from = dy + chunk.panel * dy_panel + (chunk.begin + r) * dy_row;
-        for (int column = 0; column < shape.out_w; ++column) {
-          PackSamplePairs(*device.bf16, from + int64_t{column} * shape.outputs * kLanes, chunk.other * dy_panel, shape.outputs,
-                          sums == nullptr ? nullptr : sums + r * shape.outputs * kLanes,
-                          gradient + r * plan.dy_row + column * plan.dy_pixel);
-        }
+        PackGradientRow(shape, plan, chunk.panel * dy_panel + (chunk.begin + r) * dy_row, chunk.other * dy_panel, operands,
+                        sums == nullptr ? nullptr : sums + r * shape.outputs * kLanes, gradient + r * plan.dy_row, *device.bf16);
       }
     });
     device.pool.Run(int64_t{shape.kernel_h} * plan.tiling.blocks, [&](int64_t begin, int64_t end, int) {

@@ -10,11 +10,17 @@
 
 namespace trainyard::engine {
 
+// Panels of f32, or of pairs of bf16.
+struct Bf16Operands {
+  const void* x;
+  const void* dy;
+  bool x_in_pairs, dy_in_pairs;
+};
+
 // Of a convolution: dw [kernel_h][kernel_w][channels][outputs] and, unless null, db [outputs], the
-// sums of dy unrounded; overwritten.
+// sums of dy as it is; overwritten.
 size_t Bf16WeightGradientScratchFloats(const ConvShape& shape);
-void RunBf16WeightGradient(const ConvShape& shape, const float* x, const float* dy, float* dw, float* db, float* scratch,
-                           CpuDevice& device);
+void RunBf16WeightGradient(const ConvShape& shape, const Bf16Operands& operands, float* dw, float* db, float* scratch, CpuDevice& device);
 
 // Of a dense layer: dw [in][out], from x [pixels][in][16] and dz [pixels][out][16].
 struct Bf16DenseShape {

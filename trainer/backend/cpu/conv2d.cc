@@ -139,6 +139,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
   TY_ASSIGN_OR_RETURN(forward.shape, MakeConvShape(op.window, node.in(0).shape, node.in(1).shape));
   const ConvShape& shape = forward.shape;
   ConvForwardPlan::For(shape, device.kernels).ApplyTo(forward);
+  forward.x_in_pairs = node.in(0).bf16;
+  forward.y_in_pairs = node.out().bf16;
   const int64_t samples = node.in(0).shape[0];
   const std::optional<Window>& pool = op.epilogue.max_pool;
   if (TakesFewSamples(shape, samples, device) || (pool.has_value() && !PoolsByRows(*pool))) {
@@ -252,6 +254,11 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
   TY_RETURN_IF_ERROR(RequireBatched(node));
   TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.out().shape, node.in(1).shape));
   std::vector<InputGradientPhase> phases = MakePhases(shape, device);
+  const int64_t dx_element = node.out().bf16 ? sizeof(uint16_t) : sizeof(float);
+  for (InputGradientPhase& phase : phases) {
+    phase.forward.x_in_pairs = node.in(0).bf16;
+    phase.forward.y_in_pairs = node.out().bf16;
+  }
   const int64_t samples = node.out().shape[0];
   if (phases.size() == 1 && TakesFewSamples(phases[0].forward.shape, samples, device)) {
     const ConvShape& part = phases[0].forward.shape;
@@ -272,7 +279,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
   size_t work = 0;
   for (const InputGradientPhase& phase : phases) work = std::max(work, ConvForwardScratchFloats(phase.forward, device));
   return MakeKernel(
-      [&device, phases, weights](const KernelContext& context) mutable {
+      [&device, phases, weights, dx_element](const KernelContext& context) mutable {
         for (InputGradientPhase& phase : phases) {
           float* packed = static_cast<float*>(context.scratch) + phase.packed_offset;
           phase.pack.weights = context.input<float>(1);
@@ -281,7 +288,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
           phase.forward.x = context.input<float>(0);
           phase.forward.weights = packed;
           phase.forward.scratch = static_cast<float*>(context.scratch) + weights;
-          phase.forward.y = context.output<float>(0) + phase.y_offset;
+          phase.forward.y = reinterpret_cast<float*>(context.output<std::byte>(0) + phase.y_offset * dx_element);
           RunConvForward(phase.forward, device);
         }
       },
@@ -295,8 +302,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
   const int64_t samples = node.in(0).shape[0];
   if (device.bf16 != nullptr) {
     return MakeKernel(
-        [&device, shape = gradient.shape, bias = op.bias](const KernelContext& context) {
-          RunBf16WeightGradient(shape, context.input<float>(0), context.input<float>(1), context.output<float>(0),
+        [&device, shape = gradient.shape, bias = op.bias, x = node.in(0).bf16, dy = node.in(1).bf16](const KernelContext& context) {
+          RunBf16WeightGradient(shape, {context.inputs[0], context.inputs[1], x, dy}, context.output<float>(0),
                                 bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
         },
         Bf16WeightGradientScratchFloats(gradient.shape) * sizeof(float));

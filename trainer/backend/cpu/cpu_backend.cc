@@ -15,6 +15,7 @@
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/select_bf16.h"
 #include "trainer/backend/cpu/select_kernels.h"
+#include "trainer/backend/narrow_values.h"
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/ops/fuse.h"
@@ -33,7 +34,8 @@ class CpuBackend final : public Backend {
   DType real() const override { return DType::kF32; }
   Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
     const Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
-    return RunsInference(options.inference) ? RewriteForInference(graph) : LayOut(graph);
+    if (RunsInference(options.inference)) return RewriteForInference(graph);
+    return device_.bf16 == nullptr ? LayOut(graph) : NarrowValues(LayOut(graph));
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return AllocateOnHost(what, bytes);
@@ -42,7 +44,7 @@ class CpuBackend final : public Backend {
   size_t BytesFor(const ValueSpec& spec) const override {
     if (spec.row_major) return static_cast<size_t>(RowVectors(spec.shape) * kLanes) * SizeOf(spec.dtype);
     const int64_t elements = spec.batched ? PanelLayout(spec.shape).vectors() * kLanes : spec.shape.elements();
-    return static_cast<size_t>(elements) * SizeOf(spec.dtype);
+    return static_cast<size_t>(elements) * (spec.bf16 ? sizeof(uint16_t) : SizeOf(spec.dtype));
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id, bool inference) override {

@@ -58,6 +58,14 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasGradie
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.out().bf16) {
+    return MakeKernel([&device, pairs = VectorsOf(node.out()) / 2, activation = op.activation](const KernelContext& context) {
+      device.pool.Run(pairs, [&](int64_t begin, int64_t end, int) {
+        const int64_t offset = begin * kGroupPair;
+        device.bf16->activate(context.input<uint16_t>(0) + offset, context.output<uint16_t>(0) + offset, 2 * (end - begin), activation);
+      });
+    });
+  }
   return MakeKernel([&device, vectors = VectorsOf(node.out()), activation = op.activation](const KernelContext& context) {
     device.pool.Run(vectors, [&](int64_t begin, int64_t end, int) {
       device.kernels.activate(context.input<float>(0) + begin * kLanes, context.output<float>(0) + begin * kLanes, end - begin, activation);
@@ -67,6 +75,15 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Activation
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.out().bf16) {
+    return MakeKernel([&device, pairs = VectorsOf(node.out()) / 2, activation = op.activation](const KernelContext& context) {
+      device.pool.Run(pairs, [&](int64_t begin, int64_t end, int) {
+        const int64_t offset = begin * kGroupPair;
+        device.bf16->activate_gradient(context.input<uint16_t>(0) + offset, context.input<uint16_t>(1) + offset,
+                                       context.output<uint16_t>(0) + offset, 2 * (end - begin), activation);
+      });
+    });
+  }
   return MakeKernel([&device, vectors = VectorsOf(node.out()), activation = op.activation](const KernelContext& context) {
     device.pool.Run(vectors, [&](int64_t begin, int64_t end, int) {
       const int64_t offset = begin * kLanes;
@@ -90,6 +107,15 @@ static CompiledKernel CompileRowMajorAdd(const NodeView& node) {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AddOp&) {
   if (!node.in(0).batched) return CompileRowMajorAdd(node);
+  if (node.out().bf16) {
+    return MakeKernel([&device, pairs = VectorsOf(node.out()) / 2,
+                       terms = std::vector<const uint16_t*>(node.input_count())](const KernelContext& context) mutable {
+      for (size_t i = 0; i < terms.size(); ++i) terms[i] = context.input<uint16_t>(static_cast<int>(i));
+      device.pool.Run(pairs, [&](int64_t begin, int64_t end, int) {
+        device.bf16->add(terms.data(), static_cast<int>(terms.size()), context.output<uint16_t>(0), 2 * begin, 2 * end);
+      });
+    });
+  }
   return MakeKernel([&device, vectors = VectorsOf(node.out()),
                      terms = std::vector<const float*>(node.input_count())](const KernelContext& context) mutable {
     for (size_t i = 0; i < terms.size(); ++i) terms[i] = context.input<float>(static_cast<int>(i));

@@ -14,13 +14,13 @@
 
 #include <stdint.h>
 
+#include "trainer/backend/cpu/batch_norm_args.h"
 #include "trainer/backend/cpu/bf16_kernels.h"
+#include "trainer/backend/cpu/lanes.h"
 #include "trainer/graph/activation.h"
 #include "trainer/graph/cell.h"
 
 namespace trainyard::engine {
-
-inline constexpr int kLanes = 16;
 
 // The geometry of a convolution. A dense layer is a 1x1 kernel over one panel of one row, whose
 // pixels are the panels of the batch.
@@ -48,6 +48,9 @@ struct ConvForwardArgs {
   int block = 1;    // outputs held in registers at a time, as packed
   int columns = 1;  // columns held in registers at a time
   int group = 1;    // panels walked together, so that border pixels have columns too
+  // Products of bfloat16 only: x or y are pairs of bf16 (bf16_kernels.h), strides count elements.
+  bool x_in_pairs = false;
+  bool y_in_pairs = false;  // not with a pool
   Activation activation = Activation::kIdentity;
   bool max_pool = false;
   int pool_h = 1, pool_w = 1;  // the window of the pool and its stride
@@ -248,26 +251,6 @@ struct DropoutArgs {
   float scale = 1.0f;
 };
 
-// Batch normalisation of `pixels` pixels in a row that belong to one panel. Lanes from `lanes` on
-// belong to no sample: they do not count, and gradients there are zero. All vectors of channels are
-// [channels].
-struct BatchNormArgs {
-  int64_t pixels = 0;
-  int channels = 0, lanes = kLanes;
-  bool relu = false;
-  const float* x = nullptr;
-  const float* dy = nullptr;     // gradients
-  float* y = nullptr;            // y or dx
-  const float* scale = nullptr;  // z = scale * x + shift
-  const float* shift = nullptr;
-  const float* pivot = nullptr;      // of sums: subtracted from x, near its mean
-  double* sums = nullptr;            // moments: of x - pivot, then of its square; gradients: of dz, then of dz * (x - pivot); 2 * channels
-  float* scratch = nullptr;          // sums: 2 * channels vectors, a thread's own
-  const float* dz_factor = nullptr;  // dx = dz_factor * dz + x_factor * x + constant
-  const float* x_factor = nullptr;
-  const float* constant = nullptr;
-};
-
 struct KernelTable {
   const char* isa;       // "baseline", "avx2", "avx512": how the kernels were compiled
   int max_rows_vectors;  // of conv_rows: the most vectors of columns,
@@ -297,11 +280,7 @@ struct KernelTable {
   void (*max_pool_gradient)(const PoolArgs&, int begin, int end);
   void (*average_pool)(const PoolArgs&, int begin, int end);
   void (*average_pool_gradient)(const PoolArgs&, int begin, int end);
-  // Batch normalisation. dz is dy, with relu only where scale * x + shift is above 0.
-  void (*batch_norm_moments)(const BatchNormArgs&);
-  void (*batch_norm_apply)(const BatchNormArgs&);  // y = z, with relu at least 0
-  void (*batch_norm_gradient_sums)(const BatchNormArgs&);
-  void (*batch_norm_gradient_apply)(const BatchNormArgs&);  // y may be dy or x
+  BatchNormKernels batch_norm;
   double (*sum_of_squares)(const float* x, int64_t elements);
   // Losses. The sums are over all samples and pixels, not yet divided.
   void (*softmax)(const float* x, float* y, int64_t pixels, int classes);
@@ -331,7 +310,7 @@ struct KernelTable {
   void (*cross_entropy_rows)(const RowLossArgs&);
   void (*cross_entropy_gradient_rows)(const RowLossArgs&);  // x: probabilities
   void (*correct_rows)(const RowLossArgs&);
-  Bf16Kernels bf16;  // products of bfloat16 operands, each widened to f32
+  Bf16Kernels bf16;  // bfloat16 without instructions of its own: the operands of a product are widened to f32
   // `rounds` rounds of independent multiply-adds, which the peak is measured with. Returns the
   // floating-point operations done.
   double (*multiply_adds)(int64_t rounds, float* sink);

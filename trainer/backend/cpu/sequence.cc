@@ -48,8 +48,23 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const EmbeddingG
   });
 }
 
+// To bfloat16 or from it.
+static CompiledKernel CompileRounding(CpuDevice& device, const NodeView& node) {
+  return MakeKernel([&device, pairs = VectorsOf(node.out()) / 2, round = node.out().bf16](const KernelContext& context) {
+    device.pool.Run(pairs, [&](int64_t begin, int64_t end, int) {
+      const int64_t offset = begin * kGroupPair;
+      if (round) {
+        device.bf16->to_pairs(context.input<float>(0) + offset, context.output<uint16_t>(0) + offset, 2 * (end - begin));
+      } else {
+        device.bf16->from_pairs(context.input<uint16_t>(0) + offset, context.output<float>(0) + offset, 2 * (end - begin));
+      }
+    });
+  });
+}
+
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RelayoutOp&) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
+  if (node.in(0).bf16 != node.out().bf16) return CompileRounding(device, node);
   const PanelLayout layout(node.out().shape);
   return MakeKernel([&device, layout, to_rows = node.out().row_major](const KernelContext& context) {
     device.pool.Run(layout.panels, [&](int64_t begin, int64_t end, int) {

@@ -88,7 +88,7 @@ RunFunction MakeRun(const BatchNormGradientOp& op, const NodeView& node) {
         dbeta += dz(i);
       }
       for (int64_t i = c; i < elements; i += rows.channels) {
-        dx[i] = gamma * scale * (dz(i) - dbeta / count - normal(i) * dgamma / count);
+        dx[i] = gamma * scale * (dz(i) - dbeta / count - normal(i) * dgamma / count) + (op.add ? context.input<T>(6)[i] : T{0});
       }
       StoreAt(context, 1, c, dgamma);
       StoreAt(context, 2, c, dbeta);

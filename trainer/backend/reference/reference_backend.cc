@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "trainer/backend/narrow_values.h"
 #include "trainer/backend/reference/kernels.h"
 #include "trainer/backend/reference/rounded_operands.h"
 #include "trainer/ops/fuse.h"
@@ -51,7 +52,8 @@ class ReferenceBackend final : public Backend {
   bool uses_host_memory() const override { return true; }
   DType real() const override { return std::is_same_v<T, float> ? DType::kF32 : DType::kF64; }
   Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
-    return options.fuse ? FuseEpilogues(forward) : forward;
+    Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
+    return precision_ == Precision::kBfloat16 ? NarrowValues(graph) : graph;
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return AllocateOnHost(what, bytes);
@@ -65,7 +67,9 @@ class ReferenceBackend final : public Backend {
           if constexpr (kIsSource<OpType> || kIsAlias<OpType>) {
             return absl::UnimplementedError(fmt::format("node '{}': {} takes no kernel", node.node().name, OpName(node.node().op)));
           } else {
-            return std::make_unique<FunctionKernel>(MakeRun(op, node));
+            reference::RunFunction run = MakeRun(op, node);
+            if (node.out().bf16) run = reference::WithRoundedOutput<T>(std::move(run), node);
+            return std::make_unique<FunctionKernel>(std::move(run));
           }
         },
         node.node().op);

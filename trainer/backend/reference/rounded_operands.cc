@@ -34,6 +34,17 @@ RunFunction WithRoundedOperands(RunFunction run, const NodeView& node) {
   };
 }
 
+template <typename T>
+RunFunction WithRoundedOutput(RunFunction run, const NodeView& node) {
+  return [run = std::move(run), elements = node.out().shape.elements()](const KernelContext& context) {
+    run(context);
+    T* const y = context.output<T>(0);
+    std::transform(y, y + elements, y, [](T x) { return Operand(x, Precision::kBfloat16); });
+  };
+}
+
+template RunFunction WithRoundedOutput<float>(RunFunction, const NodeView&);
+template RunFunction WithRoundedOutput<double>(RunFunction, const NodeView&);
 template RunFunction WithRoundedOperands<float>(RunFunction, const NodeView&);
 template RunFunction WithRoundedOperands<double>(RunFunction, const NodeView&);
 

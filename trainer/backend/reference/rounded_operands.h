@@ -1,4 +1,5 @@
-// Products of bfloat16 operands: the rounding that Precision::kBfloat16 asks for.
+// The rounding that Precision::kBfloat16 asks for: of the operands of products, and of values that
+// lie in memory as bfloat16.
 #pragma once
 
 #include "trainer/backend/reference/kernels.h"
@@ -17,5 +18,9 @@ T Operand(T x, Precision precision) {
 // there is one, is a sum of what was not rounded.
 template <typename T>
 RunFunction WithRoundedOperands(RunFunction run, const NodeView& node);
+
+// Runs a node whose first output is held as bfloat16.
+template <typename T>
+RunFunction WithRoundedOutput(RunFunction run, const NodeView& node);
 
 }  // namespace trainyard::engine::reference

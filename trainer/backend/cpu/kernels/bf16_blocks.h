@@ -3,12 +3,11 @@
 #pragma once
 
 #include "trainer/backend/cpu/kernels.h"
+#include "trainer/backend/cpu/kernels/bf16_pairs.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
 namespace trainyard::engine {
 namespace {
-
-using VU = uint32_t __attribute__((vector_size(64)));
 
 struct Bf16Place {
   int row, group;

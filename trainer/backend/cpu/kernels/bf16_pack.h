@@ -1,16 +1,14 @@
-// Matrices of f32 as bfloat16 operands of products. Round makes bfloat16 of two vectors: Pairs(low,
-// high) puts low[i] into the lower half of lane i, high[i] into the upper. InOrder(first, second)
-// leaves their 32 values one after the other.
+// Matrices of f32 as bfloat16 operands of products. Round makes bfloat16 of two vectors
+// (bf16_pairs.h).
 #pragma once
 
 #include "trainer/backend/cpu/kernels.h"
+#include "trainer/backend/cpu/kernels/bf16_pairs.h"
 #include "trainer/backend/cpu/kernels/transpose.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
 namespace trainyard::engine {
 namespace {
-
-using VU = uint32_t __attribute__((vector_size(64)));
 
 constexpr int kStep = 2 * kMostTilePairs;
 

@@ -59,10 +59,6 @@ void CrossEntropyRows(const RowLossArgs& args);
 void CrossEntropyGradientRows(const RowLossArgs& args);
 void CorrectRows(const RowLossArgs& args);
 
-void PackLeftRows(const Bf16PackArgs& args);
-void PackLeftColumns(const Bf16PackArgs& args);
-void PackRight(const Bf16PackArgs& args);
-void PackRightRows(const Bf16PackArgs& args);
 void ProductBf16(const Bf16ProductArgs& args);
 
 double MultiplyAdds(int64_t rounds, float* sink);

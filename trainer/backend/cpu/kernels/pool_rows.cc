@@ -72,8 +72,8 @@ void AveragePoolRows(const PoolArgs& args, int begin, int end) {
 }
 
 void ScaleRows(const BatchNormArgs& args) {
-  const float* x = args.x;
-  float* y = args.y;
+  const auto* x = static_cast<const float*>(args.x);
+  auto* y = static_cast<float*>(args.y);
   for (int64_t pixel = 0; pixel < args.pixels; ++pixel, x += args.channels, y += args.channels) {
     for (int c = 0; c < args.channels; c += kLanes) {
       const int count = MinInt(kLanes, args.channels - c);

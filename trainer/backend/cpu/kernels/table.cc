@@ -1,5 +1,6 @@
 // The table of one instruction set, and the multiply-adds that its peak is measured with.
 #include "trainer/backend/cpu/kernels.h"
+#include "trainer/backend/cpu/kernels/bf16_kernels_of.h"
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
@@ -46,10 +47,10 @@ const KernelTable kTable = {
     .max_pool_gradient = MaxPoolGradient,
     .average_pool = AveragePool,
     .average_pool_gradient = AveragePoolGradient,
-    .batch_norm_moments = BatchNormMoments,
-    .batch_norm_apply = BatchNormApply,
-    .batch_norm_gradient_sums = BatchNormGradientSums,
-    .batch_norm_gradient_apply = BatchNormGradientApply,
+    .batch_norm = {.moments = BatchNormMoments,
+                   .apply = BatchNormApply,
+                   .gradient_sums = BatchNormGradientSums,
+                   .gradient_apply = BatchNormGradientApply},
     .sum_of_squares = SumOfSquares,
     .softmax = Softmax,
     .softmax_gradient = SoftmaxGradient,
@@ -74,13 +75,7 @@ const KernelTable kTable = {
     .cross_entropy_rows = CrossEntropyRows,
     .cross_entropy_gradient_rows = CrossEntropyGradientRows,
     .correct_rows = CorrectRows,
-    .bf16 = {.pack_left_rows = PackLeftRows,
-             .pack_left_columns = PackLeftColumns,
-             .pack_right = PackRight,
-             .pack_right_rows = PackRightRows,
-             .begin = nullptr,
-             .end = nullptr,
-             .product = ProductBf16},
+    .bf16 = Bf16KernelsOf<RoundByIntegers>(ProductBf16),
     .multiply_adds = MultiplyAdds,
 };
 

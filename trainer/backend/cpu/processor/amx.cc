@@ -158,13 +158,13 @@ void ReleaseTiles() { _tile_release(); }
 
 namespace amx {
 extern const Bf16Kernels kProducts;
-const Bf16Kernels kProducts = {.pack_left_rows = nullptr,
-                               .pack_left_columns = nullptr,
-                               .pack_right = nullptr,
-                               .pack_right_rows = nullptr,
-                               .begin = ConfigureTiles,
-                               .end = ReleaseTiles,
-                               .product = MultiplyTiles};
+const Bf16Kernels kProducts = [] {
+  Bf16Kernels kernels = {};
+  kernels.begin = ConfigureTiles;
+  kernels.end = ReleaseTiles;
+  kernels.product = MultiplyTiles;
+  return kernels;
+}();
 }  // namespace amx
 
 }  // namespace trainyard::engine

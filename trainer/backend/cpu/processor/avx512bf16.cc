@@ -3,7 +3,7 @@
 #include <immintrin.h>
 
 #include "trainer/backend/cpu/kernels/bf16_blocks.h"
-#include "trainer/backend/cpu/kernels/bf16_pack.h"
+#include "trainer/backend/cpu/kernels/bf16_kernels_of.h"
 
 namespace trainyard::engine {
 namespace {
@@ -32,13 +32,7 @@ struct PairDot {
 
 namespace avx512bf16 {
 extern const Bf16Kernels kKernels;
-const Bf16Kernels kKernels = {.pack_left_rows = PackRowsLeft<RoundByInstruction>,
-                              .pack_left_columns = PackColumnsLeft<RoundByInstruction>,
-                              .pack_right = PackColumnsRight<RoundByInstruction>,
-                              .pack_right_rows = PackRowsRight<RoundByInstruction>,
-                              .begin = nullptr,
-                              .end = nullptr,
-                              .product = RunProduct<PairDot>};
+const Bf16Kernels kKernels = Bf16KernelsOf<RoundByInstruction>(RunProduct<PairDot>);
 }  // namespace avx512bf16
 
 }  // namespace trainyard::engine

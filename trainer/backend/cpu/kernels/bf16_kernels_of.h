@@ -1,0 +1,33 @@
+// The kernels of bfloat16 that round in one way, and multiply in another.
+#pragma once
+
+#include "trainer/backend/cpu/kernels.h"
+#include "trainer/backend/cpu/kernels/batch_norm.h"
+#include "trainer/backend/cpu/kernels/bf16_pack.h"
+#include "trainer/backend/cpu/kernels/bf16_turn.h"
+#include "trainer/backend/cpu/kernels/bf16_values.h"
+
+namespace trainyard::engine {
+namespace {
+
+template <typename Round>
+constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&)) {
+  return {.pack_left_rows = PackRowsLeft<Round>,
+          .pack_left_columns = PackColumnsLeft<Round>,
+          .pack_right = PackColumnsRight<Round>,
+          .pack_right_rows = PackRowsRight<Round>,
+          .turn_left = TurnLeft,
+          .turn_right = TurnRight,
+          .to_pairs = PairValues<Round>::FromWide,
+          .from_pairs = PairValues<Round>::ToWide,
+          .add = PairValues<Round>::Add,
+          .activate = PairValues<Round>::Activate,
+          .activate_gradient = PairValues<Round>::ActivateGradient,
+          .batch_norm = BatchNormOf<PairPanels<Round>>::kKernels,
+          .begin = nullptr,
+          .end = nullptr,
+          .product = product};
+}
+
+}  // namespace
+}  // namespace trainyard::engine

@@ -1,0 +1,96 @@
+#include "trainer/backend/narrow_values.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/graph/graph_copy.h"
+
+namespace trainyard::engine {
+namespace {
+
+bool IsConvolution(const Op& op) { return std::holds_alternative<Conv2dOp>(op); }
+
+// Ops whose values are all held in one way.
+bool WorksOnOneKind(const Op& op) {
+  return std::holds_alternative<BatchNormOp>(op) || std::holds_alternative<AddOp>(op) || std::holds_alternative<ActivationOp>(op);
+}
+
+class Narrowing {
+ public:
+  explicit Narrowing(const Graph& graph)
+      : graph_(graph),
+        copy_(graph),
+        readers_(ReadersOf(graph)),
+        kept_(graph.nodes().size()),
+        narrow_(graph.nodes().size()),
+        other_(graph.nodes().size()) {
+    for (const auto& [name, value] : graph.outputs()) Keep(value);
+    for (const ParameterResult& result : graph.results()) Keep(result.value);
+    for (const Value& next : graph.next_states()) Keep(next);
+    Keep(graph.loss());
+  }
+
+  Graph Run() && {
+    for (NodeId id = 0; id < Nodes(); ++id) narrow_[id] = IsNarrow(id);
+    for (NodeId id = 0; id < Nodes(); ++id) Copy(id);
+    return std::move(copy_).Finish();
+  }
+
+ private:
+  NodeId Nodes() const { return static_cast<NodeId>(graph_.nodes().size()); }
+
+  void Keep(Value value) {
+    if (value.valid() && value.output == 0) kept_[value.node] = true;
+  }
+
+  static bool IsActivation(const ValueSpec& spec) { return spec.batched && !spec.row_major && spec.dtype == DType::kF32; }
+
+  bool IsNarrow(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const ValueSpec& spec = node.outputs[0];
+    if (kept_[id] || !IsActivation(spec) || spec.shape[-1] % 2 != 0) return false;
+    if (const auto* conv = std::get_if<Conv2dOp>(&node.op)) {
+      return !conv->epilogue.max_pool && std::ranges::all_of(readers_[id], [&](NodeId reader) {
+        return IsConvolution(graph_.node(reader).op) || WorksOnOneKind(graph_.node(reader).op);
+      });
+    }
+    return WorksOnOneKind(node.op) && std::ranges::all_of(node.inputs, [&](const Value& input) {
+             return !graph_.spec(input).batched || (input.output == 0 && narrow_[input.node]);
+           });
+  }
+
+  void Copy(NodeId id) {
+    Node node = graph_.node(id);
+    for (Value& input : node.inputs) {
+      const bool turn = input.output == 0 && narrow_[input.node] != narrow_[id] && IsActivation(graph_.spec(input));
+      input = turn && !IsConvolution(node.op) ? Turned(input) : copy_.At(input);
+    }
+    node.outputs[0].bf16 = narrow_[id];
+    copy_.Map(id, copy_.Add(std::move(node)));
+  }
+
+  // The new value for `old`, held in the other way.
+  Value Turned(Value old) {
+    Value& turned = other_[old.node];
+    if (turned.valid()) return turned;
+    ValueSpec spec = graph_.spec(old);
+    spec.bf16 = !narrow_[old.node];
+    const std::string name = graph_.node(old.node).name + (spec.bf16 ? "/bf16" : "/f32");
+    return turned = {copy_.Add({name, RelayoutOp{}, {copy_.At(old)}, {spec}}), 0};
+  }
+
+  const Graph& graph_;
+  GraphCopy copy_;
+  const std::vector<std::vector<NodeId>> readers_;  // [node]
+  std::vector<bool> kept_;                          // its first output is one of the graph's
+  std::vector<bool> narrow_;                        // [node]: its first output is held as bf16
+  std::vector<Value> other_;                        // [node]: its first output held in the other way, once there is one
+};
+
+}  // namespace
+
+Graph NarrowValues(const Graph& graph) { return Narrowing(graph).Run(); }
+
+}  // namespace trainyard::engine

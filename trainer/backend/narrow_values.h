@@ -1,0 +1,16 @@
+// Which values of a graph lie in memory as bfloat16, where products take operands of bfloat16
+// (Precision::kBfloat16).
+#pragma once
+
+#include "trainer/graph/graph.h"
+
+namespace trainyard::engine {
+
+// The forward graph with ValueSpec::bf16 set for what convolutions leave, and for what batch
+// normalisations, sums and activations make of it. Those read and write values of one kind; a
+// convolution takes either. RelayoutOps stand before all other ops that read such a value.
+// Gradients follow: they are held as the values that they belong to. Values have an even number of
+// channels. What the graph names as an output, a result, a state or its loss stays f32.
+Graph NarrowValues(const Graph& graph);
+
+}  // namespace trainyard::engine
