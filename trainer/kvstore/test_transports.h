@@ -25,8 +25,8 @@ inline const std::shared_ptr<LendableMemory>& TestMemory() {
 
 inline const TransportKind kTransportKinds[] = {
     {"Inproc", +[] { return MakeInprocTransport(); }, +[](int server) { return "ps-" + std::to_string(server); }},
-    {"Shared", +[] { return MakeSharedMemoryTransport(MakeGrpcTransport(), {.lendable = TestMemory()}); },
-     +[](int) { return std::string("127.0.0.1:0"); }},
+    {"Shared", +[] { return MakeSharedMemoryTransport(MakeInprocTransport(), {.lendable = TestMemory()}); },
+     +[](int server) { return "ps-" + std::to_string(server); }},
     {"Grpc", +[] { return MakeGrpcTransport(); }, +[](int) { return std::string("127.0.0.1:0"); }},
 };
 
