@@ -11,14 +11,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Why(const ServerBenchOptions& options) { return std::string(BenchServer(options).status().message()); }
+std::string WhyRefused(const ServerBenchOptions& options) { return std::string(BenchServer(options).status().message()); }
 
 TEST(BenchServerTest, OptionsOutsideTheirRangesAreNamed) {
-  EXPECT_THAT(Why({.workers = 0}), HasSubstr("workers: found 0, expected 1 to 64"));
-  EXPECT_THAT(Why({.workers = 65}), HasSubstr("found 65"));
-  EXPECT_THAT(Why({.bytes = 6}), HasSubstr("bytes: found 6, expected a multiple of 4 from 4 to 1073741824"));
-  EXPECT_THAT(Why({.rounds = -1}), HasSubstr("rounds: found -1"));
-  EXPECT_THAT(Why({.optimizer = "newton"}), HasSubstr("newton"));
+  EXPECT_THAT(WhyRefused({.workers = 0}), HasSubstr("workers: found 0, expected 1 to 64"));
+  EXPECT_THAT(WhyRefused({.workers = 65}), HasSubstr("found 65"));
+  EXPECT_THAT(WhyRefused({.bytes = 6}), HasSubstr("bytes: found 6, expected a multiple of 4 from 4 to 1073741824"));
+  EXPECT_THAT(WhyRefused({.rounds = -1}), HasSubstr("rounds: found -1"));
+  EXPECT_THAT(WhyRefused({.optimizer = "newton"}), HasSubstr("newton"));
 }
 
 TEST(BenchServerTest, TextAndJsonTellTheServersTimeBesideTheArithmeticAlone) {
