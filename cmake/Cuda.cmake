@@ -7,6 +7,8 @@
 #
 # Only the runtime is linked. The program loads the rest by name, so that it starts without any of
 # it: libcublasLt.so.13, libcudnn.so.9, libnccl.so.2, libnvidia-ml.so.1 and the driver's libcuda.so.1.
+# It loads libnvrtc.so.13 before cuDNN, which looks for that in its own folder only, unless it is
+# there already.
 # dlopen looks in the RUNPATH that trainyard::cuda gives to programs: where the toolkit has its
 # libraries. trainyard-trainer looks in ../lib/trainyard too, where images have them.
 #

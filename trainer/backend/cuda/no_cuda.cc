@@ -6,7 +6,7 @@ namespace trainyard::engine {
 namespace {
 
 absl::Status NoCuda() {
-  return absl::UnimplementedError("this build has no CUDA: run scripts/setup.sh --cuda and build again, see docs/gpus.md; or use the cpu");
+  return absl::UnimplementedError("this build has no CUDA: run scripts/setup.sh --cuda and build again, see docs/gpus.md");
 }
 
 }  // namespace
