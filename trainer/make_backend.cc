@@ -1,7 +1,5 @@
 #include "trainer/commands/make_backend.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,24 +7,51 @@
 #include "trainer/backend/cuda/cuda_backend.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/base/cpu_quota.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/devices/gpu_environment.h"
+#include "trainer/job/replica_identity.h"
 
 namespace trainyard::engine {
+namespace {
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name, int threads, Precision precision) {
-  if (name == "cpu") return MakeCpuBackend({.threads = threads, .precision = precision});
-  if (name == "reference") return MakeReferenceBackend(DType::kF32, precision);
-  if (name == "cuda") return MakeCudaBackend({.precision = precision});
-  return absl::InvalidArgumentError(fmt::format("--backend: found '{}', expected cpu, cuda or reference", name));
+constexpr std::string_view kBackendFlag = "--backend";
+
+}  // namespace
+
+absl::StatusOr<BackendPlan> PlanBackends(std::string_view name, WantedDevices wanted) {
+  if (name == "reference") return BackendPlan{.reference = true, .devices = {}};
+  if (!name.empty()) {
+    wanted.field = kBackendFlag;
+    absl::StatusOr<DeviceRequest> request = ParseDeviceRequest(name);
+    if (!request.ok()) return absl::InvalidArgumentError(fmt::format("{}: {}", kBackendFlag, std::string(request.status().message())));
+    wanted.request = *std::move(request);
+  }
+  TY_ASSIGN_OR_RETURN(DeviceChoice devices, ChooseDevices(wanted, ReadGpuEnvironment(ProcessEnvironment()), CudaDeviceCount));
+  return BackendPlan{.reference = false, .devices = std::move(devices)};
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeDeviceBackends(std::string_view name, int threads, int devices,
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const BackendPlan& plan, int threads, Precision precision) {
+  if (plan.reference) return MakeReferenceBackend(DType::kF32, precision);
+  if (plan.devices.gpus.empty()) return MakeCpuBackend({.threads = threads, .precision = precision});
+  return MakeCudaBackend({.device = plan.devices.gpus[0], .precision = precision});
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(std::string_view name, int threads, Precision precision) {
+  TY_ASSIGN_OR_RETURN(const BackendPlan plan, PlanBackends(name, {}));
+  if (name == "auto") LogInfo("{}: auto takes {}: {}", kBackendFlag, ChosenText(plan.devices), plan.devices.reason);
+  return MakeBackend(plan, threads, precision);
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeDeviceBackends(const BackendPlan& plan, int threads, int devices,
                                                                          Precision precision) {
   const int all = threads > 0 ? threads : CpuQuota();
   std::vector<std::unique_ptr<Backend>> backends;
   for (int device = 0; device < devices; ++device) {
     const int share = all * (device + 1) / devices - all * device / devices;
-    TY_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackend(name, std::max(1, share), precision));
+    BackendPlan of_device = plan;
+    if (!plan.devices.gpus.empty()) of_device.devices.gpus = {plan.devices.gpus[static_cast<size_t>(device)]};
+    TY_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackend(of_device, std::max(1, share), precision));
     backends.push_back(std::move(backend));
   }
   return backends;

@@ -63,8 +63,8 @@ std::vector<std::string> WordsOf(const FlagInfo& flag) {
   return words;
 }
 
-CLI::Option* OneOf(CLI::Option* option, const std::vector<std::string>& words) {
-  const auto check = [words](std::string& found) -> std::string {
+CLI::Option* OneOf(CLI::Option* option, const std::vector<std::string>& words, const std::function<bool(const std::string&)>& also) {
+  const auto check = [words, also](std::string& found) -> std::string {
     const auto alike = [&found](const std::string& word) {
       return std::ranges::equal(word, found, [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
     };
@@ -72,6 +72,7 @@ CLI::Option* OneOf(CLI::Option* option, const std::vector<std::string>& words) {
       found = *word;
       return "";
     }
+    if (also && also(found)) return "";
     const std::string_view nearest = NearestName(found, words);
     return fmt::format("found \"{}\", expected one of {}{}", found, fmt::join(words, ", "),
                        nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));

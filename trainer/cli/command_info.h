@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,10 @@ CommandInfo Describe(const CLI::App& app);
 // The words of a value such as "auto|bar|plain"; empty for any other value.
 std::vector<std::string> WordsOf(const FlagInfo& flag);
 
-// The option takes one of `words`, whatever their case.
-CLI::Option* OneOf(CLI::Option* option, const std::vector<std::string>& words);
+// The option takes one of `words`, whatever their case; or what `also` takes, which has one of them
+// for completion.
+CLI::Option* OneOf(CLI::Option* option, const std::vector<std::string>& words,
+                   const std::function<bool(const std::string&)>& also = nullptr);
 // The option takes a number from `minimum` to `maximum`.
 CLI::Option* InRange(CLI::Option* option, double minimum, double maximum);
 

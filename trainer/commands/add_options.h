@@ -14,7 +14,7 @@ namespace trainyard::engine {
 void AddModelOptions(CLI::App& command, TrainedModelOptions& model, const std::string& job);
 // --set PATH=VALUE, as often as wanted.
 void AddSetOption(CLI::App& command, std::vector<std::string>& overrides);
-// --backend: what MakeBackend takes.
+// --backend: what MakeBackend takes. Empty at first: the job says where it computes.
 void AddBackendOption(CLI::App& command, std::string& backend);
 
 }  // namespace trainyard::engine

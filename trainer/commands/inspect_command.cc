@@ -31,7 +31,7 @@ void AddInspectCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* command = app.add_subcommand("inspect", "print the graph of a job: nodes, shapes, parameters, FLOPs, memory");
   command->add_option("FILE", flags->file, "TrainingJob file or training.json")->type_name("FILE")->required();
-  OneOf(command->add_option("--backend", flags->backend, "backend whose memory layout is printed"), {"cpu", "reference"})
+  OneOf(command->add_option("--backend", flags->backend, "backend whose memory layout is printed"), {"cpu", "cuda", "reference"})
       ->capture_default_str();
   AddSetOption(*command, flags->overrides);
   command->footer(

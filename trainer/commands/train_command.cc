@@ -18,6 +18,7 @@
 #include "trainer/cli/command_info.h"
 #include "trainer/commands/add_options.h"
 #include "trainer/commands/make_backend.h"
+#include "trainer/devices/driver_meter.h"
 #include "trainer/job/exit_code.h"
 #include "trainer/job/job_config.h"
 #include "trainer/job/output_owner.h"
@@ -36,8 +37,8 @@ constexpr int kOwnThreads = 16;
 struct TrainFlags {
   ReplicaFlags replica;
   std::string output = ".";
-  int http_port = -1;  // -1: the replica's own port + 1, as the contract has it
-  std::string backend = "cpu";
+  int http_port = -1;   // -1: the replica's own port + 1, as the contract has it
+  std::string backend;  // "": as the job's resources.devices say
   std::vector<std::string> overrides;
 };
 
@@ -80,6 +81,23 @@ absl::StatusOr<std::unique_ptr<OutputOwner>> ClaimOutput(const TrainFlags& flags
       });
 }
 
+// Where the devices of this replica are. An evaluator has one, and the machine's GPUs are for those
+// that train.
+WantedDevices DevicesOf(const TrainingConfig& config, const ReplicaIdentity& identity) {
+  const bool trains = identity.role != Role::kEvaluator;
+  const int before = trains && identity.on_one_machine() ? identity.trainer_rank() * config.devices : 0;
+  return {.request = config.on, .count = trains ? config.devices : 1, .before = before};
+}
+
+// A training goes on without it.
+std::unique_ptr<GpuMeter> MeterOf(const DeviceChoice& place) {
+  if (place.gpus.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<GpuMeter>> meter = OpenDriverMeter(place.DistinctGpus());
+  if (meter.ok()) return *std::move(meter);
+  LogWarning("memory and utilization of the GPUs are not recorded: {}", std::string(meter.status().message()));
+  return nullptr;
+}
+
 absl::Status RunRole(const TrainFlags& flags, const ReplicaIdentity& identity, StopRequest& stop) {
   TY_ASSIGN_OR_RETURN(TrainingConfig config, ReadTrainingFile(identity.config_path, flags.overrides));
   stop.SetGrace(config.timeouts.stop);
@@ -91,22 +109,24 @@ absl::Status RunRole(const TrainFlags& flags, const ReplicaIdentity& identity, S
   if (identity.is_chief()) TY_RETURN_IF_ERROR(CheckOldCheckpoint(flags.output, config));
   // An evaluator computes no gradients: there is little to win.
   if (identity.role == Role::kEvaluator && !config.precision) config.precision = Precision::kFloat32;
-  const auto make_backend = [&](Precision precision) { return MakeBackend(flags.backend, config.threads, precision); };
+  TY_ASSIGN_OR_RETURN(const BackendPlan plan, PlanBackends(flags.backend, DevicesOf(config, identity)));
+  const auto make_backend = [&](Precision precision) { return MakeBackend(plan, config.threads, precision); };
   TY_ASSIGN_OR_RETURN(const PrecisionChoice choice, ChoosePrecision(config, make_backend, [&stop] { return stop.requested(); }));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, make_backend(choice.precision));
   if (identity.role == Role::kEvaluator) {
     return RunEvaluatorRole({.identity = identity, .config = config, .output = flags.output, .http_port = http_port}, *backend, stop,
                             RealClock());
   }
+  const std::unique_ptr<GpuMeter> gpus = MeterOf(plan.devices);
   std::vector<std::unique_ptr<Backend>> of_devices;
-  WorkerBackends backends{.whole = *backend, .devices = {backend.get()}, .precision = choice};
+  WorkerBackends backends{.whole = *backend, .devices = {backend.get()}, .precision = choice, .place = plan.devices, .gpus = gpus.get()};
   if (config.devices > 1) {
     // Besides, each device has a thread that trains, one that updates and one that reads ahead.
     const int threads = config.threads > 0 ? config.threads : CpuQuota();
     TY_RETURN_IF_ERROR(CheckThreadRoom(kOwnThreads + threads + std::max(threads, config.devices) + 3 * config.devices));
-    if (threads < config.devices)
+    if (plan.devices.gpus.empty() && threads < config.devices)
       LogWarning("{} devices share {} threads: each takes one; set devices to {}", config.devices, threads, threads);
-    TY_ASSIGN_OR_RETURN(of_devices, MakeDeviceBackends(flags.backend, config.threads, config.devices, choice.precision));
+    TY_ASSIGN_OR_RETURN(of_devices, MakeDeviceBackends(plan, config.threads, config.devices, choice.precision));
     backends.devices.clear();
     for (const std::unique_ptr<Backend>& device : of_devices) backends.devices.push_back(device.get());
   }

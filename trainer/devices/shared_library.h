@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace trainyard::engine::cuda {
+namespace trainyard::engine {
 
 // Stays loaded until the process ends: libraries of CUDA have threads of their own.
 class SharedLibrary {
@@ -32,4 +32,4 @@ class SharedLibrary {
   void* handle_;
 };
 
-}  // namespace trainyard::engine::cuda
+}  // namespace trainyard::engine

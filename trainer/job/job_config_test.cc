@@ -97,6 +97,24 @@ TEST(JobConfigTest, StaleGradientsAndStepsThatAreNotFiniteHaveSensibleDefaults) 
               HasSubstr("spec.training.onNonFinite: found \"ignore\", expected one of stop, skip"));
 }
 
+TEST(JobConfigTest, AJobMaySayOnWhichGpusItTrains) {
+  EXPECT_EQ(Good(kJob).training.on.kind, DeviceRequest::Kind::kAuto);
+  EXPECT_EQ(GoodWith({"training.resources.devices=cpu"}).training.on.kind, DeviceRequest::Kind::kCpu);
+  const TrainingConfig one = GoodWith({"training.resources.devices=cuda:3", "training.devices=2"}).training;
+  EXPECT_THAT(one.on.gpus, ElementsAre(3));
+  EXPECT_EQ(one.devices, 2);
+  EXPECT_THAT(BadWith({"training.resources.devices=gpu"}),
+              HasSubstr("spec.training.resources.devices: found \"gpu\", expected auto, cpu, cuda, or GPUs by number"));
+  EXPECT_THAT(BadWith({"training.resources.devices=1"}), HasSubstr("spec.training.resources.devices: found 1, expected a text"));
+}
+
+TEST(JobConfigTest, AListOfGpusSaysHowManyDevicesThereAre) {
+  EXPECT_EQ(GoodWith({"training.resources.devices='cuda:0,cuda:1'"}).training.devices, 2);
+  EXPECT_EQ(GoodWith({"training.resources.devices='cuda:0,cuda:1'", "training.devices=4"}).training.devices, 4);
+  EXPECT_THAT(BadWith({"training.resources.devices='cuda:0,cuda:1'", "training.devices=1"}),
+              HasSubstr("spec.training.resources.devices: found 2 GPUs, expected at most 1, because training.devices says so"));
+}
+
 TEST(JobConfigTest, Cifar10TakesFilesAndAugmentation) {
   const auto training = ParseTrainingText(kCifar, "t.yaml", {});
   ASSERT_TRUE(training.ok()) << training.status();

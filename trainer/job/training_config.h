@@ -9,6 +9,7 @@
 #include "trainer/base/timeouts.h"
 #include "trainer/collectives/schedule.h"
 #include "trainer/data/data_config.h"
+#include "trainer/devices/device_request.h"
 #include "trainer/model/model_spec.h"
 #include "trainer/optim/optimizer_config.h"
 #include "trainer/profile/step_range.h"
@@ -95,6 +96,7 @@ struct TrainingConfig {
   TimeoutsConfig timeouts;
   OnNonFinite on_non_finite = OnNonFinite::kStop;
   int threads = 0;            // 0: the cgroup's quota
+  DeviceRequest on;           // where the worker's devices are: on GPUs or on the processor
   bool shared_memory = true;  // between replicas of one machine
   bool evaluator = false;     // the job has a replica that evaluates; set from the job file or the cluster's list, not from training
 };

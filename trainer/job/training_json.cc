@@ -276,6 +276,23 @@ TimeoutsConfig ReadTimeouts(const json& value, std::string path, FieldErrors& er
   return timeouts;
 }
 
+// A list of several GPUs says how many devices there are, where `devices` does not.
+void ReadResources(FieldReader& options, bool has_devices, TrainingConfig& training) {
+  training.threads = static_cast<int>(options.Integer("threads", {.min = 0, .max = 1024}, 0));
+  training.shared_memory = options.Bool("sharedMemory", true);
+  absl::StatusOr<DeviceRequest> on = ParseDeviceRequest(options.Text("devices", DeviceRequestText(training.on)));
+  if (!on.ok()) {
+    options.Error("devices", std::string(on.status().message()));
+    return;
+  }
+  training.on = *std::move(on);
+  const auto gpus = static_cast<int>(training.on.gpus.size());
+  if (!has_devices && gpus > 1) training.devices = gpus;
+  if (gpus > training.devices) {
+    options.Error("devices", fmt::format("found {} GPUs, expected at most {}, because training.devices says so", gpus, training.devices));
+  }
+}
+
 void ReadLength(FieldReader& fields, TrainingConfig& training) {
   const bool has_epochs = fields.Get("epochs") != nullptr;
   const bool has_steps = fields.Get("steps") != nullptr;
@@ -322,8 +339,7 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
       fields.Choice<OnNonFinite>("onNonFinite", {{"stop", OnNonFinite::kStop}, {"skip", OnNonFinite::kSkip}}, training.on_non_finite);
   if (const json* resources = fields.Get("resources")) {
     FieldReader options(*resources, fields.PathOf("resources"), errors);
-    training.threads = static_cast<int>(options.Integer("threads", {.min = 0, .max = 1024}, 0));
-    training.shared_memory = options.Bool("sharedMemory", true);
+    ReadResources(options, fields.Get("devices") != nullptr, training);
     options.RefuseOthers();
   }
   fields.RefuseOthers();

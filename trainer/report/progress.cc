@@ -84,6 +84,16 @@ class Families {
   std::vector<MetricFamily> families_;
 };
 
+// One series for each GPU that has the value; no family where none has.
+template <typename Value>
+void AddGpus(Families& families, const Progress& progress, const std::string& name, const std::string& help, Value value) {
+  std::vector<std::pair<std::string, double>> series;
+  for (const GpuReading& gpu : progress.gpus) {
+    if (const std::optional<double> found = value(gpu)) series.emplace_back(std::to_string(gpu.gpu), *found);
+  }
+  if (!series.empty()) families.Labelled(name, help, MetricType::Gauge, "gpu", series);
+}
+
 }  // namespace
 
 std::string ProgressJson(const Progress& progress) {
@@ -155,6 +165,12 @@ std::string ProgressMetrics(const Progress& progress, const std::string& role, i
                      "Streams that the server has refused: without the key, silent, or with records that do not fit.",
                      static_cast<double>(*progress.refused_streams));
   }
+  AddGpus(families, progress, "gpu_memory_used_bytes", "Memory in use on a GPU of this replica, by any process.",
+          [](const GpuReading& gpu) { return std::optional<double>(static_cast<double>(gpu.memory_used_bytes)); });
+  AddGpus(families, progress, "gpu_memory_total_bytes", "Memory of a GPU of this replica.",
+          [](const GpuReading& gpu) { return std::optional<double>(static_cast<double>(gpu.memory_total_bytes)); });
+  AddGpus(families, progress, "gpu_utilization_ratio", "The share of time in which a kernel ran on a GPU of this replica, recently.",
+          [](const GpuReading& gpu) { return gpu.utilization; });
   const ProcessUsage usage = ReadProcessUsage();
   families.ProcessCounter("cpu_seconds_total", "Total user and system CPU time spent in seconds.", usage.cpu_seconds);
   families.ProcessGauge("resident_memory_bytes", "Resident memory size in bytes.", static_cast<double>(usage.resident_bytes));

@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "trainer/checkpoint/evaluation_judge.h"
+#include "trainer/devices/gpu_meter.h"
 #include "trainer/report/meters.h"
 
 namespace trainyard::engine {
@@ -45,6 +46,7 @@ struct Progress {
   double communication_seconds = 0;
   std::vector<std::pair<std::string, double>> worker_step_seconds;  // sync: own time of a step, by replica
   std::vector<std::pair<std::string, double>> input_stages;         // seconds by stage of the input pipeline
+  std::vector<GpuReading> gpus;                                     // the newest; none without GPUs
 };
 
 std::string ProgressJson(const Progress& progress);

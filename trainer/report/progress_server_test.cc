@@ -105,6 +105,18 @@ TEST(ProgressText, StragglersAreNamedAndEachWorkersPaceIsAMetric) {
   EXPECT_THAT(ProgressMetrics(Progress(), "worker", 0), Not(HasSubstr("straggler")));
 }
 
+TEST(ProgressText, GpusHaveTheirMemoryAndUtilizationByNumber) {
+  Progress progress;
+  EXPECT_THAT(ProgressMetrics(progress, "worker", 0), Not(HasSubstr("gpu")));
+  progress.gpus = {{.gpu = 0, .name = "A", .memory_used_bytes = 30, .memory_total_bytes = 80, .utilization = 0.75},
+                   {.gpu = 1, .name = "B", .memory_used_bytes = 5, .memory_total_bytes = 10, .utilization = std::nullopt}};
+  const std::string text = ProgressMetrics(progress, "worker", 0);
+  EXPECT_THAT(text, HasSubstr("trainyard_trainer_gpu_memory_used_bytes{role=\"worker\",index=\"0\",gpu=\"0\"} 30"));
+  EXPECT_THAT(text, HasSubstr("trainyard_trainer_gpu_memory_total_bytes{role=\"worker\",index=\"0\",gpu=\"1\"} 10"));
+  EXPECT_THAT(text, HasSubstr("trainyard_trainer_gpu_utilization_ratio{role=\"worker\",index=\"0\",gpu=\"0\"} 0.75"));
+  EXPECT_THAT(text, Not(HasSubstr("trainyard_trainer_gpu_utilization_ratio{role=\"worker\",index=\"0\",gpu=\"1\"}")));
+}
+
 TEST(ProgressText, MetricsOfAServerHaveTheStreamsThatItRefused) {
   Progress progress;
   EXPECT_THAT(ProgressMetrics(progress, "ps", 0), Not(HasSubstr("refused")));

@@ -27,7 +27,11 @@ constexpr size_t kMostStragglerRecords = 100;
 }  // namespace
 
 Recorder::Recorder(RecorderOptions options, Clock& clock)
-    : options_(std::move(options)), clock_(clock), usage_(clock.Now(), ReadProcessUsage()), summary_cpu_(clock.Now(), ReadProcessUsage()) {}
+    : options_(std::move(options)),
+      clock_(clock),
+      usage_(clock.Now(), ReadProcessUsage()),
+      summary_cpu_(clock.Now(), ReadProcessUsage()),
+      gpus_(options_.gpus) {}
 
 absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(RecorderOptions options, Clock& clock) {
   std::unique_ptr<Recorder> recorder(new Recorder(std::move(options), clock));
@@ -123,9 +127,11 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
   WatchLoss(step);
   if (step.end - last_published_ >= kPublishPeriod) Publish(step);
   if (usage_.Due(step.end)) usage_.Add(step.end, ReadProcessUsage());
+  if (gpus_.Due(step.end)) gpus_.Sample(step.end);
   if (!summaries_ || step.step % options_.summary_every != 0) return absl::OkStatus();
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "loss", step.loss));
   TY_RETURN_IF_ERROR(SummarizeUsage(step.global_step, step.end, ReadProcessUsage(), summary_cpu_, *summaries_));
+  TY_RETURN_IF_ERROR(SummarizeGpus(step.global_step, gpus_.readings(), *summaries_));
   if (options_.perplexity) TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "perplexity", std::exp(step.loss)));
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, fmt::format("speed/{}_per_second", options_.unit.name),
                                         meters_.ExamplesPerSecond() * static_cast<double>(options_.unit.per_example)));
@@ -174,6 +180,7 @@ void Recorder::Publish(const StepRecord& step) {
   progress_.compute_seconds = absl::ToDoubleSeconds(meters_.time_split().compute);
   progress_.communication_seconds = absl::ToDoubleSeconds(meters_.time_split().communication);
   progress_.input_stages = input_times_.seconds();
+  progress_.gpus = gpus_.readings();
   server_->Update(progress_);
 }
 
@@ -294,7 +301,8 @@ absl::Status Recorder::WriteReport(ReplicaReport report, int64_t bytes_sent, int
                                .slot_bytes = slot_bytes_,
                                .bytes_sent = bytes_sent,
                                .bytes_received = bytes_received,
-                               .usage = usage_.Conclude(clock_.Now(), ReadProcessUsage())};
+                               .usage = usage_.Conclude(clock_.Now(), ReadProcessUsage()),
+                               .gpus = gpus_.Conclude(clock_.Now())};
   staleness_.mean = MeanStaleness();
   report.staleness = staleness_;
   report.first_loss = loss_watch_.start();

@@ -16,8 +16,10 @@
 #include "trainer/base/clock.h"
 #include "trainer/checkpoint/evaluation_judge.h"
 #include "trainer/data/stage_log.h"
+#include "trainer/devices/gpu_meter.h"
 #include "trainer/graph/graph.h"
 #include "trainer/profile/step_range.h"
+#include "trainer/report/gpu_watch.h"
 #include "trainer/report/input_times.h"
 #include "trainer/report/loss_watch.h"
 #include "trainer/report/meters.h"
@@ -48,6 +50,7 @@ struct RecorderOptions {
   // The file of a container's termination message: the chief's final progress goes there
   // (docs/contract.md). Absent outside of pods.
   std::string termination_log = kTerminationLog;
+  GpuMeter* gpus = nullptr;  // of the GPUs that the replica computes on; null: it does on the processor. Outlives the recorder
 };
 
 // Times and results of one step of this replica.
@@ -132,8 +135,9 @@ class Recorder {
   InputTimes input_times_;
   UsageSeries usage_;     // of the report
   CpuMeter summary_cpu_;  // of the summaries
-  Meters meters_;         // this replica's steps
-  Meters job_meters_;     // examples of all replicas, seen through the global step
+  GpuWatch gpus_;
+  Meters meters_;      // this replica's steps
+  Meters job_meters_;  // examples of all replicas, seen through the global step
   Progress progress_;
   RedoneLog* redone_ = nullptr;  // null: nobody keeps one
   absl::Time last_published_ = absl::InfinitePast();

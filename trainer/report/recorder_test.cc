@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "trainer/base/fake_clock.h"
 
@@ -43,6 +45,54 @@ TEST(RecorderTest, ARunThatIsRolledBackAfterItsLastStepTellsTheEpochOnce) {
   ASSERT_THAT(reports->front().history, SizeIs(1));
   EXPECT_EQ(reports->front().history[0].loss, 0.5);
   EXPECT_EQ(reports->front().history[0].eval.at("accuracy"), 0.9);
+}
+
+class OneGpu final : public GpuMeter {
+ public:
+  std::vector<GpuReading> Read() override {
+    return {{.gpu = 0, .name = "Fake", .memory_used_bytes = 30, .memory_total_bytes = 80, .utilization = 0.5}};
+  }
+};
+
+std::string AllEventsOf(const std::string& dir) {
+  std::string events;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path());
+    events.append(std::istreambuf_iterator<char>(file), {});
+  }
+  return events;
+}
+
+// A run of one step; the events that it wrote.
+std::string EventsOfAStepOn(GpuMeter* gpus, std::optional<std::vector<GpuRecord>>& reported) {
+  const std::string dir = ::testing::TempDir() + "recorder_gpu_test";
+  std::filesystem::remove_all(dir);
+  FakeClock clock;
+  auto recorder = Recorder::Create(
+      {.output = dir, .summary_dir = dir + "/summaries", .summary_every = 1, .total_steps = 1, .termination_log = "", .gpus = gpus}, clock);
+  EXPECT_TRUE(recorder.ok()) << recorder.status();
+  const absl::Time now = clock.Now();
+  (*recorder)->OnStart(0);
+  EXPECT_TRUE((*recorder)
+                  ->OnStep({.step = 0, .global_step = 1, .examples = 4, .start = now, .input_done = now, .compute_done = now, .end = now})
+                  .ok());
+  EXPECT_TRUE((*recorder)->Finish({}, 0, 0).ok());
+  reported = ReadReplicaReports(dir)->front().worker->gpus;
+  return AllEventsOf(dir + "/summaries");
+}
+
+TEST(RecorderTest, GpusAreInSummariesAndReportOfAReplicaThatComputesOnThemAlone) {
+  OneGpu meter;
+  std::optional<std::vector<GpuRecord>> gpus;
+  const std::string events = EventsOfAStepOn(&meter, gpus);
+  EXPECT_NE(events.find("gpu/0/memory_used_mib"), std::string::npos);
+  EXPECT_NE(events.find("gpu/0/utilization_percent"), std::string::npos);
+  ASSERT_TRUE(gpus.has_value());
+  ASSERT_THAT(*gpus, SizeIs(1));
+  EXPECT_EQ(gpus->front().max_memory_used_bytes, 30);
+  EXPECT_EQ(EventsOfAStepOn(nullptr, gpus).find("gpu/"), std::string::npos);
+  EXPECT_FALSE(gpus.has_value());
 }
 
 }  // namespace

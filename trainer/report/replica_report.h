@@ -22,6 +22,15 @@ struct EpochRecord {
   std::map<std::string, double> eval;  // "loss", "accuracy" or "perplexity"; empty when it was not evaluated
 };
 
+// One GPU of a worker over the run, with all that any process did on it.
+struct GpuRecord {
+  int gpu = 0;  // its number among those that the worker saw
+  std::string name;
+  int64_t memory_total_bytes = 0;
+  int64_t max_memory_used_bytes = 0;  // the most that a sample showed
+  std::optional<double> utilization;  // the mean share of time in which a kernel ran; nothing for a slice of a GPU
+};
+
 struct WorkerRecord {
   int index = 0;
   int64_t batches = 0;
@@ -36,6 +45,7 @@ struct WorkerRecord {
   int64_t bytes_sent = 0;             // to servers, and from them
   int64_t bytes_received = 0;
   UsageRecord usage;
+  std::optional<std::vector<GpuRecord>> gpus;  // nothing: it computed on the processor
 };
 
 struct ServerRecord {
@@ -117,9 +127,11 @@ struct ReplicaReport {
   std::string precision;         // of the chief's products
   std::string precision_reason;  // of training.precision: auto; else ""
   std::string kernels;           // that the chief's products ran on: "avx512", "amx"
-  int64_t epochs = 0;            // begun
-  int64_t planned_epochs = 0;    // 0: the job counts steps
-  int64_t steps = 0;             // done, of all workers together
+  std::string computed_on;       // where the chief's devices were: "cpu", "cuda:0 and cuda:1"
+  std::string computed_on_reason;
+  int64_t epochs = 0;          // begun
+  int64_t planned_epochs = 0;  // 0: the job counts steps
+  int64_t steps = 0;           // done, of all workers together
   int64_t planned_steps = 0;
   std::optional<double> first_loss;  // the mean of the chief's first training losses, and its smoothed last one
   std::optional<double> last_loss;

@@ -125,6 +125,8 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
                          {"devices", job.devices},
                          {"precision", job.precision},
                          {"kernels", job.kernels},
+                         {"computedOn", job.computed_on},
+                         {"computedOnReason", job.computed_on_reason},
                          {"epochs", job.epochs},
                          {"plannedEpochs", job.planned_epochs},
                          {"steps", job.steps},

@@ -43,6 +43,15 @@ void VisitUsage(ThisRecord<UsageRecord> auto& record, Visitor visit) {
 }
 
 template <typename Visitor>
+void VisitFields(ThisRecord<GpuRecord> auto& record, Visitor visit) {
+  visit("gpu", record.gpu);
+  visit("name", record.name);
+  visit("memoryTotalBytes", record.memory_total_bytes);
+  visit("maxMemoryUsedBytes", record.max_memory_used_bytes);
+  visit("utilization", record.utilization);
+}
+
+template <typename Visitor>
 void VisitFields(ThisRecord<WorkerRecord> auto& record, Visitor visit) {
   visit("index", record.index);
   visit("batches", record.batches);
@@ -57,6 +66,7 @@ void VisitFields(ThisRecord<WorkerRecord> auto& record, Visitor visit) {
   visit("bytesSent", record.bytes_sent);
   visit("bytesReceived", record.bytes_received);
   VisitUsage(record.usage, visit);
+  visit("gpus", record.gpus);
 }
 
 template <typename Visitor>
@@ -135,6 +145,8 @@ void VisitChiefFields(ThisRecord<ReplicaReport> auto& report, Visitor visit) {
   visit("precision", report.precision);
   visit("precisionReason", report.precision_reason);
   visit("kernels", report.kernels);
+  visit("computedOn", report.computed_on);
+  visit("computedOnReason", report.computed_on_reason);
   visit("epochs", report.epochs);
   visit("plannedEpochs", report.planned_epochs);
   visit("steps", report.steps);

@@ -62,10 +62,11 @@ TEST(Report, HoldsTheDocumentedFieldsInTheirOrder) {
   const auto report = nlohmann::ordered_json::parse(MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
   std::vector<std::string> names;
   for (const auto& [name, value] : report.items()) names.push_back(name);
-  EXPECT_THAT(names, ElementsAre("job", "state", "model", "strategy", "workers", "ps", "batchSize", "devices", "precision", "kernels",
-                                 "epochs", "plannedEpochs", "steps", "plannedSteps", "seconds", "batchesPerSecond", "examplesPerSecond",
-                                 "unit", "unitsPerSecond", "eval", "history", "perWorker", "perServer", "staleness", "failures", "restarts",
-                                 "redone", "stragglers", "parametersSha256", "version", "cpu"));
+  EXPECT_THAT(
+      names, ElementsAre("job", "state", "model", "strategy", "workers", "ps", "batchSize", "devices", "precision", "kernels", "computedOn",
+                         "computedOnReason", "epochs", "plannedEpochs", "steps", "plannedSteps", "seconds", "batchesPerSecond",
+                         "examplesPerSecond", "unit", "unitsPerSecond", "eval", "history", "perWorker", "perServer", "staleness",
+                         "failures", "restarts", "redone", "stragglers", "parametersSha256", "version", "cpu"));
 }
 
 TEST(Report, AnAllReduceSaysHowItAddsAndWhoKeepsWhichSlots) {
@@ -75,6 +76,19 @@ TEST(Report, AnAllReduceSaysHowItAddsAndWhoKeepsWhichSlots) {
   const json report = json::parse(MergeReport(Outcome(), {*ParseReplicaReport(ReplicaReportJson(chief), "chief")}));
   EXPECT_EQ(report["allReduce"], json::parse(R"({"algorithm": "direct up to 64 KiB, halvingDoubling above", "latencySeconds": 4e-5})"));
   EXPECT_EQ(report["perWorker"][0]["slotBytes"], 512);
+}
+
+TEST(Report, AWorkerThatComputedOnGpusHasThem) {
+  ReplicaReport chief = Chief();
+  chief.computed_on = "cuda:1";
+  chief.computed_on_reason = "2 GPUs are visible";
+  chief.worker->gpus = {{.gpu = 1, .name = "A", .memory_total_bytes = 80, .max_memory_used_bytes = 30, .utilization = 0.75}};
+  const json report = json::parse(MergeReport(Outcome(), {*ParseReplicaReport(ReplicaReportJson(chief), "chief"), OtherWorker()}));
+  EXPECT_EQ(report["computedOn"], "cuda:1");
+  EXPECT_EQ(report["computedOnReason"], "2 GPUs are visible");
+  EXPECT_EQ(report["perWorker"][0]["gpus"],
+            json::parse(R"([{"gpu": 1, "name": "A", "memoryTotalBytes": 80, "maxMemoryUsedBytes": 30, "utilization": 0.75}])"));
+  EXPECT_FALSE(report["perWorker"][1].contains("gpus"));
 }
 
 TEST(Report, StragglersAreTheChiefs) {

@@ -171,6 +171,8 @@ ReplicaReport Chief::Report() const {
   report.precision = PrecisionName(run_.precision.precision);
   report.precision_reason = run_.precision.reason;
   report.kernels = run_.kernels;
+  report.computed_on = ChosenText(run_.place);
+  report.computed_on_reason = run_.place.reason;
   report.steps = run_.global_step;
   report.planned_steps = run_.JobSteps(run_.end_step);
   report.epochs = run_.step > 0 ? run_.sampler->At(run_.step - 1).epoch + 1 : 0;

@@ -151,6 +151,8 @@ absl::Status Trainer::RunFromStart() {
   if (!run.precision.reason.empty()) {
     LogInfo("precision: auto takes {}: {}", PrecisionName(run.precision.precision), run.precision.reason);
   }
+  if (!run.place.reason.empty()) LogInfo("devices: {}, because {}", ChosenText(run.place), run.place.reason);
+  if (!run.place.advice.empty()) LogWarning("devices: {}", run.place.advice);
   if (run.step >= run.end_step) LogInfo("all {} steps are done already: nothing to train", run.end_step);
   const absl::Status trained = RunSteps();
   if (run.redone != nullptr) run.redone->Reach(run.step);  // a rollback may take the chief along

@@ -231,7 +231,8 @@ absl::StatusOr<std::unique_ptr<Recorder>> MakeRecorder(TrainingRun& run) {
                            .unit = UnitOf(run.train_data->info()),
                            .perplexity = run.train_data->info().stream_steps > 0,
                            .listen_host = identity.listen_host(),
-                           .http_port = run.options.http_port},
+                           .http_port = run.options.http_port,
+                           .gpus = run.gpus},
                           run.clock);
 }
 

@@ -17,6 +17,8 @@
 #include "trainer/checkpoint/run_saver.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/sampler.h"
+#include "trainer/devices/choose_devices.h"
+#include "trainer/devices/gpu_meter.h"
 #include "trainer/job/replica_identity.h"
 #include "trainer/job/training_config.h"
 #include "trainer/optim/updater.h"
@@ -43,6 +45,8 @@ struct WorkerBackends {
   Backend& whole;
   std::vector<Backend*> devices;  // as many as config.devices
   PrecisionChoice precision;
+  DeviceChoice place;        // where all of them are
+  GpuMeter* gpus = nullptr;  // of the GPUs among them; null: there are none, or nobody measures
 };
 
 // Used from one thread. `backends` and `clock` must outlive it.
@@ -52,6 +56,8 @@ struct TrainingRun {
         config(options.config),
         clock(its_clock),
         precision(backends.precision),
+        place(backends.place),
+        gpus(backends.gpus),
         kernels(backends.whole.kernels()),
         evaluated_model(config.model, backends.whole) {}
   TrainingRun(const TrainingRun&) = delete;
@@ -76,6 +82,8 @@ struct TrainingRun {
   const TrainingConfig& config;  // of options
   Clock& clock;
   const PrecisionChoice precision;               // of the backends
+  const DeviceChoice place;                      // of the backends
+  GpuMeter* const gpus;                          // of the backends
   const std::string_view kernels;                // of the backends
   ModelRunner evaluated_model;                   // on all threads of this worker
   std::vector<std::unique_ptr<Device>> devices;  // of this worker; each trains on its share of the threads

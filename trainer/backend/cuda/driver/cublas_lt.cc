@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "trainer/backend/cuda/driver/shared_library.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/devices/shared_library.h"
 
 namespace trainyard::engine::cuda {
 absl::StatusOr<CublasLtFunctions> LoadCublasLt() {

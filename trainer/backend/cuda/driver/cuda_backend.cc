@@ -9,8 +9,8 @@
 #include "trainer/backend/cuda/device_backend.h"
 #include "trainer/backend/cuda/driver/cuda_error.h"
 #include "trainer/backend/cuda/driver/gpu.h"
-#include "trainer/backend/cuda/driver/shared_library.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/devices/shared_library.h"
 
 namespace trainyard::engine {
 namespace {
@@ -21,7 +21,7 @@ std::string VersionText(int version) { return fmt::format("{}.{}", version / 100
 }  // namespace
 
 absl::StatusOr<int> CudaDeviceCount() {
-  if (const auto driver = cuda::SharedLibrary::Open("libcuda.so.1"); !driver.ok()) {
+  if (const auto driver = SharedLibrary::Open("libcuda.so.1"); !driver.ok()) {
     return absl::UnavailableError(fmt::format("this machine, or this container, has no NVIDIA driver: {}; see docs/gpus.md, or use the cpu",
                                               std::string(driver.status().message())));
   }

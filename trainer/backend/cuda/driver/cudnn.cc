@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "trainer/backend/cuda/driver/cudnn_operation.h"
-#include "trainer/backend/cuda/driver/shared_library.h"
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/devices/shared_library.h"
 
 namespace trainyard::engine::cuda {
 absl::StatusOr<CudnnFunctions> LoadCudnn() {
+  // cuDNN's engines that compile at run time take this library if it is there already. By themselves
+  // they look in cuDNN's folder only. Without it cuDNN has its other engines.
+  const absl::StatusOr<SharedLibrary> nvrtc = SharedLibrary::Open(fmt::format("libnvrtc.so.{}", CUDART_VERSION / 1000));
   TY_ASSIGN_OR_RETURN(const SharedLibrary library, SharedLibrary::Open(fmt::format("libcudnn.so.{}", CUDNN_MAJOR)));
   CudnnFunctions f;
   TY_RETURN_IF_ERROR(library.Find("cudnnCreate", f.create));

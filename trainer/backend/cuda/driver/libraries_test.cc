@@ -6,8 +6,8 @@
 
 #include "trainer/backend/cuda/driver/cublas_lt.h"
 #include "trainer/backend/cuda/driver/cudnn_operation.h"
-#include "trainer/backend/cuda/driver/shared_library.h"
 #include "trainer/backend/cuda/window_place.h"
+#include "trainer/devices/shared_library.h"
 
 namespace trainyard::engine::cuda {
 namespace {

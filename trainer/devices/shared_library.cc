@@ -1,9 +1,9 @@
-#include "trainer/backend/cuda/driver/shared_library.h"
+#include "trainer/devices/shared_library.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-namespace trainyard::engine::cuda {
+namespace trainyard::engine {
 
 absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name) {
   void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -17,4 +17,4 @@ absl::StatusOr<void*> SharedLibrary::Address(const char* function) const {
   return address;
 }
 
-}  // namespace trainyard::engine::cuda
+}  // namespace trainyard::engine
