@@ -74,6 +74,7 @@ absl::Status TextGenerator::Load(const Checkpoint& checkpoint, const ModelSpec& 
   TY_RETURN_IF_ERROR(checkpoint.CopyTo(parameters_));
   TY_ASSIGN_OR_RETURN(Graph graph, BuildInferenceGraph(spec, /*batch=*/1));
   TY_ASSIGN_OR_RETURN(executor_, Executor::Create(std::move(graph), backend, {.inference = &parameters_}));
+  reader_.emplace(spec, parameters_, backend);
   TY_ASSIGN_OR_RETURN(const int classes, ClassCountOf(spec));
   if (vocabulary_.size() > classes) {
     return absl::InvalidArgumentError(
@@ -82,6 +83,15 @@ absl::Status TextGenerator::Load(const Checkpoint& checkpoint, const ModelSpec& 
   scores_.resize(static_cast<size_t>(classes));
   start_ = ZeroState(executor_->graph());
   return LoadFirstRow(checkpoint, start_);
+}
+
+absl::Status TextGenerator::Read(std::span<const int32_t> tokens) {
+  while (!tokens.empty() && state_.size() > 0) {
+    const int64_t length = ReadLengthFor(static_cast<int64_t>(tokens.size()));
+    TY_RETURN_IF_ERROR(reader_->Read(/*rows=*/1, length, tokens.first(static_cast<size_t>(length)), state_));
+    tokens = tokens.subspan(static_cast<size_t>(length));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TextGenerator::Advance(int32_t token) {
@@ -116,8 +126,10 @@ absl::StatusOr<std::string> TextGenerator::Generate(const GenerateOptions& optio
   state_ = ZeroState(executor_->graph());
   for (int i = 0; i < start_.size(); ++i) std::ranges::copy(start_.values(i), state_.values(i).begin());
   const std::string_view start = vocabulary_.kind() == TokenKind::kWords ? kEndOfLine : kNewline;
-  TY_RETURN_IF_ERROR(Advance(vocabulary_.Find(start).value_or(0)));
-  for (const int32_t id : ids) TY_RETURN_IF_ERROR(Advance(id));
+  std::vector<int32_t> read = {vocabulary_.Find(start).value_or(0)};
+  read.insert(read.end(), ids.begin(), ids.end());
+  TY_RETURN_IF_ERROR(Read(std::span(read).first(read.size() - 1)));
+  TY_RETURN_IF_ERROR(Advance(read.back()));
   TokenSampler sampler(options.sampling, options.seed);
   for (int64_t i = 0; i < options.length; ++i) {
     // It stands for tokens that the model does not know: nothing that anyone would read.

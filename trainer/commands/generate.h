@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "trainer/commands/sample_token.h"
 #include "trainer/data/text/vocabulary.h"
 #include "trainer/model/model_spec.h"
+#include "trainer/predict/token_reader.h"
 
 namespace trainyard::engine {
 
@@ -45,6 +48,8 @@ class TextGenerator {
 
   absl::Status Load(const Checkpoint& checkpoint, const ModelSpec& spec, Backend& backend);
   absl::StatusOr<std::vector<int32_t>> IdsOf(const std::string& prompt) const;
+  // Reads tokens; scores_ stay as they are.
+  absl::Status Read(std::span<const int32_t> tokens);
   // Reads one token; scores_ are then those of the next.
   absl::Status Advance(int32_t token);
 
@@ -52,6 +57,7 @@ class TextGenerator {
   const std::string checkpoint_;
   std::unique_ptr<Executor> executor_;  // of one row and one step
   ParameterSet parameters_;
+  std::optional<TokenReader> reader_;
   ParameterSet start_;  // where every text begins: the state of the training's first row, which has read much text, or zeros
   ParameterSet state_;
   std::vector<float> scores_;  // by class; the vocabulary may be smaller

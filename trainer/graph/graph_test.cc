@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trainer/graph/prune.h"
 #include "trainer/graph/window.h"
 
 namespace trainyard::engine {
@@ -20,6 +21,29 @@ TEST(Graph, FindsNodesByNameAndListsInputs) {
   EXPECT_TRUE(graph.Contains({y, 0}));
   EXPECT_FALSE(graph.Contains({y, 1}));
   EXPECT_FALSE(graph.Contains({2, 0}));
+}
+
+TEST(WithoutUnneeded, KeepsWhatIsAskedForAndAllKeys) {
+  Graph graph;
+  const NodeId x = graph.AddNode(Source("x"));
+  graph.AddNode(Source("unread"));
+  const ValueSpec spec = graph.spec({x, 0});
+  graph.AddParameter({"never", {1}});
+  const int key = graph.AddParameter({"weights", {1}});
+  const NodeId weights = graph.AddNode({"weights", ParameterOp{key}, {}, {spec}});
+  const int state = graph.AddState({"h", {2, 3}});
+  graph.AddNode({"before", IdentityOp{}, {{x, 0}}, {spec}});
+  const NodeId sum = graph.AddNode({"sum", AddOp{}, {{x, 0}, {weights, 0}}, {spec}});
+  graph.AddNode({"after", IdentityOp{}, {{sum, 0}}, {spec}});
+  graph.SetNextState(state, {sum, 0});
+  const Graph needed = WithoutUnneeded(graph);
+  std::vector<std::string> names;
+  for (const Node& node : needed.nodes()) names.push_back(node.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"x", "unread", "weights", "sum"}));
+  EXPECT_EQ(needed.inputs().size(), 2u);
+  ASSERT_EQ(needed.parameters().size(), 2u);
+  EXPECT_EQ(std::get<ParameterOp>(needed.node(needed.Find("weights")).op).key, key);
+  EXPECT_EQ(needed.next_states()[0].node, needed.Find("sum"));
 }
 
 TEST(GraphDeathTest, BrokenInvariantsAbort) {

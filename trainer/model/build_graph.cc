@@ -8,6 +8,7 @@
 
 #include "trainer/base/check.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/graph/prune.h"
 #include "trainer/ops/builder.h"
 #include "trainer/tensor/pixel_scale.h"
 
@@ -166,6 +167,12 @@ absl::StatusOr<Graph> BuildInferenceGraph(const ModelSpec& spec, int64_t batch) 
     TY_RETURN_IF_ERROR(builder.Output(kProbabilitiesOutput, probabilities));
   }
   return std::move(builder).Build();
+}
+
+absl::StatusOr<Graph> BuildReadingGraph(const ModelSpec& spec, int64_t batch) {
+  GraphBuilder builder;
+  TY_RETURN_IF_ERROR(BuildLayers(spec, batch, builder).status());
+  return WithoutUnneeded(std::move(builder).Build());
 }
 
 absl::StatusOr<std::vector<ParameterSpec>> ParameterSpecsOf(const ModelSpec& spec) {

@@ -32,6 +32,8 @@ absl::StatusOr<Graph> BuildTrainingGraph(const ModelSpec& spec, int64_t batch);
 absl::StatusOr<Graph> BuildEvaluationGraph(const ModelSpec& spec, int64_t batch);
 // Feeds kInputName only. Outputs: logits and probabilities, or prediction.
 absl::StatusOr<Graph> BuildInferenceGraph(const ModelSpec& spec, int64_t batch);
+// The same without outputs: a step reads its input into the states, and computes nothing else.
+absl::StatusOr<Graph> BuildReadingGraph(const ModelSpec& spec, int64_t batch);
 
 // The parameters in key order.
 absl::StatusOr<std::vector<ParameterSpec>> ParameterSpecsOf(const ModelSpec& spec);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <numeric>
 #include <string_view>
@@ -56,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const TrainedModel&
   }
   TY_ASSIGN_OR_RETURN(const Graph graph, BuildInferenceGraph(spec, /*batch=*/1));
   for (const ParameterSpec& state : graph.states()) predictor->state_size_ += state.row_elements();
+  if (predictor->reads_text()) predictor->reader_.emplace(spec, model.parameters, backend);
   TY_RETURN_IF_ERROR(predictor->Begin());
   return predictor;
 }
@@ -136,6 +138,20 @@ absl::StatusOr<std::span<const float>> Predictor::Predict(DType dtype, std::span
   const std::string_view output = classes_ > 0 ? kProbabilitiesOutput : kPredictionOutput;
   TY_RETURN_IF_ERROR(compiled->executor->Fetch(output, {DType::kF32, Shape(extents), values_.data()}));
   return values_;
+}
+
+absl::Status Predictor::Read(std::span<const int32_t> tokens, int64_t length, std::span<RowState* const> states) {
+  TY_CHECK(reads_text() && !states.empty() && tokens.size() == states.size() * static_cast<size_t>(length));
+  if (state_size_ == 0) return absl::OkStatus();
+  // Powers of two, as in `serve`: few of them are compiled.
+  const auto rows = static_cast<int64_t>(std::bit_ceil(states.size()));
+  TY_ASSIGN_OR_RETURN(Compiled* const compiled, CompiledFor(rows));
+  tokens_.assign(tokens.begin(), tokens.end());
+  tokens_.resize(static_cast<size_t>(rows * length));
+  Gather(states, compiled->state);
+  TY_RETURN_IF_ERROR(reader_->Read(rows, length, tokens_, compiled->state));
+  Scatter(compiled->state, states);
+  return absl::OkStatus();
 }
 
 }  // namespace trainyard::engine

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/executor.h"
+#include "trainer/predict/token_reader.h"
 #include "trainer/predict/trained_model.h"
 
 namespace trainyard::engine {
@@ -52,6 +54,12 @@ class Predictor {
   absl::StatusOr<std::span<const float>> Predict(DType dtype, std::span<const std::byte> bytes, int64_t examples,
                                                  std::span<RowState* const> states = {});
 
+  // Of a model that reads text: row i reads `length` tokens, one of kReadLengths, from `tokens`
+  // [states.size()][length]. It goes on from `states[i]`, which is replaced. The state has the bits
+  // that as many calls of Predict leave, and comes several times as fast: nothing is said of what
+  // follows.
+  absl::Status Read(std::span<const int32_t> tokens, int64_t length, std::span<RowState* const> states);
+
  private:
   struct Compiled {
     std::unique_ptr<Executor> executor;
@@ -72,6 +80,8 @@ class Predictor {
   int64_t state_size_ = 0;
   RowState first_;                        // of a row that begins
   std::map<int64_t, Compiled> compiled_;  // by the number of examples
+  std::optional<TokenReader> reader_;     // of a model that reads text
+  std::vector<int32_t> tokens_;           // that it reads, with those of rows that fill a batch up
   std::vector<float> values_;
 };
 

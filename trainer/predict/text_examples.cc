@@ -111,26 +111,33 @@ absl::StatusOr<std::unique_ptr<ExampleReader>> OpenTexts(const std::string& path
 }
 
 absl::StatusOr<std::vector<float>> PredictTexts(Predictor& predictor, const std::vector<std::vector<int32_t>>& texts) {
-  const auto each = static_cast<size_t>(predictor.outputs());
-  std::vector<float> values(texts.size() * each);
   std::vector<RowState> states(texts.size());
-  for (size_t step = 0;; ++step) {
-    std::vector<int32_t> tokens;
-    std::vector<RowState*> rows;
-    std::vector<size_t> places;
-    for (size_t i = 0; i < texts.size(); ++i) {
-      if (step >= texts[i].size()) continue;
-      tokens.push_back(texts[i][step]);
-      rows.push_back(&states[i]);
-      places.push_back(i);
-    }
-    if (places.empty()) return values;
-    TY_ASSIGN_OR_RETURN(const std::span<const float> said,
-                        predictor.Predict(DType::kI32, std::as_bytes(std::span(tokens)), static_cast<int64_t>(places.size()), rows));
-    for (size_t i = 0; i < places.size(); ++i) {
-      std::ranges::copy(said.subspan(i * each, each), values.begin() + static_cast<ptrdiff_t>(places[i] * each));
+  std::vector<size_t> read(texts.size());  // tokens of each
+  // All texts read the longest pieces first, so that many rows share each run.
+  for (const int64_t length : kReadLengths) {
+    while (true) {
+      std::vector<int32_t> tokens;
+      std::vector<RowState*> rows;
+      for (size_t i = 0; i < texts.size(); ++i) {
+        if (texts[i].size() <= read[i] + static_cast<size_t>(length)) continue;  // the last token is left
+        const auto from = texts[i].begin() + static_cast<ptrdiff_t>(read[i]);
+        tokens.insert(tokens.end(), from, from + length);
+        rows.push_back(&states[i]);
+        read[i] += static_cast<size_t>(length);
+      }
+      if (rows.empty()) break;
+      TY_RETURN_IF_ERROR(predictor.Read(tokens, length, rows));
     }
   }
+  std::vector<int32_t> last;
+  std::vector<RowState*> rows;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    last.push_back(texts[i].back());
+    rows.push_back(&states[i]);
+  }
+  TY_ASSIGN_OR_RETURN(const std::span<const float> said,
+                      predictor.Predict(DType::kI32, std::as_bytes(std::span(last)), static_cast<int64_t>(texts.size()), rows));
+  return std::vector<float>(said.begin(), said.end());
 }
 
 }  // namespace trainyard::engine

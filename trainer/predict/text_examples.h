@@ -29,7 +29,8 @@ std::unique_ptr<ExampleReader> ReadTexts(std::istream& lines, const Vocabulary& 
 // The same of a file. NotFound, InvalidArgument: it cannot be read.
 absl::StatusOr<std::unique_ptr<ExampleReader>> OpenTexts(const std::string& path, const Vocabulary& vocabulary);
 
-// What follows each text, all of which begin: [texts][outputs()]. No text is empty.
+// What follows each text, all of which begin: [texts][outputs()], as Predict says it after the last
+// token. No text is empty, and there is one.
 absl::StatusOr<std::vector<float>> PredictTexts(Predictor& predictor, const std::vector<std::vector<int32_t>>& texts);
 
 }  // namespace trainyard::engine

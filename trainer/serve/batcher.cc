@@ -8,10 +8,12 @@
 #include <cstring>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "trainer/base/check.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
 namespace {
@@ -21,12 +23,15 @@ absl::Status NotFinite() {
       "the model gives numbers that are not finite: its training has diverged, or an example has very large numbers");
 }
 
+// The steps that a row reads next; 0: its last one, of which the model says something.
+int64_t PieceOf(int64_t steps_left) { return steps_left == 1 ? 0 : ReadLengthFor(steps_left - 1); }
+
 }  // namespace
 
 int64_t BucketOf(int64_t examples) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(examples))); }
 
-Batcher::Batcher(const BatcherOptions& options, Model model, Listener listener)
-    : options_(options), model_(std::move(model)), listener_(std::move(listener)) {
+Batcher::Batcher(const BatcherOptions& options, Model model, Reader reader, Listener listener)
+    : options_(options), model_(std::move(model)), reader_(std::move(reader)), listener_(std::move(listener)) {
   TY_CHECK(options.most_batch > 0 && BucketOf(options.most_batch) == options.most_batch);
   thread_ = std::thread([this] { Loop(); });
 }
@@ -126,18 +131,44 @@ void Batcher::FillRows() {
   }
 }
 
-std::span<const std::byte> Batcher::BytesOfStep(int64_t size) {
-  const Row& first = rows_[0];
+// The least piece above that of the run before, or else the least of all: each has its turn.
+void Batcher::TakeGroup() {
+  int64_t least = kReadLengths[0];
+  std::optional<int64_t> above;
+  for (const Row& row : rows_) {
+    const int64_t piece = PieceOf(row.steps_left);
+    least = std::min(least, piece);
+    if (piece > piece_) above = std::min(piece, above.value_or(piece));
+  }
+  piece_ = above.value_or(least);
+  group_.clear();
+  states_.clear();
+  for (Row& row : rows_) {
+    if (PieceOf(row.steps_left) != piece_) continue;
+    group_.push_back(&row);
+    states_.push_back(&row.state);
+  }
+}
+
+std::span<const std::byte> Batcher::BytesOfGroup(int64_t size) {
+  const Row& first = *group_[0];
   const ServedExamples& examples = first.item->request.examples;
-  const size_t each = first.item->step_bytes;
-  const bool as_they_came = examples.steps.empty() && static_cast<int64_t>(rows_.size()) == size && rows_.back().item == first.item;
+  const size_t each = first.item->step_bytes * static_cast<size_t>(std::max<int64_t>(1, piece_));
+  const bool as_they_came = examples.steps.empty() && static_cast<int64_t>(group_.size()) == size && group_.back()->item == first.item;
   if (as_they_came) return std::span(examples.bytes).subspan(first.at, static_cast<size_t>(size) * each);
   bytes_.assign(static_cast<size_t>(size) * each, std::byte{0});
-  for (size_t i = 0; i < rows_.size(); ++i) {
-    std::memcpy(bytes_.data() + i * each, rows_[i].item->request.examples.bytes.data() + rows_[i].at, each);
-    rows_[i].at += each;
+  for (size_t i = 0; i < group_.size(); ++i) {
+    std::memcpy(bytes_.data() + i * each, group_[i]->item->request.examples.bytes.data() + group_[i]->at, each);
+    group_[i]->at += each;
   }
   return bytes_;
+}
+
+// What the model says, or nothing where rows have read.
+absl::StatusOr<std::span<const float>> Batcher::RunGroup(int64_t size) {
+  if (piece_ == 0) return model_(group_[0]->item->request.examples.dtype, BytesOfGroup(size), size, states_);
+  TY_RETURN_IF_ERROR(reader_(BytesOfGroup(static_cast<int64_t>(group_.size())), piece_, states_));
+  return std::span<const float>();
 }
 
 void Batcher::Answer(Item& item, absl::StatusOr<std::vector<float>> values, const RowState* state) {
@@ -149,7 +180,8 @@ void Batcher::Answer(Item& item, absl::StatusOr<std::vector<float>> values, cons
 }
 
 void Batcher::EndStep(Row& row, std::span<const float> said) {
-  if (--row.steps_left > 0) return;
+  row.steps_left -= std::max<int64_t>(1, piece_);
+  if (piece_ > 0) return;
   Item& item = *row.item;
   if (!std::ranges::all_of(said, [](float value) { return std::isfinite(value); })) return Answer(item, NotFinite());
   item.values.resize(static_cast<size_t>(item.request.examples.count) * said.size());
@@ -158,19 +190,18 @@ void Batcher::EndStep(Row& row, std::span<const float> said) {
 }
 
 void Batcher::RunBatch() {
-  const auto examples = static_cast<int64_t>(rows_.size());
+  TakeGroup();
+  const auto examples = static_cast<int64_t>(group_.size());
   const int64_t size = BucketOf(examples);
-  states_.clear();
-  for (Row& row : rows_) states_.push_back(&row.state);
   const absl::Time begin = RealClock().Now();
-  const absl::StatusOr<std::span<const float>> values = model_(rows_[0].item->request.examples.dtype, BytesOfStep(size), size, states_);
+  const absl::StatusOr<std::span<const float>> values = RunGroup(size);
   listener_({.examples = examples, .size = size, .time = RealClock().Now() - begin});
   const size_t each = values.ok() ? values->size() / static_cast<size_t>(size) : 0;
-  for (size_t i = 0; i < rows_.size(); ++i) {
+  for (size_t i = 0; i < group_.size(); ++i) {
     if (values.ok()) {
-      EndStep(rows_[i], values->subspan(i * each, each));
+      EndStep(*group_[i], values->subspan(i * each, each));
     } else {
-      Answer(*rows_[i].item, values.status());
+      Answer(*group_[i]->item, values.status());
     }
   }
   std::erase_if(rows_, [](const Row& row) { return row.steps_left == 0 || !row.item->request.done; });

@@ -37,17 +37,23 @@ int64_t BucketOf(int64_t examples);
 
 // Thread-safe. Owns a thread that calls the model. The destructor answers all requests first.
 //
-// An example of several steps keeps its row of the batch until its last one. The rows of examples
-// that are through are given to those that wait, so that a long text holds up no short one.
+// An example of several steps keeps its row of the batch until its last one. Before that it reads
+// ReadLengthFor steps at a time. Rows that read as many share a run; rows of other lengths, and those
+// at their last step, have their runs in turn. The rows of examples that are through are given to
+// those that wait. So a long text holds up no short one.
 class Batcher {
  public:
   // `values` hold what the model says of each example at its last step, or the error of all of
   // them. False: nobody waits for the answer any more, and the sequence stays as it was before.
   using Done = std::function<bool(absl::StatusOr<std::vector<float>> values)>;
   // Runs one step of a batch of BucketOf(n) rows, of which `states` are the first n; the result
-  // stays valid until the next call. Never called twice at once, but by several threads.
+  // stays valid until the next call. Never called twice at once, but by several threads; likewise
+  // Reader.
   using Model = std::function<absl::StatusOr<std::span<const float>>(DType dtype, std::span<const std::byte> bytes, int64_t examples,
                                                                      std::span<RowState* const> states)>;
+  // Reads `length` steps of each row into its state. Only for models whose examples have several
+  // steps.
+  using Reader = std::function<absl::Status(std::span<const std::byte> bytes, int64_t length, std::span<RowState* const> states)>;
   // After each batch: its examples, those that fill it up to its size, and its time.
   struct BatchSeen {
     int64_t examples = 0;
@@ -65,7 +71,7 @@ class Batcher {
     Done done;
   };
 
-  Batcher(const BatcherOptions& options, Model model, Listener listener);
+  Batcher(const BatcherOptions& options, Model model, Reader reader, Listener listener);
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
@@ -106,16 +112,22 @@ class Batcher {
   // Gives the free rows of the batch to examples that wait.
   void FillRows() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunBatch();
-  std::span<const std::byte> BytesOfStep(int64_t size);
+  // Fills group_ with the rows whose turn it is.
+  void TakeGroup();
+  absl::StatusOr<std::span<const float>> RunGroup(int64_t size);
+  std::span<const std::byte> BytesOfGroup(int64_t size);
   void EndStep(Row& row, std::span<const float> said);
   static void Answer(Item& item, absl::StatusOr<std::vector<float>> values, const RowState* state = nullptr);
 
   const BatcherOptions options_;
   const Model model_;
+  const Reader reader_;
   const Listener listener_;
-  std::vector<std::byte> bytes_;   // of the thread that runs the model
-  std::vector<RowState*> states_;  // likewise
-  std::vector<Row> rows_;          // likewise: the batch
+  std::vector<std::byte> bytes_;     // of the thread that runs the model
+  std::vector<RowState*> states_;    // likewise
+  std::vector<Row> rows_;            // likewise: the batch
+  std::vector<Row*> group_;          // likewise: those of a run
+  int64_t piece_ = kReadLengths[0];  // likewise: the steps that they read; 0: their last one
   mutable Mutex mutex_;
   std::deque<std::shared_ptr<Item>> items_ ABSL_GUARDED_BY(mutex_);  // with examples that are in no batch yet
   int64_t queued_ ABSL_GUARDED_BY(mutex_) = 0;                       // those examples

@@ -39,6 +39,7 @@ class ServedModel {
  private:
   explicit ServedModel(TrainedModel model) : model_(std::move(model)), version_(std::make_shared<const int64_t>(model_.step)) {}
   absl::Status WarmUp(int64_t most_batch);
+  absl::Status WarmUpReading(int64_t most_batch);
 
   const TrainedModel model_;
   const std::shared_ptr<const int64_t> version_;
