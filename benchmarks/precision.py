@@ -28,7 +28,7 @@ spec:
       eval: {images: t10k-images-idx3-ubyte.gz, labels: t10k-labels-idx1-ubyte.gz, range: [9000, 10000]}
     batchSize: 32
     epochs: 6
-    optimizer: {name: momentum, learningRate: 0.02}
+    optimizer: {name: momentum, learningRate: RATE}
     checkpoint: {everySeconds: 0}
 """
 
@@ -54,7 +54,7 @@ def residual_network(blocks=3, filters=16):
     return {"input": {"shape": [28, 28, 1]}, "layers": layers, "loss": "softmaxCrossEntropy"}
 
 
-NETWORKS = {"LeNet-5": {"preset": "lenet5"}, "residual": residual_network()}
+NETWORKS = {"LeNet-5": ({"preset": "lenet5"}, 0.02), "residual": (residual_network(), 0.005)}  # model, learning rate
 
 
 def bench(trainer, model, batch, precision, seconds, isa):
@@ -94,9 +94,9 @@ def accuracy(arguments):
     print("| network | precision | kernels | accuracy by seed | mean | deviation | loss, evaluation | loss, training |")
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="trainyard-precision-") as folder:
-        for network, model in NETWORKS.items():
+        for network, (model, rate) in NETWORKS.items():
             job = pathlib.Path(folder) / "job.yaml"
-            job.write_text(JOB.replace("MODEL", json.dumps(model)))
+            job.write_text(JOB.replace("MODEL", json.dumps(model)).replace("RATE", str(rate)))
             for precision in PRECISIONS:
                 reports = [learn(arguments, job, precision, seed) for seed in range(1, arguments.seeds + 1)]
                 values = [report["eval"]["accuracy"] for report in reports]

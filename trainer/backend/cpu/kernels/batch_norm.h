@@ -1,6 +1,6 @@
 // Batch normalisation of panels of f32 or of bfloat16 (panels.h). Everything here is bound by
-// memory, so x is read in one stream: pixels in order, four at a time. The sums of all channels wait
-// in the first-level cache.
+// memory, so x is read in one stream: pixels in order, four at a time. The sums of all channels
+// wait in the first-level cache.
 #pragma once
 
 #include "trainer/backend/cpu/batch_norm_args.h"
