@@ -96,18 +96,20 @@ struct NormFromMoving {
   }
 };
 
-// dx may be dy or x.
+// dx may be dy, x or `more`, which is added and may be null.
 struct NormBack {
   Normalised normal;
   const float* dgamma;
   const float* dbeta;
+  const float* more;
   float* dx;
   float rows;
 
   TY_DEVICE void operator()(int64_t i) const {
     const int64_t c = i % normal.channels;
     const float away = normal.Gradient(i, c) - dbeta[c] / rows - normal.At(i, c) * dgamma[c] / rows;
-    dx[i] = normal.gamma[c] * normal.scale[c] * away;
+    const float gradient = normal.gamma[c] * normal.scale[c] * away;
+    dx[i] = more == nullptr ? gradient : gradient + more[i];
   }
 };
 

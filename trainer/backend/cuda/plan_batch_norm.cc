@@ -69,7 +69,9 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const BatchNormGr
         float* const dgamma = OutputOr(context, 1, dgamma_part);
         float* const dbeta = OutputOr(context, 2, dbeta_part);
         TY_RETURN_IF_ERROR(device.Launch(Reduce<NormSums>{{normal, dgamma, dbeta}, channels, rows, partial.In(context)}));
-        return device.Launch(Each<NormBack>{{normal, dgamma, dbeta, context.output<float>(0), static_cast<float>(rows)}, rows * channels});
+        return device.Launch(Each<NormBack>{
+            {normal, dgamma, dbeta, op.add ? context.input<float>(6) : nullptr, context.output<float>(0), static_cast<float>(rows)},
+            rows * channels});
       },
       scratch.bytes()};
 }

@@ -60,7 +60,7 @@ inline std::vector<NamedTrial> ConvolutionTrials() {
 
 // A residual block with pre-activation and a penalty on its kernels. Moving variances lie in
 // (-1, 1): outside training epsilon must be larger.
-inline NamedTrial NormalisedBlock(int64_t batch, int64_t height, float epsilon = 1e-3f, int64_t channels = 40) {
+inline NamedTrial NormalisedBlock(int64_t batch, int64_t height, float epsilon = 1e-3f) {
   Trial trial;
   GraphBuilder& b = trial.builder();
   const auto norm = [&](const std::string& name, Value x, bool relu) {
@@ -73,9 +73,11 @@ inline NamedTrial NormalisedBlock(int64_t batch, int64_t height, float epsilon =
     TY_CHECK(b.NextValue(parameters.moving_mean, {y.node, 1}).ok() && b.NextValue(parameters.moving_variance, {y.node, 2}).ok());
     return relu ? *b.Activate(name + "/relu", y, Activation::kRelu) : y;
   };
-  const Value images = trial.Input("x", {batch, height, 19, 3});
-  const Value first = trial.Parameter("first", {3, 3, 3, channels});
-  const Value second = trial.Parameter("second", {1, 1, channels, 3});
+  const Value fed = trial.Input("x", {batch, height, 19, 3});
+  // Two read it, and its gradient is wanted: that of the norm takes in the other.
+  const Value images = *b.Bias("shifted", fed, trial.Parameter("shift", {3}));
+  const Value first = trial.Parameter("first", {3, 3, 3, 40});
+  const Value second = trial.Parameter("second", {1, 1, 40, 3});
   Value y = norm("norm1", images, /*relu=*/true);
   y = norm("norm2", *b.Conv2d("conv1", y, first, {1, 1}, Padding::kSame), /*relu=*/true);
   y = norm("norm3", *b.Conv2d("conv2", y, second), /*relu=*/false);

@@ -30,7 +30,8 @@ class CudnnDescriptor {
   template <typename T>
   CudnnDescriptor& Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::span<const T> values) {
     if (status_.ok()) {
-      Check(f_->descriptor_set(descriptor_, name, type, static_cast<int64_t>(values.size()), values.data()), "cudnnBackendSetAttribute");
+      Check(f_->descriptor_set(descriptor_, name, type, static_cast<int64_t>(values.size()), static_cast<const void*>(values.data())),
+            "cudnnBackendSetAttribute");
     }
     return *this;
   }
@@ -52,7 +53,7 @@ class CudnnDescriptor {
   int64_t Get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::span<T> values) {
     int64_t count = 0;
     if (status_.ok()) {
-      Check(f_->descriptor_get(descriptor_, name, type, static_cast<int64_t>(values.size()), &count, values.data()),
+      Check(f_->descriptor_get(descriptor_, name, type, static_cast<int64_t>(values.size()), &count, static_cast<void*>(values.data())),
             "cudnnBackendGetAttribute");
     }
     return status_.ok() ? std::min<int64_t>(count, static_cast<int64_t>(values.size())) : 0;
