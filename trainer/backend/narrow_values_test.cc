@@ -68,6 +68,13 @@ TEST_F(NarrowValuesTest, GradientsAreHeldAsTheirValues) {
   EXPECT_THAT(NarrowOf(graph), ElementsAre("conv1", "norm", "gradients/norm/f32/input", "gradients/norm/input"));
 }
 
+TEST_F(NarrowValuesTest, AGradientBeforeAnEpilogueIsHeldAsWhatTheConvolutionLeaves) {
+  const Value x = *builder().Activate("relu1", Conv("conv1", trial_.Input("x", {2, 4, 4, 3}), 8), Activation::kRelu);
+  Graph graph = Narrowed(Features(*builder().MaxPool("pool", Conv("conv2", x, 8), {{2, 2}, {2, 2}})));
+  ASSERT_TRUE(AddGradients(graph, graph.loss(), {}).ok());
+  EXPECT_THAT(NarrowOf(graph), ElementsAre("conv1", "gradients/conv2/input", "gradients/conv1/epilogue"));
+}
+
 TEST_F(NarrowValuesTest, OddChannelsStayF32) {
   const Value x = Conv("conv1", trial_.Input("x", {2, 4, 4, 2}), 7);
   EXPECT_THAT(NarrowOf(Narrowed(Features(Norm("norm", x)))), IsEmpty());

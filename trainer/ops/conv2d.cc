@@ -46,8 +46,9 @@ void AddGradient(const Conv2dOp& op, GradientContext& context) {
   const ValueSpec x_spec = context.spec(x);
   const ValueSpec w_spec = context.spec(w);
   const bool bias = op.epilogue.bias && context.wants(2);
-  const absl::StatusOr<ValueSpec> z_spec = InferConv2d(op.window, x_spec, w_spec);
+  absl::StatusOr<ValueSpec> z_spec = InferConv2d(op.window, x_spec, w_spec);
   TY_CHECK(z_spec.ok());
+  z_spec->bf16 = context.spec(context.output()).bf16;  // held as y, not as x
   const Value dz = EpilogueGradient(op.epilogue, *z_spec, context);
   if (context.wants(1) || bias) {
     std::vector<ValueSpec> outputs = {w_spec};

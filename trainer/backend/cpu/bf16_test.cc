@@ -243,6 +243,27 @@ Trial ImageNetwork(int batch) {
   return trial;
 }
 
+// Convolutions with epilogues that read and leave values held in different ways: from f32 to
+// bfloat16 and, behind a pool or with an odd number of channels, back.
+Trial MixedNetwork(int batch) {
+  Trial trial;
+  GraphBuilder& builder = trial.builder();
+  const auto conv = [&](const std::string& name, Value x, int64_t filters, Activation activation, bool pool) {
+    const Value kernel = trial.Parameter(name + "/kernel", {3, 3, builder.spec(x).shape[3], filters});
+    trial.Scale(0.2f);
+    Value y = *builder.Bias(name + "_bias", *builder.Conv2d(name, x, kernel), trial.Parameter(name + "/bias", {filters}));
+    if (pool) y = *builder.MaxPool(name + "_pool", y, {{2, 2}, {2, 2}});
+    return *builder.Activate(name + "_act", y, activation);
+  };
+  Value y = conv("conv1", trial.Input("images", {batch, 16, 15, 3}), 12, Activation::kRelu, /*pool=*/false);
+  y = conv("conv2", y, 18, Activation::kTanh, /*pool=*/true);
+  y = conv("conv3", y, 20, Activation::kTanh, /*pool=*/false);
+  y = conv("conv4", y, 7, Activation::kRelu, /*pool=*/false);
+  EXPECT_TRUE(builder.Output("features", y).ok());
+  trial.MeanSquaredLoss(y);
+  return trial;
+}
+
 // Convolutions whose results lie in memory as bfloat16, and all that reads such values: batch
 // normalisation with relu and without, a sum, activations, a convolution with a stride, one whose
 // windows need no padding, an odd number of channels, which stays f32.
@@ -326,6 +347,10 @@ double DifferenceFromReference(const Trial& trial, const std::string& isa) {
 
 TEST_P(Bf16Test, NetworksOfImagesAgree) {
   for (const int batch : {1, 5, 16, 33}) EXPECT_LE(DifferenceFromReference(ImageNetwork(batch), GetParam()), kFlips) << "batch " << batch;
+}
+
+TEST_P(Bf16Test, NetworksOfMixedValuesAgree) {
+  for (const int batch : {5, 33}) EXPECT_LE(DifferenceFromReference(MixedNetwork(batch), GetParam()), 4 * kFlips) << "batch " << batch;
 }
 
 TEST_P(Bf16Test, ResidualNetworksAgree) {
