@@ -35,17 +35,19 @@ TEST_P(RanksTest, TheSumOfAnyNumberOfRanksHasTheBitsOfTheTree) {
 
 // Longer than any other test's: ranks of one machine read them where they lie.
 TEST_P(RanksTest, LongSumsHaveTheBitsOfTheTreeAlsoWhereStepsFollowAtOnce) {
-  constexpr size_t kSize = 200'000;
-  for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
-    for (const int ranks : {2, 3, 4}) {
+  constexpr size_t kSize = 140'000;
+  constexpr int64_t kSteps = 3;
+  for (const int ranks : {2, 4}) {
+    std::vector<std::vector<float>> expected;
+    for (int64_t step = 0; step < kSteps; ++step) expected.push_back(SumOf(ranks, kSize, step, Everyone));
+    for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
       MakeRanks(ranks, algorithm);
       FormAll();
       OnAll([&](TestRank& rank, int) {
-        rank.Plan(algorithm, kSize, /*buckets=*/2);
-        for (int64_t step = 0; step < 4; ++step) {
+        rank.Plan(algorithm, kSize);
+        for (int64_t step = 0; step < kSteps; ++step) {
           ASSERT_TRUE(rank.Reduce(step).ok());
-          const std::vector<float> expected = SumOf(ranks, kSize, step, Everyone);
-          for (const size_t bucket : {0, 1}) EXPECT_EQ(rank.result(bucket), expected) << AlgorithmName(algorithm) << " " << ranks;
+          EXPECT_EQ(rank.result(), expected[step]) << AlgorithmName(algorithm) << " " << ranks;
         }
       });
     }
