@@ -58,8 +58,8 @@ double SecondsOf(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// The arithmetic of a round and nothing else, over memory of the same size: nanoseconds of processor
-// time of a byte.
+// The arithmetic of a round and nothing else, over memory of the same size: nanoseconds of
+// processor time of a byte.
 double MeasureAlone(const ServerBenchOptions& options, const Optimizer& optimizer) {
   const std::vector<ParameterSpec> specs = SpecsOf(options);
   const ParameterSet gradient(specs);

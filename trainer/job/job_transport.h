@@ -15,7 +15,8 @@ namespace trainyard::engine {
 // share no memory, or there can be none, which costs copies and nothing else.
 std::shared_ptr<LendableMemory> MakeJobMemory(const ReplicaIdentity& identity, const TrainingConfig& config);
 
-// `lendable`: MakeJobMemory's, or null. Without a key on a job of several machines it warns that anybody who reaches the ports can join.
+// `lendable`: MakeJobMemory's, or null. Without a key on a job of several machines it warns that
+// anybody who reaches the ports can join.
 std::unique_ptr<Transport> MakeJobTransport(const ReplicaIdentity& identity, const TrainingConfig& config,
                                             std::shared_ptr<LendableMemory> lendable);
 

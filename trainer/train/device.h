@@ -12,8 +12,8 @@
 
 namespace trainyard::engine {
 
-// In a step it is its own thread's. `backend` must outlive it. Gradients lie in `lendable` where that
-// is not null and has room.
+// In a step it is its own thread's. `backend` must outlive it. Gradients lie in `lendable` where
+// that is not null and has room.
 struct Device {
   Device(int its_rank, const ModelSpec& spec, Backend& backend, const std::vector<ParameterSpec>& specs, Sampler its_sampler,
          LendableMemory* lendable = nullptr)

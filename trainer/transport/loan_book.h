@@ -21,8 +21,8 @@ struct LoanState {
   alignas(64) std::atomic<uint64_t> returned;
 };
 
-// The lender's end. Thread-safe. The other process can spoil what it reads itself, by giving it back
-// too early, and nothing else.
+// The lender's end. Thread-safe. The other process can spoil what it reads itself, by giving it
+// back too early, and nothing else.
 class LoanBook {
  public:
   explicit LoanBook(LoanState& state) : state_(state) {}

@@ -36,9 +36,9 @@ std::optional<std::vector<LoanPiece>> FindLoan(const Record& record, const Lenda
 // spoils what it has sent itself, no more. Others are parsed and then trusted, so they are copied.
 bool MayStayWithSender(const WireHeader& header);
 
-// Cuts a received message into records. Lent payloads lie in `memory`; `borrow` gives the owner of a
-// loan by its number. Other payloads share `message` and its owner. InvalidArgument: as ParseMessage,
-// or a loan that does not fit its header or the memory, or that may not be one.
+// Cuts a received message into records. Lent payloads lie in `memory`; `borrow` gives the owner of
+// a loan by its number. Other payloads share `message` and its owner. InvalidArgument: as
+// ParseMessage, or a loan that does not fit its header or the memory, or that may not be one.
 absl::StatusOr<std::vector<Record>> ParseLoanMessage(
     std::span<const std::byte> message, const std::shared_ptr<const void>& owner, std::span<const std::byte> memory,
     const std::function<std::shared_ptr<const void>(const WireHeader& header, uint32_t number)>& borrow);
