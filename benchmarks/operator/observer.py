@@ -63,6 +63,16 @@ class Job:
         self.running = None         # when its status said Running
         self.gone_pods = 0
 
+    def runs_since(self, replicas):
+        """When all its pods were ready and its status said Running; None before. Peers say Running when one worker runs."""
+        if self.running is None or len(self.ready_pods) < replicas:
+            return None
+        return max(self.running, *self.ready_pods.values())
+
+    def status_lag(self):
+        """Seconds from its last ready pod to its status; below 0 where the status did not wait for all pods."""
+        return self.running - max(self.ready_pods.values())
+
 
 class Observer:
     """Two watches (pods, jobs), each on a thread and a connection of its own. The observer's processor time is the cluster's: lines are searched,

@@ -85,8 +85,8 @@ def start(plane):
 
 
 def measure(plane, namespaces, count, singles, creators, seconds):
-    """pods/s until the last of `count` jobs' pods exists, seconds until each job is said to be
-    Running, CPU and memory till then. Times of one job alone where `singles` asks for them."""
+    """pods/s until the last of `count` jobs' pods exists, seconds until all pods of each job are
+    ready and it is said to be Running, CPU and memory till then. Times of one job alone where `singles` asks for them."""
     pid = start(plane)
     result = measure_single(plane, TF_JOBS, namespaces[0], tf_job, singles) if singles else {}
     observer = Observer(plane, TF_JOBS, PODS, LOAD_RESOLUTION)
@@ -96,9 +96,9 @@ def measure(plane, namespaces, count, singles, creators, seconds):
         within(TF_JOBS, namespaces[number % len(namespaces)]), tf_job(f"job-{number}")))
     observer.wait("every job's pods", lambda jobs: sum(len(job.created_pods) == REPLICAS for job in jobs.values()) >= count, seconds)
     join(threads)
-    observer.wait("every job Running", lambda jobs: sum(job.running is not None for job in jobs.values()) >= count, seconds)
+    observer.wait("every job Running", lambda jobs: sum(job.runs_since(REPLICAS) is not None for job in jobs.values()) >= count, seconds)
     seen = observer.snapshot().values()
     observer.stop()
     last_pod = max(max(job.created_pods.values()) for job in seen)
-    return result | {"podsPerSecond": count * REPLICAS / (last_pod - began), "secondsToAllRunning": max(job.running for job in seen) - began,
+    return result | {"podsPerSecond": count * REPLICAS / (last_pod - began), "secondsToAllRunning": max(job.runs_since(REPLICAS) for job in seen) - began,
                      "cpuSeconds": meter.used()["training-operator"], "peakResidentMebibytes": peak_resident_mebibytes(pid)}
