@@ -13,6 +13,8 @@
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/bench/memory_bandwidth.h"
+#include "trainer/bench/roofline.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/initializer.h"
 #include "trainer/model/model_json.h"
@@ -73,6 +75,9 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   }
   TY_ASSIGN_OR_RETURN(const ModelSpec spec, PresetSpec(options.model));
   std::unique_ptr<Backend> of_the_cpu;
+  if (options.roofline && options.backend != nullptr) {
+    return absl::InvalidArgumentError(fmt::format("--roofline takes --backend cpu, found {}", options.backend->kernels()));
+  }
   if (options.backend == nullptr) {
     TY_ASSIGN_OR_RETURN(of_the_cpu, MakeCpuBackend({.threads = options.threads, .isa = options.isa, .precision = options.precision}));
   }
@@ -134,21 +139,42 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   optimizer_times.clear();
   processor_times.clear();
   node_times.Clear();
+  const auto measure_memory = [&]() -> absl::Status {
+    if (!options.roofline) return absl::OkStatus();
+    TY_ASSIGN_OR_RETURN(const double bytes, MeasureMemoryBandwidth(result.options.threads));
+    result.memory_gigabytes_per_second = std::max(result.memory_gigabytes_per_second, bytes * 1e-9);
+    return absl::OkStatus();
+  };
+  TY_RETURN_IF_ERROR(measure_memory());
   TY_RETURN_IF_ERROR(measure_peak());
   TY_RETURN_IF_ERROR(run_for(options.seconds / 2));
   TY_RETURN_IF_ERROR(measure_peak());
   TY_RETURN_IF_ERROR(run_for(options.seconds / 2));
   TY_RETURN_IF_ERROR(measure_peak());
+  TY_RETURN_IF_ERROR(measure_memory());
 
   for (NodeId id = 0; id < static_cast<NodeId>(g.nodes().size()); ++id) {
-    const auto flops = static_cast<double>(Flops(g, id));
-    result.gflop_per_step += flops * 1e-9;
+    const double gflop = 1e-9 * static_cast<double>(Flops(g, id));
+    result.gflop_per_step += gflop;
     if (node_times.of(id).empty()) continue;
     const double milliseconds = Median(node_times.of(id));
-    result.layers.push_back({g.node(id).name, std::string(OpName(g.node(id).op)), milliseconds, std::ranges::min(node_times.of(id)),
-                             flops * 1e-6 / std::max(milliseconds, 1e-6)});
+    result.layers.push_back({.name = g.node(id).name,
+                             .op = std::string(OpName(g.node(id).op)),
+                             .milliseconds = milliseconds,
+                             .best_milliseconds = std::ranges::min(node_times.of(id)),
+                             .gflop = gflop,
+                             .megabytes = 1e-6 * static_cast<double>(BytesMoved(g, id)),
+                             .gflops = 1e3 * gflop / std::max(milliseconds, 1e-6)});
   }
-  result.layers.push_back({"optimizer", options.optimizer, Median(optimizer_times), std::ranges::min(optimizer_times), 0.0});
+  int64_t trained = 0;
+  for (const ParameterSpec& spec : parameters.specs()) trained += spec.trainable ? spec.shape.elements() : 0;
+  // It reads gradients, and reads and writes values and slots.
+  const double moved = 1e-6 * static_cast<double>(trained * (3 + 2 * static_cast<int64_t>(slots.size())) * int64_t{sizeof(float)});
+  result.layers.push_back({.name = "optimizer",
+                           .op = options.optimizer,
+                           .milliseconds = Median(optimizer_times),
+                           .best_milliseconds = std::ranges::min(optimizer_times),
+                           .megabytes = moved});
   result.steps = static_cast<int64_t>(step_times.size());
   result.milliseconds_per_step = Median(step_times);
   result.best_milliseconds_per_step = std::ranges::min(step_times);
@@ -169,26 +195,32 @@ std::string BenchJson(const BenchResult& result) {
                       {"op", layer.op},
                       {"milliseconds", layer.milliseconds},
                       {"bestMilliseconds", layer.best_milliseconds},
+                      {"gflop", layer.gflop},
+                      {"megabytes", layer.megabytes},
                       {"gflops", layer.gflops}});
   }
-  const nlohmann::ordered_json json = {{"model", result.options.model},
-                                       {"optimizer", result.options.optimizer},
-                                       {"batch", result.options.batch},
-                                       {"threads", result.options.threads},
-                                       {"isa", result.isa},
-                                       {"precision", PrecisionName(result.options.precision)},
-                                       {"steps", result.steps},
-                                       {"items", result.items},
-                                       {"itemsPerSecond", result.items_per_second},
-                                       {"millisecondsPerStep", result.milliseconds_per_step},
-                                       {"bestMillisecondsPerStep", result.best_milliseconds_per_step},
-                                       {"cpuMillisecondsPerStep", result.cpu_milliseconds_per_step},
-                                       {"gflopPerStep", result.gflop_per_step},
-                                       {"gflops", result.gflops},
-                                       {"peakGflops", result.peak_gflops},
-                                       {"megabytes", result.megabytes},
-                                       {"maxRssBytes", result.max_rss_bytes},
-                                       {"layers", layers}};
+  nlohmann::ordered_json json = {{"model", result.options.model},
+                                 {"optimizer", result.options.optimizer},
+                                 {"batch", result.options.batch},
+                                 {"threads", result.options.threads},
+                                 {"isa", result.isa},
+                                 {"precision", PrecisionName(result.options.precision)},
+                                 {"steps", result.steps},
+                                 {"items", result.items},
+                                 {"itemsPerSecond", result.items_per_second},
+                                 {"millisecondsPerStep", result.milliseconds_per_step},
+                                 {"bestMillisecondsPerStep", result.best_milliseconds_per_step},
+                                 {"cpuMillisecondsPerStep", result.cpu_milliseconds_per_step},
+                                 {"gflopPerStep", result.gflop_per_step},
+                                 {"gflops", result.gflops},
+                                 {"peakGflops", result.peak_gflops},
+                                 {"megabytes", result.megabytes},
+                                 {"maxRssBytes", result.max_rss_bytes},
+                                 {"layers", layers}};
+  if (result.options.roofline) {
+    json["memoryGigabytesPerSecond"] = result.memory_gigabytes_per_second;
+    json["roofline"] = ToJson(RooflineOf(result));
+  }
   return json.dump(2) + "\n";
 }
 
@@ -200,6 +232,9 @@ std::string BenchText(const BenchResult& result) {
       result.best_milliseconds_per_step, result.cpu_milliseconds_per_step, result.gflops);
   if (result.peak_gflops > 0) text += fmt::format(" = {:.0f} % of {:.1f}", 100.0 * result.gflops / result.peak_gflops, result.peak_gflops);
   text += '\n';
+  if (result.options.roofline) {
+    return text + fmt::format("memory: {:.1f} GB/s\n\n", result.memory_gigabytes_per_second) + RooflineText(RooflineOf(result));
+  }
   text += fmt::format("{:<36} {:<30} {:>9} {:>9} {:>9}\n", "node", "op", "ms", "best ms", "GFLOP/s");
   for (const BenchLayer& layer : result.layers) {
     text += fmt::format("{:<36} {:<30} {:>9.3f} {:>9.3f} {:>9.1f}\n", layer.name, layer.op, layer.milliseconds, layer.best_milliseconds,

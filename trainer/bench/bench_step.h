@@ -20,6 +20,7 @@ struct BenchOptions {
   Precision precision = Precision::kFloat32;
   Backend* backend = nullptr;  // null: the cpu backend, made with threads, isa and precision
   double seconds = 3.0;        // to measure for, after as many steps of warm-up as take a tenth of it; at least 3 steps are measured
+  bool roofline = false;       // measure the memory too: it takes 200 MB; of the cpu backend alone
 };
 
 // One node of the graph, or the optimizer over all parameters.
@@ -28,6 +29,8 @@ struct BenchLayer {
   std::string op;
   double milliseconds = 0;       // the median over the steps
   double best_milliseconds = 0;  // the least: what a busy machine would show when idle
+  double gflop = 0;              // floating-point operations, 10^9; of the optimizer none are counted
+  double megabytes = 0;          // each input read once, each output written once
   double gflops = 0;             // of what it computes, per second of the median
 };
 
@@ -43,7 +46,8 @@ struct BenchResult {
   double gflop_per_step = 0;
   double gflops = 0;       // per second of the median step
   double peak_gflops = 0;  // of one thread, measured before, between and after the steps; times threads; 0: not of the cpu backend
-  double megabytes = 0;    // arena and scratch
+  double memory_gigabytes_per_second = 0;  // MeasureMemoryBandwidth before and after the steps, the better one; 0 without options.roofline
+  double megabytes = 0;                    // arena and scratch
   int64_t max_rss_bytes = 0;
   std::vector<BenchLayer> layers;  // only the optimizer on a device that works behind the caller
 };
@@ -54,9 +58,11 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options);
 
 // {model, optimizer, batch, threads, isa, precision, items, itemsPerSecond, millisecondsPerStep,
 // bestMillisecondsPerStep, cpuMillisecondsPerStep, gflopPerStep, gflops, peakGflops, megabytes,
-// maxRssBytes, layers: [{name, op, milliseconds, bestMilliseconds, gflops}]}, ended by a line end.
+// maxRssBytes, layers: [{name, op, milliseconds, bestMilliseconds, gflop, megabytes, gflops}]},
+// ended by a line end. With options.roofline also {memoryGigabytesPerSecond, roofline}, of
+// roofline.h.
 std::string BenchJson(const BenchResult& result);
-// The same as a table for people.
+// The same as a table for people, with options.roofline by kind of op.
 std::string BenchText(const BenchResult& result);
 
 }  // namespace trainyard::engine

@@ -152,11 +152,13 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   AddBackendOption(*bench, *backend);
   OneOf(bench->add_option("--precision", *precision, "of the operands of products"), {"float32", "bfloat16"})->capture_default_str();
   InRange(bench->add_option("--seconds", options->seconds, "how long to measure"), 0, 3600)->capture_default_str();
+  bench->add_flag("--roofline", options->roofline, "by kind of op: operations, bytes, and the share of what processor and memory allow");
   bench->add_flag("--json", *json, "print JSON");
   bench->footer(
       "trainyard-trainer bench --model lenet5 --batch 128\n"
       "trainyard-trainer bench --model lenet5 --precision bfloat16\n"
       "trainyard-trainer bench --model resnet56v2 --threads 4 --json\n"
+      "trainyard-trainer bench --model ptbLstm --batch 20 --roofline\n"
       "trainyard-trainer bench allreduce --ranks 4\n"
       "trainyard-trainer bench server --workers 2\n"
       "trainyard-trainer bench predict out/digits --batch 1");

@@ -37,6 +37,14 @@ int64_t Flops(const Graph& graph, NodeId id) {
                     graph.node(id).op);
 }
 
+int64_t BytesMoved(const Graph& graph, NodeId id) {
+  const auto bytes = [](const ValueSpec& spec) { return spec.shape.elements() * static_cast<int64_t>(SizeOf(spec.dtype)); };
+  int64_t all = 0;
+  for (const Value& input : graph.node(id).inputs) all += bytes(graph.spec(input));
+  for (const ValueSpec& output : graph.node(id).outputs) all += bytes(output);
+  return all;
+}
+
 absl::Status AddOpGradient(const Op& op, GradientContext& context) {
   return std::visit(
       [&](const auto& o) -> absl::Status {

@@ -14,6 +14,8 @@ namespace trainyard::engine {
 // Floating-point operations of one run (a multiply-add counts two; additions, comparisons and
 // transcendentals one each).
 int64_t Flops(const Graph& graph, NodeId node);
+// Bytes of all inputs and outputs, each counted once: what one run moves where no cache holds them.
+int64_t BytesMoved(const Graph& graph, NodeId node);
 // Adds the backward nodes of a forward op. Unimplemented for ops that have no gradient.
 absl::Status AddOpGradient(const Op& op, GradientContext& context);
 // The input with which output 0 always shares memory; such a node has no kernel.

@@ -38,9 +38,9 @@ int64_t BucketOf(int64_t examples);
 // Thread-safe. Owns a thread that calls the model. The destructor answers all requests first.
 //
 // An example of several steps keeps its row of the batch until its last one. Before that it reads
-// ReadLengthFor steps at a time. Rows that read as many share a run; rows of other lengths, and those
-// at their last step, have their runs in turn. The rows of examples that are through are given to
-// those that wait. So a long text holds up no short one.
+// ReadLengthFor steps at a time. Rows that read as many share a run. Rows of other lengths, and
+// those at their last step, have their runs in turn. The rows of examples that are through are
+// given to those that wait. So a long text holds up no short one.
 class Batcher {
  public:
   // `values` hold what the model says of each example at its last step, or the error of all of

@@ -8,14 +8,10 @@
 namespace trainyard::engine {
 namespace {
 
-int64_t BytesOf(const ValueSpec& spec) { return spec.shape.elements() * static_cast<int64_t>(SizeOf(spec.dtype)); }
-
 OperatorInfo InfoOf(int device, const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  OperatorInfo info{.name = node.name, .kind = std::string(OpName(node.op)), .flops = Flops(graph, id), .device = device};
-  for (const Value& input : node.inputs) info.bytes += BytesOf(graph.spec(input));
-  for (const ValueSpec& output : node.outputs) info.bytes += BytesOf(output);
-  return info;
+  return {
+      .name = node.name, .kind = std::string(OpName(node.op)), .flops = Flops(graph, id), .bytes = BytesMoved(graph, id), .device = device};
 }
 
 }  // namespace
