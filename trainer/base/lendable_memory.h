@@ -22,7 +22,7 @@ class LendableMemory : public std::enable_shared_from_this<LendableMemory> {
  public:
   static constexpr size_t kPage = 4096;
   // A process that reads it counts it as its own too, so there is no more of it than this.
-  static constexpr size_t kMostBytes = 128 << 20;
+  static constexpr size_t kMostBytes = 32 << 20;
 
   // Of `bytes`, a multiple of kPage. The kernel gives a page when it is first written. Unavailable
   // says why there can be none.
