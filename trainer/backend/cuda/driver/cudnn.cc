@@ -15,8 +15,8 @@
 
 namespace trainyard::engine::cuda {
 absl::StatusOr<CudnnFunctions> LoadCudnn() {
-  // cuDNN's engines that compile at run time take this library if it is there already. By themselves
-  // they look in cuDNN's folder only. Without it cuDNN has its other engines.
+  // cuDNN's engines that compile at run time take this library if it is there already. By
+  // themselves they look in cuDNN's folder only. Without it cuDNN has its other engines.
   const absl::StatusOr<SharedLibrary> nvrtc = SharedLibrary::Open(fmt::format("libnvrtc.so.{}", CUDART_VERSION / 1000));
   TY_ASSIGN_OR_RETURN(const SharedLibrary library, SharedLibrary::Open(fmt::format("libcudnn.so.{}", CUDNN_MAJOR)));
   CudnnFunctions f;
