@@ -202,8 +202,8 @@ class SyncKillTest(JobTest):
                     os.kill(pid, signal.SIGKILL)
                 redone = self.check(run, sha256)["redone"]
                 self.assertEqual(len(redone), 1, redone)
-                # The job goes on until the kills are dealt: maybe past another checkpoint.
-                self.assertIn(redone[0]["from"], (30, 60, 90))
+                # The job goes on until the kills are dealt, maybe past another checkpoint. The newest one may not be written yet.
+                self.assertIn(redone[0]["from"], (0, 30, 60, 90))
                 self.assertLess(redone[0]["from"], redone[0]["to"])
                 self.assertLessEqual(told, redone[0]["to"], redone)
                 self.assertIn("the chief was lost", redone[0]["reason"])
