@@ -61,7 +61,7 @@ class CrdTest(ControlPlaneCase):
                 1, resources={"limits": {"nvidia.com/mig-1g.5gb": 1, "nvidia.com/gpu.shared": "1", "amd.com/gpu": 2}, "claims": [{"name": "gpu"}]},
                 template={"spec": {"runtimeClassName": "nvidia", "nodeSelector": {"gpu": "a100"}, "tolerations": [{"operator": "Exists"}]}}),
             "exit codes": job("g").worker(1, restartPolicy="ExitCode").policy(exitCodes=[{"from": 1, "to": 127, "action": "Fail"}]),
-            "rules for failures": job("y").policy(podFailurePolicy={"rules": [
+            "rules for failures": job("z").policy(podFailurePolicy={"rules": [
                 {"action": "FailJob", "onExitCodes": {"containerName": "trainer", "operator": "In", "values": [42, 43]}},
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}, {"type": "ConfigIssue", "status": "False"}]}]}),
             "longest name with one worker": job("x" * 54),
