@@ -159,7 +159,8 @@ class EditTest(MessagesCase):
         self.api.merge(f"{JOBS}/a", {"spec": {"worker": {"template": template(image="y")}}})
 
     def test_a_world_that_replicas_keep_in_their_environment_is_not_scaled(self):
-        self.running(job("a").framework("PyTorch").worker(2).set("image", "x").without("training"), "a-worker-0", "a-worker-1")
+        alone = job("a").framework("PyTorch").worker(2).policy(restartScope="Replica").set("image", "x").without("training")  # Job starts all again
+        self.running(alone, "a-worker-0", "a-worker-1")
         wait_for("the start time", lambda: "startTime" in self.status("a"))
         self.refused({"worker": {"replicas": 3}}, "spec.worker.replicas: Forbidden", "framework PyTorch", "runPolicy.suspend")
         self.refused({"replicas": 3}, "spec.worker.replicas: Forbidden", path="a/scale")
