@@ -22,6 +22,7 @@ unsigned long long used = 1000;  // NOLINT(google-runtime-int)
 
 }  // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's
 extern "C" {
 
 int cuInit(unsigned) {
@@ -85,3 +86,4 @@ int nvmlDeviceGetUtilizationRates(NvmlDevice device, NvmlUtilization* utilizatio
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)
