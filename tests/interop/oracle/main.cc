@@ -157,7 +157,7 @@ absl::Status Run(const std::string& folder, Precision precision) {
 }  // namespace trainyard::engine
 
 int main(int argc, char** argv) {
-  using namespace trainyard::engine;
+  using namespace trainyard::engine;  // NOLINT(google-build-using-namespace): the program's one function
   if (argc != 3 || (argv[2] != kPrecisionNames[0] && argv[2] != kPrecisionNames[1])) {
     fmt::print(stderr, "usage: run_ops FOLDER float32|bfloat16\n");
     return 2;

@@ -45,13 +45,14 @@ bool TakesFewSamples(const ConvShape& shape, int64_t samples, const CpuDevice& d
   return device.bf16 == nullptr && IsFewSamples(shape, samples);
 }
 
-PackArgs MakePack(const ConvShape& shape, int block) {
+PackArgs MakePack(const ConvShape& shape, const ConvForwardArgs& forward) {
   PackArgs pack;
   pack.kernel_h = shape.kernel_h;
   pack.kernel_w = shape.kernel_w;
   pack.in = shape.channels;
   pack.out = shape.outputs;
-  pack.block = block;
+  pack.block = forward.block;
+  pack.winograd = forward.winograd;
   return pack;
 }
 
@@ -70,7 +71,7 @@ class WholeConv2d final : public Kernel {
               int64_t samples)
       : device_(device),
         forward_(forward),
-        pack_(MakePack(forward.shape, forward.block)),
+        pack_(MakePack(forward.shape, forward)),
         bias_(epilogue.bias),
         activation_(epilogue.activation),
         pool_(pool),
@@ -79,7 +80,7 @@ class WholeConv2d final : public Kernel {
     const ConvShape& shape = forward_.shape;
     SetStrides(forward_, shape.out_h, shape.out_w);
     forward_.activation = pool_.has_value() || few_ ? Activation::kIdentity : activation_;
-    weights_ = PackedWeightFloats(shape, device);
+    weights_ = PackedWeightFloats(forward_, device);
     work_ = few_ ? PaddedFloats(FewSamplesScratchFloats(shape, samples, device.pool.threads()))
                  : weights_ + ConvForwardScratchFloats(forward_, device);
     vectors_ = int64_t{shape.panels} * shape.out_h * shape.out_w * shape.outputs;
@@ -138,7 +139,6 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
   ConvForwardArgs forward;
   TY_ASSIGN_OR_RETURN(forward.shape, MakeConvShape(op.window, node.in(0).shape, node.in(1).shape));
   const ConvShape& shape = forward.shape;
-  ConvForwardPlan::For(shape, device.kernels).ApplyTo(forward);
   forward.x_in_pairs = node.in(0).bf16;
   forward.y_in_pairs = node.out().bf16;
   const int64_t samples = node.in(0).shape[0];
@@ -148,6 +148,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
     if (pool.has_value()) {
       TY_ASSIGN_OR_RETURN(pool_args, MakePoolArgs(*pool, {samples, shape.out_h, shape.out_w, shape.outputs}));
     }
+    ConvForwardPlan::For(forward, device).ApplyTo(forward);
     return std::make_unique<WholeConv2d>(device, forward, op.epilogue, pool_args, samples);
   }
 
@@ -157,11 +158,12 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
     forward.pool_h = pool->size[0];
     forward.pool_w = pool->size[1];
   }
+  ConvForwardPlan::For(forward, device).ApplyTo(forward);
   SetStrides(forward, shape.out_h / forward.pool_h, shape.out_w / forward.pool_w);
-  const size_t weights = PackedWeightFloats(shape, device);
+  const size_t weights = PackedWeightFloats(forward, device);
   const size_t work = ConvForwardScratchFloats(forward, device);
   return MakeKernel(
-      [&device, forward, pack = MakePack(shape, forward.block), bias = op.epilogue.bias, weights](const KernelContext& context) mutable {
+      [&device, forward, pack = MakePack(shape, forward), bias = op.epilogue.bias, weights](const KernelContext& context) mutable {
         auto* scratch = static_cast<float*>(context.scratch);
         pack.weights = context.input<float>(1);
         pack.packed = scratch;
@@ -229,19 +231,19 @@ std::vector<InputGradientPhase> MakePhases(const ConvShape& shape, const CpuDevi
       part.kernel_w = horizontal.taps;
       part.pad_top = vertical.pad;
       part.pad_left = horizontal.pad;
-      ConvForwardPlan::For(part, device.kernels).ApplyTo(phase.forward);
+      ConvForwardPlan::For(phase.forward, device).ApplyTo(phase.forward);
       SetStrides(phase.forward, shape.in_h, shape.in_w);
       phase.y_offset = row * phase.forward.y_row + column * phase.forward.y_column;
       phase.forward.y_row *= shape.stride_h;
       phase.forward.y_column *= shape.stride_w;
-      phase.pack = MakePack(shape, phase.forward.block);
+      phase.pack = MakePack(shape, phase.forward);
       phase.pack.transposed = true;
       phase.pack.first_h = vertical.first_tap;
       phase.pack.first_w = horizontal.first_tap;
       phase.pack.step_h = shape.stride_h;
       phase.pack.step_w = shape.stride_w;
       phase.packed_offset = floats;
-      floats += PackedWeightFloats(part, device);
+      floats += PackedWeightFloats(phase.forward, device);
       phases.push_back(phase);
     }
   }
@@ -261,10 +263,12 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
   }
   const int64_t samples = node.out().shape[0];
   if (phases.size() == 1 && TakesFewSamples(phases[0].forward.shape, samples, device)) {
+    phases[0].forward.winograd = false;
     const ConvShape& part = phases[0].forward.shape;
     PackArgs pack = phases[0].pack;
+    pack.winograd = false;
     pack.block = part.outputs;
-    const size_t weights = PackedWeightFloats(part, device);
+    const size_t weights = PackedWeightFloats(phases[0].forward, device);
     return MakeKernel(
         [&device, part, pack, samples, weights](const KernelContext& context) mutable {
           auto* scratch = static_cast<float*>(context.scratch);
@@ -275,7 +279,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
         },
         (weights + FewSamplesScratchFloats(part, samples, device.pool.threads())) * sizeof(float));
   }
-  const size_t weights = phases.back().packed_offset + PackedWeightFloats(phases.back().forward.shape, device);
+  const size_t weights = phases.back().packed_offset + PackedWeightFloats(phases.back().forward, device);
   size_t work = 0;
   for (const InputGradientPhase& phase : phases) work = std::max(work, ConvForwardScratchFloats(phase.forward, device));
   return MakeKernel(

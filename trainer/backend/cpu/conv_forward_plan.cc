@@ -5,6 +5,7 @@
 
 #include "trainer/backend/cpu/bf16_conv_forward.h"
 #include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/winograd_conv2d.h"
 
 namespace trainyard::engine {
 namespace {
@@ -31,9 +32,8 @@ bool HasBorders(const ConvShape& shape) {
   return shape.pad_left != 0 || (shape.out_w - 1) * shape.stride_w - shape.pad_left + shape.kernel_w > shape.in_w;
 }
 
-}  // namespace
-
-ConvForwardPlan ConvForwardPlan::For(const ConvShape& shape, const KernelTable& kernels) {
+// Of the loop over windows itself.
+ConvForwardPlan Direct(const ConvShape& shape, const KernelTable& kernels) {
   ConvForwardPlan best;
   double best_cycles = std::numeric_limits<double>::infinity();
   const bool borders = HasBorders(shape);
@@ -46,17 +46,32 @@ ConvForwardPlan ConvForwardPlan::For(const ConvShape& shape, const KernelTable& 
       }
       if (cycles < best_cycles) {
         best_cycles = cycles;
-        best = {block, columns, borders ? std::max(1, std::min(columns, shape.panels)) : 1};
+        best.block = block;
+        best.columns = columns;
+        best.group = borders ? std::max(1, std::min(columns, shape.panels)) : 1;
       }
     }
   }
   return best;
 }
 
+}  // namespace
+
+ConvForwardPlan ConvForwardPlan::For(const ConvForwardArgs& args, const CpuDevice& device) {
+  if (device.bf16 != nullptr || !PrefersWinogradConv2d(args)) return Direct(args.shape, device.kernels);
+  ConvShape product;
+  product.outputs = args.shape.outputs;
+  product.in_w = product.out_w = WinogradTilesAtATime(args);
+  ConvForwardPlan plan = Direct(product, device.kernels);
+  plan.winograd = true;
+  return plan;
+}
+
 void ConvForwardPlan::ApplyTo(ConvForwardArgs& args) const {
   args.block = block;
   args.columns = columns;
   args.group = group;
+  args.winograd = winograd;
 }
 
 namespace {
@@ -68,23 +83,28 @@ int64_t PooledRowFloats(const ConvForwardArgs& args) {
 
 }  // namespace
 
-size_t PackedWeightFloats(const ConvShape& shape, const CpuDevice& device) {
+size_t PackedWeightFloats(const ConvForwardArgs& args, const CpuDevice& device) {
+  const ConvShape& shape = args.shape;
   if (device.bf16 != nullptr) return Bf16WeightFloats(shape);
+  if (args.winograd) return WinogradWeightFloats(shape);
   return PaddedFloats(int64_t{shape.kernel_h} * shape.kernel_w * shape.channels * shape.outputs);
 }
 
 size_t ConvForwardScratchFloats(const ConvForwardArgs& args, const CpuDevice& device) {
   if (device.bf16 != nullptr) return Bf16ConvForwardScratchFloats(args, device.pool.threads());
+  if (args.winograd) return WinogradScratchFloats(args, device.pool.threads());
   return static_cast<size_t>(PooledRowFloats(args) * device.pool.threads());
 }
 
 void RunPack(const PackArgs& args, CpuDevice& device) {
   if (device.bf16 != nullptr) return RunBf16Pack(args, device);
+  if (args.winograd) return RunWinogradPack(args, device);
   device.kernels.pack(args);
 }
 
 void RunConvForward(const ConvForwardArgs& args, CpuDevice& device) {
   if (device.bf16 != nullptr) return RunBf16ConvForward(args, device);
+  if (args.winograd) return RunWinogradConvForward(args, device);
   const KernelTable& kernels = device.kernels;
   ThreadPool& pool = device.pool;
   const int blocks = (args.shape.outputs + args.block - 1) / args.block;

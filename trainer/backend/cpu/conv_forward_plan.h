@@ -1,5 +1,6 @@
 // Chooses the register block of conv_forward and cuts its work among threads. Neither changes a
-// sum. Where the device multiplies in bf16, bf16_conv_forward.h does the work.
+// sum. Where the device multiplies in bf16, bf16_conv_forward.h does the work. winograd_conv2d.h does
+// it for 3x3 windows of many channels.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +14,16 @@ struct ConvForwardPlan {
   int block = 1;
   int columns = 1;
   int group = 1;
+  bool winograd = false;
 
-  // For a geometry, by a model of the loop: multiply-adds, loads and the latency of a chain,
-  // whichever takes longest.
-  static ConvForwardPlan For(const ConvShape& shape, const KernelTable& kernels);
+  // For a geometry and its pool, by a model of the loop: multiply-adds, loads and the latency of a
+  // chain, whichever takes longest.
+  static ConvForwardPlan For(const ConvForwardArgs& args, const CpuDevice& device);
   void ApplyTo(ConvForwardArgs& args) const;
 };
 
-// Floats of packed weights for a geometry, whole vectors.
-size_t PackedWeightFloats(const ConvShape& shape, const CpuDevice& device);
+// Floats of packed weights, whole vectors.
+size_t PackedWeightFloats(const ConvForwardArgs& args, const CpuDevice& device);
 // Packs weights for RunConvForward, as the device's products want them.
 void RunPack(const PackArgs& args, CpuDevice& device);
 

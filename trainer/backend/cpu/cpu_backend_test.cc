@@ -252,6 +252,32 @@ TEST_P(CpuBackendTest, FusedPoolsOfAnyWindowAgree) {
   }
 }
 
+// 3x3 windows of stride 1 over many channels: winograd_conv2d.h.
+std::vector<ConvCase> WinogradConvolutions() {
+  const Window pool{.size = {2, 2}, .stride = {2, 2}};
+  std::vector<ConvCase> cases;
+  for (const Padding padding : {Padding::kSame, Padding::kValid}) {
+    cases.push_back({17, 8, 8, 16, 16, 3, 1, padding, Activation::kRelu, std::nullopt});
+    cases.push_back({33, 7, 9, 17, 21, 3, 1, padding, Activation::kTanh, std::nullopt});  // half tiles, channels of no whole vector
+    cases.push_back({16, 4, 5, 64, 40, 3, 1, padding, Activation::kIdentity, std::nullopt});
+    cases.push_back({16, 13, 20, 16, 130, 3, 1, padding, Activation::kRelu, std::nullopt});  // tiles in several parts
+    cases.push_back({20, 9, 11, 32, 24, 3, 1, padding, Activation::kTanh, pool});            // a row and a column outside all windows
+    cases.push_back({20, 10, 8, 24, 16, 3, 1, padding, Activation::kRelu, pool});
+    cases.push_back({20, 9, 9, 16, 16, 3, 1, padding, Activation::kRelu, Window{{3, 3}, {3, 3}}});
+    cases.push_back({20, 9, 9, 16, 16, 3, 1, padding, Activation::kRelu, Window{{3, 3}, {2, 2}}});
+  }
+  cases.push_back({16, 3, 3, 16, 16, 3, 1, Padding::kSame, Activation::kRelu, std::nullopt});
+  cases.push_back({16, 1, 1, 16, 16, 3, 1, Padding::kSame, Activation::kRelu, std::nullopt});
+  return cases;
+}
+
+TEST_P(CpuBackendTest, WinogradConvolutionsAgree) {
+  for (const ConvCase& c : FewIfEmulated(WinogradConvolutions())) {
+    SCOPED_TRACE(testing::Message() << "image " << c.height << "x" << c.width << " channels " << c.channels << " filters " << c.filters);
+    ExpectAgreement(ConvGraph(c, /*fuse=*/true), 5e-5);
+  }
+}
+
 TEST_P(CpuBackendTest, LeNetAgrees) {
   for (const int batch : {5, 32}) {
     GraphBuilder builder;
@@ -411,6 +437,8 @@ TEST_P(CpuBackendTest, DropoutDropsTheSameElementsAsTheReference) {
 TEST_P(CpuBackendTest, BitsDoNotDependOnTheNumberOfThreads) {
   for (const ConvCase& c : {ConvCase{70, 12, 12, 5, 20, 5, 1, Padding::kValid, Activation::kTanh, Window{{2, 2}, {2, 2}}},
                             ConvCase{33, 9, 9, 7, 13, 3, 2, Padding::kSame, Activation::kRelu, std::nullopt},
+                            ConvCase{33, 9, 9, 20, 18, 3, 1, Padding::kSame, Activation::kRelu, Window{{2, 2}, {2, 2}}},
+                            ConvCase{70, 15, 15, 40, 32, 3, 1, Padding::kSame, Activation::kRelu, std::nullopt},
                             ConvCase{33, 9, 9, 64, 80, 1, 1, Padding::kSame, Activation::kRelu, std::nullopt},
                             ConvCase{33, 9, 9, 90, 64, 1, 2, Padding::kSame, Activation::kIdentity, std::nullopt}}) {
     const Network network = ConvGraph(c, /*fuse=*/true);

@@ -24,13 +24,13 @@ struct DenseShape {
 };
 
 // y [pixels][outputs][16] = x [pixels][channels][16] times weights, as a 1x1 convolution.
-ConvForwardArgs MakeMatmul(const DenseShape& shape, int channels, int outputs, const KernelTable& kernels) {
+ConvForwardArgs MakeMatmul(const DenseShape& shape, int channels, int outputs, const CpuDevice& device) {
   ConvForwardArgs matmul;
   matmul.shape.panels = 1;
   matmul.shape.in_w = matmul.shape.out_w = static_cast<int>(shape.pixels);
   matmul.shape.channels = channels;
   matmul.shape.outputs = outputs;
-  ConvForwardPlan::For(matmul.shape, kernels).ApplyTo(matmul);
+  ConvForwardPlan::For(matmul, device).ApplyTo(matmul);
   matmul.y_column = int64_t{outputs} * kLanes;
   return matmul;
 }
@@ -52,10 +52,10 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& o
   const bool has_bias = op.epilogue.bias;
   const Activation activation = op.epilogue.activation;
   if (device.bf16 != nullptr || !shape.few()) {
-    ConvForwardArgs matmul = MakeMatmul(shape, shape.in, shape.out, device.kernels);
+    ConvForwardArgs matmul = MakeMatmul(shape, shape.in, shape.out, device);
     matmul.activation = activation;
     PackArgs pack = MakeDensePack(shape, matmul.block);
-    const size_t weights = PackedWeightFloats(matmul.shape, device);
+    const size_t weights = PackedWeightFloats(matmul, device);
     return MakeKernel(
         [&device, matmul, pack, has_bias, weights](const KernelContext& context) mutable {
           pack.weights = context.input<float>(1);
@@ -102,11 +102,11 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInput
   TY_RETURN_IF_ERROR(RequireBatched(node));
   if (node.in(0).row_major) return CompileRows(device, node, op);
   const DenseShape shape(node.out().shape, node.in(1).shape);
-  ConvForwardArgs matmul = MakeMatmul(shape, shape.out, shape.in, device.kernels);
+  ConvForwardArgs matmul = MakeMatmul(shape, shape.out, shape.in, device);
   if (device.bf16 != nullptr) {
     PackArgs pack = MakeDensePack(shape, matmul.block);
     pack.transposed = true;
-    const size_t weights = PackedWeightFloats(matmul.shape, device);
+    const size_t weights = PackedWeightFloats(matmul, device);
     return MakeKernel(
         [&device, matmul, pack, weights](const KernelContext& context) mutable {
           pack.weights = context.input<float>(1);

@@ -55,6 +55,7 @@ struct ConvForwardArgs {
   bool max_pool = false;
   int pool_h = 1, pool_w = 1;  // the window of the pool and its stride
   float* scratch = nullptr;    // with pooling: group * pool_h * out_w * outputs * 16 floats, a thread's own
+  bool winograd = false;       // by winograd_conv2d.h, for which block and columns are those of its products
 };
 // The work of conv_forward is cut into units, one (group of panels, row of y) each, and every unit
 // into the blocks of outputs.
@@ -82,6 +83,7 @@ struct PackArgs {
   float* packed = nullptr;
   int kernel_h = 1, kernel_w = 1, in = 0, out = 0;
   int block = 1;
+  bool winograd = false;  // for winograd_conv2d.h
   bool transposed = false;
   int first_h = 0, first_w = 0, step_h = 1, step_w = 1;
 };
@@ -133,6 +135,24 @@ struct WinogradArgs {
   const float* add = nullptr;  // laid out as y; null: nothing
   bool relu = false;
   float* y = nullptr;
+};
+
+// The same of one panel: `tiles` tiles from `tile_begin` on, counted along rows of tiles_w. Input:
+// x [in_h][in_w][channels][16] becomes transformed [16][tiles][channels][16], whose elements lie
+// `element` floats apart. Output: transformed becomes y [out_h][out_w][channels][16], strides in
+// floats, = act(bias + A^T m A), or the maximum of each tile's 2 x 2 with the winner's place.
+struct WinogradPanelArgs {
+  int tile_begin = 0, tiles = 0, tiles_w = 1, channels = 0;
+  float* transformed = nullptr;
+  int64_t element = 0;
+  const float* x = nullptr;
+  int in_h = 0, in_w = 0, pad_top = 0, pad_left = 0;
+  int out_h = 0, out_w = 0;     // before the pool
+  const float* bias = nullptr;  // [channels] or null
+  Activation activation = Activation::kIdentity;
+  float* y = nullptr;
+  int64_t y_row = 0, y_column = 0;
+  uint8_t* argmax = nullptr;  // laid out as y; may be null
 };
 
 // Part of a product's right side as a panel: to [rows][width], width a multiple of 16, zeros behind
@@ -266,6 +286,11 @@ struct KernelTable {
   void (*conv_rows)(const ConvRowsArgs&);
   void (*winograd_input)(const WinogradArgs&);
   void (*winograd_output)(const WinogradArgs&);
+  void (*winograd_panel_input)(const WinogradPanelArgs&);
+  void (*winograd_panel_output)(const WinogradPanelArgs&);
+  void (*winograd_panel_pool)(const WinogradPanelArgs&);
+  // [9][count] to [16][count]: G g G^T.
+  void (*winograd_panel_weights)(const float* weights, float* transformed, int64_t count);
   // Element by element, over whole vectors. y may be one of the inputs.
   void (*activate)(const float* x, float* y, int64_t vectors, Activation activation);
   void (*activate_gradient)(const float* dy, const float* y, float* dx, int64_t vectors, Activation activation);

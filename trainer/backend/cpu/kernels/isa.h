@@ -14,6 +14,10 @@ void Product(const ProductArgs& args);
 void ConvRows(const ConvRowsArgs& args);
 void WinogradInput(const WinogradArgs& args);
 void WinogradOutput(const WinogradArgs& args);
+void WinogradPanelInput(const WinogradPanelArgs& args);
+void WinogradPanelOutput(const WinogradPanelArgs& args);
+void WinogradPanelPool(const WinogradPanelArgs& args);
+void WinogradPanelWeights(const float* weights, float* transformed, int64_t count);
 
 void ActivateVectors(const float* x, float* y, int64_t vectors, Activation activation);
 void ActivateGradient(const float* dy, const float* y, float* dx, int64_t vectors, Activation activation);

@@ -1,0 +1,31 @@
+// Convolutions by 3x3 windows of stride 1 on panels, by Winograd's F(2x2, 3x3): 4/9 of the
+// multiplications (Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural Networks"). Tiles
+// of 4x4 pixels are transformed, and each of their 16 elements is a product over channels:
+// conv_forward by 1x1, whose pixels are tiles. What a thread does at a time stays in its second
+// cache.
+#pragma once
+
+#include <cstddef>
+
+#include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/kernels.h"
+
+namespace trainyard::engine {
+
+// Whether the transforms cost less than they save. A pool of 2x2 windows is part of the transform
+// back; other pools are not served.
+bool PrefersWinogradConv2d(const ConvForwardArgs& args);
+// Of one image: the columns of its products.
+int WinogradTilesAtATime(const ConvForwardArgs& args);
+
+// Floats of transformed and packed weights, and what packing needs beside them.
+size_t WinogradWeightFloats(const ConvShape& shape);
+// Of the 3x3 kernels in args.weights, for forward convolutions or, transposed, input gradients.
+void RunWinogradPack(const PackArgs& args, CpuDevice& device);
+
+// Floats of ConvForwardArgs::scratch, of all threads.
+size_t WinogradScratchFloats(const ConvForwardArgs& args, int threads);
+// All of the work of RunConvForward, from weights of RunWinogradPack.
+void RunWinogradConvForward(const ConvForwardArgs& args, CpuDevice& device);
+
+}  // namespace trainyard::engine
