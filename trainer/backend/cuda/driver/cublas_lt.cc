@@ -81,7 +81,7 @@ class CublasLt::Product final : public ProductPlan {
  private:
   template <typename T>
   absl::Status Set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    return LtStatus(lt_.functions_, lt_.functions_.operation_set(operation_, attribute, &value, sizeof value),
+    return LtStatus(lt_.functions_, lt_.functions_.operation_set(operation_, attribute, static_cast<const void*>(&value), sizeof value),
                     "cublasLtMatmulDescSetAttribute");
   }
 
