@@ -9,6 +9,7 @@
 #include "trainer/backend/cpu/pointwise_weight_gradient.h"
 #include "trainer/backend/cpu/pool_args.h"
 #include "trainer/backend/cpu/rows_weight_gradient.h"
+#include "trainer/backend/cpu/winograd_weight_gradient.h"
 #include "trainer/graph/window.h"
 
 namespace trainyard::engine {
@@ -311,6 +312,16 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
                                 bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
         },
         Bf16WeightGradientScratchFloats(gradient.shape) * sizeof(float));
+  }
+  if (PrefersWinogradWeightGradient(gradient.shape, samples)) {
+    return MakeKernel(
+        [&device, shape = gradient.shape, samples, bias = op.bias](const KernelContext& context) {
+          const float* dy = context.input<float>(1);
+          RunWinogradWeightGradient(shape, samples, context.input<float>(0), dy, context.output<float>(0),
+                                    static_cast<float*>(context.scratch), device);
+          if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
+        },
+        WinogradWeightGradientScratchFloats(gradient.shape, device.pool.threads()) * sizeof(float));
   }
   if (PrefersPointwiseWeightGradient(gradient.shape, samples)) {
     return MakeKernel(

@@ -138,14 +138,15 @@ struct WinogradArgs {
 };
 
 // The same of one panel: `tiles` tiles from `tile_begin` on, counted along rows of tiles_w. Input:
-// x [in_h][in_w][channels][16] becomes transformed [16][tiles][channels][16], whose elements lie
-// `element` floats apart. Output: transformed becomes y [out_h][out_w][channels][16], strides in
-// floats, = act(bias + A^T m A), or the maximum of each tile's 2 x 2 with the winner's place.
+// x [in_h][in_w][channels][16], strides in floats, becomes transformed [16][tiles][channels][16],
+// whose elements lie `element` floats apart. Output: transformed becomes y
+// [out_h][out_w][channels][16] = act(bias + A^T m A), or the maximum of each tile's 2 x 2 with the winner's place.
 struct WinogradPanelArgs {
   int tile_begin = 0, tiles = 0, tiles_w = 1, channels = 0;
   float* transformed = nullptr;
   int64_t element = 0;
   const float* x = nullptr;
+  int64_t x_row = 0, x_column = 0;
   int in_h = 0, in_w = 0, pad_top = 0, pad_left = 0;
   int out_h = 0, out_w = 0;     // before the pool
   const float* bias = nullptr;  // [channels] or null
@@ -153,6 +154,25 @@ struct WinogradPanelArgs {
   float* y = nullptr;
   int64_t y_row = 0, y_column = 0;
   uint8_t* argmax = nullptr;  // laid out as y; may be null
+};
+
+// The output gradients of one tile, 2 x 2 pixels of `rows` rows of `vectors` vectors, become A dy A^T
+// [16][rows][vectors * 16], whose elements lie `element` floats apart.
+struct WinogradGradientArgs {
+  int rows = 0, vectors = 0;
+  const float* from = nullptr;
+  int64_t from_pixel = 0, from_row = 0;
+  float* to = nullptr;
+  int64_t element = 0;
+};
+
+// dw [9][count] = G^T p G at elements [begin, end), where p [16][count] is the sum of `parts` parts,
+// from the first to the last.
+struct WinogradWeightGradientArgs {
+  const float* sums = nullptr;  // [parts][16][count]
+  int parts = 1;
+  float* dw = nullptr;
+  int64_t count = 0, begin = 0, end = 0;
 };
 
 // Part of a product's right side as a panel: to [rows][width], width a multiple of 16, zeros behind
@@ -291,6 +311,8 @@ struct KernelTable {
   void (*winograd_panel_pool)(const WinogradPanelArgs&);
   // [9][count] to [16][count]: G g G^T.
   void (*winograd_panel_weights)(const float* weights, float* transformed, int64_t count);
+  void (*winograd_output_gradient)(const WinogradGradientArgs&);
+  void (*winograd_weight_gradient)(const WinogradWeightGradientArgs&);
   // Element by element, over whole vectors. y may be one of the inputs.
   void (*activate)(const float* x, float* y, int64_t vectors, Activation activation);
   void (*activate_gradient)(const float* dy, const float* y, float* dx, int64_t vectors, Activation activation);

@@ -1,59 +1,45 @@
 #include "trainer/backend/cpu/winograd_conv2d.h"
 
-#include <algorithm>
-
 #include "trainer/backend/cpu/conv_forward_plan.h"
 #include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/winograd_tiles.h"
 
 namespace trainyard::engine {
 namespace {
 
-constexpr int kElements = 16;                      // of a tile
-constexpr int kLeastChannels = 16;                 // below, the transforms cost more than they save
-constexpr int64_t kTransformedFloats = 128 << 10;  // of transformed values: a part of the second cache
-constexpr int64_t kLeastTiles = 4;                 // at a time: packed weights pass once for all of them
-
-// Floats between elements: whole vectors, an odd number of them, so that the elements of a channel
-// do not share few lines of the nearest cache.
-int64_t ElementFloats(int64_t tiles, int64_t channels) { return (tiles * channels | 1) * kLanes; }
-
 // Of one element, packed.
 int64_t ElementWeights(int64_t in, int64_t out) { return PaddedFloats(in * out); }
 
-// How the tiles of an image are cut.
+// How the tiles of an image are cut, and the floats of a thread's scratch.
 struct Tiling {
-  int width = 0, tiles = 0;  // of an image
-  int at_a_time = 1, parts = 1;
+  WinogradTiles tiles;
   int64_t input = 0, output = 0;  // floats between elements
 
-  explicit Tiling(const ConvForwardArgs& args) {
-    const ConvShape& shape = args.shape;
-    const bool max_pool = args.max_pool;  // leaves out what does not fill a window
-    width = max_pool ? shape.out_w / 2 : (shape.out_w + 1) / 2;
-    tiles = width * (max_pool ? shape.out_h / 2 : (shape.out_h + 1) / 2);
-    const int64_t most = kTransformedFloats / (int64_t{kElements} * kLanes * (shape.channels + shape.outputs));
-    const int64_t fitting = std::max(most, kLeastTiles);
-    parts = static_cast<int>((tiles + fitting - 1) / fitting);
-    at_a_time = (tiles + parts - 1) / std::max(parts, 1);
-    input = ElementFloats(at_a_time, shape.channels);
-    output = ElementFloats(at_a_time, shape.outputs);
-  }
-  int64_t thread_floats() const { return kElements * (input + output); }
+  // A pool leaves out what does not fill a window.
+  explicit Tiling(const ConvForwardArgs& args)
+      : tiles(args.max_pool ? args.shape.out_h & ~1 : args.shape.out_h, args.max_pool ? args.shape.out_w & ~1 : args.shape.out_w,
+              int64_t{args.shape.channels} + args.shape.outputs),
+        input(WinogradElementFloats(int64_t{tiles.at_a_time} * args.shape.channels)),
+        output(WinogradElementFloats(int64_t{tiles.at_a_time} * args.shape.outputs)) {}
+
+  int64_t thread_floats() const { return kWinogradElements * (input + output); }
 };
 
 // One thread's work.
 class TilesOfImages {
  public:
   TilesOfImages(const ConvForwardArgs& args, const Tiling& tiling, float* scratch, const KernelTable& kernels)
-      : args_(args), tiling_(tiling), kernels_(kernels), input_(scratch), output_(scratch + kElements * tiling.input) {
+      : args_(args), tiling_(tiling), kernels_(kernels), input_(scratch), output_(scratch + kWinogradElements * tiling.input) {
     const ConvShape& shape = args.shape;
+    tiles_.x_column = int64_t{shape.channels} * kLanes;
+    tiles_.x_row = tiles_.x_column * shape.in_w;
     tiles_.in_h = shape.in_h;
     tiles_.in_w = shape.in_w;
     tiles_.pad_top = shape.pad_top;
     tiles_.pad_left = shape.pad_left;
     tiles_.out_h = shape.out_h;
     tiles_.out_w = shape.out_w;
-    tiles_.tiles_w = tiling.width;
+    tiles_.tiles_w = tiling.tiles.width;
     tiles_.bias = args.bias;
     tiles_.activation = args.activation;
     tiles_.y_row = args.y_row;
@@ -68,9 +54,9 @@ class TilesOfImages {
 
   void Run(int panel, int part) {
     const ConvShape& shape = args_.shape;
-    tiles_.tile_begin = part * tiling_.at_a_time;
-    tiles_.tiles = std::min(tiling_.at_a_time, tiling_.tiles - tiles_.tile_begin);
-    tiles_.x = args_.x + int64_t{panel} * shape.in_h * shape.in_w * shape.channels * kLanes;
+    tiles_.tile_begin = part * tiling_.tiles.at_a_time;
+    tiles_.tiles = tiling_.tiles.Tiles(part);
+    tiles_.x = args_.x + panel * tiles_.x_row * shape.in_h;
     tiles_.channels = shape.channels;
     tiles_.transformed = input_;
     tiles_.element = tiling_.input;
@@ -88,7 +74,7 @@ class TilesOfImages {
   void Multiply() {
     product_.shape.in_w = product_.shape.out_w = tiles_.tiles;
     const int blocks = (args_.shape.outputs + args_.block - 1) / args_.block;
-    for (int element = 0; element < kElements; ++element) {
+    for (int element = 0; element < kWinogradElements; ++element) {
       product_.x = input_ + element * tiling_.input;
       product_.weights = args_.weights + element * ElementWeights(args_.shape.channels, args_.shape.outputs);
       product_.y = output_ + element * tiling_.output;
@@ -110,24 +96,24 @@ class TilesOfImages {
 bool PrefersWinogradConv2d(const ConvForwardArgs& args) {
   const ConvShape& shape = args.shape;
   if (args.max_pool && (args.pool_h != 2 || args.pool_w != 2)) return false;
-  return shape.kernel_h == 3 && shape.kernel_w == 3 && shape.stride_h == 1 && shape.stride_w == 1 && shape.channels >= kLeastChannels &&
-         shape.outputs >= kLeastChannels && shape.out_h >= 2 && shape.out_w >= 2;
+  return shape.kernel_h == 3 && shape.kernel_w == 3 && shape.stride_h == 1 && shape.stride_w == 1 && shape.channels >= kWinogradChannels &&
+         shape.outputs >= kWinogradChannels && shape.out_h >= 2 && shape.out_w >= 2;
 }
 
-int WinogradTilesAtATime(const ConvForwardArgs& args) { return Tiling(args).at_a_time; }
+int WinogradTilesAtATime(const ConvForwardArgs& args) { return Tiling(args).tiles.at_a_time; }
 
 size_t WinogradWeightFloats(const ConvShape& shape) {
-  return static_cast<size_t>(2 * kElements * ElementWeights(shape.channels, shape.outputs));
+  return static_cast<size_t>(2 * kWinogradElements * ElementWeights(shape.channels, shape.outputs));
 }
 
 void RunWinogradPack(const PackArgs& args, CpuDevice& device) {
   const int64_t count = int64_t{args.in} * args.out;
   const int64_t element_floats = ElementWeights(args.in, args.out);
-  float* const transformed = args.packed + kElements * element_floats;
+  float* const transformed = args.packed + kWinogradElements * element_floats;
   device.kernels.winograd_panel_weights(args.weights, transformed, count);
   // Of flipped taps: those of the taps with the first and the last exchanged.
   constexpr int kFlipped[4] = {3, 1, 2, 0};
-  device.pool.Run(kElements, [&](int64_t begin, int64_t end, int) {
+  device.pool.Run(kWinogradElements, [&](int64_t begin, int64_t end, int) {
     PackArgs one = args;
     one.winograd = false;
     one.kernel_h = one.kernel_w = 1;
@@ -146,9 +132,10 @@ size_t WinogradScratchFloats(const ConvForwardArgs& args, int threads) {
 
 void RunWinogradConvForward(const ConvForwardArgs& args, CpuDevice& device) {
   const Tiling tiling(args);
-  device.pool.Run(int64_t{args.shape.panels} * tiling.parts, [&](int64_t begin, int64_t end, int thread) {
+  device.pool.Run(int64_t{args.shape.panels} * tiling.tiles.parts, [&](int64_t begin, int64_t end, int thread) {
     TilesOfImages tiles(args, tiling, args.scratch + thread * tiling.thread_floats(), device.kernels);
-    for (int64_t unit = begin; unit < end; ++unit) tiles.Run(static_cast<int>(unit / tiling.parts), static_cast<int>(unit % tiling.parts));
+    for (int64_t unit = begin; unit < end; ++unit)
+      tiles.Run(static_cast<int>(unit / tiling.tiles.parts), static_cast<int>(unit % tiling.tiles.parts));
   });
 }
 

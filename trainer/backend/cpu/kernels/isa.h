@@ -18,6 +18,8 @@ void WinogradPanelInput(const WinogradPanelArgs& args);
 void WinogradPanelOutput(const WinogradPanelArgs& args);
 void WinogradPanelPool(const WinogradPanelArgs& args);
 void WinogradPanelWeights(const float* weights, float* transformed, int64_t count);
+void WinogradOutputGradient(const WinogradGradientArgs& args);
+void WinogradWeightGradient(const WinogradWeightGradientArgs& args);
 
 void ActivateVectors(const float* x, float* y, int64_t vectors, Activation activation);
 void ActivateGradient(const float* dy, const float* y, float* dx, int64_t vectors, Activation activation);

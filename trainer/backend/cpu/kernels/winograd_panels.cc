@@ -21,15 +21,14 @@ inline TilePlace PlaceOf(const WinogradPanelArgs& args, int tile) {
 // B^T d B of one tile, whose pixels beyond the image are zeros.
 template <bool kInside>
 void InputTile(const WinogradPanelArgs& args, TilePlace place, float* to) {
-  const int64_t column = int64_t{args.channels} * kLanes;
-  const int64_t row = column * args.in_w;
+  const int64_t row = args.x_row, column = args.x_column;
   const int first_row = place.row - args.pad_top;
   const int first_column = place.column - args.pad_left;
   const float* corner = args.x + first_row * row + first_column * column;
   const auto inside = [&](int i, int j) {
     return kInside || (first_row + i >= 0 && first_row + i < args.in_h && first_column + j >= 0 && first_column + j < args.in_w);
   };
-  for (int64_t c = 0; c < column; c += kLanes) {
+  for (int64_t c = 0; c < int64_t{args.channels} * kLanes; c += kLanes) {
     V d[kTile][kTile];
     for (int j = 0; j < kTile; ++j) {
       V x[kTile];

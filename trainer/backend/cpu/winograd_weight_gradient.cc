@@ -1,0 +1,174 @@
+#include "trainer/backend/cpu/winograd_weight_gradient.h"
+
+#include <algorithm>
+
+#include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/winograd_tiles.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr int kMostParts = 4;  // of the panels, each with sums of its own
+constexpr int kTilePixels = 4;
+
+struct Plan {
+  WinogradTiles tiles;
+  int parts;              // of the panels
+  int64_t row;            // floats of a sample's transformed outputs
+  int64_t turned_row;     // of its turned ones: an odd number of vectors, so that rows do not share few lines of the nearest cache
+  int64_t input, output;  // floats between elements
+  int64_t sums;           // of one part
+
+  explicit Plan(const ConvShape& shape)
+      : tiles(shape.out_h, shape.out_w, shape.channels + PaddedFloats(shape.outputs)),
+        parts(std::min(shape.panels, kMostParts)),
+        row(PaddedFloats(shape.outputs)),
+        turned_row((VectorsFor(shape.outputs) | 1) * kLanes),
+        input(WinogradElementFloats(int64_t{tiles.at_a_time} * shape.channels)),
+        output(WinogradElementFloats(int64_t{tiles.at_a_time} * row)),
+        sums(int64_t{kWinogradElements} * shape.channels * shape.outputs) {}
+
+  int64_t turned() const { return kTilePixels * kLanes * turned_row; }
+  int64_t thread_floats() const { return turned() + kWinogradElements * (input + output); }
+};
+
+// One thread's sums: the channels [begin, end) over a part of the panels.
+class PartOfSums {
+ public:
+  PartOfSums(const ConvShape& shape, const Plan& plan, float* sums, float* scratch, int begin, int end, const KernelTable& kernels)
+      : shape_(shape),
+        plan_(plan),
+        kernels_(kernels),
+        turned_(scratch),
+        input_(scratch + plan.turned()),
+        output_(input_ + kWinogradElements * plan.input),
+        sums_(sums + int64_t{begin} * shape.outputs),
+        begin_(begin) {
+    tiles_.tiles_w = plan.tiles.width;
+    tiles_.channels = end - begin;
+    tiles_.transformed = input_;
+    tiles_.element = plan.input;
+    tiles_.x_column = int64_t{shape.channels} * kLanes;
+    tiles_.x_row = tiles_.x_column * shape.in_w;
+    tiles_.in_h = shape.in_h;
+    tiles_.in_w = shape.in_w;
+    tiles_.pad_top = shape.pad_top;
+    tiles_.pad_left = shape.pad_left;
+    gradient_.vectors = static_cast<int>(plan.row / kLanes);
+    gradient_.from = turned_;
+    gradient_.from_pixel = kLanes * plan.turned_row;
+    gradient_.from_row = plan.turned_row;
+    gradient_.element = plan.output;
+    product_.rows = end - begin;
+    product_.columns = shape.outputs;
+    product_.a_row = kLanes;
+    product_.a_k = 1;
+    product_.a_chunk = int64_t{product_.rows} * kLanes;
+    product_.b_k = plan.row;
+    product_.c_row = shape.outputs;
+  }
+
+  // x and dy of a panel, of which `samples` lanes count.
+  void Add(const float* x, const float* dy, int samples) {
+    for (int part = 0; part < plan_.tiles.parts; ++part) {
+      tiles_.tile_begin = part * plan_.tiles.at_a_time;
+      tiles_.tiles = plan_.tiles.Tiles(part);
+      tiles_.x = x + int64_t{begin_} * kLanes;
+      kernels_.winograd_panel_input(tiles_);
+      gradient_.rows = samples;
+      for (int tile = 0; tile < tiles_.tiles; ++tile) Turn(dy, tiles_.tile_begin + tile, output_ + tile * samples * plan_.row);
+      Multiply(samples);
+    }
+  }
+
+ private:
+  // Pixels beyond the image are zeros.
+  void Turn(const float* dy, int tile, float* to) {
+    const int row = tile / plan_.tiles.width * 2;
+    const int column = tile % plan_.tiles.width * 2;
+    const int pixels = std::min(2, shape_.out_w - column);
+    for (int i = 0; i < 2; ++i) {
+      float* const turned = turned_ + 2 * i * gradient_.from_pixel;
+      const int here = row + i < shape_.out_h ? pixels : 0;
+      if (here > 0) {
+        kernels_.panels_to_rows(dy + (int64_t{row + i} * shape_.out_w + column) * shape_.outputs * kLanes, turned, here, shape_.outputs,
+                                plan_.turned_row);
+      }
+      std::fill_n(turned + here * gradient_.from_pixel, (2 - here) * gradient_.from_pixel, 0.0f);
+    }
+    gradient_.to = to;
+    kernels_.winograd_output_gradient(gradient_);
+  }
+
+  void Multiply(int samples) {
+    product_.k = tiles_.tiles * samples;
+    product_.chunk = samples;
+    product_.b_chunk = samples * plan_.row;
+    for (int element = 0; element < kWinogradElements; ++element) {
+      product_.a = input_ + element * plan_.input;
+      product_.b = output_ + element * plan_.output;
+      product_.c = sums_ + int64_t{element} * shape_.channels * shape_.outputs;
+      kernels_.product(product_);
+    }
+    product_.accumulate = true;  // what the first tiles have left
+  }
+
+  const ConvShape& shape_;
+  const Plan& plan_;
+  const KernelTable& kernels_;
+  float* const turned_;  // [2][2][16][turned_row], of one tile
+  float* const input_;   // [16][tiles][channels][16]
+  float* const output_;  // [16][tiles][samples][row]
+  float* const sums_;    // [16][channels][outputs]
+  const int begin_;
+  WinogradPanelArgs tiles_;
+  WinogradGradientArgs gradient_;
+  ProductArgs product_;
+};
+
+}  // namespace
+
+bool PrefersWinogradWeightGradient(const ConvShape& shape, int64_t samples) {
+  return shape.kernel_h == 3 && shape.kernel_w == 3 && shape.stride_h == 1 && shape.stride_w == 1 && shape.channels >= kWinogradChannels &&
+         shape.outputs >= kWinogradChannels && shape.out_h >= 2 && shape.out_w >= 2 && samples > kLanes / 2;
+}
+
+size_t WinogradWeightGradientScratchFloats(const ConvShape& shape, int threads) {
+  const Plan plan(shape);
+  return static_cast<size_t>(plan.parts * plan.sums + threads * plan.thread_floats());
+}
+
+void RunWinogradWeightGradient(const ConvShape& shape, int64_t samples, const float* x, const float* dy, float* dw, float* scratch,
+                               CpuDevice& device) {
+  const Plan plan(shape);
+  const int64_t x_panel = int64_t{shape.in_h} * shape.in_w * shape.channels * kLanes;
+  const int64_t dy_panel = int64_t{shape.out_h} * shape.out_w * shape.outputs * kLanes;
+  float* const threads = scratch + plan.parts * plan.sums;
+  // A thread takes channels of one part of the panels after another. It turns the part's dy itself.
+  device.pool.Run(int64_t{plan.parts} * shape.channels, [&](int64_t begin, int64_t end, int thread) {
+    while (begin < end) {
+      const int64_t part = begin / shape.channels;
+      const int64_t first = begin - part * shape.channels;
+      const int64_t last = std::min<int64_t>(shape.channels, first + end - begin);
+      PartOfSums sums(shape, plan, scratch + part * plan.sums, threads + thread * plan.thread_floats(), static_cast<int>(first),
+                      static_cast<int>(last), device.kernels);
+      for (int64_t panel = part * shape.panels / plan.parts; panel < (part + 1) * shape.panels / plan.parts; ++panel) {
+        sums.Add(x + panel * x_panel, dy + panel * dy_panel, static_cast<int>(std::min<int64_t>(kLanes, samples - panel * kLanes)));
+      }
+      begin += last - first;
+    }
+  });
+  WinogradWeightGradientArgs weights;
+  weights.sums = scratch;
+  weights.parts = plan.parts;
+  weights.dw = dw;
+  weights.count = int64_t{shape.channels} * shape.outputs;
+  device.pool.Run(VectorsFor(weights.count), [&](int64_t begin, int64_t end, int) {
+    WinogradWeightGradientArgs mine = weights;
+    mine.begin = begin * kLanes;
+    mine.end = std::min(end * kLanes, weights.count);
+    device.kernels.winograd_weight_gradient(mine);
+  });
+}
+
+}  // namespace trainyard::engine
