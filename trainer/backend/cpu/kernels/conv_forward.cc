@@ -15,7 +15,8 @@ constexpr int kMaxBlock = 16;
 
 struct Block {
   const float* x[kMaxColumns];  // the first vector of the first kernel row, per column
-  float* y[kMaxColumns];        // the first output's vector, per column
+  float* y[kMaxColumns];        // the vector of output 0, per column
+  int64_t y_output;             // floats from there to the block's first output
   const float* weights;
   const float* bias;
   int64_t x_row, weights_row;  // floats between kernel rows
@@ -50,7 +51,7 @@ void RunBlock(const Block& block) {
     for (int j = 0; j < kColumns; ++j) x[j] += block.x_row;
   }
   for (int j = 0; j < kColumns; ++j) {
-    float* y = block.y[j];
+    float* y = block.y[j] + block.y_output;
     for (int o = 0; o < kOutputs; ++o) Store(y + o * kLanes, sum[o][j]);
   }
 }
@@ -167,8 +168,6 @@ class ConvRow {
     block.run = (taps.end - taps.begin) * shape_.channels;
     block.weights_output = shape_.channels;
     const BlockTable& blocks = args_.packed ? kPackedBlocks : kPlainBlocks;
-    float* y[kMaxColumns];
-    for (int j = 0; j < columns; ++j) y[j] = block.y[j];
     for (int b = block_begin_; b < block_end_; ++b) {
       const int output = b * args_.block;
       const int outputs = MinInt(args_.block, shape_.outputs - output);
@@ -176,7 +175,7 @@ class ConvRow {
       block.weights = args_.weights + int64_t{output} * taps_weights * shape_.kernel_h +
                       (rows_.begin * taps_weights + int64_t{taps.begin} * shape_.channels) * outputs;
       block.bias = args_.bias == nullptr ? nullptr : args_.bias + output;
-      for (int j = 0; j < columns; ++j) block.y[j] = y[j] + output * kLanes;
+      block.y_output = int64_t{output} * kLanes;
       blocks.at[outputs][columns](block);
     }
   }
