@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/base/large_pages.h"
 #include "trainer/base/lendable_memory.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/memory_room.h"
@@ -30,6 +31,7 @@ Buffer::Buffer(size_t bytes) : size_(bytes) {
   TY_CHECK(std::align(kBufferAlignment, kBufferAlignment + bytes, line, space) != nullptr);
   std::memcpy(line, static_cast<const void*>(&block), sizeof block);
   data_.reset(static_cast<std::byte*>(line) + kBufferAlignment);
+  AdviseLargePages(block, bytes);
 }
 
 Buffer::Buffer(size_t bytes, LendableMemory* memory) {
