@@ -11,6 +11,8 @@
 namespace trainyard::engine {
 namespace {
 
+// Elements between what is worked on and what is asked for: hardware stops at pages of 4 KiB.
+constexpr int64_t kAhead = 2048;
 // Pixels that share one load and store of the sums.
 constexpr int kTogether = 4;
 
@@ -40,6 +42,7 @@ struct MomentTerms {
   Terms<Panels> At(int64_t offset, int c) const {
     Terms<Panels> terms;
     Panels::Load(In<Panels>(args.x) + offset, terms.first);
+    PrefetchRead(In<Panels>(args.x) + offset + kAhead);
     for (int i = 0; i < Panels::kChannels; ++i) {
       V distance = terms.first[i] - args.pivot[c + i];
       if constexpr (kMasked) distance = And(mask, distance);
@@ -65,6 +68,8 @@ struct GradientTerms {
     V x[Panels::kChannels];
     Panels::Load(In<Panels>(args.x) + offset, x);
     Panels::Load(In<Panels>(args.dy) + offset, terms.first);
+    PrefetchRead(In<Panels>(args.x) + offset + kAhead);
+    PrefetchRead(In<Panels>(args.dy) + offset + kAhead);
     for (int i = 0; i < Panels::kChannels; ++i) {
       terms.first[i] = GradientOfZ<kRelu>(args, x[i], terms.first[i], c + i);
       terms.factor[i] = x[i] - args.pivot[c + i];
@@ -127,6 +132,8 @@ void Apply(const BatchNormArgs& args) {
     for (int c = 0; c < args.channels; c += Panels::kChannels, x += kStep, y += kStep) {
       V z[Panels::kChannels];
       Panels::Load(x, z);
+      PrefetchRead(x + kAhead);
+      PrefetchWrite(y + kAhead);
       for (int i = 0; i < Panels::kChannels; ++i) {
         z[i] = Affine(z[i], args.scale[c + i], args.shift[c + i]);
         if constexpr (kRelu) z[i] = ActivationKernel<Activation::kRelu>::Forward(z[i]);
@@ -146,6 +153,10 @@ void GradientApply(const BatchNormArgs& args) {
       V x[Panels::kChannels], dx[Panels::kChannels], add[Panels::kChannels];
       Panels::Load(In<Panels>(args.x) + offset, x);
       Panels::Load(In<Panels>(args.dy) + offset, dx);
+      PrefetchRead(In<Panels>(args.x) + offset + kAhead);
+      PrefetchRead(In<Panels>(args.dy) + offset + kAhead);
+      if constexpr (kAdd) PrefetchRead(In<Panels>(args.add) + offset + kAhead);
+      PrefetchWrite(static_cast<typename Panels::Element*>(args.y) + offset + kAhead);
       if constexpr (kAdd) Panels::Load(In<Panels>(args.add) + offset, add);
       for (int i = 0; i < Panels::kChannels; ++i) {
         const V dz = GradientOfZ<kRelu>(args, x[i], dx[i], c + i);

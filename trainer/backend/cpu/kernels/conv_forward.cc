@@ -27,6 +27,10 @@ struct Block {
 template <bool kPacked, int kOutputs, int kColumns>
 void RunBlock(const Block& block) {
   V sum[kOutputs][kColumns];
+  // Where channels are few, stores of new lines would be waited for.
+  for (int j = 0; j < kColumns; ++j) {
+    for (int o = 0; o < kOutputs; ++o) PrefetchWrite(block.y[j] + block.y_output + o * kLanes);
+  }
   for (int o = 0; o < kOutputs; ++o) {
     const V start = Splat(block.bias == nullptr ? 0.0f : block.bias[o]);
     for (int j = 0; j < kColumns; ++j) sum[o][j] = start;

@@ -41,6 +41,9 @@ inline V LoadPart(const float* p, int count) {
 inline void StorePart(float* p, V v, int count) {
   for (int i = 0; i < count && i < 16; ++i) p[i] = v[i];
 }
+// Into the second cache; the address may lie beyond the values.
+inline void PrefetchRead(const void* p) { __builtin_prefetch(p, 0, 2); }
+inline void PrefetchWrite(const void* p) { __builtin_prefetch(p, 1, 2); }
 inline V Splat(float x) { return V{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
 inline VI SplatInt(int32_t x) { return VI{} + x; }
 inline VI AsInt(V v) { return reinterpret_cast<VI>(v); }
