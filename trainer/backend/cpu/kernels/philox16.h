@@ -7,15 +7,19 @@ namespace trainyard::engine {
 namespace {
 
 using U32 = uint32_t __attribute__((vector_size(64)));
-using U64 = uint64_t __attribute__((vector_size(128)));
+using U64 = uint64_t __attribute__((vector_size(64)));
 
 // One multiplication of a Philox round: the high and the low word of constant * x.
 struct Product32 {
   U32 high, low;
 };
+// Of even and of odd lanes, as the lower and the upper words of 64 bits: lanes need not move.
 inline Product32 Multiply(U32 x, uint64_t constant) {
-  const U64 wide = __builtin_convertvector(x, U64) * constant;
-  return {__builtin_convertvector(wide >> 32, U32), __builtin_convertvector(wide, U32)};
+  constexpr uint64_t kLower = 0xffffffffu;
+  const U64 both = reinterpret_cast<U64>(x);
+  const U64 even = (both & kLower) * constant;
+  const U64 odd = (both >> 32) * constant;
+  return {reinterpret_cast<U32>((even >> 32) | (odd & ~kLower)), reinterpret_cast<U32>((even & kLower) | (odd << 32))};
 }
 
 struct Words {
