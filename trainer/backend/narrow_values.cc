@@ -47,6 +47,13 @@ class Narrowing {
 
   static bool IsActivation(const ValueSpec& spec) { return spec.batched && !spec.row_major && spec.dtype == DType::kF32; }
 
+  // No pixel before the pool gets the gradients of two windows.
+  static bool PoolsTiles(const Epilogue& epilogue, const ValueSpec& spec) {
+    const std::optional<Window>& pool = epilogue.max_pool;
+    return pool.has_value() && pool->size == pool->stride && pool->padding == Padding::kValid && IsActivation(spec) &&
+           spec.shape[-1] % 2 == 0;
+  }
+
   bool IsNarrow(NodeId id) const {
     const Node& node = graph_.node(id);
     const ValueSpec& spec = node.outputs[0];
@@ -68,6 +75,7 @@ class Narrowing {
       input = turn && !IsConvolution(node.op) ? Turned(input) : copy_.At(input);
     }
     node.outputs[0].bf16 = narrow_[id];
+    if (auto* conv = std::get_if<Conv2dOp>(&node.op)) conv->epilogue.bf16_before_pool = PoolsTiles(conv->epilogue, node.outputs[0]);
     copy_.Map(id, copy_.Add(std::move(node)));
   }
 

@@ -72,7 +72,14 @@ TEST_F(NarrowValuesTest, AGradientBeforeAnEpilogueIsHeldAsWhatTheConvolutionLeav
   const Value x = *builder().Activate("relu1", Conv("conv1", trial_.Input("x", {2, 4, 4, 3}), 8), Activation::kRelu);
   Graph graph = Narrowed(Features(*builder().MaxPool("pool", Conv("conv2", x, 8), {{2, 2}, {2, 2}})));
   ASSERT_TRUE(AddGradients(graph, graph.loss(), {}).ok());
-  EXPECT_THAT(NarrowOf(graph), ElementsAre("conv1", "gradients/conv2/input", "gradients/conv1/epilogue"));
+  EXPECT_THAT(NarrowOf(graph), ElementsAre("conv1", "gradients/conv2/epilogue", "gradients/conv2/input", "gradients/conv1/epilogue"));
+}
+
+TEST_F(NarrowValuesTest, AGradientBeforeAPoolWhoseWindowsOverlapStaysF32) {
+  const Window overlapping{.size = {3, 3}, .stride = {2, 2}};
+  Graph graph = Narrowed(Features(*builder().MaxPool("pool", Conv("conv1", trial_.Input("x", {2, 7, 7, 3}), 8), overlapping)));
+  ASSERT_TRUE(AddGradients(graph, graph.loss(), {}).ok());
+  EXPECT_THAT(NarrowOf(graph), IsEmpty());
 }
 
 TEST_F(NarrowValuesTest, OddChannelsStayF32) {

@@ -41,6 +41,9 @@ struct Epilogue {
   // Likewise: the last input, of the output's shape, is added. Never with max_pool.
   bool add = false;
   std::optional<Window> max_pool = std::nullopt;
+  // Only of a Conv2d whose backend holds values as bfloat16 (backend/narrow_values.h): so is the
+  // gradient before the pool.
+  bool bf16_before_pool = false;
   Activation activation = Activation::kIdentity;
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };

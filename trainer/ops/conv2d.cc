@@ -48,7 +48,7 @@ void AddGradient(const Conv2dOp& op, GradientContext& context) {
   const bool bias = op.epilogue.bias && context.wants(2);
   absl::StatusOr<ValueSpec> z_spec = InferConv2d(op.window, x_spec, w_spec);
   TY_CHECK(z_spec.ok());
-  z_spec->bf16 = context.spec(context.output()).bf16;  // held as y, not as x
+  z_spec->bf16 = op.epilogue.bf16_before_pool || context.spec(context.output()).bf16;  // held as y, not as x
   const Value dz = EpilogueGradient(op.epilogue, *z_spec, context);
   if (context.wants(1) || bias) {
     std::vector<ValueSpec> outputs = {w_spec};

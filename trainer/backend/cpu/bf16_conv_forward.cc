@@ -262,7 +262,9 @@ void RunBf16Pack(const PackArgs& args, CpuDevice& device) {
   pack.k = inputs;
   pack.width = outputs;
   pack.to_row = WeightsRow(tiling, taps_h);
-  std::fill_n(packed, tiling.padded_rows() * pack.to_row, uint16_t{0});
+  // What no weight overwrites: rows that fill a block, and what a run holds beyond its channels.
+  const bool whole = outputs == tiling.padded_rows() && tiling.run_elements() == inputs && taps_w == 1;
+  if (!whole) std::fill_n(packed, tiling.padded_rows() * pack.to_row, uint16_t{0});
   for (int h = 0; h < taps_h; ++h) {
     for (int w = 0; w < taps_w; ++w) {
       const int tap_h = args.first_h + (args.transposed ? taps_h - 1 - h : h) * args.step_h;

@@ -22,6 +22,8 @@
 
 namespace trainyard::engine {
 
+struct PoolArgs;  // kernels.h
+
 inline constexpr int kMostTileRows = 16;
 inline constexpr int kMostTilePairs = 16;
 inline constexpr int64_t kGroupPair = 32;  // bf16 elements of one pair of a group
@@ -83,6 +85,8 @@ struct Bf16Kernels {
   void (*add)(const uint16_t* const* terms, int count, uint16_t* y, int64_t begin, int64_t end);  // vectors [begin, end), even
   void (*activate)(const uint16_t* x, uint16_t* y, int64_t vectors, Activation activation);
   void (*activate_gradient)(const uint16_t* dy, const uint16_t* y, uint16_t* dx, int64_t vectors, Activation activation);
+  // Of windows that tile the image from its corner: y is pairs.
+  void (*max_pool_gradient)(const PoolArgs&, int begin, int end);
   BatchNormKernels batch_norm;
   // Between begin and end, on one thread, only products of that block and of those pairs may run.
   // Null where a product needs no preparation.

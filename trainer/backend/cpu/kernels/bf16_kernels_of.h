@@ -6,6 +6,7 @@
 #include "trainer/backend/cpu/kernels/bf16_pack.h"
 #include "trainer/backend/cpu/kernels/bf16_turn.h"
 #include "trainer/backend/cpu/kernels/bf16_values.h"
+#include "trainer/backend/cpu/kernels/unpool.h"
 
 namespace trainyard::engine {
 namespace {
@@ -23,6 +24,7 @@ constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&)) {
           .add = PairValues<Round>::Add,
           .activate = PairValues<Round>::Activate,
           .activate_gradient = PairValues<Round>::ActivateGradient,
+          .max_pool_gradient = UnpoolOf<PairPanels<Round>>::Run,
           .batch_norm = BatchNormOf<PairPanels<Round>>::kKernels,
           .begin = nullptr,
           .end = nullptr,

@@ -15,7 +15,11 @@ constexpr int kStep = 2 * kMostTilePairs;
 inline V LoadUpTo(const float* p, int count) { return count >= kLanes ? LoadUnaligned(p) : LoadPart(p, count); }
 
 inline void StoreElements(uint16_t* to, VU values, int elements) {
-  __builtin_memcpy(to, &values, elements >= kStep ? sizeof values : static_cast<size_t>(elements) * sizeof *to);
+  if (elements >= kStep) {
+    __builtin_memcpy(to, &values, sizeof values);
+  } else {
+    __builtin_memcpy(to, &values, static_cast<size_t>(elements) * sizeof *to);
+  }
 }
 
 // kLanes vectors. They are converted and not read in place as floats: C++ lets no object of one
@@ -46,10 +50,11 @@ void PackRowsLeft(const Bf16PackArgs& args) {
 
 template <typename Round>
 void PackColumnsLeft(const Bf16PackArgs& args) {
-  for (int column = 0; column < args.width; column += kLanes) {
-    const int columns = MinInt(kLanes, args.width - column);
-    for (int k = 0; k < args.k; k += kStep) {
-      const int count = MinInt(kStep, args.k - k);
+  // Rows of `from` are read once, whole.
+  for (int k = 0; k < args.k; k += kStep) {
+    const int count = MinInt(kStep, args.k - k);
+    for (int column = 0; column < args.width; column += kLanes) {
+      const int columns = MinInt(kLanes, args.width - column);
       VU block[kLanes] = {};
       for (int pair = 0; 2 * pair < count; ++pair) {
         const float* from = args.from + (k + 2 * pair) * args.from_row + column;
