@@ -67,6 +67,7 @@ void UnpoolPanel(const PoolArgs& args, const PoolStrides& strides, int panel) {
               for (int k = 0; k < kChannels; ++k) part[k] += before[k];
             }
             Panels::Store(to, part);
+            PrefetchWrite(to + 1024);
           }
         }
       }
