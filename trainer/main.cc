@@ -9,6 +9,7 @@
 #include <climits>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
 #include "trainer/base/last_resort.h"
 #include "trainer/cli/run_command_line.h"
 #include "trainer/commands/bench_command.h"
@@ -46,6 +47,9 @@ std::string CalledAs(std::string_view argv0) {
 
 int main(int argc, char** argv) {
   trainyard::engine::InstallLastResort(trainyard::engine::kExhaustedExitCode);
+  // Debian's abseil is built without NDEBUG: it would look for cycles at every lock, gRPC's too.
+  // The tests leave that on.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %L %v");
   spdlog::flush_on(spdlog::level::info);
