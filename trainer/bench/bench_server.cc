@@ -62,23 +62,27 @@ double SecondsOf(clockid_t clock) {
 // processor time of a byte.
 double MeasureAlone(const ServerBenchOptions& options, const Optimizer& optimizer) {
   const std::vector<ParameterSpec> specs = SpecsOf(options);
-  const ParameterSet gradient(specs);
+  std::vector<ParameterSet> gradients;
+  for (int worker = 0; worker < options.workers; ++worker) {
+    gradients.emplace_back(specs);
+    std::ranges::fill(gradients.back().values(0), 1.0F);  // else all of it is the system's one page of zeros
+  }
   ParameterSet values(specs);
   ParameterSet copy(specs);
   std::vector<ParameterSet> slots;
   for (size_t i = 0; i < optimizer.slot_names().size(); ++i) slots.emplace_back(specs);
   std::vector<std::span<float>> block_slots(slots.size());
-  const std::span<const float> from = gradient.values(0);
+  const std::span<float> to = copy.values(0);
   const int64_t rounds = RoundsFor(options);
   double start = 0;
   for (int64_t round = -WarmUpOf(rounds); round < rounds; ++round) {
     if (round == 0) start = SecondsOf(CLOCK_THREAD_CPUTIME_ID);
-    for (int worker = 0; worker < options.workers; ++worker) std::memcpy(copy.values(0).data(), from.data(), from.size_bytes());
-    for (size_t begin = 0; begin < from.size(); begin += kBlock) {
-      const size_t count = std::min(kBlock, from.size() - begin);
+    for (const ParameterSet& gradient : gradients) std::memcpy(to.data(), gradient.values(0).data(), to.size_bytes());
+    for (size_t begin = 0; begin < to.size(); begin += kBlock) {
+      const size_t count = std::min(kBlock, to.size() - begin);
       for (size_t i = 0; i < slots.size(); ++i) block_slots[i] = slots[i].values(0).subspan(begin, count);
       optimizer.Apply({.learning_rate = kLearningRate, .step = 0}, values.values(0).subspan(begin, count),
-                      copy.values(0).subspan(begin, count), block_slots);
+                      to.subspan(begin, count), block_slots);
     }
   }
   const double seconds = SecondsOf(CLOCK_THREAD_CPUTIME_ID) - start;
