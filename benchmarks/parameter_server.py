@@ -2,11 +2,11 @@
 
   benchmarks/run.sh parameter_server        (installs TensorFlow into .cache/venv first)
 
-The layouts are 1 server + 2 workers, 1 server + 1 worker and no server. Measured are images a
-second over all workers, processor milliseconds a batch over all processes, and memory. The
-processor time of a run of one step is taken off, to leave start-up out as far as it can be.
-Measured too is the time from the start of the processes to the end of the first step. Medians over
-the rounds.
+The layouts are 1 server + 2 workers, 1 server + 1 worker and no server, in turn in each round.
+Measured are images a second over all workers, processor milliseconds a batch over all processes,
+and memory. The processor time of a run of one step is taken off, to leave start-up out as far as it
+can be. Measured too is the time from the start of the processes to the end of the first step.
+Medians over the rounds. The last line is the median over the rounds of a round's ratio.
 """
 import argparse
 import json
@@ -122,33 +122,35 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=300, help="of each worker")
     parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--programs", nargs="+", choices=["trainyard", "tensorflow"], default=["trainyard", "tensorflow"])
     args = parser.parse_args()
 
-    programs = {"trainyard": lambda *shape: trainyard(args.trainer, *shape), "tensorflow": lambda *shape: tensorflow(args.python, *shape)}
-    medians = {}
-    for shape, (servers, workers) in SHAPES.items():
-        rounds = {name: [] for name in programs}
-        for number in range(args.rounds):
+    measures = {"trainyard": lambda *shape: trainyard(args.trainer, *shape), "tensorflow": lambda *shape: tensorflow(args.python, *shape)}
+    programs = {name: measures[name] for name in args.programs}
+    rounds = {(shape, name): [] for shape in SHAPES for name in programs}
+    for number in range(args.rounds):
+        for shape, (servers, workers) in SHAPES.items():
             print(f"{shape}: round {number + 1} of {args.rounds}", file=sys.stderr)
             for name, measure in programs.items():
                 start_up = measure(servers, workers, 1, args.batch)["cpuSeconds"]
                 result = measure(servers, workers, args.steps, args.batch)
                 result["cpuMillisecondsPerBatch"] = 1000 * (result["cpuSeconds"] - start_up) / ((args.steps - 1) * workers)
-                rounds[name].append(result)
-        for name, results in rounds.items():
-            medians[shape, name] = {field: statistics.median(result[field] for result in results) for field in results[0]}
+                rounds[shape, name].append(result)
+    medians = {key: {field: statistics.median(result[field] for result in results) for field in results[0]} for key, results in rounds.items()}
 
     print(f"LeNet-5, batch {args.batch}, {args.steps} steps a worker, asynchronous; medians of {args.rounds} rounds\n")
     print("| shape | program | images/s | ratio | processor ms/batch | worker MB | server MB | start to first step, s |")
     print("|---|---|---|---|---|---|---|---|")
     for shape in SHAPES:
-        peer = medians[shape, "tensorflow"]["imagesPerSecond"]
+        peer = medians[shape, args.programs[-1]]["imagesPerSecond"]
         for name in programs:
             m = medians[shape, name]
             print(f"| {shape} | {name} | {m['imagesPerSecond']:.0f} | {m['imagesPerSecond'] / peer:.2f} | {m['cpuMillisecondsPerBatch']:.1f} | "
                   f"{m['workerMegabytes']:.0f} | {m['serverMegabytes']:.0f} | {m['firstStepSeconds']:.2f} |")
-    alone = medians["no server", "trainyard"]["imagesPerSecond"]
-    print(f"\ntrainyard, 1 server + 1 worker against no server: {medians['1 server, 1 worker', 'trainyard']['imagesPerSecond'] / alone:.2f}")
+    if "trainyard" in programs:
+        ratios = [served["imagesPerSecond"] / alone["imagesPerSecond"]
+                  for served, alone in zip(rounds["1 server, 1 worker", "trainyard"], rounds["no server", "trainyard"], strict=True)]
+        print(f"\ntrainyard, 1 server + 1 worker against no server: {statistics.median(ratios):.2f}")
 
 
 if __name__ == "__main__":
