@@ -81,8 +81,8 @@ double MeasureAlone(const ServerBenchOptions& options, const Optimizer& optimize
     for (size_t begin = 0; begin < to.size(); begin += kBlock) {
       const size_t count = std::min(kBlock, to.size() - begin);
       for (size_t i = 0; i < slots.size(); ++i) block_slots[i] = slots[i].values(0).subspan(begin, count);
-      optimizer.Apply({.learning_rate = kLearningRate, .step = 0}, values.values(0).subspan(begin, count),
-                      to.subspan(begin, count), block_slots);
+      optimizer.Apply({.learning_rate = kLearningRate, .step = 0}, values.values(0).subspan(begin, count), to.subspan(begin, count),
+                      block_slots);
     }
   }
   const double seconds = SecondsOf(CLOCK_THREAD_CPUTIME_ID) - start;
