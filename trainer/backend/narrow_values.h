@@ -10,8 +10,8 @@ namespace trainyard::engine {
 // normalisations, sums and activations make of it. Those read and write values of one kind; a
 // convolution takes either. RelayoutOps stand before all other ops that read such a value.
 // Gradients follow: they are held as the values that they belong to. So is the gradient before a
-// pool that a convolution does itself, where its windows tile the image. Values have an even number of
-// channels. What the graph names as an output, a result, a state or its loss stays f32.
+// pool that a convolution does itself, where its windows tile the image. Values have an even number
+// of channels. What the graph names as an output, a result, a state or its loss stays f32.
 Graph NarrowValues(const Graph& graph);
 
 }  // namespace trainyard::engine

@@ -140,7 +140,8 @@ struct WinogradArgs {
 // The same of one panel: `tiles` tiles from `tile_begin` on, counted along rows of tiles_w. Input:
 // x [in_h][in_w][channels][16], strides in floats, becomes transformed [16][tiles][channels][16],
 // whose elements lie `element` floats apart. Output: transformed becomes y
-// [out_h][out_w][channels][16] = act(bias + A^T m A), or the maximum of each tile's 2 x 2 with the winner's place.
+// [out_h][out_w][channels][16] = act(bias + A^T m A), or the maximum of each tile's 2 x 2 with the
+// winner's place.
 struct WinogradPanelArgs {
   int tile_begin = 0, tiles = 0, tiles_w = 1, channels = 0;
   float* transformed = nullptr;
@@ -156,8 +157,8 @@ struct WinogradPanelArgs {
   uint8_t* argmax = nullptr;  // laid out as y; may be null
 };
 
-// The output gradients of one tile, 2 x 2 pixels of `rows` rows of `vectors` vectors, become A dy A^T
-// [16][rows][vectors * 16], whose elements lie `element` floats apart.
+// The output gradients of one tile, 2 x 2 pixels of `rows` rows of `vectors` vectors, become
+// A dy A^T [16][rows][vectors * 16], whose elements lie `element` floats apart.
 struct WinogradGradientArgs {
   int rows = 0, vectors = 0;
   const float* from = nullptr;
@@ -166,8 +167,8 @@ struct WinogradGradientArgs {
   int64_t element = 0;
 };
 
-// dw [9][count] = G^T p G at elements [begin, end), where p [16][count] is the sum of `parts` parts,
-// from the first to the last.
+// dw [9][count] = G^T p G at elements [begin, end), where p [16][count] is the sum of `parts`
+// parts, from the first to the last.
 struct WinogradWeightGradientArgs {
   const float* sums = nullptr;  // [parts][16][count]
   int parts = 1;
