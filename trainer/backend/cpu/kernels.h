@@ -88,6 +88,14 @@ struct PackArgs {
   int first_h = 0, first_w = 0, step_h = 1, step_w = 1;
 };
 
+// Memory that the caller reads next: the first `floats` of rows, row_stride apart. A product fetches
+// it into the caches while it multiplies.
+struct FetchAhead {
+  const float* from = nullptr;
+  int64_t row_stride = 0;
+  int rows = 0, floats = 0;
+};
+
 // c[row][column] = bias[column] (or c[row][column]) + sum over k of a * b. a is read one value at a
 // time, b in whole vectors along its columns. The path where outputs are lanes: weight gradients of
 // dense layers (k counts samples) and batches of a few samples.
@@ -102,6 +110,7 @@ struct ProductArgs {
   bool accumulate = false;      // start from c, without a bias
   float* c = nullptr;           // [rows][c_row]
   int64_t c_row = 0;
+  FetchAhead ahead[2];
 };
 
 // y[row][pixel][o] = relu(add + start + sum over kernel rows r and k of x * weights), in rows: the

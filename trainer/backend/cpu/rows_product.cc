@@ -23,6 +23,29 @@ struct Panels {
   int64_t filled(int64_t panel) const { return std::min(columns, begin(panel + 1)) - begin(panel); }
 };
 
+// k cut into parts of whole vectors, which a transposed right side is read by, as even as they go.
+struct Parts {
+  int64_t k, vectors, count;
+
+  explicit Parts(int64_t all) : k(all), vectors(VectorsFor(all)), count((vectors * kLanes + kMostK - 1) / kMostK) {}
+  int64_t begin(int64_t part) const { return std::min(k, vectors * part / count * kLanes); }
+};
+
+// The steps of one thread's panels [begin, end): all parts of a panel, or all panels of a part.
+struct Steps {
+  struct Step {
+    int64_t panel, part;
+  };
+  int64_t begin, end, parts;
+  bool part_by_part;
+
+  int64_t all() const { return (end - begin) * parts; }
+  Step At(int64_t count) const {
+    if (part_by_part) return {begin + count % (end - begin), count / (end - begin)};
+    return {begin + count / parts, count % parts};
+  }
+};
+
 PackRowsArgs MakePack(const RowsProduct& product, const Panels& panels, int64_t panel, int64_t k_begin, int64_t k_end, float* to) {
   PackRowsArgs pack;
   const int64_t column = panels.begin(panel);
@@ -55,6 +78,19 @@ ProductArgs MakeProduct(const RowsProduct& product, const Panels& panels, int64_
   return args;
 }
 
+FetchAhead ReadBy(const PackRowsArgs& pack) {
+  if (pack.transposed) return {pack.from, pack.from_row, pack.columns, pack.rows};
+  return {pack.from, pack.from_row, pack.rows, pack.columns};
+}
+
+// Slice `slice` of `slices` of the rows of a, of its part [k_begin, k_end).
+FetchAhead LeftSide(const RowsProduct& product, int64_t k_begin, int64_t k_end, int64_t slice, int64_t slices) {
+  if (product.a_k != 1) return {};
+  const int64_t row = product.rows * slice / slices;
+  const int64_t rows = product.rows * (slice + 1) / slices - row;
+  return {product.a + row * product.a_row + k_begin, product.a_row, static_cast<int>(rows), static_cast<int>(k_end - k_begin)};
+}
+
 }  // namespace
 
 size_t RowsProductScratchFloats(const RowsProduct& product, const CpuDevice& device) {
@@ -65,30 +101,34 @@ size_t RowsProductScratchFloats(const RowsProduct& product, const CpuDevice& dev
 void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& device) {
   if (device.bf16 != nullptr) return RunBf16RowsProduct(product, scratch, device);
   const Panels panels(product.columns);
-  const int64_t parts = (product.k + kMostK - 1) / kMostK;
+  const Parts parts(product.k);
+  // The side that is read most often stays in the second cache: a part of a when k is long,
+  // otherwise a panel of c.
+  const bool part_by_part = product.k > product.columns && product.b_sums == nullptr;
   device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int thread) {
     float* const sums = scratch + thread * kThreadFloats;
     float* const packed = sums + kSumsFloats;
-    const auto add = [&](int64_t panel, int64_t part) {
-      const int64_t k_begin = product.k * part / parts;
-      const int64_t k_end = product.k * (part + 1) / parts;
+    const Steps steps{begin, end, parts.count, part_by_part};
+    for (int64_t count = 0; count < steps.all(); ++count) {
+      const auto [panel, part] = steps.At(count);
+      const int64_t k_begin = parts.begin(part);
+      const int64_t k_end = parts.begin(part + 1);
+      if (part == 0) std::fill_n(sums, kSumsFloats, 0.0f);
       PackRowsArgs pack = MakePack(product, panels, panel, k_begin, k_end, packed);
       pack.sums = product.b_sums == nullptr ? nullptr : sums;
       device.kernels.pack_rows(pack);
-      device.kernels.product(MakeProduct(product, panels, panel, k_begin, k_end, packed));
-    };
-    // The side that is read most often stays in the second cache: a part of a when k is long,
-    // otherwise a panel of c.
-    if (product.k > product.columns && product.b_sums == nullptr) {
-      for (int64_t part = 0; part < parts; ++part) {
-        for (int64_t panel = begin; panel < end; ++panel) add(panel, part);
+      ProductArgs args = MakeProduct(product, panels, panel, k_begin, k_end, packed);
+      if (count + 1 < steps.all()) {
+        const auto [next_panel, next_part] = steps.At(count + 1);
+        args.ahead[0] = ReadBy(MakePack(product, panels, next_panel, parts.begin(next_part), parts.begin(next_part + 1), packed));
       }
-      return;
-    }
-    for (int64_t panel = begin; panel < end; ++panel) {
-      std::fill_n(sums, kSumsFloats, 0.0f);
-      for (int64_t part = 0; part < parts; ++part) add(panel, part);
-      if (product.b_sums != nullptr) std::copy_n(sums, panels.filled(panel), product.b_sums + panels.begin(panel));
+      if (part_by_part && part + 1 < parts.count) {
+        args.ahead[1] = LeftSide(product, parts.begin(part + 1), parts.begin(part + 2), panel - begin, end - begin);
+      }
+      device.kernels.product(args);
+      if (product.b_sums != nullptr && part + 1 == parts.count) {
+        std::copy_n(sums, panels.filled(panel), product.b_sums + panels.begin(panel));
+      }
     }
   });
 }

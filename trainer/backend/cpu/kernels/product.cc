@@ -19,6 +19,11 @@ struct Block {
   const float* bias;
   float* c;
   int columns;  // of this block, the last vector perhaps in part
+  // Lines to fetch into the cache, one every `interval` steps of k, so that the products need not
+  // wait for their own operands.
+  const float* const* fetch;
+  const float* const* last;
+  int interval;
 };
 
 // The tail is one masked vector where the instruction set has masks, never a call of memcpy.
@@ -73,10 +78,17 @@ void RunBlock(const ProductArgs& args, const Block& block) {
   int rows_left = args.k;
   const float* a_chunk = block.a;
   const float* b_chunk = block.b;
+  const float* const* fetch = block.fetch;
+  int wait = block.interval;
   while (rows_left > 0) {
     const float* a = a_chunk;
     const float* b = b_chunk;
     for (int k = MinInt(args.chunk, rows_left); k > 0; --k) {
+      if (--wait == 0) {
+        wait = block.interval;
+        __builtin_prefetch(*fetch);
+        fetch += fetch != block.last;
+      }
       const float* row = rows_left <= tail_rows ? tail_end - rows_left * kWidth : b;
       V vector[kColumns];
       for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(row + j * kLanes);
@@ -98,6 +110,25 @@ void RunBlock(const ProductArgs& args, const Block& block) {
   }
   for (int r = 0; r < kRows && !whole; ++r) CopyRow(tile[r], block.c + r * args.c_row, block.columns);
 }
+
+// What a block fetches: lines of c, then those that the caller reads next. Lines beyond kMost are
+// read when they are needed.
+struct FetchList {
+  static constexpr int kMost = 128;
+  const float* lines[kMost];
+  int count = 0;
+
+  void Add(const float* row, int64_t stride, int rows, int floats) {
+    for (; rows > 0; --rows, row += stride) {
+      for (int at = 0; at < floats && count < kMost; at += kLanes) lines[count++] = row + at;
+    }
+  }
+  // Part `part` of `parts`.
+  void Add(const FetchAhead& ahead, int part, int parts) {
+    const int begin = ahead.rows * part / parts;
+    Add(ahead.from + begin * ahead.row_stride, ahead.row_stride, ahead.rows * (part + 1) / parts - begin, ahead.floats);
+  }
+};
 
 using BlockFunction = void (*)(const ProductArgs&, const Block&);
 struct BlockTable {
@@ -142,11 +173,26 @@ void Product(const ProductArgs& args) {
     const int vectors = (block.columns + kLanes - 1) / kLanes;
     // Rows in parts as even as they go, none larger than registers hold.
     const int most = MinInt(kMaxRows, kMaxTile / vectors);
+    const int parts = (args.rows + most - 1) / most;
     int row = 0;
-    for (int parts = (args.rows + most - 1) / most; parts > 0; --parts) {
-      const int rows = (args.rows - row + parts - 1) / parts;
+    for (int part = 0; part < parts; ++part) {
+      const int rows = (args.rows - row + parts - part - 1) / (parts - part);
       block.a = args.a + row * args.a_row;
       block.c = args.c + row * args.c_row + column;
+      // Sums are read at a block's begin, those of the next block are on their way by then. What is
+      // only written is wanted at a block's end.
+      FetchList list;
+      if (args.accumulate) {
+        list.Add(block.c + rows * args.c_row, args.c_row, MinInt(rows, args.rows - row - rows), block.columns);
+      } else {
+        list.Add(block.c, args.c_row, rows, block.columns);
+      }
+      if (column == 0) {
+        for (const FetchAhead& ahead : args.ahead) list.Add(ahead, part, parts);
+      }
+      block.fetch = list.lines;
+      block.last = list.lines + list.count - 1;
+      block.interval = list.count == 0 ? args.k + 1 : MaxInt(1, args.k / list.count);
       blocks.at[rows][vectors](args, block);
       row += rows;
     }
