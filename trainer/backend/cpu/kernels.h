@@ -110,6 +110,7 @@ struct ProductArgs {
   bool accumulate = false;      // start from c, without a bias
   float* c = nullptr;           // [rows][c_row]
   int64_t c_row = 0;
+  bool fetch = false;  // c lies in no near cache: fetch its lines, and those of `ahead`, while multiplying
   FetchAhead ahead[2];
 };
 

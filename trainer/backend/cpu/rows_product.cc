@@ -118,6 +118,7 @@ void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& devic
       pack.sums = product.b_sums == nullptr ? nullptr : sums;
       device.kernels.pack_rows(pack);
       ProductArgs args = MakeProduct(product, panels, panel, k_begin, k_end, packed);
+      args.fetch = true;
       if (count + 1 < steps.all()) {
         const auto [next_panel, next_part] = steps.At(count + 1);
         args.ahead[0] = ReadBy(MakePack(product, panels, next_panel, parts.begin(next_part), parts.begin(next_part + 1), packed));

@@ -111,22 +111,48 @@ void RunBlock(const ProductArgs& args, const Block& block) {
   for (int r = 0; r < kRows && !whole; ++r) CopyRow(tile[r], block.c + r * args.c_row, block.columns);
 }
 
-// What a block fetches: lines of c, then those that the caller reads next. Lines beyond kMost are
-// read when they are needed.
+// Goes through what the caller reads next, line by line.
+class AheadLines {
+ public:
+  AheadLines() = default;
+  AheadLines(const FetchAhead& ahead, int blocks) : row_(ahead.from), at_(0), floats_(ahead.floats), row_stride_(ahead.row_stride) {
+    const int lines = ahead.rows * ((ahead.floats + kLanes - 1) / kLanes);
+    left_ = lines;
+    of_a_block_ = (lines + blocks - 1) / blocks;
+  }
+  // How many lines the next block is to fetch.
+  int share() const { return MinInt(of_a_block_, left_); }
+  const float* Next() {
+    const float* const line = row_ + at_;
+    --left_;
+    at_ += kLanes;
+    if (at_ >= floats_) {
+      at_ = 0;
+      row_ += row_stride_;
+    }
+    return line;
+  }
+
+ private:
+  const float* row_ = nullptr;
+  int at_ = 0, floats_ = 0;
+  int64_t row_stride_ = 0;
+  int left_ = 0, of_a_block_ = 0;
+};
+
+// What a block fetches. Lines beyond kMost are read when they are needed.
 struct FetchList {
   static constexpr int kMost = 128;
   const float* lines[kMost];
   int count = 0;
 
-  void Add(const float* row, int64_t stride, int rows, int floats) {
+  void AddRows(const float* row, int64_t stride, int rows, int floats) {
     for (; rows > 0; --rows, row += stride) {
-      for (int at = 0; at < floats && count < kMost; at += kLanes) lines[count++] = row + at;
+      for (int at = 0; at < floats; at += kLanes) lines[count++] = row + at;
     }
   }
-  // Part `part` of `parts`.
-  void Add(const FetchAhead& ahead, int part, int parts) {
-    const int begin = ahead.rows * part / parts;
-    Add(ahead.from + begin * ahead.row_stride, ahead.row_stride, ahead.rows * (part + 1) / parts - begin, ahead.floats);
+  void Add(AheadLines& ahead) {
+    for (int i = MinInt(ahead.share(), kMost - count); i > 0; --i) lines[count++] = ahead.Next();
   }
 };
 
@@ -174,24 +200,25 @@ void Product(const ProductArgs& args) {
     // Rows in parts as even as they go, none larger than registers hold.
     const int most = MinInt(kMaxRows, kMaxTile / vectors);
     const int parts = (args.rows + most - 1) / most;
+    AheadLines ahead[2];
+    if (column == 0) {
+      for (int i = 0; i < 2; ++i) ahead[i] = AheadLines(args.ahead[i], parts);
+    }
     int row = 0;
     for (int part = 0; part < parts; ++part) {
       const int rows = (args.rows - row + parts - part - 1) / (parts - part);
       block.a = args.a + row * args.a_row;
       block.c = args.c + row * args.c_row + column;
-      // Sums are read at a block's begin, those of the next block are on their way by then. What is
-      // only written is wanted at a block's end.
       FetchList list;
-      if (args.accumulate) {
-        list.Add(block.c + rows * args.c_row, args.c_row, MinInt(rows, args.rows - row - rows), block.columns);
-      } else {
-        list.Add(block.c, args.c_row, rows, block.columns);
-      }
-      if (column == 0) {
-        for (const FetchAhead& ahead : args.ahead) list.Add(ahead, part, parts);
+      if (args.fetch) {
+        // Sums are read at a block's begin, those of the next block are on their way by then. What
+        // is only written is wanted at a block's end.
+        const int wanted = args.accumulate ? row + rows : row;
+        list.AddRows(args.c + wanted * args.c_row + column, args.c_row, MinInt(rows, args.rows - wanted), block.columns);
+        for (AheadLines& lines : ahead) list.Add(lines);
       }
       block.fetch = list.lines;
-      block.last = list.lines + list.count - 1;
+      block.last = list.lines + MaxInt(list.count, 1) - 1;
       block.interval = list.count == 0 ? args.k + 1 : MaxInt(1, args.k / list.count);
       blocks.at[rows][vectors](args, block);
       row += rows;
