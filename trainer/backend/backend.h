@@ -109,6 +109,8 @@ class Backend {
   virtual std::string_view kernels() const = 0;
   // Whether kernels read and write the memory of this process.
   virtual bool uses_host_memory() const = 0;
+  // Of this process, that share the work of its kernels.
+  virtual int threads() const { return 1; }
   // The type of values' real numbers: kF32 or kF64.
   virtual DType real() const = 0;
   // The forward graph as this device runs it: the same outputs, parameters, results and states;

@@ -365,6 +365,14 @@ absl::Status Executor::Fetch(std::string_view output, const Tensor& host) const 
   return state_->backend.status();
 }
 
+std::span<const float> Executor::View(std::string_view output) const {
+  const auto found = state_->graph.outputs().find(output);
+  if (found == state_->graph.outputs().end() || !state_->backend.uses_host_memory()) return {};
+  const ValueSpec& spec = state_->graph.spec(found->second);
+  if (!spec.row_major || spec.bf16 || spec.dtype != DType::kF32 || state_->backend.real() != DType::kF32) return {};
+  return {static_cast<const float*>(state_->Pointer(found->second)), static_cast<size_t>(spec.shape.elements())};
+}
+
 absl::StatusOr<double> Executor::Scalar(std::string_view output) const {
   double value = 0.0;
   TY_RETURN_IF_ERROR(Fetch(output, {DType::kF64, {}, &value}));

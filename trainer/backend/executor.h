@@ -70,6 +70,9 @@ class Executor {
   // After a Run: a named output into `host`, row-major, of the output's shape and dtype (f32
   // outputs also as f64).
   absl::Status Fetch(std::string_view output, const Tensor& host) const;
+  // After a Run: a named output of f32 where it lies, until the next Run. Empty where it must be
+  // fetched.
+  std::span<const float> View(std::string_view output) const;
 
   // Null to stop observing.
   void set_observer(NodeObserver* observer);

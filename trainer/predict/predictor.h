@@ -69,6 +69,7 @@ class Predictor {
   Predictor(const TrainedModel& model, Backend& backend) : model_(model), backend_(backend) {}
   absl::Status Begin();
   absl::StatusOr<Compiled*> CompiledFor(int64_t examples);
+  absl::StatusOr<int64_t> ExamplesAtATime(int64_t examples);
   void Gather(std::span<RowState* const> states, ParameterSet& to) const;
   static void Scatter(const ParameterSet& from, std::span<RowState* const> states);
 

@@ -31,6 +31,7 @@ class CpuBackend final : public Backend {
   std::string_view name() const override { return "cpu"; }
   std::string_view kernels() const override { return isa_; }
   bool uses_host_memory() const override { return true; }
+  int threads() const override { return pool_.threads(); }
   DType real() const override { return DType::kF32; }
   Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
     const Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
