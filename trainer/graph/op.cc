@@ -22,6 +22,11 @@ std::string Text(const Epilogue& epilogue) {
   return text;
 }
 
+std::string Text(const std::optional<Conv2dOp::Normalise>& normalise) {
+  if (!normalise) return "";
+  return normalise->relu ? " after batch-norm + relu" : " after batch-norm";
+}
+
 std::string Text(const RecurrentOp& op) {
   return fmt::format("{}{}{}", CellName(op.cell), op.initial ? " with state" : "", op.reverse ? " reversed" : "");
 }
@@ -116,7 +121,7 @@ std::string OpText(const Op& op) {
             return text.empty() ? text : text.substr(3);
           },
           [](const DenseWeightGradientOp& o) { return std::string(WithBias(o.bias)); },
-          [](const Conv2dOp& o) { return Text(o.window) + Text(o.epilogue); },
+          [](const Conv2dOp& o) { return Text(o.window) + Text(o.normalise) + Text(o.epilogue); },
           [](const Conv2dInputGradientOp& o) { return Text(o.window); },
           [](const Conv2dWeightGradientOp& o) { return fmt::format("{}{}", Text(o.window), o.bias ? " with bias" : ""); },
           [](const ActivationOp& o) { return std::string(ActivationName(o.activation)); },

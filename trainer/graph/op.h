@@ -86,8 +86,16 @@ struct DenseWeightGradientOp {
 // x [N, H, W, C], w [Kh, Kw, C, D], bias [D] with epilogue.bias → y [N, Ho, Wo, D] and, with
 // epilogue.max_pool, argmax as MaxPoolOp's.
 struct Conv2dOp {
+  // Batch normalisation of x by the moving statistics, at least 0 with relu.
+  struct Normalise {
+    float epsilon = 1e-3f;
+    bool relu = false;
+  };
   Window window = {};
   Epilogue epilogue = {};
+  // Only of a 1x1 window of stride 1 that a backend has fused for inference: done first. Inputs
+  // gamma, beta, mean and variance stand last, but for the one that the epilogue adds.
+  std::optional<Normalise> normalise = std::nullopt;
 };
 // dz [N, Hz, Wz, D] (before the epilogue), w [Kh, Kw, C, D] → dx [N, H, W, C]
 struct Conv2dInputGradientOp {

@@ -1,6 +1,7 @@
 // Convolutions of inference: each image strip by strip of output rows. A strip whose windows reach
 // beyond the image is copied with its padding first.
 #include <algorithm>
+#include <cmath>
 
 #include "trainer/backend/cpu/conv_geometry.h"
 #include "trainer/backend/cpu/inference.h"
@@ -16,10 +17,11 @@ constexpr int64_t kStripFloats = 128 << 10;  // of padded input: a part of the s
 
 class InferenceConv2d final : public Kernel {
  public:
-  InferenceConv2d(CpuDevice& device, const ConvGeometry& geometry, const Epilogue& epilogue, const std::optional<PoolArgs>& pool)
+  InferenceConv2d(CpuDevice& device, const ConvGeometry& geometry, const Conv2dOp& op, const std::optional<PoolArgs>& pool)
       : device_(device),
         g_(geometry),
-        epilogue_(epilogue),
+        epilogue_(op.epilogue),
+        normalise_(op.normalise),
         pool_(pool),
         weights_(g_.kernel_h * g_.kernel_w * g_.channels, g_.outputs,
                  RowsVectors(g_.outputs, g_.pointwise() ? g_.out_h * g_.out_w : g_.out_w, device.kernels)) {
@@ -30,12 +32,29 @@ class InferenceConv2d final : public Kernel {
     if (!pool_ && g_.samples < threads) strip_rows_ = std::min(strip_rows_, (g_.out_h * g_.samples + threads - 1) / threads);
     strips_ = (g_.out_h + strip_rows_ - 1) / strip_rows_;
     padded_floats_ = g_.padded() ? PaddedFloats(((strip_rows_ - 1) * g_.stride_h + g_.kernel_h) * g_.covered_w() * g_.channels) : 0;
+    if (normalise_) {
+      TY_CHECK(g_.pointwise() && !pool_);
+      scales_ = Buffer(static_cast<size_t>(2 * PaddedFloats(g_.channels)) * sizeof(float));
+      return;
+    }
     thread_floats_ = padded_floats_ + (pool_ ? PaddedFloats(g_.out_h * g_.out_w * g_.outputs) : 0);
   }
 
-  size_t scratch_bytes() const override { return static_cast<size_t>(thread_floats_ * device_.pool.threads()) * sizeof(float); }
+  size_t scratch_bytes() const override {
+    const int64_t floats = normalise_ ? InferenceProductScratchFloats(g_.channels, device_) : thread_floats_ * device_.pool.threads();
+    return static_cast<size_t>(floats) * sizeof(float);
+  }
 
-  void Prepare(std::span<const void* const> inputs) override { weights_.Pack(ParametersOf(epilogue_, inputs), device_); }
+  void Prepare(std::span<const void* const> inputs) override {
+    weights_.Pack(ParametersOf(epilogue_, inputs), device_);
+    if (!normalise_) return;
+    const auto statistics = inputs.subspan(inputs.size() - (epilogue_.add ? 5 : 4), 4);
+    const auto at = [&](size_t i, int64_t channel) { return static_cast<const float*>(statistics[i])[channel]; };
+    for (int64_t c = 0; c < g_.channels; ++c) {
+      scale()[c] = at(0, c) / std::sqrt(at(3, c) + normalise_->epsilon);
+      shift()[c] = at(1, c) - at(2, c) * scale()[c];
+    }
+  }
 
   void Run(const KernelContext& context) override {
     const float* x = context.input<float>(0);
@@ -48,7 +67,11 @@ class InferenceConv2d final : public Kernel {
                            .x = x,
                            .add = add,
                            .y = y,
-                           .activation = epilogue_.activation},
+                           .activation = epilogue_.activation,
+                           .scale = normalise_ ? scale() : nullptr,
+                           .shift = normalise_ ? shift() : nullptr,
+                           .relu = normalise_ && normalise_->relu,
+                           .scratch = static_cast<float*>(context.scratch)},
                           weights_, device_);
       return;
     }
@@ -61,6 +84,9 @@ class InferenceConv2d final : public Kernel {
   }
 
  private:
+  float* scale() { return scales_.as<float>(); }
+  float* shift() { return scale() + PaddedFloats(g_.channels); }
+
   void RunStrip(int64_t sample, int64_t first_row, const float* x, const float* add, float* y, float* scratch) const {
     const int64_t rows = std::min(strip_rows_, g_.out_h - first_row);
     const int64_t y_row = g_.out_w * g_.outputs;
@@ -103,8 +129,10 @@ class InferenceConv2d final : public Kernel {
   CpuDevice& device_;
   const ConvGeometry g_;
   const Epilogue epilogue_;
+  const std::optional<Conv2dOp::Normalise> normalise_;
   const std::optional<PoolArgs> pool_;
   RowsWeights weights_;
+  Buffer scales_;                        // of x's normalisation: scale, then shift
   int64_t strip_rows_ = 1, strips_ = 1;  // rows of y, and how many make an image
   int64_t padded_floats_ = 0;            // of a strip
   int64_t thread_floats_ = 0;            // of scratch
@@ -120,7 +148,7 @@ CompiledKernel CompileForInference(CpuDevice& device, const NodeView& node, cons
     TY_ASSIGN_OR_RETURN(pool, MakePoolArgs(*op.epilogue.max_pool, {geometry.samples, geometry.out_h, geometry.out_w, geometry.outputs}));
   }
   if (PrefersWinograd(geometry)) return MakeWinograd(device, geometry, op.epilogue, pool);
-  return std::make_unique<InferenceConv2d>(device, geometry, op.epilogue, pool);
+  return std::make_unique<InferenceConv2d>(device, geometry, op, pool);
 }
 
 }  // namespace trainyard::engine

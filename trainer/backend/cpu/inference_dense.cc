@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "trainer/backend/cpu/inference.h"
 #include "trainer/backend/cpu/inference_product.h"
 #include "trainer/backend/cpu/make_kernel.h"
@@ -5,10 +7,15 @@
 namespace trainyard::engine {
 namespace {
 
+// Of a panel: where a sum has some hundred terms, the nearest cache holds it while many rows pass.
+constexpr int kMostVectors = 2;
+
 class InferenceDense final : public Kernel {
  public:
   InferenceDense(CpuDevice& device, const NodeView& node, const DenseOp& op)
-      : device_(device), bias_(op.epilogue.bias), weights_(node.in(1).shape[0], node.in(1).shape[1], device.kernels.max_rows_vectors) {
+      : device_(device),
+        bias_(op.epilogue.bias),
+        weights_(node.in(1).shape[0], node.in(1).shape[1], std::min(kMostVectors, device.kernels.max_rows_vectors)) {
     product_.k = node.in(1).shape[0];
     product_.columns = node.in(1).shape[1];
     product_.rows = node.in(0).shape.elements() / product_.k;

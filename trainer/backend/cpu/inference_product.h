@@ -13,7 +13,15 @@ struct InferenceProduct {
   const float* add = nullptr;  // null: nothing
   float* y = nullptr;          // in whole vectors at the end of a value
   Activation activation = Activation::kIdentity;
+  // Scale and shift of each k, done to x first (BatchNormArgs); null: nothing.
+  const float* scale = nullptr;
+  const float* shift = nullptr;
+  bool relu = false;         // behind them
+  float* scratch = nullptr;  // with scale: of InferenceProductScratchFloats
 };
+
+// Of all threads, whatever the rows.
+int64_t InferenceProductScratchFloats(int64_t k, const CpuDevice& device);
 
 void RunInferenceProduct(const InferenceProduct& product, const RowsWeights& weights, CpuDevice& device);
 

@@ -21,6 +21,7 @@ namespace trainyard::engine {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::SizeIs;
 
 std::unique_ptr<Backend> MakeCpu(const std::string& isa, int threads = 1) {
   auto backend = MakeCpuBackend({.threads = threads, .isa = isa});
@@ -125,7 +126,7 @@ TEST(InferenceTest, RandomNetworksOfImagesGiveTheNumbersOfTheReference) {
 }
 
 TEST(InferenceTest, WindowsOfThreeByThreeGiveTheNumbersOfTheReferenceWithManyChannels) {
-  for (const Shape& shape : {Shape{1, 4, 4, 32}, Shape{3, 7, 9, 48}, Shape{2, 33, 5, 64}}) {
+  for (const Shape& shape : {Shape{1, 4, 4, 32}, Shape{2, 9, 6, 16}, Shape{3, 7, 9, 48}, Shape{2, 33, 5, 64}}) {
     for (const Padding padding : {Padding::kSame, Padding::kValid}) {
       if (padding == Padding::kValid && shape[1] < 6) continue;
       for (const bool pool : {false, true}) {
@@ -225,6 +226,46 @@ TEST(InferenceTest, AValueThatOthersReadStaysAsItIs) {
   TY_CHECK(builder.Output("y", *builder.Add("add", std::vector{conv, norm})).ok());
   EXPECT_THAT(OpsOf(RewriteForInference(builder.graph())),
               ElementsAre("Conv2d 1x1 stride 1x1 valid", "BatchNorm momentum 0.9 epsilon 1.5", "Add "));
+}
+
+// x, normalised, in a 1x1 convolution, to which x is added: a block of ResNet v2.
+Value Preactivated(Trial& trial, Value x) {
+  GraphBuilder& builder = trial.builder();
+  const int64_t channels = builder.spec(x).shape[-1];
+  const Value norm = *builder.Activate("relu", Normalise(trial, "norm", x), Activation::kRelu);
+  const Value conv = *builder.Conv2d("conv", norm, trial.Parameter("kernel", {1, 1, channels, channels}));
+  trial.Scale(0.3f);
+  return *builder.Add("add", std::vector{x, conv});
+}
+
+TEST(InferenceTest, NormalisationBeforeAPointwiseConvolutionJoinsIt) {
+  Trial trial;
+  const Value x = trial.Input("x", {2, 4, 4, 3});
+  const Value norm = Normalise(trial, "norm", x);
+  const Value y = *trial.builder().Conv2d("conv", norm, trial.Parameter("kernel", {1, 1, 3, 3}));
+  TY_CHECK(trial.builder().Output("y", *trial.builder().Add("add", std::vector{x, y})).ok());
+  EXPECT_THAT(OpsOf(RewriteForInference(trial.builder().graph())), ElementsAre("Conv2d 1x1 stride 1x1 valid after batch-norm + add"));
+}
+
+TEST(InferenceTest, NormalisationStaysANodeBeforeAnyOtherConvolutionAndWhereItIsAnOutput) {
+  for (const bool output : {false, true}) {
+    Trial trial;
+    const Value norm = Normalise(trial, "norm", trial.Input("x", {2, 4, 4, 3}));
+    const Window window = output ? Window{} : Window{.size = {2, 2}, .stride = {2, 2}};
+    const Value y = *trial.builder().Conv2d("conv", norm, trial.Parameter("kernel", {window.size[0], window.size[1], 3, 3}), window.stride);
+    TY_CHECK(trial.builder().Output("y", y).ok());
+    if (output) TY_CHECK(trial.builder().Output("norm", norm).ok());
+    EXPECT_THAT(OpsOf(RewriteForInference(trial.builder().graph())), SizeIs(2));
+  }
+}
+
+TEST(InferenceTest, NormalisationBeforeAPointwiseConvolutionGivesTheNumbersOfTheReference) {
+  // Rows in one part and in several.
+  for (const Shape& shape : {Shape{1, 1, 1, 5}, Shape{3, 5, 7, 20}, Shape{2, 16, 16, 64}, Shape{1, 1, 2, 600}}) {
+    Trial trial;
+    TY_CHECK(trial.builder().Output("y", Preactivated(trial, trial.Input("x", shape))).ok());
+    ExpectAgreement(trial, shape.ToString());
+  }
 }
 
 TEST(InferenceTest, ExecutorsOfTheSameParametersShareWhatIsMadeOfThem) {

@@ -7,9 +7,8 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kElements = 16;                  // of a tile
-constexpr int64_t kLeastOfChannels = 32;           // below, the transforms cost more than they save
-constexpr int64_t kTransformedFloats = 128 << 10;  // of transformed values: a part of the second cache
+constexpr int64_t kElements = 16;                 // of a tile
+constexpr int64_t kTransformedFloats = 64 << 10;  // of transformed values: a part of the second cache
 
 class WinogradConv2d final : public Kernel {
  public:
@@ -63,15 +62,17 @@ class WinogradConv2d final : public Kernel {
  private:
   int64_t Width() const { return 2 * tiles_w_ + 2; }
   int64_t ImageFloats() const { return g_.out_h * g_.out_w * g_.outputs; }
-  int64_t StripTiles() const { return strip_ * tiles_w_; }
-  int64_t ThreadFloats() const { return covered_floats_ + kElements * StripTiles() * (g_.channels + g_.outputs) + pooled_floats_; }
+  // Floats between elements of transformed values: a line more than they have. So the 16 elements
+  // of a tile do not share few places of the nearest cache.
+  int64_t Element(int64_t channels) const { return strip_ * tiles_w_ * channels + kLanes; }
+  int64_t ThreadFloats() const { return covered_floats_ + kElements * (Element(g_.channels) + Element(g_.outputs)) + pooled_floats_; }
 
   // Rows of tiles from `first` on; add and y are of the whole image.
   void RunStrip(int64_t first, const float* image, const float* add, float* y, float* scratch) const {
     const int64_t tile_rows = std::min(strip_, tiles_h_ - first);
     const int64_t tiles = tile_rows * tiles_w_;
-    float* const input = scratch + covered_floats_;                        // [16][tiles][channels]
-    float* const output = input + kElements * StripTiles() * g_.channels;  // [16][tiles][outputs]
+    float* const input = scratch + covered_floats_;                  // [16][tiles][channels]
+    float* const output = input + kElements * Element(g_.channels);  // [16][tiles][outputs]
     CopyCovered(g_, image, 2 * first, 2 * tile_rows + 2, Width(), scratch);
     WinogradArgs args;
     args.tiles_h = static_cast<int>(tile_rows);
@@ -80,6 +81,7 @@ class WinogradConv2d final : public Kernel {
     args.x = scratch;
     args.x_row = Width() * g_.channels;
     args.transformed = input;
+    args.element = Element(g_.channels);
     device_.kernels.winograd_input(args);
     ConvRowsArgs product;
     product.pixels = static_cast<int>(tiles);
@@ -87,17 +89,23 @@ class WinogradConv2d final : public Kernel {
     product.x_pixel = g_.channels;
     product.y_pixel = g_.outputs;
     for (int64_t element = 0; element < kElements; ++element) {
-      product.x = input + element * tiles * g_.channels;
+      product.x = input + element * Element(g_.channels);
       for (int64_t panel = 0; panel < weights_.panels(); ++panel) {
         product.columns = weights_.filled(panel);
         product.weights = weights_.weights(panel) + element * g_.channels * weights_.width(panel);
-        product.y = output + element * tiles * g_.outputs + weights_.begin(panel);
+        product.y = output + element * Element(g_.outputs) + weights_.begin(panel);
+        const bool more = panel + 1 < weights_.panels();
+        const int64_t next = more ? panel + 1 : 0;
+        const int64_t next_element = more ? element : element + 1;
+        product.next_floats = g_.channels * weights_.width(next);
+        product.next = next_element == kElements ? nullptr : weights_.weights(next) + next_element * product.next_floats;
         device_.kernels.conv_rows(product);
       }
     }
     const int64_t at = 2 * first * g_.out_w * g_.outputs;
     args.channels = static_cast<int>(g_.outputs);
     args.transformed = output;
+    args.element = Element(g_.outputs);
     args.out_h = static_cast<int>(g_.out_h - 2 * first);
     args.out_w = static_cast<int>(g_.out_w);
     args.bias = weights_.bias(0);
@@ -121,7 +129,7 @@ class WinogradConv2d final : public Kernel {
 
 bool PrefersWinograd(const ConvGeometry& g) {
   return g.kernel_h == 3 && g.kernel_w == 3 && g.stride_h == 1 && g.stride_w == 1 && g.channels % kLanes == 0 && g.outputs % kLanes == 0 &&
-         g.channels >= kLeastOfChannels && g.outputs >= kLeastOfChannels && g.out_h >= 4 && g.out_w >= 4;
+         g.out_h >= 4 && g.out_w >= 4;
 }
 
 std::unique_ptr<Kernel> MakeWinograd(CpuDevice& device, const ConvGeometry& geometry, const Epilogue& epilogue,

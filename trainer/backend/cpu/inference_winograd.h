@@ -10,7 +10,7 @@
 
 namespace trainyard::engine {
 
-// Whether the transforms pay: 3x3 windows side by side, and enough channels in whole vectors.
+// Whether the transforms pay: 3x3 windows side by side, and channels in whole vectors.
 bool PrefersWinograd(const ConvGeometry& geometry);
 
 std::unique_ptr<Kernel> MakeWinograd(CpuDevice& device, const ConvGeometry& geometry, const Epilogue& epilogue,

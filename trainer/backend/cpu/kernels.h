@@ -130,16 +130,20 @@ struct ConvRowsArgs {
   bool relu = false;
   float* y = nullptr;
   int64_t y_row = 0, y_pixel = 0;
+  const float* next = nullptr;  // weights of the next call, which come nearer meanwhile; null: none
+  int64_t next_floats = 0;
 };
 
 // Winograd's F(2x2, 3x3) of one image's part in rows. Input: tiles of 4 x 4 pixels, two apart,
-// become transformed [16][tiles][channels]. Output: transformed becomes y [out_h][out_w][channels]
-// = relu(add + bias + A^T m A). Channels are whole vectors.
+// become transformed [16][tiles][channels], whose elements lie `element` floats apart. Output:
+// transformed becomes y [out_h][out_w][channels] = relu(add + bias + A^T m A). Channels are whole
+// vectors.
 struct WinogradArgs {
   int tiles_h = 0, tiles_w = 0, channels = 0;
   const float* x = nullptr;
   int64_t x_row = 0;
   float* transformed = nullptr;
+  int64_t element = 0;
   int out_h = 0, out_w = 0;
   const float* bias = nullptr;
   const float* add = nullptr;  // laid out as y; null: nothing

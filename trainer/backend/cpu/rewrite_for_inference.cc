@@ -1,3 +1,4 @@
+#include <array>
 #include <map>
 #include <utility>
 #include <vector>
@@ -11,7 +12,12 @@ namespace {
 class Rewriter {
  public:
   explicit Rewriter(const Graph& graph)
-      : graph_(graph), copy_(graph), readers_(ReadersOf(graph)), kept_(graph.nodes().size()), conv_of_(graph.nodes().size(), -1) {
+      : graph_(graph),
+        copy_(graph),
+        readers_(ReadersOf(graph)),
+        kept_(graph.nodes().size()),
+        conv_of_(graph.nodes().size(), -1),
+        goes_into_(graph.nodes().size(), -1) {
     for (const auto& [name, value] : graph_.outputs()) kept_[value.node] = true;
     for (const Value& next : graph_.next_states()) {
       if (next.valid()) kept_[next.node] = true;
@@ -23,9 +29,11 @@ class Rewriter {
       const auto* conv = std::get_if<Conv2dOp>(&graph_.node(id).op);
       if (conv != nullptr && !conv->epilogue.max_pool && conv->epilogue.activation == Activation::kIdentity) Follow(id);
     }
+    for (NodeId id = 0; id < Nodes(); ++id) goes_into_[id] = NextPointwise(id);
     for (NodeId id = 0; id < Nodes(); ++id) {
+      if (goes_into_[id] >= 0) continue;
       if (conv_of_[id] < 0) {
-        Add(id, graph_.node(id));
+        Add(id, Normalised(graph_.node(id)));
       } else if (chains_[conv_of_[id]].back() == id) {
         AddFused(conv_of_[id]);
       }
@@ -64,6 +72,27 @@ class Rewriter {
     chains_[id] = std::move(chain);
   }
 
+  // The 1x1 convolution that alone reads the batch normalisation `id` and can do it first; else -1.
+  NodeId NextPointwise(NodeId id) const {
+    if (!std::holds_alternative<BatchNormOp>(graph_.node(id).op) || conv_of_[id] >= 0 || kept_[id] || readers_[id].size() != 1) return -1;
+    const Node& reader = graph_.node(readers_[id][0]);
+    const auto* conv = std::get_if<Conv2dOp>(&reader.op);
+    const bool pointwise = conv != nullptr && conv->window.size == std::array{1, 1} && conv->window.stride == std::array{1, 1};
+    return pointwise && !conv->epilogue.max_pool && reader.inputs[0] == Value{id, 0} ? readers_[id][0] : -1;
+  }
+
+  // A convolution with the batch normalisation that goes into it; any other node as it is.
+  Node Normalised(Node node) const {
+    if (!std::holds_alternative<Conv2dOp>(node.op) || goes_into_[node.inputs[0].node] < 0) return node;
+    auto& conv = std::get<Conv2dOp>(node.op);
+    const Node& norm = graph_.node(node.inputs[0].node);
+    const auto& op = std::get<BatchNormOp>(norm.op);
+    conv.normalise = {.epsilon = op.epsilon, .relu = op.relu};
+    node.inputs[0] = norm.inputs[0];
+    node.inputs.insert(node.inputs.end() - (conv.epilogue.add ? 1 : 0), norm.inputs.begin() + 1, norm.inputs.end());
+    return node;
+  }
+
   // The fused node stands where the last of the chain stood: by then all its inputs exist.
   void AddFused(NodeId id) {
     Node node = graph_.node(id);
@@ -83,7 +112,7 @@ class Rewriter {
       }
       before = member;
     }
-    Add(chains_[id].back(), std::move(node));
+    Add(chains_[id].back(), Normalised(std::move(node)));
   }
 
   void Add(NodeId stands_for, Node node) {
@@ -98,6 +127,7 @@ class Rewriter {
   const std::vector<std::vector<NodeId>> readers_;  // [node]
   std::vector<bool> kept_;                          // [node]: it is an output
   std::vector<NodeId> conv_of_;                     // [node]: the convolution that takes it in, or -1
+  std::vector<NodeId> goes_into_;                   // [node]: the convolution that does it first, or -1
   std::map<NodeId, std::vector<NodeId>> chains_;    // by convolution: itself, then what it takes in
 };
 

@@ -49,9 +49,15 @@ inline __attribute__((always_inline)) void ForEach(Work&& work) {
       __attribute__((always_inline)) { (work.template operator()<kIndex>(), ...); }(std::make_integer_sequence<int, kCount>());
 }
 
+// What the next call reads, brought nearer one line at a step of the innermost loop.
+struct Ahead {
+  const float* at;
+  int64_t step;
+};
+
 // The pixels of args from x and y on.
 template <int kPixels, int kColumns>
-void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* y) {
+void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* y, Ahead ahead) {
   const int tail = args.columns - (kColumns - 1) * kLanes;
   V sum[kPixels][kColumns];
   // Column vector j of pixel p, and how many columns of it there are.
@@ -62,6 +68,7 @@ void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* 
       });
     });
   };
+  if (add != nullptr) for_each_sum([&](V&, int64_t at, int, int) { __builtin_prefetch(add + at); });
   if (args.accumulate) {
     for_each_sum([&](V& s, int64_t at, int, int columns) { s = LoadTail(y + at, columns); });
   } else {
@@ -72,6 +79,10 @@ void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* 
     Bases<kPixels> from(x + r * args.x_kernel_row, pixel);
     const float* w = args.weights + r * args.weights_row;
     for (int k = args.run; k > 0; --k) {
+      if constexpr (kColumns > 1) {  // one vector has as many loads as multiply-adds already
+        __builtin_prefetch(ahead.at, 0, 2);
+        ahead.at += ahead.step;
+      }
       V weight[kColumns];
       for (int j = 0; j < kColumns; ++j) weight[j] = Load(w + j * kLanes);
       ForEach<kPixels>([&]<int p>() __attribute__((always_inline)) {
@@ -87,7 +98,7 @@ void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* 
   for_each_sum([&](V& s, int64_t at, int, int columns) { StoreTail(y + at, s, columns); });
 }
 
-using TileFunction = void (*)(const ConvRowsArgs&, const float* x, const float* add, float* y);
+using TileFunction = void (*)(const ConvRowsArgs&, const float* x, const float* add, float* y, Ahead);
 struct TileTable {
   TileFunction at[kMaxRowsPixels + 1][kMaxRowsVectors + 1];
 };
@@ -118,6 +129,11 @@ namespace TRAINYARD_ISA {
 void ConvRows(const ConvRowsArgs& args) {
   const int vectors = (args.columns + kLanes - 1) / kLanes;
   const int most = RowsPixels(vectors);
+  const int tiles = args.rows * ((args.pixels + most - 1) / most);
+  // Each tile brings its share of them, a line or two at a step: a processor brings lines in pairs.
+  const int64_t share = (args.next_floats / kLanes + tiles - 1) / tiles;
+  Ahead ahead = {args.next == nullptr ? args.weights : args.next, 0};
+  if (args.next != nullptr) ahead.step = share > int64_t{args.kernel_rows} * args.run ? 2 * kLanes : kLanes;
   for (int row = 0; row < args.rows; ++row) {
     int pixel = 0;
     // Pixels in parts as even as they go, none larger than registers hold.
@@ -125,7 +141,8 @@ void ConvRows(const ConvRowsArgs& args) {
       const int pixels = (args.pixels - pixel + parts - 1) / parts;
       const int64_t to = row * args.y_row + pixel * args.y_pixel;
       kTiles.at[pixels][vectors](args, args.x + row * args.x_row + pixel * args.x_pixel, args.add == nullptr ? nullptr : args.add + to,
-                                 args.y + to);
+                                 args.y + to, ahead);
+      if (args.next != nullptr) ahead.at += share * kLanes;
       pixel += pixels;
     }
   }

@@ -14,7 +14,7 @@ namespace TRAINYARD_ISA {
 
 // B^T d B
 void WinogradInput(const WinogradArgs& args) {
-  const int64_t step = int64_t{args.tiles_h} * args.tiles_w * args.channels;
+  const int64_t step = args.element;
   float* to = args.transformed;
   for (int row = 0; row < args.tiles_h; ++row) {
     for (int column = 0; column < args.tiles_w; ++column) {
@@ -43,7 +43,7 @@ void WinogradInput(const WinogradArgs& args) {
 
 // A^T m A, then bias, sum and relu.
 void WinogradOutput(const WinogradArgs& args) {
-  const int64_t step = int64_t{args.tiles_h} * args.tiles_w * args.channels;
+  const int64_t step = args.element;
   const float* from = args.transformed;
   for (int row = 0; row < args.tiles_h; ++row) {
     for (int column = 0; column < args.tiles_w; ++column) {
