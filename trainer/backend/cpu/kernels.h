@@ -88,8 +88,8 @@ struct PackArgs {
   int first_h = 0, first_w = 0, step_h = 1, step_w = 1;
 };
 
-// Memory that the caller reads next: the first `floats` of rows, row_stride apart. A product fetches
-// it into the caches while it multiplies.
+// Memory that the caller reads next: the first `floats` of rows, row_stride apart. A product
+// fetches it into the caches while it multiplies.
 struct FetchAhead {
   const float* from = nullptr;
   int64_t row_stride = 0;
