@@ -19,45 +19,49 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::Dispatch(int64_t count, Function function, void* context) {
+  function_ = function;
+  context_ = context;
+  count_ = count;
+  busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
   {
     absl::MutexLock lock(&mutex_);
-    function_ = function;
-    context_ = context;
-    count_ = count;
-    busy_ = static_cast<int>(workers_.size());
-    ++job_;
+    job_.fetch_add(1, std::memory_order_release);
   }
-  RunPart(0, function, context, count);
-  absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(+[](int* busy) { return *busy == 0; }, &busy_));
+  RunPart(0);
+  const auto done = [this] { return busy_.load(std::memory_order_acquire) == 0; };
+  SpinThenSleep(caller_budget_, done, [&] {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&done));
+  });
 }
 
-void ThreadPool::RunPart(int thread, Function function, void* context, int64_t count) const {
-  const int64_t begin = count * thread / threads();
-  const int64_t end = count * (thread + 1) / threads();
-  if (begin < end) function(context, begin, end, thread);
+void ThreadPool::RunPart(int thread) const {
+  const int64_t begin = count_ * thread / threads();
+  const int64_t end = count_ * (thread + 1) / threads();
+  if (begin < end) function_(context_, begin, end, thread);
 }
 
 void ThreadPool::Loop(int thread) {
+  SpinBudget budget;
   int64_t done = 0;
-  mutex_.Lock();
   while (true) {
-    const auto wanted = [&] {
-      mutex_.AssertReaderHeld();
-      return stop_ || job_ != done;
-    };
-    mutex_.Await(absl::Condition(&wanted));
-    if (stop_) break;
-    done = job_;
-    const Function function = function_;
-    void* context = context_;
-    const int64_t count = count_;
-    mutex_.Unlock();
-    RunPart(thread, function, context, count);
-    mutex_.Lock();
-    --busy_;
+    const auto wanted = [&] { return job_.load(std::memory_order_acquire) != done; };
+    bool stop = false;
+    SpinThenSleep(budget, wanted, [&] {
+      const auto wanted_or_stop = [&] {
+        mutex_.AssertReaderHeld();
+        return stop_ || wanted();
+      };
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(&wanted_or_stop));
+      stop = stop_;
+    });
+    if (stop) return;
+    ++done;
+    RunPart(thread);
+    busy_.fetch_sub(1, std::memory_order_release);
+    absl::MutexLock lock(&mutex_);  // a caller that sleeps looks again when it is released
   }
-  mutex_.Unlock();
 }
 
 }  // namespace trainyard::engine

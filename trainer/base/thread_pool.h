@@ -1,13 +1,16 @@
-// Threads that work on parts of one job at a time, without spinning and without allocating.
+// Threads that work on parts of one job at a time, without allocating. They spin for the next job,
+// and for each other, as long as such waits are short (spin_wait.h).
 #pragma once
 
 #include <stdint.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "trainer/base/spin_wait.h"
 
 namespace trainyard::engine {
 
@@ -41,15 +44,17 @@ class ThreadPool {
   using Function = void (*)(void* context, int64_t begin, int64_t end, int thread);
 
   void Dispatch(int64_t count, Function function, void* context);
-  void RunPart(int thread, Function function, void* context, int64_t count) const;
+  void RunPart(int thread) const;
   void Loop(int thread);
 
-  absl::Mutex mutex_;
-  Function function_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  void* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t job_ ABSL_GUARDED_BY(mutex_) = 0;  // counts up; a worker runs each once
-  int busy_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The job: written before job_ counts up, read until busy_ is 0.
+  Function function_ = nullptr;
+  void* context_ = nullptr;
+  int64_t count_ = 0;
+  std::atomic<int64_t> job_ = 0;  // counts up; a worker runs each once
+  std::atomic<int> busy_ = 0;     // workers that have not run it
+  SpinBudget caller_budget_;
+  absl::Mutex mutex_;  // what sleeping threads wait on; held where job_ and stop_ change
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> workers_;  // constant after construction
 };
