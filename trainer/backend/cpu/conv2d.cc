@@ -346,10 +346,12 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
     gradient.dy = context.input<float>(1);
     gradient.dw = context.output<float>(0);
     gradient.db = bias ? context.output<float>(1) : nullptr;
-    device.pool.Run(gradient.shape.outputs, [&](int64_t begin, int64_t end, int) {
+    const int outputs = gradient.shape.outputs;
+    const int block = device.kernels.conv_weight_gradient_block(gradient.shape);
+    device.pool.Run((outputs + block - 1) / block, [&](int64_t begin, int64_t end, int) {
       ConvWeightGradientArgs part = gradient;
-      part.output_begin = static_cast<int>(begin);
-      part.output_end = static_cast<int>(end);
+      part.output_begin = static_cast<int>(begin) * block;
+      part.output_end = std::min(outputs, static_cast<int>(end) * block);
       device.kernels.conv_weight_gradient(part);
     });
   });

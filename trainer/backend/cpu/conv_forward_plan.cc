@@ -32,6 +32,12 @@ bool HasBorders(const ConvShape& shape) {
   return shape.pad_left != 0 || (shape.out_w - 1) * shape.stride_w - shape.pad_left + shape.kernel_w > shape.in_w;
 }
 
+// Panels in each of the fewest groups of at most `most`: even groups divide evenly among threads.
+int EvenGroup(int panels, int most) {
+  const int groups = std::max(1, (panels + most - 1) / most);
+  return std::max(1, (panels + groups - 1) / groups);
+}
+
 // Of the loop over windows itself.
 ConvForwardPlan Direct(const ConvShape& shape, const KernelTable& kernels) {
   ConvForwardPlan best;
@@ -48,7 +54,7 @@ ConvForwardPlan Direct(const ConvShape& shape, const KernelTable& kernels) {
         best_cycles = cycles;
         best.block = block;
         best.columns = columns;
-        best.group = borders ? std::max(1, std::min(columns, shape.panels)) : 1;
+        best.group = borders ? EvenGroup(shape.panels, columns) : 1;
       }
     }
   }

@@ -316,6 +316,7 @@ struct KernelTable {
   // Products.
   void (*conv_forward)(const ConvForwardArgs&, const ConvForwardRange&);
   void (*conv_weight_gradient)(const ConvWeightGradientArgs&);
+  int (*conv_weight_gradient_block)(const ConvShape&);  // outputs that it holds at a time
   void (*pack)(const PackArgs&);
   void (*product)(const ProductArgs&);
   void (*conv_rows)(const ConvRowsArgs&);

@@ -133,9 +133,20 @@ inline Range InsideOutputs(int tap, int pad, int stride, int in, int out) {
   return {begin, last < 0 ? begin : MaxInt(begin, MinInt(out, last / stride + 1))};
 }
 
+// Without padding a kernel row is one run of inputs.
+inline ConvShape InRuns(ConvShape shape) {
+  if (shape.pad_left == 0 && (shape.out_w - 1) * shape.stride_w + shape.kernel_w <= shape.in_w) {
+    shape.channels *= shape.kernel_w;
+    shape.kernel_w = 1;
+  }
+  return shape;
+}
+
 }  // namespace
 
 namespace TRAINYARD_ISA {
+
+int ConvWeightGradientBlock(const ConvShape& shape) { return ChooseSide(InRuns(shape).channels, shape.outputs).outputs; }
 
 void ConvWeightGradient(const ConvWeightGradientArgs& args) {
   ConvShape shape = args.shape;
@@ -145,11 +156,7 @@ void ConvWeightGradient(const ConvWeightGradientArgs& args) {
   const int64_t dy_column = int64_t{shape.outputs} * kLanes;
   const int64_t dy_row = dy_column * shape.out_w;
   const int64_t dy_panel = dy_row * shape.out_h;
-  // Without padding a kernel row is one run of inputs.
-  if (shape.pad_left == 0 && (shape.out_w - 1) * shape.stride_w + shape.kernel_w <= shape.in_w) {
-    shape.channels *= shape.kernel_w;
-    shape.kernel_w = 1;
-  }
+  shape = InRuns(shape);
   const Side side = ChooseSide(shape.channels, shape.outputs);
   for (int64_t k = 0; k < int64_t{shape.kernel_h} * shape.kernel_w * shape.channels; ++k) {
     for (int o = args.output_begin; o < args.output_end; ++o) args.dw[k * shape.outputs + o] = 0.0f;

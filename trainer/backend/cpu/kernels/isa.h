@@ -9,6 +9,7 @@ namespace trainyard::engine::TRAINYARD_ISA {
 
 void ConvForward(const ConvForwardArgs& args, const ConvForwardRange& range);
 void ConvWeightGradient(const ConvWeightGradientArgs& args);
+int ConvWeightGradientBlock(const ConvShape& shape);
 void Pack(const PackArgs& args);
 void Product(const ProductArgs& args);
 void ConvRows(const ConvRowsArgs& args);

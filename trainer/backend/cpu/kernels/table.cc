@@ -32,6 +32,7 @@ const KernelTable kTable = {
     .max_columns = kMaxColumns,
     .conv_forward = ConvForward,
     .conv_weight_gradient = ConvWeightGradient,
+    .conv_weight_gradient_block = ConvWeightGradientBlock,
     .pack = Pack,
     .product = Product,
     .conv_rows = ConvRows,
