@@ -212,6 +212,16 @@ class Generate(TextTest):
         self.assertEqual(likeliest, self.generate(run.output, "--length", 30, "--temperature", 0, "--seed", 9).stdout)
         self.assertEqual(likeliest, self.generate(run.output, "--length", 30, "--top-k", 1, "--backend", "reference").stdout)
 
+    def test_a_text_goes_on_the_same_from_any_part_of_it_as_the_prompt(self):
+        # A prompt is read in pieces of 32, 8 and 1 tokens, a continuation one by one.
+        run = self.run_job(steps=60)
+        whole = self.generate(run.output, "--prompt", "First", "--length", 90, "--temperature", 0).stdout[:-1]
+        self.assertEqual(len(whole), 95)
+        for read in (6, 8, 31, 32, 33, 41, 72, 94):
+            with self.subTest(read=read):
+                rest = self.generate(run.output, "--prompt", whole[:read], "--length", 95 - read, "--temperature", 0)
+                self.assertEqual(rest.stdout[:-1], whole, rest.stderr)
+
     def with_zeros(self, run, name, rows):
         """A copy of the run's checkpoint in which these rows of every layer's carried state are zeros; rows None: without carried state."""
         copy = self.folder / name
