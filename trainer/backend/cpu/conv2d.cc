@@ -6,6 +6,7 @@
 #include "trainer/backend/cpu/few_samples.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
+#include "trainer/backend/cpu/panels_weight_gradient.h"
 #include "trainer/backend/cpu/pointwise_weight_gradient.h"
 #include "trainer/backend/cpu/pool_args.h"
 #include "trainer/backend/cpu/rows_weight_gradient.h"
@@ -302,59 +303,50 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeightGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  ConvWeightGradientArgs gradient;
-  TY_ASSIGN_OR_RETURN(gradient.shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
+  TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
   const int64_t samples = node.in(0).shape[0];
   if (device.bf16 != nullptr) {
     return MakeKernel(
-        [&device, shape = gradient.shape, bias = op.bias, x = node.in(0).bf16, dy = node.in(1).bf16](const KernelContext& context) {
+        [&device, shape, bias = op.bias, x = node.in(0).bf16, dy = node.in(1).bf16](const KernelContext& context) {
           RunBf16WeightGradient(shape, {context.inputs[0], context.inputs[1], x, dy}, context.output<float>(0),
                                 bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
         },
-        Bf16WeightGradientScratchFloats(gradient.shape) * sizeof(float));
+        Bf16WeightGradientScratchFloats(shape) * sizeof(float));
   }
-  if (PrefersWinogradWeightGradient(gradient.shape, samples)) {
+  if (PrefersWinogradWeightGradient(shape, samples)) {
     return MakeKernel(
-        [&device, shape = gradient.shape, samples, bias = op.bias](const KernelContext& context) {
+        [&device, shape, samples, bias = op.bias](const KernelContext& context) {
           const float* dy = context.input<float>(1);
           RunWinogradWeightGradient(shape, samples, context.input<float>(0), dy, context.output<float>(0),
                                     static_cast<float*>(context.scratch), device);
           if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
         },
-        WinogradWeightGradientScratchFloats(gradient.shape, device.pool.threads()) * sizeof(float));
+        WinogradWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
   }
-  if (PrefersPointwiseWeightGradient(gradient.shape, samples)) {
+  if (PrefersPointwiseWeightGradient(shape, samples)) {
     return MakeKernel(
-        [&device, shape = gradient.shape, samples, bias = op.bias](const KernelContext& context) {
+        [&device, shape, samples, bias = op.bias](const KernelContext& context) {
           RunPointwiseWeightGradient(shape, samples, context.input<float>(0), context.input<float>(1), context.output<float>(0),
                                      bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
         },
-        PointwiseWeightGradientScratchFloats(gradient.shape, device.pool.threads()) * sizeof(float));
+        PointwiseWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
   }
-  if (PrefersRowsWeightGradient(gradient.shape, samples)) {
+  if (PrefersRowsWeightGradient(shape, samples)) {
     return MakeKernel(
-        [&device, shape = gradient.shape, samples, bias = op.bias](const KernelContext& context) {
+        [&device, shape, samples, bias = op.bias](const KernelContext& context) {
           const float* dy = context.input<float>(1);
           RunRowsWeightGradient(shape, samples, context.input<float>(0), dy, context.output<float>(0), static_cast<float*>(context.scratch),
                                 device);
           if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
         },
-        RowsWeightGradientScratchFloats(gradient.shape, device.pool.threads()) * sizeof(float));
+        RowsWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
   }
-  return MakeKernel([&device, gradient, bias = op.bias](const KernelContext& context) mutable {
-    gradient.x = context.input<float>(0);
-    gradient.dy = context.input<float>(1);
-    gradient.dw = context.output<float>(0);
-    gradient.db = bias ? context.output<float>(1) : nullptr;
-    const int outputs = gradient.shape.outputs;
-    const int block = device.kernels.conv_weight_gradient_block(gradient.shape);
-    device.pool.Run((outputs + block - 1) / block, [&](int64_t begin, int64_t end, int) {
-      ConvWeightGradientArgs part = gradient;
-      part.output_begin = static_cast<int>(begin) * block;
-      part.output_end = std::min(outputs, static_cast<int>(end) * block);
-      device.kernels.conv_weight_gradient(part);
-    });
-  });
+  return MakeKernel(
+      [&device, shape, bias = op.bias](const KernelContext& context) {
+        RunPanelsWeightGradient(shape, context.input<float>(0), context.input<float>(1), context.output<float>(0),
+                                bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
+      },
+      PanelsWeightGradientScratchFloats(shape, op.bias) * sizeof(float));
 }
 
 }  // namespace trainyard::engine
