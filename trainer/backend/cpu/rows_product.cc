@@ -91,6 +91,39 @@ FetchAhead LeftSide(const RowsProduct& product, int64_t k_begin, int64_t k_end, 
   return {product.a + row * product.a_row + k_begin, product.a_row, static_cast<int>(rows), static_cast<int>(k_end - k_begin)};
 }
 
+// The panels [begin, end) of c, by one thread.
+void RunPanels(const RowsProduct& product, const Panels& panels, int64_t begin, int64_t end, float* scratch, const KernelTable& kernels) {
+  const Parts parts(product.k);
+  // The side that is read most often stays in the second cache: a part of a when k is long,
+  // otherwise a panel of c.
+  const bool part_by_part = product.k > product.columns && product.b_sums == nullptr;
+  float* const sums = scratch;
+  float* const packed = sums + kSumsFloats;
+  const Steps steps{begin, end, parts.count, part_by_part};
+  for (int64_t count = 0; count < steps.all(); ++count) {
+    const auto [panel, part] = steps.At(count);
+    const int64_t k_begin = parts.begin(part);
+    const int64_t k_end = parts.begin(part + 1);
+    if (part == 0) std::fill_n(sums, kSumsFloats, 0.0f);
+    PackRowsArgs pack = MakePack(product, panels, panel, k_begin, k_end, packed);
+    pack.sums = product.b_sums == nullptr ? nullptr : sums;
+    kernels.pack_rows(pack);
+    ProductArgs args = MakeProduct(product, panels, panel, k_begin, k_end, packed);
+    args.fetch = true;
+    if (count + 1 < steps.all()) {
+      const auto [next_panel, next_part] = steps.At(count + 1);
+      args.ahead[0] = ReadBy(MakePack(product, panels, next_panel, parts.begin(next_part), parts.begin(next_part + 1), packed));
+    }
+    if (part_by_part && part + 1 < parts.count) {
+      args.ahead[1] = LeftSide(product, parts.begin(part + 1), parts.begin(part + 2), panel - begin, end - begin);
+    }
+    kernels.product(args);
+    if (product.b_sums != nullptr && part + 1 == parts.count) {
+      std::copy_n(sums, panels.filled(panel), product.b_sums + panels.begin(panel));
+    }
+  }
+}
+
 }  // namespace
 
 size_t RowsProductScratchFloats(const RowsProduct& product, const CpuDevice& device) {
@@ -101,36 +134,20 @@ size_t RowsProductScratchFloats(const RowsProduct& product, const CpuDevice& dev
 void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& device) {
   if (device.bf16 != nullptr) return RunBf16RowsProduct(product, scratch, device);
   const Panels panels(product.columns);
-  const Parts parts(product.k);
-  // The side that is read most often stays in the second cache: a part of a when k is long,
-  // otherwise a panel of c.
-  const bool part_by_part = product.k > product.columns && product.b_sums == nullptr;
+  if (product.a_k == 1 && product.rows > product.columns && product.k > product.columns && product.b_sums == nullptr) {
+    // The left side is the large one. Each thread reads rows of its own, and packs all of b.
+    constexpr int64_t kRows = 12;  // a product's block
+    device.pool.Run((product.rows + kRows - 1) / kRows, [&](int64_t begin, int64_t end, int thread) {
+      RowsProduct mine = product;
+      mine.rows = std::min(product.rows, end * kRows) - begin * kRows;
+      mine.a += begin * kRows * product.a_row;
+      mine.c += begin * kRows * product.c_row;
+      RunPanels(mine, panels, 0, panels.count, scratch + thread * kThreadFloats, device.kernels);
+    });
+    return;
+  }
   device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int thread) {
-    float* const sums = scratch + thread * kThreadFloats;
-    float* const packed = sums + kSumsFloats;
-    const Steps steps{begin, end, parts.count, part_by_part};
-    for (int64_t count = 0; count < steps.all(); ++count) {
-      const auto [panel, part] = steps.At(count);
-      const int64_t k_begin = parts.begin(part);
-      const int64_t k_end = parts.begin(part + 1);
-      if (part == 0) std::fill_n(sums, kSumsFloats, 0.0f);
-      PackRowsArgs pack = MakePack(product, panels, panel, k_begin, k_end, packed);
-      pack.sums = product.b_sums == nullptr ? nullptr : sums;
-      device.kernels.pack_rows(pack);
-      ProductArgs args = MakeProduct(product, panels, panel, k_begin, k_end, packed);
-      args.fetch = true;
-      if (count + 1 < steps.all()) {
-        const auto [next_panel, next_part] = steps.At(count + 1);
-        args.ahead[0] = ReadBy(MakePack(product, panels, next_panel, parts.begin(next_part), parts.begin(next_part + 1), packed));
-      }
-      if (part_by_part && part + 1 < parts.count) {
-        args.ahead[1] = LeftSide(product, parts.begin(part + 1), parts.begin(part + 2), panel - begin, end - begin);
-      }
-      device.kernels.product(args);
-      if (product.b_sums != nullptr && part + 1 == parts.count) {
-        std::copy_n(sums, panels.filled(panel), product.b_sums + panels.begin(panel));
-      }
-    }
+    RunPanels(product, panels, begin, end, scratch + thread * kThreadFloats, device.kernels);
   });
 }
 
