@@ -9,10 +9,12 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "trainer/base/notification.h"
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/loan_message.h"
@@ -235,6 +237,9 @@ TEST_F(LoansOverGrpcTest, ValuesInLendableMemoryAreReadWhereTheyLie) {
   ASSERT_EQ(records[0].payload.size(), kBytes);
   values_.get()[kBytes - 1] = std::byte{'z'};  // no copy was made
   EXPECT_EQ(records[0].payload.ToString().back(), 'z');
+  // A grant of the sender may still be on its way.
+  const absl::Time deadline = absl::Now() + kSoon;
+  while (keeper_->stream()->traffic().bytes_received != stream_->traffic().bytes_sent && absl::Now() < deadline) std::this_thread::yield();
   EXPECT_EQ(keeper_->stream()->traffic().bytes_received, stream_->traffic().bytes_sent);
 }
 
