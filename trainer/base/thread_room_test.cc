@@ -10,7 +10,8 @@ namespace {
 
 TEST(ThreadRoom, AFewThreadsCanBeHad) { EXPECT_TRUE(CheckThreadRoom(4).ok()); }
 
-#ifndef ABSL_HAVE_ADDRESS_SANITIZER  // AddressSanitizer itself aborts a process whose threads find no room
+// Sanitizers themselves abort a process whose threads find no room.
+#if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
 // An address space without room for the stacks stands in for a limit of threads, which root does
 // not have.
 TEST(ThreadRoom, ThreadsThatCannotBeHadAreAnError) {
