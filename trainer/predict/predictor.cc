@@ -98,8 +98,7 @@ absl::StatusOr<int64_t> Predictor::ExamplesAtATime(int64_t examples) {
   const auto arena = static_cast<int64_t>(plan.arena_bytes);
   const int64_t caches = kCacheBytes * backend_.threads();
   if (arena * examples <= caches) return examples;
-  int64_t parameters = 0;
-  for (const ParameterSpec& spec : model_.parameters.specs()) parameters += spec.shape.elements() * static_cast<int64_t>(sizeof(float));
+  const int64_t parameters = model_.parameters.elements() * static_cast<int64_t>(sizeof(float));
   const auto traffic = static_cast<uint64_t>(std::max<size_t>(1, plan.unshared_bytes));
   const int64_t part = static_cast<int64_t>(std::bit_ceil(2 * static_cast<uint64_t>(parameters) / traffic + 1)) * backend_.threads();
   return part * arena <= caches ? std::min(part, examples) : examples;

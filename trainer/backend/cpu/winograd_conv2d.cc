@@ -29,17 +29,15 @@ struct Tiling {
 class TilesOfImages {
  public:
   TilesOfImages(const ConvForwardArgs& args, const Tiling& tiling, float* scratch, const KernelTable& kernels)
-      : args_(args), tiling_(tiling), kernels_(kernels), input_(scratch), output_(scratch + kWinogradElements * tiling.input) {
+      : args_(args),
+        tiling_(tiling),
+        kernels_(kernels),
+        input_(scratch),
+        output_(scratch + kWinogradElements * tiling.input),
+        tiles_(WinogradInputOf(args.shape, tiling.tiles)) {
     const ConvShape& shape = args.shape;
-    tiles_.x_column = int64_t{shape.channels} * kLanes;
-    tiles_.x_row = tiles_.x_column * shape.in_w;
-    tiles_.in_h = shape.in_h;
-    tiles_.in_w = shape.in_w;
-    tiles_.pad_top = shape.pad_top;
-    tiles_.pad_left = shape.pad_left;
     tiles_.out_h = shape.out_h;
     tiles_.out_w = shape.out_w;
-    tiles_.tiles_w = tiling.tiles.width;
     tiles_.bias = args.bias;
     tiles_.activation = args.activation;
     tiles_.y_row = args.y_row;
@@ -94,10 +92,7 @@ class TilesOfImages {
 }  // namespace
 
 bool PrefersWinogradConv2d(const ConvForwardArgs& args) {
-  const ConvShape& shape = args.shape;
-  if (args.max_pool && (args.pool_h != 2 || args.pool_w != 2)) return false;
-  return shape.kernel_h == 3 && shape.kernel_w == 3 && shape.stride_h == 1 && shape.stride_w == 1 && shape.channels >= kWinogradChannels &&
-         shape.outputs >= kWinogradChannels && shape.out_h >= 2 && shape.out_w >= 2;
+  return HasWinogradShape(args.shape) && (!args.max_pool || (args.pool_h == 2 && args.pool_w == 2));
 }
 
 int WinogradTilesAtATime(const ConvForwardArgs& args) { return Tiling(args).tiles.at_a_time; }

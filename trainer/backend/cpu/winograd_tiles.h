@@ -4,12 +4,19 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "trainer/backend/cpu/kernels.h"
 #include "trainer/backend/cpu/layout.h"
 
 namespace trainyard::engine {
 
 constexpr int kWinogradElements = 16;  // of a tile of 4 x 4
 constexpr int kWinogradChannels = 16;  // at least, of x and of y: with fewer the transforms cost more than they save
+
+// Whether the transforms cost less than they save.
+inline bool HasWinogradShape(const ConvShape& shape) {
+  return shape.kernel_h == 3 && shape.kernel_w == 3 && shape.stride_h == 1 && shape.stride_w == 1 && shape.channels >= kWinogradChannels &&
+         shape.outputs >= kWinogradChannels && shape.out_h >= 2 && shape.out_w >= 2;
+}
 
 // The tiles of an image, and how many a thread transforms at a time.
 struct WinogradTiles {
@@ -27,6 +34,19 @@ struct WinogradTiles {
   // Of a part.
   int Tiles(int part) const { return std::min(at_a_time, count - part * at_a_time); }
 };
+
+// The transform of x: all but the pointers, the range of tiles and the channels.
+inline WinogradPanelArgs WinogradInputOf(const ConvShape& shape, const WinogradTiles& tiles) {
+  WinogradPanelArgs args;
+  args.tiles_w = tiles.width;
+  args.x_column = int64_t{shape.channels} * kLanes;
+  args.x_row = args.x_column * shape.in_w;
+  args.in_h = shape.in_h;
+  args.in_w = shape.in_w;
+  args.pad_top = shape.pad_top;
+  args.pad_left = shape.pad_left;
+  return args;
+}
 
 // Floats between elements of tiles of so many vectors: an odd number of vectors, so that the
 // elements do not share few lines of the nearest cache.

@@ -3,17 +3,17 @@
 #include <algorithm>
 
 #include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/panel_parts.h"
 #include "trainer/backend/cpu/winograd_tiles.h"
 
 namespace trainyard::engine {
 namespace {
 
-constexpr int kMostParts = 4;  // of the panels, each with sums of its own
 constexpr int kTilePixels = 4;
 
 struct Plan {
   WinogradTiles tiles;
-  int parts;              // of the panels
+  PanelParts parts;       // each with sums of its own
   int64_t row;            // floats of a sample's transformed outputs
   int64_t turned_row;     // of its turned ones: an odd number of vectors, so that rows do not share few lines of the nearest cache
   int64_t input, output;  // floats between elements
@@ -21,7 +21,7 @@ struct Plan {
 
   explicit Plan(const ConvShape& shape)
       : tiles(shape.out_h, shape.out_w, shape.channels + PaddedFloats(shape.outputs)),
-        parts(std::min(shape.panels, kMostParts)),
+        parts(shape.panels),
         row(PaddedFloats(shape.outputs)),
         turned_row((VectorsFor(shape.outputs) | 1) * kLanes),
         input(WinogradElementFloats(int64_t{tiles.at_a_time} * shape.channels)),
@@ -43,17 +43,11 @@ class PartOfSums {
         input_(scratch + plan.turned()),
         output_(input_ + kWinogradElements * plan.input),
         sums_(sums + int64_t{begin} * shape.outputs),
-        begin_(begin) {
-    tiles_.tiles_w = plan.tiles.width;
+        begin_(begin),
+        tiles_(WinogradInputOf(shape, plan.tiles)) {
     tiles_.channels = end - begin;
     tiles_.transformed = input_;
     tiles_.element = plan.input;
-    tiles_.x_column = int64_t{shape.channels} * kLanes;
-    tiles_.x_row = tiles_.x_column * shape.in_w;
-    tiles_.in_h = shape.in_h;
-    tiles_.in_w = shape.in_w;
-    tiles_.pad_top = shape.pad_top;
-    tiles_.pad_left = shape.pad_left;
     gradient_.vectors = static_cast<int>(plan.row / kLanes);
     gradient_.from = turned_;
     gradient_.from_pixel = kLanes * plan.turned_row;
@@ -128,14 +122,11 @@ class PartOfSums {
 
 }  // namespace
 
-bool PrefersWinogradWeightGradient(const ConvShape& shape, int64_t samples) {
-  return shape.kernel_h == 3 && shape.kernel_w == 3 && shape.stride_h == 1 && shape.stride_w == 1 && shape.channels >= kWinogradChannels &&
-         shape.outputs >= kWinogradChannels && shape.out_h >= 2 && shape.out_w >= 2 && samples > kLanes / 2;
-}
+bool PrefersWinogradWeightGradient(const ConvShape& shape, int64_t samples) { return HasWinogradShape(shape) && samples > kLanes / 2; }
 
 size_t WinogradWeightGradientScratchFloats(const ConvShape& shape, int threads) {
   const Plan plan(shape);
-  return static_cast<size_t>(plan.parts * plan.sums + threads * plan.thread_floats());
+  return static_cast<size_t>(plan.parts.count() * plan.sums + threads * plan.thread_floats());
 }
 
 void RunWinogradWeightGradient(const ConvShape& shape, int64_t samples, const float* x, const float* dy, float* dw, float* scratch,
@@ -143,24 +134,17 @@ void RunWinogradWeightGradient(const ConvShape& shape, int64_t samples, const fl
   const Plan plan(shape);
   const int64_t x_panel = int64_t{shape.in_h} * shape.in_w * shape.channels * kLanes;
   const int64_t dy_panel = int64_t{shape.out_h} * shape.out_w * shape.outputs * kLanes;
-  float* const threads = scratch + plan.parts * plan.sums;
-  // A thread takes channels of one part of the panels after another. It turns the part's dy itself.
-  device.pool.Run(int64_t{plan.parts} * shape.channels, [&](int64_t begin, int64_t end, int thread) {
-    while (begin < end) {
-      const int64_t part = begin / shape.channels;
-      const int64_t first = begin - part * shape.channels;
-      const int64_t last = std::min<int64_t>(shape.channels, first + end - begin);
-      PartOfSums sums(shape, plan, scratch + part * plan.sums, threads + thread * plan.thread_floats(), static_cast<int>(first),
-                      static_cast<int>(last), device.kernels);
-      for (int64_t panel = part * shape.panels / plan.parts; panel < (part + 1) * shape.panels / plan.parts; ++panel) {
-        sums.Add(x + panel * x_panel, dy + panel * dy_panel, static_cast<int>(std::min<int64_t>(kLanes, samples - panel * kLanes)));
-      }
-      begin += last - first;
+  float* const threads = scratch + plan.parts.count() * plan.sums;
+  // A thread turns dy of each part that it takes channels of.
+  plan.parts.Run(shape.channels, device.pool, [&](int64_t part, int first, int last, int thread) {
+    PartOfSums sums(shape, plan, scratch + part * plan.sums, threads + thread * plan.thread_floats(), first, last, device.kernels);
+    for (int64_t panel = plan.parts.begin(part); panel < plan.parts.begin(part + 1); ++panel) {
+      sums.Add(x + panel * x_panel, dy + panel * dy_panel, static_cast<int>(std::min<int64_t>(kLanes, samples - panel * kLanes)));
     }
   });
   WinogradWeightGradientArgs weights;
   weights.sums = scratch;
-  weights.parts = plan.parts;
+  weights.parts = plan.parts.count();
   weights.dw = dw;
   weights.count = int64_t{shape.channels} * shape.outputs;
   device.pool.Run(VectorsFor(weights.count), [&](int64_t begin, int64_t end, int) {
