@@ -258,8 +258,9 @@ struct TrainingJobStatus {
   int restarts = 0;
   int disruptions = 0;
   int64_t hosts_epoch = 0;
-  std::string hosts_hash;  // of the host lists that hosts_epoch numbers
-  std::string image;       // the default trainer image as the job started; its replicas keep it when the operator's changes
+  std::string hosts_hash;   // of the host lists that hosts_epoch numbers
+  int64_t group_epoch = 0;  // of the job's pod groups in Kueue, the first one is 0
+  std::string image;        // the default trainer image as the job started; its replicas keep it when the operator's changes
   std::optional<absl::Time> start_time;
   std::optional<absl::Time> running_time;  // when all replicas were ready for the first time since start_time
   std::optional<absl::Time> completion_time;

@@ -172,6 +172,7 @@ json StatusToJson(const TrainingJobStatus& status) {
   Put(result, "disruptions", static_cast<int64_t>(status.disruptions));
   Put(result, "hostsEpoch", status.hosts_epoch);
   Put(result, "hostsHash", status.hosts_hash);
+  Put(result, "groupEpoch", status.group_epoch);
   Put(result, "image", status.image);
   Put(result, "startTime", status.start_time);
   Put(result, "runningTime", status.running_time);
@@ -221,6 +222,7 @@ TrainingJobStatus StatusFromJson(const json& object) {
   status.disruptions = json_read::Int(object, "disruptions");
   status.hosts_epoch = json_read::Integer(object, "hostsEpoch").value_or(0);
   status.hosts_hash = json_read::String(object, "hostsHash");
+  status.group_epoch = json_read::Integer(object, "groupEpoch").value_or(0);
   status.image = json_read::String(object, "image");
   status.start_time = json_read::OptionalTime(object, "startTime");
   status.running_time = json_read::OptionalTime(object, "runningTime");

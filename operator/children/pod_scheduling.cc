@@ -1,5 +1,7 @@
 #include "operator/children/pod_scheduling.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "operator/children/avoided_nodes.h"
@@ -80,8 +82,12 @@ void MarkForScheduler(const TrainingJob& job, const ReplicaId& id, json& meta, j
 }
 
 std::string KueueGroupName(const TrainingJob& job) {
-  // Seven characters of the uid: a child's name may be as much longer than the job's (CheckName).
-  return job.meta.name + "-" + job.meta.uid.substr(0, 7);
+  // A child's name may be so much longer than the job's, with its hyphen (CheckName).
+  constexpr size_t kLength = 7;
+  constexpr int64_t kMostEpochs = 10'000;  // two characters of the uid are left
+  const int64_t epoch = job.status.group_epoch % kMostEpochs;
+  const std::string suffix = epoch == 0 ? "" : fmt::format("-{}", epoch);
+  return fmt::format("{}-{}{}", job.meta.name, job.meta.uid.substr(0, kLength - suffix.size()), suffix);
 }
 
 }  // namespace trainyard::control

@@ -12,8 +12,9 @@ namespace trainyard::control {
 // The template's scheduler and priority win.
 void MarkForScheduler(const TrainingJob& job, const ReplicaId& id, nlohmann::json& meta, nlohmann::json& spec);
 
-// The name of the job's pod group, and so of its Workload, in Kueue: another one for a new job of
-// the same name, as an old Workload may still be there.
+// The name of the job's pod group, and so of its Workload, in Kueue. A new job of the same name has
+// another one, and so has each group of the job itself (status.groupEpoch): the old Workload may
+// still be there, with another number of pods.
 std::string KueueGroupName(const TrainingJob& job);
 
 }  // namespace trainyard::control

@@ -1,8 +1,11 @@
 #include "operator/children/pod_scheduling.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "operator/children/gang_resources.h"
 #include "operator/children/pod_builder.h"
@@ -70,6 +73,21 @@ TEST(Kueue, APodIsOneOfItsJobsGroupWithItsRoleAsItsShape) {
   EXPECT_EQ(meta["labels"]["kueue.x-k8s.io/pod-group-name"], "mnist-job-uid");
   EXPECT_EQ(meta["annotations"].dump(), R"({"a":"b","kueue.x-k8s.io/pod-group-total-count":"4","kueue.x-k8s.io/role-hash":"worker"})");
   EXPECT_FALSE(BuildPod(Gang(json::object()).Build(), {Role::kPs, 0})["metadata"].contains("annotations"));
+}
+
+TEST(Kueue, EachGroupOfAJobHasANameOfItsOwnThatIsALabelToo) {
+  TrainingJob job = MakeJob().Build();
+  job.meta.name = std::string(55, 'a');  // with the longest child name that is accepted
+  job.meta.uid = "1a2b3c4d-0000-4000-8000-000000000000";
+  std::set<std::string> names;
+  for (const int64_t epoch : {0, 1, 2, 10, 9'999}) {
+    job.status.group_epoch = epoch;
+    const std::string name = KueueGroupName(job);
+    EXPECT_LE(name.size(), 63U);
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  EXPECT_THAT(names, ::testing::Contains(job.meta.name + "-1a2b3-2"));
+  EXPECT_THAT(names, ::testing::Contains(job.meta.name + "-1a2b3c4"));
 }
 
 TEST(Placement, CloseReplicasSeekEachOtherBesideTheTemplatesAffinity) {

@@ -77,7 +77,10 @@ class Planner {
     for (const ReplicaId& id : again.replicas) completed_.erase(id);
     restarts_ = CountRestarts(job_, observed_, completed_, again, now_);
     RestartTogether(situation_, restarts_);
-    if (restarts_.all_start_again) std::erase_if(completed_, [](const ReplicaId& id) { return id.role != Role::kEvaluator; });
+    if (restarts_.all_start_again) {
+      std::erase_if(completed_, [&](const ReplicaId& id) { return StartsWithAll(job_, id); });
+      BeginGroup();
+    }
     TakeRestarts();
     if (restarts_.job_failure) return Fail(restarts_.job_failure->reason, restarts_.job_failure->message);
     if (PastDeadline()) {
@@ -170,7 +173,13 @@ class Planner {
     for (RestartRecord& record : status_.restart_records) record.backoff_step = 0;
     status_.phase = JobPhase::kPending;
     plan_.AddEvent(false, "Resumed", "the job starts again");
+    BeginGroup();
     return true;
+  }
+
+  // The pods that come now are another group for Kueue: all pods of the last one go.
+  void BeginGroup() {
+    if (!job_.spec.run_policy.scheduling.kueue_queue.empty()) ++status_.group_epoch;
   }
 
   void Stop() {

@@ -70,7 +70,7 @@ class ChildrenPlanner {
     const bool old_pods_remain = OldPodsRemain(job_, observed_, restarts_);
     ForEachReplica([&](const ReplicaId& id) {
       if (observed_.pods.contains(id) || completed_.contains(id)) return;
-      if (old_pods_remain && id.role != Role::kEvaluator) return;
+      if (old_pods_remain && StartsWithAll(job_, id)) return;
       if (!first_ready && WaitsForFirst(id)) return;
       if (const auto due = restarts_.not_before.find(id); due != restarts_.not_before.end() && due->second > situation_.now)
         return plan_.RequeueAt(due->second);

@@ -46,6 +46,54 @@ TEST(PlanEdit, AJobSuspendedFromBirthHasNoStartTimeAndNoPods) {
   EXPECT_EQ(world.status().phase, JobPhase::kSuspended);
 }
 
+// The trainer's process may miss the signal while it starts, and trains on for its grace.
+World ScaledDownAndUpAgain() {
+  World world(OneServerTwoWorkers());
+  world.RunsReady().Edits(OneServerTwoWorkers().Replicas("worker", 1));
+  EXPECT_THAT(Deleted(world.Look()), ElementsAre("mnist-worker-1"));
+  world.Has(MakePod(Role::kWorker, 1).Ready().Terminating()).Settle();
+  world.Passes(absl::Seconds(9)).Edits(OneServerTwoWorkers());
+  return world;
+}
+
+TEST(PlanEdit, APodThatAScaleDownEndsIsNoDisruptionWhereItsReplicaIsWantedAgain) {
+  World world = ScaledDownAndUpAgain();
+  EXPECT_THAT(EventReasons(world.Look()), ElementsAre("Scaled"));
+  EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).active, 1);
+  world.Has(MakePod(Role::kWorker, 1).Ready().Terminating());
+  EXPECT_TRUE(world.Look().Empty()) << "the pod still ends";
+  world.Loses(Role::kWorker, 1);
+  EXPECT_THAT(Created(world.Look()), ElementsAre("mnist-worker-1"));
+  world.RunsReady();
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+  EXPECT_EQ(world.status().disruptions, 0);
+  EXPECT_EQ(world.status().restarts, 0);
+}
+
+TEST(PlanEdit, APodThatAScaleDownEndsDoesNotCompleteItsReplica) {
+  const Pod ended = MakePod(Role::kWorker, 1).Exited(0).Terminating().Build();
+  const auto ends = [&](Pod& pod) { pod = ended; };
+  for (const bool at_once : {true, false}) {
+    World world = ScaledDownAndUpAgain();
+    if (!at_once) world.Look();
+    world.Has(MakePod(Role::kWorker, 1).Ready().Terminating()).ChangePod(Role::kWorker, 1, ends).Look();
+    EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).succeeded, 0);
+    world.Loses(Role::kWorker, 1);
+    EXPECT_THAT(Created(world.Look()), ElementsAre("mnist-worker-1"));
+    EXPECT_EQ(world.status().disruptions, 0);
+  }
+}
+
+TEST(PlanEdit, APodThatAScaleDownEndsIsNotCountedInAJobThatEndsBeforeIt) {
+  World world = ScaledDownAndUpAgain();
+  world.Look();
+  world.Exits(Role::kWorker, 0, 0).Has(MakePod(Role::kWorker, 1).Exited(0).Terminating()).Look();
+  EXPECT_EQ(world.status().phase, JobPhase::kSucceeded);
+  EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).succeeded, 1);
+  world.Settle();
+  EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).succeeded, 1) << "also after the end";
+}
+
 TEST(PlanEdit, AnInvalidJobIsToldWithItsFieldAndGetsNothing) {
   const char* applied = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
   World world(OneServerTwoWorkers().Set(applied, R"({"spec": {"training": {"optimizr": "sgd"}}})"));

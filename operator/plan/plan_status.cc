@@ -11,6 +11,7 @@
 #include "operator/plan/node_wait.h"
 #include "operator/plan/pod_end.h"
 #include "operator/plan/queue_wait.h"
+#include "operator/plan/scale_down.h"
 #include "operator/plan/stall.h"
 #include "operator/plan/status.h"
 
@@ -173,7 +174,7 @@ void CountAfterEnd(TrainingJobStatus& status, const TrainingJob& job, const Obse
     for (const auto& [id, pod] : observed.pods) {
       if (id.role != role) continue;
       const PodState state = StateOf(*pod, replica->restart_policy);
-      if (state == PodState::kCompleted && id.index < counts.desired) completed.insert(id.index);
+      if (state == PodState::kCompleted && id.index < counts.desired && !EndsByScaleDown(job, id, *pod)) completed.insert(id.index);
       if (state == PodState::kFailed) ++failed;
       if (state == PodState::kReady) ++counts.ready;
       if (state != PodState::kCompleted && pod->IsActive()) ++counts.active;

@@ -55,6 +55,23 @@ TEST(QueueWait, AJobInKueueIsMadeWholeAndSaysWhatItWaitsForWithoutStalling) {
   EXPECT_EQ(world.status().phase, JobPhase::kRunning);
 }
 
+TEST(QueueWait, AResumedJobIsAnotherGroupForKueueAndSaysItsName) {
+  World world(InKueue());
+  world.RunsReady().Edits(InKueue().Policy("suspend", true)).Settle();
+  EXPECT_THAT(world.pods(), IsEmpty());
+  world.Edits(InKueue()).Look();
+  Gate(world);
+  world.Passes(absl::Minutes(1)).Look();
+  EXPECT_THAT(world.status().message, HasSubstr("workloads.kueue.x-k8s.io mnist-job-u-1 -n default"));
+}
+
+TEST(QueueWait, AJobOutsideOfKueueHasNoGroups) {
+  World world(OneServerTwoWorkers().Policy("restartScope", "Job"));
+  world.RunsReady().Exits(Role::kWorker, 1, 137).Settle().RunsReady();
+  EXPECT_EQ(world.status().restarts, 1);
+  EXPECT_EQ(world.status().group_epoch, 0);
+}
+
 TEST(QueueWait, AGangSaysTheSchedulersWordsAtOnceAndDoesNotStall) {
   World world(
       OneServerTwoWorkers().Set("/spec/worker/resources", kOneCpu).Policy("scheduling", {{"gang", "Volcano"}, {"queue", "research"}}));

@@ -10,6 +10,7 @@
 #include "operator/plan/failed_nodes.h"
 #include "operator/plan/failure_rules.h"
 #include "operator/plan/pod_end.h"
+#include "operator/plan/scale_down.h"
 
 namespace trainyard::control {
 namespace {
@@ -144,7 +145,9 @@ class Counter {
       result_.counted.insert(id);
       return;
     }
-    if (again_.replicas.contains(id)) {
+    if (EndsByScaleDown(job_, id, pod)) {
+      AwaitScaledDown(id, pod);
+    } else if (again_.replicas.contains(id)) {
       StartAgain(id, Make(id, pod), &pod);
       result_.counted.insert(id);
     } else if (const std::optional<RuleMatch> match = MatchFailureRules(job_.spec.run_policy, pod, state)) {
@@ -162,6 +165,15 @@ class Counter {
       NoteFailure(id, pod);
       pending_.push_back({id, &pod, true});
     }
+  }
+
+  // The replica starts once the pod is gone, without a delay.
+  void AwaitScaledDown(const ReplicaId& id, const Pod& pod) {
+    RestartRecord& record = Make(id, pod);
+    record.backoff_step = 0;
+    record.last_end = now_;
+    record.pod_counted = true;
+    result_.counted.insert(id);
   }
 
   void VisitKubeletRestarts(const ReplicaId& id, const Pod& pod, int more, RestartRecord& record) {

@@ -13,6 +13,8 @@ namespace {
 
 bool IsTogether(const TrainingJob& job) { return job.spec.run_policy.restart_scope == RestartScope::kJob; }
 
+bool IsMember(const TrainingJob& job, Role role) { return role != Role::kEvaluator || !job.spec.run_policy.scheduling.kueue_queue.empty(); }
+
 // By replica.
 using Records = std::map<std::string, RestartRecord>;
 
@@ -34,7 +36,7 @@ bool HasNewNumber(const TrainingJob& job, const Observed& observed) {
   if (!job.status.start_time) return false;
   return std::ranges::any_of(job.spec.replicas, [&](const auto& each) {
     const auto before = job.status.replica_statuses.find(each.first);
-    return each.first != Role::kEvaluator && before != job.status.replica_statuses.end() && before->second.desired != each.second.replicas;
+    return IsMember(job, each.first) && before != job.status.replica_statuses.end() && before->second.desired != each.second.replicas;
   });
 }
 
@@ -52,7 +54,7 @@ void RestartTogether(const Situation& situation, Restarts& restarts) {
   const RestartRecord now{.last_end = absl::FromUnixMicros(absl::ToUnixMicros(situation.now))};
   const RestartRecord latest = one_ended ? LatestOf(restarts, records) : now;
   for (const auto& [role, replica] : job.spec.replicas) {
-    if (role == Role::kEvaluator) continue;
+    if (!IsMember(job, role)) continue;
     for (int i = 0; i < replica.replicas; ++i) {
       const ReplicaId id{role, i};
       RestartRecord& record = records[Name(id)];
@@ -76,12 +78,14 @@ bool OldPodsRemain(const TrainingJob& job, const Observed& observed, const Resta
   if (!IsTogether(job)) return false;
   return std::ranges::any_of(observed.pods, [&](const auto& each) {
     const ReplicaId& id = each.first;
-    return id.role != Role::kEvaluator && (restarts.counted.contains(id) || id.index >= job.spec.Replicas(id.role));
+    return IsMember(job, id.role) && (restarts.counted.contains(id) || id.index >= job.spec.Replicas(id.role));
   });
 }
 
+bool StartsWithAll(const TrainingJob& job, const ReplicaId& id) { return IsTogether(job) && IsMember(job, id.role); }
+
 bool EndedWithAll(const TrainingJob& job, const ReplicaId& id, const Pod& pod) {
-  if (!IsTogether(job) || id.role == Role::kEvaluator) return false;
+  if (!StartsWithAll(job, id)) return false;
   const auto record = std::ranges::find(job.status.restart_records, Name(id), &RestartRecord::replica);
   return record != job.status.restart_records.end() && record->pod_counted && NamesPod(*record, pod.meta.uid);
 }

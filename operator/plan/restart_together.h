@@ -3,7 +3,9 @@
 //
 // Programs that add gradients over a fixed group cannot take one member back: torch.distributed,
 // MPI. So the end of one replica ends all, and none is recreated before the pods of all are gone.
-// A new number of replicas ends all too, because each keeps the number. The evaluator is no member.
+// A new number of replicas ends all too, because each keeps the number. The evaluator is no member
+// and stays, except where Kueue admits the pods: there it is of their group, which is made anew.
+// The end of the evaluator ends no other replica.
 #pragma once
 
 #include "operator/plan/observed.h"
@@ -20,6 +22,9 @@ void RestartTogether(const Situation& situation, Restarts& restarts);
 // Pods from before are still there, also those that a smaller number no longer wants: none is to be
 // recreated yet.
 bool OldPodsRemain(const TrainingJob& job, const Observed& observed, const Restarts& restarts);
+
+// Whether this replica starts again with the others.
+bool StartsWithAll(const TrainingJob& job, const ReplicaId& id);
 
 // Whether this pod's end was counted when all replicas started again: it completes nothing, however
 // it ends.

@@ -258,12 +258,35 @@ TEST(RestartTogether, ReplicasThatRestartAloneFollowANewNumberAsTheyRun) {
   EXPECT_THAT(world.pods(), SizeIs(4));
 }
 
-TEST(RestartTogether, KueueAdmitsTheGroupOfANewNumberAnew) {
-  const auto queued = [](int workers) { return Group(workers).Set("/metadata/labels", {{"kueue.x-k8s.io/queue-name", "research"}}); };
-  World world(queued(3));
-  world.RunsReady().Edits(queued(2));
-  EXPECT_THAT(Deleted(world.Look()), SizeIs(3));
+// Of Kueue, with an evaluator.
+MakeJob Queued(int workers) {
+  return Group(workers).Replicas("evaluator", 1).Set("/metadata/labels", {{"kueue.x-k8s.io/queue-name", "research"}});
+}
+
+TEST(RestartTogether, ForKueueANewNumberIsAnotherGroupWhichTheEvaluatorIsOfToo) {
+  World world(Queued(3));
+  world.RunsReady().Edits(Queued(2));
+  EXPECT_EQ(world.status().group_epoch, 0);
+  const Plan plan = world.Look();
+  EXPECT_THAT(Deleted(plan), ElementsAre("mnist-worker-0", "mnist-worker-1", "mnist-worker-2", "mnist-evaluator-0"));
+  EXPECT_THAT(Created(plan), IsEmpty());
+  EXPECT_EQ(plan.status_timing, StatusTiming::kAtOnce) << "it is written before the first pod is deleted";
   EXPECT_FALSE(world.status().IsTrue(kInvalid));
+  EXPECT_EQ(world.status().group_epoch, 1);
+  world.RunsReady();
+  EXPECT_THAT(world.pods(), SizeIs(3));
+  EXPECT_EQ(world.status().group_epoch, 1) << "once";
+}
+
+TEST(RestartTogether, ForKueueAFailureMakesAnotherGroupButNotThatOfTheEvaluator) {
+  World world(Queued(2).Policy("successPolicy", "AllWorkers"));
+  world.RunsReady().Exits(Role::kEvaluator, 0, 1).Settle().RunsReady();
+  EXPECT_EQ(world.status().group_epoch, 0) << "its next pod is of the same group";
+  world.Exits(Role::kEvaluator, 0, 0).Settle().Exits(Role::kWorker, 1, 1).Settle().RunsReady();
+  EXPECT_EQ(world.status().group_epoch, 1);
+  EXPECT_EQ(world.status().restarts, 1);
+  EXPECT_THAT(world.pods(), SizeIs(3)) << "Kueue admits no group that lacks a pod";
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
 }
 
 TEST(RestartTogether, AThousandReplicasMakeAStatusBelowAHundredKilobytesHoweverOftenTheOperatorDies) {

@@ -4,6 +4,7 @@
 
 #include "operator/api/index_set.h"
 #include "operator/plan/restart_together.h"
+#include "operator/plan/scale_down.h"
 
 namespace trainyard::control {
 std::set<ReplicaId> CompletedReplicas(const TrainingJob& job, const Observed& observed) {
@@ -16,7 +17,8 @@ std::set<ReplicaId> CompletedReplicas(const TrainingJob& job, const Observed& ob
   for (const auto& [id, pod] : observed.pods) {
     const ReplicaSpec* replica = job.spec.Find(id.role);
     if (replica == nullptr || id.index >= replica->replicas) continue;
-    if (StateOf(*pod, replica->restart_policy) == PodState::kCompleted && !EndedWithAll(job, id, *pod)) completed.insert(id);
+    if (EndedWithAll(job, id, *pod) || EndsByScaleDown(job, id, *pod)) continue;
+    if (StateOf(*pod, replica->restart_policy) == PodState::kCompleted) completed.insert(id);
   }
   return completed;
 }

@@ -5,7 +5,7 @@ import unittest
 from harness.jobs import JOBS, PODS, job
 from harness.kube import ApiError
 from harness.wait import wait_for
-from lifecycle_test import OperatorCase
+from operator_case import OperatorCase
 
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 NAMESPACE = "/api/v1/namespaces/default"

@@ -22,7 +22,7 @@ from harness.control_plane import free_port
 from harness.jobs import CONFIG_MAPS, JOBS, job
 from harness.suite import skip_or_fail
 from harness.wait import wait_for
-from lifecycle_test import OperatorCase
+from operator_case import OperatorCase
 
 MONITORING = places.REPOSITORY / "charts/trainyard-operator/monitoring"
 TRAINER = pathlib.Path(os.environ.get("TRAINYARD_TRAINER", places.REPOSITORY / "build/release/trainer/trainyard-trainer"))
@@ -61,6 +61,12 @@ class AlertsTest(unittest.TestCase):
         told = set(re.findall(r"`(Trainyard\w+)`", (places.REPOSITORY / "docs/monitoring.md").read_text()))
         self.assertEqual(tried, named)
         self.assertEqual(told, named)
+
+    def test_the_pictures_of_the_dashboards_have_each_panel(self):
+        for name in ("jobs", "operator"):
+            picture = (places.REPOSITORY / f"docs/pictures/dashboard-{name}.svg").read_text()
+            lacking = {title for title, _ in queries(f"{name}.json")} - set(re.findall(r">([^<>]+)</text>", picture))
+            self.assertEqual(lacking, set(), "run docs/pictures/dashboards.sh: the picture is old")
 
 
 def state_metrics():
@@ -130,12 +136,12 @@ class DashboardsTest(OperatorCase):
 
     def train(self, name):
         """The trainer of the job's worker 0, as its pod would run it."""
-        config = self.folder / "config"
+        config = self.folder / f"config-{name}"
         config.mkdir()
         body = self.api.get(f"{JOBS}/{name}")
         for file, text in self.api.get(f"{CONFIG_MAPS}/{name}-cluster")["data"].items():
             (config / file).write_text(text)
-        self.run_process("trainer", [TRAINER, "train", "--output", self.folder / "out"], {
+        self.run_process(f"trainer-{name}", [TRAINER, "train", "--output", self.folder / f"out-{name}"], {
             "TRAINYARD_ROLE": "worker", "TRAINYARD_INDEX": "0", "TRAINYARD_CONFIG_DIR": str(config), "TRAINYARD_JOB_NAME": name,
             "TRAINYARD_JOB_UID": body["metadata"]["uid"]})
 

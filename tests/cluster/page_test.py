@@ -14,7 +14,7 @@ from harness.jobs import JOBS, job
 from harness.operator import Operator
 from harness.suite import skip_or_fail
 from harness.wait import wait_for
-from lifecycle_test import OperatorCase
+from operator_case import OperatorCase
 
 sys.path.insert(0, str(places.REPOSITORY / "tests/e2e"))
 from browser import Browser  # noqa: E402

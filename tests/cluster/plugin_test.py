@@ -10,7 +10,7 @@ import unittest
 from harness import places
 from harness.jobs import PODS, job
 from harness.wait import wait_for
-from lifecycle_test import OperatorCase
+from operator_case import OperatorCase
 
 PLUGIN = places.REPOSITORY / "plugin"
 NODES = "/api/v1/nodes"

@@ -8,7 +8,7 @@ from harness.control_plane import Options
 from harness.jobs import JOBS, PODS, job
 from harness.suite import skip_or_fail
 from harness.wait import wait_for
-from lifecycle_test import OperatorCase
+from operator_case import OperatorCase
 
 NODES = {"fake_nodes": 2, "fake_cpu": 3}
 ONE_CPU = {"requests": {"cpu": "1", "memory": "64Mi"}}

@@ -9,6 +9,7 @@ from harness.jobs import JOBS, PODS
 from harness.kueue import Kueue
 from harness.wait import wait_for
 from queue_cases import NODES, QueueCase, WholeJobs
+from together_cases import Together
 
 SHARE = places.CLUSTER / "share"
 
@@ -62,7 +63,7 @@ class CoschedulingTest(PodGroups, QueueCase):
         return maker.policy(scheduling={"gang": "Coscheduling"})
 
 
-class KueueTest(WholeJobs, QueueCase):
+class KueueTest(WholeJobs, Together, QueueCase):
     parts = ("kueue",)
     options = Options(scheduler=True, **NODES)
 

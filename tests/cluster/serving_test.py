@@ -5,7 +5,7 @@ import unittest
 from harness.jobs import EVENTS, JOBS, PODS, SERVICES, job
 from harness.operator import Operator
 from harness.wait import let_time_pass, wait_for
-from lifecycle_test import OperatorCase
+from operator_case import OperatorCase
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"

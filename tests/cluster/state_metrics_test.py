@@ -13,7 +13,7 @@ from harness.control_plane import free_port
 from harness.jobs import PODS, job
 from harness.suite import skip_or_fail
 from harness.wait import wait_for
-from lifecycle_test import OperatorCase
+from operator_case import OperatorCase
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"

@@ -9,10 +9,10 @@ class Kubelet:
     def __init__(self, api):
         self._api = api
 
-    def run(self, *names, ready=True, restarts=0, last_code=1):
+    def run(self, *names, ready=True, restarts=0, last_code=1, since="2026-01-01T00:00:00Z"):
         """The pods run; `restarts` of their container by the kubelet have happened, the last one after it ended with `last_code`."""
         for name in names:
-            container = self._container(name, {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, ready, restarts)
+            container = self._container(name, {"running": {"startedAt": since}}, ready, restarts)
             if restarts:
                 container["lastState"] = {"terminated": {"exitCode": last_code, "reason": "Error", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:01Z"}}
             self._patch(name, {"phase": "Running", "podIP": "127.0.0.1", "conditions": [self._ready(ready)], "containerStatuses": [container]})
