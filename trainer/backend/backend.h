@@ -17,6 +17,8 @@
 
 namespace trainyard::engine {
 
+class ThreadPool;
+
 // Random ops depend on these and on the element.
 struct StepContext {
   uint64_t seed = 0;
@@ -109,8 +111,9 @@ class Backend {
   virtual std::string_view kernels() const = 0;
   // Whether kernels read and write the memory of this process.
   virtual bool uses_host_memory() const = 0;
-  // Of this process, that share the work of its kernels.
-  virtual int threads() const { return 1; }
+  // Of this process, that share the work of its kernels; between runs of these anybody may use
+  // them. Null: kernels run on the thread of their caller, or elsewhere.
+  virtual ThreadPool* threads() { return nullptr; }
   // The type of values' real numbers: kF32 or kF64.
   virtual DType real() const = 0;
   // The forward graph as this device runs it: the same outputs, parameters, results and states;

@@ -12,6 +12,9 @@ namespace {
 
 bool IsConvolution(const Op& op) { return std::holds_alternative<Conv2dOp>(op); }
 
+// A convolution takes its images in either way; what it adds to its results lies as these do.
+bool TakesEither(const Op& op, size_t input) { return IsConvolution(op) && input == 0; }
+
 // Ops whose values are all held in one way.
 bool WorksOnOneKind(const Op& op) {
   return std::holds_alternative<BatchNormOp>(op) || std::holds_alternative<AddOp>(op) || std::holds_alternative<ActivationOp>(op);
@@ -58,21 +61,24 @@ class Narrowing {
     const Node& node = graph_.node(id);
     const ValueSpec& spec = node.outputs[0];
     if (kept_[id] || !IsActivation(spec) || spec.shape[-1] % 2 != 0) return false;
-    if (const auto* conv = std::get_if<Conv2dOp>(&node.op)) {
+    const auto* conv = std::get_if<Conv2dOp>(&node.op);
+    if (conv != nullptr && !conv->epilogue.add) {
       return !conv->epilogue.max_pool && std::ranges::all_of(readers_[id], [&](NodeId reader) {
         return IsConvolution(graph_.node(reader).op) || WorksOnOneKind(graph_.node(reader).op);
       });
     }
-    return WorksOnOneKind(node.op) && std::ranges::all_of(node.inputs, [&](const Value& input) {
-             return !graph_.spec(input).batched || (input.output == 0 && narrow_[input.node]);
-           });
+    const size_t first = conv != nullptr ? node.inputs.size() - 1 : 0;  // what must be of one kind with y
+    return (conv != nullptr || WorksOnOneKind(node.op)) &&
+           std::all_of(node.inputs.begin() + first, node.inputs.end(),
+                       [&](const Value& input) { return !graph_.spec(input).batched || (input.output == 0 && narrow_[input.node]); });
   }
 
   void Copy(NodeId id) {
     Node node = graph_.node(id);
-    for (Value& input : node.inputs) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      Value& input = node.inputs[i];
       const bool turn = input.output == 0 && narrow_[input.node] != narrow_[id] && IsActivation(graph_.spec(input));
-      input = turn && !IsConvolution(node.op) ? Turned(input) : copy_.At(input);
+      input = turn && !TakesEither(node.op, i) ? Turned(input) : copy_.At(input);
     }
     node.outputs[0].bf16 = narrow_[id];
     if (auto* conv = std::get_if<Conv2dOp>(&node.op)) conv->epilogue.bf16_before_pool = PoolsTiles(conv->epilogue, node.outputs[0]);

@@ -4,7 +4,7 @@
 
 namespace trainyard::engine {
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : shares_(std::max(threads, 0)) {
   TY_CHECK(threads >= 1);
   workers_.reserve(threads - 1);
   for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { Loop(thread); });
@@ -33,6 +33,23 @@ void ThreadPool::Dispatch(int64_t count, Function function, void* context) {
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(&done));
   });
+}
+
+void ThreadPool::BeginShares(int64_t pieces) {
+  for (int thread = 0; thread < threads(); ++thread) {
+    shares_[thread].next.store(pieces * thread / threads(), std::memory_order_relaxed);
+    shares_[thread].end = pieces * (thread + 1) / threads();
+  }
+}
+
+int64_t ThreadPool::Take(int thread) {
+  for (int i = 0; i < threads(); ++i) {
+    Share& share = shares_[(thread + i) % threads()];
+    if (share.next.load(std::memory_order_relaxed) >= share.end) continue;
+    const int64_t piece = share.next.fetch_add(1, std::memory_order_relaxed);
+    if (piece < share.end) return piece;
+  }
+  return -1;
 }
 
 void ThreadPool::RunPart(int thread) const {

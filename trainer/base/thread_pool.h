@@ -4,8 +4,11 @@
 
 #include <stdint.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -36,13 +39,41 @@ class ThreadPool {
       return;
     }
     Dispatch(
-        count, [](void* context, int64_t begin, int64_t end, int thread) { (*static_cast<Work*>(context))(begin, end, thread); },
+        count,
+        [](void* context, int64_t begin, int64_t end, int thread) {
+          (*static_cast<std::remove_reference_t<Work>*>(context))(begin, end, thread);
+        },
         const_cast<void*>(static_cast<const void*>(&work)));
   }
 
+  // The same in pieces of at most `piece`. Each thread begins with its part of [0, count), from the
+  // first piece on, and goes on with pieces of others once it has none. So a thread that is slow
+  // for a moment keeps nobody waiting for long. A thread may have any number of pieces.
+  template <typename Work>
+  void RunShared(int64_t count, int64_t piece, Work&& work) {
+    const int64_t pieces = (count + piece - 1) / piece;
+    if (workers_.empty() || pieces <= 1) return Run(count, std::forward<Work>(work));
+    BeginShares(pieces);
+    Run(threads(), [&](int64_t first, int64_t, int thread) {
+      for (int64_t taken = Take(static_cast<int>(first)); taken >= 0; taken = Take(static_cast<int>(first))) {
+        work(taken * piece, std::min(count, (taken + 1) * piece), thread);
+      }
+    });
+  }
+
  private:
+  // The pieces [next, end) that nobody has taken, on a cache line of their own.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next = 0;
+    int64_t end = 0;
+  };
+
   using Function = void (*)(void* context, int64_t begin, int64_t end, int thread);
 
+  // Divides [0, pieces) among the threads.
+  void BeginShares(int64_t pieces);
+  // A piece of this thread's share, or of the next thread's that has one; -1: all are taken.
+  int64_t Take(int thread);
   void Dispatch(int64_t count, Function function, void* context);
   void RunPart(int thread) const;
   void Loop(int thread);
@@ -54,7 +85,8 @@ class ThreadPool {
   std::atomic<int64_t> job_ = 0;  // counts up; a worker runs each once
   std::atomic<int> busy_ = 0;     // workers that have not run it
   SpinBudget caller_budget_;
-  absl::Mutex mutex_;  // what sleeping threads wait on; held where job_ and stop_ change
+  std::vector<Share> shares_;  // [thread], of RunShared
+  absl::Mutex mutex_;          // what sleeping threads wait on; held where job_ and stop_ change
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> workers_;  // constant after construction
 };

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <set>
+#include <thread>
+
+#include "absl/time/clock.h"
 
 namespace trainyard::engine {
 namespace {
@@ -23,6 +28,40 @@ TEST(ThreadPool, EveryPieceRunsExactlyOnceJobAfterJob) {
       }
     }
   }
+}
+
+TEST(ThreadPool, SharedPiecesRunExactlyOnceJobAfterJob) {
+  for (const int threads : {1, 2, 3, 5}) {
+    ThreadPool pool(threads);
+    for (const int64_t count : {0, 1, 2, 3, 7, 100}) {
+      for (const int64_t piece : {1, 2, 7, 1000}) {
+        for (int job = 0; job < 20; ++job) {
+          std::vector<std::atomic<int>> runs(count);
+          pool.RunShared(count, piece, [&](int64_t begin, int64_t end, int thread) {
+            ASSERT_LT(thread, threads);
+            for (int64_t i = begin; i < end; ++i) ++runs[i];
+          });
+          ASSERT_TRUE(std::ranges::all_of(runs, [](const auto& n) { return n == 1; })) << count << " in pieces of " << piece;
+        }
+      }
+    }
+  }
+}
+
+// Thread 1 waits in its first piece until thread 0 has run all the others.
+TEST(ThreadPool, AThreadTakesThePiecesOfOneThatIsSlow) {
+  constexpr int kPieces = 8;
+  ThreadPool pool(2);
+  std::atomic<int> others = 0;
+  pool.RunShared(kPieces, 1, [&](int64_t begin, int64_t, int thread) {
+    if (thread == 1 && begin == kPieces / 2) {
+      const absl::Time deadline = absl::Now() + absl::Seconds(20);
+      while (others < kPieces - 1 && absl::Now() < deadline) std::this_thread::yield();
+    } else {
+      ++others;
+    }
+  });
+  EXPECT_GE(others, kPieces - 1);
 }
 
 TEST(ThreadPool, PiecesOfOneJobHaveDifferentThreadNumbersBelowThreads) {

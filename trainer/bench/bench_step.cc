@@ -118,8 +118,8 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
       for (int key = 0; key < parameters.size(); ++key) {
         if (!parameters.spec(key).trainable) continue;
         for (size_t slot = 0; slot < slots.size(); ++slot) slot_values[slot] = slots[slot].values(key);
-        optimizer->Apply({.learning_rate = 0.01, .step = static_cast<int64_t>(step.step)}, parameters.values(key), gradients.values(key),
-                         slot_values);
+        ApplyGradient(*optimizer, {.learning_rate = 0.01, .step = static_cast<int64_t>(step.step)}, parameters.values(key),
+                      std::span<const float>(gradients.values(key)), /*row_elements=*/1, slot_values, backend.threads());
       }
       optimizer_times.push_back(MillisecondsSince(update));
       step_times.push_back(MillisecondsSince(start));

@@ -21,7 +21,9 @@ constexpr absl::Duration kToldWait = absl::Seconds(5);  // for the disk, between
 std::string StrategyText(const StrategyConfig& strategy) {
   if (strategy.kind == StrategyConfig::Kind::kLocal) return "local";
   if (strategy.kind == StrategyConfig::Kind::kAllReduce) return fmt::format("allReduce/{}", AlgorithmName(strategy.algorithm));
-  return strategy.mode == StrategyConfig::Mode::kSync ? "parameterServer/sync" : "parameterServer/async";
+  std::string text = strategy.mode == StrategyConfig::Mode::kSync ? "parameterServer/sync" : "parameterServer/async";
+  if (strategy.compression != Compression::kNone) text += fmt::format(", compression {}", CompressionName(strategy.compression));
+  return text;
 }
 
 RunSaver::RunSaver(RunSaverOptions options, const TrainingConfig& config, const Sampler& sampler, Clock& clock, Disk& disk)

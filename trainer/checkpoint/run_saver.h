@@ -49,8 +49,8 @@ struct RunPlace {
   std::vector<const ParameterSet*> carried;  // by stateful layers, by device; empty: nothing
 };
 
-// "local", "parameterServer/sync", "parameterServer/async", "allReduce/auto": for reports and
-// manifests.
+// "local", "parameterServer/sync", "parameterServer/async, compression bfloat16", "allReduce/auto":
+// for reports and manifests.
 std::string StrategyText(const StrategyConfig& strategy);
 
 // Used from the step loop's thread. Errors name the file.

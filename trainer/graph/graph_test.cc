@@ -73,6 +73,9 @@ TEST(PlaceWindow, FollowsTensorFlowsPadding) {
 TEST(OpText, SaysTheAttributes) {
   EXPECT_EQ(OpName(Conv2dWeightGradientOp{}), "Conv2dWeightGradient");
   EXPECT_EQ(OpText(Conv2dWeightGradientOp{{{5, 5}, {1, 1}}, true}), "5x5 stride 1x1 valid with bias");
+  EXPECT_EQ(OpName(PooledConv2dWeightGradientOp{}), "PooledConv2dWeightGradient");
+  EXPECT_EQ(OpText(PooledConv2dWeightGradientOp{{{5, 5}, {1, 1}}, true, {{2, 2}, {2, 2}}, Activation::kRelu}),
+            "5x5 stride 1x1 valid + bias + max-pool 2x2 stride 2x2 valid + relu");
   EXPECT_EQ(OpText(DenseOp{{.bias = true, .activation = Activation::kRelu}}), "bias + relu");
   EXPECT_EQ(OpText(DropoutOp{0.25f, 3}), "rate 0.25");
   EXPECT_EQ(OpText(AddOp{}), "");

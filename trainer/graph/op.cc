@@ -19,6 +19,7 @@ std::string Text(const Epilogue& epilogue) {
   if (epilogue.add) text += " + add";
   if (epilogue.max_pool) text += " + max-pool " + Text(*epilogue.max_pool);
   if (epilogue.activation != Activation::kIdentity) text += fmt::format(" + {}", ActivationName(epilogue.activation));
+  if (epilogue.moments) text += " + moments";
   return text;
 }
 
@@ -90,6 +91,7 @@ std::string_view OpName(const Op& op) {
     std::string_view operator()(const DropoutOp&) { return "Dropout"; }
     std::string_view operator()(const MaxPoolOp&) { return "MaxPool"; }
     std::string_view operator()(const MaxPoolGradientOp&) { return "MaxPoolGradient"; }
+    std::string_view operator()(const PooledConv2dWeightGradientOp&) { return "PooledConv2dWeightGradient"; }
     std::string_view operator()(const AvgPoolOp&) { return "AvgPool"; }
     std::string_view operator()(const AvgPoolGradientOp&) { return "AvgPoolGradient"; }
     std::string_view operator()(const BatchNormOp&) { return "BatchNorm"; }
@@ -99,6 +101,9 @@ std::string_view OpName(const Op& op) {
     std::string_view operator()(const SoftmaxCrossEntropyOp&) { return "SoftmaxCrossEntropy"; }
     std::string_view operator()(const SoftmaxCrossEntropyGradientOp&) { return "SoftmaxCrossEntropyGradient"; }
     std::string_view operator()(const CorrectCountOp&) { return "CorrectCount"; }
+    std::string_view operator()(const DenseCrossEntropyOp&) { return "DenseCrossEntropy"; }
+    std::string_view operator()(const DenseCrossEntropyInputGradientOp&) { return "DenseCrossEntropyInputGradient"; }
+    std::string_view operator()(const DenseCrossEntropyWeightGradientOp&) { return "DenseCrossEntropyWeightGradient"; }
     std::string_view operator()(const MeanSquaredErrorOp&) { return "MeanSquaredError"; }
     std::string_view operator()(const MeanSquaredErrorGradientOp&) { return "MeanSquaredErrorGradient"; }
     std::string_view operator()(const L2PenaltyOp&) { return "L2Penalty"; }
@@ -129,12 +134,17 @@ std::string OpText(const Op& op) {
           [](const DropoutOp& o) { return fmt::format("rate {}", o.rate); },
           [](const MaxPoolOp& o) { return Text(o.window); },
           [](const MaxPoolGradientOp& o) { return Text(o.window) + Text(Epilogue{.activation = o.activation}); },
+          [](const PooledConv2dWeightGradientOp& o) {
+            return Text(o.window) + Text(Epilogue{.bias = o.bias, .max_pool = o.pool, .activation = o.activation});
+          },
           [](const AvgPoolOp& o) { return Text(o.window); },
           [](const AvgPoolGradientOp& o) { return Text(o.window); },
           [](const BatchNormOp& o) { return fmt::format("momentum {} epsilon {}{}", o.momentum, o.epsilon, o.relu ? " + relu" : ""); },
           [](const BatchNormGradientOp& o) {
             return fmt::format("{}{}{}", o.relu ? "relu" : "", o.relu && o.add ? " + " : "", o.add ? "add" : "");
           },
+          [](const DenseCrossEntropyOp& o) { return std::string(WithBias(o.bias)); },
+          [](const DenseCrossEntropyWeightGradientOp& o) { return std::string(WithBias(o.bias)); },
           [](const L2PenaltyOp& o) { return fmt::format("l2 {}", o.l2); },
           [](const L2PenaltyGradientOp& o) { return fmt::format("l2 {}", o.l2); },
           [](const auto&) { return std::string(); },

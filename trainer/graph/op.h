@@ -38,12 +38,19 @@ struct Epilogue {
   // Only of a Conv2d that a backend has fused for inference: batch normalisation by the moving
   // statistics, with this epsilon. Inputs gamma, beta, mean and variance stand behind the bias.
   std::optional<float> batch_norm = std::nullopt;
-  // Likewise: the last input, of the output's shape, is added. Never with max_pool.
+  // Only of a Conv2d that a backend has fused: the last input, of the output's shape, is added.
+  // Never with max_pool.
   bool add = false;
   std::optional<Window> max_pool = std::nullopt;
+  // Only of a Conv2d that a backend has fused: outputs 1 and 2 are the mean and the biased variance
+  // [D] of what it stores, over all axes but the last; only while training. Never with max_pool.
+  bool moments = false;
   // Only of a Conv2d whose backend holds values as bfloat16 (backend/narrow_values.h): so is the
   // gradient before the pool.
   bool bf16_before_pool = false;
+  // Only of a Conv2d whose backend asks for it: where no gradient flows to the convolution's input,
+  // the pool's gradient is part of the weights' (PooledConv2dWeightGradientOp).
+  bool unpool_in_weights = false;
   Activation activation = Activation::kIdentity;
   friend bool operator==(const Epilogue&, const Epilogue&) = default;
 };
@@ -159,6 +166,15 @@ struct MaxPoolGradientOp {
   Window window = {};
   Activation activation = Activation::kIdentity;
 };
+// MaxPoolGradientOp and, of the dz that it makes, Conv2dWeightGradientOp, without dz in memory.
+// x [N, H, W, C], dy [N, Ho, Wo, D], argmax, and y (not for identity) → dw [Kh, Kw, C, D] and, with
+// bias, db [D]
+struct PooledConv2dWeightGradientOp {
+  Window window = {};
+  bool bias = false;
+  Window pool = {};
+  Activation activation = Activation::kIdentity;
+};
 // x [N, H, W, C] → y [N, Ho, Wo, C], the mean over the window's elements that lie inside x.
 struct AvgPoolOp {
   Window window = {};
@@ -180,6 +196,8 @@ struct BatchNormOp {
   float momentum = 0.99f;
   float epsilon = 1e-3f;
   bool relu = false;
+  // Only where a backend has fused: inputs 5 and 6 are the mean and the variance of the batch.
+  bool moments = false;
 };
 // dy, x, gamma, beta, mean [C], 1 / sqrt(variance + epsilon) [C], with `add` a term of x's shape
 // → dx, dgamma [C], dbeta [C]; through the statistics of the batch too. The term is added to dx.
@@ -231,6 +249,20 @@ struct SoftmaxCrossEntropyGradientOp {};
 // scores [N, .., K], labels i32 [N, ..] → how many labels have the highest score (the first of
 // equal ones), as f32 []
 struct CorrectCountOp {};
+// Only the cpu backend adds the next three (backend/cpu/join_cross_entropy.h): a dense layer and
+// the cross-entropy of what it leaves, without logits in memory.
+// x [N, .., C], w [C, K], bias [K] with `bias`, labels i32 [N, ..] → loss [] as
+// SoftmaxCrossEntropyOp's; terms [N, .., K] and factors [N, ..], whose product is dlogits / dloss;
+// correct [] as CorrectCountOp's
+struct DenseCrossEntropyOp {
+  bool bias = false;
+};
+// terms, factors, w, dloss [] → dx
+struct DenseCrossEntropyInputGradientOp {};
+// x, terms, factors, dloss [] → dw and, with bias, db
+struct DenseCrossEntropyWeightGradientOp {
+  bool bias = false;
+};
 // prediction, target of one shape → loss [], the mean of the squared differences over all elements
 struct MeanSquaredErrorOp {};
 // prediction, target, dloss [] → dprediction
@@ -246,10 +278,11 @@ struct L2PenaltyGradientOp {
 
 using Op = std::variant<InputOp, ParameterOp, StateOp, ConstantOp, RelayoutOp, ConcatOp, SliceOp, EmbeddingOp, EmbeddingGradientOp,
                         RecurrentOp, RecurrentGradientOp, DenseOp, DenseInputGradientOp, DenseWeightGradientOp, Conv2dOp,
-                        Conv2dInputGradientOp, Conv2dWeightGradientOp, BiasOp, BiasGradientOp, ActivationOp, ActivationGradientOp, AddOp,
-                        ReshapeOp, IdentityOp, DropoutOp, MaxPoolOp, MaxPoolGradientOp, AvgPoolOp, AvgPoolGradientOp, SoftmaxOp,
-                        SoftmaxGradientOp, SoftmaxCrossEntropyOp, SoftmaxCrossEntropyGradientOp, CorrectCountOp, MeanSquaredErrorOp,
-                        MeanSquaredErrorGradientOp, BatchNormOp, BatchNormGradientOp, L2PenaltyOp, L2PenaltyGradientOp>;
+                        Conv2dInputGradientOp, Conv2dWeightGradientOp, PooledConv2dWeightGradientOp, BiasOp, BiasGradientOp, ActivationOp,
+                        ActivationGradientOp, AddOp, ReshapeOp, IdentityOp, DropoutOp, MaxPoolOp, MaxPoolGradientOp, AvgPoolOp,
+                        AvgPoolGradientOp, SoftmaxOp, SoftmaxGradientOp, SoftmaxCrossEntropyOp, SoftmaxCrossEntropyGradientOp,
+                        CorrectCountOp, DenseCrossEntropyOp, DenseCrossEntropyInputGradientOp, DenseCrossEntropyWeightGradientOp,
+                        MeanSquaredErrorOp, MeanSquaredErrorGradientOp, BatchNormOp, BatchNormGradientOp, L2PenaltyOp, L2PenaltyGradientOp>;
 
 // Ops without a kernel. Sources: the value is put in place before a step. Aliases: the value is
 // that of input 0, in the same memory.
@@ -257,6 +290,10 @@ template <typename T>
 inline constexpr bool kIsSource = std::is_same_v<T, InputOp> || std::is_same_v<T, ParameterOp> || std::is_same_v<T, StateOp>;
 template <typename T>
 inline constexpr bool kIsAlias = std::is_same_v<T, ReshapeOp> || std::is_same_v<T, IdentityOp>;
+// Ops that the cpu backend alone makes of others, and runs.
+template <typename T>
+inline constexpr bool kIsOfCpu = std::is_same_v<T, DenseCrossEntropyOp> || std::is_same_v<T, DenseCrossEntropyInputGradientOp> ||
+                                 std::is_same_v<T, DenseCrossEntropyWeightGradientOp> || std::is_same_v<T, PooledConv2dWeightGradientOp>;
 bool IsSource(const Op& op);
 bool IsAlias(const Op& op);
 // "Conv2d": the struct's name without "Op".

@@ -605,6 +605,24 @@ TEST(JobConfigTest, AllReduceHasWorkersAlone) {
   EXPECT_THAT(BadWith({"training.strategy={allReduce: {}, local: {}}"}), HasSubstr("expected exactly one of"));
 }
 
+TEST(JobConfigTest, CompressionIsForServersAndOffWhereItIsNotAskedFor) {
+  const auto servers = [](const std::string& options) {
+    return std::vector<std::string>{"training.strategy={parameterServer: {mode: sync" + options + "}}", "spec.ps.replicas=1"};
+  };
+  EXPECT_EQ(GoodWith(servers("")).training.strategy.compression, Compression::kNone);
+  EXPECT_EQ(GoodWith(servers(", compression: none")).training.strategy.compression, Compression::kNone);
+  EXPECT_EQ(GoodWith(servers(", compression: bfloat16")).training.strategy.compression, Compression::kBfloat16);
+  EXPECT_THAT(BadWith(servers(", compression: fp16")),
+              HasSubstr("spec.training.strategy.parameterServer.compression: found \"fp16\", expected one of none, bfloat16"));
+  EXPECT_TRUE(GoodWith({"training.strategy={allReduce: {compression: none}}", "spec.ps=null"}).training.strategy.compression ==
+              Compression::kNone);
+  EXPECT_THAT(BadWith({"training.strategy={allReduce: {compression: bfloat16}}", "spec.ps=null"}),
+              HasSubstr("spec.training.strategy.allReduce.compression: found \"bfloat16\", expected none, because the workers of an "
+                        "all-reduce send each other float32; leave the field out, or set strategy: {parameterServer: {mode: sync, "
+                        "compression: bfloat16}}"));
+  EXPECT_THAT(BadWith({"training.strategy={local: {compression: bfloat16}}", "spec.ps=null"}), HasSubstr("compression"));
+}
+
 TEST(JobConfigTest, JsonJobsAreReadAsWell) {
   const auto job = ParseJob(R"({"apiVersion": "trainyard.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "a"}, "spec": {
       "worker": {}, "training": {"model": {"preset": "linear"}, "data": {"format": "synthetic", "train": {"examples": 10}}, "steps": 1}}})",

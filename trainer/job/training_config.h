@@ -13,6 +13,7 @@
 #include "trainer/model/model_spec.h"
 #include "trainer/optim/optimizer_config.h"
 #include "trainer/profile/step_range.h"
+#include "trainer/tensor/compression.h"
 #include "trainer/tensor/precision.h"
 
 namespace trainyard::engine {
@@ -23,6 +24,7 @@ struct StrategyConfig {
   Kind kind = Kind::kLocal;
   Mode mode = Mode::kSync;                                   // kParameterServer only
   StalenessRule stale_gradients = StalenessRule::kAdapt;     // kAsync only
+  Compression compression = Compression::kNone;              // kParameterServer only
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto;  // kAllReduce only
   bool shard_optimizer = false;                              // kAllReduce only
   friend bool operator==(const StrategyConfig&, const StrategyConfig&) = default;

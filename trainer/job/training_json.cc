@@ -100,6 +100,26 @@ AllReduceAlgorithm ReadAlgorithm(FieldReader& fields) {
   return algorithm;
 }
 
+Compression ReadCompression(FieldReader& fields) {
+  return fields.Choice<Compression>(
+      "compression",
+      {{CompressionName(Compression::kNone), Compression::kNone}, {CompressionName(Compression::kBfloat16), Compression::kBfloat16}},
+      Compression::kNone);
+}
+
+// The sums of an all-reduce go from rank to rank, and would be rounded again on each way.
+void RefuseCompression(FieldReader& fields) {
+  const json* value = fields.Get("compression");
+  if (value == nullptr || *value != CompressionName(Compression::kBfloat16)) {
+    fields.Choice<Compression>("compression", {{CompressionName(Compression::kNone), Compression::kNone}}, Compression::kNone);
+    return;
+  }
+  fields.Error("compression",
+               fmt::format("found {}, expected none, because the workers of an all-reduce send each other float32; leave the "
+                           "field out, or set strategy: {{parameterServer: {{mode: sync, compression: bfloat16}}}}",
+                           Found(*value)));
+}
+
 StrategyConfig ReadStrategy(const json& value, std::string path, FieldErrors& errors) {
   StrategyConfig strategy;
   FieldReader fields(value, path, errors);
@@ -118,6 +138,7 @@ StrategyConfig ReadStrategy(const json& value, std::string path, FieldErrors& er
     FieldReader options(*all_reduce, fields.PathOf("allReduce"), errors);
     strategy.algorithm = ReadAlgorithm(options);
     strategy.shard_optimizer = options.Bool("shardOptimizer", false);
+    RefuseCompression(options);
     options.RefuseOthers();
   }
   if (servers == nullptr) return strategy;
@@ -127,6 +148,7 @@ StrategyConfig ReadStrategy(const json& value, std::string path, FieldErrors& er
       options.Choice<StrategyConfig::Mode>("mode", {{"sync", StrategyConfig::Mode::kSync}, {"async", StrategyConfig::Mode::kAsync}});
   strategy.stale_gradients = options.Choice<StalenessRule>(
       "staleGradients", {{"adapt", StalenessRule::kAdapt}, {"plain", StalenessRule::kPlain}}, strategy.stale_gradients);
+  strategy.compression = ReadCompression(options);
   options.RefuseOthers();
   return strategy;
 }

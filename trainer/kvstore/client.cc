@@ -204,6 +204,7 @@ absl::StatusOr<TrainingStart> KvClient::StartAsItIs(ParameterSet& parameters) {
   start.joined = core_->any_ready() || !options_.chief;
   TY_RETURN_IF_ERROR(Reach(KvGoal::kAllReady, deadline, "Start: waited for initialised servers"));
   TY_RETURN_IF_ERROR(PullInto(parameters));
+  core_->BeginFrom(parameters);
   start.worker_step = core_->worker_step() >= 0 ? core_->worker_step() : core_->global_step();
   start.global_step = options_.mode == KvMode::kSync ? start.worker_step : core_->global_step();
   core_->SetPosition(start.worker_step);
@@ -240,6 +241,7 @@ absl::StatusOr<TrainingStart> KvClient::StartOnLine(ParameterSet& parameters) {
       if (!core_->borrowed().AwaitNone(RealClock().Now() + options_.timeouts.peer)) {
         return absl::DeadlineExceededError(fmt::format("{}: Start: gradients of the given-up steps are still being sent", core_->name()));
       }
+      core_->BeginFrom(parameters);
       TrainingStart start{.global_step = view.step,
                           .worker_step = view.step,
                           .joined = view.line != filled,

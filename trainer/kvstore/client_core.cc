@@ -27,15 +27,18 @@ KvClientCore::KvClientCore(KvClientOptions options, Transport& transport)
     : options_(std::move(options)),
       name_(options_.worker == kObserver ? "evaluator" : fmt::format("worker {}", options_.worker)),
       placement_(PlaceParameters(options_.specs, static_cast<int>(options_.servers.size()))),
-      records_(options_.specs, placement_, options_.worker == kObserver ? kObserverRank : static_cast<uint32_t>(options_.worker)),
+      records_(options_.specs, placement_, options_.worker == kObserver ? kObserverRank : static_cast<uint32_t>(options_.worker),
+               options_.compression),
       agreement_(MakeAgreement(options_.specs)),
       transport_(transport),
       row_buffers_(kIdleRowBytes),
+      compressor_(options_.specs, options_.worker == kObserver ? Compression::kNone : options_.compression),
       pushes_(placement_, options_.specs, static_cast<int>(options_.servers.size())),
       pull_(placement_, static_cast<int>(options_.servers.size()), options_.slot_names.size()) {
   agreement_.mode = options_.mode;
   agreement_.workers = options_.workers;
   agreement_.devices = options_.devices;
+  agreement_.compression = options_.compression;
   agreement_.servers = static_cast<int>(options_.servers.size());
   agreement_.placement = placement_.hash;
   agreement_.slots = options_.slot_names;

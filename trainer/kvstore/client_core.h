@@ -20,6 +20,7 @@
 #include "trainer/base/worker_pace.h"
 #include "trainer/kvstore/buffer_pool.h"
 #include "trainer/kvstore/client_options.h"
+#include "trainer/kvstore/gradient_compressor.h"
 #include "trainer/kvstore/handshake.h"
 #include "trainer/kvstore/line_watch.h"
 #include "trainer/kvstore/part_pull.h"
@@ -80,6 +81,9 @@ class KvClientCore final : public StreamHandler, public std::enable_shared_from_
   // Chief: of each worker that has told it.
   std::vector<WorkerPace> paces() const;
 
+  // This worker begins at the values that it has pulled: rounds those that every answer rounds too.
+  // Nothing is left of gradients that it has pushed before.
+  void BeginFrom(ParameterSet& parameters);
   // The values of an answer, written where they belong.
   void Store(const ArrivedValues& answer, ParameterSet& parameters) const;
   // Waits until something arrived (then takes it), nothing is outstanding, an empty server is there
@@ -205,6 +209,7 @@ class KvClientCore final : public StreamHandler, public std::enable_shared_from_
   Transport& transport_;
   BorrowCount borrowed_;
   BufferPool row_buffers_;
+  GradientCompressor compressor_;  // of one thread at a time, as Push is
   std::atomic<uint64_t> activity_ = 0;
 
   mutable Mutex mutex_;

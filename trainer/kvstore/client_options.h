@@ -13,6 +13,7 @@
 #include "trainer/kvstore/mode.h"
 #include "trainer/kvstore/ranks.h"
 #include "trainer/optim/training_state.h"
+#include "trainer/tensor/compression.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
@@ -26,9 +27,10 @@ struct KvClientOptions {
   int devices = 1;     // of each worker; sync: a push is the sum over those that had examples
   bool chief = false;  // initialises and refills servers; exactly one worker
   KvMode mode = KvMode::kAsync;
-  std::vector<ParameterSpec> specs;     // the model; index = key
-  std::vector<std::string> slot_names;  // Optimizer::slot_names()
-  std::string vocabulary;               // which one the model's tokens are of, the same for all workers; "": it takes none
+  Compression compression = Compression::kNone;  // of pushes and answers
+  std::vector<ParameterSpec> specs;              // the model; index = key
+  std::vector<std::string> slot_names;           // Optimizer::slot_names()
+  std::string vocabulary;                        // which one the model's tokens are of, the same for all workers; "": it takes none
   // connect: Start, until every server has answered and is initialised. peer: Wait, Pull and End,
   // the longest time without an answer that is due, restarts of servers included. An answer that a
   // server holds back because others have not pushed is not due.

@@ -6,7 +6,9 @@
 #include "trainer/base/check.h"
 #include "trainer/base/log.h"
 #include "trainer/kvstore/client_core.h"
+#include "trainer/kvstore/travelling_values.h"
 #include "trainer/profile/span_log.h"
+#include "trainer/tensor/bfloat16.h"
 
 namespace trainyard::engine {
 namespace {
@@ -35,19 +37,22 @@ Record KvClientCore::PushRecord(const ServerLink& link, int part) {
     return records_.Make(header, part, std::move(payload));
   };
   if (pushed.gradient.addends == 0) return make({}, 0);
-  const std::span<const float> values = pushed.gradient.values;
+  const std::span<const std::byte> values = pushed.compressed.empty() ? std::as_bytes(pushed.gradient.values) : pushed.compressed;
   if (pushed.gradient.rows) {
     const PartRows rows = records_.RowsOf(part);
-    if (rows.PayloadBytes(*pushed.gradient.rows) < values.size_bytes()) {
+    if (rows.PayloadBytes(*pushed.gradient.rows) < values.size()) {
       return make(MakeRowPayload(rows, *pushed.gradient.rows, values, row_buffers_), kWireFlagRows);
     }
   }
-  return make(Payload(std::as_bytes(values), borrowed_.Lend()), 0);
+  return make(Payload(values, borrowed_.Lend()), 0);
 }
 
 void KvClientCore::Push(int key, const std::optional<GradientView>& gradient, int64_t step) {
   std::vector<std::pair<std::shared_ptr<Stream>, Record>> sends;
   bool complete = false;
+  // Once for each step, however often its parts are sent.
+  const bool compress = gradient && compressor_.Compresses(key);
+  const std::span<const std::byte> compressed = compress ? compressor_.Compress(key, *gradient) : std::span<const std::byte>();
   {
     MutexLock lock(&mutex_);
     position_ = step;
@@ -59,6 +64,7 @@ void KvClientCore::Push(int key, const std::optional<GradientView>& gradient, in
       if (gradient) {
         TY_CHECK(gradient->values.size() == static_cast<size_t>(options_.specs[key].shape.elements()));
         push.gradient.values = gradient->values.subspan(part.begin, part.count);
+        if (compress) push.compressed = compressed.subspan(2 * part.begin, 2 * part.count);
         if (gradient->rows) push.gradient.rows = records_.RowsOf(i).Inside(*gradient->rows);
       }
       pushes_.Add(i, push);
@@ -207,18 +213,26 @@ std::vector<ArrivedValues> KvClientCore::AwaitAnswers(absl::Duration at_most) {
   return pushes_.TakeArrived();
 }
 
+void KvClientCore::BeginFrom(ParameterSet& parameters) {
+  compressor_.Forget();
+  for (int key = 0; key < parameters.size(); ++key) {
+    if (compressor_.Compresses(key)) RoundToBfloat16(parameters.values(key));
+  }
+}
+
 void KvClientCore::Store(const ArrivedValues& answer, ParameterSet& parameters) const {
   const Part& part = placement_.parts[answer.part];
   const std::span<float> values = parameters.values(part.key).subspan(part.begin, part.count);
+  const PartRows rows = records_.RowsOf(answer.part);
   if (!answer.rows) {
-    PayloadReader(answer.values).Read(std::as_writable_bytes(values));
+    PayloadReader reader(answer.values);
+    ReadValues(reader, rows.travels_as(), values);
     return;
   }
-  const PartRows rows = records_.RowsOf(answer.part);
   PayloadReader reader = ValuesOfRows(answer.values, *answer.rows);
   for (const int32_t row : *answer.rows) {
     const PartRows::Range range = rows.RangeOf(row);
-    reader.Read(std::as_writable_bytes(values.subspan(range.begin, range.count)));
+    ReadValues(reader, rows.travels_as(), values.subspan(range.begin, range.count));
   }
 }
 

@@ -60,6 +60,16 @@ absl::Status Read(const json& object, const char* field, std::vector<std::string
   return absl::OkStatus();
 }
 
+absl::Status Read(const json& object, const char* field, Compression& out) {
+  const auto found = object.find(field);
+  for (const Compression compression : {Compression::kNone, Compression::kBfloat16}) {
+    if (found == object.end() || *found != CompressionName(compression)) continue;
+    out = compression;
+    return absl::OkStatus();
+  }
+  return Missing(field, "none or bfloat16");
+}
+
 constexpr size_t kMostTensorText = 32 << 10;  // a first message has 64 KiB; the placement's hash tells the rest of the tensors apart
 
 constexpr size_t kMostText = 64 << 10;
@@ -96,6 +106,7 @@ std::string ToJson(const KvHello& hello) {
   return json{{"mode", KvModeName(agreement.mode)},
               {"workers", agreement.workers},
               {"devices", agreement.devices},
+              {"compression", CompressionName(agreement.compression)},
               {"servers", agreement.servers},
               {"server", agreement.server},
               {"placement", fmt::format("{:016x}", agreement.placement)},
@@ -145,6 +156,7 @@ absl::StatusOr<KvHello> ParseHello(std::string_view text) {
   agreement.placement = std::strtoull(placement->get<std::string>().c_str(), nullptr, 16);
   TY_RETURN_IF_ERROR(Read(object, "workers", agreement.workers));
   TY_RETURN_IF_ERROR(Read(object, "devices", agreement.devices));
+  TY_RETURN_IF_ERROR(Read(object, "compression", agreement.compression));
   TY_RETURN_IF_ERROR(Read(object, "servers", agreement.servers));
   TY_RETURN_IF_ERROR(Read(object, "server", agreement.server));
   TY_RETURN_IF_ERROR(Read(object, "slots", agreement.slots));
@@ -180,6 +192,8 @@ absl::Status CheckAgreement(const KvAgreement& ours, std::string_view our_name, 
     TY_RETURN_IF_ERROR(compare("the number of workers", fmt::to_string(ours.workers), fmt::to_string(theirs.workers)));
   }
   TY_RETURN_IF_ERROR(compare("the number of devices of a worker", fmt::to_string(ours.devices), fmt::to_string(theirs.devices)));
+  TY_RETURN_IF_ERROR(compare("the strategy's compression", std::string(CompressionName(ours.compression)),
+                             std::string(CompressionName(theirs.compression))));
   TY_RETURN_IF_ERROR(compare("the number of servers", fmt::to_string(ours.servers), fmt::to_string(theirs.servers)));
   TY_RETURN_IF_ERROR(compare("the index of this server", fmt::to_string(ours.server), fmt::to_string(theirs.server)));
   TY_RETURN_IF_ERROR(compare("the number of tensors", fmt::to_string(ours.tensors.size()), fmt::to_string(theirs.tensors.size())));

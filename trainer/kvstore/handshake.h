@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/kvstore/mode.h"
+#include "trainer/tensor/compression.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
@@ -20,6 +21,7 @@ struct KvAgreement {
   KvMode mode = KvMode::kAsync;
   int workers = 1;
   int devices = 1;  // of each worker
+  Compression compression = Compression::kNone;
   int servers = 1;
   int server = 0;  // which one this is, or is thought to be
   uint64_t placement = 0;

@@ -31,12 +31,22 @@ Record PartRecords::WithText(Record record, const std::string& text) {
   return record;
 }
 
+PartRecords::Place PartRecords::PlaceOf(WireOp op, int index) const {
+  const Part& part = placement_.parts[index];
+  const bool compressed = op == WireOp::kPush || op == WireOp::kParameters;
+  const DType type = compressed ? TravelType(SpecOf(index), compression_) : DType::kF32;
+  return {
+      .type = type, .offset = static_cast<uint64_t>(part.begin) * SizeOf(type), .length = static_cast<uint64_t>(part.count) * SizeOf(type)};
+}
+
 WireHeader PartRecords::HeaderFor(WireHeader header, int index) const {
   const Part& part = placement_.parts[index];
+  const Place place = PlaceOf(header.op, index);
   header.key = static_cast<uint32_t>(part.key);
   header.part = static_cast<uint32_t>(part.index);
-  header.dtype = static_cast<uint8_t>(DType::kF32);
-  header.offset = static_cast<uint64_t>(part.begin) * sizeof(float);
+  header.dtype = static_cast<uint8_t>(place.type);
+  header.offset = place.offset;
+  header.length = static_cast<uint32_t>(place.length);
   return header;
 }
 
@@ -58,18 +68,18 @@ absl::StatusOr<int> PartRecords::Find(const WireHeader& header, int server) cons
     return absl::InvalidArgumentError(
         fmt::format("'{}' of '{}': part {} of {} is not on this server", WireOpName(header.op), tensor, header.part, count));
   }
-  const Part& part = placement_.parts[first + header.part];
-  const uint64_t offset = static_cast<uint64_t>(part.begin) * sizeof(float);
-  uint64_t length = static_cast<uint64_t>(part.count) * sizeof(float);
+  const Place place = PlaceOf(header.op, first + static_cast<int>(header.part));
+  uint64_t length = place.length;
   if (header.op == WireOp::kPush && header.slot == 0) {
     length = 0;
   } else if ((header.op == WireOp::kPush || header.op == WireOp::kParameters) && (header.flags & kWireFlagRows) != 0) {
     length = header.length;
   }
-  if (header.dtype != static_cast<uint8_t>(DType::kF32) || header.offset != offset || header.length != length) {
+  if (header.dtype != static_cast<uint8_t>(place.type) || header.offset != place.offset || header.length != length) {
     return absl::InvalidArgumentError(
-        fmt::format("'{}' of '{}' part {}: found dtype {}, {} bytes at {}, expected dtype 0 (F32), {} bytes at {}", WireOpName(header.op),
-                    tensor, header.part, header.dtype, header.length, header.offset, length, offset));
+        fmt::format("'{}' of '{}' part {}: found dtype {}, {} bytes at {}, expected dtype {} ({}), {} bytes at {}", WireOpName(header.op),
+                    tensor, header.part, header.dtype, header.length, header.offset, static_cast<int>(place.type), DTypeName(place.type),
+                    length, place.offset));
   }
   return first + static_cast<int>(header.part);
 }

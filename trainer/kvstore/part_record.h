@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/kvstore/placement.h"
 #include "trainer/kvstore/row_payload.h"
+#include "trainer/tensor/compression.h"
 #include "trainer/tensor/parameter_set.h"
 #include "trainer/transport/transport.h"
 
@@ -18,9 +19,10 @@ namespace trainyard::engine {
 // Thread-safe. Specs and placement must outlive it.
 class PartRecords {
  public:
-  // `sender`: the rank of this side (ranks.h).
-  PartRecords(const std::vector<ParameterSpec>& specs, const Placement& placement, uint32_t sender)
-      : specs_(specs), placement_(placement), sender_(sender), fingerprint_(FingerprintOf(specs)) {}
+  // `sender`: the rank of this side (ranks.h). `compression`: of pushes and their answers.
+  PartRecords(const std::vector<ParameterSpec>& specs, const Placement& placement, uint32_t sender,
+              Compression compression = Compression::kNone)
+      : specs_(specs), placement_(placement), sender_(sender), compression_(compression), fingerprint_(FingerprintOf(specs)) {}
 
   // Of the model: the same on both sides.
   uint64_t fingerprint() const { return fingerprint_; }
@@ -43,13 +45,24 @@ class PartRecords {
   // and part.
   absl::StatusOr<std::optional<std::vector<int32_t>>> RowsIn(const Record& record, int part) const;
 
-  const std::string& TensorOf(int part) const { return specs_[placement_.parts[part].key].name; }
-  PartRows RowsOf(int part) const { return {specs_[placement_.parts[part].key], placement_.parts[part]}; }
+  const std::string& TensorOf(int part) const { return SpecOf(part).name; }
+  // As the part is pushed and answered.
+  PartRows RowsOf(int part) const { return {SpecOf(part), placement_.parts[part], TravelType(SpecOf(part), compression_)}; }
 
  private:
+  const ParameterSpec& SpecOf(int part) const { return specs_[placement_.parts[part].key]; }
+  // The range of a part in its tensor, in bytes of what a record of this kind has.
+  struct Place {
+    DType type = DType::kF32;
+    uint64_t offset = 0;
+    uint64_t length = 0;
+  };
+  Place PlaceOf(WireOp op, int part) const;
+
   const std::vector<ParameterSpec>& specs_;
   const Placement& placement_;
   const uint32_t sender_;
+  const Compression compression_;
   const uint64_t fingerprint_;
 };
 

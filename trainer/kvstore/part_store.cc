@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/kvstore/travelling_values.h"
 #include "trainer/optim/lr_schedule.h"
 
 namespace trainyard::engine {
@@ -23,7 +24,7 @@ size_t SlotBytes(const Part& part) { return Aligned(static_cast<size_t>(part.cou
 
 PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placement, int server, KvMode mode, int workers,
                      std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config, Clock& clock, int devices,
-                     LendableMemory* lendable)
+                     LendableMemory* lendable, Compression compression)
     : specs_(std::move(specs)),
       all_parts_(placement.parts),
       mode_(mode),
@@ -50,10 +51,11 @@ PartStore::PartStore(std::vector<ParameterSpec> specs, const Placement& placemen
   for (const int i : parts_) {
     const auto count = static_cast<size_t>(all_parts_[i].count);
     LendableMemory* const memory = count * sizeof(float) < kLeastLent ? nullptr : lendable;
-    auto state =
-        std::make_unique<State>(PartRows(specs_[all_parts_[i].key], all_parts_[i]), count, mode == KvMode::kSync ? workers : 0, memory);
+    const ParameterSpec& spec = specs_[all_parts_[i].key];
+    const PartRows rows(spec, all_parts_[i], TravelType(spec, compression));
+    auto state = std::make_unique<State>(rows, count, mode == KvMode::kSync ? workers : 0, memory);
     absl::MutexLock lock(&state->mutex);
-    state->trainable = specs_[all_parts_[i].key].trainable;
+    state->trainable = spec.trainable;
     for (int slot = 0; slot < slots_; ++slot, next += SlotBytes(all_parts_[i])) {
       state->slots.emplace_back(reinterpret_cast<float*>(next), count);
     }
@@ -163,7 +165,7 @@ std::optional<PushAnswer> PartStore::PushSync(int part, State& state, int worker
 PushAnswer PartStore::Duplicate(int part, State& state, int worker, int64_t stream) {
   steps_->CountDuplicate();
   state.answered[worker] = {.stream = stream, .version = state.version};
-  PushAnswer answer{.part = part, .values = state.values.Lend(), .step = state.version, .duplicate = true};
+  PushAnswer answer{.part = part, .values = AnswerOf(state), .step = state.version, .duplicate = true};
   answer.workers.push_back(worker);
   return answer;
 }
@@ -205,7 +207,7 @@ PushAnswer PartStore::Update(int part, State& state, std::span<const int> worker
     UpdateRange(state, values, {.begin = 0, .count = values.size()}, context, sum, slots);
     state.history.AllChanged(state.version);
   }
-  if (!answer.workers.empty()) answer.values = state.values.Lend();
+  if (!answer.workers.empty()) answer.values = AnswerOf(state);
   for (size_t i = 0; i < workers.size(); ++i) state.answered[workers[i]] = {.stream = gradients[i]->stream, .version = state.version};
   answer.step = state.version;
   return answer;
@@ -238,7 +240,7 @@ void PartStore::AnswerWithRows(State& state, std::span<const PushedGradient* con
   }
   std::vector<int32_t> rows;
   if (seen == state.version || !state.history.Since(seen, rows)) return;
-  if (state.rows.PayloadBytes(rows) >= state.values.size_bytes()) return;
+  if (state.rows.PayloadBytes(rows) >= state.rows.AllBytes()) return;
   answer.rows = MakeRowPayload(state.rows, rows, state.values.Read(), pool_);
   std::vector<int> others;
   for (size_t i = 0; i < gradients.size(); ++i) (suffice(i) ? answer.row_workers : others).push_back(answer.workers[i]);
@@ -296,6 +298,16 @@ Payload PartStore::Read(int part, int slot) {
   if (!values.empty()) std::memcpy(copy->data(), values.data(), values.size_bytes());
   const std::span<const std::byte> bytes(copy->data(), values.size_bytes());
   return {bytes, std::move(copy)};
+}
+
+Payload PartStore::ReadAnswer(int part) {
+  State& state = StateOf(part);
+  absl::MutexLock lock(&state.mutex);
+  return AnswerOf(state);
+}
+
+Payload PartStore::AnswerOf(State& state) {
+  return state.rows.travels_as() == DType::kF32 ? state.values.Lend() : Bfloat16Payload(state.values.Read(), pool_);
 }
 
 int64_t PartStore::VersionOf(int part) const {

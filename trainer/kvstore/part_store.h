@@ -28,6 +28,7 @@
 #include "trainer/kvstore/worker_steps.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/optimizer_config.h"
+#include "trainer/tensor/compression.h"
 #include "trainer/tensor/parameter_set.h"
 #include "trainer/transport/payload.h"
 
@@ -71,6 +72,9 @@ struct OpenRound {
 // the whole part, or the rows that changed since the last answer on the same stream: a worker has
 // taken that answer before it pushes again. The first answer of a stream is whole, as answers on
 // the stream before may be lost.
+//
+// With Compression::kBfloat16 pushes and answers of trainable parts hold bfloat16. Sums, values,
+// slots and the optimizer's work are float32 all the same: answers are rounded copies.
 class PartStore {
  public:
   // Async jobs may be scaled while they run: there is a place for so many workers, however many the
@@ -81,7 +85,7 @@ class PartStore {
 
   PartStore(std::vector<ParameterSpec> specs, const Placement& placement, int server, KvMode mode, int workers,
             std::unique_ptr<Optimizer> optimizer, const OptimizerConfig& config, Clock& clock = RealClock(), int devices = 1,
-            LendableMemory* lendable = nullptr);
+            LendableMemory* lendable = nullptr, Compression compression = Compression::kNone);
 
   bool Holds(int part) const { return local_[part] >= 0; }
   std::span<const int> parts() const { return parts_; }
@@ -119,6 +123,8 @@ class PartStore {
 
   // As they are now: values are lent, slots copied.
   Payload Read(int part, int slot);
+  // The values as an answer has them.
+  Payload ReadAnswer(int part);
   // Updates of a part so far; sync: its open round.
   int64_t VersionOf(int part) const;
 
@@ -180,6 +186,7 @@ class PartStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   void SetVersion(State& state, int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   PushAnswer Duplicate(int part, State& state, int worker, int64_t stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
+  Payload AnswerOf(State& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex);
   State& StateOf(int part) const { return *states_[local_[part]]; }
 
   const std::vector<ParameterSpec> specs_;

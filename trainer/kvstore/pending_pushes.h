@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "trainer/kvstore/placement.h"
@@ -12,13 +13,14 @@
 
 namespace trainyard::engine {
 
-// The last push of one part. The gradient's memory is the caller's.
+// The last push of one part. The memory is the caller's.
 struct PartPush {
   // Of the part; rows are the tensor's, those that the part has something of. Without addends: no
   // device of the worker had examples.
   GradientView gradient;
-  int64_t step = -1;  // none yet
-  int64_t order = 0;  // among all pushes
+  std::span<const std::byte> compressed{};  // its values as they travel, where those are no float32
+  int64_t step = -1;                        // none yet
+  int64_t order = 0;                        // among all pushes
   bool outstanding = false;
 };
 

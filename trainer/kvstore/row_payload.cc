@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/tensor/bfloat16.h"
 
 namespace trainyard::engine {
 namespace {
@@ -19,10 +19,32 @@ static_assert(std::endian::native == std::endian::little, "the wire is little-en
 constexpr size_t kCountBytes = sizeof(uint32_t);
 constexpr size_t kRowIdBytes = sizeof(int32_t);
 
+// `put` writes the values of a range of the part, as they travel.
+template <typename Put>
+Payload MakePayload(const PartRows& part, std::span<const int32_t> rows, BufferPool& pool, Put put) {
+  const size_t size = part.PayloadBytes(rows);
+  std::shared_ptr<Buffer> buffer = pool.Take(size);
+  std::span<std::byte> rest(buffer->data(), size);
+  const auto take = [&rest](size_t bytes) {
+    const std::span<std::byte> taken = rest.first(bytes);
+    rest = rest.subspan(bytes);
+    return taken;
+  };
+  const auto count = static_cast<uint32_t>(rows.size());
+  std::ranges::copy(std::as_bytes(std::span(&count, 1)), take(kCountBytes).begin());
+  std::ranges::copy(std::as_bytes(rows), take(rows.size_bytes()).begin());
+  for (const int32_t row : rows) {
+    const PartRows::Range range = part.RangeOf(row);
+    put(range, take(range.count * SizeOf(part.travels_as())));
+  }
+  const std::span<const std::byte> bytes(buffer->data(), size);
+  return {bytes, std::move(buffer)};
+}
+
 }  // namespace
 
-PartRows::PartRows(const ParameterSpec& spec, const Part& part)
-    : row_elements_(spec.row_elements()), begin_(part.begin), end_(part.begin + part.count) {
+PartRows::PartRows(const ParameterSpec& spec, const Part& part, DType travels_as)
+    : row_elements_(spec.row_elements()), begin_(part.begin), end_(part.begin + part.count), travels_as_(travels_as) {
   if (part.count == 0) return;
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();  // rows beyond have no number and travel with all others
   first_ = static_cast<int32_t>(std::min(begin_ / row_elements_, kMost));
@@ -45,26 +67,21 @@ std::span<const int32_t> PartRows::Inside(std::span<const int32_t> rows) const {
 size_t PartRows::PayloadBytes(std::span<const int32_t> rows) const {
   size_t elements = 0;
   for (const int32_t row : rows) elements += RangeOf(row).count;
-  return kCountBytes + rows.size() * kRowIdBytes + elements * sizeof(float);
+  return kCountBytes + rows.size() * kRowIdBytes + elements * SizeOf(travels_as_);
 }
 
 Payload MakeRowPayload(const PartRows& part, std::span<const int32_t> rows, std::span<const float> values, BufferPool& pool) {
-  const size_t size = part.PayloadBytes(rows);
-  std::shared_ptr<Buffer> buffer = pool.Take(size);
-  std::byte* out = buffer->data();
-  const auto put = [&out](const void* from, size_t bytes) {
-    if (bytes > 0) std::memcpy(out, from, bytes);
-    out += bytes;
-  };
-  const auto count = static_cast<uint32_t>(rows.size());
-  put(&count, kCountBytes);
-  put(rows.data(), rows.size_bytes());
-  for (const int32_t row : rows) {
-    const PartRows::Range range = part.RangeOf(row);
-    put(values.data() + range.begin, range.count * sizeof(float));
-  }
-  const std::span<const std::byte> bytes(buffer->data(), size);
-  return {bytes, std::move(buffer)};
+  if (part.travels_as() == DType::kF32) return MakeRowPayload(part, rows, std::as_bytes(values), pool);
+  return MakePayload(part, rows, pool, [&](const PartRows::Range& range, std::span<std::byte> out) {
+    ToBfloat16(values.subspan(range.begin, range.count), out);
+  });
+}
+
+Payload MakeRowPayload(const PartRows& part, std::span<const int32_t> rows, std::span<const std::byte> values, BufferPool& pool) {
+  const size_t size = SizeOf(part.travels_as());
+  return MakePayload(part, rows, pool, [&](const PartRows::Range& range, std::span<std::byte> out) {
+    std::ranges::copy(values.subspan(range.begin * size, range.count * size), out.begin());
+  });
 }
 
 absl::StatusOr<std::vector<int32_t>> ParseRowPayload(const PartRows& part, const Payload& payload) {

@@ -10,6 +10,7 @@
 
 #include "trainer/kvstore/gradient_reader.h"
 #include "trainer/kvstore/row_history.h"
+#include "trainer/tensor/bfloat16.h"
 
 namespace trainyard::engine {
 namespace {
@@ -17,6 +18,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+
+// Reads a gradient of `rows` in stretches of `size` elements.
+std::vector<float> ReadAll(const PushedGradient& gradient, const PartRows& part, size_t elements, size_t size) {
+  GradientReader reader(gradient, part);
+  std::vector<float> all;
+  std::vector<float> scratch(size);
+  for (size_t begin = 0; begin < elements; begin += size) {
+    const std::span<const float> next = reader.Next(std::min(size, elements - begin), scratch);
+    all.insert(all.end(), next.begin(), next.end());
+  }
+  return all;
+}
 
 // Elements 8 to 32 of a tensor of ten rows of five: the end of row 1, rows 2 to 5, the start of row
 // 6.
@@ -52,6 +65,25 @@ TEST_F(RowPayloadTest, ComesBackAsItWasSentAndRowsAtTheCutsInPart) {
   EXPECT_THAT(*ParseRowPayload(part_, Make({})), IsEmpty());
 }
 
+TEST_F(RowPayloadTest, AsBfloat16EachValueHasTwoBytes) {
+  const PartRows part({.name = "table", .shape = Shape({10, 5})}, {.key = 0, .index = 1, .server = 0, .begin = 8, .count = 24},
+                      DType::kBF16);
+  EXPECT_EQ(part.AllBytes(), 24U * 2);
+  const std::vector<int32_t> rows = {1, 3, 6};
+  PushedGradient gradient(MakeRowPayload(part, rows, values_, pool_));
+  EXPECT_EQ(gradient.payload.size(), 4U + 3 * 4 + (2 + 5 + 2) * 2);
+  std::array<std::byte, 48> narrow{};
+  ToBfloat16(values_, narrow);
+  EXPECT_EQ(MakeRowPayload(part, rows, narrow, pool_).ToString(), gradient.payload.ToString());
+  ASSERT_TRUE(ParseRowPayload(part, gradient.payload).ok());
+  gradient.rows = rows;
+  std::vector<float> expected(24);
+  for (const size_t i : {0, 1, 7, 8, 9, 10, 11, 22, 23}) expected[i] = RoundToBfloat16(values_[i]);
+  for (size_t size = 1; size <= 24; ++size) EXPECT_EQ(ReadAll(gradient, part, 24, size), expected) << size;
+  EXPECT_THAT(std::string(ParseRowPayload(part, Make(rows)).status().message()), HasSubstr("52 bytes for 3 rows, expected 34"))
+      << "as float32";
+}
+
 TEST_F(RowPayloadTest, APartGetsOnlyTheRowsThatItHasSomethingOf) {
   const std::vector<int32_t> rows = {0, 1, 5, 6, 7, 9};
   EXPECT_THAT(part_.Inside(rows), ElementsAre(1, 5, 6));
@@ -69,18 +101,6 @@ TEST_F(RowPayloadTest, WhatMakesNoSenseIsRefusedByName) {
   EXPECT_THAT(ErrorOf({1, 3, 0, 0, 0, 0}), HasSubstr("24 bytes for 1 rows, expected 28"));
   EXPECT_THAT(ErrorOf({1, 1, 0, 0, 0}), HasSubstr("20 bytes for 1 rows, expected 16"));
   EXPECT_THAT(ErrorOf({0, 1}), HasSubstr("8 bytes for 0 rows, expected 4"));
-}
-
-// Reads a gradient of `rows` in stretches of `size` elements.
-std::vector<float> ReadAll(const PushedGradient& gradient, const PartRows& part, size_t elements, size_t size) {
-  GradientReader reader(gradient, part);
-  std::vector<float> all;
-  std::vector<float> scratch(size);
-  for (size_t begin = 0; begin < elements; begin += size) {
-    const std::span<const float> next = reader.Next(std::min(size, elements - begin), scratch);
-    all.insert(all.end(), next.begin(), next.end());
-  }
-  return all;
 }
 
 TEST_F(RowPayloadTest, ReadAsAWholeTheOtherRowsAreZeroHoweverItIsCut) {

@@ -14,6 +14,7 @@
 #include "trainer/kvstore/server.h"
 #include "trainer/kvstore/test_transports.h"
 #include "trainer/optim/make_optimizer.h"
+#include "trainer/tensor/bfloat16.h"
 
 namespace trainyard::engine {
 namespace {
@@ -50,6 +51,7 @@ struct Job {
   KvMode mode = KvMode::kSync;
   int workers = 1;
   int servers = 1;
+  Compression compression = Compression::kNone;
 };
 
 // A worker whose gradients depend on its own copy of the parameters, so that a value which it was
@@ -116,6 +118,33 @@ class TableWorker {
   int64_t step_ = 0;
 };
 
+// Says hello like a worker, then one record of its own making.
+class RudePeer final : public StreamHandler {
+ public:
+  explicit RudePeer(std::function<Record(const WireHeader& welcome)> make) : make_(std::move(make)) {}
+
+  void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
+    for (const Record& record : records) {
+      if (record.header.op == WireOp::kWelcome) stream->Send({make_(record.header)});
+    }
+  }
+  void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& status) override {
+    absl::MutexLock lock(&mutex_);
+    status_ = status;
+    closed_ = true;
+  }
+  std::string AwaitRefusal() {
+    absl::MutexLock lock(&mutex_);
+    return mutex_.AwaitWithTimeout(absl::Condition(&closed_), absl::Seconds(30)) ? std::string(status_.message()) : "never closed";
+  }
+
+ private:
+  const std::function<Record(const WireHeader& welcome)> make_;
+  absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
 class RowPushTest : public ::testing::TestWithParam<TransportKind> {
  protected:
   ~RowPushTest() override { StopServers(); }
@@ -130,6 +159,7 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
                                                                          .servers = job.servers,
                                                                          .workers = job.workers,
                                                                          .mode = job.mode,
+                                                                         .compression = job.compression,
                                                                          .optimizer = TestOptimizer(job.optimizer),
                                                                          .specs = TableSpecs(),
                                                                          .timeouts = {.peer = absl::Seconds(30)}},
@@ -157,6 +187,7 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
             .workers = job.workers,
             .chief = worker == 0,
             .mode = job.mode,
+            .compression = job.compression,
             .specs = TableSpecs(),
             .slot_names = (*MakeOptimizer(TestOptimizer(job.optimizer)))->slot_names(),
             .timeouts = {.peer = absl::Seconds(30), .connect = absl::Seconds(30)},
@@ -165,7 +196,8 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
 
   struct Outcome {
     std::vector<std::string> hashes;  // of each worker's parameters
-    std::string slots;                // of the servers'
+    std::string values;               // of the servers', and
+    std::string slots;                // theirs
     int64_t bytes_sent = 0;           // by the chief, in the steps alone
     int64_t bytes_received = 0;
   };
@@ -189,7 +221,12 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
           outcome.bytes_received = worker.client().bytes_received() - received;
           const absl::StatusOr<TrainingState> state = worker.client().Pull(/*with_slots=*/true);
           ASSERT_TRUE(state.ok()) << state.status();
-          EXPECT_EQ(state->parameters.Sha256Hex(), outcome.hashes[w]);
+          ParameterSet values = CopyOf(state->parameters);
+          if (job.compression != Compression::kNone) {
+            for (int key = 0; key < values.size(); ++key) RoundToBfloat16(values.values(key));
+          }
+          EXPECT_EQ(values.Sha256Hex(), outcome.hashes[w]);
+          outcome.values = state->parameters.Sha256Hex();
           for (const ParameterSet& slot : state->slots) outcome.slots += slot.Sha256Hex();
         }
         worker.client().Done();
@@ -198,6 +235,29 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
     for (std::thread& thread : threads) thread.join();
     StopServers();
     return outcome;
+  }
+
+  // What server 0 says to worker 1, who sends it what `make` has made.
+  std::string RefusalOf(const Job& job, const std::function<Record(const WireHeader& welcome)>& make) {
+    const uint64_t fingerprint = FingerprintOf(TableSpecs());
+    KvHello hello{.agreement = MakeAgreement(TableSpecs())};
+    hello.agreement.workers = job.workers;
+    hello.agreement.compression = job.compression;
+    hello.agreement.placement = PlaceParameters(TableSpecs(), 1).hash;
+    const auto peer = std::make_shared<RudePeer>([&](const WireHeader& welcome) {
+      Record record = make(welcome);
+      record.header.sender = 1;
+      record.header.fingerprint = fingerprint;
+      record.header.length = static_cast<uint32_t>(record.payload.size());
+      return record;
+    });
+    const std::shared_ptr<Stream> stream = transport_->Dial(addresses_[0], peer, absl::Seconds(5));
+    Record first;
+    first.header = {.op = WireOp::kHello, .sender = 1, .fingerprint = fingerprint};
+    first.payload = Payload::OfText(ToJson(hello));
+    first.header.length = static_cast<uint32_t>(first.payload.size());
+    stream->Send({first});
+    return peer->AwaitRefusal();
   }
 
   std::unique_ptr<Transport> transport_ = GetParam().make();
@@ -219,6 +279,30 @@ TEST_P(RowPushTest, SyncRowsGiveTheBitsOfDensePushesInEveryClusterShape) {
     const Outcome rows = Train(job, /*by_rows=*/true, 4);
     for (const std::string& hash : rows.hashes) EXPECT_EQ(hash, dense.hashes[0]);
     EXPECT_EQ(rows.slots, dense.slots);
+  }
+}
+
+TEST_P(RowPushTest, AsBfloat16RowsGiveTheSameBitsInEveryClusterShapeForHalfTheBytes) {
+  struct Case {
+    int workers;
+    std::string optimizer;
+  };
+  for (const Case& test : {Case{1, "sgd"}, Case{2, "adam"}, Case{3, "sgd"}}) {
+    const auto job = [&](int servers, Compression compression) {
+      return Job{.optimizer = test.optimizer, .workers = test.workers, .servers = servers, .compression = compression};
+    };
+    const Outcome one = Train(job(1, Compression::kBfloat16), /*by_rows=*/true, 4);
+    for (const std::string& hash : one.hashes) EXPECT_EQ(hash, one.hashes[0]);
+    for (const int servers : {2, 3}) {
+      SCOPED_TRACE(test.optimizer + " " + std::to_string(test.workers) + "w" + std::to_string(servers) + "p");
+      const Outcome several = Train(job(servers, Compression::kBfloat16), /*by_rows=*/true, 4);
+      EXPECT_EQ(several.hashes, one.hashes);
+      EXPECT_EQ(several.values, one.values);
+      EXPECT_EQ(several.slots, one.slots);
+    }
+    const Outcome plain = Train(job(1, Compression::kNone), /*by_rows=*/true, 4);
+    EXPECT_NE(plain.values, one.values);
+    EXPECT_LT(static_cast<double>(one.bytes_sent), 0.55 * static_cast<double>(plain.bytes_sent)) << "numbers of rows take four bytes still";
   }
 }
 
@@ -320,42 +404,10 @@ TEST_P(RowPushTest, ARefilledServerAnswersWithAllThatItHas) {
   }
 }
 
-// Says hello like a worker, then one record of its own making.
-class RudePeer final : public StreamHandler {
- public:
-  explicit RudePeer(std::function<Record(const WireHeader& welcome)> make) : make_(std::move(make)) {}
-
-  void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
-    for (const Record& record : records) {
-      if (record.header.op == WireOp::kWelcome) stream->Send({make_(record.header)});
-    }
-  }
-  void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& status) override {
-    absl::MutexLock lock(&mutex_);
-    status_ = status;
-    closed_ = true;
-  }
-  std::string AwaitRefusal() {
-    absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&closed_), absl::Seconds(30)) ? std::string(status_.message()) : "never closed";
-  }
-
- private:
-  const std::function<Record(const WireHeader& welcome)> make_;
-  absl::Mutex mutex_;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-};
-
 TEST_P(RowPushTest, RowsThatMakeNoSenseAreRefusedByNameAndTheOthersGoOn) {
   const Job job{.mode = KvMode::kAsync, .workers = 2};
   StartServers(job);
   TableWorker chief(ClientOptions(job, 0), *transport_, /*by_rows=*/true);
-  const uint64_t fingerprint = FingerprintOf(TableSpecs());
-  const Placement placement = PlaceParameters(TableSpecs(), 1);
-  KvHello hello{.agreement = MakeAgreement(TableSpecs())};
-  hello.agreement.workers = 2;
-  hello.agreement.placement = placement.hash;
   struct Case {
     WireOp op;
     std::vector<uint32_t> words;
@@ -370,25 +422,49 @@ TEST_P(RowPushTest, RowsThatMakeNoSenseAreRefusedByNameAndTheOthersGoOn) {
       {WireOp::kAssign, {0}, "only the chief may assign"},
   };
   for (const Case& test : cases) {
-    const auto peer = std::make_shared<RudePeer>([&](const WireHeader& welcome) {
+    const std::string refusal = RefusalOf(job, [&](const WireHeader& welcome) {
       Record record;
-      record.header = {
-          .op = test.op, .flags = kWireFlagRows, .epoch = welcome.epoch, .sender = 1, .slot = 1, .dtype = 0, .fingerprint = fingerprint};
+      record.header = {.op = test.op, .flags = kWireFlagRows, .epoch = welcome.epoch, .slot = 1, .dtype = 0};
       record.payload = Payload::OfText(std::string(reinterpret_cast<const char*>(test.words.data()), test.words.size() * sizeof(uint32_t)));
-      record.header.length = static_cast<uint32_t>(record.payload.size());
       return record;
     });
-    const std::shared_ptr<Stream> stream = transport_->Dial(addresses_[0], peer, absl::Seconds(5));
-    Record first;
-    first.header = {.op = WireOp::kHello, .sender = 1, .fingerprint = fingerprint};
-    first.payload = Payload::OfText(ToJson(hello));
-    first.header.length = static_cast<uint32_t>(first.payload.size());
-    stream->Send({first});
-    const std::string refusal = peer->AwaitRefusal();
     EXPECT_THAT(refusal, HasSubstr(test.expected));
     if (test.op == WireOp::kPush) {
       EXPECT_THAT(refusal, AllOf(HasSubstr("server 0"), HasSubstr("'push' of 'embedding/table' part 0")));
     }
+  }
+  EXPECT_TRUE(chief.Step().ok());
+}
+
+TEST_P(RowPushTest, BytesThatAreNotBfloat16AreRefusedByNameAndTheOthersGoOn) {
+  const Job job{.mode = KvMode::kAsync, .workers = 2, .compression = Compression::kBfloat16};
+  StartServers(job);
+  TableWorker chief(ClientOptions(job, 0), *transport_, /*by_rows=*/true);
+  const Part bias = PlaceParameters(TableSpecs(), 1).parts.back();
+  ASSERT_EQ(bias.count, 7);
+  struct Case {
+    uint32_t flags;
+    DType dtype;
+    size_t bytes;
+    std::string expected;
+  };
+  const Case cases[] = {
+      {0, DType::kF32, 28, "found dtype 0, 28 bytes at 0, expected dtype 5 (BF16), 14 bytes at 0"},
+      {0, DType::kBF16, 13, "found dtype 5, 13 bytes at 0, expected dtype 5 (BF16), 14 bytes at 0"},
+      {0, DType::kBF16, 28, "28 bytes at 0, expected dtype 5 (BF16), 14 bytes"},
+      {0, DType::kU8, 14, "found dtype 4"},
+      {kWireFlagRows, DType::kF32, 4, "found dtype 0"},
+      {kWireFlagRows, DType::kBF16, 11, "rows: 11 bytes for 0 rows, expected 4"},
+  };
+  for (const Case& test : cases) {
+    const std::string refusal = RefusalOf(job, [&](const WireHeader& welcome) {
+      Record record;
+      record.header = {
+          .op = WireOp::kPush, .flags = test.flags, .epoch = welcome.epoch, .key = 1, .slot = 1, .dtype = static_cast<uint8_t>(test.dtype)};
+      record.payload = Payload::OfText(std::string(test.bytes, '\0'));
+      return record;
+    });
+    EXPECT_THAT(refusal, AllOf(HasSubstr("server 0"), HasSubstr("'push' of 'dense/bias' part 0"), HasSubstr(test.expected)));
   }
   EXPECT_TRUE(chief.Step().ok());
 }

@@ -17,6 +17,7 @@ KvAgreement AgreementOf(const KvServerOptions& options, const Placement& placeme
   agreement.mode = options.mode;
   agreement.workers = options.workers;
   agreement.devices = options.devices;
+  agreement.compression = options.compression;
   agreement.servers = options.servers;
   agreement.server = options.server;
   agreement.placement = placement.hash;
@@ -30,12 +31,12 @@ KvServerCore::KvServerCore(KvServerOptions options, std::unique_ptr<Optimizer> o
     : options_(std::move(options)),
       name_(fmt::format("server {}", options_.server)),
       placement_(PlaceParameters(options_.specs, options_.servers)),
-      records_(options_.specs, placement_, kServerRank | static_cast<uint32_t>(options_.server)),
+      records_(options_.specs, placement_, kServerRank | static_cast<uint32_t>(options_.server), options_.compression),
       incarnation_(NewIncarnation()),
       agreement_(AgreementOf(options_, placement_, optimizer->slot_names())),
       clock_(*options_.clock),
       store_(std::make_unique<PartStore>(options_.specs, placement_, options_.server, options_.mode, options_.workers, std::move(optimizer),
-                                         options_.optimizer, clock_, options_.devices, options_.lendable.get())),
+                                         options_.optimizer, clock_, options_.devices, options_.lendable.get(), options_.compression)),
       members_({.mode = options_.mode,
                 .workers = options_.workers,
                 .places = PartStore::Places(options_.mode, options_.workers),

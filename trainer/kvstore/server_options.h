@@ -14,6 +14,7 @@
 #include "trainer/base/timeouts.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/optim/optimizer_config.h"
+#include "trainer/tensor/compression.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
@@ -27,6 +28,7 @@ struct KvServerOptions {
   int workers = 1;
   int devices = 1;  // of each worker: sync means are over workers * devices
   KvMode mode = KvMode::kAsync;
+  Compression compression = Compression::kNone;  // of pushes and answers
   OptimizerConfig optimizer;  // with its schedule, which follows the number of updates; clip_norm is the workers' business
   std::vector<ParameterSpec> specs;
   std::shared_ptr<LendableMemory> lendable = nullptr;  // the transport's, for the values; may be null

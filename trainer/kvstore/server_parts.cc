@@ -195,10 +195,9 @@ absl::Status KvServerCore::OnEnd(const Peer& peer, bool ready, const WireHeader&
 Record KvServerCore::LateRecord(WireOp op, int part, int slot) {
   Record record{.header = records_.HeaderFor(records_.Header(op, incarnation_), part)};
   record.header.slot = static_cast<uint16_t>(slot);
-  record.header.length = static_cast<uint32_t>(placement_.parts[part].count * static_cast<int64_t>(sizeof(float)));
-  record.late = [core = shared_from_this(), part, slot](WireHeader& late) {
+  record.late = [core = shared_from_this(), op, part, slot](WireHeader& late) {
     late.step = static_cast<uint64_t>(core->store_->global_step());
-    return core->store_->Read(part, slot);
+    return op == WireOp::kParameters ? core->store_->ReadAnswer(part) : core->store_->Read(part, slot);
   };
   return record;
 }

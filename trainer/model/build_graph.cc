@@ -124,8 +124,9 @@ absl::Status AddLoss(const ModelSpec& spec, const Network& network, bool trainin
   if (!training) {
     TY_ASSIGN_OR_RETURN(Value correct, builder.CorrectCount(kCorrectOutput, output, labels));
     TY_RETURN_IF_ERROR(builder.Output(kCorrectOutput, correct));
+    if (shape.rank() == 2) TY_RETURN_IF_ERROR(builder.Output(kLogitsOutput, output));
   }
-  return builder.Output(kLogitsOutput, output);
+  return absl::OkStatus();
 }
 
 // `training`: with the mark of the loss that training makes small, and the next values of

@@ -18,17 +18,18 @@ inline constexpr std::string_view kLabelsFeed = "labels";                  // cl
 inline constexpr std::string_view kTargetFeed = "target";                  // regression: f32 of the output's shape
 inline constexpr std::string_view kLossOutput = "loss";                    // [], the mean over the batch
 inline constexpr std::string_view kCorrectOutput = "correct";              // classification: [], how many labels had the highest score
-inline constexpr std::string_view kLogitsOutput = "logits";                // classification: the scores before softmax
+inline constexpr std::string_view kLogitsOutput = "logits";                // classification: the scores before softmax; not in training
 inline constexpr std::string_view kProbabilitiesOutput = "probabilities";  // classification, inference only
 inline constexpr std::string_view kPredictionOutput = "prediction";        // regression
 
 // Feeds kInputName (u8 pixels are scaled to 0…1, f32 taken as they are) and kLabelsFeed or
-// kTargetFeed. Outputs: loss and logits, or loss and prediction. Graph::loss() is set: an executor
-// adds a gradient for every trainable parameter. InvalidArgument names the layer whose shapes do
-// not fit. That is never so for a spec that ParseModelSpec accepted, at any batch from 1 to
-// kMaxBatch.
+// kTargetFeed. Outputs: loss, and for regression prediction; no logits, so a backend need not keep
+// them. Graph::loss() is set: an executor adds a gradient for every trainable parameter.
+// InvalidArgument names the layer whose shapes do not fit. That is never so for a spec that
+// ParseModelSpec accepted, at any batch from 1 to kMaxBatch.
 absl::StatusOr<Graph> BuildTrainingGraph(const ModelSpec& spec, int64_t batch);
-// The same without that mark; classification has the output correct too.
+// The same without that mark; classification has the output correct too, and logits where an
+// example has one label.
 absl::StatusOr<Graph> BuildEvaluationGraph(const ModelSpec& spec, int64_t batch);
 // Feeds kInputName only. Outputs: logits and probabilities, or prediction.
 absl::StatusOr<Graph> BuildInferenceGraph(const ModelSpec& spec, int64_t batch);

@@ -42,7 +42,7 @@ TEST(BuildGraphTest, TrainingHasAGradientForEveryParameter) {
   const Graph graph = Compiled(BuildTrainingGraph(Preset("lenet5"), 8));
   EXPECT_EQ(graph.results().size(), graph.parameters().size());
   EXPECT_THAT(FeedsOf(graph), UnorderedElementsAre("input", "labels"));
-  EXPECT_THAT(graph.outputs(), UnorderedElementsAre(Key("loss"), Key("logits")));
+  EXPECT_THAT(graph.outputs(), UnorderedElementsAre(Key("loss")));
 }
 
 TEST(BuildGraphTest, TrainingLeavesNextValuesForMovingStatisticsAndEvaluationDoesNot) {
@@ -53,7 +53,7 @@ TEST(BuildGraphTest, TrainingLeavesNextValuesForMovingStatisticsAndEvaluationDoe
     const bool gradient = result.kind == ParameterResult::Kind::kGradient;
     EXPECT_EQ(training.parameters()[result.key].trainable, gradient) << training.parameters()[result.key].name;
   }
-  EXPECT_THAT(training.outputs(), UnorderedElementsAre(Key("loss"), Key("logits")));
+  EXPECT_THAT(training.outputs(), UnorderedElementsAre(Key("loss")));
   const auto evaluation = BuildEvaluationGraph(spec, 2);
   ASSERT_TRUE(evaluation.ok());
   EXPECT_THAT(evaluation->results(), IsEmpty());
@@ -76,6 +76,14 @@ TEST(BuildGraphTest, EvaluationHasTheSameParametersAndNoGradients) {
   ASSERT_TRUE(training.ok() && evaluation.ok());
   EXPECT_TRUE(std::ranges::equal(training->parameters(), evaluation->parameters()));
   EXPECT_THAT(evaluation->results(), IsEmpty());
+}
+
+TEST(BuildGraphTest, EvaluationGivesLogitsWhereAnExampleHasOneLabel) {
+  const auto images = BuildEvaluationGraph(Preset("lenet5"), 4);
+  const auto words = BuildEvaluationGraph(Preset("ptbLstm"), 4);
+  ASSERT_TRUE(images.ok() && words.ok());
+  EXPECT_THAT(images->outputs(), UnorderedElementsAre(Key("loss"), Key("correct"), Key("logits")));
+  EXPECT_THAT(words->outputs(), UnorderedElementsAre(Key("loss"), Key("correct")));
 }
 
 TEST(BuildGraphTest, InferenceTakesNoLabelsAndGivesProbabilities) {

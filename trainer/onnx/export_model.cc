@@ -26,8 +26,9 @@ inline constexpr bool kIsOneOf = (std::is_same_v<T, Others> || ...);
 template <typename T>
 inline constexpr bool kIsOfTraining =
     kIsOneOf<T, ConstantOp, RelayoutOp, SliceOp, EmbeddingGradientOp, RecurrentGradientOp, DenseInputGradientOp, DenseWeightGradientOp,
-             Conv2dInputGradientOp, Conv2dWeightGradientOp, BiasGradientOp, ActivationGradientOp, MaxPoolGradientOp, AvgPoolGradientOp,
-             SoftmaxGradientOp, SoftmaxCrossEntropyOp, SoftmaxCrossEntropyGradientOp, CorrectCountOp, MeanSquaredErrorOp,
+             Conv2dInputGradientOp, Conv2dWeightGradientOp, PooledConv2dWeightGradientOp, BiasGradientOp, ActivationGradientOp,
+             MaxPoolGradientOp, AvgPoolGradientOp, SoftmaxGradientOp, SoftmaxCrossEntropyOp, SoftmaxCrossEntropyGradientOp, CorrectCountOp,
+             DenseCrossEntropyOp, DenseCrossEntropyInputGradientOp, DenseCrossEntropyWeightGradientOp, MeanSquaredErrorOp,
              MeanSquaredErrorGradientOp, BatchNormGradientOp, L2PenaltyOp, L2PenaltyGradientOp>;
 
 void ExportNode(NodeId id, GraphExport& out) {

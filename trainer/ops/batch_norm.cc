@@ -27,7 +27,9 @@ absl::StatusOr<std::vector<ValueSpec>> InferBatchNorm(const BatchNormOp& op, std
 
 // Forward: two sums of three operations, then a multiply-add and relu. Backward: x's place, two
 // sums, then three operations.
-int64_t OpFlops(const BatchNormOp& op, const NodeView& node) { return node.out().shape.elements() * (op.relu ? 6 : 5); }
+int64_t OpFlops(const BatchNormOp& op, const NodeView& node) {
+  return node.out().shape.elements() * ((op.relu ? 6 : 5) - (op.moments ? 3 : 0));
+}
 int64_t OpFlops(const BatchNormGradientOp& op, const NodeView& node) {
   return node.out().shape.elements() * ((op.relu ? 12 : 8) + (op.add ? 1 : 0));
 }

@@ -40,23 +40,39 @@ int64_t OpFlops(const Conv2dWeightGradientOp& op, const NodeView& node) {
   return ProductFlops(dz_elements, node.out().shape) + (op.bias ? dz_elements : 0);
 }
 
+int64_t OpFlops(const PooledConv2dWeightGradientOp& op, const NodeView& node) {
+  const absl::StatusOr<ValueSpec> z = InferConv2d(op.window, node.in(0), node.out());
+  TY_CHECK(z.ok());
+  const int64_t z_elements = z->shape.elements();
+  return ProductFlops(z_elements, node.out().shape) + (op.bias ? z_elements : 0);
+}
+
 void AddGradient(const Conv2dOp& op, GradientContext& context) {
   const Value x = context.input(0);
   const Value w = context.input(1);
   const ValueSpec x_spec = context.spec(x);
   const ValueSpec w_spec = context.spec(w);
-  const bool bias = op.epilogue.bias && context.wants(2);
+  const Epilogue& epilogue = op.epilogue;
+  const bool bias = epilogue.bias && context.wants(2);
+  const bool weights = context.wants(1) || bias;
+  std::vector<ValueSpec> gradients = {w_spec};
+  if (bias) gradients.push_back(context.spec(context.input(2)));
+  const auto set_gradients = [&](NodeId node) {
+    context.SetInputGradient(1, {node, 0});
+    if (bias) context.SetInputGradient(2, {node, 1});
+  };
+  if (epilogue.unpool_in_weights && weights && !context.wants(0)) {
+    std::vector<Value> inputs = {x, context.output_gradient(), context.output(1)};
+    if (epilogue.activation != Activation::kIdentity) inputs.push_back(context.output(0));
+    const PooledConv2dWeightGradientOp pooled{op.window, bias, *epilogue.max_pool, epilogue.activation};
+    return set_gradients(context.Add("weights", pooled, std::move(inputs), std::move(gradients)));
+  }
   absl::StatusOr<ValueSpec> z_spec = InferConv2d(op.window, x_spec, w_spec);
   TY_CHECK(z_spec.ok());
-  z_spec->bf16 = op.epilogue.bf16_before_pool || context.spec(context.output()).bf16;  // held as y, not as x
-  const Value dz = EpilogueGradient(op.epilogue, *z_spec, context);
-  if (context.wants(1) || bias) {
-    std::vector<ValueSpec> outputs = {w_spec};
-    if (bias) outputs.push_back(context.spec(context.input(2)));
-    const NodeId weights = context.Add("weights", Conv2dWeightGradientOp{op.window, bias}, {x, dz}, std::move(outputs));
-    context.SetInputGradient(1, {weights, 0});
-    if (bias) context.SetInputGradient(2, {weights, 1});
-  }
+  z_spec->bf16 = epilogue.bf16_before_pool || context.spec(context.output()).bf16;  // held as y, not as x
+  const Value dz = EpilogueGradient(epilogue, *z_spec, context);
+  if (weights) set_gradients(context.Add("weights", Conv2dWeightGradientOp{op.window, bias}, {x, dz}, std::move(gradients)));
+  if (epilogue.add) context.SetInputGradient(context.input_count() - 1, dz);
   if (context.wants(0)) context.SetInputGradient(0, {context.Add("input", Conv2dInputGradientOp{op.window}, {dz, w}, {x_spec}), 0});
 }
 

@@ -15,6 +15,7 @@ absl::StatusOr<ValueSpec> InferConv2d(const Window& window, const ValueSpec& x, 
 int64_t OpFlops(const Conv2dOp& op, const NodeView& node);
 int64_t OpFlops(const Conv2dInputGradientOp& op, const NodeView& node);
 int64_t OpFlops(const Conv2dWeightGradientOp& op, const NodeView& node);
+int64_t OpFlops(const PooledConv2dWeightGradientOp& op, const NodeView& node);
 void AddGradient(const Conv2dOp& op, GradientContext& context);
 
 }  // namespace trainyard::engine

@@ -16,8 +16,10 @@ Value EpilogueGradient(const Epilogue& epilogue, const ValueSpec& z_spec, Gradie
 
 int64_t EpilogueFlops(const Epilogue& epilogue, int64_t z_elements, int64_t out_elements) {
   int64_t flops = epilogue.bias ? z_elements : 0;
+  if (epilogue.add) flops += z_elements;
   if (epilogue.max_pool) flops += out_elements * epilogue.max_pool->size[0] * epilogue.max_pool->size[1];
   if (epilogue.activation != Activation::kIdentity) flops += out_elements;
+  if (epilogue.moments) flops += 3 * out_elements;
   return flops;
 }
 

@@ -7,6 +7,7 @@
 #include "trainer/ops/concat.h"
 #include "trainer/ops/conv2d.h"
 #include "trainer/ops/dense.h"
+#include "trainer/ops/dense_cross_entropy.h"
 #include "trainer/ops/dropout.h"
 #include "trainer/ops/elementwise.h"
 #include "trainer/ops/embedding.h"

@@ -1,7 +1,9 @@
 // Scaling gradients before they are pushed; rows that a gradient does not touch cost nothing and
-// change nothing.
+// change nothing. Large tensors are divided among `threads`, whose number changes no bit; null: the
+// caller alone.
 #pragma once
 
+#include "trainer/base/thread_pool.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
@@ -12,9 +14,9 @@ namespace trainyard::engine {
 // everywhere. A norm that is infinite or NaN leaves the gradients as they are: the caller sees it
 // in the value returned. A worker calls it on its own gradients before it pushes them; with several
 // workers each clips its own, as in the studies.
-double ClipByGlobalNorm(double clip_norm, ParameterSet& gradients);
+double ClipByGlobalNorm(double clip_norm, ParameterSet& gradients, ThreadPool* threads = nullptr);
 
 // Multiplies the gradient of `key` by a finite factor.
-void ScaleGradient(float factor, int key, ParameterSet& gradients);
+void ScaleGradient(float factor, int key, ParameterSet& gradients, ThreadPool* threads = nullptr);
 
 }  // namespace trainyard::engine

@@ -64,6 +64,36 @@ TEST(ClipTest, RowsThatAreNotTouchedChangeNoBit) {
   EXPECT_LT(ClipByGlobalNorm(0.5, rows), 0.5) << "the list is believed";
 }
 
+// Of more elements than parts can be small, with a row across the end of a part.
+TEST(ClipTest, TheNumberOfThreadsChangesNoBit) {
+  constexpr int64_t kRows = 50'003;
+  constexpr int64_t kRow = 111;
+  std::vector<int32_t> ids;
+  for (int32_t row = 0; row < kRows; row += row % 5 == 0 ? 1 : 2) ids.push_back(row);
+  ThreadPool threads(3);
+  for (const bool by_rows : {false, true}) {
+    std::vector<ParameterSet> sets;
+    std::vector<double> norms;
+    for (ThreadPool* const pool : {static_cast<ThreadPool*>(nullptr), &threads}) {
+      std::mt19937 random(5);
+      std::normal_distribution<float> normal;
+      ParameterSet& set = sets.emplace_back(std::vector<ParameterSpec>{{.name = "embedding", .shape = {kRows, kRow}}});
+      for (const int32_t row : ids) {
+        for (float& value : set.values(0).subspan(static_cast<size_t>(row * kRow), kRow)) value = normal(random);
+      }
+      if (by_rows) {
+        set.touched_rows(0).Reserve(kRows);
+        set.touched_rows(0).Touch(ids);
+      }
+      norms.push_back(ClipByGlobalNorm(2.5, set, pool));
+    }
+    EXPECT_EQ(norms[0], norms[1]);
+    EXPECT_NEAR(norms[0], std::sqrt(static_cast<double>(ids.size() * kRow)), 3.0);
+    EXPECT_TRUE(std::ranges::equal(sets[0].values(0), sets[1].values(0)));
+    EXPECT_NEAR(ClipByGlobalNorm(100.0, sets[1]), 2.5, 1e-4);
+  }
+}
+
 TEST(ClipTest, ANormThatIsNotFiniteIsReportedAndChangesNothing) {
   ParameterSet gradients = Gradients({std::numeric_limits<float>::infinity()}, {4.0F});
   EXPECT_TRUE(std::isinf(ClipByGlobalNorm(1.0, gradients)));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/base/thread_pool.h"
 #include "trainer/tensor/touched_rows.h"
 
 namespace trainyard::engine {
@@ -43,9 +44,10 @@ class Optimizer {
 
 // Apply on a whole tensor of shape [rows, ..]; `gradient` may list the rows that it touches. The
 // bits are those of Apply with all values. Where the rule allows it, the other rows cost nothing.
-// row_elements: the elements of a row.
+// row_elements: the elements of a row. A large gradient is divided among `threads`; null: the
+// caller alone.
 void ApplyGradient(const Optimizer& optimizer, const UpdateContext& context, std::span<float> param, const GradientView& gradient,
-                   size_t row_elements, std::span<const std::span<float>> slots);
+                   size_t row_elements, std::span<const std::span<float>> slots, ThreadPool* threads = nullptr);
 inline constexpr size_t kMostSlots = 4;  // of any optimizer
 
 }  // namespace trainyard::engine

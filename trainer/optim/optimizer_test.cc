@@ -131,6 +131,37 @@ TEST_P(EveryOptimizer, GivesTheSameBitsForTheRowsOfAGradientAsForAllOfIt) {
   }
 }
 
+TEST_P(EveryOptimizer, GivesTheSameBitsOnAnyNumberOfThreads) {
+  constexpr size_t kRows = 9'001;
+  constexpr size_t kRow = 24;
+  std::mt19937 random(13);
+  std::normal_distribution<float> normal;
+  std::vector<float> start(kRows * kRow);
+  for (float& value : start) value = normal(random);
+  std::vector<float> gradient(start.size());
+  TouchedRows touched;
+  touched.Reserve(kRows);
+  std::vector<int32_t> ids;
+  for (int32_t row = 1; row < static_cast<int32_t>(kRows); row += 2) ids.push_back(row);
+  touched.Touch(ids);
+  for (const int32_t row : ids) {
+    for (float& value : std::span(gradient).subspan(static_cast<size_t>(row) * kRow, kRow)) value = normal(random);
+  }
+  ThreadPool pool(3);
+  for (const GradientView& view : {GradientView(std::span<const float>(gradient)), GradientView(gradient, touched)}) {
+    Descent alone(Config(GetParam()), start);
+    Descent shared(Config(GetParam()), start);
+    for (int step = 0; step < 3; ++step) {
+      const UpdateContext context{.learning_rate = 0.05, .step = step};
+      alone.Apply(context, gradient, 0, gradient.size());
+      std::vector<std::span<float>> slots(shared.slots.begin(), shared.slots.end());
+      ApplyGradient(*shared.optimizer, context, shared.param, view, kRow, slots, &pool);
+    }
+    EXPECT_EQ(alone.param, shared.param);
+    EXPECT_EQ(alone.slots, shared.slots);
+  }
+}
+
 TEST(OptimizerTest, OnlyRulesWithoutMemoryOfOldGradientsTakeRowsAlone) {
   std::vector<std::string_view> names;
   for (const std::string_view name : OptimizerNames()) {

@@ -12,10 +12,12 @@
 
 #include "trainer/base/check.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/thread_pool.h"
 #include "trainer/data/memory_dataset.h"
 #include "trainer/data/stages/pipeline.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/model/one_step.h"
+#include "trainer/predict/batch_part.h"
 #include "trainer/tensor/pixel_scale.h"
 #include "trainer/train/model_runner.h"
 
@@ -88,20 +90,17 @@ absl::StatusOr<Predictor::Compiled*> Predictor::CompiledFor(int64_t examples) {
   return &compiled;
 }
 
-// The examples of a large batch run part by part, where a part's values then stay in the second
-// cache: as few as make the values' traffic twice that of the parameters, which each part reads.
-// An example's bits do not depend on its part.
+// An example's bits do not depend on its part of a batch.
 absl::StatusOr<int64_t> Predictor::ExamplesAtATime(int64_t examples) {
   if (examples == 1 || state_size_ > 0 || !backend_.uses_host_memory()) return examples;
   TY_ASSIGN_OR_RETURN(const Compiled* const one, CompiledFor(1));
   const MemoryPlan& plan = one->executor->plan();
-  const auto arena = static_cast<int64_t>(plan.arena_bytes);
-  const int64_t caches = kCacheBytes * backend_.threads();
-  if (arena * examples <= caches) return examples;
-  const int64_t parameters = model_.parameters.elements() * static_cast<int64_t>(sizeof(float));
-  const auto traffic = static_cast<uint64_t>(std::max<size_t>(1, plan.unshared_bytes));
-  const int64_t part = static_cast<int64_t>(std::bit_ceil(2 * static_cast<uint64_t>(parameters) / traffic + 1)) * backend_.threads();
-  return part * arena <= caches ? std::min(part, examples) : examples;
+  const int64_t threads = backend_.threads() == nullptr ? 1 : backend_.threads()->threads();
+  return BatchPart(examples, threads,
+                   {.parameters = model_.parameters.elements() * static_cast<int64_t>(sizeof(float)),
+                    .values = static_cast<int64_t>(plan.unshared_bytes),
+                    .arena = static_cast<int64_t>(plan.arena_bytes),
+                    .caches = kCacheBytes * threads});
 }
 
 void Predictor::Gather(std::span<RowState* const> states, ParameterSet& to) const {

@@ -16,6 +16,8 @@ std::string_view DTypeName(DType dtype) {
       return "I64";
     case DType::kU8:
       return "U8";
+    case DType::kBF16:
+      return "BF16";
   }
   return "?";
 }

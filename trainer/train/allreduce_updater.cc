@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<AllReduceUpdater>> AllReduceUpdater::Create(AllRe
 
 absl::Status AllReduceUpdater::Connect() {
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(options_.optimizer));
-  TY_ASSIGN_OR_RETURN(local_, LocalUpdater::Create(options_.optimizer, options_.devices,
+  TY_ASSIGN_OR_RETURN(local_, LocalUpdater::Create(options_.optimizer, options_.threads,
                                                    [this]() -> absl::StatusOr<TrainingState> { return std::move(loaded_); }));
   TY_RETURN_IF_ERROR(WithMemoryFor("sums of gradients", BytesOf(options_.specs), [this] {
     sums_ = ParameterSet(options_.specs, options_.lendable.get());

@@ -24,8 +24,9 @@ namespace trainyard::engine {
 struct AllReduceUpdaterOptions {
   RankGroupOptions group;  // agreement and fingerprint are completed
   OptimizerConfig optimizer;
-  int devices = 1;               // of each rank: a push is the sum over those that had examples
-  bool shard_optimizer = false;  // each rank keeps the slots of the elements that it owns, and updates those
+  ThreadPool* threads = nullptr;  // that run it, and rest during Wait; null: the caller of Wait
+  int devices = 1;                // of each rank: a push is the sum over those that had examples
+  bool shard_optimizer = false;   // each rank keeps the slots of the elements that it owns, and updates those
   std::vector<ParameterSpec> specs;
   std::shared_ptr<LendableMemory> lendable = nullptr;  // the transport's, for the sums; may be null
   std::vector<int> keys;                               // that a step leaves a gradient or a next value for, the same on all ranks

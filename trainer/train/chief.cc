@@ -91,9 +91,9 @@ absl::StatusOr<std::map<std::string, double>> Chief::Metrics(const ParameterSet&
 absl::StatusOr<Evaluation> Chief::Evaluate(int64_t epoch) {
   EvaluationBook& book = *run_.book;
   Evaluation evaluation{.step = run_.global_step, .epoch = epoch, .metrics = {}};
-  if (book.judge().keeps_best()) {
-    // In async mode the others go on meanwhile: the evaluated parameters are those that can be
-    // kept.
+  if (book.judge().keeps_best() || run_.trains_rounded()) {
+    // What is evaluated is what a checkpoint has. In async mode the others go on meanwhile; and
+    // parameters that have travelled may be rounded.
     TY_ASSIGN_OR_RETURN(TrainingState state, run_.updater->State(run_.parameters));
     evaluation.step = state.step;
     TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(state.parameters));
@@ -101,7 +101,7 @@ absl::StatusOr<Evaluation> Chief::Evaluate(int64_t epoch) {
     if (verdict.best && book.judge().restores_best()) best_predictions_ = predictions_;
     // The job's evaluator is the one writer of its best checkpoint: the chief's last parameters are
     // in the last checkpoint, which it evaluates.
-    if (verdict.best && !run_.config.evaluator) {
+    if (book.judge().keeps_best() && verdict.best && !run_.config.evaluator) {
       TY_RETURN_IF_ERROR(CheckFinite(StateView(state), "best checkpoint"));
       const ActivityTicker::Work work(*run_.ticker);
       TY_RETURN_IF_ERROR(run_.saver->SaveBestMeanwhile(std::move(state), layer_state_.Place(evaluation.step), book.judge().BestState()));
@@ -186,6 +186,12 @@ ReplicaReport Chief::Report() const {
 absl::StatusOr<ReplicaReport> Chief::Conclude() {
   // In sync mode the last step of one worker is that of all.
   if (!run_.sync()) TY_RETURN_IF_ERROR(run_.updater->AwaitOthers(kOthersDeadline, run_.parameters));
+  if (run_.sync() && run_.trains_rounded()) {
+    TY_RETURN_IF_ERROR(run_.updater->Look(run_.parameters, [this](const StateView& state) {
+      CopyValues(state.parameters, run_.parameters);
+      return absl::OkStatus();
+    }));
+  }
   run_.global_step = std::max(run_.global_step, run_.updater->global_step());
   const int64_t epoch = run_.end_step > 0 ? run_.sampler->At(run_.end_step - 1).epoch : 0;
   if (run_.config.evaluator) {

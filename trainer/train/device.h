@@ -17,9 +17,10 @@ namespace trainyard::engine {
 struct Device {
   Device(int its_rank, const ModelSpec& spec, Backend& backend, const std::vector<ParameterSpec>& specs, Sampler its_sampler,
          LendableMemory* lendable = nullptr)
-      : rank(its_rank), model(spec, backend), gradients(specs, lendable), sampler(std::move(its_sampler)) {}
+      : rank(its_rank), threads(backend.threads()), model(spec, backend), gradients(specs, lendable), sampler(std::move(its_sampler)) {}
 
-  const int rank;  // among the devices of all workers: worker * devices + index. Examples, dropout and carried state follow it
+  const int rank;             // among the devices of all workers: worker * devices + index. Examples, dropout and carried state follow it
+  ThreadPool* const threads;  // of the backend; may be null
   ModelRunner model;
   ParameterSet gradients;
   Sampler sampler;

@@ -20,10 +20,10 @@ void GradientPusher::Ready(int key) {
 void GradientPusher::End() {
   if (weight_ != 1.0F) {
     for (const int key : held_) {
-      if (gradients_.spec(key).trainable) ScaleGradient(weight_, key, gradients_);
+      if (gradients_.spec(key).trainable) ScaleGradient(weight_, key, gradients_, options_.threads);
     }
   }
-  if (options_.clip_norm > 0) ClipByGlobalNorm(options_.clip_norm, gradients_);
+  if (options_.clip_norm > 0) ClipByGlobalNorm(options_.clip_norm, gradients_, options_.threads);
   for (const int key : held_) sum_.Ready(key);
 }
 

@@ -10,8 +10,9 @@
 namespace trainyard::engine {
 
 struct GradientPusherOptions {
-  double clip_norm = 0;   // 0: gradients are not clipped
-  bool may_skip = false;  // a step may have to be left out, once its gradients are known
+  double clip_norm = 0;           // 0: gradients are not clipped
+  bool may_skip = false;          // a step may have to be left out, once its gradients are known
+  ThreadPool* threads = nullptr;  // of the device, that clip; null: the caller of End
 };
 
 // Next values of parameters that are not trainable pass as they are. Clipping, unequal shares of a

@@ -6,6 +6,7 @@
 #include "trainer/base/log.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/kvstore/gradient_compressor.h"
 
 namespace trainyard::engine {
 
@@ -16,7 +17,10 @@ absl::StatusOr<std::unique_ptr<KvstoreUpdater>> KvstoreUpdater::Create(KvClientO
   const int64_t state_bytes = BytesOf(options.specs) * static_cast<int64_t>(1 + options.slot_names.size());
   std::vector<bool> trainable;
   for (const ParameterSpec& spec : options.specs) trainable.push_back(spec.trainable);
-  TY_ASSIGN_OR_RETURN(std::unique_ptr<KvClient> client, KvClient::Create(std::move(options), *transport));
+  const int64_t compressor_bytes = GradientCompressor::BytesFor(options.specs, options.compression);
+  TY_ASSIGN_OR_RETURN(std::unique_ptr<KvClient> client,
+                      WithMemoryFor("gradients as bfloat16 and what rounding takes off them", compressor_bytes,
+                                    [&] { return KvClient::Create(std::move(options), *transport); }));
   return std::unique_ptr<KvstoreUpdater>(
       new KvstoreUpdater(std::move(transport), std::move(client), sync, patience, pushes_next_values, std::move(trainable), state_bytes));
 }

@@ -10,20 +10,15 @@
 #include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
-namespace {
 
-constexpr size_t kLeastToShare = 64 << 10;  // that several threads share: fewer cost less than waking them
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const OptimizerConfig& config, int threads,
+absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const OptimizerConfig& config, ThreadPool* threads,
                                                                    std::function<absl::StatusOr<TrainingState>()> load) {
   TY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config));
   TY_CHECK(optimizer->slot_names().size() <= kMostSlots);
   return std::unique_ptr<LocalUpdater>(new LocalUpdater(config, std::move(optimizer), threads, std::move(load)));
 }
 
-LocalUpdater::LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, int threads,
+LocalUpdater::LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, ThreadPool* threads,
                            std::function<absl::StatusOr<TrainingState>()> load)
     : config_(std::move(config)), optimizer_(std::move(optimizer)), load_(std::move(load)), threads_(threads) {}
 
@@ -56,25 +51,10 @@ absl::StatusOr<StepResult> LocalUpdater::Wait(ParameterSet& parameters) {
 }
 
 void LocalUpdater::Apply(const UpdateContext& context, const Pushed& push, ParameterSet& parameters) {
-  const GradientView& gradient = push.gradient;
-  const bool by_rows = gradient.rows && optimizer_->KeepsWhereGradientIsZero();
-  const auto row_elements = static_cast<size_t>(parameters.spec(push.key).row_elements());
-  // A thread's part: rows [begin, end) of the list, else elements.
-  const auto apply = [&](int64_t begin, int64_t end, int /*thread*/) {
-    const auto first = static_cast<size_t>(begin);
-    const auto count = static_cast<size_t>(end - begin);
-    GradientView part = gradient;
-    if (by_rows) part.rows = gradient.rows->subspan(first, count);
-    const auto cut = [&](auto values) { return by_rows ? values : values.subspan(first, count); };
-    part.values = cut(gradient.values);
-    std::array<std::span<float>, kMostSlots> slots;
-    for (size_t slot = 0; slot < slots_.size(); ++slot) slots[slot] = cut(slots_[slot].values(push.key));
-    ApplyGradient(*optimizer_, context, cut(parameters.values(push.key)), part, row_elements, std::span(slots.data(), slots_.size()));
-  };
-  const auto units = static_cast<int64_t>(by_rows ? gradient.rows->size() : gradient.values.size());
-  const size_t elements = by_rows ? gradient.rows->size() * row_elements : gradient.values.size();
-  if (elements < kLeastToShare) return apply(0, units, 0);
-  threads_.Run(units, [&](int64_t begin, int64_t end, int thread) { apply(begin, end, thread); });
+  std::array<std::span<float>, kMostSlots> slots;
+  for (size_t slot = 0; slot < slots_.size(); ++slot) slots[slot] = slots_[slot].values(push.key);
+  ApplyGradient(*optimizer_, context, parameters.values(push.key), push.gradient,
+                static_cast<size_t>(parameters.spec(push.key).row_elements()), std::span(slots).first(slots_.size()), threads_);
 }
 
 absl::StatusOr<TrainingState> LocalUpdater::State(const ParameterSet& parameters) {

@@ -13,9 +13,10 @@ namespace trainyard::engine {
 
 class LocalUpdater final : public Updater {
  public:
-  // `load` gives the newest good checkpoint's state, or the start values. Long tensors are updated
-  // by `threads` threads, the caller of Wait included. Their number changes no bit.
-  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const OptimizerConfig& config, int threads,
+  // `load` gives the newest good checkpoint's state, or the start values. Large tensors are
+  // updated by `threads`, which must rest during Wait; null: by its caller. Their number changes no
+  // bit.
+  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const OptimizerConfig& config, ThreadPool* threads,
                                                               std::function<absl::StatusOr<TrainingState>()> load);
 
   absl::StatusOr<TrainingStart> Start(ParameterSet& parameters) override;
@@ -47,7 +48,7 @@ class LocalUpdater final : public Updater {
     GradientView gradient;
   };
 
-  LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, int threads,
+  LocalUpdater(OptimizerConfig config, std::unique_ptr<Optimizer> optimizer, ThreadPool* threads,
                std::function<absl::StatusOr<TrainingState>()> load);
   void Apply(const UpdateContext& context, const Pushed& push, ParameterSet& parameters);
 
@@ -56,7 +57,7 @@ class LocalUpdater final : public Updater {
   const std::function<absl::StatusOr<TrainingState>()> load_;
   std::vector<ParameterSet> slots_;
   int64_t step_ = 0;
-  ThreadPool threads_;
+  ThreadPool* const threads_;
   std::vector<Pushed> pushed_;  // of the step in hand; keeps its memory
 };
 

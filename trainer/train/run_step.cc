@@ -30,9 +30,12 @@ StepRunner::StepRunner(TrainingRun& run)
       sum_(*run.updater, GradientsOf(run), run.sync() ? DeviceMean::kNone : DeviceMean::kOfDevices,
            run.config.strategy.kind == StrategyConfig::Kind::kLocal ? &threads_ : nullptr),
       paces_(run) {
-  const GradientPusherOptions options{.clip_norm = run.config.optimizer.clip_norm,
-                                      .may_skip = run.config.on_non_finite == OnNonFinite::kSkip};
-  for (const std::unique_ptr<Device>& device : run.devices) pushers_.emplace_back(sum_, device->gradients, options);
+  for (const std::unique_ptr<Device>& device : run.devices) {
+    const GradientPusherOptions options{.clip_norm = run.config.optimizer.clip_norm,
+                                        .may_skip = run.config.on_non_finite == OnNonFinite::kSkip,
+                                        .threads = device->threads};
+    pushers_.emplace_back(sum_, device->gradients, options);
+  }
 }
 
 absl::Status StepRunner::Run(BatchesOfStep batches, absl::Time start) {

@@ -165,6 +165,7 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
                                                  .workers = identity.trainer_count(),
                                                  .devices = options.config.devices,
                                                  .mode = async ? KvMode::kAsync : KvMode::kSync,
+                                                 .compression = options.config.strategy.compression,
                                                  .optimizer = std::move(optimizer),
                                                  .specs = std::move(specs),
                                                  .lendable = lendable,

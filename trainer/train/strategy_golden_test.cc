@@ -99,7 +99,7 @@ class StrategyGoldenTest : public ::testing::TestWithParam<StrategyCase> {
                                      .load = [load](bool) { return load(); }},
                                     std::make_unique<SharedTransport>(*transport_));
     }
-    if (!c.algorithm) return LocalUpdater::Create(optimizer, GetParam().threads, load);
+    if (!c.algorithm) return LocalUpdater::Create(optimizer, &threads_, load);
     AllReduceUpdaterOptions options{.optimizer = optimizer,
                                     .devices = c.devices,
                                     .shard_optimizer = c.shard_optimizer,
@@ -163,6 +163,7 @@ class StrategyGoldenTest : public ::testing::TestWithParam<StrategyCase> {
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<KvServer>> servers_;
   std::vector<std::thread> serving_;
+  ThreadPool threads_{GetParam().threads};
 };
 
 TEST_P(StrategyGoldenTest, TheWorkersTogetherFollowPyTorch) {

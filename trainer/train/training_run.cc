@@ -170,6 +170,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, 
                                             .on_wait = WaitShownBy(run),
                                             .profile = &run.profiler->log()},
                                   .optimizer = config.optimizer,
+                                  .threads = run.threads,
                                   .devices = config.devices,
                                   .shard_optimizer = config.strategy.shard_optimizer,
                                   .specs = model.specs,
@@ -196,7 +197,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Mod
   const TrainingConfig& config = run.config;
   const auto load = [&run](bool again) { return LoadState(run, again); };
   if (config.strategy.kind == StrategyConfig::Kind::kLocal) {
-    return LocalUpdater::Create(config.optimizer, config.devices, [load] { return load(/*again=*/false); });
+    return LocalUpdater::Create(config.optimizer, run.threads, [load] { return load(/*again=*/false); });
   }
   if (run.all_reduce()) return MakeAllReduceUpdater(run, model);
   return KvstoreUpdater::Create({.servers = run.options.identity.ps_hosts,
@@ -205,6 +206,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Mod
                                  .devices = config.devices,
                                  .chief = run.chief(),
                                  .mode = run.async() ? KvMode::kAsync : KvMode::kSync,
+                                 .compression = config.strategy.compression,
                                  .specs = model.specs,
                                  .slot_names = model.slot_names,
                                  .vocabulary = model.vocabulary != nullptr ? model.vocabulary->Summary() : "",

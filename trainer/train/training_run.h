@@ -59,6 +59,7 @@ struct TrainingRun {
         place(backends.place),
         gpus(backends.gpus),
         kernels(backends.whole.kernels()),
+        threads(backends.whole.threads()),
         evaluated_model(config.model, backends.whole) {}
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
@@ -68,6 +69,8 @@ struct TrainingRun {
   bool chief() const { return options.identity.is_chief(); }
   bool async() const;
   bool sync() const;  // with parameter servers or all-reduce: all workers do the same steps
+  // `parameters` of a step are those of the servers, rounded.
+  bool trains_rounded() const { return config.strategy.compression != Compression::kNone; }
   bool all_reduce() const { return config.strategy.kind == StrategyConfig::Kind::kAllReduce; }
   int workers() const { return std::max(1, options.identity.trainer_count()); }
   int rank() const { return options.identity.trainer_rank(); }
@@ -85,6 +88,7 @@ struct TrainingRun {
   const DeviceChoice place;                      // of the backends
   GpuMeter* const gpus;                          // of the backends
   const std::string_view kernels;                // of the backends
+  ThreadPool* const threads;                     // all of this worker, for use while no device computes; may be null
   ModelRunner evaluated_model;                   // on all threads of this worker
   std::vector<std::unique_ptr<Device>> devices;  // of this worker; each trains on its share of the threads
   std::unique_ptr<Dataset> train_data;

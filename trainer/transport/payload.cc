@@ -59,6 +59,19 @@ void PayloadReader::Skip(size_t count) {
   }
 }
 
+std::span<const std::byte> PayloadReader::Bytes(size_t count, std::span<std::byte> scratch) {
+  if (count > 0 && piece_ < pieces_.size()) {
+    const std::span<const std::byte> rest = pieces_[piece_].subspan(offset_);
+    if (rest.size() >= count) {
+      Skip(count);
+      return rest.first(count);
+    }
+  }
+  TY_CHECK(count <= scratch.size());
+  Read(scratch.first(count));
+  return scratch.first(count);
+}
+
 std::span<const float> PayloadReader::Floats(size_t count, std::span<float> scratch) {
   if (count > 0 && piece_ < pieces_.size()) {
     const std::span<const std::byte> rest = pieces_[piece_].subspan(offset_);

@@ -44,6 +44,9 @@ class PayloadReader {
   void Read(std::span<std::byte> out);
   // Leaves out the next `count` bytes; they must be there.
   void Skip(size_t count);
+  // The next `count` bytes: in place where they lie in one piece, else copied to `scratch` (at
+  // least `count` long).
+  std::span<const std::byte> Bytes(size_t count, std::span<std::byte> scratch);
   // The next `count` floats: in place where they lie in one aligned piece, else copied to `scratch`
   // (at least `count` long).
   std::span<const float> Floats(size_t count, std::span<float> scratch);

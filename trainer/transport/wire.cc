@@ -9,7 +9,7 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr uint8_t kLastDType = 4;  // DType::kU8
+constexpr uint8_t kLastDType = 5;  // DType::kBF16
 
 // Walks the header's fields in wire order; each field is as long as its type.
 class Writer {

@@ -77,7 +77,7 @@ TEST(Wire, ABadHeaderIsRefusedByField) {
       {4, {'\x01', '\0'}, "version is 0x1, expected 0x2"},
       {6, {'\0', '\0'}, "op is 0"},
       {6, {'\xff', '\xff'}, "op is 65535"},
-      {30, {'\x05'}, "dtype is 5"},
+      {30, {'\x06'}, "dtype is 6, expected 0 to 5 or 255"},
       {31, {'\x01'}, "codec is 0x1"},
       {48, {'\x01', '\0', '\x10', '\0'}, "length is 1048577 bytes, expected at most 1048576"},
       {52, {'\x01'}, "crc is 0x1"},

@@ -65,6 +65,29 @@ def conv2d_3x3(case):
     case.squared_loss(case.activate(case.bias(x)))
 
 
+def conv2d_winograd(case):
+    """What training computes by Winograd's method in float32, forward and both gradients: windows of 3x3 and 5x5, and more than a few samples.
+
+    No pool: of the millions of windows that all cases have, some have two highest numbers closer than float32 tells apart.
+    """
+    size = case.random.choice((3, 5))
+    padding = case.random.choice(("valid", "same"))
+    x = case.input(case.size(36, 9), case.size(8, size), case.size(8, size), 16 * case.random.randint(1, 2) + case.random.choice((0, 0, 1, 7)))
+    x = case.conv2d(x, [size, size], 16 * case.random.randint(1, 2) + case.random.choice((0, 0, 1, 7)), [1, 1], padding)
+    x = case.bias(x) if case.maybe(0.8) else x
+    case.squared_loss(case.activate(x))
+
+
+def conv2d_of_pictures(case):
+    """The first layer: few channels, whose gradient nobody wants. So the gradient before the pool is part of the weights'."""
+    x = case.input(case.size(70), case.size(14, 5), case.size(14, 5), case.size(3), gradient=False)
+    kernel = case.parameter(*(case.random.randint(1, 5) for _ in "hw"), case.shape(x)[-1], case.size(40), learns=1)
+    x = case.node("conv2d", x, kernel, strides=[case.random.randint(1, 2) for _ in "hw"], padding=case.random.choice(("valid", "same")))
+    x = case.bias(x) if case.maybe(0.8) else x
+    size = [min(case.random.randint(1, 3), extent) for extent in case.shape(x)[1:3]]
+    case.squared_loss(case.activate(case.node("max_pool", x, size=size, strides=size, padding="valid")))
+
+
 def fitting(case, x, most=4):
     window = case.window(most)
     window["size"] = [min(each) for each in zip(window["size"], case.shape(x)[1:3])]
@@ -195,6 +218,19 @@ def softmax_cross_entropy(case):
     case.output(f"{loss}:1")
 
 
+def cross_entropy_of_words(case):
+    """So many classes, and no logits wanted: on cpu the dense layer is joined with its loss."""
+    ids = case.integers(case.size(20), case.size(6), limit=30)
+    x = case.output(case.node("embedding", ids, case.parameter(30, case.size(40), learns=1)))
+    logits = case.dense(x, 511 + case.size(300))
+    logits = case.bias(logits) if case.maybe() else logits
+    labels = case.integers(*case.shape(logits)[:-1], limit=case.shape(logits)[-1], training=True)
+    if case.maybe():
+        case.output(case.node("correct_count", logits, labels))
+        case.nodes[-1]["training"] = True
+    case.loss(case.node("softmax_cross_entropy", logits, labels))
+
+
 def mean_squared_error(case):
     x = any_input(case)
     target = case.input(*case.shape(x))
@@ -211,5 +247,5 @@ def l2_penalty(case):
 
 
 PRODUCTS = (dense, dense_of_sequences, dense_with_epilogue, conv2d_valid, conv2d_same, conv2d_pointwise, rnn, lstm, gru)
-ALL = (*PRODUCTS, conv2d_3x3, conv2d_with_epilogue, residual_block, bias, activation, add, reshape, concat, embedding, max_pool, avg_pool, batch_norm,
-       softmax, softmax_cross_entropy, mean_squared_error, l2_penalty)  # fmt: skip
+ALL = (*PRODUCTS, conv2d_3x3, conv2d_winograd, conv2d_of_pictures, conv2d_with_epilogue, residual_block, bias, activation, add, reshape, concat, embedding,
+       max_pool, avg_pool, batch_norm, softmax, softmax_cross_entropy, cross_entropy_of_words, mean_squared_error, l2_penalty)  # fmt: skip

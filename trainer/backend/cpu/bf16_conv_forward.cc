@@ -57,6 +57,10 @@ struct Bf16ConvPlan {
     const int64_t by_threads = threads == 1 ? 1 : (2 * int64_t{threads} + shape.panels - 1) / shape.panels;
     strips = static_cast<int>(std::clamp<int64_t>(std::max(by_size, by_threads), 1, std::max(1, rows)));
     strip_rows = std::max(1, (rows + strips - 1) / strips);
+    if (args.rows_behind > 0) {
+      strip_rows = std::max(1, strip_rows / args.rows_behind) * args.rows_behind;
+      strips = (rows + strip_rows - 1) / strip_rows;
+    }
     strip_elements = in_place ? 0 : InputRows(shape, strip_rows * args.pool_h) * padded_row + kRightSlack;
     bias_floats = tiling.padded_rows() * kLanes;
     thread_floats = FloatsOf(strip_elements);
@@ -88,8 +92,9 @@ void PackPixels(const Bf16Kernels& kernels, const float* from, int64_t pixels, i
 // The work of one thread on strips of one image after another.
 class StripWorker {
  public:
-  StripWorker(const ConvForwardArgs& args, const Bf16ConvPlan& plan, const float* bias, float* scratch, CpuDevice& device)
-      : args_(args), shape_(args.shape), plan_(plan), device_(device), section_(device, plan.tiling) {
+  StripWorker(const ConvForwardArgs& args, const Bf16ConvPlan& plan, const float* bias, float* scratch, CpuDevice& device,
+              const BehindRows* behind, int thread)
+      : args_(args), shape_(args.shape), plan_(plan), device_(device), behind_(behind), thread_(thread), section_(device, plan.tiling) {
     image_ = reinterpret_cast<uint16_t*>(scratch);
     sums_ = scratch + FloatsOf(plan.strip_elements);
     plan.tiling.ApplyTo(product_);
@@ -119,6 +124,7 @@ class StripWorker {
               (int64_t{panel} * shape_.in_h + int64_t{begin} * args_.pool_h * shape_.stride_h) * plan_.padded_row;
     }
     for (int row = begin; row < end; ++row) {
+      if (row > begin) EndRow(panel, row - 1);
       if (args_.y_in_pairs) {
         RoundedRow(image + int64_t{row - begin} * shape_.stride_h * plan_.padded_row, panel * args_.y_panel + row * args_.y_row);
         continue;
@@ -131,15 +137,24 @@ class StripWorker {
       }
       if (args_.max_pool) {
         Pool(y);
-      } else if (args_.activation != Activation::kIdentity) {
+        continue;
+      }
+      if (args_.add != nullptr) Add(y, int64_t{shape_.out_w} * shape_.outputs);
+      if (args_.activation != Activation::kIdentity) {
         for (int column = 0; column < shape_.out_w; ++column) {
           device_.kernels.activate(y + column * args_.y_column, y + column * args_.y_column, shape_.outputs, args_.activation);
         }
       }
     }
+    EndRow(panel, end - 1);
   }
 
  private:
+  void EndRow(int panel, int row) const {
+    if (behind_ == nullptr || ((row + 1) % args_.rows_behind != 0 && row + 1 != plan_.rows)) return;
+    (*behind_)(panel, row / args_.rows_behind, thread_);
+  }
+
   // A row of y, at `place`, as pairs: a few pixels at a time, whose sums wait in the first cache.
   void RoundedRow(const uint16_t* image, int64_t place) {
     const int64_t y_pixel = int64_t{shape_.outputs} * kLanes;
@@ -151,6 +166,11 @@ class StripWorker {
       product.b = image + column * product.b_group;
       section_.Run(product);
       const int64_t vectors = int64_t{product.groups} * shape_.outputs;
+      if (args_.add != nullptr) {
+        const auto* add = reinterpret_cast<const uint16_t*>(args_.add) + place + column * y_pixel;
+        device_.bf16->sum_to_pairs(sums_, add, y + column * y_pixel, vectors, args_.activation);
+        continue;
+      }
       if (args_.activation != Activation::kIdentity) device_.kernels.activate(sums_, sums_, vectors, args_.activation);
       if (args_.y_column == y_pixel) {
         device_.bf16->to_pairs(sums_, y + column * y_pixel, vectors);
@@ -188,6 +208,12 @@ class StripWorker {
     std::fill_n(image_ + input_rows * plan_.padded_row, kRightSlack, uint16_t{0});
   }
 
+  // To `vectors` vectors of y that follow each other.
+  void Add(float* y, int64_t vectors) const {
+    const float* const terms[] = {y, args_.add + (y - args_.y)};
+    device_.kernels.add(terms, 2, y, 0, vectors);
+  }
+
   // The rows of one row of windows, pooled and activated.
   void Pool(float* y) const {
     PoolArgs pool;
@@ -208,6 +234,8 @@ class StripWorker {
   const ConvShape& shape_;
   const Bf16ConvPlan& plan_;
   CpuDevice& device_;
+  const BehindRows* const behind_;
+  const int thread_;
   const Bf16Section section_;
   uint16_t* image_;
   float* sums_;
@@ -236,9 +264,13 @@ void RunMatrixProduct(const ConvForwardArgs& args, const Bf16ConvPlan& plan, con
     product.c_group = args.y_column;
     product.start = bias == nullptr ? nullptr : bias + row * kLanes;
     Bf16Section(device, plan.tiling).Run(product);
-    for (int column = 0; args.activation != Activation::kIdentity && column < shape.out_w; ++column) {
+    for (int column = 0; column < shape.out_w; ++column) {
       float* y = product.c + column * args.y_column;
-      device.kernels.activate(y, y, product.rows, args.activation);
+      if (args.add != nullptr) {
+        const float* const terms[] = {y, args.add + (y - args.y)};
+        device.kernels.add(terms, 2, y, 0, product.rows);
+      }
+      if (args.activation != Activation::kIdentity) device.kernels.activate(y, y, product.rows, args.activation);
     }
   });
 }
@@ -282,7 +314,7 @@ size_t Bf16ConvForwardScratchFloats(const ConvForwardArgs& args, int threads) {
   return static_cast<size_t>(plan.bias_floats + threads * plan.thread_floats);
 }
 
-void RunBf16ConvForward(const ConvForwardArgs& args, CpuDevice& device) {
+void RunBf16ConvForward(const ConvForwardArgs& args, CpuDevice& device, const BehindRows* behind) {
   const Bf16ConvPlan plan(args, device.pool.threads());
   float* bias = nullptr;
   if (args.bias != nullptr) {
@@ -290,9 +322,13 @@ void RunBf16ConvForward(const ConvForwardArgs& args, CpuDevice& device) {
     for (int o = 0; o < args.shape.outputs; ++o) std::fill_n(bias + int64_t{o} * kLanes, kLanes, args.bias[o]);
   }
   float* const work = args.scratch + plan.bias_floats;
-  if (IsMatrixProduct(args)) return RunMatrixProduct(args, plan, bias, work, device);
+  if (IsMatrixProduct(args)) {
+    RunMatrixProduct(args, plan, bias, work, device);
+    if (behind != nullptr) CallForAllRows(*behind, args, device.pool);
+    return;
+  }
   device.pool.Run(int64_t{args.shape.panels} * plan.strips, [&](int64_t begin, int64_t end, int thread) {
-    StripWorker worker(args, plan, bias, work + thread * plan.thread_floats, device);
+    StripWorker worker(args, plan, bias, work + thread * plan.thread_floats, device, behind, thread);
     for (int64_t unit = begin; unit < end; ++unit) worker.Run(static_cast<int>(unit / plan.strips), static_cast<int>(unit % plan.strips));
   });
 }

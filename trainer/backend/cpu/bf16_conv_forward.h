@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "trainer/backend/cpu/behind_rows.h"
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/kernels.h"
 
@@ -17,6 +18,6 @@ void RunBf16Pack(const PackArgs& args, CpuDevice& device);
 // Floats of ConvForwardArgs::scratch, of all threads.
 size_t Bf16ConvForwardScratchFloats(const ConvForwardArgs& args, int threads);
 // block, columns and group are not looked at; packed must be true.
-void RunBf16ConvForward(const ConvForwardArgs& args, CpuDevice& device);
+void RunBf16ConvForward(const ConvForwardArgs& args, CpuDevice& device, const BehindRows* behind);
 
 }  // namespace trainyard::engine

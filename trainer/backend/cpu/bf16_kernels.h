@@ -40,6 +40,7 @@ struct Bf16PackArgs {
   // May be null. pack_right: every k is added to these, one for each lane of all groups.
   // pack_right_rows: to 16 for each lane, aligned to 64 bytes, every 16 of k.
   float* sums = nullptr;
+  const float* sum_weights = nullptr;  // pack_right: [k], what a k counts in the sums; null: ones
 };
 
 // c[m][group] = start + the sum over steps of a's tile times b's. Elements of a and b are bf16, of
@@ -82,6 +83,7 @@ struct Bf16Kernels {
   // terms, inputs and outputs of an op may share memory.
   void (*to_pairs)(const float* x, uint16_t* y, int64_t vectors);
   void (*from_pairs)(const uint16_t* x, float* y, int64_t vectors);
+  void (*sum_to_pairs)(const float* x, const uint16_t* add, uint16_t* y, int64_t vectors, Activation activation);  // act(x + add)
   void (*add)(const uint16_t* const* terms, int count, uint16_t* y, int64_t begin, int64_t end);  // vectors [begin, end), even
   void (*activate)(const uint16_t* x, uint16_t* y, int64_t vectors, Activation activation);
   void (*activate_gradient)(const uint16_t* dy, const uint16_t* y, uint16_t* dx, int64_t vectors, Activation activation);

@@ -59,6 +59,7 @@ void PackRightPart(const RowsProduct& product, const SumPart& part, int64_t begi
     std::fill_n(right + group * pack.to_group + filled, pack.to_group - filled, uint16_t{0});
   }
   if (!product.b_transposed) {
+    pack.sum_weights = product.b_sum_weights == nullptr ? nullptr : product.b_sum_weights + part.begin;
     pack.from = product.b + part.begin * product.b_row + column;
     pack.width = columns;
     pack.to = right;
@@ -74,8 +75,9 @@ void PackRightPart(const RowsProduct& product, const SumPart& part, int64_t begi
   }
 }
 
+// Of the groups [begin, end) of columns, into c with rows of c_row floats.
 Bf16ProductArgs MakePartProduct(const RowsProduct& product, const Bf16Tiling& tiling, const SumPart& part, int64_t begin, int64_t end,
-                                const uint16_t* left, const uint16_t* right) {
+                                const uint16_t* left, const uint16_t* right, float* c, int64_t c_row) {
   Bf16ProductArgs args;
   tiling.ApplyTo(args);
   args.rows = static_cast<int>(product.rows);
@@ -85,8 +87,8 @@ Bf16ProductArgs MakePartProduct(const RowsProduct& product, const Bf16Tiling& ti
   args.a_row = RowElements(part.k());
   args.b = right;
   args.b_group = GroupElements(part.k());
-  args.c = product.c + begin * kLanes;
-  args.c_row = product.c_row;
+  args.c = c;
+  args.c_row = c_row;
   args.c_group = args.start_group = kLanes;
   if (product.accumulate || part.begin > 0) {
     args.start = args.c;
@@ -134,10 +136,56 @@ void RunBf16RowsProduct(const RowsProduct& product, float* scratch, CpuDevice& d
         if (b_sums != nullptr && p > 0) std::copy_n(b_sums, columns, sums);
         PackRightPart(product, part, first, last, right, b_sums == nullptr ? nullptr : sums, *device.bf16);
         if (b_sums != nullptr) std::copy_n(sums, columns, b_sums);
-        section.Run(MakePartProduct(product, tiling, part, first, last, left, right));
+        section.Run(MakePartProduct(product, tiling, part, first, last, left, right, product.c + first * kLanes, product.c_row));
       }
     });
   }
+}
+
+// The sum is not divided into parts here: its left side is packed once, for all panels.
+int64_t Bf16ProductPanels(int64_t columns) {
+  const int64_t panel_groups = PanelGroups(columns);
+  return (GroupsFor(columns) + panel_groups - 1) / panel_groups;
+}
+
+int64_t Bf16ProductPanelEnd(int64_t panel, int64_t columns) { return std::min(columns, (panel + 1) * PanelGroups(columns) * kLanes); }
+
+namespace {
+
+// Of a thread: a packed panel of b and a panel of c.
+int64_t RightFloats(int64_t k) { return kMostPanelGroups * FloatsOf(GroupElements(k)); }
+int64_t OwnFloats(const RowsProduct& product) { return RightFloats(product.k) + product.rows * kMostPanelGroups * kLanes; }
+
+}  // namespace
+
+size_t Bf16PanelsProductScratchFloats(const RowsProduct& product, int threads) {
+  return static_cast<size_t>(LeftFloats(product.rows, product.k) + threads * OwnFloats(product));
+}
+
+void RunBf16PanelsProduct(const RowsProduct& product, float* scratch, CpuDevice& device,
+                          absl::FunctionRef<void(const ProductPanel&)> done) {
+  const int64_t groups = GroupsFor(product.columns);
+  const int64_t panel_groups = PanelGroups(product.columns);
+  const SumPart part = {0, product.k};
+  const Bf16Tiling tiling = RowsTiling(product.rows, product.k);
+  auto* const left = reinterpret_cast<uint16_t*>(scratch);
+  float* const own = scratch + LeftFloats(product.rows, product.k);
+  device.pool.Run(product.rows, [&](int64_t begin, int64_t end, int) { PackLeftPart(product, part, begin, end, left, *device.bf16); });
+  device.pool.Run(Bf16ProductPanels(product.columns), [&](int64_t begin, int64_t end, int thread) {
+    const Bf16Section section(device, tiling);
+    float* const packed = own + thread * OwnFloats(product);
+    auto* const right = reinterpret_cast<uint16_t*>(packed);
+    float* const c = packed + RightFloats(product.k);
+    for (int64_t panel = begin; panel < end; ++panel) {
+      const int64_t first = panel * panel_groups;
+      const int64_t last = std::min(groups, first + panel_groups);
+      const int64_t column = first * kLanes;
+      PackRightPart(product, part, first, last, right, nullptr, *device.bf16);
+      const int64_t c_row = panel_groups * kLanes;
+      section.Run(MakePartProduct(product, tiling, part, first, last, left, right, c, c_row));
+      done({panel, column, std::min(product.columns, last * kLanes) - column, c, c_row});
+    }
+  });
 }
 
 size_t Bf16PackedFloats(int64_t k, int64_t columns) { return static_cast<size_t>(GroupsFor(columns) * FloatsOf(GroupElements(k))); }
@@ -151,15 +199,46 @@ void PackBf16RightSide(const RowsProduct& product, float* packed, CpuDevice& dev
 
 size_t Bf16PackedProductScratchFloats(int64_t rows, int64_t k) { return static_cast<size_t>(LeftFloats(rows, k)); }
 
+namespace {
+
+// A product with a packed right side, in two steps: the left side's rows, then groups of columns.
+class Bf16PackedProduct {
+ public:
+  Bf16PackedProduct(const RowsProduct& product, const float* packed, float* scratch, CpuDevice& device)
+      : product_(product),
+        tiling_(RowsTiling(product.rows, product.k)),
+        right_(reinterpret_cast<const uint16_t*>(packed)),
+        left_(reinterpret_cast<uint16_t*>(scratch)),
+        device_(device) {}
+
+  void PackLeft(int64_t begin, int64_t end) const { PackLeftPart(product_, part_, begin, end, left_, *device_.bf16); }
+  void Multiply(int64_t begin, int64_t end) const {
+    const uint16_t* const right = right_ + begin * GroupElements(product_.k);
+    Bf16Section(device_, tiling_)
+        .Run(MakePartProduct(product_, tiling_, part_, begin, end, left_, right, product_.c + begin * kLanes, product_.c_row));
+  }
+
+ private:
+  const RowsProduct& product_;
+  const Bf16Tiling tiling_;
+  const SumPart part_ = {0, product_.k};
+  const uint16_t* const right_;
+  uint16_t* const left_;
+  CpuDevice& device_;
+};
+
+}  // namespace
+
 void RunBf16PackedProduct(const RowsProduct& product, const float* packed, float* scratch, CpuDevice& device) {
-  const SumPart part = {0, product.k};
-  const Bf16Tiling tiling = RowsTiling(product.rows, product.k);
-  auto* const left = reinterpret_cast<uint16_t*>(scratch);
-  device.pool.Run(product.rows, [&](int64_t begin, int64_t end, int) { PackLeftPart(product, part, begin, end, left, *device.bf16); });
-  device.pool.Run(GroupsFor(product.columns), [&](int64_t begin, int64_t end, int) {
-    const auto* const right = reinterpret_cast<const uint16_t*>(packed) + begin * GroupElements(product.k);
-    Bf16Section(device, tiling).Run(MakePartProduct(product, tiling, part, begin, end, left, right));
-  });
+  const Bf16PackedProduct packed_product(product, packed, scratch, device);
+  device.pool.Run(product.rows, [&](int64_t begin, int64_t end, int) { packed_product.PackLeft(begin, end); });
+  device.pool.Run(GroupsFor(product.columns), [&](int64_t begin, int64_t end, int) { packed_product.Multiply(begin, end); });
+}
+
+void RunBf16PackedProductAlone(const RowsProduct& product, const float* packed, float* scratch, CpuDevice& device) {
+  const Bf16PackedProduct packed_product(product, packed, scratch, device);
+  packed_product.PackLeft(0, product.rows);
+  packed_product.Multiply(0, GroupsFor(product.columns));
 }
 
 }  // namespace trainyard::engine

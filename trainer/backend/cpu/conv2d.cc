@@ -2,38 +2,21 @@
 // weights.
 #include "trainer/backend/cpu/bf16_weight_gradient.h"
 #include "trainer/backend/cpu/conv_forward_plan.h"
+#include "trainer/backend/cpu/conv_moments.h"
+#include "trainer/backend/cpu/conv_shape.h"
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/few_samples.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
-#include "trainer/backend/cpu/panels_weight_gradient.h"
-#include "trainer/backend/cpu/pointwise_weight_gradient.h"
 #include "trainer/backend/cpu/pool_args.h"
-#include "trainer/backend/cpu/rows_weight_gradient.h"
-#include "trainer/backend/cpu/winograd_weight_gradient.h"
+#include "trainer/backend/cpu/weight_gradient_path.h"
+#include "trainer/backend/cpu/winograd_conv2d.h"
+#include "trainer/backend/cpu/winograd_input_gradient.h"
+#include "trainer/backend/cpu/winograd_tiles.h"
 #include "trainer/graph/window.h"
 
 namespace trainyard::engine {
 namespace {
-
-absl::StatusOr<ConvShape> MakeConvShape(const Window& window, const Shape& x, const Shape& kernel) {
-  TY_ASSIGN_OR_RETURN(const WindowGeometry geometry, PlaceWindow(window, x));
-  ConvShape shape;
-  shape.panels = static_cast<int>(PanelLayout(x).panels);
-  shape.in_h = static_cast<int>(geometry.in[0]);
-  shape.in_w = static_cast<int>(geometry.in[1]);
-  shape.channels = static_cast<int>(kernel[2]);
-  shape.out_h = static_cast<int>(geometry.out[0]);
-  shape.out_w = static_cast<int>(geometry.out[1]);
-  shape.outputs = static_cast<int>(kernel[3]);
-  shape.kernel_h = window.size[0];
-  shape.kernel_w = window.size[1];
-  shape.stride_h = window.stride[0];
-  shape.stride_w = window.stride[1];
-  shape.pad_top = static_cast<int>(geometry.pad_before[0]);
-  shape.pad_left = static_cast<int>(geometry.pad_before[1]);
-  return shape;
-}
 
 // Dense strides of y for images of height x width.
 void SetStrides(ConvForwardArgs& args, int height, int width) {
@@ -58,8 +41,8 @@ PackArgs MakePack(const ConvShape& shape, const ConvForwardArgs& forward) {
   return pack;
 }
 
-// Windows that tile the image can be pooled row by row, right behind the convolution.
-bool PoolsByRows(const Window& pool) { return pool.size == pool.stride && pool.padding == Padding::kValid; }
+// The term of Epilogue::add, null without one.
+const float* AddOf(const KernelContext& context, bool bias, bool add) { return add ? context.input<float>(bias ? 3 : 2) : nullptr; }
 
 }  // namespace
 
@@ -70,25 +53,29 @@ namespace {
 class WholeConv2d final : public Kernel {
  public:
   WholeConv2d(CpuDevice& device, const ConvForwardArgs& forward, const Epilogue& epilogue, const std::optional<PoolArgs>& pool,
-              int64_t samples)
+              const ValueSpec& y)
       : device_(device),
         forward_(forward),
         pack_(MakePack(forward.shape, forward)),
         bias_(epilogue.bias),
+        add_(epilogue.add),
         activation_(epilogue.activation),
         pool_(pool),
-        samples_(samples),
-        few_(TakesFewSamples(forward.shape, samples, device)) {
+        samples_(y.shape[0]),
+        few_(TakesFewSamples(forward.shape, samples_, device)) {
     const ConvShape& shape = forward_.shape;
     SetStrides(forward_, shape.out_h, shape.out_w);
     forward_.activation = pool_.has_value() || few_ ? Activation::kIdentity : activation_;
     weights_ = PackedWeightFloats(forward_, device);
-    work_ = few_ ? PaddedFloats(FewSamplesScratchFloats(shape, samples, device.pool.threads()))
+    work_ = few_ ? PaddedFloats(FewSamplesScratchFloats(shape, samples_, device.pool.threads()))
                  : weights_ + ConvForwardScratchFloats(forward_, device);
     vectors_ = int64_t{shape.panels} * shape.out_h * shape.out_w * shape.outputs;
+    if (epilogue.moments) moments_.emplace(PixelBlocks(y), device);
   }
 
-  size_t scratch_bytes() const override { return (work_ + (pool_.has_value() ? vectors_ * kLanes : 0)) * sizeof(float); }
+  size_t scratch_bytes() const override {
+    return (work_ + (pool_.has_value() ? vectors_ * kLanes : 0)) * sizeof(float) + (moments_ ? moments_->scratch_bytes() : 0);
+  }
 
   void Run(const KernelContext& context) override {
     auto* scratch = static_cast<float*>(context.scratch);
@@ -115,8 +102,14 @@ class WholeConv2d final : public Kernel {
       device_.pool.Run(pool_->panels, [&](int64_t begin, int64_t end, int) {
         device_.kernels.max_pool(*pool_, static_cast<int>(begin), static_cast<int>(end));
       });
-    } else if (few_ && activation_ != Activation::kIdentity) {
-      device_.kernels.activate(y, y, vectors_, activation_);
+    } else if (few_) {
+      const float* const terms[] = {y, AddOf(context, bias_, add_)};
+      if (add_) device_.kernels.add(terms, 2, y, 0, vectors_);
+      if (activation_ != Activation::kIdentity) device_.kernels.activate(y, y, vectors_, activation_);
+      if (moments_ && context.step.training) {
+        moments_->SumAll(y, scratch + work_);
+        moments_->Finish(scratch + work_, context.output<float>(1), context.output<float>(2));
+      }
     }
   }
 
@@ -124,13 +117,14 @@ class WholeConv2d final : public Kernel {
   CpuDevice& device_;
   ConvForwardArgs forward_;
   PackArgs pack_;
-  const bool bias_;
+  const bool bias_, add_;
   const Activation activation_;
   std::optional<PoolArgs> pool_;
   const int64_t samples_;
   const bool few_;
-  size_t weights_ = 0;  // floats of packed weights
-  size_t work_ = 0;     // floats before what the pool reads
+  std::optional<BatchMoments> moments_;  // with few_ only
+  size_t weights_ = 0;                   // floats of packed weights
+  size_t work_ = 0;                      // floats before what the pool reads
   int64_t vectors_ = 0;
 };
 
@@ -151,7 +145,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
       TY_ASSIGN_OR_RETURN(pool_args, MakePoolArgs(*pool, {samples, shape.out_h, shape.out_w, shape.outputs}));
     }
     ConvForwardPlan::For(forward, device).ApplyTo(forward);
-    return std::make_unique<WholeConv2d>(device, forward, op.epilogue, pool_args, samples);
+    return std::make_unique<WholeConv2d>(device, forward, op.epilogue, pool_args, node.out());
   }
 
   forward.activation = op.epilogue.activation;
@@ -162,10 +156,14 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
   }
   ConvForwardPlan::For(forward, device).ApplyTo(forward);
   SetStrides(forward, shape.out_h / forward.pool_h, shape.out_w / forward.pool_w);
+  std::optional<ConvMoments> moments;
+  if (op.epilogue.moments) moments.emplace(forward, node.out(), device);
   const size_t weights = PackedWeightFloats(forward, device);
-  const size_t work = ConvForwardScratchFloats(forward, device);
+  const size_t work = PaddedFloats(ConvForwardScratchFloats(forward, device));
+  const size_t moments_bytes = moments ? moments->scratch_bytes() : 0;
   return MakeKernel(
-      [&device, forward, pack = MakePack(shape, forward), bias = op.epilogue.bias, weights](const KernelContext& context) mutable {
+      [&device, forward, pack = MakePack(shape, forward), bias = op.epilogue.bias, add = op.epilogue.add, moments, weights,
+       work](const KernelContext& context) mutable {
         auto* scratch = static_cast<float*>(context.scratch);
         pack.weights = context.input<float>(1);
         pack.packed = scratch;
@@ -173,12 +171,17 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
         forward.x = context.input<float>(0);
         forward.weights = scratch;
         forward.bias = bias ? context.input<float>(2) : nullptr;
+        forward.add = AddOf(context, bias, add);
         forward.y = context.output<float>(0);
         forward.scratch = scratch + weights;
         if (forward.max_pool) forward.argmax = context.output<uint8_t>(1);
-        RunConvForward(forward, device);
+        if (moments && context.step.training) {
+          moments->Run(forward, scratch + weights + work, context.output<float>(1), context.output<float>(2));
+        } else {
+          RunConvForward(forward, device);
+        }
       },
-      (weights + work) * sizeof(float));
+      (weights + work) * sizeof(float) + moments_bytes);
 }
 
 namespace {
@@ -233,7 +236,7 @@ std::vector<InputGradientPhase> MakePhases(const ConvShape& shape, const CpuDevi
       part.kernel_w = horizontal.taps;
       part.pad_top = vertical.pad;
       part.pad_left = horizontal.pad;
-      ConvForwardPlan::For(phase.forward, device).ApplyTo(phase.forward);
+      ConvForwardPlan::Direct(part, device.kernels).ApplyTo(phase.forward);
       SetStrides(phase.forward, shape.in_h, shape.in_w);
       phase.y_offset = row * phase.forward.y_row + column * phase.forward.y_column;
       phase.forward.y_row *= shape.stride_h;
@@ -252,6 +255,27 @@ std::vector<InputGradientPhase> MakePhases(const ConvShape& shape, const CpuDevi
   return phases;
 }
 
+CompiledKernel WinogradInputGradient(CpuDevice& device, const ConvShape& shape) {
+  const WinogradInputGradientPlan plan(shape, device);
+  PackArgs pack;
+  pack.kernel_h = shape.kernel_h;
+  pack.kernel_w = shape.kernel_w;
+  pack.in = shape.channels;
+  pack.out = shape.outputs;
+  pack.block = plan.block;
+  pack.winograd = pack.transposed = true;
+  const size_t weights = WinogradWeightFloats(shape);
+  return MakeKernel(
+      [&device, plan, pack, weights](const KernelContext& context) mutable {
+        auto* packed = static_cast<float*>(context.scratch);
+        pack.weights = context.input<float>(1);
+        pack.packed = packed;
+        RunPack(pack, device);
+        RunWinogradInputGradient(plan, context.input<float>(0), packed, context.output<float>(0), packed + weights, device);
+      },
+      (weights + WinogradInputGradientScratchFloats(shape, device.pool.threads())) * sizeof(float));
+}
+
 }  // namespace
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInputGradientOp& op) {
@@ -265,10 +289,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
   }
   const int64_t samples = node.out().shape[0];
   if (phases.size() == 1 && TakesFewSamples(phases[0].forward.shape, samples, device)) {
-    phases[0].forward.winograd = false;
     const ConvShape& part = phases[0].forward.shape;
     PackArgs pack = phases[0].pack;
-    pack.winograd = false;
     pack.block = part.outputs;
     const size_t weights = PackedWeightFloats(phases[0].forward, device);
     return MakeKernel(
@@ -281,6 +303,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
         },
         (weights + FewSamplesScratchFloats(part, samples, device.pool.threads())) * sizeof(float));
   }
+  if (device.bf16 == nullptr && HasWinogradShape(shape)) return WinogradInputGradient(device, shape);
   const size_t weights = phases.back().packed_offset + PackedWeightFloats(phases.back().forward, device);
   size_t work = 0;
   for (const InputGradientPhase& phase : phases) work = std::max(work, ConvForwardScratchFloats(phase.forward, device));
@@ -301,6 +324,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
       (weights + work) * sizeof(float));
 }
 
+// Of y, in all panels.
+static int64_t Pixels(const ConvShape& shape) { return int64_t{shape.panels} * shape.out_h * shape.out_w; }
+
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeightGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
@@ -313,33 +339,34 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
         },
         Bf16WeightGradientScratchFloats(shape) * sizeof(float));
   }
-  if (PrefersWinogradWeightGradient(shape, samples)) {
-    return MakeKernel(
-        [&device, shape, samples, bias = op.bias](const KernelContext& context) {
-          const float* dy = context.input<float>(1);
-          RunWinogradWeightGradient(shape, samples, context.input<float>(0), dy, context.output<float>(0),
-                                    static_cast<float*>(context.scratch), device);
-          if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
-        },
-        WinogradWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
-  }
-  if (PrefersPointwiseWeightGradient(shape, samples)) {
-    return MakeKernel(
-        [&device, shape, samples, bias = op.bias](const KernelContext& context) {
-          RunPointwiseWeightGradient(shape, samples, context.input<float>(0), context.input<float>(1), context.output<float>(0),
-                                     bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
-        },
-        PointwiseWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
-  }
-  if (PrefersRowsWeightGradient(shape, samples)) {
-    return MakeKernel(
-        [&device, shape, samples, bias = op.bias](const KernelContext& context) {
-          const float* dy = context.input<float>(1);
-          RunRowsWeightGradient(shape, samples, context.input<float>(0), dy, context.output<float>(0), static_cast<float*>(context.scratch),
-                                device);
-          if (bias) RunBiasGradient(device, dy, context.output<float>(1), int64_t{shape.panels} * shape.out_h * shape.out_w, shape.outputs);
-        },
-        RowsWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
+  switch (WeightGradientPathOf(shape, samples)) {
+    case WeightGradientPath::kWinograd:
+      return MakeKernel(
+          [&device, shape, samples, bias = op.bias](const KernelContext& context) {
+            const float* dy = context.input<float>(1);
+            RunWinogradWeightGradient(shape, samples, context.input<float>(0), dy, context.output<float>(0),
+                                      static_cast<float*>(context.scratch), device);
+            if (bias) RunBiasGradient(device, dy, context.output<float>(1), Pixels(shape), shape.outputs);
+          },
+          WinogradWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
+    case WeightGradientPath::kPointwise:
+      return MakeKernel(
+          [&device, shape, samples, bias = op.bias](const KernelContext& context) {
+            RunPointwiseWeightGradient(shape, samples, context.input<float>(0), context.input<float>(1), context.output<float>(0),
+                                       bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
+          },
+          PointwiseWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
+    case WeightGradientPath::kRows:
+      return MakeKernel(
+          [&device, shape, samples, bias = op.bias](const KernelContext& context) {
+            const float* dy = context.input<float>(1);
+            RunRowsWeightGradient(shape, samples, context.input<float>(0), dy, context.output<float>(0),
+                                  static_cast<float*>(context.scratch), device);
+            if (bias) RunBiasGradient(device, dy, context.output<float>(1), Pixels(shape), shape.outputs);
+          },
+          RowsWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
+    case WeightGradientPath::kPanels:
+      break;
   }
   return MakeKernel(
       [&device, shape, bias = op.bias](const KernelContext& context) {
@@ -347,6 +374,22 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
                                 bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
       },
       PanelsWeightGradientScratchFloats(shape, op.bias) * sizeof(float));
+}
+
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const PooledConv2dWeightGradientOp& op) {
+  TY_RETURN_IF_ERROR(RequireBatched(node));
+  TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
+  TY_ASSIGN_OR_RETURN(PoolArgs pool, MakePoolArgs(op.pool, {node.in(0).shape[0], shape.out_h, shape.out_w, shape.outputs}));
+  pool.activation = op.activation;
+  return MakeKernel(
+      [&device, shape, pool, bias = op.bias](const KernelContext& context) mutable {
+        pool.x = context.input<float>(1);
+        pool.winners = context.input<uint8_t>(2);
+        pool.activated = pool.activation == Activation::kIdentity ? nullptr : context.input<float>(3);
+        RunPooledWeightGradient(shape, context.input<float>(0), pool, context.output<float>(0), bias ? context.output<float>(1) : nullptr,
+                                static_cast<float*>(context.scratch), device);
+      },
+      PooledWeightGradientScratchFloats(shape, pool, op.bias, device.pool.threads()) * sizeof(float));
 }
 
 }  // namespace trainyard::engine

@@ -38,8 +38,9 @@ int EvenGroup(int panels, int most) {
   return std::max(1, (panels + groups - 1) / groups);
 }
 
-// Of the loop over windows itself.
-ConvForwardPlan Direct(const ConvShape& shape, const KernelTable& kernels) {
+}  // namespace
+
+ConvForwardPlan ConvForwardPlan::Direct(const ConvShape& shape, const KernelTable& kernels) {
   ConvForwardPlan best;
   double best_cycles = std::numeric_limits<double>::infinity();
   const bool borders = HasBorders(shape);
@@ -60,8 +61,6 @@ ConvForwardPlan Direct(const ConvShape& shape, const KernelTable& kernels) {
   }
   return best;
 }
-
-}  // namespace
 
 ConvForwardPlan ConvForwardPlan::For(const ConvForwardArgs& args, const CpuDevice& device) {
   if (device.bf16 != nullptr || !PrefersWinogradConv2d(args)) return Direct(args.shape, device.kernels);
@@ -105,18 +104,56 @@ size_t ConvForwardScratchFloats(const ConvForwardArgs& args, const CpuDevice& de
 void RunPack(const PackArgs& args, CpuDevice& device) {
   if (device.bf16 != nullptr) return RunBf16Pack(args, device);
   if (args.winograd) return RunWinogradPack(args, device);
-  device.kernels.pack(args);
+  constexpr int64_t kLeastToShare = 32 << 10;  // floats: fewer cost less than waking a thread
+  const int outputs = args.transposed ? args.in : args.out;
+  const int blocks = (outputs + args.block - 1) / args.block;
+  if (int64_t{args.kernel_h} * args.kernel_w * args.in * args.out < kLeastToShare) return device.kernels.pack(args);
+  device.pool.Run(blocks, [&](int64_t begin, int64_t end, int) {
+    PackArgs part = args;
+    part.block_begin = static_cast<int>(begin);
+    part.block_end = static_cast<int>(end);
+    device.kernels.pack(part);
+  });
 }
 
-void RunConvForward(const ConvForwardArgs& args, CpuDevice& device) {
-  if (device.bf16 != nullptr) return RunBf16ConvForward(args, device);
-  if (args.winograd) return RunWinogradConvForward(args, device);
+namespace {
+
+// Some pieces for each thread: their end finds all threads at work.
+int64_t PieceOf(int64_t units, const ThreadPool& pool) {
+  constexpr int64_t kPieces = 8;
+  return std::max<int64_t>(1, units / (kPieces * pool.threads()));
+}
+
+// Each thread takes the rows of a call by one group of panels after another's.
+void RunRowsTogether(const ConvForwardArgs& args, CpuDevice& device, const BehindRows& behind, int blocks) {
+  const ConvShape& shape = args.shape;
+  const int calls = CallsOf(args);
+  const int groups = (shape.panels + args.group - 1) / args.group;
+  device.pool.RunShared(int64_t{groups} * calls, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int group = static_cast<int>(unit / calls);
+      const int call = static_cast<int>(unit % calls);
+      const int row = group * shape.out_h + call * args.rows_behind;
+      const int rows = std::min(args.rows_behind, shape.out_h - call * args.rows_behind);
+      device.kernels.conv_forward(args, {row, row + rows, 0, blocks});
+      const int last = std::min(shape.panels, (group + 1) * args.group);
+      for (int panel = group * args.group; panel < last; ++panel) behind(panel, call, thread);
+    }
+  });
+}
+
+}  // namespace
+
+void RunConvForward(const ConvForwardArgs& args, CpuDevice& device, const BehindRows* behind) {
+  if (device.bf16 != nullptr) return RunBf16ConvForward(args, device, behind);
+  if (args.winograd) return RunWinogradConvForward(args, device, behind);
   const KernelTable& kernels = device.kernels;
   ThreadPool& pool = device.pool;
   const int blocks = (args.shape.outputs + args.block - 1) / args.block;
   const int units = (args.shape.panels + args.group - 1) / args.group * (args.shape.out_h / args.pool_h);
+  if (behind != nullptr && units >= 2 * pool.threads() * args.rows_behind) return RunRowsTogether(args, device, *behind, blocks);
   if (units >= 2 * pool.threads() || args.max_pool) {
-    pool.Run(units, [&](int64_t begin, int64_t end, int thread) {
+    pool.RunShared(units, PieceOf(units, pool), [&](int64_t begin, int64_t end, int thread) {
       ConvForwardArgs mine = args;
       if (args.scratch != nullptr) mine.scratch = args.scratch + thread * PooledRowFloats(args);
       kernels.conv_forward(mine, {static_cast<int>(begin), static_cast<int>(end), 0, blocks});
@@ -126,6 +163,7 @@ void RunConvForward(const ConvForwardArgs& args, CpuDevice& device) {
       kernels.conv_forward(args, {0, units, static_cast<int>(begin), static_cast<int>(end)});
     });
   }
+  if (behind != nullptr) CallForAllRows(*behind, args, pool);
 }
 
 }  // namespace trainyard::engine

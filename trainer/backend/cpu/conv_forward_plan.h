@@ -1,10 +1,11 @@
 // Chooses the register block of conv_forward and cuts its work among threads. Neither changes a
 // sum. Where the device multiplies in bf16, bf16_conv_forward.h does the work. winograd_conv2d.h
-// does it for 3x3 windows of many channels.
+// does it for 3x3 and 5x5 windows of many channels.
 #pragma once
 
 #include <cstddef>
 
+#include "trainer/backend/cpu/behind_rows.h"
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/kernels.h"
 
@@ -19,6 +20,8 @@ struct ConvForwardPlan {
   // For a geometry and its pool, by a model of the loop: multiply-adds, loads and the latency of a
   // chain, whichever takes longest.
   static ConvForwardPlan For(const ConvForwardArgs& args, const CpuDevice& device);
+  // Of the loop over windows itself.
+  static ConvForwardPlan Direct(const ConvShape& shape, const KernelTable& kernels);
   void ApplyTo(ConvForwardArgs& args) const;
 };
 
@@ -31,6 +34,7 @@ void RunPack(const PackArgs& args, CpuDevice& device);
 size_t ConvForwardScratchFloats(const ConvForwardArgs& args, const CpuDevice& device);
 
 // All of the work, on the pool's threads. Products of bf16 want packed weights.
-void RunConvForward(const ConvForwardArgs& args, CpuDevice& device);
+// `behind`, if any, is called for all rows of y; not with a pool.
+void RunConvForward(const ConvForwardArgs& args, CpuDevice& device, const BehindRows* behind = nullptr);
 
 }  // namespace trainyard::engine

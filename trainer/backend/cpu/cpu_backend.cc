@@ -10,11 +10,15 @@
 #include <utility>
 
 #include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/gather_moments.h"
 #include "trainer/backend/cpu/inference.h"
+#include "trainer/backend/cpu/join_add.h"
+#include "trainer/backend/cpu/join_cross_entropy.h"
 #include "trainer/backend/cpu/lay_out.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/select_bf16.h"
 #include "trainer/backend/cpu/select_kernels.h"
+#include "trainer/backend/cpu/unpool_in_weights.h"
 #include "trainer/backend/narrow_values.h"
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/status_macros.h"
@@ -31,12 +35,15 @@ class CpuBackend final : public Backend {
   std::string_view name() const override { return "cpu"; }
   std::string_view kernels() const override { return isa_; }
   bool uses_host_memory() const override { return true; }
-  int threads() const override { return pool_.threads(); }
+  ThreadPool* threads() override { return &pool_; }
   DType real() const override { return DType::kF32; }
   Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
     const Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
     if (RunsInference(options.inference)) return RewriteForInference(graph);
-    return device_.bf16 == nullptr ? LayOut(graph) : NarrowValues(LayOut(graph));
+    Graph laid_out = LayOut(graph);
+    if (options.fuse) laid_out = GatherMoments(JoinCrossEntropy(JoinAdds(laid_out)));
+    if (device_.bf16 != nullptr) return NarrowValues(laid_out);
+    return options.fuse ? UnpoolInWeights(laid_out) : laid_out;
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return AllocateOnHost(what, bytes);

@@ -252,7 +252,7 @@ TEST_P(CpuBackendTest, FusedPoolsOfAnyWindowAgree) {
   }
 }
 
-// 3x3 windows of stride 1 over many channels: winograd_conv2d.h.
+// 3x3 and 5x5 windows of stride 1 over many channels: winograd_conv2d.h.
 std::vector<ConvCase> WinogradConvolutions() {
   const Window pool{.size = {2, 2}, .stride = {2, 2}};
   std::vector<ConvCase> cases;
@@ -265,7 +265,17 @@ std::vector<ConvCase> WinogradConvolutions() {
     cases.push_back({20, 10, 8, 24, 16, 3, 1, padding, Activation::kRelu, pool});
     cases.push_back({20, 9, 9, 16, 16, 3, 1, padding, Activation::kRelu, Window{{3, 3}, {3, 3}}});
     cases.push_back({20, 9, 9, 16, 16, 3, 1, padding, Activation::kRelu, Window{{3, 3}, {2, 2}}});
+    cases.push_back({17, 8, 8, 16, 16, 5, 1, padding, Activation::kRelu, std::nullopt});
+    cases.push_back({33, 7, 9, 17, 21, 5, 1, padding, Activation::kTanh, std::nullopt});
+    cases.push_back({1, 9, 6, 16, 32, 5, 1, padding, Activation::kTanh, std::nullopt});
+    cases.push_back({16, 6, 13, 48, 40, 5, 1, padding, Activation::kIdentity, std::nullopt});
+    cases.push_back({20, 11, 13, 24, 32, 5, 1, padding, Activation::kTanh, pool});
+    cases.push_back({20, 14, 12, 32, 24, 5, 1, padding, Activation::kRelu, pool});
+    cases.push_back({20, 9, 9, 16, 16, 5, 1, padding, Activation::kRelu, Window{{3, 3}, {2, 2}}});
+    cases.push_back({17, 9, 10, 16, 24, 5, 2, padding, Activation::kRelu, std::nullopt});  // phases of 3x3 of a 5x5 kernel
+    cases.push_back({17, 11, 10, 20, 16, 6, 2, padding, Activation::kRelu, std::nullopt});
   }
+  for (const int side : {1, 2, 3}) cases.push_back({16, side, side + 1, 16, 16, 5, 1, Padding::kSame, Activation::kRelu, std::nullopt});
   cases.push_back({16, 3, 3, 16, 16, 3, 1, Padding::kSame, Activation::kRelu, std::nullopt});
   cases.push_back({16, 1, 1, 16, 16, 3, 1, Padding::kSame, Activation::kRelu, std::nullopt});
   return cases;
@@ -273,7 +283,8 @@ std::vector<ConvCase> WinogradConvolutions() {
 
 TEST_P(CpuBackendTest, WinogradConvolutionsAgree) {
   for (const ConvCase& c : FewIfEmulated(WinogradConvolutions())) {
-    SCOPED_TRACE(testing::Message() << "image " << c.height << "x" << c.width << " channels " << c.channels << " filters " << c.filters);
+    SCOPED_TRACE(testing::Message() << "image " << c.height << "x" << c.width << " channels " << c.channels << " filters " << c.filters
+                                    << " kernel " << c.kernel << " stride " << c.stride);
     ExpectAgreement(ConvGraph(c, /*fuse=*/true), 5e-5);
   }
 }
@@ -438,7 +449,10 @@ TEST_P(CpuBackendTest, BitsDoNotDependOnTheNumberOfThreads) {
   for (const ConvCase& c : {ConvCase{70, 12, 12, 5, 20, 5, 1, Padding::kValid, Activation::kTanh, Window{{2, 2}, {2, 2}}},
                             ConvCase{33, 9, 9, 7, 13, 3, 2, Padding::kSame, Activation::kRelu, std::nullopt},
                             ConvCase{33, 9, 9, 20, 18, 3, 1, Padding::kSame, Activation::kRelu, Window{{2, 2}, {2, 2}}},
+                            ConvCase{40, 9, 11, 20, 50, 5, 1, Padding::kValid, Activation::kTanh, Window{{2, 2}, {2, 2}}},
+                            ConvCase{33, 9, 8, 33, 18, 5, 1, Padding::kSame, Activation::kRelu, std::nullopt},
                             ConvCase{70, 15, 15, 40, 32, 3, 1, Padding::kSame, Activation::kRelu, std::nullopt},
+                            ConvCase{18, 9, 9, 60, 45, 5, 2, Padding::kSame, Activation::kRelu, std::nullopt},  // threads share the packing
                             ConvCase{33, 9, 9, 64, 80, 1, 1, Padding::kSame, Activation::kRelu, std::nullopt},
                             ConvCase{33, 9, 9, 90, 64, 1, 2, Padding::kSame, Activation::kIdentity, std::nullopt}}) {
     const Network network = ConvGraph(c, /*fuse=*/true);

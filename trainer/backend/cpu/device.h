@@ -31,6 +31,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeigh
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInputGradientOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeightGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const PooledConv2dWeightGradientOp& op);
 // elementwise.cc
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ConstantOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasOp& op);
@@ -65,6 +66,10 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const CorrectCou
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MeanSquaredErrorGradientOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const L2PenaltyOp& op);
+// dense_cross_entropy.cc
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseCrossEntropyOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseCrossEntropyInputGradientOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseCrossEntropyWeightGradientOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const L2PenaltyGradientOp& op);
 
 // The bias's gradient, shared by three ops: db[c] = sum over pixels and lanes of dy.

@@ -32,8 +32,8 @@ struct ConvShape {
   int pad_top = 0, pad_left = 0;  // for conv_forward may be negative: the kernel starts that far inside
 };
 
-// y[o] = act(max_pool(bias[o] + sum over kernel rows, columns and channels of x * w)). The input
-// gradient is the same of dy, with flipped, transposed weights.
+// y[o] = act(max_pool(bias[o] + sum over kernel rows, columns and channels of x * w + add)). The
+// input gradient is the same of dy, with flipped, transposed weights.
 struct ConvForwardArgs {
   ConvShape shape;                 // out_h and out_w are before pooling
   const float* x = nullptr;        // panels [.][in_h][in_w][channels][16]
@@ -41,8 +41,9 @@ struct ConvForwardArgs {
   bool packed = true;              // false, for 1x1 only: weights are [outputs][channels] as they are
   const float* bias = nullptr;     // [outputs] or null
   float* y = nullptr;
-  uint8_t* argmax = nullptr;  // with max pooling: the winner's position in its window, laid out as y; may be null
-  int64_t y_panel = 0;        // strides of y in floats
+  const float* add = nullptr;  // laid out as y, in pairs where y is; null: nothing; not with a pool
+  uint8_t* argmax = nullptr;   // with max pooling: the winner's position in its window, laid out as y; may be null
+  int64_t y_panel = 0;         // strides of y in floats
   int64_t y_row = 0;
   int64_t y_column = 0;
   int block = 1;    // outputs held in registers at a time, as packed
@@ -55,6 +56,7 @@ struct ConvForwardArgs {
   bool max_pool = false;
   int pool_h = 1, pool_w = 1;  // the window of the pool and its stride
   float* scratch = nullptr;    // with pooling: group * pool_h * out_w * outputs * 16 floats, a thread's own
+  int rows_behind = 0;         // rows of y that BehindRows is called for; 0: none
   bool winograd = false;       // by winograd_conv2d.h, for which block and columns are those of its products
 };
 // The work of conv_forward is cut into units, one (group of panels, row of y) each, and every unit
@@ -73,6 +75,7 @@ struct ConvWeightGradientArgs {
   float* dw = nullptr;        // HWIO
   float* db = nullptr;        // may be null
   int output_begin = 0, output_end = 0;
+  bool accumulate = false;  // to what dw and db hold
 };
 
 // Packs kernels [kernel_h][kernel_w][in][out] for conv_forward. Forward: outputs = out. Transposed
@@ -86,6 +89,7 @@ struct PackArgs {
   bool winograd = false;  // for winograd_conv2d.h
   bool transposed = false;
   int first_h = 0, first_w = 0, step_h = 1, step_w = 1;
+  int block_begin = 0, block_end = INT32_MAX;  // of outputs, which a call packs
 };
 
 // Memory that the caller reads next: the first `floats` of rows, row_stride apart. A product
@@ -151,13 +155,18 @@ struct WinogradArgs {
   float* y = nullptr;
 };
 
-// The same of one panel: `tiles` tiles from `tile_begin` on, counted along rows of tiles_w. Input:
-// x [in_h][in_w][channels][16], strides in floats, becomes transformed [16][tiles][channels][16],
-// whose elements lie `element` floats apart. Output: transformed becomes y
-// [out_h][out_w][channels][16] = act(bias + A^T m A), or the maximum of each tile's 2 x 2 with the
-// winner's place.
+// Winograd's F(2x2, 3x3) or F(2x2, 5x5) of one panel: windows of taps x taps, tiles of tile x tile
+// pixels for tile = taps + 1, and tile^2 elements. `tiles` tiles from `tile_begin` on, counted
+// along rows of tiles_w. Input: x [in_h][in_w][channels][16], strides in floats, becomes
+// transformed [tile^2][tiles][channels][16], whose elements lie `element` floats apart. Output:
+// transformed becomes y [out_h][out_w][channels][16] = act(bias + A^T m A + add), or the maximum of
+// each tile's 2 x 2 with the winner's place. Output gradient: dy, as x, becomes transformed,
+// A dy A^T. Input gradient: B m B^T is added to dx, as y, where an earlier tile has left something,
+// else stored. m has tile_channels channels, of which `channels` are taken.
 struct WinogradPanelArgs {
+  int taps = 3;
   int tile_begin = 0, tiles = 0, tiles_w = 1, channels = 0;
+  int tile_channels = 0;  // of the input gradient
   float* transformed = nullptr;
   int64_t element = 0;
   const float* x = nullptr;
@@ -168,12 +177,24 @@ struct WinogradPanelArgs {
   Activation activation = Activation::kIdentity;
   float* y = nullptr;
   int64_t y_row = 0, y_column = 0;
-  uint8_t* argmax = nullptr;  // laid out as y; may be null
+  const float* add = nullptr;  // laid out as y; null: nothing; not with a pool
+  uint8_t* argmax = nullptr;   // laid out as y; may be null
+};
+
+// G g G^T: weights [taps^2][count] to transformed [tile^2][count], of those in [begin, end) of
+// count. begin is a vector's first.
+struct WinogradWeightsArgs {
+  int taps = 3;
+  const float* weights = nullptr;
+  float* transformed = nullptr;
+  int64_t count = 0;
+  int64_t begin = 0, end = 0;
 };
 
 // The output gradients of one tile, 2 x 2 pixels of `rows` rows of `vectors` vectors, become
-// A dy A^T [16][rows][vectors * 16], whose elements lie `element` floats apart.
+// A dy A^T [tile^2][rows][vectors * 16], whose elements lie `element` floats apart.
 struct WinogradGradientArgs {
+  int taps = 3;
   int rows = 0, vectors = 0;
   const float* from = nullptr;
   int64_t from_pixel = 0, from_row = 0;
@@ -181,13 +202,16 @@ struct WinogradGradientArgs {
   int64_t element = 0;
 };
 
-// dw [9][count] = G^T p G at elements [begin, end), where p [16][count] is the sum of `parts`
-// parts, from the first to the last.
+// dw = G^T p G of one channel and `columns` outputs, where p is the sum of `parts` parts, from the
+// first to the last.
 struct WinogradWeightGradientArgs {
-  const float* sums = nullptr;  // [parts][16][count]
+  int taps = 3;
+  const float* sums = nullptr;  // [parts][tile^2], sums_element floats apart; whole vectors of columns
+  int64_t sums_element = 0;
   int parts = 1;
-  float* dw = nullptr;
-  int64_t count = 0, begin = 0, end = 0;
+  float* dw = nullptr;  // [taps^2], dw_tap floats apart
+  int64_t dw_tap = 0;
+  int columns = 0;
 };
 
 // Part of a product's right side as a panel: to [rows][width], width a multiple of 16, zeros behind
@@ -197,6 +221,7 @@ struct PackRowsArgs {
   const float* from = nullptr;
   float* to = nullptr;
   float* sums = nullptr;
+  const float* sum_weights = nullptr;  // [rows], what each row is multiplied by for the sums; null: ones
   int64_t from_row = 0;
   int rows = 0, columns = 0, width = 0;
   bool transposed = false;
@@ -261,6 +286,38 @@ struct RowLossArgs {
   uint8_t* correct = nullptr;  // [rows], likewise: 1 where the label is the first of the highest
 };
 
+// Part of the cross-entropy of logits that come panel by panel. x holds `columns` classes from
+// `first` on of rows [0, rows).
+struct ExpRowsArgs {
+  const float* x = nullptr;
+  int64_t x_row = 0;
+  int rows = 0, columns = 0;
+  int32_t first = 0;
+  const int32_t* labels = nullptr;  // [rows]
+  float* y = nullptr;               // e^x at row * y_row + column; null: not stored
+  int64_t y_row = 0;
+  float* sums = nullptr;     // [rows], of e^x
+  float* wanted = nullptr;   // [rows]: x at the label, where that is one of the classes
+  float* highest = nullptr;  // [rows] or null: the highest x
+  uint8_t* leads = nullptr;  // with `highest`, like `wanted`: 1 where the label is the first of the highest
+};
+
+// The end of it, for rows [begin, end), 16 of them at a time: begin is a multiple of 16.
+struct ExpRowsEndArgs {
+  int64_t begin = 0, end = 0;
+  const float* sums = nullptr;  // [panels][sums_row], sums_row a multiple of 16
+  int64_t sums_row = 0;
+  int panels = 0;
+  const float* wanted = nullptr;
+  const int32_t* labels = nullptr;
+  double count = 1.0;        // of all labels
+  double* losses = nullptr;  // [rows]
+  float* y = nullptr;        // as above: the row's sum is taken from the label's; null: not stored
+  int64_t y_row = 0;
+  float* factors = nullptr;   // [rows] or null: 1 / (sum * count)
+  uint8_t* beyond = nullptr;  // [rows]: 1 where e^x leaves the range in which this is exact: nothing else is set
+};
+
 // A window sliding over images; rows and columns of padding never win and never count.
 struct PoolArgs {
   int panels = 0;
@@ -272,6 +329,7 @@ struct PoolArgs {
   Activation activation = Activation::kIdentity;  // max: done after the pool
   const uint8_t* winners = nullptr;               // gradient of max: argmax
   const float* activated = nullptr;               // gradient of max: y after the activation, if there is one
+  int channel_begin = 0, channel_end = 0;         // gradient of max: the channels that it makes
 };
 
 // `pixels` groups of `classes` vectors. Only the lanes of samples below `samples` count in a panel:
@@ -325,8 +383,9 @@ struct KernelTable {
   void (*winograd_panel_input)(const WinogradPanelArgs&);
   void (*winograd_panel_output)(const WinogradPanelArgs&);
   void (*winograd_panel_pool)(const WinogradPanelArgs&);
-  // [9][count] to [16][count]: G g G^T.
-  void (*winograd_panel_weights)(const float* weights, float* transformed, int64_t count);
+  void (*winograd_panel_weights)(const WinogradWeightsArgs&);
+  void (*winograd_panel_output_gradient)(const WinogradPanelArgs&);
+  void (*winograd_panel_input_gradient)(const WinogradPanelArgs&);
   void (*winograd_output_gradient)(const WinogradGradientArgs&);
   void (*winograd_weight_gradient)(const WinogradWeightGradientArgs&);
   // Element by element, over whole vectors. y may be one of the inputs.
@@ -373,6 +432,8 @@ struct KernelTable {
   void (*cross_entropy_rows)(const RowLossArgs&);
   void (*cross_entropy_gradient_rows)(const RowLossArgs&);  // x: probabilities
   void (*correct_rows)(const RowLossArgs&);
+  void (*exp_rows)(const ExpRowsArgs&);
+  void (*exp_rows_end)(const ExpRowsEndArgs&);
   Bf16Kernels bf16;  // bfloat16 without instructions of its own: the operands of a product are widened to f32
   // `rounds` rounds of independent multiply-adds, which the peak is measured with. Returns the
   // floating-point operations done.

@@ -9,6 +9,15 @@
 
 namespace trainyard::engine {
 
+// to[i] = the sum of `parts` arrays, `stride` floats apart, for i in [begin, end).
+inline void SumParts(const float* sums, int parts, int64_t stride, float* to, int64_t begin, int64_t end) {
+  std::copy(sums + begin, sums + end, to + begin);
+  for (int part = 1; part < parts; ++part) {
+    const float* from = sums + part * stride;
+    for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+  }
+}
+
 class PanelParts {
  public:
   explicit PanelParts(int panels) : panels_(panels), count_(std::clamp(panels, 1, kMost)) {}

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/panel_parts.h"
 
 namespace trainyard::engine {
 namespace {
@@ -28,9 +29,9 @@ struct PointwiseWeightGradientPlan {
   Side x, dy;
   bool turns_x;    // the lanes are channels of x, and the product is the transpose of dw
   int64_t stride;  // floats of a turned pixel's sample: whole vectors, an odd number of them, so that rows do not share few cache lines
-  int64_t most_pixels;    // turned at a time
-  int64_t thread_floats;  // scratch: turned pixels, then sums of a bias
-  int64_t product_floats;
+  int64_t most_pixels;           // turned at a time
+  int64_t thread_floats;         // scratch: turned pixels, then what they add to a bias
+  int64_t bias_at, part_floats;  // scratch of a part: its product, then its bias
 
   explicit PointwiseWeightGradientPlan(const ConvShape& shape) {
     const bool strided = shape.stride_h != 1 || shape.stride_w != 1;
@@ -50,13 +51,14 @@ struct PointwiseWeightGradientPlan {
     const int64_t used = std::min(PaddedFloats(lanes), kColumnsAtATime);
     most_pixels = std::clamp<int64_t>(kRowsBytes / (used * kLanes * static_cast<int64_t>(sizeof(float))), 1, columns);
     thread_floats = most_pixels * kLanes * stride + PaddedFloats(shape.outputs);
-    product_floats = turns_x ? PaddedFloats(int64_t{shape.channels} * shape.outputs) : 0;
+    bias_at = PaddedFloats(int64_t{shape.channels} * shape.outputs);
+    part_floats = bias_at + PaddedFloats(shape.outputs);
   }
   const Side& turned() const { return turns_x ? x : dy; }
   const Side& plain() const { return turns_x ? dy : x; }
 };
 
-// The rows [begin, end) of the product, by one thread.
+// The rows [begin, end) of a part's product, by one thread.
 class RowsOfProduct {
  public:
   RowsOfProduct(const PointwiseWeightGradientPlan& plan, float* product, float* db, float* scratch, int begin, int end,
@@ -74,8 +76,8 @@ class RowsOfProduct {
     args_.c = product + int64_t{begin} * args_.columns;
     args_.c_row = args_.columns;
     std::fill_n(args_.c, int64_t{args_.rows} * args_.columns, 0.0f);
-    // Where dy is read as it lies, each thread adds the bias of its own rows. Else the first thread
-    // adds it all.
+    // Where dy is read as it lies, the bias of a row comes with that row. Else all of it comes with
+    // the first.
     bias_begin_ = plan.turns_x ? begin : 0;
     bias_end_ = plan.turns_x ? end : (begin == 0 ? plan.dy.channels : 0);
     for (int o = bias_begin_; db_ != nullptr && o < bias_end_; ++o) db_[o] = 0.0f;
@@ -121,7 +123,7 @@ bool PrefersPointwiseWeightGradient(const ConvShape& shape, int64_t samples) {
 
 size_t PointwiseWeightGradientScratchFloats(const ConvShape& shape, int threads) {
   const PointwiseWeightGradientPlan plan(shape);
-  return static_cast<size_t>(plan.product_floats + threads * plan.thread_floats);
+  return static_cast<size_t>(PanelParts(shape.panels).count() * plan.part_floats + threads * plan.thread_floats);
 }
 
 void RunPointwiseWeightGradient(const ConvShape& shape, int64_t samples, const float* x, const float* dy, float* dw, float* db,
@@ -129,11 +131,13 @@ void RunPointwiseWeightGradient(const ConvShape& shape, int64_t samples, const f
   PointwiseWeightGradientPlan plan(shape);
   plan.x.values = x;
   plan.dy.values = dy;
-  float* const product = plan.turns_x ? scratch : dw;
-  device.pool.Run(plan.plain().channels, [&](int64_t begin, int64_t end, int thread) {
-    RowsOfProduct rows(plan, product, db, scratch + plan.product_floats + thread * plan.thread_floats, static_cast<int>(begin),
-                       static_cast<int>(end), device.kernels);
-    for (int panel = 0; panel < plan.panels; ++panel) {
+  const PanelParts parts(shape.panels);
+  float* const of_threads = scratch + parts.count() * plan.part_floats;
+  parts.Run(plan.plain().channels, device.pool, [&](int64_t part, int first, int last, int thread) {
+    float* const product = scratch + part * plan.part_floats;
+    RowsOfProduct rows(plan, product, db == nullptr ? nullptr : product + plan.bias_at, of_threads + thread * plan.thread_floats, first,
+                       last, device.kernels);
+    for (int panel = parts.begin(part); panel < parts.begin(part + 1); ++panel) {
       const int lanes = static_cast<int>(std::min<int64_t>(kLanes, samples - int64_t{panel} * kLanes));
       for (int row = 0; row < plan.rows; ++row) {
         for (int64_t column = 0; column < plan.columns; column += plan.most_pixels) {
@@ -142,9 +146,12 @@ void RunPointwiseWeightGradient(const ConvShape& shape, int64_t samples, const f
       }
     }
   });
+  float* const sum = plan.turns_x ? scratch : dw;
+  SumParts(scratch, parts.count(), plan.part_floats, sum, 0, int64_t{shape.channels} * shape.outputs);
+  if (db != nullptr) SumParts(scratch + plan.bias_at, parts.count(), plan.part_floats, db, 0, shape.outputs);
   if (!plan.turns_x) return;
   for (int c = 0; c < shape.channels; ++c) {
-    for (int o = 0; o < shape.outputs; ++o) dw[int64_t{c} * shape.outputs + o] = product[int64_t{o} * shape.channels + c];
+    for (int o = 0; o < shape.outputs; ++o) dw[int64_t{c} * shape.outputs + o] = sum[int64_t{o} * shape.channels + c];
   }
 }
 

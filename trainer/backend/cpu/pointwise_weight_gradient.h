@@ -18,8 +18,8 @@ bool PrefersPointwiseWeightGradient(const ConvShape& shape, int64_t samples);
 // Floats of scratch for RunPointwiseWeightGradient on `threads` threads.
 size_t PointwiseWeightGradientScratchFloats(const ConvShape& shape, int threads);
 
-// dw [1][1][channels][outputs] and, unless null, db [outputs], overwritten. The sums do not depend
-// on the number of threads.
+// dw [1][1][channels][outputs] and, unless null, db [outputs], overwritten. Panels are
+// summed in parts that the shape gives (panel_parts.h), so the bits do not depend on the threads.
 void RunPointwiseWeightGradient(const ConvShape& shape, int64_t samples, const float* x, const float* dy, float* dw, float* db,
                                 float* scratch, CpuDevice& device);
 

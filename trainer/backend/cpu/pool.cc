@@ -15,7 +15,7 @@ absl::StatusOr<PoolArgs> MakePoolArgs(const Window& window, const Shape& images)
   args.in_w = static_cast<int>(geometry.in[1]);
   args.out_h = static_cast<int>(geometry.out[0]);
   args.out_w = static_cast<int>(geometry.out[1]);
-  args.channels = static_cast<int>(images[3]);
+  args.channels = args.channel_end = static_cast<int>(images[3]);
   args.size_h = window.size[0];
   args.size_w = window.size[1];
   args.stride_h = window.stride[0];

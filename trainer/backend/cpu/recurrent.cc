@@ -7,6 +7,7 @@
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/make_kernel.h"
 #include "trainer/backend/cpu/rows_product.h"
+#include "trainer/backend/cpu/sample_steps.h"
 
 namespace trainyard::engine {
 namespace {
@@ -36,11 +37,15 @@ StepRows Before(const float* sequence, const float* initial, const Sizes& n, int
 }
 
 // sums[i] = the sum of all rows' element i
-void SumRows(const float* matrix, int64_t rows, int64_t width, float* sums) {
-  std::fill_n(sums, width, 0.0f);
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t i = 0; i < width; ++i) sums[i] += matrix[row * width + i];
-  }
+void SumRows(const float* matrix, int64_t rows, int64_t width, float* sums, CpuDevice& device) {
+  device.pool.Run(VectorsFor(width), [&](int64_t begin, int64_t end, int) {
+    const int64_t first = begin * kLanes;
+    const int64_t last = std::min(end * kLanes, width);
+    std::fill(sums + first, sums + last, 0.0f);
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t i = first; i < last; ++i) sums[i] += matrix[row * width + i];
+    }
+  });
 }
 
 const float* InputOrNull(const KernelContext& context, int index) { return index < 0 ? nullptr : context.input<float>(index); }
@@ -67,17 +72,16 @@ namespace {
 CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const RecurrentOp& op, const std::shared_ptr<const Buffer>* kept) {
   const Sizes n(op, node.out().shape);
   const auto packed_floats = static_cast<int64_t>(PackedFloats(n.units, n.width(), device));
-  const auto left_floats = static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.units, device));
-  // Packed kernel, work of a product, product of one step, cells that nobody keeps: of this step
-  // and of the one before.
-  const int64_t scratch = (kept == nullptr ? PaddedFloats(packed_floats) : 0) + PaddedFloats(left_floats) +
+  const int64_t left_floats = PaddedFloats(static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.units, device)));
+  // Packed kernel, work of each thread's product, product of one step, cells that nobody keeps.
+  const int64_t scratch = (kept == nullptr ? PaddedFloats(packed_floats) : 0) + device.pool.threads() * left_floats +
                           PaddedFloats(n.samples * n.width()) + PaddedFloats(n.samples * n.steps * n.units);
   return MakeKernel(
       [&device, op, n, kept, packed_floats, left_floats, at = RecurrentInputs(op)](const KernelContext& context) {
         ScratchPieces memory(context.scratch);
         float* const own = kept == nullptr ? memory.Take(packed_floats) : nullptr;
         const float* const packed = kept == nullptr ? own : (*kept)->as<float>();
-        float* const left = memory.Take(left_floats);
+        float* const left = memory.Take(device.pool.threads() * left_floats);
         float* const q = memory.Take(n.samples * n.width());
         float* const y = context.output<float>(RecurrentOutputs::kSequence);
         const bool lstm = op.cell == Cell::kLstm;
@@ -91,43 +95,45 @@ CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const Recu
         product.b = context.input<float>(at.kernel);
         product.bias = bias == nullptr ? nullptr : bias + n.width();
         if (own != nullptr) PackRightSide(product, own, device);
-        for (int64_t count = 0; count < n.steps; ++count) {
-          const int64_t step = n.At(count);
-          const StepRows h = Before(y, InputOrNull(context, at.h), n, count);
-          const StepRows c = Before(cells, InputOrNull(context, at.c), n, count);
-          if (h.data != nullptr) {
-            product.rows = n.samples;
-            product.a = h.data;
-            product.a_row = h.stride;
-            product.c = q;
-            RunPackedProduct(product, packed, left, device);
-          } else {
-            for (int64_t row = 0; row < n.samples; ++row) {
-              for (int64_t i = 0; i < n.width(); ++i) q[row * n.width() + i] = product.bias == nullptr ? 0.0f : product.bias[i];
+        RunSteps(n.samples, packed, left, left_floats, device, [&](const SampleSteps& samples) {
+          for (int64_t count = 0; count < n.steps; ++count) {
+            const int64_t step = n.At(count);
+            const StepRows h = Before(y, InputOrNull(context, at.h), n, count);
+            const StepRows c = Before(cells, InputOrNull(context, at.c), n, count);
+            if (h.data != nullptr) {
+              RowsProduct part = product;
+              part.a = h.data + samples.begin * h.stride;
+              part.a_row = h.stride;
+              part.c = q + samples.begin * n.width();
+              samples.Multiply(part);
+            } else {
+              for (int64_t row = samples.begin; row < samples.end; ++row) {
+                for (int64_t i = 0; i < n.width(); ++i) q[row * n.width() + i] = product.bias == nullptr ? 0.0f : product.bias[i];
+              }
             }
+            samples.Divide([&](int64_t begin, int64_t end) {
+              RecurrentStepArgs args;
+              args.cell = op.cell;
+              args.activation = op.activation;
+              args.rows = static_cast<int>(end - begin);
+              args.units = static_cast<int>(n.units);
+              args.z_row = n.steps * n.width();
+              args.z = context.input<float>(at.z) + step * n.width() + begin * args.z_row;
+              args.q = q + begin * n.width();
+              args.z_bias = bias;
+              args.h_row = h.stride;
+              args.h = h.data == nullptr ? nullptr : h.data + begin * h.stride;
+              args.c_row = c.stride;
+              args.c = c.data == nullptr ? nullptr : c.data + begin * c.stride;
+              args.y_row = args.cells_row = n.steps * n.units;
+              args.y = y + step * n.units + begin * args.y_row;
+              args.cells = cells == nullptr ? nullptr : cells + step * n.units + begin * args.cells_row;
+              args.gates_row = n.steps * 4 * n.units;
+              args.gates = gates == nullptr ? nullptr : gates + step * 4 * n.units + begin * args.gates_row;
+              device.kernels.recurrent_step(args);
+            });
           }
-          device.pool.Run(n.samples, [&](int64_t begin, int64_t end, int) {
-            RecurrentStepArgs args;
-            args.cell = op.cell;
-            args.activation = op.activation;
-            args.rows = static_cast<int>(end - begin);
-            args.units = static_cast<int>(n.units);
-            args.z_row = n.steps * n.width();
-            args.z = context.input<float>(at.z) + step * n.width() + begin * args.z_row;
-            args.q = q + begin * n.width();
-            args.z_bias = bias;
-            args.h_row = h.stride;
-            args.h = h.data == nullptr ? nullptr : h.data + begin * h.stride;
-            args.c_row = c.stride;
-            args.c = c.data == nullptr ? nullptr : c.data + begin * c.stride;
-            args.y_row = args.cells_row = n.steps * n.units;
-            args.y = y + step * n.units + begin * args.y_row;
-            args.cells = cells == nullptr ? nullptr : cells + step * n.units + begin * args.cells_row;
-            args.gates_row = n.steps * 4 * n.units;
-            args.gates = gates == nullptr ? nullptr : gates + step * 4 * n.units + begin * args.gates_row;
-            device.kernels.recurrent_step(args);
-          });
-        }
+        });
         const auto copy_last = [&](const float* sequence, int output) {
           float* const last = context.output<float>(output);
           if (last == nullptr) return;
@@ -183,7 +189,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
   const RecurrentGradientInputs at(op);
   const Sizes n(op.forward, node.in(at.y).shape);
   const auto packed_floats = static_cast<int64_t>(PackedFloats(n.width(), n.units, device));
-  const auto left_floats = static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.width(), device));
+  const int64_t left_floats = PaddedFloats(static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.width(), device)));
   const bool gru = op.forward.cell == Cell::kGru;
   const int64_t rows = n.samples * n.steps;
   RowsProduct weights;
@@ -192,14 +198,14 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
   weights.columns = weights.b_row = weights.c_row = n.width();
   weights.k = rows;
   const auto product_floats = static_cast<int64_t>(RowsProductScratchFloats(weights, device));
-  const int64_t scratch = PaddedFloats(product_floats) + PaddedFloats(packed_floats) + PaddedFloats(left_floats) +
+  const int64_t scratch = PaddedFloats(product_floats) + PaddedFloats(packed_floats) + device.pool.threads() * left_floats +
                           2 * PaddedFloats(n.samples * n.units) + PaddedFloats(rows * n.units) + (gru ? PaddedFloats(rows * n.width()) : 0);
   return MakeKernel(
       [&device, op, n, at, gru, rows, weights, packed_floats, left_floats, product_floats](const KernelContext& context) mutable {
         ScratchPieces memory(context.scratch);
         float* const product_scratch = memory.Take(product_floats);
         float* const packed = memory.Take(packed_floats);
-        float* const left = memory.Take(left_floats);
+        float* const left = memory.Take(device.pool.threads() * left_floats);
         float* const dh = memory.Take(n.samples * n.units);
         float* const dc = memory.Take(n.samples * n.units);
         float* const h_before = memory.Take(rows * n.units);  // of every sample and step
@@ -212,11 +218,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
         RowsProduct back;  // dh = dq of the step after, times the transposed kernel
         back.k = back.b_row = n.width();
         back.columns = back.c_row = n.units;
-        back.rows = n.samples;
         back.b = context.input<float>(at.kernel);
         back.b_transposed = true;
         back.a_row = n.steps * n.width();
-        back.c = dh;
         back.accumulate = gru;
         PackRightSide(back, packed, device);
         std::fill_n(dc, n.samples * n.units, 0.0f);
@@ -225,45 +229,49 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
         } else {
           std::fill_n(dh, n.samples * n.units, 0.0f);
         }
-        for (int64_t count = n.steps - 1; count >= 0; --count) {
-          const int64_t step = n.At(count);
-          const StepRows h = Before(y, InputOrNull(context, at.h), n, count);
-          const StepRows c = Before(cells, InputOrNull(context, at.c), n, count);
-          device.pool.Run(n.samples, [&](int64_t begin, int64_t end, int) {
-            RecurrentStepGradientArgs args;
-            args.cell = op.forward.cell;
-            args.activation = op.forward.activation;
-            args.rows = static_cast<int>(end - begin);
-            args.units = static_cast<int>(n.units);
-            args.dy_row = args.y_row = args.cells_row = n.steps * n.units;
-            args.dy = dy == nullptr ? nullptr : dy + step * n.units + begin * args.dy_row;
-            args.dh = dh + begin * n.units;
-            args.dc = dc + begin * n.units;
-            args.y = y + step * n.units + begin * args.y_row;
-            args.cells = cells == nullptr ? nullptr : cells + step * n.units + begin * args.cells_row;
-            args.gates_row = n.steps * 4 * n.units;
-            args.gates = gates == nullptr ? nullptr : gates + step * 4 * n.units + begin * args.gates_row;
-            args.h_row = h.stride;
-            args.h = h.data == nullptr ? nullptr : h.data + begin * h.stride;
-            args.c_row = c.stride;
-            args.c = c.data == nullptr ? nullptr : c.data + begin * c.stride;
-            args.dz_row = n.steps * n.width();
-            args.dz = dz + step * n.width() + begin * args.dz_row;
-            args.dq = dq + step * n.width() + begin * args.dz_row;
-            device.kernels.recurrent_step_gradient(args);
-            for (int64_t row = begin; row < end; ++row) {
-              float* const to = h_before + (row * n.steps + step) * n.units;
-              if (h.data == nullptr) {
-                std::fill_n(to, n.units, 0.0f);
-              } else {
-                std::copy_n(h.data + row * h.stride, n.units, to);
+        RunSteps(n.samples, packed, left, left_floats, device, [&](const SampleSteps& samples) {
+          for (int64_t count = n.steps - 1; count >= 0; --count) {
+            const int64_t step = n.At(count);
+            const StepRows h = Before(y, InputOrNull(context, at.h), n, count);
+            const StepRows c = Before(cells, InputOrNull(context, at.c), n, count);
+            samples.Divide([&](int64_t begin, int64_t end) {
+              RecurrentStepGradientArgs args;
+              args.cell = op.forward.cell;
+              args.activation = op.forward.activation;
+              args.rows = static_cast<int>(end - begin);
+              args.units = static_cast<int>(n.units);
+              args.dy_row = args.y_row = args.cells_row = n.steps * n.units;
+              args.dy = dy == nullptr ? nullptr : dy + step * n.units + begin * args.dy_row;
+              args.dh = dh + begin * n.units;
+              args.dc = dc + begin * n.units;
+              args.y = y + step * n.units + begin * args.y_row;
+              args.cells = cells == nullptr ? nullptr : cells + step * n.units + begin * args.cells_row;
+              args.gates_row = n.steps * 4 * n.units;
+              args.gates = gates == nullptr ? nullptr : gates + step * 4 * n.units + begin * args.gates_row;
+              args.h_row = h.stride;
+              args.h = h.data == nullptr ? nullptr : h.data + begin * h.stride;
+              args.c_row = c.stride;
+              args.c = c.data == nullptr ? nullptr : c.data + begin * c.stride;
+              args.dz_row = n.steps * n.width();
+              args.dz = dz + step * n.width() + begin * args.dz_row;
+              args.dq = dq + step * n.width() + begin * args.dz_row;
+              device.kernels.recurrent_step_gradient(args);
+              for (int64_t row = begin; row < end; ++row) {
+                float* const to = h_before + (row * n.steps + step) * n.units;
+                if (h.data == nullptr) {
+                  std::fill_n(to, n.units, 0.0f);
+                } else {
+                  std::copy_n(h.data + row * h.stride, n.units, to);
+                }
               }
-            }
-          });
-          if (count == 0) break;  // nothing flows back to what came before the first step
-          back.a = dq + step * n.width();
-          RunPackedProduct(back, packed, left, device);
-        }
+            });
+            if (count == 0) break;  // nothing flows back to what came before the first step
+            RowsProduct part = back;
+            part.a = dq + step * n.width() + samples.begin * back.a_row;
+            part.c = dh + samples.begin * n.units;
+            samples.Multiply(part);
+          }
+        });
         weights.a = h_before;
         weights.b = dq;
         weights.c = context.output<float>(1);
@@ -271,8 +279,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
         weights.b_sums = dbias == nullptr ? nullptr : dbias + n.width();
         if (weights.c != nullptr) RunRowsProduct(weights, product_scratch, device);
         if (dbias == nullptr) return;
-        SumRows(dz, rows, n.width(), dbias);
-        if (weights.c == nullptr) SumRows(dq, rows, n.width(), weights.b_sums);
+        SumRows(dz, rows, n.width(), dbias, device);
+        if (weights.c == nullptr) SumRows(dq, rows, n.width(), weights.b_sums, device);
       },
       static_cast<size_t>(scratch) * sizeof(float));
 }

@@ -13,6 +13,9 @@ constexpr int64_t kMostK = 128;      // rows of a panel: 128 x 4 vectors are the
 constexpr int64_t kSumsFloats = kMostVectors * kLanes;
 constexpr int64_t kThreadFloats = kMostK * kMostVectors * kLanes + kSumsFloats;
 
+// Of a panel of c.
+int64_t PanelFloats(int64_t rows) { return rows * kMostVectors * kLanes; }
+
 // The columns cut into panels of whole vectors, as even as they go.
 struct Panels {
   int64_t columns, vectors, count;
@@ -59,8 +62,9 @@ PackRowsArgs MakePack(const RowsProduct& product, const Panels& panels, int64_t 
   return pack;
 }
 
+// Of one panel, into c with rows of c_row floats.
 ProductArgs MakeProduct(const RowsProduct& product, const Panels& panels, int64_t panel, int64_t k_begin, int64_t k_end,
-                        const float* packed) {
+                        const float* packed, float* c, int64_t c_row) {
   ProductArgs args;
   const int64_t column = panels.begin(panel);
   args.rows = static_cast<int>(product.rows);
@@ -73,8 +77,8 @@ ProductArgs MakeProduct(const RowsProduct& product, const Panels& panels, int64_
   args.b_k = panels.width(panel);
   args.bias = product.bias == nullptr || k_begin > 0 ? nullptr : product.bias + column;
   args.accumulate = product.accumulate || k_begin > 0;
-  args.c = product.c + column;
-  args.c_row = product.c_row;
+  args.c = c;
+  args.c_row = c_row;
   return args;
 }
 
@@ -107,8 +111,9 @@ void RunPanels(const RowsProduct& product, const Panels& panels, int64_t begin, 
     if (part == 0) std::fill_n(sums, kSumsFloats, 0.0f);
     PackRowsArgs pack = MakePack(product, panels, panel, k_begin, k_end, packed);
     pack.sums = product.b_sums == nullptr ? nullptr : sums;
+    pack.sum_weights = product.b_sum_weights == nullptr ? nullptr : product.b_sum_weights + k_begin;
     kernels.pack_rows(pack);
-    ProductArgs args = MakeProduct(product, panels, panel, k_begin, k_end, packed);
+    ProductArgs args = MakeProduct(product, panels, panel, k_begin, k_end, packed, product.c + panels.begin(panel), product.c_row);
     args.fetch = true;
     if (count + 1 < steps.all()) {
       const auto [next_panel, next_part] = steps.At(count + 1);
@@ -151,6 +156,46 @@ void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& devic
   });
 }
 
+int64_t ProductPanels(int64_t columns, const CpuDevice& device) {
+  return device.bf16 != nullptr ? Bf16ProductPanels(columns) : Panels(columns).count;
+}
+
+int64_t ProductPanelEnd(int64_t panel, int64_t columns, const CpuDevice& device) {
+  return device.bf16 != nullptr ? Bf16ProductPanelEnd(panel, columns) : std::min(columns, Panels(columns).begin(panel + 1));
+}
+
+size_t PanelsProductScratchFloats(const RowsProduct& product, const CpuDevice& device) {
+  if (device.bf16 != nullptr) return Bf16PanelsProductScratchFloats(product, device.pool.threads());
+  return static_cast<size_t>(device.pool.threads()) * (kThreadFloats + PanelFloats(product.rows));
+}
+
+void RunPanelsProduct(const RowsProduct& product, const float* next, int64_t next_row, float* scratch, CpuDevice& device, PanelDone done) {
+  if (device.bf16 != nullptr) return RunBf16PanelsProduct(product, scratch, device, done);
+  const Panels panels(product.columns);
+  const Parts parts(product.k);
+  device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int thread) {
+    float* const packed = scratch + thread * (kThreadFloats + PanelFloats(product.rows));
+    float* const c = packed + kThreadFloats;
+    const Steps steps{begin, end, parts.count, /*part_by_part=*/false};
+    for (int64_t count = 0; count < steps.all(); ++count) {
+      const auto [panel, part] = steps.At(count);
+      const int64_t k_begin = parts.begin(part);
+      const int64_t k_end = parts.begin(part + 1);
+      device.kernels.pack_rows(MakePack(product, panels, panel, k_begin, k_end, packed));
+      ProductArgs args = MakeProduct(product, panels, panel, k_begin, k_end, packed, c, panels.width(panel));
+      args.fetch = true;
+      if (count + 1 < steps.all()) {
+        const auto [next_panel, next_part] = steps.At(count + 1);
+        args.ahead[0] = ReadBy(MakePack(product, panels, next_panel, parts.begin(next_part), parts.begin(next_part + 1), packed));
+      }
+      const bool last = part + 1 == parts.count;
+      if (next != nullptr && last) args.ahead[1] = {next + panels.begin(panel), next_row, args.rows, args.columns};
+      device.kernels.product(args);
+      if (last) done({panel, panels.begin(panel), panels.filled(panel), c, args.c_row});
+    }
+  });
+}
+
 size_t PackedFloats(int64_t k, int64_t columns, const CpuDevice& device) {
   if (device.bf16 != nullptr) return Bf16PackedFloats(k, columns);
   return static_cast<size_t>(k * Panels(columns).vectors * kLanes);
@@ -170,14 +215,30 @@ size_t PackedProductScratchFloats(int64_t rows, int64_t k, const CpuDevice& devi
   return device.bf16 == nullptr ? 0 : Bf16PackedProductScratchFloats(rows, k);
 }
 
+namespace {
+
+// The panels [begin, end) of c.
+void RunPackedPanels(const RowsProduct& product, const Panels& panels, int64_t begin, int64_t end, const float* packed,
+                     const KernelTable& kernels) {
+  for (int64_t panel = begin; panel < end; ++panel) {
+    const int64_t column = panels.begin(panel);
+    kernels.product(MakeProduct(product, panels, panel, 0, product.k, packed + column * product.k, product.c + column, product.c_row));
+  }
+}
+
+}  // namespace
+
 void RunPackedProduct(const RowsProduct& product, const float* packed, float* scratch, CpuDevice& device) {
   if (device.bf16 != nullptr) return RunBf16PackedProduct(product, packed, scratch, device);
   const Panels panels(product.columns);
-  device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int) {
-    for (int64_t panel = begin; panel < end; ++panel) {
-      device.kernels.product(MakeProduct(product, panels, panel, 0, product.k, packed + panels.begin(panel) * product.k));
-    }
-  });
+  device.pool.Run(panels.count,
+                  [&](int64_t begin, int64_t end, int) { RunPackedPanels(product, panels, begin, end, packed, device.kernels); });
+}
+
+void RunPackedProductAlone(const RowsProduct& product, const float* packed, float* scratch, CpuDevice& device) {
+  if (device.bf16 != nullptr) return RunBf16PackedProductAlone(product, packed, scratch, device);
+  const Panels panels(product.columns);
+  RunPackedPanels(product, panels, 0, panels.count, packed, device.kernels);
 }
 
 }  // namespace trainyard::engine

@@ -18,7 +18,15 @@ struct RowsProduct {
   bool accumulate = false;
   float* c = nullptr;
   int64_t c_row = 0;
-  float* b_sums = nullptr;  // not transposed: [columns] becomes the sum of b over k; may be null
+  float* b_sums = nullptr;               // not transposed: [columns] becomes the sum of b over k; may be null
+  const float* b_sum_weights = nullptr;  // [k], with b_sums: its rows times these are added; null: ones
+};
+
+// A panel of c, of all rows: columns [column, column + columns) at c[row * c_row].
+struct ProductPanel {
+  int64_t number = 0, column = 0, columns = 0;
+  const float* c = nullptr;  // aligned to 64 bytes
+  int64_t c_row = 0;
 };
 
 }  // namespace trainyard::engine

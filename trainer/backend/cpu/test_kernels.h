@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/backend/cpu/select_bf16.h"
 #include "trainer/backend/cpu/select_kernels.h"
 
 namespace trainyard::engine {
@@ -13,6 +14,13 @@ namespace trainyard::engine {
 inline std::vector<std::string> RunnableNames() {
   std::vector<std::string> names;
   for (const KernelTable* table : RunnableKernels()) names.emplace_back(table->isa);
+  return names;
+}
+
+// Those for bfloat16, likewise.
+inline std::vector<std::string> RunnableBf16Names() {
+  std::vector<std::string> names;
+  for (const Bf16Set& set : RunnableBf16Sets()) names.emplace_back(set.isa);
   return names;
 }
 

@@ -1,14 +1,13 @@
 #include "trainer/backend/cpu/winograd_conv2d.h"
 
+#include <algorithm>
+
 #include "trainer/backend/cpu/conv_forward_plan.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/winograd_tiles.h"
 
 namespace trainyard::engine {
 namespace {
-
-// Of one element, packed.
-int64_t ElementWeights(int64_t in, int64_t out) { return PaddedFloats(in * out); }
 
 // How the tiles of an image are cut, and the floats of a thread's scratch.
 struct Tiling {
@@ -17,12 +16,12 @@ struct Tiling {
 
   // A pool leaves out what does not fill a window.
   explicit Tiling(const ConvForwardArgs& args)
-      : tiles(args.max_pool ? args.shape.out_h & ~1 : args.shape.out_h, args.max_pool ? args.shape.out_w & ~1 : args.shape.out_w,
-              int64_t{args.shape.channels} + args.shape.outputs),
+      : tiles(args.shape.kernel_h, args.max_pool ? args.shape.out_h & ~1 : args.shape.out_h,
+              args.max_pool ? args.shape.out_w & ~1 : args.shape.out_w, int64_t{args.shape.channels} + args.shape.outputs),
         input(WinogradElementFloats(int64_t{tiles.at_a_time} * args.shape.channels)),
         output(WinogradElementFloats(int64_t{tiles.at_a_time} * args.shape.outputs)) {}
 
-  int64_t thread_floats() const { return kWinogradElements * (input + output); }
+  int64_t thread_floats() const { return tiles.elements * (input + output); }
 };
 
 // One thread's work.
@@ -33,7 +32,7 @@ class TilesOfImages {
         tiling_(tiling),
         kernels_(kernels),
         input_(scratch),
-        output_(scratch + kWinogradElements * tiling.input),
+        output_(scratch + tiling.tiles.elements * tiling.input),
         tiles_(WinogradInputOf(args.shape, tiling.tiles)) {
     const ConvShape& shape = args.shape;
     tiles_.out_h = shape.out_h;
@@ -64,6 +63,7 @@ class TilesOfImages {
     tiles_.transformed = output_;
     tiles_.element = tiling_.output;
     tiles_.y = args_.y + panel * args_.y_panel;
+    tiles_.add = args_.add == nullptr ? nullptr : args_.add + panel * args_.y_panel;
     tiles_.argmax = args_.argmax == nullptr ? nullptr : args_.argmax + panel * args_.y_panel;
     (args_.max_pool ? kernels_.winograd_panel_pool : kernels_.winograd_panel_output)(tiles_);
   }
@@ -72,9 +72,9 @@ class TilesOfImages {
   void Multiply() {
     product_.shape.in_w = product_.shape.out_w = tiles_.tiles;
     const int blocks = (args_.shape.outputs + args_.block - 1) / args_.block;
-    for (int element = 0; element < kWinogradElements; ++element) {
+    for (int element = 0; element < tiling_.tiles.elements; ++element) {
       product_.x = input_ + element * tiling_.input;
-      product_.weights = args_.weights + element * ElementWeights(args_.shape.channels, args_.shape.outputs);
+      product_.weights = args_.weights + element * WinogradElementWeights(args_.shape.channels, args_.shape.outputs);
       product_.y = output_ + element * tiling_.output;
       kernels_.conv_forward(product_, {0, 1, 0, blocks});
     }
@@ -83,8 +83,8 @@ class TilesOfImages {
   const ConvForwardArgs& args_;
   const Tiling& tiling_;
   const KernelTable& kernels_;
-  float* const input_;   // [16][tiles][channels][16]
-  float* const output_;  // [16][tiles][outputs][16]
+  float* const input_;   // [elements][tiles][channels][16]
+  float* const output_;  // [elements][tiles][outputs][16]
   WinogradPanelArgs tiles_;
   ConvForwardArgs product_;
 };
@@ -97,24 +97,35 @@ bool PrefersWinogradConv2d(const ConvForwardArgs& args) {
 
 int WinogradTilesAtATime(const ConvForwardArgs& args) { return Tiling(args).tiles.at_a_time; }
 
+int WinogradRowsAtATime(const ConvForwardArgs& args) {
+  const WinogradTiles tiles = Tiling(args).tiles;
+  return tiles.at_a_time % tiles.width == 0 ? 2 * tiles.at_a_time / tiles.width : 0;
+}
+
 size_t WinogradWeightFloats(const ConvShape& shape) {
-  return static_cast<size_t>(2 * kWinogradElements * ElementWeights(shape.channels, shape.outputs));
+  return static_cast<size_t>(2 * WinogradElements(shape.kernel_h) * WinogradElementWeights(shape.channels, shape.outputs));
 }
 
 void RunWinogradPack(const PackArgs& args, CpuDevice& device) {
-  const int64_t count = int64_t{args.in} * args.out;
-  const int64_t element_floats = ElementWeights(args.in, args.out);
-  float* const transformed = args.packed + kWinogradElements * element_floats;
-  device.kernels.winograd_panel_weights(args.weights, transformed, count);
-  // Of flipped taps: those of the taps with the first and the last exchanged.
-  constexpr int kFlipped[4] = {3, 1, 2, 0};
-  device.pool.Run(kWinogradElements, [&](int64_t begin, int64_t end, int) {
+  const int elements = WinogradElements(args.kernel_h);
+  const int64_t element_floats = WinogradElementWeights(args.in, args.out);
+  WinogradWeightsArgs weights;
+  weights.taps = args.kernel_h;
+  weights.weights = args.weights;
+  weights.transformed = args.packed + elements * element_floats;
+  weights.count = int64_t{args.in} * args.out;
+  device.pool.Run(VectorsFor(weights.count), [&](int64_t begin, int64_t end, int) {
+    WinogradWeightsArgs part = weights;
+    part.begin = begin * kLanes;
+    part.end = std::min(end * kLanes, part.count);
+    device.kernels.winograd_panel_weights(part);
+  });
+  device.pool.Run(elements, [&](int64_t begin, int64_t end, int) {
     PackArgs one = args;
     one.winograd = false;
     one.kernel_h = one.kernel_w = 1;
     for (int64_t element = begin; element < end; ++element) {
-      const int64_t from = args.transposed ? kFlipped[element / 4] * 4 + kFlipped[element % 4] : element;
-      one.weights = transformed + from * count;
+      one.weights = weights.transformed + element * weights.count;
       one.packed = args.packed + element * element_floats;
       device.kernels.pack(one);
     }
@@ -125,13 +136,19 @@ size_t WinogradScratchFloats(const ConvForwardArgs& args, int threads) {
   return static_cast<size_t>(Tiling(args).thread_floats() * threads);
 }
 
-void RunWinogradConvForward(const ConvForwardArgs& args, CpuDevice& device) {
+void RunWinogradConvForward(const ConvForwardArgs& args, CpuDevice& device, const BehindRows* behind) {
   const Tiling tiling(args);
-  device.pool.Run(int64_t{args.shape.panels} * tiling.tiles.parts, [&](int64_t begin, int64_t end, int thread) {
+  const bool at_once = behind != nullptr && WinogradRowsAtATime(args) == args.rows_behind;
+  device.pool.RunShared(int64_t{args.shape.panels} * tiling.tiles.parts, 1, [&](int64_t begin, int64_t end, int thread) {
     TilesOfImages tiles(args, tiling, args.scratch + thread * tiling.thread_floats(), device.kernels);
-    for (int64_t unit = begin; unit < end; ++unit)
-      tiles.Run(static_cast<int>(unit / tiling.tiles.parts), static_cast<int>(unit % tiling.tiles.parts));
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int panel = static_cast<int>(unit / tiling.tiles.parts);
+      const int part = static_cast<int>(unit % tiling.tiles.parts);
+      tiles.Run(panel, part);
+      if (at_once) (*behind)(panel, part, thread);
+    }
   });
+  if (behind != nullptr && !at_once) CallForAllRows(*behind, args, device.pool);
 }
 
 }  // namespace trainyard::engine

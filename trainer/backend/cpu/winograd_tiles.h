@@ -1,4 +1,5 @@
-// What the users of Winograd's F(2x2, 3x3) on panels share: how transformed tiles lie.
+// What the users of Winograd's F(2x2, 3x3) and F(2x2, 5x5) on panels share: how transformed tiles
+// lie.
 #pragma once
 
 #include <algorithm>
@@ -9,25 +10,30 @@
 
 namespace trainyard::engine {
 
-constexpr int kWinogradElements = 16;  // of a tile of 4 x 4
 constexpr int kWinogradChannels = 16;  // at least, of x and of y: with fewer the transforms cost more than they save
+
+// Of a tile: 2 x 2 results of windows of taps x taps.
+constexpr int WinogradElements(int taps) { return (taps + 1) * (taps + 1); }
 
 // Whether the transforms cost less than they save.
 inline bool HasWinogradShape(const ConvShape& shape) {
-  return shape.kernel_h == 3 && shape.kernel_w == 3 && shape.stride_h == 1 && shape.stride_w == 1 && shape.channels >= kWinogradChannels &&
-         shape.outputs >= kWinogradChannels && shape.out_h >= 2 && shape.out_w >= 2;
+  const bool taps = shape.kernel_h == shape.kernel_w && (shape.kernel_h == 3 || shape.kernel_h == 5);
+  return taps && shape.stride_h == 1 && shape.stride_w == 1 && shape.channels >= kWinogradChannels && shape.outputs >= kWinogradChannels &&
+         shape.out_h >= 2 && shape.out_w >= 2;
 }
 
 // The tiles of an image, and how many a thread transforms at a time.
 struct WinogradTiles {
+  int elements = 0;
   int width = 0, count = 0;
   int at_a_time = 1, parts = 0;
 
   // Of an image of height x width results, where a tile takes `vectors` vectors for each element.
-  WinogradTiles(int height, int image_width, int64_t vectors) : width((image_width + 1) / 2), count(width * ((height + 1) / 2)) {
+  WinogradTiles(int taps, int height, int image_width, int64_t vectors)
+      : elements(WinogradElements(taps)), width((image_width + 1) / 2), count(width * ((height + 1) / 2)) {
     constexpr int64_t kVectors = 8 << 10;  // a part of the second cache
     constexpr int64_t kLeast = 4;          // packed weights, or sums, pass once for all of them
-    const int64_t most = std::max(kLeast, kVectors / (kWinogradElements * vectors));
+    const int64_t most = std::max(kLeast, kVectors / (elements * vectors));
     parts = static_cast<int>((count + most - 1) / most);
     if (parts > 0) at_a_time = (count + parts - 1) / parts;
   }
@@ -38,6 +44,7 @@ struct WinogradTiles {
 // The transform of x: all but the pointers, the range of tiles and the channels.
 inline WinogradPanelArgs WinogradInputOf(const ConvShape& shape, const WinogradTiles& tiles) {
   WinogradPanelArgs args;
+  args.taps = shape.kernel_h;
   args.tiles_w = tiles.width;
   args.x_column = int64_t{shape.channels} * kLanes;
   args.x_row = args.x_column * shape.in_w;
@@ -47,6 +54,9 @@ inline WinogradPanelArgs WinogradInputOf(const ConvShape& shape, const WinogradT
   args.pad_left = shape.pad_left;
   return args;
 }
+
+// Floats of the packed weights of one element.
+constexpr int64_t WinogradElementWeights(int64_t channels, int64_t outputs) { return PaddedFloats(channels * outputs); }
 
 // Floats between elements of tiles of so many vectors: an odd number of vectors, so that the
 // elements do not share few lines of the nearest cache.

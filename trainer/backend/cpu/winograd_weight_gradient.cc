@@ -9,7 +9,7 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int kTilePixels = 4;
+constexpr int kTilePixels = 4;  // of dy
 
 struct Plan {
   WinogradTiles tiles;
@@ -17,19 +17,19 @@ struct Plan {
   int64_t row;            // floats of a sample's transformed outputs
   int64_t turned_row;     // of its turned ones: an odd number of vectors, so that rows do not share few lines of the nearest cache
   int64_t input, output;  // floats between elements
-  int64_t sums;           // of one part
+  int64_t sums;           // of one part, in whole vectors of outputs
 
   explicit Plan(const ConvShape& shape)
-      : tiles(shape.out_h, shape.out_w, shape.channels + PaddedFloats(shape.outputs)),
+      : tiles(shape.kernel_h, shape.out_h, shape.out_w, shape.channels + PaddedFloats(shape.outputs)),
         parts(shape.panels),
         row(PaddedFloats(shape.outputs)),
         turned_row((VectorsFor(shape.outputs) | 1) * kLanes),
         input(WinogradElementFloats(int64_t{tiles.at_a_time} * shape.channels)),
         output(WinogradElementFloats(int64_t{tiles.at_a_time} * row)),
-        sums(int64_t{kWinogradElements} * shape.channels * shape.outputs) {}
+        sums(tiles.elements * shape.channels * row) {}
 
   int64_t turned() const { return kTilePixels * kLanes * turned_row; }
-  int64_t thread_floats() const { return turned() + kWinogradElements * (input + output); }
+  int64_t thread_floats() const { return turned() + tiles.elements * (input + output); }
 };
 
 // One thread's sums: the channels [begin, end) over a part of the panels.
@@ -41,25 +41,26 @@ class PartOfSums {
         kernels_(kernels),
         turned_(scratch),
         input_(scratch + plan.turned()),
-        output_(input_ + kWinogradElements * plan.input),
-        sums_(sums + int64_t{begin} * shape.outputs),
+        output_(input_ + plan.tiles.elements * plan.input),
+        sums_(sums + begin * plan.row),
         begin_(begin),
         tiles_(WinogradInputOf(shape, plan.tiles)) {
     tiles_.channels = end - begin;
     tiles_.transformed = input_;
     tiles_.element = plan.input;
+    gradient_.taps = shape.kernel_h;
     gradient_.vectors = static_cast<int>(plan.row / kLanes);
     gradient_.from = turned_;
     gradient_.from_pixel = kLanes * plan.turned_row;
     gradient_.from_row = plan.turned_row;
     gradient_.element = plan.output;
     product_.rows = end - begin;
-    product_.columns = shape.outputs;
+    product_.columns = static_cast<int>(plan.row);
     product_.a_row = kLanes;
     product_.a_k = 1;
     product_.a_chunk = int64_t{product_.rows} * kLanes;
     product_.b_k = plan.row;
-    product_.c_row = shape.outputs;
+    product_.c_row = plan.row;
   }
 
   // x and dy of a panel, of which `samples` lanes count.
@@ -98,10 +99,10 @@ class PartOfSums {
     product_.k = tiles_.tiles * samples;
     product_.chunk = samples;
     product_.b_chunk = samples * plan_.row;
-    for (int element = 0; element < kWinogradElements; ++element) {
+    for (int element = 0; element < plan_.tiles.elements; ++element) {
       product_.a = input_ + element * plan_.input;
       product_.b = output_ + element * plan_.output;
-      product_.c = sums_ + int64_t{element} * shape_.channels * shape_.outputs;
+      product_.c = sums_ + int64_t{element} * shape_.channels * plan_.row;
       kernels_.product(product_);
     }
     product_.accumulate = true;  // what the first tiles have left
@@ -111,9 +112,9 @@ class PartOfSums {
   const Plan& plan_;
   const KernelTable& kernels_;
   float* const turned_;  // [2][2][16][turned_row], of one tile
-  float* const input_;   // [16][tiles][channels][16]
-  float* const output_;  // [16][tiles][samples][row]
-  float* const sums_;    // [16][channels][outputs]
+  float* const input_;   // [elements][tiles][channels][16]
+  float* const output_;  // [elements][tiles][samples][row]
+  float* const sums_;    // [elements][channels][row]
   const int begin_;
   WinogradPanelArgs tiles_;
   WinogradGradientArgs gradient_;
@@ -143,15 +144,18 @@ void RunWinogradWeightGradient(const ConvShape& shape, int64_t samples, const fl
     }
   });
   WinogradWeightGradientArgs weights;
-  weights.sums = scratch;
+  weights.taps = shape.kernel_h;
+  weights.sums_element = shape.channels * plan.row;
   weights.parts = plan.parts.count();
-  weights.dw = dw;
-  weights.count = int64_t{shape.channels} * shape.outputs;
-  device.pool.Run(VectorsFor(weights.count), [&](int64_t begin, int64_t end, int) {
-    WinogradWeightGradientArgs mine = weights;
-    mine.begin = begin * kLanes;
-    mine.end = std::min(end * kLanes, weights.count);
-    device.kernels.winograd_weight_gradient(mine);
+  weights.dw_tap = int64_t{shape.channels} * shape.outputs;
+  weights.columns = shape.outputs;
+  device.pool.Run(shape.channels, [&](int64_t begin, int64_t end, int) {
+    for (int64_t channel = begin; channel < end; ++channel) {
+      WinogradWeightGradientArgs mine = weights;
+      mine.sums = scratch + channel * plan.row;
+      mine.dw = dw + channel * shape.outputs;
+      device.kernels.winograd_weight_gradient(mine);
+    }
   });
 }
 

@@ -1,7 +1,7 @@
-// The weight gradient of 3x3 windows of stride 1 on panels, by Winograd's F(2x2, 3x3) transposed:
-// dw = G^T [sum over tiles and samples of (B^T x B) (A dy A^T)] G, with 4/9 of the multiplications.
-// The sum of each of the 16 elements is a product of transformed channels and of transformed
-// outputs, turned so that outputs are lanes.
+// The weight gradient of 3x3 or 5x5 windows of stride 1 on panels, by Winograd's F(2x2, 3x3) or
+// F(2x2, 5x5) transposed: dw = G^T [sum over tiles and samples of (B^T x B) (A dy A^T)] G, with 4/9
+// or 9/25 of the multiplications. The sum of each of the 16 or 36 elements is a product of
+// transformed channels and of transformed outputs, turned so that outputs are lanes.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ bool PrefersWinogradWeightGradient(const ConvShape& shape, int64_t samples);
 
 // Floats of scratch on `threads` threads.
 size_t WinogradWeightGradientScratchFloats(const ConvShape& shape, int threads);
-// dw [3][3][channels][outputs]. Panels are summed in a number of parts that the shape gives. So the
-// bits do not depend on the threads.
+// dw [taps][taps][channels][outputs]. Panels are summed in a number of parts that the shape gives.
+// So the bits do not depend on the threads.
 void RunWinogradWeightGradient(const ConvShape& shape, int64_t samples, const float* x, const float* dy, float* dw, float* scratch,
                                CpuDevice& device);
 

@@ -59,6 +59,9 @@ class DeviceBackend final : public Backend {
         [&]<typename T>(const T& op) -> absl::StatusOr<std::unique_ptr<Kernel>> {
           if constexpr (kIsSource<T> || kIsAlias<T>) {
             return absl::UnimplementedError(fmt::format("node '{}': {} takes no kernel", node.node().name, OpName(op)));
+          } else if constexpr (kIsOfCpu<T>) {
+            return absl::UnimplementedError(
+                fmt::format("node '{}': the cuda backend has no kernel for op {}", node.node().name, OpName(op)));
           } else {
             absl::StatusOr<NodePlan> plan = PlanNode(planner_, node, op);
             if (!plan.ok()) return WithContext(plan.status(), fmt::format("node '{}'", node.node().name));

@@ -71,6 +71,7 @@ RunFunction MakeRun(const Conv2dOp& op, const NodeView& node) {
     T* z = epilogue.max_pool ? pooled_from->data() : y;
     Forward(conv, context.input<T>(0), context.input<T>(1), z);
     if (epilogue.bias) AddBias(conv.z_elements() / conv.filters, conv.filters, z, context.input<T>(2), z);
+    for (int64_t i = 0; epilogue.add && i < y_elements; ++i) z[i] += context.input<T>(epilogue.bias ? 3 : 2)[i];
     if (epilogue.max_pool) MaxPool(*epilogue.max_pool, z_shape, z, y, context.output<uint8_t>(1));
     for (int64_t i = 0; i < y_elements; ++i) y[i] = Activate(epilogue.activation, y[i]);
   };

@@ -66,6 +66,9 @@ class ReferenceBackend final : public Backend {
           using OpType = std::decay_t<decltype(op)>;
           if constexpr (kIsSource<OpType> || kIsAlias<OpType>) {
             return absl::UnimplementedError(fmt::format("node '{}': {} takes no kernel", node.node().name, OpName(node.node().op)));
+          } else if constexpr (kIsOfCpu<OpType>) {
+            return absl::UnimplementedError(
+                fmt::format("node '{}': the reference backend has no kernel for op {}", node.node().name, OpName(node.node().op)));
           } else {
             reference::RunFunction run = MakeRun(op, node);
             if (node.out().bf16) run = reference::WithRoundedOutput<T>(std::move(run), node);

@@ -94,7 +94,11 @@ absl::StatusOr<GradientError> Trial::CheckGradients(const GradientCheckOptions& 
 }
 
 absl::StatusOr<TrialResult> Trial::Run(Backend& backend, bool fuse, const StepContext& step) const {
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(builder_.graph(), backend, {.fuse = fuse}));
+  return RunRewritten(builder_.graph(), backend, fuse, step);
+}
+
+absl::StatusOr<TrialResult> Trial::RunRewritten(const Graph& graph, Backend& backend, bool fuse, const StepContext& step) const {
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(graph, backend, {.fuse = fuse}));
   const ParameterSet params = parameters();
   TrialResult result{{}, ParameterSet({params.specs().begin(), params.specs().end()})};
   TY_RETURN_IF_ERROR(executor->Run(step, feeds(), params, &result.grads, nullptr));

@@ -31,6 +31,7 @@ class Trial {
   explicit Trial(uint64_t seed = 1) : seed_(seed) {}
 
   GraphBuilder& builder() { return builder_; }
+  const GraphBuilder& builder() const { return builder_; }
   Value Input(std::string_view name, const Shape& shape);
   // Integers in [0, limit).
   Value Labels(std::string_view name, const Shape& shape, int32_t limit);
@@ -49,6 +50,8 @@ class Trial {
   absl::StatusOr<GradientError> CheckGradients(const GradientCheckOptions& options = {}) const;
   // One step of forward and backward on `backend`.
   absl::StatusOr<TrialResult> Run(Backend& backend, bool fuse, const StepContext& step = {}) const;
+  // The same of a graph that was made of the builder's: the same inputs and parameters.
+  absl::StatusOr<TrialResult> RunRewritten(const Graph& graph, Backend& backend, bool fuse = true, const StepContext& step = {}) const;
 
  private:
   std::vector<float> Draw(int64_t elements);

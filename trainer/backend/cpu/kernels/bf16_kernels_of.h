@@ -21,6 +21,7 @@ constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&)) {
           .turn_right = TurnRight,
           .to_pairs = PairValues<Round>::FromWide,
           .from_pairs = PairValues<Round>::ToWide,
+          .sum_to_pairs = PairValues<Round>::SumFromWide,
           .add = PairValues<Round>::Add,
           .activate = PairValues<Round>::Activate,
           .activate_gradient = PairValues<Round>::ActivateGradient,

@@ -11,6 +11,7 @@ namespace trainyard::engine {
 namespace {
 
 constexpr int kStep = 2 * kMostTilePairs;
+constexpr float kOnes[2] = {1.0f, 1.0f};
 
 inline V LoadUpTo(const float* p, int count) { return count >= kLanes ? LoadUnaligned(p) : LoadPart(p, count); }
 
@@ -77,13 +78,15 @@ void PackGroupsRight(const Bf16PackArgs& args, int group) {
   const float* from = args.from + group * kLanes;
   uint16_t* to = args.to + group * args.to_group;
   for (int k = 0; k < args.k; k += 2, from += 2 * args.from_row, to += kGroupPair) {
+    const float* weights = args.sum_weights == nullptr ? kOnes : args.sum_weights + k;
+    const float weight[2] = {weights[0], k + 1 < args.k ? weights[1] : 0.0f};
     for (int j = 0; j < kGroups; ++j) {
       const float* place = from + j * kLanes;
       const V even = LoadUpTo(place, width(j));
       const V odd = k + 1 < args.k ? LoadUpTo(place + args.from_row, width(j)) : V{};
       const VU pair = Round::Pairs(even, odd);
       __builtin_memcpy(to + j * args.to_group, &pair, sizeof pair);
-      sum[j] = (sum[j] + even) + odd;
+      sum[j] = (sum[j] + even * weight[0]) + odd * weight[1];
     }
   }
   for (int j = 0; j < kGroups && sums != nullptr; ++j) StoreUnaligned(sums + j * kLanes, sum[j]);

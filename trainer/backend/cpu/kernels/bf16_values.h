@@ -19,6 +19,17 @@ struct PairValues {
     }
   }
 
+  static void SumFromWide(const float* x, const uint16_t* add, uint16_t* y, int64_t vectors, Activation activation) {
+    VisitActivation(activation, [&]<Activation kActivation>() {
+      for (int64_t i = 0; i < vectors * kLanes; i += kStep) {
+        V values[2];
+        Pairs::Load(add + i, values);
+        for (int j = 0; j < 2; ++j) values[j] = ActivationKernel<kActivation>::Forward(Load(x + i + j * kLanes) + values[j]);
+        Pairs::Store(y + i, values);
+      }
+    });
+  }
+
   static void ToWide(const uint16_t* x, float* y, int64_t vectors) {
     for (int64_t i = 0; i < vectors * kLanes; i += kStep) {
       V values[2];

@@ -14,9 +14,10 @@ namespace {
 constexpr int kMaxBlock = 16;
 
 struct Block {
-  const float* x[kMaxColumns];  // the first vector of the first kernel row, per column
-  float* y[kMaxColumns];        // the vector of output 0, per column
-  int64_t y_output;             // floats from there to the block's first output
+  const float* x[kMaxColumns];    // the first vector of the first kernel row, per column
+  float* y[kMaxColumns];          // the vector of output 0, per column
+  const float* add[kMaxColumns];  // what is added to it; the first null: nothing
+  int64_t y_output;               // floats from there to the block's first output
   const float* weights;
   const float* bias;
   int64_t x_row, weights_row;  // floats between kernel rows
@@ -27,9 +28,11 @@ struct Block {
 template <bool kPacked, int kOutputs, int kColumns>
 void RunBlock(const Block& block) {
   V sum[kOutputs][kColumns];
+  const bool adds = block.add[0] != nullptr;
   // Where channels are few, stores of new lines would be waited for.
   for (int j = 0; j < kColumns; ++j) {
     for (int o = 0; o < kOutputs; ++o) PrefetchWrite(block.y[j] + block.y_output + o * kLanes);
+    for (int o = 0; adds && o < kOutputs; ++o) PrefetchRead(block.add[j] + block.y_output + o * kLanes);
   }
   for (int o = 0; o < kOutputs; ++o) {
     const V start = Splat(block.bias == nullptr ? 0.0f : block.bias[o]);
@@ -56,6 +59,7 @@ void RunBlock(const Block& block) {
   }
   for (int j = 0; j < kColumns; ++j) {
     float* y = block.y[j] + block.y_output;
+    for (int o = 0; adds && o < kOutputs; ++o) sum[o][j] += Load(block.add[j] + block.y_output + o * kLanes);
     for (int o = 0; o < kOutputs; ++o) Store(y + o * kLanes, sum[o][j]);
   }
 }
@@ -172,6 +176,8 @@ class ConvRow {
     block.run = (taps.end - taps.begin) * shape_.channels;
     block.weights_output = shape_.channels;
     const BlockTable& blocks = args_.packed ? kPackedBlocks : kPlainBlocks;
+    block.add[0] = nullptr;
+    for (int j = 0; args_.add != nullptr && j < columns; ++j) block.add[j] = args_.add + (block.y[j] - args_.y);
     for (int b = block_begin_; b < block_end_; ++b) {
       const int output = b * args_.block;
       const int outputs = MinInt(args_.block, shape_.outputs - output);
@@ -284,8 +290,9 @@ void Pack(const PackArgs& args) {
   const int inputs = args.transposed ? args.out : args.in;
   const int taps_h = (args.kernel_h - args.first_h + args.step_h - 1) / args.step_h;
   const int taps_w = (args.kernel_w - args.first_w + args.step_w - 1) / args.step_w;
-  float* to = args.packed;
-  for (int output = 0; output < outputs; output += args.block) {
+  const int end = args.block_end < (outputs + args.block - 1) / args.block ? args.block_end * args.block : outputs;
+  float* to = args.packed + int64_t{args.block_begin} * args.block * inputs * taps_h * taps_w;
+  for (int output = args.block_begin * args.block; output < end; output += args.block) {
     const int block = MinInt(args.block, outputs - output);
     for (int h = 0; h < taps_h; ++h) {
       for (int w = 0; w < taps_w; ++w) {
@@ -296,7 +303,7 @@ void Pack(const PackArgs& args) {
           kTransposedCopies.at[block <= kMaxBlock ? block : 0](from + int64_t{output} * args.out, args.out, to, inputs, block);
         } else {
           // A whole vector is stored where later ones overwrite what is too much.
-          const bool wide = block <= kLanes && output + kLanes <= outputs;
+          const bool wide = block <= kLanes && output + kLanes <= end;
           const float* c_from = from + output;
           for (int c = 0; c < inputs; ++c, c_from += args.out) {
             if (wide) {

@@ -158,10 +158,10 @@ void ConvWeightGradient(const ConvWeightGradientArgs& args) {
   const int64_t dy_panel = dy_row * shape.out_h;
   shape = InRuns(shape);
   const Side side = ChooseSide(shape.channels, shape.outputs);
-  for (int64_t k = 0; k < int64_t{shape.kernel_h} * shape.kernel_w * shape.channels; ++k) {
+  for (int64_t k = 0; !args.accumulate && k < int64_t{shape.kernel_h} * shape.kernel_w * shape.channels; ++k) {
     for (int o = args.output_begin; o < args.output_end; ++o) args.dw[k * shape.outputs + o] = 0.0f;
   }
-  for (int o = args.output_begin; args.db != nullptr && o < args.output_end; ++o) args.db[o] = 0.0f;
+  for (int o = args.output_begin; !args.accumulate && args.db != nullptr && o < args.output_end; ++o) args.db[o] = 0.0f;
   // Pixels whose x and dy stay in the nearest cache while all taps pass over them.
   const int64_t row_bytes = int64_t{shape.out_w} * 64 * (side.outputs + side.inputs);
   const int row_block = MaxInt(1, MinInt(shape.out_h, static_cast<int>(kBlockBytes / row_bytes)));

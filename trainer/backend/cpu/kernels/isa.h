@@ -18,7 +18,9 @@ void WinogradOutput(const WinogradArgs& args);
 void WinogradPanelInput(const WinogradPanelArgs& args);
 void WinogradPanelOutput(const WinogradPanelArgs& args);
 void WinogradPanelPool(const WinogradPanelArgs& args);
-void WinogradPanelWeights(const float* weights, float* transformed, int64_t count);
+void WinogradPanelWeights(const WinogradWeightsArgs& args);
+void WinogradPanelOutputGradient(const WinogradPanelArgs& args);
+void WinogradPanelInputGradient(const WinogradPanelArgs& args);
 void WinogradOutputGradient(const WinogradGradientArgs& args);
 void WinogradWeightGradient(const WinogradWeightGradientArgs& args);
 
@@ -65,6 +67,8 @@ void SoftmaxRows(const RowLossArgs& args);
 void CrossEntropyRows(const RowLossArgs& args);
 void CrossEntropyGradientRows(const RowLossArgs& args);
 void CorrectRows(const RowLossArgs& args);
+void ExpRows(const ExpRowsArgs& args);
+void ExpRowsEnd(const ExpRowsEndArgs& args);
 
 void ProductBf16(const Bf16ProductArgs& args);
 

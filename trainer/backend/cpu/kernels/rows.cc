@@ -23,7 +23,9 @@ void PackRows(const PackRowsArgs& args) {
     for (int row = 0; row < args.rows; ++row) {
       float* to = args.to + static_cast<int64_t>(row) * args.width;
       CopyPadded(args.from + row * args.from_row, args.columns, args.width, to);
-      for (int i = 0; args.sums != nullptr && i < args.width; i += kLanes) Store(args.sums + i, Load(args.sums + i) + Load(to + i));
+      const float weight = args.sum_weights == nullptr ? 1.0f : args.sum_weights[row];
+      for (int i = 0; args.sums != nullptr && i < args.width; i += kLanes)
+        Store(args.sums + i, Load(args.sums + i) + Load(to + i) * weight);
     }
     return;
   }

@@ -42,6 +42,8 @@ const KernelTable kTable = {
     .winograd_panel_output = WinogradPanelOutput,
     .winograd_panel_pool = WinogradPanelPool,
     .winograd_panel_weights = WinogradPanelWeights,
+    .winograd_panel_output_gradient = WinogradPanelOutputGradient,
+    .winograd_panel_input_gradient = WinogradPanelInputGradient,
     .winograd_output_gradient = WinogradOutputGradient,
     .winograd_weight_gradient = WinogradWeightGradient,
     .activate = ActivateVectors,
@@ -82,6 +84,8 @@ const KernelTable kTable = {
     .cross_entropy_rows = CrossEntropyRows,
     .cross_entropy_gradient_rows = CrossEntropyGradientRows,
     .correct_rows = CorrectRows,
+    .exp_rows = ExpRows,
+    .exp_rows_end = ExpRowsEnd,
     .bf16 = Bf16KernelsOf<RoundByIntegers>(ProductBf16),
     .multiply_adds = MultiplyAdds,
 };

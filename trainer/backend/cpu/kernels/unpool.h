@@ -45,7 +45,7 @@ void UnpoolPanel(const PoolArgs& args, const PoolStrides& strides, int panel) {
       const int first =
           (rows.begin - row * args.stride_h + args.pad_top) * args.size_w + columns.begin - column * args.stride_w + args.pad_left;
       auto* const corner = dx + rows.begin * strides.in_row + columns.begin * strides.in_column;
-      for (int c = 0; c < args.channels; c += kChannels) {
+      for (int c = args.channel_begin; c < args.channel_end; c += kChannels) {
         V gradient[kChannels];
         VI winner[kChannels];
         for (int k = 0; k < kChannels; ++k) {

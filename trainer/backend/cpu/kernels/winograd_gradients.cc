@@ -1,58 +1,151 @@
-// The transforms of a weight gradient by Winograd's F(2x2, 3x3): the transposes of those of the
-// output and of the weights (winograd_panels.cc).
+// The transforms of gradients by Winograd's F(2x2, 3x3) or F(2x2, 5x5): the transposes of those of
+// the output, of the input and of the weights (winograd_panels.cc).
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/vec.h"
+#include "trainer/backend/cpu/kernels/winograd_transforms.h"
 
-namespace trainyard::engine::TRAINYARD_ISA {
+namespace trainyard::engine {
+namespace {
 
 // A dy A^T
-void WinogradOutputGradient(const WinogradGradientArgs& args) {
+template <int kTaps>
+void OutputGradient(const WinogradGradientArgs& args) {
+  constexpr int kTile = Winograd<kTaps>::kTile;
   float* to = args.to;
   for (int row = 0; row < args.rows; ++row) {
     const float* from = args.from + row * args.from_row;
     for (int vector = 0; vector < args.vectors; ++vector, from += kLanes, to += kLanes) {
-      V t[4][2];
+      V t[kTile][2];
       for (int j = 0; j < 2; ++j) {
-        const V first = Load(from + j * args.from_pixel);
-        const V second = Load(from + (2 + j) * args.from_pixel);
-        t[0][j] = first;
-        t[1][j] = first + second;
-        t[2][j] = first - second;
-        t[3][j] = -second;
+        const V dy[2] = {Load(from + j * args.from_pixel), Load(from + (2 + j) * args.from_pixel)};
+        V column[kTile];
+        Winograd<kTaps>::OutputGradient(dy, column);
+        for (int i = 0; i < kTile; ++i) t[i][j] = column[i];
       }
-      for (int i = 0; i < 4; ++i) {
-        float* element = to + 4 * i * args.element;
-        Store(element, t[i][0]);
-        Store(element + args.element, t[i][0] + t[i][1]);
-        Store(element + 2 * args.element, t[i][0] - t[i][1]);
-        Store(element + 3 * args.element, -t[i][1]);
+      for (int i = 0; i < kTile; ++i) {
+        float* element = to + kTile * i * args.element;
+        V elements[kTile];
+        Winograd<kTaps>::OutputGradient(t[i], elements);
+        for (int j = 0; j < kTile; ++j) Store(element + j * args.element, elements[j]);
       }
     }
   }
 }
 
+// A dy A^T of one tile whose `rows` x `columns` pixels lie inside the image: zeros beyond.
+template <int kTaps>
+void OutputGradientTile(const WinogradPanelArgs& args, const float* corner, int rows, int columns, float* to) {
+  constexpr int kTile = Winograd<kTaps>::kTile;
+  for (int64_t c = 0; c < int64_t{args.channels} * kLanes; c += kLanes) {
+    V t[kTile][2];
+    for (int j = 0; j < 2; ++j) {
+      V dy[2];
+      for (int i = 0; i < 2; ++i) dy[i] = i < rows && j < columns ? Load(corner + i * args.x_row + j * args.x_column + c) : V{};
+      V column[kTile];
+      Winograd<kTaps>::OutputGradient(dy, column);
+      for (int i = 0; i < kTile; ++i) t[i][j] = column[i];
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < kTile; ++i) {
+      float* element = to + kTile * i * args.element + c;
+      V elements[kTile];
+      Winograd<kTaps>::OutputGradient(t[i], elements);
+      for (int j = 0; j < kTile; ++j) Store(element + j * args.element, elements[j]);
+    }
+  }
+}
+
+template <int kTaps>
+void PanelOutputGradient(const WinogradPanelArgs& args) {
+  for (int tile = 0; tile < args.tiles; ++tile) {
+    const int row = (args.tile_begin + tile) / args.tiles_w * 2;
+    const int column = (args.tile_begin + tile) % args.tiles_w * 2;
+    OutputGradientTile<kTaps>(args, args.x + row * args.x_row + column * args.x_column, args.in_h - row, args.in_w - column,
+                              args.transformed + int64_t{tile} * args.channels * kLanes);
+  }
+}
+
+// The first pixel of a tile in the image, and its first row and column that no tile before it
+// reaches.
+struct TileEdges {
+  int row, column, new_row, new_column;
+};
+
+// Adds B m B^T of one tile to its pixels inside the image, or leaves it there. kInner: all pixels
+// are inside, and tiles lie above and to the left.
+template <int kTaps, bool kInner>
+void InputGradientTile(const WinogradPanelArgs& args, const TileEdges& edges, const float* from) {
+  constexpr int kTile = Winograd<kTaps>::kTile;
+  const int new_row = kInner ? kTile - 2 : edges.new_row;
+  const int new_column = kInner ? kTile - 2 : edges.new_column;
+  float* corner = args.y + edges.row * args.y_row + edges.column * args.y_column;
+  for (int64_t c = 0; c < int64_t{args.channels} * kLanes; c += kLanes) {
+    V t[kTile][kTile];
+#pragma GCC unroll 6
+    for (int j = 0; j < kTile; ++j) {
+      V m[kTile];
+      for (int i = 0; i < kTile; ++i) m[i] = Load(from + (i * kTile + j) * args.element + c);
+      V column[kTile];
+      Winograd<kTaps>::InputGradient(m, column);
+      for (int i = 0; i < kTile; ++i) t[i][j] = column[i];
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < kTile; ++i) {
+      if (!kInner && (edges.row + i < 0 || edges.row + i >= args.out_h)) continue;
+      V dx[kTile];
+      Winograd<kTaps>::InputGradient(t[i], dx);
+#pragma GCC unroll 6
+      for (int j = 0; j < kTile; ++j) {
+        if (!kInner && (edges.column + j < 0 || edges.column + j >= args.out_w)) continue;
+        float* pixel = corner + i * args.y_row + j * args.y_column + c;
+        const bool is_new = i >= new_row && j >= new_column;
+        Store(pixel, is_new ? dx[j] : Load(pixel) + dx[j]);
+      }
+    }
+  }
+}
+
+template <int kTaps>
+void PanelInputGradient(const WinogradPanelArgs& args) {
+  constexpr int kTile = Winograd<kTaps>::kTile;
+  for (int tile = 0; tile < args.tiles; ++tile) {
+    const int tile_row = (args.tile_begin + tile) / args.tiles_w;
+    const int tile_column = (args.tile_begin + tile) % args.tiles_w;
+    const TileEdges edges = {.row = 2 * tile_row - args.pad_top,
+                             .column = 2 * tile_column - args.pad_left,
+                             .new_row = tile_row == 0 ? 0 : kTile - 2,
+                             .new_column = tile_column == 0 ? 0 : kTile - 2};
+    const float* from = args.transformed + int64_t{tile} * args.tile_channels * kLanes;
+    const bool inner = tile_row > 0 && tile_column > 0 && edges.row >= 0 && edges.column >= 0 && edges.row + kTile <= args.out_h &&
+                       edges.column + kTile <= args.out_w;
+    inner ? InputGradientTile<kTaps, true>(args, edges, from) : InputGradientTile<kTaps, false>(args, edges, from);
+  }
+}
+
 // G^T p G
-void WinogradWeightGradient(const WinogradWeightGradientArgs& args) {
-  for (int64_t k = args.begin; k < args.end; k += kLanes) {
-    const int here = static_cast<int>(args.end - k < kLanes ? args.end - k : kLanes);
-    V t[3][4];
-    for (int j = 0; j < 4; ++j) {
-      V p[4];
-      for (int i = 0; i < 4; ++i) {
+template <int kTaps>
+void WeightGradient(const WinogradWeightGradientArgs& args) {
+  constexpr int kTile = Winograd<kTaps>::kTile;
+  for (int k = 0; k < args.columns; k += kLanes) {
+    const int here = MinInt(args.columns - k, kLanes);
+    V t[kTaps][kTile];
+    for (int j = 0; j < kTile; ++j) {
+      V p[kTile];
+      for (int i = 0; i < kTile; ++i) {
         p[i] = V{};
         for (int part = 0; part < args.parts; ++part) {
-          const float* from = args.sums + (int64_t{part} * 16 + i * 4 + j) * args.count + k;
-          p[i] += here == kLanes ? LoadUnaligned(from) : LoadPart(from, here);
+          p[i] += Load(args.sums + (int64_t{part} * kTile * kTile + i * kTile + j) * args.sums_element + k);
         }
       }
-      t[0][j] = p[0] + (p[1] + p[2]) * 0.5f;
-      t[1][j] = (p[1] - p[2]) * 0.5f;
-      t[2][j] = p[3] + (p[1] + p[2]) * 0.5f;
+      V column[kTaps];
+      Winograd<kTaps>::WeightGradient(p, column);
+      for (int i = 0; i < kTaps; ++i) t[i][j] = column[i];
     }
-    for (int i = 0; i < 3; ++i) {
-      const V dw[3] = {t[i][0] + (t[i][1] + t[i][2]) * 0.5f, (t[i][1] - t[i][2]) * 0.5f, t[i][3] + (t[i][1] + t[i][2]) * 0.5f};
-      for (int j = 0; j < 3; ++j) {
-        float* to = args.dw + (3 * i + j) * args.count + k;
+    for (int i = 0; i < kTaps; ++i) {
+      V dw[kTaps];
+      Winograd<kTaps>::WeightGradient(t[i], dw);
+      for (int j = 0; j < kTaps; ++j) {
+        float* to = args.dw + (kTaps * i + j) * args.dw_tap + k;
         if (here == kLanes) {
           StoreUnaligned(to, dw[j]);
         } else {
@@ -63,4 +156,18 @@ void WinogradWeightGradient(const WinogradWeightGradientArgs& args) {
   }
 }
 
-}  // namespace trainyard::engine::TRAINYARD_ISA
+}  // namespace
+
+namespace TRAINYARD_ISA {
+
+void WinogradOutputGradient(const WinogradGradientArgs& args) { args.taps == 3 ? OutputGradient<3>(args) : OutputGradient<5>(args); }
+void WinogradPanelOutputGradient(const WinogradPanelArgs& args) {
+  args.taps == 3 ? PanelOutputGradient<3>(args) : PanelOutputGradient<5>(args);
+}
+void WinogradPanelInputGradient(const WinogradPanelArgs& args) {
+  args.taps == 3 ? PanelInputGradient<3>(args) : PanelInputGradient<5>(args);
+}
+void WinogradWeightGradient(const WinogradWeightGradientArgs& args) { args.taps == 3 ? WeightGradient<3>(args) : WeightGradient<5>(args); }
+
+}  // namespace TRAINYARD_ISA
+}  // namespace trainyard::engine

@@ -1,0 +1,17 @@
+// The shape of a convolution on panels, and of the pool behind it.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "trainer/backend/cpu/kernels.h"
+#include "trainer/graph/op.h"
+#include "trainer/tensor/shape.h"
+
+namespace trainyard::engine {
+
+// x [N, H, W, C], kernel [Kh, Kw, C, D]. Errors of PlaceWindow.
+absl::StatusOr<ConvShape> MakeConvShape(const Window& window, const Shape& x, const Shape& kernel);
+
+// Windows that tile the image can be pooled row by row, right behind the convolution.
+inline bool PoolsByRows(const Window& pool) { return pool.size == pool.stride && pool.padding == Padding::kValid; }
+
+}  // namespace trainyard::engine
