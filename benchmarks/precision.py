@@ -2,7 +2,7 @@
 """Measures bfloat16 beside float32: whole training steps of presets, and what networks learn. Standard library only.
 
     python3 benchmarks/precision.py speed      one core, both precisions in turn, the best of several rounds
-    python3 benchmarks/precision.py accuracy   LeNet-5 and a residual network on real digits, with several seeds
+    python3 benchmarks/precision.py accuracy   what the presets learn of real digits and text, with several seeds
 """
 import argparse
 import json
@@ -19,42 +19,36 @@ kind: TrainingJob
 metadata: {name: precision}
 spec:
   worker: {replicas: 1}
-  training:
-    model: MODEL
-    data:
-      format: idx
-      dir: examples/data/mnist
-      train: {images: t10k-images-idx3-ubyte.gz, labels: t10k-labels-idx1-ubyte.gz, range: [0, 9000]}
-      eval: {images: t10k-images-idx3-ubyte.gz, labels: t10k-labels-idx1-ubyte.gz, range: [9000, 10000]}
-    batchSize: 32
-    epochs: 6
-    optimizer: {name: momentum, learningRate: RATE}
-    checkpoint: {everySeconds: 0}
+  training: TRAINING
 """
+IMAGES, LABELS = "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"
 
 
-def residual_network(blocks=3, filters=16):
-    """Pre-activation blocks as in ResNet v2: what lies in memory as bfloat16 goes through sums and batch normalisation again and again."""
-    layers = [{"name": "stem", "conv2d": {"filters": filters, "kernelSize": 3, "strides": 2, "padding": "same"}}]
-    x = "stem"
+def of_digits(model, optimizer, epochs, train=9000):
+    def part(*images):
+        return {"images": IMAGES, "labels": LABELS, "range": list(images)}
 
-    def norm_and_relu(name, inputs):
-        layers.append({"name": name, "inputs": [inputs], "batchNormalization": {"momentum": 0.9}})
-        layers.append({"name": name + "_relu", "activation": {"function": "relu"}})
-
-    for block in range(blocks):
-        for conv in range(2):
-            name = f"block{block}_{conv}"
-            norm_and_relu(name, x if conv == 0 else layers[-1]["name"])
-            layers.append({"name": name + "_conv", "conv2d": {"filters": filters, "kernelSize": 3, "padding": "same"}})
-        layers.append({"name": f"block{block}", "inputs": [x, layers[-1]["name"]], "add": {}})
-        x = f"block{block}"
-    norm_and_relu("norm", x)
-    layers += ["globalAveragePool2d", {"dense": {"units": 10}}]
-    return {"input": {"shape": [28, 28, 1]}, "layers": layers, "loss": "softmaxCrossEntropy"}
+    return {"model": model, "data": {"format": "idx", "dir": "examples/data/mnist", "train": part(0, train), "eval": part(9000, 10000)},
+            "batchSize": 32, "epochs": epochs, "optimizer": optimizer, "checkpoint": {"everySeconds": 0}}
 
 
-NETWORKS = {"LeNet-5": ({"preset": "lenet5"}, 0.02), "residual": (residual_network(), 0.005)}  # model, learning rate
+def of_words(epochs=3):
+    """As examples/ptb-lstm.yaml, for fewer epochs."""
+    def part(begin, end):
+        return {"files": ["input.txt"], "fraction": [begin, end]}
+
+    return {"model": {"preset": "ptbLstm"}, "data": {"format": "text", "dir": "examples/data/tinyshakespeare", "tokens": "words", "vocabulary": 10000,
+                                                     "train": part(0, 0.9), "eval": part(0.9, 1)},
+            "batchSize": 20, "epochs": epochs, "optimizer": {"name": "sgd", "learningRate": 30, "clipNorm": 0.16667}, "checkpoint": {"everySeconds": 0}}
+
+
+# preset → what it learns
+NETWORKS = {
+    "lenet5": of_digits({"preset": "lenet5"}, {"name": "momentum", "learningRate": 0.02}, 6),
+    "mnistCnn": of_digits({"preset": "mnistCnn"}, {"name": "adadelta", "learningRate": 1.0}, 4),
+    "resnet56v2": of_digits({"preset": "resnet56v2", "inputShape": [28, 28, 1]}, {"name": "adam", "learningRate": 0.001}, 4, train=3000),
+    "ptbLstm": of_words(),
+}
 
 
 def bench(trainer, model, batch, precision, seconds, isa):
@@ -94,9 +88,9 @@ def accuracy(arguments):
     print("| network | precision | kernels | accuracy by seed | mean | deviation | loss, evaluation | loss, training |")
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="trainyard-precision-") as folder:
-        for network, (model, rate) in NETWORKS.items():
+        for network in arguments.network:
             job = pathlib.Path(folder) / "job.yaml"
-            job.write_text(JOB.replace("MODEL", json.dumps(model)).replace("RATE", str(rate)))
+            job.write_text(JOB.replace("TRAINING", json.dumps(NETWORKS[network])))
             for precision in PRECISIONS:
                 reports = [learn(arguments, job, precision, seed) for seed in range(1, arguments.seeds + 1)]
                 values = [report["eval"]["accuracy"] for report in reports]
@@ -113,8 +107,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="of a measurement")
     parser.add_argument("--isa", default="auto", help="kernels for bfloat16: auto, amx, avx512bf16, avx512 …")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5, help="of each network and precision, 2 or more")
+    parser.add_argument("--network", nargs="+", choices=NETWORKS, default=list(NETWORKS), help="that learns")
     arguments = parser.parse_args()
+    if arguments.seeds < 2:
+        parser.error(f"--seeds: found {arguments.seeds}, expected 2 or more, whose deviation is printed")
     {"speed": speed, "accuracy": accuracy}[arguments.what](arguments)
 
 

@@ -31,6 +31,12 @@ else
   status=1
 fi
 
+while read -r file; do
+  if [ -f "$file" ] && [ ! -x "$file" ] && LC_ALL=C read -r -n 2 start <"$file" && [ "$start" = '#!' ]; then
+    echo "$file: found '#!' at its start, expected a file that can be executed; run chmod +x $file"
+    status=1
+  fi
+done < <(git ls-files --cached --others --exclude-standard)
 while read -r script; do
   bash -n "$script" || status=1
 done < <(git ls-files --cached --others --exclude-standard '*.sh' .ci/run)

@@ -93,6 +93,14 @@ class ProgressHelperTest(unittest.TestCase):
         self.assertEqual((lines[-1]["step"], lines[-1]["loss"], lines[-1]["metrics"], lines[-1]["etaSeconds"]), (1000, 0.25, {"accuracy": 0.9}, 0))
         self.assertGreater(lines[-1]["examplesPerSecond"], 0)
 
+    def test_a_line_of_the_same_step_keeps_the_speed(self):
+        """The last step of an epoch may be due a second after the line before, and its metrics follow at once."""
+        program = f"import sys; sys.path.insert(0, {str(HELPER.parent)!r}); import trainyard_progress as module\n" \
+            "now = iter([0.0, 0.0, 2.0, 2.5]); module.time.monotonic = lambda: next(now)\n" \
+            "told = module.Progress(11, 32); told.tell(1, 0.5); told.tell(11, 0.25); told.tell(11, 0.25, accuracy=0.9)"
+        lines = [json.loads(line) for line in subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.splitlines()]
+        self.assertEqual([line.get("examplesPerSecond") for line in lines], [None, 160.0, 160.0])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -34,6 +34,7 @@ class Progress:
     def __init__(self, total_steps, examples):
         self._total, self._examples = total_steps, examples
         self._told_at, self._told_step = time.monotonic(), None
+        self._rate = None  # steps a second, of the newest line that had new steps
 
     def tell(self, step, loss, **metrics):
         now = time.monotonic()
@@ -44,8 +45,10 @@ class Progress:
         if metrics:
             line["metrics"] = {name: float(value) for name, value in metrics.items()}
         if steps > 0 and seconds > 0:
-            rate = steps / seconds
-            line.update(batchesPerSecond=round(rate, 2), examplesPerSecond=round(rate * self._examples, 1), etaSeconds=round((self._total - step) / rate))
+            self._rate = steps / seconds
+        if self._rate:
+            line.update(batchesPerSecond=round(self._rate, 2), examplesPerSecond=round(self._rate * self._examples, 1),
+                        etaSeconds=round((self._total - step) / self._rate))
         self._told_at, self._told_step = now, step
         print(json.dumps(line), flush=True)
 
