@@ -83,7 +83,7 @@ std::vector<PartToSend> Exchange::TakeSends() {
     PartToSend part{.peer = transfer.peer, .range = transfer.range, .contributors = contributors_, .payload = {}};
     if (contributors_ > 0) {
       const bool of_partial = !concluded_ && partial_ != nullptr;
-      part.payload = PayloadOf(Have(transfer.range), of_partial ? std::shared_ptr<const void>(partial_) : borrowed_.Lend());
+      part.payload = PayloadOf(Have(transfer.range), of_partial ? std::shared_ptr<const void>(partial_) : borrowed_.Lend(transfer.peer));
     }
     sends.push_back(std::move(part));
   }

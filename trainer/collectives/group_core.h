@@ -97,6 +97,8 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   absl::Time progress_at() const;
   // Names the ranks and buckets that the operation waits for.
   std::string DescribeAwaited() const;
+  // "all-reduce of step 7: values for rank 1, not read yet"; "": none.
+  std::string DescribeLoans() const;
   // "rank 2 (host:port): connection refused", for each that is not in the group.
   std::string DescribeAbsent() const;
   StreamTraffic traffic() const;

@@ -1,5 +1,6 @@
 // GroupCore: the operation in hand.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -220,6 +221,14 @@ absl::Time GroupCore::progress_at() const {
 std::string GroupCore::DescribeAwaited() const {
   MutexLock lock(&mutex_);
   return operation_ != nullptr ? operation_->DescribeAwaited() : "";
+}
+
+std::string GroupCore::DescribeLoans() const {
+  const std::vector<int> ranks = borrowed_.Borrowers();
+  if (ranks.empty()) return "";
+  MutexLock lock(&mutex_);
+  return fmt::format("{}values for rank{} {}, not read yet", operation_ != nullptr ? operation_->Describe() + ": " : "",
+                     ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
 }  // namespace trainyard::engine

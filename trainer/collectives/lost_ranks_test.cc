@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "trainer/base/notification.h"
@@ -105,6 +106,42 @@ TEST_P(RanksTest, ASilentRankIsNamedWithOperationBucketAndStep) {
   const absl::Status told = ranks_[1]->Reduce(7);
   EXPECT_TRUE(absl::IsAborted(told));
   EXPECT_THAT(Text(told), AllOf(HasSubstr("rank 0"), HasSubstr("nothing within 30s")));
+  ranks_.clear();
+}
+
+// A process of this machine reads values where they lie. It may stop before it has.
+TEST_P(RanksTest, ARankThatHasNotReadTheValuesOfADoneStepIsNamed) {
+  hosts_ = Addresses(*transport_, GetParam().name, 2);
+  FakeClock clock;
+  Notification told;
+  for (const int rank : {0, 1}) {
+    RankGroupOptions options = Options(rank);
+    options.clock = &clock;
+    if (rank == 0) {
+      options.on_wait = [&told](const std::string& waiting) {
+        if (absl::EndsWith(waiting, ": all-reduce of step 7: values for rank 1, not read yet")) told.Notify();
+      };
+    }
+    ranks_.push_back(std::make_unique<TestRank>(options, *transport_));
+  }
+  FormAll();
+  std::shared_ptr<const void> unread = ranks_[0]->group().borrowed().Lend(1);
+  OnAll([&](TestRank& rank, int index) {
+    rank.Plan(AllReduceAlgorithm::kDirect, 100, 2);
+    if (index == 0) {
+      const absl::Status reduced = rank.Reduce(7);
+      EXPECT_TRUE(absl::IsDeadlineExceeded(reduced)) << reduced;
+      EXPECT_THAT(Text(reduced), HasSubstr("nothing within 30s of all-reduce of step 7: values for rank 1, not read yet"));
+      return;
+    }
+    EXPECT_TRUE(rank.Reduce(7).ok());
+    const absl::Time end = RealClock().Now() + kSoon;
+    while (!told.WaitForNotificationWithTimeout(absl::Milliseconds(20)) && RealClock().Now() < end) clock.Advance(absl::Seconds(1));
+    EXPECT_TRUE(told.HasBeenNotified());
+    clock.Advance(absl::Seconds(30));
+    rank.group().AwaitApart(kSoon);
+    unread = nullptr;
+  });
   ranks_.clear();
 }
 

@@ -96,7 +96,7 @@ absl::StatusOr<Waited> RankGroup::Wait() {
   if (absl::IsDeadlineExceeded(waited.status())) core_->Leave(std::string(waited.status().message()));
   // Queued records are dropped with the streams; records that are being sent are let go soon.
   if (core_->status().ok() || core_->borrowed().AwaitNone(RealClock().Now() + kReleaseDeadline)) return waited;
-  return absl::DeadlineExceededError(fmt::format("rank {}: values of a given-up step are still being sent", core_->options().rank));
+  return absl::DeadlineExceededError(fmt::format("rank {}: of a given-up step: {}", core_->options().rank, core_->DescribeLoans()));
 }
 
 absl::StatusOr<Waited> RankGroup::AwaitOperation() {
@@ -116,7 +116,8 @@ absl::StatusOr<Waited> RankGroup::AwaitOperation() {
         return absl::CancelledError(fmt::format("rank {}: stopped: {}", options.rank, std::string(status.message())));
       }
     }
-    const std::string awaited = done ? "values that are still being sent" : core_->DescribeAwaited();
+    const std::string awaited = done ? core_->DescribeLoans() : core_->DescribeAwaited();
+    if (awaited.empty()) continue;  // the last value has been read meanwhile
     wait.Look(options.clock->Now(), [&] { return awaited; });
     if (IsStopping()) stop_at = std::min(stop_at, RealClock().Now() + kStopShare * options.timeouts.stop);
     if (RealClock().Now() >= stop_at) {

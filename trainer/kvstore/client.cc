@@ -92,9 +92,7 @@ absl::StatusOr<StepResult> KvClient::Wait(ParameterSet& parameters) {
                                                      absl::FormatDuration(options_.timeouts.peer), core_->DescribeOutstanding()));
     }
   }
-  if (!core_->borrowed().AwaitNone(RealClock().Now() + options_.timeouts.peer)) {
-    return absl::DeadlineExceededError(fmt::format("{}: Wait: gradients are answered but still being sent", core_->name()));
-  }
+  TY_RETURN_IF_ERROR(AwaitLoans("Wait"));
   result.global_step = core_->global_step();
   result.refilled = core_->TakeRefilled();
   if (std::exchange(pushed_, false) && options_.mode == KvMode::kAsync) {
@@ -103,6 +101,22 @@ absl::StatusOr<StepResult> KvClient::Wait(ParameterSet& parameters) {
   seen_step_ = result.global_step;
   newest_ = &parameters;
   return result;
+}
+
+absl::Status KvClient::AwaitLoans(std::string_view call) {
+  LongWait wait(core_->name(), options_.clock->Now(), options_.on_wait);
+  const absl::Time deadline = RealClock().Now() + options_.timeouts.peer;
+  while (!core_->borrowed().AwaitNone(RealClock().Now() + kLookPeriod)) {
+    const std::string lent = core_->DescribeLoans();
+    if (lent.empty()) continue;  // the last gradient has been read meanwhile
+    wait.Look(options_.clock->Now(), [&] { return lent; });
+    if (IsStopping()) stop_at_ = std::min(stop_at_, RealClock().Now() + kStopShare * options_.timeouts.stop);
+    if (RealClock().Now() >= stop_at_) return absl::CancelledError(fmt::format("{}: stopped while it waits for {}", core_->name(), lent));
+    if (RealClock().Now() < deadline) continue;
+    return absl::DeadlineExceededError(
+        fmt::format("{}: {}: nothing within {} of {}", core_->name(), call, absl::FormatDuration(options_.timeouts.peer), lent));
+  }
+  return absl::OkStatus();
 }
 
 bool KvClient::StoreArrived(absl::Duration at_most, ParameterSet& parameters) {
@@ -238,9 +252,7 @@ absl::StatusOr<TrainingStart> KvClient::StartOnLine(ParameterSet& parameters) {
       TY_RETURN_IF_ERROR(pulled);
       // Servers of this machine may have read gradients where they lie. They have forgotten them
       // with the line before.
-      if (!core_->borrowed().AwaitNone(RealClock().Now() + options_.timeouts.peer)) {
-        return absl::DeadlineExceededError(fmt::format("{}: Start: gradients of the given-up steps are still being sent", core_->name()));
-      }
+      TY_RETURN_IF_ERROR(AwaitLoans("Start"));
       core_->BeginFrom(parameters);
       TrainingStart start{.global_step = view.step,
                           .worker_step = view.step,

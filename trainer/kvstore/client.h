@@ -143,6 +143,8 @@ class KvClient final {
   // Sync: waits until all servers hold one state that this worker can go on from. The chief sees to
   // it that they do.
   absl::StatusOr<TrainingStart> StartOnLine(ParameterSet& parameters);
+  // Until no server reads this worker's gradients where they lie.
+  absl::Status AwaitLoans(std::string_view call);
   // Writes the values that have arrived where they belong. False: none had.
   bool StoreArrived(absl::Duration at_most, ParameterSet& parameters);
   absl::StatusOr<std::shared_ptr<TrainingState>> LoadState(bool again);

@@ -150,6 +150,8 @@ class KvClientCore final : public StreamHandler, public std::enable_shared_from_
   absl::Status error() const;
   // "server 1 (host:port): connection refused", for each that is not ready.
   std::string DescribeNotReady() const;
+  // "gradients for server 1 (host:port), not read yet"; "": none.
+  std::string DescribeLoans() const;
   // As the ready servers know it: the largest global step, and this worker's next step (-1: none
   // can tell).
   int64_t global_step() const;

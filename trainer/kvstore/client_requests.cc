@@ -44,7 +44,7 @@ Record KvClientCore::PushRecord(const ServerLink& link, int part) {
       return make(MakeRowPayload(rows, *pushed.gradient.rows, values, row_buffers_), kWireFlagRows);
     }
   }
-  return make(Payload(values, borrowed_.Lend()), 0);
+  return make(Payload(values, borrowed_.Lend(placement_.parts[part].server)), 0);
 }
 
 void KvClientCore::Push(int key, const std::optional<GradientView>& gradient, int64_t step) {
@@ -266,6 +266,14 @@ std::string KvClientCore::DescribeOutstanding() const {
                      !link.up()      ? ", which cannot be reached: " + link.link().last_error()
                      : !link.ready() ? ", which was restarted and waits for the chief to refill it"
                                      : "");
+}
+
+std::string KvClientCore::DescribeLoans() const {
+  const std::vector<int> servers = borrowed_.Borrowers();
+  MutexLock lock(&mutex_);
+  std::string text;
+  for (const int server : servers) text += fmt::format("{}{}", text.empty() ? "gradients for " : ", ", links_[server].Describe());
+  return text.empty() ? text : text + ", not read yet";
 }
 
 bool KvClientCore::HasEmpty() const {

@@ -1,8 +1,10 @@
-// Counts payloads that point into memory of the caller, so that the caller can wait until none is
-// left.
+// Counts payloads that point into memory of the caller, by the peer that they are for. The caller
+// can wait until none is left, and name the peers that still have some.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
@@ -13,15 +15,17 @@ namespace trainyard::engine {
 // Thread-safe. Tokens may outlive it.
 class BorrowCount {
  public:
-  // An owner for a payload; the loan ends with its last copy.
-  std::shared_ptr<const void> Lend() {
+  // An owner for a payload to `peer`; the loan ends with its last copy.
+  std::shared_ptr<const void> Lend(int peer) {
     {
       MutexLock lock(&state_->mutex);
       ++state_->loans;
+      ++state_->of_peer[peer];
     }
-    return {nullptr, [state = state_](const void* /*nothing*/) {
+    return {nullptr, [state = state_, peer](const void* /*nothing*/) {
               MutexLock lock(&state->mutex);
               --state->loans;
+              --state->of_peer[peer];
             }};
   }
   // False when loans were left at the deadline.
@@ -29,11 +33,21 @@ class BorrowCount {
     MutexLock lock(&state_->mutex);
     return state_->mutex.AwaitWithDeadline(absl::Condition(+[](int* loans) { return *loans == 0; }, &state_->loans), deadline);
   }
+  // Peers with loans, in rising order.
+  std::vector<int> Borrowers() const {
+    MutexLock lock(&state_->mutex);
+    std::vector<int> peers;
+    for (const auto& [peer, loans] : state_->of_peer) {
+      if (loans > 0) peers.push_back(peer);
+    }
+    return peers;
+  }
 
  private:
   struct State {
-    Mutex mutex;
+    mutable Mutex mutex;
     int loans ABSL_GUARDED_BY(mutex) = 0;
+    std::map<int, int> of_peer ABSL_GUARDED_BY(mutex);  // zeros stay: the next step lends to the same peers
   };
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
