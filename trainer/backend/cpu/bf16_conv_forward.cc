@@ -126,14 +126,14 @@ class StripWorker {
     for (int row = begin; row < end; ++row) {
       if (row > begin) EndRow(panel, row - 1);
       if (args_.y_in_pairs) {
-        RoundedRow(image + int64_t{row - begin} * shape_.stride_h * plan_.padded_row, panel * args_.y_panel + row * args_.y_row);
+        RoundedRow(RowProduct(row, image, row - begin), panel * args_.y_panel + row * args_.y_row);
         continue;
       }
       float* y = args_.y + panel * args_.y_panel + row * args_.y_row;
       for (int r = 0; r < args_.pool_h; ++r) {
-        product_.b = image + int64_t{(row - begin) * args_.pool_h + r} * shape_.stride_h * plan_.padded_row;
-        product_.c = args_.max_pool ? sums_ + r * product_.c_group * shape_.out_w : y;
-        section_.Run(product_);
+        Bf16ProductArgs product = RowProduct(row * args_.pool_h + r, image, (row - begin) * args_.pool_h + r);
+        product.c = args_.max_pool ? sums_ + r * product.c_group * shape_.out_w : y;
+        section_.Run(product);
       }
       if (args_.max_pool) {
         Pool(y);
@@ -155,15 +155,27 @@ class StripWorker {
     (*behind_)(panel, row / args_.rows_behind, thread_);
   }
 
+  // Of a row of the convolution, the one at `at` of the image's: without the rows of the kernel that
+  // lie above or below x.
+  Bf16ProductArgs RowProduct(int row, const uint16_t* image, int at) const {
+    Bf16ProductArgs product = product_;
+    const int top = row * shape_.stride_h - shape_.pad_top;
+    const int first = std::clamp(-top, 0, product.outer);
+    product.outer = std::clamp(shape_.in_h - top, first, product.outer) - first;
+    product.a += first * product.a_outer;
+    product.b = image + int64_t{at} * shape_.stride_h * plan_.padded_row + first * product.b_outer;
+    return product;
+  }
+
   // A row of y, at `place`, as pairs: a few pixels at a time, whose sums wait in the first cache.
-  void RoundedRow(const uint16_t* image, int64_t place) {
+  void RoundedRow(const Bf16ProductArgs& whole, int64_t place) {
     const int64_t y_pixel = int64_t{shape_.outputs} * kLanes;
     uint16_t* const y = reinterpret_cast<uint16_t*>(args_.y) + place;
-    Bf16ProductArgs product = product_;
+    Bf16ProductArgs product = whole;
     product.c = sums_;
     for (int column = 0; column < shape_.out_w; column += plan_.sum_pixels) {
       product.groups = std::min(plan_.sum_pixels, shape_.out_w - column);
-      product.b = image + column * product.b_group;
+      product.b = whole.b + column * product.b_group;
       section_.Run(product);
       const int64_t vectors = int64_t{product.groups} * shape_.outputs;
       if (args_.add != nullptr) {
