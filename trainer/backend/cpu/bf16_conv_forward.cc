@@ -155,8 +155,8 @@ class StripWorker {
     (*behind_)(panel, row / args_.rows_behind, thread_);
   }
 
-  // Of a row of the convolution, the one at `at` of the image's: without the rows of the kernel that
-  // lie above or below x.
+  // Of a row of the convolution that begins at row `at` of the image. Rows of the kernel that lie
+  // above or below x are left out.
   Bf16ProductArgs RowProduct(int row, const uint16_t* image, int at) const {
     Bf16ProductArgs product = product_;
     const int top = row * shape_.stride_h - shape_.pad_top;
