@@ -111,6 +111,8 @@ class StripWorker {
     product_.c_group = args.max_pool || args.y_in_pairs ? int64_t{shape_.outputs} * kLanes : args.y_column;
     product_.start = bias;
     product_.start_row = kLanes;
+    const bool rounds = args.activation == Activation::kIdentity || args.activation == Activation::kRelu;
+    if (args.y_in_pairs && rounds) to_pairs_ = device.bf16->product_to_pairs;
   }
 
   void Run(int panel, int strip) {
@@ -167,11 +169,19 @@ class StripWorker {
     return product;
   }
 
-  // A row of y, at `place`, as pairs: a few pixels at a time, whose sums wait in the first cache.
+  // A row of y, at `place`, as pairs. Where a product cannot round: a few pixels at a time, whose
+  // sums wait in the first cache.
   void RoundedRow(const Bf16ProductArgs& whole, int64_t place) {
     const int64_t y_pixel = int64_t{shape_.outputs} * kLanes;
     uint16_t* const y = reinterpret_cast<uint16_t*>(args_.y) + place;
     Bf16ProductArgs product = whole;
+    if (to_pairs_ != nullptr) {
+      product.c_group = args_.y_column;
+      product.pairs_to = y;
+      product.add = args_.add == nullptr ? nullptr : reinterpret_cast<const uint16_t*>(args_.add) + place;
+      product.relu = args_.activation == Activation::kRelu;
+      return to_pairs_(product);
+    }
     product.c = sums_;
     for (int column = 0; column < shape_.out_w; column += plan_.sum_pixels) {
       product.groups = std::min(plan_.sum_pixels, shape_.out_w - column);
@@ -252,6 +262,7 @@ class StripWorker {
   uint16_t* image_;
   float* sums_;
   Bf16ProductArgs product_;
+  void (*to_pairs_)(const Bf16ProductArgs&) = nullptr;  // null: sums are rounded behind the product
 };
 
 void RunMatrixProduct(const ConvForwardArgs& args, const Bf16ConvPlan& plan, const float* bias, float* scratch, CpuDevice& device) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "trainer/backend/cpu/kernels.h"
+#include "trainer/backend/cpu/kernels/activations.h"
 #include "trainer/backend/cpu/kernels/bf16_pairs.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
@@ -16,11 +17,67 @@ struct Bf16Place {
   int row, group;
 };
 
+// Of the group `at.group + j`: how many lanes belong to c.
+inline int LanesOf(const Bf16ProductArgs& args, Bf16Place at, int j) { return at.group + j + 1 == args.groups ? args.last_lanes : kLanes; }
+
+// A block's sums as they are.
+struct LeaveSums {
+  static constexpr int kRowStep = 1;
+  template <int kRows, int kGroups>
+  __attribute__((always_inline)) static void Leave(const Bf16ProductArgs& args, Bf16Place at, const V (&sum)[kRows][kGroups]) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kGroups; ++j) {
+        float* c = args.c + (at.row + r) * args.c_row + (at.group + j) * args.c_group;
+        if (LanesOf(args, at, j) == kLanes) {
+          StoreUnaligned(c, sum[r][j]);
+        } else {
+          StorePart(c, sum[r][j], LanesOf(args, at, j));
+        }
+      }
+    }
+  }
+};
+
+// A block's sums with what is added to them, activated and rounded: rows are channels in pairs.
+template <typename Round>
+struct LeavePairs {
+  static constexpr int kRowStep = 2;
+  template <int kRows, int kGroups>
+  __attribute__((always_inline)) static void Leave(const Bf16ProductArgs& args, Bf16Place at, const V (&sum)[kRows][kGroups]) {
+    if (args.add == nullptr) {
+      args.relu ? Store<false, true>(args, at, sum) : Store<false, false>(args, at, sum);
+    } else {
+      args.relu ? Store<true, true>(args, at, sum) : Store<true, false>(args, at, sum);
+    }
+  }
+
+ private:
+  template <bool kAdd, bool kRelu, int kRows, int kGroups>
+  __attribute__((always_inline)) static void Store(const Bf16ProductArgs& args, Bf16Place at, const V (&sum)[kRows][kGroups]) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; r += 2) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kGroups; ++j) {
+        const int64_t place = (at.row + r) * int64_t{kLanes} + (at.group + j) * args.c_group;
+        V values[2] = {sum[r][j], sum[r + 1][j]};
+        V added[2] = {};
+        if constexpr (kAdd) PairPanels<Round>::Load(args.add + place, added);
+        for (int i = 0; i < 2; ++i) {
+          if constexpr (kAdd) values[i] = values[i] + added[i];
+          if constexpr (kRelu) values[i] = ActivationKernel<Activation::kRelu>::Forward(values[i]);
+        }
+        PairPanels<Round>::Store(args.pairs_to + place, values);
+      }
+    }
+  }
+};
+
 // Loops over a block are unrolled: only then the sums stay in registers.
-template <typename Dot, int kRows, int kGroups>
+template <typename Dot, typename End, int kRows, int kGroups>
 void RunPairs(const Bf16ProductArgs& args, Bf16Place at) {
   V sum[kRows][kGroups];
-  const auto lanes = [&](int j) { return at.group + j + 1 == args.groups ? args.last_lanes : kLanes; };
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -30,7 +87,7 @@ void RunPairs(const Bf16ProductArgs& args, Bf16Place at) {
         continue;
       }
       const float* start = args.start + (at.row + r) * args.start_row + (at.group + j) * args.start_group;
-      sum[r][j] = lanes(j) == kLanes ? LoadUnaligned(start) : LoadPart(start, lanes(j));
+      sum[r][j] = LanesOf(args, at, j) == kLanes ? LoadUnaligned(start) : LoadPart(start, LanesOf(args, at, j));
     }
   }
   const uint16_t* a_first = args.a + at.row * args.a_row;
@@ -56,46 +113,38 @@ void RunPairs(const Bf16ProductArgs& args, Bf16Place at) {
       }
     }
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-    for (int j = 0; j < kGroups; ++j) {
-      float* c = args.c + (at.row + r) * args.c_row + (at.group + j) * args.c_group;
-      if (lanes(j) == kLanes) {
-        StoreUnaligned(c, sum[r][j]);
-      } else {
-        StorePart(c, sum[r][j], lanes(j));
-      }
-    }
-  }
+  End::Leave(args, at, sum);
 }
 
 // Of a block whose operands and sums fill the registers.
 constexpr int kMostBlockRows = kVectors >= 32 ? 12 : kVectors >= 8 ? 2 : 1;
 constexpr int kMostBlockGroups = kVectors >= 8 ? 2 : 1;
 
-template <typename Dot, int kRows>
+template <typename Dot, typename End, int kRows>
 void RunRows(const Bf16ProductArgs& args, int row) {
   int group = 0;
-  for (; group + kMostBlockGroups <= args.groups; group += kMostBlockGroups) RunPairs<Dot, kRows, kMostBlockGroups>(args, {row, group});
-  for (; group < args.groups; ++group) RunPairs<Dot, kRows, 1>(args, {row, group});
+  for (; group + kMostBlockGroups <= args.groups; group += kMostBlockGroups)
+    RunPairs<Dot, End, kRows, kMostBlockGroups>(args, {row, group});
+  for (; group < args.groups; ++group) RunPairs<Dot, End, kRows, 1>(args, {row, group});
 }
 
-template <typename Dot, int... kIndices>
+template <typename Dot, typename End, int... kIndices>
 constexpr auto MakeRowBlocks(std::integer_sequence<int, kIndices...> /*indices*/) {
-  return std::array<void (*)(const Bf16ProductArgs&, int), sizeof...(kIndices)>{RunRows<Dot, kIndices + 1>...};
+  return std::array<void (*)(const Bf16ProductArgs&, int), sizeof...(kIndices)>{RunRows<Dot, End, (kIndices + 1) * End::kRowStep>...};
 }
 
 // Rows in as few blocks as there can be, as even as they go.
-template <typename Dot>
+template <typename Dot, typename End = LeaveSums>
 void RunProduct(const Bf16ProductArgs& args) {
-  static constexpr auto kBlocks = MakeRowBlocks<Dot>(std::make_integer_sequence<int, kMostBlockRows>());
+  constexpr int kRowStep = End::kRowStep;
+  constexpr int kMost = kMostBlockRows / kRowStep;
+  static constexpr auto kBlocks = MakeRowBlocks<Dot, End>(std::make_integer_sequence<int, kMost>());
   for (int row = 0; row < args.rows;) {
-    const int left = args.rows - row;
-    const int blocks = (left + kMostBlockRows - 1) / kMostBlockRows;
-    const int rows = (left + blocks - 1) / blocks;
-    kBlocks[static_cast<size_t>(rows - 1)](args, row);
-    row += rows;
+    const int left = (args.rows - row) / kRowStep;
+    const int blocks = (left + kMost - 1) / kMost;
+    const int steps = (left + blocks - 1) / blocks;
+    kBlocks[static_cast<size_t>(steps - 1)](args, row);
+    row += steps * kRowStep;
   }
 }
 

@@ -12,7 +12,7 @@ namespace trainyard::engine {
 namespace {
 
 template <typename Round>
-constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&)) {
+constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&), void (*product_to_pairs)(const Bf16ProductArgs&) = nullptr) {
   return {.pack_left_rows = PackRowsLeft<Round>,
           .pack_left_columns = PackColumnsLeft<Round>,
           .pack_right = PackColumnsRight<Round>,
@@ -29,7 +29,8 @@ constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&)) {
           .batch_norm = BatchNormOf<PairPanels<Round>>::kKernels,
           .begin = nullptr,
           .end = nullptr,
-          .product = product};
+          .product = product,
+          .product_to_pairs = product_to_pairs};
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct PairDot {
 
 namespace avx512bf16 {
 extern const Bf16Kernels kKernels;
-const Bf16Kernels kKernels = Bf16KernelsOf<RoundByInstruction>(RunProduct<PairDot>);
+const Bf16Kernels kKernels = Bf16KernelsOf<RoundByInstruction>(RunProduct<PairDot>, RunProduct<PairDot, LeavePairs<RoundByInstruction>>);
 }  // namespace avx512bf16
 
 }  // namespace trainyard::engine

@@ -43,6 +43,7 @@ Bf16Kernels TilesAndAvx512() {
   kernels.begin = amx::kProducts.begin;
   kernels.end = amx::kProducts.end;
   kernels.product = amx::kProducts.product;
+  kernels.product_to_pairs = amx::kProducts.product_to_pairs;
   return kernels;
 }
 
