@@ -60,8 +60,9 @@ struct Bf16ProductArgs {
   int64_t c_row = 0, c_group = 0;
   const float* start = nullptr;  // null: zeros; may be c
   int64_t start_row = 0, start_group = 0;
-  // product_to_pairs: `rows`, even, are channels, and a group is a pixel, c_group elements behind the
-  // one before it. `pairs_to` takes the place of c; `add`, null or a value that lies alike, is added.
+  // product_to_pairs: `rows`, even, are channels, and a group is a pixel, c_group elements behind
+  // the one before it. `pairs_to` takes the place of c. `add`, null or a value that lies alike, is
+  // added.
   uint16_t* pairs_to = nullptr;
   const uint16_t* add = nullptr;
   bool relu = false;  // of what is stored
