@@ -1,6 +1,7 @@
 #include "trainer/backend/cpu/bf16_conv_forward.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "trainer/backend/cpu/bf16_tiling.h"
 
@@ -9,6 +10,8 @@ namespace {
 
 constexpr int64_t kStripBytes = 768 * 1024;  // of an image's pairs: most of a second cache
 constexpr int64_t kSumFloats = 6 * 1024;     // of sums that wait for their rounding: half of a first cache
+
+constexpr int kLeastSaved = 14;
 
 int64_t ChannelPairs(int channels) { return (channels + 1) / 2; }
 
@@ -34,6 +37,32 @@ bool ReadsInPlace(const ConvForwardArgs& args, const Bf16Tiling& tiling) {
   return args.x_in_pairs && shape.pad_top == 0 && shape.pad_left == 0 &&
          (shape.out_h - 1) * shape.stride_h + shape.kernel_h <= shape.in_h &&
          (shape.out_w - 1) * shape.stride_w + shape.kernel_w <= shape.in_w && tiling.run_elements() == shape.kernel_w * shape.channels;
+}
+
+// Neighbouring columns of y whose windows have the same columns of the kernel over x.
+struct ColumnRun {
+  int column, columns;  // of y
+  int first, taps;      // of the kernel
+};
+
+// None where that would leave out less than one product in kLeastSaved.
+std::vector<ColumnRun> CutColumns(const ConvShape& shape) {
+  std::vector<ColumnRun> runs;
+  for (int column = 0; column < shape.out_w; ++column) {
+    const int left = column * shape.stride_w - shape.pad_left;
+    const int first = std::clamp(-left, 0, shape.kernel_w);
+    const int taps = std::clamp(shape.in_w - left, first, shape.kernel_w) - first;
+    if (!runs.empty() && runs.back().first == first && runs.back().taps == taps) {
+      ++runs.back().columns;
+    } else {
+      runs.push_back({column, 1, first, taps});
+    }
+  }
+  int all = 0;
+  for (const ColumnRun& run : runs) all += run.columns * run.taps;
+  // A run of few columns is slower than one of many.
+  if ((shape.out_w * shape.kernel_w - all) * kLeastSaved < shape.out_w * shape.kernel_w) runs.clear();
+  return runs;
 }
 
 // The geometry of a run: padded images, cut into strips of rows of y (after pooling).
@@ -111,6 +140,8 @@ class StripWorker {
     product_.c_group = args.max_pool || args.y_in_pairs ? int64_t{shape_.outputs} * kLanes : args.y_column;
     product_.start = bias;
     product_.start_row = kLanes;
+    // Tiles are told how many pairs they have before the first product.
+    if (device.bf16->begin == nullptr && product_.outer > 0) columns_ = CutColumns(shape_);
     const bool rounds = args.activation == Activation::kIdentity || args.activation == Activation::kRelu;
     if (args.y_in_pairs && rounds) to_pairs_ = device.bf16->product_to_pairs;
   }
@@ -135,7 +166,7 @@ class StripWorker {
       for (int r = 0; r < args_.pool_h; ++r) {
         Bf16ProductArgs product = RowProduct(row * args_.pool_h + r, image, (row - begin) * args_.pool_h + r);
         product.c = args_.max_pool ? sums_ + r * product.c_group * shape_.out_w : y;
-        section_.Run(product);
+        RunColumns(product, device_.bf16->product);
       }
       if (args_.max_pool) {
         Pool(y);
@@ -169,6 +200,27 @@ class StripWorker {
     return product;
   }
 
+  // A row, without the columns of the kernel that lie beside x.
+  void RunColumns(const Bf16ProductArgs& row, void (*run)(const Bf16ProductArgs&)) const {
+    if (columns_.empty()) return run(row);
+    const int64_t pairs = ChannelPairs(shape_.channels);
+    for (const ColumnRun& columns : columns_) {
+      Bf16ProductArgs product = row;
+      product.groups = columns.columns;
+      product.a += columns.first * 2 * pairs;
+      product.b += columns.column * row.b_group + columns.first * plan_.pixel;
+      const int64_t place = columns.column * row.c_group;
+      if (row.c != nullptr) product.c += place;
+      if (row.pairs_to != nullptr) product.pairs_to += place;
+      if (row.add != nullptr) product.add += place;
+      if (columns.taps < shape_.kernel_w) {
+        product.inner = columns.taps > 0 ? 1 : 0;
+        product.pairs = static_cast<int>(columns.taps * pairs);
+      }
+      run(product);
+    }
+  }
+
   // A row of y, at `place`, as pairs. Where a product cannot round: a few pixels at a time, whose
   // sums wait in the first cache.
   void RoundedRow(const Bf16ProductArgs& whole, int64_t place) {
@@ -180,7 +232,7 @@ class StripWorker {
       product.pairs_to = y;
       product.add = args_.add == nullptr ? nullptr : reinterpret_cast<const uint16_t*>(args_.add) + place;
       product.relu = args_.activation == Activation::kRelu;
-      return to_pairs_(product);
+      return RunColumns(product, to_pairs_);
     }
     product.c = sums_;
     for (int column = 0; column < shape_.out_w; column += plan_.sum_pixels) {
@@ -263,6 +315,7 @@ class StripWorker {
   float* sums_;
   Bf16ProductArgs product_;
   void (*to_pairs_)(const Bf16ProductArgs&) = nullptr;  // null: sums are rounded behind the product
+  std::vector<ColumnRun> columns_;                      // none: windows are taken whole
 };
 
 void RunMatrixProduct(const ConvForwardArgs& args, const Bf16ConvPlan& plan, const float* bias, float* scratch, CpuDevice& device) {
