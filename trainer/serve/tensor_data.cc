@@ -11,6 +11,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/data/formats/elements.h"
 #include "trainer/serve/quoted.h"
+#include "trainer/tensor/shape.h"
 
 namespace trainyard::engine {
 namespace {
