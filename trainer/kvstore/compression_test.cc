@@ -55,13 +55,7 @@ TrainingState TrainRounding(int workers, int64_t steps) {
         }
       }
     }
-    for (int key = 0; key < mean.size(); ++key) {
-      if (!specs[key].trainable) continue;
-      for (float& value : mean.values(key)) value /= static_cast<float>(workers);
-      const std::span<float> slot = state.slots[0].values(key);
-      optimizer->Apply({.learning_rate = LearningRateAt(TestOptimizer(), step), .step = step}, state.parameters.values(key),
-                       mean.values(key), {&slot, 1});
-    }
+    ApplyMean(*optimizer, workers, step, mean, state);
   }
   state.step = steps;
   return state;

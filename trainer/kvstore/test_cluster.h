@@ -67,6 +67,17 @@ inline TrainingState StartState(const std::vector<ParameterSpec>& specs) {
   return state;
 }
 
+// One step of one process without servers, by the sum of the gradients of `workers`; divides it.
+inline void ApplyMean(const Optimizer& optimizer, int workers, int64_t step, ParameterSet& sum, TrainingState& state) {
+  for (int key = 0; key < sum.size(); ++key) {
+    if (!sum.specs()[key].trainable) continue;
+    for (float& value : sum.values(key)) value /= static_cast<float>(workers);
+    const std::span<float> slot = state.slots[0].values(key);
+    optimizer.Apply({.learning_rate = LearningRateAt(TestOptimizer(), step), .step = step}, state.parameters.values(key), sum.values(key),
+                    {&slot, 1});
+  }
+}
+
 // The results of one process without servers, with the mean gradient of `workers`, at most 3: of so
 // few the tree is their order.
 inline TrainingState TrainLocally(int workers, int64_t steps) {
@@ -88,13 +99,7 @@ inline TrainingState TrainLocally(int workers, int64_t steps) {
         }
       }
     }
-    for (int key = 0; key < mean.size(); ++key) {
-      if (!specs[key].trainable) continue;
-      for (float& value : mean.values(key)) value /= static_cast<float>(workers);
-      const std::span<float> slot = state.slots[0].values(key);
-      optimizer->Apply({.learning_rate = LearningRateAt(TestOptimizer(), step), .step = step}, state.parameters.values(key),
-                       mean.values(key), {&slot, 1});
-    }
+    ApplyMean(*optimizer, workers, step, mean, state);
   }
   state.step = steps;
   return state;

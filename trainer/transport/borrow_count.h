@@ -2,6 +2,7 @@
 // can wait until none is left, and name the peers that still have some.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <vector>
@@ -19,35 +20,36 @@ class BorrowCount {
   std::shared_ptr<const void> Lend(int peer) {
     {
       MutexLock lock(&state_->mutex);
-      ++state_->loans;
-      ++state_->of_peer[peer];
+      ++state_->loans[peer];
     }
     return {nullptr, [state = state_, peer](const void* /*nothing*/) {
               MutexLock lock(&state->mutex);
-              --state->loans;
-              --state->of_peer[peer];
+              --state->loans[peer];
             }};
   }
   // False when loans were left at the deadline.
   bool AwaitNone(absl::Time deadline) {
     MutexLock lock(&state_->mutex);
-    return state_->mutex.AwaitWithDeadline(absl::Condition(+[](int* loans) { return *loans == 0; }, &state_->loans), deadline);
+    return state_->mutex.AwaitWithDeadline(absl::Condition(&NoneIsLeft, &state_->loans), deadline);
   }
   // Peers with loans, in rising order.
   std::vector<int> Borrowers() const {
     MutexLock lock(&state_->mutex);
     std::vector<int> peers;
-    for (const auto& [peer, loans] : state_->of_peer) {
+    for (const auto& [peer, loans] : state_->loans) {
       if (loans > 0) peers.push_back(peer);
     }
     return peers;
   }
 
  private:
+  static bool NoneIsLeft(std::map<int, int>* loans) {
+    return std::ranges::all_of(*loans, [](const auto& of_peer) { return of_peer.second == 0; });
+  }
+
   struct State {
     mutable Mutex mutex;
-    int loans ABSL_GUARDED_BY(mutex) = 0;
-    std::map<int, int> of_peer ABSL_GUARDED_BY(mutex);  // zeros stay: the next step lends to the same peers
+    std::map<int, int> loans ABSL_GUARDED_BY(mutex);  // by peer; zeros stay: the next step lends to the same peers
   };
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };

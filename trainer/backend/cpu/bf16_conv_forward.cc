@@ -1,7 +1,6 @@
 #include "trainer/backend/cpu/bf16_conv_forward.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "trainer/backend/cpu/bf16_tiling.h"
 
@@ -10,8 +9,7 @@ namespace {
 
 constexpr int64_t kStripBytes = 768 * 1024;  // of an image's pairs: most of a second cache
 constexpr int64_t kSumFloats = 6 * 1024;     // of sums that wait for their rounding: half of a first cache
-
-constexpr int kLeastSaved = 14;
+constexpr int kLeastLeftOut = 14;            // one product in so many pays for rows of y in several runs
 
 int64_t ChannelPairs(int channels) { return (channels + 1) / 2; }
 
@@ -45,24 +43,28 @@ struct ColumnRun {
   int first, taps;      // of the kernel
 };
 
-// None where that would leave out less than one product in kLeastSaved.
-std::vector<ColumnRun> CutColumns(const ConvShape& shape) {
-  std::vector<ColumnRun> runs;
-  for (int column = 0; column < shape.out_w; ++column) {
-    const int left = column * shape.stride_w - shape.pad_left;
-    const int first = std::clamp(-left, 0, shape.kernel_w);
-    const int taps = std::clamp(shape.in_w - left, first, shape.kernel_w) - first;
-    if (!runs.empty() && runs.back().first == first && runs.back().taps == taps) {
-      ++runs.back().columns;
-    } else {
-      runs.push_back({column, 1, first, taps});
-    }
+// The longest run that begins at `column`.
+ColumnRun RunAt(const ConvShape& shape, int column) {
+  const auto first = [&](int c) { return std::clamp(shape.pad_left - c * shape.stride_w, 0, shape.kernel_w); };
+  const auto end = [&](int c) { return std::clamp(shape.in_w + shape.pad_left - c * shape.stride_w, first(c), shape.kernel_w); };
+  ColumnRun run = {column, 1, first(column), end(column) - first(column)};
+  while (column + run.columns < shape.out_w && first(column + run.columns) == run.first &&
+         end(column + run.columns) == run.first + run.taps) {
+    ++run.columns;
   }
-  int all = 0;
-  for (const ColumnRun& run : runs) all += run.columns * run.taps;
-  // A run of few columns is slower than one of many.
-  if ((shape.out_w * shape.kernel_w - all) * kLeastSaved < shape.out_w * shape.kernel_w) runs.clear();
-  return runs;
+  return run;
+}
+
+// Whether runs leave out enough: a run of few columns is slower than one of many.
+bool GainsByRuns(const ConvShape& shape) {
+  const int all = shape.out_w * shape.kernel_w;
+  int left_out = all;
+  for (int column = 0; column < shape.out_w;) {
+    const ColumnRun run = RunAt(shape, column);
+    left_out -= run.columns * run.taps;
+    column += run.columns;
+  }
+  return left_out * kLeastLeftOut >= all;
 }
 
 // The geometry of a run: padded images, cut into strips of rows of y (after pooling).
@@ -141,7 +143,7 @@ class StripWorker {
     product_.start = bias;
     product_.start_row = kLanes;
     // Tiles are told how many pairs they have before the first product.
-    if (device.bf16->begin == nullptr && product_.outer > 0) columns_ = CutColumns(shape_);
+    in_runs_ = device.bf16->begin == nullptr && product_.outer > 0 && GainsByRuns(shape_);
     const bool rounds = args.activation == Activation::kIdentity || args.activation == Activation::kRelu;
     if (args.y_in_pairs && rounds) to_pairs_ = device.bf16->product_to_pairs;
   }
@@ -202,9 +204,11 @@ class StripWorker {
 
   // A row, without the columns of the kernel that lie beside x.
   void RunColumns(const Bf16ProductArgs& row, void (*run)(const Bf16ProductArgs&)) const {
-    if (columns_.empty()) return run(row);
+    if (!in_runs_) return run(row);
     const int64_t pairs = ChannelPairs(shape_.channels);
-    for (const ColumnRun& columns : columns_) {
+    for (int column = 0; column < shape_.out_w;) {
+      const ColumnRun columns = RunAt(shape_, column);
+      column += columns.columns;
       Bf16ProductArgs product = row;
       product.groups = columns.columns;
       product.a += columns.first * 2 * pairs;
@@ -315,7 +319,7 @@ class StripWorker {
   float* sums_;
   Bf16ProductArgs product_;
   void (*to_pairs_)(const Bf16ProductArgs&) = nullptr;  // null: sums are rounded behind the product
-  std::vector<ColumnRun> columns_;                      // none: windows are taken whole
+  bool in_runs_ = false;                                // false: windows are taken whole
 };
 
 void RunMatrixProduct(const ConvForwardArgs& args, const Bf16ConvPlan& plan, const float* bias, float* scratch, CpuDevice& device) {

@@ -33,7 +33,8 @@ class TilesOfImages {
         kernels_(kernels),
         input_(scratch),
         output_(scratch + tiling.tiles.elements * tiling.input),
-        tiles_(WinogradInputOf(args.shape, tiling.tiles)) {
+        tiles_(WinogradInputOf(args.shape, tiling.tiles)),
+        product_(WinogradProductOf(args.shape.channels, args.shape.outputs, args.block, args.columns)) {
     const ConvShape& shape = args.shape;
     tiles_.out_h = shape.out_h;
     tiles_.out_w = shape.out_w;
@@ -41,12 +42,6 @@ class TilesOfImages {
     tiles_.activation = args.activation;
     tiles_.y_row = args.y_row;
     tiles_.y_column = args.y_column;
-    product_.shape.panels = 1;
-    product_.shape.channels = shape.channels;
-    product_.shape.outputs = shape.outputs;
-    product_.y_column = int64_t{shape.outputs} * kLanes;
-    product_.block = args.block;
-    product_.columns = args.columns;
   }
 
   void Run(int panel, int part) {

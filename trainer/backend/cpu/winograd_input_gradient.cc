@@ -32,16 +32,14 @@ class BlocksOfImages {
         weights_(weights),
         kernels_(kernels),
         gradient_(scratch),
-        products_(scratch + tiling.tiles.elements * tiling.gradient) {
-    from_.taps = to_.taps = shape_.kernel_h;
-    from_.tiles_w = to_.tiles_w = tiling.tiles.width;
+        products_(scratch + tiling.tiles.elements * tiling.gradient),
+        from_(WinogradTransformOf(shape_.kernel_h, tiling.tiles, shape_.out_h, shape_.out_w, shape_.outputs)),
+        product_(WinogradProductOf(shape_.outputs, shape_.channels, plan.block, plan.columns)) {
     from_.channels = shape_.outputs;
     from_.transformed = gradient_;
     from_.element = tiling.gradient;
-    from_.x_column = int64_t{shape_.outputs} * kLanes;
-    from_.x_row = from_.x_column * shape_.out_w;
-    from_.in_h = shape_.out_h;
-    from_.in_w = shape_.out_w;
+    to_.taps = shape_.kernel_h;
+    to_.tiles_w = tiling.tiles.width;
     to_.tile_channels = shape_.channels;
     to_.element = tiling.product;
     to_.y_column = int64_t{shape_.channels} * kLanes;
@@ -50,12 +48,6 @@ class BlocksOfImages {
     to_.out_w = shape_.in_w;
     to_.pad_top = shape_.pad_top;
     to_.pad_left = shape_.pad_left;
-    product_.shape.panels = 1;
-    product_.shape.channels = shape_.outputs;
-    product_.shape.outputs = shape_.channels;
-    product_.y_column = int64_t{shape_.channels} * kLanes;
-    product_.block = plan.block;
-    product_.columns = plan.columns;
   }
 
   // The blocks [begin, end) of a panel's dx.

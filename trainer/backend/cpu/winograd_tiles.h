@@ -41,17 +41,37 @@ struct WinogradTiles {
   int Tiles(int part) const { return std::min(at_a_time, count - part * at_a_time); }
 };
 
-// The transform of x: all but the pointers, the range of tiles and the channels.
-inline WinogradPanelArgs WinogradInputOf(const ConvShape& shape, const WinogradTiles& tiles) {
+// The transform of an image: all but the pointers, the padding, the range of tiles and their
+// channels.
+inline WinogradPanelArgs WinogradTransformOf(int taps, const WinogradTiles& tiles, int height, int width, int channels) {
   WinogradPanelArgs args;
-  args.taps = shape.kernel_h;
+  args.taps = taps;
   args.tiles_w = tiles.width;
-  args.x_column = int64_t{shape.channels} * kLanes;
-  args.x_row = args.x_column * shape.in_w;
-  args.in_h = shape.in_h;
-  args.in_w = shape.in_w;
+  args.x_column = int64_t{channels} * kLanes;
+  args.x_row = args.x_column * width;
+  args.in_h = height;
+  args.in_w = width;
+  return args;
+}
+
+// That of x, with its padding.
+inline WinogradPanelArgs WinogradInputOf(const ConvShape& shape, const WinogradTiles& tiles) {
+  WinogradPanelArgs args = WinogradTransformOf(shape.kernel_h, tiles, shape.in_h, shape.in_w, shape.channels);
   args.pad_top = shape.pad_top;
   args.pad_left = shape.pad_left;
+  return args;
+}
+
+// The product of one element of all tiles, from `channels` to `outputs`: all but the pointers and
+// the number of tiles.
+inline ConvForwardArgs WinogradProductOf(int channels, int outputs, int block, int columns) {
+  ConvForwardArgs args;
+  args.shape.panels = 1;
+  args.shape.channels = channels;
+  args.shape.outputs = outputs;
+  args.y_column = int64_t{outputs} * kLanes;
+  args.block = block;
+  args.columns = columns;
   return args;
 }
 
