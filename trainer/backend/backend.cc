@@ -1,5 +1,6 @@
 #include "trainer/backend/backend.h"
 
+#include "trainer/backend/device_training.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/tensor/buffer.h"
 
@@ -21,5 +22,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateOnHost(std::string_view wh
   return WithMemoryFor(what, static_cast<int64_t>(bytes),
                        [&]() -> absl::StatusOr<std::unique_ptr<DeviceMemory>> { return std::make_unique<HostMemory>(bytes); });
 }
+
+absl::StatusOr<std::unique_ptr<DeviceTraining>> Backend::MakeDeviceTraining(const DeviceTrainingOptions& /*options*/) { return nullptr; }
 
 }  // namespace trainyard::engine

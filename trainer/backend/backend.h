@@ -13,11 +13,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/graph/graph.h"
+#include "trainer/tensor/parameter_set.h"
 #include "trainer/tensor/tensor.h"
 
 namespace trainyard::engine {
 
+class DeviceTraining;
 class ThreadPool;
+struct OptimizerConfig;
 
 // Random ops depend on these and on the element.
 struct StepContext {
@@ -95,6 +98,12 @@ class DeviceSteps {
   virtual void FinishDownload(int result, const Tensor& host) = 0;
 };
 
+struct DeviceTrainingOptions {
+  std::span<const ParameterSpec> specs;
+  const OptimizerConfig& optimizer;
+  bool skips_not_finite = false;  // a step with a loss or gradient that is not finite is left out
+};
+
 struct RewriteOptions {
   bool fuse = true;  // in fewer nodes (FuseEpilogues)
   // The graph is forward only. It runs with StepContext::training false, and with the same values
@@ -130,6 +139,8 @@ class Backend {
   virtual void BeginStep(const StepContext& /*step*/) {}
   // For one executor with memory of its own on the device. Null: kernels are started one by one.
   virtual absl::StatusOr<std::unique_ptr<DeviceSteps>> MakeDeviceSteps(std::vector<DeviceResult> /*results*/) { return nullptr; }
+  // A training that keeps its parameters in the device's memory. Null: kernels use the host's.
+  virtual absl::StatusOr<std::unique_ptr<DeviceTraining>> MakeDeviceTraining(const DeviceTrainingOptions& options);
   // The first failure of the device, which names the call and the node; after it nothing runs any
   // more. A device that works behind the caller may tell a kernel's failure at a later call, a
   // Download at the latest.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -41,22 +42,32 @@ struct Finish {
 }  // namespace
 
 struct Executor::State {
-  State(Graph g, Backend& b, const ParameterSet* p)
-      : graph(std::move(g)), backend(b), host_parameters(KernelsUseHostParameters(b)), inference(p) {}
+  State(Graph g, Backend& b, const ExecutorOptions& options)
+      : graph(std::move(g)),
+        backend(b),
+        host_parameters(KernelsUseHostParameters(b)),
+        inference(options.inference),
+        training(options.training) {}
 
   absl::Status Compile();
   absl::Status Prepare();
   void FindFinishes();
   absl::Status PlaceValues();
   void Bind(const ParameterSet& params, ParameterSet* grads);
+  void BindOutside(absl::FunctionRef<void*(int)> parameter, absl::FunctionRef<void*(int)> result);
+  void BindSteps();
   void BindTouchedRows(ParameterSet* grads);
   absl::Status CheckParameters(const ParameterSet& params, const ParameterSet* grads) const;
   absl::Status CheckState(const ParameterSet* state) const;
+  void Start(const StepContext& step, const ParameterSet* state);
   void UploadState(const ParameterSet& state);
   void DownloadState(ParameterSet& state);
   void UploadParameters(const ParameterSet& params);
   absl::Status MakeRunner();
   void RunNode(NodeId node, const StepContext& step);
+  void StartTraining(const StepContext& step);
+  absl::StatusOr<StepOutcome> TrainBehind(const StepContext& step, ParameterSet* state);
+  absl::StatusOr<StepOutcome> TrainEach(const StepContext& step, ParameterSet* state);
   absl::Status RunBehind(const StepContext& step, ParameterSet* grads, GradientSink* sink);
   absl::Status RunEach(const StepContext& step, ParameterSet* grads, GradientSink* sink);
   absl::Status FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink);
@@ -68,6 +79,7 @@ struct Executor::State {
   Backend& backend;
   const bool host_parameters;
   const ParameterSet* const inference;  // null: not for inference
+  DeviceTraining* const training;       // null: parameters are the caller's
   MemoryPlan plan;
   std::unique_ptr<DeviceMemory> memory;  // the arena, then what kernels need while they run
   size_t scratch_bytes = 0;
@@ -83,9 +95,9 @@ struct Executor::State {
   NodeObserver* observer = nullptr;
 };
 
-// Parameters and results that kernels use where the caller keeps them.
+// Parameters and results that kernels use where the caller, or the device's training, keeps them.
 bool Executor::State::IsExternal(Value value) const {
-  if (!host_parameters) return false;
+  if (!host_parameters && training == nullptr) return false;
   if (std::holds_alternative<ParameterOp>(graph.node(value.node).op)) return true;
   return std::ranges::any_of(finishes, [&](const Finish& finish) { return finish.in_place && finish.value == value; });
 }
@@ -129,9 +141,9 @@ void Executor::State::FindFinishes() {
     const bool made_by_kernel = !IsSource(op) && !AliasedInput(op);
     const bool named = std::ranges::any_of(graph.outputs(), [&](const auto& output) { return output.second == result.value; });
     const bool taken = std::ranges::any_of(finishes, [&](const Finish& finish) { return finish.value == result.value; });
-    const bool in_place = host_parameters && made_by_kernel && !named && !taken;
+    const bool in_place = (host_parameters || training != nullptr) && made_by_kernel && !named && !taken;
     finishes.push_back({result.value.node, result.key, result.value, in_place});
-    if (in_place && result.value.output == 0 && FillsRowsOfIds(op)) {
+    if (in_place && host_parameters && result.value.output == 0 && FillsRowsOfIds(op)) {
       const auto step = std::ranges::find(steps, result.value.node, &Step::node);
       finishes.back().by_rows_of_step = static_cast<int>(step - steps.begin());
     }
@@ -159,20 +171,28 @@ absl::Status Executor::State::PlaceValues() {
 // Fills the pointer tables with this step's places of parameters and results.
 void Executor::State::Bind(const ParameterSet& params, ParameterSet* grads) {
   if (host_parameters) {
-    for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
-      // Kernels only read parameters; the table holds plain pointers because most of its entries
-      // are written.
-      if (const auto* op = std::get_if<ParameterOp>(&graph.node(id).op))
-        pointers[id][0] = const_cast<float*>(params.values(op->key).data());
-    }
-    for (const Finish& finish : finishes) {
-      if (finish.in_place) Pointer(finish.value) = grads->values(finish.key).data();
-    }
-    for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
-      if (AliasedInput(graph.node(id).op)) pointers[id][0] = Pointer(graph.node(id).inputs[*AliasedInput(graph.node(id).op)]);
-    }
+    // Kernels only read parameters; the table holds plain pointers because most of its entries are
+    // written.
+    BindOutside([&params](int key) { return const_cast<float*>(params.values(key).data()); },
+                [grads](int key) { return grads->values(key).data(); });
   }
   BindTouchedRows(grads);
+  BindSteps();
+}
+
+void Executor::State::BindOutside(absl::FunctionRef<void*(int)> parameter, absl::FunctionRef<void*(int)> result) {
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    if (const auto* op = std::get_if<ParameterOp>(&graph.node(id).op)) pointers[id][0] = parameter(op->key);
+  }
+  for (const Finish& finish : finishes) {
+    if (finish.in_place) Pointer(finish.value) = result(finish.key);
+  }
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    if (AliasedInput(graph.node(id).op)) pointers[id][0] = Pointer(graph.node(id).inputs[*AliasedInput(graph.node(id).op)]);
+  }
+}
+
+void Executor::State::BindSteps() {
   for (const Step& step : steps) {
     const Node& node = graph.node(step.node);
     for (size_t i = 0; i < node.inputs.size(); ++i) input_pointers[step.first_input + i] = Pointer(node.inputs[i]);
@@ -216,6 +236,17 @@ absl::Status Executor::State::CheckState(const ParameterSet* state) const {
                     graph.states()[0].name, graph.states()[0].shape.ToString()));
   }
   return absl::OkStatus();
+}
+
+// The step's number, its batch and what layers carry are uploaded.
+void Executor::State::Start(const StepContext& step, const ParameterSet* state) {
+  backend.BeginStep(step);
+  for (size_t i = 0; i < fed.size(); ++i) {
+    const NodeId input = graph.inputs()[i];
+    const Node& node = graph.node(input);
+    backend.Upload(node.outputs[0], std::get<InputOp>(node.op).u8_scale, *fed[i], pointers[input][0]);
+  }
+  if (!graph.states().empty()) UploadState(*state);
 }
 
 void Executor::State::UploadState(const ParameterSet& state) {
@@ -263,7 +294,14 @@ absl::Status Executor::State::FinishResults(NodeId node, ParameterSet* grads, Gr
 absl::Status Executor::State::MakeRunner() {
   if (backend.uses_host_memory()) return absl::OkStatus();
   std::vector<DeviceResult> results;
-  for (const Finish& finish : finishes) results.push_back({graph.spec(finish.value), Pointer(finish.value)});
+  if (training != nullptr) {
+    results.push_back({{.shape = {DeviceTraining::kOutcomeFloats}}, training->outcome()});
+    for (const Value next : graph.next_states()) {
+      if (next.valid()) results.push_back({graph.spec(next), Pointer(next)});
+    }
+  } else {
+    for (const Finish& finish : finishes) results.push_back({graph.spec(finish.value), Pointer(finish.value)});
+  }
   TY_ASSIGN_OR_RETURN(runner, backend.MakeDeviceSteps(std::move(results)));
   return absl::OkStatus();
 }
@@ -303,6 +341,46 @@ absl::Status Executor::State::RunBehind(const StepContext& step, ParameterSet* g
   return absl::OkStatus();
 }
 
+// A step's results stay where they are, and the update follows them. Only the outcome and the
+// layers' state come to the host.
+absl::StatusOr<StepOutcome> Executor::State::TrainBehind(const StepContext& step, ParameterSet* state) {
+  runner->Run(step, [&] {
+    StartTraining(step);
+    const int downloads = 1 + static_cast<int>(std::ranges::count_if(graph.next_states(), &Value::valid));
+    for (int i = 0; i < downloads; ++i) runner->StartDownload(i);
+  });
+  std::array<float, DeviceTraining::kOutcomeFloats> outcome{};
+  int result = 0;
+  runner->FinishDownload(result++, {DType::kF32, {DeviceTraining::kOutcomeFloats}, outcome.data()});
+  for (int i = 0; i < static_cast<int>(graph.states().size()); ++i) {
+    const Value next = graph.next_states()[i];
+    if (next.valid()) runner->FinishDownload(result++, {DType::kF32, graph.spec(next).shape, state->values(i).data()});
+  }
+  TY_RETURN_IF_ERROR(backend.status());
+  return DeviceTraining::OutcomeOf(outcome);
+}
+
+// The same for an observer, or where the device cannot work behind the caller.
+absl::StatusOr<StepOutcome> Executor::State::TrainEach(const StepContext& step, ParameterSet* state) {
+  StartTraining(step);
+  if (!graph.states().empty()) DownloadState(*state);
+  std::array<float, DeviceTraining::kOutcomeFloats> outcome{};
+  const ValueSpec spec{.shape = {DeviceTraining::kOutcomeFloats}};
+  backend.Download(spec, training->outcome(), {DType::kF32, spec.shape, outcome.data()});
+  TY_RETURN_IF_ERROR(backend.status());
+  return DeviceTraining::OutcomeOf(outcome);
+}
+
+// All kernels of a step, and the update behind them.
+void Executor::State::StartTraining(const StepContext& step) {
+  next_step = steps.begin();
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) RunNode(id, step);
+  for (const Finish& finish : finishes) {
+    if (!finish.in_place) training->Take(finish.key, Pointer(finish.value));
+  }
+  training->Update(Pointer(graph.loss()));
+}
+
 absl::Status Executor::State::RunEach(const StepContext& step, ParameterSet* grads, GradientSink* sink) {
   next_step = steps.begin();
   next_finish = 0;
@@ -320,11 +398,15 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph forward, Backen
   TY_CHECK(options.inference == nullptr || (!forward.loss().valid() && forward.results().empty()));
   Graph graph = backend.Rewrite(forward, {.fuse = options.fuse, .inference = options.inference != nullptr});
   if (graph.loss().valid()) TY_RETURN_IF_ERROR(AddGradients(graph, graph.loss(), options.gradients));
-  auto state = std::make_unique<State>(std::move(graph), backend, options.inference);
+  auto state = std::make_unique<State>(std::move(graph), backend, options);
   TY_RETURN_IF_ERROR(state->Compile());
   TY_RETURN_IF_ERROR(state->Prepare());
   state->FindFinishes();
   TY_RETURN_IF_ERROR(state->PlaceValues());
+  if (DeviceTraining* const training = options.training) {
+    state->BindOutside([training](int key) { return training->parameter(key); }, [training](int key) { return training->result(key); });
+    state->BindSteps();
+  }
   TY_RETURN_IF_ERROR(state->MakeRunner());
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
 }
@@ -332,24 +414,29 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph forward, Backen
 absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,
                            GradientSink* sink, ParameterSet* state) {
   State& s = *state_;
-  TY_CHECK(s.inference == nullptr || (s.inference == &params && !step.training));
+  TY_CHECK(s.training == nullptr && (s.inference == nullptr || (s.inference == &params && !step.training)));
   TY_RETURN_IF_ERROR(s.CheckParameters(params, grads));
   TY_RETURN_IF_ERROR(s.CheckState(state));
   TY_RETURN_IF_ERROR(MatchFeeds(s.graph, feeds, s.fed));
   TY_RETURN_IF_ERROR(s.backend.status());
   s.Bind(params, grads);
-  s.backend.BeginStep(step);
-  for (size_t i = 0; i < s.fed.size(); ++i) {
-    const Node& node = s.graph.node(s.graph.inputs()[i]);
-    s.backend.Upload(node.outputs[0], std::get<InputOp>(node.op).u8_scale, *s.fed[i], s.pointers[s.graph.inputs()[i]][0]);
-  }
+  s.Start(step, state);
   s.UploadParameters(params);
-  if (!s.graph.states().empty()) s.UploadState(*state);
   // An observer is told of every node, so each runs by itself.
   const bool behind = s.runner != nullptr && s.observer == nullptr;
   TY_RETURN_IF_ERROR(behind ? s.RunBehind(step, grads, sink) : s.RunEach(step, grads, sink));
   if (!s.graph.states().empty()) s.DownloadState(*state);
   return s.backend.status();
+}
+
+absl::StatusOr<StepOutcome> Executor::Train(const StepContext& step, std::span<const Feed> feeds, ParameterSet* state) {
+  State& s = *state_;
+  TY_CHECK(s.training != nullptr && step.training);
+  TY_RETURN_IF_ERROR(s.CheckState(state));
+  TY_RETURN_IF_ERROR(MatchFeeds(s.graph, feeds, s.fed));
+  TY_RETURN_IF_ERROR(s.backend.status());
+  s.Start(step, state);
+  return s.runner != nullptr && s.observer == nullptr ? s.TrainBehind(step, state) : s.TrainEach(step, state);
 }
 
 absl::Status Executor::Fetch(std::string_view output, const Tensor& host) const {

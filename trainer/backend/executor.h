@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/device_training.h"
 #include "trainer/backend/feed_check.h"
 #include "trainer/graph/graph.h"
 #include "trainer/graph/memory_plan.h"
@@ -43,6 +44,9 @@ struct ExecutorOptions {
   // false only. They outlive the executor and keep their values. The backend may keep what it makes
   // of them, and do without what only training needs: numbers may differ in their last bits.
   const ParameterSet* inference = nullptr;
+  // Of a graph with a loss: parameters and results are there, and Train runs the steps. It outlives
+  // the executor.
+  DeviceTraining* training = nullptr;
 };
 
 // For one exact batch size. Not thread-safe. Run allocates nothing after Create, but for the lists
@@ -64,6 +68,10 @@ class Executor {
   // none.
   absl::Status Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,
                    GradientSink* sink, ParameterSet* state = nullptr);
+
+  // With options.training, whose BeginStep was called: one step and the update behind it. Waits for
+  // its outcome. Errors and `state` as of Run.
+  absl::StatusOr<StepOutcome> Train(const StepContext& step, std::span<const Feed> feeds, ParameterSet* state = nullptr);
 
   // After a Run: a named output of one element (NotFound, InvalidArgument otherwise).
   absl::StatusOr<double> Scalar(std::string_view output) const;

@@ -60,6 +60,14 @@ class NodeTimes final : public NodeObserver {
   std::vector<std::vector<double>> times_;
 };
 
+// It reads gradients, and reads and writes values and slots.
+BenchLayer OptimizerLayer(const std::string& name, const ParameterSet& parameters, size_t slots, const std::vector<double>& times) {
+  int64_t trained = 0;
+  for (const ParameterSpec& spec : parameters.specs()) trained += spec.trainable ? spec.shape.elements() : 0;
+  const double moved = 1e-6 * static_cast<double>(trained * (3 + 2 * static_cast<int64_t>(slots)) * int64_t{sizeof(float)});
+  return {.name = "optimizer", .op = name, .milliseconds = Median(times), .best_milliseconds = std::ranges::min(times), .megabytes = moved};
+}
+
 absl::StatusOr<ModelSpec> PresetSpec(const std::string& model) {
   FieldErrors errors;
   ModelSpec spec = ParseModelSpec({{"preset", model}}, "model", errors);
@@ -83,16 +91,19 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   }
   Backend& backend = options.backend != nullptr ? *options.backend : *of_the_cpu;
   TY_ASSIGN_OR_RETURN(Graph graph, BuildTrainingGraph(spec, options.batch));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(std::move(graph), backend));
+  const OptimizerConfig optimizer_config = DefaultOptimizerConfig(options.optimizer);
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(optimizer_config));
+  const std::vector<ParameterSpec> specs(graph.parameters().begin(), graph.parameters().end());
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceTraining> on_device,
+                      backend.MakeDeviceTraining({.specs = specs, .optimizer = optimizer_config}));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(std::move(graph), backend, {.training = on_device.get()}));
   const Graph& g = executor->graph();
-  ParameterSet parameters(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
-  ParameterSet gradients(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
+  ParameterSet parameters(specs);
+  ParameterSet gradients(specs);
   InitializeParameters(spec, 1, parameters);
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(DefaultOptimizerConfig(options.optimizer)));
   std::vector<ParameterSet> slots;
-  for (size_t slot = 0; slot < optimizer->slot_names().size(); ++slot) {
-    slots.emplace_back(std::vector<ParameterSpec>(g.parameters().begin(), g.parameters().end()));
-  }
+  for (size_t slot = 0; slot < optimizer->slot_names().size(); ++slot) slots.emplace_back(specs);
+  if (on_device != nullptr) TY_RETURN_IF_ERROR(on_device->Load(parameters, slots));
   const MadeUpFeeds feeds(g);
   ParameterSet state({g.states().begin(), g.states().end()});
   NodeTimes node_times(g.nodes().size());
@@ -113,15 +124,21 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
     while (step_times.size() < 3 || MillisecondsSince(begin) < 1000.0 * seconds) {
       const double processor_start = ProcessorMilliseconds();
       const SteadyClock::time_point start = SteadyClock::now();
-      TY_RETURN_IF_ERROR(executor->Run(step, feeds.feeds(), parameters, &gradients, nullptr, &state));
-      const SteadyClock::time_point update = SteadyClock::now();
-      for (int key = 0; key < parameters.size(); ++key) {
-        if (!parameters.spec(key).trainable) continue;
-        for (size_t slot = 0; slot < slots.size(); ++slot) slot_values[slot] = slots[slot].values(key);
-        ApplyGradient(*optimizer, {.learning_rate = 0.01, .step = static_cast<int64_t>(step.step)}, parameters.values(key),
-                      std::span<const float>(gradients.values(key)), /*row_elements=*/1, slot_values, backend.threads());
+      const UpdateContext update{.learning_rate = 0.01, .step = static_cast<int64_t>(step.step)};
+      if (on_device != nullptr) {
+        TY_RETURN_IF_ERROR(on_device->BeginStep(update));
+        TY_RETURN_IF_ERROR(executor->Train(step, feeds.feeds(), &state).status());
+      } else {
+        TY_RETURN_IF_ERROR(executor->Run(step, feeds.feeds(), parameters, &gradients, nullptr, &state));
+        const SteadyClock::time_point update_start = SteadyClock::now();
+        for (int key = 0; key < parameters.size(); ++key) {
+          if (!parameters.spec(key).trainable) continue;
+          for (size_t slot = 0; slot < slots.size(); ++slot) slot_values[slot] = slots[slot].values(key);
+          ApplyGradient(*optimizer, update, parameters.values(key), std::span<const float>(gradients.values(key)), /*row_elements=*/1,
+                        slot_values, backend.threads());
+        }
+        optimizer_times.push_back(MillisecondsSince(update_start));
       }
-      optimizer_times.push_back(MillisecondsSince(update));
       step_times.push_back(MillisecondsSince(start));
       processor_times.push_back(ProcessorMilliseconds() - processor_start);
       ++step.step;
@@ -166,15 +183,7 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
                              .megabytes = 1e-6 * static_cast<double>(BytesMoved(g, id)),
                              .gflops = 1e3 * gflop / std::max(milliseconds, 1e-6)});
   }
-  int64_t trained = 0;
-  for (const ParameterSpec& spec : parameters.specs()) trained += spec.trainable ? spec.shape.elements() : 0;
-  // It reads gradients, and reads and writes values and slots.
-  const double moved = 1e-6 * static_cast<double>(trained * (3 + 2 * static_cast<int64_t>(slots.size())) * int64_t{sizeof(float)});
-  result.layers.push_back({.name = "optimizer",
-                           .op = options.optimizer,
-                           .milliseconds = Median(optimizer_times),
-                           .best_milliseconds = std::ranges::min(optimizer_times),
-                           .megabytes = moved});
+  if (!optimizer_times.empty()) result.layers.push_back(OptimizerLayer(options.optimizer, parameters, slots.size(), optimizer_times));
   result.steps = static_cast<int64_t>(step_times.size());
   result.milliseconds_per_step = Median(step_times);
   result.best_milliseconds_per_step = std::ranges::min(step_times);

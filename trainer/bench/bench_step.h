@@ -49,7 +49,7 @@ struct BenchResult {
   double memory_gigabytes_per_second = 0;  // MeasureMemoryBandwidth before and after the steps, the better one; 0 without options.roofline
   double megabytes = 0;                    // arena and scratch
   int64_t max_rss_bytes = 0;
-  std::vector<BenchLayer> layers;  // only the optimizer on a device that works behind the caller
+  std::vector<BenchLayer> layers;  // none on a device that works behind the caller
 };
 
 // InvalidArgument for an unknown model or optimizer, a batch below 1, or kernels that this machine

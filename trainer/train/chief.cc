@@ -107,6 +107,7 @@ absl::StatusOr<Evaluation> Chief::Evaluate(int64_t epoch) {
       TY_RETURN_IF_ERROR(run_.saver->SaveBestMeanwhile(std::move(state), layer_state_.Place(evaluation.step), book.judge().BestState()));
     }
   } else {
+    TY_RETURN_IF_ERROR(run_.updater->Refresh(run_.parameters));
     TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(run_.parameters));
     TY_RETURN_IF_ERROR(book.Add(evaluation).status());
   }

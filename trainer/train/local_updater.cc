@@ -69,6 +69,4 @@ int64_t LocalUpdater::slot_bytes() const {
   return bytes;
 }
 
-absl::Status LocalUpdater::AwaitOthers(absl::Duration, ParameterSet&) { return absl::OkStatus(); }
-
 }  // namespace trainyard::engine

@@ -7,11 +7,11 @@
 #include "trainer/base/thread_pool.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/optim/optimizer_config.h"
-#include "trainer/optim/updater.h"
+#include "trainer/train/lone_updater.h"
 
 namespace trainyard::engine {
 
-class LocalUpdater final : public Updater {
+class LocalUpdater final : public LoneUpdater {
  public:
   // `load` gives the newest good checkpoint's state, or the start values. Large tensors are
   // updated by `threads`, which must rest during Wait; null: by its caller. Their number changes no
@@ -21,26 +21,13 @@ class LocalUpdater final : public Updater {
 
   absl::StatusOr<TrainingStart> Start(ParameterSet& parameters) override;
   void Push(int key, const GradientView& gradient, int64_t step) override;
-  void PushNothing(int /*key*/, int64_t /*step*/) override {}
   absl::StatusOr<StepResult> Wait(ParameterSet& parameters) override;
   absl::StatusOr<TrainingState> State(const ParameterSet& parameters) override;
   absl::Status Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) override {
     return use(StateView(parameters, slots_, step_));
   }
-  absl::Status AwaitOthers(absl::Duration deadline, ParameterSet& parameters) override;
-  absl::Status End(int64_t /*step*/) override { return absl::OkStatus(); }
-  void ShowActivity() override {}
-  void TellPace(WorkerPace /*pace*/) override {}
-  std::vector<WorkerPace> paces() const override { return {}; }
-  absl::Status AskForRollback(const std::string& /*reason*/) override { return absl::OkStatus(); }
-  absl::Status Release() override { return absl::OkStatus(); }
-  absl::Status AwaitRelease() override { return absl::OkStatus(); }
-  void Leave() override {}
-  void Done() override {}
   int64_t global_step() const override { return step_; }
   int64_t slot_bytes() const override;
-  int64_t bytes_sent() const override { return 0; }
-  int64_t bytes_received() const override { return 0; }
 
  private:
   struct Pushed {

@@ -18,11 +18,11 @@ namespace {
 using BuildGraph = absl::StatusOr<Graph> (*)(const ModelSpec&, int64_t);
 
 absl::StatusOr<Executor*> ExecutorFor(const ModelSpec& spec, Backend& backend, int64_t examples, BuildGraph build,
-                                      std::map<int64_t, std::unique_ptr<Executor>>& executors) {
+                                      const ExecutorOptions& options, std::map<int64_t, std::unique_ptr<Executor>>& executors) {
   std::unique_ptr<Executor>& executor = executors[examples];
   if (!executor) {
     TY_ASSIGN_OR_RETURN(Graph graph, build(spec, examples));
-    TY_ASSIGN_OR_RETURN(executor, Executor::Create(std::move(graph), backend));
+    TY_ASSIGN_OR_RETURN(executor, Executor::Create(std::move(graph), backend, options));
   }
   return executor.get();
 }
@@ -56,11 +56,11 @@ absl::StatusOr<ExpectedData> ExpectedDataOf(const ModelSpec& spec) {
 }
 
 absl::StatusOr<Executor*> ModelRunner::TrainingExecutor(int64_t examples) {
-  return ExecutorFor(spec_, backend_, examples, BuildTrainingGraph, training_);
+  return ExecutorFor(spec_, backend_, examples, BuildTrainingGraph, {.training = training_on_device_}, training_);
 }
 
 absl::StatusOr<Executor*> ModelRunner::EvaluationExecutor(int64_t examples) {
-  return ExecutorFor(spec_, backend_, examples, BuildEvaluationGraph, evaluation_);
+  return ExecutorFor(spec_, backend_, examples, BuildEvaluationGraph, {}, evaluation_);
 }
 
 absl::StatusOr<ParameterSet*> ModelRunner::TrainingState(int64_t examples) {
@@ -85,6 +85,12 @@ absl::StatusOr<double> ModelRunner::Train(const StepContext& step, const Batch& 
   TY_ASSIGN_OR_RETURN(ParameterSet* const state, TrainingState(batch.examples));
   TY_RETURN_IF_ERROR(executor->Run(step, feeds, parameters, &gradients, sink, state));
   return executor->Scalar(kLossOutput);
+}
+
+absl::StatusOr<StepOutcome> ModelRunner::TrainOnDevice(const StepContext& step, const Batch& batch) {
+  TY_ASSIGN_OR_RETURN(Executor* const executor, TrainingExecutor(batch.examples));
+  TY_ASSIGN_OR_RETURN(ParameterSet* const state, TrainingState(batch.examples));
+  return executor->Train(step, FeedsOf(spec_, batch), state);
 }
 
 absl::StatusOr<ModelScore> ModelRunner::Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters,

@@ -26,7 +26,9 @@ ParameterSet ZeroState(const Graph& graph);
 // Not thread-safe. `backend` must outlive it.
 class ModelRunner {
  public:
-  ModelRunner(ModelSpec spec, Backend& backend) : spec_(std::move(spec)), backend_(backend) {}
+  // `training`: of the backend, where that keeps the parameters; TrainOnDevice uses it.
+  ModelRunner(ModelSpec spec, Backend& backend, DeviceTraining* training = nullptr)
+      : spec_(std::move(spec)), backend_(backend), training_on_device_(training) {}
 
   const ModelSpec& spec() const { return spec_; }
 
@@ -34,6 +36,10 @@ class ModelRunner {
   // as it is final. Returns the batch's mean loss.
   absl::StatusOr<double> Train(const StepContext& step, const Batch& batch, const ParameterSet& parameters, ParameterSet& gradients,
                                GradientSink* sink);
+
+  // Forward, backward and update of one batch where parameters and gradients stay on the device,
+  // after DeviceTraining::BeginStep.
+  absl::StatusOr<StepOutcome> TrainOnDevice(const StepContext& step, const Batch& batch);
 
   // The model over a whole data set, `batch_size` examples at a time, in order (a stream in that
   // many rows, as in training). State starts with zeros and goes from batch to batch.
@@ -60,6 +66,7 @@ class ModelRunner {
 
   const ModelSpec spec_;
   Backend& backend_;
+  DeviceTraining* const training_on_device_;
   ParameterSet state_;
   int64_t state_examples_ = 0;  // 0: not made yet
   Executors training_;

@@ -91,6 +91,7 @@ absl::Status Trainer::FollowUp(const Batch& batch) {
     TY_ASSIGN_OR_RETURN(metrics, chief_.EvaluateNow(batch.epoch));
   }
   if (run_->ended || !batch.last_in_epoch) return absl::OkStatus();
+  TY_RETURN_IF_ERROR(run_->updater->Refresh(run_->parameters));
   return run_->recorder->OnEpoch(batch.epoch, run_->global_step, metrics, run_->parameters);
 }
 

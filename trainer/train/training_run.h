@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/device_training.h"
 #include "trainer/base/clock.h"
 #include "trainer/base/lendable_memory.h"
 #include "trainer/checkpoint/evaluation_book.h"
@@ -90,11 +91,12 @@ struct TrainingRun {
   const std::string_view kernels;                // of the backends
   ThreadPool* const threads;                     // all of this worker, for use while no device computes; may be null
   ModelRunner evaluated_model;                   // on all threads of this worker
+  std::unique_ptr<DeviceTraining> on_device;     // the one device keeps the parameters; null: this process does
   std::vector<std::unique_ptr<Device>> devices;  // of this worker; each trains on its share of the threads
   std::unique_ptr<Dataset> train_data;
-  std::unique_ptr<Dataset> eval_data;  // null: nothing is evaluated
-  std::unique_ptr<Sampler> sampler;    // of the first device: steps and epochs are those of all
-  ParameterSet parameters;
+  std::unique_ptr<Dataset> eval_data;        // null: nothing is evaluated
+  std::unique_ptr<Sampler> sampler;          // of the first device: steps and epochs are those of all
+  ParameterSet parameters;                   // of the last Updater::Refresh, where a device keeps them
   std::shared_ptr<LendableMemory> lendable;  // of gradients that peers of this machine read where they lie; may be null
   std::unique_ptr<Profiler> profiler;
   std::unique_ptr<Updater> updater;  // writes to the profiler's log

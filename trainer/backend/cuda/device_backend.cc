@@ -11,6 +11,7 @@
 #include "trainer/backend/cuda/health.h"
 #include "trainer/backend/cuda/plan_node.h"
 #include "trainer/backend/cuda/recorded_steps.h"
+#include "trainer/backend/cuda/resident_training.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/ops/fuse.h"
 
@@ -73,6 +74,10 @@ class DeviceBackend final : public Backend {
 
   absl::StatusOr<std::unique_ptr<DeviceSteps>> MakeDeviceSteps(std::vector<DeviceResult> results) override {
     return RecordedSteps::Create(*device_, health_, std::move(results));
+  }
+
+  absl::StatusOr<std::unique_ptr<DeviceTraining>> MakeDeviceTraining(const DeviceTrainingOptions& options) override {
+    return ResidentTraining::Create(*device_, health_, options);
   }
 
   void BeginStep(const StepContext& step) override {

@@ -10,6 +10,7 @@
 #include "trainer/backend/cuda/sequence_bodies.h"
 #include "trainer/backend/cuda/sum_bodies.h"
 #include "trainer/backend/cuda/sum_order.h"
+#include "trainer/backend/cuda/update_bodies.h"
 #include "trainer/backend/cuda/window_bodies.h"
 
 namespace trainyard::engine::cuda {
@@ -45,7 +46,9 @@ using Work =
                  Each<ColumnsToImage>, Each<GatherRows>, Each<LinkPlaces>, Each<AddRows>, Each<RnnStep>, Each<LstmStep>, Each<GruStep>,
                  Each<RnnStepBack>, Each<LstmStepBack>, Each<GruStepBack>, Each<ShiftStates>, Each<SoftmaxRow>, Each<SoftmaxBack>,
                  Each<CrossEntropyBack>, Each<SquaredErrorBack>, Each<PenaltyBack>, Each<NormApply>, Each<NormFromMoving>, Each<NormBack>,
-                 Reduce<SumRows>, Reduce<Mean>, Reduce<Variance>, Reduce<NormSums>, Reduce<LogSumExp>, Reduce<RowDot>, Reduce<BestIsLabel>,
-                 Reduce<Total>, Reduce<CrossEntropy>, Reduce<SquaredError>, Reduce<Penalty>>;
+                 Each<JudgeLoss>, Each<SgdUpdate>, Each<MomentumUpdate>, Each<AdagradUpdate>, Each<AdadeltaUpdate>, Each<RmspropUpdate>,
+                 Each<AdamUpdate>, Each<TakeValues>, Reduce<JudgeGradients>, Reduce<SumRows>, Reduce<Mean>, Reduce<Variance>,
+                 Reduce<NormSums>, Reduce<LogSumExp>, Reduce<RowDot>, Reduce<BestIsLabel>, Reduce<Total>, Reduce<CrossEntropy>,
+                 Reduce<SquaredError>, Reduce<Penalty>>;
 
 }  // namespace trainyard::engine::cuda

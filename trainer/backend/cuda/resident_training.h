@@ -1,0 +1,62 @@
+// A training in a device's memory: all parameters side by side, so that one kernel updates them.
+#pragma once
+
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/health.h"
+#include "trainer/backend/device_training.h"
+#include "trainer/optim/optimizer_config.h"
+
+namespace trainyard::engine::cuda {
+
+class ResidentTraining final : public DeviceTraining {
+ public:
+  // Device and health outlive it. InvalidArgument: an optimizer that is not known.
+  static absl::StatusOr<std::unique_ptr<ResidentTraining>> Create(Device& device, Health& health, const DeviceTrainingOptions& options);
+
+  void* parameter(int key) override { return At(parameters_, key); }
+  void* result(int key) override { return At(results_, key); }
+  absl::Status Load(const ParameterSet& parameters, std::span<const ParameterSet> slots) override;
+  absl::Status FetchParameters(ParameterSet& parameters) override { return Fetch(parameters_, parameters); }
+  absl::Status FetchSlots(std::span<ParameterSet> slots) override;
+  absl::Status FetchResults(ParameterSet& results) override { return Fetch(results_, results); }
+  int64_t slot_bytes() const override { return static_cast<int64_t>(slots_.size()) * all_ * int64_t{sizeof(float)}; }
+  absl::Status BeginStep(const UpdateContext& context) override;
+  void Update(const void* loss) override;
+  void Take(int key, const void* value) override;
+  const void* outcome() const override { return outcome_->data(); }
+
+ private:
+  using Memory = std::unique_ptr<DeviceMemory>;
+
+  ResidentTraining(Device& device, Health& health, const DeviceTrainingOptions& options);
+  absl::Status Allocate();
+  absl::StatusOr<Work> UpdateWork() const;
+  float* At(const Memory& block, int key) const { return reinterpret_cast<float*>(block->data()) + offsets_[key]; }
+  static float* Begin(const Memory& block) { return reinterpret_cast<float*>(block->data()); }
+  absl::Status Store(const ParameterSet& host, const Memory& block);
+  absl::Status Fetch(const Memory& block, ParameterSet& host);
+
+  Device& device_;
+  Health& health_;
+  const OptimizerConfig config_;
+  const bool skips_;
+  const std::vector<ParameterSpec> specs_;
+  // In floats. Trainable parameters come first; each begins at kBufferAlignment, and the gaps stay
+  // zero.
+  std::vector<int64_t> offsets_;  // by key
+  int64_t trainable_ = 0;
+  int64_t all_ = 0;
+  Memory parameters_, results_;
+  std::vector<Memory> slots_;
+  Memory numbers_;  // UpdateNumbers
+  Memory outcome_;  // OutcomeOnDevice
+  Memory partial_;  // of the sum of squares; null where it needs none
+  Work update_;
+};
+
+}  // namespace trainyard::engine::cuda

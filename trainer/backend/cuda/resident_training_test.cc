@@ -1,0 +1,224 @@
+// A training that stays on the device does what the host's optimizers do with the same gradients:
+// on this machine, and on a GPU where there is one.
+#include "trainer/backend/cuda/resident_training.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/backend/cuda/cuda_backend.h"
+#include "trainer/backend/cuda/device_backend.h"
+#include "trainer/backend/cuda/test_host_device.h"
+#include "trainer/backend/cuda/test_trials.h"
+#include "trainer/optim/clip.h"
+#include "trainer/optim/make_optimizer.h"
+#include "trainer/tensor/finite.h"
+
+namespace trainyard::engine::cuda {
+namespace {
+
+enum class Where { kHost, kGpu };
+
+std::vector<ParameterSpec> SpecsOf(const ParameterSet& set) { return {set.specs().begin(), set.specs().end()}; }
+
+double LargestDifference(const ParameterSet& a, const ParameterSet& b) {
+  double largest = 0;
+  for (int key = 0; key < a.size(); ++key) {
+    for (size_t i = 0; i < a.values(key).size(); ++i) {
+      const double difference = std::abs(a.values(key)[i] - b.values(key)[i]);
+      largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(largest, difference);
+    }
+  }
+  return largest;
+}
+
+class Resident : public testing::TestWithParam<Where> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Where::kHost) {
+      backend_ = *MakeDeviceBackend(std::make_unique<HostDevice>(HostDeviceOptions{}, &counts_));
+      return;
+    }
+    if (const auto count = CudaDeviceCount(); !count.ok()) GTEST_SKIP() << "no GPU, so this was not run on one: " << count.status();
+    backend_ = *MakeCudaBackend({});
+  }
+
+  // The training, and an executor of it.
+  void Open(const OptimizerConfig& config, bool skips = false) {
+    executor_.reset();
+    parameters_ = std::make_unique<ParameterSet>(CopyOf(named_.trial.parameters()));
+    optimizer_ = *MakeOptimizer(config);
+    const auto training = backend_->MakeDeviceTraining({.specs = parameters_->specs(), .optimizer = config, .skips_not_finite = skips});
+    ASSERT_TRUE(training.ok()) << training.status();
+    slots_.clear();
+    for (size_t slot = 0; slot < optimizer_->slot_names().size(); ++slot) slots_.emplace_back(SpecsOf(*parameters_));
+    ASSERT_NE(*training, nullptr);
+    training_ = *std::move(const_cast<absl::StatusOr<std::unique_ptr<DeviceTraining>>&>(training));
+    ASSERT_TRUE(training_->Load(*parameters_, slots_).ok());
+    executor_ = *Executor::Create(named_.trial.builder().graph(), *backend_, {.training = training_.get()});
+  }
+
+  StepOutcome Step(uint64_t step, double rate = 0.05) {
+    EXPECT_TRUE(training_->BeginStep({.learning_rate = rate, .step = static_cast<int64_t>(step)}).ok());
+    const auto outcome = executor_->Train({.seed = 3, .step = step, .worker = 1}, named_.trial.feeds());
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    return outcome.value_or(StepOutcome{});
+  }
+
+  ParameterSet Parameters() {
+    ParameterSet set(SpecsOf(*parameters_));
+    EXPECT_TRUE(training_->FetchParameters(set).ok());
+    return set;
+  }
+
+  // As Step, on the host: parameters_ and slots_ with the gradients that the device left.
+  void StepOnHost(const OptimizerConfig& config, uint64_t step, double rate = 0.05) {
+    ParameterSet results(SpecsOf(*parameters_));
+    ASSERT_TRUE(training_->FetchResults(results).ok());
+    if (config.clip_norm > 0) ClipByGlobalNorm(config.clip_norm, results);
+    for (int key = 0; key < results.size(); ++key) {
+      if (!results.spec(key).trainable) {
+        std::ranges::copy(results.values(key), parameters_->values(key).begin());
+        continue;
+      }
+      std::vector<std::span<float>> slots;
+      for (ParameterSet& slot : slots_) slots.push_back(slot.values(key));
+      optimizer_->Apply({.learning_rate = rate, .step = static_cast<int64_t>(step)}, parameters_->values(key), results.values(key), slots);
+    }
+  }
+
+  void ExpectAsOnHost(const OptimizerConfig& config) {
+    SCOPED_TRACE(config.name);
+    Open(config);
+    for (uint64_t step = 0; step < 5; ++step) {
+      const double rate = 0.05 / static_cast<double>(1 + step);  // which a recorded step must follow
+      const StepOutcome outcome = Step(step, rate);
+      EXPECT_TRUE(outcome.finite);
+      EXPECT_GT(outcome.loss, 0);
+      StepOnHost(config, step, rate);
+    }
+    EXPECT_LT(LargestDifference(Parameters(), *parameters_), 2e-6);
+    EXPECT_GT(LargestDifference(*parameters_, named_.trial.parameters()), 1e-4) << "nothing was trained";
+    std::vector<ParameterSet> slots;
+    for (const ParameterSet& slot : slots_) slots.emplace_back(SpecsOf(slot));
+    ASSERT_TRUE(training_->FetchSlots(slots).ok());
+    for (size_t slot = 0; slot < slots.size(); ++slot) EXPECT_LT(LargestDifference(slots[slot], slots_[slot]), 2e-6) << slot;
+  }
+
+  // A value that is not finite in the first parameter of the last layer.
+  void Poison(float value) {
+    parameters_->values(0)[0] = value;
+    ASSERT_TRUE(training_->Load(*parameters_, slots_).ok());
+  }
+
+  NamedTrial named_ = NormalisedBlock(5, 6);  // with moving statistics
+  HostDeviceCounts counts_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<ParameterSet> parameters_;
+  std::vector<ParameterSet> slots_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<DeviceTraining> training_;
+  std::unique_ptr<Executor> executor_;
+};
+
+TEST_P(Resident, EveryOptimizerDoesWhatItDoesOnTheHost) {
+  for (const std::string_view name : OptimizerNames()) ExpectAsOnHost(DefaultOptimizerConfig(name));
+}
+
+TEST_P(Resident, OptionsOfOptimizersDoWhatTheyDoOnTheHost) {
+  OptimizerConfig rmsprop = DefaultOptimizerConfig("rmsprop");
+  rmsprop.momentum = 0.8;
+  ExpectAsOnHost(rmsprop);
+  OptimizerConfig decays = DefaultOptimizerConfig("momentum");
+  decays.weight_decay = 0.3;
+  ExpectAsOnHost(decays);
+}
+
+TEST_P(Resident, GradientsAreClippedByTheirNormAsOnTheHost) {
+  for (const double clip_norm : {1e-3, 1e6}) {
+    OptimizerConfig config = DefaultOptimizerConfig("sgd");
+    config.clip_norm = clip_norm;
+    SCOPED_TRACE(clip_norm);
+    Open(config);
+    Step(0, 10);
+    StepOnHost(config, 0, 10);
+    EXPECT_LT(LargestDifference(Parameters(), *parameters_), 5e-6);
+  }
+}
+
+TEST_P(Resident, OfALossThatIsNotFiniteNoParameterChanges) {
+  Open(DefaultOptimizerConfig("momentum"));
+  EXPECT_TRUE(Step(0).finite);
+  EXPECT_TRUE(Step(1).finite);  // recorded
+  Poison(std::numeric_limits<float>::quiet_NaN());
+  const StepOutcome outcome = Step(2);
+  EXPECT_FALSE(outcome.finite);
+  EXPECT_TRUE(std::isnan(outcome.loss));
+  const ParameterSet after = Parameters();
+  for (int key = 1; key < after.size(); ++key) {
+    EXPECT_TRUE(std::ranges::equal(after.values(key), parameters_->values(key))) << after.spec(key).name;
+  }
+}
+
+// The optimizer sees zeros, as on the host: momentum goes on.
+TEST_P(Resident, AStepThatIsLeftOutCountsAsOneWithoutGradients) {
+  Open(DefaultOptimizerConfig("momentum"), /*skips=*/true);
+  EXPECT_TRUE(Step(0).finite);
+  std::vector<ParameterSet> before;
+  before.emplace_back(SpecsOf(*parameters_));
+  ASSERT_TRUE(training_->FetchSlots(before).ok());
+  const ParameterSet start = Parameters();
+  // The batch is at fault, so the next step is finite again.
+  const Tensor fed = named_.trial.feeds()[0].tensor;
+  const float kept = std::exchange(fed.values<float>()[0], std::numeric_limits<float>::infinity());
+  EXPECT_FALSE(Step(1).finite);
+  fed.values<float>()[0] = kept;
+  const ParameterSet after = Parameters();
+  const auto momentum = static_cast<float>(DefaultOptimizerConfig("momentum").momentum);
+  for (int key = 0; key < after.size(); ++key) {
+    for (size_t i = 0; i < after.values(key).size(); ++i) {
+      const float moves = after.spec(key).trainable ? momentum * before[0].values(key)[i] : 0;
+      ASSERT_NEAR(after.values(key)[i], start.values(key)[i] + moves, 1e-6) << after.spec(key).name;
+    }
+  }
+  EXPECT_TRUE(Step(2).finite);
+  EXPECT_EQ(FirstNotFinite(Parameters()), "");
+}
+
+TEST_P(Resident, ARecordedStepStartsTheUpdateToo) {
+  Open(DefaultOptimizerConfig("sgd"));
+  Step(0);
+  const int of_a_step = counts_.started;
+  const double before = LargestDifference(Parameters(), named_.trial.parameters());
+  for (uint64_t step = 1; step < 5; ++step) Step(step);
+  EXPECT_GT(LargestDifference(Parameters(), named_.trial.parameters()), before);
+  if (GetParam() == Where::kGpu) return;  // which does not count
+  EXPECT_EQ(counts_.replayed, 4);
+  EXPECT_EQ(counts_.started, of_a_step);
+}
+
+TEST_P(Resident, AnObservedStepIsUpdatedToo) {
+  class Observer final : public NodeObserver {
+   public:
+    void BeforeNode(NodeId) override { ++nodes; }
+    void AfterNode(NodeId) override {}
+    int nodes = 0;
+  } observer;
+  const OptimizerConfig config = DefaultOptimizerConfig("sgd");
+  Open(config);
+  executor_->set_observer(&observer);
+  EXPECT_GT(Step(0).loss, 0);
+  StepOnHost(config, 0);
+  EXPECT_GT(observer.nodes, 5);
+  EXPECT_LT(LargestDifference(Parameters(), *parameters_), 2e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Where, Resident, testing::Values(Where::kHost, Where::kGpu),
+                         [](const auto& info) { return info.param == Where::kHost ? "Host" : "Gpu"; });
+
+}  // namespace
+}  // namespace trainyard::engine::cuda

@@ -1,0 +1,54 @@
+// A training that stays in a device's memory: parameters, optimizer slots, and the results of the
+// step in hand.
+#pragma once
+
+#include <span>
+
+#include "absl/status/status.h"
+#include "trainer/backend/backend.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/tensor/parameter_set.h"
+
+namespace trainyard::engine {
+
+// What a step came to.
+struct StepOutcome {
+  double loss = 0;
+  // False: the loss is NaN or infinite, and no parameter has changed. Where such steps are left out
+  // (DeviceTrainingOptions), a gradient counts too, and the optimizer has seen zeros.
+  bool finite = true;
+};
+
+// Executors that are given it (ExecutorOptions) run with its parameters, and leave the results of a
+// step in it: a gradient for each trainable parameter, the next value for each other. Its owner
+// calls BeginStep, then Executor::Train, which calls the rest. Not thread-safe. The backend
+// outlives it.
+class DeviceTraining {
+ public:
+  virtual ~DeviceTraining() = default;
+  // Addresses in the device's memory of row-major f32.
+  virtual void* parameter(int key) = 0;
+  virtual void* result(int key) = 0;
+
+  // Host → device. `slots` are in the optimizer's order.
+  virtual absl::Status Load(const ParameterSet& parameters, std::span<const ParameterSet> slots) = 0;
+  // Device → host, behind all work given so far.
+  virtual absl::Status FetchParameters(ParameterSet& parameters) = 0;
+  virtual absl::Status FetchSlots(std::span<ParameterSet> slots) = 0;
+  virtual absl::Status FetchResults(ParameterSet& results) = 0;
+  // Of parameters and slots.
+  virtual int64_t slot_bytes() const = 0;
+
+  virtual absl::Status BeginStep(const UpdateContext& context) = 0;
+  // Starts the update, behind the step's kernels: clips, and applies the optimizer. `loss` is the
+  // step's in the device's memory.
+  virtual void Update(const void* loss) = 0;
+  // `result` of key lies at `value`, and is wanted in its place.
+  virtual void Take(int key, const void* value) = 0;
+  // Where Update leaves the outcome: kOutcomeFloats, which OutcomeOf reads.
+  static constexpr int64_t kOutcomeFloats = 2;
+  virtual const void* outcome() const = 0;
+  static StepOutcome OutcomeOf(std::span<const float> values) { return {.loss = values[0], .finite = values[1] != 0}; }
+};
+
+}  // namespace trainyard::engine
