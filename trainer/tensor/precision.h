@@ -11,9 +11,11 @@ namespace trainyard::engine {
 // bfloat16, to nearest even. So are values between convolutions, where they are stored
 // (backend/narrow_values.h). Sums are f32, and so is everything else: parameters, losses,
 // statistics, updates.
-enum class Precision : uint8_t { kFloat32, kBfloat16 };
+// kTf32: on GPUs alone. Operands are rounded to the 10 bits of tf32 inside a product; all values are
+// f32 (NVIDIA, "TensorFloat-32").
+enum class Precision : uint8_t { kFloat32, kBfloat16, kTf32 };
 
-inline constexpr std::array<std::string_view, 2> kPrecisionNames = {"float32", "bfloat16"};  // [Precision]
+inline constexpr std::array<std::string_view, 3> kPrecisionNames = {"float32", "bfloat16", "tf32"};  // [Precision]
 constexpr std::string_view PrecisionName(Precision precision) { return kPrecisionNames[static_cast<size_t>(precision)]; }
 
 }  // namespace trainyard::engine

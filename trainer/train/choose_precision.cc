@@ -57,6 +57,10 @@ absl::StatusOr<PrecisionChoice> ChoosePrecision(const TrainingConfig& config, co
                                                 const std::function<bool()>& stop) {
   if (config.precision) return PrecisionChoice{.precision = *config.precision, .reason = ""};
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> float32, make_backend(Precision::kFloat32));
+  if (!float32->uses_host_memory()) {
+    return PrecisionChoice{.precision = Precision::kTf32,
+                           .reason = fmt::format("{} multiplies tf32 faster, and all values stay float32", float32->kernels())};
+  }
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> bfloat16, make_backend(Precision::kBfloat16));
   if (float32->kernels() == bfloat16->kernels()) {
     return PrecisionChoice{.precision = Precision::kFloat32,

@@ -29,6 +29,7 @@ struct ConvolutionShape {
   ConvolutionSizes sizes;
   ConvolutionPart part = ConvolutionPart::kOutput;
   bool bfloat16 = false;  // what goes in is, what is made is f32
+  bool tf32 = false;      // what goes in may be rounded to tf32
 };
 
 }  // namespace trainyard::engine::cuda

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "trainer/backend/cuda/device_code.h"
+#include "trainer/backend/cuda/divide.h"
 #include "trainer/graph/activation.h"
 #include "trainer/ops/philox.h"
 
@@ -48,7 +49,7 @@ struct BiasActivate {
   int64_t channels;
   Activation activation;
 
-  TY_DEVICE void operator()(int64_t i) const { y[i] = Activate(activation, bias == nullptr ? x[i] : x[i] + bias[i % channels]); }
+  TY_DEVICE void operator()(int64_t i) const { y[i] = Activate(activation, bias == nullptr ? x[i] : x[i] + bias[Remainder(i, channels)]); }
 };
 
 struct ActivateBack {
@@ -81,8 +82,7 @@ struct CopyColumns {
   int64_t width, x_width, x_begin, y_width, y_begin;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const int64_t row = i / width;
-    const int64_t column = i % width;
+    const auto [row, column] = Divide(i, width);
     y[row * y_width + y_begin + column] = x[row * x_width + x_begin + column];
   }
 };
@@ -93,7 +93,10 @@ struct Transpose {
   float* y;
   int64_t rows, columns;
 
-  TY_DEVICE void operator()(int64_t i) const { y[i] = x[i % rows * columns + i / rows]; }
+  TY_DEVICE void operator()(int64_t i) const {
+    const auto [column, row] = Divide(i, rows);
+    y[i] = x[row * columns + column];
+  }
 };
 
 // What a step's random numbers depend on, in device memory: a recorded step reads it anew.
@@ -116,8 +119,7 @@ struct Dropout {
 
   TY_DEVICE void operator()(int64_t i) const {
     const int64_t quads = (features + 3) / 4;
-    const int64_t sample = i / quads;
-    const int64_t quad = i % quads;
+    const auto [sample, quad] = Divide(i, quads);
     const PhiloxCounter words =
         PhiloxStream(step->seed, step->step, step->worker, stream).Words(static_cast<uint32_t>(sample), static_cast<uint32_t>(quad));
     for (int64_t f = 4 * quad; f < 4 * quad + 4 && f < features; ++f) {
@@ -139,7 +141,8 @@ struct ToBfloat16 {
   int64_t width, x_stride;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const auto bits = std::bit_cast<uint32_t>(x[i / width * x_stride + i % width]);
+    const auto [row, column] = Divide(i, width);
+    const auto bits = std::bit_cast<uint32_t>(x[row * x_stride + column]);
     const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
     const uint32_t rounded = nan ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u);
     y[i] = static_cast<uint16_t>(rounded >> 16);

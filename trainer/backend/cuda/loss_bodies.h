@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "trainer/backend/cuda/divide.h"
 #include "trainer/backend/cuda/sum_bodies.h"
 
 namespace trainyard::engine::cuda {
@@ -14,7 +15,7 @@ struct SoftmaxRow {
   float* y;
   int64_t width;
 
-  TY_DEVICE void operator()(int64_t i) const { y[i] = std::exp(x[i] - log_sum[i / width]); }
+  TY_DEVICE void operator()(int64_t i) const { y[i] = std::exp(x[i] - log_sum[Quotient(i, width)]); }
 };
 
 struct SoftmaxBack {
@@ -24,7 +25,7 @@ struct SoftmaxBack {
   float* dx;
   int64_t width;
 
-  TY_DEVICE void operator()(int64_t i) const { dx[i] = y[i] * (dy[i] - dot[i / width]); }
+  TY_DEVICE void operator()(int64_t i) const { dx[i] = y[i] * (dy[i] - dot[Quotient(i, width)]); }
 };
 
 struct CrossEntropyBack {
@@ -36,7 +37,8 @@ struct CrossEntropyBack {
   float rows;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const float hit = labels[i / width] == i % width ? 1.0f : 0.0f;
+    const auto [row, column] = Divide(i, width);
+    const float hit = labels[row] == column ? 1.0f : 0.0f;
     dlogits[i] = (probabilities[i] - hit) * (*dloss / rows);
   }
 };
@@ -71,7 +73,7 @@ struct NormApply {
   bool relu;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const int64_t c = i % channels;
+    const int64_t c = Remainder(i, channels);
     const float z = (x[i] - mean[c]) * scale[c] * gamma[c] + beta[c];
     y[i] = relu && z <= 0.0f ? 0.0f : z;  // NaN stays NaN
   }
@@ -106,7 +108,7 @@ struct NormBack {
   float rows;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const int64_t c = i % normal.channels;
+    const int64_t c = Remainder(i, normal.channels);
     const float away = normal.Gradient(i, c) - dbeta[c] / rows - normal.At(i, c) * dgamma[c] / rows;
     const float gradient = normal.gamma[c] * normal.scale[c] * away;
     dx[i] = more == nullptr ? gradient : gradient + more[i];

@@ -13,7 +13,7 @@ absl::StatusOr<PlannedConvolution> PlannedConvolution::Make(const Planner& plann
   const bool rounds = planner.precision == Precision::kBfloat16;
   // One product without columns cannot be bettered.
   if (!sizes.pointwise()) {
-    TY_ASSIGN_OR_RETURN(made.plan_, planner.device.Plan(ConvolutionShape{sizes, part, rounds}));
+    TY_ASSIGN_OR_RETURN(made.plan_, planner.device.Plan(ConvolutionShape{sizes, part, rounds, planner.precision == Precision::kTf32}));
   }
   if (made.plan_ == nullptr) {
     TY_ASSIGN_OR_RETURN(made.columns_, ColumnProduct::Make(planner, sizes, part, bias, scratch));

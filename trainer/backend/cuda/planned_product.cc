@@ -10,6 +10,7 @@ absl::StatusOr<PlannedProduct> PlannedProduct::Make(const Planner& planner, cons
   product.a_ = {shape.a.transposed ? shape.k : shape.m, shape.a.transposed ? shape.m : shape.k, shape.a.stride, {}};
   product.b_ = {shape.b.transposed ? shape.n : shape.k, shape.b.transposed ? shape.k : shape.n, shape.b.stride, {}};
   ProductShape given = shape;
+  given.tf32 = planner.precision == Precision::kTf32;
   if (planner.precision == Precision::kBfloat16) {
     for (Stored* stored : {&product.a_, &product.b_}) stored->rounded = scratch.Add<uint16_t>(stored->rows * stored->width);
     given.bfloat16 = true;

@@ -29,6 +29,7 @@ struct ProductShape {
   bool bias = false;
   bool onto = false;
   bool bfloat16 = false;           // a and b are bfloat16, else f32
+  bool tf32 = false;               // a and b may be rounded to tf32
   int alignment = kMostAlignment;  // of a, b and c, in bytes
   friend bool operator==(const ProductShape&, const ProductShape&) = default;
 };

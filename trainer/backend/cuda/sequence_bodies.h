@@ -16,7 +16,10 @@ struct GatherRows {
   float* y;
   int64_t width;
 
-  TY_DEVICE void operator()(int64_t i) const { y[i] = table[ids[i / width] * width + i % width]; }
+  TY_DEVICE void operator()(int64_t i) const {
+    const auto [place, column] = Divide(i, width);
+    y[i] = table[ids[place] * width + column];
+  }
 };
 
 // By place: next[place] is the next place with the same id, `count` where there is none;
@@ -50,8 +53,8 @@ struct AddRows {
   int32_t count;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const auto place = static_cast<int32_t>(i / width);
-    const int64_t column = i % width;
+    const auto [row, column] = Divide(i, width);
+    const auto place = static_cast<int32_t>(row);
     if (first[place] == 0) return;
     float sum = 0.0f;
     for (int32_t at = place; at < count; at = next[at]) sum += dy[at * width + column];
@@ -63,8 +66,8 @@ struct AddRows {
 struct CellPlace {
   int64_t units, steps, step;
 
-  TY_DEVICE int64_t Sample(int64_t i) const { return i / units; }
-  TY_DEVICE int64_t Unit(int64_t i) const { return i % units; }
+  TY_DEVICE int64_t Sample(int64_t i) const { return Quotient(i, units); }
+  TY_DEVICE int64_t Unit(int64_t i) const { return Remainder(i, units); }
   // In a value [N, T, width], the place of the sample's row.
   TY_DEVICE int64_t Row(int64_t i, int64_t width) const { return (Sample(i) * steps + step) * width; }
 };
@@ -237,9 +240,8 @@ struct ShiftStates {
   bool reverse;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const int64_t u = i % units;
-    const int64_t step = i / units % steps;
-    const int64_t sample = i / units / steps;
+    const auto [row, u] = Divide(i, units);
+    const auto [sample, step] = Divide(row, steps);
     const bool first = step == (reverse ? steps - 1 : 0);
     if (!first) {
       before[i] = values[i + (reverse ? units : -units)];

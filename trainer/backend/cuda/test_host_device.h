@@ -23,6 +23,15 @@ void RunOnHost(const Each<B>& work) {
   for (int64_t i = work.count - 1; i >= 0; --i) work.body(i);  // any order will do
 }
 
+// Overwrites `lanes`.
+template <typename B>
+typename B::Sum AddHalves(typename B::Sum* lanes, int32_t count) {
+  for (int32_t half = count / 2; half > 0; half /= 2) {
+    for (int32_t lane = 0; lane < half; ++lane) lanes[lane] = B::Combine(lanes[lane], lanes[lane + half]);
+  }
+  return lanes[0];
+}
+
 template <typename B>
 void RunOnHost(const Reduce<B>& work) {
   const SumOrder order = work.order();
@@ -31,16 +40,17 @@ void RunOnHost(const Reduce<B>& work) {
     for (int32_t split = 0; split < order.splits; ++split) {
       typename B::Sum lanes[SumOrder::kMostLanes];
       for (int32_t lane = 0; lane < order.lanes; ++lane) lanes[lane] = LaneSum(work.body, order, output, split, lane);
-      for (int32_t half = order.lanes / 2; half > 0; half /= 2) {
-        for (int32_t lane = 0; lane < half; ++lane) lanes[lane] = B::Combine(lanes[lane], lanes[lane + half]);
-      }
-      partial[split * work.outputs + output] = lanes[0];
+      partial[split * work.outputs + output] = AddHalves<B>(lanes, order.lanes);
     }
   }
   // As on the device, through the memory that was asked for.
   if (order.splits > 1) std::memcpy(work.partial, partial.data(), PartialBytes<B>(work.outputs, work.terms));
   const auto* sums = order.splits > 1 ? static_cast<const typename B::Sum*>(work.partial) : partial.data();
-  for (int64_t output = 0; output < work.outputs; ++output) StoreSplits(work.body, order, work.outputs, output, sums);
+  for (int64_t output = 0; output < work.outputs; ++output) {
+    typename B::Sum lanes[SumOrder::kStoreLanes];
+    for (int32_t lane = 0; lane < SumOrder::kStoreLanes; ++lane) lanes[lane] = SplitSum<B>(order, work.outputs, output, lane, sums);
+    work.body.Store(output, AddHalves<B>(lanes, SumOrder::kStoreLanes));
+  }
 }
 
 // The product that a BLAS does, as the driver asks it for one: column-major.

@@ -41,12 +41,13 @@ struct PixelAt {
   int32_t row, column;
 
   TY_DEVICE PixelAt(int64_t i, int32_t rows, int32_t columns, int64_t channels) {
-    channel = i % channels;
-    i /= channels;
-    column = static_cast<int32_t>(i % columns);
-    i /= columns;
-    row = static_cast<int32_t>(i % rows);
-    n = i / rows;
+    const Divided by_channels = Divide(i, channels);
+    const Divided by_columns = Divide(by_channels.quotient, columns);
+    const Divided by_rows = Divide(by_columns.quotient, rows);
+    channel = by_channels.remainder;
+    column = static_cast<int32_t>(by_columns.remainder);
+    row = static_cast<int32_t>(by_rows.remainder);
+    n = by_rows.quotient;
   }
 };
 

@@ -42,8 +42,8 @@ absl::Status DnnStatus(const CudnnFunctions& f, cudnnStatus_t status, std::strin
   return absl::InternalError(fmt::format("{}: {}", call, f.error_string(status)));
 }
 
-// Whether an engine promises too little: the same bits every time, and f32 as f32.
-bool Refused(CudnnDescriptor& config, const CudnnFunctions& f, bool bfloat16) {
+// Whether an engine promises too little: the same bits every time, and the precision of `shape`.
+bool Refused(CudnnDescriptor& config, const CudnnFunctions& f, const ConvolutionShape& shape) {
   CudnnDescriptor engine(f, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine");
   cudnnBackendDescriptor_t place = engine.get();
   config.Get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::span(&place, 1));
@@ -53,8 +53,26 @@ bool Refused(CudnnDescriptor& config, const CudnnFunctions& f, bool bfloat16) {
   if (!config.status().ok() || !engine.status().ok()) return true;
   return std::any_of(notes.begin(), notes.begin() + count, [&](cudnnBackendNumericalNote_t note) {
     if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) return true;
-    return !bfloat16 && (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+    if (note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) return !shape.bfloat16;
+    return note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && !shape.bfloat16 && !shape.tf32;
   });
+}
+
+// Of engines that may run the graph, the best first.
+std::vector<CudnnDescriptor> ConfigsOf(const CudnnFunctions& f, const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode) {
+  CudnnDescriptor heuristic(f, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "a convolution's heuristic");
+  heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode).Finalize();
+  std::vector<CudnnDescriptor> configs;
+  std::array<cudnnBackendDescriptor_t, 24> places{};
+  for (cudnnBackendDescriptor_t& place : places) {
+    configs.emplace_back(f, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, "an engine's configuration");
+    place = configs.back().get();
+  }
+  const int64_t count =
+      heuristic.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::span<cudnnBackendDescriptor_t>(places));
+  if (!heuristic.status().ok()) LogInfo("cuDNN does not take a convolution: {}", heuristic.status().ToString());
+  while (std::cmp_greater(configs.size(), count)) configs.pop_back();
+  return configs;
 }
 
 class CudnnConvolution final : public ConvolutionPlan {
@@ -129,30 +147,19 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Cudnn::Plan(const ConvolutionSh
   graph.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation.operation)
       .Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle_)
       .Finalize();
-  CudnnDescriptor heuristic(f, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "a convolution's heuristic");
-  heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
-      .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A)
-      .Finalize();
-  std::vector<CudnnDescriptor> configs;
-  std::array<cudnnBackendDescriptor_t, 16> places{};
-  for (cudnnBackendDescriptor_t& place : places) {
-    configs.emplace_back(f, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, "an engine's configuration");
-    place = configs.back().get();
-  }
-  const int64_t count =
-      heuristic.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::span<cudnnBackendDescriptor_t>(places));
-  if (!heuristic.status().ok()) LogInfo("cuDNN does not take a convolution, so it runs as a product: {}", heuristic.status().ToString());
-  for (int64_t i = 0; i < count; ++i) {
-    if (Refused(configs[i], f, shape.bfloat16)) continue;
-    CudnnDescriptor plan(f, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a convolution's plan");
-    plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_)
-        .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configs[i])
-        .Finalize();
-    int64_t bytes = 0;
-    plan.Get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, std::span(&bytes, 1));
-    if (!plan.status().ok() || bytes > kMostWorkspaceBytes) continue;  // the next may take it
-    return std::make_unique<CudnnConvolution>(*this, shape.part, std::move(operation), std::move(graph), std::move(configs[i]),
-                                              std::move(plan), bytes);
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (CudnnDescriptor& config : ConfigsOf(f, graph, mode)) {
+      if (Refused(config, f, shape)) continue;
+      CudnnDescriptor plan(f, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a convolution's plan");
+      plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_)
+          .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
+          .Finalize();
+      int64_t bytes = 0;
+      plan.Get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, std::span(&bytes, 1));
+      if (!plan.status().ok() || bytes > kMostWorkspaceBytes) continue;  // the next may take it
+      return std::make_unique<CudnnConvolution>(*this, shape.part, std::move(operation), std::move(graph), std::move(config),
+                                                std::move(plan), bytes);
+    }
   }
   return nullptr;
 }

@@ -6,6 +6,7 @@ namespace trainyard::engine::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kStoreTile = 16;
 
 template <typename B>
 __global__ void EachKernel(B body, int64_t count) {
@@ -32,16 +33,16 @@ __device__ void Keep(const B& body, int64_t output, int64_t outputs, int split, 
   }
 }
 
-// Neighbouring threads take neighbouring outputs: blocks of kTile x lanes.
+// Neighbouring threads take neighbouring outputs: blocks of tile x lanes.
 template <typename B>
 __global__ void AcrossKernel(B body, SumOrder order, int64_t outputs, typename B::Sum* partial) {
   extern __shared__ __align__(16) unsigned char memory[];
   auto* const sums = reinterpret_cast<typename B::Sum*>(memory);
-  const int64_t output = static_cast<int64_t>(blockIdx.x) * SumOrder::kTile + threadIdx.x;
+  const int64_t output = static_cast<int64_t>(blockIdx.x) * order.tile + threadIdx.x;
   const bool inside = output < outputs;
-  sums[threadIdx.y * SumOrder::kTile + threadIdx.x] =
+  sums[threadIdx.y * order.tile + threadIdx.x] =
       inside ? LaneSum(body, order, output, static_cast<int32_t>(blockIdx.y), static_cast<int32_t>(threadIdx.y)) : B::Zero();
-  AddLanes<B>(sums, threadIdx.y, threadIdx.x, order.lanes, SumOrder::kTile);
+  AddLanes<B>(sums, threadIdx.y, threadIdx.x, order.lanes, order.tile);
   if (inside && threadIdx.y == 0) Keep(body, output, outputs, blockIdx.y, sums[threadIdx.x], partial);
 }
 
@@ -56,10 +57,17 @@ __global__ void AlongKernel(B body, SumOrder order, int64_t outputs, typename B:
   if (threadIdx.x == 0) Keep(body, output, outputs, blockIdx.y, sums[0], partial);
 }
 
+// Blocks of kStoreTile outputs x kStoreLanes.
 template <typename B>
 __global__ void StoreKernel(B body, SumOrder order, int64_t outputs, const typename B::Sum* partial) {
-  const int64_t output = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (output < outputs) StoreSplits(body, order, outputs, output, partial);
+  __shared__ __align__(16) unsigned char memory[kStoreTile * SumOrder::kStoreLanes * sizeof(typename B::Sum)];
+  auto* const sums = reinterpret_cast<typename B::Sum*>(memory);
+  const int64_t output = static_cast<int64_t>(blockIdx.x) * kStoreTile + threadIdx.x;
+  const bool inside = output < outputs;
+  sums[threadIdx.y * kStoreTile + threadIdx.x] =
+      inside ? SplitSum<B>(order, outputs, output, static_cast<int32_t>(threadIdx.y), partial) : B::Zero();
+  AddLanes<B>(sums, threadIdx.y, threadIdx.x, SumOrder::kStoreLanes, kStoreTile);
+  if (inside && threadIdx.y == 0) body.Store(output, sums[threadIdx.x]);
 }
 
 unsigned Blocks(int64_t count, int64_t of) { return static_cast<unsigned>((count + of - 1) / of); }
@@ -82,14 +90,17 @@ cudaError_t Start(const Reduce<B>& work, cudaStream_t stream) {
   const auto splits = static_cast<unsigned>(order.splits);
   const auto lanes = static_cast<unsigned>(order.lanes);
   if constexpr (B::kAcross) {
-    const dim3 blocks(Blocks(work.outputs, SumOrder::kTile), splits);
-    AcrossKernel<<<blocks, dim3(SumOrder::kTile, lanes), lanes * SumOrder::kTile * sizeof(Sum), stream>>>(work.body, order, work.outputs,
-                                                                                                          partial);
+    const auto tile = static_cast<unsigned>(order.tile);
+    const dim3 blocks(Blocks(work.outputs, tile), splits);
+    AcrossKernel<<<blocks, dim3(tile, lanes), lanes * tile * sizeof(Sum), stream>>>(work.body, order, work.outputs, partial);
   } else {
     const dim3 blocks(static_cast<unsigned>(work.outputs), splits);
     AlongKernel<<<blocks, lanes, lanes * sizeof(Sum), stream>>>(work.body, order, work.outputs, partial);
   }
-  if (partial != nullptr) StoreKernel<<<Blocks(work.outputs, kThreads), kThreads, 0, stream>>>(work.body, order, work.outputs, partial);
+  if (partial != nullptr) {
+    const dim3 threads(kStoreTile, SumOrder::kStoreLanes);
+    StoreKernel<<<Blocks(work.outputs, kStoreTile), threads, 0, stream>>>(work.body, order, work.outputs, partial);
+  }
   return cudaGetLastError();
 }
 
