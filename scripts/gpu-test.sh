@@ -5,6 +5,7 @@
 #   scripts/gpu-test.sh                builds, then runs here
 #   scripts/gpu-test.sh pack [FOLDER]  builds, and puts the programs and their libraries into FOLDER (build/gpu)
 #   scripts/gpu-test.sh run [FOLDER]   runs what `pack` made, from the root of a checkout
+#   scripts/gpu-test.sh compare [FOLDER] [OPTION…]   times it beside PyTorch (benchmarks/gpu.py has the options)
 #
 # What runs: every op and gradient against the reference backend; the four networks of the studies
 # for 50 steps against PyTorch's numbers; a training that begins on the GPU and goes on on the
@@ -18,9 +19,9 @@ mode=${1:-all}
 folder=${2:-build/gpu}
 programs=(trainer/backend/cuda/trainer_backend_cuda_test trainer/trainer_model_test trainer/trainyard-trainer)
 case "$mode" in
-  all | pack | run) ;;
+  all | pack | run | compare) ;;
   -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;;
-  *) echo "gpu-test.sh: unknown argument '$mode' (known: pack, run)" >&2; exit 2 ;;
+  *) echo "gpu-test.sh: unknown argument '$mode' (known: pack, run, compare)" >&2; exit 2 ;;
 esac
 
 # Programs, and all libraries that they were linked with, the loader of this system too: then they
@@ -52,10 +53,9 @@ report() {
 
 # program NAME [argument…]: one of the folder's, with the folder's libraries and the machine's CUDA.
 program() {
-  local name=$1 loader
+  local name=$1
   shift
-  loader=$(find "$folder/lib" -name 'ld-linux*' | head -1)
-  "${under[@]}" "$loader" --library-path "$PWD/$folder/lib:$cuda_libraries" "$folder/$name" "$@"
+  "${under[@]}" "${loaded[@]}" "$folder/$name" "$@"
 }
 
 # Folders of CUDA's libraries and of the driver's, apart by colons: the loader that comes along does
@@ -110,7 +110,7 @@ sanitize() {
   local tool
   for tool in memcheck racecheck synccheck; do
     under=("$sanitizer" --tool "$tool" --error-exitcode 9 --target-processes all)
-    tests "$tool" trainer_backend_cuda_test '*OutsideTraining/Gpu'
+    tests "$tool" trainer_backend_cuda_test '*OutsideTraining/Gpu:*RecordedStep*/Gpu'
     under=()
   done
 }
@@ -129,11 +129,15 @@ bench() {
   done
 }
 
-run() {
+open_folder() {
   under=()
   [ -d "$folder/lib" ] || { echo "gpu-test: $folder holds no programs; run scripts/gpu-test.sh pack first" >&2; return 2; }
   mkdir -p build
   cuda_libraries=$(find_cuda)
+  loaded=("$(find "$PWD/$folder/lib" -name 'ld-linux*' | head -1)" --library-path "$PWD/$folder/lib:$cuda_libraries")
+}
+
+run() {
   echo "gpu-test: libraries of CUDA in ${cuda_libraries:-no folder}"
   command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
   if [ "${TRAINYARD_GPU:-}" = host ]; then
@@ -157,8 +161,10 @@ run() {
 }
 
 mkdir -p build
-if [ "$mode" != run ]; then pack || exit 1; fi
+if [ "$mode" = all ] || [ "$mode" = pack ]; then pack || exit 1; fi
 if [ "$mode" = pack ]; then exit 0; fi
+open_folder || exit
+if [ "$mode" = compare ]; then exec python3 benchmarks/gpu.py --trainer "${loaded[*]} $folder/trainyard-trainer" "${@:3}"; fi
 run || exit
 echo
 printf '%s\n' "${summary[@]}"

@@ -12,11 +12,12 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const MaxPoolOp& 
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const MaxPoolGradientOp& op) {
-  return NodePlan{[&device = planner.device, op, window = PlaceOf(op.window, node.out().shape),
-                   count = node.out().shape.elements()](const KernelContext& context) {
+  return NodePlan{[&device = planner.device, op, window = PlaceOf(op.window, node.out().shape), inputs = node.out().shape.elements(),
+                   windows = node.in(0).shape.elements()](const KernelContext& context) {
     const float* const y = op.activation == Activation::kIdentity ? nullptr : context.input<float>(2);
-    return device.Launch(
-        Each<MaxPoolBack>{{context.input<float>(0), context.input<uint8_t>(1), y, context.output<float>(0), window, op.activation}, count});
+    const MaxPoolBack pool{context.input<float>(0), context.input<uint8_t>(1), y, context.output<float>(0), window, op.activation};
+    if (window.Tiles()) return device.Launch(Each<MaxPoolBackTiles>{{pool}, windows});
+    return device.Launch(Each<MaxPoolBack>{pool, inputs});
   }};
 }
 

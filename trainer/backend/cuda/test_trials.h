@@ -156,6 +156,16 @@ inline NamedTrial PooledAverages(const Window& window, int index) {
   return {"PooledAverages" + std::to_string(index), std::move(trial)};
 }
 
+// A pool whose windows cover the image side by side, behind a convolution of few channels.
+inline NamedTrial TiledPool(const Shape& images, const Window& pool) {
+  Trial trial;
+  GraphBuilder& b = trial.builder();
+  Value y = *b.Conv2d("conv", trial.Input("x", images), trial.Parameter("kernel", {3, 3, images[3], 5}), {1, 1}, Padding::kSame);
+  y = *b.Activate("active", *b.Bias("biased", y, trial.Parameter("bias", {5})), Activation::kTanh);
+  trial.MeanSquaredLoss(*b.MaxPool("pool", y, pool));
+  return {"TiledPool" + std::to_string(images[3]), std::move(trial)};
+}
+
 // More terms and more weights than one launch takes. The bias's gradient has forty
 // terms too.
 inline NamedTrial ManyTerms() {
@@ -189,6 +199,8 @@ inline std::vector<NamedTrial> AllTrials() {
   for (const Window& window : {Window{{2, 2}, {2, 2}}, Window{{3, 3}, {2, 2}, Padding::kSame}, Window{{2, 3}, {1, 1}}, Window{{5, 6}}}) {
     trials.push_back(PooledAverages(window, index++));
   }
+  trials.push_back(TiledPool({3, 6, 8, 1}, {{2, 2}, {2, 2}}));
+  trials.push_back(TiledPool({2, 6, 8, 3}, {{3, 4}, {3, 4}}));
   trials.push_back(ManyTerms());
   return trials;
 }

@@ -23,6 +23,12 @@ struct WindowPlace {
     const int32_t left = in[axis] - Corner(axis, o);
     return left < size[axis] ? left : size[axis];
   }
+  bool Tiles() const {
+    for (int axis = 0; axis < 2; ++axis) {
+      if (stride[axis] != size[axis] || pad[axis] != 0 || in[axis] != out[axis] * size[axis]) return false;
+    }
+    return true;
+  }
   TY_DEVICE int32_t Corner(int axis, int32_t o) const { return o * stride[axis] - pad[axis]; }
   // The first and the end of the windows that hold input row (column) `h`.
   TY_DEVICE int32_t FirstOver(int axis, int32_t h) const {
@@ -107,6 +113,24 @@ struct MaxPoolBack {
       }
     }
     dx[i] = sum;
+  }
+};
+
+// The same where the windows cover the image and no two of them overlap (WindowPlace::Tiles). By
+// window: the gradient goes to the place of its maximum, and 0 to the others.
+struct MaxPoolBackTiles {
+  MaxPoolBack pool;
+
+  TY_DEVICE void operator()(int64_t i) const {
+    const WindowPlace& window = pool.window;
+    const PixelAt o(i, window.out[0], window.out[1], window.channels);
+    const float gradient = pool.y == nullptr ? pool.dy[i] : pool.dy[i] * ActivationSlope(pool.activation, pool.y[i]);
+    const int32_t best = pool.argmax[i];
+    int32_t place = 0;
+    for (int32_t h = 0; h < window.size[0]; ++h) {
+      int64_t to = ((o.n * window.in[0] + o.row * window.size[0] + h) * window.in[1] + o.column * window.size[1]) * window.channels + o.channel;
+      for (int32_t w = 0; w < window.size[1]; ++w, ++place, to += window.channels) pool.dx[to] = place == best ? gradient : 0.0f;
+    }
   }
 };
 

@@ -42,7 +42,7 @@ size_t PartialBytes(int64_t outputs, int64_t terms) {
 
 using Work =
     std::variant<Each<Fill>, Each<ScaleBytes>, Each<BiasActivate>, Each<ActivateBack>, Each<AddTerms>, Each<CopyColumns>, Each<Transpose>,
-                 Each<Dropout>, Each<ToBfloat16>, Each<MaxPool>, Each<MaxPoolBack>, Each<AvgPool>, Each<AvgPoolBack>, Each<ImageToColumns>,
+                 Each<Dropout>, Each<ToBfloat16>, Each<MaxPool>, Each<MaxPoolBack>, Each<MaxPoolBackTiles>, Each<AvgPool>, Each<AvgPoolBack>, Each<ImageToColumns>,
                  Each<ColumnsToImage>, Each<GatherRows>, Each<LinkPlaces>, Each<AddRows>, Each<RnnStep>, Each<LstmStep>, Each<GruStep>,
                  Each<RnnStepBack>, Each<LstmStepBack>, Each<GruStepBack>, Each<ShiftStates>, Each<SoftmaxRow>, Each<SoftmaxBack>,
                  Each<CrossEntropyBack>, Each<SquaredErrorBack>, Each<PenaltyBack>, Each<NormApply>, Each<NormFromMoving>, Each<NormBack>,
