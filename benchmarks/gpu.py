@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Whole training steps on a GPU beside PyTorch's, in turn: the trainer's bench, PyTorch eager, and PyTorch compiled. Needs a GPU and PyTorch.
 
-    python3 benchmarks/gpu.py --trainer build/release/trainer/trainyard-trainer
+    python3 benchmarks/gpu.py           the times
+    python3 benchmarks/gpu.py memory    the GPU's memory that each process takes
 """
 import argparse
 import json
 import shlex
 import statistics
 import subprocess
+import sys
 import time
 
 import pytorch_networks
@@ -17,9 +19,13 @@ import torch
 NETWORKS = (("lenet5", 512, "sgd", True), ("mnistCnn", 128, "adadelta", True), ("resnet56v2", 128, "adam", True), ("ptbLstm", 20, "sgd", False))
 
 
-def ours(arguments, model, batch, optimizer):
-    command = [*shlex.split(arguments.trainer), "bench", "--model", model, "--batch", str(batch), "--optimizer", optimizer, "--backend", "cuda",
-               "--precision", arguments.precision, "--seconds", str(arguments.seconds), "--json"]
+def our_command(arguments, model, batch, optimizer):
+    return [*shlex.split(arguments.trainer), "bench", "--model", model, "--batch", str(batch), "--optimizer", optimizer, "--backend", "cuda",
+            "--precision", arguments.precision, "--seconds", str(arguments.seconds), "--json"]
+
+
+def ours(arguments, *network):
+    command = our_command(arguments, *network)
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{shlex.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -37,26 +43,42 @@ def median_step(step, seconds):
     return statistics.median(times)
 
 
-class Peer:
-    """A network's step in PyTorch; `wrap` is torch.compile or nothing."""
+def peer(arguments, name, batch, wrap):
+    """A network's step in PyTorch, warm; `wrap` is torch.compile or nothing."""
+    step = pytorch_networks.NETWORKS[name](batch, "channels_last", wrap, arguments.precision)
+    for _ in range(5):
+        step()
+    return step
 
-    def __init__(self, name, batch, precision, wrap):
-        torch.cuda.reset_peak_memory_stats()
-        self.step = pytorch_networks.NETWORKS[name](batch, "channels_last", wrap, precision)
-        for _ in range(5):
-            self.step()
-        self.megabytes = torch.cuda.max_memory_reserved() / 1e6
+
+def megabytes_of(command):
+    """Of the GPU's memory, all that a process takes while it trains."""
+    before = least = torch.cuda.mem_get_info()[0]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    while process.poll() is None:
+        least = min(least, torch.cuda.mem_get_info()[0])
+        time.sleep(0.02)
+    return (before - least) / 1e6
+
+
+def memory(arguments):
+    print("| network, batch | Trainyard | PyTorch |\n|---|---|---|")
+    for name, batch, optimizer, _ in NETWORKS:
+        if name not in arguments.networks.split(","):
+            continue
+        of_peer = [sys.executable, __file__, "peer", "--networks", name, "--precision", arguments.precision, "--seconds", str(arguments.seconds)]
+        print(f"| {name}, {batch} | {megabytes_of(our_command(arguments, name, batch, optimizer)):.0f} MB | {megabytes_of(of_peer):.0f} MB |", flush=True)
 
 
 def compare(arguments, name, batch, optimizer, compiles):
-    kinds = {"eager": Peer(name, batch, arguments.precision, pytorch_networks.alone)}
+    kinds = {"eager": peer(arguments, name, batch, pytorch_networks.alone)}
     if compiles and not arguments.no_compile:
-        kinds["compiled"] = Peer(name, batch, arguments.precision, torch.compile)
+        kinds["compiled"] = peer(arguments, name, batch, torch.compile)
     times = {kind: [] for kind in ("ours", *kinds)}
     for _ in range(arguments.rounds):
         times["ours"].append(ours(arguments, name, batch, optimizer))
-        for kind, peer in kinds.items():
-            times[kind].append(median_step(peer.step, arguments.seconds))
+        for kind, step in kinds.items():
+            times[kind].append(median_step(step, arguments.seconds))
     best = {kind: min(values) for kind, values in times.items()}
     cells = [f"{name}, {batch}", f"{best['ours']:.3f} ms"]
     for kind in ("eager", "compiled"):
@@ -66,6 +88,7 @@ def compare(arguments, name, batch, optimizer, compiles):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", default="speed", choices=("speed", "memory", "peer"), help="peer: PyTorch's steps alone")
     parser.add_argument("--trainer", default="build/release/trainer/trainyard-trainer", help="the program, or a command line that starts it")
     parser.add_argument("--precision", default="float32", choices=("float32", "tf32", "bfloat16", "float16"))
     parser.add_argument("--networks", default=",".join(name for name, *_ in NETWORKS))
@@ -76,7 +99,15 @@ def main():
     torch.set_default_device("cuda")
     for place in (torch.backends.cuda.matmul, torch.backends.cudnn):
         place.allow_tf32 = arguments.precision == "tf32"
+    if arguments.what == "peer":
+        for name, batch, *_ in NETWORKS:
+            if name in arguments.networks.split(","):
+                median_step(peer(arguments, name, batch, pytorch_networks.alone), arguments.seconds)
+        return
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {arguments.precision}\n")
+    if arguments.what == "memory":
+        memory(arguments)
+        return
     print("| network, batch | Trainyard | PyTorch | ratio | compiled | ratio |\n|---|---|---|---|---|---|")
     for name, *rest in NETWORKS:
         if name in arguments.networks.split(","):

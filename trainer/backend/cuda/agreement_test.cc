@@ -8,29 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/backend/cuda/cuda_backend.h"
 #include "trainer/backend/cuda/device_backend.h"
 #include "trainer/backend/cuda/test_host_device.h"
 #include "trainer/backend/cuda/test_trials.h"
+#include "trainer/backend/cuda/test_where.h"
 #include "trainer/backend/reference/reference_backend.h"
 
 namespace trainyard::engine::cuda {
 namespace {
 
-enum class Where { kHost, kGpu };
-
-class Agreement : public testing::TestWithParam<Where> {
+class Agreement : public TestSomewhere {
  protected:
-  void SetUp() override {
-    if (GetParam() == Where::kHost) return;
-    if (const auto count = CudaDeviceCount(); !count.ok()) GTEST_SKIP() << "no GPU, so this was not run on one: " << count.status();
-  }
-
-  absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(Precision precision = Precision::kFloat32) {
-    if (GetParam() == Where::kGpu) return MakeCudaBackend({.precision = precision});
-    return MakeDeviceBackend(std::make_unique<HostDevice>(), {.precision = precision});
-  }
-
   void ExpectAgreement(Backend& backend, const NamedTrial& named, const StepContext& step, double tolerance,
                        Precision precision = Precision::kFloat32) {
     SCOPED_TRACE(named.name);
@@ -89,8 +77,7 @@ TEST_P(Agreement, ProductsOfBfloat16RoundTheirOperandsAsTheReferenceDoes) {
             1e-3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Where, Agreement, testing::Values(Where::kHost, Where::kGpu),
-                         [](const auto& info) { return info.param == Where::kHost ? "Host" : "Gpu"; });
+INSTANTIATE_TEST_SUITE_P(Where, Agreement, WhereValues(), WhereName);
 
 TEST(DeviceBackend, ConvolutionsOfFewSamplesAtATimeAreTheSame) {
   const auto whole = MakeDeviceBackend(std::make_unique<HostDevice>());

@@ -10,10 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/backend/cuda/cuda_backend.h"
-#include "trainer/backend/cuda/device_backend.h"
-#include "trainer/backend/cuda/test_host_device.h"
 #include "trainer/backend/cuda/test_trials.h"
+#include "trainer/backend/cuda/test_where.h"
 #include "trainer/optim/clip.h"
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/tensor/finite.h"
@@ -21,11 +19,9 @@
 namespace trainyard::engine::cuda {
 namespace {
 
-enum class Where { kHost, kGpu };
-
 std::vector<ParameterSpec> SpecsOf(const ParameterSet& set) { return {set.specs().begin(), set.specs().end()}; }
 
-double LargestDifference(const ParameterSet& a, const ParameterSet& b) {
+double LargestApart(const ParameterSet& a, const ParameterSet& b) {
   double largest = 0;
   for (int key = 0; key < a.size(); ++key) {
     for (size_t i = 0; i < a.values(key).size(); ++i) {
@@ -36,15 +32,14 @@ double LargestDifference(const ParameterSet& a, const ParameterSet& b) {
   return largest;
 }
 
-class Resident : public testing::TestWithParam<Where> {
+class Resident : public TestSomewhere {
  protected:
   void SetUp() override {
-    if (GetParam() == Where::kHost) {
-      backend_ = *MakeDeviceBackend(std::make_unique<HostDevice>(HostDeviceOptions{}, &counts_));
-      return;
-    }
-    if (const auto count = CudaDeviceCount(); !count.ok()) GTEST_SKIP() << "no GPU, so this was not run on one: " << count.status();
-    backend_ = *MakeCudaBackend({});
+    TestSomewhere::SetUp();
+    if (IsSkipped()) return;
+    auto backend = MakeBackend(Precision::kFloat32, &counts_);
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    backend_ = *std::move(backend);
   }
 
   // The training, and an executor of it.
@@ -57,7 +52,7 @@ class Resident : public testing::TestWithParam<Where> {
     slots_.clear();
     for (size_t slot = 0; slot < optimizer_->slot_names().size(); ++slot) slots_.emplace_back(SpecsOf(*parameters_));
     ASSERT_NE(*training, nullptr);
-    training_ = *std::move(const_cast<absl::StatusOr<std::unique_ptr<DeviceTraining>>&>(training));
+    training_ = *std::move(training);
     ASSERT_TRUE(training_->Load(*parameters_, slots_).ok());
     executor_ = *Executor::Create(named_.trial.builder().graph(), *backend_, {.training = training_.get()});
   }
@@ -101,12 +96,12 @@ class Resident : public testing::TestWithParam<Where> {
       EXPECT_GT(outcome.loss, 0);
       StepOnHost(config, step, rate);
     }
-    EXPECT_LT(LargestDifference(Parameters(), *parameters_), 2e-6);
-    EXPECT_GT(LargestDifference(*parameters_, named_.trial.parameters()), 1e-4) << "nothing was trained";
+    EXPECT_LT(LargestApart(Parameters(), *parameters_), 2e-6);
+    EXPECT_GT(LargestApart(*parameters_, named_.trial.parameters()), 1e-4) << "nothing was trained";
     std::vector<ParameterSet> slots;
     for (const ParameterSet& slot : slots_) slots.emplace_back(SpecsOf(slot));
     ASSERT_TRUE(training_->FetchSlots(slots).ok());
-    for (size_t slot = 0; slot < slots.size(); ++slot) EXPECT_LT(LargestDifference(slots[slot], slots_[slot]), 2e-6) << slot;
+    for (size_t slot = 0; slot < slots.size(); ++slot) EXPECT_LT(LargestApart(slots[slot], slots_[slot]), 2e-6) << slot;
   }
 
   // A value that is not finite in the first parameter of the last layer.
@@ -146,7 +141,7 @@ TEST_P(Resident, GradientsAreClippedByTheirNormAsOnTheHost) {
     Open(config);
     Step(0, 10);
     StepOnHost(config, 0, 10);
-    EXPECT_LT(LargestDifference(Parameters(), *parameters_), 5e-6);
+    EXPECT_LT(LargestApart(Parameters(), *parameters_), 5e-6);
   }
 }
 
@@ -193,9 +188,9 @@ TEST_P(Resident, ARecordedStepStartsTheUpdateToo) {
   Open(DefaultOptimizerConfig("sgd"));
   Step(0);
   const int of_a_step = counts_.started;
-  const double before = LargestDifference(Parameters(), named_.trial.parameters());
+  const double before = LargestApart(Parameters(), named_.trial.parameters());
   for (uint64_t step = 1; step < 5; ++step) Step(step);
-  EXPECT_GT(LargestDifference(Parameters(), named_.trial.parameters()), before);
+  EXPECT_GT(LargestApart(Parameters(), named_.trial.parameters()), before);
   if (GetParam() == Where::kGpu) return;  // which does not count
   EXPECT_EQ(counts_.replayed, 4);
   EXPECT_EQ(counts_.started, of_a_step);
@@ -214,11 +209,10 @@ TEST_P(Resident, AnObservedStepIsUpdatedToo) {
   EXPECT_GT(Step(0).loss, 0);
   StepOnHost(config, 0);
   EXPECT_GT(observer.nodes, 5);
-  EXPECT_LT(LargestDifference(Parameters(), *parameters_), 2e-6);
+  EXPECT_LT(LargestApart(Parameters(), *parameters_), 2e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Where, Resident, testing::Values(Where::kHost, Where::kGpu),
-                         [](const auto& info) { return info.param == Where::kHost ? "Host" : "Gpu"; });
+INSTANTIATE_TEST_SUITE_P(Where, Resident, WhereValues(), WhereName);
 
 }  // namespace
 }  // namespace trainyard::engine::cuda
