@@ -150,7 +150,8 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   OneOf(bench->add_option("--isa", options->isa, "kernels to use"), {"auto", "amx", "avx512bf16", "avx512", "avx2", "baseline", "neon"})
       ->capture_default_str();
   AddBackendOption(*bench, *backend);
-  OneOf(bench->add_option("--precision", *precision, "of the operands of products"), {"float32", "bfloat16", "tf32"})->capture_default_str();
+  OneOf(bench->add_option("--precision", *precision, "of the operands of products"), {"float32", "bfloat16", "tf32"})
+      ->capture_default_str();
   InRange(bench->add_option("--seconds", options->seconds, "how long to measure"), 0, 3600)->capture_default_str();
   bench->add_flag("--roofline", options->roofline, "by kind of op: operations, bytes, and the share of what processor and memory allow");
   bench->add_flag("--json", *json, "print JSON");

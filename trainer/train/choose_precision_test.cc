@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "trainer/backend/cpu/cpu_backend.h"
+#include "trainer/backend/cuda/device_backend.h"
+#include "trainer/backend/cuda/test_host_device.h"
 #include "trainer/job/job_config.h"
 
 namespace trainyard::engine {
@@ -41,6 +43,19 @@ TEST(ChoosePrecision, APrecisionThatTheJobNamesIsNotMeasured) {
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(choice->precision, Precision::kBfloat16);
   EXPECT_THAT(choice->reason, IsEmpty());
+}
+
+TEST(ChoosePrecision, AutoTakesTf32OnAGpuAndMeasuresNothing) {
+  int made = 0;
+  const auto gpu = [&made](Precision) {
+    ++made;
+    return cuda::MakeDeviceBackend(std::make_unique<cuda::HostDevice>());
+  };
+  const auto choice = ChoosePrecision(Config(), gpu, Never);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(choice->precision, Precision::kTf32);
+  EXPECT_EQ(choice->reason, "host multiplies tf32 faster, and all values stay float32");
+  EXPECT_EQ(made, 1);
 }
 
 TEST(ChoosePrecision, AutoMeasuresBothOrSaysThatThereIsNothingToMeasure) {

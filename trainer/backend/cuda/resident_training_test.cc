@@ -47,7 +47,7 @@ class Resident : public TestSomewhere {
     executor_.reset();
     parameters_ = std::make_unique<ParameterSet>(CopyOf(named_.trial.parameters()));
     optimizer_ = *MakeOptimizer(config);
-    const auto training = backend_->MakeDeviceTraining({.specs = parameters_->specs(), .optimizer = config, .skips_not_finite = skips});
+    auto training = backend_->MakeDeviceTraining({.specs = parameters_->specs(), .optimizer = config, .skips_not_finite = skips});
     ASSERT_TRUE(training.ok()) << training.status();
     slots_.clear();
     for (size_t slot = 0; slot < optimizer_->slot_names().size(); ++slot) slots_.emplace_back(SpecsOf(*parameters_));

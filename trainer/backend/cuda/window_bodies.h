@@ -128,7 +128,8 @@ struct MaxPoolBackTiles {
     const int32_t best = pool.argmax[i];
     int32_t place = 0;
     for (int32_t h = 0; h < window.size[0]; ++h) {
-      int64_t to = ((o.n * window.in[0] + o.row * window.size[0] + h) * window.in[1] + o.column * window.size[1]) * window.channels + o.channel;
+      int64_t to =
+          ((o.n * window.in[0] + o.row * window.size[0] + h) * window.in[1] + o.column * window.size[1]) * window.channels + o.channel;
       for (int32_t w = 0; w < window.size[1]; ++w, ++place, to += window.channels) pool.dx[to] = place == best ? gradient : 0.0f;
     }
   }

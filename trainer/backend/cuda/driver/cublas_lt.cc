@@ -53,7 +53,9 @@ class CublasLt::Product final : public ProductPlan {
     const BlasProduct blas = ColumnMajor(shape);
     const cudaDataType_t type = shape.bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
     beta_ = shape.onto ? 1.0f : 0.0f;
-    TY_RETURN_IF_ERROR(LtStatus(f, f.operation_create(&operation_, shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate"));
+    TY_RETURN_IF_ERROR(LtStatus(f,
+                                f.operation_create(&operation_, shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                                "cublasLtMatmulDescCreate"));
     TY_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, blas.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N));
     TY_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, blas.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N));
     if (shape.bias) {
