@@ -67,7 +67,8 @@ class Updater {
   virtual void Push(int key, const GradientView& gradient, int64_t step) = 0;
   // There is no gradient (or next value) of `key` in this step, since this replica had no examples.
   virtual void PushNothing(int key, int64_t step) = 0;
-  // Returns when every pushed parameter has its new value in `parameters`, or where Refresh gets it.
+  // Returns when every pushed parameter has its new value in `parameters`, or where Refresh finds
+  // it.
   virtual absl::StatusOr<StepResult> Wait(ParameterSet& parameters) = 0;
   // `parameters` are those after the last Wait, also where a device keeps them.
   virtual absl::Status Refresh(ParameterSet& /*parameters*/) { return absl::OkStatus(); }

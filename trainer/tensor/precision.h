@@ -11,8 +11,8 @@ namespace trainyard::engine {
 // bfloat16, to nearest even. So are values between convolutions, where they are stored
 // (backend/narrow_values.h). Sums are f32, and so is everything else: parameters, losses,
 // statistics, updates.
-// kTf32: on GPUs alone. Operands are rounded to the 10 bits of tf32 inside a product; all values are
-// f32 (NVIDIA, "TensorFloat-32").
+// kTf32: on GPUs alone. Operands are rounded to the 10 bits of tf32 inside a product; all values
+// are f32. NVIDIA, "A100 Tensor Core GPU Architecture" describes tf32.
 enum class Precision : uint8_t { kFloat32, kBfloat16, kTf32 };
 
 inline constexpr std::array<std::string_view, 3> kPrecisionNames = {"float32", "bfloat16", "tf32"};  // [Precision]

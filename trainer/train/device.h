@@ -15,7 +15,7 @@ namespace trainyard::engine {
 // In a step it is its own thread's. `backend` must outlive it. Gradients lie in `lendable` where
 // that is not null and has room.
 struct Device {
-  // `training`: of the backend, where that keeps parameters and gradients; `gradients` is empty then.
+  // `training`: the backend's, which keeps parameters and gradients. Then `gradients` is empty.
   Device(int its_rank, const ModelSpec& spec, Backend& backend, const std::vector<ParameterSpec>& specs, Sampler its_sampler,
          LendableMemory* lendable = nullptr, DeviceTraining* training = nullptr)
       : rank(its_rank),

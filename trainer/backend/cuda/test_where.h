@@ -1,4 +1,4 @@
-// Where a test runs: on this machine, whose loops run the GPU's bodies, or on a GPU if there is one.
+// Where a test runs: on this machine, whose loops run the bodies of kernels, or on a GPU.
 #pragma once
 
 #include <gtest/gtest.h>
