@@ -36,14 +36,14 @@ class DeviceTraining {
   virtual absl::Status FetchParameters(ParameterSet& parameters) = 0;
   virtual absl::Status FetchSlots(std::span<ParameterSet> slots) = 0;
   virtual absl::Status FetchResults(ParameterSet& results) = 0;
-  // Of parameters and slots.
   virtual int64_t slot_bytes() const = 0;
 
+  // Before a step's kernels: its learning rate, and how many steps were before it.
   virtual absl::Status BeginStep(const UpdateContext& context) = 0;
   // Starts the update, behind the step's kernels: clips, and applies the optimizer. `loss` is the
   // step's in the device's memory.
   virtual void Update(const void* loss) = 0;
-  // `result` of key lies at `value`, and is wanted in its place.
+  // The result of `key` lies at `value`: it is copied to its place.
   virtual void Take(int key, const void* value) = 0;
   // Where Update leaves the outcome: kOutcomeFloats, which OutcomeOf reads.
   static constexpr int64_t kOutcomeFloats = 2;
