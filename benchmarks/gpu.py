@@ -61,11 +61,9 @@ def megabytes_of(command):
     return (before - least) / 1e6
 
 
-def memory(arguments):
+def memory(arguments, networks):
     print("| network, batch | Trainyard | PyTorch |\n|---|---|---|")
-    for name, batch, optimizer, _ in NETWORKS:
-        if name not in arguments.networks.split(","):
-            continue
+    for name, batch, optimizer, _ in networks:
         of_peer = [sys.executable, __file__, "peer", "--networks", name, "--precision", arguments.precision, "--seconds", str(arguments.seconds)]
         print(f"| {name}, {batch} | {megabytes_of(our_command(arguments, name, batch, optimizer)):.0f} MB | {megabytes_of(of_peer):.0f} MB |", flush=True)
 
@@ -90,28 +88,27 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", default="speed", choices=("speed", "memory", "peer"), help="peer: PyTorch's steps alone")
     parser.add_argument("--trainer", default="build/release/trainer/trainyard-trainer", help="the program, or a command line that starts it")
-    parser.add_argument("--precision", default="float32", choices=("float32", "tf32", "bfloat16", "float16"))
+    parser.add_argument("--precision", default="float32", choices=("float32", "tf32", "bfloat16"))
     parser.add_argument("--networks", default=",".join(name for name, *_ in NETWORKS))
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-compile", action="store_true")
     arguments = parser.parse_args()
+    networks = [network for network in NETWORKS if network[0] in arguments.networks.split(",")]
     torch.set_default_device("cuda")
     for place in (torch.backends.cuda.matmul, torch.backends.cudnn):
         place.allow_tf32 = arguments.precision == "tf32"
     if arguments.what == "peer":
-        for name, batch, *_ in NETWORKS:
-            if name in arguments.networks.split(","):
-                median_step(peer(arguments, name, batch, pytorch_networks.alone), arguments.seconds)
+        for name, batch, *_ in networks:
+            median_step(peer(arguments, name, batch, pytorch_networks.alone), arguments.seconds)
         return
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {arguments.precision}\n")
     if arguments.what == "memory":
-        memory(arguments)
+        memory(arguments, networks)
         return
     print("| network, batch | Trainyard | PyTorch | ratio | compiled | ratio |\n|---|---|---|---|---|---|")
-    for name, *rest in NETWORKS:
-        if name in arguments.networks.split(","):
-            compare(arguments, name, *rest)
+    for network in networks:
+        compare(arguments, *network)
     print(f"\nThe least median step of {arguments.rounds} rounds in turn; a ratio above 1: Trainyard is faster.")
 
 

@@ -13,8 +13,7 @@ def alone(module):
 
 def autocast(precision):
     """On the default device."""
-    kind = {"bfloat16": torch.bfloat16, "float16": torch.float16}.get(precision)
-    return torch.autocast(torch.get_default_device().type, dtype=kind or torch.bfloat16, enabled=kind is not None)
+    return torch.autocast(torch.get_default_device().type, dtype=torch.bfloat16, enabled=precision == "bfloat16")
 
 
 def classifier(network, image_shape, optimizer, l2=0.0):

@@ -78,12 +78,7 @@ TEST_F(Steps, StepsOutsideTrainingHaveARecordOfTheirOwn) {
 }
 
 TEST_F(Steps, AnObservedStepRunsNodeByNode) {
-  class Observer final : public NodeObserver {
-   public:
-    void BeforeNode(NodeId) override { ++nodes; }
-    void AfterNode(NodeId) override {}
-    int nodes = 0;
-  } observer;
+  NodeCounter observer;
   for (const uint64_t step : {0, 1, 2}) ExpectAsFresh(step);
   executor_->set_observer(&observer);
   ExpectAsFresh(3);

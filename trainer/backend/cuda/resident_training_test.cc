@@ -197,12 +197,7 @@ TEST_P(Resident, ARecordedStepStartsTheUpdateToo) {
 }
 
 TEST_P(Resident, AnObservedStepIsUpdatedToo) {
-  class Observer final : public NodeObserver {
-   public:
-    void BeforeNode(NodeId) override { ++nodes; }
-    void AfterNode(NodeId) override {}
-    int nodes = 0;
-  } observer;
+  NodeCounter observer;
   const OptimizerConfig config = DefaultOptimizerConfig("sgd");
   Open(config);
   executor_->set_observer(&observer);

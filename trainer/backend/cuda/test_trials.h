@@ -18,6 +18,14 @@ struct NamedTrial {
   Trial trial;
 };
 
+// How many nodes an executor has run one by one.
+class NodeCounter final : public NodeObserver {
+ public:
+  void BeforeNode(NodeId) override { ++nodes; }
+  void AfterNode(NodeId) override {}
+  int nodes = 0;
+};
+
 // Scores of the last axis, their loss, and the labels that have the highest.
 inline void ScoreLoss(Trial& trial, Value x, int32_t classes) {
   GraphBuilder& b = trial.builder();
