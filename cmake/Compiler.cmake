@@ -40,8 +40,14 @@ if(TRAINYARD_SANITIZE)
   # The compiler would spend most of its time on optimising the sanitizers' checks. Fuzzing for hours is worth -O1.
   set(TRAINYARD_LIBRARY_OPTIONS -O0 CACHE STRING "options of the libraries whose loops need no optimisation in a build with sanitizers")
   add_compile_options(-fsanitize=${TRAINYARD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    add_compile_options(-fsanitize-ignorelist=${CMAKE_SOURCE_DIR}/tests/ubsan.ignore)
+  endif()
   add_link_options(-fsanitize=${TRAINYARD_SANITIZE})
 endif()
+
+# Of a library that a fuzzer looks into.
+set(TRAINYARD_FUZZ_OPTIONS -fsanitize=fuzzer-no-link -fsanitize-coverage-ignorelist=${CMAKE_SOURCE_DIR}/tests/coverage.ignore)
 
 # With CMAKE_UNITY_BUILD (the sanitizers' presets, and all builds of CI) so many files of a folder
 # are compiled at once. A build that starts from nothing then takes two thirds of the time. One

@@ -42,7 +42,7 @@ function(trainyard_folder path)
     target_link_libraries(${name} PUBLIC ${dependencies} ${arg_LINK})
     set(owner trainyard_pch)
     if(TRAINYARD_FUZZ AND fuzzers)
-      target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)  # else the fuzzer sees no branch of the code it tests
+      target_compile_options(${name} PRIVATE ${TRAINYARD_FUZZ_OPTIONS})  # else the fuzzer sees no branch of the code it tests
       set(owner trainyard_fuzz_pch)
     endif()
     if(NOT arg_OWN_OPTIONS AND NOT (arg_OPTIMISED AND TRAINYARD_SANITIZE))

@@ -24,7 +24,7 @@ function(trainyard_precompiled_headers)
     # Of libraries that a fuzzer looks into (Folder.cmake).
     add_library(trainyard_fuzz_pch OBJECT ${CMAKE_BINARY_DIR}/precompiled_headers.cc)
     target_link_libraries(trainyard_fuzz_pch PRIVATE ${libraries})
-    target_compile_options(trainyard_fuzz_pch PRIVATE ${TRAINYARD_LIBRARY_OPTIONS} -fsanitize=fuzzer-no-link)
+    target_compile_options(trainyard_fuzz_pch PRIVATE ${TRAINYARD_LIBRARY_OPTIONS} ${TRAINYARD_FUZZ_OPTIONS})
     target_precompile_headers(trainyard_fuzz_pch PRIVATE ${TRAINYARD_COMMON_HEADERS})
   endif()
   if(TRAINYARD_TESTS)

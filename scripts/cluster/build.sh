@@ -155,7 +155,7 @@ build_part() {
   fi
   for pair in $pairs; do
     name=${pair%%=*}
-    "$go" build -p "$jobs" -trimpath -ldflags "$(ldflags "$part")" -o "$bin/.$name.new" "${pair#*=}" >build.log 2>&1 ||
+    "$go" build -p "$jobs" -trimpath -gcflags=all=-dwarf=false -ldflags "$(ldflags "$part")" -o "$bin/.$name.new" "${pair#*=}" >build.log 2>&1 ||
       { tail -20 build.log >&2; echo "build.sh: building $name of $module failed" >&2; exit 1; }
     mv "$bin/.$name.new" "$bin/$name"
     echo "cluster:   $name ready after $((SECONDS - started)) s"
