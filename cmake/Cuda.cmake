@@ -6,7 +6,7 @@
 # the target trainyard::cuda (headers, and the static runtime) and trainyard_cuda_kernels().
 #
 # Only the runtime is linked. The program loads the rest by name, so that it starts without any of
-# it: libcublasLt.so.13, libcudnn.so.9, libnccl.so.2, libnvidia-ml.so.1 and the driver's libcuda.so.1.
+# it: libcublasLt.so.13, libcudnn.so.9, libnvidia-ml.so.1 and the driver's libcuda.so.1.
 # It loads libnvrtc.so.13 before cuDNN, which looks for that in its own folder only, unless it is
 # there already.
 # dlopen looks in the RUNPATH that trainyard::cuda gives to programs: where the toolkit has its
@@ -36,11 +36,11 @@ function(trainyard_look_for_cuda nvcc)
     set(trainyard_cuda_lacks "${nvcc} is of CUDA ${version}, 12.8 or newer is needed" PARENT_SCOPE)
     return()
   endif()
-  # A wheel's root is site-packages/nvidia/cu13; those of cuDNN and NCCL lie beside it.
+  # A wheel's root is site-packages/nvidia/cu13; those of cuDNN lie beside it.
   set(includes)
   set(lacks)
-  foreach(header cuda_runtime.h cublasLt.h cudnn.h cudnn_frontend.h nccl.h nvml.h)
-    find_path(cuda_header ${header} NO_CACHE HINTS ${root}/include ${root}/../cudnn/include ${root}/../nccl/include ${root}/../../include ${environment_headers})
+  foreach(header cuda_runtime.h cublasLt.h cudnn.h cudnn_frontend.h nvml.h)
+    find_path(cuda_header ${header} NO_CACHE HINTS ${root}/include ${root}/../cudnn/include ${root}/../../include ${environment_headers})
     if(cuda_header)
       list(APPEND includes ${cuda_header})
     else()
@@ -60,7 +60,7 @@ function(trainyard_look_for_cuda nvcc)
     return()
   endif()
   set(libraries)
-  foreach(folder ${root}/lib64 ${root}/lib ${root}/../cudnn/lib ${root}/../nccl/lib)
+  foreach(folder ${root}/lib64 ${root}/lib ${root}/../cudnn/lib)
     get_filename_component(folder ${folder} REALPATH)
     if(IS_DIRECTORY ${folder})
       list(APPEND libraries ${folder})

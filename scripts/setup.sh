@@ -4,7 +4,7 @@
 #   scripts/setup.sh            what the trainer and the operator need to build and pass the unit tests
 #   scripts/setup.sh --cluster  also what the real-cluster tests need (runc, CNI plugins, buildah, …)
 #   scripts/setup.sh --build    without what only tests need
-#   scripts/setup.sh --cuda     also a CUDA toolkit with its libraries, for the backend of NVIDIA GPUs: 1.2 GB to load, 1.8 GB in .cache
+#   scripts/setup.sh --cuda     also a CUDA toolkit with its libraries, for the backend of NVIDIA GPUs: 1.0 GB to load, 1.5 GB in .cache
 set -euo pipefail
 
 build_packages=(

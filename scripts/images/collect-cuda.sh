@@ -8,4 +8,4 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 python=$(scripts/venv.sh trainer/backend/cuda/requirements.txt)
 packages=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')/nvidia
 mkdir -p "$1/lib/trainyard"
-install -m 0644 "$packages"/cu13/lib/lib{cublasLt,nvrtc}.so.13 "$packages"/cu13/lib/libnvrtc-builtins.so.13.* "$packages"/cudnn/lib/libcudnn*.so.9 "$packages"/nccl/lib/libnccl.so.2 "$1/lib/trainyard/"
+install -m 0644 "$packages"/cu13/lib/lib{cublasLt,nvrtc}.so.13 "$packages"/cu13/lib/libnvrtc-builtins.so.13.* "$packages"/cudnn/lib/libcudnn*.so.9 "$1/lib/trainyard/"

@@ -7,6 +7,7 @@
   cluster.py down [--name N]
   cluster.py missing control-plane|node        says what this machine lacks; exit status 1 if anything
   cluster.py base-image                        makes the image that the Dockerfiles start from, where it is not there
+  cluster.py cuda-image                        makes the trainer's image for GPUs of the program in build/release; prints its archive, for up node
 """
 
 import argparse
@@ -100,6 +101,10 @@ def enter(arguments):
     os.execvp("nsenter", ["nsenter", "--target", first, "--net", "--mount", "--pid", "--wd=" + os.getcwd(), *arguments.command])
 
 
+def cuda_image(_):
+    print(images.cuda_trainer(places.REPOSITORY / "build/release/trainer/trainyard-trainer"))
+
+
 def missing(arguments):
     lacks = needs.missing(arguments.kind)
     print("\n".join(lacks) or f"nothing is missing for the {arguments.kind} tests")
@@ -126,6 +131,7 @@ def main():
     command("down", down)
     command("enter", enter).add_argument("command", nargs=argparse.REMAINDER)
     command("base-image", lambda _: images.base())
+    command("cuda-image", cuda_image)
     command("missing", missing).add_argument("kind", choices=["control-plane", "node"])
     arguments = parser.parse_args()
     if arguments.command_name == "up":

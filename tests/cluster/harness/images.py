@@ -16,6 +16,7 @@ BASE = "docker.io/library/debian:bookworm-slim"
 PAUSE = "localhost/pause:1"
 OPERATOR = "docker.io/trainyard/operator:0.1"
 TRAINER = "docker.io/trainyard/trainer:0.1"
+CUDA_TRAINER = f"{TRAINER}-cuda"
 _FOLDER = places.CACHE / "cluster" / "images"
 
 
@@ -103,13 +104,15 @@ def commit():
     return done.stdout.strip() or "unknown"
 
 
-def product(name, image, binary):
-    """Builds Dockerfile.<name> around a program built here (see the head of that file) and returns the archive."""
+def product(name, image, binary, cuda=False):
+    """Builds Dockerfile.<name> around a program built here (see the head of that file) and returns the archive. cuda: with the libraries for GPUs."""
     base()
     _forget_old_layers()
     folder = places.REPOSITORY / "dist" / name
     shutil.rmtree(folder, ignore_errors=True)
     _run(places.REPOSITORY / "scripts/images/collect.sh", binary, folder)
+    if cuda:
+        _run(places.REPOSITORY / "scripts/images/collect-cuda.sh", folder)
     _buildah("bud", "--quiet", "--layers", "--pull-never", "--network=host", "--build-arg", f"PREBUILT=dist/{name}", "--build-arg", f"COMMIT={commit()}",
              "--file", places.REPOSITORY / f"Dockerfile.{name}", "--tag", image, places.REPOSITORY)
     return _archive(image)
@@ -130,3 +133,8 @@ def operator(binary):
 
 def trainer(binary):
     return product("trainer", TRAINER, binary)
+
+
+def cuda_trainer(binary):
+    """The program must have been built with CUDA. The image is 1.1 GB larger."""
+    return product("trainer", CUDA_TRAINER, binary, cuda=True)
