@@ -4,215 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <map>
 #include <utility>
 #include <vector>
 
+#include "trainer/backend/executor_state.h"
 #include "trainer/backend/feed_check.h"
 #include "trainer/base/check.h"
-#include "trainer/base/memory_for.h"
 #include "trainer/base/status_macros.h"
-#include "trainer/ops/rules.h"
-#include "trainer/tensor/buffer.h"
 
 namespace trainyard::engine {
-namespace {
-
-int64_t ExamplesOf(const Shape& shape) { return shape.rank() > 0 ? shape[0] : 1; }
-
-// A node that runs, with the places of its first input and output in the pointer tables.
-struct Step {
-  NodeId node = 0;
-  std::unique_ptr<Kernel> kernel;
-  size_t first_input = 0;
-  size_t first_output = 0;
-  TouchedRows* touched_rows = nullptr;  // during Run
-};
-
-// The action for a parameter's result once its node has run.
-struct Finish {
-  NodeId node = 0;
-  int key = 0;
-  Value value;
-  bool in_place = false;     // the kernel wrote it where it belongs
-  int by_rows_of_step = -1;  // it also lists the rows: index of its step
-};
-
-}  // namespace
-
-struct Executor::State {
-  State(Graph g, Backend& b, const ExecutorOptions& options)
-      : graph(std::move(g)),
-        backend(b),
-        host_parameters(KernelsUseHostParameters(b)),
-        inference(options.inference),
-        training(options.training) {}
-
-  absl::Status Compile();
-  absl::Status Prepare();
-  void FindFinishes();
-  absl::Status PlaceValues();
-  void Bind(const ParameterSet& params, ParameterSet* grads);
-  void BindOutside(absl::FunctionRef<void*(int)> parameter, absl::FunctionRef<void*(int)> result);
-  void BindSteps();
-  void BindTouchedRows(ParameterSet* grads);
-  absl::Status CheckParameters(const ParameterSet& params, const ParameterSet* grads) const;
-  absl::Status CheckState(const ParameterSet* state) const;
-  void Start(const StepContext& step, const ParameterSet* state);
-  void UploadState(const ParameterSet& state);
-  void DownloadState(ParameterSet& state);
-  void UploadParameters(const ParameterSet& params);
-  absl::Status MakeRunner();
-  void RunNode(NodeId node, const StepContext& step);
-  void StartTraining(const StepContext& step);
-  absl::StatusOr<StepOutcome> TrainBehind(const StepContext& step, ParameterSet* state);
-  absl::StatusOr<StepOutcome> TrainEach(const StepContext& step, ParameterSet* state);
-  absl::Status RunBehind(const StepContext& step, ParameterSet* grads, GradientSink* sink);
-  absl::Status RunEach(const StepContext& step, ParameterSet* grads, GradientSink* sink);
-  absl::Status FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink);
-  bool IsExternal(Value value) const;
-  size_t Bytes() const { return Aligned(plan.arena_bytes) + scratch_bytes; }
-  void*& Pointer(Value value) { return pointers[value.node][value.output]; }
-
-  const Graph graph;
-  Backend& backend;
-  const bool host_parameters;
-  const ParameterSet* const inference;  // null: not for inference
-  DeviceTraining* const training;       // null: parameters are the caller's
-  MemoryPlan plan;
-  std::unique_ptr<DeviceMemory> memory;  // the arena, then what kernels need while they run
-  size_t scratch_bytes = 0;
-  std::vector<Step> steps;
-  std::vector<Finish> finishes;              // by node
-  std::vector<std::vector<void*>> pointers;  // [node][output]
-  std::vector<const void*> input_pointers;   // of the steps, node by node
-  std::vector<void*> output_pointers;        // likewise
-  std::vector<const Tensor*> fed;            // [index into graph.inputs()], during Run
-  size_t next_finish = 0;                    // during Run
-  std::vector<Step>::iterator next_step;     // likewise
-  std::unique_ptr<DeviceSteps> runner;       // null: kernels run one by one
-  NodeObserver* observer = nullptr;
-};
-
-// Parameters and results that kernels use where the caller, or the device's training, keeps them.
-bool Executor::State::IsExternal(Value value) const {
-  if (!host_parameters && training == nullptr) return false;
-  if (std::holds_alternative<ParameterOp>(graph.node(value.node).op)) return true;
-  return std::ranges::any_of(finishes, [&](const Finish& finish) { return finish.in_place && finish.value == value; });
-}
-
-absl::Status Executor::State::Compile() {
-  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
-    const Op& op = graph.node(id).op;
-    if (IsSource(op) || AliasedInput(op)) continue;
-    TY_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, backend.Compile(graph, id, inference != nullptr));
-    scratch_bytes = std::max(scratch_bytes, kernel->scratch_bytes());
-    steps.push_back({id, std::move(kernel), input_pointers.size(), output_pointers.size()});
-    input_pointers.resize(input_pointers.size() + graph.node(id).inputs.size());
-    output_pointers.resize(output_pointers.size() + graph.node(id).outputs.size());
-  }
-  return absl::OkStatus();
-}
-
-// Kernels of inference see their parameters once.
-absl::Status Executor::State::Prepare() {
-  if (inference == nullptr || !host_parameters) return absl::OkStatus();
-  TY_RETURN_IF_ERROR(CheckParameters(*inference, nullptr));
-  return WithMemoryFor("what is kept of parameters", 0, [this] {
-    std::vector<const void*> inputs;
-    for (const Step& step : steps) {
-      inputs.clear();
-      for (const Value& input : graph.node(step.node).inputs) {
-        const auto* parameter = std::get_if<ParameterOp>(&graph.node(input.node).op);
-        inputs.push_back(parameter == nullptr ? nullptr : inference->values(parameter->key).data());
-      }
-      step.kernel->Prepare(inputs);
-    }
-    return absl::OkStatus();
-  });
-}
-
-// A result is written in place if a kernel makes it for one key alone and nobody fetches it by
-// name.
-void Executor::State::FindFinishes() {
-  for (const ParameterResult& result : graph.results()) {
-    const Op& op = graph.node(result.value.node).op;
-    const bool made_by_kernel = !IsSource(op) && !AliasedInput(op);
-    const bool named = std::ranges::any_of(graph.outputs(), [&](const auto& output) { return output.second == result.value; });
-    const bool taken = std::ranges::any_of(finishes, [&](const Finish& finish) { return finish.value == result.value; });
-    const bool in_place = (host_parameters || training != nullptr) && made_by_kernel && !named && !taken;
-    finishes.push_back({result.value.node, result.key, result.value, in_place});
-    if (in_place && host_parameters && result.value.output == 0 && FillsRowsOfIds(op)) {
-      const auto step = std::ranges::find(steps, result.value.node, &Step::node);
-      finishes.back().by_rows_of_step = static_cast<int>(step - steps.begin());
-    }
-  }
-  std::ranges::sort(finishes, {}, [](const Finish& finish) { return std::pair(finish.node, finish.key); });
-}
-
-absl::Status Executor::State::PlaceValues() {
-  plan = PlanMemory(graph, {.bytes = [this](const ValueSpec& spec) { return backend.BytesFor(spec); },
-                            .external = [this](Value value) { return IsExternal(value); },
-                            .alias = [](const Node& node) { return AliasedInput(node.op); },
-                            .in_place = [](const Node& node, int i) { return MayRunInPlace(node.op, i); }});
-  const int64_t examples = graph.inputs().empty() ? 0 : ExamplesOf(graph.spec({graph.inputs()[0], 0}).shape);
-  TY_ASSIGN_OR_RETURN(memory, backend.Allocate(fmt::format("the arena of a batch of {}", examples), Bytes()));
-  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
-    std::vector<void*>& row = pointers.emplace_back();
-    for (const ValueStorage& placement : plan.placements[id]) {
-      row.push_back(placement.kind == ValueStorage::Kind::kArena ? memory->data() + placement.offset : nullptr);
-    }
-  }
-  fed.resize(graph.inputs().size());
-  return absl::OkStatus();
-}
-
-// Fills the pointer tables with this step's places of parameters and results.
-void Executor::State::Bind(const ParameterSet& params, ParameterSet* grads) {
-  if (host_parameters) {
-    // Kernels only read parameters; the table holds plain pointers because most of its entries are
-    // written.
-    BindOutside([&params](int key) { return const_cast<float*>(params.values(key).data()); },
-                [grads](int key) { return grads->values(key).data(); });
-  }
-  BindTouchedRows(grads);
-  BindSteps();
-}
-
-void Executor::State::BindOutside(absl::FunctionRef<void*(int)> parameter, absl::FunctionRef<void*(int)> result) {
-  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
-    if (const auto* op = std::get_if<ParameterOp>(&graph.node(id).op)) pointers[id][0] = parameter(op->key);
-  }
-  for (const Finish& finish : finishes) {
-    if (finish.in_place) Pointer(finish.value) = result(finish.key);
-  }
-  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
-    if (AliasedInput(graph.node(id).op)) pointers[id][0] = Pointer(graph.node(id).inputs[*AliasedInput(graph.node(id).op)]);
-  }
-}
-
-void Executor::State::BindSteps() {
-  for (const Step& step : steps) {
-    const Node& node = graph.node(step.node);
-    for (size_t i = 0; i < node.inputs.size(); ++i) input_pointers[step.first_input + i] = Pointer(node.inputs[i]);
-    for (size_t i = 0; i < node.outputs.size(); ++i) output_pointers[step.first_output + i] = pointers[step.node][i];
-  }
-}
-
-// Kernels that fill a gradient row by row in its set keep the list of its rows. Any other result
-// may touch every row.
-void Executor::State::BindTouchedRows(ParameterSet* grads) {
-  for (const Finish& finish : finishes) {
-    TouchedRows& touched = grads->touched_rows(finish.key);
-    if (finish.by_rows_of_step < 0) {
-      touched.SetAll();
-      continue;
-    }
-    touched.Reserve(static_cast<size_t>(graph.spec(graph.node(finish.node).inputs[0]).shape.elements()));
-    steps[finish.by_rows_of_step].touched_rows = &touched;
-  }
-}
 
 absl::Status Executor::State::CheckParameters(const ParameterSet& params, const ParameterSet* grads) const {
   const auto same = [&](const ParameterSet& set) { return std::ranges::equal(set.specs(), graph.parameters()); };
@@ -280,7 +80,7 @@ void Executor::State::UploadParameters(const ParameterSet& params) {
 // Hands over the results that `node` was the last to work on. Called for every node in order.
 absl::Status Executor::State::FinishResults(NodeId node, ParameterSet* grads, GradientSink* sink) {
   for (; next_finish < finishes.size() && finishes[next_finish].node == node; ++next_finish) {
-    const Finish& finish = finishes[next_finish];
+    const ExecutorFinish& finish = finishes[next_finish];
     const ValueSpec& spec = graph.spec(finish.value);
     if (!finish.in_place) {
       backend.Download(spec, Pointer(finish.value), {DType::kF32, spec.shape, grads->values(finish.key).data()});
@@ -288,21 +88,6 @@ absl::Status Executor::State::FinishResults(NodeId node, ParameterSet* grads, Gr
     }
     if (sink != nullptr) sink->Ready(finish.key);
   }
-  return absl::OkStatus();
-}
-
-absl::Status Executor::State::MakeRunner() {
-  if (backend.uses_host_memory()) return absl::OkStatus();
-  std::vector<DeviceResult> results;
-  if (training != nullptr) {
-    results.push_back({{.shape = {DeviceTraining::kOutcomeFloats}}, training->outcome()});
-    for (const Value next : graph.next_states()) {
-      if (next.valid()) results.push_back({graph.spec(next), Pointer(next)});
-    }
-  } else {
-    for (const Finish& finish : finishes) results.push_back({graph.spec(finish.value), Pointer(finish.value)});
-  }
-  TY_ASSIGN_OR_RETURN(runner, backend.MakeDeviceSteps(std::move(results)));
   return absl::OkStatus();
 }
 
@@ -375,7 +160,7 @@ absl::StatusOr<StepOutcome> Executor::State::TrainEach(const StepContext& step, 
 void Executor::State::StartTraining(const StepContext& step) {
   next_step = steps.begin();
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) RunNode(id, step);
-  for (const Finish& finish : finishes) {
+  for (const ExecutorFinish& finish : finishes) {
     if (!finish.in_place) training->Take(finish.key, Pointer(finish.value));
   }
   training->Update(Pointer(graph.loss()));
@@ -470,7 +255,7 @@ void Executor::set_observer(NodeObserver* observer) { state_->observer = observe
 const Graph& Executor::graph() const { return state_->graph; }
 std::vector<int> Executor::row_keys() const {
   std::vector<int> keys;
-  for (const Finish& finish : state_->finishes) {
+  for (const ExecutorFinish& finish : state_->finishes) {
     if (finish.by_rows_of_step >= 0) keys.push_back(finish.key);
   }
   return keys;
