@@ -144,7 +144,38 @@ class SameBits(AllReduceTest):
         self.assertEqual(self.digest(job, short), servers)
 
 
+class LongJob:
+    """LeNet by three workers for three seconds of this machine: long enough for a kill. A slow machine would take a minute for what a fast one does
+    in those. Its quarters end with a checkpoint."""
+
+    WORKERS, BATCH, SECONDS = 3, 16, 3.0
+    LEAST, MOST = 160, 600  # steps
+
+    def __init__(self, test):
+        begun = test.succeed(test.launch(job_file(test.folder.name, workers=self.WORKERS, mode="allReduce", steps=60, batch=self.BATCH), (RESTARTS, QUICK)))
+        pace = 60 / begun["perWorker"][0]["seconds"]
+        self.quarter = round(min(max(self.SECONDS * pace, self.LEAST), self.MOST) / 4)
+        self.steps = 4 * self.quarter
+        self._digests = {}
+
+    def file(self, folder, **options):
+        return job_file(folder, workers=self.WORKERS, mode="allReduce", steps=self.steps, batch=self.BATCH, **{"checkpoint_every": self.quarter, **options})
+
+    def digest(self, test, *overrides):
+        """Of the undisturbed job, which runs once."""
+        if overrides not in self._digests:
+            self._digests[overrides] = test.digest(self.file(test.folder.name), *overrides)
+        return self._digests[overrides]
+
+
 class Disturbed(AllReduceTest):
+    _long_job = None
+
+    def long_job(self):
+        if Disturbed._long_job is None:
+            Disturbed._long_job = LongJob(self)
+        return Disturbed._long_job
+
     def disturb(self, run, index, with_signal):
         """The signal to a worker that runs, or nothing where it does not run now."""
         if run.replica_pid("worker", index) is None:
@@ -179,8 +210,9 @@ class Disturbed(AllReduceTest):
         signals = [signal.SIGKILL] * OPTIONS.kills + [signal.SIGTERM] * OPTIONS.terms
         chance.shuffle(signals)
         print(f"seed {seed}", flush=True)
-        job = job_file(self.folder.name, workers=3, mode="allReduce", steps=800, batch=16, checkpoint_every=100)
-        sha256 = self.digest(job, *overrides)
+        long = self.long_job()
+        sha256 = long.digest(self, *overrides)
+        job = long.file(self.folder.name, checkpoint_every=long.quarter // 2)
         sent = redone = 0
         while sent < len(signals):
             run = self.launch(job, (RESTARTS, QUICK, *overrides))
@@ -195,49 +227,49 @@ class Disturbed(AllReduceTest):
         print(f"{sent} signals, {redone} steps done again", flush=True)
 
     def test_a_worker_that_is_lost_costs_no_step_and_the_chief_those_since_its_checkpoint(self):
-        job = job_file(self.folder.name, workers=3, mode="allReduce", steps=600, batch=16, checkpoint_every=150)
-        sha256 = self.digest(job)
+        long = self.long_job()
+        sha256, job = long.digest(self), long.file(self.folder.name)
         run = self.launch(job, (RESTARTS, QUICK))
-        run.await_step(160)
+        run.await_step(long.quarter + 10)
         run.kill("worker", 2)
         self.assertLessEqual(sum(steps["to"] - steps["from"] for steps in self.check(run, sha256)["redone"]), 1)
-        redone = self.redone_after_a_kill(job, 0, 160, sha256)
-        self.assertEqual([steps["from"] % 150 for steps in redone], [0] * len(redone), redone)
+        redone = self.redone_after_a_kill(job, 0, long.quarter + 10, sha256)
+        self.assertEqual([steps["from"] % long.quarter for steps in redone], [0] * len(redone), redone)
         self.assertIn("rank 0", redone[0]["reason"])
 
     def test_a_worker_that_is_lost_takes_its_slots_with_it(self):
-        job = job_file(self.folder.name, workers=3, mode="allReduce", steps=600, batch=16, checkpoint_every=150)
-        sha256 = self.digest(job)
+        long = self.long_job()
+        sha256, job = long.digest(self), long.file(self.folder.name)
         for index in (2, 0):
             with self.subTest(killed=index):
-                redone = self.redone_after_a_kill(job, index, 160, sha256, SHARDED)
-                self.assertEqual([steps["from"] % 150 for steps in redone], [0] * len(redone), redone)
+                redone = self.redone_after_a_kill(job, index, long.quarter + 10, sha256, SHARDED)
+                self.assertEqual([steps["from"] % long.quarter for steps in redone], [0] * len(redone), redone)
 
     def test_a_kill_at_the_last_step(self):
-        job = job_file(self.folder.name, workers=3, mode="allReduce", steps=600, batch=16, checkpoint_every=150)
-        sha256 = self.digest(job)
+        long = self.long_job()
+        sha256, job = long.digest(self), long.file(self.folder.name)
         for index, overrides in ((0, ()), (1, ()), (2, ()), (0, (SHARDED,)), (2, (SHARDED,))):
             with self.subTest(killed=index, overrides=overrides):
                 run = self.launch(job, (RESTARTS, QUICK, *overrides))
-                run.await_step(400)
+                run.await_step(long.steps * 2 // 3)
                 while run.process.poll() is None:
                     progress = run.progress()
-                    if progress is None or progress.get("step", 0) >= 590:
+                    if progress is None or progress.get("step", 0) >= long.steps - 10:
                         break
                 self.disturb(run, index, signal.SIGKILL)
                 self.check(run, sha256)
 
     def test_a_job_that_is_stopped_goes_on_where_it_was(self):
-        job = job_file(self.folder.name, workers=3, mode="allReduce", steps=600, batch=16)
-        sha256 = self.digest(job)
+        long = self.long_job()
+        sha256, job = long.digest(self), long.file(self.folder.name, checkpoint_every=0)
         for overrides in ((), (SHARDED,)):
             with self.subTest(overrides=overrides):
                 run = self.launch(job, (RESTARTS, QUICK, *overrides))
-                run.await_step(200)
+                run.await_step(long.steps // 3)
                 run.process.send_signal(signal.SIGINT)
                 self.assertEqual(run.wait(), 130, f"{run.text}\n{run.logs()}")
                 steps = sorted(int(folder.name.split("-")[1]) for folder in (run.output / "checkpoints").glob("step-*"))
-                self.assertGreaterEqual(steps[-1], 200)
+                self.assertGreaterEqual(steps[-1], long.steps // 3)
                 report = self.check(self.launch(job, (RESTARTS, QUICK, *overrides), output=run.output), sha256)
                 self.assertEqual(report["redone"], [])
 

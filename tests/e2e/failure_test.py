@@ -38,7 +38,7 @@ class Killed(FailureTest):
 
     def check(self, mode, role, index):
         network = index == 1  # replicas of one machine choose shared memory
-        run = self.start([f"training.resources.sharedMemory={str(not network).lower()}"], workers=2, ps=2, mode=mode, steps=300, batch=32, checkpoint_every=40)
+        run = self.start([f"training.resources.sharedMemory={str(not network).lower()}"], workers=2, ps=2, mode=mode, steps=300, batch=16, checkpoint_every=40)
         run.await_step(100)
         run.kill(role, index)
         report = self.succeed(run)

@@ -90,17 +90,18 @@ class Run:
 
     def replica_pid(self, role, index=0):
         """The process of a replica that runs now, or None."""
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
+        for thread in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"):  # proc_pid_children(5); all of /proc takes 10 ms
             try:
-                stat = (entry / "stat").read_text()
-                environment = (entry / "environ").read_bytes().split(b"\0")
+                children = thread.read_text().split()
             except OSError:
                 continue
-            parent = int(stat.rsplit(")", 1)[1].split()[1])
-            if parent == self.process.pid and f"TRAINYARD_ROLE={role}".encode() in environment and f"TRAINYARD_INDEX={index}".encode() in environment:
-                return int(entry.name)
+            for child in children:
+                try:
+                    environment = pathlib.Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                if f"TRAINYARD_ROLE={role}".encode() in environment and f"TRAINYARD_INDEX={index}".encode() in environment:
+                    return int(child)
         return None
 
     def progress(self, role="worker", index=0):
