@@ -139,7 +139,7 @@ std::vector<FailedNode> ReadFailedNodes(const json& entries) {
   return nodes;
 }
 
-std::optional<JobPhase> PhaseFromName(const std::string& name) {
+std::optional<JobPhase> JobPhaseFromName(const std::string& name) {
   for (size_t i = 0; i < words::kPhases.size(); ++i) {
     if (words::kPhases[i] == name) return static_cast<JobPhase>(i);
   }
@@ -192,7 +192,7 @@ json StatusToJson(const TrainingJobStatus& status) {
 TrainingJobStatus StatusFromJson(const json& object) {
   TrainingJobStatus status;
   status.observed_generation = json_read::Integer(object, "observedGeneration").value_or(0);
-  status.phase = PhaseFromName(json_read::String(object, "phase"));
+  status.phase = JobPhaseFromName(json_read::String(object, "phase"));
   status.message = json_read::String(object, "message");
   const json& conditions = json_read::Get(object, "conditions");
   if (conditions.is_array()) {

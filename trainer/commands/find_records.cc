@@ -19,8 +19,8 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kMostClasses = 10'000;
-constexpr int64_t kSmallestSide = 8;
+constexpr int64_t kMostRecordClasses = 10'000;
+constexpr int64_t kSmallestRecordSide = 8;
 
 using RowSeen = std::function<absl::Status(const Elements& image, const Elements& label)>;
 using ReadRows = std::function<absl::Status(const std::string& path, const FeatureNames& names, const RowSeen& seen)>;
@@ -87,7 +87,7 @@ absl::StatusOr<FeatureNames> NamesIn(const std::string& path, const ReadRows& re
 Shape ShapeOf(const Rows& rows) {
   for (const int64_t channels : {int64_t{1}, int64_t{3}}) {
     const int64_t side = std::llround(std::sqrt(static_cast<double>(rows.elements) / static_cast<double>(channels)));
-    if (rows.bytes && side >= kSmallestSide && side * side * channels == rows.elements) return Shape{side, side, channels};
+    if (rows.bytes && side >= kSmallestRecordSide && side * side * channels == rows.elements) return Shape{side, side, channels};
   }
   return Shape{rows.elements};
 }
@@ -122,9 +122,9 @@ absl::StatusOr<std::optional<FoundData>> FindRecords(const FolderContent& conten
         read(path_of(file), names, [&](const Elements& image, const Elements& label) { return Take(image, label, rows); });
     if (!seen.ok()) return seen;
   }
-  if (rows.classes && (rows.largest < 1 || rows.largest >= kMostClasses)) {
+  if (rows.classes && (rows.largest < 1 || rows.largest >= kMostRecordClasses)) {
     return absl::InvalidArgumentError(fmt::format("{}: the largest label is {}, expected class numbers from 0 to below {}",
-                                                  path_of(train[0]), rows.largest, kMostClasses));
+                                                  path_of(train[0]), rows.largest, kMostRecordClasses));
   }
   FoundData found{.examples = rows.count, .input = ShapeOf(rows), .classes = rows.classes ? rows.largest + 1 : 0};
   found.summary = fmt::format("{} records of {} in {} {}{}", rows.count, found.input.ToString(), train.size(),

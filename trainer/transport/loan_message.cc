@@ -16,9 +16,9 @@ constexpr size_t kLeastLoan = 16 << 10;         // bytes; shorter payloads are c
 constexpr size_t kLeastLentResult = 128 << 10;  // the sender of a sum's result waits until it has that back
 
 // Reads a message from front to back.
-class Cutter {
+class LoanCutter {
  public:
-  explicit Cutter(std::span<const std::byte> rest) : rest_(rest) {}
+  explicit LoanCutter(std::span<const std::byte> rest) : rest_(rest) {}
   size_t left() const { return rest_.size(); }
   absl::StatusOr<std::span<const std::byte>> Cut(size_t count) {
     if (count > rest_.size()) {
@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<Record>> ParseLoanMessage(
     std::span<const std::byte> message, const std::shared_ptr<const void>& owner, std::span<const std::byte> memory,
     const std::function<std::shared_ptr<const void>(const WireHeader& header, uint32_t number)>& borrow) {
   std::vector<Record> records;
-  Cutter cutter(message);
+  LoanCutter cutter(message);
   while (cutter.left() > 0) {
     TY_ASSIGN_OR_RETURN(const std::span<const std::byte> header_bytes, cutter.Cut(kWireHeaderBytes));
     TY_ASSIGN_OR_RETURN(const WireHeader header, Decode(header_bytes.first<kWireHeaderBytes>()));

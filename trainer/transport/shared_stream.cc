@@ -17,7 +17,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr absl::Duration kCloseDeadline = absl::Seconds(10);                      // after Close, without anything written
+constexpr absl::Duration kSharedCloseDeadline = absl::Seconds(10);                // after Close, without anything written
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);                        // the other process can spoil the bell
 constexpr uint32_t kInArena = uint32_t{1} << 31;                                  // beside the length of a message
 constexpr uint32_t kWithLoans = uint32_t{1} << 30;                                // likewise
@@ -125,7 +125,7 @@ void SharedStream::Close(const absl::Status& status) {
   if (!StartClosing(status)) return;
   {
     absl::MutexLock lock(&mutex_);
-    close_by_ = RealClock().Now() + kCloseDeadline;
+    close_by_ = RealClock().Now() + kSharedCloseDeadline;
   }
   Pump(What::kAll);
   WakeThread();
@@ -289,7 +289,7 @@ bool SharedStream::GoOnWriting() {
     } else if (!broken_) {
       rest_.swap(message);
     }
-    if (progress && closing_) close_by_ = RealClock().Now() + kCloseDeadline;
+    if (progress && closing_) close_by_ = RealClock().Now() + kSharedCloseDeadline;
   }
   if (*all) Pump(What::kAll);
   return progress;

@@ -18,7 +18,7 @@ std::vector<std::string> Tokens(const std::string& text, TokenKind kind) {
   return tokens;
 }
 
-absl::Status ErrorOf(const std::string& text, TokenKind kind = TokenKind::kWords) { return TokenStream(kind).Append(text, "a.txt"); }
+absl::Status ErrorOfText(const std::string& text, TokenKind kind = TokenKind::kWords) { return TokenStream(kind).Append(text, "a.txt"); }
 
 TEST(TextTokens, WordsStandBetweenBlanksAndALineEndIsAWord) {
   EXPECT_THAT(Tokens(" the cat  sat\tdown \n the end\n", TokenKind::kWords),
@@ -40,13 +40,13 @@ TEST(TextTokens, TextsFollowEachOther) {
 }
 
 TEST(TextTokens, BytesThatAreNoTextAreErrorsWithByteAndLine) {
-  EXPECT_EQ(ErrorOf("").message(), "a.txt is empty, expected text");
-  const absl::Status status = ErrorOf("one\ntwo \xff three");
+  EXPECT_EQ(ErrorOfText("").message(), "a.txt is empty, expected text");
+  const absl::Status status = ErrorOfText("one\ntwo \xff three");
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_EQ(status.message(), "a.txt is not UTF-8: found the byte 0xff at byte 8 (line 2); convert it, or name a text file");
   for (const char* bytes :
        {"\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf0\x80\x80\xaf", "\xc3", "\xe7\x8c", "\x80"}) {
-    EXPECT_THAT(std::string(ErrorOf(bytes, TokenKind::kCharacters).message()), HasSubstr("at byte 0 (line 1)"))
+    EXPECT_THAT(std::string(ErrorOfText(bytes, TokenKind::kCharacters).message()), HasSubstr("at byte 0 (line 1)"))
         << testing::PrintToString(bytes);
   }
 }
@@ -55,8 +55,8 @@ TEST(TextTokens, ALineMayBeLongAWordMayNot) {
   std::string line;
   for (int i = 0; i < 100'000; ++i) line += "word ";
   EXPECT_EQ(Tokens(line, TokenKind::kWords).size(), 100'000U);
-  EXPECT_TRUE(ErrorOf(std::string(kMaxWordBytes, 'x')).ok());
-  const absl::Status status = ErrorOf("short\n" + std::string(kMaxWordBytes + 1, 'x'));
+  EXPECT_TRUE(ErrorOfText(std::string(kMaxWordBytes, 'x')).ok());
+  const absl::Status status = ErrorOfText("short\n" + std::string(kMaxWordBytes + 1, 'x'));
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("the word at byte 4102 (line 2) has more than 4096 bytes"));
 }
