@@ -111,6 +111,18 @@ class Life : public CrashTest {
   int crashed = 0;
 };
 
+// A sanitizer takes four times as long, and looks at other things than the end: of three writes one is enough for it.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TRAINYARD_SLOW_CRASHES
+#endif
+#endif
+#ifdef TRAINYARD_SLOW_CRASHES
+constexpr int kWritesApart = 3;
+#else
+constexpr int kWritesApart = 1;
+#endif
+
 void ExpectTheSameEndWhereverTheOperatorIsKilled(const MakeJob& job) {
   Life reference(job);
   const int writes = reference.Run(std::nullopt, FakeApiServer::CrashPoint::kBefore);
@@ -118,7 +130,8 @@ void ExpectTheSameEndWhereverTheOperatorIsKilled(const MakeJob& job) {
   ASSERT_EQ(reference.essence["status"]["restarts"], 1);
   ASSERT_EQ(reference.essence["status"]["disruptions"], 1);
   for (const auto point : {FakeApiServer::CrashPoint::kBefore, FakeApiServer::CrashPoint::kAfter}) {
-    for (int n = 0; n < writes; ++n) {
+    const int first = point == FakeApiServer::CrashPoint::kAfter ? kWritesApart / 2 : 0;
+    for (int n = first; n < writes; n += kWritesApart) {
       Life life(job);
       life.Run(n, point);
       EXPECT_EQ(life.crashed, 1) << "write " << n;

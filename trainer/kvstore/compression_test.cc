@@ -46,12 +46,12 @@ TrainingState TrainRounding(int workers, int64_t steps) {
       for (int key = 0; key < mean.size(); ++key) {
         const std::span<float> residual = residuals[worker].values(key);
         const std::span<const float> gradient = gradients.values(key);
+        const std::span<float> sums = mean.values(key);
         for (size_t i = 0; i < gradient.size(); ++i) {
           const float whole = gradient[i] + residual[i];
           const float sent = RoundToBfloat16(whole);
           residual[i] = whole - sent;
-          float& sum = mean.values(key)[i];
-          sum = worker == 0 ? sent : sum + sent;
+          sums[i] = worker == 0 ? sent : sums[i] + sent;
         }
       }
     }

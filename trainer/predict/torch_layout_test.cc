@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ModelSpec Spec(const std::string& text) {
+ModelSpec ParsedSpec(const std::string& text) {
   FieldErrors errors;
   ModelSpec spec = ParseModelSpec(nlohmann::json::parse(text), "model", errors);
   EXPECT_TRUE(errors.empty()) << errors.ToStatus("test");
@@ -34,7 +34,7 @@ ParameterSet Counted(const ModelSpec& spec) {
 class TorchLayout : public ::testing::Test {
  protected:
   void Export(const std::string& model) {
-    const ModelSpec spec = Spec(model);
+    const ModelSpec spec = ParsedSpec(model);
     auto tensors = TorchTensorsOf(spec, Counted(spec));
     ASSERT_TRUE(tensors.ok()) << tensors.status();
     tensors_ = *std::move(tensors);
@@ -95,7 +95,7 @@ TEST_F(TorchLayout, EveryPresetIsExportedWhole) {
 }
 
 TEST_F(TorchLayout, ASumOfUnlikeOrdersIsRefused) {
-  const ModelSpec spec = Spec(R"({"input": {"shape": [2, 2, 2]}, "loss": "meanSquaredError", "layers": [{"name": "f", "flatten": {}},
+  const ModelSpec spec = ParsedSpec(R"({"input": {"shape": [2, 2, 2]}, "loss": "meanSquaredError", "layers": [{"name": "f", "flatten": {}},
       {"name": "d", "dense": {"units": 8}}, {"name": "s", "inputs": ["f", "d"], "add": {}}, {"dense": {"units": 1}}]})");
   EXPECT_THAT(std::string(TorchTensorsOf(spec, Counted(spec)).status().message()),
               HasSubstr("layer 's' adds a flattened image to other features"));
