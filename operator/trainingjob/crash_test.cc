@@ -111,9 +111,10 @@ class Life : public CrashTest {
   int crashed = 0;
 };
 
-// A sanitizer takes four times as long, and looks at other things than the end: of three writes one is enough for it.
+// AddressSanitizer takes four times as long, and looks at other things than the end: of three
+// writes one is enough for it.
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if __has_feature(address_sanitizer)
 #define TRAINYARD_SLOW_CRASHES
 #endif
 #endif
