@@ -26,7 +26,7 @@ constexpr size_t kArrivedBytes = 32 << 20;  // from all servers together, until 
 KvClientCore::KvClientCore(KvClientOptions options, Transport& transport)
     : options_(std::move(options)),
       name_(options_.worker == kObserver ? "evaluator" : fmt::format("worker {}", options_.worker)),
-      placement_(PlaceParameters(options_.specs, static_cast<int>(options_.servers.size()))),
+      placement_(PlaceParameters(options_.specs, static_cast<int>(options_.servers.size()), options_.placement)),
       records_(options_.specs, placement_, options_.worker == kObserver ? kObserverRank : static_cast<uint32_t>(options_.worker),
                options_.compression),
       agreement_(MakeAgreement(options_.specs)),

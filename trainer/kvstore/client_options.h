@@ -11,6 +11,7 @@
 #include "trainer/base/long_wait.h"
 #include "trainer/base/timeouts.h"
 #include "trainer/kvstore/mode.h"
+#include "trainer/kvstore/placement.h"
 #include "trainer/kvstore/ranks.h"
 #include "trainer/optim/training_state.h"
 #include "trainer/tensor/compression.h"
@@ -29,6 +30,7 @@ struct KvClientOptions {
   KvMode mode = KvMode::kAsync;
   Compression compression = Compression::kNone;  // of pushes and answers
   std::vector<ParameterSpec> specs;              // the model; index = key
+  PlacementOptions placement;                    // the same for all servers and workers
   std::vector<std::string> slot_names;           // Optimizer::slot_names()
   std::string vocabulary;                        // which one the model's tokens are of, the same for all workers; "": it takes none
   // connect: Start, until every server has answered and is initialised. peer: Wait, Pull and End,

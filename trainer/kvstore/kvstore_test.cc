@@ -302,6 +302,7 @@ TEST_P(KvstoreTest, AModelLargerThanEveryWindowTrainsInBothModes) {
     for (const bool same_order : {true, false}) {
       KvServerOptions options = ServerOptions(0, 1, 2, mode);
       options.specs = BigSpecs();
+      options.placement = {};
       options.held_bytes = 1;
       options.timeouts.hello = absl::Milliseconds(500);  // rounds are looked at every eighth of it
       StartServer(options);
@@ -310,6 +311,7 @@ TEST_P(KvstoreTest, AModelLargerThanEveryWindowTrainsInBothModes) {
         threads.emplace_back([&, w] {
           KvClientOptions client = ClientOptions(w, 2, mode);
           client.specs = BigSpecs();
+          client.placement = {};
           if (w == 0) client.load = [](bool) { return StartState(BigSpecs()); };
           TestWorker worker(MakeClient(client), w, BigSpecs());
           EXPECT_TRUE(worker.Start().ok());

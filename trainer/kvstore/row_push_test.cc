@@ -22,8 +22,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int32_t kRows = 6'000;
+constexpr int32_t kRows = 1'500;
 constexpr size_t kRowElements = 200;  // parts are no whole number of rows, and several servers share the table
+constexpr PlacementOptions kPlacement = {.split_elements = int64_t{1} << 18, .part_elements = int64_t{1} << 15};
 
 std::vector<ParameterSpec> TableSpecs() {
   return {{.name = "embedding/table", .shape = Shape({kRows, kRowElements}), .trainable = true},
@@ -75,7 +76,7 @@ class TableWorker {
     std::vector<int32_t> rows;
     // Some rows are every worker's in every step, the first and the last row of all, and those at
     // the cuts between parts.
-    for (const int32_t row : {0, 655, 656, 5'999}) rows.push_back(row);
+    for (const int32_t row : {0, 163, 164, 1'499}) rows.push_back(row);
     for (int32_t i = 0; i < 40; ++i) rows.push_back(static_cast<int32_t>((i * 977 + index_ * 131 + step_ * 389) % kRows));
     std::ranges::sort(rows);
     rows.erase(std::ranges::unique(rows).begin(), rows.end());
@@ -162,6 +163,7 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
                                                                          .compression = job.compression,
                                                                          .optimizer = TestOptimizer(job.optimizer),
                                                                          .specs = TableSpecs(),
+                                                                         .placement = kPlacement,
                                                                          .timeouts = {.peer = absl::Seconds(30)}},
                                                                         *transport_);
     ASSERT_TRUE(server.ok()) << server.status();
@@ -189,6 +191,7 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
             .mode = job.mode,
             .compression = job.compression,
             .specs = TableSpecs(),
+            .placement = kPlacement,
             .slot_names = (*MakeOptimizer(TestOptimizer(job.optimizer)))->slot_names(),
             .timeouts = {.peer = absl::Seconds(30), .connect = absl::Seconds(30)},
             .load = [optimizer = job.optimizer](bool) { return StartState(optimizer); }};
@@ -243,7 +246,7 @@ class RowPushTest : public ::testing::TestWithParam<TransportKind> {
     KvHello hello{.agreement = MakeAgreement(TableSpecs())};
     hello.agreement.workers = job.workers;
     hello.agreement.compression = job.compression;
-    hello.agreement.placement = PlaceParameters(TableSpecs(), 1).hash;
+    hello.agreement.placement = PlaceParameters(TableSpecs(), 1, kPlacement).hash;
     const auto peer = std::make_shared<RudePeer>([&](const WireHeader& welcome) {
       Record record = make(welcome);
       record.header.sender = 1;
@@ -416,7 +419,7 @@ TEST_P(RowPushTest, RowsThatMakeNoSenseAreRefusedByNameAndTheOthersGoOn) {
   const Case cases[] = {
       {WireOp::kPush, {}, "rows: 0 bytes, expected at least 4"},
       {WireOp::kPush, {7}, "rows: 7 rows are announced in 4 bytes"},
-      {WireOp::kPush, {1, 656}, "rows: row 656 is not in this part, expected 0 to 655"},
+      {WireOp::kPush, {1, 164}, "rows: row 164 is not in this part, expected 0 to 163"},
       {WireOp::kPush, {2, 5, 5}, "rows: row 5 after row 5, expected ascending rows"},
       {WireOp::kPush, {1, 5, 0}, "rows: 12 bytes for 1 rows, expected 808"},
       {WireOp::kAssign, {0}, "only the chief may assign"},
@@ -440,7 +443,7 @@ TEST_P(RowPushTest, BytesThatAreNotBfloat16AreRefusedByNameAndTheOthersGoOn) {
   const Job job{.mode = KvMode::kAsync, .workers = 2, .compression = Compression::kBfloat16};
   StartServers(job);
   TableWorker chief(ClientOptions(job, 0), *transport_, /*by_rows=*/true);
-  const Part bias = PlaceParameters(TableSpecs(), 1).parts.back();
+  const Part bias = PlaceParameters(TableSpecs(), 1, kPlacement).parts.back();
   ASSERT_EQ(bias.count, 7);
   struct Case {
     uint32_t flags;

@@ -30,7 +30,7 @@ KvAgreement AgreementOf(const KvServerOptions& options, const Placement& placeme
 KvServerCore::KvServerCore(KvServerOptions options, std::unique_ptr<Optimizer> optimizer)
     : options_(std::move(options)),
       name_(fmt::format("server {}", options_.server)),
-      placement_(PlaceParameters(options_.specs, options_.servers)),
+      placement_(PlaceParameters(options_.specs, options_.servers, options_.placement)),
       records_(options_.specs, placement_, kServerRank | static_cast<uint32_t>(options_.server), options_.compression),
       incarnation_(NewIncarnation()),
       agreement_(AgreementOf(options_, placement_, optimizer->slot_names())),

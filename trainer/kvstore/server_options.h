@@ -13,6 +13,7 @@
 #include "trainer/base/lendable_memory.h"
 #include "trainer/base/timeouts.h"
 #include "trainer/kvstore/mode.h"
+#include "trainer/kvstore/placement.h"
 #include "trainer/optim/optimizer_config.h"
 #include "trainer/tensor/compression.h"
 #include "trainer/tensor/parameter_set.h"
@@ -31,6 +32,7 @@ struct KvServerOptions {
   Compression compression = Compression::kNone;  // of pushes and answers
   OptimizerConfig optimizer;  // with its schedule, which follows the number of updates; clip_norm is the workers' business
   std::vector<ParameterSpec> specs;
+  PlacementOptions placement;                          // the same for all servers and workers
   std::shared_ptr<LendableMemory> lendable = nullptr;  // the transport's, for the values; may be null
   // peer: how long a round waits for a worker that shows no other activity. Then every worker gets
   // an error that names the missing ones. silence: a worker without a sign of life for so long

@@ -29,8 +29,11 @@ inline std::vector<ParameterSpec> TestSpecs() {
   return {{.name = "conv/kernel", .shape = Shape({3, 3, 1, 7}), .trainable = true},
           {.name = "conv/bias", .shape = Shape({7}), .trainable = true},
           {.name = "moving/mean", .shape = Shape({7}), .trainable = false},
-          {.name = "dense/kernel", .shape = Shape({1'100, 1'000}), .trainable = true}};
+          {.name = "dense/kernel", .shape = Shape({330, 1'000}), .trainable = true}};
 }
+
+// Cuts the dense kernel over all servers, in several parts each, as the default cuts a larger one.
+inline constexpr PlacementOptions kTestPlacement = {.split_elements = int64_t{1} << 18, .part_elements = int64_t{1} << 15};
 
 inline OptimizerConfig TestOptimizer() {
   OptimizerConfig config;
@@ -121,6 +124,7 @@ class KvstoreTest : public ::testing::TestWithParam<TransportKind> {
             .mode = mode,
             .optimizer = TestOptimizer(),
             .specs = TestSpecs(),
+            .placement = kTestPlacement,
             .lendable = TestMemory(),
             .timeouts = {.peer = absl::Seconds(30)}};
   }
@@ -162,6 +166,7 @@ class KvstoreTest : public ::testing::TestWithParam<TransportKind> {
     options.chief = worker == 0;
     options.mode = mode;
     options.specs = TestSpecs();
+    options.placement = kTestPlacement;
     options.slot_names = {"momentum"};
     options.timeouts.connect = absl::Seconds(30);
     options.timeouts.peer = absl::Seconds(30);

@@ -52,7 +52,7 @@ std::optional<std::vector<int32_t>> TouchedIn(int rank, int64_t step) {
   if (step == 1 && rank == 1) return std::nullopt;
   if (step == 2) return std::vector<int32_t>();
   std::vector<int32_t> rows;
-  for (int32_t row = rank; row < 1'100; row += 50 + static_cast<int32_t>(step)) rows.push_back(row);
+  for (int32_t row = rank; row < 330; row += 15 + static_cast<int32_t>(step)) rows.push_back(row);
   return rows;
 }
 
