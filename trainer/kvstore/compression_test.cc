@@ -24,7 +24,7 @@ ParameterSet Rounded(const ParameterSet& parameters) {
   ParameterSet rounded = CopyOf(parameters);
   for (int key = 0; key < rounded.size(); ++key) {
     if (!rounded.spec(key).trainable) continue;
-    for (float& value : rounded.values(key)) value = RoundToBfloat16(value);
+    RoundToBfloat16(rounded.values(key));
   }
   return rounded;
 }
@@ -44,10 +44,11 @@ TrainingState TrainRounding(int workers, int64_t steps) {
     for (int worker = 0; worker < workers; ++worker) {
       FillGradients(seen, worker, step, gradients);
       for (int key = 0; key < mean.size(); ++key) {
-        const std::span<float> residual = residuals[worker].values(key);
-        const std::span<const float> gradient = gradients.values(key);
-        const std::span<float> sums = mean.values(key);
-        for (size_t i = 0; i < gradient.size(); ++i) {
+        float* const residual = residuals[worker].values(key).data();
+        const float* const gradient = gradients.values(key).data();
+        float* const sums = mean.values(key).data();
+        const size_t size = mean.values(key).size();
+        for (size_t i = 0; i < size; ++i) {
           const float whole = gradient[i] + residual[i];
           const float sent = RoundToBfloat16(whole);
           residual[i] = whole - sent;

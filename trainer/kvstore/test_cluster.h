@@ -45,22 +45,35 @@ inline OptimizerConfig TestOptimizer() {
   return config;
 }
 
+// The loops over all values go by pointers: tests are not optimised (cmake/Compiler.cmake), and a
+// span's iterators take several times as long then.
+
 inline ParameterSet StartValues(const std::vector<ParameterSpec>& specs) {
   ParameterSet values(specs);
   for (int key = 0; key < values.size(); ++key) {
-    int64_t i = 0;
-    for (float& value : values.values(key)) value = 0.001F * static_cast<float>((++i * 7919 + key * 104'729) % 2003 - 1000);
+    float* const out = values.values(key).data();
+    const auto size = static_cast<int64_t>(values.values(key).size());
+    for (int64_t i = 0; i < size; ++i) out[i] = 0.001F * static_cast<float>(((i + 1) * 7919 + key * 104'729) % 2003 - 1000);
   }
   return values;
+}
+
+// Of as many values each.
+inline void AddTo(std::span<const float> values, std::span<float> sums) {
+  const float* const from = values.data();
+  float* const to = sums.data();
+  const size_t size = sums.size();
+  for (size_t i = 0; i < size; ++i) to[i] += from[i];
 }
 
 // A gradient that depends on worker, step and the parameters.
 inline void FillGradients(const ParameterSet& parameters, int worker, int64_t step, ParameterSet& gradients) {
   for (int key = 0; key < parameters.size(); ++key) {
-    const std::span<const float> values = parameters.values(key);
-    const std::span<float> out = gradients.values(key);
+    const float* const values = parameters.values(key).data();
+    float* const out = gradients.values(key).data();
+    const size_t size = parameters.values(key).size();
     const float shift = 0.01F * static_cast<float>(worker + 1) + 0.003F * static_cast<float>(step);
-    for (size_t i = 0; i < values.size(); ++i) out[i] = 0.1F * values[i] + shift;
+    for (size_t i = 0; i < size; ++i) out[i] = 0.1F * values[i] + shift;
   }
 }
 
@@ -74,7 +87,9 @@ inline TrainingState StartState(const std::vector<ParameterSpec>& specs) {
 inline void ApplyMean(const Optimizer& optimizer, int workers, int64_t step, ParameterSet& sum, TrainingState& state) {
   for (int key = 0; key < sum.size(); ++key) {
     if (!sum.specs()[key].trainable) continue;
-    for (float& value : sum.values(key)) value /= static_cast<float>(workers);
+    float* const mean = sum.values(key).data();
+    const size_t size = sum.values(key).size();
+    for (size_t i = 0; i < size; ++i) mean[i] /= static_cast<float>(workers);
     const std::span<float> slot = state.slots[0].values(key);
     optimizer.Apply({.learning_rate = LearningRateAt(TestOptimizer(), step), .step = step}, state.parameters.values(key), sum.values(key),
                     {&slot, 1});
@@ -93,12 +108,10 @@ inline TrainingState TrainLocally(int workers, int64_t steps) {
     for (int worker = 0; worker < workers; ++worker) {
       FillGradients(state.parameters, worker, step, gradients);
       for (int key = 0; key < mean.size(); ++key) {
-        const std::span<const float> own = gradients.values(key);
-        const std::span<float> sum = mean.values(key);
         if (worker == 0) {
-          std::ranges::copy(own, sum.begin());
+          std::ranges::copy(gradients.values(key), mean.values(key).begin());
         } else {
-          std::ranges::transform(sum, own, sum.begin(), std::plus<>());
+          AddTo(gradients.values(key), mean.values(key));
         }
       }
     }

@@ -79,8 +79,8 @@ TEST_F(SignatureTest, PicturesAreDecoded) {
   const std::vector broken = {Tensor("input", "BYTES", {1}, std::vector<std::string>{"no picture"})};
   EXPECT_THAT(std::string(signature.ExamplesOf(broken).status().message()), HasSubstr("inputs[0].data: picture 0: "));
   // Each of them is small as a file, and is refused for its size only after it was decoded.
-  const std::vector<uint8_t> black(size_t{1} << 25);
-  const std::string large = *EncodePng({.height = 1 << 11, .width = 1 << 14, .channels = 1, .pixels = black});
+  const std::vector<uint8_t> black(size_t{1} << 22);
+  const std::string large = *EncodePng({.height = 1 << 11, .width = 1 << 11, .channels = 1, .pixels = black});
   const std::vector bombs = {Tensor("input", "BYTES", {1}, std::vector<std::string>{large})};
   EXPECT_THAT(std::string(signature.ExamplesOf(bombs).status().message()), HasSubstr("picture 0"));
   const std::vector cut = {Tensor("input", "BYTES", {1}, RawElements{std::string("\5\0\0\0abc", 7)})};

@@ -93,9 +93,7 @@ class Rank {
     ParameterSet other(TestSpecs());
     for (int device = 1; device < devices_; ++device) {
       FillGradients(parameters_, rank_ * devices_ + device, step_, other);
-      for (const int key : {3, 1, 0}) {
-        std::ranges::transform(gradients_.values(key), other.values(key), gradients_.values(key).begin(), std::plus<>());
-      }
+      for (const int key : {3, 1, 0}) AddTo(other.values(key), gradients_.values(key));
     }
     if (rows_) LeaveRows(rows_(rank_, step_));
     for (const int key : {3, 1, 0}) {
