@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -121,6 +122,13 @@ inline TrainingState TrainLocally(int workers, int64_t steps) {
   return state;
 }
 
+inline bool Becomes(const std::function<bool()>& condition) {
+  for (const absl::Time end = RealClock().Now() + absl::Seconds(30); RealClock().Now() < end; absl::SleepFor(absl::Milliseconds(1))) {
+    if (condition()) return true;
+  }
+  return false;
+}
+
 class KvstoreTest : public ::testing::TestWithParam<TransportKind> {
  protected:
   ~KvstoreTest() override {
@@ -192,6 +200,26 @@ class KvstoreTest : public ::testing::TestWithParam<TransportKind> {
     return *std::move(client);
   }
 
+  // A worker without a chief, whose wait for the chief ends by EndWaitForChief: not before the server
+  // has answered, however slow this machine is.
+  KvClientOptions WithoutChief(KvClientOptions options) {
+    options.timeouts.connect = kWaitForChief;
+    options.clock = &clock_;
+    options.on_wait = [this](const std::string& wait) {
+      if (wait.find("the chief has not initialised it") != std::string::npos) waits_for_chief_ = true;
+    };
+    return options;
+  }
+  void EndWaitForChief() {
+    EXPECT_TRUE(Becomes([this] {
+      clock_.Advance(absl::Seconds(1));
+      return waits_for_chief_.load();
+    }));
+    clock_.Advance(kWaitForChief);
+  }
+
+  static constexpr absl::Duration kWaitForChief = absl::Hours(100'000);
+  std::atomic<bool> waits_for_chief_ = false;
   FakeClock clock_;  // for servers and clients that a test gives it to: they all end before it
   std::unique_ptr<Transport> transport_ = GetParam().make();
   std::vector<std::unique_ptr<KvServer>> servers_;
@@ -276,13 +304,6 @@ class TestWorker {
   int rollbacks_ = 0;
   std::vector<RedoneSteps> redone_;
 };
-
-inline bool Becomes(const std::function<bool()>& condition) {
-  for (const absl::Time end = RealClock().Now() + absl::Seconds(30); RealClock().Now() < end; absl::SleepFor(absl::Milliseconds(1))) {
-    if (condition()) return true;
-  }
-  return false;
-}
 
 // Trains all workers to `until` at once, each on a thread.
 inline void TrainAll(const std::vector<TestWorker*>& workers, int64_t until) {
