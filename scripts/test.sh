@@ -123,11 +123,11 @@ run_python() {  # run_python NAME file…: standard-library unittest files, each
   [ "$bad" -eq 0 ]
 }
 
-# run_chaos NAME script JOBS: two minutes of it, and so many jobs; docs in the script's head. One seed, so that a failure comes from a change and not
+# run_chaos NAME script JOBS: a minute of it, and so many jobs; docs in the script's head. One seed, so that a failure comes from a change and not
 # from the draw; by hand the scripts draw another seed each time.
 run_chaos() {
   local name=$1 log=$logs/$1.log verdict
-  timeout 1200 python3 "$2" --seconds 120 --jobs "$3" --seed 1 >"$log" 2>&1
+  timeout 1200 python3 "$2" --seconds 60 --jobs "$3" --seed 1 >"$log" 2>&1
   verdict=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$log" | tail -1)
   if [ -z "$verdict" ]; then
     tail -n 20 "$log"
@@ -355,13 +355,13 @@ step_cluster() {
 }
 
 step_chaos() {
-  begin "chaos: two minutes of small jobs by launch, while all that can die does"
-  build release trainyard-trainer && run_chaos launch-chaos tests/chaos/launch_chaos.py 20
+  begin "chaos: a minute of small jobs by launch, while all that can die does"
+  build release trainyard-trainer && run_chaos launch-chaos tests/chaos/launch_chaos.py 10
 }
 
 step_cluster-chaos() {
-  begin "cluster-chaos: two minutes of small jobs on a real cluster, while all that can die does"
-  build release trainyard-operator trainyard-trainer && cluster_binaries && run_chaos cluster-chaos tests/chaos/cluster_chaos.py 6
+  begin "cluster-chaos: a minute of small jobs on a real cluster, while all that can die does"
+  build release trainyard-operator trainyard-trainer && cluster_binaries && run_chaos cluster-chaos tests/chaos/cluster_chaos.py 4
 }
 
 all=(setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos arm64 asan tsan)
