@@ -9,9 +9,10 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int kMaxRows = kVectors >= 32 ? 12 : kVectors >= 8 ? 5 : 2;
-constexpr int kMaxVectors = kVectors >= 32 ? 4 : kVectors >= 8 ? 2 : 1;
-constexpr int kMaxTile = kVectors >= 32 ? 24 : kVectors >= 8 ? 6 : 2;  // rows x vectors
+// The sums, a vector of b for each column of them and the value of `a` stay in registers.
+constexpr int kMaxRows = kVectors >= 32 ? 12 : kVectors >= 8 ? 6 : 2;
+constexpr int kMaxVectors = kVectors >= 32 ? 4 : kVectors >= 16 ? 2 : 1;
+constexpr int kMaxTile = kVectors >= 32 ? 24 : kVectors >= 16 ? 12 : kVectors >= 8 ? 6 : 2;  // rows x vectors
 
 struct Block {
   const float* a;
