@@ -14,6 +14,14 @@ constexpr int kMaxRows = kVectors >= 32 ? 12 : kVectors >= 8 ? 6 : 2;
 constexpr int kMaxVectors = kVectors >= 32 ? 4 : kVectors >= 16 ? 2 : 1;
 constexpr int kMaxTile = kVectors >= 32 ? 24 : kVectors >= 16 ? 12 : kVectors >= 8 ? 6 : 2;  // rows x vectors
 
+constexpr int kBlockColumns = kMaxVectors * kLanes;
+// Columns of b that rows pass before the next ones: those of a panel, which is in the nearest cache
+// (rows_product.cc). Rows of a that have been read are there for all of them.
+constexpr int kStrip = 4 * kLanes;
+static_assert(kBlockColumns == kStrip || kMaxRows * kMaxVectors <= kMaxTile, "all blocks of a strip take as many rows");
+
+constexpr int Vectors(int columns) { return (columns + kLanes - 1) / kLanes; }
+
 struct Block {
   const float* a;
   const float* b;
@@ -192,36 +200,47 @@ void Product(const ProductArgs& args) {
   const BlockTable& blocks = args.a_row == kLanes && args.a_k == 1   ? kRowsAreChannels
                              : args.a_row == 1 && args.a_k == kLanes ? kRowsAreSamples
                                                                      : kAnyRows;
-  for (int column = 0; column < args.columns; column += kMaxVectors * kLanes) {
-    Block block;
-    block.columns = MinInt(kMaxVectors * kLanes, args.columns - column);
-    block.b = args.b + column;
-    block.bias = args.bias == nullptr ? nullptr : args.bias + column;
-    const int vectors = (block.columns + kLanes - 1) / kLanes;
+  for (int begin = 0; begin < args.columns; begin += kStrip) {
+    const int end = MinInt(begin + kStrip, args.columns);
+    const int passes = (end - begin + kBlockColumns - 1) / kBlockColumns;
     // Rows in parts as even as they go, none larger than registers hold.
-    const int most = MinInt(kMaxRows, kMaxTile / vectors);
+    const int most = MinInt(kMaxRows, kMaxTile / Vectors(MinInt(kBlockColumns, end - begin)));
     const int parts = (args.rows + most - 1) / most;
     AheadLines ahead[2];
-    if (column == 0) {
-      for (int i = 0; i < 2; ++i) ahead[i] = AheadLines(args.ahead[i], parts);
+    if (begin == 0) {
+      for (int i = 0; i < 2; ++i) ahead[i] = AheadLines(args.ahead[i], parts * passes);
     }
     int row = 0;
     for (int part = 0; part < parts; ++part) {
       const int rows = (args.rows - row + parts - part - 1) / (parts - part);
-      block.a = args.a + row * args.a_row;
-      block.c = args.c + row * args.c_row + column;
-      FetchList list;
-      if (args.fetch) {
-        // Sums are read at a block's begin, those of the next block are on their way by then. What
-        // is only written is wanted at a block's end.
-        const int wanted = args.accumulate ? row + rows : row;
-        list.AddRows(args.c + wanted * args.c_row + column, args.c_row, MinInt(rows, args.rows - wanted), block.columns);
-        for (AheadLines& lines : ahead) list.Add(lines);
+      for (int column = begin; column < end; column += kBlockColumns) {
+        Block block;
+        block.columns = MinInt(kBlockColumns, end - column);
+        block.a = args.a + row * args.a_row;
+        block.b = args.b + column;
+        block.bias = args.bias == nullptr ? nullptr : args.bias + column;
+        block.c = args.c + row * args.c_row + column;
+        FetchList list;
+        if (args.fetch) {
+          // Sums are read at a block's begin, those of the next block are on their way by then. What
+          // is only written is wanted at a block's end.
+          int wanted_row = row, wanted_column = column;
+          if (args.accumulate) {
+            wanted_column += kBlockColumns;
+            if (wanted_column >= end) {
+              wanted_column = begin;
+              wanted_row += rows;
+            }
+          }
+          list.AddRows(args.c + wanted_row * args.c_row + wanted_column, args.c_row, MinInt(rows, args.rows - wanted_row),
+                       MinInt(kBlockColumns, end - wanted_column));
+          for (AheadLines& lines : ahead) list.Add(lines);
+        }
+        block.fetch = list.lines;
+        block.last = list.lines + MaxInt(list.count, 1) - 1;
+        block.interval = list.count == 0 ? args.k + 1 : MaxInt(1, args.k / list.count);
+        blocks.at[rows][Vectors(block.columns)](args, block);
       }
-      block.fetch = list.lines;
-      block.last = list.lines + MaxInt(list.count, 1) - 1;
-      block.interval = list.count == 0 ? args.k + 1 : MaxInt(1, args.k / list.count);
-      blocks.at[rows][vectors](args, block);
       row += rows;
     }
   }
