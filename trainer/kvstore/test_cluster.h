@@ -200,8 +200,8 @@ class KvstoreTest : public ::testing::TestWithParam<TransportKind> {
     return *std::move(client);
   }
 
-  // A worker without a chief, whose wait for the chief ends by EndWaitForChief: not before the server
-  // has answered, however slow this machine is.
+  // A worker without a chief, whose wait for the chief ends by EndWaitForChief: not before the
+  // server has answered, however slow this machine is.
   KvClientOptions WithoutChief(KvClientOptions options) {
     options.timeouts.connect = kWaitForChief;
     options.clock = &clock_;

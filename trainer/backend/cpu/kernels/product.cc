@@ -222,8 +222,8 @@ void Product(const ProductArgs& args) {
         block.c = args.c + row * args.c_row + column;
         FetchList list;
         if (args.fetch) {
-          // Sums are read at a block's begin, those of the next block are on their way by then. What
-          // is only written is wanted at a block's end.
+          // Sums are read at a block's begin, those of the next block are on their way by then.
+          // What is only written is wanted at a block's end.
           int wanted_row = row, wanted_column = column;
           if (args.accumulate) {
             wanted_column += kBlockColumns;
