@@ -125,7 +125,7 @@ class AheadLines {
  public:
   AheadLines() = default;
   AheadLines(const FetchAhead& ahead, int blocks) : row_(ahead.from), at_(0), floats_(ahead.floats), row_stride_(ahead.row_stride) {
-    const int lines = ahead.rows * ((ahead.floats + kLanes - 1) / kLanes);
+    const int lines = ahead.rows * Vectors(ahead.floats);
     left_ = lines;
     of_a_block_ = (lines + blocks - 1) / blocks;
   }
@@ -164,6 +164,25 @@ struct FetchList {
     for (int i = MinInt(ahead.share(), kMost - count); i > 0; --i) lines[count++] = ahead.Next();
   }
 };
+
+// Where a block of a strip is.
+struct BlockRows {
+  int begin, count;
+};
+struct BlockColumns {
+  int strip, begin, strip_end;
+};
+
+// What a block fetches of c. Sums are read at a block's begin, those of the next block are on their
+// way by then. What is only written is wanted at a block's end.
+void AddSums(const ProductArgs& args, const BlockRows& rows, const BlockColumns& columns, FetchList& list) {
+  const int next = columns.begin + kBlockColumns;
+  const bool turns = next >= columns.strip_end;  // the next block is the first of the next rows
+  const int row = args.accumulate && turns ? rows.begin + rows.count : rows.begin;
+  const int column = !args.accumulate ? columns.begin : turns ? columns.strip : next;
+  list.AddRows(args.c + row * args.c_row + column, args.c_row, MinInt(rows.count, args.rows - row),
+               MinInt(kBlockColumns, columns.strip_end - column));
+}
 
 using BlockFunction = void (*)(const ProductArgs&, const Block&);
 struct BlockTable {
@@ -222,18 +241,7 @@ void Product(const ProductArgs& args) {
         block.c = args.c + row * args.c_row + column;
         FetchList list;
         if (args.fetch) {
-          // Sums are read at a block's begin, those of the next block are on their way by then.
-          // What is only written is wanted at a block's end.
-          int wanted_row = row, wanted_column = column;
-          if (args.accumulate) {
-            wanted_column += kBlockColumns;
-            if (wanted_column >= end) {
-              wanted_column = begin;
-              wanted_row += rows;
-            }
-          }
-          list.AddRows(args.c + wanted_row * args.c_row + wanted_column, args.c_row, MinInt(rows, args.rows - wanted_row),
-                       MinInt(kBlockColumns, end - wanted_column));
+          AddSums(args, {row, rows}, {begin, column, end}, list);
           for (AheadLines& lines : ahead) list.Add(lines);
         }
         block.fetch = list.lines;
