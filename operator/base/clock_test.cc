@@ -47,5 +47,28 @@ TEST(SleepFor, EndsWhenTheTimeHasPassedOrStopIsAskedFor) {
   EXPECT_FALSE(SleepFor(clock, absl::Hours(1), stop.get_token())) << "stopped before it began";
 }
 
+TEST(FakeClock, AdvancesPastNoThreadThatHasNotRunSinceItsDeadline) {
+  FakeClock clock;
+  EXPECT_FALSE(clock.AdvanceWhileAwaited(absl::Seconds(1), 1)) << "nobody waits";
+  Mutex mutex;
+  CondVar condition;
+  std::atomic<bool> woken = false;
+  const absl::Duration deadline = clock.Monotonic() + absl::Seconds(3);
+  std::thread waiter([&] {
+    MutexLock lock(mutex);
+    while (clock.Monotonic() < deadline) clock.WaitUntil(condition, mutex, deadline);
+    woken = true;
+  });
+  int advances = 0;
+  while (!woken) {
+    if (clock.AdvanceWhileAwaited(absl::Seconds(2), 1)) ++advances;
+    std::this_thread::yield();
+  }
+  waiter.join();
+  EXPECT_EQ(advances, 2);
+  EXPECT_EQ(clock.Monotonic(), deadline + absl::Seconds(1));
+  EXPECT_FALSE(clock.AdvanceWhileAwaited(absl::Seconds(1), 1)) << "nobody waits any more";
+}
+
 }  // namespace
 }  // namespace trainyard::control

@@ -33,6 +33,19 @@ void FakeClock::WaitUntil(CondVar& condition, Mutex& mutex, absl::Duration deadl
 
 void FakeClock::Advance(absl::Duration duration) {
   MutexLock lock(mutex_);
+  AdvanceLocked(duration);
+}
+
+bool FakeClock::AdvanceWhileAwaited(absl::Duration duration, size_t count) {
+  MutexLock lock(mutex_);
+  const absl::Duration now = monotonic_;
+  const bool late = std::any_of(waiters_.begin(), waiters_.end(), [now](const Waiter* waiter) { return waiter->deadline <= now; });
+  if (late || FiniteWaiters() < count) return false;
+  AdvanceLocked(duration);
+  return true;
+}
+
+void FakeClock::AdvanceLocked(absl::Duration duration) {
   now_ += duration;
   monotonic_ += duration;
   for (Waiter* waiter : waiters_) waiter->condition->NotifyAll();
@@ -43,11 +56,15 @@ void FakeClock::JumpWallClock(absl::Duration by) {
   now_ += by;
 }
 
+size_t FakeClock::FiniteWaiters() const {
+  const auto finite = [](const Waiter* waiter) { return waiter->deadline < absl::InfiniteDuration(); };
+  return static_cast<size_t>(std::count_if(waiters_.begin(), waiters_.end(), finite));
+}
+
 bool FakeClock::AwaitWaiters(size_t count) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   MutexLock lock(mutex_);
-  const auto finite = [](const Waiter* waiter) { return waiter->deadline < absl::InfiniteDuration(); };
-  while (static_cast<size_t>(std::count_if(waiters_.begin(), waiters_.end(), finite)) < count) {
+  while (FiniteWaiters() < count) {
     if (std::chrono::steady_clock::now() >= give_up) return false;
     changed_.WaitFor(mutex_, std::chrono::milliseconds(100));
   }
