@@ -65,10 +65,12 @@ TEST_F(LeaderElectorTest, ASecondCandidateWaitsAndTakesOverWhenTheFirstIsRelease
   const int calls = static_cast<int>(server_.Calls().size());
   ASSERT_TRUE(Await([&] { return static_cast<int>(server_.Calls().size()) > calls + 20; }, 2));
   EXPECT_EQ(b.started, 0);
+  const absl::Duration stopped = clock_.Monotonic();
   a->elector.Stop();
   EXPECT_EQ(a->lost, 1);
-  EXPECT_EQ(Spec()["holderIdentity"], "");
+  EXPECT_NE(Spec()["holderIdentity"], "a");
   EXPECT_TRUE(Await([&] { return b.leads(); }));
+  EXPECT_LT(clock_.Monotonic() - stopped, absl::Seconds(15)) << "waited for the lease to expire";
   EXPECT_EQ(Spec()["leaseTransitions"], 1);
 }
 
