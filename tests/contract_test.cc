@@ -81,9 +81,9 @@ TEST(Contract, ATrainerInAPodKnowsWhoItIsAndWhereTheOthersAre) {
   EXPECT_EQ(worker->role, engine::Role::kWorker);
   EXPECT_EQ(worker->index, 11);
   EXPECT_EQ(worker->epoch, 3);
-  EXPECT_THAT(worker->ps_hosts, ElementsAre("mnist-ps-0.ns.svc:5000", "mnist-ps-1.ns.svc:5000"));
+  EXPECT_THAT(worker->ps_hosts, ElementsAre("mnist-ps-0.mnist.ns.svc:5000", "mnist-ps-1.mnist.ns.svc:5000"));
   ASSERT_EQ(worker->worker_hosts.size(), 12U);
-  EXPECT_EQ(worker->worker_hosts[11], "mnist-worker-11.ns.svc:5000");
+  EXPECT_EQ(worker->worker_hosts[11], "mnist-worker-11.mnist.ns.svc:5000");
   EXPECT_FALSE(worker->is_chief());
   EXPECT_EQ(worker->trainer_rank(), 11);
   EXPECT_EQ(worker->trainer_count(), 12);
@@ -105,7 +105,7 @@ TEST(Contract, AChiefOfItsOwnIsTheFirstTrainerForBothHalves) {
   const auto chief = Mounted(job, {control::Role::kChief, 0}).Identity();
   ASSERT_TRUE(chief.ok()) << chief.status();
   EXPECT_TRUE(chief->is_chief());
-  EXPECT_EQ(chief->chief_host, "mnist-chief-0.ns.svc:5000");
+  EXPECT_EQ(chief->chief_host, "mnist-chief-0.mnist.ns.svc:5000");
   const auto worker = Mounted(job, {control::Role::kWorker, 0}).Identity();
   ASSERT_TRUE(worker.ok()) << worker.status();
   EXPECT_FALSE(worker->is_chief());

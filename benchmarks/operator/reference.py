@@ -8,6 +8,7 @@ from harness.wait import wait_for
 
 from clients import join, start_clients
 from jobs import JOBS, PODS, REPLICAS, training_job, within
+from observer import LOAD_RESOLUTION, Observer
 
 SERVICES = "/api/v1/services"
 CONFIG_MAPS = "/api/v1/configmaps"
@@ -41,7 +42,7 @@ def _pattern(plane, namespace, services):
 
 
 def measure_reference(plane, operator, namespaces, count, services):
-    """Pods a second of that client, for `count` jobs and their objects. The operator is stopped."""
+    """Pods a second of that client, for `count` jobs and their objects. The operator is stopped, the observer watches as it does beside the operator."""
     pattern_uid, texts = _pattern(plane, namespaces[0], services)
     operator.stop()
 
@@ -51,6 +52,10 @@ def measure_reference(plane, operator, namespaces, count, services):
         for path, text in texts:
             api.create(within(path, namespace), json.loads(text.replace(pattern_uid, uid).replace(PATTERN, name)))
 
+    observer = Observer(plane, JOBS, PODS, LOAD_RESOLUTION)
+    time.sleep(1)
     began = time.monotonic()
     join(start_clients(plane, THREADS, range(count), create))
-    return count * REPLICAS / (time.monotonic() - began)
+    seconds = time.monotonic() - began
+    observer.stop()
+    return count * REPLICAS / seconds

@@ -81,7 +81,7 @@ class TemplateChecker {
     if (spec_.network.services != ServicesMode::kHeadless) return;
     for (const char* name : {"hostname", "subdomain"}) {
       if (json_read::Find(spec, name) != nullptr) {
-        Add(fmt::format(".spec.{}", name), "is the operator's to set with network.services Headless; remove it");
+        Add(fmt::format(".spec.{}", name), "is the operator's to set with network.services Headless; remove it, or set PerReplica");
       }
     }
   }

@@ -36,6 +36,12 @@ RestartPolicy DefaultRestartPolicy(Framework framework) {
   return framework == Framework::kTrainyard ? RestartPolicy::kExitCode : RestartPolicy::kOnFailure;
 }
 
+// Hydra's ranks call the launcher by its pod's short name, which only a service of that name makes
+// known.
+ServicesMode DefaultServices(Framework framework) {
+  return framework == Framework::kMpi ? ServicesMode::kPerReplica : ServicesMode::kHeadless;
+}
+
 ReplicaSpec ReadReplica(const json& spec, Framework framework) {
   ReplicaSpec replica;
   replica.replicas = std::max(0, json_read::Int(spec, "replicas", 1));
@@ -170,7 +176,7 @@ TrainingJobSpec ReadSpec(const json& json_spec) {
   }
   const json& network = json_read::Get(json_spec, "network");
   spec.network.port = json_read::Int(network, "port", spec.network.port);
-  spec.network.services = Word(network, "services", words::kServicesModes, ServicesMode::kPerReplica);
+  spec.network.services = Word(network, "services", words::kServicesModes, DefaultServices(spec.framework));
   spec.network.host_list = Word(network, "hostList", words::kHostLists, HostList::kDense);
   spec.network.cluster_domain = json_read::String(network, "clusterDomain");
   if (json_read::Integer(network, "progressPort")) spec.network.progress_port = json_read::Int(network, "progressPort");

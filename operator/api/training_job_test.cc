@@ -62,7 +62,7 @@ TEST(TrainingJob, ReadsEveryFieldOfTheSpec) {
     "framework": "PyTorch", "image": "me:1", "managedBy": "example.com/x",
     "ps": {"replicas": 2, "restartPolicy": "Never"}, "worker": {"replicas": 3, "resources": {"limits": {"nvidia.com/gpu": "2"}}, "template": {"spec": {}}},
     "chief": {}, "storage": {"claimName": "c", "mountPath": "/out"},
-    "network": {"port": 1234, "services": "Headless", "hostList": "Sparse", "clusterDomain": "cluster.local"},
+    "network": {"port": 1234, "services": "PerReplica", "hostList": "Sparse", "clusterDomain": "cluster.local"},
     "runPolicy": {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 5, "activeDeadlineSeconds": 6, "backoffLimit": 7, "suspend": true,
       "successPolicy": "AllWorkers", "startPolicy": "Any", "lostNodePolicy": "ForceDelete", "exitCodes": [{"from": 1, "to": 2, "action": "Ignore"}],
       "scheduling": {"gang": "Volcano", "minAvailable": 2, "queue": "q", "priorityClass": "p"}}})"));
@@ -77,7 +77,7 @@ TEST(TrainingJob, ReadsEveryFieldOfTheSpec) {
   EXPECT_EQ(job.spec.Replicas(Role::kEvaluator), 0);
   EXPECT_EQ(job.spec.storage.claim_name, "c");
   EXPECT_EQ(job.spec.network.port, 1234);
-  EXPECT_EQ(job.spec.network.services, ServicesMode::kHeadless);
+  EXPECT_EQ(job.spec.network.services, ServicesMode::kPerReplica);
   EXPECT_EQ(job.spec.network.host_list, HostList::kSparse);
   const RunPolicy& policy = job.spec.run_policy;
   EXPECT_EQ(policy.clean_pod_policy, CleanPodPolicy::kAll);
@@ -122,6 +122,9 @@ TEST(TrainingJob, DefaultsAreThoseOfTheDesign) {
   EXPECT_EQ(job.spec.run_policy.success_policy, SuccessPolicy::kChief);
   EXPECT_EQ(job.spec.run_policy.clean_pod_policy, CleanPodPolicy::kRunning);
   EXPECT_EQ(job.spec.network.port, 5000);
+  EXPECT_EQ(job.spec.network.services, ServicesMode::kHeadless);
+  EXPECT_EQ(Decode({{"framework", "MPI"}, {"image", "x"}, {"worker", json::object()}}).spec.network.services, ServicesMode::kPerReplica)
+      << "Hydra's ranks know the launcher by its pod's name";
   EXPECT_EQ(job.spec.storage.mount_path, "/var/lib/trainyard");
   EXPECT_EQ(job.spec.Find(Role::kWorker)->restart_policy, RestartPolicy::kExitCode);
   EXPECT_EQ(Decode({{"framework", "TensorFlow"}, {"image", "x"}, {"worker", json::object()}}).spec.Find(Role::kWorker)->restart_policy,
@@ -323,8 +326,7 @@ INSTANTIATE_TEST_SUITE_P(
              "spec.worker.template.spec.containers[0].env", "found {\"LR\":\"0.1\"}, expected a list such as [{name: LR, value: \"0.1\"}]"},
         Case{"TemplateVolumesThatAreAMap", R"({"ps": {"template": {"spec": {"volumes": {"a": {}}}}}, "worker": {}})",
              "spec.ps.template.spec.volumes", "expected a list"},
-        Case{"TemplateHostnameInAHeadlessNetwork",
-             R"({"network": {"services": "Headless"}, "worker": {"template": {"spec": {"hostname": "h"}}}})",
+        Case{"TemplateHostnameBesideOneService", R"({"worker": {"template": {"spec": {"hostname": "h"}}}})",
              "spec.worker.template.spec.hostname", "network.services Headless"},
         Case{"TemplateWithoutContainers", R"({"worker": {"template": {"spec": {"containers": []}}}})",
              "spec.worker.template.spec.containers", "leave it out"}),

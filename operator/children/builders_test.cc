@@ -37,10 +37,10 @@ TEST(ConfigBuilder, HostListsAndTrainingAreExactToTheByte) {
   const json data = BuildConfigData(job, 3, "");
   EXPECT_EQ(
       data["cluster.json"],
-      R"({"epoch":3,"ps":["mnist-ps-0.default.svc:5000"],"worker":["mnist-worker-0.default.svc:5000","mnist-worker-1.default.svc:5000"],"chief":"mnist-worker-0.default.svc:5000"})");
-  EXPECT_EQ(data["ps_hosts"], "mnist-ps-0.default.svc:5000");
-  EXPECT_EQ(data["worker_hosts"], "mnist-worker-0.default.svc:5000,mnist-worker-1.default.svc:5000");
-  EXPECT_EQ(data["hostfile"], "mnist-worker-0.default.svc slots=4\nmnist-worker-1.default.svc slots=4\n");
+      R"({"epoch":3,"ps":["mnist-ps-0.mnist.default.svc:5000"],"worker":["mnist-worker-0.mnist.default.svc:5000","mnist-worker-1.mnist.default.svc:5000"],"chief":"mnist-worker-0.mnist.default.svc:5000"})");
+  EXPECT_EQ(data["ps_hosts"], "mnist-ps-0.mnist.default.svc:5000");
+  EXPECT_EQ(data["worker_hosts"], "mnist-worker-0.mnist.default.svc:5000,mnist-worker-1.mnist.default.svc:5000");
+  EXPECT_EQ(data["hostfile"], "mnist-worker-0.mnist.default.svc slots=4\nmnist-worker-1.mnist.default.svc slots=4\n");
   EXPECT_EQ(data["training.json"], R"({"model":{"preset":"linear"},"steps":3})");
   EXPECT_EQ(data.size(), 5U);
 }
@@ -59,7 +59,7 @@ TEST(ConfigBuilder, AnMpiJobHasItsHostsInTheWordsOfOpenMpiAndOfHydra) {
 
 TEST(ConfigBuilder, ListsOfZeroReplicasAreEmpty) {
   const json data = BuildConfigData(MakeJob().Replicas("chief", 1).Build(), 1, "");
-  EXPECT_EQ(data["cluster.json"], R"({"epoch":1,"ps":[],"worker":[],"chief":"mnist-chief-0.default.svc:5000"})");
+  EXPECT_EQ(data["cluster.json"], R"({"epoch":1,"ps":[],"worker":[],"chief":"mnist-chief-0.mnist.default.svc:5000"})");
   EXPECT_EQ(data["ps_hosts"], "");
   EXPECT_EQ(data["worker_hosts"], "");
   EXPECT_EQ(data["hostfile"], "");
@@ -68,15 +68,13 @@ TEST(ConfigBuilder, ListsOfZeroReplicasAreEmpty) {
 
 TEST(ConfigBuilder, ListsAreInNumericOrder) {
   const json cluster = json::parse(BuildConfigData(MakeJob().Replicas("worker", 11).Build(), 1, "")["cluster.json"].get<std::string>());
-  EXPECT_EQ(cluster["worker"][2], "mnist-worker-2.default.svc:5000");
-  EXPECT_EQ(cluster["worker"][10], "mnist-worker-10.default.svc:5000");
+  EXPECT_EQ(cluster["worker"][2], "mnist-worker-2.mnist.default.svc:5000");
+  EXPECT_EQ(cluster["worker"][10], "mnist-worker-10.mnist.default.svc:5000");
 }
 
-TEST(ConfigBuilder, HeadlessAddressesNameTheJobsServiceAndTheClusterDomain) {
-  const TrainingJob job = MakeJob()
-                              .Replicas("worker", 1)
-                              .Set("/spec/network", {{"services", "Headless"}, {"clusterDomain", "cluster.local"}, {"port", 6000}})
-                              .Build();
+TEST(ConfigBuilder, AddressesNameTheJobsServiceAndTheClusterDomain) {
+  const TrainingJob job =
+      MakeJob().Replicas("worker", 1).Set("/spec/network", {{"clusterDomain", "cluster.local"}, {"port", 6000}}).Build();
   EXPECT_EQ(BuildConfigData(job, 1, "")["worker_hosts"], "mnist-worker-0.mnist.default.svc.cluster.local:6000");
 }
 
@@ -113,8 +111,8 @@ TEST(PodBuilder, APodWithoutATemplateIsExactToTheByte) {
       R"("image":"trainyard/trainer:0.1","name":"trainer","ports":[{"containerPort":5000,"name":"trainyard","protocol":"TCP"}],)"
       R"("securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},)"
       R"("terminationMessagePolicy":"FallbackToLogsOnError","volumeMounts":[{"mountPath":"/etc/trainyard","name":"trainyard-config","readOnly":true},)"
-      R"({"mountPath":"/var/lib/trainyard","name":"trainyard-storage"}]}],"enableServiceLinks":false,"restartPolicy":"Never",)"
-      R"("securityContext":{"fsGroup":65532,"fsGroupChangePolicy":"OnRootMismatch"},)"
+      R"({"mountPath":"/var/lib/trainyard","name":"trainyard-storage"}]}],"enableServiceLinks":false,"hostname":"mnist-worker-0","restartPolicy":"Never",)"
+      R"("securityContext":{"fsGroup":65532,"fsGroupChangePolicy":"OnRootMismatch"},"subdomain":"mnist",)"
       R"("volumes":[{"configMap":{"name":"mnist-cluster"},"name":"trainyard-config"},{"emptyDir":{},"name":"trainyard-storage"}]})");
 }
 
@@ -242,8 +240,8 @@ TEST(PodBuilder, RestartPoliciesBecomeThoseOfPods) {
   }
 }
 
-TEST(PodBuilder, HeadlessPodsAreFoundByHostnameAndSubdomain) {
-  const json spec = BuildPod(MakeJob().Replicas("worker", 1).Set("/spec/network/services", "Headless").Build(), {Role::kWorker, 0})["spec"];
+TEST(PodBuilder, PodsAreFoundByHostnameAndSubdomain) {
+  const json spec = BuildPod(MakeJob().Replicas("worker", 1).Build(), {Role::kWorker, 0})["spec"];
   EXPECT_EQ(spec["hostname"], "mnist-worker-0");
   EXPECT_EQ(spec["subdomain"], "mnist");
 }
@@ -307,8 +305,8 @@ TEST(FrameworkEnv, OneProcessIsStartedForEachWholeGpu) {
 TEST(FrameworkEnv, TfConfigNamesTheClusterAndTheTask) {
   const TrainingJob job =
       MakeJob().Framework("TensorFlow").Replicas("chief", 1).Replicas("ps", 1).Replicas("worker", 2).Replicas("evaluator", 1).Build();
-  const std::string cluster = R"({"cluster":{"chief":["mnist-chief-0.default.svc:5000"],"ps":["mnist-ps-0.default.svc:5000"],)"
-                              R"("worker":["mnist-worker-0.default.svc:5000","mnist-worker-1.default.svc:5000"]},"task":)";
+  const std::string cluster = R"({"cluster":{"chief":["mnist-chief-0.mnist.default.svc:5000"],"ps":["mnist-ps-0.mnist.default.svc:5000"],)"
+                              R"("worker":["mnist-worker-0.mnist.default.svc:5000","mnist-worker-1.mnist.default.svc:5000"]},"task":)";
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kWorker, 1}), "TF_CONFIG"), cluster + R"({"type":"worker","index":1}})");
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kChief, 0}), "TF_CONFIG"), cluster + R"({"type":"chief","index":0}})");
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kEvaluator, 0}), "TF_CONFIG"), cluster + R"({"type":"evaluator","index":0}})");
@@ -319,10 +317,10 @@ TEST(FrameworkEnv, ASparseTfConfigNamesTheWorkerItselfAndTheServers) {
       MakeJob().Framework("TensorFlow").Replicas("ps", 2).Replicas("worker", 3).Set("/spec/network/hostList", "Sparse").Build();
   EXPECT_EQ(
       Value(ReplicaEnvironment(job, {Role::kWorker, 2}), "TF_CONFIG"),
-      R"({"sparseCluster":{"worker":{"2":"mnist-worker-2.default.svc:5000"},"ps":["mnist-ps-0.default.svc:5000","mnist-ps-1.default.svc:5000"]},)"
+      R"({"sparseCluster":{"worker":{"2":"mnist-worker-2.mnist.default.svc:5000"},"ps":["mnist-ps-0.mnist.default.svc:5000","mnist-ps-1.mnist.default.svc:5000"]},)"
       R"("task":{"type":"worker","index":2}})");
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kPs, 1}), "TF_CONFIG"),
-            R"({"sparseCluster":{"worker":{},"ps":["mnist-ps-1.default.svc:5000"]},"task":{"type":"ps","index":1}})");
+            R"({"sparseCluster":{"worker":{},"ps":["mnist-ps-1.mnist.default.svc:5000"]},"task":{"type":"ps","index":1}})");
 }
 
 TEST(FrameworkEnv, PyTorchRanksTheChiefFirst) {
@@ -334,15 +332,15 @@ TEST(FrameworkEnv, PyTorchRanksTheChiefFirst) {
                               .Build();
   EnvironmentList env = ReplicaEnvironment(job, {Role::kWorker, 1});
   env.erase(env.begin(), env.begin() + 3);
-  EXPECT_THAT(env,
-              ElementsAre(Pair("MASTER_ADDR", "mnist-chief-0.default.svc"), Pair("MASTER_PORT", "5000"), Pair("RANK", "2"),
-                          Pair("WORLD_SIZE", "3"), Pair("PET_MASTER_ADDR", "mnist-chief-0.default.svc"), Pair("PET_MASTER_PORT", "5000"),
-                          Pair("PET_NODE_RANK", "2"), Pair("PET_NNODES", "3"), Pair("PET_NPROC_PER_NODE", "8")));
+  EXPECT_THAT(
+      env, ElementsAre(Pair("MASTER_ADDR", "mnist-chief-0.mnist.default.svc"), Pair("MASTER_PORT", "5000"), Pair("RANK", "2"),
+                       Pair("WORLD_SIZE", "3"), Pair("PET_MASTER_ADDR", "mnist-chief-0.mnist.default.svc"), Pair("PET_MASTER_PORT", "5000"),
+                       Pair("PET_NODE_RANK", "2"), Pair("PET_NNODES", "3"), Pair("PET_NPROC_PER_NODE", "8")));
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kChief, 0}), "RANK"), "0");
   const TrainingJob without_chief = MakeJob().Framework("PyTorch").Replicas("worker", 2).Build();
   EXPECT_EQ(Value(ReplicaEnvironment(without_chief, {Role::kWorker, 1}), "RANK"), "1");
   EXPECT_EQ(Value(ReplicaEnvironment(without_chief, {Role::kWorker, 1}), "WORLD_SIZE"), "2");
-  EXPECT_EQ(Value(ReplicaEnvironment(without_chief, {Role::kWorker, 1}), "MASTER_ADDR"), "mnist-worker-0.default.svc");
+  EXPECT_EQ(Value(ReplicaEnvironment(without_chief, {Role::kWorker, 1}), "MASTER_ADDR"), "mnist-worker-0.mnist.default.svc");
 }
 
 TEST(FrameworkEnv, ElasticPyTorchFindsItsRendezvousAndNoRank) {
@@ -355,7 +353,7 @@ TEST(FrameworkEnv, ElasticPyTorchFindsItsRendezvousAndNoRank) {
   EXPECT_THAT(job.problems, IsEmpty());
   EnvironmentList env = ReplicaEnvironment(job, {Role::kWorker, 1});
   env.erase(env.begin(), env.begin() + 3);
-  EXPECT_THAT(env, ElementsAre(Pair("PET_RDZV_BACKEND", "c10d"), Pair("PET_RDZV_ENDPOINT", "mnist-worker-0.default.svc:5000"),
+  EXPECT_THAT(env, ElementsAre(Pair("PET_RDZV_BACKEND", "c10d"), Pair("PET_RDZV_ENDPOINT", "mnist-worker-0.mnist.default.svc:5000"),
                                Pair("PET_RDZV_ID", "job-uid"), Pair("PET_RDZV_CONF", "is_host=false"), Pair("PET_NNODES", "2:4"),
                                Pair("PET_NPROC_PER_NODE", "1"), Pair("PET_MAX_RESTARTS", "9")));
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kWorker, 0}), "PET_RDZV_CONF"), "is_host=true");
@@ -368,9 +366,9 @@ TEST(FrameworkEnv, JaxAndXgboostRankTheChiefFirst) {
     env.erase(env.begin(), env.begin() + 3);
     return env;
   };
-  EXPECT_THAT(env("JAX"), ElementsAre(Pair("JAX_COORDINATOR_ADDRESS", "mnist-chief-0.default.svc:5000"), Pair("JAX_PROCESS_ID", "2"),
+  EXPECT_THAT(env("JAX"), ElementsAre(Pair("JAX_COORDINATOR_ADDRESS", "mnist-chief-0.mnist.default.svc:5000"), Pair("JAX_PROCESS_ID", "2"),
                                       Pair("JAX_NUM_PROCESSES", "3")));
-  EXPECT_THAT(env("XGBoost"), ElementsAre(Pair("DMLC_TRACKER_URI", "mnist-chief-0.default.svc"), Pair("DMLC_TRACKER_PORT", "5000"),
+  EXPECT_THAT(env("XGBoost"), ElementsAre(Pair("DMLC_TRACKER_URI", "mnist-chief-0.mnist.default.svc"), Pair("DMLC_TRACKER_PORT", "5000"),
                                           Pair("DMLC_TASK_ID", "2"), Pair("DMLC_NUM_WORKER", "3")));
 }
 
@@ -387,7 +385,7 @@ TEST(FrameworkEnv, MxNetsChiefIsTheScheduler) {
   EnvironmentList env = ReplicaEnvironment(job, {Role::kWorker, 2});
   env.erase(env.begin(), env.begin() + 3);
   EXPECT_THAT(env, ElementsAre(Pair("DMLC_ROLE", "worker"), Pair("DMLC_USE_KUBERNETES", "1"),
-                               Pair("DMLC_PS_ROOT_URI", "mnist-chief-0.default.svc"), Pair("DMLC_PS_ROOT_PORT", "5000"),
+                               Pair("DMLC_PS_ROOT_URI", "mnist-chief-0.mnist.default.svc"), Pair("DMLC_PS_ROOT_PORT", "5000"),
                                Pair("DMLC_NUM_SERVER", "2"), Pair("DMLC_NUM_WORKER", "3"), Pair("DMLC_WORKER_ID", "2")));
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kChief, 0}), "DMLC_ROLE"), "scheduler");
   EXPECT_EQ(Value(ReplicaEnvironment(job, {Role::kPs, 0}), "DMLC_ROLE"), "server");

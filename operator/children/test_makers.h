@@ -35,6 +35,7 @@ class MakeJob {
   MakeJob& Framework(const std::string& name) { return Set("/spec/framework", name).Set("/spec/image", "me/image:1"); }
   MakeJob& Policy(const std::string& field, nlohmann::json value) { return Set("/spec/runPolicy/" + field, std::move(value)); }
   MakeJob& Template(const std::string& role, nlohmann::json value) { return Set("/spec/" + role + "/template", std::move(value)); }
+  MakeJob& ServicePerReplica() { return Set("/spec/network/services", "PerReplica"); }
   MakeJob& Claim(const std::string& name) { return Set("/spec/storage/claimName", name); }
   MakeJob& Set(const std::string& pointer, nlohmann::json value) {
     object_[nlohmann::json::json_pointer(pointer)] = std::move(value);

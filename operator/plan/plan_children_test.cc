@@ -16,10 +16,13 @@ using ::testing::SizeIs;
 MakeJob Gang() { return OneServerTwoWorkers().Policy("scheduling", {{"gang", "Volcano"}}); }
 MakeJob Mpi() { return MakeJob().Framework("MPI").Replicas("chief", 1).Replicas("worker", 2).Claim("data"); }
 
-TEST(PlanChildren, HeadlessServicesAreOneForTheJob) {
-  World world(OneServerTwoWorkers().Set("/spec/network/services", "Headless"));
-  EXPECT_THAT(Created(world.Look(), ChildKind::kService), ElementsAre("mnist"));
-  EXPECT_THAT(Created(world.Look(), ChildKind::kService), IsEmpty());
+TEST(PlanChildren, AJobHasOneServiceOrThoseOfItsReplicas) {
+  World one(OneServerTwoWorkers());
+  EXPECT_THAT(Created(one.Look(), ChildKind::kService), ElementsAre("mnist"));
+  EXPECT_THAT(Created(one.Look(), ChildKind::kService), IsEmpty());
+  World each(OneServerTwoWorkers().ServicePerReplica());
+  EXPECT_THAT(Created(each.Look(), ChildKind::kService), ElementsAre("mnist-ps-0", "mnist-worker-0", "mnist-worker-1"));
+  EXPECT_THAT(Created(each.Look(), ChildKind::kService), IsEmpty());
 }
 
 TEST(PlanChildren, AnEphemeralOutputAndATemplateThatWinsAreToldOnce) {

@@ -34,7 +34,7 @@ TEST(PlanEnd, TheChiefsSuccessIsTheJobsAndServersAlwaysStop) {
     EXPECT_THAT(deleted, ::testing::Contains("mnist-ps-0")) << policy;
     EXPECT_EQ(std::count(deleted.begin(), deleted.end(), "mnist-worker-1"), std::string(policy) == "None" ? 0 : 1);
     EXPECT_EQ(std::count(deleted.begin(), deleted.end(), "mnist-worker-0"), std::string(policy) == "All" ? 1 : 0);
-    EXPECT_THAT(Deleted(plan, ChildKind::kService), SizeIs(std::string(policy) == "All" ? 3 : 0));
+    EXPECT_THAT(Deleted(plan, ChildKind::kService), SizeIs(std::string(policy) == "All" ? 1 : 0));
     EXPECT_THAT(Deleted(plan, ChildKind::kConfigMap), SizeIs(std::string(policy) == "All" ? 1 : 0));
   }
 }

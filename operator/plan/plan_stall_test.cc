@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 TEST(PlanStall, ATakenNameIsReportedOnceAndTheRestGoesOn) {
-  World world(OneServerTwoWorkers());
+  World world(OneServerTwoWorkers().ServicePerReplica());
   world.extra.taken[{ChildKind::kService, "mnist-worker-1"}] = "not controlled by this job";
   const Plan plan = world.Look();
   EXPECT_THAT(Created(plan), SizeIs(3));

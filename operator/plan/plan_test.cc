@@ -22,7 +22,7 @@ TEST(Plan, ANewJobIsAcceptedAndGetsAllItsChildrenAtOnceWithStartPolicyAny) {
   const Plan plan = world.Look();
   EXPECT_THAT(Created(plan, ChildKind::kPod),
               UnorderedElementsAre("mnist-ps-0", "mnist-ps-1", "mnist-worker-0", "mnist-worker-1", "mnist-worker-2", "mnist-worker-3"));
-  EXPECT_THAT(Created(plan, ChildKind::kService), SizeIs(6));
+  EXPECT_THAT(Created(plan, ChildKind::kService), ElementsAre("mnist"));
   EXPECT_THAT(Created(plan, ChildKind::kConfigMap), ElementsAre("mnist-cluster"));
   EXPECT_EQ(plan.status_timing, StatusTiming::kAfterChildren);
   EXPECT_EQ(world.status().phase, JobPhase::kPending);
@@ -86,7 +86,7 @@ TEST(Plan, AJobUpToRunningCostsAtMostTwoUrgentStatusWritesAndThreeEvents) {
   EXPECT_EQ(world.status().phase, JobPhase::kRunning);
   EXPECT_EQ(urgent, 2);
   EXPECT_LE(events, 3U);
-  EXPECT_EQ(creates, 13U);
+  EXPECT_EQ(creates, 8U);
   EXPECT_TRUE(world.Look().Empty()) << "a quiet job costs nothing";
 }
 
@@ -116,8 +116,8 @@ TEST(Plan, RunningIsTrueWhenAllOfPsChiefAndWorkerAreReadyWhateverTheEvaluatorDoe
 }
 
 TEST(Plan, ScalingUpMakesTheNewWorkersAndNumbersTheHostListsAnew) {
-  World world(OneServerTwoWorkers());
-  world.RunsReady().Edits(OneServerTwoWorkers().Replicas("worker", 4));
+  World world(OneServerTwoWorkers().ServicePerReplica());
+  world.RunsReady().Edits(OneServerTwoWorkers().ServicePerReplica().Replicas("worker", 4));
   const Plan plan = world.Look();
   EXPECT_THAT(Created(plan), ElementsAre("mnist-worker-2", "mnist-worker-3"));
   EXPECT_THAT(Created(plan, ChildKind::kService), ElementsAre("mnist-worker-2", "mnist-worker-3"));
@@ -128,8 +128,8 @@ TEST(Plan, ScalingUpMakesTheNewWorkersAndNumbersTheHostListsAnew) {
 }
 
 TEST(Plan, ScalingDownDeletesPodsAndServicesBeyondTheNewCountAndIsNoDisruption) {
-  World world(OneServerTwoWorkers().Replicas("worker", 3));
-  world.RunsReady().Edits(OneServerTwoWorkers().Replicas("worker", 1));
+  World world(OneServerTwoWorkers().ServicePerReplica().Replicas("worker", 3));
+  world.RunsReady().Edits(OneServerTwoWorkers().ServicePerReplica().Replicas("worker", 1));
   const Plan plan = world.Look();
   EXPECT_THAT(Deleted(plan), ElementsAre("mnist-worker-1", "mnist-worker-2"));
   EXPECT_THAT(Deleted(plan, ChildKind::kService), ElementsAre("mnist-worker-1", "mnist-worker-2"));

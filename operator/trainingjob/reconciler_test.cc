@@ -111,7 +111,7 @@ TEST_F(ReconcilerTest, OneCreateThatFailsDoesNotHoldUpTheOthersAndIsTriedAgain) 
   server_.Inject({.verb = "create", .resource = "pods", .code = 500, .times = 1});
   EXPECT_FALSE(process_->Reconcile().ok());
   EXPECT_EQ(Names(kPods).size(), 2U);
-  EXPECT_EQ(Names(kServices).size(), 3U);
+  EXPECT_THAT(Names(kServices), ElementsAre("mnist"));
   EXPECT_TRUE(process_->Reconcile().ok());
   EXPECT_EQ(Names(kPods).size(), 3U);
 }
@@ -181,7 +181,7 @@ TEST_F(ReconcilerTest, AChildWhoseLabelsWereTakenAwayGetsThemBack) {
 }
 
 TEST_F(ReconcilerTest, AChildThatLostOneLabelGetsItBackAndWasNeverAway) {
-  Apply(SmallJob());
+  Apply(SmallJob().ServicePerReplica());
   Start();
   RunsReady();
   for (const std::string label : {"trainyard.dev/job-name", "trainyard.dev/role", "trainyard.dev/index"}) {
@@ -244,11 +244,11 @@ TEST_F(ReconcilerTest, ChildrenDeletedByHandAreMadeAgain) {
   Apply(SmallJob());
   Start();
   RunsReady();
-  server_.Remove(kServices, "default", "mnist-worker-1");
+  server_.Remove(kServices, "default", "mnist");
   server_.Remove(kConfigMaps, "default", "mnist-cluster");
   server_.Remove(kPods, "default", "mnist-worker-1");
   process_->Settle();
-  EXPECT_TRUE(server_.Find(kServices, "default", "mnist-worker-1"));
+  EXPECT_TRUE(server_.Find(kServices, "default", "mnist"));
   EXPECT_TRUE(server_.Find(kConfigMaps, "default", "mnist-cluster"));
   EXPECT_TRUE(server_.Find(kPods, "default", "mnist-worker-1"));
   EXPECT_EQ(Status()["restarts"], 0);
@@ -261,7 +261,7 @@ TEST_F(ReconcilerTest, AConfigMapEditedByHandIsPutRight) {
   RunsReady();
   server_.Edit(kConfigMaps, "default", "mnist-cluster", {{"data", {{"ps_hosts", "evil:1"}}}});
   process_->Settle();
-  EXPECT_EQ((*server_.Find(kConfigMaps, "default", "mnist-cluster"))["data"]["ps_hosts"], "mnist-ps-0.default.svc:5000");
+  EXPECT_EQ((*server_.Find(kConfigMaps, "default", "mnist-cluster"))["data"]["ps_hosts"], "mnist-ps-0.mnist.default.svc:5000");
 }
 
 TEST_F(ReconcilerTest, AFinishedJobIsDeletedAfterItsTimeToLive) {

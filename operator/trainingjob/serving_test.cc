@@ -94,7 +94,7 @@ TEST_F(ServingTest, BothGoWithSpecServeAndNothingElseDoes) {
   process_->Settle();
   EXPECT_FALSE(Deployed());
   EXPECT_THAT(Names(kServices), Not(Contains("mnist-serve")));
-  EXPECT_THAT(Names(kServices), Contains("mnist-worker-0"));
+  EXPECT_THAT(Names(kServices), Contains("mnist"));
   EXPECT_THAT(Names(kPods), Contains("mnist-worker-0"));
   EXPECT_FALSE(Status().contains("serving"));
 }

@@ -44,7 +44,7 @@ class CrdTest(ControlPlaneCase):
         self.assertEqual(spec["runPolicy"]["startPolicy"], "PSReady")
         self.assertFalse(spec["runPolicy"]["suspend"])
         self.assertEqual(spec["network"]["port"], 5000)
-        self.assertEqual(spec["network"]["services"], "PerReplica")
+        self.assertNotIn("services", spec["network"], "the framework decides")
         self.assertEqual(spec["managedBy"], "trainyard.dev/operator")
 
     def test_good_jobs_are_accepted(self):

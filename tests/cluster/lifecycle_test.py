@@ -25,31 +25,33 @@ class LifeTest(OperatorCase):
 
     def test_every_child_is_owned_labelled_and_reachable(self):
         uid = self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")["metadata"]["uid"]
-        self.assertEqual(self.services(), ["a-ps-0", "a-worker-0"])
-        for path in (f"{PODS}/a-ps-0", f"{SERVICES}/a-ps-0", f"{CONFIG_MAPS}/a-cluster"):
+        self.assertEqual(self.services(), ["a"])
+        for path in (f"{PODS}/a-ps-0", f"{SERVICES}/a", f"{CONFIG_MAPS}/a-cluster"):
             owner = self.api.get(path)["metadata"]["ownerReferences"][0]
             self.assertEqual((owner["kind"], owner["name"], owner["uid"], owner["controller"]), ("TrainingJob", "a", uid, True))
-        service, pod = self.api.get(f"{SERVICES}/a-ps-0"), self.api.get(f"{PODS}/a-ps-0")
+        service, pod = self.api.get(f"{SERVICES}/a"), self.api.get(f"{PODS}/a-ps-0")
         self.assertEqual(service["spec"]["clusterIP"], "None")
         self.assertTrue(service["spec"]["publishNotReadyAddresses"])
         self.assertEqual(service["spec"]["ports"][0]["port"], 5000)
         self.assertEqual(pod["metadata"]["labels"].items() & service["spec"]["selector"].items(), service["spec"]["selector"].items())
+        self.assertEqual((pod["spec"]["hostname"], pod["spec"]["subdomain"]), ("a-ps-0", "a"))
         environment = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
         self.assertEqual((environment["TRAINYARD_ROLE"], environment["TRAINYARD_INDEX"]), ("ps", "0"))
 
     def test_host_lists_name_every_replica(self):
         self.running(job("a").ps(1).worker(2), "a-ps-0", "a-worker-0", "a-worker-1")
         hosts = self.hosts("a")
-        self.assertEqual(hosts["ps_hosts"], "a-ps-0.default.svc:5000")
-        self.assertEqual(hosts["worker_hosts"], "a-worker-0.default.svc:5000,a-worker-1.default.svc:5000")
-        self.assertEqual(hosts["hostfile"], "a-worker-0.default.svc slots=1\na-worker-1.default.svc slots=1\n")
+        self.assertEqual(hosts["ps_hosts"], "a-ps-0.a.default.svc:5000")
+        self.assertEqual(hosts["worker_hosts"], "a-worker-0.a.default.svc:5000,a-worker-1.a.default.svc:5000")
+        self.assertEqual(hosts["hostfile"], "a-worker-0.a.default.svc slots=1\na-worker-1.a.default.svc slots=1\n")
 
-    def test_a_headless_job_has_one_service(self):
-        self.running(job("a").ps(1).worker(1).set("network", {"services": "Headless"}), "a-ps-0", "a-worker-0")
-        self.assertEqual(self.services(), ["a"])
-        self.assertEqual(self.hosts("a")["ps_hosts"], "a-ps-0.a.default.svc:5000")
-        spec = self.api.get(f"{PODS}/a-ps-0")["spec"]
-        self.assertEqual((spec["hostname"], spec["subdomain"]), ("a-ps-0", "a"))
+    def test_each_replica_has_a_service_where_the_job_says_so(self):
+        self.running(job("a").ps(1).worker(1).set("network", {"services": "PerReplica"}), "a-ps-0", "a-worker-0")
+        self.assertEqual(self.services(), ["a-ps-0", "a-worker-0"])
+        self.assertEqual(self.hosts("a")["ps_hosts"], "a-ps-0.default.svc:5000")
+        service, pod = self.api.get(f"{SERVICES}/a-ps-0"), self.api.get(f"{PODS}/a-ps-0")
+        self.assertEqual(pod["metadata"]["labels"].items() & service["spec"]["selector"].items(), service["spec"]["selector"].items())
+        self.assertNotIn("subdomain", pod["spec"])
 
     def test_the_chiefs_success_is_the_jobs_and_servers_are_stopped(self):
         self.running(job("a").ps(1).worker(2), "a-ps-0", "a-worker-0", "a-worker-1")
@@ -272,8 +274,8 @@ class FailureTest(OperatorCase):
     def test_children_deleted_or_edited_by_hand_are_mended(self):
         self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")
         good = self.hosts("a")
-        self.api.delete(f"{SERVICES}/a-ps-0")
-        wait_for("the service to come back", lambda: "a-ps-0" in self.services())
+        self.api.delete(f"{SERVICES}/a")
+        wait_for("the service to come back", lambda: self.services() == ["a"])
         self.api.merge(f"{CONFIG_MAPS}/a-cluster", {"data": {"worker_hosts": "evil:1", "more": "x"}})
         wait_for("the host lists to be mended", lambda: self.hosts("a") == good)
         self.api.delete(f"{CONFIG_MAPS}/a-cluster")
@@ -374,7 +376,7 @@ class OperatorTest(OperatorCase):
         wait_for("all ends to be counted", lambda: self.status(name)["replicaStatuses"]["worker"].get("succeeded") == 2)
         self.assertEqual([pod for pod in self.pods() if pod.startswith(f"{name}-")], pods)
         self.assertFalse(self.status(name).get("restarts"))
-        self.assertEqual(self.services(), pods)
+        self.assertEqual(self.services(), [name])
         self.api.delete(f"{JOBS}/{name}")
         self.wait_pods()
         wait_for("the services to go", lambda: not self.services())

@@ -53,7 +53,7 @@ class RefusalTest(MessagesCase):
         self.api.create(QUOTAS, {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
         self.addCleanup(lambda: self.api.delete(f"{QUOTAS}/none"))
         wait_for("the quota to be counted", lambda: "hard" in self.api.get(f"{QUOTAS}/none").get("status", {}))
-        self.create(job("a").worker(500).policy(startPolicy="Any").set("network", {"services": "Headless"}))
+        self.create(job("a").worker(500).policy(startPolicy="Any"))
         self.told("a", "Stalled", "CannotCreate", "500 Pods cannot be created")
         self.assertLess(self.operator.requests(), 200)
         self.wait_event("CannotCreate")

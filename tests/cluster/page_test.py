@@ -101,7 +101,7 @@ class PageTest(PageCase):
         self.kubelet.run("digits-worker-0", "digits-worker-1")
         self.see("Running", "document.querySelector('#jobs tbody')")
         self.press("j", "Enter")
-        self.see("digits-worker-1.default.svc:5000")
+        self.see("digits-worker-1.digits.default.svc:5000")
         self.see("worker-0", "document.querySelector('#job table')")
         self.kubelet.fail("digits-worker-1", code=1, message="the last line of its log: no such file train.idx")
         self.see("First failure")

@@ -9,7 +9,7 @@ from operator_case import OperatorCase
 
 class ScaleTest(OperatorCase):
     def test_scaling_up_and_down_moves_pods_services_and_host_lists(self):
-        self.running(job("a").ps(1).worker(2), "a-ps-0", "a-worker-0", "a-worker-1")
+        self.running(job("a").ps(1).worker(2).set("network", {"services": "PerReplica"}), "a-ps-0", "a-worker-0", "a-worker-1")
         epoch = self.status("a")["hostsEpoch"]
         kept = self.uid("a-worker-0")
         self.kubectl("scale", "tj/a", "--replicas=3")

@@ -130,7 +130,7 @@ class TrainingTest(NodeSuite):
 
         def follows():
             inside = self.kubectl("exec", "scaled-worker-0", "--", "cat", "/etc/trainyard/worker_hosts")
-            assert inside == "scaled-worker-0.default.svc:5000", inside
+            assert inside == "scaled-worker-0.scaled.default.svc:5000", inside
             return True
 
         self.wait("the host list inside the running pod to follow", follows)
