@@ -38,7 +38,7 @@ from single import measure_single  # noqa: E402
 from usage import CpuMeter, peak_resident_mebibytes, resident_mebibytes  # noqa: E402
 
 WRITES = ("create", "update", "patch", "delete")
-CREATORS = 4        # threads that create and delete jobs, so that this is not what is measured
+CREATORS = 16       # threads that create and delete jobs, so that this is not what is measured
 QUIET_SECONDS = 20
 
 
