@@ -69,7 +69,8 @@ class Operator {
         versions_(clock_, MakeFetch(options, connection_.in_cluster, *transport_),
                   {.interval = absl::Seconds(3 * options.progress_seconds), .parallel = options.progress == "off" ? 0 : 4},
                   [this](const std::string& key) { queue_.Add(key); }),
-        queue_(clock_),
+        // Of a thousand new jobs each is much work: half of the workers see to the others.
+        queue_(clock_, {.backlog_at_once = options.workers / 2}),
         reconciler_(client_, clock_, caches_.informers(), events_, fan_out_, progress_, versions_, job_metrics_,
                     ReconcilerOptions(options)),
         controller_(queue_, reconciler_, clock_, metrics_, {.workers = options.workers}),

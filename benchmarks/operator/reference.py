@@ -12,7 +12,7 @@ from observer import LOAD_RESOLUTION, Observer
 
 SERVICES = "/api/v1/services"
 CONFIG_MAPS = "/api/v1/configmaps"
-THREADS = 56        # as many requests under way as the operator has: its workers and their helpers
+THREADS = 56        # as many requests under way as the operator has for new jobs: half of its workers, and their helpers
 PATTERN = "pattern"
 OF_THE_SERVER = ("creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid")
 

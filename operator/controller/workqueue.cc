@@ -7,8 +7,8 @@
 
 namespace trainyard::control {
 
-WorkQueue::WorkQueue(Clock& clock, absl::Duration base_backoff, absl::Duration max_backoff)
-    : clock_(clock), limiter_(base_backoff, max_backoff) {}
+WorkQueue::WorkQueue(Clock& clock, const Options& options)
+    : clock_(clock), backlog_at_once_(std::max(1, options.backlog_at_once)), limiter_(options.base_backoff, options.max_backoff) {}
 
 void WorkQueue::Add(std::string_view key) {
   MutexLock lock(mutex_);
@@ -76,38 +76,41 @@ std::optional<WorkQueue::Item> WorkQueue::Get() {
   MutexLock lock(mutex_);
   while (true) {
     MoveDue();
-    if (!queue_.empty() || !in_backlog_.empty()) break;
+    if (!queue_.empty() || BacklogIsOpen()) break;
     if (shut_down_) return std::nullopt;
     clock_.WaitUntil(changed_, mutex_, delayed_.empty() ? absl::InfiniteDuration() : delayed_.begin()->first);
   }
   const absl::Duration now = clock_.Monotonic();
-  std::string key = TakeNext(now);
-  const auto dirty = dirty_.find(key);
+  Taken next = TakeNext(now);
+  const auto dirty = dirty_.find(next.key);
   const absl::Duration waited = now - dirty->second;
   dirty_.erase(dirty);
-  processing_.insert(key);
+  processing_.emplace(next.key, next.of_backlog);
+  if (next.of_backlog) ++backlog_with_workers_;
   // This thread may be the one that waited for the delayed keys: pass the watch on.
-  if (!queue_.empty() || !in_backlog_.empty() || !delayed_.empty()) changed_.NotifyOne();
-  return Item{std::move(key), waited};
+  if (!queue_.empty() || BacklogIsOpen() || !delayed_.empty()) changed_.NotifyOne();
+  return Item{std::move(next.key), waited};
 }
 
+bool WorkQueue::BacklogIsOpen() const { return !in_backlog_.empty() && backlog_with_workers_ < backlog_at_once_; }
+
 bool WorkQueue::BacklogIsNext(absl::Duration now) {
-  if (in_backlog_.empty()) return false;
+  if (!BacklogIsOpen()) return false;
   if (queue_.empty() || now - dirty_.find(queue_.front())->second < kPatience) return true;
   return ++taken_before_backlog_ == kBacklogTurn;
 }
 
-std::string WorkQueue::TakeNext(absl::Duration now) {
+WorkQueue::Taken WorkQueue::TakeNext(absl::Duration now) {
   if (!BacklogIsNext(now)) {
     std::string key = std::move(queue_.front());
     queue_.pop_front();
-    return key;
+    return {std::move(key)};
   }
   taken_before_backlog_ = 0;
   while (true) {
     std::string key = std::move(backlog_.front());
     backlog_.pop_front();
-    if (in_backlog_.erase(key) > 0) return key;
+    if (in_backlog_.erase(key) > 0) return {std::move(key), /*of_backlog=*/true};
   }
 }
 
@@ -115,9 +118,13 @@ void WorkQueue::Done(std::string_view key) {
   MutexLock lock(mutex_);
   const auto taken = processing_.find(std::string(key));
   TY_CHECK(taken != processing_.end());
-  if (dirty_.contains(*taken)) {
-    queue_.push_back(*taken);
+  if (dirty_.contains(taken->first)) {
+    queue_.push_back(taken->first);
     changed_.NotifyOne();
+  }
+  if (taken->second) {
+    --backlog_with_workers_;
+    if (BacklogIsOpen()) changed_.NotifyOne();
   }
   processing_.erase(taken);
   if (shut_down_ && processing_.empty()) changed_.NotifyAll();

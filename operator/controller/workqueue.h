@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,7 +20,8 @@ namespace trainyard::control {
 
 // Thread-safe. Guarantees:
 // - fair: keys are handed out in the order in which they were added. Keys of the backlog come only
-//   while no other key has waited for kPatience, and at least every kBacklogTurn-th time;
+//   while no other key has waited for kPatience, and at least every kBacklogTurn-th time. So many of
+//   them at once as the options say: what is much work leaves workers to the others;
 //  - stingy: a key added many times before it is handed out is handed out once;
 //  - one at a time: a key is never with two workers at once;
 //  - not forgotten: a key added while a worker has it is handed out again after Done.
@@ -30,7 +32,13 @@ class WorkQueue {
   static constexpr absl::Duration kPatience = absl::Milliseconds(500);
   static constexpr int kBacklogTurn = 8;
 
-  explicit WorkQueue(Clock& clock, absl::Duration base_backoff = absl::Milliseconds(5), absl::Duration max_backoff = absl::Minutes(5));
+  struct Options {
+    absl::Duration base_backoff = absl::Milliseconds(5);
+    absl::Duration max_backoff = absl::Minutes(5);
+    int backlog_at_once = std::numeric_limits<int>::max();  // keys of the backlog that workers have at the same time; at least 1
+  };
+  explicit WorkQueue(Clock& clock) : WorkQueue(clock, Options()) {}
+  WorkQueue(Clock& clock, const Options& options);
 
   void Add(std::string_view key);
   // As Add, for much work at once. Backlog keys run only while no other key has waited for
@@ -64,12 +72,19 @@ class WorkQueue {
 
  private:
   void AddLocked(std::string_view key, absl::Duration due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a key of the backlog may be handed out now.
+  bool BacklogIsOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool BacklogIsNext(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  struct Taken {
+    std::string key;
+    bool of_backlog = false;
+  };
   // The next key of queue or backlog; there must be one.
-  std::string TakeNext(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Taken TakeNext(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Clock& clock_;
+  const int backlog_at_once_;
   RateLimiter limiter_;
   mutable Mutex mutex_;
   CondVar changed_;
@@ -77,9 +92,10 @@ class WorkQueue {
   std::deque<std::string> backlog_ ABSL_GUARDED_BY(mutex_);             // with keys that have been moved up since
   std::unordered_set<std::string> in_backlog_ ABSL_GUARDED_BY(mutex_);  // the others
   int taken_before_backlog_ ABSL_GUARDED_BY(mutex_) = 0;
+  int backlog_with_workers_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::string, absl::Duration> dirty_ ABSL_GUARDED_BY(mutex_);  // to be handed out → since when
-  std::unordered_set<std::string> processing_ ABSL_GUARDED_BY(mutex_);
-  std::multimap<absl::Duration, std::string> delayed_ ABSL_GUARDED_BY(mutex_);  // by due time
+  std::unordered_map<std::string, bool> processing_ ABSL_GUARDED_BY(mutex_);       // with a worker → whether of the backlog
+  std::multimap<absl::Duration, std::string> delayed_ ABSL_GUARDED_BY(mutex_);     // by due time
   std::unordered_map<std::string, std::multimap<absl::Duration, std::string>::iterator> delay_of_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -103,6 +103,35 @@ TEST(WorkQueue, AKeyOfTheBacklogIsMovedUpByAnAddAndHandedOutOnce) {
   EXPECT_EQ(queue.Depth(), 0u);
 }
 
+TEST(WorkQueue, SoManyKeysOfTheBacklogAtOnceAsItsOptionsSay) {
+  FakeClock clock;
+  WorkQueue queue(clock, {.backlog_at_once = 2});
+  for (int i = 0; i < 3; ++i) queue.AddToBacklog("new-" + std::to_string(i));
+  EXPECT_EQ(queue.Get()->key, "new-0");
+  EXPECT_EQ(queue.Get()->key, "new-1");
+  queue.Add("old");
+  EXPECT_EQ(queue.Get()->key, "old") << "although it has not waited";
+  std::string key;
+  std::thread worker([&] { key = queue.Get()->key; });
+  queue.Done("new-1");
+  worker.join();
+  EXPECT_EQ(key, "new-2");
+}
+
+TEST(WorkQueue, ABacklogBeyondItsNumberIsDrainedAfterShutDown) {
+  FakeClock clock;
+  WorkQueue queue(clock, {.backlog_at_once = 1});
+  queue.AddToBacklog("a");
+  queue.AddToBacklog("b");
+  EXPECT_EQ(queue.Get()->key, "a");
+  queue.ShutDown();
+  EXPECT_FALSE(queue.Get()) << "another worker has nothing to wait for";
+  queue.Done("a");
+  EXPECT_EQ(queue.Get()->key, "b");
+  queue.Done("b");
+  EXPECT_FALSE(queue.Get());
+}
+
 TEST(WorkQueue, NoKeyIsEverWithTwoWorkersAndNoneIsForgotten) {
   WorkQueue queue(RealClock());
   constexpr int kKeys = 20;
@@ -186,7 +215,7 @@ TEST(WorkQueue, AWallClockThatJumpsMovesNoDelay) {
 
 TEST(WorkQueue, FailuresOfAKeyDoubleItsWaitUntilForget) {
   FakeClock clock;
-  WorkQueue queue(clock, absl::Milliseconds(5), absl::Seconds(1));
+  WorkQueue queue(clock, {.max_backoff = absl::Seconds(1)});
   for (const int milliseconds : {5, 10, 20, 40}) {
     queue.AddRateLimited("a");
     clock.Advance(absl::Milliseconds(milliseconds) - absl::Microseconds(1));

@@ -15,7 +15,7 @@ struct Options {
   std::string kubeconfig;  // empty: in the cluster
   std::string context;
   std::vector<std::string> namespaces;  // empty: all
-  int workers = 8;
+  int workers = 16;
   int parallel_calls = 48;
   double qps = 500;
   double burst = 1000;

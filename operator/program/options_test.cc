@@ -24,7 +24,7 @@ Options Parsed(const std::string& line, std::string* error = nullptr) {
 
 TEST(Options, SayNothingAndTheDefaultsHold) {
   const Options options = Parsed("");
-  EXPECT_EQ(options.workers, 8);
+  EXPECT_EQ(options.workers, 16);
   EXPECT_TRUE(options.leader_elect);
   EXPECT_TRUE(options.watch_nodes);
   EXPECT_TRUE(options.namespaces.empty());

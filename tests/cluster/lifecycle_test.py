@@ -238,7 +238,8 @@ class FailureTest(OperatorCase):
         self.assertIn("waits for worker-0", self.condition("a", "Restarting")["message"])
 
     def test_children_that_a_finalizer_keeps_are_waited_for_without_a_request(self):
-        self.running(job("a").worker(2).framework("None").set("image", "x").without("training"), "a-worker-0", "a-worker-1")
+        self.running(job("a").worker(2).framework("None").set("image", "x").without("training").set("network", {"services": "PerReplica"}),
+                     "a-worker-0", "a-worker-1")
         held = (f"{PODS}/a-worker-1", f"{SERVICES}/a-worker-1")
         for path in held:
             self.api.merge(path, {"metadata": {"finalizers": ["example.com/hold"]}})

@@ -97,7 +97,7 @@ class ServingTest(OperatorCase):
         uid = self.deployment()["metadata"]["uid"]
         self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": True}}})
         self.wait_pods()
-        self.assertEqual((self.deployment()["metadata"]["uid"], self.services()), (uid, ["a-serve", "a-worker-0"]))
+        self.assertEqual((self.deployment()["metadata"]["uid"], self.services()), (uid, ["a", "a-serve"]))
         self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": False}}})
         self.wait_replicas(1)
         self.assertEqual(self.deployment()["metadata"]["uid"], uid)
@@ -111,7 +111,7 @@ class ServingTest(OperatorCase):
         wait_for("the new limit", lambda: self.deployment()["spec"]["template"]["spec"]["containers"][0]["resources"] == {"limits": {"memory": "1Gi"}})
         self.assertEqual(self.deployment()["spec"]["replicas"], 1)
         self.api.merge(f"{JOBS}/a", {"spec": {"serve": None}})
-        wait_for("what served to go", lambda: not self.deployment() and self.services() == ["a-worker-0"] and not self.serving_pods())
+        wait_for("what served to go", lambda: not self.deployment() and self.services() == ["a"] and not self.serving_pods())
         self.wait_condition("a", "Serving", "False", "Removed")
         self.assertNotIn("serving", self.status("a"))
         self.api.merge(f"{JOBS}/a", {"spec": {"serve": {}}})
