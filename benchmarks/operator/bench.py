@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures trainyard-operator against a real etcd, kube-apiserver, controller-manager and scheduler with kwok's fake nodes; prints one table.
 
-  benchmarks/operator/bench.py [--jobs 1000] [--namespaces 10] [--single 30] [--services Headless PerReplica] [--peer] [--output FILE.json]
+  benchmarks/operator/bench.py [--jobs 1000] [--namespaces 10] [--single 30] [--services Headless PerReplica] [--peer]
+                              [--flag NAME=VALUE …] [--output FILE.json]
 
 The jobs are spread over namespaces, since scheduler and controllers compare each pod with every
 service of its namespace. With thousands of services in one namespace little else is measured
@@ -143,10 +144,16 @@ def fresh_plane(namespaces):
         plane.remove()
 
 
-def start_operator(plane):
-    """With its default flags, but for where the metrics are served."""
+def start_operator(plane, flags):
+    """With its default flags, but for `flags` and where the metrics are served."""
     install_crd(plane.api())
-    return Operator(plane, leader_elect="true").start()
+    return Operator(plane, leader_elect="true", **flags).start()
+
+
+def ended_watches(plane):
+    """Watches of pods and jobs that the API server has ended since its start, as it found them slow."""
+    return sum(float(line.rpartition(" ")[2]) for line in plane.api().text("GET", "/metrics").splitlines()
+               if line.startswith("apiserver_terminated_watchers_total{"))
 
 
 def measure_peer(arguments):
@@ -157,9 +164,9 @@ def measure_peer(arguments):
 def measure(arguments, services, beside):
     """A fresh control plane for each part: what one leaves behind does not weigh on the next. `beside`: the peer's results, if asked for."""
     with fresh_plane(arguments.namespaces) as (plane, namespaces):
-        reference = measure_reference(plane, start_operator(plane), namespaces, arguments.jobs, services)
+        reference = measure_reference(plane, start_operator(plane, arguments.flag), namespaces, arguments.jobs, services)
     with fresh_plane(arguments.namespaces) as (plane, namespaces):
-        operator = start_operator(plane)
+        operator = start_operator(plane, arguments.flag)
         pids = {name: plane.processes.pid(name) for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")}
         pids["trainyard-operator"] = plane.processes.pid("operator")
         idle = resident_mebibytes(pids["trainyard-operator"])
@@ -168,6 +175,7 @@ def measure(arguments, services, beside):
         if arguments.single:
             result["single"] = measure_single(plane, JOBS, namespaces[0], lambda name: training_job(name, services), arguments.single)
         result["load"] = measure_load(plane, operator, pids, namespaces, arguments.jobs, services, arguments.timeout)
+        result["endedWatches"] = ended_watches(plane)
         result["quiet"] = measure_quiet(operator, pids)
         result["deletion"] = measure_deletion(plane, pids, arguments.timeout)
         return result
@@ -191,6 +199,7 @@ def rows(result):
     yield "operator CPU, s", f"{load['cpuSeconds']['trainyard-operator']:.1f}", ""
     others = " ".join(f"{load['cpuSeconds'][name]:.0f}" for name in ("kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "kwok"))
     yield "CPU of API server, etcd, controllers, scheduler, kwok, s", others, ""
+    yield "watches that the API server ended", f"{result['endedWatches']:.0f}", ""
     yield "operator resident, MiB (idle, now, peak)", f"{result['idleMebibytes']:.0f}, {load['residentMebibytes']:.0f}, {load['peakResidentMebibytes']:.0f}", "<= 50"
     yield f"quiet {QUIET_SECONDS} s: writes, reads, CPU %", f"{quiet['writes']:.0f}, {quiet['reads']:.0f}, {quiet['cpuPercent']:.2f}", "0, 0, ~0"
     yield "deleting all: operator CPU, s", f"{deletion['cpuSeconds']['trainyard-operator']:.2f}", "<= 1 (Zen 4)"
@@ -228,8 +237,13 @@ def main():
                         help="Headless is what a TensorFlow job gets that says nothing")
     parser.add_argument("--peer", action="store_true", help="measure kubeflow's training-operator too; scripts/cluster/build.sh training-operator first")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds that loading and deleting may take each")
+    parser.add_argument("--flag", action="append", default=[], type=lambda text: text.split("=", 1), metavar="NAME=VALUE",
+                        help="a flag of the operator, as workers=4; may be repeated")
     parser.add_argument("--output", type=pathlib.Path, help="also write the results here, as JSON")
     arguments = parser.parse_args()
+    if any(len(flag) != 2 for flag in arguments.flag):
+        parser.error("--flag: expected NAME=VALUE, as workers=4")
+    arguments.flag = dict(arguments.flag)
     if arguments.peer and not (peer.BINARY.exists() and peer.CRD.exists()):
         parser.error(f"--peer: {peer.BINARY} or {peer.CRD} is missing; run scripts/cluster/build.sh training-operator")
     beside = measure_peer(arguments) if arguments.peer else None

@@ -25,9 +25,9 @@ class FakeClock : public Clock {
   // Waits (in real time, at most 10 s) until `count` threads wait for a finite deadline. False when
   // they did not come.
   bool AwaitWaiters(size_t count);
-  // Advances, unless fewer than `count` threads wait for a finite deadline, or one of theirs has come:
-  // such a thread has not run since. So time does not run away from threads that lack a processor.
-  // False when it did not advance.
+  // Advances, unless fewer than `count` threads wait for a finite deadline, or one of their
+  // deadlines has come: that thread has not run since. So time does not run away from threads that
+  // lack a processor. False when it did not advance.
   bool AdvanceWhileAwaited(absl::Duration duration, size_t count);
   // The earliest deadline that a thread waits for now, as Monotonic() counts; infinite where none
   // does.

@@ -33,8 +33,8 @@ class LeaderElectorTest : public testing::Test {
     LeaderElector elector;
   };
 
-  // Time passes while `sleepers` candidates wait for it, so that none misses a deadline for want of a
-  // processor.
+  // Time passes while `sleepers` candidates wait for it, so that none misses a deadline for want of
+  // a processor.
   bool Await(const std::function<bool()>& condition, size_t sleepers = 1) {
     return server_.Await([&] {
       clock_.AdvanceWhileAwaited(absl::Milliseconds(500), sleepers);
