@@ -96,7 +96,7 @@ def measure_load(plane, operator, pids, namespaces, count, services, seconds):
         "jobsWithoutEvent": sum(events == 0 for events in per_job.values()),
         "eventsLost": metric(operator, "trainyard_events_dropped_total") - dropped +
                       max(0.0, metric(operator, "trainyard_events_sent_total") - sent - len(about)),
-        "statusLagSeconds": {"median": statistics.median(lag), "p99": sorted(lag)[int(0.99 * (len(lag) - 1))], "max": max(lag)},
+        "statusLagSeconds": {"median": statistics.median(lag), "p99": sorted(lag)[len(lag) * 99 // 100], "max": max(lag)},
         "cpuSeconds": cpu,
         "residentMebibytes": resident_mebibytes(pids["trainyard-operator"]),
         "peakResidentMebibytes": peak_resident_mebibytes(pids["trainyard-operator"]),
@@ -152,8 +152,9 @@ def start_operator(plane, flags):
 
 def ended_watches(plane):
     """Watches of pods and jobs that the API server has ended since its start, as it found them slow."""
-    return sum(float(line.rpartition(" ")[2]) for line in plane.api().text("GET", "/metrics").splitlines()
-               if line.startswith("apiserver_terminated_watchers_total{"))
+    with contextlib.closing(plane.api()) as api:
+        lines = api.text("GET", "/metrics").splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("apiserver_terminated_watchers_total{"))
 
 
 def measure_peer(arguments):
@@ -251,7 +252,7 @@ def main():
     for services in arguments.services:
         results.append(measure(arguments, services, beside))
         print_table(results[-1])
-        arguments.single = 0  # it does not depend on the mode
+        arguments.single = 0  # with the first mode alone
     if arguments.output:
         arguments.output.write_text(json.dumps(results, indent=1) + "\n")
 

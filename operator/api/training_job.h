@@ -125,7 +125,7 @@ struct Storage {
 
 struct Network {
   int port = 5000;
-  ServicesMode services = ServicesMode::kHeadless;  // MPI: PerReplica unless the spec says so
+  ServicesMode services = ServicesMode::kHeadless;  // framework MPI has another default
   HostList host_list = HostList::kDense;
   std::string cluster_domain;
   std::optional<int> progress_port;  // of other frameworks than Trainyard

@@ -8,7 +8,9 @@
 namespace trainyard::control {
 
 WorkQueue::WorkQueue(Clock& clock, const Options& options)
-    : clock_(clock), backlog_at_once_(std::max(1, options.backlog_at_once)), limiter_(options.base_backoff, options.max_backoff) {}
+    : clock_(clock),
+      backlog_at_once_(static_cast<size_t>(std::max(1, options.backlog_at_once))),
+      limiter_(options.base_backoff, options.max_backoff) {}
 
 void WorkQueue::Add(std::string_view key) {
   MutexLock lock(mutex_);
@@ -81,18 +83,17 @@ std::optional<WorkQueue::Item> WorkQueue::Get() {
     clock_.WaitUntil(changed_, mutex_, delayed_.empty() ? absl::InfiniteDuration() : delayed_.begin()->first);
   }
   const absl::Duration now = clock_.Monotonic();
-  Taken next = TakeNext(now);
-  const auto dirty = dirty_.find(next.key);
+  std::string key = TakeNext(now);
+  const auto dirty = dirty_.find(key);
   const absl::Duration waited = now - dirty->second;
   dirty_.erase(dirty);
-  processing_.emplace(next.key, next.of_backlog);
-  if (next.of_backlog) ++backlog_with_workers_;
+  processing_.insert(key);
   // This thread may be the one that waited for the delayed keys: pass the watch on.
   if (!queue_.empty() || BacklogIsOpen() || !delayed_.empty()) changed_.NotifyOne();
-  return Item{std::move(next.key), waited};
+  return Item{std::move(key), waited};
 }
 
-bool WorkQueue::BacklogIsOpen() const { return !in_backlog_.empty() && backlog_with_workers_ < backlog_at_once_; }
+bool WorkQueue::BacklogIsOpen() const { return !in_backlog_.empty() && backlog_with_workers_.size() < backlog_at_once_; }
 
 bool WorkQueue::BacklogIsNext(absl::Duration now) {
   if (!BacklogIsOpen()) return false;
@@ -100,17 +101,19 @@ bool WorkQueue::BacklogIsNext(absl::Duration now) {
   return ++taken_before_backlog_ == kBacklogTurn;
 }
 
-WorkQueue::Taken WorkQueue::TakeNext(absl::Duration now) {
+std::string WorkQueue::TakeNext(absl::Duration now) {
   if (!BacklogIsNext(now)) {
     std::string key = std::move(queue_.front());
     queue_.pop_front();
-    return {std::move(key)};
+    return key;
   }
   taken_before_backlog_ = 0;
   while (true) {
     std::string key = std::move(backlog_.front());
     backlog_.pop_front();
-    if (in_backlog_.erase(key) > 0) return {std::move(key), /*of_backlog=*/true};
+    if (in_backlog_.erase(key) == 0) continue;
+    backlog_with_workers_.insert(key);
+    return key;
   }
 }
 
@@ -118,14 +121,11 @@ void WorkQueue::Done(std::string_view key) {
   MutexLock lock(mutex_);
   const auto taken = processing_.find(std::string(key));
   TY_CHECK(taken != processing_.end());
-  if (dirty_.contains(taken->first)) {
-    queue_.push_back(taken->first);
+  if (dirty_.contains(*taken)) {
+    queue_.push_back(*taken);
     changed_.NotifyOne();
   }
-  if (taken->second) {
-    --backlog_with_workers_;
-    if (BacklogIsOpen()) changed_.NotifyOne();
-  }
+  if (backlog_with_workers_.erase(*taken) > 0 && BacklogIsOpen()) changed_.NotifyOne();
   processing_.erase(taken);
   if (shut_down_ && processing_.empty()) changed_.NotifyAll();
 }

@@ -20,8 +20,8 @@ namespace trainyard::control {
 
 // Thread-safe. Guarantees:
 // - fair: keys are handed out in the order in which they were added. Keys of the backlog come only
-//   while no other key has waited for kPatience, and at least every kBacklogTurn-th time. So many of
-//   them at once as the options say: what is much work leaves workers to the others;
+//   while no other key has waited for kPatience, and at least every kBacklogTurn-th time. Workers
+//   have at most Options::backlog_at_once of them at the same time;
 //  - stingy: a key added many times before it is handed out is handed out once;
 //  - one at a time: a key is never with two workers at once;
 //  - not forgotten: a key added while a worker has it is handed out again after Done.
@@ -35,7 +35,7 @@ class WorkQueue {
   struct Options {
     absl::Duration base_backoff = absl::Milliseconds(5);
     absl::Duration max_backoff = absl::Minutes(5);
-    int backlog_at_once = std::numeric_limits<int>::max();  // keys of the backlog that workers have at the same time; at least 1
+    int backlog_at_once = std::numeric_limits<int>::max();  // at least 1
   };
   explicit WorkQueue(Clock& clock) : WorkQueue(clock, Options()) {}
   WorkQueue(Clock& clock, const Options& options);
@@ -75,16 +75,12 @@ class WorkQueue {
   // Whether a key of the backlog may be handed out now.
   bool BacklogIsOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool BacklogIsNext(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  struct Taken {
-    std::string key;
-    bool of_backlog = false;
-  };
   // The next key of queue or backlog; there must be one.
-  Taken TakeNext(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string TakeNext(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MoveDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Clock& clock_;
-  const int backlog_at_once_;
+  const size_t backlog_at_once_;
   RateLimiter limiter_;
   mutable Mutex mutex_;
   CondVar changed_;
@@ -92,10 +88,10 @@ class WorkQueue {
   std::deque<std::string> backlog_ ABSL_GUARDED_BY(mutex_);             // with keys that have been moved up since
   std::unordered_set<std::string> in_backlog_ ABSL_GUARDED_BY(mutex_);  // the others
   int taken_before_backlog_ ABSL_GUARDED_BY(mutex_) = 0;
-  int backlog_with_workers_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::unordered_set<std::string> backlog_with_workers_ ABSL_GUARDED_BY(mutex_);   // those of `processing_` that came of it
   std::unordered_map<std::string, absl::Duration> dirty_ ABSL_GUARDED_BY(mutex_);  // to be handed out → since when
-  std::unordered_map<std::string, bool> processing_ ABSL_GUARDED_BY(mutex_);       // with a worker → whether of the backlog
-  std::multimap<absl::Duration, std::string> delayed_ ABSL_GUARDED_BY(mutex_);     // by due time
+  std::unordered_set<std::string> processing_ ABSL_GUARDED_BY(mutex_);
+  std::multimap<absl::Duration, std::string> delayed_ ABSL_GUARDED_BY(mutex_);  // by due time
   std::unordered_map<std::string, std::multimap<absl::Duration, std::string>::iterator> delay_of_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
 };
