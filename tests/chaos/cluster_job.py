@@ -13,13 +13,13 @@ LAST_FILL = 0.5    # of the steps: from then on a disk is not filled
 LAST_FULL = 0.75   # from then on it has room again: a job whose results find none rightly fails
 
 
-def sleepers(ps, workers, seconds):
+def sleepers(ps, workers, seconds, services):
     """A job of any other framework: its workers sleep, its servers sleep for ever. Its containers restart in their pods."""
     def role(replicas, duration):
         container = {"name": "main", "image": images.TRAINER, "imagePullPolicy": "Never", "command": ["sleep", str(duration)]}
         return {"replicas": replicas, "template": {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}}
 
-    spec = {"framework": "None", "worker": role(workers, seconds), "runPolicy": {"backoffLimit": 1000, "successPolicy": "AllWorkers"}}
+    spec = {"framework": "None", "network": {"services": services}, "worker": role(workers, seconds), "runPolicy": {"backoffLimit": 1000, "successPolicy": "AllWorkers"}}
     if ps:
         spec["ps"] = role(ps, 100000)
     return spec
@@ -29,10 +29,10 @@ def sleepers(ps, workers, seconds):
 SHAPES = {
     "sync": (Shape("sync", 1, 2, 400, 60), None, False),
     "async": (Shape("async", 1, 2, 600, 60), None, True),
-    "sleepers": (None, sleepers(1, 3, 8), True),
+    "sleepers": (None, sleepers(1, 3, 8, "PerReplica"), True),
     "local": (Shape("local", 0, 1, 500, 60), None, False),
     "sync-2x3": (Shape("sync", 2, 3, 250, 50), None, False),
-    "sleepers-alone": (None, sleepers(0, 2, 10), True),
+    "sleepers-alone": (None, sleepers(0, 2, 10, "Headless"), True),
     "chief-evaluator": (Shape("sync", 1, 1, 300, 60, chief=1, evaluator=1), None, False),
 }
 

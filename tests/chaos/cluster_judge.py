@@ -29,7 +29,7 @@ def outcome(job, digests):
     desired = {role: spec.get(role, {}).get("replicas", 1) for role in ROLES if role in spec and spec[role].get("replicas", 1) > 0}
     events = [each for each in api.list(EVENTS) if each["regarding"].get("uid") == job.uid]
     too_late = _too_late(job, status, named[PODS])
-    return (_status(found) + _children(job, desired, named, too_late) + counts_against_pods(job, status, desired, named[PODS], too_late)
+    return (_status(found) + children(job, desired, per_replica(spec), named, too_late) + counts_against_pods(job, status, desired, named[PODS], too_late)
             + finished_chief_stayed(job, status, desired, named[PODS]) + restarts_against_ends(job, status, named[PODS], events) + _training(job, status, digests) + _disks(job) + [f"event {each['reason']}: {each['note']}" for each in events if each["reason"] in BAD_EVENTS])
 
 
@@ -62,11 +62,17 @@ def _too_late(job, status, pods):
     return {name for name, when in job.touched.items() if when > ended - TAKES_OVER}
 
 
-def _children(job, desired, named, too_late):
+def per_replica(spec):
+    """Whether each replica has a service of its name; without that the job has one, of the job's name."""
+    return spec.get("network", {}).get("services") == "PerReplica"
+
+
+def children(job, desired, service_each, named, too_late):
     """What the spec asks for, once each, the job's own, with its labels."""
     replicas = {f"{job.name}-{role}-{index}" for role, number in desired.items() for index in range(number)}
+    services = replicas if service_each else {job.name}
     wrong = []
-    for path, expected, all_of_them in ((PODS, replicas, False), (SERVICES, replicas, True), (CONFIG_MAPS, {f"{job.name}-cluster"}, True)):
+    for path, expected, all_of_them in ((PODS, replicas, False), (SERVICES, services, True), (CONFIG_MAPS, {f"{job.name}-cluster"}, True)):
         kind = path.rpartition("/")[2]
         names = {each["metadata"]["name"] for each in named[path]}
         if names - expected - too_late:

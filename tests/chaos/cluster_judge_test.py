@@ -91,6 +91,28 @@ class PodsThatStillRun(unittest.TestCase):
         self.assertEqual(cluster_judge.counts_against_pods(blown, told, {"ps": 1}, [running], too_late={"j-ps-0"}), [])
 
 
+class ServicesOfTheSpec(unittest.TestCase):
+    def wrong(self, spec, *services):
+        labels = {f"trainyard.dev/{key}": value for key, value in (("job-name", "j"), ("job-uid", "1"))}
+        owned = {"labels": labels, "ownerReferences": [{"uid": "1", "controller": True}]}
+        named = {cluster_judge.PODS: [], cluster_judge.SERVICES: [{"metadata": {"name": name, **owned}} for name in services],
+                 cluster_judge.CONFIG_MAPS: [{"metadata": {"name": "j-cluster", **owned}, "data": {"worker_hosts": "a"}}]}
+        blown = types.SimpleNamespace(name="j", uid="1")
+        return cluster_judge.children(blown, {"ps": 1, "worker": 1}, cluster_judge.per_replica(spec), named, set())
+
+    def test_a_job_has_one_service(self):
+        self.assertEqual(self.wrong({}, "j"), [])
+        self.assertEqual(self.wrong({"network": {"services": "Headless"}}, "j"), [])
+        self.assertEqual(self.wrong({}), ["services that are missing: ['j']"])
+        self.assertEqual(self.wrong({}, "j", "j-ps-0"), ["services that the spec does not ask for: ['j-ps-0']"])
+
+    def test_each_replica_has_one_where_the_spec_asks_for_it(self):
+        each = {"network": {"services": "PerReplica"}}
+        self.assertEqual(self.wrong(each, "j-ps-0", "j-worker-0"), [])
+        self.assertEqual(self.wrong(each, "j", "j-ps-0"),
+                         ["services that the spec does not ask for: ['j']", "services that are missing: ['j-worker-0']"])
+
+
 class FinishedChiefStayed(unittest.TestCase):
     def wrong(self, pods, deleted=()):
         blown = types.SimpleNamespace(name="j", deleted=dict(deleted))
