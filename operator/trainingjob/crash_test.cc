@@ -111,7 +111,7 @@ class Life : public CrashTest {
   int crashed = 0;
 };
 
-// AddressSanitizer takes four times as long, and looks at other things than the end: of three
+// AddressSanitizer takes four times as long, and looks at other things than the end: of eight
 // writes one is enough for it.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -119,7 +119,7 @@ class Life : public CrashTest {
 #endif
 #endif
 #ifdef TRAINYARD_SLOW_CRASHES
-constexpr int kWritesApart = 3;
+constexpr int kWritesApart = 8;
 #else
 constexpr int kWritesApart = 1;
 #endif

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <png.h>
 
+#include <cstring>
+
 #include "trainer/base/status_macros.h"
 #include "trainer/picture/png.h"
 
@@ -30,18 +32,25 @@ absl::StatusOr<Image> DecodePng(std::string_view bytes) {
     return absl::DataLossError(fmt::format("the PNG cannot be read: {}", image.message));
   }
   TY_RETURN_IF_ERROR(CheckImageBounds("PNG", image.height, image.width));
-  image.format = PNG_FORMAT_RGBA;
-  std::vector<uint8_t> rgba(PNG_IMAGE_SIZE(image));
-  if (png_image_finish_read(&image, nullptr, rgba.data(), /*row_stride=*/0, nullptr) == 0) {
+  // Also where one colour stands for transparent pixels (the chunk tRNS).
+  const bool may_be_transparent = (image.format & PNG_FORMAT_FLAG_ALPHA) != 0;
+  image.format = may_be_transparent ? PNG_FORMAT_RGBA : PNG_FORMAT_RGB;
+  Image decoded{.height = static_cast<int>(image.height), .width = static_cast<int>(image.width), .pixels = {}};
+  decoded.pixels.resize(PNG_IMAGE_SIZE(image));
+  uint8_t* const pixels = decoded.pixels.data();
+  if (png_image_finish_read(&image, nullptr, pixels, /*row_stride=*/0, nullptr) == 0) {
     return absl::DataLossError(fmt::format("the PNG cannot be read: {}", image.message));
   }
-  Image decoded{.height = static_cast<int>(image.height), .width = static_cast<int>(image.width), .pixels = {}};
-  decoded.pixels.reserve(rgba.size() / 4 * kRgbChannels);
-  for (size_t i = 0; i < rgba.size(); i += 4) {
-    if (rgba[i + 3] != 255) {
-      return absl::InvalidArgumentError("the PNG has transparent pixels, expected an opaque picture; put it on a background first");
+  if (may_be_transparent) {
+    const size_t count = decoded.pixels.size() / (kRgbChannels + 1);
+    for (size_t i = 0; i < count; ++i) {
+      const uint8_t* const rgba = pixels + i * (kRgbChannels + 1);
+      if (rgba[kRgbChannels] != 255) {
+        return absl::InvalidArgumentError("the PNG has transparent pixels, expected an opaque picture; put it on a background first");
+      }
+      std::memmove(pixels + i * kRgbChannels, rgba, kRgbChannels);
     }
-    decoded.pixels.insert(decoded.pixels.end(), rgba.begin() + i, rgba.begin() + i + kRgbChannels);
+    decoded.pixels.resize(count * kRgbChannels);
   }
   return decoded;
 }

@@ -58,7 +58,39 @@ TEST(DecodePng, AGreyPictureHasThreeEqualChannels) {
 TEST(DecodePng, TransparentPixelsAreRefused) {
   EXPECT_THAT(std::string(DecodePng(Png(1, 1, 4, {1, 2, 3, 254})).status().message()),
               HasSubstr("has transparent pixels, expected an opaque picture"));
-  EXPECT_THAT(DecodePng(Png(1, 1, 4, {1, 2, 3, 255}))->pixels, ElementsAre(1, 2, 3));
+  EXPECT_THAT(DecodePng(Png(2, 2, 4, {1, 2, 3, 255, 4, 5, 6, 255, 7, 8, 9, 255, 10, 11, 12, 255}))->pixels,
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12));
+  EXPECT_FALSE(DecodePng(Png(2, 2, 4, {1, 2, 3, 255, 4, 5, 6, 255, 7, 8, 9, 255, 10, 11, 12, 0})).ok());
+}
+
+// A grey picture of 1 x 2 pixels, 10 and 20, where one grey stands for transparent pixels.
+std::string PngWhereTransparentIs(png_uint_16 grey) {
+  std::string bytes;
+  png_structp writer = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(writer);
+  png_set_write_fn(
+      writer, &bytes,
+      [](png_structp to, png_bytep data, size_t size) {
+        static_cast<std::string*>(png_get_io_ptr(to))->append(reinterpret_cast<const char*>(data), size);
+      },
+      nullptr);
+  png_set_IHDR(writer, info, 2, 1, 8, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_color_16 transparent{};
+  transparent.gray = grey;
+  png_set_tRNS(writer, info, nullptr, 0, &transparent);
+  png_write_info(writer, info);
+  const std::vector<uint8_t> row = {10, 20};
+  png_write_row(writer, row.data());
+  png_write_end(writer, info);
+  png_destroy_write_struct(&writer, &info);
+  return bytes;
+}
+
+TEST(DecodePng, AColourThatStandsForTransparentPixelsIsRefusedWhereAPixelHasIt) {
+  EXPECT_THAT(std::string(DecodePng(PngWhereTransparentIs(20)).status().message()), HasSubstr("has transparent pixels"));
+  const auto opaque = DecodePng(PngWhereTransparentIs(30));
+  ASSERT_TRUE(opaque.ok()) << opaque.status();
+  EXPECT_THAT(opaque->pixels, ElementsAre(10, 10, 10, 20, 20, 20));
 }
 
 TEST(DecodePng, EveryCutPictureIsAnError) {
