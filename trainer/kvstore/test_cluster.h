@@ -26,12 +26,12 @@
 
 namespace trainyard::engine {
 
-// Small, as the sanitizers' builds are not optimised. `columns`: of the dense kernel.
-inline std::vector<ParameterSpec> TestSpecs(int64_t columns = 100) {
+// Small, as the sanitizers' builds are not optimised.
+inline std::vector<ParameterSpec> TestSpecs() {
   return {{.name = "conv/kernel", .shape = Shape({3, 3, 1, 7}), .trainable = true},
           {.name = "conv/bias", .shape = Shape({7}), .trainable = true},
           {.name = "moving/mean", .shape = Shape({7}), .trainable = false},
-          {.name = "dense/kernel", .shape = Shape({330, columns}), .trainable = true}};
+          {.name = "dense/kernel", .shape = Shape({330, 100}), .trainable = true}};
 }
 
 // Cuts the dense kernel over all servers, in several parts each, as the default cuts a larger one.
@@ -100,7 +100,8 @@ inline void ApplyMean(const Optimizer& optimizer, int workers, int64_t step, Par
 
 // The results of one process without servers, with the mean gradient of `workers`, at most 3: of so
 // few the tree is their order.
-inline TrainingState TrainLocally(int workers, int64_t steps, const std::vector<ParameterSpec>& specs = TestSpecs()) {
+inline TrainingState TrainLocally(int workers, int64_t steps) {
+  const std::vector<ParameterSpec> specs = TestSpecs();
   const std::unique_ptr<Optimizer> optimizer = *MakeOptimizer(TestOptimizer());
   TrainingState state = StartState(specs);
   ParameterSet gradients(specs);

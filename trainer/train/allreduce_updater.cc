@@ -50,11 +50,11 @@ absl::Status AllReduceUpdater::Connect() {
   options_.group.fingerprint = FingerprintOf(options_.specs);
   options_.group.agreement.emplace_back("the parameters' digest", fmt::format("{:016x}", options_.group.fingerprint));
   options_.group.agreement.emplace_back("the number of parameters with gradients", fmt::format("{}", options_.keys.size()));
-  options_.group.agreement.emplace_back("the bucket size", fmt::format("{}", kBucketBytes));
+  options_.group.agreement.emplace_back("the bucket size", fmt::format("{}", options_.bucket_bytes));
   const size_t slots = options_.shard_optimizer ? 0 : optimizer->slot_names().size();  // sharded ones travel by themselves
   if (options_.shard_optimizer || options_.group.hosts.size() == 1) options_.row_keys.clear();
-  plans_ = std::make_unique<BucketPlans>(options_.specs, options_.keys, options_.row_keys, slots);
-  rows_ = std::make_unique<RowSums>(options_.specs, options_.row_keys, options_.group.rank, options_.devices);
+  plans_ = std::make_unique<BucketPlans>(options_.specs, options_.keys, options_.row_keys, slots, options_.bucket_bytes);
+  rows_ = std::make_unique<RowSums>(options_.specs, options_.row_keys, options_.group.rank, options_.devices, options_.bucket_bytes);
   if (options_.shard_optimizer) {
     sharded_ = std::make_unique<ShardedSlots>(ShardedSlotsOptions{.optimizer = options_.optimizer,
                                                                   .specs = options_.specs,

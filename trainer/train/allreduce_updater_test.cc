@@ -26,9 +26,9 @@ TEST_F(AllReduceUpdaterTest, RanksEndWithTheBitsOfOneProcess) {
     ranks_.clear();
     Make(ranks);
     OnAll([](Rank& rank) { return rank.StartAndTrain(5); });
-    const std::string expected = TrainLocally(ranks, 5, TwoBuckets()).parameters.Sha256Hex();
+    const std::string expected = TrainLocally(ranks, 5).parameters.Sha256Hex();
     for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), expected) << ranks;
-    EXPECT_EQ(ranks_[0]->State().slots[0].Sha256Hex(), TrainLocally(ranks, 5, TwoBuckets()).slots[0].Sha256Hex());
+    EXPECT_EQ(ranks_[0]->State().slots[0].Sha256Hex(), TrainLocally(ranks, 5).slots[0].Sha256Hex());
     EXPECT_EQ(ranks_[0]->updater().bytes_sent() > 0, ranks > 1);
   }
 }
@@ -69,7 +69,7 @@ TEST_F(AllReduceUpdaterTest, GradientsThatTravelByRowsLeaveTheBitsOfWholeOnes) {
       settings.optimizer.name = c.optimizer;
       ranks_.clear();
       for (int rank = 0; rank < c.ranks; ++rank) {
-        TrainingState start = StartState(TwoBuckets());
+        TrainingState start = StartState(TestSpecs());
         if (c.optimizer == "sgd") start.slots.clear();
         ranks_.push_back(Make(rank, c.ranks, std::move(start), settings));
       }
@@ -93,7 +93,7 @@ TEST_F(AllReduceUpdaterTest, ALostRankLeavesTheBitsWhereRowsTravel) {
   Make(3, settings);
   OnAll([](Rank& rank) { return rank.StartAndTrain(1); });
   ranks_[2]->Kill();
-  ranks_[2] = Make(2, 3, StartState(TwoBuckets()), settings);
+  ranks_[2] = Make(2, 3, StartState(TestSpecs()), settings);
   OnAll([&](Rank& rank) { return &rank == ranks_[2].get() ? rank.StartAndTrain(4) : rank.Train(4); });
   for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), expected);
 }
@@ -101,8 +101,8 @@ TEST_F(AllReduceUpdaterTest, ALostRankLeavesTheBitsWhereRowsTravel) {
 TEST_F(AllReduceUpdaterTest, EachBucketOfTheProfiledStepsIsWrittenDownAndTheWaitForTheLast) {
   SpanLog log({.begin = 1, .end = 3}, RealClock());
   log.Reserve(100);
-  ranks_.push_back(Make(0, 2, StartState(TwoBuckets()), {.profile = &log}));
-  ranks_.push_back(Make(1, 2, StartState(TwoBuckets())));
+  ranks_.push_back(Make(0, 2, StartState(TestSpecs()), {.profile = &log}));
+  ranks_.push_back(Make(1, 2, StartState(TestSpecs())));
   OnAll([](Rank& rank) { return rank.StartAndTrain(4); });
   std::map<int64_t, std::vector<Span>> buckets;
   for (const Span& span : log.spans()) {
@@ -124,12 +124,12 @@ TEST_F(AllReduceUpdaterTest, ALostRankTakesOverWhatRankZeroHas) {
   ranks_[2]->Push(1);
   ranks_[2]->Kill();
   ranks_[2] = nullptr;
-  ranks_[2] = Make(2, 3, StartState(TwoBuckets()));
+  ranks_[2] = Make(2, 3, StartState(TestSpecs()));
   OnAll([this](Rank& rank) { return &rank == ranks_[2].get() ? rank.StartAndTrain(4) : rank.Train(4); });
   EXPECT_EQ(ranks_[2]->start().worker_step, 2);
   EXPECT_EQ(ranks_[0]->redone().size(), 0U);
   EXPECT_EQ(ranks_[0]->loaded_again(), 0);
-  for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), TrainLocally(3, 4, TwoBuckets()).parameters.Sha256Hex());
+  for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), TrainLocally(3, 4).parameters.Sha256Hex());
 }
 
 TEST_F(AllReduceUpdaterTest, ALostRankZeroTakesAllBackToItsCheckpoint) {
@@ -146,7 +146,7 @@ TEST_F(AllReduceUpdaterTest, ALostRankZeroTakesAllBackToItsCheckpoint) {
   EXPECT_EQ(ranks_[0]->redone()[0].to, 3);
   EXPECT_THAT(ranks_[0]->redone()[0].reason, HasSubstr("rank 0"));
   EXPECT_TRUE(ranks_[0]->start().joined);
-  for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), TrainLocally(3, 4, TwoBuckets()).parameters.Sha256Hex());
+  for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), TrainLocally(3, 4).parameters.Sha256Hex());
 }
 
 TEST_F(AllReduceUpdaterTest, ARankThatCannotGoOnTakesAllBackToTheCheckpoint) {
@@ -157,7 +157,7 @@ TEST_F(AllReduceUpdaterTest, ARankThatCannotGoOnTakesAllBackToTheCheckpoint) {
   EXPECT_EQ(ranks_[0]->loaded_again(), 1);
   EXPECT_EQ(ranks_[0]->redone()[0].to, 3);
   EXPECT_THAT(ranks_[0]->redone()[0].reason, HasSubstr("no state"));
-  for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), TrainLocally(2, 4, TwoBuckets()).parameters.Sha256Hex());
+  for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), TrainLocally(2, 4).parameters.Sha256Hex());
 }
 
 TEST_F(AllReduceUpdaterTest, TheLastStepIsTheEndAndRankZeroReleasesTheOthers) {
@@ -171,7 +171,7 @@ TEST_F(AllReduceUpdaterTest, TheLastStepIsTheEndAndRankZeroReleasesTheOthers) {
 }
 
 TEST_F(AllReduceUpdaterTest, AChiefThatFindsTheTrainingFinishedNeedsNobody) {
-  TrainingState checkpoint = StartState(TwoBuckets());
+  TrainingState checkpoint = StartState(TestSpecs());
   checkpoint.step = 2;
   ranks_.push_back(Make(0, 2, std::move(checkpoint), {.end_step = 2}));
   ASSERT_TRUE(ranks_[0]->Start().ok());

@@ -19,7 +19,8 @@ std::string BucketName(const BucketCut& cut, const std::function<std::string(int
 
 }  // namespace
 
-BucketPlans::BucketPlans(std::vector<ParameterSpec> specs, std::vector<int> keys, const std::vector<int>& row_keys, size_t slots)
+BucketPlans::BucketPlans(std::vector<ParameterSpec> specs, std::vector<int> keys, const std::vector<int>& row_keys, size_t slots,
+                         size_t bucket_bytes)
     : specs_(std::move(specs)), keys_(std::move(keys)), buckets_of_(specs_.size()) {
   const auto elements_of = [this](int key) { return static_cast<size_t>(specs_[key].shape.elements()); };
   std::vector<size_t> of_step;
@@ -27,7 +28,7 @@ BucketPlans::BucketPlans(std::vector<ParameterSpec> specs, std::vector<int> keys
     const bool rows = std::ranges::find(row_keys, key) != row_keys.end();
     of_step.push_back(rows ? static_cast<size_t>(specs_[key].shape[0]) : elements_of(key));
   }
-  step_cut_ = CutIntoBuckets(of_step, kBucketBytes);
+  step_cut_ = CutIntoBuckets(of_step, bucket_bytes);
   for (size_t bucket = 0; bucket < step_cut_.size(); ++bucket) {
     for (const BucketSegment& segment : step_cut_[bucket]) buckets_of_[keys_[segment.tensor]].push_back(bucket);
   }
@@ -35,7 +36,7 @@ BucketPlans::BucketPlans(std::vector<ParameterSpec> specs, std::vector<int> keys
   for (size_t set = 0; set < 1 + slots; ++set) {
     for (int key = 0; key < static_cast<int>(specs_.size()); ++key) of_state.push_back(elements_of(key));
   }
-  state_cut_ = CutIntoBuckets(of_state, kBucketBytes);
+  state_cut_ = CutIntoBuckets(of_state, bucket_bytes);
 }
 
 std::vector<std::string> BucketPlans::step_names() const {

@@ -19,7 +19,7 @@ class BucketPlans {
   // `keys`: that a step leaves a gradient or a next value for, in the order in which backward
   // finishes them. Of those of `row_keys` marks of rows take the gradient's place (row_sums.h). A
   // state has the parameters and `slots` sets more.
-  BucketPlans(std::vector<ParameterSpec> specs, std::vector<int> keys, const std::vector<int>& row_keys, size_t slots);
+  BucketPlans(std::vector<ParameterSpec> specs, std::vector<int> keys, const std::vector<int>& row_keys, size_t slots, size_t bucket_bytes);
 
   // Of a step; tensor: an index into keys.
   const std::vector<BucketCut>& step_cut() const { return step_cut_; }

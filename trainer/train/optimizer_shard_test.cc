@@ -11,7 +11,7 @@ ShardLayout LayoutOf(int rank, int ranks) {
   ShardLayout layout{.specs = TestSpecs(), .keys = {3, 2, 1, 0}, .cut = {}, .owned = {}};
   std::vector<size_t> elements;
   for (const int key : layout.keys) elements.push_back(static_cast<size_t>(layout.specs[key].shape.elements()));
-  layout.cut = CutIntoBuckets(elements, 1 << 17);
+  layout.cut = CutIntoBuckets(elements, 100'000);
   for (const BucketCut& bucket : layout.cut) {
     layout.owned.push_back(ReducedBy(AllReduceAlgorithm::kDirect, rank, ranks, ElementsOf(bucket)));
   }

@@ -16,8 +16,11 @@ constexpr int64_t kLeastRowElements = 16;
 
 }  // namespace
 
-RowSums::RowSums(const std::vector<ParameterSpec>& specs, std::vector<int> keys, int rank, int devices)
-    : rank_(rank), tensors_(specs.size()), plan_{.name = "all-reduce of rows", .buckets = {}, .devices = devices} {
+RowSums::RowSums(const std::vector<ParameterSpec>& specs, std::vector<int> keys, int rank, int devices, size_t bucket_bytes)
+    : rank_(rank),
+      bucket_bytes_(bucket_bytes),
+      tensors_(specs.size()),
+      plan_{.name = "all-reduce of rows", .buckets = {}, .devices = devices} {
   for (const int key : keys) {
     const auto rows = static_cast<size_t>(specs[key].shape[0]);
     tensors_[key] = {.name = specs[key].name,
@@ -87,7 +90,7 @@ absl::StatusOr<Waited> RowSums::Add(RankGroup& group, const AlgorithmChoice& cho
   if (addends > 0) Pack(keys, gradients);
   std::vector<size_t> sizes;
   for (const int key : keys) sizes.push_back(tensors_[key].rows.size() * tensors_[key].row_elements);
-  const std::vector<BucketCut> cuts = CutIntoBuckets(sizes, kBucketBytes);
+  const std::vector<BucketCut> cuts = CutIntoBuckets(sizes, bucket_bytes_);
   plan_.buckets.clear();
   for (const BucketCut& cut : cuts) {
     const size_t size = ElementsOf(cut);

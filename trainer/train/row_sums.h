@@ -28,7 +28,7 @@ namespace trainyard::engine {
 class RowSums {
  public:
   // `keys`: of the gradients that may list their rows.
-  RowSums(const std::vector<ParameterSpec>& specs, std::vector<int> keys, int rank, int devices);
+  RowSums(const std::vector<ParameterSpec>& specs, std::vector<int> keys, int rank, int devices, size_t bucket_bytes);
 
   // Marks cost a float a row. False: the tensor is so small, or its rows so short, that it travels
   // whole.
@@ -63,6 +63,7 @@ class RowSums {
   void Unpack(const std::vector<int>& keys, ParameterSet& sums);
 
   const int rank_;
+  const size_t bucket_bytes_;
   std::vector<Tensor> tensors_;  // by key
   // Of the step under way: rows of all tensors, one after the other.
   std::vector<float> own_;

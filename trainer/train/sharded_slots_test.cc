@@ -22,8 +22,8 @@ std::string DigestOf(const TrainingState& state) {
 }
 
 TrainingState StartWithSlots(const OptimizerConfig& optimizer) {
-  TrainingState state{.parameters = StartValues(TwoBuckets()), .slots = {}, .step = 0};
-  for (size_t slot = 0; slot < (*MakeOptimizer(optimizer))->slot_names().size(); ++slot) state.slots.emplace_back(TwoBuckets());
+  TrainingState state{.parameters = StartValues(TestSpecs()), .slots = {}, .step = 0};
+  for (size_t slot = 0; slot < (*MakeOptimizer(optimizer))->slot_names().size(); ++slot) state.slots.emplace_back(TestSpecs());
   return state;
 }
 
@@ -63,7 +63,7 @@ TEST_F(ShardedSlotsTest, TheBitsAreThoseOfRanksThatHaveAllSlots) {
 }
 
 TEST_F(ShardedSlotsTest, AnyNumberOfRanksAndAnyAlgorithmHasTheSlotsAmongThem) {
-  const TrainingState start = StartState(TwoBuckets());
+  const TrainingState start = StartState(TestSpecs());
   for (const int ranks : {1, 2, 3, 4, 5}) {
     const std::string expected = DigestOf(Trained(ranks, start, {}, 3));
     const int64_t all = ranks_[0]->updater().slot_bytes();
@@ -81,7 +81,7 @@ TEST_F(ShardedSlotsTest, AnyNumberOfRanksAndAnyAlgorithmHasTheSlotsAmongThem) {
 }
 
 TEST_F(ShardedSlotsTest, RanksThatShareNodesHaveTheSlotsAmongThem) {
-  const TrainingState start = StartState(TwoBuckets());
+  const TrainingState start = StartState(TestSpecs());
   for (const int ranks : {4, 6}) {
     const std::string expected = DigestOf(Trained(ranks, start, {}, 3));
     const int64_t all = ranks_[0]->updater().slot_bytes();
@@ -97,13 +97,13 @@ TEST_F(ShardedSlotsTest, RanksThatShareNodesHaveTheSlotsAmongThem) {
 }
 
 TEST_F(ShardedSlotsTest, ACheckpointGoesOnWithAnotherNumberOfRanks) {
-  const TrainingState checkpoint = Trained(3, StartState(TwoBuckets()), ShardedBy(), 2);
+  const TrainingState checkpoint = Trained(3, StartState(TestSpecs()), ShardedBy(), 2);
   const std::string expected = DigestOf(Trained(2, checkpoint, {}, 4));
   EXPECT_EQ(DigestOf(Trained(2, checkpoint, ShardedBy(AllReduceAlgorithm::kHalvingDoubling), 4)), expected);
 }
 
 TEST_F(ShardedSlotsTest, ACheckpointBetweenStepsChangesNothing) {
-  const TrainingState start = StartState(TwoBuckets());
+  const TrainingState start = StartState(TestSpecs());
   const std::string expected = DigestOf(Trained(3, start, {}, 4));
   MakeAll(3, start, ShardedBy());
   OnAll([](Rank& rank) { return rank.Start(); });
@@ -121,7 +121,7 @@ TEST_F(ShardedSlotsTest, ACheckpointBetweenStepsChangesNothing) {
 }
 
 TEST_F(ShardedSlotsTest, ALostRankTakesAllBackToTheCheckpoint) {
-  const TrainingState start = StartState(TwoBuckets());
+  const TrainingState start = StartState(TestSpecs());
   const std::string expected = DigestOf(Trained(3, start, {}, 4));
   MakeAll(3, start, ShardedBy());
   OnAll([](Rank& rank) { return rank.StartAndTrain(2); });
@@ -155,7 +155,7 @@ TEST_F(ShardedSlotsTest, ALostRankCostsNothingWhereTheOptimizerHasNoSlots) {
 TEST_F(ShardedSlotsTest, RankZeroHasAllSlotsAtTheEndThoughOthersAreGone) {
   RankSettings settings = ShardedBy();
   settings.end_step = 3;
-  const TrainingState start = StartState(TwoBuckets());
+  const TrainingState start = StartState(TestSpecs());
   const std::string expected = DigestOf(Trained(3, start, {}, 3));
   MakeAll(3, start, settings);
   OnAll([](Rank& rank) { return rank.StartAndTrain(3); });
@@ -168,7 +168,7 @@ TEST_F(ShardedSlotsTest, RankZeroHasAllSlotsAtTheEndThoughOthersAreGone) {
 TEST_F(ShardedSlotsTest, ARankLostBehindTheLastStepTakesAllBackToTheCheckpoint) {
   RankSettings settings = ShardedBy();
   settings.end_step = 3;
-  const TrainingState start = StartState(TwoBuckets());
+  const TrainingState start = StartState(TestSpecs());
   const std::string expected = DigestOf(Trained(2, start, {}, 3));
   MakeAll(2, start, settings);
   OnAll([](Rank& rank) { return rank.StartAndTrain(2); });
@@ -188,7 +188,7 @@ TEST_F(ShardedSlotsTest, ARankLostBehindTheLastStepTakesAllBackToTheCheckpoint) 
 }
 
 TEST_F(ShardedSlotsTest, SlotsOfARankThatIsLostCannotBeHad) {
-  MakeAll(3, StartState(TwoBuckets()), ShardedBy());
+  MakeAll(3, StartState(TestSpecs()), ShardedBy());
   OnAll([](Rank& rank) { return rank.StartAndTrain(1); });
   ranks_[2]->Kill();
   const absl::Status lost = ranks_[0]->TryState().status();
@@ -197,13 +197,13 @@ TEST_F(ShardedSlotsTest, SlotsOfARankThatIsLostCannotBeHad) {
 }
 
 TEST_F(ShardedSlotsTest, OneRankThatDoesNotShardIsRefused) {
-  ranks_.push_back(Make(0, 2, StartState(TwoBuckets()), ShardedBy()));
-  ranks_.push_back(Make(1, 2, StartState(TwoBuckets()), {.algorithm = AllReduceAlgorithm::kDirect}));
+  ranks_.push_back(Make(0, 2, StartState(TestSpecs()), ShardedBy()));
+  ranks_.push_back(Make(1, 2, StartState(TestSpecs()), {.algorithm = AllReduceAlgorithm::kDirect}));
   std::thread first([this] { (void)ranks_[0]->Start(); });
   const absl::Status refused = ranks_[1]->Start();
   EXPECT_THAT(std::string(refused.message()), HasSubstr("shardOptimizer differs"));
   ranks_[1] = nullptr;
-  ranks_[1] = Make(1, 2, StartState(TwoBuckets()), ShardedBy());
+  ranks_[1] = Make(1, 2, StartState(TestSpecs()), ShardedBy());
   EXPECT_TRUE(ranks_[1]->Start().ok());
   first.join();
 }

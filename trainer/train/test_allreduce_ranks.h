@@ -35,9 +35,6 @@ struct RankSettings {
   bool by_rows = false;  // such a gradient travels by rows
 };
 
-// More than one bucket's.
-inline std::vector<ParameterSpec> TwoBuckets() { return TestSpecs(/*columns=*/1'000); }
-
 // A rank's step loop.
 class Rank {
  public:
@@ -45,16 +42,17 @@ class Rank {
       : rank_(rank),
         devices_(settings.devices),
         rows_(settings.rows),
-        parameters_(TwoBuckets()),
-        gradients_(TwoBuckets()),
+        parameters_(TestSpecs()),
+        gradients_(TestSpecs()),
         checkpoint_(std::move(checkpoint)) {
     const int64_t end_step = settings.end_step;
     AllReduceUpdaterOptions options{.optimizer = settings.optimizer,
                                     .devices = settings.devices,
                                     .shard_optimizer = settings.shard_optimizer,
-                                    .specs = TwoBuckets(),
+                                    .specs = TestSpecs(),
                                     .keys = {0, 1, 3},
                                     .row_keys = settings.by_rows ? std::vector<int>{3} : std::vector<int>{},
+                                    .bucket_bytes = 100'000,  // so that a step has two
                                     .end_step = end_step};
     for (int i = 0; i < ranks; ++i) options.group.hosts.push_back("rank-" + std::to_string(i));
     options.group.listen = options.group.hosts[rank];
@@ -71,8 +69,8 @@ class Rank {
       return state;
     };
     options.empty_state = [slots = checkpoint_.slots.size()] {
-      TrainingState state{.parameters = ParameterSet(TwoBuckets()), .slots = {}, .step = 0};
-      for (size_t slot = 0; slot < slots; ++slot) state.slots.emplace_back(TwoBuckets());
+      TrainingState state{.parameters = ParameterSet(TestSpecs()), .slots = {}, .step = 0};
+      for (size_t slot = 0; slot < slots; ++slot) state.slots.emplace_back(TestSpecs());
       return state;
     };
     options.finished = [end_step](int64_t step) { return step >= end_step; };
@@ -93,7 +91,7 @@ class Rank {
   }
   void Push(int keys = 3) {
     FillGradients(parameters_, rank_ * devices_, step_, gradients_);
-    ParameterSet other(TwoBuckets());
+    ParameterSet other(TestSpecs());
     for (int device = 1; device < devices_; ++device) {
       FillGradients(parameters_, rank_ * devices_ + device, step_, other);
       for (const int key : {3, 1, 0}) AddTo(other.values(key), gradients_.values(key));
@@ -178,7 +176,7 @@ class Rank {
 class AllReduceRanksTest : public ::testing::Test {
  protected:
   void Make(int ranks, const RankSettings& settings = {}) {
-    for (int rank = 0; rank < ranks; ++rank) ranks_.push_back(Make(rank, ranks, StartState(TwoBuckets()), settings));
+    for (int rank = 0; rank < ranks; ++rank) ranks_.push_back(Make(rank, ranks, StartState(TestSpecs()), settings));
   }
   std::unique_ptr<Rank> Make(int rank, int ranks, TrainingState checkpoint, const RankSettings& settings = {}) {
     return std::make_unique<Rank>(rank, ranks, *transport_, std::move(checkpoint), settings);
