@@ -20,6 +20,11 @@ constexpr int kBlockColumns = kMaxVectors * kLanes;
 constexpr int kStrip = 4 * kLanes;
 static_assert(kBlockColumns == kStrip || kMaxRows * kMaxVectors <= kMaxTile, "all blocks of a strip take as many rows");
 
+// A step of k has few multiply-adds where registers are few, so what is beside them counts. Steps
+// from one look at what to fetch to the next, and rows of a whose addresses are made from one.
+constexpr int kTogether = kVectors >= 32 ? 1 : 2;
+constexpr int kRowsOfPointer = kVectors >= 32 ? 4 : 3;
+
 constexpr int Vectors(int columns) { return (columns + kLanes - 1) / kLanes; }
 
 struct Block {
@@ -28,8 +33,8 @@ struct Block {
   const float* bias;
   float* c;
   int columns;  // of this block, the last vector perhaps in part
-  // Lines to fetch into the cache, one every `interval` steps of k, so that the products need not
-  // wait for their own operands.
+  // Lines to fetch into the cache, one every `interval` times kTogether steps of k, so that the
+  // products need not wait for their own operands.
   const float* const* fetch;
   const float* const* last;
   int interval;
@@ -52,6 +57,7 @@ void RunBlock(const ProductArgs& args, const Block& block) {
   // vectors would reach beyond its end. They are several only where rows are shorter than a vector.
   constexpr int kWidth = kColumns * kLanes;
   constexpr int kMostTailRows = kColumns == 1 ? kLanes : 1;
+  constexpr int kPointers = (kRows + kRowsOfPointer - 1) / kRowsOfPointer;
   alignas(64) float tile[kRows][kWidth];
   alignas(64) float tail[kMostTailRows * kWidth];
   int tail_rows = 0;
@@ -89,26 +95,39 @@ void RunBlock(const ProductArgs& args, const Block& block) {
   const float* b_chunk = block.b;
   const float* const* fetch = block.fetch;
   int wait = block.interval;
-  while (rows_left > 0) {
-    const float* a = a_chunk;
-    const float* b = b_chunk;
-    for (int k = MinInt(args.chunk, rows_left); k > 0; --k) {
+  const float* a[kPointers];
+  const auto step = [&](const float* row) __attribute__((always_inline)) {
+    V vector[kColumns];
+    for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(row + j * kLanes);
+#pragma clang loop unroll(full)
+    for (int r = 0; r < kRows; ++r) {
+      const V value = Splat(a[r / kRowsOfPointer][r % kRowsOfPointer * a_row]);
+      for (int j = 0; j < kColumns; ++j) sum[r][j] += vector[j] * value;
+    }
+    for (int i = 0; i < kPointers; ++i) a[i] += a_k;
+  };
+  const auto multiply = [&](const float* row, int64_t row_step, int steps) __attribute__((always_inline)) {
+    for (; steps >= kTogether; steps -= kTogether, row += kTogether * row_step) {
       if (--wait == 0) {
         wait = block.interval;
         __builtin_prefetch(*fetch);
         fetch += fetch != block.last;
       }
-      const float* row = rows_left <= tail_rows ? tail_end - rows_left * kWidth : b;
-      V vector[kColumns];
-      for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(row + j * kLanes);
-      for (int r = 0; r < kRows; ++r) {
-        const V value = Splat(a[r * a_row]);
-        for (int j = 0; j < kColumns; ++j) sum[r][j] += vector[j] * value;
-      }
-      a += a_k;
-      b += args.b_k;
-      --rows_left;
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kTogether; ++i) step(row + i * row_step);
     }
+    for (; steps > 0; --steps, row += row_step) step(row);
+  };
+  while (rows_left > 0) {
+    for (int i = 0; i < kPointers; ++i) {
+      a[i] = a_chunk + i * kRowsOfPointer * a_row;
+      asm("" : "+r"(a[i]));  // else they are made of each other again, in each step
+    }
+    const int steps = MinInt(args.chunk, rows_left);
+    const int of_b = MinInt(steps, MaxInt(rows_left - tail_rows, 0));
+    multiply(b_chunk, args.b_k, of_b);
+    if (of_b < steps) multiply(tail_end - (rows_left - of_b) * kWidth, kWidth, steps - of_b);
+    rows_left -= steps;
     a_chunk += args.a_chunk;
     b_chunk += args.b_chunk;
   }
@@ -246,7 +265,7 @@ void Product(const ProductArgs& args) {
         }
         block.fetch = list.lines;
         block.last = list.lines + MaxInt(list.count, 1) - 1;
-        block.interval = list.count == 0 ? args.k + 1 : MaxInt(1, args.k / list.count);
+        block.interval = list.count == 0 ? args.k + 1 : MaxInt(1, args.k / kTogether / list.count);
         blocks.at[rows][Vectors(block.columns)](args, block);
       }
       row += rows;
