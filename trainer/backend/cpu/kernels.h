@@ -370,6 +370,7 @@ struct KernelTable {
   int rows_pixels[5];    // and by their number the pixels that are done at a time
   int max_sums;          // of conv_forward: the most accumulators (block * columns) that registers hold
   int max_columns;
+  int max_product_steps;  // of product: the most k of a panel of b that is packed for it
 
   // Products.
   void (*conv_forward)(const ConvForwardArgs&, const ConvForwardRange&);

@@ -9,9 +9,10 @@ namespace trainyard::engine {
 namespace {
 
 constexpr int64_t kMostVectors = 4;  // of a panel
-constexpr int64_t kMostK = 128;      // rows of a panel: 128 x 4 vectors are the nearest cache
 constexpr int64_t kSumsFloats = kMostVectors * kLanes;
-constexpr int64_t kThreadFloats = kMostK * kMostVectors * kLanes + kSumsFloats;
+
+// What a thread packs, and its sums.
+int64_t ThreadFloats(const KernelTable& kernels) { return kernels.max_product_steps * kMostVectors * kLanes + kSumsFloats; }
 
 // Of a panel of c.
 int64_t PanelFloats(int64_t rows) { return rows * kMostVectors * kLanes; }
@@ -30,7 +31,8 @@ struct Panels {
 struct Parts {
   int64_t k, vectors, count;
 
-  explicit Parts(int64_t all) : k(all), vectors(VectorsFor(all)), count((vectors * kLanes + kMostK - 1) / kMostK) {}
+  Parts(int64_t all, const KernelTable& kernels)
+      : k(all), vectors(VectorsFor(all)), count((vectors * kLanes + kernels.max_product_steps - 1) / kernels.max_product_steps) {}
   int64_t begin(int64_t part) const { return std::min(k, vectors * part / count * kLanes); }
 };
 
@@ -97,7 +99,7 @@ FetchAhead LeftSide(const RowsProduct& product, int64_t k_begin, int64_t k_end, 
 
 // The panels [begin, end) of c, by one thread.
 void RunPanels(const RowsProduct& product, const Panels& panels, int64_t begin, int64_t end, float* scratch, const KernelTable& kernels) {
-  const Parts parts(product.k);
+  const Parts parts(product.k, kernels);
   // The side that is read most often stays in the second cache: a part of a when k is long,
   // otherwise a panel of c.
   const bool part_by_part = product.k > product.columns && product.b_sums == nullptr;
@@ -133,7 +135,7 @@ void RunPanels(const RowsProduct& product, const Panels& panels, int64_t begin, 
 
 size_t RowsProductScratchFloats(const RowsProduct& product, const CpuDevice& device) {
   if (device.bf16 != nullptr) return Bf16RowsProductScratchFloats(product, device.pool.threads());
-  return static_cast<size_t>(device.pool.threads()) * kThreadFloats;
+  return static_cast<size_t>(device.pool.threads()) * ThreadFloats(device.kernels);
 }
 
 void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& device) {
@@ -147,12 +149,12 @@ void RunRowsProduct(const RowsProduct& product, float* scratch, CpuDevice& devic
       mine.rows = std::min(product.rows, end * kRows) - begin * kRows;
       mine.a += begin * kRows * product.a_row;
       mine.c += begin * kRows * product.c_row;
-      RunPanels(mine, panels, 0, panels.count, scratch + thread * kThreadFloats, device.kernels);
+      RunPanels(mine, panels, 0, panels.count, scratch + thread * ThreadFloats(device.kernels), device.kernels);
     });
     return;
   }
   device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int thread) {
-    RunPanels(product, panels, begin, end, scratch + thread * kThreadFloats, device.kernels);
+    RunPanels(product, panels, begin, end, scratch + thread * ThreadFloats(device.kernels), device.kernels);
   });
 }
 
@@ -166,16 +168,16 @@ int64_t ProductPanelEnd(int64_t panel, int64_t columns, const CpuDevice& device)
 
 size_t PanelsProductScratchFloats(const RowsProduct& product, const CpuDevice& device) {
   if (device.bf16 != nullptr) return Bf16PanelsProductScratchFloats(product, device.pool.threads());
-  return static_cast<size_t>(device.pool.threads()) * (kThreadFloats + PanelFloats(product.rows));
+  return static_cast<size_t>(device.pool.threads()) * (ThreadFloats(device.kernels) + PanelFloats(product.rows));
 }
 
 void RunPanelsProduct(const RowsProduct& product, const float* next, int64_t next_row, float* scratch, CpuDevice& device, PanelDone done) {
   if (device.bf16 != nullptr) return RunBf16PanelsProduct(product, scratch, device, done);
   const Panels panels(product.columns);
-  const Parts parts(product.k);
+  const Parts parts(product.k, device.kernels);
   device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int thread) {
-    float* const packed = scratch + thread * (kThreadFloats + PanelFloats(product.rows));
-    float* const c = packed + kThreadFloats;
+    float* const packed = scratch + thread * (ThreadFloats(device.kernels) + PanelFloats(product.rows));
+    float* const c = packed + ThreadFloats(device.kernels);
     const Steps steps{begin, end, parts.count, /*part_by_part=*/false};
     for (int64_t count = 0; count < steps.all(); ++count) {
       const auto [panel, part] = steps.At(count);

@@ -15,8 +15,8 @@ constexpr int kMaxVectors = kVectors >= 32 ? 4 : kVectors >= 16 ? 2 : 1;
 constexpr int kMaxTile = kVectors >= 32 ? 24 : kVectors >= 16 ? 12 : kVectors >= 8 ? 6 : 2;  // rows x vectors
 
 constexpr int kBlockColumns = kMaxVectors * kLanes;
-// Columns of b that rows pass before the next ones: those of a panel, which is in the nearest cache
-// (rows_product.cc). Rows of a that have been read are there for all of them.
+// Columns of b that rows pass before the next ones: those of a panel, which is in a near cache
+// (kMaxProductSteps). Rows of a that have been read are there for all of them.
 constexpr int kStrip = 4 * kLanes;
 static_assert(kBlockColumns == kStrip || kMaxRows * kMaxVectors <= kMaxTile, "all blocks of a strip take as many rows");
 

@@ -30,6 +30,7 @@ const KernelTable kTable = {
     .rows_pixels = {0, RowsPixels(1), RowsPixels(2), RowsPixels(3), RowsPixels(4)},
     .max_sums = kMaxSums,
     .max_columns = kMaxColumns,
+    .max_product_steps = kMaxProductSteps,
     .conv_forward = ConvForward,
     .conv_weight_gradient = ConvWeightGradient,
     .conv_weight_gradient_block = ConvWeightGradientBlock,
