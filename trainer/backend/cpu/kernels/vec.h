@@ -27,9 +27,9 @@ constexpr int RowsPixels(int vectors) {
   const int most = (kVectors - 1 - vectors) / vectors;
   return vectors > kMaxRowsVectors ? 0 : most < kMaxRowsPixels ? most : kMaxRowsPixels;
 }
-// Of product: rows of a panel of b, which are read again for each block of rows. 128 of 4 vectors are
-// the nearest cache. Where multiply-adds are few a cycle, the second cache keeps up with them, and
-// longer sums are worth more.
+// Of product: rows of a panel of b, which are read again for each block of rows of a. 128 of 4
+// vectors are the nearest cache. Where multiply-adds are few a cycle, the second cache keeps up
+// with them, and longer sums are worth more.
 constexpr int kMaxProductSteps = kVectors >= 32 ? 128 : 256;
 
 inline V Load(const float* p) { return *reinterpret_cast<const V*>(p); }
