@@ -31,10 +31,17 @@ struct Panels {
 struct Parts {
   int64_t k, vectors, count;
 
-  Parts(int64_t all, const KernelTable& kernels)
-      : k(all), vectors(VectorsFor(all)), count((vectors * kLanes + kernels.max_product_steps - 1) / kernels.max_product_steps) {}
+  Parts(int64_t all, int64_t most) : k(all), vectors(VectorsFor(all)), count((vectors * kLanes + most - 1) / most) {}
   int64_t begin(int64_t part) const { return std::min(k, vectors * part / count * kLanes); }
 };
+
+// Of k, that a part has at most.
+int64_t MostSteps(int64_t rows, bool part_by_part, const KernelTable& kernels) {
+  constexpr int64_t kPartFloats = 96 * 1024;  // of a: three quarters of a second cache of 512 KiB
+  constexpr int64_t kLeast = 128;
+  const int64_t most = kernels.max_product_steps;
+  return part_by_part ? std::clamp(kPartFloats / rows, std::min(kLeast, most), most) : most;
+}
 
 // The steps of one thread's panels [begin, end): all parts of a panel, or all panels of a part.
 struct Steps {
@@ -99,10 +106,10 @@ FetchAhead LeftSide(const RowsProduct& product, int64_t k_begin, int64_t k_end, 
 
 // The panels [begin, end) of c, by one thread.
 void RunPanels(const RowsProduct& product, const Panels& panels, int64_t begin, int64_t end, float* scratch, const KernelTable& kernels) {
-  const Parts parts(product.k, kernels);
   // The side that is read most often stays in the second cache: a part of a when k is long,
   // otherwise a panel of c.
   const bool part_by_part = product.k > product.columns && product.b_sums == nullptr;
+  const Parts parts(product.k, MostSteps(product.rows, part_by_part, kernels));
   float* const sums = scratch;
   float* const packed = sums + kSumsFloats;
   const Steps steps{begin, end, parts.count, part_by_part};
@@ -174,7 +181,7 @@ size_t PanelsProductScratchFloats(const RowsProduct& product, const CpuDevice& d
 void RunPanelsProduct(const RowsProduct& product, const float* next, int64_t next_row, float* scratch, CpuDevice& device, PanelDone done) {
   if (device.bf16 != nullptr) return RunBf16PanelsProduct(product, scratch, device, done);
   const Panels panels(product.columns);
-  const Parts parts(product.k, device.kernels);
+  const Parts parts(product.k, device.kernels.max_product_steps);
   device.pool.Run(panels.count, [&](int64_t begin, int64_t end, int thread) {
     float* const packed = scratch + thread * (ThreadFloats(device.kernels) + PanelFloats(product.rows));
     float* const c = packed + ThreadFloats(device.kernels);
