@@ -33,7 +33,7 @@ struct AllReduceUpdaterOptions {
   // Of these those whose gradients may list their rows, so that only touched rows travel; the same
   // on all ranks. With a sharded optimizer all rows do.
   std::vector<int> row_keys;
-  size_t bucket_bytes = kBucketBytes;  // at most; the same on all ranks
+  size_t bucket_bytes = kBucketBytes;  // or less; the same on all ranks
   int64_t end_step = 0;                // of the training, unless rank 0 ends it before
   // Rank 0: the newest good checkpoint's state, or the start values. `again`: the training was
   // under way already, so all ranks must be able to go on from that state with the same bits.
