@@ -40,7 +40,7 @@ int64_t MostSteps(int64_t rows, bool part_by_part, const KernelTable& kernels) {
   constexpr int64_t kPartFloats = 96 * 1024;  // of a: three quarters of a second cache of 512 KiB
   constexpr int64_t kLeast = 128;
   const int64_t most = kernels.max_product_steps;
-  return part_by_part ? std::clamp(kPartFloats / rows, std::min(kLeast, most), most) : most;
+  return part_by_part ? std::min(most, std::max(kLeast, kPartFloats / rows)) : most;
 }
 
 // The steps of one thread's panels [begin, end): all parts of a panel, or all panels of a part.

@@ -1,6 +1,6 @@
 // Products of values in rows: c = a b. The columns of b are lanes. Every row of a is computed for
 // itself, so the costs grow with the rows. The right side is repacked into panels of a few vectors
-// that stay in the nearest cache. Where the device multiplies in bf16, bf16_rows_product.h does the
+// that stay in a near cache. Where the device multiplies in bf16, bf16_rows_product.h does the
 // work. Sums run over k in one order, whatever the number of rows and threads.
 #pragma once
 
