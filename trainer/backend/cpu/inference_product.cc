@@ -12,12 +12,14 @@ constexpr int64_t kPartK = 512;             // whose weights stay in the second 
 
 int64_t ScaledRows(int64_t k) { return std::max<int64_t>(1, kScaledFloats / k); }
 
-// Rows [begin, end), which lie at `x`, times panel `panel`.
-void RunPanel(const InferenceProduct& product, const RowsWeights& weights, int64_t panel, int64_t begin, int64_t end, const float* x,
-              const KernelTable& kernels) {
+// Rows [begin, end), which lie at `x`, times `panels` panels from `panel` on: one, or a few of one
+// vector for a single row, whose sums then are more than one chain.
+void RunPanels(const InferenceProduct& product, const RowsWeights& weights, int64_t panel, int64_t panels, int64_t begin, int64_t end,
+               const float* x, const KernelTable& kernels) {
   ConvRowsArgs args;
   args.pixels = static_cast<int>(end - begin);
-  args.columns = weights.filled(panel);
+  args.columns = static_cast<int>((panels - 1) * kLanes) + weights.filled(panel + panels - 1);
+  if (panels > 1) args.weights_panel = product.k * kLanes;
   args.x_pixel = product.k;
   args.y_pixel = product.columns;
   const int64_t to = begin * product.columns + weights.begin(panel);
@@ -40,6 +42,15 @@ void RunPanel(const InferenceProduct& product, const RowsWeights& weights, int64
   }
 }
 
+// As RunPanels, all panels [first, last).
+void RunAllPanels(const InferenceProduct& product, const RowsWeights& weights, int64_t first, int64_t last, int64_t begin, int64_t end,
+                  const float* x, const KernelTable& kernels) {
+  const int64_t together = end - begin == 1 && kernels.max_rows_vectors == 1 ? kMostRowsVectors : 1;
+  for (int64_t panel = first; panel < last; panel += together) {
+    RunPanels(product, weights, panel, std::min(together, last - panel), begin, end, x, kernels);
+  }
+}
+
 void RunScaled(const InferenceProduct& product, const RowsWeights& weights, CpuDevice& device) {
   const int64_t threads = device.pool.threads();
   const int64_t chunk = std::min(ScaledRows(product.k), (product.rows + threads - 1) / threads);
@@ -56,7 +67,7 @@ void RunScaled(const InferenceProduct& product, const RowsWeights& weights, CpuD
       args.x = product.x + row * product.k;
       args.y = scaled;
       device.kernels.scale_rows(args);
-      for (int64_t panel = 0; panel < weights.panels(); ++panel) RunPanel(product, weights, panel, row, last, scaled, device.kernels);
+      RunAllPanels(product, weights, 0, weights.panels(), row, last, scaled, device.kernels);
     }
   });
   ActivateRows(product.y, product.rows * product.columns, product.activation, device);
@@ -75,15 +86,13 @@ void RunInferenceProduct(const InferenceProduct& product, const RowsWeights& wei
   if (chunks >= device.pool.threads()) {
     device.pool.Run(chunks, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
-        for (int64_t panel = 0; panel < weights.panels(); ++panel) {
-          RunPanel(product, weights, panel, i * chunk, std::min(product.rows, (i + 1) * chunk), product.x + i * chunk * product.k,
-                   device.kernels);
-        }
+        RunAllPanels(product, weights, 0, weights.panels(), i * chunk, std::min(product.rows, (i + 1) * chunk),
+                     product.x + i * chunk * product.k, device.kernels);
       }
     });
   } else {
     device.pool.Run(weights.panels(), [&](int64_t begin, int64_t end, int) {
-      for (int64_t panel = begin; panel < end; ++panel) RunPanel(product, weights, panel, 0, product.rows, product.x, device.kernels);
+      RunAllPanels(product, weights, begin, end, 0, product.rows, product.x, device.kernels);
     });
   }
   ActivateRows(product.y, product.rows * product.columns, product.activation, device);

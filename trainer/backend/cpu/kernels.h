@@ -118,16 +118,19 @@ struct ProductArgs {
   FetchAhead ahead[2];
 };
 
+inline constexpr int kMostRowsVectors = 4;
+
 // y[row][pixel][o] = relu(add + start + sum over kernel rows r and k of x * weights), in rows: the
 // outputs o are lanes. The start is the bias, or y itself. One chain of multiply-adds per result,
 // in the order kernel row, kernel column, channel: the order of conv_forward.
 struct ConvRowsArgs {
-  int rows = 1, pixels = 0, columns = 0;  // of y; at most 4 vectors of columns
+  int rows = 1, pixels = 0, columns = 0;  // of y; at most kMostRowsVectors of columns
   int kernel_rows = 1, run = 0;           // run: kernel columns times channels, which lie one after the other in x
   const float* x = nullptr;               // at row * x_row + pixel * x_pixel + r * x_kernel_row + k
   int64_t x_row = 0, x_pixel = 0, x_kernel_row = 0;
   const float* weights = nullptr;  // [kernel_rows][weights_row / width][width], width: columns in whole vectors
   int64_t weights_row = 0;
+  int64_t weights_panel = 0;  // of one pixel: not 0 where each vector of columns is a panel of its own, so many floats behind the last one
   const float* bias = nullptr;  // [width], 64-byte aligned; not with accumulate
   bool accumulate = false;
   const float* add = nullptr;  // laid out as y; null: nothing
@@ -365,10 +368,10 @@ struct DropoutArgs {
 };
 
 struct KernelTable {
-  const char* isa;       // "baseline", "avx2", "avx512": how the kernels were compiled
-  int max_rows_vectors;  // of conv_rows: the most vectors of columns,
-  int rows_pixels[5];    // and by their number the pixels that are done at a time
-  int max_sums;          // of conv_forward: the most accumulators (block * columns) that registers hold
+  const char* isa;                        // "baseline", "avx2", "avx512": how the kernels were compiled
+  int max_rows_vectors;                   // of conv_rows: the most vectors of columns in a panel,
+  int rows_pixels[kMostRowsVectors + 1];  // and by their number the pixels that are done at a time
+  int max_sums;                           // of conv_forward: the most accumulators (block * columns) that registers hold
   int max_columns;
   int max_product_steps;  // of product: the most k of a panel of b that is packed for it
 

@@ -101,6 +101,130 @@ TEST_P(KernelsTest, PanelsAndRowsRoundTripAndPaddingIsZero) {
   }
 }
 
+// One call of conv_rows in memory that nothing else may touch.
+class RowsCall {
+ public:
+  explicit RowsCall(ConvRowsArgs args) : args_(args), width_((args.columns + kLanes - 1) / kLanes * kLanes), y_(YFloats(), kUntouched) {
+    for (size_t i = 0; i < y_.size(); ++i) {
+      if (Inside(i)) y_[i] = Value(i, 3);
+    }
+    if (args.weights_panel != 0) args_.weights_panel = int64_t{args.kernel_rows} * args.run * kLanes;
+    args_.x_pixel = args.run + 1;
+    args_.x_kernel_row = args.pixels * args_.x_pixel;
+    args_.x_row = args_.x_kernel_row;
+    for (int64_t i = 0; i < (args.rows + args.kernel_rows) * args_.x_row; ++i) x_.push_back(Value(static_cast<size_t>(i), 7));
+    weights_ = Buffer(static_cast<size_t>(int64_t{args.kernel_rows} * args.run * width_ + width_) * sizeof(float));
+    for (int64_t i = 0; i < int64_t{args.kernel_rows} * args.run * width_ + width_; ++i) {
+      weights_.as<float>()[i] = Value(static_cast<size_t>(i), 11);
+    }
+  }
+
+  void Run(const KernelTable& kernels, bool with_add) {
+    ConvRowsArgs args = args_;
+    args.x = x_.data();
+    args.weights = weights_.as<float>();
+    args.weights_row = args.run * width_;
+    if (!args.accumulate) args.bias = Bias();
+    args.y_pixel = args.columns + 1;
+    args.y_row = args.pixels * args.y_pixel;
+    args.y = y_.data();
+    const std::vector<float> before = y_;
+    if (with_add) args.add = before.data();
+    kernels.conv_rows(args);
+    for (size_t i = 0; i < y_.size(); ++i) {
+      if (!Inside(i)) {
+        ASSERT_EQ(y_[i], kUntouched) << "beyond a row's columns, at " << i;
+        continue;
+      }
+      const double expected = Expected(i, before[i], with_add);
+      ASSERT_NEAR(y_[i], expected, 1e-5 * (1 + std::abs(expected))) << "at " << i;
+    }
+  }
+
+ private:
+  static constexpr float kUntouched = -77.0f;
+  static float Value(size_t i, size_t step) { return static_cast<float>(static_cast<int>(i * step % 19) - 9) / 8.0f; }
+  size_t YFloats() const { return static_cast<size_t>(int64_t{args_.rows} * args_.pixels * (args_.columns + 1)); }
+  bool Inside(size_t i) const { return static_cast<int>(i % static_cast<size_t>(args_.columns + 1)) < args_.columns; }
+  const float* Bias() { return weights_.as<float>() + int64_t{args_.kernel_rows} * args_.run * width_; }
+
+  double Expected(size_t i, float before, bool with_add) {
+    const auto at = static_cast<int64_t>(i);
+    const int64_t column = at % (args_.columns + 1);
+    const int64_t pixel = at / (args_.columns + 1) % args_.pixels;
+    const int64_t row = at / (args_.columns + 1) / args_.pixels;
+    double sum = args_.accumulate ? before : Bias()[column];
+    for (int64_t r = 0; r < args_.kernel_rows; ++r) {
+      for (int64_t k = 0; k < args_.run; ++k) {
+        const int64_t step = r * args_.run + k;
+        const int64_t weight =
+            args_.weights_panel != 0 ? column / kLanes * args_.weights_panel + step * kLanes + column % kLanes : step * width_ + column;
+        sum += double{x_[static_cast<size_t>(row * args_.x_row + r * args_.x_kernel_row + pixel * args_.x_pixel + k)]} *
+               weights_.as<float>()[weight];
+      }
+    }
+    if (with_add) sum += before;
+    return args_.relu ? std::max(sum, 0.0) : sum;
+  }
+
+  ConvRowsArgs args_;
+  const int width_;
+  std::vector<float> x_, y_;
+  Buffer weights_;  // and the bias behind them
+};
+
+TEST_P(KernelsTest, RowsOfAnyWidthAreMultipliedAndNothingBeyondThemIsWritten) {
+  const int widest = GetParam()->max_rows_vectors * kLanes;
+  for (int columns = 1; columns <= widest; ++columns) {
+    for (const int pixels : {1, 2, 5, 7, 12, 13, 29}) {
+      SCOPED_TRACE(testing::Message() << pixels << " pixels of " << columns << " columns");
+      RowsCall({.rows = 2, .pixels = pixels, .columns = columns, .kernel_rows = 2, .run = 3}).Run(*GetParam(), /*with_add=*/false);
+      RowsCall({.pixels = pixels, .columns = columns, .run = 70, .accumulate = true}).Run(*GetParam(), /*with_add=*/false);
+      RowsCall({.pixels = pixels, .columns = columns, .run = 1, .relu = true}).Run(*GetParam(), /*with_add=*/true);
+    }
+  }
+}
+
+TEST_P(KernelsTest, OnePixelTakesPanelsOfOneVectorTogether) {
+  for (int columns = 1; columns <= kMostRowsVectors * kLanes; ++columns) {
+    SCOPED_TRACE(columns);
+    RowsCall({.pixels = 1, .columns = columns, .run = 9, .weights_panel = 1, .relu = true}).Run(*GetParam(), /*with_add=*/false);
+  }
+}
+
+// Windows, scales and packed rows, whose last vector is a part of one.
+TEST_P(KernelsTest, PartsOfVectorsLeaveTheirNeighboursAlone) {
+  constexpr float kUntouched = -77.0f;
+  for (int channels = 1; channels <= 35; ++channels) {
+    std::vector<float> x(static_cast<size_t>(4 * channels));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 5 % 23) - 11.0f;
+    std::vector<float> y(static_cast<size_t>(channels) + kLanes, kUntouched);
+    PoolArgs pool;
+    pool.in_h = pool.in_w = pool.size_h = pool.size_w = pool.stride_h = pool.stride_w = 2;
+    pool.out_h = pool.out_w = 1;
+    pool.channels = channels;
+    pool.x = x.data();
+    pool.y = y.data();
+    GetParam()->max_pool_rows(pool, 0, 1);
+    for (int c = 0; c < channels; ++c) {
+      const auto at = [&](int pixel) { return x[static_cast<size_t>(int64_t{pixel} * channels + c)]; };
+      ASSERT_EQ(y[static_cast<size_t>(c)], std::max({at(0), at(1), at(2), at(3)})) << channels << " channels";
+    }
+    ASSERT_EQ(std::ranges::count(y, kUntouched), kLanes) << channels << " channels";
+
+    const int width = (channels + kLanes - 1) / kLanes * kLanes + kLanes;
+    Buffer packed(static_cast<size_t>(2 * width) * sizeof(float));
+    std::fill_n(packed.as<float>(), 2 * width, kUntouched);
+    GetParam()->pack_rows(
+        {.from = x.data(), .to = packed.as<float>(), .from_row = channels, .rows = 2, .columns = channels, .width = width});
+    for (int i = 0; i < 2 * width; ++i) {
+      const int column = i % width;
+      const float expected = column < channels ? x[static_cast<size_t>(int64_t{i} / width * channels + column)] : 0.0f;
+      ASSERT_EQ(packed.as<float>()[i], expected) << channels << " channels, at " << i;
+    }
+  }
+}
+
 TEST_P(KernelsTest, BytesBecomeScaledPanels) {
   constexpr int kFeatures = 19;
   std::vector<uint8_t> rows(3 * kFeatures);

@@ -8,25 +8,30 @@
 namespace trainyard::engine {
 namespace {
 
-// The end of a row beyond whole vectors: one masked vector where the instruction set has masks,
-// never a call of memcpy.
-__attribute__((no_builtin("memcpy"))) inline void CopyTail(const float* __restrict from, float* __restrict to, int columns) {
-#pragma clang loop vectorize_width(16) vectorize_predicate(enable) interleave(disable)
-  for (int i = 0; i < columns; ++i) to[i] = from[i];
+// Half a vector. Where a vector is several registers, a panel of few columns takes half the time.
+using Half = float __attribute__((vector_size(32)));
+constexpr int kHalfLanes = kLanes / 2;
+constexpr int kMostHalfPixels = kVectors >= 32 ? 0 : 2 * RowsPixels(1);
+
+// The vector whose first lanes are those of a sum, and back.
+template <typename T>
+inline V Widened(T sum) {
+  if constexpr (sizeof(T) == sizeof(V)) {
+    return sum;
+  } else {
+    return __builtin_shufflevector(sum, T{}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  }
 }
-inline V LoadTail(const float* from, int columns) {
-  if (columns == kLanes) return LoadUnaligned(from);
-  alignas(64) float tail[kLanes];
-  Store(tail, V{});
-  CopyTail(from, tail, columns);
-  return Load(tail);
+template <typename T>
+inline T Narrowed(V v) {
+  if constexpr (sizeof(T) == sizeof(V)) {
+    return v;
+  } else {
+    return __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+  }
 }
-inline void StoreTail(float* to, V value, int columns) {
-  if (columns == kLanes) return StoreUnaligned(to, value);
-  alignas(64) float tail[kLanes];
-  Store(tail, value);
-  CopyTail(tail, to, columns);
-}
+
+inline V LoadTail(const float* from, int columns) { return columns == kLanes ? LoadUnaligned(from) : LoadPart(from, columns); }
 
 // Three pixels to a base: a processor's addresses reach one and two strides beyond it.
 template <int kPixels>
@@ -55,11 +60,18 @@ struct Ahead {
   int64_t step;
 };
 
-// The pixels of args from x and y on.
-template <int kPixels, int kColumns>
+constexpr int kFewSteps = 64;  // a tile of fewer is over before a line is there
+
+// Where a vector is one register, a step with one vector has as many loads as multiply-adds
+// already.
+template <int kColumns>
+constexpr bool kFetchesAhead = kVectors < 32 || kColumns > 1;
+
+// The pixels of args from x and y on. T: V, or Half where there are no more columns.
+template <typename T, int kPixels, int kColumns>
 void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* y, Ahead ahead) {
   const int tail = args.columns - (kColumns - 1) * kLanes;
-  V sum[kPixels][kColumns];
+  T sum[kPixels][kColumns];
   // Column vector j of pixel p, and how many columns of it there are.
   const auto for_each_sum = [&](auto&& work) __attribute__((always_inline)) {
     ForEach<kPixels>([&]<int p>() __attribute__((always_inline)) {
@@ -68,67 +80,77 @@ void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* 
       });
     });
   };
-  if (add != nullptr) for_each_sum([&](V&, int64_t at, int, int) { __builtin_prefetch(add + at); });
+  if (add != nullptr) for_each_sum([&](T&, int64_t at, int, int) { __builtin_prefetch(add + at); });
+  // Stores to lines that lie in no cache would hold up the next tile.
+  if (args.kernel_rows * args.run >= kFewSteps) for_each_sum([&](T&, int64_t at, int, int) { __builtin_prefetch(y + at, 1); });
   if (args.accumulate) {
-    for_each_sum([&](V& s, int64_t at, int, int columns) { s = LoadTail(y + at, columns); });
+    for_each_sum([&](T& s, int64_t at, int, int columns) { s = Narrowed<T>(LoadTail(y + at, columns)); });
   } else {
-    for_each_sum([&](V& s, int64_t, int j, int) { s = args.bias == nullptr ? V{} : Load(args.bias + j * kLanes); });
+    for_each_sum([&](T& s, int64_t, int j, int) { s = args.bias == nullptr ? T{} : Narrowed<T>(Load(args.bias + j * kLanes)); });
   }
   const int64_t pixel = args.x_pixel;
+  const bool apart = kPixels == 1 && args.weights_panel != 0;
+  const int64_t vector = apart ? args.weights_panel : kLanes;
+  const int64_t step = apart ? kLanes : kColumns * kLanes;
   for (int r = 0; r < args.kernel_rows; ++r) {
     Bases<kPixels> from(x + r * args.x_kernel_row, pixel);
     const float* w = args.weights + r * args.weights_row;
     for (int k = args.run; k > 0; --k) {
-      if constexpr (kColumns > 1) {  // one vector has as many loads as multiply-adds already
+      if constexpr (kFetchesAhead<kColumns>) {
         __builtin_prefetch(ahead.at, 0, 2);
         ahead.at += ahead.step;
       }
-      V weight[kColumns];
-      for (int j = 0; j < kColumns; ++j) weight[j] = Load(w + j * kLanes);
+      T weight[kColumns];
+      for (int j = 0; j < kColumns; ++j) weight[j] = *reinterpret_cast<const T*>(w + j * vector);
       ForEach<kPixels>([&]<int p>() __attribute__((always_inline)) {
-        const V value = Splat(from.at[p / 3][p % 3 * pixel]);
+        const T value = from.at[p / 3][p % 3 * pixel] - T{};
         for (int j = 0; j < kColumns; ++j) sum[p][j] += value * weight[j];
       });
       from.Advance(1);
-      w += kColumns * kLanes;
+      w += step;
     }
   }
-  if (add != nullptr) for_each_sum([&](V& s, int64_t at, int, int columns) { s += LoadTail(add + at, columns); });
-  if (args.relu) for_each_sum([&](V& s, int64_t, int, int) { s = Max(V{}, s); });
-  for_each_sum([&](V& s, int64_t at, int, int columns) { StoreTail(y + at, s, columns); });
+  if (add != nullptr) for_each_sum([&](T& s, int64_t at, int, int columns) { s += Narrowed<T>(LoadTail(add + at, columns)); });
+  if (args.relu) for_each_sum([&](T& s, int64_t, int, int) { s = T{} > s ? T{} : s; });
+  for_each_sum([&](T& s, int64_t at, int, int columns) { StorePart(y + at, Widened(s), columns); });
 }
 
 using TileFunction = void (*)(const ConvRowsArgs&, const float* x, const float* add, float* y, Ahead);
+constexpr int kMostPixels = kMostHalfPixels > kMaxRowsPixels ? kMostHalfPixels : kMaxRowsPixels;
+// By pixels and by vectors of columns; at 0 of those the tile of half a vector.
 struct TileTable {
-  TileFunction at[kMaxRowsPixels + 1][kMaxRowsVectors + 1];
+  TileFunction at[kMostPixels + 1][kMostRowsVectors + 1];
 };
 template <int kPixels, int kColumns>
 constexpr TileFunction TileOrNull() {
-  if constexpr (kPixels <= RowsPixels(kColumns)) {
-    return RunTile<kPixels, kColumns>;
+  if constexpr (kColumns == 0 && kPixels <= kMostHalfPixels) {
+    return RunTile<Half, kPixels, 1>;
+  } else if constexpr (kColumns > 0 && (kPixels == 1 || kPixels <= RowsPixels(kColumns))) {
+    return RunTile<V, kPixels, kColumns>;
   } else {
     return nullptr;
   }
 }
 template <int kPixels, int... kColumns>
 constexpr void FillRow(TileTable& table, std::integer_sequence<int, kColumns...>) {
-  ((table.at[kPixels][kColumns + 1] = TileOrNull<kPixels, kColumns + 1>()), ...);
+  ((table.at[kPixels][kColumns] = TileOrNull<kPixels, kColumns>()), ...);
 }
 template <int... kPixels>
 constexpr TileTable MakeTable(std::integer_sequence<int, kPixels...>) {
   TileTable table{};
-  (FillRow<kPixels + 1>(table, std::make_integer_sequence<int, kMaxRowsVectors>()), ...);
+  (FillRow<kPixels + 1>(table, std::make_integer_sequence<int, kMostRowsVectors + 1>()), ...);
   return table;
 }
-constexpr TileTable kTiles = MakeTable(std::make_integer_sequence<int, kMaxRowsPixels>());
+constexpr TileTable kTiles = MakeTable(std::make_integer_sequence<int, kMostPixels>());
 
 }  // namespace
 
 namespace TRAINYARD_ISA {
 
 void ConvRows(const ConvRowsArgs& args) {
-  const int vectors = (args.columns + kLanes - 1) / kLanes;
-  const int most = RowsPixels(vectors);
+  const bool half = kMostHalfPixels > 0 && args.columns <= kHalfLanes;
+  const int vectors = half ? 0 : (args.columns + kLanes - 1) / kLanes;
+  const int most = half ? kMostHalfPixels : MaxInt(1, RowsPixels(vectors));
   const int tiles = args.rows * ((args.pixels + most - 1) / most);
   // Each tile brings its share of them, a line or two at a step: a processor brings lines in pairs.
   const int64_t share = (args.next_floats / kLanes + tiles - 1) / tiles;

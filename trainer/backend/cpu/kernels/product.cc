@@ -40,12 +40,10 @@ struct Block {
   int interval;
 };
 
-// The tail is one masked vector where the instruction set has masks, never a call of memcpy.
-__attribute__((no_builtin("memcpy"))) void CopyRow(const float* __restrict from, float* __restrict to, int columns) {
+void CopyRow(const float* from, float* to, int columns) {
   int i = 0;
   for (; i + kLanes <= columns; i += kLanes) StoreUnaligned(to + i, LoadUnaligned(from + i));
-#pragma clang loop vectorize_width(16) vectorize_predicate(enable) interleave(disable)
-  for (int tail = i; tail < columns; ++tail) to[tail] = from[tail];
+  if (i < columns) StorePart(to + i, LoadPart(from + i, columns - i), columns - i);
 }
 
 // kRow and kStep are a's strides where they are known (0: take them from the arguments).

@@ -3,8 +3,13 @@
 // internal linkage: no code of one set is linked into another.
 #pragma once
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 #include <stddef.h>
 #include <stdint.h>
+
+#include "trainer/backend/cpu/lanes.h"
 
 namespace trainyard::engine {
 namespace {
@@ -19,9 +24,9 @@ using V8 = uint8_t __attribute__((vector_size(16)));
 constexpr int kVectors = TRAINYARD_KERNEL_VECTORS;
 constexpr int kMaxSums = kVectors >= 32 ? 25 : kVectors >= 8 ? 6 : 3;
 constexpr int kMaxColumns = kVectors >= 32 ? 6 : 1;
-// Of conv_rows: vectors of columns, and the most pixels for each number of them. Sums, weights and
-// one value of x fill the registers.
-constexpr int kMaxRowsVectors = kVectors >= 32 ? 4 : kVectors >= 8 ? 2 : 1;
+// Of conv_rows: vectors of columns in a panel, and the most pixels for each number of them. Sums,
+// weights and one value of x fill the registers. A single pixel takes several panels at a time.
+constexpr int kMaxRowsVectors = kVectors >= 32 ? 4 : 1;
 constexpr int kMaxRowsPixels = kVectors >= 32 ? 14 : kVectors - 2;
 constexpr int RowsPixels(int vectors) {
   const int most = (kVectors - 1 - vectors) / vectors;
@@ -36,15 +41,6 @@ inline V Load(const float* p) { return *reinterpret_cast<const V*>(p); }
 inline V LoadUnaligned(const float* p) { return *reinterpret_cast<const VUnaligned*>(p); }
 inline void Store(float* p, V v) { *reinterpret_cast<V*>(p) = v; }
 inline void StoreUnaligned(float* p, V v) { *reinterpret_cast<VUnaligned*>(p) = v; }
-// The first `count` values, 0 to 16, zeros behind them; nothing beyond is read or written.
-inline V LoadPart(const float* p, int count) {
-  V v = {};
-  for (int i = 0; i < count && i < 16; ++i) v[i] = p[i];
-  return v;
-}
-inline void StorePart(float* p, V v, int count) {
-  for (int i = 0; i < count && i < 16; ++i) p[i] = v[i];
-}
 // Into the second cache; the address may lie beyond the values.
 inline void PrefetchRead(const void* p) { __builtin_prefetch(p, 0, 2); }
 inline void PrefetchWrite(const void* p) { __builtin_prefetch(p, 1, 2); }
@@ -60,6 +56,57 @@ inline V Max(V a, V b) { return Select(a > b, a, b); }
 inline V Min(V a, V b) { return Select(a < b, a, b); }
 inline int MinInt(int a, int b) { return a < b ? a : b; }
 inline int MaxInt(int a, int b) { return a > b ? a : b; }
+
+// Of `count` lanes those that a vector has: 0 to 16.
+inline int LanesIn(int count) { return MaxInt(0, MinInt(count, kLanes)); }
+// The first `count` values and zeros behind them. Nothing else is read or written.
+#if defined(__AVX512F__)
+inline __mmask16 PartMask(int count) { return static_cast<__mmask16>((1u << LanesIn(count)) - 1); }
+inline V LoadPart(const float* p, int count) { return _mm512_maskz_loadu_ps(PartMask(count), p); }
+inline void StorePart(float* p, V v, int count) { _mm512_mask_storeu_ps(p, PartMask(count), v); }
+#else
+#if defined(__AVX2__)
+inline V LoadPart(const float* p, int count) {
+  alignas(64) static constexpr int32_t kMask[2 * kLanes] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+  const int32_t* mask = kMask + kLanes - LanesIn(count);
+  const __m256 low = _mm256_maskload_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(mask)));
+  const __m256 high = _mm256_maskload_ps(p + 8, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(mask + 8)));
+  return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+#else
+inline V LoadPart(const float* p, int count) {
+  V v = {};
+  for (int i = 0; i < LanesIn(count); ++i) v[i] = p[i];
+  return v;
+}
+#endif
+// In halves of halves: a masked store of AVX2 takes longer than all of these.
+inline void StorePart(float* p, V v, int count) {
+  using Eight [[gnu::aligned(4)]] = float __attribute__((vector_size(32)));
+  using Four [[gnu::aligned(4)]] = float __attribute__((vector_size(16)));
+  using Two [[gnu::aligned(4)]] = float __attribute__((vector_size(8)));
+  count = LanesIn(count);
+  if (count == kLanes) return StoreUnaligned(p, v);
+  auto eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+  if ((count & 8) != 0) {
+    *reinterpret_cast<Eight*>(p) = eight;
+    eight = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    p += 8;
+  }
+  auto four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3);
+  if ((count & 4) != 0) {
+    *reinterpret_cast<Four*>(p) = four;
+    four = __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+    p += 4;
+  }
+  if ((count & 2) != 0) {
+    *reinterpret_cast<Two*>(p) = __builtin_shufflevector(four, four, 0, 1);
+    four = __builtin_shufflevector(four, four, 2, 3, 2, 3);
+    p += 2;
+  }
+  if ((count & 1) != 0) *p = four[0];
+}
+#endif
 
 // The sums over lanes of 16 vectors, lane i of the result for vectors[i]; always by the same tree.
 inline V SumLanes(V* v) {
