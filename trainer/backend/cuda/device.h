@@ -40,6 +40,15 @@ class Recording {
   virtual absl::Status Launch() = 0;
 };
 
+// A place in the work of one device, for the work of others to wait for.
+class Mark {
+ public:
+  virtual ~Mark() = default;
+  // Behind the work that its device was given so far. A call for the device; no other thread may be
+  // in WaitFor with this mark.
+  virtual absl::Status Set() = 0;
+};
+
 // Work runs in the order in which it was given, after the call has returned. An error of work may
 // come with any later call: it names the call that found it. Not thread-safe.
 class Device {
@@ -67,6 +76,16 @@ class Device {
   virtual absl::Status JoinDownloads() = 0;
   // Waits for all work given so far.
   virtual absl::Status Wait() = 0;
+
+  // Between the devices of one process, all of one kind; two may be on one GPU.
+  virtual absl::StatusOr<std::unique_ptr<Mark>> MakeMark() = 0;
+  // Work given from here on runs behind the place where another device's mark was last set. It
+  // waits for nothing where the mark never was.
+  virtual absl::Status WaitFor(const Mark& mark) = 0;
+  // Once for each device that CopyFrom will name.
+  virtual absl::Status Meet(const Device& peer) = 0;
+  // From the memory of `peer`, which must stay as it is until the copy has run.
+  virtual absl::Status CopyFrom(const Device& peer, const void* from, size_t bytes, void* to) = 0;
 
   // From here to EndRecording launches, products, convolutions and started downloads are recorded
   // and do not run. Nothing else may be called between the two. A step must have run before.

@@ -8,12 +8,14 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "trainer/backend/cuda/device.h"
+#include "trainer/backend/cuda/test_host_stream.h"
 #include "trainer/base/check.h"
 
 namespace trainyard::engine::cuda {
@@ -128,10 +130,12 @@ struct HostDeviceOptions {
   int fails_at = -1;       // the launch that fails, counted from 0
   bool convolves = false;  // with a library's convolutions
   bool records = true;
+  bool behind = false;  // work runs behind its caller, and not before somebody waits for it
 };
 
 // What the device was asked for, for tests to look at.
 struct HostDeviceCounts {
+  int launches = 0;  // those that were recorded too
   int started = 0;   // launches and products that were given to it one by one
   int recorded = 0;  // recordings
   int replayed = 0;  // starts of a recording
@@ -139,20 +143,34 @@ struct HostDeviceCounts {
 
 class HostDevice final : public Device {
  public:
-  explicit HostDevice(const HostDeviceOptions& options = {}, HostDeviceCounts* counts = nullptr) : options_(options), counts_(counts) {}
+  explicit HostDevice(const HostDeviceOptions& options = {}, HostDeviceCounts* counts = nullptr) : options_(options), counts_(counts) {
+    if (options.behind) stream_ = std::make_unique<HostStream>();
+  }
 
   std::string_view description() const override { return "host"; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     TY_CHECK(!recording_);
+    class Memory final : public DeviceMemory {
+     public:
+      Memory(HostDevice& device, std::unique_ptr<DeviceMemory> memory) : device_(device), memory_(std::move(memory)) {}
+      ~Memory() override { device_.Finish(); }
+      std::byte* data() override { return memory_->data(); }
+
+     private:
+      HostDevice& device_;
+      const std::unique_ptr<DeviceMemory> memory_;
+    };
     absl::StatusOr<std::unique_ptr<DeviceMemory>> memory = AllocateOnHost(what, bytes);
-    if (memory.ok()) std::memset((*memory)->data(), 0xff, bytes);  // NaN: a kernel that reads what nobody wrote is found out
-    return memory;
+    if (!memory.ok()) return memory;
+    std::memset((*memory)->data(), 0xff, bytes);  // NaN: a kernel that reads what nobody wrote is found out
+    return std::make_unique<Memory>(*this, *std::move(memory));
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocatePinned(std::string_view what, size_t bytes) override {
     return Allocate(what, bytes);
   }
 
   absl::Status Launch(const Work& work) override {
+    if (counts_ != nullptr) ++counts_->launches;
     if (launches_++ == options_.fails_at) return absl::InternalError("the kernel was refused");
     return Do([work] { std::visit([](const auto& w) { RunOnHost(w); }, work); });
   }
@@ -189,11 +207,13 @@ class HostDevice final : public Device {
 
   absl::Status Upload(const void* host, size_t bytes, void* device) override {
     TY_CHECK(!recording_);
-    std::memcpy(device, host, bytes);
+    const auto* const from = static_cast<const std::byte*>(host);
+    Start([copy = std::vector<std::byte>(from, from + bytes), device] { std::memcpy(device, copy.data(), copy.size()); });
     return absl::OkStatus();
   }
   absl::Status Download(const void* device, size_t bytes, void* host) override {
     TY_CHECK(!recording_);
+    Finish();
     std::memcpy(host, device, bytes);
     return absl::OkStatus();
   }
@@ -208,6 +228,24 @@ class HostDevice final : public Device {
   }
   absl::Status Wait() override {
     TY_CHECK(!recording_ && copies_.empty());
+    Finish();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Mark>> MakeMark() override { return std::make_unique<HostMark>(*this); }
+  absl::Status WaitFor(const Mark& mark) override {
+    TY_CHECK(!recording_);
+    const auto& host = static_cast<const HostMark&>(mark);
+    if (HostStream* const stream = host.device.stream_.get()) Start([stream, place = host.place] { stream->WaitUntil(place); });
+    return absl::OkStatus();
+  }
+  absl::Status Meet(const Device& peer) override {
+    TY_CHECK(met_.insert(&peer).second && &peer != this);
+    return absl::OkStatus();
+  }
+  absl::Status CopyFrom(const Device& peer, const void* from, size_t bytes, void* to) override {
+    TY_CHECK(!recording_ && met_.contains(&peer));
+    Start([from, bytes, to] { std::memcpy(to, from, bytes); });
     return absl::OkStatus();
   }
 
@@ -219,32 +257,51 @@ class HostDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Recording>> EndRecording() override {
     class Steps final : public Recording {
      public:
-      Steps(std::vector<std::function<void()>> work, HostDeviceCounts* counts) : work_(std::move(work)), counts_(counts) {}
+      Steps(HostDevice& device, std::vector<std::function<void()>> work) : device_(device), work_(std::move(work)) {}
       absl::Status Launch() override {
-        for (const std::function<void()>& work : work_) work();
-        if (counts_ != nullptr) ++counts_->replayed;
+        for (const std::function<void()>& work : work_) device_.Start(work);
+        if (device_.counts_ != nullptr) ++device_.counts_->replayed;
         return absl::OkStatus();
       }
 
      private:
+      HostDevice& device_;
       const std::vector<std::function<void()>> work_;
-      HostDeviceCounts* const counts_;
     };
     TY_CHECK(std::exchange(recording_, false) && copies_.empty());
-    auto steps = std::make_unique<Steps>(std::exchange(recorded_, {}), counts_);
+    auto steps = std::make_unique<Steps>(*this, std::exchange(recorded_, {}));
     if (!options_.records) return absl::UnimplementedError("no recordings here");
     if (counts_ != nullptr) ++counts_->recorded;
     return steps;
   }
 
  private:
+  struct HostMark final : Mark {
+    explicit HostMark(HostDevice& its_device) : device(its_device) {}
+    absl::Status Set() override {
+      TY_CHECK(!device.recording_);
+      if (device.stream_ != nullptr) place = device.stream_->Give([] {});
+      return absl::OkStatus();
+    }
+
+    HostDevice& device;
+    int64_t place = 0;  // in its stream, where it was last set
+  };
+
+  void Start(std::function<void()> work) {
+    if (stream_ == nullptr) return work();
+    stream_->Give(std::move(work));
+  }
+  void Finish() {
+    if (stream_ != nullptr) stream_->Wait();
+  }
   absl::Status Do(std::function<void()> work) {
     if (recording_) {
       recorded_.push_back(std::move(work));
       return absl::OkStatus();
     }
     if (counts_ != nullptr) ++counts_->started;
-    work();
+    Start(std::move(work));
     return absl::OkStatus();
   }
 
@@ -254,6 +311,8 @@ class HostDevice final : public Device {
   bool recording_ = false;
   std::vector<std::function<void()>> recorded_;
   std::vector<std::function<void()>> copies_;  // started, not joined
+  std::set<const Device*> met_;
+  std::unique_ptr<HostStream> stream_;  // null: work runs as it is given
 };
 
 }  // namespace trainyard::engine::cuda

@@ -58,6 +58,22 @@ class GraphRecording final : public Recording {
   const cudaStream_t stream_;
 };
 
+class GpuMark final : public Mark {
+ public:
+  GpuMark(int gpu, cudaEvent_t event, cudaStream_t stream) : gpu_(gpu), event_(event), stream_(stream) {}
+  ~GpuMark() override { cudaEventDestroy(event_); }
+  absl::Status Set() override {
+    TY_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(gpu_), "cudaSetDevice"));
+    return CudaStatus(cudaEventRecord(event_, stream_), "cudaEventRecord");
+  }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  const int gpu_;
+  const cudaEvent_t event_;
+  const cudaStream_t stream_;
+};
+
 class Gpu final : public Device {
  public:
   explicit Gpu(int index) : index_(index) {}
@@ -167,6 +183,44 @@ class Gpu final : public Device {
     return CudaStatus(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
+  absl::StatusOr<std::unique_ptr<Mark>> MakeMark() override {
+    TY_RETURN_IF_ERROR(Enter());
+    cudaEvent_t event = nullptr;
+    TY_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate"));
+    return std::make_unique<GpuMark>(index_, event, stream_);
+  }
+
+  absl::Status WaitFor(const Mark& mark) override {
+    TY_RETURN_IF_ERROR(Enter());
+    return CudaStatus(cudaStreamWaitEvent(stream_, static_cast<const GpuMark&>(mark).event()), "cudaStreamWaitEvent");
+  }
+
+  // Without access copies go by way of the host's memory.
+  absl::Status Meet(const Device& peer) override {
+    const int other = IndexOf(peer);
+    if (other == index_) return absl::OkStatus();
+    int reaches = 0;
+    TY_RETURN_IF_ERROR(CudaStatus(cudaDeviceCanAccessPeer(&reaches, index_, other), "cudaDeviceCanAccessPeer"));
+    if (reaches == 0) {
+      LogWarning("GPU {} does not reach the memory of GPU {}: gradients go through the host's memory, which is slower", index_, other);
+      return absl::OkStatus();
+    }
+    TY_RETURN_IF_ERROR(Enter());
+    const cudaError_t error = cudaDeviceEnablePeerAccess(other, 0);
+    if (error != cudaErrorPeerAccessAlreadyEnabled) return CudaStatus(error, "cudaDeviceEnablePeerAccess");
+    cudaGetLastError();  // another training of this process has met it
+    return absl::OkStatus();
+  }
+
+  absl::Status CopyFrom(const Device& peer, const void* from, size_t bytes, void* to) override {
+    TY_RETURN_IF_ERROR(Enter());
+    const int other = IndexOf(peer);
+    if (other == index_) {
+      return CudaStatus(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "cudaMemcpyAsync within the device");
+    }
+    return CudaStatus(cudaMemcpyPeerAsync(to, index_, from, other, bytes, stream_), "cudaMemcpyPeerAsync");
+  }
+
   absl::Status BeginRecording() override {
     TY_RETURN_IF_ERROR(Enter());
     return CudaStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
@@ -184,6 +238,8 @@ class Gpu final : public Device {
   }
 
  private:
+  static int IndexOf(const Device& device) { return static_cast<const Gpu&>(device).index_; }
+
   // Each thread has a current device of its own.
   absl::Status Enter() const { return CudaStatus(cudaSetDevice(index_), "cudaSetDevice"); }
 
