@@ -18,6 +18,7 @@
 
 namespace trainyard::engine {
 
+class DeviceGroup;
 class DeviceTraining;
 class ThreadPool;
 struct OptimizerConfig;
@@ -141,6 +142,10 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<DeviceSteps>> MakeDeviceSteps(std::vector<DeviceResult> /*results*/) { return nullptr; }
   // A training that keeps its parameters in the device's memory. Null: kernels use the host's.
   virtual absl::StatusOr<std::unique_ptr<DeviceTraining>> MakeDeviceTraining(const DeviceTrainingOptions& options);
+  // The same on this device and on those of `others`. Null where one of them is of another kind,
+  // too.
+  virtual absl::StatusOr<std::unique_ptr<DeviceGroup>> MakeDeviceGroup(std::span<Backend* const> others,
+                                                                       const DeviceTrainingOptions& options);
   // The first failure of the device, which names the call and the node; after it nothing runs any
   // more. A device that works behind the caller may tell a kernel's failure at a later call, a
   // Download at the latest.

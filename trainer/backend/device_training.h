@@ -21,7 +21,8 @@ struct StepOutcome {
 
 // Executors that are given it (ExecutorOptions) run with its parameters, and leave the results of a
 // step in it: a gradient for each trainable parameter, the next value for each other. Its owner
-// calls BeginStep, then Executor::Train, which calls the rest. Not thread-safe. The backend
+// calls BeginStep, then Executor::Train, which calls the rest. In a group (device_group.h) the
+// owner calls the group's BeginStep, and what follows Train too. Not thread-safe. The backend
 // outlives it.
 class DeviceTraining {
  public:
@@ -40,8 +41,8 @@ class DeviceTraining {
 
   // Before a step's kernels: its learning rate, and how many steps were before it.
   virtual absl::Status BeginStep(const UpdateContext& context) = 0;
-  // Starts the update, behind the step's kernels: clips, and applies the optimizer. `loss` is the
-  // step's in the device's memory.
+  // Starts the update, behind the step's kernels: clips, and applies the optimizer, which in a
+  // group is left to DeviceGroup::Update. `loss` is the step's in the device's memory.
   virtual void Update(const void* loss) = 0;
   // The result of `key` lies at `value`: it is copied to its place.
   virtual void Take(int key, const void* value) = 0;

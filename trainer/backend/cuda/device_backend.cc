@@ -11,6 +11,7 @@
 #include "trainer/backend/cuda/health.h"
 #include "trainer/backend/cuda/plan_node.h"
 #include "trainer/backend/cuda/recorded_steps.h"
+#include "trainer/backend/cuda/resident_group.h"
 #include "trainer/backend/cuda/resident_training.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/ops/fuse.h"
@@ -78,6 +79,18 @@ class DeviceBackend final : public Backend {
 
   absl::StatusOr<std::unique_ptr<DeviceTraining>> MakeDeviceTraining(const DeviceTrainingOptions& options) override {
     return ResidentTraining::Create(*device_, health_, options);
+  }
+
+  absl::StatusOr<std::unique_ptr<DeviceGroup>> MakeDeviceGroup(std::span<Backend* const> others,
+                                                               const DeviceTrainingOptions& options) override {
+    std::vector<GroupPlace> places{{*device_, health_}};
+    for (Backend* const other : others) {
+      auto* const same = dynamic_cast<DeviceBackend*>(other);
+      if (same == nullptr) return nullptr;
+      places.push_back({*same->device_, same->health_});
+    }
+    if (places.size() > MeanOverDevices::kMost) return nullptr;
+    return ResidentGroup::Create(places, options);
   }
 
   void BeginStep(const StepContext& step) override {

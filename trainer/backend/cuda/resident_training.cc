@@ -20,18 +20,19 @@ float Rest(double decay) { return static_cast<float>(1 - decay); }
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ResidentTraining>> ResidentTraining::Create(Device& device, Health& health,
-                                                                           const DeviceTrainingOptions& options) {
-  std::unique_ptr<ResidentTraining> training(new ResidentTraining(device, health, options));
+                                                                           const DeviceTrainingOptions& options, UpdateOf update_of) {
+  std::unique_ptr<ResidentTraining> training(new ResidentTraining(device, health, options, update_of));
   TY_RETURN_IF_ERROR(training->Allocate());
   TY_ASSIGN_OR_RETURN(training->update_, training->UpdateWork());
   return training;
 }
 
-ResidentTraining::ResidentTraining(Device& device, Health& health, const DeviceTrainingOptions& options)
+ResidentTraining::ResidentTraining(Device& device, Health& health, const DeviceTrainingOptions& options, UpdateOf update_of)
     : device_(device),
       health_(health),
       config_(options.optimizer),
       skips_(options.skips_not_finite),
+      update_of_(update_of),
       specs_(options.specs.begin(), options.specs.end()),
       offsets_(specs_.size()) {
   for (const bool trainable : {true, false}) {
@@ -61,13 +62,20 @@ absl::Status ResidentTraining::Allocate() {
   if (const size_t bytes = PartialBytes<JudgeGradients>(1, trainable_); bytes > 0) {
     TY_ASSIGN_OR_RETURN(partial_, device_.Allocate("the norm of the gradients", bytes));
   }
-  return absl::OkStatus();
+  if (update_of_ == UpdateOf::kStep) return absl::OkStatus();
+  constexpr OutcomeOnDevice kGood{.loss = 0, .finite = 1, .scale = 1};
+  TY_ASSIGN_OR_RETURN(good_, device_.Allocate("the outcome of a step", sizeof kGood));
+  return device_.Upload(&kGood, sizeof kGood, good_->data());
+}
+
+// What the optimizer believes of the gradients that it takes.
+const OutcomeOnDevice* ResidentTraining::Judged() const {
+  return reinterpret_cast<const OutcomeOnDevice*>((good_ != nullptr ? good_ : outcome_)->data());
 }
 
 // The rule, ready to run in every step.
 absl::StatusOr<Work> ResidentTraining::UpdateWork() const {
-  const UpdateInput in{Begin(parameters_), Begin(results_), reinterpret_cast<const UpdateNumbers*>(numbers_->data()),
-                       reinterpret_cast<const OutcomeOnDevice*>(outcome_->data()), skips_};
+  const UpdateInput in{Begin(parameters_), Begin(results_), reinterpret_cast<const UpdateNumbers*>(numbers_->data()), Judged(), skips_};
   const auto slot = [this](size_t i) { return Begin(slots_[i]); };
   const std::string& name = config_.name;
   const auto momentum = static_cast<float>(config_.momentum);
@@ -119,28 +127,50 @@ absl::Status ResidentTraining::Fetch(const Memory& block, ParameterSet& host) {
   return health_.status();
 }
 
-absl::Status ResidentTraining::BeginStep(const UpdateContext& context) {
+absl::Status ResidentTraining::BeginStep(const UpdateContext& context, float weight) {
   const auto t = static_cast<double>(context.step + 1);
   const double correction = std::sqrt(1 - std::pow(config_.beta2, t)) / (1 - std::pow(config_.beta1, t));
   const UpdateNumbers numbers{static_cast<float>(context.learning_rate), static_cast<float>(context.learning_rate * correction),
-                              static_cast<float>(context.learning_rate * config_.weight_decay)};
+                              static_cast<float>(context.learning_rate * config_.weight_decay), weight};
   health_.Try("the learning rate", [&] { return device_.Upload(&numbers, sizeof numbers, numbers_->data()); });
   return health_.status();
 }
 
 void ResidentTraining::Update(const void* loss) {
-  auto* const outcome = reinterpret_cast<OutcomeOnDevice*>(outcome_->data());
-  const auto* const value = static_cast<const float*>(loss);
   health_.Try("the optimizer", [&]() -> absl::Status {
-    if (skips_ || config_.clip_norm > 0) {
-      TY_RETURN_IF_ERROR(device_.Launch(Reduce<JudgeGradients>{
-          {Begin(results_), value, outcome, config_.clip_norm, skips_}, 1, trainable_, partial_ != nullptr ? partial_->data() : nullptr}));
-    } else {
-      TY_RETURN_IF_ERROR(device_.Launch(Each<JudgeLoss>{{value, outcome}, 1}));
+    if (update_of_ == UpdateOf::kStep) {
+      TY_RETURN_IF_ERROR(Judge(static_cast<const float*>(loss)));
+      return StartApply();
     }
-    TY_RETURN_IF_ERROR(device_.Launch(update_));
-    return device_.Launch(Each<TakeValues>{{Begin(results_) + trainable_, Begin(parameters_) + trainable_, outcome}, all_ - trainable_});
+    TY_RETURN_IF_ERROR(device_.Launch(Each<Weigh>{{results(), reinterpret_cast<const UpdateNumbers*>(numbers_->data())}, trainable_}));
+    TY_RETURN_IF_ERROR(Judge(static_cast<const float*>(loss)));
+    if (config_.clip_norm <= 0) return absl::OkStatus();
+    return device_.Launch(Each<Clip>{{results(), reinterpret_cast<const OutcomeOnDevice*>(outcome_->data())}, trainable_});
   });
+}
+
+absl::Status ResidentTraining::Judge(const float* loss) {
+  auto* const outcome = reinterpret_cast<OutcomeOnDevice*>(outcome_->data());
+  if (!skips_ && config_.clip_norm <= 0) return device_.Launch(Each<JudgeLoss>{{loss, outcome}, 1});
+  return device_.Launch(Reduce<JudgeGradients>{
+      {results(), loss, outcome, config_.clip_norm, skips_}, 1, trainable_, partial_ != nullptr ? partial_->data() : nullptr});
+}
+
+void ResidentTraining::Apply() {
+  health_.Try("the optimizer", [&] { return StartApply(); });
+}
+
+absl::Status ResidentTraining::StartApply() {
+  TY_RETURN_IF_ERROR(device_.Launch(update_));
+  return device_.Launch(Each<TakeValues>{{results() + trainable_, Begin(parameters_) + trainable_, Judged()}, all_ - trainable_});
+}
+
+absl::Status ResidentTraining::LeaveOut() {
+  health_.Try("a step that is left out", [&]() -> absl::Status {
+    TY_RETURN_IF_ERROR(device_.Launch(Each<Fill>{{results(), 0.0f}, trainable_}));
+    return device_.Launch(Each<TakeValues>{{Begin(parameters_) + trainable_, results() + trainable_, Judged()}, all_ - trainable_});
+  });
+  return health_.status();
 }
 
 void ResidentTraining::Take(int key, const void* value) {

@@ -12,10 +12,17 @@
 
 namespace trainyard::engine::cuda {
 
+// Whose gradients the optimizer takes.
+enum class UpdateOf : uint8_t {
+  kStep,   // the step's own: Update applies the optimizer
+  kGroup,  // their mean over several devices: Update makes them ready to be added, Apply follows
+};
+
 class ResidentTraining final : public DeviceTraining {
  public:
   // Device and health outlive it. InvalidArgument: an optimizer that is not known.
-  static absl::StatusOr<std::unique_ptr<ResidentTraining>> Create(Device& device, Health& health, const DeviceTrainingOptions& options);
+  static absl::StatusOr<std::unique_ptr<ResidentTraining>> Create(Device& device, Health& health, const DeviceTrainingOptions& options,
+                                                                  UpdateOf update_of = UpdateOf::kStep);
 
   void* parameter(int key) override { return At(parameters_, key); }
   void* result(int key) override { return At(results_, key); }
@@ -24,17 +31,30 @@ class ResidentTraining final : public DeviceTraining {
   absl::Status FetchSlots(std::span<ParameterSet> slots) override;
   absl::Status FetchResults(ParameterSet& results) override { return Fetch(results_, results); }
   int64_t slot_bytes() const override { return static_cast<int64_t>(slots_.size()) * all_ * int64_t{sizeof(float)}; }
-  absl::Status BeginStep(const UpdateContext& context) override;
+  absl::Status BeginStep(const UpdateContext& context) override { return BeginStep(context, 1.0F); }
   void Update(const void* loss) override;
   void Take(int key, const void* value) override;
   const void* outcome() const override { return outcome_->data(); }
 
+  // Of a group. All results side by side: gradients() floats of gradients first, all() together.
+  float* results() const { return Begin(results_); }
+  int64_t gradients() const { return trainable_; }
+  int64_t all() const { return all_; }
+  absl::Status BeginStep(const UpdateContext& context, float weight);
+  // Gradients become 0, next values those that the parameters have.
+  absl::Status LeaveOut();
+  // Starts the optimizer.
+  void Apply();
+
  private:
   using Memory = std::unique_ptr<DeviceMemory>;
 
-  ResidentTraining(Device& device, Health& health, const DeviceTrainingOptions& options);
+  ResidentTraining(Device& device, Health& health, const DeviceTrainingOptions& options, UpdateOf update_of);
   absl::Status Allocate();
   absl::StatusOr<Work> UpdateWork() const;
+  const OutcomeOnDevice* Judged() const;
+  absl::Status Judge(const float* loss);
+  absl::Status StartApply();
   float* At(const Memory& block, int key) const { return reinterpret_cast<float*>(block->data()) + offsets_[key]; }
   static float* Begin(const Memory& block) { return reinterpret_cast<float*>(block->data()); }
   absl::Status Store(const ParameterSet& host, const Memory& block);
@@ -44,6 +64,7 @@ class ResidentTraining final : public DeviceTraining {
   Health& health_;
   const OptimizerConfig config_;
   const bool skips_;
+  const UpdateOf update_of_;
   const std::vector<ParameterSpec> specs_;
   // In floats. Trainable parameters come first; each begins at kBufferAlignment, and the gaps stay
   // zero.
@@ -54,6 +75,7 @@ class ResidentTraining final : public DeviceTraining {
   std::vector<Memory> slots_;
   Memory numbers_;  // UpdateNumbers
   Memory outcome_;  // OutcomeOnDevice
+  Memory good_;     // likewise, of a group's mean: each share was judged by itself
   Memory partial_;  // of the sum of squares; null where it needs none
   Work update_;
 };

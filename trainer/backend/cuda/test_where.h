@@ -9,6 +9,7 @@
 #include "trainer/backend/cuda/cuda_backend.h"
 #include "trainer/backend/cuda/device_backend.h"
 #include "trainer/backend/cuda/test_host_device.h"
+#include "trainer/base/status_macros.h"
 
 namespace trainyard::engine::cuda {
 
@@ -25,6 +26,14 @@ class TestSomewhere : public testing::TestWithParam<Where> {
   absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(Precision precision = Precision::kFloat32, HostDeviceCounts* counts = nullptr) {
     if (GetParam() == Where::kGpu) return MakeCudaBackend({.precision = precision});
     return MakeDeviceBackend(std::make_unique<HostDevice>(HostDeviceOptions{}, counts), {.precision = precision});
+  }
+
+  // Of device `device` of several: on a GPU of its own where there are as many, else on the first.
+  absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(int device, int devices, const HostDeviceOptions& options,
+                                                         HostDeviceCounts* counts) {
+    if (GetParam() == Where::kHost) return MakeDeviceBackend(std::make_unique<HostDevice>(options, counts));
+    TY_ASSIGN_OR_RETURN(const int gpus, CudaDeviceCount());
+    return MakeCudaBackend({.device = gpus >= devices ? device : 0});
   }
 };
 

@@ -15,6 +15,7 @@ struct UpdateNumbers {
   float rate;    // the learning rate
   float alpha;   // adam: the rate with the correction of both means
   float shrink;  // the learning rate times the weight decay
+  float weight;  // of the device's gradients in the sum over several devices
 };
 
 // What the device finds of a step.
@@ -49,6 +50,56 @@ struct JudgeGradients {
     const bool known = std::isfinite(norm);
     const bool clips = clip_norm > 0 && known && norm > clip_norm;
     *outcome = {*loss, std::isfinite(*loss) && (known || !skips) ? 1.0f : 0.0f, clips ? static_cast<float>(clip_norm / norm) : 1.0f};
+  }
+};
+
+// Both are for one of several devices, before its gradients are added to those of the others. Each
+// rounds once, as on the host.
+struct Weigh {
+  float* gradients;
+  const UpdateNumbers* numbers;
+
+  TY_DEVICE void operator()(int64_t i) const {
+    if (numbers->weight != 1.0f) gradients[i] *= numbers->weight;
+  }
+};
+
+struct Clip {
+  float* gradients;
+  const OutcomeOnDevice* outcome;
+
+  TY_DEVICE void operator()(int64_t i) const {
+    if (outcome->scale != 1.0f) gradients[i] *= outcome->scale;
+  }
+};
+
+// The mean over several devices of a stretch of their results, by the tree of
+// collectives/tree_order.h. `addends` is null for a device without examples, and for one that does
+// not exist.
+struct MeanOverDevices {
+  static constexpr int kMost = 16;
+  const float* addends[kMost];
+  float* mean;
+  int64_t gradients;  // so many come first, next values after them
+  float divisor;      // of gradients
+  float divisor_of_values;
+
+  TY_DEVICE void operator()(int64_t i) const {
+    float sums[kMost];
+    bool any[kMost];
+    for (int rank = 0; rank < kMost; ++rank) {
+      any[rank] = addends[rank] != nullptr;
+      sums[rank] = any[rank] ? addends[rank][i] : 0.0f;
+    }
+    // Neighbours, then neighbours of those: the powers of two at which the tree cuts.
+    for (int half = 1; half < kMost; half *= 2) {
+      for (int rank = 0; rank + half < kMost; rank += 2 * half) {
+        if (!any[rank + half]) continue;
+        sums[rank] = any[rank] ? sums[rank] + sums[rank + half] : sums[rank + half];
+        any[rank] = true;
+      }
+    }
+    mean[i] = sums[0] / (i < gradients ? divisor : divisor_of_values);
   }
 };
 
