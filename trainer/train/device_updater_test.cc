@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "trainer/backend/cuda/device_backend.h"
 #include "trainer/backend/cuda/test_host_device.h"
@@ -79,9 +80,9 @@ class DeviceUpdaterTest : public testing::Test {
  protected:
   DeviceUpdaterTest() : backend_(*cuda::MakeDeviceBackend(std::make_unique<cuda::HostDevice>())) {
     const std::vector<ParameterSpec> specs = *ParameterSpecsOf(CarryingSpec());
-    training_ = *backend_->MakeDeviceTraining({.specs = specs, .optimizer = ClippedMomentum()});
-    runner_ = std::make_unique<ModelRunner>(CarryingSpec(), *backend_, training_.get());
-    updater_ = std::make_unique<DeviceUpdater>(*training_, StateOfStepTwo);
+    group_ = *OpenDeviceGroup(std::vector<Backend*>{backend_.get()}, {.specs = specs, .optimizer = ClippedMomentum()});
+    runner_ = std::make_unique<ModelRunner>(CarryingSpec(), *backend_, &group_->at(0));
+    updater_ = std::make_unique<DeviceUpdater>(*group_, StateOfStepTwo);
     parameters_ = ParameterSet(specs);
     const auto start = updater_->Start(parameters_);
     EXPECT_TRUE(start.ok()) << start.status();
@@ -89,7 +90,7 @@ class DeviceUpdaterTest : public testing::Test {
   }
 
   double Step(int64_t step) {
-    EXPECT_TRUE(training_->BeginStep({.learning_rate = kRate, .step = step}).ok());
+    EXPECT_TRUE(group_->BeginStep(0, {.learning_rate = kRate, .step = step}, 1).ok());
     const auto outcome = runner_->TrainOnDevice({.seed = 1, .step = static_cast<uint64_t>(step)}, TokensOf(step));
     EXPECT_TRUE(outcome.ok()) << outcome.status();
     EXPECT_EQ(updater_->Wait(parameters_)->global_step, step + 1);
@@ -97,7 +98,7 @@ class DeviceUpdaterTest : public testing::Test {
   }
 
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<DeviceTraining> training_;
+  std::unique_ptr<DeviceGroup> group_;
   std::unique_ptr<ModelRunner> runner_;
   std::unique_ptr<DeviceUpdater> updater_;
   ParameterSet parameters_;

@@ -66,7 +66,7 @@ absl::Status StepRunner::BeginProfile(BatchesOfStep batches, int64_t step) {
 absl::Status StepRunner::PushGradients(BatchesOfStep batches, StepRecord& record) {
   std::vector<bool> with_examples;
   for (const Batch* const batch : batches) with_examples.push_back(batch->examples > 0);
-  if (run_.on_device == nullptr) sum_.Begin(record.step, std::move(with_examples));
+  if (run_.on_devices == nullptr) sum_.Begin(record.step, with_examples);
   const int64_t all = run_.async() ? record.examples : batches[0]->global_examples;
   const int devices = run_.async() ? static_cast<int>(batches.size()) : run_.all_devices();
   std::vector<Share> shares(batches.size());
@@ -76,16 +76,18 @@ absl::Status StepRunner::PushGradients(BatchesOfStep batches, StepRecord& record
     }
   });
   TY_RETURN_IF_ERROR(Conclude(batches, shares, record));
-  if (run_.on_device == nullptr) sum_.End();
+  if (run_.on_devices != nullptr) return run_.on_devices->Update(with_examples, threads_);
+  sum_.End();
   return absl::OkStatus();
 }
 
 void StepRunner::RunDevice(size_t device, const Batch& batch, int64_t all, int devices, Share& share) {
-  if (batch.examples == 0) return;
-  if (run_.on_device != nullptr) return RunOnDevice(batch, share);
-  Device& own = *run_.devices[device];
   const int64_t as_if_equal = batch.examples * devices;
-  pushers_[device].Begin(as_if_equal == all ? 1.0F : static_cast<float>(as_if_equal) / static_cast<float>(all));
+  const float weight = as_if_equal == all ? 1.0F : static_cast<float>(as_if_equal) / static_cast<float>(all);
+  if (run_.on_devices != nullptr) return RunOnDevice(device, batch, weight, share);
+  if (batch.examples == 0) return;
+  Device& own = *run_.devices[device];
+  pushers_[device].Begin(weight);
   const absl::StatusOr<double> loss = own.model.Train(
       {.seed = run_.config.seed, .step = static_cast<uint64_t>(run_.step), .worker = static_cast<uint32_t>(own.rank), .training = true},
       batch, run_.parameters, own.gradients, &pushers_[device]);
@@ -96,30 +98,33 @@ void StepRunner::RunDevice(size_t device, const Batch& batch, int64_t all, int d
   if (!share.not_finite || share.skipped) pushers_[device].End();
 }
 
-void StepRunner::RunOnDevice(const Batch& batch, Share& share) {
-  Device& own = *run_.devices[0];
-  share.status =
-      run_.on_device->BeginStep({.learning_rate = LearningRateAt(run_.config.optimizer, run_.global_step), .step = run_.global_step});
-  if (!share.status.ok()) return;
+void StepRunner::RunOnDevice(size_t device, const Batch& batch, float weight, Share& share) {
+  Device& own = *run_.devices[device];
+  share.status = run_.on_devices->BeginStep(
+      static_cast<int>(device), {.learning_rate = LearningRateAt(run_.config.optimizer, run_.global_step), .step = run_.global_step},
+      weight);
+  if (!share.status.ok() || batch.examples == 0) return;
   const absl::StatusOr<StepOutcome> outcome = own.model.TrainOnDevice(
       {.seed = run_.config.seed, .step = static_cast<uint64_t>(run_.step), .worker = static_cast<uint32_t>(own.rank), .training = true},
       batch);
   share.status = outcome.status();
   if (!outcome.ok()) return;
   share.loss = outcome->loss;
-  if (!outcome->finite) share.status = LookAtNotFinite(share);
+  if (!outcome->finite) share.status = LookAtNotFinite(device, share);
 }
 
 // The device has seen it, and has left the parameters as they were.
-absl::Status StepRunner::LookAtNotFinite(Share& share) {
-  ParameterSet gradients({run_.parameters.specs().begin(), run_.parameters.specs().end()});
-  TY_RETURN_IF_ERROR(run_.on_device->FetchResults(gradients));
-  share.not_finite = FindNotFinite(share.loss, &gradients);
+absl::Status StepRunner::LookAtNotFinite(size_t device, Share& share) {
+  DeviceTraining& training = run_.on_devices->at(static_cast<int>(device));
+  ParameterSet values({run_.parameters.specs().begin(), run_.parameters.specs().end()});
+  TY_RETURN_IF_ERROR(training.FetchResults(values));
+  share.not_finite = FindNotFinite(share.loss, &values);
   if (!share.not_finite || run_.config.on_non_finite != OnNonFinite::kSkip) return absl::OkStatus();
-  TY_RETURN_IF_ERROR(run_.updater->Refresh(run_.parameters));
-  share.skipped = FirstNotFinite(run_.parameters).empty();
-  if (share.skipped) run_.devices[0]->model.ResetState();
-  return absl::OkStatus();
+  TY_RETURN_IF_ERROR(training.FetchParameters(values));
+  share.skipped = FirstNotFinite(values).empty();
+  if (!share.skipped) return absl::OkStatus();
+  run_.devices[device]->model.ResetState();
+  return run_.on_devices->LeaveOut(static_cast<int>(device));
 }
 
 void StepRunner::CheckFiniteShare(size_t device, Share& share) {

@@ -41,9 +41,9 @@ class StepRunner {
   absl::Status PushGradients(BatchesOfStep batches, StepRecord& record);
   // On the device's thread. `all` examples are shared by `devices` devices, this one among them.
   void RunDevice(size_t device, const Batch& batch, int64_t all, int devices, Share& share);
-  // The same where the device keeps parameters and gradients, and updates them.
-  void RunOnDevice(const Batch& batch, Share& share);
-  absl::Status LookAtNotFinite(Share& share);
+  // The same where the devices keep parameters and gradients. `weight` as of GradientPusher.
+  void RunOnDevice(size_t device, const Batch& batch, float weight, Share& share);
+  absl::Status LookAtNotFinite(size_t device, Share& share);
   // A share whose loss or gradient is not finite changes nothing where the job skips such steps.
   // Else it is left as it is.
   void CheckFiniteShare(size_t device, Share& share);

@@ -55,18 +55,20 @@ absl::Status OpenData(TrainingRun& run) {
 
 absl::Status MakeDevices(TrainingRun& run, const std::vector<ParameterSpec>& specs, const WorkerBackends& backends) {
   TY_CHECK(backends.devices.size() == static_cast<size_t>(run.config.devices));
-  // Gradients of one device that nobody else adds to need not leave it.
-  if (run.config.strategy.kind == StrategyConfig::Kind::kLocal && run.config.devices == 1) {
-    TY_ASSIGN_OR_RETURN(
-        run.on_device,
-        backends.devices[0]->MakeDeviceTraining(
-            {.specs = specs, .optimizer = run.config.optimizer, .skips_not_finite = run.config.on_non_finite == OnNonFinite::kSkip}));
+  // Gradients to which no other worker adds need not leave the devices.
+  if (run.config.strategy.kind == StrategyConfig::Kind::kLocal) {
+    TY_ASSIGN_OR_RETURN(run.on_devices,
+                        OpenDeviceGroup(backends.devices, {.specs = specs,
+                                                           .optimizer = run.config.optimizer,
+                                                           .skips_not_finite = run.config.on_non_finite == OnNonFinite::kSkip}));
   }
   for (Backend* const backend : backends.devices) {
-    const int rank = run.rank() * run.config.devices + static_cast<int>(run.devices.size());
+    const int device = static_cast<int>(run.devices.size());
+    const int rank = run.rank() * run.config.devices + device;
+    DeviceTraining* const training = run.on_devices != nullptr ? &run.on_devices->at(device) : nullptr;
     TY_ASSIGN_OR_RETURN(Sampler sampler, MakeSampler(run.train_data->info(), run.config, run.all_devices(), rank));
     run.devices.push_back(
-        std::make_unique<Device>(rank, run.config.model, *backend, specs, std::move(sampler), run.lendable.get(), run.on_device.get()));
+        std::make_unique<Device>(rank, run.config.model, *backend, specs, std::move(sampler), run.lendable.get(), training));
   }
   return absl::OkStatus();
 }
@@ -206,7 +208,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Mod
   const TrainingConfig& config = run.config;
   const auto load = [&run](bool again) { return LoadState(run, again); };
   if (config.strategy.kind == StrategyConfig::Kind::kLocal) {
-    if (run.on_device != nullptr) return std::make_unique<DeviceUpdater>(*run.on_device, [load] { return load(/*again=*/false); });
+    if (run.on_devices != nullptr) return std::make_unique<DeviceUpdater>(*run.on_devices, [load] { return load(/*again=*/false); });
     return LocalUpdater::Create(config.optimizer, run.threads, [load] { return load(/*again=*/false); });
   }
   if (run.all_reduce()) return MakeAllReduceUpdater(run, model);

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
-#include "trainer/backend/device_training.h"
+#include "trainer/backend/device_group.h"
 #include "trainer/base/clock.h"
 #include "trainer/base/lendable_memory.h"
 #include "trainer/checkpoint/evaluation_book.h"
@@ -91,7 +91,7 @@ struct TrainingRun {
   const std::string_view kernels;                // of the backends
   ThreadPool* const threads;                     // all of this worker, for use while no device computes; may be null
   ModelRunner evaluated_model;                   // on all threads of this worker
-  std::unique_ptr<DeviceTraining> on_device;     // the one device keeps the parameters; null: this process does
+  std::unique_ptr<DeviceGroup> on_devices;       // the devices keep the parameters; null: this process does
   std::vector<std::unique_ptr<Device>> devices;  // of this worker; each trains on its share of the threads
   std::unique_ptr<Dataset> train_data;
   std::unique_ptr<Dataset> eval_data;        // null: nothing is evaluated

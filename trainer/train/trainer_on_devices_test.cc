@@ -1,0 +1,204 @@
+// A job whose devices keep the parameters trains as a job whose devices do not: uneven batches,
+// devices without examples, layers that carry state, a resume, a loss that is not finite.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/backend/cuda/device_backend.h"
+#include "trainer/backend/cuda/test_host_device.h"
+#include "trainer/backend/cuda/update_bodies.h"
+#include "trainer/backend/reference/reference_backend.h"
+#include "trainer/base/clock.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/collectives/tree_order.h"
+#include "trainer/job/job_config.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/train/trainer.h"
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::string_view kPictures = R"(
+    model:
+      input: {shape: [28, 28, 1]}
+      layers: [{conv2d: {filters: 2, kernelSize: 5, strides: 4}}, batchNormalization, {activation: {function: relu}}, flatten,
+               {dropout: {rate: 0.3}}, {dense: {units: 10}}]
+      loss: softmaxCrossEntropy
+    data:
+      format: idx
+      dir: examples/data/mnist
+      train: {images: t10k-images-idx3-ubyte.gz, labels: t10k-labels-idx1-ubyte.gz, range: [0, 14]}
+)";
+// Of three devices every second step has two examples, so one device at least has none.
+constexpr std::string_view kHowToTrain = R"(
+    batchSize: 4
+    steps: 6
+    optimizer: {name: momentum, learningRate: 0.05, clipNorm: 1}
+    strategy: {local: {}}
+    seed: 7
+)";
+constexpr std::string_view kVerses = R"(
+    model:
+      input: {shape: [5], vocabulary: 65}
+      layers: [{embedding: {outputDim: 4}}, {lstm: {units: 6, returnSequences: true, stateful: true}}, {dense: {units: 65}}]
+      loss: softmaxCrossEntropy
+    data: {format: text, dir: examples/data/tinyshakespeare, tokens: characters, train: {files: [input.txt]}}
+)";
+
+constexpr std::string_view kDiverging = R"(
+    model: {input: {shape: [6]}, layers: [{dense: {units: 5}}, {dense: {units: 1}}], loss: meanSquaredError}
+    data: {format: synthetic, train: {examples: 64}}
+)";
+constexpr auto kWild = "training.optimizer={name: sgd, learningRate: 1000000}";
+
+// Whether the devices are of a kind that keeps parameters.
+enum class Kept : uint8_t { kOnDevices, kOnHost };
+
+class TrainerOnDevicesTest : public testing::Test {
+ protected:
+  TrainerOnDevicesTest() { std::filesystem::remove_all(folder_); }
+  ~TrainerOnDevicesTest() override { std::filesystem::remove_all(folder_); }
+
+  static std::string JobOf(std::string_view model) {
+    return "apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: devices}\nspec:\n  worker: {replicas: 1}\n  training:" +
+           std::string(model) + std::string(kHowToTrain);
+  }
+
+  absl::Status Train(std::string_view model, int devices, Kept kept, const std::string& output, std::vector<std::string> overrides = {}) {
+    overrides.push_back("training.devices=" + std::to_string(devices));
+    TY_ASSIGN_OR_RETURN(TrainingConfig config, ParseTrainingText(JobOf(model), "job.yaml", overrides));
+    const std::unique_ptr<Backend> whole = MakeReferenceBackend();
+    std::vector<std::unique_ptr<Backend>> backends;
+    WorkerBackends of_worker{.whole = *whole, .devices = {}, .precision = {}, .place = {}};
+    for (int device = 0; device < devices; ++device) {
+      if (kept == Kept::kOnHost) {
+        backends.push_back(MakeReferenceBackend());
+      } else {
+        TY_ASSIGN_OR_RETURN(backends.emplace_back(),
+                            cuda::MakeDeviceBackend(std::make_unique<cuda::HostDevice>(cuda::HostDeviceOptions{.behind = true})));
+      }
+      of_worker.devices.push_back(backends.back().get());
+    }
+    specs_ = *ParameterSpecsOf(config.model);
+    TY_ASSIGN_OR_RETURN(
+        const std::unique_ptr<Trainer> trainer,
+        Trainer::Create({.identity = {}, .config = std::move(config), .output = folder_ + "/" + output}, of_worker, RealClock()));
+    return trainer->Run([] { return false; });
+  }
+
+  // Of the checkpoint at the end.
+  ParameterSet ParametersOf(const std::string& output) {
+    ParameterSet set(specs_);
+    const CheckpointStore store(folder_ + "/" + output + "/checkpoints", /*keep=*/1);
+    const absl::StatusOr<NewestCheckpoint> newest = store.NewestGood();
+    EXPECT_TRUE(newest.ok() && newest->checkpoint.has_value()) << newest.status();
+    if (!newest.ok() || !newest->checkpoint) return set;
+    EXPECT_TRUE(newest->checkpoint->CopyTo(set).ok());
+    return set;
+  }
+
+  void ExpectNear(const ParameterSet& found, const ParameterSet& expected) {
+    for (int key = 0; key < expected.size(); ++key) {
+      for (size_t i = 0; i < expected.values(key).size(); ++i) {
+        const float value = expected.values(key)[i];
+        ASSERT_NEAR(found.values(key)[i], value, 1e-5 * std::max(1.0F, std::abs(value))) << expected.spec(key).name << " " << i;
+      }
+    }
+  }
+
+  void ExpectAlike(std::string_view model, int devices, const std::vector<std::string>& overrides = {}) {
+    SCOPED_TRACE(devices);
+    const std::string on_devices = "devices" + std::to_string(devices);
+    const std::string on_host = "host" + std::to_string(devices);
+    absl::Status trained = Train(model, devices, Kept::kOnDevices, on_devices, overrides);
+    ASSERT_TRUE(trained.ok()) << trained;
+    trained = Train(model, devices, Kept::kOnHost, on_host, overrides);
+    ASSERT_TRUE(trained.ok()) << trained;
+    ExpectNear(ParametersOf(on_devices), ParametersOf(on_host));
+  }
+
+  const std::string folder_ =
+      testing::TempDir() + "trainer_on_devices_test_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::vector<ParameterSpec> specs_;
+};
+
+TEST_F(TrainerOnDevicesTest, EndsWhereATrainingWithTheHostsParametersEnds) {
+  for (const int devices : {1, 2, 3}) ExpectAlike(kPictures, devices);
+}
+
+TEST_F(TrainerOnDevicesTest, EachDeviceCarriesItsLayersState) { ExpectAlike(kVerses, 2); }
+
+TEST_F(TrainerOnDevicesTest, AResumedTrainingHasTheBitsOfOneThatWasNotStopped) {
+  ASSERT_TRUE(Train(kPictures, 3, Kept::kOnDevices, "whole").ok());
+  ASSERT_TRUE(Train(kPictures, 3, Kept::kOnDevices, "parts", {"training.steps=3"}).ok());
+  ASSERT_TRUE(Train(kPictures, 3, Kept::kOnDevices, "parts").ok());
+  EXPECT_EQ(ParametersOf("parts").Sha256Hex(), ParametersOf("whole").Sha256Hex());
+}
+
+TEST_F(TrainerOnDevicesTest, ALossThatIsNotFiniteNamesTheDevice) {
+  for (const Kept kept : {Kept::kOnDevices, Kept::kOnHost}) {
+    const absl::Status status = Train(kDiverging, 2, kept, kept == Kept::kOnHost ? "host" : "devices", {kWild});
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("loss is "), HasSubstr(" at step 2, worker-0 device 0; learning rate")));
+  }
+}
+
+// From some step on, the loss of finite parameters is infinite.
+TEST_F(TrainerOnDevicesTest, StepsThatAreNotFiniteAreLeftOutAsOnTheHost) {
+  ExpectAlike(kDiverging, 2, {kWild, "training.onNonFinite=skip"});
+  const absl::Status trained = Train(kDiverging, 2, Kept::kOnDevices, "fewer", {kWild, "training.onNonFinite=skip", "training.steps=5"});
+  ASSERT_TRUE(trained.ok()) << trained;
+  EXPECT_EQ(ParametersOf("fewer").Sha256Hex(), ParametersOf("devices2").Sha256Hex()) << "the sixth step changed something";
+}
+
+// Devices' gradients, and those of ranks, whoever of them has examples.
+TEST(MeanOverDevicesTest, HasTheBitsOfTheSumOverRanks) {
+  constexpr size_t kElements = 33;
+  constexpr auto kGradients = static_cast<int64_t>(kElements / 2);
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> draw(-1, 1);
+  for (int ranks = 2; ranks <= cuda::MeanOverDevices::kMost; ++ranks) {
+    std::vector<std::vector<float>> values(static_cast<size_t>(ranks), std::vector<float>(kElements));
+    for (std::vector<float>& of_rank : values) std::ranges::generate(of_rank, [&] { return draw(random); });
+    for (std::vector<float>& of_rank : values) of_rank[0] = -0.0F;
+    const auto kept = static_cast<size_t>(ranks / 2);
+    for (const bool all : {true, false}) {
+      TreeSum tree(ranks, kElements);
+      tree.Begin(kElements);
+      cuda::MeanOverDevices mean{.addends = {},
+                                 .mean = nullptr,
+                                 .gradients = kGradients,
+                                 .divisor = static_cast<float>(ranks),
+                                 .divisor_of_values = static_cast<float>(ranks)};
+      for (size_t rank = 0; rank < values.size(); ++rank) {
+        const bool adds = all || rank == kept || random() % 2 == 0;
+        adds ? tree.Add(values[rank]) : tree.AddNothing();
+        mean.addends[rank] = adds ? values[rank].data() : nullptr;
+      }
+      std::vector<float> expected(kElements);
+      std::vector<float> found(kElements);
+      ASSERT_TRUE(tree.FinishInto(expected, static_cast<float>(ranks)));
+      mean.mean = found.data();
+      for (size_t i = 0; i < kElements; ++i) {
+        mean(static_cast<int64_t>(i));
+        EXPECT_EQ(std::bit_cast<uint32_t>(found[i]), std::bit_cast<uint32_t>(expected[i])) << ranks << " " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trainyard::engine
