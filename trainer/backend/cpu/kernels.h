@@ -124,7 +124,7 @@ inline constexpr int kMostRowsVectors = 4;
 // outputs o are lanes. The start is the bias, or y itself. One chain of multiply-adds per result,
 // in the order kernel row, kernel column, channel: the order of conv_forward.
 struct ConvRowsArgs {
-  int rows = 1, pixels = 0, columns = 0;  // of y; at most kMostRowsVectors of columns
+  int rows = 1, pixels = 0, columns = 0;  // of y; at most kMostRowsVectors vectors of columns
   int kernel_rows = 1, run = 0;           // run: kernel columns times channels, which lie one after the other in x
   const float* x = nullptr;               // at row * x_row + pixel * x_pixel + r * x_kernel_row + k
   int64_t x_row = 0, x_pixel = 0, x_kernel_row = 0;

@@ -213,6 +213,20 @@ TEST_P(KernelsTest, PartsOfVectorsLeaveTheirNeighboursAlone) {
     ASSERT_EQ(std::ranges::count(y, kUntouched), kLanes) << channels << " channels";
 
     const int width = (channels + kLanes - 1) / kLanes * kLanes + kLanes;
+    Buffer factors(static_cast<size_t>(width) * sizeof(float));
+    std::fill_n(factors.as<float>(), width, 2.0f);
+    BatchNormArgs twice;  // 2 x + 2
+    twice.pixels = 1;
+    twice.channels = channels;
+    twice.scale = twice.shift = factors.as<float>();
+    twice.x = x.data();
+    twice.y = y.data();
+    GetParam()->scale_rows(twice);
+    for (int c = 0; c < channels; ++c) {
+      ASSERT_EQ(y[static_cast<size_t>(c)], 2.0f * x[static_cast<size_t>(c)] + 2.0f) << channels << " channels";
+    }
+    ASSERT_EQ(std::ranges::count(y, kUntouched), kLanes) << channels << " channels";
+
     Buffer packed(static_cast<size_t>(2 * width) * sizeof(float));
     std::fill_n(packed.as<float>(), 2 * width, kUntouched);
     GetParam()->pack_rows(

@@ -30,11 +30,7 @@ struct LeaveSums {
 #pragma GCC unroll 4
       for (int j = 0; j < kGroups; ++j) {
         float* c = args.c + (at.row + r) * args.c_row + (at.group + j) * args.c_group;
-        if (LanesOf(args, at, j) == kLanes) {
-          StoreUnaligned(c, sum[r][j]);
-        } else {
-          StorePart(c, sum[r][j], LanesOf(args, at, j));
-        }
+        StorePart(c, sum[r][j], LanesOf(args, at, j));
       }
     }
   }
@@ -87,7 +83,7 @@ void RunPairs(const Bf16ProductArgs& args, Bf16Place at) {
         continue;
       }
       const float* start = args.start + (at.row + r) * args.start_row + (at.group + j) * args.start_group;
-      sum[r][j] = LanesOf(args, at, j) == kLanes ? LoadUnaligned(start) : LoadPart(start, LanesOf(args, at, j));
+      sum[r][j] = LoadPart(start, LanesOf(args, at, j));
     }
   }
   const uint16_t* a_first = args.a + at.row * args.a_row;

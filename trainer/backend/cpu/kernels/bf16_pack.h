@@ -13,8 +13,6 @@ namespace {
 constexpr int kStep = 2 * kMostTilePairs;
 constexpr float kOnes[2] = {1.0f, 1.0f};
 
-inline V LoadUpTo(const float* p, int count) { return count >= kLanes ? LoadUnaligned(p) : LoadPart(p, count); }
-
 inline void StoreElements(uint16_t* to, VU values, int elements) {
   if (elements >= kStep) {
     __builtin_memcpy(to, &values, sizeof values);
@@ -45,7 +43,7 @@ void PackRowsLeft(const Bf16PackArgs& args) {
     if (k == args.k) continue;
     const int rest = args.k - k;
     const V second = rest > kLanes ? LoadPart(from + args.from_chunk, rest - kLanes) : V{};
-    StoreElements(to + k, Round::InOrder(LoadUpTo(from, rest), second), rest);
+    StoreElements(to + k, Round::InOrder(LoadPart(from, rest), second), rest);
   }
 }
 
@@ -59,8 +57,8 @@ void PackColumnsLeft(const Bf16PackArgs& args) {
       VU block[kLanes] = {};
       for (int pair = 0; 2 * pair < count; ++pair) {
         const float* from = args.from + (k + 2 * pair) * args.from_row + column;
-        const V odd = 2 * pair + 1 < count ? LoadUpTo(from + args.from_row, columns) : V{};
-        block[pair] = Round::Pairs(LoadUpTo(from, columns), odd);
+        const V odd = 2 * pair + 1 < count ? LoadPart(from + args.from_row, columns) : V{};
+        block[pair] = Round::Pairs(LoadPart(from, columns), odd);
       }
       TransposePairs(block);
       for (int i = 0; i < columns; ++i) StoreElements(args.to + (column + i) * args.to_row + k, block[i], count);
@@ -82,8 +80,8 @@ void PackGroupsRight(const Bf16PackArgs& args, int group) {
     const float weight[2] = {weights[0], k + 1 < args.k ? weights[1] : 0.0f};
     for (int j = 0; j < kGroups; ++j) {
       const float* place = from + j * kLanes;
-      const V even = LoadUpTo(place, width(j));
-      const V odd = k + 1 < args.k ? LoadUpTo(place + args.from_row, width(j)) : V{};
+      const V even = LoadPart(place, width(j));
+      const V odd = k + 1 < args.k ? LoadPart(place + args.from_row, width(j)) : V{};
       const VU pair = Round::Pairs(even, odd);
       __builtin_memcpy(to + j * args.to_group, &pair, sizeof pair);
       sum[j] = (sum[j] + even * weight[0]) + odd * weight[1];
@@ -107,8 +105,8 @@ void PackRowsRight(const Bf16PackArgs& args) {
     VU block[kLanes] = {};
     for (int lane = 0; lane < args.width; ++lane) {
       const float* from = args.from + lane * args.from_row + k / kLanes * args.from_chunk;
-      const V first = LoadUpTo(from, count);
-      const V second = count > kLanes ? LoadUpTo(from + args.from_chunk, count - kLanes) : V{};
+      const V first = LoadPart(from, count);
+      const V second = count > kLanes ? LoadPart(from + args.from_chunk, count - kLanes) : V{};
       block[lane] = Round::InOrder(first, second);
       if (args.sums != nullptr) Store(args.sums + lane * kLanes, (Load(args.sums + lane * kLanes) + first) + second);
     }

@@ -31,8 +31,6 @@ inline T Narrowed(V v) {
   }
 }
 
-inline V LoadTail(const float* from, int columns) { return columns == kLanes ? LoadUnaligned(from) : LoadPart(from, columns); }
-
 // Three pixels to a base: a processor's addresses reach one and two strides beyond it.
 template <int kPixels>
 struct Bases {
@@ -84,7 +82,7 @@ void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* 
   // Stores to lines that lie in no cache would hold up the next tile.
   if (args.kernel_rows * args.run >= kFewSteps) for_each_sum([&](T&, int64_t at, int, int) { __builtin_prefetch(y + at, 1); });
   if (args.accumulate) {
-    for_each_sum([&](T& s, int64_t at, int, int columns) { s = Narrowed<T>(LoadTail(y + at, columns)); });
+    for_each_sum([&](T& s, int64_t at, int, int columns) { s = Narrowed<T>(LoadPart(y + at, columns)); });
   } else {
     for_each_sum([&](T& s, int64_t, int j, int) { s = args.bias == nullptr ? T{} : Narrowed<T>(Load(args.bias + j * kLanes)); });
   }
@@ -110,7 +108,7 @@ void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* 
       w += step;
     }
   }
-  if (add != nullptr) for_each_sum([&](T& s, int64_t at, int, int columns) { s += Narrowed<T>(LoadTail(add + at, columns)); });
+  if (add != nullptr) for_each_sum([&](T& s, int64_t at, int, int columns) { s += Narrowed<T>(LoadPart(add + at, columns)); });
   if (args.relu) for_each_sum([&](T& s, int64_t, int, int) { s = T{} > s ? T{} : s; });
   for_each_sum([&](T& s, int64_t at, int, int columns) { StorePart(y + at, Widened(s), columns); });
 }

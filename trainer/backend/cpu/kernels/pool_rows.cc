@@ -35,7 +35,7 @@ template <typename Combine>
 inline V OverWindow(const float* x, int count, int rows, int columns, int64_t x_row, int channels, Combine&& combine) {
   const auto at = [&](int r, int j) {
     const float* from = x + r * x_row + int64_t{j} * channels;
-    return count == kLanes ? LoadUnaligned(from) : LoadPart(from, count);
+    return LoadPart(from, count);
   };
   V result = at(0, 0);
   for (int r = 0; r < rows; ++r) {
@@ -55,7 +55,7 @@ void MaxPoolRows(const PoolArgs& args, int begin, int end) {
     for (int c = 0; c < args.channels; c += kLanes) {
       const int count = MinInt(kLanes, args.channels - c);
       const V best = OverWindow(x + c, count, rows, columns, x_row, args.channels, higher);
-      count == kLanes ? StoreUnaligned(to + c, best) : StorePart(to + c, best, count);
+      StorePart(to + c, best, count);
     }
   });
 }
@@ -66,7 +66,7 @@ void AveragePoolRows(const PoolArgs& args, int begin, int end) {
     for (int c = 0; c < args.channels; c += kLanes) {
       const int count = MinInt(kLanes, args.channels - c);
       const V sum = OverWindow(x + c, count, rows, columns, x_row, args.channels, [](V a, V b) { return a + b; }) * share;
-      count == kLanes ? StoreUnaligned(to + c, sum) : StorePart(to + c, sum, count);
+      StorePart(to + c, sum, count);
     }
   });
 }
@@ -77,10 +77,9 @@ void ScaleRows(const BatchNormArgs& args) {
   for (int64_t pixel = 0; pixel < args.pixels; ++pixel, x += args.channels, y += args.channels) {
     for (int c = 0; c < args.channels; c += kLanes) {
       const int count = MinInt(kLanes, args.channels - c);
-      const bool whole = count == kLanes;
-      V value = (whole ? LoadUnaligned(x + c) : LoadPart(x + c, count)) * Load(args.scale + c) + Load(args.shift + c);
+      V value = LoadPart(x + c, count) * Load(args.scale + c) + Load(args.shift + c);
       if (args.relu) value = Max(V{}, value);
-      whole ? StoreUnaligned(y + c, value) : StorePart(y + c, value, count);
+      StorePart(y + c, value, count);
     }
   }
 }

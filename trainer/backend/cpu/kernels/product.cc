@@ -41,9 +41,7 @@ struct Block {
 };
 
 void CopyRow(const float* from, float* to, int columns) {
-  int i = 0;
-  for (; i + kLanes <= columns; i += kLanes) StoreUnaligned(to + i, LoadUnaligned(from + i));
-  if (i < columns) StorePart(to + i, LoadPart(from + i, columns - i), columns - i);
+  for (int i = 0; i < columns; i += kLanes) StorePart(to + i, LoadPart(from + i, columns - i), columns - i);
 }
 
 // kRow and kStep are a's strides where they are known (0: take them from the arguments).

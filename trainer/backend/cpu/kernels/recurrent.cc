@@ -13,15 +13,11 @@ struct Part {
   int first, count;
   V Get(const float* row) const {
     if (row == nullptr) return V{};
-    return count == kLanes ? LoadUnaligned(row + first) : LoadPart(row + first, count);
+    return LoadPart(row + first, count);
   }
   void Put(float* row, V v) const {
     if (row == nullptr) return;
-    if (count == kLanes) {
-      StoreUnaligned(row + first, v);
-    } else {
-      StorePart(row + first, v, count);
-    }
+    StorePart(row + first, v, count);
   }
 };
 

@@ -9,9 +9,7 @@ namespace {
 
 // One row of at most `width` floats, zeros behind it. width is a multiple of 16.
 inline void CopyPadded(const float* from, int columns, int width, float* to) {
-  int i = 0;
-  for (; i + kLanes <= columns; i += kLanes) Store(to + i, LoadUnaligned(from + i));
-  for (; i < width; i += kLanes) Store(to + i, LoadPart(from + i, columns - i));
+  for (int i = 0; i < width; i += kLanes) Store(to + i, LoadPart(from + i, columns - i));
 }
 
 }  // namespace
@@ -36,7 +34,7 @@ void PackRows(const PackRowsArgs& args) {
       const int count = MinInt(kLanes, args.rows - row);
       for (int i = 0; i < lanes; ++i) {
         const float* from = args.from + (column + i) * args.from_row + row;
-        block[i] = count == kLanes ? LoadUnaligned(from) : LoadPart(from, count);
+        block[i] = LoadPart(from, count);
       }
       Transpose(block);
       for (int i = 0; i < count; ++i) Store(args.to + static_cast<int64_t>(row + i) * args.width + column, block[i]);

@@ -57,36 +57,32 @@ inline V Min(V a, V b) { return Select(a < b, a, b); }
 inline int MinInt(int a, int b) { return a < b ? a : b; }
 inline int MaxInt(int a, int b) { return a > b ? a : b; }
 
-// Of `count` lanes those that a vector has: 0 to 16.
-inline int LanesIn(int count) { return MaxInt(0, MinInt(count, kLanes)); }
-// The first `count` values and zeros behind them. Nothing else is read or written.
+// The first `count` values, 0 to 15, and zeros behind them. Nothing else is read or written.
 #if defined(__AVX512F__)
-inline __mmask16 PartMask(int count) { return static_cast<__mmask16>((1u << LanesIn(count)) - 1); }
-inline V LoadPart(const float* p, int count) { return _mm512_maskz_loadu_ps(PartMask(count), p); }
-inline void StorePart(float* p, V v, int count) { _mm512_mask_storeu_ps(p, PartMask(count), v); }
+inline __mmask16 FirstLanes(int count) { return static_cast<__mmask16>((1u << count) - 1); }
+inline V LoadLessThanAll(const float* p, int count) { return _mm512_maskz_loadu_ps(FirstLanes(count), p); }
+inline void StoreLessThanAll(float* p, V v, int count) { _mm512_mask_storeu_ps(p, FirstLanes(count), v); }
 #else
 #if defined(__AVX2__)
-inline V LoadPart(const float* p, int count) {
+inline V LoadLessThanAll(const float* p, int count) {
   alignas(64) static constexpr int32_t kMask[2 * kLanes] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
-  const int32_t* mask = kMask + kLanes - LanesIn(count);
+  const int32_t* mask = kMask + kLanes - count;
   const __m256 low = _mm256_maskload_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(mask)));
   const __m256 high = _mm256_maskload_ps(p + 8, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(mask + 8)));
   return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 #else
-inline V LoadPart(const float* p, int count) {
+inline V LoadLessThanAll(const float* p, int count) {
   V v = {};
-  for (int i = 0; i < LanesIn(count); ++i) v[i] = p[i];
+  for (int i = 0; i < count; ++i) v[i] = p[i];
   return v;
 }
 #endif
 // In halves of halves: a masked store of AVX2 takes longer than all of these.
-inline void StorePart(float* p, V v, int count) {
+inline void StoreLessThanAll(float* p, V v, int count) {
   using Eight [[gnu::aligned(4)]] = float __attribute__((vector_size(32)));
   using Four [[gnu::aligned(4)]] = float __attribute__((vector_size(16)));
   using Two [[gnu::aligned(4)]] = float __attribute__((vector_size(8)));
-  count = LanesIn(count);
-  if (count == kLanes) return StoreUnaligned(p, v);
   auto eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
   if ((count & 8) != 0) {
     *reinterpret_cast<Eight*>(p) = eight;
@@ -107,6 +103,9 @@ inline void StorePart(float* p, V v, int count) {
   if ((count & 1) != 0) *p = four[0];
 }
 #endif
+// The same of any count: all values where there are more.
+inline V LoadPart(const float* p, int count) { return count >= kLanes ? LoadUnaligned(p) : LoadLessThanAll(p, MaxInt(0, count)); }
+inline void StorePart(float* p, V v, int count) { count >= kLanes ? StoreUnaligned(p, v) : StoreLessThanAll(p, v, MaxInt(0, count)); }
 
 // The sums over lanes of 16 vectors, lane i of the result for vectors[i]; always by the same tree.
 inline V SumLanes(V* v) {

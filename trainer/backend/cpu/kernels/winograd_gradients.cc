@@ -146,11 +146,7 @@ void WeightGradient(const WinogradWeightGradientArgs& args) {
       Winograd<kTaps>::WeightGradient(t[i], dw);
       for (int j = 0; j < kTaps; ++j) {
         float* to = args.dw + (kTaps * i + j) * args.dw_tap + k;
-        if (here == kLanes) {
-          StoreUnaligned(to, dw[j]);
-        } else {
-          StorePart(to, dw[j], here);
-        }
+        StorePart(to, dw[j], here);
       }
     }
   }

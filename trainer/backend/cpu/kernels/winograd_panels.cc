@@ -139,7 +139,7 @@ void Weights(const WinogradWeightsArgs& args) {
       V g[kTaps];
       for (int i = 0; i < kTaps; ++i) {
         const float* from = args.weights + (i * kTaps + j) * args.count + k;
-        g[i] = here == kLanes ? LoadUnaligned(from) : LoadPart(from, here);
+        g[i] = LoadPart(from, here);
       }
       V column[kTile];
       Winograd<kTaps>::Weights(g, column);
@@ -150,11 +150,7 @@ void Weights(const WinogradWeightsArgs& args) {
       Winograd<kTaps>::Weights(u[i], elements);
       for (int j = 0; j < kTile; ++j) {
         float* to = args.transformed + (i * kTile + j) * args.count + k;
-        if (here == kLanes) {
-          StoreUnaligned(to, elements[j]);
-        } else {
-          StorePart(to, elements[j], here);
-        }
+        StorePart(to, elements[j], here);
       }
     }
   }
