@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/backend/cuda/test_host_training.h"
 #include "trainer/backend/cuda/test_trials.h"
 #include "trainer/backend/cuda/test_where.h"
 #include "trainer/optim/clip.h"
@@ -27,19 +28,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-ParameterSet EmptyLike(const ParameterSet& set) { return ParameterSet({set.specs().begin(), set.specs().end()}); }
-
-double FarthestApart(const ParameterSet& a, const ParameterSet& b) {
-  double farthest = 0;
-  for (int key = 0; key < a.size(); ++key) {
-    for (size_t i = 0; i < a.values(key).size(); ++i) {
-      const double apart = std::abs(a.values(key)[i] - b.values(key)[i]);
-      farthest = std::isnan(apart) ? std::numeric_limits<double>::infinity() : std::max(farthest, apart);
-    }
-  }
-  return farthest;
-}
 
 // The sum of docs/collectives.md; a rank that contributes nothing has no value.
 std::optional<float> TreeOver(const std::vector<std::optional<float>>& ranks, size_t begin, size_t end) {
@@ -176,16 +164,8 @@ class Together : public TestSomewhere {
       }
       if (config_.clip_norm > 0) ClipByGlobalNorm(config_.clip_norm, gradients[device]);
     }
-    const ParameterSet mean = MeanOf(shares, *parameters_);
-    for (int key = 0; key < mean.size(); ++key) {
-      if (!mean.spec(key).trainable) {
-        std::ranges::copy(mean.values(key), parameters_->values(key).begin());
-        continue;
-      }
-      std::vector<std::span<float>> slots;
-      for (ParameterSet& slot : slots_) slots.push_back(slot.values(key));
-      optimizer_->Apply({.learning_rate = rate, .step = static_cast<int64_t>(step)}, parameters_->values(key), mean.values(key), slots);
-    }
+    ApplyOnHost(*optimizer_, {.learning_rate = rate, .step = static_cast<int64_t>(step)}, MeanOf(shares, *parameters_), *parameters_,
+                slots_);
   }
 
   ParameterSet Parameters(int device) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/backend/cuda/test_host_training.h"
 #include "trainer/backend/cuda/test_trials.h"
 #include "trainer/backend/cuda/test_where.h"
 #include "trainer/optim/clip.h"
@@ -18,19 +19,6 @@
 
 namespace trainyard::engine::cuda {
 namespace {
-
-std::vector<ParameterSpec> SpecsOf(const ParameterSet& set) { return {set.specs().begin(), set.specs().end()}; }
-
-double LargestApart(const ParameterSet& a, const ParameterSet& b) {
-  double largest = 0;
-  for (int key = 0; key < a.size(); ++key) {
-    for (size_t i = 0; i < a.values(key).size(); ++i) {
-      const double difference = std::abs(a.values(key)[i] - b.values(key)[i]);
-      largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(largest, difference);
-    }
-  }
-  return largest;
-}
 
 class Resident : public TestSomewhere {
  protected:
@@ -50,7 +38,7 @@ class Resident : public TestSomewhere {
     auto training = backend_->MakeDeviceTraining({.specs = parameters_->specs(), .optimizer = config, .skips_not_finite = skips});
     ASSERT_TRUE(training.ok()) << training.status();
     slots_.clear();
-    for (size_t slot = 0; slot < optimizer_->slot_names().size(); ++slot) slots_.emplace_back(SpecsOf(*parameters_));
+    for (size_t slot = 0; slot < optimizer_->slot_names().size(); ++slot) slots_.push_back(EmptyLike(*parameters_));
     ASSERT_NE(*training, nullptr);
     training_ = *std::move(training);
     ASSERT_TRUE(training_->Load(*parameters_, slots_).ok());
@@ -65,25 +53,17 @@ class Resident : public TestSomewhere {
   }
 
   ParameterSet Parameters() {
-    ParameterSet set(SpecsOf(*parameters_));
+    ParameterSet set = EmptyLike(*parameters_);
     EXPECT_TRUE(training_->FetchParameters(set).ok());
     return set;
   }
 
   // As Step, on the host: parameters_ and slots_ with the gradients that the device left.
   void StepOnHost(const OptimizerConfig& config, uint64_t step, double rate = 0.05) {
-    ParameterSet results(SpecsOf(*parameters_));
+    ParameterSet results = EmptyLike(*parameters_);
     ASSERT_TRUE(training_->FetchResults(results).ok());
     if (config.clip_norm > 0) ClipByGlobalNorm(config.clip_norm, results);
-    for (int key = 0; key < results.size(); ++key) {
-      if (!results.spec(key).trainable) {
-        std::ranges::copy(results.values(key), parameters_->values(key).begin());
-        continue;
-      }
-      std::vector<std::span<float>> slots;
-      for (ParameterSet& slot : slots_) slots.push_back(slot.values(key));
-      optimizer_->Apply({.learning_rate = rate, .step = static_cast<int64_t>(step)}, parameters_->values(key), results.values(key), slots);
-    }
+    ApplyOnHost(*optimizer_, {.learning_rate = rate, .step = static_cast<int64_t>(step)}, results, *parameters_, slots_);
   }
 
   void ExpectAsOnHost(const OptimizerConfig& config) {
@@ -96,12 +76,12 @@ class Resident : public TestSomewhere {
       EXPECT_GT(outcome.loss, 0);
       StepOnHost(config, step, rate);
     }
-    EXPECT_LT(LargestApart(Parameters(), *parameters_), 2e-6);
-    EXPECT_GT(LargestApart(*parameters_, named_.trial.parameters()), 1e-4) << "nothing was trained";
+    EXPECT_LT(FarthestApart(Parameters(), *parameters_), 2e-6);
+    EXPECT_GT(FarthestApart(*parameters_, named_.trial.parameters()), 1e-4) << "nothing was trained";
     std::vector<ParameterSet> slots;
-    for (const ParameterSet& slot : slots_) slots.emplace_back(SpecsOf(slot));
+    for (const ParameterSet& slot : slots_) slots.push_back(EmptyLike(slot));
     ASSERT_TRUE(training_->FetchSlots(slots).ok());
-    for (size_t slot = 0; slot < slots.size(); ++slot) EXPECT_LT(LargestApart(slots[slot], slots_[slot]), 2e-6) << slot;
+    for (size_t slot = 0; slot < slots.size(); ++slot) EXPECT_LT(FarthestApart(slots[slot], slots_[slot]), 2e-6) << slot;
   }
 
   // A value that is not finite in the first parameter of the last layer.
@@ -141,7 +121,7 @@ TEST_P(Resident, GradientsAreClippedByTheirNormAsOnTheHost) {
     Open(config);
     Step(0, 10);
     StepOnHost(config, 0, 10);
-    EXPECT_LT(LargestApart(Parameters(), *parameters_), 5e-6);
+    EXPECT_LT(FarthestApart(Parameters(), *parameters_), 5e-6);
   }
 }
 
@@ -164,7 +144,7 @@ TEST_P(Resident, AStepThatIsLeftOutCountsAsOneWithoutGradients) {
   Open(DefaultOptimizerConfig("momentum"), /*skips=*/true);
   EXPECT_TRUE(Step(0).finite);
   std::vector<ParameterSet> before;
-  before.emplace_back(SpecsOf(*parameters_));
+  before.push_back(EmptyLike(*parameters_));
   ASSERT_TRUE(training_->FetchSlots(before).ok());
   const ParameterSet start = Parameters();
   // The batch is at fault, so the next step is finite again.
@@ -188,9 +168,9 @@ TEST_P(Resident, ARecordedStepStartsTheUpdateToo) {
   Open(DefaultOptimizerConfig("sgd"));
   Step(0);
   const int of_a_step = counts_.started;
-  const double before = LargestApart(Parameters(), named_.trial.parameters());
+  const double before = FarthestApart(Parameters(), named_.trial.parameters());
   for (uint64_t step = 1; step < 5; ++step) Step(step);
-  EXPECT_GT(LargestApart(Parameters(), named_.trial.parameters()), before);
+  EXPECT_GT(FarthestApart(Parameters(), named_.trial.parameters()), before);
   if (GetParam() == Where::kGpu) return;  // which does not count
   EXPECT_EQ(counts_.replayed, 4);
   EXPECT_EQ(counts_.started, of_a_step);
@@ -204,7 +184,7 @@ TEST_P(Resident, AnObservedStepIsUpdatedToo) {
   EXPECT_GT(Step(0).loss, 0);
   StepOnHost(config, 0);
   EXPECT_GT(observer.nodes, 5);
-  EXPECT_LT(LargestApart(Parameters(), *parameters_), 2e-6);
+  EXPECT_LT(FarthestApart(Parameters(), *parameters_), 2e-6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Where, Resident, WhereValues(), WhereName);
