@@ -98,13 +98,16 @@ class Together : public TestSomewhere {
     if (group_ == nullptr) return absl::UnimplementedError("no group of these devices");
     for (int device = 0; device < devices; ++device) {
       Replica& replica = replicas_[static_cast<size_t>(device)];
-      TY_RETURN_IF_ERROR(group_->at(device).Load(*parameters_, slots_));
       const Graph& graph = replica.named.trial.builder().graph();
       TY_ASSIGN_OR_RETURN(replica.executor, Executor::Create(graph, *replica.backend, {.training = &group_->at(device)}));
       TY_ASSIGN_OR_RETURN(replica.plain, Executor::Create(graph, *replica.backend));
     }
     threads_ = std::make_unique<ThreadPool>(devices);
+    LoadFromHost();
     return absl::OkStatus();
+  }
+  void LoadFromHost() {
+    for (int device = 0; device < group_->devices(); ++device) ASSERT_TRUE(group_->at(device).Load(*parameters_, slots_).ok());
   }
   void Open(int devices, const OptimizerConfig& config, bool skips = false) {
     const absl::Status opened = TryOpen(devices, config, skips);
@@ -248,8 +251,11 @@ TEST_P(Together, EveryOptimizerEndsWhereTheHostEnds) {
       const double rate = 0.05 / static_cast<double>(1 + step);
       Step(step, rate);
       StepOnHost(step, rate);
+      ExpectAsOnHost();
+      // Where a gradient is almost 0, rules that divide by its size make a last bit of the weights
+      // large in the next step.
+      LoadFromHost();
     }
-    ExpectAsOnHost();
     EXPECT_GT(FarthestApart(*parameters_, replicas_[0].named.trial.parameters()), 1e-4) << "nothing was trained";
   }
 }
@@ -316,7 +322,7 @@ TEST_P(Together, ALoadGoesToWhereItSays) {
   Step(0);
   const ParameterSet first = Parameters(0);
   Step(1);
-  for (int device = 0; device < 2; ++device) ASSERT_TRUE(group_->at(device).Load(*parameters_, slots_).ok());
+  LoadFromHost();
   Step(0);
   EXPECT_EQ(Parameters(1).Sha256Hex(), first.Sha256Hex());
   ExpectReplicasAlike();
