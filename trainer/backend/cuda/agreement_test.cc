@@ -121,7 +121,7 @@ TEST(DeviceBackend, DropsTheSameElementsAsTheReference) {
 
 TEST(DeviceBackend, AFailureNamesTheNodeAndEndsAllWork) {
   const NamedTrial named = NormalisedBlock(1, 2);
-  const auto backend = MakeDeviceBackend(std::make_unique<HostDevice>(HostDeviceOptions{.fails_at = 3}));
+  const auto backend = MakeDeviceBackend(std::make_unique<HostDevice>(HostDeviceOptions{.fails_at = 2}));
   const auto first = named.trial.Run(**backend, true);
   EXPECT_EQ(first.status().message(), "node 'norm1': the kernel was refused");
   EXPECT_EQ(named.trial.Run(**backend, true).status(), first.status());

@@ -72,12 +72,13 @@ absl::Status ColumnProduct::RunChunk(const KernelContext& context, const Chunk& 
     float* const dx = made + at_x;
     TY_RETURN_IF_ERROR(chunk.product.Run(context, z + at_z, w, columns == nullptr ? dx : columns));
     if (columns == nullptr) return absl::OkStatus();
-    return device_->Launch(Each<ColumnsToImage>{{columns, dx, sizes_.window}, chunk.count * sizes_.in_pixels() * sizes_.window.channels});
+    return device_->Launch(
+        Each<ColumnsToImage<float>>{{columns, dx, sizes_.window}, chunk.count * sizes_.in_pixels() * sizes_.window.channels});
   }
   const float* rows = x + at_x;
   if (columns != nullptr) {
     TY_RETURN_IF_ERROR(
-        device_->Launch(Each<ImageToColumns>{{rows, columns, sizes_.window}, chunk.count * sizes_.out_pixels() * sizes_.depth()}));
+        device_->Launch(Each<ImageToColumns<float>>{{rows, columns, sizes_.window}, chunk.count * sizes_.out_pixels() * sizes_.depth()}));
     rows = columns;
   }
   if (part_ == ConvolutionPart::kOutput) return chunk.product.Run(context, rows, w, made + at_z, bias);

@@ -1,13 +1,14 @@
-// Bodies of loops over elements: body(i) does the work of element i, any i at any time. A pointer
-// is to device memory; values are row-major. y may be x where MayRunInPlace (ops/rules.h) allows
-// it.
+// Bodies of loops over elements: body(i) does the work of element i, any i at any time. Others do
+// that of kN neighbours by Run<kN>(i), i a multiple of kN, with neighbours() the most that they
+// can; a rest of fewer is done one by one. A pointer is to device memory; values are row-major. y
+// may be x where MayRunInPlace (ops/rules.h) allows it.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 #include "trainer/backend/cuda/device_code.h"
 #include "trainer/backend/cuda/divide.h"
+#include "trainer/backend/cuda/elements.h"
 #include "trainer/graph/activation.h"
 #include "trainer/ops/philox.h"
 
@@ -42,36 +43,70 @@ struct ScaleBytes {
 };
 
 // y = activation(x + bias[channel]); bias may be null.
+template <typename T>
 struct BiasActivate {
-  const float* x;
+  const T* x;
   const float* bias;
-  float* y;
-  int64_t channels;
+  T* y;
+  Divisor channels;
   Activation activation;
 
-  TY_DEVICE void operator()(int64_t i) const { y[i] = Activate(activation, bias == nullptr ? x[i] : x[i] + bias[Remainder(i, channels)]); }
+  int neighbours() const { return NeighboursIn(bias == nullptr ? kMostNeighbours : channels.by(), x, bias, y); }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
+    float values[kN];
+    Load(x + i, values);
+    if (bias != nullptr) {
+      float shifts[kN];
+      Load(bias + channels.Remainder(i), shifts);
+      for (int k = 0; k < kN; ++k) values[k] += shifts[k];
+    }
+    for (int k = 0; k < kN; ++k) values[k] = Activate(activation, values[k]);
+    Store(values, y + i);
+  }
 };
 
+template <typename T>
 struct ActivateBack {
-  const float* dy;
-  const float* y;
-  float* dx;
+  const T* dy;
+  const T* y;
+  T* dx;
   Activation activation;
 
-  TY_DEVICE void operator()(int64_t i) const { dx[i] = dy[i] * ActivationSlope(activation, y[i]); }
+  int neighbours() const { return NeighboursIn(kMostNeighbours, dy, y, dx); }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
+    float gradients[kN], values[kN];
+    Load(dy + i, gradients);
+    Load(y + i, values);
+    for (int k = 0; k < kN; ++k) gradients[k] *= ActivationSlope(activation, values[k]);
+    Store(gradients, dx + i);
+  }
 };
 
 // The sum of `count` terms, from the first to the last.
+template <typename T>
 struct AddTerms {
   static constexpr int kMost = 16;
-  const float* terms[kMost];
+  const T* terms[kMost];
   int count;
-  float* y;
+  T* y;
 
-  TY_DEVICE void operator()(int64_t i) const {
-    float sum = terms[0][i];
-    for (int term = 1; term < count; ++term) sum += terms[term][i];
-    y[i] = sum;
+  int neighbours() const {
+    int most = NeighboursIn(kMostNeighbours, y);
+    for (int term = 0; term < count; ++term) most = NeighboursIn(most, terms[term]);
+    return most;
+  }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
+    float sums[kN];
+    Load(terms[0] + i, sums);
+    for (int term = 1; term < count; ++term) {
+      float values[kN];
+      Load(terms[term] + i, values);
+      for (int k = 0; k < kN; ++k) sums[k] += values[k];
+    }
+    Store(sums, y + i);
   }
 };
 
@@ -88,14 +123,16 @@ struct CopyColumns {
 };
 
 // x [rows, columns] → y [columns, rows]
+template <typename X, typename Y>
 struct Transpose {
-  const float* x;
-  float* y;
-  int64_t rows, columns;
+  const X* x;
+  Y* y;
+  Divisor rows;
+  int64_t columns;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const auto [column, row] = Divide(i, rows);
-    y[i] = x[row * columns + column];
+    const auto [column, row] = rows.Divide(i);
+    Narrow(Widened(x[row * columns + column]), y[i]);
   }
 };
 
@@ -133,19 +170,21 @@ struct Dropout {
   }
 };
 
-// y, rows of `width` without gaps: the upper half of x in rows of x_stride, rounded to nearest
-// even; a NaN stays one (tensor/bfloat16.h).
-struct ToBfloat16 {
-  const float* x;
-  uint16_t* y;
-  int64_t width, x_stride;
+// The elements of x in rows of x_stride, as those of y: rows of `width` without gaps.
+template <typename X, typename Y>
+struct Convert {
+  const X* x;
+  Y* y;
+  Divisor width;
+  int64_t x_stride;
 
-  TY_DEVICE void operator()(int64_t i) const {
-    const auto [row, column] = Divide(i, width);
-    const auto bits = std::bit_cast<uint32_t>(x[row * x_stride + column]);
-    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-    const uint32_t rounded = nan ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u);
-    y[i] = static_cast<uint16_t>(rounded >> 16);
+  int neighbours() const { return NeighboursIn(width.by() | x_stride, x, y); }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
+    const auto [row, column] = width.Divide(i);
+    float values[kN];
+    Load(x + row * x_stride + column, values);
+    Store(values, y + i);
   }
 };
 

@@ -62,20 +62,32 @@ struct PenaltyBack {
   TY_DEVICE void operator()(int64_t i) const { gradient[i] = 2.0f * l2 * *dloss * weights[i]; }
 };
 
+template <typename T>
 struct NormApply {
-  const float* x;
+  const T* x;
   const float* mean;
   const float* scale;
   const float* gamma;
   const float* beta;
-  float* y;
-  int64_t channels;
+  T* y;
+  Divisor channels;
   bool relu;
 
-  TY_DEVICE void operator()(int64_t i) const {
-    const int64_t c = Remainder(i, channels);
-    const float z = (x[i] - mean[c]) * scale[c] * gamma[c] + beta[c];
-    y[i] = relu && z <= 0.0f ? 0.0f : z;  // NaN stays NaN
+  int neighbours() const { return NeighboursIn(channels.by(), x, mean, scale, gamma, beta, y); }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
+    const int64_t c = channels.Remainder(i);
+    float values[kN], means[kN], scales[kN], gammas[kN], betas[kN];
+    Load(x + i, values);
+    Load(mean + c, means);
+    Load(scale + c, scales);
+    Load(gamma + c, gammas);
+    Load(beta + c, betas);
+    for (int k = 0; k < kN; ++k) {
+      const float z = (values[k] - means[k]) * scales[k] * gammas[k] + betas[k];
+      values[k] = relu && z <= 0.0f ? 0.0f : z;  // NaN stays NaN
+    }
+    Store(values, y + i);
   }
 };
 
@@ -99,19 +111,35 @@ struct NormFromMoving {
 };
 
 // dx may be dy, x or `more`, which is added and may be null.
+template <typename T>
 struct NormBack {
-  Normalised normal;
+  Normalised<T> normal;
+  Divisor channels;
   const float* dgamma;
   const float* dbeta;
-  const float* more;
-  float* dx;
+  const T* more;
+  T* dx;
   float rows;
 
-  TY_DEVICE void operator()(int64_t i) const {
-    const int64_t c = Remainder(i, normal.channels);
-    const float away = normal.Gradient(i, c) - dbeta[c] / rows - normal.At(i, c) * dgamma[c] / rows;
-    const float gradient = normal.gamma[c] * normal.scale[c] * away;
-    dx[i] = more == nullptr ? gradient : gradient + more[i];
+  int neighbours() const { return NeighboursIn(normal.neighbours(), dgamma, dbeta, more, dx); }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
+    const int64_t c = channels.Remainder(i);
+    const NormalisedAt<kN> at(normal, i, c);
+    float dgammas[kN], dbetas[kN], gradients[kN];
+    Load(dgamma + c, dgammas);
+    Load(dbeta + c, dbetas);
+    const float share = 1.0f / rows;
+    for (int k = 0; k < kN; ++k) {
+      const float away = at.gradient[k] - dbetas[k] * share - at.value[k] * dgammas[k] * share;
+      gradients[k] = at.gamma[k] * at.scale[k] * away;
+    }
+    if (more != nullptr) {
+      float added[kN];
+      Load(more + i, added);
+      for (int k = 0; k < kN; ++k) gradients[k] += added[k];
+    }
+    Store(gradients, dx + i);
   }
 };
 

@@ -20,7 +20,7 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const BatchNormOp
   ScratchLayout scratch;
   const ScratchPart<float> mean_part = scratch.Add<float>(channels);
   const ScratchPart<float> scale_part = scratch.Add<float>(channels);
-  const ScratchPart<void> partial = scratch.AddBytes<void>(PartialBytes<Mean>(channels, rows));
+  const ScratchPart<void> partial = scratch.AddBytes<void>(PartialBytes<Moments<float>>(channels, rows));
   return NodePlan{
       [&device = planner.device, op, channels, rows, mean_part, scale_part, partial](const KernelContext& context) -> absl::Status {
         const float* const x = context.input<float>(0);
@@ -30,11 +30,9 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const BatchNormOp
         float* const next_variance = context.output<float>(2);
         float* const mean = OutputOr(context, 3, mean_part);
         float* const scale = OutputOr(context, 4, scale_part);
-        const auto count = static_cast<float>(rows);
         if (context.step.training) {
-          TY_RETURN_IF_ERROR(device.Launch(Reduce<Mean>{{{}, x, mean, channels, count}, channels, rows, partial.In(context)}));
-          TY_RETURN_IF_ERROR(device.Launch(Reduce<Variance>{
-              {{}, x, mean, moving_mean, moving_variance, next_mean, next_variance, scale, channels, count, op.momentum, op.epsilon},
+          TY_RETURN_IF_ERROR(device.Launch(Reduce<Moments<float>>{
+              {x, moving_mean, moving_variance, mean, scale, next_mean, next_variance, channels, op.momentum, op.epsilon},
               channels,
               rows,
               partial.In(context)}));
@@ -42,9 +40,9 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const BatchNormOp
           TY_RETURN_IF_ERROR(device.Launch(
               Each<NormFromMoving>{{moving_mean, moving_variance, mean, scale, next_mean, next_variance, op.epsilon}, channels}));
         }
-        return device.Launch(
-            Each<NormApply>{{x, mean, scale, context.input<float>(1), context.input<float>(2), context.output<float>(0), channels, op.relu},
-                            rows * channels});
+        return device.Launch(Each<NormApply<float>>{
+            {x, mean, scale, context.input<float>(1), context.input<float>(2), context.output<float>(0), channels, op.relu},
+            rows * channels});
       },
       scratch.bytes()};
 }
@@ -55,23 +53,23 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const BatchNormGr
   ScratchLayout scratch;
   const ScratchPart<float> dgamma_part = scratch.Add<float>(channels);
   const ScratchPart<float> dbeta_part = scratch.Add<float>(channels);
-  const ScratchPart<void> partial = scratch.AddBytes<void>(PartialBytes<NormSums>(channels, rows));
+  const ScratchPart<void> partial = scratch.AddBytes<void>(PartialBytes<NormSums<float>>(channels, rows));
   return NodePlan{
       [&device = planner.device, op, channels, rows, dgamma_part, dbeta_part, partial](const KernelContext& context) -> absl::Status {
-        const Normalised normal{context.input<float>(0),
-                                context.input<float>(1),
-                                context.input<float>(2),
-                                context.input<float>(3),
-                                context.input<float>(4),
-                                context.input<float>(5),
-                                channels,
-                                op.relu};
+        const Normalised<float> normal{context.input<float>(0),
+                                       context.input<float>(1),
+                                       context.input<float>(2),
+                                       context.input<float>(3),
+                                       context.input<float>(4),
+                                       context.input<float>(5),
+                                       channels,
+                                       op.relu};
         float* const dgamma = OutputOr(context, 1, dgamma_part);
         float* const dbeta = OutputOr(context, 2, dbeta_part);
-        TY_RETURN_IF_ERROR(device.Launch(Reduce<NormSums>{{normal, dgamma, dbeta}, channels, rows, partial.In(context)}));
-        return device.Launch(Each<NormBack>{
-            {normal, dgamma, dbeta, op.add ? context.input<float>(6) : nullptr, context.output<float>(0), static_cast<float>(rows)},
-            rows * channels});
+        TY_RETURN_IF_ERROR(device.Launch(Reduce<NormSums<float>>{{normal, dgamma, dbeta}, channels, rows, partial.In(context)}));
+        return device.Launch(Each<NormBack<float>>{{normal, channels, dgamma, dbeta, op.add ? context.input<float>(6) : nullptr,
+                                                    context.output<float>(0), static_cast<float>(rows)},
+                                                   rows * channels});
       },
       scratch.bytes()};
 }

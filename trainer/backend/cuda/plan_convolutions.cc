@@ -21,18 +21,19 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dOp& o
                       PlannedConvolution::Make(planner, sizes, ConvolutionPart::kOutput, op.epilogue.bias && !pools, scratch));
   WindowPlace pool{};
   if (pools) pool = PlaceOf(*op.epilogue.max_pool, {sizes.samples, sizes.window.out[0], sizes.window.out[1], sizes.filters});
-  return NodePlan{[&device = planner.device, op, product, pooled_from, pool,
-                   count = node.out().shape.elements()](const KernelContext& context) -> absl::Status {
-                    const OutputWork after{op.epilogue.bias ? context.input<float>(2) : nullptr, op.epilogue.activation};
-                    float* const y = context.output<float>(0);
-                    float* const z = pooled_from.In(context);
-                    const float* const x = context.input<float>(0);
-                    const float* const w = context.input<float>(1);
-                    if (z == nullptr) return product.Run(context, x, w, nullptr, y, after);
-                    TY_RETURN_IF_ERROR(product.Run(context, x, w, nullptr, z));
-                    return device.Launch(Each<MaxPool>{{z, after.bias, y, context.output<uint8_t>(1), pool, after.activation}, count});
-                  },
-                  scratch.bytes()};
+  return NodePlan{
+      [&device = planner.device, op, product, pooled_from, pool,
+       count = node.out().shape.elements()](const KernelContext& context) -> absl::Status {
+        const OutputWork after{op.epilogue.bias ? context.input<float>(2) : nullptr, op.epilogue.activation};
+        float* const y = context.output<float>(0);
+        float* const z = pooled_from.In(context);
+        const float* const x = context.input<float>(0);
+        const float* const w = context.input<float>(1);
+        if (z == nullptr) return product.Run(context, x, w, nullptr, y, after);
+        TY_RETURN_IF_ERROR(product.Run(context, x, w, nullptr, z));
+        return device.Launch(Each<MaxPool<float>>{{z, after.bias, y, context.output<uint8_t>(1), pool, after.activation}, count});
+      },
+      scratch.bytes()};
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dInputGradientOp& op) {
@@ -52,13 +53,13 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dWeigh
   ScratchLayout scratch;
   TY_ASSIGN_OR_RETURN(const PlannedConvolution product,
                       PlannedConvolution::Make(planner, sizes, ConvolutionPart::kWeightGradient, /*bias=*/false, scratch));
-  const ScratchPart<void> partial = scratch.AddBytes<void>(op.bias ? PartialBytes<SumRows>(sizes.filters, pixels) : 0);
+  const ScratchPart<void> partial = scratch.AddBytes<void>(op.bias ? PartialBytes<SumRows<float>>(sizes.filters, pixels) : 0);
   return NodePlan{[&device = planner.device, op, product, partial, sizes, pixels](const KernelContext& context) -> absl::Status {
                     const float* const dz = context.input<float>(1);
                     TY_RETURN_IF_ERROR(product.Run(context, context.input<float>(0), nullptr, dz, context.output<float>(0)));
                     float* const db = op.bias ? context.output<float>(1) : nullptr;
                     if (db == nullptr) return absl::OkStatus();
-                    return device.Launch(Reduce<SumRows>{{{}, dz, db, sizes.filters}, sizes.filters, pixels, partial.In(context)});
+                    return device.Launch(Reduce<SumRows<float>>{{{}, dz, db, sizes.filters}, sizes.filters, pixels, partial.In(context)});
                   },
                   scratch.bytes()};
 }

@@ -15,7 +15,7 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const ConstantOp&
 Planned PlanNode(const Planner& planner, const NodeView& node, const BiasOp&) {
   return NodePlan{
       [&device = planner.device, channels = node.in(1).shape[0], count = node.out().shape.elements()](const KernelContext& context) {
-        return device.Launch(Each<BiasActivate>{
+        return device.Launch(Each<BiasActivate<float>>{
             {context.input<float>(0), context.input<float>(1), context.output<float>(0), channels, Activation::kIdentity}, count});
       }};
 }
@@ -24,22 +24,22 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const BiasGradien
   const int64_t channels = node.out().shape[0];
   const int64_t rows = node.in(0).shape.elements() / channels;
   return NodePlan{[&device = planner.device, channels, rows](const KernelContext& context) {
-                    return device.Launch(Reduce<SumRows>{
+                    return device.Launch(Reduce<SumRows<float>>{
                         {{}, context.input<float>(0), context.output<float>(0), channels}, channels, rows, context.scratch});
                   },
-                  PartialBytes<SumRows>(channels, rows)};
+                  PartialBytes<SumRows<float>>(channels, rows)};
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationOp& op) {
   return NodePlan{[&device = planner.device, op, count = node.out().shape.elements()](const KernelContext& context) {
-    return device.Launch(Each<BiasActivate>{{context.input<float>(0), nullptr, context.output<float>(0), 1, op.activation}, count});
+    return device.Launch(Each<BiasActivate<float>>{{context.input<float>(0), nullptr, context.output<float>(0), 1, op.activation}, count});
   }};
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationGradientOp& op) {
   return NodePlan{[&device = planner.device, op, count = node.out().shape.elements()](const KernelContext& context) {
     return device.Launch(
-        Each<ActivateBack>{{context.input<float>(0), context.input<float>(1), context.output<float>(0), op.activation}, count});
+        Each<ActivateBack<float>>{{context.input<float>(0), context.input<float>(1), context.output<float>(0), op.activation}, count});
   }};
 }
 
@@ -48,20 +48,20 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationG
 Planned PlanNode(const Planner& planner, const NodeView& node, const AddOp&) {
   const int64_t count = node.out().shape.elements();
   ScratchLayout scratch;
-  const ScratchPart<float> sum = scratch.Add<float>(node.input_count() > AddTerms::kMost ? count : 0);
+  const ScratchPart<float> sum = scratch.Add<float>(node.input_count() > AddTerms<float>::kMost ? count : 0);
   return NodePlan{[&device = planner.device, inputs = node.input_count(), count, sum](const KernelContext& context) -> absl::Status {
-                    AddTerms body{};
+                    AddTerms<float> body{};
                     for (int i = 0; i < inputs; ++i) {
-                      if (body.count == AddTerms::kMost) {
+                      if (body.count == AddTerms<float>::kMost) {
                         body.y = sum.In(context);
-                        TY_RETURN_IF_ERROR(device.Launch(Each<AddTerms>{body, count}));
+                        TY_RETURN_IF_ERROR(device.Launch(Each<AddTerms<float>>{body, count}));
                         body.terms[0] = body.y;
                         body.count = 1;
                       }
                       body.terms[body.count++] = context.input<float>(i);
                     }
                     body.y = context.output<float>(0);
-                    return device.Launch(Each<AddTerms>{body, count});
+                    return device.Launch(Each<AddTerms<float>>{body, count});
                   },
                   scratch.bytes()};
 }

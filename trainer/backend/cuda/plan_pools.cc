@@ -6,7 +6,7 @@ namespace trainyard::engine::cuda {
 Planned PlanNode(const Planner& planner, const NodeView& node, const MaxPoolOp& op) {
   return NodePlan{[&device = planner.device, window = PlaceOf(op.window, node.in(0).shape),
                    count = node.out().shape.elements()](const KernelContext& context) {
-    return device.Launch(Each<MaxPool>{
+    return device.Launch(Each<MaxPool<float>>{
         {context.input<float>(0), nullptr, context.output<float>(0), context.output<uint8_t>(1), window, Activation::kIdentity}, count});
   }};
 }
@@ -15,9 +15,9 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const MaxPoolGrad
   return NodePlan{[&device = planner.device, op, window = PlaceOf(op.window, node.out().shape), inputs = node.out().shape.elements(),
                    windows = node.in(0).shape.elements()](const KernelContext& context) {
     const float* const y = op.activation == Activation::kIdentity ? nullptr : context.input<float>(2);
-    const MaxPoolBack pool{context.input<float>(0), context.input<uint8_t>(1), y, context.output<float>(0), window, op.activation};
-    if (window.Tiles()) return device.Launch(Each<MaxPoolBackTiles>{{pool}, windows});
-    return device.Launch(Each<MaxPoolBack>{pool, inputs});
+    const MaxPoolBack<float> pool{context.input<float>(0), context.input<uint8_t>(1), y, context.output<float>(0), window, op.activation};
+    if (window.Tiles()) return device.Launch(Each<MaxPoolBackTiles<float>>{{pool}, windows});
+    return device.Launch(Each<MaxPoolBack<float>>{pool, inputs});
   }};
 }
 

@@ -29,7 +29,7 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const DenseOp& op
                     const float* const bias = epilogue.bias ? context.input<float>(2) : nullptr;
                     TY_RETURN_IF_ERROR(product.Run(context, context.input<float>(0), context.input<float>(1), y, bias));
                     if (epilogue.activation == Activation::kIdentity) return absl::OkStatus();
-                    return device.Launch(Each<BiasActivate>{{y, nullptr, y, n.units, epilogue.activation}, n.rows * n.units});
+                    return device.Launch(Each<BiasActivate<float>>{{y, nullptr, y, n.units, epilogue.activation}, n.rows * n.units});
                   },
                   scratch.bytes()};
 }
@@ -56,13 +56,13 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const DenseWeight
       PlannedProduct::Make(
           planner, {.m = n.inputs, .n = n.units, .k = n.rows, .a = {n.inputs, /*transposed=*/true}, .b = {n.units}, .c_stride = n.units},
           scratch));
-  const ScratchPart<void> partial = scratch.AddBytes<void>(op.bias ? PartialBytes<SumRows>(n.units, n.rows) : 0);
+  const ScratchPart<void> partial = scratch.AddBytes<void>(op.bias ? PartialBytes<SumRows<float>>(n.units, n.rows) : 0);
   return NodePlan{
       [&device = planner.device, product, partial, n, bias = op.bias](const KernelContext& context) -> absl::Status {
         const float* const dz = context.input<float>(1);
         TY_RETURN_IF_ERROR(product.Run(context, context.input<float>(0), dz, context.output<float>(0)));
         if (!bias || context.output<float>(1) == nullptr) return absl::OkStatus();
-        return device.Launch(Reduce<SumRows>{{{}, dz, context.output<float>(1), n.units}, n.units, n.rows, partial.In(context)});
+        return device.Launch(Reduce<SumRows<float>>{{{}, dz, context.output<float>(1), n.units}, n.units, n.rows, partial.In(context)});
       },
       scratch.bytes()};
 }

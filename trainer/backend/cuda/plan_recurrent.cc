@@ -94,7 +94,7 @@ absl::StatusOr<BackwardParts> PartsOf(const Planner& planner, const RecurrentSiz
   parts.h_before = scratch.Add<float>(n.of_all_steps());
   parts.c_before = scratch.Add<float>(cell == Cell::kLstm ? n.of_all_steps() : 0);
   parts.dq = scratch.Add<float>(cell == Cell::kGru ? n.samples * n.steps * n.width : 0);
-  parts.partial = scratch.AddBytes<void>(bias ? PartialBytes<SumRows>(n.width, n.samples * n.steps) : 0);
+  parts.partial = scratch.AddBytes<void>(bias ? PartialBytes<SumRows<float>>(n.width, n.samples * n.steps) : 0);
   // The rows of one step of dq are those of all steps, `steps` rows apart.
   TY_ASSIGN_OR_RETURN(parts.to_h, PlannedProduct::Make(planner,
                                                        {.m = n.samples,
@@ -165,8 +165,8 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const RecurrentGr
                     float* const dbias = context.output<float>(2);
                     const int64_t rows = n.samples * n.steps;
                     void* const partial = parts.partial.In(context);
-                    TY_RETURN_IF_ERROR(device.Launch(Reduce<SumRows>{{{}, dz, dbias, n.width}, n.width, rows, partial}));
-                    return device.Launch(Reduce<SumRows>{{{}, dq, dbias + n.width, n.width}, n.width, rows, partial});
+                    TY_RETURN_IF_ERROR(device.Launch(Reduce<SumRows<float>>{{{}, dz, dbias, n.width}, n.width, rows, partial}));
+                    return device.Launch(Reduce<SumRows<float>>{{{}, dq, dbias + n.width, n.width}, n.width, rows, partial});
                   },
                   scratch.bytes()};
 }

@@ -26,8 +26,8 @@ absl::StatusOr<PlannedConvolution> PlannedConvolution::Make(const Planner& plann
   made.turned_ = scratch.Add<float>(w_elements);
   if (rounds) {
     const int64_t x_elements = sizes.samples * sizes.in_pixels() * sizes.window.channels;
-    made.first_ = scratch.Add<uint16_t>(part == ConvolutionPart::kInputGradient ? sizes.z_elements() : x_elements);
-    made.second_ = scratch.Add<uint16_t>(part == ConvolutionPart::kWeightGradient ? sizes.z_elements() : w_elements);
+    made.first_ = scratch.Add<Bfloat16>(part == ConvolutionPart::kInputGradient ? sizes.z_elements() : x_elements);
+    made.second_ = scratch.Add<Bfloat16>(part == ConvolutionPart::kWeightGradient ? sizes.z_elements() : w_elements);
   }
   made.workspace_ = scratch.AddBytes<void>(made.plan_->workspace_bytes());
   return made;
@@ -43,7 +43,7 @@ absl::Status PlannedConvolution::Run(const KernelContext& context, const float* 
     TY_RETURN_IF_ERROR(RunOnDevice(context, x, w, z, made));
   }
   if (bias == nullptr && after.activation == Activation::kIdentity) return absl::OkStatus();
-  return device_->Launch(Each<BiasActivate>{{made, bias, made, sizes_.filters, after.activation}, sizes_.z_elements()});
+  return device_->Launch(Each<BiasActivate<float>>{{made, bias, made, sizes_.filters, after.activation}, sizes_.z_elements()});
 }
 
 absl::Status PlannedConvolution::RunOnDevice(const KernelContext& context, const float* x, const float* w, const float* z,
@@ -56,21 +56,21 @@ absl::Status PlannedConvolution::RunOnDevice(const KernelContext& context, const
     TY_ASSIGN_OR_RETURN(const void* images, Rounded(context, first_, x));
     TY_ASSIGN_OR_RETURN(const void* outputs, Rounded(context, second_, z));
     TY_RETURN_IF_ERROR(plan_->Run(images, nullptr, outputs, turned, workspace));
-    return device_->Launch(Each<Transpose>{{turned, made, filters, depth}, depth * filters});
+    return device_->Launch(Each<Transpose<float, float>>{{turned, made, filters, depth}, depth * filters});
   }
-  TY_RETURN_IF_ERROR(device_->Launch(Each<Transpose>{{w, turned, depth, filters}, depth * filters}));
+  TY_RETURN_IF_ERROR(device_->Launch(Each<Transpose<float, float>>{{w, turned, depth, filters}, depth * filters}));
   const bool forward = part_ == ConvolutionPart::kOutput;
   TY_ASSIGN_OR_RETURN(const void* given, Rounded(context, first_, forward ? x : z));
   TY_ASSIGN_OR_RETURN(const void* kernel, Rounded(context, second_, turned));
   return plan_->Run(forward ? given : nullptr, kernel, forward ? nullptr : given, made, workspace);
 }
 
-absl::StatusOr<const void*> PlannedConvolution::Rounded(const KernelContext& context, const ScratchPart<uint16_t>& part,
+absl::StatusOr<const void*> PlannedConvolution::Rounded(const KernelContext& context, const ScratchPart<Bfloat16>& part,
                                                         const float* from) const {
-  uint16_t* const rounded = part.In(context);
+  Bfloat16* const rounded = part.In(context);
   if (rounded == nullptr) return from;
-  const auto elements = static_cast<int64_t>(part.bytes / sizeof(uint16_t));
-  TY_RETURN_IF_ERROR(device_->Launch(Each<ToBfloat16>{{from, rounded, elements, elements}, elements}));
+  const auto elements = static_cast<int64_t>(part.bytes / sizeof(Bfloat16));
+  TY_RETURN_IF_ERROR(device_->Launch(Each<Convert<float, Bfloat16>>{{from, rounded, elements, elements}, elements}));
   return rounded;
 }
 

@@ -26,7 +26,7 @@ class PlannedConvolution {
 
  private:
   absl::Status RunOnDevice(const KernelContext& context, const float* x, const float* w, const float* z, float* made) const;
-  absl::StatusOr<const void*> Rounded(const KernelContext& context, const ScratchPart<uint16_t>& part, const float* from) const;
+  absl::StatusOr<const void*> Rounded(const KernelContext& context, const ScratchPart<Bfloat16>& part, const float* from) const;
 
   Device* device_ = nullptr;
   ConvolutionSizes sizes_{};
@@ -34,7 +34,7 @@ class PlannedConvolution {
   ColumnProduct columns_;                  // where the device has no way of its own
   std::shared_ptr<ConvolutionPlan> plan_;  // else
   ScratchPart<float> turned_;              // the kernel, or its gradient, [D, size, C]
-  ScratchPart<uint16_t> first_, second_;   // what goes in, as bfloat16
+  ScratchPart<Bfloat16> first_, second_;   // what goes in, as bfloat16
   ScratchPart<void> workspace_;
 };
 

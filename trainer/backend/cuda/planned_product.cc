@@ -12,7 +12,7 @@ absl::StatusOr<PlannedProduct> PlannedProduct::Make(const Planner& planner, cons
   ProductShape given = shape;
   given.tf32 = planner.precision == Precision::kTf32;
   if (planner.precision == Precision::kBfloat16) {
-    for (Stored* stored : {&product.a_, &product.b_}) stored->rounded = scratch.Add<uint16_t>(stored->rows * stored->width);
+    for (Stored* stored : {&product.a_, &product.b_}) stored->rounded = scratch.Add<Bfloat16>(stored->rows * stored->width);
     given.bfloat16 = true;
     given.a.stride = product.a_.width;
     given.b.stride = product.b_.width;
@@ -22,9 +22,10 @@ absl::StatusOr<PlannedProduct> PlannedProduct::Make(const Planner& planner, cons
 }
 
 absl::StatusOr<const void*> PlannedProduct::Rounded(const KernelContext& context, const Stored& stored, const float* x) const {
-  uint16_t* const rounded = stored.rounded.In(context);
+  Bfloat16* const rounded = stored.rounded.In(context);
   if (rounded == nullptr) return x;
-  TY_RETURN_IF_ERROR(device_->Launch(Each<ToBfloat16>{{x, rounded, stored.width, stored.stride}, stored.rows * stored.width}));
+  TY_RETURN_IF_ERROR(
+      device_->Launch(Each<Convert<float, Bfloat16>>{{x, rounded, stored.width, stored.stride}, stored.rows * stored.width}));
   return rounded;
 }
 

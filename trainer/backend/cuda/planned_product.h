@@ -23,7 +23,7 @@ class PlannedProduct {
   // An operand as it is stored: rows of `width` elements, `stride` apart.
   struct Stored {
     int64_t rows = 0, width = 0, stride = 0;
-    ScratchPart<uint16_t> rounded;
+    ScratchPart<Bfloat16> rounded;
   };
   absl::StatusOr<const void*> Rounded(const KernelContext& context, const Stored& stored, const float* x) const;
 

@@ -1,13 +1,15 @@
 // Bodies of reductions. Each has a type Sum with its zero and Combine; Term(output, i), the i-th of
 // the terms of an output; Store(output, sum), which finishes it. With kAcross neighbouring outputs
-// lie beside each other in memory, else neighbouring terms do. The order of a sum depends on the
-// sizes alone (sum_order.h).
+// lie beside each other in memory, else neighbouring terms do. There Terms<kN>(output, i, terms)
+// gives those of kN outputs. What one lane adds up is a Lane, of Terms of its own where a body has
+// one. The order of a sum depends on the sizes alone (sum_order.h).
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
 #include "trainer/backend/cuda/device_code.h"
+#include "trainer/backend/cuda/elements.h"
 
 namespace trainyard::engine::cuda {
 
@@ -19,59 +21,87 @@ struct FloatSum {
 };
 
 // Output c: the sum over rows of dy [rows, channels].
+template <typename T>
 struct SumRows : FloatSum {
   static constexpr bool kAcross = true;
-  const float* dy;
+  const T* dy;
   float* db;
   int64_t channels;
 
-  TY_DEVICE Sum Term(int64_t c, int64_t row) const { return dy[row * channels + c]; }
+  template <int kN>
+  TY_DEVICE void Terms(int64_t c, int64_t row, float (&terms)[kN]) const {
+    Load(dy + row * channels + c, terms);
+  }
   TY_DEVICE void Store(int64_t c, Sum sum) const { db[c] = sum; }
 };
 
-// Output c: the mean of x [rows, channels].
-struct Mean : FloatSum {
+// Output c: what a training step of batch normalisation keeps of x [rows, channels]. The moving
+// ones may be null. Each lane takes distances from its first term, so that the squares of a mean
+// that is far from 0 do not swallow the variance. Lanes are added as in T. Chan, G. Golub,
+// R. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979.
+template <typename T>
+struct Moments {
   static constexpr bool kAcross = true;
-  const float* x;
-  float* mean;
-  int64_t channels;
-  float rows;
+  struct Sum {
+    float count, mean, squares;  // squares of distances from the mean
+  };
+  class Lane {
+   public:
+    using Term = float;
+    TY_DEVICE void Add(float x) {
+      if (count_ == 0.0f) first_ = x;
+      const float distance = x - first_;
+      count_ += 1.0f;
+      sum_ += distance;
+      squares_ += distance * distance;
+    }
+    TY_DEVICE Sum Total() const {
+      if (count_ == 0.0f) return Zero();
+      const float mean = sum_ / count_;
+      const float squares = squares_ - sum_ * mean;
+      return {count_, first_ + mean, squares < 0.0f ? 0.0f : squares};  // NaN stays NaN
+    }
 
-  TY_DEVICE Sum Term(int64_t c, int64_t row) const { return x[row * channels + c]; }
-  TY_DEVICE void Store(int64_t c, Sum sum) const { mean[c] = sum / rows; }
-};
-
-// Output c: what a training step of batch normalisation keeps, from the squares around the mean.
-// The moving ones may be null.
-struct Variance : FloatSum {
-  static constexpr bool kAcross = true;
-  const float* x;
-  const float* mean;
+   private:
+    float count_ = 0.0f, first_ = 0.0f, sum_ = 0.0f, squares_ = 0.0f;
+  };
+  const T* x;
   const float* moving_mean;
   const float* moving_variance;
+  float* mean;
+  float* scale;  // 1 / sqrt(variance + epsilon)
   float* next_mean;
   float* next_variance;
-  float* scale;  // 1 / sqrt(variance + epsilon)
   int64_t channels;
-  float rows, momentum, epsilon;
+  float momentum, epsilon;
 
-  TY_DEVICE Sum Term(int64_t c, int64_t row) const {
-    const float distance = x[row * channels + c] - mean[c];
-    return distance * distance;
+  TY_DEVICE static Sum Zero() { return {0.0f, 0.0f, 0.0f}; }
+  TY_DEVICE static Sum Combine(Sum a, Sum b) {
+    if (a.count == 0.0f) return b;
+    if (b.count == 0.0f) return a;
+    const float count = a.count + b.count;
+    const float away = b.mean - a.mean;
+    const float share = b.count / count;
+    return {count, a.mean + away * share, a.squares + b.squares + away * away * a.count * share};
+  }
+  template <int kN>
+  TY_DEVICE void Terms(int64_t c, int64_t row, float (&terms)[kN]) const {
+    Load(x + row * channels + c, terms);
   }
   TY_DEVICE void Store(int64_t c, Sum sum) const {
-    const float variance = sum / rows;
+    const float variance = sum.squares / sum.count;
+    mean[c] = sum.mean;
     scale[c] = 1.0f / std::sqrt(variance + epsilon);
-    if (next_mean != nullptr) next_mean[c] = momentum * moving_mean[c] + (1.0f - momentum) * mean[c];
+    if (next_mean != nullptr) next_mean[c] = momentum * moving_mean[c] + (1.0f - momentum) * sum.mean;
     if (next_variance != nullptr) next_variance[c] = momentum * moving_variance[c] + (1.0f - momentum) * variance;
   }
 };
 
-// x normalised, and the gradient before relu: shared by the two passes of batch normalisation's
-// backward.
+// What the two passes of batch normalisation's backward read.
+template <typename T>
 struct Normalised {
-  const float* dy;
-  const float* x;
+  const T* dy;
+  const T* x;
   const float* gamma;
   const float* beta;
   const float* mean;
@@ -79,26 +109,47 @@ struct Normalised {
   int64_t channels;
   bool relu;
 
-  TY_DEVICE float At(int64_t i, int64_t c) const { return (x[i] - mean[c]) * scale[c]; }
-  TY_DEVICE float Gradient(int64_t i, int64_t c) const { return relu && At(i, c) * gamma[c] + beta[c] <= 0.0f ? 0.0f : dy[i]; }
+  int neighbours() const { return NeighboursIn(channels, dy, x, gamma, beta, mean, scale); }
+};
+
+// kN neighbours from element i on, of channels c ..: x normalised, and the gradient before relu.
+template <int kN>
+struct NormalisedAt {
+  float value[kN], gradient[kN], gamma[kN], scale[kN];
+
+  template <typename T>
+  TY_DEVICE NormalisedAt(const Normalised<T>& normal, int64_t i, int64_t c) {
+    float means[kN], betas[kN];
+    Load(normal.x + i, value);
+    Load(normal.dy + i, gradient);
+    Load(normal.mean + c, means);
+    Load(normal.scale + c, scale);
+    Load(normal.gamma + c, gamma);
+    Load(normal.beta + c, betas);
+    for (int k = 0; k < kN; ++k) {
+      value[k] = (value[k] - means[k]) * scale[k];
+      if (normal.relu && value[k] * gamma[k] + betas[k] <= 0.0f) gradient[k] = 0.0f;
+    }
+  }
 };
 
 // Output c: the gradients of gamma and beta.
+template <typename T>
 struct NormSums {
   static constexpr bool kAcross = true;
   struct Sum {
     float gamma, beta;
   };
-  Normalised normal;
+  Normalised<T> normal;
   float* dgamma;
   float* dbeta;
 
   TY_DEVICE static Sum Zero() { return {0.0f, 0.0f}; }
   TY_DEVICE static Sum Combine(Sum a, Sum b) { return {a.gamma + b.gamma, a.beta + b.beta}; }
-  TY_DEVICE Sum Term(int64_t c, int64_t row) const {
-    const int64_t i = row * normal.channels + c;
-    const float dz = normal.Gradient(i, c);
-    return {dz * normal.At(i, c), dz};
+  template <int kN>
+  TY_DEVICE void Terms(int64_t c, int64_t row, Sum (&terms)[kN]) const {
+    const NormalisedAt<kN> at(normal, row * normal.channels + c, c);
+    for (int k = 0; k < kN; ++k) terms[k] = {at.gradient[k] * at.value[k], at.gradient[k]};
   }
   TY_DEVICE void Store(int64_t c, Sum sum) const {
     dgamma[c] = sum.gamma;

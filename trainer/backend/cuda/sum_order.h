@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "trainer/backend/cuda/device_code.h"
+#include "trainer/backend/cuda/elements.h"
 
 namespace trainyard::engine::cuda {
 
@@ -19,39 +20,81 @@ struct SumOrder {
   int64_t terms;
   int32_t splits;
   int32_t lanes;
-  int32_t tile;  // outputs beside each other that one block takes, with kAcross
+  int32_t neighbours;  // outputs that one thread takes, side by side
+  int32_t tile;        // so many times these one block takes, with kAcross
 
   TY_DEVICE int64_t Begin(int32_t split) const { return terms * split / splits; }
   TY_DEVICE int64_t End(int32_t split) const { return terms * (split + 1) / splits; }
 };
 
-// Enough blocks for the largest devices, but no block with a few terms only.
+// Enough blocks for the largest devices, but no thread with a few terms only.
 inline SumOrder OrderOf(bool across, int64_t outputs, int64_t terms) {
   constexpr int64_t kBlocks = 512;
-  constexpr int64_t kMostSplits = 128;
-  constexpr int64_t kTermsOfASplit = 1024;
+  constexpr int64_t kMostSplits = 256;
+  constexpr int64_t kTermsOfALane = 16;
+  constexpr int64_t kTermsOfASplit = 1024;  // of outputs that lie apart
+  const int32_t neighbours = across ? NeighboursIn(outputs) : 1;
+  const int64_t threads = outputs / neighbours;
   int32_t tile = 1;
-  while (across && tile < SumOrder::kMostTile && tile < outputs) tile *= 2;
-  const int64_t blocks = (outputs + tile - 1) / tile;
-  const int64_t wanted = std::min({kBlocks / std::max<int64_t>(1, blocks), terms / kTermsOfASplit, kMostSplits});
+  while (across && tile < SumOrder::kMostTile && tile < threads) tile *= 2;
   int32_t lanes = across ? SumOrder::kMostLanes / tile : 32;
   while (!across && lanes < SumOrder::kMostLanes && lanes < terms) lanes *= 2;
-  return {terms, static_cast<int32_t>(std::max<int64_t>(1, wanted)), lanes, tile};
+  const int64_t blocks = (threads + tile - 1) / tile;
+  const int64_t of_a_split = across ? kTermsOfALane * lanes : kTermsOfASplit;
+  const int64_t wanted = std::min({kBlocks / std::max<int64_t>(1, blocks), terms / of_a_split, kMostSplits});
+  return {terms, static_cast<int32_t>(std::max<int64_t>(1, wanted)), lanes, neighbours, tile};
 }
 
+// What a lane adds up by itself, where a body has no way of its own.
 template <typename Body>
-TY_DEVICE typename Body::Sum LaneSum(const Body& body, const SumOrder& order, int64_t output, int32_t split, int32_t lane) {
+class PlainLane {
+ public:
+  using Term = typename Body::Sum;
+  TY_DEVICE void Add(Term term) { sum_ = Body::Combine(sum_, term); }
+  TY_DEVICE typename Body::Sum Total() const { return sum_; }
+
+ private:
+  typename Body::Sum sum_ = Body::Zero();
+};
+template <typename Body>
+struct LaneOfBody {
+  using Type = PlainLane<Body>;
+};
+template <typename Body>
+  requires requires { typename Body::Lane; }
+struct LaneOfBody<Body> {
+  using Type = typename Body::Lane;
+};
+
+// Of kN outputs from `output` on; kN is 1 for outputs that lie apart.
+template <int kN, typename Body>
+TY_DEVICE void LaneSums(const Body& body, const SumOrder& order, int64_t output, int32_t split, int32_t lane,
+                        typename Body::Sum (&sums)[kN]) {
+  using Lane = typename LaneOfBody<Body>::Type;
   constexpr int kAhead = 8;  // terms that are loaded before the first of them is added
-  typename Body::Sum sum = Body::Zero();
+  const auto load = [&](int64_t i, typename Lane::Term(&terms)[kN]) {
+    if constexpr (Body::kAcross) {
+      body.Terms(output, i, terms);
+    } else {
+      terms[0] = body.Term(output, i);
+    }
+  };
+  Lane lanes[kN];
   int64_t i = order.Begin(split) + lane;
   const int64_t end = order.End(split);
   for (; i + (kAhead - 1) * order.lanes < end; i += kAhead * order.lanes) {
-    typename Body::Sum terms[kAhead];
-    for (int k = 0; k < kAhead; ++k) terms[k] = body.Term(output, i + k * order.lanes);
-    for (int k = 0; k < kAhead; ++k) sum = Body::Combine(sum, terms[k]);
+    typename Lane::Term terms[kAhead][kN];
+    for (int step = 0; step < kAhead; ++step) load(i + step * order.lanes, terms[step]);
+    for (int step = 0; step < kAhead; ++step) {
+      for (int k = 0; k < kN; ++k) lanes[k].Add(terms[step][k]);
+    }
   }
-  for (; i < end; i += order.lanes) sum = Body::Combine(sum, body.Term(output, i));
-  return sum;
+  for (; i < end; i += order.lanes) {
+    typename Lane::Term terms[kN];
+    load(i, terms);
+    for (int k = 0; k < kN; ++k) lanes[k].Add(terms[k]);
+  }
+  for (int k = 0; k < kN; ++k) sums[k] = lanes[k].Total();
 }
 
 // What lane `lane` of kStoreLanes adds of partial [splits, outputs].

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -20,9 +19,24 @@
 
 namespace trainyard::engine::cuda {
 
+// In any order.
+template <int kN, typename B>
+void RunNeighbours(const Each<B>& work) {
+  const int64_t whole = work.count / kN * kN;
+  for (int64_t i = work.count - 1; i >= whole; --i) work.body.template Run<1>(i);
+  for (int64_t i = whole - kN; i >= 0; i -= kN) work.body.template Run<kN>(i);
+}
+
 template <typename B>
 void RunOnHost(const Each<B>& work) {
-  for (int64_t i = work.count - 1; i >= 0; --i) work.body(i);  // any order will do
+  if constexpr (kTakesNeighbours<B>) {
+    const int neighbours = work.body.neighbours();
+    if (neighbours == 4) return RunNeighbours<4>(work);
+    if (neighbours == 2) return RunNeighbours<2>(work);
+    RunNeighbours<1>(work);
+  } else {
+    for (int64_t i = work.count - 1; i >= 0; --i) work.body(i);
+  }
 }
 
 // Overwrites `lanes`.
@@ -34,15 +48,28 @@ typename B::Sum AddHalves(typename B::Sum* lanes, int32_t count) {
   return lanes[0];
 }
 
+template <int kN, typename B>
+void AddRange(const Reduce<B>& work, const SumOrder& order, int64_t output, int32_t split, typename B::Sum* partial) {
+  typename B::Sum lanes[kN][SumOrder::kMostLanes];
+  for (int32_t lane = 0; lane < order.lanes; ++lane) {
+    typename B::Sum sums[kN];
+    LaneSums(work.body, order, output, split, lane, sums);
+    for (int k = 0; k < kN; ++k) lanes[k][lane] = sums[k];
+  }
+  for (int k = 0; k < kN; ++k) partial[split * work.outputs + output + k] = AddHalves<B>(lanes[k], order.lanes);
+}
+
 template <typename B>
 void RunOnHost(const Reduce<B>& work) {
   const SumOrder order = work.order();
   std::vector<typename B::Sum> partial(static_cast<size_t>(order.splits * work.outputs));
-  for (int64_t output = 0; output < work.outputs; ++output) {
+  for (int64_t output = 0; output < work.outputs; output += order.neighbours) {
     for (int32_t split = 0; split < order.splits; ++split) {
-      typename B::Sum lanes[SumOrder::kMostLanes];
-      for (int32_t lane = 0; lane < order.lanes; ++lane) lanes[lane] = LaneSum(work.body, order, output, split, lane);
-      partial[split * work.outputs + output] = AddHalves<B>(lanes, order.lanes);
+      if constexpr (B::kAcross) {
+        if (order.neighbours == 4) AddRange<4>(work, order, output, split, partial.data());
+        if (order.neighbours == 2) AddRange<2>(work, order, output, split, partial.data());
+      }
+      if (order.neighbours == 1) AddRange<1>(work, order, output, split, partial.data());
     }
   }
   // As on the device, through the memory that was asked for.
@@ -78,7 +105,7 @@ class HostProduct {
  private:
   double Element(const void* operand, int64_t at) const {
     if (!shape_.bfloat16) return static_cast<const float*>(operand)[at];
-    return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(operand)[at]} << 16);
+    return Widened(static_cast<const Bfloat16*>(operand)[at]);
   }
 
   const ProductShape shape_;
@@ -99,7 +126,7 @@ class HostConvolution {
     std::memset(workspace, 0xff, kWorkspaceBytes);
     std::fill_n(made, forward ? n.z_elements() : to_kernel ? n.depth() * n.filters : x_elements, 0.0f);
     for (int64_t at = 0; at < x_elements; ++at) {
-      const PixelAt pixel(at, n.window.in[0], n.window.in[1], n.window.channels);
+      const PixelAt pixel(at, n.window.over_in, n.window.over_channels);
       for (int32_t oh = n.window.FirstOver(0, pixel.row); oh < n.window.EndOver(0, pixel.row); ++oh) {
         for (int32_t ow = n.window.FirstOver(1, pixel.column); ow < n.window.EndOver(1, pixel.column); ++ow) {
           const int64_t place =
@@ -120,7 +147,7 @@ class HostConvolution {
  private:
   float Element(const void* from, int64_t at) const {
     if (!shape_.bfloat16) return static_cast<const float*>(from)[at];
-    return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(from)[at]} << 16);
+    return Widened(static_cast<const Bfloat16*>(from)[at]);
   }
 
   const ConvolutionShape shape_;

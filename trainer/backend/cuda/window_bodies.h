@@ -13,6 +13,8 @@ namespace trainyard::engine::cuda {
 struct WindowPlace {
   int32_t in[2], out[2], pad[2], size[2], stride[2];
   int64_t channels;
+  // The same numbers, to take indices apart by.
+  Divisor over_in[2], over_out[2], over_size[2], over_channels;
 
   // The first and the end of the places of window `o` that lie inside the image, along `axis`.
   TY_DEVICE int32_t Begin(int axis, int32_t o) const {
@@ -46,10 +48,10 @@ struct PixelAt {
   int64_t n, channel;
   int32_t row, column;
 
-  TY_DEVICE PixelAt(int64_t i, int32_t rows, int32_t columns, int64_t channels) {
-    const Divided by_channels = Divide(i, channels);
-    const Divided by_columns = Divide(by_channels.quotient, columns);
-    const Divided by_rows = Divide(by_columns.quotient, rows);
+  TY_DEVICE PixelAt(int64_t i, const Divisor (&extents)[2], const Divisor& channels) {
+    const Divided by_channels = channels.Divide(i);
+    const Divided by_columns = extents[1].Divide(by_channels.quotient);
+    const Divided by_rows = extents[0].Divide(by_columns.quotient);
     channel = by_channels.remainder;
     column = static_cast<int32_t>(by_columns.remainder);
     row = static_cast<int32_t>(by_rows.remainder);
@@ -59,51 +61,62 @@ struct PixelAt {
 
 // By output: y = activation(max over the window of x + bias), and the place of the maximum. bias
 // and argmax may be null.
+template <typename T>
 struct MaxPool {
-  const float* x;
+  const T* x;
   const float* bias;
   float* y;
   uint8_t* argmax;
   WindowPlace window;
   Activation activation;
 
-  TY_DEVICE void operator()(int64_t i) const {
-    const PixelAt o(i, window.out[0], window.out[1], window.channels);
+  int neighbours() const { return NeighboursIn(window.channels, x, bias, y, argmax); }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
+    const PixelAt o(i, window.over_out, window.over_channels);
     const int64_t image = o.n * window.in[0];
-    int32_t best_h = window.Begin(0, o.row);
-    int32_t best_w = window.Begin(1, o.column);
-    const float shift = bias == nullptr ? 0.0f : bias[o.channel];
-    const auto at = [&](int32_t h, int32_t w) {
-      const int64_t pixel = (image + window.Corner(0, o.row) + h) * window.in[1] + window.Corner(1, o.column) + w;
-      return x[pixel * window.channels + o.channel] + shift;
-    };
-    float best = at(best_h, best_w);
-    for (int32_t h = best_h; h < window.End(0, o.row); ++h) {
-      for (int32_t w = window.Begin(1, o.column); w < window.End(1, o.column); ++w) {
-        const float value = at(h, w);
-        if (!(value > best || std::isnan(value))) continue;
-        best = value;
-        best_h = h;
-        best_w = w;
+    const int32_t top = window.Begin(0, o.row);
+    const int32_t left = window.Begin(1, o.column);
+    float shifts[kN] = {};
+    if (bias != nullptr) Load(bias + o.channel, shifts);
+    float best[kN];
+    int32_t places[kN];
+    for (int32_t h = top; h < window.End(0, o.row); ++h) {
+      for (int32_t w = left; w < window.End(1, o.column); ++w) {
+        const int64_t pixel = (image + window.Corner(0, o.row) + h) * window.in[1] + window.Corner(1, o.column) + w;
+        const bool first = h == top && w == left;
+        float values[kN];
+        Load(x + pixel * window.channels + o.channel, values);
+        for (int k = 0; k < kN; ++k) {
+          values[k] += shifts[k];
+          if (!first && !(values[k] > best[k] || std::isnan(values[k]))) continue;
+          best[k] = values[k];
+          places[k] = h * window.size[1] + w;
+        }
       }
     }
-    y[i] = Activate(activation, best);
-    if (argmax != nullptr) argmax[i] = static_cast<uint8_t>(best_h * window.size[1] + best_w);
+    for (int k = 0; k < kN; ++k) best[k] = Activate(activation, best[k]);
+    Store(best, y + i);
+    if (argmax == nullptr) return;
+    Neighbours<uint8_t, kN> bytes;
+    for (int k = 0; k < kN; ++k) bytes.at[k] = static_cast<uint8_t>(places[k]);
+    *reinterpret_cast<Neighbours<uint8_t, kN>*>(argmax + i) = bytes;
   }
 };
 
 // By input: the gradients of the windows whose maximum it was. y is null where there is no
 // activation.
+template <typename T>
 struct MaxPoolBack {
   const float* dy;
   const uint8_t* argmax;
   const float* y;
-  float* dx;
+  T* dx;
   WindowPlace window;
   Activation activation;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const PixelAt at(i, window.in[0], window.in[1], window.channels);
+    const PixelAt at(i, window.over_in, window.over_channels);
     float sum = 0.0f;
     for (int32_t oh = window.FirstOver(0, at.row); oh < window.EndOver(0, at.row); ++oh) {
       for (int32_t ow = window.FirstOver(1, at.column); ow < window.EndOver(1, at.column); ++ow) {
@@ -112,25 +125,38 @@ struct MaxPoolBack {
         if (argmax[o] == place) sum += y == nullptr ? dy[o] : dy[o] * ActivationSlope(activation, y[o]);
       }
     }
-    dx[i] = sum;
+    Narrow(sum, dx[i]);
   }
 };
 
 // The same where the windows cover the image and no two of them overlap (WindowPlace::Tiles). By
 // window: the gradient goes to the place of its maximum, and 0 to the others.
+template <typename T>
 struct MaxPoolBackTiles {
-  MaxPoolBack pool;
+  MaxPoolBack<T> pool;
 
-  TY_DEVICE void operator()(int64_t i) const {
+  int neighbours() const { return NeighboursIn(pool.window.channels, pool.dy, pool.argmax, pool.y, pool.dx); }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
     const WindowPlace& window = pool.window;
-    const PixelAt o(i, window.out[0], window.out[1], window.channels);
-    const float gradient = pool.y == nullptr ? pool.dy[i] : pool.dy[i] * ActivationSlope(pool.activation, pool.y[i]);
-    const int32_t best = pool.argmax[i];
+    const PixelAt o(i, window.over_out, window.over_channels);
+    float gradients[kN];
+    Load(pool.dy + i, gradients);
+    if (pool.y != nullptr) {
+      float values[kN];
+      Load(pool.y + i, values);
+      for (int k = 0; k < kN; ++k) gradients[k] *= ActivationSlope(pool.activation, values[k]);
+    }
+    const Neighbours<uint8_t, kN> best = *reinterpret_cast<const Neighbours<uint8_t, kN>*>(pool.argmax + i);
     int32_t place = 0;
     for (int32_t h = 0; h < window.size[0]; ++h) {
       int64_t to =
           ((o.n * window.in[0] + o.row * window.size[0] + h) * window.in[1] + o.column * window.size[1]) * window.channels + o.channel;
-      for (int32_t w = 0; w < window.size[1]; ++w, ++place, to += window.channels) pool.dx[to] = place == best ? gradient : 0.0f;
+      for (int32_t w = 0; w < window.size[1]; ++w, ++place, to += window.channels) {
+        float here[kN];
+        for (int k = 0; k < kN; ++k) here[k] = place == best.at[k] ? gradients[k] : 0.0f;
+        Store(here, pool.dx + to);
+      }
     }
   }
 };
@@ -142,7 +168,7 @@ struct AvgPool {
   WindowPlace window;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const PixelAt o(i, window.out[0], window.out[1], window.channels);
+    const PixelAt o(i, window.over_out, window.over_channels);
     float sum = 0.0f;
     for (int32_t h = window.Begin(0, o.row); h < window.End(0, o.row); ++h) {
       for (int32_t w = window.Begin(1, o.column); w < window.End(1, o.column); ++w) {
@@ -162,7 +188,7 @@ struct AvgPoolBack {
   WindowPlace window;
 
   TY_DEVICE void operator()(int64_t i) const {
-    const PixelAt at(i, window.in[0], window.in[1], window.channels);
+    const PixelAt at(i, window.over_in, window.over_channels);
     float sum = 0.0f;
     for (int32_t oh = window.FirstOver(0, at.row); oh < window.EndOver(0, at.row); ++oh) {
       const int32_t rows = window.End(0, oh) - window.Begin(0, oh);
@@ -177,39 +203,50 @@ struct AvgPoolBack {
 
 // Images → columns [N, out 0, out 1, size 0, size 1, channels]: by element of the columns, 0 for
 // padding.
+template <typename T>
 struct ImageToColumns {
-  const float* x;
-  float* columns;
+  const T* x;
+  T* columns;
   WindowPlace window;
 
-  TY_DEVICE void operator()(int64_t i) const {
-    const PixelAt place(i, window.size[0], window.size[1], window.channels);
-    const PixelAt o(place.n, window.out[0], window.out[1], 1);
-    const int32_t h = window.Corner(0, o.row) + place.row;
-    const int32_t w = window.Corner(1, o.column) + place.column;
+  int neighbours() const { return NeighboursIn(window.channels, x, columns); }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
+    const PixelAt place(i, window.over_size, window.over_channels);
+    const Divided by_columns = window.over_out[1].Divide(place.n);
+    const Divided by_rows = window.over_out[0].Divide(by_columns.quotient);
+    const int32_t h = window.Corner(0, static_cast<int32_t>(by_rows.remainder)) + place.row;
+    const int32_t w = window.Corner(1, static_cast<int32_t>(by_columns.remainder)) + place.column;
     const bool inside = h >= 0 && h < window.in[0] && w >= 0 && w < window.in[1];
-    columns[i] = inside ? x[((o.n * window.in[0] + h) * window.in[1] + w) * window.channels + place.channel] : 0.0f;
+    float values[kN] = {};
+    if (inside) Load(x + ((by_rows.quotient * window.in[0] + h) * window.in[1] + w) * window.channels + place.channel, values);
+    Store(values, columns + i);
   }
 };
 
 // The sums of those of an image's columns that came from each of its elements.
+template <typename T>
 struct ColumnsToImage {
   const float* columns;
-  float* x;
+  T* x;
   WindowPlace window;
 
-  TY_DEVICE void operator()(int64_t i) const {
-    const PixelAt at(i, window.in[0], window.in[1], window.channels);
-    float sum = 0.0f;
+  int neighbours() const { return NeighboursIn(window.channels, columns, x); }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
+    const PixelAt at(i, window.over_in, window.over_channels);
+    float sums[kN] = {};
     for (int32_t oh = window.FirstOver(0, at.row); oh < window.EndOver(0, at.row); ++oh) {
       for (int32_t ow = window.FirstOver(1, at.column); ow < window.EndOver(1, at.column); ++ow) {
         const int64_t o = (at.n * window.out[0] + oh) * window.out[1] + ow;
         const int32_t kh = at.row - window.Corner(0, oh);
         const int32_t kw = at.column - window.Corner(1, ow);
-        sum += columns[((o * window.size[0] + kh) * window.size[1] + kw) * window.channels + at.channel];
+        float values[kN];
+        Load(columns + ((o * window.size[0] + kh) * window.size[1] + kw) * window.channels + at.channel, values);
+        for (int k = 0; k < kN; ++k) sums[k] += values[k];
       }
     }
-    x[i] = sum;
+    Store(sums, x + i);
   }
 };
 

@@ -18,8 +18,12 @@ inline WindowPlace PlaceOf(const Window& window, const Shape& input) {
     place.pad[axis] = static_cast<int32_t>(geometry->pad_before[axis]);
     place.size[axis] = window.size[axis];
     place.stride[axis] = window.stride[axis];
+    place.over_in[axis] = place.in[axis];
+    place.over_out[axis] = place.out[axis];
+    place.over_size[axis] = place.size[axis];
   }
   place.channels = input[3];
+  place.over_channels = place.channels;
   return place;
 }
 

@@ -15,6 +15,10 @@
 
 namespace trainyard::engine::cuda {
 
+// Does a body take neighbours (elementwise_bodies.h)?
+template <typename B>
+inline constexpr bool kTakesNeighbours = requires(const B& body) { body.neighbours(); };
+
 // body(i) for all i in [0, count), in any order and at once.
 template <typename B>
 struct Each {
@@ -40,15 +44,15 @@ size_t PartialBytes(int64_t outputs, int64_t terms) {
   return order.splits == 1 ? 0 : static_cast<size_t>(order.splits * outputs) * sizeof(typename B::Sum);
 }
 
-using Work = std::variant<Each<Fill>, Each<ScaleBytes>, Each<BiasActivate>, Each<ActivateBack>, Each<AddTerms>, Each<CopyColumns>,
-                          Each<Transpose>, Each<Dropout>, Each<ToBfloat16>, Each<MaxPool>, Each<MaxPoolBack>, Each<MaxPoolBackTiles>,
-                          Each<AvgPool>, Each<AvgPoolBack>, Each<ImageToColumns>, Each<ColumnsToImage>, Each<GatherRows>, Each<LinkPlaces>,
-                          Each<AddRows>, Each<RnnStep>, Each<LstmStep>, Each<GruStep>, Each<RnnStepBack>, Each<LstmStepBack>,
-                          Each<GruStepBack>, Each<ShiftStates>, Each<SoftmaxRow>, Each<SoftmaxBack>, Each<CrossEntropyBack>,
-                          Each<SquaredErrorBack>, Each<PenaltyBack>, Each<NormApply>, Each<NormFromMoving>, Each<NormBack>, Each<JudgeLoss>,
-                          Each<SgdUpdate>, Each<MomentumUpdate>, Each<AdagradUpdate>, Each<AdadeltaUpdate>, Each<RmspropUpdate>,
-                          Each<AdamUpdate>, Each<TakeValues>, Each<Weigh>, Each<Clip>, Each<MeanOverDevices>, Reduce<JudgeGradients>,
-                          Reduce<SumRows>, Reduce<Mean>, Reduce<Variance>, Reduce<NormSums>, Reduce<LogSumExp>, Reduce<RowDot>,
-                          Reduce<BestIsLabel>, Reduce<Total>, Reduce<CrossEntropy>, Reduce<SquaredError>, Reduce<Penalty>>;
+using Work = std::variant<
+    Each<Fill>, Each<ScaleBytes>, Each<BiasActivate<float>>, Each<ActivateBack<float>>, Each<AddTerms<float>>, Each<CopyColumns>,
+    Each<Transpose<float, float>>, Each<Dropout>, Each<Convert<float, Bfloat16>>, Each<MaxPool<float>>, Each<MaxPoolBack<float>>,
+    Each<MaxPoolBackTiles<float>>, Each<AvgPool>, Each<AvgPoolBack>, Each<ImageToColumns<float>>, Each<ColumnsToImage<float>>,
+    Each<GatherRows>, Each<LinkPlaces>, Each<AddRows>, Each<RnnStep>, Each<LstmStep>, Each<GruStep>, Each<RnnStepBack>, Each<LstmStepBack>,
+    Each<GruStepBack>, Each<ShiftStates>, Each<SoftmaxRow>, Each<SoftmaxBack>, Each<CrossEntropyBack>, Each<SquaredErrorBack>,
+    Each<PenaltyBack>, Each<NormApply<float>>, Each<NormFromMoving>, Each<NormBack<float>>, Each<JudgeLoss>, Each<SgdUpdate>,
+    Each<MomentumUpdate>, Each<AdagradUpdate>, Each<AdadeltaUpdate>, Each<RmspropUpdate>, Each<AdamUpdate>, Each<TakeValues>, Each<Weigh>,
+    Each<Clip>, Each<MeanOverDevices>, Reduce<JudgeGradients>, Reduce<SumRows<float>>, Reduce<Moments<float>>, Reduce<NormSums<float>>,
+    Reduce<LogSumExp>, Reduce<RowDot>, Reduce<BestIsLabel>, Reduce<Total>, Reduce<CrossEntropy>, Reduce<SquaredError>, Reduce<Penalty>>;
 
 }  // namespace trainyard::engine::cuda

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "trainer/backend/cuda/driver/launch.h"
 
@@ -12,6 +13,15 @@ template <typename B>
 __global__ void EachKernel(B body, int64_t count) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) body(i);
+}
+
+template <int kN, typename B>
+__global__ void NeighboursKernel(B body, int64_t count) {
+  const int64_t whole = count / kN;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (int64_t i = first; i < whole; i += stride) body.template Run<kN>(i * kN);
+  if (const int64_t i = whole * kN + first; i < count) body.template Run<1>(i);
 }
 
 // Adds up the lanes of one column of `sums` [lanes][across]; every thread of the block comes here.
@@ -33,17 +43,22 @@ __device__ void Keep(const B& body, int64_t output, int64_t outputs, int split, 
   }
 }
 
-// Neighbouring threads take neighbouring outputs: blocks of tile x lanes.
-template <typename B>
+// Neighbouring threads take neighbouring outputs, kN each: blocks of tile x lanes.
+template <int kN, typename B>
 __global__ void AcrossKernel(B body, SumOrder order, int64_t outputs, typename B::Sum* partial) {
   extern __shared__ __align__(16) unsigned char memory[];
-  auto* const sums = reinterpret_cast<typename B::Sum*>(memory);
-  const int64_t output = static_cast<int64_t>(blockIdx.x) * order.tile + threadIdx.x;
+  auto* const sums = reinterpret_cast<typename B::Sum*>(memory);  // [kN][lanes][tile]
+  const int64_t output = (static_cast<int64_t>(blockIdx.x) * order.tile + threadIdx.x) * kN;
   const bool inside = output < outputs;
-  sums[threadIdx.y * order.tile + threadIdx.x] =
-      inside ? LaneSum(body, order, output, static_cast<int32_t>(blockIdx.y), static_cast<int32_t>(threadIdx.y)) : B::Zero();
-  AddLanes<B>(sums, threadIdx.y, threadIdx.x, order.lanes, order.tile);
-  if (inside && threadIdx.y == 0) Keep(body, output, outputs, blockIdx.y, sums[threadIdx.x], partial);
+  const int of_one = order.lanes * order.tile;
+  typename B::Sum mine[kN];
+  if (inside) LaneSums(body, order, output, static_cast<int32_t>(blockIdx.y), static_cast<int32_t>(threadIdx.y), mine);
+  for (int k = 0; k < kN; ++k) {
+    typename B::Sum* const of_k = sums + k * of_one;
+    of_k[threadIdx.y * order.tile + threadIdx.x] = inside ? mine[k] : B::Zero();
+    AddLanes<B>(of_k, threadIdx.y, threadIdx.x, order.lanes, order.tile);
+    if (inside && threadIdx.y == 0) Keep(body, output + k, outputs, blockIdx.y, of_k[threadIdx.x], partial);
+  }
 }
 
 // One block an output and split; neighbouring threads take neighbouring terms.
@@ -52,7 +67,9 @@ __global__ void AlongKernel(B body, SumOrder order, int64_t outputs, typename B:
   extern __shared__ __align__(16) unsigned char memory[];
   auto* const sums = reinterpret_cast<typename B::Sum*>(memory);
   const int64_t output = blockIdx.x;
-  sums[threadIdx.x] = LaneSum(body, order, output, static_cast<int32_t>(blockIdx.y), static_cast<int32_t>(threadIdx.x));
+  typename B::Sum mine[1];
+  LaneSums(body, order, output, static_cast<int32_t>(blockIdx.y), static_cast<int32_t>(threadIdx.x), mine);
+  sums[threadIdx.x] = mine[0];
   AddLanes<B>(sums, threadIdx.x, 0, order.lanes, 1);
   if (threadIdx.x == 0) Keep(body, output, outputs, blockIdx.y, sums[0], partial);
 }
@@ -72,12 +89,27 @@ __global__ void StoreKernel(B body, SumOrder order, int64_t outputs, const typen
 
 unsigned Blocks(int64_t count, int64_t of) { return static_cast<unsigned>((count + of - 1) / of); }
 
+// `start` gets the number as a constant: neighbours is 1, 2 or kMostNeighbours.
+template <typename Start>
+void WithNeighbours(int neighbours, const Start& start) {
+  static_assert(kMostNeighbours == 4);
+  if (neighbours == 4) return start(std::integral_constant<int, 4>());
+  if (neighbours == 2) return start(std::integral_constant<int, 2>());
+  start(std::integral_constant<int, 1>());
+}
+
 template <typename B>
 cudaError_t Start(const Each<B>& work, cudaStream_t stream) {
   constexpr int64_t kMostBlocks = 65'536;  // the rest by strides
   if (work.count == 0) return cudaSuccess;
-  const int64_t blocks = std::min<int64_t>(kMostBlocks, Blocks(work.count, kThreads));
-  EachKernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(work.body, work.count);
+  const auto blocks = [&](int64_t threads) { return static_cast<unsigned>(std::min<int64_t>(kMostBlocks, Blocks(threads, kThreads))); };
+  if constexpr (kTakesNeighbours<B>) {
+    WithNeighbours(work.body.neighbours(), [&](auto n) {
+      NeighboursKernel<n()><<<blocks((work.count + n() - 1) / n()), kThreads, 0, stream>>>(work.body, work.count);
+    });
+  } else {
+    EachKernel<<<blocks(work.count), kThreads, 0, stream>>>(work.body, work.count);
+  }
   return cudaGetLastError();
 }
 
@@ -91,8 +123,10 @@ cudaError_t Start(const Reduce<B>& work, cudaStream_t stream) {
   const auto lanes = static_cast<unsigned>(order.lanes);
   if constexpr (B::kAcross) {
     const auto tile = static_cast<unsigned>(order.tile);
-    const dim3 blocks(Blocks(work.outputs, tile), splits);
-    AcrossKernel<<<blocks, dim3(tile, lanes), lanes * tile * sizeof(Sum), stream>>>(work.body, order, work.outputs, partial);
+    WithNeighbours(order.neighbours, [&](auto n) {
+      const dim3 blocks(Blocks(work.outputs / n(), tile), splits);
+      AcrossKernel<n()><<<blocks, dim3(tile, lanes), n() * lanes * tile * sizeof(Sum), stream>>>(work.body, order, work.outputs, partial);
+    });
   } else {
     const dim3 blocks(static_cast<unsigned>(work.outputs), splits);
     AlongKernel<<<blocks, lanes, lanes * sizeof(Sum), stream>>>(work.body, order, work.outputs, partial);
