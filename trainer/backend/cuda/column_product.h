@@ -13,12 +13,13 @@ namespace trainyard::engine::cuda {
 
 class ColumnProduct {
  public:
-  // The columns take the planner's column_bytes at most, or those of one sample.
-  static absl::StatusOr<ColumnProduct> Make(const Planner& planner, const ConvolutionSizes& sizes, ConvolutionPart part, bool bias,
-                                            ScratchLayout& scratch);
+  // The columns take the planner's column_bytes at most, or those of one sample. Narrow outputs take
+  // no bias.
+  static absl::StatusOr<ColumnProduct> Make(const Planner& planner, const ConvolutionSizes& sizes, ConvolutionPart part,
+                                            const NarrowImages& narrow, bool bias, ScratchLayout& scratch);
 
   // bias (kOutput only) is null unless it was asked for.
-  absl::Status Run(const KernelContext& context, const float* x, const float* w, const float* z, float* made,
+  absl::Status Run(const KernelContext& context, const void* x, const float* w, const void* z, void* made,
                    const float* bias = nullptr) const;
 
  private:
@@ -27,13 +28,18 @@ class ColumnProduct {
     PlannedProduct product;
   };
 
-  absl::Status RunChunk(const KernelContext& context, const Chunk& chunk, const float* x, const float* w, const float* z, float* made,
+  int64_t BytesBehindX(int64_t samples) const;
+  int64_t BytesBehindZ(int64_t samples) const;
+  absl::Status RunChunk(const KernelContext& context, const Chunk& chunk, const void* x, const float* w, const void* z, void* made,
                         const float* bias) const;
+  absl::Status ToColumns(const void* x, void* columns, int64_t elements) const;
+  absl::Status FromColumns(const float* columns, void* x, int64_t elements) const;
 
   Device* device_ = nullptr;
   ConvolutionSizes sizes_{};
   ConvolutionPart part_ = ConvolutionPart::kOutput;
-  ScratchPart<float> columns_;
+  NarrowImages narrow_;
+  ScratchPart<void> columns_;  // as x is held; the gradient's are f32
   std::vector<Chunk> chunks_;
 };
 

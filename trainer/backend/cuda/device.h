@@ -20,7 +20,7 @@ namespace trainyard::engine::cuda {
 class ProductPlan {
  public:
   virtual ~ProductPlan() = default;
-  virtual absl::Status Run(const void* a, const void* b, float* c, const float* bias) = 0;
+  virtual absl::Status Run(const void* a, const void* b, void* c, const float* bias) = 0;
 };
 
 // Likewise a convolution. Kernels, and their gradients, are [D, size, C] here. The part that is
@@ -30,7 +30,7 @@ class ConvolutionPlan {
   virtual ~ConvolutionPlan() = default;
   // Working memory wanted during Run.
   virtual size_t workspace_bytes() const = 0;
-  virtual absl::Status Run(const void* x, const void* w, const void* z, float* made, void* workspace) = 0;
+  virtual absl::Status Run(const void* x, const void* w, const void* z, void* made, void* workspace) = 0;
 };
 
 // A sequence of work that was recorded, ready to be started as often as wanted.

@@ -13,6 +13,7 @@
 #include "trainer/backend/cuda/recorded_steps.h"
 #include "trainer/backend/cuda/resident_group.h"
 #include "trainer/backend/cuda/resident_training.h"
+#include "trainer/backend/narrow_values.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/ops/fuse.h"
 
@@ -48,12 +49,15 @@ class DeviceBackend final : public Backend {
   absl::Status status() const override { return health_.status(); }
 
   Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
-    return options.fuse ? FuseEpilogues(forward) : forward;
+    Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
+    return planner_.precision == Precision::kBfloat16 ? NarrowValues(graph) : graph;
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return device_->Allocate(what, bytes);
   }
-  size_t BytesFor(const ValueSpec& spec) const override { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
+  size_t BytesFor(const ValueSpec& spec) const override {
+    return static_cast<size_t>(spec.shape.elements()) * (spec.bf16 ? sizeof(Bfloat16) : SizeOf(spec.dtype));
+  }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id, bool /*inference*/) override {
     const NodeView node(graph, id);

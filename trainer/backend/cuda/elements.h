@@ -26,6 +26,12 @@ TY_DEVICE inline void Narrow(float x, Bfloat16& y) {
   y.bits = static_cast<uint16_t>(rounded >> 16);
 }
 
+// `call` gets the type of elements: call.operator()<T>().
+template <typename Call>
+auto WithElement(bool bfloat16, const Call& call) {
+  return bfloat16 ? call.template operator()<Bfloat16>() : call.template operator()<float>();
+}
+
 // Neighbours that one instruction loads or stores.
 template <typename T, int kN>
 struct alignas(kN * sizeof(T)) Neighbours {

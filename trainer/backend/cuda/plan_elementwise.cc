@@ -2,6 +2,7 @@
 
 #include "trainer/backend/cuda/plan_node.h"
 #include "trainer/backend/cuda/scratch.h"
+#include "trainer/base/check.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine::cuda {
@@ -31,39 +32,45 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const BiasGradien
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationOp& op) {
-  return NodePlan{[&device = planner.device, op, count = node.out().shape.elements()](const KernelContext& context) {
-    return device.Launch(Each<BiasActivate<float>>{{context.input<float>(0), nullptr, context.output<float>(0), 1, op.activation}, count});
-  }};
+  return WithElement(node.out().bf16, [&]<typename T>() {
+    return NodePlan{[&device = planner.device, op, count = node.out().shape.elements()](const KernelContext& context) {
+      return device.Launch(Each<BiasActivate<T>>{{context.input<T>(0), nullptr, context.output<T>(0), 1, op.activation}, count});
+    }};
+  });
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationGradientOp& op) {
-  return NodePlan{[&device = planner.device, op, count = node.out().shape.elements()](const KernelContext& context) {
-    return device.Launch(
-        Each<ActivateBack<float>>{{context.input<float>(0), context.input<float>(1), context.output<float>(0), op.activation}, count});
-  }};
+  return WithElement(node.out().bf16, [&]<typename T>() {
+    return NodePlan{[&device = planner.device, op, count = node.out().shape.elements()](const KernelContext& context) {
+      return device.Launch(Each<ActivateBack<T>>{{context.input<T>(0), context.input<T>(1), context.output<T>(0), op.activation}, count});
+    }};
+  });
 }
 
 // More terms than one launch takes are added up in scratch first: the output may be any of them, so
 // the last launch alone writes it.
 Planned PlanNode(const Planner& planner, const NodeView& node, const AddOp&) {
-  const int64_t count = node.out().shape.elements();
-  ScratchLayout scratch;
-  const ScratchPart<float> sum = scratch.Add<float>(node.input_count() > AddTerms<float>::kMost ? count : 0);
-  return NodePlan{[&device = planner.device, inputs = node.input_count(), count, sum](const KernelContext& context) -> absl::Status {
-                    AddTerms<float> body{};
-                    for (int i = 0; i < inputs; ++i) {
-                      if (body.count == AddTerms<float>::kMost) {
-                        body.y = sum.In(context);
-                        TY_RETURN_IF_ERROR(device.Launch(Each<AddTerms<float>>{body, count}));
-                        body.terms[0] = body.y;
-                        body.count = 1;
+  return WithElement(node.out().bf16, [&]<typename T>() {
+    using Body = AddTerms<T>;
+    const int64_t count = node.out().shape.elements();
+    ScratchLayout scratch;
+    const ScratchPart<T> sum = scratch.Add<T>(node.input_count() > Body::kMost ? count : 0);
+    return NodePlan{[&device = planner.device, inputs = node.input_count(), count, sum](const KernelContext& context) -> absl::Status {
+                      Body body{};
+                      for (int i = 0; i < inputs; ++i) {
+                        if (body.count == Body::kMost) {
+                          body.y = sum.In(context);
+                          TY_RETURN_IF_ERROR(device.Launch(Each<Body>{body, count}));
+                          body.terms[0] = body.y;
+                          body.count = 1;
+                        }
+                        body.terms[body.count++] = context.input<T>(i);
                       }
-                      body.terms[body.count++] = context.input<float>(i);
-                    }
-                    body.y = context.output<float>(0);
-                    return device.Launch(Each<AddTerms<float>>{body, count});
-                  },
-                  scratch.bytes()};
+                      body.y = context.output<T>(0);
+                      return device.Launch(Each<Body>{body, count});
+                    },
+                    scratch.bytes()};
+  });
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const DropoutOp& op) {
@@ -77,9 +84,13 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const DropoutOp& 
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const RelayoutOp&) {
-  return NodePlan{[&device = planner.device, count = node.out().shape.elements()](const KernelContext& context) {
-    return device.Launch(Each<CopyColumns>{{context.input<float>(0), context.output<float>(0), count, count, 0, count, 0}, count});
-  }};
+  TY_CHECK(node.in(0).bf16 != node.out().bf16);
+  const auto convert = [&]<typename X, typename Y>() {
+    return NodePlan{[&device = planner.device, count = node.out().shape.elements()](const KernelContext& context) {
+      return device.Launch(Each<Convert<X, Y>>{{context.input<X>(0), context.output<Y>(0), count, count}, count});
+    }};
+  };
+  return node.out().bf16 ? convert.template operator()<float, Bfloat16>() : convert.template operator()<Bfloat16, float>();
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const ConcatOp&) {

@@ -104,7 +104,7 @@ absl::StatusOr<BackwardParts> PartsOf(const Planner& planner, const RecurrentSiz
                                                         .b = {n.width, /*transposed=*/true},
                                                         .c_stride = n.units,
                                                         .onto = cell == Cell::kGru,
-                                                        .alignment = AlignmentBehind(n.width)},
+                                                        .alignment = AlignmentBehind(n.width * static_cast<int64_t>(sizeof(float)))},
                                                        scratch));
   TY_ASSIGN_OR_RETURN(
       parts.to_kernel,

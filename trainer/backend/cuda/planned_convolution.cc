@@ -5,72 +5,84 @@
 namespace trainyard::engine::cuda {
 
 absl::StatusOr<PlannedConvolution> PlannedConvolution::Make(const Planner& planner, const ConvolutionSizes& sizes, ConvolutionPart part,
-                                                            bool bias, ScratchLayout& scratch) {
+                                                            const NarrowImages& narrow, bool bias, ScratchLayout& scratch) {
   PlannedConvolution made;
   made.device_ = &planner.device;
   made.sizes_ = sizes;
   made.part_ = part;
-  const bool rounds = planner.precision == Precision::kBfloat16;
+  made.narrow_ = narrow;
+  made.rounds_ = planner.precision == Precision::kBfloat16;
+  const bool to_kernel = part == ConvolutionPart::kWeightGradient;
   // One product without columns cannot be bettered. Of the gradient of a few channels' kernel
   // libraries make a product of many more, most of them zeros: 0.22 ms of a LeNet step on an H200.
   constexpr int64_t kFewChannels = 4;
-  const bool few = part == ConvolutionPart::kWeightGradient && sizes.window.channels < kFewChannels;
+  const bool few = to_kernel && sizes.window.channels < kFewChannels;
   if (!sizes.pointwise() && !few) {
-    TY_ASSIGN_OR_RETURN(made.plan_, planner.device.Plan(ConvolutionShape{sizes, part, rounds, planner.precision == Precision::kTf32}));
+    // cuDNN 9.13 makes the gradient of a kernel 2 to 15 times as fast in bfloat16 as in f32.
+    const bool makes_bfloat16 = part == ConvolutionPart::kOutput ? narrow.z : to_kernel ? made.rounds_ : narrow.x;
+    TY_ASSIGN_OR_RETURN(made.plan_, planner.device.Plan(ConvolutionShape{.sizes = sizes,
+                                                                         .part = part,
+                                                                         .bfloat16 = made.rounds_,
+                                                                         .makes_bfloat16 = makes_bfloat16,
+                                                                         .tf32 = planner.precision == Precision::kTf32}));
   }
   if (made.plan_ == nullptr) {
-    TY_ASSIGN_OR_RETURN(made.columns_, ColumnProduct::Make(planner, sizes, part, bias, scratch));
+    TY_ASSIGN_OR_RETURN(made.columns_, ColumnProduct::Make(planner, sizes, part, narrow, bias && !narrow.z, scratch));
     return made;
   }
   const int64_t w_elements = sizes.depth() * sizes.filters;
-  made.turned_ = scratch.Add<float>(w_elements);
-  if (rounds) {
-    const int64_t x_elements = sizes.samples * sizes.in_pixels() * sizes.window.channels;
-    made.first_ = scratch.Add<Bfloat16>(part == ConvolutionPart::kInputGradient ? sizes.z_elements() : x_elements);
-    made.second_ = scratch.Add<Bfloat16>(part == ConvolutionPart::kWeightGradient ? sizes.z_elements() : w_elements);
+  made.turned_ = scratch.AddBytes<void>(w_elements * (made.rounds_ ? sizeof(Bfloat16) : sizeof(float)));
+  if (made.rounds_ && part != ConvolutionPart::kInputGradient && !narrow.x) {
+    made.x_ = scratch.Add<Bfloat16>(sizes.samples * sizes.in_pixels() * sizes.window.channels);
   }
+  if (made.rounds_ && part != ConvolutionPart::kOutput && !narrow.z) made.z_ = scratch.Add<Bfloat16>(sizes.z_elements());
   made.workspace_ = scratch.AddBytes<void>(made.plan_->workspace_bytes());
   return made;
 }
 
-absl::Status PlannedConvolution::Run(const KernelContext& context, const float* x, const float* w, const float* z, float* made,
+absl::Status PlannedConvolution::Run(const KernelContext& context, const void* x, const float* w, const void* z, void* made,
                                      const OutputWork& after) const {
   const float* bias = after.bias;
   if (plan_ == nullptr) {
-    TY_RETURN_IF_ERROR(columns_.Run(context, x, w, z, made, bias));
-    bias = nullptr;  // the product took it in
+    TY_RETURN_IF_ERROR(columns_.Run(context, x, w, z, made, narrow_.z ? nullptr : bias));
+    if (!narrow_.z) bias = nullptr;  // the product took it in
   } else {
     TY_RETURN_IF_ERROR(RunOnDevice(context, x, w, z, made));
   }
   if (bias == nullptr && after.activation == Activation::kIdentity) return absl::OkStatus();
-  return device_->Launch(Each<BiasActivate<float>>{{made, bias, made, sizes_.filters, after.activation}, sizes_.z_elements()});
+  return WithElement(narrow_.z, [&]<typename T>() {
+    T* const output = static_cast<T*>(made);
+    return device_->Launch(Each<BiasActivate<T>>{{output, bias, output, sizes_.filters, after.activation}, sizes_.z_elements()});
+  });
 }
 
-absl::Status PlannedConvolution::RunOnDevice(const KernelContext& context, const float* x, const float* w, const float* z,
-                                             float* made) const {
+absl::Status PlannedConvolution::RunOnDevice(const KernelContext& context, const void* x, const float* w, const void* z, void* made) const {
   const int64_t depth = sizes_.depth();
   const int64_t filters = sizes_.filters;
-  float* const turned = turned_.In(context);
+  void* const turned = turned_.In(context);
   void* const workspace = workspace_.In(context);
+  TY_ASSIGN_OR_RETURN(const void* const images, Rounded(context, x_, x));
+  TY_ASSIGN_OR_RETURN(const void* const outputs, Rounded(context, z_, z));
   if (part_ == ConvolutionPart::kWeightGradient) {
-    TY_ASSIGN_OR_RETURN(const void* images, Rounded(context, first_, x));
-    TY_ASSIGN_OR_RETURN(const void* outputs, Rounded(context, second_, z));
     TY_RETURN_IF_ERROR(plan_->Run(images, nullptr, outputs, turned, workspace));
-    return device_->Launch(Each<Transpose<float, float>>{{turned, made, filters, depth}, depth * filters});
+    return WithElement(rounds_, [&]<typename T>() {
+      return device_->Launch(
+          Each<Transpose<T, float>>{{static_cast<const T*>(turned), static_cast<float*>(made), filters, depth}, depth * filters});
+    });
   }
-  TY_RETURN_IF_ERROR(device_->Launch(Each<Transpose<float, float>>{{w, turned, depth, filters}, depth * filters}));
-  const bool forward = part_ == ConvolutionPart::kOutput;
-  TY_ASSIGN_OR_RETURN(const void* given, Rounded(context, first_, forward ? x : z));
-  TY_ASSIGN_OR_RETURN(const void* kernel, Rounded(context, second_, turned));
-  return plan_->Run(forward ? given : nullptr, kernel, forward ? nullptr : given, made, workspace);
+  TY_RETURN_IF_ERROR(WithElement(rounds_, [&]<typename T>() {
+    return device_->Launch(Each<Transpose<float, T>>{{w, static_cast<T*>(turned), depth, filters}, depth * filters});
+  }));
+  return plan_->Run(images, turned, outputs, made, workspace);
 }
 
 absl::StatusOr<const void*> PlannedConvolution::Rounded(const KernelContext& context, const ScratchPart<Bfloat16>& part,
-                                                        const float* from) const {
+                                                        const void* from) const {
   Bfloat16* const rounded = part.In(context);
   if (rounded == nullptr) return from;
   const auto elements = static_cast<int64_t>(part.bytes / sizeof(Bfloat16));
-  TY_RETURN_IF_ERROR(device_->Launch(Each<Convert<float, Bfloat16>>{{from, rounded, elements, elements}, elements}));
+  TY_RETURN_IF_ERROR(
+      device_->Launch(Each<Convert<float, Bfloat16>>{{static_cast<const float*>(from), rounded, elements, elements}, elements}));
   return rounded;
 }
 

@@ -17,24 +17,27 @@ struct OutputWork {
 class PlannedConvolution {
  public:
   // `bias`: Run is given one.
-  static absl::StatusOr<PlannedConvolution> Make(const Planner& planner, const ConvolutionSizes& sizes, ConvolutionPart part, bool bias,
-                                                 ScratchLayout& scratch);
+  static absl::StatusOr<PlannedConvolution> Make(const Planner& planner, const ConvolutionSizes& sizes, ConvolutionPart part,
+                                                 const NarrowImages& narrow, bool bias, ScratchLayout& scratch);
 
-  // x, w, z as ConvolutionSizes has them, f32; the part that is made is null and goes to `made`.
-  absl::Status Run(const KernelContext& context, const float* x, const float* w, const float* z, float* made,
+  // x, w, z as ConvolutionSizes has them; the part that is made is null and goes to `made`. A bias is
+  // added to a narrow output after that was rounded.
+  absl::Status Run(const KernelContext& context, const void* x, const float* w, const void* z, void* made,
                    const OutputWork& after = {}) const;
 
  private:
-  absl::Status RunOnDevice(const KernelContext& context, const float* x, const float* w, const float* z, float* made) const;
-  absl::StatusOr<const void*> Rounded(const KernelContext& context, const ScratchPart<Bfloat16>& part, const float* from) const;
+  absl::Status RunOnDevice(const KernelContext& context, const void* x, const float* w, const void* z, void* made) const;
+  absl::StatusOr<const void*> Rounded(const KernelContext& context, const ScratchPart<Bfloat16>& part, const void* from) const;
 
   Device* device_ = nullptr;
   ConvolutionSizes sizes_{};
   ConvolutionPart part_ = ConvolutionPart::kOutput;
+  NarrowImages narrow_;
+  bool rounds_ = false;                    // operands, to bfloat16
   ColumnProduct columns_;                  // where the device has no way of its own
   std::shared_ptr<ConvolutionPlan> plan_;  // else
-  ScratchPart<float> turned_;              // the kernel, or its gradient, [D, size, C]
-  ScratchPart<Bfloat16> first_, second_;   // what goes in, as bfloat16
+  ScratchPart<void> turned_;               // the kernel as an operand, or its gradient, [D, size, C]; bfloat16 if rounds_
+  ScratchPart<Bfloat16> x_, z_;            // images that are held as f32, as operands
   ScratchPart<void> workspace_;
 };
 

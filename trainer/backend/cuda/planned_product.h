@@ -9,15 +9,22 @@
 
 namespace trainyard::engine::cuda {
 
+// Which of a product's matrices lie in memory as bfloat16; the others as f32.
+struct NarrowOperands {
+  bool a = false, b = false, c = false;
+};
+
 // Copied freely: the copies share the device's plan. A kernel's products may run one after the
 // other only.
 class PlannedProduct {
  public:
   PlannedProduct() = default;
-  // Of f32 operands; with Precision::kBfloat16 `scratch` gets places for the rounded ones.
-  static absl::StatusOr<PlannedProduct> Make(const Planner& planner, const ProductShape& shape, ScratchLayout& scratch);
+  // With Precision::kBfloat16 `scratch` gets places for operands that are f32 and get rounded.
+  // Nothing is narrow with another precision. A narrow c takes no bias.
+  static absl::StatusOr<PlannedProduct> Make(const Planner& planner, const ProductShape& shape, ScratchLayout& scratch,
+                                             const NarrowOperands& narrow = {});
 
-  absl::Status Run(const KernelContext& context, const float* a, const float* b, float* c, const float* bias = nullptr) const;
+  absl::Status Run(const KernelContext& context, const void* a, const void* b, void* c, const float* bias = nullptr) const;
 
  private:
   // An operand as it is stored: rows of `width` elements, `stride` apart.
@@ -25,7 +32,7 @@ class PlannedProduct {
     int64_t rows = 0, width = 0, stride = 0;
     ScratchPart<Bfloat16> rounded;
   };
-  absl::StatusOr<const void*> Rounded(const KernelContext& context, const Stored& stored, const float* x) const;
+  absl::StatusOr<const void*> Rounded(const KernelContext& context, const Stored& stored, const void* x) const;
 
   Device* device_ = nullptr;
   std::shared_ptr<ProductPlan> plan_;

@@ -13,15 +13,14 @@ struct Operand {
 };
 
 inline constexpr int kMostAlignment = 64;
-// What is left of that where a pointer lies a multiple of `elements` floats behind an aligned one.
-inline int AlignmentBehind(int64_t elements) {
+// What is left of that where a pointer lies a multiple of `bytes` behind an aligned one.
+inline int AlignmentBehind(int64_t bytes) {
   int alignment = kMostAlignment;
-  while (elements * static_cast<int64_t>(sizeof(float)) % alignment != 0) alignment /= 2;
+  while (bytes % alignment != 0) alignment /= 2;
   return alignment;
 }
 
-// c [m, n] = a [m, k] b [k, n] + bias [n] (+ c with `onto`). c is row-major f32, in rows of
-// c_stride.
+// c [m, n] = a [m, k] b [k, n] + bias [n] (+ c with `onto`). c is row-major, in rows of c_stride.
 struct ProductShape {
   int64_t m = 0, n = 0, k = 0;
   Operand a, b;
@@ -29,6 +28,7 @@ struct ProductShape {
   bool bias = false;
   bool onto = false;
   bool bfloat16 = false;           // a and b are bfloat16, else f32
+  bool makes_bfloat16 = false;     // c is, and takes no bias; else f32
   bool tf32 = false;               // a and b may be rounded to tf32
   int alignment = kMostAlignment;  // of a, b and c, in bytes
   friend bool operator==(const ProductShape&, const ProductShape&) = default;

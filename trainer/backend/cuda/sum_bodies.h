@@ -77,11 +77,9 @@ struct Moments {
 
   TY_DEVICE static Sum Zero() { return {0.0f, 0.0f, 0.0f}; }
   TY_DEVICE static Sum Combine(Sum a, Sum b) {
-    if (a.count == 0.0f) return b;
-    if (b.count == 0.0f) return a;
     const float count = a.count + b.count;
     const float away = b.mean - a.mean;
-    const float share = b.count / count;
+    const float share = b.count == 0.0f ? 0.0f : b.count / count;
     return {count, a.mean + away * share, a.squares + b.squares + away * away * a.count * share};
   }
   template <int kN>

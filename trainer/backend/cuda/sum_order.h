@@ -71,7 +71,8 @@ template <int kN, typename Body>
 TY_DEVICE void LaneSums(const Body& body, const SumOrder& order, int64_t output, int32_t split, int32_t lane,
                         typename Body::Sum (&sums)[kN]) {
   using Lane = typename LaneOfBody<Body>::Type;
-  constexpr int kAhead = 8;  // terms that are loaded before the first of them is added
+  // Terms that are loaded before the first of them is added: what registers hold.
+  constexpr int kAhead = kN * sizeof(typename Lane::Term) > 16 ? 4 : 8;
   const auto load = [&](int64_t i, typename Lane::Term(&terms)[kN]) {
     if constexpr (Body::kAcross) {
       body.Terms(output, i, terms);
@@ -101,10 +102,15 @@ TY_DEVICE void LaneSums(const Body& body, const SumOrder& order, int64_t output,
 template <typename Body>
 TY_DEVICE typename Body::Sum SplitSum(const SumOrder& order, int64_t outputs, int64_t output, int32_t lane,
                                       const typename Body::Sum* partial) {
+  constexpr int kAhead = 8;
   typename Body::Sum sum = Body::Zero();
-  for (int32_t split = lane; split < order.splits; split += SumOrder::kStoreLanes) {
-    sum = Body::Combine(sum, partial[split * outputs + output]);
+  int32_t split = lane;
+  for (; split + (kAhead - 1) * SumOrder::kStoreLanes < order.splits; split += kAhead * SumOrder::kStoreLanes) {
+    typename Body::Sum loaded[kAhead];
+    for (int step = 0; step < kAhead; ++step) loaded[step] = partial[(split + step * SumOrder::kStoreLanes) * outputs + output];
+    for (int step = 0; step < kAhead; ++step) sum = Body::Combine(sum, loaded[step]);
   }
+  for (; split < order.splits; split += SumOrder::kStoreLanes) sum = Body::Combine(sum, partial[split * outputs + output]);
   return sum;
 }
 

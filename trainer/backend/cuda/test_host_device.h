@@ -87,22 +87,29 @@ class HostProduct {
  public:
   explicit HostProduct(const ProductShape& shape) : shape_(shape), blas_(ColumnMajor(shape)) {}
 
-  void Run(const void* a, const void* b, float* c, const float* bias) const {
+  void Run(const void* a, const void* b, void* c, const float* bias) const {
+    TY_CHECK(!shape_.makes_bfloat16 || (!shape_.bias && !shape_.onto));
+    for (const bool bfloat16 : {shape_.bfloat16, shape_.makes_bfloat16}) TY_CHECK(shape_.alignment >= (bfloat16 ? 2 : 4));
+    WithElement(shape_.makes_bfloat16, [&]<typename T>() { Multiply(a, b, static_cast<T*>(c), bias); });
+  }
+
+ private:
+  template <typename T>
+  void Multiply(const void* a, const void* b, T* c, const float* bias) const {
     for (const void* pointer : {a, b, static_cast<const void*>(c)}) TY_CHECK(reinterpret_cast<uintptr_t>(pointer) % shape_.alignment == 0);
     for (int64_t column = 0; column < blas_.columns; ++column) {
       for (int64_t row = 0; row < blas_.rows; ++row) {
-        double sum = shape_.onto ? c[column * blas_.ldc + row] : 0.0;
+        double sum = shape_.onto ? Widened(c[column * blas_.ldc + row]) : 0.0;
         if (shape_.bias) sum += bias[row];  // cuBLASLt: one for each row of C
         for (int64_t k = 0; k < blas_.depth; ++k) {
           sum += Element(b, blas_.transpose_a ? row * blas_.lda + k : k * blas_.lda + row) *
                  Element(a, blas_.transpose_b ? k * blas_.ldb + column : column * blas_.ldb + k);
         }
-        c[column * blas_.ldc + row] = static_cast<float>(sum);
+        Narrow(static_cast<float>(sum), c[column * blas_.ldc + row]);
       }
     }
   }
 
- private:
   double Element(const void* operand, int64_t at) const {
     if (!shape_.bfloat16) return static_cast<const float*>(operand)[at];
     return Widened(static_cast<const Bfloat16*>(operand)[at]);
@@ -118,13 +125,13 @@ class HostConvolution {
   static constexpr size_t kWorkspaceBytes = 1000;
   explicit HostConvolution(const ConvolutionShape& shape) : shape_(shape) {}
 
-  void Run(const void* x, const void* w, const void* z, float* made, void* workspace) const {
+  void Run(const void* x, const void* w, const void* z, void* made, void* workspace) const {
     const ConvolutionSizes& n = shape_.sizes;
     const int64_t x_elements = n.samples * n.in_pixels() * n.window.channels;
     const bool forward = shape_.part == ConvolutionPart::kOutput;
     const bool to_kernel = shape_.part == ConvolutionPart::kWeightGradient;
     std::memset(workspace, 0xff, kWorkspaceBytes);
-    std::fill_n(made, forward ? n.z_elements() : to_kernel ? n.depth() * n.filters : x_elements, 0.0f);
+    std::vector<float> sums(static_cast<size_t>(forward ? n.z_elements() : to_kernel ? n.depth() * n.filters : x_elements));
     for (int64_t at = 0; at < x_elements; ++at) {
       const PixelAt pixel(at, n.window.over_in, n.window.over_channels);
       for (int32_t oh = n.window.FirstOver(0, pixel.row); oh < n.window.EndOver(0, pixel.row); ++oh) {
@@ -135,13 +142,16 @@ class HostConvolution {
           for (int64_t d = 0; d < n.filters; ++d) {
             const int64_t at_w = d * n.depth() + place;
             const int64_t at_z = ((pixel.n * n.window.out[0] + oh) * n.window.out[1] + ow) * n.filters + d;
-            if (forward) made[at_z] += Element(x, at) * Element(w, at_w);
-            if (to_kernel) made[at_w] += Element(x, at) * Element(z, at_z);
-            if (!forward && !to_kernel) made[at] += Element(z, at_z) * Element(w, at_w);
+            if (forward) sums[at_z] += Element(x, at) * Element(w, at_w);
+            if (to_kernel) sums[at_w] += Element(x, at) * Element(z, at_z);
+            if (!forward && !to_kernel) sums[at] += Element(z, at_z) * Element(w, at_w);
           }
         }
       }
     }
+    WithElement(shape_.makes_bfloat16, [&]<typename T>() {
+      for (size_t i = 0; i < sums.size(); ++i) Narrow(sums[i], static_cast<T*>(made)[i]);
+    });
   }
 
  private:
@@ -205,7 +215,7 @@ class HostDevice final : public Device {
     class Plan final : public ProductPlan {
      public:
       Plan(HostDevice& device, const ProductShape& wanted) : device_(device), product_(wanted) {}
-      absl::Status Run(const void* a, const void* b, float* c, const float* bias) override {
+      absl::Status Run(const void* a, const void* b, void* c, const float* bias) override {
         return device_.Do([product = product_, a, b, c, bias] { product.Run(a, b, c, bias); });
       }
 
@@ -220,7 +230,7 @@ class HostDevice final : public Device {
      public:
       Plan(HostDevice& device, const ConvolutionShape& wanted) : device_(device), convolution_(wanted) {}
       size_t workspace_bytes() const override { return HostConvolution::kWorkspaceBytes; }
-      absl::Status Run(const void* x, const void* w, const void* z, float* made, void* workspace) override {
+      absl::Status Run(const void* x, const void* w, const void* z, void* made, void* workspace) override {
         return device_.Do([convolution = convolution_, x, w, z, made, workspace] { convolution.Run(x, w, z, made, workspace); });
       }
 

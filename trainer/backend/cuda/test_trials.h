@@ -66,33 +66,53 @@ inline std::vector<NamedTrial> ConvolutionTrials() {
   return trials;
 }
 
+inline Value AddNorm(Trial& trial, const std::string& name, Value x, bool relu, float epsilon) {
+  GraphBuilder& b = trial.builder();
+  const int64_t width = b.spec(x).shape[-1];
+  const BatchNormParameters parameters = {.gamma = trial.Parameter(name + "/gamma", {width}),
+                                          .beta = trial.Parameter(name + "/beta", {width}),
+                                          .moving_mean = trial.Parameter(name + "/mean", {width}, /*trainable=*/false),
+                                          .moving_variance = trial.Parameter(name + "/variance", {width}, /*trainable=*/false)};
+  const Value y = *b.BatchNorm(name, x, parameters, 0.9f, epsilon);
+  TY_CHECK(b.NextValue(parameters.moving_mean, {y.node, 1}).ok() && b.NextValue(parameters.moving_variance, {y.node, 2}).ok());
+  return relu ? *b.Activate(name + "/relu", y, Activation::kRelu) : y;
+}
+
 // A residual block with pre-activation and a penalty on its kernels. Moving variances lie in
 // (-1, 1): outside training epsilon must be larger.
 inline NamedTrial NormalisedBlock(int64_t batch, int64_t height, float epsilon = 1e-3f) {
   Trial trial;
   GraphBuilder& b = trial.builder();
-  const auto norm = [&](const std::string& name, Value x, bool relu) {
-    const int64_t width = b.spec(x).shape[-1];
-    const BatchNormParameters parameters = {.gamma = trial.Parameter(name + "/gamma", {width}),
-                                            .beta = trial.Parameter(name + "/beta", {width}),
-                                            .moving_mean = trial.Parameter(name + "/mean", {width}, /*trainable=*/false),
-                                            .moving_variance = trial.Parameter(name + "/variance", {width}, /*trainable=*/false)};
-    const Value y = *b.BatchNorm(name, x, parameters, 0.9f, epsilon);
-    TY_CHECK(b.NextValue(parameters.moving_mean, {y.node, 1}).ok() && b.NextValue(parameters.moving_variance, {y.node, 2}).ok());
-    return relu ? *b.Activate(name + "/relu", y, Activation::kRelu) : y;
-  };
   const Value fed = trial.Input("x", {batch, height, 19, 3});
   // Two read it, and its gradient is wanted: that of the norm takes in the other.
   const Value images = *b.Bias("shifted", fed, trial.Parameter("shift", {3}));
   const Value first = trial.Parameter("first", {3, 3, 3, 40});
   const Value second = trial.Parameter("second", {1, 1, 40, 3});
-  Value y = norm("norm1", images, /*relu=*/true);
-  y = norm("norm2", *b.Conv2d("conv1", y, first, {1, 1}, Padding::kSame), /*relu=*/true);
-  y = norm("norm3", *b.Conv2d("conv2", y, second), /*relu=*/false);
+  Value y = AddNorm(trial, "norm1", images, /*relu=*/true, epsilon);
+  y = AddNorm(trial, "norm2", *b.Conv2d("conv1", y, first, {1, 1}, Padding::kSame), /*relu=*/true, epsilon);
+  y = AddNorm(trial, "norm3", *b.Conv2d("conv2", y, second), /*relu=*/false, epsilon);
   const Value sum = *b.Add("sum", std::array{images, y});
   const Value error = *b.MeanSquaredError("error", sum, trial.Input("target", b.spec(sum).shape));
   trial.Loss(*b.L2Penalty("loss", error, std::array{first, second}, 0.01f));
   return {"NormalisedBlock" + std::to_string(batch) + "x" + std::to_string(height), std::move(trial)};
+}
+
+// Of convolutions in a row, between which all values may lie as bfloat16: kernels of one and of
+// several pixels, strides, biases, a sum of two branches.
+inline NamedTrial ConvolutionsInARow(int64_t channels) {
+  Trial trial;
+  GraphBuilder& b = trial.builder();
+  const auto conv = [&](const std::string& name, Value x, int32_t size, int32_t stride) {
+    const Value z =
+        *b.Conv2d(name, x, trial.Parameter(name + "/kernel", {size, size, b.spec(x).shape[3], channels}), {stride, stride}, Padding::kSame);
+    return *b.Bias(name + "/biased", z, trial.Parameter(name + "/bias", {channels}));
+  };
+  const Value x = conv("conv1", trial.Input("x", {4, 9, 7, 3}), 3, 1);
+  const Value y = conv("conv2", AddNorm(trial, "norm", x, /*relu=*/true, 1e-3f), 3, 2);
+  const Value z = *b.Activate("tanh", conv("conv3", x, 1, 2), Activation::kTanh);
+  const Value last = conv("conv4", *b.Activate("sigmoid", *b.Add("sum", std::array{y, z}), Activation::kSigmoid), 1, 1);
+  trial.MeanSquaredLoss(*b.AvgPool("average", last, {{2, 2}, {2, 2}}));
+  return {"ConvolutionsInARow" + std::to_string(channels), std::move(trial)};
 }
 
 inline std::vector<NamedTrial> RecurrentTrials() {
@@ -165,11 +185,11 @@ inline NamedTrial PooledAverages(const Window& window, int index) {
 }
 
 // A pool whose windows cover the image side by side, behind a convolution of few channels.
-inline NamedTrial TiledPool(const Shape& images, const Window& pool) {
+inline NamedTrial TiledPool(const Shape& images, int64_t filters, const Window& pool) {
   Trial trial;
   GraphBuilder& b = trial.builder();
-  Value y = *b.Conv2d("conv", trial.Input("x", images), trial.Parameter("kernel", {3, 3, images[3], 5}), {1, 1}, Padding::kSame);
-  y = *b.Activate("active", *b.Bias("biased", y, trial.Parameter("bias", {5})), Activation::kTanh);
+  Value y = *b.Conv2d("conv", trial.Input("x", images), trial.Parameter("kernel", {3, 3, images[3], filters}), {1, 1}, Padding::kSame);
+  y = *b.Activate("active", *b.Bias("biased", y, trial.Parameter("bias", {filters})), Activation::kTanh);
   trial.MeanSquaredLoss(*b.MaxPool("pool", y, pool));
   return {"TiledPool" + std::to_string(images[3]), std::move(trial)};
 }
@@ -207,8 +227,10 @@ inline std::vector<NamedTrial> AllTrials() {
   for (const Window& window : {Window{{2, 2}, {2, 2}}, Window{{3, 3}, {2, 2}, Padding::kSame}, Window{{2, 3}, {1, 1}}, Window{{5, 6}}}) {
     trials.push_back(PooledAverages(window, index++));
   }
-  trials.push_back(TiledPool({3, 6, 8, 1}, {{2, 2}, {2, 2}}));
-  trials.push_back(TiledPool({2, 6, 8, 3}, {{3, 4}, {3, 4}}));
+  trials.push_back(TiledPool({3, 6, 8, 1}, 5, {{2, 2}, {2, 2}}));
+  trials.push_back(TiledPool({2, 6, 8, 3}, 5, {{3, 4}, {3, 4}}));
+  trials.push_back(TiledPool({2, 6, 8, 4}, 6, {{2, 2}, {2, 2}}));
+  for (const int64_t channels : {5, 6, 8}) trials.push_back(ConvolutionsInARow(channels));
   trials.push_back(ManyTerms());
   return trials;
 }

@@ -202,24 +202,40 @@ struct AvgPoolBack {
 };
 
 // Images → columns [N, out 0, out 1, size 0, size 1, channels]: by element of the columns, 0 for
-// padding.
+// padding. Neighbours may be of several pixels.
 template <typename T>
 struct ImageToColumns {
   const T* x;
   T* columns;
   WindowPlace window;
 
-  int neighbours() const { return NeighboursIn(window.channels, x, columns); }
+  int neighbours() const { return NeighboursIn(kMostNeighbours, columns); }
   template <int kN>
   TY_DEVICE void Run(int64_t i) const {
-    const PixelAt place(i, window.over_size, window.over_channels);
+    PixelAt place(i, window.over_size, window.over_channels);
     const Divided by_columns = window.over_out[1].Divide(place.n);
     const Divided by_rows = window.over_out[0].Divide(by_columns.quotient);
-    const int32_t h = window.Corner(0, static_cast<int32_t>(by_rows.remainder)) + place.row;
-    const int32_t w = window.Corner(1, static_cast<int32_t>(by_columns.remainder)) + place.column;
-    const bool inside = h >= 0 && h < window.in[0] && w >= 0 && w < window.in[1];
-    float values[kN] = {};
-    if (inside) Load(x + ((by_rows.quotient * window.in[0] + h) * window.in[1] + w) * window.channels + place.channel, values);
+    int64_t n = by_rows.quotient;
+    auto o_row = static_cast<int32_t>(by_rows.remainder);
+    auto o_column = static_cast<int32_t>(by_columns.remainder);
+    float values[kN];
+    for (int k = 0; k < kN; ++k) {
+      const int32_t h = window.Corner(0, o_row) + place.row;
+      const int32_t w = window.Corner(1, o_column) + place.column;
+      const bool inside = h >= 0 && h < window.in[0] && w >= 0 && w < window.in[1];
+      values[k] = inside ? Widened(x[((n * window.in[0] + h) * window.in[1] + w) * window.channels + place.channel]) : 0.0f;
+      if (++place.channel < window.channels) continue;
+      place.channel = 0;
+      if (++place.column < window.size[1]) continue;
+      place.column = 0;
+      if (++place.row < window.size[0]) continue;
+      place.row = 0;
+      if (++o_column < window.out[1]) continue;
+      o_column = 0;
+      if (++o_row < window.out[0]) continue;
+      o_row = 0;
+      ++n;
+    }
     Store(values, columns + i);
   }
 };

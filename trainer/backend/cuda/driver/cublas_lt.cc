@@ -65,12 +65,13 @@ class CublasLt::Product final : public ProductPlan {
     }
     TY_RETURN_IF_ERROR(LtStatus(f, f.layout_create(&a_, type, blas.a_rows(), blas.a_columns(), blas.lda), "cublasLtMatrixLayoutCreate"));
     TY_RETURN_IF_ERROR(LtStatus(f, f.layout_create(&b_, type, blas.b_rows(), blas.b_columns(), blas.ldb), "cublasLtMatrixLayoutCreate"));
-    TY_RETURN_IF_ERROR(LtStatus(f, f.layout_create(&c_, CUDA_R_32F, blas.rows, blas.columns, blas.ldc), "cublasLtMatrixLayoutCreate"));
+    const cudaDataType_t made = shape.makes_bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+    TY_RETURN_IF_ERROR(LtStatus(f, f.layout_create(&c_, made, blas.rows, blas.columns, blas.ldc), "cublasLtMatrixLayoutCreate"));
     return Choose(shape);
   }
 
   // Only the bias's address changes; setting it is work of the host.
-  absl::Status Run(const void* a, const void* b, float* c, const float* bias) override {
+  absl::Status Run(const void* a, const void* b, void* c, const float* bias) override {
     const CublasLtFunctions& f = lt_.functions_;
     if (bias != nullptr) TY_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias)));
     const float alpha = 1.0f;

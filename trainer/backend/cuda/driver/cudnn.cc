@@ -89,7 +89,7 @@ class CudnnConvolution final : public ConvolutionPlan {
 
   size_t workspace_bytes() const override { return workspace_bytes_ == 0 ? 0 : workspace_bytes_ + kWorkspaceAlignment; }
 
-  absl::Status Run(const void* x, const void* w, const void* z, float* made, void* workspace) override {
+  absl::Status Run(const void* x, const void* w, const void* z, void* made, void* workspace) override {
     const CudnnFunctions& f = cudnn_.functions();
     const std::array<int64_t, 3> ids = {CudnnOperation::kX, CudnnOperation::kW, CudnnOperation::kZ};
     const std::array<const void*, 3> data = {part_ == ConvolutionPart::kInputGradient ? made : x,

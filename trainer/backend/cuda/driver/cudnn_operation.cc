@@ -76,9 +76,9 @@ OperationNames NamesOf(ConvolutionPart part) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
 }
 
-// What goes in has the operands' type, what is made is f32.
 cudnnDataType_t TypeOf(const ConvolutionShape& shape, ConvolutionPart part) {
-  return shape.bfloat16 && shape.part != part ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  const bool bfloat16 = shape.part == part ? shape.makes_bfloat16 : shape.bfloat16;
+  return bfloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
 }
 
 }  // namespace
