@@ -27,20 +27,35 @@ bool AsksForLargePages(const std::byte* address) {
   return false;
 }
 
-TEST(AdviseLargePages, TakesWholeOnesOnly) {
+TEST(MapLargePages, AsksForThemInWholeOnesOnly) {
   if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) GTEST_SKIP() << "the kernel has no transparent huge pages";
-  constexpr size_t kBytes = 4 * kLargePage;
-  void* const mapping = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(mapping, MAP_FAILED);
-  const uintptr_t first = (reinterpret_cast<uintptr_t>(mapping) + kLargePage - 1) / kLargePage * kLargePage;
-  auto* const whole = reinterpret_cast<std::byte*>(first);
-  AdviseLargePages(whole + 1, 2 * kLargePage - 1);  // one whole page, the second
-  EXPECT_FALSE(AsksForLargePages(whole));
-  EXPECT_TRUE(AsksForLargePages(whole + kLargePage));
-  EXPECT_FALSE(AsksForLargePages(whole + 2 * kLargePage));
-  AdviseLargePages(whole, kLargePage - 1);  // none
-  EXPECT_FALSE(AsksForLargePages(whole));
-  munmap(mapping, kBytes);
+  const MappedBytes memory = MapLargePages(2 * kLargePage + 1);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_TRUE(AsksForLargePages(memory.get()));
+  EXPECT_TRUE(AsksForLargePages(memory.get() + kLargePage));
+  EXPECT_FALSE(AsksForLargePages(memory.get() + 2 * kLargePage));
+}
+
+TEST(MapLargePages, GivesZerosFromTheStartOfAPage) {
+  for (const size_t bytes : {size_t{1}, kLargePage - 1, kLargePage, 3 * kLargePage + 5}) {
+    const MappedBytes memory = MapLargePages(bytes);
+    ASSERT_NE(memory, nullptr);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.get()) % kLargePage, 0);
+    for (const size_t at : {size_t{0}, bytes / 2, bytes - 1}) EXPECT_EQ(memory.get()[at], std::byte{0});
+    memory.get()[bytes - 1] = std::byte{1};
+  }
+}
+
+TEST(MapLargePages, GivesNothingWhereMemoryIsShort) { EXPECT_EQ(MapLargePages(size_t{1} << 60), nullptr); }
+
+TEST(MapLargePages, GoesBackToTheSystemWithItsOwner) {
+  MappedBytes memory = MapLargePages(kLargePage);
+  ASSERT_NE(memory, nullptr);
+  std::byte* const start = memory.get();
+  unsigned char resident = 0;
+  EXPECT_EQ(mincore(start, 1, &resident), 0);
+  memory.reset();
+  EXPECT_NE(mincore(start, 1, &resident), 0);  // mincore(2): ENOMEM where nothing is mapped
 }
 
 }  // namespace

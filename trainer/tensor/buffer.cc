@@ -1,9 +1,7 @@
 #include "trainer/tensor/buffer.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <memory>
-#include <utility>
 
 #include "trainer/base/check.h"
 #include "trainer/base/large_pages.h"
@@ -14,42 +12,36 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t kLarge = 64 << 20;  // worth a look at the limits, which are files
+constexpr size_t kWorthALook = 64 << 20;  // at the limits, which are files
+
+// Null where memory is short.
+std::shared_ptr<std::byte> Zeroed(size_t bytes) {
+  if (bytes >= kLargePage) return MapLargePages(bytes);
+  size_t space = bytes + kBufferAlignment;
+  void* const block = std::calloc(1, space);
+  if (block == nullptr) return nullptr;
+  void* start = block;
+  TY_CHECK(std::align(kBufferAlignment, bytes, start, space) != nullptr);
+  return {static_cast<std::byte*>(start), [block](std::byte*) { std::free(block); }};
+}
 
 }  // namespace
 
-// Large memory is taken page by page, as it is written first: calloc does not touch what comes
-// zeroed from the system. The line before the data holds the address of the block.
 Buffer::Buffer(size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
   const auto wanted = static_cast<int64_t>(bytes);
-  if (bytes >= kLarge && wanted > ReadMemoryRoom().limit) throw MemoryShortage(wanted);
-  size_t space = Aligned(bytes) + 2 * kBufferAlignment;
-  void* const block = std::calloc(1, space);
-  if (block == nullptr) throw MemoryShortage(wanted);
-  void* line = block;
-  TY_CHECK(std::align(kBufferAlignment, kBufferAlignment + bytes, line, space) != nullptr);
-  std::memcpy(line, static_cast<const void*>(&block), sizeof block);
-  data_.reset(static_cast<std::byte*>(line) + kBufferAlignment);
-  AdviseLargePages(block, bytes);
+  if (bytes >= kWorthALook && wanted > ReadMemoryRoom().limit) throw MemoryShortage(wanted);
+  data_ = Zeroed(bytes);
+  if (data_ == nullptr) throw MemoryShortage(wanted);
 }
 
 Buffer::Buffer(size_t bytes, LendableMemory* memory) {
-  std::shared_ptr<std::byte> taken = memory != nullptr && bytes > 0 ? memory->Take(bytes) : nullptr;
-  if (taken == nullptr) {
+  data_ = memory != nullptr && bytes > 0 ? memory->Take(bytes) : nullptr;
+  if (data_ == nullptr) {
     *this = Buffer(bytes);
     return;
   }
-  std::byte* const start = taken.get();
-  data_ = {start, Free{.lendable = std::move(taken)}};
   size_ = bytes;
-}
-
-void Buffer::Free::operator()(std::byte* pointer) const {
-  if (lendable != nullptr) return;
-  void* block = nullptr;
-  std::memcpy(static_cast<void*>(&block), pointer - kBufferAlignment, sizeof block);
-  std::free(block);
 }
 
 }  // namespace trainyard::engine

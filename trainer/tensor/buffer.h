@@ -14,13 +14,16 @@ class LendableMemory;
 inline constexpr size_t kBufferAlignment = 64;
 constexpr size_t Aligned(size_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
 
-// Movable, not copyable. An empty buffer has no memory.
+// Movable, not copyable. An empty buffer has no memory. One of kLargePage (base/large_pages.h) or
+// more begins at such a page.
 class Buffer {
  public:
   Buffer() = default;
-  // Zeroed. Throws MemoryShortage where memory is short, also where a cgroup would end the process
-  // as soon as it wrote to a large buffer. Large buffers are made within WithMemoryFor
-  // (memory_for.h).
+  Buffer(Buffer&&) = default;
+  Buffer& operator=(Buffer&&) = default;
+  // Zeroed. A page is taken when it is first written. Throws MemoryShortage where memory is short,
+  // also where a cgroup would end the process as soon as it wrote to a large buffer. Large buffers
+  // are made within WithMemoryFor (memory_for.h).
   explicit Buffer(size_t bytes);
   // The same, out of `memory` where that is not null and has so much left.
   Buffer(size_t bytes, LendableMemory* memory);
@@ -40,11 +43,7 @@ class Buffer {
   std::span<const std::byte> bytes() const { return {data(), size()}; }
 
  private:
-  struct Free {
-    void operator()(std::byte* pointer) const;
-    std::shared_ptr<std::byte> lendable;  // null: the buffer has a block of its own
-  };
-  std::unique_ptr<std::byte, Free> data_;
+  std::shared_ptr<std::byte> data_;
   size_t size_ = 0;
 };
 

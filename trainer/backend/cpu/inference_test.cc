@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -15,11 +16,13 @@
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
 #include "trainer/base/check.h"
+#include "trainer/base/large_pages.h"
 #include "trainer/ops/recurrent.h"
 
 namespace trainyard::engine {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
@@ -277,10 +280,31 @@ TEST(InferenceTest, ExecutorsOfTheSameParametersShareWhatIsMadeOfThem) {
   };
   auto first = get(parameters);
   EXPECT_EQ(get(parameters), first);
-  EXPECT_NE(get(parameters + 1), first);
+  const auto other = get(parameters + 1);
+  EXPECT_NE(other, first);
   EXPECT_EQ(made, 2);
   first.reset();  // the last holder: the parameters may change now
-  EXPECT_EQ(get(parameters)->as<float>()[0], 3);
+  EXPECT_EQ(*get(parameters), 3);
+}
+
+TEST(InferenceTest, WeightsLieSideBySideInLargePages) {
+  WeightStore store;
+  const float parameters[3] = {};
+  const auto get = [&](const float* source, size_t floats) {
+    return store.Get({{source}, "packed"}, floats, [&](float* memory) {
+      EXPECT_THAT(std::vector<float>(memory, memory + floats), Each(0.0f));
+      std::fill_n(memory, floats, 1.0f);
+    });
+  };
+  const auto first = get(parameters, 100);
+  const auto second = get(parameters + 1, 2000);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first.get()) % kLargePage, 0);
+  EXPECT_EQ(second.get(), first.get() + 112);
+  // More than is left: a place of its own, where the next lies too.
+  const size_t many = 10 * kLargePage / sizeof(float);
+  const auto third = get(parameters + 2, many);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(third.get()) % kLargePage, 0);
+  EXPECT_THAT(std::vector<float>(first.get(), first.get() + 100), Each(1.0f));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ class ScratchPieces {
 namespace {
 
 // `kept` holds the packed recurrent kernel from Prepare on; null: each run packs it.
-CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const RecurrentOp& op, const std::shared_ptr<const Buffer>* kept) {
+CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const RecurrentOp& op, const std::shared_ptr<const float>* kept) {
   const Sizes n(op, node.out().shape);
   const auto packed_floats = static_cast<int64_t>(PackedFloats(n.units, n.width(), device));
   const int64_t left_floats = PaddedFloats(static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.units, device)));
@@ -80,7 +80,7 @@ CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const Recu
       [&device, op, n, kept, packed_floats, left_floats, at = RecurrentInputs(op)](const KernelContext& context) {
         ScratchPieces memory(context.scratch);
         float* const own = kept == nullptr ? memory.Take(packed_floats) : nullptr;
-        const float* const packed = kept == nullptr ? own : (*kept)->as<float>();
+        const float* const packed = kept == nullptr ? own : kept->get();
         float* const left = memory.Take(device.pool.threads() * left_floats);
         float* const q = memory.Take(n.samples * n.width());
         float* const y = context.output<float>(RecurrentOutputs::kSequence);
@@ -171,7 +171,7 @@ class InferenceRecurrent final : public Kernel {
   CpuDevice& device_;
   const int at_;
   const int64_t units_, width_;
-  std::shared_ptr<const Buffer> packed_;
+  std::shared_ptr<const float> packed_;
   std::unique_ptr<Kernel> run_;
 };
 

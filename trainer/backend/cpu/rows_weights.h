@@ -47,14 +47,14 @@ class RowsWeights {
   int64_t begin(int64_t panel) const { return vectors_ * panel / panels_ * kLanes; }
   int64_t width(int64_t panel) const { return begin(panel + 1) - begin(panel); }
   int filled(int64_t panel) const { return static_cast<int>(std::min(columns_, begin(panel + 1)) - begin(panel)); }
-  const float* bias(int64_t panel) const { return memory_->as<float>() + begin(panel); }
-  const float* weights(int64_t panel) const { return memory_->as<float>() + vectors_ * kLanes + begin(panel) * k_; }
+  const float* bias(int64_t panel) const { return memory_.get() + begin(panel); }
+  const float* weights(int64_t panel) const { return memory_.get() + vectors_ * kLanes + begin(panel) * k_; }
 
  private:
   void Fill(const RowsParameters& parameters, float* memory, CpuDevice& device) const;
 
   int64_t k_ = 0, columns_ = 0, vectors_ = 0, panels_ = 1;
-  std::shared_ptr<const Buffer> memory_;  // the bias in whole vectors, then the panels
+  std::shared_ptr<const float> memory_;  // the bias in whole vectors, then the panels
 };
 
 }  // namespace trainyard::engine
