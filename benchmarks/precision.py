@@ -2,11 +2,12 @@
 """Measures bfloat16 beside float32: whole training steps of presets, and what networks learn. Standard library only.
 
     python3 benchmarks/precision.py speed      one core, both precisions in turn, the best of several rounds
-    python3 benchmarks/precision.py accuracy   what the presets learn of real digits and text, with several seeds
+    python3 benchmarks/precision.py accuracy   what the presets learn of real digits and text, with several seeds; --backend cuda: on a GPU
 """
 import argparse
 import json
 import pathlib
+import shlex
 import statistics
 import subprocess
 import tempfile
@@ -52,7 +53,7 @@ NETWORKS = {
 
 
 def bench(trainer, model, batch, precision, seconds, isa):
-    command = [trainer, "bench", "--model", model, "--batch", str(batch), "--precision", precision, "--seconds", str(seconds), "--json"]
+    command = [*shlex.split(trainer), "bench", "--model", model, "--batch", str(batch), "--precision", precision, "--seconds", str(seconds), "--json"]
     if precision == "bfloat16":
         command += ["--isa", isa]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -78,8 +79,8 @@ def speed(arguments):
 def learn(arguments, job, precision, seed):
     with tempfile.TemporaryDirectory(prefix="trainyard-precision-") as folder:
         output = pathlib.Path(folder) / "out"
-        command = [arguments.trainer, "launch", str(job), "--output", str(output), "--progress", "none", "--set", f"training.precision={precision}",
-                   "--set", f"training.seed={seed}"]
+        command = [*shlex.split(arguments.trainer), "train", "--job_name=worker", "--task_index=0", "--config", str(job), "--output", str(output),
+                   "--backend", arguments.backend, "--set", f"training.precision={precision}", "--set", f"training.seed={seed}"]
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
         return json.loads((output / "report.json").read_text())
 
@@ -91,7 +92,7 @@ def accuracy(arguments):
         for network in arguments.network:
             job = pathlib.Path(folder) / "job.yaml"
             job.write_text(JOB.replace("TRAINING", json.dumps(NETWORKS[network])))
-            for precision in PRECISIONS:
+            for precision in arguments.precision:
                 reports = [learn(arguments, job, precision, seed) for seed in range(1, arguments.seeds + 1)]
                 values = [report["eval"]["accuracy"] for report in reports]
                 losses = statistics.mean(report["eval"]["loss"] for report in reports)
@@ -104,6 +105,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("speed", "accuracy"))
     parser.add_argument("--trainer", default=str(ROOT / "build/release/trainer/trainyard-trainer"))
+    parser.add_argument("--backend", default="cpu", choices=("cpu", "cuda"), help="what learns")
+    parser.add_argument("--precision", nargs="+", default=list(PRECISIONS), choices=(*PRECISIONS, "tf32"), help="in which it learns")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="of a measurement")
     parser.add_argument("--isa", default="auto", help="kernels for bfloat16: auto, amx, avx512bf16, avx512 …")

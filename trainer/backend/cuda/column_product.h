@@ -13,8 +13,8 @@ namespace trainyard::engine::cuda {
 
 class ColumnProduct {
  public:
-  // The columns take the planner's column_bytes at most, or those of one sample. Narrow outputs take
-  // no bias.
+  // The columns take the planner's column_bytes at most, or those of one sample. Narrow outputs
+  // take no bias.
   static absl::StatusOr<ColumnProduct> Make(const Planner& planner, const ConvolutionSizes& sizes, ConvolutionPart part,
                                             const NarrowImages& narrow, bool bias, ScratchLayout& scratch);
 

@@ -15,10 +15,10 @@ struct DeviceBackendOptions {
   size_t column_bytes = size_t{256} << 20;  // Planner::column_bytes
 };
 
-// With Precision::kBfloat16 operands of products are rounded, and values between convolutions lie in
-// memory so (backend/narrow_values.h). A bias is added to what was rounded before, and gradients of
-// kernels may be rounded once. Once a call has failed, the backend does no more work: its status()
-// says why.
+// With Precision::kBfloat16 operands of products are rounded, and values between convolutions lie
+// in memory so (backend/narrow_values.h). A bias is added to what was rounded before, and gradients
+// of kernels may be rounded once. Once a call has failed, the backend does no more work: its
+// status() says why.
 absl::StatusOr<std::unique_ptr<Backend>> MakeDeviceBackend(std::unique_ptr<Device> device, const DeviceBackendOptions& options = {});
 
 }  // namespace trainyard::engine::cuda

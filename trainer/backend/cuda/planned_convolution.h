@@ -20,8 +20,8 @@ class PlannedConvolution {
   static absl::StatusOr<PlannedConvolution> Make(const Planner& planner, const ConvolutionSizes& sizes, ConvolutionPart part,
                                                  const NarrowImages& narrow, bool bias, ScratchLayout& scratch);
 
-  // x, w, z as ConvolutionSizes has them; the part that is made is null and goes to `made`. A bias is
-  // added to a narrow output after that was rounded.
+  // x, w, z as ConvolutionSizes has them; the part that is made is null and goes to `made`. A bias
+  // is added to a narrow output after that was rounded.
   absl::Status Run(const KernelContext& context, const void* x, const float* w, const void* z, void* made,
                    const OutputWork& after = {}) const;
 
