@@ -2,12 +2,11 @@
 """Measures bfloat16 beside float32: whole training steps of presets, and what networks learn. Standard library only.
 
     python3 benchmarks/precision.py speed      one core, both precisions in turn, the best of several rounds
-    python3 benchmarks/precision.py accuracy   what the presets learn of real digits and text, with several seeds; --backend cuda: on a GPU
+    python3 benchmarks/precision.py accuracy   what the presets learn of real digits and text, with several seeds; --devices cuda: on a GPU
 """
 import argparse
 import json
 import pathlib
-import shlex
 import statistics
 import subprocess
 import tempfile
@@ -53,7 +52,7 @@ NETWORKS = {
 
 
 def bench(trainer, model, batch, precision, seconds, isa):
-    command = [*shlex.split(trainer), "bench", "--model", model, "--batch", str(batch), "--precision", precision, "--seconds", str(seconds), "--json"]
+    command = [trainer, "bench", "--model", model, "--batch", str(batch), "--precision", precision, "--seconds", str(seconds), "--json"]
     if precision == "bfloat16":
         command += ["--isa", isa]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -79,8 +78,8 @@ def speed(arguments):
 def learn(arguments, job, precision, seed):
     with tempfile.TemporaryDirectory(prefix="trainyard-precision-") as folder:
         output = pathlib.Path(folder) / "out"
-        command = [*shlex.split(arguments.trainer), "train", "--job_name=worker", "--task_index=0", "--config", str(job), "--output", str(output),
-                   "--backend", arguments.backend, "--set", f"training.precision={precision}", "--set", f"training.seed={seed}"]
+        command = [arguments.trainer, "launch", str(job), "--output", str(output), "--progress", "none", "--set", f"training.precision={precision}",
+                   "--set", f"training.seed={seed}", "--set", f"training.resources.devices={arguments.devices}"]
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
         return json.loads((output / "report.json").read_text())
 
@@ -105,7 +104,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("speed", "accuracy"))
     parser.add_argument("--trainer", default=str(ROOT / "build/release/trainer/trainyard-trainer"))
-    parser.add_argument("--backend", default="cpu", choices=("cpu", "cuda"), help="what learns")
+    parser.add_argument("--devices", default="cpu", choices=("cpu", "cuda"), help="on which it learns")
     parser.add_argument("--precision", nargs="+", default=list(PRECISIONS), choices=(*PRECISIONS, "tf32"), help="in which it learns")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="of a measurement")
