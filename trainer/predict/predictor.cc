@@ -1,6 +1,7 @@
 #include "trainer/predict/predictor.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <array>
@@ -42,6 +43,9 @@ std::unique_ptr<Dataset> DatasetOf(const Shape& example_shape, DType dtype, std:
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Create(const TrainedModel& model, Backend& backend) {
+  // What the bytes of the checkpoint lay in goes back to the system before weights are made of
+  // them.
+  malloc_trim(0);
   std::unique_ptr<Predictor> predictor(new Predictor(model, backend));
   predictor->spec_ = model.description.training.model;
   ModelSpec& spec = predictor->spec_;
