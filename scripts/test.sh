@@ -177,8 +177,15 @@ report_programs() {
   [ "$bad" -eq 0 ]
 }
 
+# The programs of a preset whose names end with one of the words behind it.
+programs_of() {
+  local preset=$1 word
+  shift
+  for word in "$@"; do sed -n "s/^build .*\/\([a-z0-9_]*_$word\): CXX_EXECUTABLE.*/\1/p" "build/$preset/build.ninja"; done | sort -u
+}
+
 # The programs of a preset's tests.
-test_programs() { sed -n 's/^build .*\/\([a-z0-9_]*_test\): CXX_EXECUTABLE.*/\1/p' "build/$1/build.ninja" | sort -u; }
+test_programs() { programs_of "$1" test; }
 
 # Those whose tests start threads: what ThreadSanitizer is for.
 tsan_targets() {
@@ -217,7 +224,14 @@ step_hostile() {
   build release trainyard-operator trainyard-trainer && run_python hostile "${files[@]}"
 }
 
-build_asan() { cmake --preset asan && cmake --build build/asan -j "$jobs"; }
+# The tests and the fuzz targets: nothing runs the programs themselves here.
+build_asan() {
+  cmake --preset asan || return 1
+  local targets
+  mapfile -t targets < <(programs_of asan test fuzz)
+  [ ${#targets[@]} -gt 0 ] || { echo "no test program found in build/asan/build.ninja"; return 1; }
+  cmake --build build/asan -j "$jobs" --target "${targets[@]}"
+}
 
 # The programs of tsan_targets.
 build_tsan() {
