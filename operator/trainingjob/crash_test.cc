@@ -6,6 +6,7 @@
 #include <string>
 
 #include "operator/trainingjob/reconciler_harness.h"
+#include "tests/support/sanitized.h"
 
 namespace trainyard::control {
 namespace {
@@ -113,16 +114,7 @@ class Life : public CrashTest {
 
 // AddressSanitizer takes four times as long, and looks at other things than the end: of eight
 // writes one is enough for it.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TRAINYARD_SLOW_CRASHES
-#endif
-#endif
-#ifdef TRAINYARD_SLOW_CRASHES
-constexpr int kWritesApart = 8;
-#else
-constexpr int kWritesApart = 1;
-#endif
+constexpr int kWritesApart = kAddressSanitized ? 8 : 1;
 
 void ExpectTheSameEndWhereverTheOperatorIsKilled(const MakeJob& job) {
   Life reference(job);

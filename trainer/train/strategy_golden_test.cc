@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/support/sanitized.h"
 #include "trainer/backend/cpu/cpu_backend.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/kvstore/server.h"
@@ -25,7 +26,7 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t kStepsFollowed = 20;
+constexpr size_t kStepsFollowed = kSanitized ? 3 : 20;
 
 struct StrategyCase {
   std::string name;

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "tests/support/sanitized.h"
 #include "trainer/backend/cpu/cpu_backend.h"
 #include "trainer/backend/cpu/join_add.h"
 #include "trainer/backend/cpu/select_bf16.h"
@@ -210,8 +211,9 @@ class Bf16Test : public testing::TestWithParam<std::string> {
     }
   }
 
-  void ExpectAgreementOf(Case (*make)(Random&), int cases) {
-    for (int i = 0; i < cases; ++i) {
+  void ExpectAgreementOf(Case (*make)(Random&)) {
+    constexpr int kCases = kThreadSanitized ? 10 : 100;
+    for (int i = 0; i < kCases; ++i) {
       SCOPED_TRACE(testing::Message() << "case " << i);
       Random random(static_cast<uint32_t>(i));
       ExpectAgreement(make(random), GetParam(), static_cast<uint32_t>(i));
@@ -220,9 +222,9 @@ class Bf16Test : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Bf16Test, ConvolutionsAgreeOverRandomShapes) { ExpectAgreementOf(ConvolutionCase, 100); }
-TEST_P(Bf16Test, DenseLayersAgreeOverRandomShapes) { ExpectAgreementOf(DenseCase, 100); }
-TEST_P(Bf16Test, DenseLayersOfSequencesAgreeOverRandomShapes) { ExpectAgreementOf(RowsCase, 100); }
+TEST_P(Bf16Test, ConvolutionsAgreeOverRandomShapes) { ExpectAgreementOf(ConvolutionCase); }
+TEST_P(Bf16Test, DenseLayersAgreeOverRandomShapes) { ExpectAgreementOf(DenseCase); }
+TEST_P(Bf16Test, DenseLayersOfSequencesAgreeOverRandomShapes) { ExpectAgreementOf(RowsCase); }
 
 // A network with every fused epilogue, pools that tile the image and pools that do not.
 Trial ImageNetwork(int batch) {

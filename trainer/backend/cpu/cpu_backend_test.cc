@@ -220,7 +220,7 @@ std::vector<ConvCase> PointConvolutions() {
 }
 
 TEST_P(CpuBackendTest, PointConvolutionsAgree) {
-  for (const ConvCase& c : FewIfEmulated(PointConvolutions())) {
+  for (const ConvCase& c : FewIfSlow(PointConvolutions())) {
     SCOPED_TRACE(testing::Message() << "batch " << c.batch << ", " << c.channels << " to " << c.filters << " stride " << c.stride);
     ExpectAgreement(ConvGraph(c, /*fuse=*/true), 5e-5);
     if (testing::Test::HasFatalFailure()) return;
@@ -282,7 +282,7 @@ std::vector<ConvCase> WinogradConvolutions() {
 }
 
 TEST_P(CpuBackendTest, WinogradConvolutionsAgree) {
-  for (const ConvCase& c : FewIfEmulated(WinogradConvolutions())) {
+  for (const ConvCase& c : FewIfSlow(WinogradConvolutions())) {
     SCOPED_TRACE(testing::Message() << "image " << c.height << "x" << c.width << " channels " << c.channels << " filters " << c.filters
                                     << " kernel " << c.kernel << " stride " << c.stride);
     ExpectAgreement(ConvGraph(c, /*fuse=*/true), 5e-5);
@@ -290,7 +290,7 @@ TEST_P(CpuBackendTest, WinogradConvolutionsAgree) {
 }
 
 TEST_P(CpuBackendTest, LeNetAgrees) {
-  for (const int batch : {5, 32}) {
+  for (const int batch : FewIfSlow(std::vector{5, 32})) {
     GraphBuilder builder;
     const Window pool{.size = {2, 2}, .stride = {2, 2}};
     Value y = *builder.Input("images", {batch, 28, 28, 1});
@@ -456,7 +456,7 @@ TEST_P(CpuBackendTest, BitsDoNotDependOnTheNumberOfThreads) {
       ConvCase{18, 9, 9, 60, 45, 5, 2, Padding::kSame, Activation::kRelu, std::nullopt},  // threads share the packing
       ConvCase{33, 9, 9, 64, 80, 1, 1, Padding::kSame, Activation::kRelu, std::nullopt},
       ConvCase{33, 9, 9, 90, 64, 1, 2, Padding::kSame, Activation::kIdentity, std::nullopt}};
-  for (const ConvCase& c : FewIfEmulated(cases)) {
+  for (const ConvCase& c : cases) {
     const Network network = ConvGraph(c, /*fuse=*/true);
     const Results one = RunStep(network, *Cpu(GetParam(), 1));
     for (const int threads : {1, 2, 3}) ExpectSameBits(RunStep(network, *Cpu(GetParam(), threads)), one);

@@ -80,7 +80,7 @@ std::vector<NormCase> NormCases() {
       cases.back().batch = batch;
     }
   }
-  return FewIfEmulated(cases);
+  return FewIfSlow(cases);
 }
 
 std::string NormText(const NormCase& c) {

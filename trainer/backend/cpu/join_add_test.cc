@@ -79,7 +79,7 @@ std::vector<BlockCase> ResidualCases() {
       blocks.back().batch = batch;
     }
   }
-  return FewIfEmulated(blocks);
+  return FewIfSlow(blocks);
 }
 
 std::string ResidualText(const BlockCase& block) {

@@ -5,30 +5,38 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/sanitized.h"
 #include "trainer/backend/cpu/select_bf16.h"
 #include "trainer/backend/cpu/select_kernels.h"
 
 namespace trainyard::engine {
 
-// The instruction sets that this machine can run, fastest first.
+// The instruction sets that this machine can run, fastest first. One for ThreadSanitizer: threads
+// share the kernels of each as those of the others.
 inline std::vector<std::string> RunnableNames() {
   std::vector<std::string> names;
-  for (const KernelTable* table : RunnableKernels()) names.emplace_back(table->isa);
+  for (const KernelTable* table : RunnableKernels()) {
+    names.emplace_back(table->isa);
+    if (kThreadSanitized) break;
+  }
   return names;
 }
 
 // Those for bfloat16, likewise.
 inline std::vector<std::string> RunnableBf16Names() {
   std::vector<std::string> names;
-  for (const Bf16Set& set : RunnableBf16Sets()) names.emplace_back(set.isa);
+  for (const Bf16Set& set : RunnableBf16Sets()) {
+    names.emplace_back(set.isa);
+    if (kThreadSanitized) break;
+  }
   return names;
 }
 
 // Every fifth case where an emulator makes a case a hundred times as long (scripts/test.sh sets the
-// variable), all cases elsewhere.
+// variable), or where shapes matter less than threads. All cases elsewhere.
 template <typename Case>
-std::vector<Case> FewIfEmulated(const std::vector<Case>& cases) {
-  if (std::getenv("TRAINYARD_EMULATED") == nullptr) return cases;
+std::vector<Case> FewIfSlow(const std::vector<Case>& cases) {
+  if (!kThreadSanitized && std::getenv("TRAINYARD_EMULATED") == nullptr) return cases;
   std::vector<Case> few;
   for (size_t i = 0; i < cases.size(); i += 5) few.push_back(cases[i]);
   return few;
