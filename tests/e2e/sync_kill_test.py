@@ -18,7 +18,7 @@ import unittest
 
 from trainyard import DEADLINE, JobTest, job_file
 
-OPTIONS = argparse.Namespace(kills=50, terms=20, seed=None)
+OPTIONS = argparse.Namespace(kills=20, terms=8, seed=None)
 STEPS = 160
 SAVE_EVERY = 30
 LAST_BLOW = 0.8  # of the steps; later blows could find the job at its end

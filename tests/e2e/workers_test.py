@@ -19,7 +19,8 @@ EXAMPLE = ROOT / "examples/lenet5-ps.yaml"
 
 
 class ManyWorkers(JobTest):
-    """Neither stale gradients nor few large steps must ruin a run: real digits, the shipped example, as many epochs as it takes."""
+    """Neither stale gradients nor few large steps must ruin a run: real digits, the shipped example, as many epochs as it takes. Eight workers' gradients
+    are staler, and their steps fewer, than those of fewer workers."""
 
     def check(self, workers, mode, epochs):
         run = Run(EXAMPLE, output=tempfile.mkdtemp(dir=self.folder.name),
@@ -31,18 +32,9 @@ class ManyWorkers(JobTest):
     def test_one_asynchronous_worker(self):
         self.check(1, "async", epochs=2)
 
-    def test_four_asynchronous_workers(self):
-        self.check(4, "async", epochs=5)
-
     def test_eight_asynchronous_workers(self):
         # The order of the pushes is the scheduler's, so the accuracy differs between runs: after 10 epochs 0.949 to 0.975, after 16 it was 0.964 or more.
         self.check(8, "async", epochs=16)
-
-    def test_one_synchronous_worker(self):
-        self.check(1, "sync", epochs=2)
-
-    def test_four_synchronous_workers(self):
-        self.check(4, "sync", epochs=4)
 
     def test_eight_synchronous_workers(self):
         self.check(8, "sync", epochs=6)
