@@ -65,7 +65,7 @@ Trial NormNetwork(const NormCase& c, float offset = 1.0f) {
 
 std::vector<NormCase> NormCases() {
   std::vector<NormCase> cases;
-  for (const int64_t batch : {1, 5, 16, 37}) {
+  for (const int64_t batch : {37, 16, 5, 1}) {  // in this order the largest image is of a small batch where cases are few
     for (const NormCase& c : std::vector<NormCase>{
              {.size = 1, .width = 1, .channels = 3, .filters = 5},
              {.size = 6, .width = 5, .channels = 6, .filters = 31, .bias = true},

@@ -32,11 +32,14 @@ inline std::vector<std::string> RunnableBf16Names() {
   return names;
 }
 
-// Every fifth case where an emulator makes a case a hundred times as long (scripts/test.sh sets the
-// variable), or where shapes matter less than threads. All cases elsewhere.
+// Whether an emulator makes a case a hundred times as long (scripts/test.sh sets the variable), or
+// shapes matter less than threads.
+inline bool IsSlow() { return kThreadSanitized || std::getenv("TRAINYARD_EMULATED") != nullptr; }
+
+// Every fifth case there, all cases elsewhere.
 template <typename Case>
 std::vector<Case> FewIfSlow(const std::vector<Case>& cases) {
-  if (!kThreadSanitized && std::getenv("TRAINYARD_EMULATED") == nullptr) return cases;
+  if (!IsSlow()) return cases;
   std::vector<Case> few;
   for (size_t i = 0; i < cases.size(); i += 5) few.push_back(cases[i]);
   return few;
