@@ -8,8 +8,6 @@
 namespace trainyard::engine::cuda {
 namespace {
 
-int64_t BytesOf(bool bfloat16) { return bfloat16 ? sizeof(Bfloat16) : sizeof(float); }
-
 // Of `rows` windows. The first chunk of a weight gradient is stored, the others are added to it.
 ProductShape ShapeOf(const ConvolutionSizes& sizes, ConvolutionPart part, int64_t rows, bool bias, bool first) {
   const int64_t depth = sizes.depth();
@@ -46,7 +44,7 @@ absl::StatusOr<ColumnProduct> ColumnProduct::Make(const Planner& planner, const 
   if (!sizes.pointwise()) {
     const auto most = static_cast<int64_t>(planner.column_bytes / sizeof(float)) / of_a_sample;
     at_once = std::clamp<int64_t>(most, 1, sizes.samples);
-    made.columns_ = scratch.AddBytes<void>(at_once * of_a_sample * BytesOf(narrow.x && !back));
+    made.columns_ = scratch.AddBytes<void>(at_once * of_a_sample * BytesOfElement(narrow.x && !back));
   }
   // Columns of a gradient are added up before they are rounded.
   const bool narrow_dx = narrow.x && sizes.pointwise();
@@ -68,9 +66,11 @@ absl::StatusOr<ColumnProduct> ColumnProduct::Make(const Planner& planner, const 
 }
 
 int64_t ColumnProduct::BytesBehindX(int64_t samples) const {
-  return samples * sizes_.in_pixels() * sizes_.window.channels * BytesOf(narrow_.x);
+  return samples * sizes_.in_pixels() * sizes_.window.channels * BytesOfElement(narrow_.x);
 }
-int64_t ColumnProduct::BytesBehindZ(int64_t samples) const { return samples * sizes_.out_pixels() * sizes_.filters * BytesOf(narrow_.z); }
+int64_t ColumnProduct::BytesBehindZ(int64_t samples) const {
+  return samples * sizes_.out_pixels() * sizes_.filters * BytesOfElement(narrow_.z);
+}
 
 absl::Status ColumnProduct::Run(const KernelContext& context, const void* x, const float* w, const void* z, void* made,
                                 const float* bias) const {

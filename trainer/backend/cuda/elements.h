@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "trainer/backend/cuda/device_code.h"
 
@@ -26,6 +27,7 @@ TY_DEVICE inline void Narrow(float x, Bfloat16& y) {
   y.bits = static_cast<uint16_t>(rounded >> 16);
 }
 
+inline int64_t BytesOfElement(bool bfloat16) { return bfloat16 ? sizeof(Bfloat16) : sizeof(float); }
 // `call` gets the type of elements: call.operator()<T>().
 template <typename Call>
 auto WithElement(bool bfloat16, const Call& call) {
@@ -65,6 +67,15 @@ int NeighboursIn(int64_t row, const T*... pointers) {
   const auto fits = [&](const void* pointer, size_t size) { return reinterpret_cast<uintptr_t>(pointer) % (neighbours * size) == 0; };
   while (!(fits(pointers, sizeof(T)) && ...)) neighbours /= 2;
   return neighbours;
+}
+
+// `call` gets the number as a constant: what NeighboursIn has found.
+template <typename Call>
+void WithNeighbours(int neighbours, const Call& call) {
+  static_assert(kMostNeighbours == 4);
+  if (neighbours == 4) return call(std::integral_constant<int, 4>());
+  if (neighbours == 2) return call(std::integral_constant<int, 2>());
+  call(std::integral_constant<int, 1>());
 }
 
 }  // namespace trainyard::engine::cuda

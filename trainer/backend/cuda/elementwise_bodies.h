@@ -110,15 +110,21 @@ struct AddTerms {
   }
 };
 
-// Columns `x_begin` .. + width of rows of x_width → columns y_begin .. of rows of y_width.
-struct CopyColumns {
-  const float* x;
-  float* y;
-  int64_t width, x_width, x_begin, y_width, y_begin;
+// Rows of `width` elements, x_stride apart → rows y_stride apart.
+template <typename X, typename Y>
+struct CopyRows {
+  const X* x;
+  Y* y;
+  Divisor width;
+  int64_t x_stride, y_stride;
 
-  TY_DEVICE void operator()(int64_t i) const {
-    const auto [row, column] = Divide(i, width);
-    y[row * y_width + y_begin + column] = x[row * x_width + x_begin + column];
+  int neighbours() const { return NeighboursIn(width.by() | x_stride | y_stride, x, y); }
+  template <int kN>
+  TY_DEVICE void Run(int64_t i) const {
+    const auto [row, column] = width.Divide(i);
+    float values[kN];
+    Load(x + row * x_stride + column, values);
+    Store(values, y + row * y_stride + column);
   }
 };
 
@@ -167,24 +173,6 @@ struct Dropout {
         y[at] = words[f - 4 * quad] < threshold ? 0.0f : x[at] * scale;
       }
     }
-  }
-};
-
-// The elements of x in rows of x_stride, as those of y: rows of `width` without gaps.
-template <typename X, typename Y>
-struct Convert {
-  const X* x;
-  Y* y;
-  Divisor width;
-  int64_t x_stride;
-
-  int neighbours() const { return NeighboursIn(width.by() | x_stride, x, y); }
-  template <int kN>
-  TY_DEVICE void Run(int64_t i) const {
-    const auto [row, column] = width.Divide(i);
-    float values[kN];
-    Load(x + row * x_stride + column, values);
-    Store(values, y + i);
   }
 };
 

@@ -87,7 +87,7 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const RelayoutOp&
   TY_CHECK(node.in(0).bf16 != node.out().bf16);
   const auto convert = [&]<typename X, typename Y>() {
     return NodePlan{[&device = planner.device, count = node.out().shape.elements()](const KernelContext& context) {
-      return device.Launch(Each<Convert<X, Y>>{{context.input<X>(0), context.output<Y>(0), count, count}, count});
+      return device.Launch(Each<CopyRows<X, Y>>{{context.input<X>(0), context.output<Y>(0), count, count, count}, count});
     }};
   };
   return node.out().bf16 ? convert.template operator()<float, Bfloat16>() : convert.template operator()<Bfloat16, float>();
@@ -100,8 +100,8 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const ConcatOp&) 
   return NodePlan{[&device = planner.device, widths, width, rows = node.out().shape.elements() / width](const KernelContext& context) {
     int64_t begin = 0;
     for (size_t i = 0; i < widths.size(); ++i) {
-      TY_RETURN_IF_ERROR(device.Launch(Each<CopyColumns>{
-          {context.input<float>(static_cast<int>(i)), context.output<float>(0), widths[i], widths[i], 0, width, begin}, rows * widths[i]}));
+      TY_RETURN_IF_ERROR(device.Launch(Each<CopyRows<float, float>>{
+          {context.input<float>(static_cast<int>(i)), context.output<float>(0) + begin, widths[i], widths[i], width}, rows * widths[i]}));
       begin += widths[i];
     }
     return absl::OkStatus();
@@ -111,7 +111,7 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const ConcatOp&) 
 Planned PlanNode(const Planner& planner, const NodeView& node, const SliceOp& op) {
   return NodePlan{[&device = planner.device, op, from = node.in(0).shape[-1], to = node.out().shape[-1],
                    count = node.out().shape.elements()](const KernelContext& context) {
-    return device.Launch(Each<CopyColumns>{{context.input<float>(0), context.output<float>(0), to, from, op.begin, to, 0}, count});
+    return device.Launch(Each<CopyRows<float, float>>{{context.input<float>(0) + op.begin, context.output<float>(0), to, from, to}, count});
   }};
 }
 

@@ -22,7 +22,7 @@ struct RecurrentSizes {
 // to [N, U] = from, or zeros where that is null.
 absl::Status CopyOrClear(Device& device, const float* from, float* to, int64_t count) {
   if (from == nullptr) return device.Launch(Each<Fill>{{to, 0.0f}, count});
-  return device.Launch(Each<CopyColumns>{{from, to, count, count, 0, count, 0}, count});
+  return device.Launch(Each<CopyRows<float, float>>{{from, to, count, count, count}, count});
 }
 
 const float* InputOrNull(const KernelContext& context, int i) { return i < 0 ? nullptr : context.input<float>(i); }

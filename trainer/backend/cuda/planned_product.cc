@@ -29,8 +29,8 @@ absl::StatusOr<PlannedProduct> PlannedProduct::Make(const Planner& planner, cons
 absl::StatusOr<const void*> PlannedProduct::Rounded(const KernelContext& context, const Stored& stored, const void* x) const {
   Bfloat16* const rounded = stored.rounded.In(context);
   if (rounded == nullptr) return x;
-  TY_RETURN_IF_ERROR(device_->Launch(
-      Each<Convert<float, Bfloat16>>{{static_cast<const float*>(x), rounded, stored.width, stored.stride}, stored.rows * stored.width}));
+  TY_RETURN_IF_ERROR(device_->Launch(Each<CopyRows<float, Bfloat16>>{
+      {static_cast<const float*>(x), rounded, stored.width, stored.stride, stored.width}, stored.rows * stored.width}));
   return rounded;
 }
 

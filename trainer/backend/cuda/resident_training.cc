@@ -177,7 +177,7 @@ void ResidentTraining::Take(int key, const void* value) {
   const int64_t elements = specs_[key].shape.elements();
   health_.Try("a gradient", [&] {
     return device_.Launch(
-        Each<CopyColumns>{{static_cast<const float*>(value), At(results_, key), elements, elements, 0, elements, 0}, elements});
+        Each<CopyRows<float, float>>{{static_cast<const float*>(value), At(results_, key), elements, elements, elements}, elements});
   });
 }
 

@@ -30,10 +30,7 @@ void RunNeighbours(const Each<B>& work) {
 template <typename B>
 void RunOnHost(const Each<B>& work) {
   if constexpr (kTakesNeighbours<B>) {
-    const int neighbours = work.body.neighbours();
-    if (neighbours == 4) return RunNeighbours<4>(work);
-    if (neighbours == 2) return RunNeighbours<2>(work);
-    RunNeighbours<1>(work);
+    WithNeighbours(work.body.neighbours(), [&](auto n) { RunNeighbours<n()>(work); });
   } else {
     for (int64_t i = work.count - 1; i >= 0; --i) work.body(i);
   }
@@ -66,10 +63,10 @@ void RunOnHost(const Reduce<B>& work) {
   for (int64_t output = 0; output < work.outputs; output += order.neighbours) {
     for (int32_t split = 0; split < order.splits; ++split) {
       if constexpr (B::kAcross) {
-        if (order.neighbours == 4) AddRange<4>(work, order, output, split, partial.data());
-        if (order.neighbours == 2) AddRange<2>(work, order, output, split, partial.data());
+        WithNeighbours(order.neighbours, [&](auto n) { AddRange<n()>(work, order, output, split, partial.data()); });
+      } else {
+        AddRange<1>(work, order, output, split, partial.data());
       }
-      if (order.neighbours == 1) AddRange<1>(work, order, output, split, partial.data());
     }
   }
   // As on the device, through the memory that was asked for.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <type_traits>
 
 #include "trainer/backend/cuda/driver/launch.h"
 
@@ -88,15 +87,6 @@ __global__ void StoreKernel(B body, SumOrder order, int64_t outputs, const typen
 }
 
 unsigned Blocks(int64_t count, int64_t of) { return static_cast<unsigned>((count + of - 1) / of); }
-
-// `start` gets the number as a constant: neighbours is 1, 2 or kMostNeighbours.
-template <typename Start>
-void WithNeighbours(int neighbours, const Start& start) {
-  static_assert(kMostNeighbours == 4);
-  if (neighbours == 4) return start(std::integral_constant<int, 4>());
-  if (neighbours == 2) return start(std::integral_constant<int, 2>());
-  start(std::integral_constant<int, 1>());
-}
 
 template <typename B>
 cudaError_t Start(const Each<B>& work, cudaStream_t stream) {
