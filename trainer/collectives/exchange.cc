@@ -43,11 +43,13 @@ Payload PayloadOf(const std::vector<std::span<const float>>& pieces, std::shared
 
 }  // namespace
 
-Exchange::Exchange(int rank, int ranks, int devices, const Schedule& schedule, size_t elements, BorrowCount& borrowed)
+Exchange::Exchange(int rank, int ranks, int devices, const Schedule& schedule, size_t elements, BorrowCount& borrowed,
+                   BorrowCount& results)
     : rank_(rank),
       all_(ranks * devices),
       schedule_(schedule),
       borrowed_(borrowed),
+      results_(results),
       last_reduce_(CountReduces(schedule)),
       partial_range_{0, elements},
       spares_(schedule.rounds.size()) {}
@@ -82,12 +84,17 @@ std::vector<PartToSend> Exchange::TakeSends() {
   for (const Transfer& transfer : schedule_.rounds[round_].sends) {
     PartToSend part{.peer = transfer.peer, .range = transfer.range, .contributors = contributors_, .payload = {}};
     if (contributors_ > 0) {
-      const bool of_partial = !concluded_ && partial_ != nullptr;
-      part.payload = PayloadOf(Have(transfer.range), of_partial ? std::shared_ptr<const void>(partial_) : borrowed_.Lend(transfer.peer));
+      part.payload = PayloadOf(Have(transfer.range), OwnerOf(transfer));
     }
     sends.push_back(std::move(part));
   }
   return sends;
+}
+
+std::shared_ptr<const void> Exchange::OwnerOf(const Transfer& transfer) {
+  if (concluded_) return results_.Lend(transfer.peer);
+  if (partial_ != nullptr) return partial_;
+  return borrowed_.Lend(transfer.peer);
 }
 
 absl::Status Exchange::Receive(std::span<const ReceivedPart> parts) {

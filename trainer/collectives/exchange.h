@@ -70,12 +70,15 @@ struct PartToSend {
 };
 
 // Begin, then for each round TakeSends and, with all that the round receives, Receive; until
-// done(). Not thread-safe. Sends point into the caller's memory and hold `borrowed`: own values and
-// targets must stay as they are until it is 0.
+// done(). Not thread-safe. Sends point into the caller's memory. Own values must stay as they are
+// until `borrowed` is 0. Targets must until `results` is 0, or until the targets of another exchange
+// with the same schedule and memory, behind this one, are written: each of these writes comes after
+// a contribution of every rank, which has read this exchange's results by then.
 class Exchange {
  public:
-  // Of `ranks` ranks with `devices` devices each. `schedule` and `borrowed` must outlive it.
-  Exchange(int rank, int ranks, int devices, const Schedule& schedule, size_t elements, BorrowCount& borrowed);
+  // Of `ranks` ranks with `devices` devices each. `schedule` and the counts must outlive it; they may
+  // be the same one.
+  Exchange(int rank, int ranks, int devices, const Schedule& schedule, size_t elements, BorrowCount& borrowed, BorrowCount& results);
 
   void Begin(BucketValues values);
   size_t round() const { return round_; }
@@ -97,6 +100,8 @@ class Exchange {
   void Put(size_t begin, std::span<const float> sum);
   float DivisorOf(const BucketTarget& target) const;
   std::shared_ptr<Buffer> TakeBuffer(size_t floats);
+  // Of the values that are sent: held until the peer has read them.
+  std::shared_ptr<const void> OwnerOf(const Transfer& transfer);
   // Where this rank has its values of a range.
   std::vector<std::span<const float>> Have(SliceRange range) const;
 
@@ -104,6 +109,7 @@ class Exchange {
   const int all_;  // devices of all ranks
   const Schedule& schedule_;
   BorrowCount& borrowed_;
+  BorrowCount& results_;
   const size_t last_reduce_;  // rounds up to it reduce
   BucketValues values_;
   size_t round_ = 0;

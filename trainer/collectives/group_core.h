@@ -97,8 +97,9 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   absl::Time progress_at() const;
   // Names the ranks and buckets that the operation waits for.
   std::string DescribeAwaited() const;
-  // "all-reduce of step 7: values for rank 1, not read yet"; "": none.
-  std::string DescribeLoans() const;
+  // "all-reduce of step 7: values for rank 1, not read yet", "step 7: …" where the operation is
+  // over; "": none.
+  std::string DescribeLoans(const BorrowCount& loans) const;
   // "rank 2 (host:port): connection refused", for each that is not in the group.
   std::string DescribeAbsent() const;
   StreamTraffic traffic() const;
@@ -109,6 +110,9 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   const RankGroupOptions& options() const { return options_; }
   std::string own_name() const { return "rank " + std::to_string(options_.rank); }
   BorrowCount& borrowed() { return borrowed_; }
+  BorrowCount& results() { return results_; }
+  // Peers that have read something say so at once.
+  void HastenReturns();
   int ranks() const { return static_cast<int>(options_.hosts.size()); }
   // Of the group that stands.
   RankLayout layout() const;
@@ -185,6 +189,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   const RankGroupOptions options_;
   Transport& transport_;
   BorrowCount borrowed_;
+  BorrowCount results_;
   std::atomic<uint64_t> activity_ = 0;
 
   mutable Mutex mutex_;

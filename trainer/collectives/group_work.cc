@@ -223,12 +223,24 @@ std::string GroupCore::DescribeAwaited() const {
   return operation_ != nullptr ? operation_->DescribeAwaited() : "";
 }
 
-std::string GroupCore::DescribeLoans() const {
-  const std::vector<int> ranks = borrowed_.Borrowers();
+std::string GroupCore::DescribeLoans(const BorrowCount& loans) const {
+  const std::vector<int> ranks = loans.Borrowers();
   if (ranks.empty()) return "";
   MutexLock lock(&mutex_);
-  return fmt::format("{}values for rank{} {}, not read yet", operation_ != nullptr ? operation_->Describe() + ": " : "",
-                     ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  return fmt::format("{}: values for rank{} {}, not read yet",
+                     operation_ != nullptr ? operation_->Describe() : fmt::format("step {}", last_.step), ranks.size() == 1 ? "" : "s",
+                     fmt::join(ranks, ", "));
+}
+
+void GroupCore::HastenReturns() {
+  std::vector<std::shared_ptr<Stream>> streams;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [rank, peer] : peers_) {
+      if (peer.stream != nullptr) streams.push_back(peer.stream);
+    }
+  }
+  for (const std::shared_ptr<Stream>& stream : streams) stream->HastenReturns();
 }
 
 }  // namespace trainyard::engine

@@ -10,10 +10,11 @@
 
 namespace trainyard::engine {
 
-Operation::Operation(const OperationPlan& plan, int rank, int ranks, BorrowCount& borrowed) : plan_(plan), states_(plan.buckets.size()) {
+Operation::Operation(const OperationPlan& plan, int rank, int ranks, BorrowCount& borrowed, BorrowCount& results)
+    : plan_(plan), states_(plan.buckets.size()) {
   for (size_t i = 0; i < states_.size(); ++i) {
     const BucketPlan& bucket = plan.buckets[i];
-    states_[i].exchange = std::make_unique<Exchange>(rank, ranks, plan.devices, bucket.schedule, bucket.elements, borrowed);
+    states_[i].exchange = std::make_unique<Exchange>(rank, ranks, plan.devices, bucket.schedule, bucket.elements, borrowed, results);
     for (const Round& round : bucket.schedule.rounds) states_[i].received.emplace_back(round.receives.size());
   }
 }

@@ -56,8 +56,9 @@ struct OperationId {
 // Not thread-safe, except that buckets that were taken (TakeReady) may be worked on without a lock.
 class Operation {
  public:
-  // `plan` and `borrowed` must outlive it.
-  Operation(const OperationPlan& plan, int rank, int ranks, BorrowCount& borrowed);
+  // `plan` and the counts must outlive it. Exchange says what they are of.
+  Operation(const OperationPlan& plan, int rank, int ranks, BorrowCount& borrowed, BorrowCount& results);
+  Operation(const OperationPlan& plan, int rank, int ranks, BorrowCount& borrowed) : Operation(plan, rank, ranks, borrowed, borrowed) {}
 
   // Starts it anew, for another step.
   void Begin(OperationId id);

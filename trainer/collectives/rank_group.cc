@@ -46,7 +46,8 @@ RankGroup::~RankGroup() {
   core_->Abandon();
   listener_.reset();
   if (tender_.joinable()) tender_.join();
-  if (!core_->AwaitShut(RealClock().Now() + kReleaseDeadline) || !core_->borrowed().AwaitNone(RealClock().Now() + kReleaseDeadline)) {
+  const absl::Time deadline = RealClock().Now() + kReleaseDeadline;
+  if (!core_->AwaitShut(deadline) || !core_->borrowed().AwaitNone(deadline) || !core_->results().AwaitNone(deadline)) {
     LogError("rank {}: values are still being sent while the group is destroyed", core_->options().rank);
   }
 }
@@ -96,18 +97,21 @@ absl::StatusOr<Waited> RankGroup::Wait() {
   if (absl::IsDeadlineExceeded(waited.status())) core_->Leave(std::string(waited.status().message()));
   // Queued records are dropped with the streams; records that are being sent are let go soon.
   if (core_->status().ok() || core_->borrowed().AwaitNone(RealClock().Now() + kReleaseDeadline)) return waited;
-  return absl::DeadlineExceededError(fmt::format("rank {}: of a given-up step: {}", core_->options().rank, core_->DescribeLoans()));
+  return absl::DeadlineExceededError(fmt::format("rank {}: of a given-up step: {}", core_->options().rank, core_->DescribeLoans(core_->borrowed())));
 }
 
-absl::StatusOr<Waited> RankGroup::AwaitOperation() {
+absl::StatusOr<Waited> RankGroup::AwaitOperation() { return Await(/*done=*/false, core_->borrowed()); }
+
+absl::Status RankGroup::AwaitReaders() { return Await(/*done=*/true, core_->results()).status(); }
+
+absl::StatusOr<Waited> RankGroup::Await(bool done, BorrowCount& loans) {
   const RankGroupOptions& options = core_->options();
   const absl::Time start = options.clock->Now();
   LongWait wait(core_->own_name(), start, options.on_wait);
   absl::Time stop_at = absl::InfiniteFuture();
-  bool done = false;
   while (true) {
     done = done || (core_->AwaitOperation(kLookPeriod) && core_->operation_done());
-    if (done && core_->borrowed().AwaitNone(RealClock().Now() + kLookPeriod)) return Waited{};
+    if (done && AwaitNone(loans)) return Waited{};
     if (!done && core_->ended()) return Waited{.ended = true};
     if (!done) {
       if (const absl::Status status = core_->status(); !status.ok()) {
@@ -116,7 +120,7 @@ absl::StatusOr<Waited> RankGroup::AwaitOperation() {
         return absl::CancelledError(fmt::format("rank {}: stopped: {}", options.rank, std::string(status.message())));
       }
     }
-    const std::string awaited = done ? core_->DescribeLoans() : core_->DescribeAwaited();
+    const std::string awaited = done ? core_->DescribeLoans(loans) : core_->DescribeAwaited();
     if (awaited.empty()) continue;  // the last value has been read meanwhile
     wait.Look(options.clock->Now(), [&] { return awaited; });
     if (IsStopping()) stop_at = std::min(stop_at, RealClock().Now() + kStopShare * options.timeouts.stop);
@@ -127,6 +131,12 @@ absl::StatusOr<Waited> RankGroup::AwaitOperation() {
     return absl::DeadlineExceededError(
         fmt::format("rank {}: nothing within {} of {}", options.rank, absl::FormatDuration(options.timeouts.peer), awaited));
   }
+}
+
+bool RankGroup::AwaitNone(BorrowCount& loans) {
+  if (loans.Borrowers().empty()) return true;
+  core_->HastenReturns();
+  return loans.AwaitNone(RealClock().Now() + kLookPeriod);
 }
 
 bool RankGroup::BeginAsking(Operation& operation, int64_t step) { return core_->BeginAsking(operation, step); }
@@ -188,6 +198,7 @@ void RankGroup::Done() {
 }
 
 BorrowCount& RankGroup::borrowed() { return core_->borrowed(); }
+BorrowCount& RankGroup::results() { return core_->results(); }
 int RankGroup::ranks() const { return core_->ranks(); }
 RankLayout RankGroup::layout() const { return core_->layout(); }
 StreamTraffic RankGroup::traffic() const { return core_->traffic(); }

@@ -62,8 +62,11 @@ class RankGroup final {
   void Begin(Operation& operation, OperationId id);
   void Contribute(size_t bucket, BucketValues values);
   // Returns when the operation is done here and nothing of the caller's memory is on its way any
-  // more, or else with an error. Either way the operation's memory is free.
+  // more, or else with an error. Either way the operation's memory is free, but for results that
+  // hold results().
   absl::StatusOr<Waited> Wait();
+  // Returns when all ranks have read the results that hold results(), or with the errors of Wait.
+  absl::Status AwaitReaders();
 
   // Rank 0, between step - 1 and `step`: begins an operation that gathers what
   // RankGroupOptions::on_ask gives on the other ranks. They do nothing for it; none does a step
@@ -97,6 +100,8 @@ class RankGroup final {
   void Done();
 
   BorrowCount& borrowed();
+  // Of operations whose results may rest where they are while other ranks read them (exchange.h).
+  BorrowCount& results();
   int ranks() const;
   // Of the group that was formed last: which ranks share a node.
   RankLayout layout() const;
@@ -108,6 +113,10 @@ class RankGroup final {
   bool IsStopping() const;
   absl::Status AwaitMembers(const std::function<bool()>& reached, std::string_view what);
   absl::StatusOr<Waited> AwaitOperation();
+  // Likewise; `done`: the operation is, and `loans` alone are awaited.
+  absl::StatusOr<Waited> Await(bool done, BorrowCount& loans);
+  // For kLookPeriod at most.
+  bool AwaitNone(BorrowCount& loans);
   void AwaitGoodbye();
 
   const std::shared_ptr<GroupCore> core_;

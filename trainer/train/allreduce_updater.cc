@@ -81,7 +81,7 @@ absl::Status AllReduceUpdater::Connect() {
 void AllReduceUpdater::MakeStepOperation() {
   step_operation_ = nullptr;
   step_plan_ = plans_->Step(choice_, options_.group.rank, layout_, options_.devices);
-  step_operation_ = std::make_unique<Operation>(step_plan_, options_.group.rank, group_->ranks(), group_->borrowed());
+  step_operation_ = std::make_unique<Operation>(step_plan_, options_.group.rank, group_->ranks(), group_->borrowed(), group_->results());
 }
 
 absl::Status AllReduceUpdater::ChooseAlgorithms() {
@@ -305,11 +305,13 @@ absl::StatusOr<StepResult> AllReduceUpdater::Wait(ParameterSet& parameters) {
     return AsRollback(waited.status());
   }
   if (waited->ended) {
+    TY_RETURN_IF_ERROR(AwaitReaders());
     group_->FinishHere();
     return StepResult{.global_step = step, .ended = true};
   }
   TY_ASSIGN_OR_RETURN(const StepResult result, Update(parameters));
   if (result.global_step >= options_.end_step) {
+    TY_RETURN_IF_ERROR(AwaitReaders());
     if (first()) {
       TY_RETURN_IF_ERROR(KeepState());
       group_->Finish(result.global_step);
@@ -331,6 +333,12 @@ absl::StatusOr<StepResult> AllReduceUpdater::Update(ParameterSet& parameters) {
   }
   if (sharded_) sharded_->ForgetWhole();
   return local_->Wait(parameters);
+}
+
+absl::Status AllReduceUpdater::AwaitReaders() {
+  const absl::Status read = group_->AwaitReaders();
+  if (absl::IsAborted(read)) because_ = std::string(read.message());
+  return AsRollback(read);
 }
 
 absl::Status AllReduceUpdater::KeepState() {
@@ -366,6 +374,7 @@ void AllReduceUpdater::ServeOthers() {
 }
 
 absl::Status AllReduceUpdater::End(int64_t step) {
+  TY_RETURN_IF_ERROR(AwaitReaders());
   TY_RETURN_IF_ERROR(KeepState());
   group_->End(step);
   return absl::OkStatus();

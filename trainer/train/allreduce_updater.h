@@ -116,6 +116,8 @@ class AllReduceUpdater final : public Updater {
   bool Learned(int key) const;
   // The new values of the step that is done: here, or from the ranks that own them.
   absl::StatusOr<StepResult> Update(ParameterSet& parameters);
+  // Before this rank ends: the others have read what it has summed.
+  absl::Status AwaitReaders();
   // Rank 0: the training ends behind this state, so other ranks will not be asked for it any more.
   absl::Status KeepState();
 

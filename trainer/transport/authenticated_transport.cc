@@ -55,6 +55,7 @@ class ProvingStream final : public Stream, public StreamHandler, public std::ena
   void Abort() override { below()->Abort(); }
   void SetWindow(size_t bytes) override { below()->SetWindow(bytes); }
   void LendIfStarved() override { below()->LendIfStarved(); }
+  void HastenReturns() override { below()->HastenReturns(); }
   std::string peer() const override { return address_; }
   StreamTraffic traffic() const override { return below()->traffic(); }
 

@@ -19,6 +19,15 @@ void LoanBook::TakeBack() {
   Remove(state_.returned.exchange(0, std::memory_order_seq_cst));
 }
 
+void LoanBook::Hasten() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (used_ == 0) return;
+    state_.awaited.store(1, std::memory_order_seq_cst);
+  }
+  TakeBack();  // what came before the reader could see that
+}
+
 bool LoanBook::any() {
   absl::MutexLock lock(&mutex_);
   return used_ != 0;
@@ -33,6 +42,7 @@ std::vector<Payload> LoanBook::Remove(uint64_t numbers) {
     removed.push_back(std::exchange(lent_[std::countr_zero(left)], {}));
   }
   used_ &= ~numbers;
+  if (used_ == 0) state_.awaited.store(0, std::memory_order_seq_cst);
   return removed;
 }
 

@@ -16,9 +16,10 @@ namespace trainyard::engine {
 
 inline constexpr size_t kMostLoans = 64;
 
-// Bit i: the reader has given loan i back. Lies in the shared memory; zeros at first.
+// Lies in the shared memory; zeros at first.
 struct LoanState {
-  alignas(64) std::atomic<uint64_t> returned;
+  alignas(64) std::atomic<uint64_t> returned;  // bit i: the reader has given loan i back
+  std::atomic<uint32_t> awaited;               // the lender wants to hear of that at once
 };
 
 // The lender's end. Thread-safe. The other process can spoil what it reads itself, by giving it
@@ -33,6 +34,8 @@ class LoanBook {
   bool due() const { return state_.returned.load(std::memory_order_seq_cst) != 0; }
   // Lets go of what was given back.
   void TakeBack();
+  // From now on the reader rings when it gives something back, until all is back.
+  void Hasten();
   // Something is lent, as far as TakeBack knows.
   bool any();
   // Lets go of everything: the stream has ended.

@@ -70,7 +70,7 @@ std::optional<std::vector<LoanPiece>> FindLoan(const Record& record, const Lenda
 
 absl::StatusOr<std::vector<Record>> ParseLoanMessage(
     std::span<const std::byte> message, const std::shared_ptr<const void>& owner, std::span<const std::byte> memory,
-    const std::function<std::shared_ptr<const void>(const WireHeader& header, uint32_t number)>& borrow) {
+    const std::function<std::shared_ptr<const void>(uint32_t number)>& borrow) {
   std::vector<Record> records;
   LoanCutter cutter(message);
   while (cutter.left() > 0) {
@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<Record>> ParseLoanMessage(
       return absl::InvalidArgumentError(
           fmt::format("'{}': {} bytes are lent, its header says {}", WireOpName(header.op), length, header.length));
     }
-    records.push_back({.header = header, .payload = Payload(std::move(pieces), borrow(header, loan.number))});
+    records.push_back({.header = header, .payload = Payload(std::move(pieces), borrow(loan.number))});
   }
   return records;
 }

@@ -41,6 +41,6 @@ bool MayStayWithSender(const WireHeader& header);
 // ParseMessage, or a loan that does not fit its header or the memory, or that may not be one.
 absl::StatusOr<std::vector<Record>> ParseLoanMessage(
     std::span<const std::byte> message, const std::shared_ptr<const void>& owner, std::span<const std::byte> memory,
-    const std::function<std::shared_ptr<const void>(const WireHeader& header, uint32_t number)>& borrow);
+    const std::function<std::shared_ptr<const void>(uint32_t number)>& borrow);
 
 }  // namespace trainyard::engine

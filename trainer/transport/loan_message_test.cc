@@ -35,7 +35,7 @@ class LoanMessageTest : public ::testing::Test {
     add(std::as_bytes(std::span(&head, 1)));
     add(std::as_bytes(std::span(pieces)));
     message.resize(message.size() - left_out);
-    const auto borrow = [&](const WireHeader&, uint32_t number) {
+    const auto borrow = [&](uint32_t number) {
       number_ = number;
       return std::make_shared<const int>(0);
     };

@@ -121,6 +121,7 @@ class MeetingStream final : public Stream, public StreamHandler, public std::ena
     if (target != nullptr) target->SetWindow(bytes);
   }
   void LendIfStarved() override { Current()->LendIfStarved(); }
+  void HastenReturns() override { Current()->HastenReturns(); }
   void Trust() override { Current()->Trust(); }
   std::string peer() const override { return peer_; }
   StreamTraffic traffic() const override {

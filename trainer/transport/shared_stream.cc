@@ -41,20 +41,21 @@ class BorrowedRun {
 // A payload that this side reads in the other's memory; gives it back.
 class BorrowedLoan {
  public:
-  BorrowedLoan(std::shared_ptr<const SharedSegment> segment, std::shared_ptr<const LentMemory> memory, uint32_t number, bool awaited)
-      : segment_(std::move(segment)), memory_(std::move(memory)), number_(number), awaited_(awaited) {}
+  BorrowedLoan(std::shared_ptr<const SharedSegment> segment, std::shared_ptr<const LentMemory> memory, uint32_t number)
+      : segment_(std::move(segment)), memory_(std::move(memory)), number_(number) {}
   BorrowedLoan(const BorrowedLoan&) = delete;
   BorrowedLoan& operator=(const BorrowedLoan&) = delete;
   ~BorrowedLoan() {
-    segment_->other_loans().returned.fetch_or(uint64_t{1} << number_, std::memory_order_seq_cst);
-    if (awaited_) segment_->other_bell().Ring();
+    LoanState& loans = segment_->other_loans();
+    loans.returned.fetch_or(uint64_t{1} << number_, std::memory_order_seq_cst);
+    // Else the lender looks when the next message comes.
+    if (loans.awaited.load(std::memory_order_seq_cst) != 0) segment_->other_bell().Ring();
   }
 
  private:
   const std::shared_ptr<const SharedSegment> segment_;
   const std::shared_ptr<const LentMemory> memory_;
   const uint32_t number_;
-  const bool awaited_;  // else the lender looks when the answer comes
 };
 
 // As a message that has all payloads.
@@ -112,6 +113,8 @@ void SharedStream::Run() {
   DropQueue();
   std::exchange(handler_, nullptr)->OnClosed(shared_from_this(), reason);
 }
+
+void SharedStream::HastenReturns() { loans_.Hasten(); }
 
 void SharedStream::EndBelow(const absl::Status& status) {
   {
@@ -321,9 +324,7 @@ bool SharedStream::ReadSome() {
 
 absl::StatusOr<std::vector<Record>> SharedStream::Parse(const Incoming& message) {
   if (message.loans) {
-    const auto borrow = [&](const WireHeader& header, uint32_t number) {
-      return std::make_shared<const BorrowedLoan>(segment_, lent_, number, /*awaited=*/header.op == WireOp::kResult);
-    };
+    const auto borrow = [&](uint32_t number) { return std::make_shared<const BorrowedLoan>(segment_, lent_, number); };
     return ParseLoanMessage({message.copy.get(), message.size}, message.copy,
                             lent_ != nullptr ? lent_->bytes() : std::span<const std::byte>(), borrow);
   }

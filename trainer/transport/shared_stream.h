@@ -49,6 +49,7 @@ class SharedStream final : public FlowStream {
   void Close(const absl::Status& status) override;
   void Abort() override;
   void Trust() override { below_->Trust(); }
+  void HastenReturns() override;
 
  private:
   // A message on its way into the ring.

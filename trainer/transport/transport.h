@@ -69,6 +69,9 @@ class Stream {
   // Where the other side has used up its credit: lets as much more come as is held here. For a
   // holder that releases only when more has come.
   virtual void LendIfStarved() = 0;
+  // The owners of payloads that were sent are awaited: the stream lets go of each as soon as the
+  // other side has read it. Until this is called it may do so with the next message instead.
+  virtual void HastenReturns() {}
   // The other side has identified itself. A listener drops the oldest of too many streams that are
   // not trusted.
   virtual void Trust() {}
