@@ -43,8 +43,7 @@ Payload PayloadOf(const std::vector<std::span<const float>>& pieces, std::shared
 
 }  // namespace
 
-Exchange::Exchange(int rank, int ranks, int devices, const Schedule& schedule, size_t elements, BorrowCount& borrowed,
-                   BorrowCount& results)
+Exchange::Exchange(int rank, int ranks, int devices, const Schedule& schedule, size_t elements, BorrowCount& borrowed, BorrowCount& results)
     : rank_(rank),
       all_(ranks * devices),
       schedule_(schedule),

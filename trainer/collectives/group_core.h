@@ -66,6 +66,9 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
 
   void Begin(Operation& operation, OperationId id);
   void Contribute(size_t bucket, BucketValues values);
+  // Goes on with what has come, where streams can be polled: whether any can.
+  bool Poll();
+  void EndPolling();
   // Rank 0: the same of an operation that gathers the optimizer's slots. All others are asked for
   // theirs. False: no group has formed.
   bool BeginAsking(Operation& operation, int64_t step);
@@ -75,6 +78,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   // Each waits for at most `at_most` and returns whether it is so, also early where the group is no
   // more.
   bool AwaitFormed(absl::Duration at_most);
+  // Polls for a moment first: what comes soon then wakes no thread.
   bool AwaitOperation(absl::Duration at_most);
   bool AwaitReleased(absl::Duration at_most);
   // Other ranks: whether rank 0 has said goodbye.
@@ -142,6 +146,11 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
     bool work = false;            // buckets may be able to go on
   };
   void Do(Out out);
+  std::vector<std::shared_ptr<Stream>> Streams() const;
+  bool PollUntilOver();
+  bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !status_.ok() || operation_ == nullptr || operation_->done() || IsPastEnd(operation_->id());
+  }
   // Goes on with every bucket that can.
   void Work();
   // Writes down what was taken first, or is done.

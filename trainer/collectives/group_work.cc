@@ -3,13 +3,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "trainer/base/check.h"
+#include "trainer/base/clock.h"
 #include "trainer/collectives/group_core.h"
 #include "trainer/profile/span_log.h"
 
 namespace trainyard::engine {
 namespace {
+
+constexpr absl::Duration kPollFor = absl::Microseconds(200);
 
 OperationId IdOf(const WireHeader& header) {
   using enum OperationId::Kind;
@@ -195,10 +199,44 @@ void GroupCore::Abandon() {
   operation_ = nullptr;
 }
 
+std::vector<std::shared_ptr<Stream>> GroupCore::Streams() const {
+  std::vector<std::shared_ptr<Stream>> streams;
+  MutexLock lock(&mutex_);
+  for (const auto& [rank, peer] : peers_) {
+    if (peer.stream != nullptr) streams.push_back(peer.stream);
+  }
+  return streams;
+}
+
+bool GroupCore::Poll() {
+  bool any = false;
+  for (const std::shared_ptr<Stream>& stream : Streams()) any = stream->Poll() || any;
+  return any;
+}
+
+void GroupCore::EndPolling() {
+  for (const std::shared_ptr<Stream>& stream : Streams()) stream->EndPolling();
+}
+
+bool GroupCore::PollUntilOver() {
+  const absl::Time until = RealClock().Now() + kPollFor;
+  while (Poll()) {
+    {
+      MutexLock lock(&mutex_);
+      if (IsOver()) return true;
+    }
+    if (RealClock().Now() >= until) {
+      EndPolling();
+      return false;
+    }
+    std::this_thread::yield();  // ranks may share a core
+  }
+  return false;
+}
+
 bool GroupCore::AwaitOperation(absl::Duration at_most) {
-  const auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return !status_.ok() || operation_ == nullptr || operation_->done() || IsPastEnd(operation_->id());
-  };
+  if (PollUntilOver()) return true;
+  const auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return IsOver(); };
   MutexLock lock(&mutex_);
   return mutex_.AwaitWithTimeout(absl::Condition(&over), at_most);
 }
@@ -233,14 +271,7 @@ std::string GroupCore::DescribeLoans(const BorrowCount& loans) const {
 }
 
 void GroupCore::HastenReturns() {
-  std::vector<std::shared_ptr<Stream>> streams;
-  {
-    MutexLock lock(&mutex_);
-    for (const auto& [rank, peer] : peers_) {
-      if (peer.stream != nullptr) streams.push_back(peer.stream);
-    }
-  }
-  for (const std::shared_ptr<Stream>& stream : streams) stream->HastenReturns();
+  for (const std::shared_ptr<Stream>& stream : Streams()) stream->HastenReturns();
 }
 
 }  // namespace trainyard::engine

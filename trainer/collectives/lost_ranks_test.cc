@@ -145,6 +145,38 @@ TEST_P(RanksTest, ARankThatHasNotReadTheValuesOfADoneStepIsNamed) {
   ranks_.clear();
 }
 
+TEST_P(RanksTest, ARankThatHasNotReadTheResultsThatRestIsNamed) {
+  hosts_ = Addresses(*transport_, GetParam().name, 2);
+  FakeClock clock;
+  for (const int rank : {0, 1}) {
+    RankGroupOptions options = Options(rank);
+    options.clock = &clock;
+    ranks_.push_back(std::make_unique<TestRank>(options, *transport_));
+  }
+  FormAll();
+  std::shared_ptr<const void> unread = ranks_[0]->group().results().Lend(1);
+  OnAll([&](TestRank& rank, int index) {
+    rank.Plan(AllReduceAlgorithm::kDirect, 100, 2);
+    rank.LetResultsRest();
+    EXPECT_TRUE(rank.Reduce(7).ok());
+    if (index == 1) EXPECT_TRUE(rank.group().AwaitReaders().ok());
+  });
+  std::atomic<bool> ended = false;
+  std::thread time([&] {
+    while (!ended) {
+      clock.Advance(absl::Seconds(1));
+      std::this_thread::yield();
+    }
+  });
+  const absl::Status read = ranks_[0]->group().AwaitReaders();
+  ended = true;
+  time.join();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(read)) << read;
+  EXPECT_THAT(Text(read), HasSubstr("step 7: values for rank 1, not read yet"));
+  unread = nullptr;
+  ranks_.clear();
+}
+
 TEST_P(RanksTest, ARankThatIsAtWorkIsWaitedForAndSoAreThoseThatWaitForIt) {
   hosts_ = Addresses(*transport_, GetParam().name, 4);
   for (int rank = 0; rank < 4; ++rank) {

@@ -90,6 +90,8 @@ void RankGroup::FinishHere() { core_->FinishHere(); }
 void RankGroup::Begin(Operation& operation, OperationId id) { core_->Begin(operation, id); }
 void RankGroup::Contribute(size_t bucket, BucketValues values) { core_->Contribute(bucket, std::move(values)); }
 
+void RankGroup::Poll() { core_->Poll(); }
+
 absl::StatusOr<Waited> RankGroup::Wait() {
   absl::StatusOr<Waited> waited = AwaitOperation();
   core_->Abandon();
@@ -97,7 +99,8 @@ absl::StatusOr<Waited> RankGroup::Wait() {
   if (absl::IsDeadlineExceeded(waited.status())) core_->Leave(std::string(waited.status().message()));
   // Queued records are dropped with the streams; records that are being sent are let go soon.
   if (core_->status().ok() || core_->borrowed().AwaitNone(RealClock().Now() + kReleaseDeadline)) return waited;
-  return absl::DeadlineExceededError(fmt::format("rank {}: of a given-up step: {}", core_->options().rank, core_->DescribeLoans(core_->borrowed())));
+  return absl::DeadlineExceededError(
+      fmt::format("rank {}: of a given-up step: {}", core_->options().rank, core_->DescribeLoans(core_->borrowed())));
 }
 
 absl::StatusOr<Waited> RankGroup::AwaitOperation() { return Await(/*done=*/false, core_->borrowed()); }

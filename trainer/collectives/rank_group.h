@@ -61,6 +61,9 @@ class RankGroup final {
   // The plan must be the same on all ranks, but for schedules; it must outlive Wait.
   void Begin(Operation& operation, OperationId id);
   void Contribute(size_t bucket, BucketValues values);
+  // Between the two: goes on with what other ranks have sent, in place of threads that would have
+  // to be woken for it. Cheap.
+  void Poll();
   // Returns when the operation is done here and nothing of the caller's memory is on its way any
   // more, or else with an error. Either way the operation's memory is free, but for results that
   // hold results().

@@ -123,6 +123,31 @@ TEST_P(RanksTest, ABigBucketAndManyBucketsAtOnce) {
   }
 }
 
+TEST_P(RanksTest, ResultsMayRestWhereTheyAreUntilTheNextStepReplacesThem) {
+  constexpr int64_t kSteps = kSanitized ? 20 : 60;
+  constexpr size_t kSize = 30'000;  // as much as is lent rather than copied
+  for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
+    for (const int ranks : {2, 3, 4}) {
+      MakeRanks(ranks, algorithm);
+      FormAll();
+      OnAll([&](TestRank& rank, int index) {
+        rank.Plan(algorithm, kSize, 3);
+        rank.LetResultsRest();
+        for (int64_t step = 0; step < kSteps; ++step) {
+          if (step % ranks == index) std::this_thread::yield();
+          ASSERT_TRUE(rank.Reduce(step).ok());
+          const std::vector<float> expected = SumOf(ranks, kSize, step, Everyone);
+          for (size_t bucket = 0; bucket < 3; ++bucket) ASSERT_EQ(rank.result(bucket), expected) << "step " << step;
+        }
+        const absl::Status read = rank.group().AwaitReaders();
+        EXPECT_TRUE(read.ok()) << read;
+        EXPECT_TRUE(rank.group().results().Borrowers().empty());
+      });
+      ranks_.clear();
+    }
+  }
+}
+
 TEST_P(RanksTest, ARankWithoutExamplesContributesNothingAndMeansAreDivided) {
   for (const AllReduceAlgorithm algorithm : kBothAlgorithms) {
     for (const int ranks : {2, 3, 5, 7}) {

@@ -125,6 +125,8 @@ class TestRank {
     plan_ = std::move(plan);
     operation_ = std::make_unique<Operation>(plan_, rank_, ranks_, group_->borrowed());
   }
+  // From here on Wait does not wait for the others to have read this rank's results.
+  void LetResultsRest() { operation_ = std::make_unique<Operation>(plan_, rank_, ranks_, group_->borrowed(), group_->results()); }
 
   void Begin(int64_t step) { group_->Begin(*operation_, {.step = step, .kind = OperationId::Kind::kReduce}); }
   // In two pieces each way.

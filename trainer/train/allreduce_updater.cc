@@ -241,6 +241,7 @@ void AllReduceUpdater::Push(int key, const GradientView& gradient, int64_t step)
   pushed_[key] = gradient;
   if (rows_->Has(key)) rows_->Mark(key, gradient);
   Count(key);
+  group_->Poll();
 }
 
 void AllReduceUpdater::PushNothing(int key, int64_t step) {

@@ -56,6 +56,8 @@ class ProvingStream final : public Stream, public StreamHandler, public std::ena
   void SetWindow(size_t bytes) override { below()->SetWindow(bytes); }
   void LendIfStarved() override { below()->LendIfStarved(); }
   void HastenReturns() override { below()->HastenReturns(); }
+  bool Poll() override { return below()->Poll(); }
+  void EndPolling() override { below()->EndPolling(); }
   std::string peer() const override { return address_; }
   StreamTraffic traffic() const override { return below()->traffic(); }
 

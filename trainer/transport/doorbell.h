@@ -10,7 +10,7 @@
 
 namespace trainyard::engine {
 
-// One thread sleeps, any number ring. Lies in memory that processes share; zeros are a bell that
+// One thread sleeps or rests, any number ring or wake. Lies in memory that processes share; zeros are a bell that
 // nobody has rung.
 class Doorbell {
  public:
@@ -21,7 +21,14 @@ class Doorbell {
   // is asked after the sleep was announced.
   void Sleep(absl::FunctionRef<bool()> may_sleep, absl::Duration at_most);
 
+  // Wakes the sleeper, also from a rest.
+  void Wake();
+  // A sleep that Ring does not end, at no cost to who rings.
+  void Rest(absl::FunctionRef<bool()> may_rest, absl::Duration at_most);
+
  private:
+  void Wait(uint32_t rings, absl::Duration at_most);
+
   alignas(64) std::atomic<uint32_t> rings_;
   std::atomic<uint32_t> asleep_;
 };

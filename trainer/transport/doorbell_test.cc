@@ -23,6 +23,26 @@ TEST(DoorbellTest, ASleepEndsByItself) {
   bell.Sleep([] { return true; }, absl::Milliseconds(1));
 }
 
+TEST(DoorbellTest, ARestEndsByItselfAndByAWakeButNotByARing) {
+  Doorbell bell{};
+  bell.Rest([] { return true; }, absl::Milliseconds(1));
+  const absl::Time before = RealClock().Now();
+  bell.Rest([] { return false; }, absl::Hours(1));
+  bell.Rest(
+      [&] {
+        bell.Ring();  // nobody has said that he sleeps
+        return true;
+      },
+      absl::Milliseconds(1));
+  bell.Rest(
+      [&] {
+        bell.Wake();
+        return true;
+      },
+      absl::Hours(1));
+  EXPECT_LT(RealClock().Now() - before, kSoon);
+}
+
 TEST(DoorbellTest, EveryRingAfterItsCauseIsHeard) {
   Doorbell bell{};
   std::atomic<int> made = 0;

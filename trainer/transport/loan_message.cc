@@ -68,9 +68,9 @@ std::optional<std::vector<LoanPiece>> FindLoan(const Record& record, const Lenda
   return places;
 }
 
-absl::StatusOr<std::vector<Record>> ParseLoanMessage(
-    std::span<const std::byte> message, const std::shared_ptr<const void>& owner, std::span<const std::byte> memory,
-    const std::function<std::shared_ptr<const void>(uint32_t number)>& borrow) {
+absl::StatusOr<std::vector<Record>> ParseLoanMessage(std::span<const std::byte> message, const std::shared_ptr<const void>& owner,
+                                                     std::span<const std::byte> memory,
+                                                     const std::function<std::shared_ptr<const void>(uint32_t number)>& borrow) {
   std::vector<Record> records;
   LoanCutter cutter(message);
   while (cutter.left() > 0) {

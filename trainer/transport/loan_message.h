@@ -39,8 +39,8 @@ bool MayStayWithSender(const WireHeader& header);
 // Cuts a received message into records. Lent payloads lie in `memory`; `borrow` gives the owner of
 // a loan by its number. Other payloads share `message` and its owner. InvalidArgument: as
 // ParseMessage, or a loan that does not fit its header or the memory, or that may not be one.
-absl::StatusOr<std::vector<Record>> ParseLoanMessage(
-    std::span<const std::byte> message, const std::shared_ptr<const void>& owner, std::span<const std::byte> memory,
-    const std::function<std::shared_ptr<const void>(uint32_t number)>& borrow);
+absl::StatusOr<std::vector<Record>> ParseLoanMessage(std::span<const std::byte> message, const std::shared_ptr<const void>& owner,
+                                                     std::span<const std::byte> memory,
+                                                     const std::function<std::shared_ptr<const void>(uint32_t number)>& borrow);
 
 }  // namespace trainyard::engine

@@ -122,6 +122,8 @@ class MeetingStream final : public Stream, public StreamHandler, public std::ena
   }
   void LendIfStarved() override { Current()->LendIfStarved(); }
   void HastenReturns() override { Current()->HastenReturns(); }
+  bool Poll() override { return Current()->Poll(); }
+  void EndPolling() override { Current()->EndPolling(); }
   void Trust() override { Current()->Trust(); }
   std::string peer() const override { return peer_; }
   StreamTraffic traffic() const override {

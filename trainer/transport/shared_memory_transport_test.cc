@@ -243,15 +243,19 @@ TEST_F(LoansOverGrpcTest, ValuesInLendableMemoryAreReadWhereTheyLie) {
   EXPECT_EQ(keeper_->stream()->traffic().bytes_received, stream_->traffic().bytes_sent);
 }
 
-TEST_F(LoansOverGrpcTest, TheSenderKeepsAResultUntilItsReceiverHasReleasedIt) {
-  SendValues(WireOp::kResult);
-  ASSERT_EQ(keeper_->AwaitRecords(1).size(), 1U);
-  EXPECT_FALSE(IsReleased());
-  keeper_->ForgetRecords();
-  EXPECT_TRUE(IsReleasedSoon());
+TEST_F(LoansOverGrpcTest, TheSenderHearsAtOnceOfTheReturnThatItAwaits) {
+  for (const bool hastens_first : {true, false}) {
+    SendValues(WireOp::kResult);
+    ASSERT_EQ(keeper_->AwaitRecords(1).size(), 1U);
+    if (hastens_first) stream_->HastenReturns();
+    EXPECT_FALSE(IsReleased());
+    keeper_->ForgetRecords();
+    if (!hastens_first) stream_->HastenReturns();
+    EXPECT_TRUE(IsReleasedSoon());
+  }
 }
 
-TEST_F(LoansOverGrpcTest, ASumIsTakenBackWhenTheAnswerComes) {
+TEST_F(LoansOverGrpcTest, APayloadIsTakenBackWhenTheAnswerComes) {
   SendValues(WireOp::kSum);
   ASSERT_EQ(keeper_->AwaitRecords(1).size(), 1U);
   EXPECT_FALSE(IsReleased());

@@ -19,6 +19,7 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr absl::Duration kSharedCloseDeadline = absl::Seconds(10);                // after Close, without anything written
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);                        // the other process can spoil the bell
+constexpr absl::Duration kPolledFor = absl::Milliseconds(10);                     // after Poll, without another one
 constexpr uint32_t kInArena = uint32_t{1} << 31;                                  // beside the length of a message
 constexpr uint32_t kWithLoans = uint32_t{1} << 30;                                // likewise
 constexpr size_t kLongestMessage = kMessageBytes + kMaxPayloadBytes + (1 << 20);  // what TakeMessage makes, with room for headers
@@ -87,17 +88,29 @@ SharedStream::SharedStream(std::string peer, std::shared_ptr<StreamHandler> hand
 
 void SharedStream::Run() {
   while (true) {
-    bool ended;
+    bool busy = false;
     {
-      absl::MutexLock lock(&mutex_);
-      ended = ended_.has_value();
+      absl::MutexLock turn(&turn_);
+      bool ended;
+      {
+        absl::MutexLock lock(&mutex_);
+        ended = ended_.has_value();
+      }
+      busy = TakeTurn();
+      if (ended && !busy) return End();
     }
-    loans_.TakeBack();
-    const bool read = ReadSome();
-    if (ended && !read) break;
-    if (woken_.exchange(false, std::memory_order_seq_cst)) Pump(What::kAll);
-    if (!GoOnWriting() && !read) Sleep();
+    if (!busy) Sleep();
   }
+}
+
+bool SharedStream::TakeTurn() {
+  loans_.TakeBack();
+  const bool read = ReadSome();
+  if (woken_.exchange(false, std::memory_order_seq_cst)) Pump(What::kAll);
+  return GoOnWriting() || read;
+}
+
+void SharedStream::End() {
   absl::Status reason;
   std::optional<Outgoing> rest;
   {
@@ -111,10 +124,28 @@ void SharedStream::Run() {
   if (loans_.any()) lendable_->KeepAll();  // the other side may read on
   loans_.Clear();
   DropQueue();
+  over_ = true;
   std::exchange(handler_, nullptr)->OnClosed(shared_from_this(), reason);
 }
 
-void SharedStream::HastenReturns() { loans_.Hasten(); }
+bool SharedStream::Poll() {
+  polled_until_.store(absl::ToUnixNanos(RealClock().Now() + kPolledFor), std::memory_order_seq_cst);
+  if (!turn_.TryLock()) return true;  // the thread is at it
+  while (!over_ && TakeTurn()) {
+  }
+  turn_.Unlock();
+  return true;
+}
+
+void SharedStream::EndPolling() {
+  polled_until_.store(0, std::memory_order_seq_cst);
+  segment_->own_bell().Wake();
+}
+
+void SharedStream::HastenReturns() {
+  EndPolling();
+  loans_.Hasten();
+}
 
 void SharedStream::EndBelow(const absl::Status& status) {
   {
@@ -371,25 +402,36 @@ void SharedStream::Sleep() {
   absl::Duration at_most = kLongestSleep;
   bool wants_room = false;
   bool broken = false;
+  const absl::Time now = RealClock().Now();
   {
     absl::MutexLock lock(&mutex_);
     wants_room = rest_.has_value() && !broken_;
     broken = broken_;
-    at_most = std::min(at_most, close_by_ - RealClock().Now());
+    at_most = std::min(at_most, close_by_ - now);
   }
   if (at_most <= absl::ZeroDuration()) return AbortIfStuck();
   segment_->own_want().store(wants_room ? 1 : 0, std::memory_order_seq_cst);
-  segment_->own_bell().Sleep(
-      [&] {
-        if (woken_.load(std::memory_order_seq_cst) || loans_.due()) return false;
-        if (broken) return true;
-        const absl::StatusOr<size_t> available = reader_.Available();
-        if (!available.ok() || *available > 0) return false;
-        if (!wants_room) return true;
-        const absl::StatusOr<size_t> room = writer_.Room();
-        return room.ok() && *room == 0;
-      },
-      at_most);
+  if (!wants_room && !broken && polled_until_.load(std::memory_order_seq_cst) > absl::ToUnixNanos(now)) return Rest(at_most);
+  segment_->own_bell().Sleep([&] { return IsIdle(wants_room, broken); }, at_most);
+}
+
+bool SharedStream::IsIdle(bool wants_room, bool broken) {
+  if (woken_.load(std::memory_order_seq_cst) || loans_.due()) return false;
+  if (broken) return true;
+  if (!turn_.TryLock()) return false;
+  const absl::StatusOr<size_t> available = reader_.Available();
+  turn_.Unlock();
+  if (!available.ok() || *available > 0) return false;
+  if (!wants_room) return true;
+  const absl::StatusOr<size_t> room = writer_.Room();
+  return room.ok() && *room == 0;
+}
+
+void SharedStream::Rest(absl::Duration at_most) {
+  const int64_t until = polled_until_.load(std::memory_order_seq_cst);
+  const auto may_rest = [&] { return !woken_.load(std::memory_order_seq_cst) && polled_until_.load(std::memory_order_seq_cst) >= until; };
+  const absl::Duration left = absl::FromUnixNanos(until) - RealClock().Now();
+  segment_->own_bell().Rest(may_rest, std::clamp(left, absl::ZeroDuration(), at_most));
 }
 
 void SharedStream::AbortIfStuck() {
@@ -414,7 +456,7 @@ void SharedStream::Break(const absl::Status& why) {
 
 void SharedStream::WakeThread() {
   woken_.store(true, std::memory_order_seq_cst);
-  segment_->own_bell().Ring();
+  segment_->own_bell().Wake();
 }
 
 }  // namespace trainyard::engine

@@ -40,8 +40,8 @@ class SharedStream final : public FlowStream {
   SharedStream(std::string peer, std::shared_ptr<StreamHandler> handler, size_t window_bytes, size_t first_message_bytes,
                std::unique_ptr<SharedSegment> segment, std::shared_ptr<LendableMemory> lendable, std::shared_ptr<Stream> below);
 
-  // The work of the stream's thread: everything that the handler hears comes from it. Returns after
-  // OnClosed.
+  // The work of the stream's thread. Everything that the handler hears comes from it, or from a
+  // caller of Poll: whoever of them has `turn_`. Returns after OnClosed.
   void Run();
   // The stream below has ended. Records that came before are still read.
   void EndBelow(const absl::Status& status);
@@ -50,6 +50,8 @@ class SharedStream final : public FlowStream {
   void Abort() override;
   void Trust() override { below_->Trust(); }
   void HastenReturns() override;
+  bool Poll() override;
+  void EndPolling() override;
 
  private:
   // A message on its way into the ring.
@@ -85,14 +87,22 @@ class SharedStream final : public FlowStream {
   absl::StatusOr<bool> Write(Outgoing& message);
   // Hands the rest to the stream's thread.
   void LeaveToThread(Outgoing message);
-  // Of the thread: whether anything was done.
-  bool GoOnWriting();
-  bool ReadSome();
-  absl::StatusOr<bool> ReadInto(Incoming& message);
+  // Reads and writes what can be, once: whether that was anything.
+  bool TakeTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+  bool GoOnWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+  bool ReadSome() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+  // The last turn.
+  void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+  absl::StatusOr<bool> ReadInto(Incoming& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
   // Of a whole head: takes the message from the arena, or makes room for a copy.
   absl::Status FindMessage(Incoming& message);
   absl::StatusOr<std::vector<Record>> Parse(const Incoming& message);
+  // Of the thread, until there is something to do.
   void Sleep();
+  // Nothing is to be done now, as far as can be seen.
+  bool IsIdle(bool wants_room, bool broken);
+  // While somebody polls.
+  void Rest(absl::Duration at_most);
   // Ends the stream where closing it has taken too long.
   void AbortIfStuck();
   // The rings cannot be trusted any more.
@@ -106,9 +116,13 @@ class SharedStream final : public FlowStream {
   LoanBook loans_;
   RingWriter writer_;   // of the thread that has set writing_
   ArenaWriter filler_;  // likewise
-  RingReader reader_;   // of the thread
-  Incoming incoming_;
   std::atomic<bool> woken_ = false;
+  std::atomic<int64_t> polled_until_ = 0;  // nanoseconds since 1970
+
+  absl::Mutex turn_ ABSL_ACQUIRED_BEFORE(mutex_);
+  RingReader reader_ ABSL_GUARDED_BY(turn_);
+  Incoming incoming_ ABSL_GUARDED_BY(turn_);
+  bool over_ ABSL_GUARDED_BY(turn_) = false;  // OnClosed was called
 
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<Outgoing> rest_ ABSL_GUARDED_BY(mutex_);  // writing_ is the thread's

@@ -72,6 +72,12 @@ class Stream {
   // The owners of payloads that were sent are awaited: the stream lets go of each as soon as the
   // other side has read it. Until this is called it may do so with the next message instead.
   virtual void HastenReturns() {}
+  // Hands the handler what has come, in the calling thread, which holds no lock that the handler
+  // takes. For a caller that soon looks again: for some milliseconds the stream's own thread need
+  // not be woken by the other side. False: the stream cannot do so, its own thread does it all.
+  virtual bool Poll() { return false; }
+  // The caller does not look any more.
+  virtual void EndPolling() {}
   // The other side has identified itself. A listener drops the oldest of too many streams that are
   // not trusted.
   virtual void Trust() {}
@@ -81,7 +87,7 @@ class Stream {
 };
 
 // A side's handler of what arrives. Calls for one stream come one after the other, from a thread of
-// the transport: they must not block.
+// the transport or of a caller of Poll: they must not block.
 class StreamHandler {
  public:
   virtual ~StreamHandler() = default;
