@@ -71,13 +71,13 @@ struct PartToSend {
 
 // Begin, then for each round TakeSends and, with all that the round receives, Receive; until
 // done(). Not thread-safe. Sends point into the caller's memory. Own values must stay as they are
-// until `borrowed` is 0. Targets must until `results` is 0, or until the targets of another exchange
-// with the same schedule and memory, behind this one, are written: each of these writes comes after
-// a contribution of every rank, which has read this exchange's results by then.
+// until `borrowed` is 0. Targets must until `results` is 0, or until a later exchange of the same
+// schedule writes them: that comes behind a contribution of every rank, which has read the results
+// of this exchange by then.
 class Exchange {
  public:
-  // Of `ranks` ranks with `devices` devices each. `schedule` and the counts must outlive it; they may
-  // be the same one.
+  // Of `ranks` ranks with `devices` devices each. `schedule` and the counts must outlive it. The
+  // counts may be the same one.
   Exchange(int rank, int ranks, int devices, const Schedule& schedule, size_t elements, BorrowCount& borrowed, BorrowCount& results);
 
   void Begin(BucketValues values);

@@ -10,8 +10,8 @@
 
 namespace trainyard::engine {
 
-// One thread sleeps or rests, any number ring or wake. Lies in memory that processes share; zeros are a bell that
-// nobody has rung.
+// One thread sleeps or rests, any number ring or wake. Lies in memory that processes share; zeros
+// are a bell that nobody has rung.
 class Doorbell {
  public:
   // Wakes the sleeper. Costs one load where nobody sleeps. `may_sleep` sees all that was stored
