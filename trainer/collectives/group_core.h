@@ -66,7 +66,8 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
 
   void Begin(Operation& operation, OperationId id);
   void Contribute(size_t bucket, BucketValues values);
-  // Goes on with what has come, where streams can be polled: whether any can.
+  // Goes on with what has come, where streams can be polled: whether any can. None is where the
+  // ranks may be more than the processors: whoever waits leaves its processor to the others.
   bool Poll();
   void EndPolling();
   // Rank 0: the same of an operation that gathers the optimizer's slots. All others are asked for

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/cpu_quota.h"
 #include "trainer/base/long_wait.h"
 #include "trainer/base/timeouts.h"
 #include "trainer/collectives/exchange.h"
@@ -41,6 +42,7 @@ struct RankGroupOptions {
   // activity is waited for as long as it does.
   TimeoutsConfig timeouts;
   absl::Duration heartbeat_period = absl::Seconds(2);
+  int processors = CpuQuota();  // for all ranks of this machine
   Clock* clock = &RealClock();  // of the timeouts; must outlive the group
   // True: this replica was asked to stop. Waits for others then end soon, with Cancelled.
   std::function<bool()> stopping;

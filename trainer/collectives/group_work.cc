@@ -209,8 +209,10 @@ std::vector<std::shared_ptr<Stream>> GroupCore::Streams() const {
 }
 
 bool GroupCore::Poll() {
+  const std::vector<std::shared_ptr<Stream>> streams = Streams();
+  if (static_cast<int>(streams.size()) >= options_.processors) return false;
   bool any = false;
-  for (const std::shared_ptr<Stream>& stream : Streams()) any = stream->Poll() || any;
+  for (const std::shared_ptr<Stream>& stream : streams) any = stream->Poll() || any;
   return any;
 }
 
@@ -229,7 +231,7 @@ bool GroupCore::PollUntilOver() {
       EndPolling();
       return false;
     }
-    std::this_thread::yield();  // ranks may share a core
+    std::this_thread::yield();  // other programs may want the processor
   }
   return false;
 }

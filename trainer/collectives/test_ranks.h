@@ -173,7 +173,8 @@ class RanksTest : public ::testing::TestWithParam<TransportKind> {
             .agreement = {{"the seed", "1"}},
             .fingerprint = 42,
             .timeouts = {.peer = absl::Seconds(30), .connect = absl::Seconds(30)},
-            .heartbeat_period = absl::Milliseconds(100)};
+            .heartbeat_period = absl::Milliseconds(100),
+            .processors = 4};
   }
   void MakeRanks(int ranks, AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto) {
     ranks_.clear();
