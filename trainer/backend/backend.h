@@ -23,12 +23,15 @@ class DeviceTraining;
 class ThreadPool;
 struct OptimizerConfig;
 
-// Random ops depend on these and on the element.
+// Random ops depend on seed, step, worker and the element.
 struct StepContext {
   uint64_t seed = 0;
   uint64_t step = 0;
   uint32_t worker = 0;
   bool training = true;
+  // Multiplies the gradient of the loss, and so all gradients that a step makes
+  // (optim/loss_scale.h).
+  float loss_scale = 1.0f;
 };
 
 // One run of one kernel. Pointers follow the node's inputs and outputs and are in the backend's

@@ -241,7 +241,7 @@ std::span<const float> Executor::View(std::string_view output) const {
   const auto found = state_->graph.outputs().find(output);
   if (found == state_->graph.outputs().end() || !state_->backend.uses_host_memory()) return {};
   const ValueSpec& spec = state_->graph.spec(found->second);
-  if (!spec.row_major || spec.bf16 || spec.dtype != DType::kF32 || state_->backend.real() != DType::kF32) return {};
+  if (!spec.row_major || spec.narrow || spec.dtype != DType::kF32 || state_->backend.real() != DType::kF32) return {};
   return {static_cast<const float*>(state_->Pointer(found->second)), static_cast<size_t>(spec.shape.elements())};
 }
 

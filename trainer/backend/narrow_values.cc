@@ -80,8 +80,8 @@ class Narrowing {
       const bool turn = input.output == 0 && narrow_[input.node] != narrow_[id] && IsActivation(graph_.spec(input));
       input = turn && !TakesEither(node.op, i) ? Turned(input) : copy_.At(input);
     }
-    node.outputs[0].bf16 = narrow_[id];
-    if (auto* conv = std::get_if<Conv2dOp>(&node.op)) conv->epilogue.bf16_before_pool = PoolsTiles(conv->epilogue, node.outputs[0]);
+    node.outputs[0].narrow = narrow_[id];
+    if (auto* conv = std::get_if<Conv2dOp>(&node.op)) conv->epilogue.narrow_before_pool = PoolsTiles(conv->epilogue, node.outputs[0]);
     copy_.Map(id, copy_.Add(std::move(node)));
   }
 
@@ -90,8 +90,8 @@ class Narrowing {
     Value& turned = other_[old.node];
     if (turned.valid()) return turned;
     ValueSpec spec = graph_.spec(old);
-    spec.bf16 = !narrow_[old.node];
-    const std::string name = graph_.node(old.node).name + (spec.bf16 ? "/bf16" : "/f32");
+    spec.narrow = !narrow_[old.node];
+    const std::string name = graph_.node(old.node).name + (spec.narrow ? "/narrow" : "/f32");
     return turned = {copy_.Add({name, RelayoutOp{}, {copy_.At(old)}, {spec}}), 0};
   }
 
@@ -99,7 +99,7 @@ class Narrowing {
   GraphCopy copy_;
   const std::vector<std::vector<NodeId>> readers_;  // [node]
   std::vector<bool> kept_;                          // its first output is one of the graph's
-  std::vector<bool> narrow_;                        // [node]: its first output is held as bf16
+  std::vector<bool> narrow_;                        // [node]: its first output is narrow
   std::vector<Value> other_;                        // [node]: its first output held in the other way, once there is one
 };
 

@@ -1,12 +1,12 @@
-// Which values of a graph lie in memory as bfloat16, where products take operands of bfloat16
-// (Precision::kBfloat16).
+// Which values of a graph lie in memory in 16 bits, where products take operands of 16 bits: those
+// of Precision::kBfloat16 or of kFloat16.
 #pragma once
 
 #include "trainer/graph/graph.h"
 
 namespace trainyard::engine {
 
-// The forward graph with ValueSpec::bf16 set for what convolutions leave, and for what batch
+// The forward graph with ValueSpec::narrow set for what convolutions leave, and for what batch
 // normalisations, sums and activations make of it. Those read and write values of one kind; a
 // convolution takes either. RelayoutOps stand before all other ops that read such a value.
 // Gradients follow: they are held as the values that they belong to. So is the gradient before a

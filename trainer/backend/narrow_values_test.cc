@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 std::vector<std::string> NarrowOf(const Graph& graph) {
   std::vector<std::string> names;
   for (const Node& node : graph.nodes()) {
-    if (node.outputs[0].bf16) names.push_back(node.name);
+    if (node.outputs[0].narrow) names.push_back(node.name);
   }
   return names;
 }

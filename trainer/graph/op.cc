@@ -67,7 +67,7 @@ std::string_view OpName(const Op& op) {
     std::string_view operator()(const InputOp&) { return "Input"; }
     std::string_view operator()(const ParameterOp&) { return "Parameter"; }
     std::string_view operator()(const StateOp&) { return "State"; }
-    std::string_view operator()(const ConstantOp&) { return "Constant"; }
+    std::string_view operator()(const LossScaleOp&) { return "LossScale"; }
     std::string_view operator()(const RelayoutOp&) { return "Relayout"; }
     std::string_view operator()(const ConcatOp&) { return "Concat"; }
     std::string_view operator()(const SliceOp&) { return "Slice"; }
@@ -120,7 +120,6 @@ std::string OpText(const Op& op) {
           [](const SliceOp& o) { return fmt::format("from {}", o.begin); },
           [](const RecurrentOp& o) { return Text(o); },
           [](const RecurrentGradientOp& o) { return Text(o.forward); },
-          [](const ConstantOp& o) { return fmt::format("{}", o.value); },
           [](const DenseOp& o) {
             const std::string text = Text(o.epilogue);
             return text.empty() ? text : text.substr(3);

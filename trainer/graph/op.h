@@ -45,9 +45,9 @@ struct Epilogue {
   // Only of a Conv2d that a backend has fused: outputs 1 and 2 are the mean and the biased variance
   // [D] of what it stores, over all axes but the last; only while training. Never with max_pool.
   bool moments = false;
-  // Only of a Conv2d whose backend holds values as bfloat16 (backend/narrow_values.h): so is the
+  // Only of a Conv2d whose backend holds values in 16 bits (backend/narrow_values.h): so is the
   // gradient before the pool.
-  bool bf16_before_pool = false;
+  bool narrow_before_pool = false;
   // Only of a Conv2d whose backend asks for it: where no gradient flows to the convolution's input,
   // the pool's gradient is part of the weights' (PooledConv2dWeightGradientOp).
   bool unpool_in_weights = false;
@@ -71,10 +71,8 @@ struct ParameterOp {
 struct StateOp {
   int index = 0;
 };
-// → a scalar.
-struct ConstantOp {
-  float value = 0.0f;
-};
+// → StepContext::loss_scale, a scalar: the gradient of the loss, where backward begins.
+struct LossScaleOp {};
 
 // Products
 // ------------------------------------------------------------------------------------------------------------------------------
@@ -135,7 +133,7 @@ struct AddOp {};
 struct ReshapeOp {};
 // x → x, sharing memory like ReshapeOp.
 struct IdentityOp {};
-// x → x, with ValueSpec::row_major or ValueSpec::bf16 turned over. Only backends add it.
+// x → x, with ValueSpec::row_major or ValueSpec::narrow turned over. Only backends add it.
 struct RelayoutOp {};
 // Two or more of one shape but for the last extent → [.., the sum of the last extents], one after
 // the other.
@@ -276,7 +274,7 @@ struct L2PenaltyGradientOp {
   float l2 = 0.0f;
 };
 
-using Op = std::variant<InputOp, ParameterOp, StateOp, ConstantOp, RelayoutOp, ConcatOp, SliceOp, EmbeddingOp, EmbeddingGradientOp,
+using Op = std::variant<InputOp, ParameterOp, StateOp, LossScaleOp, RelayoutOp, ConcatOp, SliceOp, EmbeddingOp, EmbeddingGradientOp,
                         RecurrentOp, RecurrentGradientOp, DenseOp, DenseInputGradientOp, DenseWeightGradientOp, Conv2dOp,
                         Conv2dInputGradientOp, Conv2dWeightGradientOp, PooledConv2dWeightGradientOp, BiasOp, BiasGradientOp, ActivationOp,
                         ActivationGradientOp, AddOp, ReshapeOp, IdentityOp, DropoutOp, MaxPoolOp, MaxPoolGradientOp, AvgPoolOp,

@@ -25,7 +25,7 @@ template <typename T, typename... Others>
 inline constexpr bool kIsOneOf = (std::is_same_v<T, Others> || ...);
 template <typename T>
 inline constexpr bool kIsOfTraining =
-    kIsOneOf<T, ConstantOp, RelayoutOp, SliceOp, EmbeddingGradientOp, RecurrentGradientOp, DenseInputGradientOp, DenseWeightGradientOp,
+    kIsOneOf<T, LossScaleOp, RelayoutOp, SliceOp, EmbeddingGradientOp, RecurrentGradientOp, DenseInputGradientOp, DenseWeightGradientOp,
              Conv2dInputGradientOp, Conv2dWeightGradientOp, PooledConv2dWeightGradientOp, BiasGradientOp, ActivationGradientOp,
              MaxPoolGradientOp, AvgPoolGradientOp, SoftmaxGradientOp, SoftmaxCrossEntropyOp, SoftmaxCrossEntropyGradientOp, CorrectCountOp,
              DenseCrossEntropyOp, DenseCrossEntropyInputGradientOp, DenseCrossEntropyWeightGradientOp, MeanSquaredErrorOp,

@@ -69,7 +69,7 @@ void AddGradient(const Conv2dOp& op, GradientContext& context) {
   }
   absl::StatusOr<ValueSpec> z_spec = InferConv2d(op.window, x_spec, w_spec);
   TY_CHECK(z_spec.ok());
-  z_spec->bf16 = epilogue.bf16_before_pool || context.spec(context.output()).bf16;  // held as y, not as x
+  z_spec->narrow = epilogue.narrow_before_pool || context.spec(context.output()).narrow;  // held as y, not as x
   const Value dz = EpilogueGradient(epilogue, *z_spec, context);
   if (weights) set_gradients(context.Add("weights", Conv2dWeightGradientOp{op.window, bias}, {x, dz}, std::move(gradients)));
   if (epilogue.add) context.SetInputGradient(context.input_count() - 1, dz);

@@ -23,7 +23,7 @@ class Differentiator {
 
   absl::Status Run(Value loss) {
     arriving_[loss.node][loss.output].push_back(
-        {graph_.AddNode({"gradients/" + graph_.node(loss.node).name, ConstantOp{1.0f}, {}, {ValueSpec{}}}), 0});
+        {graph_.AddNode({"gradients/" + graph_.node(loss.node).name, LossScaleOp{}, {}, {ValueSpec{}}}), 0});
     for (NodeId id = forward_ - 1; id >= 0; --id) {
       if (!wanted_[id]) continue;
       std::vector<Value> outputs;

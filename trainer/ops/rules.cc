@@ -22,7 +22,7 @@ namespace trainyard::engine {
 int64_t Flops(const Graph& graph, NodeId id) {
   const NodeView node(graph, id);
   return std::visit(Overloaded{
-                        [](const ConstantOp&) { return int64_t{0}; },
+                        [](const LossScaleOp&) { return int64_t{0}; },
                         [](const RelayoutOp&) { return int64_t{0}; },
                         [](const ConcatOp&) { return int64_t{0}; },
                         [](const SliceOp&) { return int64_t{0}; },

@@ -135,8 +135,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
   ConvForwardArgs forward;
   TY_ASSIGN_OR_RETURN(forward.shape, MakeConvShape(op.window, node.in(0).shape, node.in(1).shape));
   const ConvShape& shape = forward.shape;
-  forward.x_in_pairs = node.in(0).bf16;
-  forward.y_in_pairs = node.out().bf16;
+  forward.x_in_pairs = node.in(0).narrow;
+  forward.y_in_pairs = node.out().narrow;
   const int64_t samples = node.in(0).shape[0];
   const std::optional<Window>& pool = op.epilogue.max_pool;
   if (TakesFewSamples(shape, samples, device) || (pool.has_value() && !PoolsByRows(*pool))) {
@@ -282,10 +282,10 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
   TY_RETURN_IF_ERROR(RequireBatched(node));
   TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.out().shape, node.in(1).shape));
   std::vector<InputGradientPhase> phases = MakePhases(shape, device);
-  const int64_t dx_element = node.out().bf16 ? sizeof(uint16_t) : sizeof(float);
+  const int64_t dx_element = node.out().narrow ? sizeof(uint16_t) : sizeof(float);
   for (InputGradientPhase& phase : phases) {
-    phase.forward.x_in_pairs = node.in(0).bf16;
-    phase.forward.y_in_pairs = node.out().bf16;
+    phase.forward.x_in_pairs = node.in(0).narrow;
+    phase.forward.y_in_pairs = node.out().narrow;
   }
   const int64_t samples = node.out().shape[0];
   if (phases.size() == 1 && TakesFewSamples(phases[0].forward.shape, samples, device)) {
@@ -333,7 +333,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
   const int64_t samples = node.in(0).shape[0];
   if (device.bf16 != nullptr) {
     return MakeKernel(
-        [&device, shape, bias = op.bias, x = node.in(0).bf16, dy = node.in(1).bf16](const KernelContext& context) {
+        [&device, shape, bias = op.bias, x = node.in(0).narrow, dy = node.in(1).narrow](const KernelContext& context) {
           RunBf16WeightGradient(shape, {context.inputs[0], context.inputs[1], x, dy}, context.output<float>(0),
                                 bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
         },

@@ -52,7 +52,7 @@ class CpuBackend final : public Backend {
   size_t BytesFor(const ValueSpec& spec) const override {
     if (spec.row_major) return static_cast<size_t>(RowVectors(spec.shape) * kLanes) * SizeOf(spec.dtype);
     const int64_t elements = spec.batched ? PanelLayout(spec.shape).vectors() * kLanes : spec.shape.elements();
-    return static_cast<size_t>(elements) * (spec.bf16 ? sizeof(uint16_t) : SizeOf(spec.dtype));
+    return static_cast<size_t>(elements) * (spec.narrow ? sizeof(uint16_t) : SizeOf(spec.dtype));
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id, bool inference) override {

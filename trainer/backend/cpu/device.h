@@ -33,7 +33,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeightGradientOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const PooledConv2dWeightGradientOp& op);
 // elementwise.cc
-CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ConstantOp& op);
+CompiledKernel Compile(CpuDevice& device, const NodeView& node, const LossScaleOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasGradientOp& op);
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationOp& op);

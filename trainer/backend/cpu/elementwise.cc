@@ -16,8 +16,8 @@ void RunBiasGradient(CpuDevice& device, const float* dy, float* db, int64_t pixe
   });
 }
 
-CompiledKernel Compile(CpuDevice&, const NodeView&, const ConstantOp& op) {
-  return MakeKernel([value = op.value](const KernelContext& context) { *context.output<float>(0) = value; });
+CompiledKernel Compile(CpuDevice&, const NodeView&, const LossScaleOp&) {
+  return MakeKernel([](const KernelContext& context) { *context.output<float>(0) = context.step.loss_scale; });
 }
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasOp&) {
@@ -58,7 +58,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const BiasGradie
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.out().bf16) {
+  if (node.out().narrow) {
     return MakeKernel([&device, pairs = VectorsOf(node.out()) / 2, activation = op.activation](const KernelContext& context) {
       device.pool.Run(pairs, [&](int64_t begin, int64_t end, int) {
         const int64_t offset = begin * kGroupPair;
@@ -75,7 +75,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Activation
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const ActivationGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.out().bf16) {
+  if (node.out().narrow) {
     return MakeKernel([&device, pairs = VectorsOf(node.out()) / 2, activation = op.activation](const KernelContext& context) {
       device.pool.Run(pairs, [&](int64_t begin, int64_t end, int) {
         const int64_t offset = begin * kGroupPair;
@@ -107,7 +107,7 @@ static CompiledKernel CompileRowMajorAdd(const NodeView& node) {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AddOp&) {
   if (!node.in(0).batched) return CompileRowMajorAdd(node);
-  if (node.out().bf16) {
+  if (node.out().narrow) {
     return MakeKernel([&device, pairs = VectorsOf(node.out()) / 2,
                        terms = std::vector<const uint16_t*>(node.input_count())](const KernelContext& context) mutable {
       for (size_t i = 0; i < terms.size(); ++i) terms[i] = context.input<uint16_t>(static_cast<int>(i));

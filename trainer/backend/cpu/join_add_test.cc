@@ -163,12 +163,12 @@ TEST(JoinedSumTest, OneOfTwoConvolutionsTakesTheSumInAndTheOtherIsTheBranch) {
 TEST(JoinedSumTest, ASumIsHeldAsBfloat16WhereItsBranchIs) {
   Trial narrow = ResidualBlock({.relu = true});
   const Graph joined = NarrowValues(JoinAdds(LaidOutBlock(narrow)));
-  EXPECT_TRUE(joined.node(joined.Find("shortcut")).outputs[0].bf16);
-  EXPECT_TRUE(joined.node(joined.Find("conv")).outputs[0].bf16);
+  EXPECT_TRUE(joined.node(joined.Find("shortcut")).outputs[0].narrow);
+  EXPECT_TRUE(joined.node(joined.Find("conv")).outputs[0].narrow);
 
   Trial wide = ResidualBlock({.branch = Branch::kImages});
   const Graph of_images = NarrowValues(JoinAdds(LaidOutBlock(wide)));
-  EXPECT_FALSE(of_images.node(of_images.Find("conv")).outputs[0].bf16);
+  EXPECT_FALSE(of_images.node(of_images.Find("conv")).outputs[0].narrow);
 }
 
 TEST(JoinedSumTest, SumsOfThreeAndOfActivatedOrPooledConvolutionsStay) {

@@ -20,7 +20,7 @@ class PixelBlocks {
 
   // Of a value in f32 or in bf16. A block has so many pixels, a panel's last one perhaps fewer.
   explicit PixelBlocks(const ValueSpec& spec, int64_t pixels = kMostPixels)
-      : layout_(spec.shape), bf16_(spec.bf16), pixels_(pixels), per_panel_((layout_.pixels + pixels - 1) / pixels) {}
+      : layout_(spec.shape), bf16_(spec.narrow), pixels_(pixels), per_panel_((layout_.pixels + pixels - 1) / pixels) {}
 
   int channels() const { return static_cast<int>(layout_.channels); }
   int64_t per_panel() const { return per_panel_; }

@@ -50,7 +50,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const MaxPoolGra
   TY_RETURN_IF_ERROR(RequireBatched(node));
   TY_ASSIGN_OR_RETURN(PoolArgs args, MakePoolArgs(op.window, node.out().shape));
   args.activation = op.activation;
-  const PoolFunction function = node.out().bf16 ? device.bf16->max_pool_gradient : device.kernels.max_pool_gradient;
+  const PoolFunction function = node.out().narrow ? device.bf16->max_pool_gradient : device.kernels.max_pool_gradient;
   return MakeKernel([&device, args, function](const KernelContext& context) mutable {
     args.x = context.input<float>(0);
     args.winners = context.input<uint8_t>(1);

@@ -50,7 +50,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const EmbeddingG
 
 // To bfloat16 or from it.
 static CompiledKernel CompileRounding(CpuDevice& device, const NodeView& node) {
-  return MakeKernel([&device, pairs = VectorsOf(node.out()) / 2, round = node.out().bf16](const KernelContext& context) {
+  return MakeKernel([&device, pairs = VectorsOf(node.out()) / 2, round = node.out().narrow](const KernelContext& context) {
     device.pool.Run(pairs, [&](int64_t begin, int64_t end, int) {
       const int64_t offset = begin * kGroupPair;
       if (round) {
@@ -64,7 +64,7 @@ static CompiledKernel CompileRounding(CpuDevice& device, const NodeView& node) {
 
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RelayoutOp&) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
-  if (node.in(0).bf16 != node.out().bf16) return CompileRounding(device, node);
+  if (node.in(0).narrow != node.out().narrow) return CompileRounding(device, node);
   const PanelLayout layout(node.out().shape);
   return MakeKernel([&device, layout, to_rows = node.out().row_major](const KernelContext& context) {
     device.pool.Run(layout.panels, [&](int64_t begin, int64_t end, int) {

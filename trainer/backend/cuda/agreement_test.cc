@@ -63,18 +63,43 @@ TEST_P(Agreement, GradientsAreThoseOfNumericDifferences) {
   }
 }
 
-// What a rounded operand does to results is far above what an f32 sum's order does.
-TEST_P(Agreement, ProductsOfBfloat16RoundTheirOperandsAsTheReferenceDoes) {
-  const auto backend = MakeBackend(Precision::kBfloat16);
-  ASSERT_TRUE(backend.ok()) << backend.status();
-  for (const NamedTrial& named : AllTrials()) {
-    ExpectAgreement(**backend, named, training_, 5e-3, Precision::kBfloat16);
+// What a rounded operand does to results is far above what an f32 sum's order does. A unit is that
+// of bfloat16; float16 has three bits more.
+TEST_P(Agreement, ProductsOf16BitsRoundTheirOperandsAsTheReferenceDoes) {
+  for (const Precision precision : {Precision::kBfloat16, Precision::kFloat16}) {
+    const double unit = precision == Precision::kBfloat16 ? 1 : 0.125;
+    SCOPED_TRACE(PrecisionName(precision));
+    const auto backend = MakeBackend(precision);
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    for (const NamedTrial& named : AllTrials()) ExpectAgreement(**backend, named, training_, 5e-3 * unit, precision);
+    const NamedTrial dense = EmbeddingTrial(5, 3, 20, 64);
+    ExpectAgreement(**backend, dense, training_, 5e-4 * unit, precision);
+    EXPECT_GT(LargestDifference(*dense.trial.Run(**backend, true, training_),
+                                *dense.trial.Run(*MakeReferenceBackend(DType::kF64), true, training_)),
+              1e-3 * unit);
   }
-  const NamedTrial dense = EmbeddingTrial(5, 3, 20, 64);
-  ExpectAgreement(**backend, dense, training_, 5e-4, Precision::kBfloat16);
-  EXPECT_GT(LargestDifference(*dense.trial.Run(**backend, true, training_),
-                              *dense.trial.Run(*MakeReferenceBackend(DType::kF64), true, training_)),
-            1e-3);
+}
+
+// A power of two costs no bits in f32.
+TEST_P(Agreement, TheLossScaleMultipliesAllGradientsAndNothingElse) {
+  StepContext scaled = training_;
+  scaled.loss_scale = 1024;
+  const auto backend = MakeBackend();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const std::unique_ptr<Backend> reference = MakeReferenceBackend();
+  for (Backend* const which : {backend->get(), reference.get()}) {
+    const NamedTrial named = NormalisedBlock(5, 6);
+    const auto plain = named.trial.Run(*which, true, training_);
+    const auto found = named.trial.Run(*which, true, scaled);
+    ASSERT_TRUE(plain.ok() && found.ok()) << plain.status() << found.status();
+    EXPECT_EQ(found->outputs, plain->outputs);
+    for (int key = 0; key < plain->grads.size(); ++key) {
+      const float scale = plain->grads.spec(key).trainable ? 1024 : 1;
+      for (size_t i = 0; i < plain->grads.values(key).size(); ++i) {
+        ASSERT_EQ(found->grads.values(key)[i], scale * plain->grads.values(key)[i]) << plain->grads.spec(key).name;
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Where, Agreement, WhereValues(), WhereName);
@@ -92,7 +117,7 @@ TEST(DeviceBackend, ConvolutionsOfFewSamplesAtATimeAreTheSame) {
 }
 
 TEST(DeviceBackend, ConvolutionsOfALibraryGetTheirKernelsTurned) {
-  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16}) {
     const auto columns = MakeDeviceBackend(std::make_unique<HostDevice>(), {.precision = precision});
     const auto library = MakeDeviceBackend(std::make_unique<HostDevice>(HostDeviceOptions{.convolves = true}), {.precision = precision});
     ASSERT_TRUE(columns.ok() && library.ok());

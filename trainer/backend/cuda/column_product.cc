@@ -36,7 +36,8 @@ absl::StatusOr<ColumnProduct> ColumnProduct::Make(const Planner& planner, const 
   made.device_ = &planner.device;
   made.sizes_ = sizes;
   made.part_ = part;
-  made.narrow_ = narrow;
+  made.x_ = planner.ElementOf(narrow.x);
+  made.z_ = planner.ElementOf(narrow.z);
   const bool forward = part == ConvolutionPart::kOutput;
   const bool back = part == ConvolutionPart::kInputGradient;
   const int64_t of_a_sample = sizes.out_pixels() * sizes.depth();
@@ -44,7 +45,7 @@ absl::StatusOr<ColumnProduct> ColumnProduct::Make(const Planner& planner, const 
   if (!sizes.pointwise()) {
     const auto most = static_cast<int64_t>(planner.column_bytes / sizeof(float)) / of_a_sample;
     at_once = std::clamp<int64_t>(most, 1, sizes.samples);
-    made.columns_ = scratch.AddBytes<void>(at_once * of_a_sample * BytesOfElement(narrow.x && !back));
+    made.columns_ = scratch.AddBytes<void>(at_once * of_a_sample * BytesOfElement(planner.ElementOf(narrow.x && !back)));
   }
   // Columns of a gradient are added up before they are rounded.
   const bool narrow_dx = narrow.x && sizes.pointwise();
@@ -66,11 +67,9 @@ absl::StatusOr<ColumnProduct> ColumnProduct::Make(const Planner& planner, const 
 }
 
 int64_t ColumnProduct::BytesBehindX(int64_t samples) const {
-  return samples * sizes_.in_pixels() * sizes_.window.channels * BytesOfElement(narrow_.x);
+  return samples * sizes_.in_pixels() * sizes_.window.channels * BytesOfElement(x_);
 }
-int64_t ColumnProduct::BytesBehindZ(int64_t samples) const {
-  return samples * sizes_.out_pixels() * sizes_.filters * BytesOfElement(narrow_.z);
-}
+int64_t ColumnProduct::BytesBehindZ(int64_t samples) const { return samples * sizes_.out_pixels() * sizes_.filters * BytesOfElement(z_); }
 
 absl::Status ColumnProduct::Run(const KernelContext& context, const void* x, const float* w, const void* z, void* made,
                                 const float* bias) const {
@@ -100,15 +99,14 @@ absl::Status ColumnProduct::RunChunk(const KernelContext& context, const Chunk& 
 }
 
 absl::Status ColumnProduct::ToColumns(const void* x, void* columns, int64_t elements) const {
-  return WithElement(narrow_.x, [&]<typename T>() {
+  return WithElement(x_, [&]<typename T>() {
     return device_->Launch(Each<ImageToColumns<T>>{{static_cast<const T*>(x), static_cast<T*>(columns), sizes_.window}, elements});
   });
 }
 
 absl::Status ColumnProduct::FromColumns(const float* columns, void* x, int64_t elements) const {
-  return WithElement(narrow_.x, [&]<typename T>() {
-    return device_->Launch(Each<ColumnsToImage<T>>{{columns, static_cast<T*>(x), sizes_.window}, elements});
-  });
+  return WithElement(
+      x_, [&]<typename T>() { return device_->Launch(Each<ColumnsToImage<T>>{{columns, static_cast<T*>(x), sizes_.window}, elements}); });
 }
 
 }  // namespace trainyard::engine::cuda

@@ -38,8 +38,8 @@ class ColumnProduct {
   Device* device_ = nullptr;
   ConvolutionSizes sizes_{};
   ConvolutionPart part_ = ConvolutionPart::kOutput;
-  NarrowImages narrow_;
-  ScratchPart<void> columns_;  // as x is held; the gradient's are f32
+  Element x_ = Element::kFloat32, z_ = Element::kFloat32;  // of the images
+  ScratchPart<void> columns_;                              // as x is held; the gradient's are f32
   std::vector<Chunk> chunks_;
 };
 

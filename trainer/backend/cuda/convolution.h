@@ -25,7 +25,7 @@ struct ConvolutionSizes {
 // Which of x, w, z the product makes; the other two go in.
 enum class ConvolutionPart : uint8_t { kOutput, kInputGradient, kWeightGradient };
 
-// Which of the images of a convolution lie in memory as bfloat16; the others, and all kernels, as
+// Which of the images of a convolution are narrow (ValueSpec); the others, and all kernels, are
 // f32.
 struct NarrowImages {
   bool x = false, z = false;
@@ -34,9 +34,9 @@ struct NarrowImages {
 struct ConvolutionShape {
   ConvolutionSizes sizes;
   ConvolutionPart part = ConvolutionPart::kOutput;
-  bool bfloat16 = false;        // what goes in is, else f32
-  bool makes_bfloat16 = false;  // what is made is, else f32
-  bool tf32 = false;            // what goes in may be rounded to tf32
+  Element takes = Element::kFloat32;  // what goes in
+  Element makes = Element::kFloat32;
+  bool tf32 = false;  // what goes in may be rounded to tf32
 };
 
 }  // namespace trainyard::engine::cuda

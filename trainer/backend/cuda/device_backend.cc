@@ -50,13 +50,13 @@ class DeviceBackend final : public Backend {
 
   Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
     Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
-    return planner_.precision == Precision::kBfloat16 ? NarrowValues(graph) : graph;
+    return Narrows(planner_.precision) ? NarrowValues(graph) : graph;
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return device_->Allocate(what, bytes);
   }
   size_t BytesFor(const ValueSpec& spec) const override {
-    return static_cast<size_t>(spec.shape.elements()) * (spec.bf16 ? sizeof(Bfloat16) : SizeOf(spec.dtype));
+    return static_cast<size_t>(spec.shape.elements()) * (spec.narrow ? sizeof(uint16_t) : SizeOf(spec.dtype));
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id, bool /*inference*/) override {
@@ -98,7 +98,7 @@ class DeviceBackend final : public Backend {
   }
 
   void BeginStep(const StepContext& step) override {
-    const DeviceStep now{step.seed, step.step, step.worker, step.training ? 1u : 0u};
+    const DeviceStep now{step.seed, step.step, step.worker, step.training ? 1u : 0u, step.loss_scale};
     health_.Try("the step's number", [&] { return device_->Upload(&now, sizeof now, step_->data()); });
   }
 

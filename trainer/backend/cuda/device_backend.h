@@ -15,7 +15,7 @@ struct DeviceBackendOptions {
   size_t column_bytes = size_t{256} << 20;  // Planner::column_bytes
 };
 
-// With Precision::kBfloat16 operands of products are rounded, and values between convolutions lie
+// With a precision of 16 bits operands of products are rounded, and values between convolutions lie
 // in memory so (backend/narrow_values.h). A bias is added to what was rounded before, and gradients
 // of kernels may be rounded once. Once a call has failed, the backend does no more work: its
 // status() says why.

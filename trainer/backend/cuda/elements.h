@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "trainer/backend/cuda/device_code.h"
+#include "trainer/backend/cuda/float16_bits.h"
 
 namespace trainyard::engine::cuda {
 
@@ -15,8 +16,17 @@ struct Bfloat16 {
   uint16_t bits;
 };
 
+// IEEE 754 binary16 (tensor/float16.h).
+struct Float16 {
+  uint16_t bits;
+};
+
+// The kinds of elements that a value of reals may have.
+enum class Element : uint8_t { kFloat32, kBfloat16, kFloat16 };
+
 TY_DEVICE inline float Widened(float x) { return x; }
 TY_DEVICE inline float Widened(Bfloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
+TY_DEVICE inline float Widened(Float16 x) { return FromFloat16Bits(x.bits); }
 
 // To nearest, of two as near to even; a NaN stays one.
 TY_DEVICE inline void Narrow(float x, float& y) { y = x; }
@@ -26,13 +36,16 @@ TY_DEVICE inline void Narrow(float x, Bfloat16& y) {
   const uint32_t rounded = nan ? bits | 0x400000u : bits + 0x7fffu + (bits >> 16 & 1u);
   y.bits = static_cast<uint16_t>(rounded >> 16);
 }
+TY_DEVICE inline void Narrow(float x, Float16& y) { y.bits = ToFloat16Bits(x); }
 
-inline int64_t BytesOfElement(bool bfloat16) { return bfloat16 ? sizeof(Bfloat16) : sizeof(float); }
 // `call` gets the type of elements: call.operator()<T>().
 template <typename Call>
-auto WithElement(bool bfloat16, const Call& call) {
-  return bfloat16 ? call.template operator()<Bfloat16>() : call.template operator()<float>();
+auto WithElement(Element element, const Call& call) {
+  if (element == Element::kBfloat16) return call.template operator()<Bfloat16>();
+  if (element == Element::kFloat16) return call.template operator()<Float16>();
+  return call.template operator()<float>();
 }
+inline int64_t BytesOfElement(Element element) { return element == Element::kFloat32 ? sizeof(float) : sizeof(uint16_t); }
 
 // Neighbours that one instruction loads or stores.
 template <typename T, int kN>

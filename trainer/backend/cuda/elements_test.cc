@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "trainer/tensor/bfloat16.h"
+#include "trainer/tensor/float16.h"
 
 namespace trainyard::engine::cuda {
 namespace {
@@ -26,6 +27,52 @@ TEST(Elements, AreRoundedToBfloat16AsEverywhere) {
   Bfloat16 of_nan;
   Narrow(std::bit_cast<float>(0x7f800001u), of_nan);  // whose bits lie in the lower half
   EXPECT_TRUE(std::isnan(Widened(of_nan)));
+}
+
+// By the definition of IEEE 754.
+float ValueOfFloat16(uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const auto fraction = static_cast<float>(bits & 1023);
+  float magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  if (exponent == 31) magnitude = fraction == 0 ? std::numeric_limits<float>::infinity() : std::nanf("");
+  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+}
+
+TEST(Elements, EveryFloat16IsWidenedAndNarrowedAsItIs) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const Float16 half{static_cast<uint16_t>(bits)};
+    const float value = ValueOfFloat16(half.bits);
+    Float16 back;
+    Narrow(Widened(half), back);
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(Widened(half)) && std::isnan(Widened(back))) << bits;
+    } else {
+      EXPECT_EQ(std::bit_cast<uint32_t>(Widened(half)), std::bit_cast<uint32_t>(value)) << bits;
+      EXPECT_EQ(back.bits, half.bits);
+    }
+  }
+}
+
+// The places between two neighbours at which rounding turns.
+TEST(Elements, AreRoundedToFloat16AsEverywhere) {
+  const auto expect = [](float x) {
+    Float16 rounded;
+    Narrow(x, rounded);
+    EXPECT_EQ(std::bit_cast<uint32_t>(Widened(rounded)), std::bit_cast<uint32_t>(RoundToFloat16(x))) << x;
+  };
+  for (uint16_t bits = 0; bits < 0x7c00; ++bits) {
+    const float low = ValueOfFloat16(bits);
+    const float high = bits == 0x7bff ? 65536.0f : ValueOfFloat16(static_cast<uint16_t>(bits + 1));
+    const float middle = low + (high - low) / 2;
+    for (const float x : {middle, std::nextafter(middle, low), std::nextafter(middle, high)}) {
+      expect(x);
+      expect(-x);
+    }
+  }
+  for (const float x : {1e-45f, 1e-30f, 65536.0f, 1e30f, std::numeric_limits<float>::infinity()}) {
+    expect(x);
+    expect(-x);
+  }
 }
 
 TEST(Elements, NeighboursDivideARowAndAreAligned) {

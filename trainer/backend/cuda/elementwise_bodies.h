@@ -142,12 +142,13 @@ struct Transpose {
   }
 };
 
-// What a step's random numbers depend on, in device memory: a recorded step reads it anew.
+// The StepContext, in device memory: a recorded step reads it anew.
 struct DeviceStep {
   uint64_t seed;
   uint64_t step;
   uint32_t worker;
   uint32_t training;
+  float loss_scale;
 };
 
 // i counts the quads of all samples: four features of one sample, or those that are left.

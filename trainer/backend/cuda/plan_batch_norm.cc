@@ -76,11 +76,11 @@ Planned PlanBackward(const Planner& planner, const NodeView& node, const BatchNo
 }  // namespace
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const BatchNormOp& op) {
-  return WithElement(node.out().bf16, [&]<typename T>() { return PlanForward<T>(planner, node, op); });
+  return WithElement(planner.ElementOf(node.out().narrow), [&]<typename T>() { return PlanForward<T>(planner, node, op); });
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const BatchNormGradientOp& op) {
-  return WithElement(node.out().bf16, [&]<typename T>() { return PlanBackward<T>(planner, node, op); });
+  return WithElement(planner.ElementOf(node.out().narrow), [&]<typename T>() { return PlanBackward<T>(planner, node, op); });
 }
 
 }  // namespace trainyard::engine::cuda

@@ -17,7 +17,7 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dOp& o
   const bool pools = op.epilogue.max_pool.has_value();
   ScratchLayout scratch;
   const ScratchPart<float> pooled_from = scratch.Add<float>(pools ? sizes.z_elements() : 0);
-  const NarrowImages narrow{.x = node.in(0).bf16, .z = node.out().bf16};
+  const NarrowImages narrow{.x = node.in(0).narrow, .z = node.out().narrow};
   TY_ASSIGN_OR_RETURN(const PlannedConvolution product,
                       PlannedConvolution::Make(planner, sizes, ConvolutionPart::kOutput, narrow, op.epilogue.bias && !pools, scratch));
   WindowPlace pool{};
@@ -39,7 +39,7 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dOp& o
 Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dInputGradientOp& op) {
   const ConvolutionSizes sizes = SizesOf(op.window, node.out().shape, node.in(1).shape[3]);
   ScratchLayout scratch;
-  const NarrowImages narrow{.x = node.out().bf16, .z = node.in(0).bf16};
+  const NarrowImages narrow{.x = node.out().narrow, .z = node.in(0).narrow};
   TY_ASSIGN_OR_RETURN(const PlannedConvolution product,
                       PlannedConvolution::Make(planner, sizes, ConvolutionPart::kInputGradient, narrow, /*bias=*/false, scratch));
   return NodePlan{[product](const KernelContext& context) {
@@ -52,16 +52,17 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const Conv2dWeigh
   const ConvolutionSizes sizes = SizesOf(op.window, node.in(0).shape, node.in(1).shape[3]);
   const int64_t pixels = sizes.samples * sizes.out_pixels();
   ScratchLayout scratch;
-  const NarrowImages narrow{.x = node.in(0).bf16, .z = node.in(1).bf16};
+  const NarrowImages narrow{.x = node.in(0).narrow, .z = node.in(1).narrow};
   TY_ASSIGN_OR_RETURN(const PlannedConvolution product,
                       PlannedConvolution::Make(planner, sizes, ConvolutionPart::kWeightGradient, narrow, /*bias=*/false, scratch));
   const ScratchPart<void> partial = scratch.AddBytes<void>(op.bias ? PartialBytes<SumRows<float>>(sizes.filters, pixels) : 0);
-  return NodePlan{[&device = planner.device, op, product, partial, sizes, pixels, narrow](const KernelContext& context) -> absl::Status {
+  return NodePlan{[&device = planner.device, op, product, partial, sizes, pixels,
+                   element = planner.ElementOf(narrow.z)](const KernelContext& context) -> absl::Status {
                     const void* const dz = context.input<void>(1);
                     TY_RETURN_IF_ERROR(product.Run(context, context.input<void>(0), nullptr, dz, context.output<float>(0)));
                     float* const db = op.bias ? context.output<float>(1) : nullptr;
                     if (db == nullptr) return absl::OkStatus();
-                    return WithElement(narrow.z, [&]<typename T>() {
+                    return WithElement(element, [&]<typename T>() {
                       const SumRows<T> sum{{}, static_cast<const T*>(dz), db, sizes.filters};
                       return device.Launch(Reduce<SumRows<T>>{sum, sizes.filters, pixels, partial.In(context)});
                     });

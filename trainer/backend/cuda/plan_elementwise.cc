@@ -7,9 +7,9 @@
 
 namespace trainyard::engine::cuda {
 
-Planned PlanNode(const Planner& planner, const NodeView& node, const ConstantOp& op) {
-  return NodePlan{[&device = planner.device, value = op.value, count = node.out().shape.elements()](const KernelContext& context) {
-    return device.Launch(Each<Fill>{{context.output<float>(0), value}, count});
+Planned PlanNode(const Planner& planner, const NodeView&, const LossScaleOp&) {
+  return NodePlan{[&device = planner.device, scale = &planner.step->loss_scale](const KernelContext& context) {
+    return device.Launch(Each<CopyRows<float, float>>{{scale, context.output<float>(0), 1, 1, 1}, 1});
   }};
 }
 
@@ -32,7 +32,7 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const BiasGradien
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationOp& op) {
-  return WithElement(node.out().bf16, [&]<typename T>() {
+  return WithElement(planner.ElementOf(node.out().narrow), [&]<typename T>() {
     return NodePlan{[&device = planner.device, op, count = node.out().shape.elements()](const KernelContext& context) {
       return device.Launch(Each<BiasActivate<T>>{{context.input<T>(0), nullptr, context.output<T>(0), 1, op.activation}, count});
     }};
@@ -40,7 +40,7 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationO
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationGradientOp& op) {
-  return WithElement(node.out().bf16, [&]<typename T>() {
+  return WithElement(planner.ElementOf(node.out().narrow), [&]<typename T>() {
     return NodePlan{[&device = planner.device, op, count = node.out().shape.elements()](const KernelContext& context) {
       return device.Launch(Each<ActivateBack<T>>{{context.input<T>(0), context.input<T>(1), context.output<T>(0), op.activation}, count});
     }};
@@ -50,7 +50,7 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationG
 // More terms than one launch takes are added up in scratch first: the output may be any of them, so
 // the last launch alone writes it.
 Planned PlanNode(const Planner& planner, const NodeView& node, const AddOp&) {
-  return WithElement(node.out().bf16, [&]<typename T>() {
+  return WithElement(planner.ElementOf(node.out().narrow), [&]<typename T>() {
     using Body = AddTerms<T>;
     const int64_t count = node.out().shape.elements();
     ScratchLayout scratch;
@@ -84,13 +84,15 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const DropoutOp& 
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const RelayoutOp&) {
-  TY_CHECK(node.in(0).bf16 != node.out().bf16);
+  TY_CHECK(node.in(0).narrow != node.out().narrow);
   const auto convert = [&]<typename X, typename Y>() {
     return NodePlan{[&device = planner.device, count = node.out().shape.elements()](const KernelContext& context) {
       return device.Launch(Each<CopyRows<X, Y>>{{context.input<X>(0), context.output<Y>(0), count, count, count}, count});
     }};
   };
-  return node.out().bf16 ? convert.template operator()<float, Bfloat16>() : convert.template operator()<Bfloat16, float>();
+  return WithElement(planner.operand(), [&]<typename T>() {
+    return node.out().narrow ? convert.template operator()<float, T>() : convert.template operator()<T, float>();
+  });
 }
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const ConcatOp&) {

@@ -19,6 +19,13 @@ struct Planner {
   Precision precision;
   // Convolutions lay out so many bytes of columns at once, or one sample.
   size_t column_bytes = size_t{256} << 20;
+
+  // Of operands of products, and of narrow values.
+  Element operand() const {
+    if (precision == Precision::kBfloat16) return Element::kBfloat16;
+    return precision == Precision::kFloat16 ? Element::kFloat16 : Element::kFloat32;
+  }
+  Element ElementOf(bool narrow) const { return narrow ? operand() : Element::kFloat32; }
 };
 
 // Starts a node's work. Allocates nothing.
@@ -30,7 +37,7 @@ struct NodePlan {
 using Planned = absl::StatusOr<NodePlan>;
 
 // plan_elementwise.cc
-Planned PlanNode(const Planner& planner, const NodeView& node, const ConstantOp& op);
+Planned PlanNode(const Planner& planner, const NodeView& node, const LossScaleOp& op);
 Planned PlanNode(const Planner& planner, const NodeView& node, const BiasOp& op);
 Planned PlanNode(const Planner& planner, const NodeView& node, const BiasGradientOp& op);
 Planned PlanNode(const Planner& planner, const NodeView& node, const ActivationOp& op);

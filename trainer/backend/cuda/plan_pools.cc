@@ -13,9 +13,9 @@ Planned PlanNode(const Planner& planner, const NodeView& node, const MaxPoolOp& 
 
 Planned PlanNode(const Planner& planner, const NodeView& node, const MaxPoolGradientOp& op) {
   return NodePlan{[&device = planner.device, op, window = PlaceOf(op.window, node.out().shape), inputs = node.out().shape.elements(),
-                   windows = node.in(0).shape.elements(), narrow = node.out().bf16](const KernelContext& context) {
+                   windows = node.in(0).shape.elements(), element = planner.ElementOf(node.out().narrow)](const KernelContext& context) {
     const float* const y = op.activation == Activation::kIdentity ? nullptr : context.input<float>(2);
-    return WithElement(narrow, [&]<typename T>() {
+    return WithElement(element, [&]<typename T>() {
       const MaxPoolBack<T> pool{context.input<float>(0), context.input<uint8_t>(1), y, context.output<T>(0), window, op.activation};
       if (window.Tiles()) return device.Launch(Each<MaxPoolBackTiles<T>>{{pool}, windows});
       return device.Launch(Each<MaxPoolBack<T>>{pool, inputs});

@@ -11,7 +11,9 @@ absl::StatusOr<PlannedConvolution> PlannedConvolution::Make(const Planner& plann
   made.sizes_ = sizes;
   made.part_ = part;
   made.narrow_ = narrow;
-  made.rounds_ = planner.precision == Precision::kBfloat16;
+  made.operand_ = planner.operand();
+  made.image_ = planner.ElementOf(narrow.z);
+  const bool rounds = Narrows(planner.precision);
   const bool to_kernel = part == ConvolutionPart::kWeightGradient;
   // One product without columns cannot be bettered. Of the gradient of a few channels' kernel
   // libraries make a product of many more, most of them zeros: 0.22 ms of a LeNet step on an H200.
@@ -19,11 +21,11 @@ absl::StatusOr<PlannedConvolution> PlannedConvolution::Make(const Planner& plann
   const bool few = to_kernel && sizes.window.channels < kFewChannels;
   if (!sizes.pointwise() && !few) {
     // cuDNN takes many times as long for the gradient of a kernel in f32.
-    const bool makes_bfloat16 = part == ConvolutionPart::kOutput ? narrow.z : to_kernel ? made.rounds_ : narrow.x;
+    const bool makes_narrow = part == ConvolutionPart::kOutput ? narrow.z : to_kernel ? rounds : narrow.x;
     TY_ASSIGN_OR_RETURN(made.plan_, planner.device.Plan(ConvolutionShape{.sizes = sizes,
                                                                          .part = part,
-                                                                         .bfloat16 = made.rounds_,
-                                                                         .makes_bfloat16 = makes_bfloat16,
+                                                                         .takes = made.operand_,
+                                                                         .makes = planner.ElementOf(makes_narrow),
                                                                          .tf32 = planner.precision == Precision::kTf32}));
   }
   if (made.plan_ == nullptr) {
@@ -31,11 +33,13 @@ absl::StatusOr<PlannedConvolution> PlannedConvolution::Make(const Planner& plann
     return made;
   }
   const int64_t w_elements = sizes.depth() * sizes.filters;
-  made.turned_ = scratch.AddBytes<void>(w_elements * BytesOfElement(made.rounds_));
-  if (made.rounds_ && part != ConvolutionPart::kInputGradient && !narrow.x) {
-    made.x_ = scratch.Add<Bfloat16>(sizes.samples * sizes.in_pixels() * sizes.window.channels);
+  made.turned_ = scratch.AddBytes<void>(w_elements * BytesOfElement(made.operand_));
+  if (rounds && part != ConvolutionPart::kInputGradient && !narrow.x) {
+    made.x_ = scratch.AddBytes<void>(sizes.samples * sizes.in_pixels() * sizes.window.channels * BytesOfElement(made.operand_));
   }
-  if (made.rounds_ && part != ConvolutionPart::kOutput && !narrow.z) made.z_ = scratch.Add<Bfloat16>(sizes.z_elements());
+  if (rounds && part != ConvolutionPart::kOutput && !narrow.z) {
+    made.z_ = scratch.AddBytes<void>(sizes.z_elements() * BytesOfElement(made.operand_));
+  }
   made.workspace_ = scratch.AddBytes<void>(made.plan_->workspace_bytes());
   return made;
 }
@@ -50,7 +54,7 @@ absl::Status PlannedConvolution::Run(const KernelContext& context, const void* x
     TY_RETURN_IF_ERROR(RunOnDevice(context, x, w, z, made));
   }
   if (bias == nullptr && after.activation == Activation::kIdentity) return absl::OkStatus();
-  return WithElement(narrow_.z, [&]<typename T>() {
+  return WithElement(image_, [&]<typename T>() {
     T* const output = static_cast<T*>(made);
     return device_->Launch(Each<BiasActivate<T>>{{output, bias, output, sizes_.filters, after.activation}, sizes_.z_elements()});
   });
@@ -65,24 +69,26 @@ absl::Status PlannedConvolution::RunOnDevice(const KernelContext& context, const
   TY_ASSIGN_OR_RETURN(const void* const outputs, Rounded(context, z_, z));
   if (part_ == ConvolutionPart::kWeightGradient) {
     TY_RETURN_IF_ERROR(plan_->Run(images, nullptr, outputs, turned, workspace));
-    return WithElement(rounds_, [&]<typename T>() {
+    return WithElement(operand_, [&]<typename T>() {
       return device_->Launch(
           Each<Transpose<T, float>>{{static_cast<const T*>(turned), static_cast<float*>(made), filters, depth}, depth * filters});
     });
   }
-  TY_RETURN_IF_ERROR(WithElement(rounds_, [&]<typename T>() {
+  TY_RETURN_IF_ERROR(WithElement(operand_, [&]<typename T>() {
     return device_->Launch(Each<Transpose<float, T>>{{w, static_cast<T*>(turned), depth, filters}, depth * filters});
   }));
   return plan_->Run(images, turned, outputs, made, workspace);
 }
 
-absl::StatusOr<const void*> PlannedConvolution::Rounded(const KernelContext& context, const ScratchPart<Bfloat16>& part,
+absl::StatusOr<const void*> PlannedConvolution::Rounded(const KernelContext& context, const ScratchPart<void>& part,
                                                         const void* from) const {
-  Bfloat16* const rounded = part.In(context);
+  void* const rounded = part.In(context);
   if (rounded == nullptr) return from;
-  const auto elements = static_cast<int64_t>(part.bytes / sizeof(Bfloat16));
-  TY_RETURN_IF_ERROR(
-      device_->Launch(Each<CopyRows<float, Bfloat16>>{{static_cast<const float*>(from), rounded, elements, elements, elements}, elements}));
+  const int64_t elements = static_cast<int64_t>(part.bytes) / BytesOfElement(operand_);
+  TY_RETURN_IF_ERROR(WithElement(operand_, [&]<typename T>() {
+    const CopyRows<float, T> copy{static_cast<const float*>(from), static_cast<T*>(rounded), elements, elements, elements};
+    return device_->Launch(Each<CopyRows<float, T>>{copy, elements});
+  }));
   return rounded;
 }
 

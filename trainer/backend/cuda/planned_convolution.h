@@ -27,17 +27,18 @@ class PlannedConvolution {
 
  private:
   absl::Status RunOnDevice(const KernelContext& context, const void* x, const float* w, const void* z, void* made) const;
-  absl::StatusOr<const void*> Rounded(const KernelContext& context, const ScratchPart<Bfloat16>& part, const void* from) const;
+  absl::StatusOr<const void*> Rounded(const KernelContext& context, const ScratchPart<void>& part, const void* from) const;
 
   Device* device_ = nullptr;
   ConvolutionSizes sizes_{};
   ConvolutionPart part_ = ConvolutionPart::kOutput;
   NarrowImages narrow_;
-  bool rounds_ = false;                    // operands, to bfloat16
+  Element operand_ = Element::kFloat32;    // of products
+  Element image_ = Element::kFloat32;      // of z
   ColumnProduct columns_;                  // where the device has no way of its own
   std::shared_ptr<ConvolutionPlan> plan_;  // else
-  ScratchPart<void> turned_;               // the kernel as an operand, or its gradient, [D, size, C]; bfloat16 if rounds_
-  ScratchPart<Bfloat16> x_, z_;            // images that are held as f32, as operands
+  ScratchPart<void> turned_;               // the kernel as an operand, or its gradient, [D, size, C]
+  ScratchPart<void> x_, z_;                // images that are held as f32, as operands
   ScratchPart<void> workspace_;
 };
 

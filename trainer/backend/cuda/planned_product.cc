@@ -12,11 +12,11 @@ absl::StatusOr<PlannedProduct> PlannedProduct::Make(const Planner& planner, cons
   product.b_ = {shape.b.transposed ? shape.n : shape.k, shape.b.transposed ? shape.k : shape.n, shape.b.stride, {}};
   ProductShape given = shape;
   given.tf32 = planner.precision == Precision::kTf32;
-  given.makes_bfloat16 = narrow.c;
-  if (planner.precision == Precision::kBfloat16) {
-    given.bfloat16 = true;
+  given.makes = planner.ElementOf(narrow.c);
+  given.takes = product.operand_ = planner.operand();
+  if (Narrows(planner.precision)) {
     const auto round = [&](Stored& stored, Operand& operand) {
-      stored.rounded = scratch.Add<Bfloat16>(stored.rows * stored.width);
+      stored.rounded = scratch.AddBytes<void>(stored.rows * stored.width * BytesOfElement(product.operand_));
       operand.stride = stored.width;
     };
     if (!narrow.a) round(product.a_, given.a);
@@ -27,10 +27,12 @@ absl::StatusOr<PlannedProduct> PlannedProduct::Make(const Planner& planner, cons
 }
 
 absl::StatusOr<const void*> PlannedProduct::Rounded(const KernelContext& context, const Stored& stored, const void* x) const {
-  Bfloat16* const rounded = stored.rounded.In(context);
+  void* const rounded = stored.rounded.In(context);
   if (rounded == nullptr) return x;
-  TY_RETURN_IF_ERROR(device_->Launch(Each<CopyRows<float, Bfloat16>>{
-      {static_cast<const float*>(x), rounded, stored.width, stored.stride, stored.width}, stored.rows * stored.width}));
+  TY_RETURN_IF_ERROR(WithElement(operand_, [&]<typename T>() {
+    const CopyRows<float, T> copy{static_cast<const float*>(x), static_cast<T*>(rounded), stored.width, stored.stride, stored.width};
+    return device_->Launch(Each<CopyRows<float, T>>{copy, stored.rows * stored.width});
+  }));
   return rounded;
 }
 

@@ -1,4 +1,4 @@
-// A product of a node: plan, operands rounded to bfloat16 where the precision asks for it.
+// A product of a node: plan, operands rounded to 16 bits where the precision asks for it.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace trainyard::engine::cuda {
 
-// Which of a product's matrices lie in memory as bfloat16; the others as f32.
+// Which of a product's matrices are narrow (ValueSpec); the others are f32.
 struct NarrowOperands {
   bool a = false, b = false, c = false;
 };
@@ -19,7 +19,7 @@ struct NarrowOperands {
 class PlannedProduct {
  public:
   PlannedProduct() = default;
-  // With Precision::kBfloat16 `scratch` gets places for operands that are f32 and get rounded.
+  // With a precision of 16 bits `scratch` gets places for operands that are f32 and get rounded.
   // Nothing is narrow with another precision. A narrow c takes no bias.
   static absl::StatusOr<PlannedProduct> Make(const Planner& planner, const ProductShape& shape, ScratchLayout& scratch,
                                              const NarrowOperands& narrow = {});
@@ -30,12 +30,13 @@ class PlannedProduct {
   // An operand as it is stored: rows of `width` elements, `stride` apart.
   struct Stored {
     int64_t rows = 0, width = 0, stride = 0;
-    ScratchPart<Bfloat16> rounded;
+    ScratchPart<void> rounded;
   };
   absl::StatusOr<const void*> Rounded(const KernelContext& context, const Stored& stored, const void* x) const;
 
   Device* device_ = nullptr;
   std::shared_ptr<ProductPlan> plan_;
+  Element operand_ = Element::kFloat32;
   Stored a_, b_;
 };
 

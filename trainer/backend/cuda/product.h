@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "trainer/backend/cuda/elements.h"
+
 namespace trainyard::engine::cuda {
 
 // Row-major rows of `stride` elements. Transposed: element (i, j) lies at j * stride + i.
@@ -27,10 +29,10 @@ struct ProductShape {
   int64_t c_stride = 0;
   bool bias = false;
   bool onto = false;
-  bool bfloat16 = false;           // a and b are bfloat16, else f32
-  bool makes_bfloat16 = false;     // c is, and takes no bias; else f32
-  bool tf32 = false;               // a and b may be rounded to tf32
-  int alignment = kMostAlignment;  // of a, b and c, in bytes
+  Element takes = Element::kFloat32;  // a and b
+  Element makes = Element::kFloat32;  // c, which takes a bias only as f32
+  bool tf32 = false;                  // a and b may be rounded to tf32
+  int alignment = kMostAlignment;     // of a, b and c, in bytes
   friend bool operator==(const ProductShape&, const ProductShape&) = default;
 };
 

@@ -85,9 +85,9 @@ class HostProduct {
   explicit HostProduct(const ProductShape& shape) : shape_(shape), blas_(ColumnMajor(shape)) {}
 
   void Run(const void* a, const void* b, void* c, const float* bias) const {
-    TY_CHECK(!shape_.makes_bfloat16 || (!shape_.bias && !shape_.onto));
-    for (const bool bfloat16 : {shape_.bfloat16, shape_.makes_bfloat16}) TY_CHECK(shape_.alignment >= (bfloat16 ? 2 : 4));
-    WithElement(shape_.makes_bfloat16, [&]<typename T>() { Multiply(a, b, static_cast<T*>(c), bias); });
+    TY_CHECK(shape_.makes == Element::kFloat32 || (!shape_.bias && !shape_.onto));
+    for (const Element element : {shape_.takes, shape_.makes}) TY_CHECK(shape_.alignment >= BytesOfElement(element));
+    WithElement(shape_.makes, [&]<typename T>() { Multiply(a, b, static_cast<T*>(c), bias); });
   }
 
  private:
@@ -99,17 +99,16 @@ class HostProduct {
         double sum = shape_.onto ? Widened(c[column * blas_.ldc + row]) : 0.0;
         if (shape_.bias) sum += bias[row];  // cuBLASLt: one for each row of C
         for (int64_t k = 0; k < blas_.depth; ++k) {
-          sum += Element(b, blas_.transpose_a ? row * blas_.lda + k : k * blas_.lda + row) *
-                 Element(a, blas_.transpose_b ? k * blas_.ldb + column : column * blas_.ldb + k);
+          sum += At(b, blas_.transpose_a ? row * blas_.lda + k : k * blas_.lda + row) *
+                 At(a, blas_.transpose_b ? k * blas_.ldb + column : column * blas_.ldb + k);
         }
         Narrow(static_cast<float>(sum), c[column * blas_.ldc + row]);
       }
     }
   }
 
-  double Element(const void* operand, int64_t at) const {
-    if (!shape_.bfloat16) return static_cast<const float*>(operand)[at];
-    return Widened(static_cast<const Bfloat16*>(operand)[at]);
+  double At(const void* operand, int64_t at) const {
+    return WithElement(shape_.takes, [&]<typename T>() { return Widened(static_cast<const T*>(operand)[at]); });
   }
 
   const ProductShape shape_;
@@ -139,22 +138,21 @@ class HostConvolution {
           for (int64_t d = 0; d < n.filters; ++d) {
             const int64_t at_w = d * n.depth() + place;
             const int64_t at_z = ((pixel.n * n.window.out[0] + oh) * n.window.out[1] + ow) * n.filters + d;
-            if (forward) sums[at_z] += Element(x, at) * Element(w, at_w);
-            if (to_kernel) sums[at_w] += Element(x, at) * Element(z, at_z);
-            if (!forward && !to_kernel) sums[at] += Element(z, at_z) * Element(w, at_w);
+            if (forward) sums[at_z] += At(x, at) * At(w, at_w);
+            if (to_kernel) sums[at_w] += At(x, at) * At(z, at_z);
+            if (!forward && !to_kernel) sums[at] += At(z, at_z) * At(w, at_w);
           }
         }
       }
     }
-    WithElement(shape_.makes_bfloat16, [&]<typename T>() {
+    WithElement(shape_.makes, [&]<typename T>() {
       for (size_t i = 0; i < sums.size(); ++i) Narrow(sums[i], static_cast<T*>(made)[i]);
     });
   }
 
  private:
-  float Element(const void* from, int64_t at) const {
-    if (!shape_.bfloat16) return static_cast<const float*>(from)[at];
-    return Widened(static_cast<const Bfloat16*>(from)[at]);
+  float At(const void* from, int64_t at) const {
+    return WithElement(shape_.takes, [&]<typename T>() { return Widened(static_cast<const T*>(from)[at]); });
   }
 
   const ConvolutionShape shape_;

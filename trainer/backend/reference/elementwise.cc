@@ -34,10 +34,8 @@ void SumRows(int64_t rows, int64_t channels, const T* dy, T* db) {
 }
 
 template <typename T>
-RunFunction MakeRun(const ConstantOp& op, const NodeView& node) {
-  return [value = op.value, elements = node.out().shape.elements()](const KernelContext& context) {
-    std::fill_n(context.output<T>(0), elements, static_cast<T>(value));
-  };
+RunFunction MakeRun(const LossScaleOp&, const NodeView&) {
+  return [](const KernelContext& context) { *context.output<T>(0) = static_cast<T>(context.step.loss_scale); };
 }
 
 template <typename T>
@@ -95,8 +93,8 @@ template void AddBias(int64_t, int64_t, const float*, const float*, float*);
 template void AddBias(int64_t, int64_t, const double*, const double*, double*);
 template void SumRows(int64_t, int64_t, const float*, float*);
 template void SumRows(int64_t, int64_t, const double*, double*);
-template RunFunction MakeRun<float>(const ConstantOp&, const NodeView&);
-template RunFunction MakeRun<double>(const ConstantOp&, const NodeView&);
+template RunFunction MakeRun<float>(const LossScaleOp&, const NodeView&);
+template RunFunction MakeRun<double>(const LossScaleOp&, const NodeView&);
 template RunFunction MakeRun<float>(const BiasOp&, const NodeView&);
 template RunFunction MakeRun<double>(const BiasOp&, const NodeView&);
 template RunFunction MakeRun<float>(const BiasGradientOp&, const NodeView&);

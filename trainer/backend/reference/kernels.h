@@ -17,7 +17,7 @@ using RunFunction = std::function<void(const KernelContext&)>;
 // constant.cc, bias.cc, activation.cc …: each makes the function that runs `node`, whose op is the
 // first argument.
 template <typename T>
-RunFunction MakeRun(const ConstantOp& op, const NodeView& node);
+RunFunction MakeRun(const LossScaleOp& op, const NodeView& node);
 template <typename T>
 RunFunction MakeRun(const DenseOp& op, const NodeView& node);
 template <typename T>

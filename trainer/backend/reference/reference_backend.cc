@@ -53,7 +53,7 @@ class ReferenceBackend final : public Backend {
   DType real() const override { return std::is_same_v<T, float> ? DType::kF32 : DType::kF64; }
   Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
     Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
-    return precision_ == Precision::kBfloat16 ? NarrowValues(graph) : graph;
+    return Narrows(precision_) ? NarrowValues(graph) : graph;
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return AllocateOnHost(what, bytes);
@@ -71,7 +71,7 @@ class ReferenceBackend final : public Backend {
                 fmt::format("node '{}': the reference backend has no kernel for op {}", node.node().name, OpName(node.node().op)));
           } else {
             reference::RunFunction run = MakeRun(op, node);
-            if (node.out().bf16) run = reference::WithRoundedOutput<T>(std::move(run), node);
+            if (node.out().narrow) run = reference::WithRoundedOutput<T>(std::move(run), node, precision_);
             return std::make_unique<FunctionKernel>(std::move(run));
           }
         },
@@ -107,8 +107,8 @@ class ReferenceBackend final : public Backend {
       return reference::MakeRun<T>(op, node, precision_);
     } else {
       reference::RunFunction run = reference::MakeRun<T>(op, node);
-      if (!kIsProduct<OpType> || precision_ == Precision::kFloat32) return run;
-      return reference::WithRoundedOperands<T>(std::move(run), node);
+      if (!kIsProduct<OpType> || !Narrows(precision_)) return run;
+      return reference::WithRoundedOperands<T>(std::move(run), node, precision_);
     }
   }
 

@@ -9,7 +9,7 @@
 namespace trainyard::engine::reference {
 
 template <typename T>
-RunFunction WithRoundedOperands(RunFunction run, const NodeView& node) {
+RunFunction WithRoundedOperands(RunFunction run, const NodeView& node, Precision precision) {
   struct Memory {
     std::array<std::vector<T>, 2> operands;
     std::vector<T> output;
@@ -19,12 +19,12 @@ RunFunction WithRoundedOperands(RunFunction run, const NodeView& node) {
   for (int i = 0; i < 2; ++i) memory->operands[i].resize(static_cast<size_t>(node.in(i).shape.elements()));
   memory->output.resize(static_cast<size_t>(node.out().shape.elements()));
   memory->inputs.resize(static_cast<size_t>(node.input_count()));
-  return [run = std::move(run), memory](const KernelContext& context) {
+  return [run = std::move(run), memory, precision](const KernelContext& context) {
     std::ranges::copy(context.inputs, memory->inputs.begin());
     for (int i = 0; i < 2; ++i) {
       std::vector<T>& operand = memory->operands[i];
       std::transform(context.input<T>(i), context.input<T>(i) + operand.size(), operand.begin(),
-                     [](T x) { return Operand(x, Precision::kBfloat16); });
+                     [precision](T x) { return Operand(x, precision); });
       memory->inputs[i] = operand.data();
     }
     run({.inputs = memory->inputs, .outputs = context.outputs, .scratch = context.scratch, .step = context.step});
@@ -35,17 +35,17 @@ RunFunction WithRoundedOperands(RunFunction run, const NodeView& node) {
 }
 
 template <typename T>
-RunFunction WithRoundedOutput(RunFunction run, const NodeView& node) {
-  return [run = std::move(run), elements = node.out().shape.elements()](const KernelContext& context) {
+RunFunction WithRoundedOutput(RunFunction run, const NodeView& node, Precision precision) {
+  return [run = std::move(run), elements = node.out().shape.elements(), precision](const KernelContext& context) {
     run(context);
     T* const y = context.output<T>(0);
-    std::transform(y, y + elements, y, [](T x) { return Operand(x, Precision::kBfloat16); });
+    std::transform(y, y + elements, y, [precision](T x) { return Operand(x, precision); });
   };
 }
 
-template RunFunction WithRoundedOutput<float>(RunFunction, const NodeView&);
-template RunFunction WithRoundedOutput<double>(RunFunction, const NodeView&);
-template RunFunction WithRoundedOperands<float>(RunFunction, const NodeView&);
-template RunFunction WithRoundedOperands<double>(RunFunction, const NodeView&);
+template RunFunction WithRoundedOutput<float>(RunFunction, const NodeView&, Precision);
+template RunFunction WithRoundedOutput<double>(RunFunction, const NodeView&, Precision);
+template RunFunction WithRoundedOperands<float>(RunFunction, const NodeView&, Precision);
+template RunFunction WithRoundedOperands<double>(RunFunction, const NodeView&, Precision);
 
 }  // namespace trainyard::engine::reference

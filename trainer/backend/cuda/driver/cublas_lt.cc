@@ -35,6 +35,11 @@ absl::Status LtStatus(const CublasLtFunctions& f, cublasStatus_t status, std::st
   return absl::InternalError(fmt::format("{}: {}", call, f.status_string(status)));
 }
 
+cudaDataType_t TypeOf(Element element) {
+  if (element == Element::kBfloat16) return CUDA_R_16BF;
+  return element == Element::kFloat16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
 }  // namespace
 
 class CublasLt::Product final : public ProductPlan {
@@ -51,7 +56,7 @@ class CublasLt::Product final : public ProductPlan {
   absl::Status Prepare(const ProductShape& shape) {
     const CublasLtFunctions& f = lt_.functions_;
     const BlasProduct blas = ColumnMajor(shape);
-    const cudaDataType_t type = shape.bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cudaDataType_t type = TypeOf(shape.takes);
     beta_ = shape.onto ? 1.0f : 0.0f;
     TY_RETURN_IF_ERROR(LtStatus(f,
                                 f.operation_create(&operation_, shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -65,7 +70,7 @@ class CublasLt::Product final : public ProductPlan {
     }
     TY_RETURN_IF_ERROR(LtStatus(f, f.layout_create(&a_, type, blas.a_rows(), blas.a_columns(), blas.lda), "cublasLtMatrixLayoutCreate"));
     TY_RETURN_IF_ERROR(LtStatus(f, f.layout_create(&b_, type, blas.b_rows(), blas.b_columns(), blas.ldb), "cublasLtMatrixLayoutCreate"));
-    const cudaDataType_t made = shape.makes_bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cudaDataType_t made = TypeOf(shape.makes);
     TY_RETURN_IF_ERROR(LtStatus(f, f.layout_create(&c_, made, blas.rows, blas.columns, blas.ldc), "cublasLtMatrixLayoutCreate"));
     return Choose(shape);
   }
@@ -106,7 +111,7 @@ class CublasLt::Product final : public ProductPlan {
     TY_RETURN_IF_ERROR(LtStatus(f, status, "cublasLtMatmulAlgoGetHeuristic"));
     if (found == 0) {
       return absl::UnimplementedError(fmt::format("cuBLASLt has no way to multiply [{}, {}] by [{}, {}]{}", shape.m, shape.k, shape.k,
-                                                  shape.n, shape.bfloat16 ? " of bfloat16" : ""));
+                                                  shape.n, shape.takes == Element::kFloat32 ? "" : " of 16 bits"));
     }
     algorithm_ = best.algo;
     return absl::OkStatus();

@@ -53,8 +53,8 @@ bool Refused(CudnnDescriptor& config, const CudnnFunctions& f, const Convolution
   if (!config.status().ok() || !engine.status().ok()) return true;
   return std::any_of(notes.begin(), notes.begin() + count, [&](cudnnBackendNumericalNote_t note) {
     if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) return true;
-    if (note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) return !shape.bfloat16;
-    return note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && !shape.bfloat16 && !shape.tf32;
+    if (note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) return shape.takes == Element::kFloat32;
+    return note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE && shape.takes == Element::kFloat32 && !shape.tf32;
   });
 }
 

@@ -77,8 +77,9 @@ OperationNames NamesOf(ConvolutionPart part) {
 }
 
 cudnnDataType_t TypeOf(const ConvolutionShape& shape, ConvolutionPart part) {
-  const bool bfloat16 = shape.part == part ? shape.makes_bfloat16 : shape.bfloat16;
-  return bfloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  const Element element = shape.part == part ? shape.makes : shape.takes;
+  if (element == Element::kBfloat16) return CUDNN_DATA_BFLOAT16;
+  return element == Element::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
 }
 
 }  // namespace

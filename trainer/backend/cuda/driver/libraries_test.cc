@@ -39,8 +39,8 @@ TEST(Libraries, CudnnTakesConvolutionsOfEveryWindow) {
     const Window window{{size, pick(1, 5)}, {pick(1, 3), pick(1, 3)}, round % 2 == 0 ? Padding::kSame : Padding::kValid};
     const ConvolutionSizes sizes{pick(1, 9), PlaceOf(window, {1, pick(5, 12), pick(5, 12), pick(1, 20)}), pick(1, 20)};
     for (const auto part : {ConvolutionPart::kOutput, ConvolutionPart::kInputGradient, ConvolutionPart::kWeightGradient}) {
-      for (const bool bfloat16 : {false, true}) {
-        const CudnnOperation operation(*functions, {sizes, part, bfloat16});
+      for (const Element element : {Element::kFloat32, Element::kBfloat16, Element::kFloat16}) {
+        const CudnnOperation operation(*functions, {sizes, part, element});
         EXPECT_TRUE(operation.operation.status().ok()) << operation.operation.status() << " in round " << round;
       }
     }
@@ -53,7 +53,7 @@ TEST(Libraries, CudnnRefusesAConvolutionWhoseOutputDoesNotFit) {
   ASSERT_TRUE(functions.ok()) << functions.status();
   ConvolutionSizes sizes{2, PlaceOf({{3, 3}, {1, 1}}, {2, 9, 9, 4}), 8};
   sizes.window.in[0] = 20;
-  EXPECT_FALSE(CudnnOperation(*functions, {sizes, ConvolutionPart::kOutput, false}).operation.status().ok());
+  EXPECT_FALSE(CudnnOperation(*functions, {sizes, ConvolutionPart::kOutput}).operation.status().ok());
 }
 
 }  // namespace
