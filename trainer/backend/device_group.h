@@ -17,8 +17,9 @@ namespace trainyard::engine {
 //   1. on each device, each on its own thread: BeginStep; with examples, Executor::Train with its
 //      DeviceTraining; where the share must change nothing, LeaveOut.
 //   2. Update, on the thread of the step loop, when all devices have done that.
-// A step without Update changes no parameter where there are several devices. One device updates in
-// Executor::Train. After a failure no step may follow. The backends outlive it.
+// A step without Update changes no parameter where there are several devices: so it is left out
+// where a device has an overflow. One device updates in Executor::Train. After a failure no step
+// may follow. The backends outlive it.
 class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
@@ -28,7 +29,7 @@ class DeviceGroup {
   // In place of DeviceTraining::BeginStep. `weight` multiplies the device's gradients, so that the
   // mean over the devices is the mean over all examples of the step.
   virtual absl::Status BeginStep(int device, const UpdateContext& context, float weight) = 0;
-  // After a Train whose outcome is not finite: the gradients of this share become 0, its next
+  // After a Train whose outcome is kNotFinite: the gradients of this share become 0, its next
   // values those that the parameters have.
   virtual absl::Status LeaveOut(int device) = 0;
   // Sums the results of the devices `with_examples` in the tree order (docs/collectives.md).

@@ -6,21 +6,15 @@
 
 #include "absl/status/status.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/step_outcome.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
 
-// What a step came to.
-struct StepOutcome {
-  double loss = 0;
-  // False: the loss is NaN or infinite, and no parameter has changed. Where such steps are left out
-  // (DeviceTrainingOptions), a gradient counts too, and the optimizer has seen zeros.
-  bool finite = true;
-};
-
 // Executors that are given it (ExecutorOptions) run with its parameters, and leave the results of a
-// step in it: a gradient for each trainable parameter, the next value for each other. Its owner
+// step in it: a gradient for each trainable parameter, times the step's loss scale, and the next
+// value for each other. Its owner
 // calls BeginStep, then Executor::Train, which calls the rest. In a group (device_group.h) the
 // owner calls the group's BeginStep, and what follows Train too. Not thread-safe. The backend
 // outlives it.
@@ -49,7 +43,9 @@ class DeviceTraining {
   // Where Update leaves the outcome: kOutcomeFloats, which OutcomeOf reads.
   static constexpr int64_t kOutcomeFloats = 2;
   virtual const void* outcome() const = 0;
-  static StepOutcome OutcomeOf(std::span<const float> values) { return {.loss = values[0], .finite = values[1] != 0}; }
+  static StepOutcome OutcomeOf(std::span<const float> values) {
+    return {.loss = values[0], .verdict = static_cast<StepOutcome::Verdict>(values[1])};
+  }
 };
 
 }  // namespace trainyard::engine

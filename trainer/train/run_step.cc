@@ -110,7 +110,7 @@ void StepRunner::RunOnDevice(size_t device, const Batch& batch, float weight, Sh
   share.status = outcome.status();
   if (!outcome.ok()) return;
   share.loss = outcome->loss;
-  if (!outcome->finite) share.status = LookAtNotFinite(device, share);
+  if (!outcome->good()) share.status = LookAtNotFinite(device, share);
 }
 
 // The device has seen it, and has left the parameters as they were.

@@ -82,16 +82,16 @@ class DeviceBackend final : public Backend {
   }
 
   absl::StatusOr<std::unique_ptr<DeviceTraining>> MakeDeviceTraining(const DeviceTrainingOptions& options) override {
-    return ResidentTraining::Create(*device_, health_, options);
+    return ResidentTraining::Create(*device_, health_, ScaleOfLoss(), options);
   }
 
   absl::StatusOr<std::unique_ptr<DeviceGroup>> MakeDeviceGroup(std::span<Backend* const> others,
                                                                const DeviceTrainingOptions& options) override {
-    std::vector<GroupPlace> places{{*device_, health_}};
+    std::vector<GroupPlace> places{{*device_, health_, ScaleOfLoss()}};
     for (Backend* const other : others) {
       auto* const same = dynamic_cast<DeviceBackend*>(other);
       if (same == nullptr) return nullptr;
-      places.push_back({*same->device_, same->health_});
+      places.push_back({*same->device_, same->health_, same->ScaleOfLoss()});
     }
     if (places.size() > MeanOverDevices::kMost) return nullptr;
     return ResidentGroup::Create(places, options);
@@ -127,6 +127,9 @@ class DeviceBackend final : public Backend {
   }
 
  private:
+  // Of the step in hand, on the device.
+  const float* ScaleOfLoss() const { return planner_.precision == Precision::kFloat16 ? &planner_.step->loss_scale : nullptr; }
+
   const std::unique_ptr<Device> device_;
   const std::unique_ptr<DeviceMemory> step_;  // a DeviceStep
   const Planner planner_;

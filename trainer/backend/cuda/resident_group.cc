@@ -14,7 +14,9 @@ absl::StatusOr<std::unique_ptr<ResidentGroup>> ResidentGroup::Create(std::span<c
                                                                      const DeviceTrainingOptions& options) {
   TY_CHECK(places.size() >= 2 && places.size() <= MeanOverDevices::kMost);
   std::unique_ptr<ResidentGroup> group(new ResidentGroup);
-  for (const GroupPlace& place : places) group->members_.push_back({.device = place.device, .health = place.health});
+  for (const GroupPlace& place : places) {
+    group->members_.push_back({.device = place.device, .health = place.health, .loss_scale = place.loss_scale});
+  }
   TY_RETURN_IF_ERROR(group->Open(options));
   return group;
 }
@@ -22,7 +24,7 @@ absl::StatusOr<std::unique_ptr<ResidentGroup>> ResidentGroup::Create(std::span<c
 absl::Status ResidentGroup::Open(const DeviceTrainingOptions& options) {
   for (size_t device = 0; device < members_.size(); ++device) {
     Member& own = members_[device];
-    TY_ASSIGN_OR_RETURN(own.training, ResidentTraining::Create(own.device, own.health, options, UpdateOf::kGroup));
+    TY_ASSIGN_OR_RETURN(own.training, ResidentTraining::Create(own.device, own.health, own.loss_scale, options, UpdateOf::kGroup));
     if (const auto floats = static_cast<size_t>(SliceOf(device).size) * (members_.size() - 1); floats > 0) {
       TY_ASSIGN_OR_RETURN(own.addends, own.device.Allocate("the gradients of other devices", floats * sizeof(float)));
     }

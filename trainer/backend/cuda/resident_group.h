@@ -25,10 +25,11 @@
 
 namespace trainyard::engine::cuda {
 
-// Of one device of a group. Both outlive it.
+// Of one device of a group, as ResidentTraining takes them.
 struct GroupPlace {
   Device& device;
   Health& health;
+  const float* loss_scale;
 };
 
 class ResidentGroup final : public DeviceGroup {
@@ -47,6 +48,7 @@ class ResidentGroup final : public DeviceGroup {
   struct Member {
     Device& device;
     Health& health;
+    const float* loss_scale;
     std::unique_ptr<ResidentTraining> training{};
     std::unique_ptr<DeviceMemory> addends{};  // this device's slice of each other device; null: it is empty
     std::unique_ptr<Mark> ready{};            // of phase 1

@@ -84,7 +84,8 @@ class Together : public TestSomewhere {
     std::vector<Backend*> backends;
     for (int device = 0; device < devices; ++device) {
       const HostDeviceOptions options{.fails_at = device == fails ? fails_at : -1, .behind = true};
-      TY_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeBackendOf(device, devices, options, device == 0 ? &counts_ : nullptr));
+      TY_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                          MakeBackendOf(device, devices, options, device == 0 ? &counts_ : nullptr, precision_));
       backends.push_back(backend.get());
       replicas_.push_back({.named = NormalisedBlock(2 + device % 3, 3), .backend = std::move(backend)});
       for (float& value : replicas_.back().named.trial.feeds()[0].tensor.values<float>()) value *= 1 + 0.25F * static_cast<float>(device);
@@ -114,6 +115,10 @@ class Together : public TestSomewhere {
     ASSERT_TRUE(opened.ok()) << opened;
   }
 
+  StepContext ContextOf(int device, uint64_t step) const {
+    return {.seed = 3, .step = step, .worker = static_cast<uint32_t>(device), .loss_scale = loss_scale_};
+  }
+
   // The first phase of a step.
   absl::Status Train(uint64_t step, double rate) {
     std::vector<absl::Status> failures(replicas_.size());
@@ -130,10 +135,10 @@ class Together : public TestSomewhere {
     Replica& replica = replicas_[static_cast<size_t>(device)];
     TY_RETURN_IF_ERROR(group_->BeginStep(device, {.learning_rate = rate, .step = static_cast<int64_t>(step)}, replica.weight));
     if (!replica.with_examples) return absl::OkStatus();
-    const StepContext context{.seed = 3, .step = step, .worker = static_cast<uint32_t>(device)};
+    const StepContext context = ContextOf(device, step);
     TY_ASSIGN_OR_RETURN(const StepOutcome outcome, replica.executor->Train(context, replica.named.trial.feeds()));
     outcomes_[static_cast<size_t>(device)] = outcome;
-    return outcome.finite ? absl::OkStatus() : group_->LeaveOut(device);
+    return outcome.verdict == StepOutcome::Verdict::kNotFinite ? group_->LeaveOut(device) : absl::OkStatus();
   }
   absl::Status Update() {
     std::vector<bool> with_examples;
@@ -160,10 +165,12 @@ class Together : public TestSomewhere {
         }
         continue;
       }
-      const StepContext context{.seed = 3, .step = step, .worker = static_cast<uint32_t>(device)};
-      ASSERT_TRUE(replica.plain->Run(context, replica.named.trial.feeds(), *parameters_, &gradients[device], nullptr).ok());
+      ASSERT_TRUE(
+          replica.plain
+              ->Run(ContextOf(static_cast<int>(device), step), replica.named.trial.feeds(), *parameters_, &gradients[device], nullptr)
+              .ok());
       for (int key = 0; key < parameters_->size(); ++key) {
-        if (parameters_->spec(key).trainable) ScaleGradient(replica.weight, key, gradients[device]);
+        if (parameters_->spec(key).trainable) ScaleGradient(replica.weight / loss_scale_, key, gradients[device]);
       }
       if (config_.clip_norm > 0) ClipByGlobalNorm(config_.clip_norm, gradients[device]);
     }
@@ -202,6 +209,8 @@ class Together : public TestSomewhere {
     ExpectReplicasAlike();
   }
 
+  Precision precision_ = Precision::kFloat32;
+  float loss_scale_ = 1;
   OptimizerConfig config_;
   HostDeviceCounts counts_;  // of the first device
   std::vector<Replica> replicas_;
@@ -300,11 +309,52 @@ TEST_P(Together, AShareThatIsNotFiniteIsLeftOutAndTheOthersCount) {
     Step(step);
     StepOnHost(step, 0.05, bad ? 1 : -1);
     fed.values<float>()[0] = kept;
-    EXPECT_EQ(outcomes_[1].finite, !bad);
-    EXPECT_TRUE(outcomes_[0].finite && outcomes_[2].finite);
+    EXPECT_EQ(outcomes_[1].good(), !bad);
+    EXPECT_TRUE(outcomes_[0].good() && outcomes_[2].good());
   }
   EXPECT_EQ(FirstNotFinite(Parameters(0)), "");
   ExpectAsOnHost();
+}
+
+TEST_P(Together, ALossScaleIsTakenOutBeforeGradientsAreClippedAndAdded) {
+  precision_ = Precision::kFloat16;
+  loss_scale_ = 256;
+  OptimizerConfig config = DefaultOptimizerConfig("momentum");
+  for (const double clip_norm : {0.0, 1e-3}) {
+    config.clip_norm = clip_norm;
+    Open(3, config);
+    replicas_[1].weight = 1.5F;
+    for (uint64_t step = 0; step < 3; ++step) {
+      Step(step);
+      StepOnHost(step);
+      for (const StepOutcome& outcome : outcomes_) EXPECT_TRUE(outcome.good());
+    }
+    ExpectAsOnHost();
+  }
+}
+
+// One device alone has gradients beyond the range. The owner of the group leaves the step out.
+TEST_P(Together, AnOverflowOfOneDeviceLeavesTheStepOutOnAll) {
+  precision_ = Precision::kFloat16;
+  loss_scale_ = 256;
+  Open(3, DefaultOptimizerConfig("adam"));
+  Step(0);
+  Step(1);
+  const std::string before = Parameters(0).Sha256Hex();
+  const std::string moments = Slots(0)[1].Sha256Hex();
+  const Tensor target = replicas_[1].named.trial.feeds()[1].tensor;
+  const float kept = std::exchange(target.values<float>()[0], 1e9F);
+  ASSERT_TRUE(Train(2, 0.05).ok());
+  target.values<float>()[0] = kept;
+  EXPECT_EQ(outcomes_[1].verdict, StepOutcome::Verdict::kOverflow);
+  EXPECT_TRUE(outcomes_[0].good() && outcomes_[2].good());
+  EXPECT_EQ(Parameters(0).Sha256Hex(), before);
+  EXPECT_EQ(Slots(0)[1].Sha256Hex(), moments);
+  ExpectReplicasAlike();
+  Step(3);  // which writes over what that step left
+  EXPECT_NE(Parameters(0).Sha256Hex(), before);
+  EXPECT_EQ(FirstNotFinite(Parameters(0)), "");
+  ExpectReplicasAlike();
 }
 
 TEST_P(Together, WithoutAnUpdateNoParameterChanges) {

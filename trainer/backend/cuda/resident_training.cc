@@ -19,17 +19,19 @@ float Rest(double decay) { return static_cast<float>(1 - decay); }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ResidentTraining>> ResidentTraining::Create(Device& device, Health& health,
+absl::StatusOr<std::unique_ptr<ResidentTraining>> ResidentTraining::Create(Device& device, Health& health, const float* loss_scale,
                                                                            const DeviceTrainingOptions& options, UpdateOf update_of) {
-  std::unique_ptr<ResidentTraining> training(new ResidentTraining(device, health, options, update_of));
+  std::unique_ptr<ResidentTraining> training(new ResidentTraining(device, health, loss_scale, options, update_of));
   TY_RETURN_IF_ERROR(training->Allocate());
   TY_ASSIGN_OR_RETURN(training->update_, training->UpdateWork());
   return training;
 }
 
-ResidentTraining::ResidentTraining(Device& device, Health& health, const DeviceTrainingOptions& options, UpdateOf update_of)
+ResidentTraining::ResidentTraining(Device& device, Health& health, const float* loss_scale, const DeviceTrainingOptions& options,
+                                   UpdateOf update_of)
     : device_(device),
       health_(health),
+      loss_scale_(loss_scale),
       config_(options.optimizer),
       skips_(options.skips_not_finite),
       update_of_(update_of),
@@ -63,7 +65,7 @@ absl::Status ResidentTraining::Allocate() {
     TY_ASSIGN_OR_RETURN(partial_, device_.Allocate("the norm of the gradients", bytes));
   }
   if (update_of_ == UpdateOf::kStep) return absl::OkStatus();
-  constexpr OutcomeOnDevice kGood{.loss = 0, .finite = 1, .scale = 1};
+  constexpr OutcomeOnDevice kGood{.loss = 0, .verdict = static_cast<float>(StepOutcome::Verdict::kGood), .scale = 1};
   TY_ASSIGN_OR_RETURN(good_, device_.Allocate("the outcome of a step", sizeof kGood));
   return device_.Upload(&kGood, sizeof kGood, good_->data());
 }
@@ -144,16 +146,16 @@ void ResidentTraining::Update(const void* loss) {
     }
     TY_RETURN_IF_ERROR(device_.Launch(Each<Weigh>{{results(), reinterpret_cast<const UpdateNumbers*>(numbers_->data())}, trainable_}));
     TY_RETURN_IF_ERROR(Judge(static_cast<const float*>(loss)));
-    if (config_.clip_norm <= 0) return absl::OkStatus();
+    if (config_.clip_norm <= 0 && loss_scale_ == nullptr) return absl::OkStatus();
     return device_.Launch(Each<Clip>{{results(), reinterpret_cast<const OutcomeOnDevice*>(outcome_->data())}, trainable_});
   });
 }
 
 absl::Status ResidentTraining::Judge(const float* loss) {
   auto* const outcome = reinterpret_cast<OutcomeOnDevice*>(outcome_->data());
-  if (!skips_ && config_.clip_norm <= 0) return device_.Launch(Each<JudgeLoss>{{loss, outcome}, 1});
+  if (!skips_ && config_.clip_norm <= 0 && loss_scale_ == nullptr) return device_.Launch(Each<JudgeLoss>{{loss, outcome}, 1});
   return device_.Launch(Reduce<JudgeGradients>{
-      {results(), loss, outcome, config_.clip_norm, skips_}, 1, trainable_, partial_ != nullptr ? partial_->data() : nullptr});
+      {results(), loss, outcome, config_.clip_norm, skips_, loss_scale_}, 1, trainable_, partial_ != nullptr ? partial_->data() : nullptr});
 }
 
 void ResidentTraining::Apply() {

@@ -20,8 +20,10 @@ enum class UpdateOf : uint8_t {
 
 class ResidentTraining final : public DeviceTraining {
  public:
-  // Device and health outlive it. InvalidArgument: an optimizer that is not known.
-  static absl::StatusOr<std::unique_ptr<ResidentTraining>> Create(Device& device, Health& health, const DeviceTrainingOptions& options,
+  // `loss_scale`: of the step in hand, in device memory; null: the precision needs none. All three
+  // outlive it. InvalidArgument: an optimizer that is not known.
+  static absl::StatusOr<std::unique_ptr<ResidentTraining>> Create(Device& device, Health& health, const float* loss_scale,
+                                                                  const DeviceTrainingOptions& options,
                                                                   UpdateOf update_of = UpdateOf::kStep);
 
   void* parameter(int key) override { return At(parameters_, key); }
@@ -49,7 +51,7 @@ class ResidentTraining final : public DeviceTraining {
  private:
   using Memory = std::unique_ptr<DeviceMemory>;
 
-  ResidentTraining(Device& device, Health& health, const DeviceTrainingOptions& options, UpdateOf update_of);
+  ResidentTraining(Device& device, Health& health, const float* loss_scale, const DeviceTrainingOptions& options, UpdateOf update_of);
   absl::Status Allocate();
   absl::StatusOr<Work> UpdateWork() const;
   const OutcomeOnDevice* Judged() const;
@@ -62,6 +64,7 @@ class ResidentTraining final : public DeviceTraining {
 
   Device& device_;
   Health& health_;
+  const float* const loss_scale_;
   const OptimizerConfig config_;
   const bool skips_;
   const UpdateOf update_of_;

@@ -25,8 +25,13 @@ class Resident : public TestSomewhere {
   void SetUp() override {
     TestSomewhere::SetUp();
     if (IsSkipped()) return;
-    auto backend = MakeBackend(Precision::kFloat32, &counts_);
+    Use(Precision::kFloat32);
+  }
+  void Use(Precision precision) {
+    auto backend = MakeBackend(precision, &counts_);
     ASSERT_TRUE(backend.ok()) << backend.status();
+    executor_.reset();
+    training_.reset();
     backend_ = *std::move(backend);
   }
 
@@ -47,7 +52,7 @@ class Resident : public TestSomewhere {
 
   StepOutcome Step(uint64_t step, double rate = 0.05) {
     EXPECT_TRUE(training_->BeginStep({.learning_rate = rate, .step = static_cast<int64_t>(step)}).ok());
-    const auto outcome = executor_->Train({.seed = 3, .step = step, .worker = 1}, named_.trial.feeds());
+    const auto outcome = executor_->Train({.seed = 3, .step = step, .worker = 1, .loss_scale = loss_scale_}, named_.trial.feeds());
     EXPECT_TRUE(outcome.ok()) << outcome.status();
     return outcome.value_or(StepOutcome{});
   }
@@ -62,6 +67,9 @@ class Resident : public TestSomewhere {
   void StepOnHost(const OptimizerConfig& config, uint64_t step, double rate = 0.05) {
     ParameterSet results = EmptyLike(*parameters_);
     ASSERT_TRUE(training_->FetchResults(results).ok());
+    for (int key = 0; key < results.size(); ++key) {
+      if (results.spec(key).trainable) ScaleGradient(1 / loss_scale_, key, results);
+    }
     if (config.clip_norm > 0) ClipByGlobalNorm(config.clip_norm, results);
     ApplyOnHost(*optimizer_, {.learning_rate = rate, .step = static_cast<int64_t>(step)}, results, *parameters_, slots_);
   }
@@ -72,7 +80,7 @@ class Resident : public TestSomewhere {
     for (uint64_t step = 0; step < 5; ++step) {
       const double rate = 0.05 / static_cast<double>(1 + step);  // which a recorded step must follow
       const StepOutcome outcome = Step(step, rate);
-      EXPECT_TRUE(outcome.finite);
+      EXPECT_TRUE(outcome.good());
       EXPECT_GT(outcome.loss, 0);
       StepOnHost(config, step, rate);
     }
@@ -90,6 +98,16 @@ class Resident : public TestSomewhere {
     ASSERT_TRUE(training_->Load(*parameters_, slots_).ok());
   }
 
+  std::string Slots() {
+    std::vector<ParameterSet> slots;
+    for (const ParameterSet& slot : slots_) slots.push_back(EmptyLike(slot));
+    EXPECT_TRUE(training_->FetchSlots(slots).ok());
+    std::string digests;
+    for (const ParameterSet& slot : slots) digests += slot.Sha256Hex();
+    return digests;
+  }
+
+  float loss_scale_ = 1;
   NamedTrial named_ = NormalisedBlock(5, 6);  // with moving statistics
   HostDeviceCounts counts_;
   std::unique_ptr<Backend> backend_;
@@ -127,11 +145,11 @@ TEST_P(Resident, GradientsAreClippedByTheirNormAsOnTheHost) {
 
 TEST_P(Resident, OfALossThatIsNotFiniteNoParameterChanges) {
   Open(DefaultOptimizerConfig("momentum"));
-  EXPECT_TRUE(Step(0).finite);
-  EXPECT_TRUE(Step(1).finite);  // recorded
+  EXPECT_TRUE(Step(0).good());
+  EXPECT_TRUE(Step(1).good());  // recorded
   Poison(std::numeric_limits<float>::quiet_NaN());
   const StepOutcome outcome = Step(2);
-  EXPECT_FALSE(outcome.finite);
+  EXPECT_FALSE(outcome.good());
   EXPECT_TRUE(std::isnan(outcome.loss));
   const ParameterSet after = Parameters();
   for (int key = 1; key < after.size(); ++key) {
@@ -142,7 +160,7 @@ TEST_P(Resident, OfALossThatIsNotFiniteNoParameterChanges) {
 // The optimizer sees zeros, as on the host: momentum goes on.
 TEST_P(Resident, AStepThatIsLeftOutCountsAsOneWithoutGradients) {
   Open(DefaultOptimizerConfig("momentum"), /*skips=*/true);
-  EXPECT_TRUE(Step(0).finite);
+  EXPECT_TRUE(Step(0).good());
   std::vector<ParameterSet> before;
   before.push_back(EmptyLike(*parameters_));
   ASSERT_TRUE(training_->FetchSlots(before).ok());
@@ -150,7 +168,7 @@ TEST_P(Resident, AStepThatIsLeftOutCountsAsOneWithoutGradients) {
   // The batch is at fault, so the next step is finite again.
   const Tensor fed = named_.trial.feeds()[0].tensor;
   const float kept = std::exchange(fed.values<float>()[0], std::numeric_limits<float>::infinity());
-  EXPECT_FALSE(Step(1).finite);
+  EXPECT_FALSE(Step(1).good());
   fed.values<float>()[0] = kept;
   const ParameterSet after = Parameters();
   const auto momentum = static_cast<float>(DefaultOptimizerConfig("momentum").momentum);
@@ -160,8 +178,79 @@ TEST_P(Resident, AStepThatIsLeftOutCountsAsOneWithoutGradients) {
       ASSERT_NEAR(after.values(key)[i], start.values(key)[i] + moves, 1e-6) << after.spec(key).name;
     }
   }
-  EXPECT_TRUE(Step(2).finite);
+  EXPECT_TRUE(Step(2).good());
   EXPECT_EQ(FirstNotFinite(Parameters()), "");
+}
+
+TEST_P(Resident, ALossScaleIsTakenOutOfGradients) {
+  Use(Precision::kFloat16);
+  loss_scale_ = 512;
+  for (const std::string_view name : OptimizerNames()) ExpectAsOnHost(DefaultOptimizerConfig(name));
+  OptimizerConfig clips = DefaultOptimizerConfig("sgd");
+  clips.clip_norm = 1e-3;
+  ExpectAsOnHost(clips);
+}
+
+// A recorded step follows the scale, too.
+TEST_P(Resident, AnOverflowChangesNothingWhateverTheJobDoesWithStepsThatAreNotFinite) {
+  Use(Precision::kFloat16);
+  for (const bool skips : {false, true}) {
+    Open(DefaultOptimizerConfig("adam"), skips);
+    loss_scale_ = 256;
+    for (uint64_t step = 0; step < 3; ++step) EXPECT_TRUE(Step(step).good());
+    const std::string parameters = Parameters().Sha256Hex();
+    const std::string slots = Slots();
+    loss_scale_ = 0x1p40F;
+    const StepOutcome outcome = Step(3);
+    EXPECT_EQ(outcome.verdict, StepOutcome::Verdict::kOverflow);
+    EXPECT_GT(outcome.loss, 0);
+    EXPECT_EQ(Parameters().Sha256Hex(), parameters);
+    EXPECT_EQ(Slots(), slots);
+    loss_scale_ = 256;
+    EXPECT_TRUE(Step(4).good());
+    EXPECT_NE(Parameters().Sha256Hex(), parameters);
+    EXPECT_EQ(FirstNotFinite(Parameters()), "");
+  }
+}
+
+// Each element of the loss's gradient is 2e-8 at most, of which float16 makes 0.
+TEST_P(Resident, WithAScaleItLearnsFromGradientsThatFloat16LosesWithoutOne) {
+  Use(Precision::kFloat16);
+  named_ = {"Small", Trial()};
+  Trial& trial = named_.trial;
+  const Value w = trial.Parameter("w", {4, 256});
+  trial.Scale(0);
+  trial.MeanSquaredLoss(*trial.builder().Dense("dense", trial.Input("x", {4, 4}), w));
+  for (float& value : trial.feeds()[1].tensor.values<float>()) value *= 1e-5F;
+  for (const float scale : {1.0F, 65536.0F}) {
+    loss_scale_ = scale;
+    Open(DefaultOptimizerConfig("sgd"));
+    const double first = Step(0, 200).loss;
+    double last = first;
+    for (uint64_t step = 1; step < 40; ++step) last = Step(step, 200).loss;
+    if (scale == 1) {
+      EXPECT_EQ(FarthestApart(Parameters(), trial.parameters()), 0);
+    } else {
+      EXPECT_LT(last, first / 2);
+    }
+  }
+}
+
+TEST_P(Resident, AtAScaleOfOneAGradientThatIsNotFiniteIsNoOverflow) {
+  Use(Precision::kFloat16);
+  Open(DefaultOptimizerConfig("momentum"));
+  EXPECT_TRUE(Step(0).good());
+  const std::string parameters = Parameters().Sha256Hex();
+  const std::string slots = Slots();
+  // The loss stays finite.
+  const Tensor target = named_.trial.feeds()[1].tensor;
+  const float kept = std::exchange(target.values<float>()[0], 1e12F);
+  const StepOutcome outcome = Step(1);
+  target.values<float>()[0] = kept;
+  EXPECT_EQ(outcome.verdict, StepOutcome::Verdict::kNotFinite);
+  EXPECT_TRUE(std::isfinite(outcome.loss));
+  EXPECT_EQ(Parameters().Sha256Hex(), parameters);
+  EXPECT_EQ(Slots(), slots);
 }
 
 TEST_P(Resident, ARecordedStepStartsTheUpdateToo) {

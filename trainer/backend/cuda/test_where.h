@@ -30,10 +30,10 @@ class TestSomewhere : public testing::TestWithParam<Where> {
 
   // Of device `device` of several: on a GPU of its own where there are as many, else on the first.
   absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(int device, int devices, const HostDeviceOptions& options,
-                                                         HostDeviceCounts* counts) {
-    if (GetParam() == Where::kHost) return MakeDeviceBackend(std::make_unique<HostDevice>(options, counts));
+                                                         HostDeviceCounts* counts, Precision precision = Precision::kFloat32) {
+    if (GetParam() == Where::kHost) return MakeDeviceBackend(std::make_unique<HostDevice>(options, counts), {.precision = precision});
     TY_ASSIGN_OR_RETURN(const int gpus, CudaDeviceCount());
-    return MakeCudaBackend({.device = gpus >= devices ? device : 0});
+    return MakeCudaBackend({.device = gpus >= devices ? device : 0, .precision = precision});
   }
 };
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "trainer/backend/cuda/device_code.h"
+#include "trainer/backend/step_outcome.h"
 
 namespace trainyard::engine::cuda {
 
@@ -21,15 +22,21 @@ struct UpdateNumbers {
 // What the device finds of a step.
 struct OutcomeOnDevice {
   float loss;
-  float finite;  // 1; 0: the step is not as it should be (StepOutcome)
-  float scale;   // of all gradients
+  float verdict;  // a StepOutcome::Verdict
+  float scale;    // of all gradients
+
+  TY_DEVICE bool Is(StepOutcome::Verdict of_step) const { return verdict == static_cast<float>(of_step); }
+  TY_DEVICE bool good() const { return Is(StepOutcome::Verdict::kGood); }
 };
 
 struct JudgeLoss {
   const float* loss;
   OutcomeOnDevice* outcome;
 
-  TY_DEVICE void operator()(int64_t /*i*/) const { *outcome = {*loss, std::isfinite(*loss) ? 1.0f : 0.0f, 1.0f}; }
+  TY_DEVICE void operator()(int64_t /*i*/) const {
+    const auto verdict = std::isfinite(*loss) ? StepOutcome::Verdict::kGood : StepOutcome::Verdict::kNotFinite;
+    *outcome = {*loss, static_cast<float>(verdict), 1.0f};
+  }
 };
 
 // The sum of squares of all gradients, and what follows from it.
@@ -39,17 +46,24 @@ struct JudgeGradients {
   const float* gradients;
   const float* loss;
   OutcomeOnDevice* outcome;
-  double clip_norm;  // 0: nothing is clipped
-  bool skips;        // a gradient that is not finite counts
+  double clip_norm;         // 0: nothing is clipped
+  bool skips;               // a gradient that is not finite counts
+  const float* loss_scale;  // of the gradients, where the precision has one: then they count, too; else null
 
   TY_DEVICE static Sum Zero() { return 0.0; }
   TY_DEVICE static Sum Combine(Sum a, Sum b) { return a + b; }
   TY_DEVICE Sum Term(int64_t /*output*/, int64_t i) const { return static_cast<double>(gradients[i]) * gradients[i]; }
   TY_DEVICE void Store(int64_t /*output*/, Sum sum) const {
-    const double norm = std::sqrt(sum);
+    const float scaled = loss_scale != nullptr ? *loss_scale : 1.0f;
+    const double norm = std::sqrt(sum) / scaled;
     const bool known = std::isfinite(norm);
     const bool clips = clip_norm > 0 && known && norm > clip_norm;
-    *outcome = {*loss, std::isfinite(*loss) && (known || !skips) ? 1.0f : 0.0f, clips ? static_cast<float>(clip_norm / norm) : 1.0f};
+    auto verdict = StepOutcome::Verdict::kGood;
+    if (!known && (skips || loss_scale != nullptr)) {
+      verdict = scaled > 1.0f ? StepOutcome::Verdict::kOverflow : StepOutcome::Verdict::kNotFinite;
+    }
+    if (!std::isfinite(*loss)) verdict = StepOutcome::Verdict::kNotFinite;
+    *outcome = {*loss, static_cast<float>(verdict), (clips ? static_cast<float>(clip_norm / norm) : 1.0f) / scaled};
   }
 };
 
@@ -111,8 +125,8 @@ struct UpdateInput {
   const OutcomeOnDevice* outcome;
   bool skips;  // a step that is not finite has gradients of 0; else it changes nothing
 
-  TY_DEVICE bool applies() const { return skips || outcome->finite != 0; }
-  TY_DEVICE float Gradient(int64_t i) const { return outcome->finite != 0 ? g[i] * outcome->scale : 0.0f; }
+  TY_DEVICE bool applies() const { return outcome->good() || (skips && outcome->Is(StepOutcome::Verdict::kNotFinite)); }
+  TY_DEVICE float Gradient(int64_t i) const { return outcome->good() ? g[i] * outcome->scale : 0.0f; }
   TY_DEVICE float Weight(int64_t i) const { return w[i] - w[i] * numbers->shrink; }
 };
 
@@ -206,7 +220,7 @@ struct TakeValues {
   const OutcomeOnDevice* outcome;
 
   TY_DEVICE void operator()(int64_t i) const {
-    if (outcome->finite != 0) values[i] = next[i];
+    if (outcome->good()) values[i] = next[i];
   }
 };
 
