@@ -114,6 +114,8 @@ absl::StatusOr<RunSaver::Loaded> RunSaver::Load(Which which, const std::function
   TY_ASSIGN_OR_RETURN(loaded.state, StateOf(*newest.checkpoint));
   LogInfo("going on from {} (step {})", newest.checkpoint->path(), loaded.state->step);
   checkpointed_step_ = loaded.state->step;
+  const std::map<std::string, std::string>& stored = newest.checkpoint->info().state;
+  if (const auto scale = stored.find(kLossScaleState); scale != stored.end()) loaded.loss_scale = scale->second;
   if (newest.checkpoint->info().state.contains(kStatePlace)) resumed_ = std::move(newest.checkpoint);
   return loaded;
 }
@@ -233,6 +235,7 @@ absl::Status RunSaver::RestoreCarried(int device, int64_t step, ParameterSet& ca
 
 CheckpointInfo RunSaver::InfoOf(int64_t state_step, const RunPlace& place, std::map<std::string, std::string> judged) const {
   if (!options_.vocabulary_sha256.empty()) judged[kVocabularyState] = options_.vocabulary_sha256;
+  if (!place.loss_scale.empty()) judged[kLossScaleState] = place.loss_scale;
   if (!place.carried.empty()) judged[kStatePlace] = PlaceAfter(/*device=*/0, place.step);
   return {.step = state_step,
           .position = sampler_.PositionAfter(place.step),

@@ -47,7 +47,11 @@ struct RunSaverOptions {
 struct RunPlace {
   int64_t step = 0;                          // the next one of this worker
   std::vector<const ParameterSet*> carried;  // by stateful layers, by device; empty: nothing
+  std::string loss_scale{};                  // LossScale::ToText(); "": the precision needs none
 };
+
+// Of the manifest's `state`.
+inline constexpr char kLossScaleState[] = "lossScale";
 
 // "local", "parameterServer/sync", "parameterServer/async, compression bfloat16", "allReduce/auto":
 // for reports and manifests.
@@ -65,6 +69,7 @@ class RunSaver {
   struct Loaded {
     std::optional<TrainingState> state;      // absent: there is no good checkpoint
     std::vector<SkippedCheckpoint> skipped;  // newer checkpoints that are torn
+    std::string loss_scale{};                // as of RunPlace; "": the checkpoint has none
   };
   // Which good checkpoints count.
   enum class Which : uint8_t {

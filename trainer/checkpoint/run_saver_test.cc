@@ -92,6 +92,13 @@ TEST_F(RunSaverTest, TheNextCheckpointWaitsForTheOneUnderWay) {
   EXPECT_EQ((*saver_->LoadBest())->info().state.at("judged"), "yes");
 }
 
+TEST_F(RunSaverTest, ACheckpointKeepsTheLossScaleWhereThereIsOne) {
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
+  EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->loss_scale, "");
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(6, 1), {.step = 6, .carried = {}, .loss_scale = "512 7 1"}).ok());
+  EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->loss_scale, "512 7 1");
+}
+
 TEST_F(RunSaverTest, TheEndOfTheObjectWaitsForTheSaveUnderWay) {
   ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
   saver_.reset();

@@ -122,6 +122,8 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
     epoch_loss_ += step.loss;
     ++epoch_batches_;
   }
+  loss_scale_ = step.loss_scale;
+  if (step.overflowed) ++overflowed_;
   staleness_sum_ += static_cast<double>(step.staleness);
   staleness_.max = std::max(staleness_.max, step.staleness);
   WatchLoss(step);
@@ -130,6 +132,7 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
   if (gpus_.Due(step.end)) gpus_.Sample(step.end);
   if (!summaries_ || step.step % options_.summary_every != 0) return absl::OkStatus();
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "loss", step.loss));
+  if (step.loss_scale) TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "loss_scale", *step.loss_scale));
   TY_RETURN_IF_ERROR(SummarizeUsage(step.global_step, step.end, ReadProcessUsage(), summary_cpu_, *summaries_));
   TY_RETURN_IF_ERROR(SummarizeGpus(step.global_step, gpus_.readings(), *summaries_));
   if (options_.perplexity) TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "perplexity", std::exp(step.loss)));
@@ -293,6 +296,8 @@ absl::Status Recorder::WriteReport(ReplicaReport report, int64_t bytes_sent, int
                                .batches = meters_.steps(),
                                .examples = meters_.examples(),
                                .skipped = skipped_,
+                               .loss_scale = loss_scale_,
+                               .overflowed = loss_scale_ ? std::optional<int64_t>(overflowed_) : std::nullopt,
                                .seconds = absl::ToDoubleSeconds(meters_.elapsed()),
                                .input_seconds = absl::ToDoubleSeconds(meters_.time_split().input),
                                .input_stages = {input_times_.seconds().begin(), input_times_.seconds().end()},

@@ -61,12 +61,14 @@ struct StepRecord {
   int64_t examples = 0;
   double loss = 0;
   int64_t staleness = 0;
-  bool skipped = false;              // loss or gradient were not finite, and it changed nothing
-  std::span<const StageSpan> input;  // how its batch was made; need not live longer than the call
-  absl::Time start;                  // waiting for input begins
-  absl::Time input_done;             // the batch is there
-  absl::Time compute_done;           // forward and backward are done
-  absl::Time end;                    // the new parameters are there
+  bool skipped = false;                // loss or gradient were not finite, and it changed nothing
+  std::optional<double> loss_scale{};  // of the step (optim/loss_scale.h)
+  bool overflowed = false;             // it was left out for that
+  std::span<const StageSpan> input;    // how its batch was made; need not live longer than the call
+  absl::Time start;                    // waiting for input begins
+  absl::Time input_done;               // the batch is there
+  absl::Time compute_done;             // forward and backward are done
+  absl::Time end;                      // the new parameters are there
 };
 
 // Used from the step loop's thread.
@@ -147,6 +149,8 @@ class Recorder {
   absl::Time epoch_start_;
   LossWatch loss_watch_;
   int64_t skipped_ = 0;
+  std::optional<double> loss_scale_;  // of the last step
+  int64_t overflowed_ = 0;
   std::optional<int64_t> slot_bytes_;
   double staleness_sum_ = 0;
   Staleness staleness_;

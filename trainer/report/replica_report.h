@@ -35,8 +35,10 @@ struct WorkerRecord {
   int index = 0;
   int64_t batches = 0;
   int64_t examples = 0;
-  int64_t skipped = 0;  // of the batches: loss or gradient were not finite, and training.onNonFinite left the step out
-  double seconds = 0;   // without start-up
+  int64_t skipped = 0;                // of the batches: loss or gradient were not finite, and training.onNonFinite left the step out
+  std::optional<double> loss_scale;   // of the last step, where the precision has one
+  std::optional<int64_t> overflowed;  // of the batches: left out for a gradient beyond float16's range
+  double seconds = 0;                 // without start-up
   double input_seconds = 0;
   std::map<std::string, double> input_stages;  // seconds by stage of the input pipeline, mostly spent while something is computed
   double compute_seconds = 0;

@@ -57,6 +57,8 @@ void VisitFields(ThisRecord<WorkerRecord> auto& record, Visitor visit) {
   visit("batches", record.batches);
   visit("examples", record.examples);
   visit("skippedBatches", record.skipped);
+  visit("lossScale", record.loss_scale);
+  visit("overflowedBatches", record.overflowed);
   visit("seconds", record.seconds);
   visit("inputSeconds", record.input_seconds);
   visit("inputStages", record.input_stages);

@@ -78,10 +78,15 @@ std::vector<const ParameterSet*> LayerState::Before() const {
 }
 
 RunPlace LayerState::Place(int64_t step) const {
-  if (!in_step_ || !run_.sync()) return {.step = run_.step, .carried = Now()};
-  // What others have done of this step needed this worker's pushes, which follow its new state.
-  if (step > run_.step) return {.step = step, .carried = Now()};
-  return {.step = run_.step, .carried = any() ? Before() : Now()};
+  RunPlace place{.step = run_.step, .carried = Now(), .loss_scale = run_.loss_scale ? run_.loss_scale->ToText() : ""};
+  if (!in_step_ || !run_.sync()) return place;
+  if (step > run_.step) {
+    // What others have done of this step needed this worker's pushes, which follow its new state.
+    place.step = step;
+  } else if (any()) {
+    place.carried = Before();
+  }
+  return place;
 }
 
 absl::Status LayerState::SaveBetweenSteps() const { return IsWritten() ? Save(run_.step, Now()) : absl::OkStatus(); }

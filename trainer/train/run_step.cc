@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,7 +33,7 @@ StepRunner::StepRunner(TrainingRun& run)
       paces_(run) {
   for (const std::unique_ptr<Device>& device : run.devices) {
     const GradientPusherOptions options{.clip_norm = run.config.optimizer.clip_norm,
-                                        .may_skip = run.config.on_non_finite == OnNonFinite::kSkip,
+                                        .may_skip = run.config.on_non_finite == OnNonFinite::kSkip || run.loss_scale.has_value(),
                                         .threads = device->threads};
     pushers_.emplace_back(sum_, device->gradients, options);
   }
@@ -43,6 +44,7 @@ absl::Status StepRunner::Run(BatchesOfStep batches, absl::Time start) {
   StepRecord record{.step = run_.step,
                     .epoch = first.epoch,
                     .examples = ExamplesOf(batches),
+                    .loss_scale = run_.loss_scale ? std::optional<double>(run_.loss_scale->value()) : std::nullopt,
                     .input = first.stages.spans(),
                     .start = start,
                     .input_done = run_.clock.Now()};
@@ -76,7 +78,7 @@ absl::Status StepRunner::PushGradients(BatchesOfStep batches, StepRecord& record
     }
   });
   TY_RETURN_IF_ERROR(Conclude(batches, shares, record));
-  if (run_.on_devices != nullptr) return run_.on_devices->Update(with_examples, threads_);
+  if (run_.on_devices != nullptr) return record.overflowed ? absl::OkStatus() : run_.on_devices->Update(with_examples, threads_);
   sum_.End();
   return absl::OkStatus();
 }
@@ -87,10 +89,8 @@ void StepRunner::RunDevice(size_t device, const Batch& batch, int64_t all, int d
   if (run_.on_devices != nullptr) return RunOnDevice(device, batch, weight, share);
   if (batch.examples == 0) return;
   Device& own = *run_.devices[device];
-  pushers_[device].Begin(weight);
-  const absl::StatusOr<double> loss = own.model.Train(
-      {.seed = run_.config.seed, .step = static_cast<uint64_t>(run_.step), .worker = static_cast<uint32_t>(own.rank), .training = true},
-      batch, run_.parameters, own.gradients, &pushers_[device]);
+  pushers_[device].Begin(weight / LossScaleNow());
+  const absl::StatusOr<double> loss = own.model.Train(ContextOf(own), batch, run_.parameters, own.gradients, &pushers_[device]);
   share.status = loss.status();
   if (!loss.ok()) return;
   share.loss = *loss;
@@ -100,17 +100,16 @@ void StepRunner::RunDevice(size_t device, const Batch& batch, int64_t all, int d
 
 void StepRunner::RunOnDevice(size_t device, const Batch& batch, float weight, Share& share) {
   Device& own = *run_.devices[device];
+  const int64_t updates = run_.global_step - (run_.loss_scale ? run_.loss_scale->overflows() : 0);
   share.status = run_.on_devices->BeginStep(
-      static_cast<int>(device), {.learning_rate = LearningRateAt(run_.config.optimizer, run_.global_step), .step = run_.global_step},
-      weight);
+      static_cast<int>(device), {.learning_rate = LearningRateAt(run_.config.optimizer, run_.global_step), .step = updates}, weight);
   if (!share.status.ok() || batch.examples == 0) return;
-  const absl::StatusOr<StepOutcome> outcome = own.model.TrainOnDevice(
-      {.seed = run_.config.seed, .step = static_cast<uint64_t>(run_.step), .worker = static_cast<uint32_t>(own.rank), .training = true},
-      batch);
+  const absl::StatusOr<StepOutcome> outcome = own.model.TrainOnDevice(ContextOf(own), batch);
   share.status = outcome.status();
   if (!outcome.ok()) return;
   share.loss = outcome->loss;
-  if (!outcome->good()) share.status = LookAtNotFinite(device, share);
+  share.overflowed = outcome->verdict == StepOutcome::Verdict::kOverflow;
+  if (outcome->verdict == StepOutcome::Verdict::kNotFinite) share.status = LookAtNotFinite(device, share);
 }
 
 // The device has seen it, and has left the parameters as they were.
@@ -130,7 +129,12 @@ absl::Status StepRunner::LookAtNotFinite(size_t device, Share& share) {
 void StepRunner::CheckFiniteShare(size_t device, Share& share) {
   Device& own = *run_.devices[device];
   const bool may_skip = run_.config.on_non_finite == OnNonFinite::kSkip;
-  share.not_finite = FindNotFinite(share.loss, may_skip ? &own.gradients : nullptr);
+  share.not_finite = FindNotFinite(share.loss, may_skip || run_.loss_scale ? &own.gradients : nullptr);
+  share.overflowed = share.not_finite && std::isfinite(share.loss) && LossScaleNow() > 1;
+  if (share.overflowed) {
+    share.not_finite.reset();
+    return Neutralize(run_.parameters, own.gradients);
+  }
   // Of parameters that are not finite every step would be left out, to the end.
   share.skipped = share.not_finite && may_skip && FirstNotFinite(run_.parameters).empty();
   if (!share.skipped) return;
@@ -159,11 +163,20 @@ absl::Status StepRunner::Conclude(BatchesOfStep batches, const std::vector<Share
       if (counted == 0) record.loss = share.loss;
       continue;
     }
+    record.overflowed = record.overflowed || share.overflowed;
     counted += batches[device]->examples;
     loss += (share.loss - loss) * static_cast<double>(batches[device]->examples) / static_cast<double>(counted);
   }
   if (counted > 0) record.loss = loss;
   return absl::OkStatus();
+}
+
+StepContext StepRunner::ContextOf(const Device& device) const {
+  return {.seed = run_.config.seed,
+          .step = static_cast<uint64_t>(run_.step),
+          .worker = static_cast<uint32_t>(device.rank),
+          .training = true,
+          .loss_scale = LossScaleNow()};
 }
 
 std::string StepRunner::NameOf(size_t device) const {
@@ -172,6 +185,7 @@ std::string StepRunner::NameOf(size_t device) const {
 
 absl::Status StepRunner::Finish(StepRecord& record, bool profiled) {
   TY_ASSIGN_OR_RETURN(const StepResult result, run_.updater->Wait(run_.parameters));
+  FollowLossScale(record);
   record.end = run_.clock.Now();
   record.global_step = run_.global_step = result.global_step;
   record.staleness = result.staleness;
@@ -195,6 +209,21 @@ absl::Status StepRunner::Finish(StepRecord& record, bool profiled) {
   }
   paces_.OnStep(record);
   return run_.recorder->OnStep(record);
+}
+
+void StepRunner::FollowLossScale(const StepRecord& record) {
+  if (!run_.loss_scale || record.examples == 0) return;
+  LossScale& scale = *run_.loss_scale;
+  const float before = scale.value();
+  if (record.overflowed) {
+    scale.OnOverflow();
+    LogInfo("step {}: gradients overflowed at loss scale {} and are left out; the scale becomes {}", record.step, before, scale.value());
+  } else if (record.skipped) {
+    scale.OnNotFinite();
+  } else {
+    scale.OnGoodStep();
+    if (scale.value() != before) LogInfo("step {}: the loss scale becomes {}", record.step, scale.value());
+  }
 }
 
 void StepRunner::WriteProfile() {

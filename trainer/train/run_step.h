@@ -36,6 +36,7 @@ class StepRunner {
     double loss = 0;
     std::optional<std::string> not_finite;  // what of it
     bool skipped = false;                   // it changes nothing, for that
+    bool overflowed = false;                // likewise, for an overflow (optim/loss_scale.h)
   };
   absl::Status BeginProfile(BatchesOfStep batches, int64_t step);
   absl::Status PushGradients(BatchesOfStep batches, StepRecord& record);
@@ -44,13 +45,18 @@ class StepRunner {
   // The same where the devices keep parameters and gradients. `weight` as of GradientPusher.
   void RunOnDevice(size_t device, const Batch& batch, float weight, Share& share);
   absl::Status LookAtNotFinite(size_t device, Share& share);
-  // A share whose loss or gradient is not finite changes nothing where the job skips such steps.
-  // Else it is left as it is.
+  // A share whose loss or gradient is not finite changes nothing where the job skips such steps,
+  // and where it has overflowed. Else it is left as it is.
   void CheckFiniteShare(size_t device, Share& share);
   // The step's record has the mean loss over all examples of the shares that count. The error of a
   // share that is not finite and was not skipped.
   absl::Status Conclude(BatchesOfStep batches, const std::vector<Share>& shares, StepRecord& record);
   std::string NameOf(size_t device) const;
+  float LossScaleNow() const { return run_.loss_scale ? run_.loss_scale->value() : 1.0F; }
+  // Of one device, whose dropout and examples follow its rank.
+  StepContext ContextOf(const Device& device) const;
+  // After a step that was done.
+  void FollowLossScale(const StepRecord& record);
   // Waits for the new parameters.
   absl::Status Finish(StepRecord& record, bool profiled);
 

@@ -1,5 +1,6 @@
 // A job whose devices keep the parameters trains as a job whose devices do not: uneven batches,
 // devices without examples, layers that carry state, a resume, a loss that is not finite.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +8,9 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -20,9 +23,11 @@
 #include "trainer/base/clock.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/run_saver.h"
 #include "trainer/collectives/tree_order.h"
 #include "trainer/job/job_config.h"
 #include "trainer/model/build_graph.h"
+#include "trainer/optim/loss_scale.h"
 #include "trainer/train/trainer.h"
 
 namespace trainyard::engine {
@@ -80,34 +85,65 @@ class TrainerOnDevicesTest : public testing::Test {
   absl::Status Train(std::string_view model, int devices, Kept kept, const std::string& output, std::vector<std::string> overrides = {}) {
     overrides.push_back("training.devices=" + std::to_string(devices));
     TY_ASSIGN_OR_RETURN(TrainingConfig config, ParseTrainingText(JobOf(model), "job.yaml", overrides));
-    const std::unique_ptr<Backend> whole = MakeReferenceBackend();
+    const std::unique_ptr<Backend> whole = MakeReferenceBackend(DType::kF32, precision_);
     std::vector<std::unique_ptr<Backend>> backends;
-    WorkerBackends of_worker{.whole = *whole, .devices = {}, .precision = {}, .place = {}};
+    WorkerBackends of_worker{.whole = *whole, .devices = {}, .precision = {.precision = precision_, .reason = ""}, .place = {}};
     for (int device = 0; device < devices; ++device) {
       if (kept == Kept::kOnHost) {
-        backends.push_back(MakeReferenceBackend());
+        backends.push_back(MakeReferenceBackend(DType::kF32, precision_));
       } else {
         TY_ASSIGN_OR_RETURN(backends.emplace_back(),
-                            cuda::MakeDeviceBackend(std::make_unique<cuda::HostDevice>(cuda::HostDeviceOptions{.behind = true})));
+                            cuda::MakeDeviceBackend(std::make_unique<cuda::HostDevice>(cuda::HostDeviceOptions{.behind = true}),
+                                                    {.precision = precision_}));
       }
       of_worker.devices.push_back(backends.back().get());
     }
     specs_ = *ParameterSpecsOf(config.model);
     TY_ASSIGN_OR_RETURN(
         const std::unique_ptr<Trainer> trainer,
-        Trainer::Create({.identity = {}, .config = std::move(config), .output = folder_ + "/" + output}, of_worker, RealClock()));
+        Trainer::Create(
+            {.identity = {}, .config = std::move(config), .output = folder_ + "/" + output, .http_port = 0, .loss_scale = loss_scale_},
+            of_worker, RealClock()));
     return trainer->Run([] { return false; });
   }
 
-  // Of the checkpoint at the end.
+  // At the end.
+  std::optional<Checkpoint> CheckpointOf(const std::string& output) {
+    const CheckpointStore store(folder_ + "/" + output + "/checkpoints", /*keep=*/1);
+    absl::StatusOr<NewestCheckpoint> newest = store.NewestGood();
+    EXPECT_TRUE(newest.ok() && newest->checkpoint.has_value()) << newest.status();
+    return newest.ok() ? std::move(newest->checkpoint) : std::nullopt;
+  }
   ParameterSet ParametersOf(const std::string& output) {
     ParameterSet set(specs_);
-    const CheckpointStore store(folder_ + "/" + output + "/checkpoints", /*keep=*/1);
-    const absl::StatusOr<NewestCheckpoint> newest = store.NewestGood();
-    EXPECT_TRUE(newest.ok() && newest->checkpoint.has_value()) << newest.status();
-    if (!newest.ok() || !newest->checkpoint) return set;
-    EXPECT_TRUE(newest->checkpoint->CopyTo(set).ok());
+    const std::optional<Checkpoint> checkpoint = CheckpointOf(output);
+    EXPECT_TRUE(checkpoint && checkpoint->CopyTo(set).ok());
     return set;
+  }
+  // "": the checkpoint has none.
+  std::string LossScaleOf(const std::string& output) {
+    const std::optional<Checkpoint> checkpoint = CheckpointOf(output);
+    if (!checkpoint || !checkpoint->info().state.contains(kLossScaleState)) return "";
+    return checkpoint->info().state.at(kLossScaleState);
+  }
+
+  // In float16, from a scale that is too large at first and doubles soon.
+  void ExpectSameBitsAfterAStop(int devices, Kept kept) {
+    precision_ = Precision::kFloat16;
+    loss_scale_ = {.first = kLargestLossScale, .steps_to_double = 3};
+    const std::string whole = fmt::format("whole{}", devices);
+    const std::string parts = fmt::format("parts{}", devices);
+    const std::string optimizer = "training.optimizer={name: adam}";
+    ASSERT_TRUE(Train(kPictures, devices, kept, whole, {optimizer, "training.steps=20"}).ok());
+    ASSERT_TRUE(Train(kPictures, devices, kept, parts, {optimizer, "training.steps=11"}).ok());
+    const std::string between = LossScaleOf(parts);
+    ASSERT_TRUE(Train(kPictures, devices, kept, parts, {optimizer, "training.steps=20"}).ok());
+    EXPECT_EQ(ParametersOf(parts).Sha256Hex(), ParametersOf(whole).Sha256Hex());
+    EXPECT_EQ(LossScaleOf(parts), LossScaleOf(whole));
+    LossScale scale;
+    ASSERT_TRUE(scale.Restore(between).ok()) << between;
+    EXPECT_GT(scale.overflows(), 0);
+    EXPECT_LT(scale.value(), kLargestLossScale);
   }
 
   void ExpectNear(const ParameterSet& found, const ParameterSet& expected) {
@@ -133,6 +169,8 @@ class TrainerOnDevicesTest : public testing::Test {
   const std::string folder_ =
       testing::TempDir() + "trainer_on_devices_test_" + testing::UnitTest::GetInstance()->current_test_info()->name();
   std::vector<ParameterSpec> specs_;
+  Precision precision_ = Precision::kFloat32;
+  LossScaleOptions loss_scale_;
 };
 
 TEST_F(TrainerOnDevicesTest, EndsWhereATrainingWithTheHostsParametersEnds) {
@@ -146,6 +184,50 @@ TEST_F(TrainerOnDevicesTest, AResumedTrainingHasTheBitsOfOneThatWasNotStopped) {
   ASSERT_TRUE(Train(kPictures, 3, Kept::kOnDevices, "parts", {"training.steps=3"}).ok());
   ASSERT_TRUE(Train(kPictures, 3, Kept::kOnDevices, "parts").ok());
   EXPECT_EQ(ParametersOf("parts").Sha256Hex(), ParametersOf("whole").Sha256Hex());
+}
+
+TEST_F(TrainerOnDevicesTest, AResumedTrainingInFloat16HasTheSameBitsAndTheSameScale) {
+  for (const int devices : {1, 3}) ExpectSameBitsAfterAStop(devices, Kept::kOnDevices);
+}
+
+TEST_F(TrainerOnDevicesTest, TheHostTakesTheScaleOutAsDevicesDo) {
+  for (const int devices : {1, 2}) ExpectSameBitsAfterAStop(devices, Kept::kOnHost);
+}
+
+TEST_F(TrainerOnDevicesTest, ACheckpointOfAnotherPrecisionBeginsWithTheFirstScale) {
+  ASSERT_TRUE(Train(kPictures, 1, Kept::kOnDevices, "run", {"training.steps=2"}).ok());
+  EXPECT_EQ(LossScaleOf("run"), "");
+  precision_ = Precision::kFloat16;
+  loss_scale_ = {.first = 1024};
+  ASSERT_TRUE(Train(kPictures, 1, Kept::kOnDevices, "run", {"training.steps=4"}).ok());
+  EXPECT_EQ(LossScaleOf("run"), "1024 2 0");
+  precision_ = Precision::kFloat32;
+  ASSERT_TRUE(Train(kPictures, 1, Kept::kOnDevices, "run", {"training.steps=5"}).ok());
+  EXPECT_EQ(LossScaleOf("run"), "");
+}
+
+// A job of steps that all overflow ends with the parameters that it began with.
+TEST_F(TrainerOnDevicesTest, StepsThatOverflowChangeNothing) {
+  precision_ = Precision::kFloat16;
+  loss_scale_ = {.first = kLargestLossScale};
+  for (const int devices : {1, 2}) {
+    const std::string none = fmt::format("none{}", devices);
+    const std::string some = fmt::format("some{}", devices);
+    ASSERT_TRUE(Train(kPictures, devices, Kept::kOnDevices, none, {"training.steps=1"}).ok());
+    ASSERT_TRUE(Train(kPictures, devices, Kept::kOnDevices, some, {"training.steps=3"}).ok());
+    EXPECT_EQ(LossScaleOf(some), "2097152 0 3");
+    EXPECT_EQ(ParametersOf(some).Sha256Hex(), ParametersOf(none).Sha256Hex());
+  }
+}
+
+TEST_F(TrainerOnDevicesTest, TheReportShowsTheScaleAndTheStepsThatOverflowed) {
+  precision_ = Precision::kFloat16;
+  loss_scale_ = {.first = kLargestLossScale};
+  ASSERT_TRUE(Train(kPictures, 1, Kept::kOnDevices, "run", {"training.steps=3"}).ok());
+  std::ifstream file(folder_ + "/run/replicas/worker-0.json");
+  const std::string report{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(report,
+              AllOf(HasSubstr("\"lossScale\": 4194304"), HasSubstr("\"overflowedBatches\": 3"), HasSubstr("\"skippedBatches\": 0")));
 }
 
 TEST_F(TrainerOnDevicesTest, ALossThatIsNotFiniteNamesTheDevice) {

@@ -309,6 +309,10 @@ absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again) {
   const Which which = !stateful ? Which::kNewest : again ? Which::kNewestForAll : Which::kNewestToBegin;
   const auto finished = [&run](int64_t step) { return IsFinished(run, step).value_or(false); };
   TY_ASSIGN_OR_RETURN(RunSaver::Loaded loaded, run.saver->Load(which, finished));
+  if (run.loss_scale) run.loss_scale.emplace(run.options.loss_scale);
+  if (run.loss_scale && !loaded.loss_scale.empty()) {
+    TY_RETURN_IF_ERROR(WithContext(run.loss_scale->Restore(loaded.loss_scale), fmt::format("checkpoint of step {}", loaded.state->step)));
+  }
   for (const SkippedCheckpoint& skipped : loaded.skipped) {
     run.recorder->OnRestart({.replica = "checkpoint", .reason = fmt::format("skipped {}: {}", skipped.path, skipped.reason)});
   }

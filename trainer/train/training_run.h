@@ -22,6 +22,7 @@
 #include "trainer/devices/gpu_meter.h"
 #include "trainer/job/replica_identity.h"
 #include "trainer/job/training_config.h"
+#include "trainer/optim/loss_scale.h"
 #include "trainer/optim/updater.h"
 #include "trainer/report/recorder.h"
 #include "trainer/report/redone_log.h"
@@ -38,6 +39,7 @@ struct TrainerOptions {
   TrainingConfig config;
   std::string output = ".";  // folder for checkpoints, summaries, profiles and the report; relative folders of the job file are below it
   int http_port = 0;         // of /progress; 0: any free one
+  LossScaleOptions loss_scale;
 };
 
 // Where a worker computes: on `whole` it evaluates, on one of `devices` each of its devices trains,
@@ -57,6 +59,7 @@ struct TrainingRun {
         config(options.config),
         clock(its_clock),
         precision(backends.precision),
+        loss_scale(precision.precision == Precision::kFloat16 ? std::optional(LossScale(options.loss_scale)) : std::nullopt),
         place(backends.place),
         gpus(backends.gpus),
         kernels(backends.whole.kernels()),
@@ -86,6 +89,7 @@ struct TrainingRun {
   const TrainingConfig& config;  // of options
   Clock& clock;
   const PrecisionChoice precision;               // of the backends
+  std::optional<LossScale> loss_scale;           // of this worker; nothing: its precision needs none
   const DeviceChoice place;                      // of the backends
   GpuMeter* const gpus;                          // of the backends
   const std::string_view kernels;                // of the backends
