@@ -32,10 +32,10 @@ absl::StatusOr<BackendPlan> PlanBackends(std::string_view name, WantedDevices wa
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const BackendPlan& plan, int threads, Precision precision) {
-  if (precision == Precision::kTf32 && plan.devices.gpus.empty()) {
+  if (IsOfGpus(precision) && plan.devices.gpus.empty()) {
     return absl::InvalidArgumentError(fmt::format(
-        "precision: found tf32, which only GPUs have, but this process computes on the {}; use float32, bfloat16 or auto, or a GPU",
-        plan.reference ? "reference backend" : "processor"));
+        "precision: found {}, which only GPUs have, but this process computes on the {}; use float32, bfloat16 or auto, or a GPU",
+        PrecisionName(precision), plan.reference ? "reference backend" : "processor"));
   }
   if (plan.reference) return MakeReferenceBackend(DType::kF32, precision);
   if (plan.devices.gpus.empty()) return MakeCpuBackend({.threads = threads, .precision = precision});

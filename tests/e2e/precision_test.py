@@ -64,7 +64,7 @@ class Precision(JobTest):
         done = subprocess.run([TRAINER, "launch", str(job), "--output", self.folder.name + "/out", "--set", "training.precision=fp8"], cwd=ROOT,
                               capture_output=True, text=True, timeout=60, check=False)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn('training.precision: found "fp8", expected one of float32, bfloat16, tf32, auto', done.stdout + done.stderr)
+        self.assertIn('training.precision: found "fp8", expected one of float32, bfloat16, float16, tf32, auto', done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ void AddPredict(CLI::App& bench, int& exit_code) {
 }
 
 absl::StatusOr<BenchResult> BenchOn(const std::string& name, BenchOptions options) {
-  if (name == "cpu" && options.precision != Precision::kTf32) return BenchStep(options);  // which may ask for kernels
+  if (name == "cpu" && !IsOfGpus(options.precision)) return BenchStep(options);  // which may ask for kernels
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(name, options.threads, options.precision));
   options.backend = backend.get();
   absl::StatusOr<BenchResult> result = BenchStep(options);
@@ -150,7 +150,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   OneOf(bench->add_option("--isa", options->isa, "kernels to use"), {"auto", "amx", "avx512bf16", "avx512", "avx2", "baseline", "neon"})
       ->capture_default_str();
   AddBackendOption(*bench, *backend);
-  OneOf(bench->add_option("--precision", *precision, "of the operands of products"), {"float32", "bfloat16", "tf32"})
+  OneOf(bench->add_option("--precision", *precision, "of the operands of products"), {"float32", "bfloat16", "float16", "tf32"})
       ->capture_default_str();
   InRange(bench->add_option("--seconds", options->seconds, "how long to measure"), 0, 3600)->capture_default_str();
   bench->add_flag("--roofline", options->roofline, "by kind of op: operations, bytes, and the share of what processor and memory allow");
@@ -168,7 +168,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   AddPredict(*bench, exit_code);
   bench->callback([bench, options, precision, backend, json, &exit_code] {
     if (!bench->get_subcommands().empty()) return;
-    for (const Precision known : {Precision::kBfloat16, Precision::kTf32}) {
+    for (const Precision known : {Precision::kBfloat16, Precision::kFloat16, Precision::kTf32}) {
       if (PrecisionName(known) == *precision) options->precision = known;
     }
     const absl::StatusOr<BenchResult> result = BenchOn(*backend, *options);

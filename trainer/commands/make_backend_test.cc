@@ -5,7 +5,11 @@
 namespace trainyard::engine {
 namespace {
 
-TEST(MakeBackend, Tf32IsRefusedWhereNoGpuComputes) {
+TEST(MakeBackend, PrecisionsOfGpusAreRefusedWhereNoGpuComputes) {
+  EXPECT_EQ(
+      MakeBackend("cpu", 1, Precision::kFloat16).status(),
+      absl::InvalidArgumentError("precision: found float16, which only GPUs have, but this process computes on the processor; use float32, "
+                                 "bfloat16 or auto, or a GPU"));
   EXPECT_EQ(
       MakeBackend("cpu", 1, Precision::kTf32).status(),
       absl::InvalidArgumentError("precision: found tf32, which only GPUs have, but this process computes on the processor; use float32, "

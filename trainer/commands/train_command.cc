@@ -110,8 +110,8 @@ absl::Status RunRole(const TrainFlags& flags, const ReplicaIdentity& identity, S
   TY_ASSIGN_OR_RETURN(const BackendPlan plan, PlanBackends(flags.backend, DevicesOf(config, identity)));
   // An evaluator computes no gradients: there is little to win. It may lack the GPU that workers
   // have.
-  const bool tf32_elsewhere = config.precision == Precision::kTf32 && plan.devices.gpus.empty();
-  if (identity.role == Role::kEvaluator && (!config.precision || tf32_elsewhere)) config.precision = Precision::kFloat32;
+  const bool lacks_gpu = config.precision && IsOfGpus(*config.precision) && plan.devices.gpus.empty();
+  if (identity.role == Role::kEvaluator && (!config.precision || lacks_gpu)) config.precision = Precision::kFloat32;
   const auto make_backend = [&](Precision precision) { return MakeBackend(plan, config.threads, precision); };
   TY_ASSIGN_OR_RETURN(const PrecisionChoice choice, ChoosePrecision(config, make_backend, [&stop] { return stop.requested(); }));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, make_backend(choice.precision));

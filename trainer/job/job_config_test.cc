@@ -97,6 +97,15 @@ TEST(JobConfigTest, StaleGradientsAndStepsThatAreNotFiniteHaveSensibleDefaults) 
               HasSubstr("spec.training.onNonFinite: found \"ignore\", expected one of stop, skip"));
 }
 
+TEST(JobConfigTest, APrecisionIsOneOfFourOrAuto) {
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16, Precision::kFloat16, Precision::kTf32}) {
+    EXPECT_EQ(GoodWith({"training.precision=" + std::string(PrecisionName(precision))}).training.precision, precision);
+  }
+  EXPECT_EQ(GoodWith({"training.precision=auto"}).training.precision, std::nullopt);
+  EXPECT_THAT(BadWith({"training.precision=half"}),
+              HasSubstr("spec.training.precision: found \"half\", expected one of float32, bfloat16, float16, tf32, auto"));
+}
+
 TEST(JobConfigTest, AJobMaySayOnWhichGpusItTrains) {
   EXPECT_EQ(Good(kJob).training.on.kind, DeviceRequest::Kind::kAuto);
   EXPECT_EQ(GoodWith({"training.resources.devices=cpu"}).training.on.kind, DeviceRequest::Kind::kCpu);

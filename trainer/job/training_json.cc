@@ -343,6 +343,7 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
   training.precision = fields.Choice<std::optional<Precision>>("precision",
                                                                {{PrecisionName(Precision::kFloat32), Precision::kFloat32},
                                                                 {PrecisionName(Precision::kBfloat16), Precision::kBfloat16},
+                                                                {PrecisionName(Precision::kFloat16), Precision::kFloat16},
                                                                 {PrecisionName(Precision::kTf32), Precision::kTf32},
                                                                 {"auto", std::nullopt}},
                                                                training.precision);
