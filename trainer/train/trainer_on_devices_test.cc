@@ -220,6 +220,21 @@ TEST_F(TrainerOnDevicesTest, StepsThatOverflowChangeNothing) {
   }
 }
 
+// The loss is large, and finite.
+TEST_F(TrainerOnDevicesTest, AtAScaleOfOneOnNonFiniteDecides) {
+  constexpr auto kFast = "training.optimizer={name: sgd, learningRate: 1000}";
+  precision_ = Precision::kFloat16;
+  loss_scale_ = {.first = 1};
+  for (const Kept kept : {Kept::kOnDevices, Kept::kOnHost}) {
+    const absl::Status status = Train(kDiverging, 1, kept, "stops", {kFast});
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("the gradient of '"), HasSubstr("' is not finite at step ")));
+    const std::string skips = kept == Kept::kOnHost ? "host" : "devices";
+    ASSERT_TRUE(Train(kDiverging, 1, kept, skips, {kFast, "training.onNonFinite=skip"}).ok());
+    EXPECT_EQ(LossScaleOf(skips), "1 0 0");
+  }
+}
+
 TEST_F(TrainerOnDevicesTest, TheReportShowsTheScaleAndTheStepsThatOverflowed) {
   precision_ = Precision::kFloat16;
   loss_scale_ = {.first = kLargestLossScale};
