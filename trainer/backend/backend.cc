@@ -1,6 +1,7 @@
 #include "trainer/backend/backend.h"
 
 #include "trainer/backend/device_group.h"
+#include "trainer/backend/device_optimizer.h"
 #include "trainer/backend/device_training.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/tensor/buffer.h"
@@ -25,6 +26,8 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateOnHost(std::string_view wh
 }
 
 absl::StatusOr<std::unique_ptr<DeviceTraining>> Backend::MakeDeviceTraining(const DeviceTrainingOptions& /*options*/) { return nullptr; }
+
+absl::StatusOr<std::unique_ptr<DeviceOptimizer>> Backend::MakeDeviceOptimizer(const DeviceTrainingOptions& /*options*/) { return nullptr; }
 
 absl::StatusOr<std::unique_ptr<DeviceGroup>> Backend::MakeDeviceGroup(std::span<Backend* const> /*others*/,
                                                                       const DeviceTrainingOptions& /*options*/) {

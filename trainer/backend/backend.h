@@ -19,6 +19,7 @@
 namespace trainyard::engine {
 
 class DeviceGroup;
+class DeviceOptimizer;
 class DeviceTraining;
 class ThreadPool;
 struct OptimizerConfig;
@@ -145,7 +146,10 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<DeviceSteps>> MakeDeviceSteps(std::vector<DeviceResult> /*results*/) { return nullptr; }
   // A training that keeps its parameters in the device's memory. Null: kernels use the host's.
   virtual absl::StatusOr<std::unique_ptr<DeviceTraining>> MakeDeviceTraining(const DeviceTrainingOptions& options);
-  // The same on this device and on those of `others`. Null where one of them is of another kind,
+  // Parameters and their optimizer in the device's memory, for gradients that come from the host.
+  // Null: kernels use the host's.
+  virtual absl::StatusOr<std::unique_ptr<DeviceOptimizer>> MakeDeviceOptimizer(const DeviceTrainingOptions& options);
+  // A training on this device and on those of `others`. Null where one of them is of another kind,
   // too.
   virtual absl::StatusOr<std::unique_ptr<DeviceGroup>> MakeDeviceGroup(std::span<Backend* const> others,
                                                                        const DeviceTrainingOptions& options);

@@ -6,32 +6,23 @@
 
 #include "absl/status/status.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/device_parameters.h"
 #include "trainer/backend/step_outcome.h"
 #include "trainer/optim/optimizer.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
 
-// Executors that are given it (ExecutorOptions) run with its parameters, and leave the results of a
-// step in it: a gradient for each trainable parameter, times the step's loss scale, and the next
-// value for each other. Its owner
-// calls BeginStep, then Executor::Train, which calls the rest. In a group (device_group.h) the
-// owner calls the group's BeginStep, and what follows Train too. Not thread-safe. The backend
-// outlives it.
-class DeviceTraining {
+// Executors that are given it (ExecutorOptions) leave the results of a step in it, too: a gradient
+// for each trainable parameter, times the step's loss scale, and the next value for each other. Its
+// owner calls BeginStep, then Executor::Train, which calls the rest. In a group (device_group.h) the
+// owner calls the group's BeginStep, and what follows Train too.
+class DeviceTraining : public DeviceParameters {
  public:
-  virtual ~DeviceTraining() = default;
-  // Addresses in the device's memory of row-major f32.
-  virtual void* parameter(int key) = 0;
+  // The address in the device's memory of row-major f32.
   virtual void* result(int key) = 0;
-
-  // Host → device. `slots` are in the optimizer's order.
-  virtual absl::Status Load(const ParameterSet& parameters, std::span<const ParameterSet> slots) = 0;
   // Device → host, behind all work given so far.
-  virtual absl::Status FetchParameters(ParameterSet& parameters) = 0;
-  virtual absl::Status FetchSlots(std::span<ParameterSet> slots) = 0;
   virtual absl::Status FetchResults(ParameterSet& results) = 0;
-  virtual int64_t slot_bytes() const = 0;
 
   // Before a step's kernels: its learning rate, and how many steps were before it.
   virtual absl::Status BeginStep(const UpdateContext& context) = 0;

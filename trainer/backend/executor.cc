@@ -68,7 +68,7 @@ void Executor::State::DownloadState(ParameterSet& state) {
 }
 
 void Executor::State::UploadParameters(const ParameterSet& params) {
-  if (host_parameters) return;
+  if (host_parameters || resident != nullptr) return;
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
     const auto* op = std::get_if<ParameterOp>(&graph.node(id).op);
     if (op == nullptr) continue;
@@ -180,6 +180,7 @@ Executor::Executor(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Executor::~Executor() = default;
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph forward, Backend& backend, const ExecutorOptions& options) {
+  TY_CHECK(options.parameters == nullptr || (options.training == nullptr && !KernelsUseHostParameters(backend)));
   TY_CHECK(options.inference == nullptr || (!forward.loss().valid() && forward.results().empty()));
   Graph graph = backend.Rewrite(forward, {.fuse = options.fuse, .inference = options.inference != nullptr});
   if (graph.loss().valid()) TY_RETURN_IF_ERROR(AddGradients(graph, graph.loss(), options.gradients));
@@ -188,10 +189,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph forward, Backen
   TY_RETURN_IF_ERROR(state->Prepare());
   state->FindFinishes();
   TY_RETURN_IF_ERROR(state->PlaceValues());
-  if (DeviceTraining* const training = options.training) {
-    state->BindOutside([training](int key) { return training->parameter(key); }, [training](int key) { return training->result(key); });
-    state->BindSteps();
-  }
+  state->BindToDevice();
   TY_RETURN_IF_ERROR(state->MakeRunner());
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
 }

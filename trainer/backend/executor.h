@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/device_parameters.h"
 #include "trainer/backend/device_training.h"
 #include "trainer/backend/feed_check.h"
 #include "trainer/graph/graph.h"
@@ -44,8 +45,10 @@ struct ExecutorOptions {
   // false only. They outlive the executor and keep their values. The backend may keep what it makes
   // of them, and do without what only training needs: numbers may differ in their last bits.
   const ParameterSet* inference = nullptr;
-  // Of a graph with a loss: parameters and results are there, and Train runs the steps. It outlives
-  // the executor.
+  // Of a graph with a loss, one of both at most; it outlives the executor. Parameters are there, so
+  // that Run does not read the host's.
+  DeviceParameters* parameters = nullptr;
+  // Parameters and results are there, and Train runs the steps.
   DeviceTraining* training = nullptr;
 };
 

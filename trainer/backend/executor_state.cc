@@ -19,7 +19,7 @@ int64_t ExamplesOf(const Shape& shape) { return shape.rank() > 0 ? shape[0] : 1;
 
 // Parameters and results that kernels use where the caller, or the device's training, keeps them.
 bool Executor::State::IsExternal(Value value) const {
-  if (!host_parameters && training == nullptr) return false;
+  if (!host_parameters && resident == nullptr) return false;
   if (std::holds_alternative<ParameterOp>(graph.node(value.node).op)) return true;
   return std::ranges::any_of(finishes, [&](const ExecutorFinish& finish) { return finish.in_place && finish.value == value; });
 }
@@ -112,6 +112,13 @@ void Executor::State::BindOutside(absl::FunctionRef<void*(int)> parameter, absl:
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
     if (AliasedInput(graph.node(id).op)) pointers[id][0] = Pointer(graph.node(id).inputs[*AliasedInput(graph.node(id).op)]);
   }
+}
+
+// Once: what a device keeps stays where it is.
+void Executor::State::BindToDevice() {
+  if (resident == nullptr) return;
+  BindOutside([this](int key) { return resident->parameter(key); }, [this](int key) { return training->result(key); });
+  BindSteps();
 }
 
 void Executor::State::BindSteps() {

@@ -38,7 +38,8 @@ struct Executor::State {
         backend(b),
         host_parameters(KernelsUseHostParameters(b)),
         inference(options.inference),
-        training(options.training) {}
+        training(options.training),
+        resident(options.training != nullptr ? options.training : options.parameters) {}
 
   // Once, in this order.
   absl::Status Compile();
@@ -50,6 +51,7 @@ struct Executor::State {
   // The pointer tables, for a step's places of parameters and results.
   void Bind(const ParameterSet& params, ParameterSet* grads);
   void BindOutside(absl::FunctionRef<void*(int)> parameter, absl::FunctionRef<void*(int)> result);
+  void BindToDevice();
   void BindSteps();
   void BindTouchedRows(ParameterSet* grads);
 
@@ -76,7 +78,8 @@ struct Executor::State {
   Backend& backend;
   const bool host_parameters;
   const ParameterSet* const inference;  // null: not for inference
-  DeviceTraining* const training;       // null: parameters are the caller's
+  DeviceTraining* const training;       // null: results are the caller's
+  DeviceParameters* const resident;     // null: parameters are the caller's
   MemoryPlan plan;
   std::unique_ptr<DeviceMemory> memory;  // the arena, then what kernels need while they run
   size_t scratch_bytes = 0;

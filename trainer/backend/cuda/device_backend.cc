@@ -12,6 +12,7 @@
 #include "trainer/backend/cuda/plan_node.h"
 #include "trainer/backend/cuda/recorded_steps.h"
 #include "trainer/backend/cuda/resident_group.h"
+#include "trainer/backend/cuda/resident_optimizer.h"
 #include "trainer/backend/cuda/resident_training.h"
 #include "trainer/backend/narrow_values.h"
 #include "trainer/base/status_macros.h"
@@ -83,6 +84,10 @@ class DeviceBackend final : public Backend {
 
   absl::StatusOr<std::unique_ptr<DeviceTraining>> MakeDeviceTraining(const DeviceTrainingOptions& options) override {
     return ResidentTraining::Create(*device_, health_, ScaleOfLoss(), options);
+  }
+
+  absl::StatusOr<std::unique_ptr<DeviceOptimizer>> MakeDeviceOptimizer(const DeviceTrainingOptions& options) override {
+    return ResidentOptimizer::Create(*device_, health_, options);
   }
 
   absl::StatusOr<std::unique_ptr<DeviceGroup>> MakeDeviceGroup(std::span<Backend* const> others,

@@ -100,7 +100,7 @@ absl::StatusOr<Work> ResidentTraining::UpdateWork() const {
 }
 
 absl::Status ResidentTraining::Load(const ParameterSet& parameters, std::span<const ParameterSet> slots) {
-  TY_CHECK(slots.size() == slots_.size());
+  TY_CHECK(slots.empty() || slots.size() == slots_.size());
   TY_RETURN_IF_ERROR(Store(parameters, parameters_));
   for (size_t i = 0; i < slots.size(); ++i) TY_RETURN_IF_ERROR(Store(slots[i], slots_[i]));
   return absl::OkStatus();

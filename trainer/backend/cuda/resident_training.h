@@ -15,7 +15,7 @@ namespace trainyard::engine::cuda {
 // Whose gradients the optimizer takes.
 enum class UpdateOf : uint8_t {
   kStep,   // the step's own: Update applies the optimizer
-  kGroup,  // their mean over several devices: Update makes them ready to be added, Apply follows
+  kGroup,  // a mean of several devices' or ranks': Update makes them ready to be added, Apply follows
 };
 
 class ResidentTraining final : public DeviceTraining {
@@ -38,7 +38,7 @@ class ResidentTraining final : public DeviceTraining {
   void Take(int key, const void* value) override;
   const void* outcome() const override { return outcome_->data(); }
 
-  // Of a group. All results side by side: gradients() floats of gradients first, all() together.
+  // Of a mean. All results side by side: gradients() floats of gradients first, all() together.
   float* results() const { return Begin(results_); }
   int64_t gradients() const { return trainable_; }
   int64_t all() const { return all_; }
@@ -78,7 +78,7 @@ class ResidentTraining final : public DeviceTraining {
   std::vector<Memory> slots_;
   Memory numbers_;  // UpdateNumbers
   Memory outcome_;  // OutcomeOnDevice
-  Memory good_;     // likewise, of a group's mean: each share was judged by itself
+  Memory good_;     // likewise, of a mean: each share was judged by itself
   Memory partial_;  // of the sum of squares; null where it needs none
   Work update_;
 };
