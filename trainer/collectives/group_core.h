@@ -121,6 +121,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   int ranks() const { return static_cast<int>(options_.hosts.size()); }
   // Of the group that stands.
   RankLayout layout() const;
+  bool one_device_kind() const;
 
  private:
   enum class State : uint8_t { kApart, kJoining, kFormed };
@@ -163,6 +164,8 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   Record FormRecord() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Rank 0: by the names of nodes that all ranks have told.
   int PerNode() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Rank 0: by the kinds of devices that all ranks have told.
+  bool OneDeviceKind() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Name(int rank) const;
   Peer* PeerOf(const Stream* stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendTo(Peer& peer, Record record, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -209,7 +212,8 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   State state_ ABSL_GUARDED_BY(mutex_) = State::kApart;
   uint32_t group_ ABSL_GUARDED_BY(mutex_) = 0;
   Formed formed_ ABSL_GUARDED_BY(mutex_);
-  int per_node_ ABSL_GUARDED_BY(mutex_) = 1;  // RankLayout::per_node, as rank 0 has told it
+  int per_node_ ABSL_GUARDED_BY(mutex_) = 1;              // RankLayout::per_node, as rank 0 has told it
+  bool one_device_kind_ ABSL_GUARDED_BY(mutex_) = false;  // likewise
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   JoinRequest request_ ABSL_GUARDED_BY(mutex_);
   Operation* operation_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -30,6 +30,7 @@ Record GroupCore::JoinRecord() const {
 Record GroupCore::FormRecord() const {
   Record record = Control(WireOp::kForm, formed_.step);
   record.header.slot = static_cast<uint16_t>(per_node_);
+  if (one_device_kind_) record.header.flags = kWireFlagOneKind;
   return record;
 }
 
@@ -38,6 +39,11 @@ int GroupCore::PerNode() const {
   nodes[0] = options_.node;
   for (const auto& [rank, peer] : peers_) nodes[rank] = peer.request.node;
   return LayoutOf(nodes).per_node;
+}
+
+bool GroupCore::OneDeviceKind() const {
+  const std::string& kind = options_.device_kind;
+  return !kind.empty() && std::ranges::all_of(peers_, [&](const auto& entry) { return entry.second.request.device_kind == kind; });
 }
 
 bool GroupCore::IsNeeded(const Peer& peer) const {
@@ -139,7 +145,13 @@ absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream
     return absl::InvalidArgumentError(fmt::format("{}: 'form' of {} ranks per node, expected a power of two that divides {} ranks",
                                                   Name(peer.rank), header.slot, ranks()));
   }
+  const bool one_kind = (header.flags & kWireFlagOneKind) != 0;
+  if (one_kind && options_.device_kind.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: 'form' of ranks with one kind of device, expected none, since this rank has no device", Name(peer.rank)));
+  }
   per_node_ = header.slot;
+  one_device_kind_ = one_kind;
   state_ = State::kFormed;
   group_ = header.epoch;
   formed_ = {.step = static_cast<int64_t>(header.step), .finished = false};
@@ -171,6 +183,7 @@ void GroupCore::Form(int64_t step) {
     group_ = NewGroup(group_);
     formed_ = {.step = step, .finished = false};
     per_node_ = PerNode();
+    one_device_kind_ = OneDeviceKind();
     last_ = {.step = kFirstMeasurement, .kind = OperationId::Kind::kState};
     int lost = -1;
     for (auto& [rank, peer] : peers_) {
@@ -300,6 +313,11 @@ bool GroupCore::released() const {
 RankLayout GroupCore::layout() const {
   MutexLock lock(&mutex_);
   return {ranks(), per_node_};
+}
+
+bool GroupCore::one_device_kind() const {
+  MutexLock lock(&mutex_);
+  return one_device_kind_;
 }
 
 Formed GroupCore::formed() const {

@@ -35,6 +35,7 @@ struct RankGroupOptions {
   std::string listen;              // where this rank listens
   int rank = 0;
   std::string node;                                          // that this rank runs on; "": unknown
+  std::string device_kind;                                   // of what keeps this rank's parameters; "": the host does
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto;  // of the operations to come: which peers there are streams with
   GroupAgreement agreement;
   uint64_t fingerprint = 0;  // of the model, in every record

@@ -76,28 +76,38 @@ TEST_P(RanksTest, StrangersAreRefusedAndTheGroupGoesOn) {
   });
 }
 
-// A rank 0 that answers each join with a 'form' of 3 ranks per node.
+// A rank 0 that answers each join with a 'form' that cannot be.
 class OddChief final : public StreamHandler {
  public:
+  OddChief(uint16_t per_node, uint32_t flags) : per_node_(per_node), flags_(flags) {}
   void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
     if (records[0].header.op != WireOp::kJoin) return;
     Record form = RecordOf(WireOp::kForm, 0);
     form.header.epoch = 5;
-    form.header.slot = 3;
+    form.header.slot = per_node_;
+    form.header.flags = flags_;
     stream->Send({form});
   }
   void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& /*status*/) override {}
+
+ private:
+  const uint16_t per_node_;
+  const uint32_t flags_;
 };
 
-TEST_P(RanksTest, AGroupWhoseNodesCannotBeIsRefused) {
-  hosts_ = Addresses(*transport_, GetParam().name, 4);
-  const std::unique_ptr<Listener> listener = *transport_->Listen(hosts_[0], std::make_shared<OddChief>());
-  RankGroupOptions options = Options(1);
-  options.timeouts.connect = absl::Seconds(1);
-  TestRank rank(std::move(options), *transport_);
-  const absl::Status formed = rank.Form();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(formed)) << formed;
-  EXPECT_THAT(std::string(formed.message()), HasSubstr("'form' of 3 ranks per node, expected a power of two that divides 4 ranks"));
+TEST_P(RanksTest, AGroupWhoseNodesOrDevicesCannotBeIsRefused) {
+  for (const auto& [per_node, flags, refused] :
+       {std::tuple<uint16_t, uint32_t, std::string>(3, 0, "'form' of 3 ranks per node, expected a power of two that divides 4 ranks"),
+        {1, kWireFlagOneKind, "'form' of ranks with one kind of device, expected none, since this rank has no device"}}) {
+    hosts_ = Addresses(*transport_, GetParam().name, 4);
+    const std::unique_ptr<Listener> listener = *transport_->Listen(hosts_[0], std::make_shared<OddChief>(per_node, flags));
+    RankGroupOptions options = Options(1);
+    options.timeouts.connect = absl::Seconds(1);
+    TestRank rank(std::move(options), *transport_);
+    const absl::Status formed = rank.Form();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(formed)) << formed;
+    EXPECT_THAT(std::string(formed.message()), HasSubstr(refused));
+  }
 }
 
 TEST_P(RanksTest, ARankThatHasJoinedSendsNothingBeforeTheGroupHasFormed) {

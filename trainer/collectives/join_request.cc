@@ -22,11 +22,9 @@ absl::Status Wrong(std::string_view field, std::string_view expected) {
 std::string ToJson(const JoinRequest& request) {
   json agreement = json::array();
   for (const auto& [name, value] : request.agreement) agreement.push_back(json::array({name, value}));
-  return json{{"agreement", std::move(agreement)},
-              {"furthest", request.furthest},
-              {"because", request.because.substr(0, kMostShown)},
-              {"fromCheckpoint", request.from_checkpoint},
-              {"node", request.node}}
+  return json{
+      {"agreement", std::move(agreement)},         {"furthest", request.furthest}, {"because", request.because.substr(0, kMostShown)},
+      {"fromCheckpoint", request.from_checkpoint}, {"node", request.node},         {"deviceKind", request.device_kind}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -58,6 +56,9 @@ absl::StatusOr<JoinRequest> ParseJoinRequest(std::string_view text) {
   const auto node = object.find("node");
   if (node == object.end() || !node->is_string()) return Wrong("node", "a text");
   request.node = node->get<std::string>();
+  const auto device_kind = object.find("deviceKind");
+  if (device_kind == object.end() || !device_kind->is_string()) return Wrong("deviceKind", "a text");
+  request.device_kind = device_kind->get<std::string>();
   return request;
 }
 

@@ -22,6 +22,7 @@ struct JoinRequest {
   std::string because;           // why it joins anew; "": it has not been in a group
   bool from_checkpoint = false;  // it cannot go on from the values that rank 0 has in memory
   std::string node;              // that it runs on; "": unknown
+  std::string device_kind;       // RankGroupOptions::device_kind
 };
 
 std::string ToJson(const JoinRequest& request);

@@ -13,7 +13,8 @@ TEST(JoinRequest, IsReadAsItWasWritten) {
                             .furthest = 12,
                             .because = "rank 2 is lost",
                             .from_checkpoint = true,
-                            .node = "node-7"};
+                            .node = "node-7",
+                            .device_kind = "a GPU"};
   const absl::StatusOr<JoinRequest> read = ParseJoinRequest(ToJson(request));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->agreement, request.agreement);
@@ -21,6 +22,7 @@ TEST(JoinRequest, IsReadAsItWasWritten) {
   EXPECT_EQ(read->because, "rank 2 is lost");
   EXPECT_TRUE(read->from_checkpoint);
   EXPECT_EQ(read->node, "node-7");
+  EXPECT_EQ(read->device_kind, "a GPU");
 }
 
 TEST(JoinRequest, ABadOneIsRefusedByField) {
@@ -34,7 +36,8 @@ TEST(JoinRequest, ABadOneIsRefusedByField) {
            {R"({"agreement": [], "furthest": 1.5})", "'furthest'"},
            {R"({"agreement": [], "furthest": 1, "because": 3})", "'because'"},
            {R"({"agreement": [], "furthest": 1, "because": "", "fromCheckpoint": 1})", "'fromCheckpoint'"},
-           {R"({"agreement": [], "furthest": 1, "because": "", "fromCheckpoint": true, "node": 1})", "'node'"}}) {
+           {R"({"agreement": [], "furthest": 1, "because": "", "fromCheckpoint": true, "node": 1})", "'node'"},
+           {R"({"agreement": [], "furthest": 1, "because": "", "fromCheckpoint": true, "node": ""})", "'deviceKind'"}}) {
     const absl::Status status = ParseJoinRequest(text).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << text.substr(0, 50);
     EXPECT_THAT(std::string(status.message()), HasSubstr(expected));

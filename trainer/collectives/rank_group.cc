@@ -73,6 +73,7 @@ absl::Status RankGroup::AwaitMembers(const std::function<bool()>& reached, std::
 absl::StatusOr<Formed> RankGroup::Join(JoinRequest request) {
   request.agreement = core_->options().agreement;
   request.node = core_->options().node;
+  request.device_kind = core_->options().device_kind;
   core_->StartJoining(request);
   TY_RETURN_IF_ERROR(AwaitMembers([this] { return core_->AwaitFormed(kLookPeriod); }, "join: waited for rank 0 to form the group"));
   return core_->formed();
@@ -189,7 +190,9 @@ void RankGroup::AwaitGoodbye() {
     if (core_->AwaitGoodbye(kLookPeriod) || IsStopping()) return;
     if (options.clock->Now() >= std::min(start + options.timeouts.peer, there_at + options.timeouts.silence)) return;
     // A replacement of rank 0 waits for this rank.
-    if (absl::IsAborted(core_->status())) core_->StartJoining({.agreement = options.agreement, .node = options.node});
+    if (absl::IsAborted(core_->status())) {
+      core_->StartJoining({.agreement = options.agreement, .node = options.node, .device_kind = options.device_kind});
+    }
   }
 }
 
@@ -204,6 +207,7 @@ BorrowCount& RankGroup::borrowed() { return core_->borrowed(); }
 BorrowCount& RankGroup::results() { return core_->results(); }
 int RankGroup::ranks() const { return core_->ranks(); }
 RankLayout RankGroup::layout() const { return core_->layout(); }
+bool RankGroup::one_device_kind() const { return core_->one_device_kind(); }
 StreamTraffic RankGroup::traffic() const { return core_->traffic(); }
 
 }  // namespace trainyard::engine

@@ -44,8 +44,8 @@ class RankGroup final {
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  // Other ranks: asks rank 0 for a group and waits for it. The agreement of `request` is the
-  // options'.
+  // Other ranks: asks rank 0 for a group and waits for it. Agreement, node and kind of device of
+  // `request` are the options'.
   absl::StatusOr<Formed> Join(JoinRequest request);
   // Rank 0: waits until every rank has asked for a group.
   absl::StatusOr<Gathered> Gather();
@@ -108,6 +108,8 @@ class RankGroup final {
   int ranks() const;
   // Of the group that was formed last: which ranks share a node.
   RankLayout layout() const;
+  // Likewise: all ranks have told one kind of device, so that their devices round alike.
+  bool one_device_kind() const;
   // Any thread.
   StreamTraffic traffic() const;
 

@@ -77,6 +77,37 @@ TEST_P(RanksTest, NodesFirstHasTheBitsOfTheTreeAndFollowsTheNodesOfEachGroup) {
   }
 }
 
+TEST_P(RanksTest, AllRanksKnowWhetherTheyHaveOneKindOfDevice) {
+  const auto form = [this](const std::vector<std::string>& kinds) {
+    ranks_.clear();
+    hosts_ = Addresses(*transport_, GetParam().name, static_cast<int>(kinds.size()));
+    for (size_t rank = 0; rank < kinds.size(); ++rank) {
+      RankGroupOptions options = Options(static_cast<int>(rank));
+      options.device_kind = kinds[rank];
+      ranks_.push_back(std::make_unique<TestRank>(std::move(options), *transport_));
+    }
+    FormAll();
+    const bool one_kind = ranks_[0]->group().one_device_kind();
+    for (const auto& rank : ranks_) EXPECT_EQ(rank->group().one_device_kind(), one_kind);
+    return one_kind;
+  };
+  EXPECT_TRUE(form({"a GPU"}));
+  EXPECT_FALSE(form({"a GPU", "a GPU", "another GPU"}));
+  EXPECT_FALSE(form({"a GPU", ""}));
+  EXPECT_FALSE(form({"", "a GPU"}));
+  EXPECT_FALSE(form({"", ""}));
+  EXPECT_TRUE(form({"a GPU", "a GPU", "a GPU"}));
+  // The next group has kinds of its own.
+  OnAll([](TestRank& rank, int index) {
+    if (index == 1) return rank.Kill();
+    rank.Plan(AllReduceAlgorithm::kDirect, 100);
+    EXPECT_TRUE(absl::IsAborted(rank.Reduce(0)));
+  });
+  ranks_[1] = std::make_unique<TestRank>(Options(1), *transport_);
+  FormAll();
+  EXPECT_FALSE(ranks_[0]->group().one_device_kind());
+}
+
 TEST_P(RanksTest, ARankThatComesBackOnAnotherNodeChangesTheLayoutOfAll) {
   per_node_ = 2;
   MakeRanks(4, AllReduceAlgorithm::kHierarchical);

@@ -59,6 +59,7 @@ inline constexpr uint32_t kWireFlagRows = 4;       // kPush, kParameters: some r
 inline constexpr uint32_t kWireFlagPosition = 8;   // kHello: `step` is the next step that this worker will push
 inline constexpr uint32_t kWireFlagStart = 64;     // kResult: of the state that a group starts with
 inline constexpr uint32_t kWireFlagReady = 16;     // kWelcome, kState: the server has its parameters
+inline constexpr uint32_t kWireFlagOneKind = 128;  // kForm, from rank 0: all ranks have told one kind of device
 
 inline constexpr uint8_t kWireDTypeNone = 0xff;  // the payload is not a tensor
 
