@@ -41,8 +41,9 @@ absl::StatusOr<std::unique_ptr<AllReduceUpdater>> AllReduceUpdater::Create(AllRe
 
 absl::Status AllReduceUpdater::Connect() {
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(options_.optimizer));
-  TY_ASSIGN_OR_RETURN(local_, LocalUpdater::Create(options_.optimizer, options_.threads,
-                                                   [this]() -> absl::StatusOr<TrainingState> { return std::move(loaded_); }));
+  TY_CHECK((options_.device != nullptr) == !options_.group.device_kind.empty());
+  TY_CHECK(options_.device == nullptr || !options_.shard_optimizer);
+  TY_ASSIGN_OR_RETURN(copy_, RankCopy::Create(options_.optimizer, options_.threads, options_.device));
   TY_RETURN_IF_ERROR(WithMemoryFor("sums of gradients", BytesOf(options_.specs), [this] {
     sums_ = ParameterSet(options_.specs, options_.lendable.get());
     return absl::OkStatus();
@@ -82,6 +83,11 @@ void AllReduceUpdater::MakeStepOperation() {
   step_operation_ = nullptr;
   step_plan_ = plans_->Step(choice_, options_.group.rank, layout_, options_.devices);
   step_operation_ = std::make_unique<Operation>(step_plan_, options_.group.rank, group_->ranks(), group_->borrowed(), group_->results());
+}
+
+absl::Status AllReduceUpdater::FollowGroup(ParameterSet& parameters) {
+  TY_RETURN_IF_ERROR(copy_->Place(group_->one_device_kind(), parameters));
+  return ChooseAlgorithms();
 }
 
 absl::Status AllReduceUpdater::ChooseAlgorithms() {
@@ -137,8 +143,7 @@ absl::Status AllReduceUpdater::LoadIfNeeded(const Gathered& gathered, ParameterS
 
 absl::Status AllReduceUpdater::Take(TrainingState state, ParameterSet& parameters) {
   if (sharded_ && first()) sharded_->SetWhole(std::exchange(state.slots, {}));
-  loaded_ = std::move(state);
-  return local_->Start(parameters).status();
+  return copy_->Take(std::move(state), parameters);
 }
 
 absl::StatusOr<TrainingStart> AllReduceUpdater::StartFirst(ParameterSet& parameters) {
@@ -148,21 +153,21 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartFirst(ParameterSet& paramet
     TY_RETURN_IF_ERROR(Take(std::move(state), parameters));
     has_state_ = true;
   }
-  TY_ASSIGN_OR_RETURN(const bool finished, options_.finished(local_->global_step()));
+  TY_ASSIGN_OR_RETURN(const bool finished, options_.finished(copy_->step()));
   if (finished && !LacksSlots()) {
-    const int64_t step = local_->global_step();
+    const int64_t step = copy_->step();
     group_->Finish(step);
     return TrainingStart{.global_step = step, .worker_step = step, .line_step = step, .finished = true};
   }
   TY_ASSIGN_OR_RETURN(const Gathered gathered, group_->Gather());
   if (because_.empty()) because_ = gathered.because;
-  if (has_trained_) reached_ = std::max(reached_, local_->global_step());
+  if (has_trained_) reached_ = std::max(reached_, copy_->step());
   reached_ = std::max(reached_, gathered.furthest);
   TY_RETURN_IF_ERROR(LoadIfNeeded(gathered, parameters));
-  const int64_t step = local_->global_step();
+  const int64_t step = copy_->step();
   group_->Form(step);
-  TY_RETURN_IF_ERROR(ChooseAlgorithms());
-  TY_RETURN_IF_ERROR(local_->Look(parameters, [&](const StateView& state) { return Broadcast(step, &state, nullptr); }));
+  TY_RETURN_IF_ERROR(FollowGroup(parameters));
+  TY_RETURN_IF_ERROR(copy_->updater().Look(parameters, [&](const StateView& state) { return Broadcast(step, &state, nullptr); }));
   if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, step));
   TrainingStart start{.global_step = step, .worker_step = step, .joined = gathered.furthest >= 0, .line_step = step};
   if (reached_ > step) start.redone = RedoneSteps{.from = step, .to = reached_, .reason = because_};
@@ -173,15 +178,15 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartFirst(ParameterSet& paramet
 }
 
 absl::StatusOr<TrainingStart> AllReduceUpdater::StartOther(ParameterSet& parameters) {
-  TY_ASSIGN_OR_RETURN(const Formed formed, group_->Join({.agreement = {},
-                                                         .furthest = has_trained_ ? local_->global_step() : -1,
-                                                         .because = because_,
-                                                         .from_checkpoint = from_checkpoint_}));
+  TY_ASSIGN_OR_RETURN(
+      const Formed formed,
+      group_->Join(
+          {.agreement = {}, .furthest = has_trained_ ? copy_->step() : -1, .because = because_, .from_checkpoint = from_checkpoint_}));
   const int64_t step = formed.step;
   if (formed.finished) {
     return TrainingStart{.global_step = step, .worker_step = step, .joined = true, .ended = true, .line_step = step, .finished = true};
   }
-  TY_RETURN_IF_ERROR(ChooseAlgorithms());
+  TY_RETURN_IF_ERROR(FollowGroup(parameters));
   TY_ASSIGN_OR_RETURN(TrainingState state, EmptyState());
   TY_RETURN_IF_ERROR(Broadcast(step, nullptr, &state));
   if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, step));
@@ -226,7 +231,7 @@ absl::Status AllReduceUpdater::Broadcast(int64_t step, const StateView* give, Tr
 
 void AllReduceUpdater::BeginStep(int64_t step) {
   if (begun_ == step) return;
-  TY_CHECK(step == local_->global_step());
+  TY_CHECK(step == copy_->step());
   begun_ = step;
   addends_ = 0;
   missing_.clear();
@@ -297,7 +302,7 @@ bool AllReduceUpdater::Learned(int key) const {
 }
 
 absl::StatusOr<StepResult> AllReduceUpdater::Wait(ParameterSet& parameters) {
-  const int64_t step = local_->global_step();
+  const int64_t step = copy_->step();
   BeginStep(step);
   absl::StatusOr<Waited> waited = AwaitSums(step);
   begun_ = -1;
@@ -329,11 +334,11 @@ absl::StatusOr<StepResult> AllReduceUpdater::Update(ParameterSet& parameters) {
     if (sharded_) {
       std::ranges::copy(std::as_const(sums_).values(key), parameters.values(key).begin());
     } else {
-      local_->Push(key, std::as_const(sums_).gradient(key), local_->global_step());
+      copy_->Push(key, std::as_const(sums_).gradient(key));
     }
   }
   if (sharded_) sharded_->ForgetWhole();
-  return local_->Wait(parameters);
+  return copy_->Wait(parameters);
 }
 
 absl::Status AllReduceUpdater::AwaitReaders() {
@@ -344,7 +349,7 @@ absl::Status AllReduceUpdater::AwaitReaders() {
 
 absl::Status AllReduceUpdater::KeepState() {
   if (!sharded_) return absl::OkStatus();
-  const absl::Status kept = sharded_->Keep(*group_, local_->global_step());
+  const absl::Status kept = sharded_->Keep(*group_, copy_->step());
   if (absl::IsAborted(kept)) {
     because_ = std::string(kept.message());
     group_->Leave(because_).IgnoreError();  // the others have their last step behind them, and wait
@@ -353,7 +358,7 @@ absl::Status AllReduceUpdater::KeepState() {
 }
 
 absl::StatusOr<TrainingState> AllReduceUpdater::State(const ParameterSet& parameters) {
-  TY_ASSIGN_OR_RETURN(TrainingState state, local_->State(parameters));
+  TY_ASSIGN_OR_RETURN(TrainingState state, copy_->updater().State(parameters));
   if (!sharded_) return state;
   absl::StatusOr<std::vector<ParameterSet>> slots = sharded_->Gather(*group_, state.step);
   if (!slots.ok()) return AsRollback(slots.status());
@@ -362,8 +367,8 @@ absl::StatusOr<TrainingState> AllReduceUpdater::State(const ParameterSet& parame
 }
 
 absl::Status AllReduceUpdater::Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) {
-  if (!sharded_) return local_->Look(parameters, use);
-  const int64_t step = local_->global_step();
+  if (!sharded_) return copy_->updater().Look(parameters, use);
+  const int64_t step = copy_->step();
   if (const std::vector<ParameterSet>* const whole = sharded_->whole()) return use(StateView(parameters, *whole, step));
   const absl::StatusOr<std::vector<ParameterSet>> slots = sharded_->Gather(*group_, step);
   if (!slots.ok()) return AsRollback(slots.status());

@@ -1,5 +1,6 @@
 // Training without servers: all ranks add their gradients (trainer/collectives), and each applies
-// the optimizer to its own copy of the parameters, which therefore stay alike, bit for bit.
+// the optimizer to its own copy of the parameters (rank_copy.h). So the copies stay alike, bit for
+// bit.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 #include "trainer/optim/updater.h"
 #include "trainer/report/replica_report.h"
 #include "trainer/train/bucket_plans.h"
-#include "trainer/train/local_updater.h"
+#include "trainer/train/rank_copy.h"
 #include "trainer/train/row_sums.h"
 #include "trainer/train/sharded_slots.h"
 #include "trainer/transport/transport.h"
@@ -24,9 +25,10 @@ namespace trainyard::engine {
 struct AllReduceUpdaterOptions {
   RankGroupOptions group;  // agreement and fingerprint are completed
   OptimizerConfig optimizer;
-  ThreadPool* threads = nullptr;  // that run it, and rest during Wait; null: the caller of Wait
-  int devices = 1;                // of each rank: a push is the sum over those that had examples
-  bool shard_optimizer = false;   // each rank keeps the slots of the elements that it owns, and updates those
+  ThreadPool* threads = nullptr;      // that run it, and rest during Wait; null: the caller of Wait
+  DeviceOptimizer* device = nullptr;  // of the kind group.device_kind, that keeps this rank's copy; null: the host does
+  int devices = 1;                    // of each rank: a push is the sum over those that had examples
+  bool shard_optimizer = false;       // each rank keeps the slots of the elements that it owns, and updates those; without `device`
   std::vector<ParameterSpec> specs;
   std::shared_ptr<LendableMemory> lendable = nullptr;  // the transport's, for the sums; may be null
   std::vector<int> keys;                               // that a step leaves a gradient or a next value for, the same on all ranks
@@ -66,6 +68,7 @@ class AllReduceUpdater final : public Updater {
   void Push(int key, const GradientView& gradient, int64_t step) override;
   void PushNothing(int key, int64_t step) override;
   absl::StatusOr<StepResult> Wait(ParameterSet& parameters) override;
+  absl::Status Refresh(ParameterSet& parameters) override { return copy_->updater().Refresh(parameters); }
   absl::StatusOr<TrainingState> State(const ParameterSet& parameters) override;
   absl::Status Look(const ParameterSet& parameters, const std::function<absl::Status(const StateView&)>& use) override;
   absl::Status AwaitOthers(absl::Duration /*deadline*/, ParameterSet& /*parameters*/) override { return absl::OkStatus(); }
@@ -78,9 +81,9 @@ class AllReduceUpdater final : public Updater {
   absl::Status AwaitRelease() override;
   void Leave() override {}
   void ServeOthers() override;
-  int64_t slot_bytes() const override { return sharded_ ? sharded_->bytes() : local_->slot_bytes(); }
+  int64_t slot_bytes() const override { return sharded_ ? sharded_->bytes() : copy_->updater().slot_bytes(); }
   void Done() override { group_->Done(); }
-  int64_t global_step() const override { return local_->global_step(); }
+  int64_t global_step() const override { return copy_->step(); }
   int64_t bytes_sent() const override { return group_->traffic().bytes_sent; }
   int64_t bytes_received() const override { return group_->traffic().bytes_received; }
 
@@ -88,7 +91,9 @@ class AllReduceUpdater final : public Updater {
   AllReduceUpdater(AllReduceUpdaterOptions options, std::unique_ptr<Transport> transport);
   bool first() const { return options_.group.rank == 0; }
   absl::Status Connect();
-  // Where a group has formed: all ranks take the algorithms that are cheaper on their network.
+  // Where a group has formed: all ranks put their copies where these stay alike, and take the
+  // algorithms that are cheaper on their network.
+  absl::Status FollowGroup(ParameterSet& parameters);
   absl::Status ChooseAlgorithms();
   void MakeStepOperation();
 
@@ -129,16 +134,15 @@ class AllReduceUpdater final : public Updater {
   ParameterSet sums_;  // then means, of the step under way
   OperationPlan step_plan_;
   OperationPlan state_plan_;
-  TrainingState loaded_;  // for local_ to take
-  std::unique_ptr<LocalUpdater> local_;
-  std::unique_ptr<ShardedSlots> sharded_;  // null: local_ has all slots
+  std::unique_ptr<RankCopy> copy_;
+  std::unique_ptr<ShardedSlots> sharded_;  // null: copy_ has all slots
   ParameterSet* parameters_ = nullptr;     // of the step loop
   std::unique_ptr<RowSums> rows_;
   std::unique_ptr<Operation> step_operation_;
   std::unique_ptr<Operation> state_operation_;
   std::unique_ptr<RankGroup> group_;  // whose threads may be at an operation
 
-  bool has_state_ = false;  // local_ has one
+  bool has_state_ = false;  // copy_ has one
   bool has_trained_ = false;
   std::string because_;           // why the last group ended
   bool from_checkpoint_ = false;  // this rank has asked for it

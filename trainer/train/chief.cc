@@ -186,7 +186,7 @@ ReplicaReport Chief::Report() const {
 
 absl::StatusOr<ReplicaReport> Chief::Conclude() {
   // In sync mode the last step of one worker is that of all.
-  if (!run_.sync()) TY_RETURN_IF_ERROR(run_.updater->AwaitOthers(kOthersDeadline, run_.parameters));
+  TY_RETURN_IF_ERROR(run_.sync() ? run_.updater->Refresh(run_.parameters) : run_.updater->AwaitOthers(kOthersDeadline, run_.parameters));
   if (run_.sync() && run_.trains_rounded()) {
     TY_RETURN_IF_ERROR(run_.updater->Look(run_.parameters, [this](const StateView& state) {
       CopyValues(state.parameters, run_.parameters);

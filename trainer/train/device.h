@@ -15,13 +15,14 @@ namespace trainyard::engine {
 // In a step it is its own thread's. `backend` must outlive it. Gradients lie in `lendable` where
 // that is not null and has room.
 struct Device {
-  // `training`: the backend's, which keeps parameters and gradients. Then `gradients` is empty.
+  // `executors`: of the model's training. A DeviceTraining keeps the gradients: `gradients` is
+  // empty then.
   Device(int its_rank, const ModelSpec& spec, Backend& backend, const std::vector<ParameterSpec>& specs, Sampler its_sampler,
-         LendableMemory* lendable = nullptr, DeviceTraining* training = nullptr)
+         LendableMemory* lendable = nullptr, const ExecutorOptions& executors = {})
       : rank(its_rank),
         threads(backend.threads()),
-        model(spec, backend, training),
-        gradients(training == nullptr ? specs : std::vector<ParameterSpec>(), lendable),
+        model(spec, backend, executors),
+        gradients(executors.training == nullptr ? specs : std::vector<ParameterSpec>(), lendable),
         sampler(std::move(its_sampler)) {}
 
   const int rank;             // among the devices of all workers: worker * devices + index. Examples, dropout and carried state follow it

@@ -81,7 +81,7 @@ class DeviceUpdaterTest : public testing::Test {
   DeviceUpdaterTest() : backend_(*cuda::MakeDeviceBackend(std::make_unique<cuda::HostDevice>())) {
     const std::vector<ParameterSpec> specs = *ParameterSpecsOf(CarryingSpec());
     group_ = *OpenDeviceGroup(std::vector<Backend*>{backend_.get()}, {.specs = specs, .optimizer = ClippedMomentum()});
-    runner_ = std::make_unique<ModelRunner>(CarryingSpec(), *backend_, &group_->at(0));
+    runner_ = std::make_unique<ModelRunner>(CarryingSpec(), *backend_, ExecutorOptions{.training = &group_->at(0)});
     updater_ = std::make_unique<DeviceUpdater>(*group_, StateOfStepTwo);
     parameters_ = ParameterSet(specs);
     const auto start = updater_->Start(parameters_);

@@ -56,7 +56,7 @@ absl::StatusOr<ExpectedData> ExpectedDataOf(const ModelSpec& spec) {
 }
 
 absl::StatusOr<Executor*> ModelRunner::TrainingExecutor(int64_t examples) {
-  return ExecutorFor(spec_, backend_, examples, BuildTrainingGraph, {.training = training_on_device_}, training_);
+  return ExecutorFor(spec_, backend_, examples, BuildTrainingGraph, training_options_, training_);
 }
 
 absl::StatusOr<Executor*> ModelRunner::EvaluationExecutor(int64_t examples) {

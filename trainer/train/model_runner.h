@@ -26,14 +26,16 @@ ParameterSet ZeroState(const Graph& graph);
 // Not thread-safe. `backend` must outlive it.
 class ModelRunner {
  public:
-  // `training`: of the backend, where that keeps the parameters; TrainOnDevice uses it.
-  ModelRunner(ModelSpec spec, Backend& backend, DeviceTraining* training = nullptr)
-      : spec_(std::move(spec)), backend_(backend), training_on_device_(training) {}
+  // `training`: of its training executors, where the backend keeps parameters. TrainOnDevice needs
+  // a DeviceTraining.
+  ModelRunner(ModelSpec spec, Backend& backend, const ExecutorOptions& training = {})
+      : spec_(std::move(spec)), backend_(backend), training_options_(training) {}
 
   const ModelSpec& spec() const { return spec_; }
 
   // Forward and backward of one batch: gradients in `gradients`, each announced to `sink` as soon
-  // as it is final. Returns the batch's mean loss.
+  // as it is final. Returns the batch's mean loss. `parameters` are not read where a device keeps
+  // them.
   absl::StatusOr<double> Train(const StepContext& step, const Batch& batch, const ParameterSet& parameters, ParameterSet& gradients,
                                GradientSink* sink);
 
@@ -66,7 +68,7 @@ class ModelRunner {
 
   const ModelSpec spec_;
   Backend& backend_;
-  DeviceTraining* const training_on_device_;
+  const ExecutorOptions training_options_;
   ParameterSet state_;
   int64_t state_examples_ = 0;  // 0: not made yet
   Executors training_;

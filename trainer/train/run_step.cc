@@ -94,7 +94,8 @@ void StepRunner::RunDevice(size_t device, const Batch& batch, int64_t all, int d
   share.status = loss.status();
   if (!loss.ok()) return;
   share.loss = *loss;
-  CheckFiniteShare(device, share);
+  share.status = CheckFiniteShare(device, share);
+  if (!share.status.ok()) return;
   if (!share.not_finite || share.skipped) pushers_[device].End();
 }
 
@@ -126,20 +127,24 @@ absl::Status StepRunner::LookAtNotFinite(size_t device, Share& share) {
   return run_.on_devices->LeaveOut(static_cast<int>(device));
 }
 
-void StepRunner::CheckFiniteShare(size_t device, Share& share) {
+absl::Status StepRunner::CheckFiniteShare(size_t device, Share& share) {
   Device& own = *run_.devices[device];
   const bool may_skip = run_.config.on_non_finite == OnNonFinite::kSkip;
   share.not_finite = FindNotFinite(share.loss, may_skip || run_.loss_scale ? &own.gradients : nullptr);
   share.overflowed = share.not_finite && std::isfinite(share.loss) && LossScaleNow() > 1;
+  if (!share.not_finite || (!may_skip && !share.overflowed)) return absl::OkStatus();
+  if (run_.device_optimizer != nullptr) TY_RETURN_IF_ERROR(run_.updater->Refresh(run_.parameters));
   if (share.overflowed) {
     share.not_finite.reset();
-    return Neutralize(run_.parameters, own.gradients);
+    Neutralize(run_.parameters, own.gradients);
+    return absl::OkStatus();
   }
   // Of parameters that are not finite every step would be left out, to the end.
-  share.skipped = share.not_finite && may_skip && FirstNotFinite(run_.parameters).empty();
-  if (!share.skipped) return;
+  share.skipped = FirstNotFinite(run_.parameters).empty();
+  if (!share.skipped) return absl::OkStatus();
   Neutralize(run_.parameters, own.gradients);
   own.model.ResetState();
+  return absl::OkStatus();
 }
 
 absl::Status StepRunner::Conclude(BatchesOfStep batches, const std::vector<Share>& shares, StepRecord& record) {

@@ -47,7 +47,7 @@ class StepRunner {
   absl::Status LookAtNotFinite(size_t device, Share& share);
   // A share whose loss or gradient is not finite changes nothing where the job skips such steps,
   // and where it has overflowed. Else it is left as it is.
-  void CheckFiniteShare(size_t device, Share& share);
+  absl::Status CheckFiniteShare(size_t device, Share& share);
   // The step's record has the mean loss over all examples of the shares that count. The error of a
   // share that is not finite and was not skipped.
   absl::Status Conclude(BatchesOfStep batches, const std::vector<Share>& shares, StepRecord& record);

@@ -14,6 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/backend/cuda/device_backend.h"
+#include "trainer/backend/cuda/test_host_device.h"
+#include "trainer/backend/device_optimizer.h"
 #include "trainer/kvstore/test_cluster.h"
 #include "trainer/train/allreduce_updater.h"
 #include "trainer/train/test_shared_transport.h"
@@ -32,7 +35,8 @@ struct RankSettings {
   // Of a rank with one device: rows of the last tensor that its gradients have anything in, in a
   // step; nothing: in all of them, and they list none.
   std::function<std::optional<std::vector<int32_t>>(int rank, int64_t step)> rows = nullptr;
-  bool by_rows = false;  // such a gradient travels by rows
+  bool by_rows = false;          // such a gradient travels by rows
+  std::string device_kind = "";  // of a device that keeps the parameters; "": the host does
 };
 
 // A rank's step loop.
@@ -61,6 +65,12 @@ class Rank {
     options.group.profile = settings.profile;
     options.group.algorithm = settings.algorithm;
     options.group.agreement = {{"the seed", "1"}};
+    if (!settings.device_kind.empty()) {
+      backend_ = *cuda::MakeDeviceBackend(std::make_unique<cuda::HostDevice>(cuda::HostDeviceOptions{.behind = true}));
+      device_ = *backend_->MakeDeviceOptimizer({.specs = parameters_.specs(), .optimizer = settings.optimizer});
+      options.device = device_.get();
+      options.group.device_kind = settings.device_kind;
+    }
     options.group.timeouts = {.peer = absl::Seconds(30), .connect = absl::Seconds(30), .silence = absl::Seconds(1)};
     options.load = [this](bool again) {
       if (again) ++loaded_again_;
@@ -87,7 +97,11 @@ class Rank {
     start_ = *start;
     step_ = start_.worker_step;
     if (start_.redone) redone_.push_back(*start_.redone);
-    return absl::OkStatus();
+    return updater_->Refresh(parameters_);
+  }
+  // A step of a rank without examples.
+  void PushNothing() {
+    for (const int key : {3, 1, 0, 2}) updater_->PushNothing(key, step_);
   }
   void Push(int keys = 3) {
     FillGradients(parameters_, rank_ * devices_, step_, gradients_);
@@ -111,7 +125,7 @@ class Rank {
     if (!result.ok()) return result.status();
     ended_ = result->ended;
     if (!ended_) ++step_;
-    return absl::OkStatus();
+    return updater_->Refresh(parameters_);
   }
   absl::Status Train(int64_t until) {
     while (step_ < until && !ended_) {
@@ -139,6 +153,12 @@ class Rank {
   int loaded_again() const { return loaded_again_; }
   const std::vector<RedoneSteps>& redone() const { return redone_; }
   std::string Sha256() const { return parameters_.Sha256Hex(); }
+  // What steps of its device would run with.
+  std::string DeviceSha256() {
+    ParameterSet parameters(TestSpecs());
+    EXPECT_TRUE(device_->FetchParameters(parameters).ok());
+    return parameters.Sha256Hex();
+  }
 
  private:
   void LeaveRows(const std::optional<std::vector<int32_t>>& rows) {
@@ -170,6 +190,8 @@ class Rank {
   bool ended_ = false;
   std::atomic<int> loaded_again_ = 0;
   std::vector<RedoneSteps> redone_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<DeviceOptimizer> device_;
   std::unique_ptr<AllReduceUpdater> updater_;  // sends from gradients_: it goes first
 };
 

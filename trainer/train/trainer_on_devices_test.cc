@@ -6,29 +6,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <filesystem>
 #include <fstream>
-#include <memory>
-#include <optional>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "trainer/backend/cuda/device_backend.h"
-#include "trainer/backend/cuda/test_host_device.h"
 #include "trainer/backend/cuda/update_bodies.h"
-#include "trainer/backend/reference/reference_backend.h"
-#include "trainer/base/clock.h"
-#include "trainer/base/status_macros.h"
-#include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/run_saver.h"
 #include "trainer/collectives/tree_order.h"
-#include "trainer/job/job_config.h"
-#include "trainer/model/build_graph.h"
 #include "trainer/optim/loss_scale.h"
-#include "trainer/train/trainer.h"
+#include "trainer/train/test_jobs_on_devices.h"
 
 namespace trainyard::engine {
 namespace {
@@ -36,97 +22,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr std::string_view kPictures = R"(
-    model:
-      input: {shape: [28, 28, 1]}
-      layers: [{conv2d: {filters: 2, kernelSize: 5, strides: 4}}, batchNormalization, {activation: {function: relu}}, flatten,
-               {dropout: {rate: 0.3}}, {dense: {units: 10}}]
-      loss: softmaxCrossEntropy
-    data:
-      format: idx
-      dir: examples/data/mnist
-      train: {images: t10k-images-idx3-ubyte.gz, labels: t10k-labels-idx1-ubyte.gz, range: [0, 14]}
-)";
-// Of three devices every second step has two examples, so one device at least has none.
-constexpr std::string_view kHowToTrain = R"(
-    batchSize: 4
-    steps: 6
-    optimizer: {name: momentum, learningRate: 0.05, clipNorm: 1}
-    strategy: {local: {}}
-    seed: 7
-)";
-constexpr std::string_view kVerses = R"(
-    model:
-      input: {shape: [5], vocabulary: 65}
-      layers: [{embedding: {outputDim: 4}}, {lstm: {units: 6, returnSequences: true, stateful: true}}, {dense: {units: 65}}]
-      loss: softmaxCrossEntropy
-    data: {format: text, dir: examples/data/tinyshakespeare, tokens: characters, train: {files: [input.txt]}}
-)";
-
-constexpr std::string_view kDiverging = R"(
-    model: {input: {shape: [6]}, layers: [{dense: {units: 5}}, {dense: {units: 1}}], loss: meanSquaredError}
-    data: {format: synthetic, train: {examples: 64}}
-)";
-constexpr auto kWild = "training.optimizer={name: sgd, learningRate: 1000000}";
-
-// Whether the devices are of a kind that keeps parameters.
-enum class Kept : uint8_t { kOnDevices, kOnHost };
-
-class TrainerOnDevicesTest : public testing::Test {
+class TrainerOnDevicesTest : public JobsOnDevicesTest {
  protected:
-  TrainerOnDevicesTest() { std::filesystem::remove_all(folder_); }
-  ~TrainerOnDevicesTest() override { std::filesystem::remove_all(folder_); }
-
-  static std::string JobOf(std::string_view model) {
-    return "apiVersion: trainyard.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: devices}\nspec:\n  worker: {replicas: 1}\n  training:" +
-           std::string(model) + std::string(kHowToTrain);
-  }
-
-  absl::Status Train(std::string_view model, int devices, Kept kept, const std::string& output, std::vector<std::string> overrides = {}) {
-    overrides.push_back("training.devices=" + std::to_string(devices));
-    TY_ASSIGN_OR_RETURN(TrainingConfig config, ParseTrainingText(JobOf(model), "job.yaml", overrides));
-    const std::unique_ptr<Backend> whole = MakeReferenceBackend(DType::kF32, precision_);
-    std::vector<std::unique_ptr<Backend>> backends;
-    WorkerBackends of_worker{.whole = *whole, .devices = {}, .precision = {.precision = precision_, .reason = ""}, .place = {}};
-    for (int device = 0; device < devices; ++device) {
-      if (kept == Kept::kOnHost) {
-        backends.push_back(MakeReferenceBackend(DType::kF32, precision_));
-      } else {
-        TY_ASSIGN_OR_RETURN(backends.emplace_back(),
-                            cuda::MakeDeviceBackend(std::make_unique<cuda::HostDevice>(cuda::HostDeviceOptions{.behind = true}),
-                                                    {.precision = precision_}));
-      }
-      of_worker.devices.push_back(backends.back().get());
-    }
-    specs_ = *ParameterSpecsOf(config.model);
-    TY_ASSIGN_OR_RETURN(
-        const std::unique_ptr<Trainer> trainer,
-        Trainer::Create(
-            {.identity = {}, .config = std::move(config), .output = folder_ + "/" + output, .http_port = 0, .loss_scale = loss_scale_},
-            of_worker, RealClock()));
-    return trainer->Run([] { return false; });
-  }
-
-  // At the end.
-  std::optional<Checkpoint> CheckpointOf(const std::string& output) {
-    const CheckpointStore store(folder_ + "/" + output + "/checkpoints", /*keep=*/1);
-    absl::StatusOr<NewestCheckpoint> newest = store.NewestGood();
-    EXPECT_TRUE(newest.ok() && newest->checkpoint.has_value()) << newest.status();
-    return newest.ok() ? std::move(newest->checkpoint) : std::nullopt;
-  }
-  ParameterSet ParametersOf(const std::string& output) {
-    ParameterSet set(specs_);
-    const std::optional<Checkpoint> checkpoint = CheckpointOf(output);
-    EXPECT_TRUE(checkpoint && checkpoint->CopyTo(set).ok());
-    return set;
-  }
-  // "": the checkpoint has none.
-  std::string LossScaleOf(const std::string& output) {
-    const std::optional<Checkpoint> checkpoint = CheckpointOf(output);
-    if (!checkpoint || !checkpoint->info().state.contains(kLossScaleState)) return "";
-    return checkpoint->info().state.at(kLossScaleState);
-  }
-
   // In float16, from a scale that is too large at first and doubles soon.
   void ExpectSameBitsAfterAStop(int devices, Kept kept) {
     precision_ = Precision::kFloat16;
@@ -145,32 +42,6 @@ class TrainerOnDevicesTest : public testing::Test {
     EXPECT_GT(scale.overflows(), 0);
     EXPECT_LT(scale.value(), kLargestLossScale);
   }
-
-  void ExpectNear(const ParameterSet& found, const ParameterSet& expected) {
-    for (int key = 0; key < expected.size(); ++key) {
-      for (size_t i = 0; i < expected.values(key).size(); ++i) {
-        const float value = expected.values(key)[i];
-        ASSERT_NEAR(found.values(key)[i], value, 1e-5 * std::max(1.0F, std::abs(value))) << expected.spec(key).name << " " << i;
-      }
-    }
-  }
-
-  void ExpectAlike(std::string_view model, int devices, const std::vector<std::string>& overrides = {}) {
-    SCOPED_TRACE(devices);
-    const std::string on_devices = "devices" + std::to_string(devices);
-    const std::string on_host = "host" + std::to_string(devices);
-    absl::Status trained = Train(model, devices, Kept::kOnDevices, on_devices, overrides);
-    ASSERT_TRUE(trained.ok()) << trained;
-    trained = Train(model, devices, Kept::kOnHost, on_host, overrides);
-    ASSERT_TRUE(trained.ok()) << trained;
-    ExpectNear(ParametersOf(on_devices), ParametersOf(on_host));
-  }
-
-  const std::string folder_ =
-      testing::TempDir() + "trainer_on_devices_test_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-  std::vector<ParameterSpec> specs_;
-  Precision precision_ = Precision::kFloat32;
-  LossScaleOptions loss_scale_;
 };
 
 TEST_F(TrainerOnDevicesTest, EndsWhereATrainingWithTheHostsParametersEnds) {

@@ -53,22 +53,31 @@ absl::Status OpenData(TrainingRun& run) {
   return absl::OkStatus();
 }
 
+// Gradients to which no other worker adds need not leave the devices. One device of a rank of an
+// all-reduce keeps what the optimizer changes.
+absl::Status KeepOnDevices(TrainingRun& run, const std::vector<ParameterSpec>& specs, const WorkerBackends& backends) {
+  const DeviceTrainingOptions options{
+      .specs = specs, .optimizer = run.config.optimizer, .skips_not_finite = run.config.on_non_finite == OnNonFinite::kSkip};
+  if (run.config.strategy.kind == StrategyConfig::Kind::kLocal) {
+    TY_ASSIGN_OR_RETURN(run.on_devices, OpenDeviceGroup(backends.devices, options));
+  } else if (run.all_reduce() && !run.config.strategy.shard_optimizer && run.config.devices == 1) {
+    TY_ASSIGN_OR_RETURN(run.device_optimizer, backends.devices[0]->MakeDeviceOptimizer(options));
+    if (run.device_optimizer != nullptr) run.device_kind = backends.devices[0]->kernels();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status MakeDevices(TrainingRun& run, const std::vector<ParameterSpec>& specs, const WorkerBackends& backends) {
   TY_CHECK(backends.devices.size() == static_cast<size_t>(run.config.devices));
-  // Gradients to which no other worker adds need not leave the devices.
-  if (run.config.strategy.kind == StrategyConfig::Kind::kLocal) {
-    TY_ASSIGN_OR_RETURN(run.on_devices,
-                        OpenDeviceGroup(backends.devices, {.specs = specs,
-                                                           .optimizer = run.config.optimizer,
-                                                           .skips_not_finite = run.config.on_non_finite == OnNonFinite::kSkip}));
-  }
+  TY_RETURN_IF_ERROR(KeepOnDevices(run, specs, backends));
   for (Backend* const backend : backends.devices) {
     const int device = static_cast<int>(run.devices.size());
     const int rank = run.rank() * run.config.devices + device;
-    DeviceTraining* const training = run.on_devices != nullptr ? &run.on_devices->at(device) : nullptr;
+    const ExecutorOptions executors{.parameters = run.device_optimizer.get(),
+                                    .training = run.on_devices != nullptr ? &run.on_devices->at(device) : nullptr};
     TY_ASSIGN_OR_RETURN(Sampler sampler, MakeSampler(run.train_data->info(), run.config, run.all_devices(), rank));
     run.devices.push_back(
-        std::make_unique<Device>(rank, run.config.model, *backend, specs, std::move(sampler), run.lendable.get(), training));
+        std::make_unique<Device>(rank, run.config.model, *backend, specs, std::move(sampler), run.lendable.get(), executors));
   }
   return absl::OkStatus();
 }
@@ -173,6 +182,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, 
                                             .listen = listen,
                                             .rank = run.rank(),
                                             .node = identity.node,
+                                            .device_kind = run.device_kind,
                                             .algorithm = config.strategy.algorithm,
                                             .agreement = AgreementOf(run, model),
                                             .timeouts = config.timeouts,
@@ -182,6 +192,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, 
                                             .profile = &run.profiler->log()},
                                   .optimizer = config.optimizer,
                                   .threads = run.threads,
+                                  .device = run.device_optimizer.get(),
                                   .devices = config.devices,
                                   .shard_optimizer = config.strategy.shard_optimizer,
                                   .specs = model.specs,

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
 #include "trainer/backend/device_group.h"
+#include "trainer/backend/device_optimizer.h"
 #include "trainer/base/clock.h"
 #include "trainer/base/lendable_memory.h"
 #include "trainer/checkpoint/evaluation_book.h"
@@ -88,15 +89,17 @@ struct TrainingRun {
   const TrainerOptions options;
   const TrainingConfig& config;  // of options
   Clock& clock;
-  const PrecisionChoice precision;               // of the backends
-  std::optional<LossScale> loss_scale;           // of this worker; nothing: its precision needs none
-  const DeviceChoice place;                      // of the backends
-  GpuMeter* const gpus;                          // of the backends
-  const std::string_view kernels;                // of the backends
-  ThreadPool* const threads;                     // all of this worker, for use while no device computes; may be null
-  ModelRunner evaluated_model;                   // on all threads of this worker
-  std::unique_ptr<DeviceGroup> on_devices;       // the devices keep the parameters; null: this process does
-  std::vector<std::unique_ptr<Device>> devices;  // of this worker; each trains on its share of the threads
+  const PrecisionChoice precision;                    // of the backends
+  std::optional<LossScale> loss_scale;                // of this worker; nothing: its precision needs none
+  const DeviceChoice place;                           // of the backends
+  GpuMeter* const gpus;                               // of the backends
+  const std::string_view kernels;                     // of the backends
+  ThreadPool* const threads;                          // all of this worker, for use while no device computes; may be null
+  ModelRunner evaluated_model;                        // on all threads of this worker
+  std::unique_ptr<DeviceGroup> on_devices;            // the devices keep parameters and gradients; may be null
+  std::unique_ptr<DeviceOptimizer> device_optimizer;  // of an all-reduce: the one device keeps the parameters; may be null
+  std::string device_kind;                            // its device's; "": none
+  std::vector<std::unique_ptr<Device>> devices;       // of this worker; each trains on its share of the threads
   std::unique_ptr<Dataset> train_data;
   std::unique_ptr<Dataset> eval_data;        // null: nothing is evaluated
   std::unique_ptr<Sampler> sampler;          // of the first device: steps and epochs are those of all
