@@ -31,7 +31,6 @@ class OfTheHostsGradients : public TestSomewhere {
   void Open(const OptimizerConfig& config) {
     executor_.reset();
     parameters_ = std::make_unique<ParameterSet>(CopyOf(named_.trial.parameters()));
-    results_ = std::make_unique<ParameterSet>(EmptyLike(*parameters_));
     host_ = *MakeOptimizer(config);
     auto device = backend_->MakeDeviceOptimizer({.specs = parameters_->specs(), .optimizer = config});
     ASSERT_TRUE(device.ok()) << device.status();
@@ -44,7 +43,7 @@ class OfTheHostsGradients : public TestSomewhere {
     plain_ = *Executor::Create(named_.trial.builder().graph(), *backend_);
   }
 
-  // Gradients with the device's parameters; `parameters` of the host are not looked at.
+  // Of `parameters`, which executor_ does not look at.
   ParameterSet Gradients(Executor& executor, uint64_t step, const ParameterSet& parameters) {
     ParameterSet gradients = EmptyLike(*parameters_);
     const absl::Status run = executor.Run({.seed = 3, .step = step}, named_.trial.feeds(), parameters, &gradients, nullptr);
@@ -69,7 +68,6 @@ class OfTheHostsGradients : public TestSomewhere {
   NamedTrial named_ = NormalisedBlock(5, 6);  // with moving statistics
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<ParameterSet> parameters_;  // of the host's training
-  std::unique_ptr<ParameterSet> results_;
   std::vector<ParameterSet> slots_;
   std::unique_ptr<Optimizer> host_;
   std::unique_ptr<DeviceOptimizer> device_;
@@ -96,6 +94,15 @@ TEST_P(OfTheHostsGradients, EveryOptimizerEndsWhereTheHostEnds) {
     const std::vector<ParameterSet> slots = Slots();
     for (size_t slot = 0; slot < slots.size(); ++slot) EXPECT_LT(FarthestApart(slots[slot], slots_[slot]), 2e-6) << slot;
   }
+}
+
+TEST_P(OfTheHostsGradients, AnObservedStepLeavesTheSameGradients) {
+  Open(DefaultOptimizerConfig("sgd"));
+  NodeCounter observer;
+  executor_->set_observer(&observer);
+  const ParameterSet gradients = Gradients(*executor_, 0, EmptyLike(*parameters_));
+  EXPECT_EQ(gradients.Sha256Hex(), Gradients(*plain_, 0, *parameters_).Sha256Hex());
+  EXPECT_GT(observer.nodes, 5);
 }
 
 TEST_P(OfTheHostsGradients, AClippedGradientIsTakenAsItIs) {
