@@ -52,6 +52,23 @@ TEST_F(TrainerRanksOverGrpcTest, AResumedTrainingHasTheBitsOfOneThatWasNotStoppe
   EXPECT_EQ(ParametersOf("parts").Sha256Hex(), ParametersOf("whole").Sha256Hex());
 }
 
+// Each rank judges its own share.
+TEST_F(TrainerRanksOverGrpcTest, SharesThatOverflowInFloat16ChangeNothing) {
+  precision_ = Precision::kFloat16;
+  loss_scale_ = {.first = kLargestLossScale};
+  for (const Kept kept : {Kept::kOnDevices, Kept::kOnHost}) {
+    const std::vector<Kept> two(2, kept);
+    const std::string where = kept == Kept::kOnHost ? "host" : "devices";
+    constexpr auto kPlain = "training.optimizer={name: sgd, learningRate: 0.05}";
+    TrainAll(kPictures, two, where + "1", {kPlain, "training.steps=1"});
+    TrainAll(kPictures, two, where + "3", {kPlain, "training.steps=3"});
+    EXPECT_EQ(LossScaleOf(where + "3"), "2097152 0 3");
+    EXPECT_EQ(ParametersOf(where + "3").Sha256Hex(), ParametersOf(where + "1").Sha256Hex());
+    TrainAll(kPictures, two, where + "30", {kPlain, "training.steps=30"});
+    EXPECT_NE(ParametersOf(where + "30").Sha256Hex(), ParametersOf(where + "1").Sha256Hex());
+  }
+}
+
 TEST_F(TrainerRanksOverGrpcTest, ALossThatIsNotFiniteNamesTheRank) {
   for (const Kept kept : {Kept::kOnDevices, Kept::kOnHost}) {
     const std::vector<absl::Status> ends = TrainRanks(kDiverging, {kept, kept}, kept == Kept::kOnHost ? "host" : "devices", {kWild});

@@ -8,7 +8,8 @@ namespace trainyard::engine::cuda {
 
 absl::StatusOr<std::unique_ptr<ResidentOptimizer>> ResidentOptimizer::Create(Device& device, Health& health,
                                                                              const DeviceTrainingOptions& options) {
-  TY_ASSIGN_OR_RETURN(std::unique_ptr<ResidentTraining> training, ResidentTraining::Create(device, health, options, UpdateOf::kGroup));
+  TY_ASSIGN_OR_RETURN(std::unique_ptr<ResidentTraining> training,
+                      ResidentTraining::Create(device, health, /*loss_scale=*/nullptr, options, UpdateOf::kGroup));
   return std::unique_ptr<ResidentOptimizer>(new ResidentOptimizer(device, health, std::move(training)));
 }
 
