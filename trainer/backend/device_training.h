@@ -15,8 +15,8 @@ namespace trainyard::engine {
 
 // Executors that are given it (ExecutorOptions) leave the results of a step in it, too: a gradient
 // for each trainable parameter, times the step's loss scale, and the next value for each other. Its
-// owner calls BeginStep, then Executor::Train, which calls the rest. In a group (device_group.h) the
-// owner calls the group's BeginStep, and what follows Train too.
+// owner calls BeginStep, then Executor::Train, which calls the rest. In a group (device_group.h)
+// the owner calls the group's BeginStep, and what follows Train too.
 class DeviceTraining : public DeviceParameters {
  public:
   // The address in the device's memory of row-major f32.
