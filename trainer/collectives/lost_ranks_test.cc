@@ -22,6 +22,28 @@ using ::testing::HasSubstr;
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
+// Lets seconds go by in no time.
+class PassingTime {
+ public:
+  explicit PassingTime(FakeClock& clock)
+      : thread_([&clock, this] {
+          while (!ended_) {
+            clock.Advance(absl::Seconds(1));
+            std::this_thread::yield();
+          }
+        }) {}
+  PassingTime(const PassingTime&) = delete;
+  PassingTime& operator=(const PassingTime&) = delete;
+  ~PassingTime() {
+    ended_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> ended_ = false;
+  std::thread thread_;
+};
+
 TEST_P(RanksTest, ALostRankEndsTheGroupForAllAndTheNextOneForms) {
   constexpr int kRanks = 4;
   for (const AllReduceAlgorithm algorithm : {AllReduceAlgorithm::kDirect, AllReduceAlgorithm::kHalvingDoubling}) {
@@ -77,13 +99,8 @@ TEST_P(RanksTest, AnAbsentRankIsNamed) {
 }
 
 TEST_P(RanksTest, ASilentRankIsNamedWithOperationBucketAndStep) {
-  hosts_ = Addresses(*transport_, GetParam().name, 2);
   FakeClock clock;
-  for (const int rank : {0, 1}) {
-    RankGroupOptions options = Options(rank);
-    options.clock = &clock;
-    ranks_.push_back(std::make_unique<TestRank>(options, *transport_));
-  }
+  MakeTwoRanks(clock);
   FormAll();
   TestRank& waiting = *ranks_[0];
   waiting.Plan(AllReduceAlgorithm::kDirect, 100, 2);
@@ -92,16 +109,10 @@ TEST_P(RanksTest, ASilentRankIsNamedWithOperationBucketAndStep) {
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
     EXPECT_THAT(Text(status), HasSubstr("nothing within 30s of all-reduce of step 7, bucket 0 'tensor 0': rank 1"));
   });
-  std::atomic<bool> ended = false;
-  std::thread time([&] {
-    while (!ended) {
-      clock.Advance(absl::Seconds(10));
-      std::this_thread::yield();
-    }
-  });
-  waiter.join();
-  ended = true;
-  time.join();
+  {
+    const PassingTime time(clock);
+    waiter.join();
+  }
   ranks_[1]->Plan(AllReduceAlgorithm::kDirect, 100, 2);
   const absl::Status told = ranks_[1]->Reduce(7);
   EXPECT_TRUE(absl::IsAborted(told));
@@ -111,19 +122,11 @@ TEST_P(RanksTest, ASilentRankIsNamedWithOperationBucketAndStep) {
 
 // A process of this machine reads values where they lie. It may stop before it has.
 TEST_P(RanksTest, ARankThatHasNotReadTheValuesOfADoneStepIsNamed) {
-  hosts_ = Addresses(*transport_, GetParam().name, 2);
   FakeClock clock;
   Notification told;
-  for (const int rank : {0, 1}) {
-    RankGroupOptions options = Options(rank);
-    options.clock = &clock;
-    if (rank == 0) {
-      options.on_wait = [&told](const std::string& waiting) {
-        if (absl::EndsWith(waiting, ": all-reduce of step 7: values for rank 1, not read yet")) told.Notify();
-      };
-    }
-    ranks_.push_back(std::make_unique<TestRank>(options, *transport_));
-  }
+  MakeTwoRanks(clock, [&told](const std::string& waiting) {
+    if (absl::EndsWith(waiting, ": all-reduce of step 7: values for rank 1, not read yet")) told.Notify();
+  });
   FormAll();
   std::shared_ptr<const void> unread = ranks_[0]->group().borrowed().Lend(1);
   OnAll([&](TestRank& rank, int index) {
@@ -146,13 +149,8 @@ TEST_P(RanksTest, ARankThatHasNotReadTheValuesOfADoneStepIsNamed) {
 }
 
 TEST_P(RanksTest, ARankThatHasNotReadTheResultsThatRestIsNamed) {
-  hosts_ = Addresses(*transport_, GetParam().name, 2);
   FakeClock clock;
-  for (const int rank : {0, 1}) {
-    RankGroupOptions options = Options(rank);
-    options.clock = &clock;
-    ranks_.push_back(std::make_unique<TestRank>(options, *transport_));
-  }
+  MakeTwoRanks(clock);
   FormAll();
   std::shared_ptr<const void> unread = ranks_[0]->group().results().Lend(1);
   OnAll([&](TestRank& rank, int index) {
@@ -161,16 +159,8 @@ TEST_P(RanksTest, ARankThatHasNotReadTheResultsThatRestIsNamed) {
     EXPECT_TRUE(rank.Reduce(7).ok());
     if (index == 1) EXPECT_TRUE(rank.group().AwaitReaders().ok());
   });
-  std::atomic<bool> ended = false;
-  std::thread time([&] {
-    while (!ended) {
-      clock.Advance(absl::Seconds(1));
-      std::this_thread::yield();
-    }
-  });
+  const PassingTime time(clock);
   const absl::Status read = ranks_[0]->group().AwaitReaders();
-  ended = true;
-  time.join();
   EXPECT_TRUE(absl::IsDeadlineExceeded(read)) << read;
   EXPECT_THAT(Text(read), HasSubstr("step 7: values for rank 1, not read yet"));
   unread = nullptr;

@@ -181,6 +181,16 @@ class RanksTest : public ::testing::TestWithParam<TransportKind> {
     hosts_ = Addresses(*transport_, GetParam().name, ranks);
     for (int rank = 0; rank < ranks; ++rank) ranks_.push_back(std::make_unique<TestRank>(Options(rank, algorithm), *transport_));
   }
+  // By another clock; rank 0 tells of its waits.
+  void MakeTwoRanks(FakeClock& clock, const WaitTold& on_wait = nullptr) {
+    hosts_ = Addresses(*transport_, GetParam().name, 2);
+    for (const int rank : {0, 1}) {
+      RankGroupOptions options = Options(rank);
+      options.clock = &clock;
+      if (rank == 0) options.on_wait = on_wait;
+      ranks_.push_back(std::make_unique<TestRank>(options, *transport_));
+    }
+  }
   // Each rank on a thread of its own.
   void OnAll(const std::function<void(TestRank&, int rank)>& work) {
     std::vector<std::thread> threads;
