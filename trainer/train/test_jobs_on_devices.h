@@ -2,6 +2,7 @@
 // step loop on devices share.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -66,18 +68,22 @@ inline constexpr auto kWild = "training.optimizer={name: sgd, learningRate: 1000
 // Whether the devices are of a kind that keeps parameters.
 enum class Kept : uint8_t { kOnDevices, kOnHost };
 
-// Addresses of this machine that nobody listens at: bound, told, and let go.
+// Addresses of this machine that nobody listens at: bound, told, and let go. Their ports lie below
+// those that the kernel gives away (ip_local_port_range), so that no server of a replica takes one
+// meanwhile.
 inline std::vector<std::string> FreeAddresses(size_t count) {
   struct Ignore final : StreamHandler {
     void OnMessage(const std::shared_ptr<Stream>& /*stream*/, std::span<Record> /*records*/) override {}
     void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& /*status*/) override {}
   };
+  constexpr int kFirst = 10'000;
+  constexpr int kCount = 20'000;
+  static int next = static_cast<int>(std::random_device()() % kCount);  // tests run side by side
   const std::unique_ptr<Transport> transport = MakeGrpcTransport();
-  std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<std::string> addresses;
-  for (size_t i = 0; i < count; ++i) {
-    listeners.push_back(*transport->Listen("127.0.0.1:0", std::make_shared<Ignore>()));
-    addresses.push_back(listeners.back()->address());
+  for (int tries = 0; addresses.size() < count && tries < kCount; ++tries) {
+    const std::string address = fmt::format("127.0.0.1:{}", kFirst + next++ % kCount);
+    if (transport->Listen(address, std::make_shared<Ignore>()).ok()) addresses.push_back(address);
   }
   return addresses;
 }
@@ -129,6 +135,7 @@ class JobsOnDevicesTest : public testing::Test {
   std::vector<absl::Status> TrainRanks(std::string_view model, const std::vector<Kept>& kept, const std::string& output,
                                        std::vector<std::string> overrides = {}) {
     overrides.emplace_back("training.strategy={allReduce: {}}");
+    overrides.emplace_back("training.timeouts={connect: 60}");  // of the ranks that are left where one fails
     const absl::StatusOr<TrainingConfig> config = ParseTrainingText(JobOf(model), "job.yaml", overrides);
     if (!config.ok()) return {config.status()};
     specs_ = *ParameterSpecsOf(config->model);
