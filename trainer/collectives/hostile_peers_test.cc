@@ -99,7 +99,7 @@ TEST_P(RanksTest, AGroupWhoseNodesOrDevicesCannotBeIsRefused) {
   for (const auto& [per_node, flags, refused] :
        {std::tuple<uint16_t, uint32_t, std::string>(3, 0, "'form' of 3 ranks per node, expected a power of two that divides 4 ranks"),
         {1, kWireFlagOneKind, "'form' of ranks with one kind of device, expected none, since this rank has no device"}}) {
-    hosts_ = Addresses(*transport_, GetParam().name, 4);
+    hosts_ = Addresses(GetParam().name, 4);
     const std::unique_ptr<Listener> listener = *transport_->Listen(hosts_[0], std::make_shared<OddChief>(per_node, flags));
     RankGroupOptions options = Options(1);
     options.timeouts.connect = absl::Seconds(1);
@@ -111,7 +111,7 @@ TEST_P(RanksTest, AGroupWhoseNodesOrDevicesCannotBeIsRefused) {
 }
 
 TEST_P(RanksTest, ARankThatHasJoinedSendsNothingBeforeTheGroupHasFormed) {
-  hosts_ = Addresses(*transport_, GetParam().name, 3);
+  hosts_ = Addresses(GetParam().name, 3);
   ranks_.push_back(std::make_unique<TestRank>(Options(0), *transport_));
   for (const WireOp op :
        {WireOp::kSum, WireOp::kResult, WireOp::kEnd, WireOp::kForm, WireOp::kPush, WireOp::kRelease, WireOp::kPace, WireOp::kAsk}) {

@@ -83,7 +83,7 @@ TEST_P(RanksTest, ALostRankEndsTheGroupForAllAndTheNextOneForms) {
 }
 
 TEST_P(RanksTest, AnAbsentRankIsNamed) {
-  hosts_ = Addresses(*transport_, GetParam().name, 3);
+  hosts_ = Addresses(GetParam().name, 3);
   for (const int rank : {0, 1}) {
     RankGroupOptions options = Options(rank);
     options.timeouts.connect = absl::Milliseconds(500);
@@ -168,7 +168,7 @@ TEST_P(RanksTest, ARankThatHasNotReadTheResultsThatRestIsNamed) {
 }
 
 TEST_P(RanksTest, ARankThatIsAtWorkIsWaitedForAndSoAreThoseThatWaitForIt) {
-  hosts_ = Addresses(*transport_, GetParam().name, 4);
+  hosts_ = Addresses(GetParam().name, 4);
   for (int rank = 0; rank < 4; ++rank) {
     RankGroupOptions options = Options(rank, AllReduceAlgorithm::kHalvingDoubling);
     options.timeouts.peer = absl::Seconds(2);
@@ -191,7 +191,7 @@ TEST_P(RanksTest, ARankThatIsAtWorkIsWaitedForAndSoAreThoseThatWaitForIt) {
 }
 
 TEST_P(RanksTest, RanksWithOtherModelsAreRefusedByName) {
-  hosts_ = Addresses(*transport_, GetParam().name, 2);
+  hosts_ = Addresses(GetParam().name, 2);
   RankGroupOptions options = Options(0);
   options.timeouts.connect = absl::Seconds(2);
   TestRank first(options, *transport_);
@@ -307,7 +307,7 @@ TEST_P(RanksTest, ARankThatComesBackAfterTheLastStepIsToldSo) {
 }
 
 TEST_P(RanksTest, AReplacementOfRankZeroFindsThoseThatItsPredecessorHasReleased) {
-  hosts_ = Addresses(*transport_, GetParam().name, 3);
+  hosts_ = Addresses(GetParam().name, 3);
   const auto make = [this](int rank) {
     RankGroupOptions options = Options(rank);
     options.timeouts.peer = options.timeouts.silence = absl::Hours(1);  // a wait for ranks that are gone would be seen
@@ -338,7 +338,7 @@ TEST_P(RanksTest, AReplacementOfRankZeroFindsThoseThatItsPredecessorHasReleased)
 }
 
 TEST_P(RanksTest, ARankThatWasAskedToStopDoesNotWaitForOthers) {
-  hosts_ = Addresses(*transport_, GetParam().name, 2);
+  hosts_ = Addresses(GetParam().name, 2);
   std::atomic<bool> stopping = false;
   for (const int rank : {0, 1}) {
     RankGroupOptions options = Options(rank);

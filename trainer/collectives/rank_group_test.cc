@@ -80,7 +80,7 @@ TEST_P(RanksTest, NodesFirstHasTheBitsOfTheTreeAndFollowsTheNodesOfEachGroup) {
 TEST_P(RanksTest, AllRanksKnowWhetherTheyHaveOneKindOfDevice) {
   const auto form = [this](const std::vector<std::string>& kinds) {
     ranks_.clear();
-    hosts_ = Addresses(*transport_, GetParam().name, static_cast<int>(kinds.size()));
+    hosts_ = Addresses(GetParam().name, static_cast<int>(kinds.size()));
     for (size_t rank = 0; rank < kinds.size(); ++rank) {
       RankGroupOptions options = Options(static_cast<int>(rank));
       options.device_kind = kinds[rank];

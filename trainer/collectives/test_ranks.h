@@ -20,6 +20,7 @@
 #include "trainer/transport/grpc_transport.h"
 #include "trainer/transport/inproc_transport.h"
 #include "trainer/transport/shared_memory_transport.h"
+#include "trainer/transport/test_free_addresses.h"
 
 namespace trainyard::engine {
 
@@ -38,19 +39,11 @@ inline const TransportKind kInproc{"Inproc", +[] { return MakeInprocTransport();
 inline const TransportKind kShared{"Shared", +[] { return MakeSharedMemoryTransport(MakeInprocTransport(), {.lendable = TestMemory()}); }};
 inline const TransportKind kGrpc{"Grpc", +[] { return MakeGrpcTransport(); }};
 
-// Ports that nobody listens at: bound, told, and let go.
-inline std::vector<std::string> Addresses(Transport& transport, const std::string& kind, int count) {
+// Where ranks may listen.
+inline std::vector<std::string> Addresses(const std::string& kind, int count) {
+  if (kind == kGrpc.name) return FreeAddresses(static_cast<size_t>(count));
   std::vector<std::string> addresses;
-  struct Ignore final : StreamHandler {
-    void OnMessage(const std::shared_ptr<Stream>& /*stream*/, std::span<Record> /*records*/) override {}
-    void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& /*status*/) override {}
-  };
-  std::vector<std::unique_ptr<Listener>> listeners;
-  for (int i = 0; i < count; ++i) {
-    const std::string address = kind != "Grpc" ? "rank-" + std::to_string(i) : "127.0.0.1:0";
-    listeners.push_back(*transport.Listen(address, std::make_shared<Ignore>()));
-    addresses.push_back(listeners.back()->address());
-  }
+  for (int i = 0; i < count; ++i) addresses.push_back("rank-" + std::to_string(i));
   return addresses;
 }
 
@@ -178,12 +171,12 @@ class RanksTest : public ::testing::TestWithParam<TransportKind> {
   }
   void MakeRanks(int ranks, AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto) {
     ranks_.clear();
-    hosts_ = Addresses(*transport_, GetParam().name, ranks);
+    hosts_ = Addresses(GetParam().name, ranks);
     for (int rank = 0; rank < ranks; ++rank) ranks_.push_back(std::make_unique<TestRank>(Options(rank, algorithm), *transport_));
   }
   // By another clock; rank 0 tells of its waits.
   void MakeTwoRanks(FakeClock& clock, const WaitTold& on_wait = nullptr) {
-    hosts_ = Addresses(*transport_, GetParam().name, 2);
+    hosts_ = Addresses(GetParam().name, 2);
     for (const int rank : {0, 1}) {
       RankGroupOptions options = Options(rank);
       options.clock = &clock;

@@ -25,7 +25,7 @@ class TransportFaultsTest : public RanksTest {
     plan_.fault = fault;
     plan_.at = at;
     plan_.parts = 0;
-    hosts_ = Addresses(*transport_, GetParam().name, ranks);
+    hosts_ = Addresses(GetParam().name, ranks);
     for (int rank = 0; rank < ranks; ++rank) {
       RankGroupOptions options = Options(rank, algorithm);
       options.heartbeat_period = absl::Milliseconds(10);  // lets go what is delayed

@@ -2,7 +2,6 @@
 // step loop on devices share.
 #pragma once
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -28,7 +26,7 @@
 #include "trainer/model/build_graph.h"
 #include "trainer/optim/loss_scale.h"
 #include "trainer/train/trainer.h"
-#include "trainer/transport/grpc_transport.h"
+#include "trainer/transport/test_free_addresses.h"
 
 namespace trainyard::engine {
 
@@ -67,26 +65,6 @@ inline constexpr auto kWild = "training.optimizer={name: sgd, learningRate: 1000
 
 // Whether the devices are of a kind that keeps parameters.
 enum class Kept : uint8_t { kOnDevices, kOnHost };
-
-// Addresses of this machine that nobody listens at: bound, told, and let go. Their ports lie below
-// those that the kernel gives away (ip_local_port_range), so that no server of a replica takes one
-// meanwhile.
-inline std::vector<std::string> FreeAddresses(size_t count) {
-  struct Ignore final : StreamHandler {
-    void OnMessage(const std::shared_ptr<Stream>& /*stream*/, std::span<Record> /*records*/) override {}
-    void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& /*status*/) override {}
-  };
-  constexpr int kFirst = 10'000;
-  constexpr int kCount = 20'000;
-  static int next = static_cast<int>(std::random_device()() % kCount);  // tests run side by side
-  const std::unique_ptr<Transport> transport = MakeGrpcTransport();
-  std::vector<std::string> addresses;
-  for (int tries = 0; addresses.size() < count && tries < kCount; ++tries) {
-    const std::string address = fmt::format("127.0.0.1:{}", kFirst + next++ % kCount);
-    if (transport->Listen(address, std::make_shared<Ignore>()).ok()) addresses.push_back(address);
-  }
-  return addresses;
-}
 
 class JobsOnDevicesTest : public testing::Test {
  protected:

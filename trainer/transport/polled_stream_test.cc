@@ -14,41 +14,25 @@
 #include "trainer/transport/inproc_transport.h"
 #include "trainer/transport/shared_memory_transport.h"
 #include "trainer/transport/test_deadline.h"
+#include "trainer/transport/test_inbox.h"
 
 namespace trainyard::engine {
 namespace {
 
-// Keeps the steps of what arrives, and how much of it came in the calling thread of Poll.
-class PolledInbox final : public StreamHandler {
+// Keeps the stream too, and how much came in the thread that made the inbox, which polls.
+class PolledInbox final : public Inbox {
  public:
-  void OnOpened(const std::shared_ptr<Stream>& stream) override { Keep(stream); }
   void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
-    Keep(stream);
-    absl::MutexLock lock(&mutex_);
-    if (std::this_thread::get_id() == poller_) polled_ += records.size();
-    for (const Record& record : records) steps_.push_back(record.header.step);
-  }
-  void OnClosed(const std::shared_ptr<Stream>& /*stream*/, const absl::Status& /*status*/) override {
-    absl::MutexLock lock(&mutex_);
-    closed_ = true;
-  }
-  std::vector<uint64_t> AwaitSteps(size_t count) {
-    const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return steps_.size() >= count; };
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoon);
-    return steps_;
-  }
-  bool AwaitClosed() {
-    absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&closed_), kSoon);
+    {
+      absl::MutexLock lock(&mutex_);
+      stream_ = stream;
+      if (std::this_thread::get_id() == poller_) polled_ += records.size();
+    }
+    Inbox::OnMessage(stream, records);
   }
   std::shared_ptr<Stream> stream() {
     absl::MutexLock lock(&mutex_);
     return stream_;
-  }
-  size_t count() {
-    absl::MutexLock lock(&mutex_);
-    return steps_.size();
   }
   size_t polled() {
     absl::MutexLock lock(&mutex_);
@@ -56,17 +40,10 @@ class PolledInbox final : public StreamHandler {
   }
 
  private:
-  void Keep(const std::shared_ptr<Stream>& stream) {
-    absl::MutexLock lock(&mutex_);
-    stream_ = stream;
-  }
-
   const std::thread::id poller_ = std::this_thread::get_id();
   absl::Mutex mutex_;
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mutex_);
-  std::vector<uint64_t> steps_ ABSL_GUARDED_BY(mutex_);
   size_t polled_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 class PolledStreamTest : public ::testing::Test {
@@ -89,7 +66,7 @@ class PolledStreamTest : public ::testing::Test {
   }
 
   const std::shared_ptr<PolledInbox> inbox_ = std::make_shared<PolledInbox>();
-  const std::shared_ptr<PolledInbox> other_ = std::make_shared<PolledInbox>();
+  const std::shared_ptr<Inbox> other_ = std::make_shared<Inbox>();
   std::unique_ptr<Transport> transport_ = MakeSharedMemoryTransport(MakeInprocTransport());
   std::unique_ptr<Listener> listener_ = transport_->Listen("here", inbox_).value();
   std::shared_ptr<Stream> sender_ = transport_->Dial("here", other_, kSoon);
@@ -152,12 +129,12 @@ TEST_F(PolledStreamTest, MessagesKeepTheirOrderHoweverManyThreadsPoll) {
 TEST_F(PolledStreamTest, TheEndOfAPolledStreamIsHeard) {
   received_->Poll();
   sender_->Abort();
-  EXPECT_TRUE(inbox_->AwaitClosed());
+  EXPECT_TRUE(inbox_->AwaitGone(1));
   received_->Poll();
 }
 
 TEST(PolledNetworkTest, AStreamWithoutSharedMemoryCannotBePolled) {
-  const auto inbox = std::make_shared<PolledInbox>();
+  const auto inbox = std::make_shared<Inbox>();
   const std::unique_ptr<Transport> transport = MakeInprocTransport();
   const std::unique_ptr<Listener> listener = transport->Listen("here", inbox).value();
   EXPECT_FALSE(transport->Dial("here", inbox, kSoon)->Poll());

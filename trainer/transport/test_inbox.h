@@ -18,7 +18,7 @@ namespace trainyard::engine {
 
 // Keeps the steps of what arrives, how streams ended, and what was turned away. Echoes what
 // arrives, or trusts a stream that says something, where it is told to.
-class Inbox final : public StreamHandler {
+class Inbox : public StreamHandler {
  public:
   explicit Inbox(bool echo = false, bool trust = false) : echo_(echo), trust_(trust) {}
   void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
@@ -62,6 +62,10 @@ class Inbox final : public StreamHandler {
     const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closed_ + turned_away_.size() >= count; };
     absl::MutexLock lock(&mutex_);
     return mutex_.AwaitWithTimeout(absl::Condition(&enough), kSoonOverSockets);
+  }
+  size_t count() {
+    absl::MutexLock lock(&mutex_);
+    return steps_.size();
   }
   std::vector<uint64_t> steps() {
     absl::MutexLock lock(&mutex_);
