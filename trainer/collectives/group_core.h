@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,10 +67,9 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
 
   void Begin(Operation& operation, OperationId id);
   void Contribute(size_t bucket, BucketValues values);
-  // Goes on with what has come, where streams can be polled: whether any can. None is where the
-  // ranks may be more than the processors: whoever waits leaves its processor to the others.
-  bool Poll();
-  void EndPolling();
+  // Goes on with what has come, where streams can be polled. None is where the ranks may be more
+  // than the processors: whoever waits leaves its processor to the others.
+  void Poll() { PollAll(PolledStreams()); }
   // Rank 0: the same of an operation that gathers the optimizer's slots. All others are asked for
   // theirs. False: no group has formed.
   bool BeginAsking(Operation& operation, int64_t step);
@@ -149,6 +149,9 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   };
   void Do(Out out);
   std::vector<std::shared_ptr<Stream>> Streams() const;
+  std::vector<std::shared_ptr<Stream>> PolledStreams() const;
+  // Whether any can be polled.
+  static bool PollAll(std::span<const std::shared_ptr<Stream>> streams);
   bool PollUntilOver();
   bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !status_.ok() || operation_ == nullptr || operation_->done() || IsPastEnd(operation_->id());

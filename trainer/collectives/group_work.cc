@@ -208,27 +208,28 @@ std::vector<std::shared_ptr<Stream>> GroupCore::Streams() const {
   return streams;
 }
 
-bool GroupCore::Poll() {
-  const std::vector<std::shared_ptr<Stream>> streams = Streams();
-  if (static_cast<int>(streams.size()) >= options_.processors) return false;
+std::vector<std::shared_ptr<Stream>> GroupCore::PolledStreams() const {
+  std::vector<std::shared_ptr<Stream>> streams = Streams();
+  if (static_cast<int>(streams.size()) >= options_.processors) streams.clear();
+  return streams;
+}
+
+bool GroupCore::PollAll(std::span<const std::shared_ptr<Stream>> streams) {
   bool any = false;
   for (const std::shared_ptr<Stream>& stream : streams) any = stream->Poll() || any;
   return any;
 }
 
-void GroupCore::EndPolling() {
-  for (const std::shared_ptr<Stream>& stream : Streams()) stream->EndPolling();
-}
-
 bool GroupCore::PollUntilOver() {
+  const std::vector<std::shared_ptr<Stream>> streams = PolledStreams();
   const absl::Time until = RealClock().Now() + kPollFor;
-  while (Poll()) {
+  while (PollAll(streams)) {
     {
       MutexLock lock(&mutex_);
       if (IsOver()) return true;
     }
     if (RealClock().Now() >= until) {
-      EndPolling();
+      for (const std::shared_ptr<Stream>& stream : streams) stream->EndPolling();
       return false;
     }
     std::this_thread::yield();  // other programs may want the processor
