@@ -1,5 +1,6 @@
 #include "trainer/backend/cuda/planned_convolution.h"
 
+#include "trainer/backend/cuda/round_operand.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine::cuda {
@@ -85,10 +86,7 @@ absl::StatusOr<const void*> PlannedConvolution::Rounded(const KernelContext& con
   void* const rounded = part.In(context);
   if (rounded == nullptr) return from;
   const int64_t elements = static_cast<int64_t>(part.bytes) / BytesOfElement(operand_);
-  TY_RETURN_IF_ERROR(WithElement(operand_, [&]<typename T>() {
-    const CopyRows<float, T> copy{static_cast<const float*>(from), static_cast<T*>(rounded), elements, elements, elements};
-    return device_->Launch(Each<CopyRows<float, T>>{copy, elements});
-  }));
+  TY_RETURN_IF_ERROR(RoundOperand(*device_, operand_, from, rounded, /*rows=*/1, elements, elements));
   return rounded;
 }
 

@@ -1,5 +1,6 @@
 #include "trainer/backend/cuda/planned_product.h"
 
+#include "trainer/backend/cuda/round_operand.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine::cuda {
@@ -29,10 +30,7 @@ absl::StatusOr<PlannedProduct> PlannedProduct::Make(const Planner& planner, cons
 absl::StatusOr<const void*> PlannedProduct::Rounded(const KernelContext& context, const Stored& stored, const void* x) const {
   void* const rounded = stored.rounded.In(context);
   if (rounded == nullptr) return x;
-  TY_RETURN_IF_ERROR(WithElement(operand_, [&]<typename T>() {
-    const CopyRows<float, T> copy{static_cast<const float*>(x), static_cast<T*>(rounded), stored.width, stored.stride, stored.width};
-    return device_->Launch(Each<CopyRows<float, T>>{copy, stored.rows * stored.width});
-  }));
+  TY_RETURN_IF_ERROR(RoundOperand(*device_, operand_, x, rounded, stored.rows, stored.width, stored.stride));
   return rounded;
 }
 
