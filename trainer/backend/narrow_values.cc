@@ -6,24 +6,18 @@
 #include <vector>
 
 #include "trainer/graph/graph_copy.h"
+#include "trainer/ops/rules.h"
 
 namespace trainyard::engine {
 namespace {
 
 bool IsConvolution(const Op& op) { return std::holds_alternative<Conv2dOp>(op); }
 
-// A convolution takes its images in either way; what it adds to its results lies as these do.
-bool TakesEither(const Op& op, size_t input) { return IsConvolution(op) && input == 0; }
-
-// Ops whose values are all held in one way.
-bool WorksOnOneKind(const Op& op) {
-  return std::holds_alternative<BatchNormOp>(op) || std::holds_alternative<AddOp>(op) || std::holds_alternative<ActivationOp>(op);
-}
-
 class Narrowing {
  public:
-  explicit Narrowing(const Graph& graph)
+  Narrowing(const Graph& graph, NarrowReach reach)
       : graph_(graph),
+        to_dense_(reach == NarrowReach::kDense),
         copy_(graph),
         readers_(ReadersOf(graph)),
         kept_(graph.nodes().size()),
@@ -48,13 +42,21 @@ class Narrowing {
     if (value.valid() && value.output == 0) kept_[value.node] = true;
   }
 
+  // Ops that take their first input in either way. What a convolution adds to its results lies as
+  // these do.
+  bool TakesEither(const Op& op) const { return IsConvolution(op) || (to_dense_ && std::holds_alternative<DenseOp>(op)); }
+
+  // Ops whose values are all held in one way.
+  bool WorksOnOneKind(const Op& op) const {
+    if (to_dense_ && (std::holds_alternative<DropoutOp>(op) || AliasedInput(op).has_value())) return true;
+    return std::holds_alternative<BatchNormOp>(op) || std::holds_alternative<AddOp>(op) || std::holds_alternative<ActivationOp>(op);
+  }
+
   static bool IsActivation(const ValueSpec& spec) { return spec.batched && !spec.row_major && spec.dtype == DType::kF32; }
 
   // No pixel before the pool gets the gradients of two windows.
-  static bool PoolsTiles(const Epilogue& epilogue, const ValueSpec& spec) {
-    const std::optional<Window>& pool = epilogue.max_pool;
-    return pool.has_value() && pool->size == pool->stride && pool->padding == Padding::kValid && IsActivation(spec) &&
-           spec.shape[-1] % 2 == 0;
+  static bool PoolsTiles(const std::optional<Window>& pool) {
+    return pool.has_value() && pool->size == pool->stride && pool->padding == Padding::kValid;
   }
 
   bool IsNarrow(NodeId id) const {
@@ -63,9 +65,9 @@ class Narrowing {
     if (kept_[id] || !IsActivation(spec) || spec.shape[-1] % 2 != 0) return false;
     const auto* conv = std::get_if<Conv2dOp>(&node.op);
     if (conv != nullptr && !conv->epilogue.add) {
-      return !conv->epilogue.max_pool && std::ranges::all_of(readers_[id], [&](NodeId reader) {
-        return IsConvolution(graph_.node(reader).op) || WorksOnOneKind(graph_.node(reader).op);
-      });
+      if (conv->epilogue.max_pool && !(to_dense_ && PoolsTiles(conv->epilogue.max_pool))) return false;
+      return std::ranges::all_of(
+          readers_[id], [&](NodeId reader) { return TakesEither(graph_.node(reader).op) || WorksOnOneKind(graph_.node(reader).op); });
     }
     const size_t first = conv != nullptr ? node.inputs.size() - 1 : 0;  // what must be of one kind with y
     return (conv != nullptr || WorksOnOneKind(node.op)) &&
@@ -73,15 +75,21 @@ class Narrowing {
                        [&](const Value& input) { return !graph_.spec(input).batched || (input.output == 0 && narrow_[input.node]); });
   }
 
+  bool IsNarrowBeforePool(NodeId id, const Epilogue& epilogue) const {
+    if (to_dense_ || !PoolsTiles(epilogue.max_pool)) return narrow_[id];
+    const ValueSpec& spec = graph_.node(id).outputs[0];
+    return IsActivation(spec) && spec.shape[-1] % 2 == 0;
+  }
+
   void Copy(NodeId id) {
     Node node = graph_.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       Value& input = node.inputs[i];
       const bool turn = input.output == 0 && narrow_[input.node] != narrow_[id] && IsActivation(graph_.spec(input));
-      input = turn && !TakesEither(node.op, i) ? Turned(input) : copy_.At(input);
+      input = turn && !(i == 0 && TakesEither(node.op)) ? Turned(input) : copy_.At(input);
     }
     node.outputs[0].narrow = narrow_[id];
-    if (auto* conv = std::get_if<Conv2dOp>(&node.op)) conv->epilogue.narrow_before_pool = PoolsTiles(conv->epilogue, node.outputs[0]);
+    if (auto* conv = std::get_if<Conv2dOp>(&node.op)) conv->epilogue.narrow_before_pool = IsNarrowBeforePool(id, conv->epilogue);
     copy_.Map(id, copy_.Add(std::move(node)));
   }
 
@@ -96,6 +104,7 @@ class Narrowing {
   }
 
   const Graph& graph_;
+  const bool to_dense_;
   GraphCopy copy_;
   const std::vector<std::vector<NodeId>> readers_;  // [node]
   std::vector<bool> kept_;                          // its first output is one of the graph's
@@ -105,6 +114,6 @@ class Narrowing {
 
 }  // namespace
 
-Graph NarrowValues(const Graph& graph) { return Narrowing(graph).Run(); }
+Graph NarrowValues(const Graph& graph, NarrowReach reach) { return Narrowing(graph, reach).Run(); }
 
 }  // namespace trainyard::engine

@@ -44,9 +44,12 @@ class NarrowValuesTest : public testing::Test {
     return *builder().Activate(name + "_relu", y, Activation::kRelu);
   }
   Value Features(Value x) { return *builder().Flatten("flat", x); }
-  Graph Narrowed(Value y) {
+  Graph Narrowed(Value y, NarrowReach reach = NarrowReach::kConvolutions) {
     trial_.MeanSquaredLoss(y);
-    return NarrowValues(FuseEpilogues(builder().graph()));
+    return NarrowValues(FuseEpilogues(builder().graph()), reach);
+  }
+  Value Dense(const std::string& name, Value x, int64_t units) {
+    return *builder().Dense(name, x, trial_.Parameter(name + "/kernel", {builder().spec(x).shape[-1], units}));
   }
 
   Trial trial_;
@@ -98,6 +101,32 @@ TEST_F(NarrowValuesTest, WhatTheGraphNamesStaysF32AndIsRoundedForItsReaders) {
 TEST_F(NarrowValuesTest, AConvolutionThatPoolsOrFeedsADenseLayerLeavesF32) {
   const Value x = *builder().MaxPool("pool", Conv("conv1", trial_.Input("x", {2, 4, 4, 2}), 8), {{2, 2}, {2, 2}});
   EXPECT_THAT(NarrowOf(Narrowed(Features(Conv("conv2", x, 8)))), IsEmpty());
+}
+
+TEST_F(NarrowValuesTest, UpToADenseLayerPooledValuesAndTheirGradientsAreHeldInBfloat16) {
+  Value x = *builder().MaxPool("pool1", Conv("conv1", trial_.Input("x", {2, 8, 8, 2}), 8), {{2, 2}, {2, 2}});
+  x = *builder().MaxPool("pool2", Conv("conv2", x, 6), {{2, 2}, {2, 2}});
+  x = Dense("dense", Features(*builder().Dropout("dropout", x, 0.5f)), 10);
+  Graph graph = Narrowed(x, NarrowReach::kDense);
+  ASSERT_TRUE(AddGradients(graph, graph.loss(), {}).ok());
+  EXPECT_THAT(NarrowOf(graph),
+              ElementsAre("conv1", "conv2", "dropout", "flat", "gradients/dense/input", "gradients/flat/input", "gradients/dropout/input",
+                          "gradients/conv2/epilogue", "gradients/conv2/input", "gradients/conv1/epilogue"));
+}
+
+TEST_F(NarrowValuesTest, UpToADenseLayerPooledValuesOfOtherReadersStayF32WithTheirGradients) {
+  const Value x = *builder().MaxPool("pool1", Conv("conv1", trial_.Input("x", {2, 8, 8, 2}), 8), {{2, 2}, {2, 2}});
+  Graph graph = Narrowed(Features(*builder().AvgPool("average", x, {{2, 2}, {2, 2}})), NarrowReach::kDense);
+  ASSERT_TRUE(AddGradients(graph, graph.loss(), {}).ok());
+  EXPECT_THAT(NarrowOf(graph), IsEmpty());
+}
+
+TEST_F(NarrowValuesTest, UpToADenseLayerAnOddNumberOfFeaturesOrANameKeepsF32) {
+  const Value odd = Dense("dense1", Features(Conv("conv1", trial_.Input("x", {2, 3, 3, 2}), 7)), 4);
+  const Value named = Conv("conv2", trial_.Input("y", {2, 4, 4, 2}), 8);
+  ASSERT_TRUE(builder().Output("features", named).ok());
+  const Value flat = *builder().Flatten("flat2", named);
+  EXPECT_THAT(NarrowOf(Narrowed(*builder().Add("sum", std::array{odd, Dense("dense2", flat, 4)}), NarrowReach::kDense)), IsEmpty());
 }
 
 }  // namespace

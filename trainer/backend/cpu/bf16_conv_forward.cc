@@ -2,40 +2,13 @@
 
 #include <algorithm>
 
-#include "trainer/backend/cpu/bf16_tiling.h"
+#include "trainer/backend/cpu/bf16_conv_plan.h"
+#include "trainer/backend/cpu/bf16_matrix_product.h"
 
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kStripBytes = 768 * 1024;  // of an image's pairs: most of a second cache
-constexpr int64_t kSumFloats = 6 * 1024;     // of sums that wait for their rounding: half of a first cache
-constexpr int kLeastLeftOut = 14;            // one product in so many pays for rows of y in several runs
-
-int64_t ChannelPairs(int channels) { return (channels + 1) / 2; }
-
-// The pairs that a window reads in a row of the image.
-Bf16Tiling ConvTiling(int outputs, int kernel_h, int kernel_w, int channels) {
-  return {outputs, kernel_h == 0 ? 0 : kernel_w * ChannelPairs(channels)};
-}
-Bf16Tiling ConvTiling(const ConvShape& shape) { return ConvTiling(shape.outputs, shape.kernel_h, shape.kernel_w, shape.channels); }
-
-int64_t WeightsRow(const Bf16Tiling& tiling, int kernel_h) { return LeftRow(int64_t{kernel_h} * tiling.run_elements()); }
-
-// A plain matrix product: all threads share one image of pairs, and divide the outputs.
-bool IsMatrixProduct(const ConvForwardArgs& args) {
-  const ConvShape& shape = args.shape;
-  return shape.panels == 1 && shape.in_h == 1 && shape.out_h == 1 && shape.in_w == shape.out_w && shape.kernel_h == 1 &&
-         shape.kernel_w == 1 && shape.stride_w == 1 && shape.pad_top == 0 && shape.pad_left == 0 && !args.max_pool && !args.x_in_pairs &&
-         !args.y_in_pairs;
-}
-
-// Pairs that no window reaches beyond are the operand as they lie.
-bool ReadsInPlace(const ConvForwardArgs& args, const Bf16Tiling& tiling) {
-  const ConvShape& shape = args.shape;
-  return args.x_in_pairs && shape.pad_top == 0 && shape.pad_left == 0 &&
-         (shape.out_h - 1) * shape.stride_h + shape.kernel_h <= shape.in_h &&
-         (shape.out_w - 1) * shape.stride_w + shape.kernel_w <= shape.in_w && tiling.run_elements() == shape.kernel_w * shape.channels;
-}
+constexpr int kLeastLeftOut = 14;  // one product in so many pays for rows of y in several runs
 
 // Neighbouring columns of y whose windows have the same columns of the kernel over x.
 struct ColumnRun {
@@ -67,59 +40,6 @@ bool GainsByRuns(const ConvShape& shape) {
   return left_out * kLeastLeftOut >= all;
 }
 
-// The geometry of a run: padded images, cut into strips of rows of y (after pooling).
-struct Bf16ConvPlan {
-  Bf16Tiling tiling;
-  bool in_place;                        // x is the operand
-  int64_t pixel, padded_w, padded_row;  // elements of a pixel; pixels and elements of a row
-  int rows, strip_rows, strips;         // of y in a panel
-  int sum_pixels;                       // that wait for their rounding, where y is pairs
-  int64_t strip_elements, bias_floats, thread_floats;
-
-  Bf16ConvPlan(const ConvForwardArgs& args, int threads) : tiling(ConvTiling(args.shape)) {
-    const ConvShape& shape = args.shape;
-    in_place = ReadsInPlace(args, tiling);
-    pixel = ChannelPairs(shape.channels) * kGroupPair;
-    padded_w = in_place ? shape.in_w : int64_t{shape.out_w - 1} * shape.stride_w + shape.kernel_w;
-    padded_row = padded_w * pixel;
-    rows = shape.out_h / args.pool_h;
-    const int64_t bytes = std::max<int64_t>(1, padded_row * 2 * shape.stride_h * args.pool_h);
-    const int64_t by_size = (rows * bytes + kStripBytes - 1) / kStripBytes;
-    const int64_t by_threads = threads == 1 ? 1 : (2 * int64_t{threads} + shape.panels - 1) / shape.panels;
-    strips = static_cast<int>(std::clamp<int64_t>(std::max(by_size, by_threads), 1, std::max(1, rows)));
-    strip_rows = std::max(1, (rows + strips - 1) / strips);
-    if (args.rows_behind > 0) {
-      strip_rows = std::max(1, strip_rows / args.rows_behind) * args.rows_behind;
-      strips = (rows + strip_rows - 1) / strip_rows;
-    }
-    strip_elements = in_place ? 0 : InputRows(shape, strip_rows * args.pool_h) * padded_row + kRightSlack;
-    bias_floats = tiling.padded_rows() * kLanes;
-    thread_floats = FloatsOf(strip_elements);
-    if (args.max_pool) thread_floats += PaddedFloats(int64_t{args.pool_h} * shape.out_w * shape.outputs * kLanes);
-    const int64_t y_pixel = int64_t{shape.outputs} * kLanes;
-    sum_pixels = static_cast<int>(std::clamp<int64_t>(kSumFloats / std::max<int64_t>(1, y_pixel) / 4 * 4, 4, std::max(4, shape.out_w)));
-    if (args.y_in_pairs) thread_floats += sum_pixels * y_pixel;
-  }
-
-  static int64_t InputRows(const ConvShape& shape, int out_rows) { return int64_t{out_rows - 1} * shape.stride_h + shape.kernel_h; }
-};
-
-// Pixels in a row of a panel as pairs of channels.
-void PackPixels(const Bf16Kernels& kernels, const float* from, int64_t pixels, int channels, uint16_t* to) {
-  Bf16PackArgs pack;
-  pack.from_row = kLanes;
-  pack.width = kLanes;
-  // An even number of channels makes the pixels one row of pairs.
-  const bool together = channels % 2 == 0;
-  const int64_t calls = together ? 1 : pixels;
-  pack.k = static_cast<int>(together ? pixels * channels : channels);
-  for (int64_t i = 0; i < calls; ++i) {
-    pack.from = from + i * channels * kLanes;
-    pack.to = to + i * ChannelPairs(channels) * kGroupPair;
-    kernels.pack_right(pack);
-  }
-}
-
 // The work of one thread on strips of one image after another.
 class StripWorker {
  public:
@@ -128,6 +48,7 @@ class StripWorker {
       : args_(args), shape_(args.shape), plan_(plan), device_(device), behind_(behind), thread_(thread), section_(device, plan.tiling) {
     image_ = reinterpret_cast<uint16_t*>(scratch);
     sums_ = scratch + FloatsOf(plan.strip_elements);
+    pooled_ = sums_ + plan.window_floats;
     plan.tiling.ApplyTo(product_);
     product_.rows = shape_.outputs;
     product_.groups = shape_.out_w;
@@ -145,7 +66,7 @@ class StripWorker {
     // Tiles are told how many pairs they have before the first product.
     in_runs_ = device.bf16->begin == nullptr && product_.outer > 0 && GainsByRuns(shape_);
     const bool rounds = args.activation == Activation::kIdentity || args.activation == Activation::kRelu;
-    if (args.y_in_pairs && rounds) to_pairs_ = device.bf16->product_to_pairs;
+    if (args.y_in_pairs && !args.max_pool && rounds) to_pairs_ = device.bf16->product_to_pairs;
   }
 
   void Run(int panel, int strip) {
@@ -160,18 +81,19 @@ class StripWorker {
     }
     for (int row = begin; row < end; ++row) {
       if (row > begin) EndRow(panel, row - 1);
-      if (args_.y_in_pairs) {
-        RoundedRow(RowProduct(row, image, row - begin), panel * args_.y_panel + row * args_.y_row);
+      const int64_t place = panel * args_.y_panel + row * args_.y_row;
+      if (args_.y_in_pairs && !args_.max_pool) {
+        RoundedRow(RowProduct(row, image, row - begin), place);
         continue;
       }
-      float* y = args_.y + panel * args_.y_panel + row * args_.y_row;
+      float* const y = args_.y + place;
       for (int r = 0; r < args_.pool_h; ++r) {
         Bf16ProductArgs product = RowProduct(row * args_.pool_h + r, image, (row - begin) * args_.pool_h + r);
         product.c = args_.max_pool ? sums_ + r * product.c_group * shape_.out_w : y;
         RunColumns(product, device_.bf16->product);
       }
       if (args_.max_pool) {
-        Pool(y);
+        Pool(place);
         continue;
       }
       if (args_.add != nullptr) Add(y, int64_t{shape_.out_w} * shape_.outputs);
@@ -229,11 +151,10 @@ class StripWorker {
   // sums wait in the first cache.
   void RoundedRow(const Bf16ProductArgs& whole, int64_t place) {
     const int64_t y_pixel = int64_t{shape_.outputs} * kLanes;
-    uint16_t* const y = reinterpret_cast<uint16_t*>(args_.y) + place;
     Bf16ProductArgs product = whole;
     if (to_pairs_ != nullptr) {
       product.c_group = args_.y_column;
-      product.pairs_to = y;
+      product.pairs_to = reinterpret_cast<uint16_t*>(args_.y) + place;
       product.add = args_.add == nullptr ? nullptr : reinterpret_cast<const uint16_t*>(args_.add) + place;
       product.relu = args_.activation == Activation::kRelu;
       return RunColumns(product, to_pairs_);
@@ -243,19 +164,12 @@ class StripWorker {
       product.groups = std::min(plan_.sum_pixels, shape_.out_w - column);
       product.b = whole.b + column * product.b_group;
       section_.Run(product);
-      const int64_t vectors = int64_t{product.groups} * shape_.outputs;
-      if (args_.add != nullptr) {
-        const auto* add = reinterpret_cast<const uint16_t*>(args_.add) + place + column * y_pixel;
-        device_.bf16->sum_to_pairs(sums_, add, y + column * y_pixel, vectors, args_.activation);
+      if (args_.y_column == y_pixel) {
+        StoreRounded(args_, sums_, place + column * y_pixel, int64_t{product.groups} * shape_.outputs, device_);
         continue;
       }
-      if (args_.activation != Activation::kIdentity) device_.kernels.activate(sums_, sums_, vectors, args_.activation);
-      if (args_.y_column == y_pixel) {
-        device_.bf16->to_pairs(sums_, y + column * y_pixel, vectors);
-      } else {
-        for (int i = 0; i < product.groups; ++i) {
-          device_.bf16->to_pairs(sums_ + i * y_pixel, y + (column + i) * args_.y_column, shape_.outputs);
-        }
+      for (int i = 0; i < product.groups; ++i) {
+        StoreRounded(args_, sums_ + i * y_pixel, place + (column + i) * args_.y_column, shape_.outputs, device_);
       }
     }
   }
@@ -292,8 +206,8 @@ class StripWorker {
     device_.kernels.add(terms, 2, y, 0, vectors);
   }
 
-  // The rows of one row of windows, pooled and activated.
-  void Pool(float* y) const {
+  // The rows of one row of windows, pooled and activated, to `place` of y.
+  void Pool(int64_t place) const {
     PoolArgs pool;
     pool.panels = 1;
     pool.in_h = pool.size_h = pool.stride_h = args_.pool_h;
@@ -302,10 +216,12 @@ class StripWorker {
     pool.channels = shape_.outputs;
     pool.size_w = pool.stride_w = args_.pool_w;
     pool.x = sums_;
-    pool.y = y;
-    pool.argmax = args_.argmax == nullptr ? nullptr : args_.argmax + (y - args_.y);
+    pool.y = args_.y_in_pairs ? pooled_ : args_.y + place;
+    pool.argmax = args_.argmax == nullptr ? nullptr : args_.argmax + place;
     pool.activation = args_.activation;
     device_.kernels.max_pool(pool, 0, 1);
+    if (args_.y_in_pairs)
+      device_.bf16->to_pairs(pooled_, reinterpret_cast<uint16_t*>(args_.y) + place, int64_t{pool.out_w} * pool.channels);
   }
 
   const ConvForwardArgs& args_;
@@ -317,43 +233,11 @@ class StripWorker {
   const Bf16Section section_;
   uint16_t* image_;
   float* sums_;
+  float* pooled_;  // where y is pairs: a row of it that waits for its rounding
   Bf16ProductArgs product_;
   void (*to_pairs_)(const Bf16ProductArgs&) = nullptr;  // null: sums are rounded behind the product
   bool in_runs_ = false;                                // false: windows are taken whole
 };
-
-void RunMatrixProduct(const ConvForwardArgs& args, const Bf16ConvPlan& plan, const float* bias, float* scratch, CpuDevice& device) {
-  const ConvShape& shape = args.shape;
-  auto* const image = reinterpret_cast<uint16_t*>(scratch);
-  device.pool.Run(shape.in_w, [&](int64_t begin, int64_t end, int) {
-    PackPixels(*device.bf16, args.x + begin * shape.channels * kLanes, end - begin, shape.channels, image + begin * plan.pixel);
-  });
-  std::fill_n(image + shape.in_w * plan.pixel, kRightSlack, uint16_t{0});
-  device.pool.Run(plan.tiling.blocks, [&](int64_t begin, int64_t end, int) {
-    const int64_t row = begin * plan.tiling.block;
-    Bf16ProductArgs product;
-    plan.tiling.ApplyTo(product);
-    product.rows = static_cast<int>(std::min<int64_t>(shape.outputs, end * plan.tiling.block) - row);
-    product.groups = shape.out_w;
-    product.a_row = WeightsRow(plan.tiling, 1);
-    product.a = reinterpret_cast<const uint16_t*>(args.weights) + row * product.a_row;
-    product.b = image;
-    product.b_group = plan.pixel;
-    product.c = args.y + row * kLanes;
-    product.c_row = product.start_row = kLanes;
-    product.c_group = args.y_column;
-    product.start = bias == nullptr ? nullptr : bias + row * kLanes;
-    Bf16Section(device, plan.tiling).Run(product);
-    for (int column = 0; column < shape.out_w; ++column) {
-      float* y = product.c + column * args.y_column;
-      if (args.add != nullptr) {
-        const float* const terms[] = {y, args.add + (y - args.y)};
-        device.kernels.add(terms, 2, y, 0, product.rows);
-      }
-      if (args.activation != Activation::kIdentity) device.kernels.activate(y, y, product.rows, args.activation);
-    }
-  });
-}
 
 }  // namespace
 
@@ -390,7 +274,7 @@ void RunBf16Pack(const PackArgs& args, CpuDevice& device) {
 
 size_t Bf16ConvForwardScratchFloats(const ConvForwardArgs& args, int threads) {
   const Bf16ConvPlan plan(args, threads);
-  if (IsMatrixProduct(args)) return static_cast<size_t>(plan.bias_floats + FloatsOf(args.shape.in_w * plan.pixel + kRightSlack));
+  if (IsMatrixProduct(args)) return static_cast<size_t>(plan.bias_floats + MatrixProductScratchFloats(args, plan, threads));
   return static_cast<size_t>(plan.bias_floats + threads * plan.thread_floats);
 }
 

@@ -22,7 +22,8 @@
 
 namespace trainyard::engine {
 
-struct PoolArgs;  // kernels.h
+struct DropoutArgs;  // kernels.h
+struct PoolArgs;
 
 inline constexpr int kMostTileRows = 16;
 inline constexpr int kMostTilePairs = 16;
@@ -93,7 +94,9 @@ struct Bf16Kernels {
   void (*add)(const uint16_t* const* terms, int count, uint16_t* y, int64_t begin, int64_t end);  // vectors [begin, end), even
   void (*activate)(const uint16_t* x, uint16_t* y, int64_t vectors, Activation activation);
   void (*activate_gradient)(const uint16_t* dy, const uint16_t* y, uint16_t* dx, int64_t vectors, Activation activation);
-  // Of windows that tile the image from its corner: y is pairs.
+  // Panels of an even number of features.
+  void (*dropout)(const DropoutArgs&);
+  // Of windows that tile the image from its corner: x, activated and y are pairs.
   void (*max_pool_gradient)(const PoolArgs&, int begin, int end);
   BatchNormKernels batch_norm;
   // Between begin and end, on one thread, only products of that block and of those pairs may run.

@@ -268,6 +268,35 @@ Trial MixedNetwork(int batch) {
   return trial;
 }
 
+// What is held as bfloat16 up to dense layers: pooled and not, through dropout, Reshape and
+// Flatten; a dense layer whose input is whole steps of a product, and others whose input is not.
+Trial DenseNetwork(int batch) {
+  Trial trial;
+  GraphBuilder& builder = trial.builder();
+  const auto conv = [&](const std::string& name, Value x, int64_t filters, bool pool) {
+    const Value kernel = trial.Parameter(name + "/kernel", {3, 3, builder.spec(x).shape[3], filters});
+    trial.Scale(0.2f);
+    Value y = *builder.Bias(name + "_bias", *builder.Conv2d(name, x, kernel), trial.Parameter(name + "/bias", {filters}));
+    if (pool) y = *builder.MaxPool(name + "_pool", y, {{2, 3}, {2, 3}});
+    return *builder.Activate(name + "_act", y, Activation::kRelu);
+  };
+  const auto dense = [&](const std::string& name, Value x, int64_t units) {
+    const Value kernel = trial.Parameter(name + "/kernel", {builder.spec(x).shape[-1], units});
+    trial.Scale(0.1f);
+    return *builder.Dense(name, x, kernel);
+  };
+  const Value images = trial.Input("images", {batch, 11, 12, 3});
+  const Value pooled = *builder.Dropout("dropout", conv("conv1", images, 6, /*pool=*/true), 0.25f);
+  const Value tall = conv("conv2", images, 32, /*pool=*/false);
+  const Value left = dense("dense1", *builder.Flatten("flatten1", pooled), 70);  // 72 features
+  const Value right = dense("dense2", *builder.Flatten("flatten2", tall), 70);   // 2880
+  const Value steps = dense("dense3", *builder.Reshape("steps", conv("conv3", pooled, 10, false), {batch, 2, 10}), 35);
+  const Value y = *builder.Add("sum", std::array{left, right, *builder.Flatten("flatten3", steps)});
+  EXPECT_TRUE(builder.Output("features", y).ok());
+  trial.MeanSquaredLoss(y);
+  return trial;
+}
+
 // Convolutions whose results lie in memory as bfloat16, and all that reads such values: batch
 // normalisation with relu and without, a sum, activations, a convolution with a stride, one whose
 // windows need no padding, an odd number of channels, which stays f32.
@@ -358,6 +387,10 @@ TEST_P(Bf16Test, NetworksOfMixedValuesAgree) {
   for (const int batch : {5, 33}) EXPECT_LE(DifferenceFromReference(MixedNetwork(batch), GetParam()), 4 * kFlips) << "batch " << batch;
 }
 
+TEST_P(Bf16Test, NetworksOfDenseLayersBehindConvolutionsAgree) {
+  for (const int batch : {1, 5, 33}) EXPECT_LE(DifferenceFromReference(DenseNetwork(batch), GetParam()), 4 * kFlips) << "batch " << batch;
+}
+
 TEST_P(Bf16Test, ResidualNetworksAgree) {
   for (const int batch : {5, 16, 33}) {
     EXPECT_LE(DifferenceFromReference(ResidualNetwork::Make(batch), GetParam()), 5 * kFlips) << "batch " << batch;
@@ -385,8 +418,7 @@ std::vector<std::byte> Bits(const TrialResult& result) {
 }
 
 TEST_P(Bf16Test, BitsAreTheSameInEveryRunAndForAnyThreads) {
-  for (const int network : {0, 1, 2}) {
-    const Trial trial = network == 0 ? ImageNetwork(33) : network == 1 ? ResidualNetwork::Make(33) : SequenceNetwork(Cells()[0], 20);
+  for (const Trial& trial : {ImageNetwork(33), DenseNetwork(70), ResidualNetwork::Make(33), SequenceNetwork(Cells()[0], 20)}) {
     const auto once = trial.Run(*CpuInBf16(GetParam()), /*fuse=*/true);
     ASSERT_TRUE(once.ok());
     for (const int threads : {1, 2, 3, 7}) {

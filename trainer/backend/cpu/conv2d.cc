@@ -337,7 +337,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
           RunBf16WeightGradient(shape, {context.inputs[0], context.inputs[1], x, dy}, context.output<float>(0),
                                 bias ? context.output<float>(1) : nullptr, static_cast<float*>(context.scratch), device);
         },
-        Bf16WeightGradientScratchFloats(shape) * sizeof(float));
+        Bf16WeightGradientScratchFloats(shape, nullptr, device.pool.threads()) * sizeof(float));
   }
   switch (WeightGradientPathOf(shape, samples)) {
     case WeightGradientPath::kWinograd:
@@ -381,15 +381,25 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const PooledConv
   TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
   TY_ASSIGN_OR_RETURN(PoolArgs pool, MakePoolArgs(op.pool, {node.in(0).shape[0], shape.out_h, shape.out_w, shape.outputs}));
   pool.activation = op.activation;
+  const int threads = device.pool.threads();
+  const size_t scratch = device.bf16 != nullptr ? Bf16WeightGradientScratchFloats(shape, &pool, threads)
+                                                : PooledWeightGradientScratchFloats(shape, pool, op.bias, threads);
   return MakeKernel(
-      [&device, shape, pool, bias = op.bias](const KernelContext& context) mutable {
+      [&device, shape, pool, bias = op.bias, x_in_pairs = node.in(0).narrow](const KernelContext& context) mutable {
         pool.x = context.input<float>(1);
         pool.winners = context.input<uint8_t>(2);
         pool.activated = pool.activation == Activation::kIdentity ? nullptr : context.input<float>(3);
-        RunPooledWeightGradient(shape, context.input<float>(0), pool, context.output<float>(0), bias ? context.output<float>(1) : nullptr,
-                                static_cast<float*>(context.scratch), device);
+        float* const dw = context.output<float>(0);
+        float* const db = bias ? context.output<float>(1) : nullptr;
+        auto* const memory = static_cast<float*>(context.scratch);
+        if (device.bf16 != nullptr) {
+          const Bf16Operands operands = {context.inputs[0], nullptr, x_in_pairs, /*dy_in_pairs=*/true, &pool};
+          RunBf16WeightGradient(shape, operands, dw, db, memory, device);
+        } else {
+          RunPooledWeightGradient(shape, context.input<float>(0), pool, dw, db, memory, device);
+        }
       },
-      PooledWeightGradientScratchFloats(shape, pool, op.bias, device.pool.threads()) * sizeof(float));
+      scratch * sizeof(float));
 }
 
 }  // namespace trainyard::engine

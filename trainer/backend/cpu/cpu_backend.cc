@@ -42,8 +42,9 @@ class CpuBackend final : public Backend {
     if (RunsInference(options.inference)) return RewriteForInference(graph);
     Graph laid_out = LayOut(graph);
     if (options.fuse) laid_out = GatherMoments(JoinCrossEntropy(JoinAdds(laid_out)));
-    if (device_.bf16 != nullptr) return NarrowValues(laid_out);
-    return options.fuse ? UnpoolInWeights(laid_out) : laid_out;
+    if (device_.bf16 != nullptr) laid_out = NarrowValues(laid_out, NarrowReach::kDense);
+    if (!options.fuse) return laid_out;
+    return UnpoolInWeights(laid_out, device_.bf16 != nullptr ? Precision::kBfloat16 : Precision::kFloat32);
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return AllocateOnHost(what, bytes);

@@ -53,6 +53,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseOp& o
   const Activation activation = op.epilogue.activation;
   if (device.bf16 != nullptr || !shape.few()) {
     ConvForwardArgs matmul = MakeMatmul(shape, shape.in, shape.out, device);
+    matmul.x_in_pairs = node.in(0).narrow;
     matmul.activation = activation;
     PackArgs pack = MakeDensePack(shape, matmul.block);
     const size_t weights = PackedWeightFloats(matmul, device);
@@ -104,6 +105,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseInput
   const DenseShape shape(node.out().shape, node.in(1).shape);
   ConvForwardArgs matmul = MakeMatmul(shape, shape.out, shape.in, device);
   if (device.bf16 != nullptr) {
+    matmul.y_in_pairs = node.out().narrow;
     PackArgs pack = MakeDensePack(shape, matmul.block);
     pack.transposed = true;
     const size_t weights = PackedWeightFloats(matmul, device);
@@ -135,10 +137,10 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseWeigh
   const DenseShape shape(node.in(0).shape, node.out().shape);
   if (device.bf16 != nullptr) {
     return MakeKernel(
-        [&device, shape, bias = op.bias](const KernelContext& context) {
+        [&device, shape, bias = op.bias, in_pairs = node.in(0).narrow](const KernelContext& context) {
           const float* dz = context.input<float>(1);
-          RunBf16DenseWeightGradient({shape.pixels, shape.in, shape.out}, context.input<float>(0), dz, context.output<float>(0),
-                                     static_cast<float*>(context.scratch), device);
+          RunBf16DenseWeightGradient({shape.pixels, shape.in, shape.out}, {context.inputs[0], dz, in_pairs, false},
+                                     context.output<float>(0), static_cast<float*>(context.scratch), device);
           if (bias) RunBiasGradient(device, dz, context.output<float>(1), shape.pixels, shape.out);
         },
         Bf16DenseWeightGradientScratchFloats({shape.pixels, shape.in, shape.out}) * sizeof(float));

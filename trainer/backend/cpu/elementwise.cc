@@ -1,5 +1,6 @@
 // Ops that work element by element, and the gradient of a bias.
 #include <array>
+#include <cstring>
 
 #include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/layout.h"
@@ -128,11 +129,14 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const AddOp&) {
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DropoutOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   const PanelLayout layout(node.out().shape);
-  return MakeKernel([&device, layout, vectors = VectorsOf(node.out()), rows = node.out().row_major, op](const KernelContext& context) {
+  const bool rows = node.out().row_major;
+  const auto run = rows ? device.kernels.dropout_rows : node.out().narrow ? device.bf16->dropout : device.kernels.dropout;
+  const int64_t bytes = VectorsOf(node.out()) * kLanes * static_cast<int64_t>(node.out().narrow ? sizeof(uint16_t) : sizeof(float));
+  return MakeKernel([&device, layout, bytes, rows, run, op](const KernelContext& context) {
     const float* x = context.input<float>(0);
     float* y = context.output<float>(0);
     if (!context.step.training) {
-      if (y != x) std::copy_n(x, vectors * kLanes, y);
+      if (y != x) std::memcpy(y, x, static_cast<size_t>(bytes));
       return;
     }
     const PhiloxStream stream(context.step.seed, context.step.step, context.step.worker, op.stream);
@@ -148,7 +152,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DropoutOp&
       DropoutArgs part = args;
       part.panel_begin = static_cast<int>(begin);
       part.panel_end = static_cast<int>(end);
-      (rows ? device.kernels.dropout_rows : device.kernels.dropout)(part);
+      run(part);
     });
   });
 }

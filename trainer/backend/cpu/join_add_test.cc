@@ -162,12 +162,12 @@ TEST(JoinedSumTest, OneOfTwoConvolutionsTakesTheSumInAndTheOtherIsTheBranch) {
 
 TEST(JoinedSumTest, ASumIsHeldAsBfloat16WhereItsBranchIs) {
   Trial narrow = ResidualBlock({.relu = true});
-  const Graph joined = NarrowValues(JoinAdds(LaidOutBlock(narrow)));
+  const Graph joined = NarrowValues(JoinAdds(LaidOutBlock(narrow)), NarrowReach::kDense);
   EXPECT_TRUE(joined.node(joined.Find("shortcut")).outputs[0].narrow);
   EXPECT_TRUE(joined.node(joined.Find("conv")).outputs[0].narrow);
 
   Trial wide = ResidualBlock({.branch = Branch::kImages});
-  const Graph of_images = NarrowValues(JoinAdds(LaidOutBlock(wide)));
+  const Graph of_images = NarrowValues(JoinAdds(LaidOutBlock(wide)), NarrowReach::kDense);
   EXPECT_FALSE(of_images.node(of_images.Find("conv")).outputs[0].narrow);
 }
 

@@ -9,9 +9,10 @@
 namespace trainyard::engine {
 namespace {
 
-bool Unpools(const Graph& graph, const Node& node) {
+bool Unpools(const Graph& graph, const Node& node, Precision precision) {
   const auto* const conv = std::get_if<Conv2dOp>(&node.op);
   if (conv == nullptr || !conv->epilogue.max_pool || !PoolsByRows(*conv->epilogue.max_pool)) return false;
+  if (precision == Precision::kBfloat16) return node.outputs[0].narrow;
   const Shape& x = graph.spec(node.inputs[0]).shape;
   const absl::StatusOr<ConvShape> shape = MakeConvShape(conv->window, x, graph.spec(node.inputs[1]).shape);
   return shape.ok() && WeightGradientPathOf(*shape, x[0]) == WeightGradientPath::kPanels;
@@ -19,10 +20,10 @@ bool Unpools(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-Graph UnpoolInWeights(const Graph& graph) {
+Graph UnpoolInWeights(const Graph& graph, Precision precision) {
   GraphCopy copy(graph);
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
-    if (!Unpools(graph, graph.node(id))) {
+    if (!Unpools(graph, graph.node(id), precision)) {
       copy.Copy(id);
       continue;
     }

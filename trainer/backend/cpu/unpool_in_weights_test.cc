@@ -12,6 +12,7 @@
 #include "trainer/backend/cpu/cpu_backend.h"
 #include "trainer/backend/cpu/lay_out.h"
 #include "trainer/backend/cpu/test_kernels.h"
+#include "trainer/backend/narrow_values.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/backend/reference/trial.h"
 #include "trainer/ops/fuse.h"
@@ -29,22 +30,29 @@ struct Images {
 };
 
 // `before`: a convolution of 1x1 stands first, so that a gradient flows to the images of the other.
-Trial Pooled(const Images& images, bool before = false) {
+// `dense`: a dense layer stands last, and values stay small.
+Trial Pooled(const Images& images, bool before = false, bool dense = false) {
   Trial trial;
   GraphBuilder& b = trial.builder();
   Value x = trial.Input("images", {images.batch, images.height, images.width, images.channels});
   if (before) x = *b.Conv2d("before", x, trial.Parameter("before/kernel", {1, 1, images.channels, images.channels}));
   const Value kernel = trial.Parameter("kernel", {images.kernel, images.kernel, images.channels, images.filters});
+  if (dense) trial.Scale(1.0f / static_cast<float>(images.kernel * images.channels));
   Value y = *b.Conv2d("conv", x, kernel, {images.stride, images.stride}, images.padding);
   if (images.bias) y = *b.Bias("biased", y, trial.Parameter("bias", {images.filters}));
   y = *b.MaxPool("pool", y, images.pool);
   if (images.activation != Activation::kIdentity) y = *b.Activate("active", y, images.activation);
+  if (dense) {
+    y = *b.Flatten("flat", y);
+    y = *b.Dense("dense", y, trial.Parameter("dense/kernel", {b.spec(y).shape[1], 3}));
+    trial.Scale(0.1f);
+  }
   trial.MeanSquaredLoss(y);
   return trial;
 }
 
 bool IsMarked(Trial& trial) {
-  const Graph graph = UnpoolInWeights(LayOut(FuseEpilogues(trial.builder().graph())));
+  const Graph graph = UnpoolInWeights(LayOut(FuseEpilogues(trial.builder().graph())), Precision::kFloat32);
   return std::ranges::any_of(graph.nodes(), [](const Node& node) {
     const auto* const conv = std::get_if<Conv2dOp>(&node.op);
     return conv != nullptr && conv->epilogue.unpool_in_weights;
@@ -115,6 +123,78 @@ TEST_P(UnpoolInWeightsTest, AgreesWhereAGradientFlowsToTheInput) { ExpectAgreeme
 
 INSTANTIATE_TEST_SUITE_P(EachInstructionSet, UnpoolInWeightsTest, testing::ValuesIn(RunnableNames()),
                          [](const auto& info) { return info.param; });
+
+// In bfloat16: agreement with a pool's gradient that is made first, in memory, and bits that do not
+// depend on threads. The reference backend is no oracle here: rounded images are full of ties in a
+// window, which the last bit of a sum decides.
+class UnpoolInBf16WeightsTest : public testing::TestWithParam<std::string> {
+ protected:
+  static TrialResult OnCpu(const Trial& trial, int threads, bool unpool = true) {
+    const auto backend = MakeCpuBackend({.threads = threads, .isa = GetParam(), .precision = Precision::kBfloat16});
+    EXPECT_TRUE(backend.ok()) << backend.status();
+    auto result = trial.RunRewritten(FuseEpilogues(trial.builder().graph()), **backend, /*fuse=*/unpool);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return *std::move(result);
+  }
+
+  static void ExpectAgreement(const Images& images) {
+    SCOPED_TRACE(testing::Message() << images.batch << " x " << images.height << " x " << images.width << " x " << images.channels << ", "
+                                    << images.filters << " of " << images.kernel << " by " << images.stride);
+    const Trial trial = Pooled(images, /*before=*/false, /*dense=*/true);
+    const TrialResult one = OnCpu(trial, 1);
+    EXPECT_LT(LargestDifference(one, OnCpu(trial, 1, /*unpool=*/false)), 2e-5);
+    for (const int threads : {2, 5}) EXPECT_EQ(LargestDifference(OnCpu(trial, threads), one), 0.0) << threads << " threads";
+  }
+};
+
+TEST_P(UnpoolInBf16WeightsTest, AgreesOverBatchesAndFilters) {
+  for (const int64_t batch : {1, 16, 17, 70}) {
+    for (const int64_t filters : {2, 34})
+      ExpectAgreement({.batch = batch, .channels = filters / 2, .filters = filters, .bias = batch != 16});
+  }
+}
+
+TEST_P(UnpoolInBf16WeightsTest, AgreesWhereRowsAndColumnsAreLeftOver) {
+  for (const int64_t height : {6, 7, 15}) ExpectAgreement({.batch = 20, .height = height, .width = height + 2, .filters = 6, .kernel = 3});
+}
+
+TEST_P(UnpoolInBf16WeightsTest, AgreesOverPaddingsStridesPoolsAndActivations) {
+  int index = 0;
+  for (const Padding padding : {Padding::kValid, Padding::kSame}) {
+    for (const auto& size : {std::array<int32_t, 2>{2, 2}, {3, 1}, {1, 2}}) {
+      ExpectAgreement({.batch = 18,
+                       .height = 17,
+                       .width = 14,
+                       .channels = 3,
+                       .filters = 4,
+                       .stride = 1 + index % 2,
+                       .padding = padding,
+                       .pool = {.size = size, .stride = size},
+                       .activation = std::array{Activation::kIdentity, Activation::kTanh, Activation::kRelu}[index % 3]});
+      ++index;
+    }
+  }
+}
+
+// More rows than one chunk of both operands has.
+TEST_P(UnpoolInBf16WeightsTest, AgreesOverManyChunks) {
+  ExpectAgreement(
+      {.batch = 17, .height = 40, .width = 70, .channels = 2, .filters = 30, .kernel = 3, .pool = {.size = {3, 2}, .stride = {3, 2}}});
+}
+
+INSTANTIATE_TEST_SUITE_P(EachInstructionSet, UnpoolInBf16WeightsTest, testing::ValuesIn(RunnableBf16Names()),
+                         [](const auto& info) { return info.param; });
+
+TEST(UnpoolInWeights, InBfloat16OnlyNarrowPooledValuesAreMarked) {
+  for (const int64_t filters : {6, 7}) {
+    Trial trial = Pooled({.filters = filters}, /*before=*/false, /*dense=*/true);
+    const Graph narrowed = NarrowValues(LayOut(FuseEpilogues(trial.builder().graph())), NarrowReach::kDense);
+    const Graph graph = UnpoolInWeights(narrowed, Precision::kBfloat16);
+    for (const Node& node : graph.nodes()) {
+      if (const auto* const conv = std::get_if<Conv2dOp>(&node.op)) EXPECT_EQ(conv->epilogue.unpool_in_weights, filters == 6);
+    }
+  }
+}
 
 TEST(UnpoolInWeights, WindowsThatDoNotTileTheImageAreLeftAlone) {
   for (const Window& pool :

@@ -51,7 +51,7 @@ class DeviceBackend final : public Backend {
 
   Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
     Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
-    return Narrows(planner_.precision) ? NarrowValues(graph) : graph;
+    return Narrows(planner_.precision) ? NarrowValues(graph, NarrowReach::kConvolutions) : graph;
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return device_->Allocate(what, bytes);

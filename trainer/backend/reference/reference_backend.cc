@@ -53,7 +53,7 @@ class ReferenceBackend final : public Backend {
   DType real() const override { return std::is_same_v<T, float> ? DType::kF32 : DType::kF64; }
   Graph Rewrite(const Graph& forward, const RewriteOptions& options) const override {
     Graph graph = options.fuse ? FuseEpilogues(forward) : forward;
-    return Narrows(precision_) ? NarrowValues(graph) : graph;
+    return Narrows(precision_) ? NarrowValues(graph, NarrowReach::kDense) : graph;
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return AllocateOnHost(what, bytes);

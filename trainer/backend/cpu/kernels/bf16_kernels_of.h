@@ -6,6 +6,7 @@
 #include "trainer/backend/cpu/kernels/bf16_pack.h"
 #include "trainer/backend/cpu/kernels/bf16_turn.h"
 #include "trainer/backend/cpu/kernels/bf16_values.h"
+#include "trainer/backend/cpu/kernels/dropout.h"
 #include "trainer/backend/cpu/kernels/unpool.h"
 
 namespace trainyard::engine {
@@ -25,6 +26,7 @@ constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&), voi
           .add = PairValues<Round>::Add,
           .activate = PairValues<Round>::Activate,
           .activate_gradient = PairValues<Round>::ActivateGradient,
+          .dropout = DropoutOf<PairPanels<Round>>::Run,
           .max_pool_gradient = UnpoolOf<PairPanels<Round>>::Run,
           .batch_norm = BatchNormOf<PairPanels<Round>>::kKernels,
           .begin = nullptr,

@@ -1,8 +1,9 @@
 // Element by element work over whole vectors, and the bias's gradient.
 #include "trainer/backend/cpu/kernels/activations.h"
+#include "trainer/backend/cpu/kernels/dropout.h"
 #include "trainer/backend/cpu/kernels/epilogue.h"
 #include "trainer/backend/cpu/kernels/isa.h"
-#include "trainer/backend/cpu/kernels/philox16.h"
+#include "trainer/backend/cpu/kernels/panels.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
 namespace trainyard::engine {
@@ -56,22 +57,7 @@ void BiasGradient(const float* dy, float* db, int64_t pixels, int channels, int 
   }
 }
 
-void Dropout(const DropoutArgs& args) {
-  const U32 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  for (int panel = args.panel_begin; panel < args.panel_end; ++panel) {
-    const float* x = args.x + panel * args.features * kLanes;
-    float* y = args.y + panel * args.features * kLanes;
-    const U32 sample = lane + static_cast<uint32_t>(panel * kLanes);
-    for (int64_t f = 0; f < args.features; f += 4) {
-      const Words words =
-          Philox16({{U32{} + static_cast<uint32_t>(f / 4), sample, U32{} + args.salt[0], U32{} + args.salt[1]}}, args.key[0], args.key[1]);
-      for (int64_t i = f; i < args.features && i < f + 4; ++i) {
-        const VI keep = reinterpret_cast<VI>(words.word[i - f] >= U32{} + args.threshold);
-        Store(y + i * kLanes, AsFloat(keep & AsInt(Load(x + i * kLanes) * args.scale)));
-      }
-    }
-  }
-}
+void Dropout(const DropoutArgs& args) { DropoutOf<WidePanels>::Run(args); }
 
 }  // namespace TRAINYARD_ISA
 }  // namespace trainyard::engine

@@ -1,5 +1,5 @@
-// The gradient of max pooling, to panels of f32 or of bfloat16 (panels.h). Windows that overlap add
-// up in what holds them: a caller gives them f32.
+// The gradient of max pooling, all in panels of f32 or all in panels of bfloat16 (panels.h).
+// Windows that overlap add up in what holds them: a caller gives them f32.
 #pragma once
 
 #include "trainer/backend/cpu/kernels.h"
@@ -29,7 +29,10 @@ struct PoolStrides {
 template <typename Panels, Activation kActivation>
 void UnpoolPanel(const PoolArgs& args, const PoolStrides& strides, int panel) {
   constexpr int kChannels = Panels::kChannels;
-  auto* const dx = reinterpret_cast<typename Panels::Element*>(args.y) + panel * strides.in_panel;
+  using Element = typename Panels::Element;
+  auto* const dx = reinterpret_cast<Element*>(args.y) + panel * strides.in_panel;
+  const auto* const dy = reinterpret_cast<const Element*>(args.x);
+  const auto* const y = reinterpret_cast<const Element*>(args.activated);
   // Windows that tile the image from its corner write each pixel once; others add into zeros.
   const bool tiles = args.stride_h == args.size_h && args.stride_w == args.size_w && args.pad_top == 0 && args.pad_left == 0;
   const bool covers = tiles && args.out_h * args.size_h == args.in_h && args.out_w * args.size_w == args.in_w;
@@ -46,14 +49,16 @@ void UnpoolPanel(const PoolArgs& args, const PoolStrides& strides, int panel) {
           (rows.begin - row * args.stride_h + args.pad_top) * args.size_w + columns.begin - column * args.stride_w + args.pad_left;
       auto* const corner = dx + rows.begin * strides.in_row + columns.begin * strides.in_column;
       for (int c = args.channel_begin; c < args.channel_end; c += kChannels) {
-        V gradient[kChannels];
+        const int64_t i = at + int64_t{c} * kLanes;
+        V gradient[kChannels], activated[kChannels];
         VI winner[kChannels];
+        Panels::Load(dy + i, gradient);
+        if constexpr (kActivation != Activation::kIdentity) Panels::Load(y + i, activated);
         for (int k = 0; k < kChannels; ++k) {
-          const int64_t i = at + int64_t{c + k} * kLanes;
-          gradient[k] = Load(args.x + i);
-          if constexpr (kActivation != Activation::kIdentity)
-            gradient[k] = ActivationKernel<kActivation>::Gradient(gradient[k], Load(args.activated + i));
-          winner[k] = __builtin_convertvector(*reinterpret_cast<const V8*>(args.winners + i), VI);
+          if constexpr (kActivation != Activation::kIdentity) {
+            gradient[k] = ActivationKernel<kActivation>::Gradient(gradient[k], activated[k]);
+          }
+          winner[k] = __builtin_convertvector(*reinterpret_cast<const V8*>(args.winners + i + k * kLanes), VI);
         }
         for (int r = 0; r < rows.end - rows.begin; ++r) {
           for (int j = 0; j < columns.end - columns.begin; ++j) {
