@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "trainer/backend/cpu/device.h"
+#include "trainer/backend/cpu/float28_weights.h"
 #include "trainer/backend/cpu/gather_moments.h"
 #include "trainer/backend/cpu/inference.h"
 #include "trainer/backend/cpu/join_add.h"
@@ -27,10 +28,18 @@
 namespace trainyard::engine {
 namespace {
 
+// Kernels that somebody chose are alone.
+Float28Product Float28ProductBeside(const KernelTable& kernels) {
+  return &kernels == RunnableKernels().front() ? RunnableFloat28Product() : nullptr;
+}
+
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const char* isa, const KernelTable& kernels, const std::optional<Bf16Kernels>& bf16, int threads)
-      : isa_(isa), pool_(threads), bf16_(bf16), device_{kernels, pool_, weights_, bf16_.has_value() ? &*bf16_ : nullptr} {}
+      : isa_(isa),
+        pool_(threads),
+        bf16_(bf16),
+        device_{kernels, pool_, weights_, Float28ProductBeside(kernels), bf16_.has_value() ? &*bf16_ : nullptr} {}
 
   std::string_view name() const override { return "cpu"; }
   std::string_view kernels() const override { return isa_; }

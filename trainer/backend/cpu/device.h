@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/backend/backend.h"
+#include "trainer/backend/cpu/float28_kernel.h"
 #include "trainer/backend/cpu/kernels.h"
 #include "trainer/backend/cpu/weight_store.h"
 #include "trainer/base/thread_pool.h"
@@ -18,6 +19,7 @@ struct CpuDevice {
   const KernelTable& kernels;
   ThreadPool& pool;
   WeightStore& weights;               // of inference
+  Float28Product float28 = nullptr;   // of inference; null: weights are read as they are
   const Bf16Kernels* bf16 = nullptr;  // for products of operands that are rounded to bfloat16; null: products are of f32
 };
 

@@ -1,11 +1,16 @@
 #include <algorithm>
+#include <optional>
 
+#include "trainer/backend/cpu/float28_weights.h"
 #include "trainer/backend/cpu/inference.h"
 #include "trainer/backend/cpu/inference_product.h"
 #include "trainer/backend/cpu/make_kernel.h"
 
 namespace trainyard::engine {
 namespace {
+
+// Of floats: more fit no second cache, and a single row waits for them.
+constexpr int64_t kLeastFloat28Bytes = 3 << 20;
 
 // Of a panel: where a sum has some hundred terms, the nearest cache holds it while many rows pass.
 constexpr int kMostVectors = 2;
@@ -23,11 +28,17 @@ class InferenceDense final : public Kernel {
   }
 
   void Prepare(std::span<const void* const> inputs) override {
-    weights_.Pack({.weights = static_cast<const float*>(inputs[1]), .bias = bias_ ? static_cast<const float*>(inputs[2]) : nullptr},
-                  device_);
+    const auto* const weights = static_cast<const float*>(inputs[1]);
+    const auto* const bias = bias_ ? static_cast<const float*>(inputs[2]) : nullptr;
+    const int64_t bytes = product_.k * product_.columns * static_cast<int64_t>(sizeof(float));
+    if (device_.float28 != nullptr && product_.rows == 1 && bytes >= kLeastFloat28Bytes) {
+      float28_ = Float28Weights::Pack(product_.k, product_.columns, weights, bias, device_);
+    }
+    if (!float28_) weights_.Pack({.weights = weights, .bias = bias}, device_);
   }
 
   void Run(const KernelContext& context) override {
+    if (float28_) return float28_->Multiply(context.input<float>(0), context.output<float>(0), product_.activation, device_);
     product_.x = context.input<float>(0);
     product_.y = context.output<float>(0);
     RunInferenceProduct(product_, weights_, device_);
@@ -36,7 +47,8 @@ class InferenceDense final : public Kernel {
  private:
   CpuDevice& device_;
   const bool bias_;
-  RowsWeights weights_;
+  std::optional<Float28Weights> float28_;
+  RowsWeights weights_;  // without it
   InferenceProduct product_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "trainer/backend/cpu/float28_weights.h"
 #include "trainer/backend/cpu/select_kernels.h"
 
 namespace trainyard::engine {
@@ -31,5 +32,7 @@ bool HasSve256() {
 }  // namespace
 
 std::span<const KernelTable* const> RunnableKernels() { return std::span(kFastestFirst).subspan(HasSve256() ? 0 : 1); }
+
+Float28Product RunnableFloat28Product() { return nullptr; }
 
 }  // namespace trainyard::engine

@@ -1,6 +1,8 @@
-// x86-64: AVX-512 (F, BW, DQ, VL), else AVX2 with FMA, else the baseline.
+// x86-64: AVX-512 (F, BW, DQ, VL), else AVX2 with FMA, else the baseline. Weights of 28 bits by
+// AVX512-VBMI.
 #include <array>
 
+#include "trainer/backend/cpu/float28_weights.h"
 #include "trainer/backend/cpu/select_kernels.h"
 
 namespace trainyard::engine {
@@ -13,6 +15,10 @@ extern const KernelTable kTable;
 }
 namespace avx512 {
 extern const KernelTable kTable;
+}
+
+namespace avx512vbmi {
+extern const Float28Product kProduct;
 }
 
 namespace {
@@ -31,5 +37,9 @@ size_t FirstRunnable() {
 }  // namespace
 
 std::span<const KernelTable* const> RunnableKernels() { return std::span(kFastestFirst).subspan(FirstRunnable()); }
+
+Float28Product RunnableFloat28Product() {
+  return FirstRunnable() == 0 && __builtin_cpu_supports("avx512vbmi") ? avx512vbmi::kProduct : nullptr;
+}
 
 }  // namespace trainyard::engine
