@@ -29,10 +29,11 @@ inline constexpr int kMostTileRows = 16;
 inline constexpr int kMostTilePairs = 16;
 inline constexpr int64_t kGroupPair = 32;  // bf16 elements of one pair of a group
 
-// A matrix of f32 that becomes an operand. `k` counts along the sum, `width` across it.
+// A matrix of f32 or bf16 that becomes an operand. `k` counts along the sum, `width` across it.
 struct Bf16PackArgs {
   const float* from = nullptr;
-  int64_t from_row = 0;  // floats between its rows; what lies in a row is dense
+  const uint16_t* from_rounded = nullptr;  // pack_right_rounded: the matrix of bf16
+  int64_t from_row = 0;                    // elements between its rows; what lies in a row is dense
   int k = 0, width = 0;
   uint16_t* to = nullptr;
   int64_t to_row = 0;       // left: elements between the rows of m
@@ -78,6 +79,7 @@ struct Bf16Kernels {
   void (*pack_left_rows)(const Bf16PackArgs&);
   void (*pack_left_columns)(const Bf16PackArgs&);
   void (*pack_right)(const Bf16PackArgs&);
+  void (*pack_right_rounded)(const Bf16PackArgs&);
   void (*pack_right_rows)(const Bf16PackArgs&);
   // Samples along the sum: `vectors` (even) vectors of a panel in pairs, and those of the other one
   // `other` elements behind it, become rows of 32 samples, one for each channel of each pixel.

@@ -33,13 +33,17 @@ int64_t PartCount(int64_t k) { return std::max<int64_t>(1, (k + kMostPart - 1) /
 // The left side's rows [begin, end), zeros behind k.
 void PackLeftPart(const RowsProduct& product, const SumPart& part, int64_t begin, int64_t end, uint16_t* left, const Bf16Kernels& kernels) {
   const int64_t row = RowElements(part.k());
+  for (int64_t r = begin; r < end; ++r) std::fill_n(left + r * row + part.k(), row - part.k(), uint16_t{0});
+  if (product.a_rounded != nullptr) {
+    for (int64_t r = begin; r < end; ++r) std::copy_n(product.a_rounded + r * product.a_row + part.begin, part.k(), left + r * row);
+    return;
+  }
   Bf16PackArgs pack;
   pack.k = static_cast<int>(part.k());
   pack.width = static_cast<int>(end - begin);
   pack.from = product.a + begin * product.a_row + part.begin * product.a_k;
   pack.to = left + begin * row;
   pack.to_row = row;
-  for (int64_t r = begin; r < end; ++r) std::fill_n(left + r * row + part.k(), row - part.k(), uint16_t{0});
   const bool in_rows = product.a_k == 1;
   pack.from_row = in_rows ? product.a_row : product.a_k;
   (in_rows ? kernels.pack_left_rows : kernels.pack_left_columns)(pack);
@@ -60,11 +64,17 @@ void PackRightPart(const RowsProduct& product, const SumPart& part, int64_t begi
   }
   if (!product.b_transposed) {
     pack.sum_weights = product.b_sum_weights == nullptr ? nullptr : product.b_sum_weights + part.begin;
-    pack.from = product.b + part.begin * product.b_row + column;
     pack.width = columns;
     pack.to = right;
     pack.sums = sums;
-    kernels.pack_right(pack);
+    const int64_t place = part.begin * product.b_row + column;
+    if (product.b_rounded != nullptr) {
+      pack.from_rounded = product.b_rounded + place;
+      kernels.pack_right_rounded(pack);
+    } else {
+      pack.from = product.b + place;
+      kernels.pack_right(pack);
+    }
     return;
   }
   for (int c = 0; c < columns; c += kLanes) {

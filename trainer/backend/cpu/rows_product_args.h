@@ -7,11 +7,16 @@
 namespace trainyard::engine {
 
 // c [rows][columns] = bias + (accumulate: c +) sum over k of a[row][k] b[k][column].
+//
+// Where the device multiplies in bfloat16, an operand may be of that already: a_rounded in place of
+// a where a_k is 1, b_rounded in place of b where that is not transposed. Strides are the same.
 struct RowsProduct {
   int64_t rows = 0, columns = 0, k = 0;
   const float* a = nullptr;  // a[row][k] at row * a_row + k * a_k
   int64_t a_row = 0, a_k = 1;
+  const uint16_t* a_rounded = nullptr;
   const float* b = nullptr;  // b[k][column] at k * b_row + column, transposed: at column * b_row + k
+  const uint16_t* b_rounded = nullptr;
   int64_t b_row = 0;
   bool b_transposed = false;
   const float* bias = nullptr;  // [columns] or null; not with accumulate

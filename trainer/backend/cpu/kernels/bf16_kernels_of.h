@@ -16,7 +16,8 @@ template <typename Round>
 constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&), void (*product_to_pairs)(const Bf16ProductArgs&) = nullptr) {
   return {.pack_left_rows = PackRowsLeft<Round>,
           .pack_left_columns = PackColumnsLeft<Round>,
-          .pack_right = PackColumnsRight<Round>,
+          .pack_right = PackColumnsRight<WideSource<Round>>,
+          .pack_right_rounded = PackColumnsRight<RoundedSource>,
           .pack_right_rows = PackRowsRight<Round>,
           .turn_left = TurnLeft,
           .turn_right = TurnRight,

@@ -1,9 +1,9 @@
-// Matrices of f32 as bfloat16 operands of products. Round makes bfloat16 of two vectors
-// (bf16_pairs.h).
+// Matrices as bfloat16 operands of products. Round makes bfloat16 of two vectors (bf16_pairs.h).
 #pragma once
 
 #include "trainer/backend/cpu/kernels.h"
 #include "trainer/backend/cpu/kernels/bf16_pairs.h"
+#include "trainer/backend/cpu/kernels/row_values.h"
 #include "trainer/backend/cpu/kernels/transpose.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
@@ -66,23 +66,36 @@ void PackColumnsLeft(const Bf16PackArgs& args) {
   }
 }
 
+// What becomes a right side: f32, which is rounded, or bfloat16.
+template <typename Round>
+struct WideSource {
+  static const float* From(const Bf16PackArgs& args) { return args.from; }
+  static V Load(const float* from, int count) { return LoadPart(from, count); }
+  static VU Pairs(V low, V high) { return Round::Pairs(low, high); }
+};
+struct RoundedSource {
+  static const uint16_t* From(const Bf16PackArgs& args) { return args.from_rounded; }
+  static V Load(const uint16_t* from, int count) { return LoadRounded(from, count); }
+  static VU Pairs(V low, V high) { return (reinterpret_cast<VU>(low) >> 16) | reinterpret_cast<VU>(high); }
+};
+
 // kGroups groups side by side: what they read of a row lies together.
-template <typename Round, int kGroups>
+template <typename Source, int kGroups>
 void PackGroupsRight(const Bf16PackArgs& args, int group) {
   const auto width = [&](int j) { return MinInt(kLanes, args.width - (group + j) * kLanes); };
   float* const sums = args.sums == nullptr ? nullptr : args.sums + group * kLanes;
   V sum[kGroups];
   for (int j = 0; j < kGroups; ++j) sum[j] = sums == nullptr ? V{} : LoadUnaligned(sums + j * kLanes);
-  const float* from = args.from + group * kLanes;
+  const auto* from = Source::From(args) + group * kLanes;
   uint16_t* to = args.to + group * args.to_group;
   for (int k = 0; k < args.k; k += 2, from += 2 * args.from_row, to += kGroupPair) {
     const float* weights = args.sum_weights == nullptr ? kOnes : args.sum_weights + k;
     const float weight[2] = {weights[0], k + 1 < args.k ? weights[1] : 0.0f};
     for (int j = 0; j < kGroups; ++j) {
-      const float* place = from + j * kLanes;
-      const V even = LoadPart(place, width(j));
-      const V odd = k + 1 < args.k ? LoadPart(place + args.from_row, width(j)) : V{};
-      const VU pair = Round::Pairs(even, odd);
+      const auto* place = from + j * kLanes;
+      const V even = Source::Load(place, width(j));
+      const V odd = k + 1 < args.k ? Source::Load(place + args.from_row, width(j)) : V{};
+      const VU pair = Source::Pairs(even, odd);
       __builtin_memcpy(to + j * args.to_group, &pair, sizeof pair);
       sum[j] = (sum[j] + even * weight[0]) + odd * weight[1];
     }
@@ -90,12 +103,12 @@ void PackGroupsRight(const Bf16PackArgs& args, int group) {
   for (int j = 0; j < kGroups && sums != nullptr; ++j) StoreUnaligned(sums + j * kLanes, sum[j]);
 }
 
-template <typename Round>
+template <typename Source>
 void PackColumnsRight(const Bf16PackArgs& args) {
   const int groups = (args.width + kLanes - 1) / kLanes;
   int group = 0;
-  for (; group + 4 <= groups; group += 4) PackGroupsRight<Round, 4>(args, group);
-  for (; group < groups; ++group) PackGroupsRight<Round, 1>(args, group);
+  for (; group + 4 <= groups; group += 4) PackGroupsRight<Source, 4>(args, group);
+  for (; group < groups; ++group) PackGroupsRight<Source, 1>(args, group);
 }
 
 template <typename Round>
