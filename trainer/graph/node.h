@@ -33,9 +33,9 @@ struct ValueSpec {
   // A batched value that lies row-major, not in the backend's own order. Only a backend that has
   // laid out its graph sets it (Backend::Rewrite). Builders of graphs leave it false.
   bool row_major = false;
-  // A batched value of reals, in the backend's own order, whose elements are rounded to 16 bits
-  // where they are stored: to the kind that the backend's precision names. Only a backend sets it
-  // (backend/narrow_values.h).
+  // A batched value of reals whose elements are rounded to 16 bits where they are stored: to the
+  // kind that the backend's precision names. Only a backend sets it (backend/narrow_values.h, and
+  // for values in rows backend/cpu/narrow_rows.h).
   bool narrow = false;
 
   friend bool operator==(const ValueSpec&, const ValueSpec&) = default;

@@ -23,6 +23,8 @@
 namespace trainyard::engine {
 
 struct DropoutArgs;  // kernels.h
+struct ExpRowsArgs;
+struct ExpRowsEndArgs;
 struct PoolArgs;
 
 inline constexpr int kMostTileRows = 16;
@@ -101,6 +103,9 @@ struct Bf16Kernels {
   // Of windows that tile the image from its corner: x, activated and y are pairs.
   void (*max_pool_gradient)(const PoolArgs&, int begin, int end);
   BatchNormKernels batch_norm;
+  // As those of KernelTable, but y is bf16.
+  void (*exp_rows)(const ExpRowsArgs&);
+  void (*exp_rows_end)(const ExpRowsEndArgs&);
   // Between begin and end, on one thread, only products of that block and of those pairs may run.
   // Null where a product needs no preparation.
   void (*begin)(int block, int pairs);

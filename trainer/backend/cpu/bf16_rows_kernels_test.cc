@@ -36,12 +36,87 @@ class RandomFloats {
   Buffer buffer_;
 };
 
+float Widened(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 uint16_t RoundedBits(float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(RoundToBfloat16(x)) >> 16); }
 
 class Bf16RowsKernelsTest : public testing::TestWithParam<Bf16Set> {
  protected:
+  const KernelTable& wide() const { return *GetParam().table; }
   const Bf16Kernels& narrow() const { return GetParam().kernels; }
 };
+
+// Runs exp_rows and exp_rows_end over rows of one panel.
+struct Exponentials {
+  int rows, columns;
+  std::vector<int32_t> labels;
+  std::vector<float> sums, wanted, factors;
+  std::vector<double> losses;
+  std::vector<uint8_t> beyond;
+
+  Exponentials(int rows, int columns) : rows(rows), columns(columns) {
+    for (int row = 0; row < rows; ++row) labels.push_back(row * 7 % columns);
+  }
+
+  template <typename Kernels>
+  void Run(const Kernels& kernels, RandomFloats& logits, void* y, int64_t y_row) {
+    const auto padded = static_cast<size_t>(PaddedFloats(rows));
+    sums.assign(padded, 0.0f);
+    wanted.assign(padded, 0.0f);
+    factors.assign(padded, 0.0f);
+    losses.assign(padded, 0.0);
+    beyond.assign(padded, 0);
+    ExpRowsArgs args{.x = logits.data(), .x_row = PaddedFloats(columns), .rows = rows, .columns = columns, .labels = labels.data()};
+    args.y = y;
+    args.y_row = y_row;
+    args.sums = sums.data();
+    args.wanted = wanted.data();
+    kernels.exp_rows(args);
+    ExpRowsEndArgs end{.end = rows, .sums = sums.data(), .sums_row = PaddedFloats(rows), .panels = 1, .wanted = wanted.data()};
+    end.labels = labels.data();
+    end.losses = losses.data();
+    end.y = y;
+    end.y_row = y_row;
+    end.factors = factors.data();
+    end.beyond = beyond.data();
+    kernels.exp_rows_end(end);
+  }
+};
+
+TEST_P(Bf16RowsKernelsTest, TermsAreThoseOfFloat32Rounded) {
+  for (const int columns : {1, 7, 16, 17, 31, 32, 48, 63, 128}) {
+    for (const int rows : {1, 16, 19}) {
+      SCOPED_TRACE(testing::Message() << rows << " rows, " << columns << " columns");
+      const int64_t y_row = columns + 3;
+      RandomFloats logits(rows * PaddedFloats(columns), 5, 3.0f);
+      std::vector<float> wide_terms(static_cast<size_t>(rows * y_row), Widened(kNotWritten));
+      std::vector<uint16_t> terms(wide_terms.size(), kNotWritten);
+      Exponentials expected(rows, columns), found(rows, columns);
+      expected.Run(wide(), logits, wide_terms.data(), y_row);
+      found.Run(narrow(), logits, terms.data(), y_row);
+      for (size_t i = 0; i < terms.size(); ++i) ASSERT_EQ(terms[i], RoundedBits(wide_terms[i])) << "at " << i;
+      EXPECT_EQ(found.sums, expected.sums);
+      EXPECT_EQ(found.losses, expected.losses);
+      EXPECT_EQ(found.factors, expected.factors);
+      found.Run(narrow(), logits, nullptr, y_row);
+      EXPECT_EQ(found.sums, expected.sums);
+    }
+  }
+}
+
+// The label's term is e^logit less the sum as those of other columns are e^logit.
+TEST_P(Bf16RowsKernelsTest, TheLabelsTermIsMadeOfItsLogit) {
+  constexpr int kColumns = 20;
+  RandomFloats logits(PaddedFloats(kColumns), 9, 4.0f);
+  for (int label = 0; label < kColumns; ++label) {
+    Exponentials one(1, kColumns), other(1, kColumns);
+    one.labels = {label};
+    other.labels = {(label + 1) % kColumns};
+    std::vector<float> terms(kColumns), elsewhere(kColumns);
+    one.Run(wide(), logits, terms.data(), kColumns);
+    other.Run(wide(), logits, elsewhere.data(), kColumns);
+    EXPECT_EQ(terms[label], static_cast<float>(static_cast<double>(elsewhere[label]) - static_cast<double>(one.sums[0])));
+  }
+}
 
 TEST_P(Bf16RowsKernelsTest, ARightSideOfBfloat16IsPackedAsOneOfFloat32) {
   for (const int width : {1, 15, 16, 40, 64, 128}) {

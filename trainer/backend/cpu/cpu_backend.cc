@@ -17,6 +17,7 @@
 #include "trainer/backend/cpu/join_cross_entropy.h"
 #include "trainer/backend/cpu/lay_out.h"
 #include "trainer/backend/cpu/layout.h"
+#include "trainer/backend/cpu/narrow_rows.h"
 #include "trainer/backend/cpu/select_bf16.h"
 #include "trainer/backend/cpu/select_kernels.h"
 #include "trainer/backend/cpu/unpool_in_weights.h"
@@ -51,7 +52,7 @@ class CpuBackend final : public Backend {
     if (RunsInference(options.inference)) return RewriteForInference(graph);
     Graph laid_out = LayOut(graph);
     if (options.fuse) laid_out = GatherMoments(JoinCrossEntropy(JoinAdds(laid_out)));
-    if (device_.bf16 != nullptr) laid_out = NarrowValues(laid_out, NarrowReach::kDense);
+    if (device_.bf16 != nullptr) laid_out = NarrowRows(NarrowValues(laid_out, NarrowReach::kDense));
     if (!options.fuse) return laid_out;
     return UnpoolInWeights(laid_out, device_.bf16 != nullptr ? Precision::kBfloat16 : Precision::kFloat32);
   }
@@ -60,9 +61,8 @@ class CpuBackend final : public Backend {
   }
 
   size_t BytesFor(const ValueSpec& spec) const override {
-    if (spec.row_major) return static_cast<size_t>(RowVectors(spec.shape) * kLanes) * SizeOf(spec.dtype);
-    const int64_t elements = spec.batched ? PanelLayout(spec.shape).vectors() * kLanes : spec.shape.elements();
-    return static_cast<size_t>(elements) * (spec.narrow ? sizeof(uint16_t) : SizeOf(spec.dtype));
+    const int64_t elements = spec.row_major || spec.batched ? VectorsOf(spec) * kLanes : spec.shape.elements();
+    return static_cast<size_t>(elements * ElementBytes(spec));
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id, bool inference) override {

@@ -1,7 +1,8 @@
 // The logits of a dense layer and their cross-entropy, panel by panel: a panel of logits of all
 // rows stays in the second cache. In memory are, written once, terms: e^logit, less its row's sum
-// at the label. Their factor, 1 / (sum * labels), is known at a row's end. What reads the terms
-// multiplies by it on its smaller side, so no pass over them is needed.
+// at the label. They are f32, or bf16 where products round them to that. Their factor, 1 / (sum *
+// labels), is known at a row's end. What reads the terms multiplies by it on its smaller side, so
+// no pass over them is needed.
 #include "trainer/ops/dense_cross_entropy.h"
 
 #include <algorithm>
@@ -51,7 +52,12 @@ struct CrossEntropyShape {
 class CrossEntropyKernel final : public Kernel {
  public:
   CrossEntropyKernel(CpuDevice& device, const NodeView& node, bool bias)
-      : device_(device), shape_(node), bias_(bias), panels_(ProductPanels(shape_.classes, device)) {
+      : device_(device),
+        shape_(node),
+        bias_(bias),
+        narrow_(node.out(Outputs::kTerms).narrow),
+        term_bytes_(ElementBytes(node.out(Outputs::kTerms))),
+        panels_(ProductPanels(shape_.classes, device)) {
     for (int64_t panel = 0; panel < panels_; ++panel) ends_.push_back(ProductPanelEnd(panel, shape_.classes, device));
     const int64_t block = shape_.block_rows();
     size_t bytes = 0;
@@ -95,9 +101,9 @@ class CrossEntropyKernel final : public Kernel {
   }
   const int32_t* Labels(const KernelContext& context) const { return context.input<int32_t>(bias_ ? 3 : 2); }
   // The terms of `row`; null where nothing reads them.
-  float* Terms(const KernelContext& context, int64_t row) const {
-    float* const terms = context.output<float>(Outputs::kTerms);
-    return terms == nullptr ? nullptr : terms + row * shape_.classes;
+  std::byte* Terms(const KernelContext& context, int64_t row) const {
+    auto* const terms = context.output<std::byte>(Outputs::kTerms);
+    return terms == nullptr ? nullptr : terms + row * shape_.classes * term_bytes_;
   }
   float* Factors(const KernelContext& context, int64_t row) const {
     float* const factors = context.output<float>(Outputs::kFactors);
@@ -119,19 +125,20 @@ class CrossEntropyKernel final : public Kernel {
     args.wanted = At<float>(context, wanted_);
     args.leads = At<uint8_t>(context, leads_);
     args.y_row = shape_.classes;
-    float* const terms = Terms(context, block.begin);
+    std::byte* const terms = Terms(context, block.begin);
     const bool counts = context.outputs[Outputs::kCorrect] != nullptr;
     const RowsProduct product = Logits(context, block.count, context.input<float>(0) + block.begin * shape_.k);
-    RunPanelsProduct(product, terms, shape_.classes, At<float>(context, product_), device_, [&](const ProductPanel& panel) {
+    const float* const next = narrow_ ? nullptr : reinterpret_cast<const float*>(terms);
+    RunPanelsProduct(product, next, shape_.classes, At<float>(context, product_), device_, [&](const ProductPanel& panel) {
       ExpRowsArgs mine = args;
       mine.x = panel.c;
       mine.x_row = panel.c_row;
       mine.columns = static_cast<int>(panel.columns);
       mine.first = static_cast<int32_t>(panel.column);
-      mine.y = terms == nullptr ? nullptr : terms + panel.column;
+      mine.y = terms == nullptr ? nullptr : terms + panel.column * term_bytes_;
       mine.sums = At<float>(context, sums_) + panel.number * shape_.block_rows();
       mine.highest = counts ? At<float>(context, highest_) + panel.number * shape_.block_rows() : nullptr;
-      device_.kernels.exp_rows(mine);
+      (narrow_ ? device_.bf16->exp_rows : device_.kernels.exp_rows)(mine);
     });
   }
 
@@ -152,7 +159,7 @@ class CrossEntropyKernel final : public Kernel {
       ExpRowsEndArgs mine = args;
       mine.begin = begin * kLanes;
       mine.end = std::min(block.count, end * kLanes);
-      device_.kernels.exp_rows_end(mine);
+      (narrow_ ? device_.bf16->exp_rows_end : device_.kernels.exp_rows_end)(mine);
       if (context.outputs[Outputs::kCorrect] != nullptr) FindCorrect(context, block, mine.begin, mine.end);
     });
   }
@@ -191,24 +198,43 @@ class CrossEntropyKernel final : public Kernel {
     product.c = logits;
     RunRowsProduct(product, x + AgainFloats(), device_);
     for (size_t i = 0; i < rows.size(); ++i) {
+      float* const scores = logits + i * shape_.classes;
+      std::byte* const terms = Terms(context, rows[i]);
       RowLossArgs args;
       args.classes = static_cast<int>(shape_.classes);
       args.end = 1;
-      args.x = logits + i * shape_.classes;
+      args.x = scores;
       args.labels = Labels(context) + rows[i];
-      args.y = Terms(context, rows[i]);
       args.losses = At<double>(context, losses_) + rows[i];
       args.correct = At<uint8_t>(context, correct_) + rows[i];
-      device_.kernels.cross_entropy_rows(args);
       device_.kernels.correct_rows(args);
-      if (args.y != nullptr) args.y[*args.labels] -= 1.0f;
+      args.y = terms == nullptr ? nullptr : scores;
+      device_.kernels.cross_entropy_rows(args);
       if (float* const factor = Factors(context, rows[i]); factor != nullptr) *factor = 1.0f / static_cast<float>(shape_.rows);
+      if (terms == nullptr) continue;
+      scores[*args.labels] -= 1.0f;
+      StoreTerms(scores, terms);
     }
+  }
+
+  void StoreTerms(const float* row, std::byte* terms) const {
+    if (!narrow_) {
+      std::copy_n(row, shape_.classes, reinterpret_cast<float*>(terms));
+      return;
+    }
+    Bf16PackArgs pack;
+    pack.from = row;
+    pack.k = static_cast<int>(shape_.classes);
+    pack.width = 1;
+    pack.to = reinterpret_cast<uint16_t*>(terms);
+    device_.bf16->pack_left_rows(pack);
   }
 
   CpuDevice& device_;
   const CrossEntropyShape shape_;
   const bool bias_;
+  const bool narrow_;  // the terms are bfloat16
+  const int64_t term_bytes_;
   const int64_t panels_;
   std::vector<int64_t> ends_;  // of the panels, in classes
   // Where each lies in the scratch, in bytes.
@@ -228,8 +254,9 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseCross
   product.rows = node.in(0).shape.elements() / product.k;
   product.b_transposed = true;
   return MakeKernel(
-      [&device, product](const KernelContext& context) mutable {
-        product.a = context.input<float>(0);
+      [&device, product, narrow = node.in(0).narrow](const KernelContext& context) mutable {
+        product.a = narrow ? nullptr : context.input<float>(0);
+        product.a_rounded = narrow ? context.input<uint16_t>(0) : nullptr;
         product.b = context.input<float>(2);
         product.c = context.output<float>(0);
         RunRowsProduct(product, static_cast<float*>(context.scratch), device);
@@ -253,7 +280,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseCross
   const int64_t x_floats = PaddedFloats(product.k * product.rows);
   const int64_t factor_floats = PaddedFloats(product.k);
   return MakeKernel(
-      [&device, product, bias = op.bias, x_floats, factor_floats](const KernelContext& context) mutable {
+      [&device, product, bias = op.bias, narrow = node.in(1).narrow, x_floats, factor_floats](const KernelContext& context) mutable {
         auto* const x = static_cast<float*>(context.scratch);
         float* const factors = x + x_floats;
         device.pool.Run(product.k, [&](int64_t begin, int64_t end, int) {
@@ -264,7 +291,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DenseCross
           }
         });
         product.a = x;
-        product.b = context.input<float>(1);
+        product.b = narrow ? nullptr : context.input<float>(1);
+        product.b_rounded = narrow ? context.input<uint16_t>(1) : nullptr;
         product.c = context.output<float>(0);
         product.b_sums = bias ? context.output<float>(1) : nullptr;
         product.b_sum_weights = factors;

@@ -281,7 +281,7 @@ struct RecurrentStepGradientArgs {
 struct RowLossArgs {
   const float* x = nullptr;  // logits or probabilities
   const int32_t* labels = nullptr;
-  float* y = nullptr;  // probabilities (may be null) or the gradient
+  float* y = nullptr;  // probabilities (may be null) or the gradient; may be x
   float scale = 1.0f;  // of the gradient
   int classes = 0;
   int64_t begin = 0, end = 0;
@@ -297,7 +297,7 @@ struct ExpRowsArgs {
   int rows = 0, columns = 0;
   int32_t first = 0;
   const int32_t* labels = nullptr;  // [rows]
-  float* y = nullptr;               // e^x at row * y_row + column; null: not stored
+  void* y = nullptr;                // e^x at row * y_row + column, f32 or with Bf16Kernels::exp_rows bf16; null: not stored
   int64_t y_row = 0;
   float* sums = nullptr;     // [rows], of e^x
   float* wanted = nullptr;   // [rows]: x at the label, where that is one of the classes
@@ -315,7 +315,7 @@ struct ExpRowsEndArgs {
   const int32_t* labels = nullptr;
   double count = 1.0;        // of all labels
   double* losses = nullptr;  // [rows]
-  float* y = nullptr;        // as above: the row's sum is taken from the label's; null: not stored
+  void* y = nullptr;         // as above: that of the label becomes e^wanted - sum; null: not stored
   int64_t y_row = 0;
   float* factors = nullptr;   // [rows] or null: 1 / (sum * count)
   uint8_t* beyond = nullptr;  // [rows]: 1 where e^x leaves the range in which this is exact: nothing else is set

@@ -7,6 +7,8 @@
 #include "trainer/backend/cpu/kernels/bf16_turn.h"
 #include "trainer/backend/cpu/kernels/bf16_values.h"
 #include "trainer/backend/cpu/kernels/dropout.h"
+#include "trainer/backend/cpu/kernels/row_values.h"
+#include "trainer/backend/cpu/kernels/rows_exp.h"
 #include "trainer/backend/cpu/kernels/unpool.h"
 
 namespace trainyard::engine {
@@ -30,6 +32,8 @@ constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&), voi
           .dropout = DropoutOf<PairPanels<Round>>::Run,
           .max_pool_gradient = UnpoolOf<PairPanels<Round>>::Run,
           .batch_norm = BatchNormOf<PairPanels<Round>>::kKernels,
+          .exp_rows = ExpRowsOf<RoundedRows<Round>>::Run,
+          .exp_rows_end = ExpRowsOf<RoundedRows<Round>>::End,
           .begin = nullptr,
           .end = nullptr,
           .product = product,

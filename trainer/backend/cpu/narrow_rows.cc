@@ -1,0 +1,42 @@
+#include "trainer/backend/cpu/narrow_rows.h"
+
+#include <set>
+#include <utility>
+
+#include "trainer/graph/graph_copy.h"
+#include "trainer/ops/dense_cross_entropy.h"
+
+namespace trainyard::engine {
+namespace {
+
+// The output of a node that gradients alone read and that may be narrow; -1: none.
+int OutputForGradients(const Op& op) {
+  return std::holds_alternative<DenseCrossEntropyOp>(op) ? DenseCrossEntropyOutputs::kTerms : -1;
+}
+
+// What the graph names or a node of it reads.
+std::set<Value> ReadValues(const Graph& graph) {
+  std::set<Value> read;
+  for (const Node& node : graph.nodes()) read.insert(node.inputs.begin(), node.inputs.end());
+  for (const auto& [name, value] : graph.outputs()) read.insert(value);
+  for (const ParameterResult& result : graph.results()) read.insert(result.value);
+  read.insert(graph.next_states().begin(), graph.next_states().end());
+  return read;
+}
+
+}  // namespace
+
+Graph NarrowRows(const Graph& graph) {
+  GraphCopy copy(graph);
+  const std::set<Value> read = ReadValues(graph);
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {
+    Node node = graph.node(id);
+    for (Value& input : node.inputs) input = copy.At(input);
+    const int output = OutputForGradients(node.op);
+    if (output >= 0 && !read.contains({id, output})) node.outputs[output].narrow = node.outputs[output].row_major;
+    copy.Map(id, copy.Add(std::move(node)));
+  }
+  return std::move(copy).Finish();
+}
+
+}  // namespace trainyard::engine
