@@ -25,7 +25,9 @@ namespace trainyard::engine {
 struct DropoutArgs;  // kernels.h
 struct ExpRowsArgs;
 struct ExpRowsEndArgs;
-struct PoolArgs;
+struct PoolArgs;  // kernels.h
+struct RecurrentStepArgs;
+struct RecurrentStepGradientArgs;
 
 inline constexpr int kMostTileRows = 16;
 inline constexpr int kMostTilePairs = 16;
@@ -106,6 +108,9 @@ struct Bf16Kernels {
   // As those of KernelTable, but y is bf16.
   void (*exp_rows)(const ExpRowsArgs&);
   void (*exp_rows_end)(const ExpRowsEndArgs&);
+  // As recurrent_step of KernelTable and its gradient, but gates are bf16. Of an LSTM or a GRU.
+  void (*gated_step)(const RecurrentStepArgs&);
+  void (*gated_step_gradient)(const RecurrentStepGradientArgs&);
   // Between begin and end, on one thread, only products of that block and of those pairs may run.
   // Null where a product needs no preparation.
   void (*begin)(int block, int pairs);

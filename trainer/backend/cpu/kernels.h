@@ -231,7 +231,7 @@ struct PackRowsArgs {
 };
 
 // One step of a recurrent layer over `rows` samples, after the product q [rows][gates * units] of h
-// before it (ops/recurrent.h). Strides are in floats; h and c before the step may be null: zeros.
+// before it (ops/recurrent.h). Strides count elements; h and c before the step may be null: zeros.
 struct RecurrentStepArgs {
   Cell cell = Cell::kLstm;
   Activation activation = Activation::kTanh;  // simple RNN
@@ -246,7 +246,7 @@ struct RecurrentStepArgs {
   int64_t c_row = 0;
   float* y = nullptr;
   int64_t y_row = 0;
-  float* gates = nullptr;  // null: not kept
+  void* gates = nullptr;  // f32, or bf16 with Bf16Kernels::gated_step; null: not kept
   int64_t gates_row = 0;
   float* cells = nullptr;  // LSTM
   int64_t cells_row = 0;
@@ -264,7 +264,7 @@ struct RecurrentStepGradientArgs {
   float* dc = nullptr;  // LSTM: [rows][units], in and out
   const float* y = nullptr;
   int64_t y_row = 0;
-  const float* gates = nullptr;
+  const void* gates = nullptr;  // as the step kept them
   int64_t gates_row = 0;
   const float* cells = nullptr;
   int64_t cells_row = 0;

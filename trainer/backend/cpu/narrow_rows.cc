@@ -5,13 +5,16 @@
 
 #include "trainer/graph/graph_copy.h"
 #include "trainer/ops/dense_cross_entropy.h"
+#include "trainer/ops/recurrent.h"
 
 namespace trainyard::engine {
 namespace {
 
 // The output of a node that gradients alone read and that may be narrow; -1: none.
 int OutputForGradients(const Op& op) {
-  return std::holds_alternative<DenseCrossEntropyOp>(op) ? DenseCrossEntropyOutputs::kTerms : -1;
+  if (std::holds_alternative<DenseCrossEntropyOp>(op)) return DenseCrossEntropyOutputs::kTerms;
+  const auto* recurrent = std::get_if<RecurrentOp>(&op);
+  return recurrent != nullptr && recurrent->cell != Cell::kSimpleRnn ? RecurrentOutputs::kGates : -1;
 }
 
 // What the graph names or a node of it reads.

@@ -6,8 +6,9 @@
 
 namespace trainyard::engine {
 
-// A forward graph that was laid out and joined, with ValueSpec::narrow set for values that gradients
-// read: the terms of a DenseCrossEntropyOp. What the graph names, or a node of it reads, stays f32.
+// A forward graph that was laid out and joined, with ValueSpec::narrow set for two kinds of values
+// that gradients read: the terms of a DenseCrossEntropyOp, and the gates that an LSTM or GRU keeps.
+// What the graph names, or a node of it reads, stays f32.
 Graph NarrowRows(const Graph& graph);
 
 }  // namespace trainyard::engine

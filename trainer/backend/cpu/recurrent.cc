@@ -36,6 +36,16 @@ StepRows Before(const float* sequence, const float* initial, const Sizes& n, int
   return count > 0 ? RowsAt(sequence, n, n.At(count - 1), n.units) : StepRows{initial, n.units};
 }
 
+// The gates that an LSTM or GRU keeps for the way back: f32 or bfloat16.
+struct KeptGates {
+  bool narrow = false;
+
+  template <typename Byte>
+  Byte* At(Byte* first, int64_t element) const {
+    return first == nullptr ? nullptr : first + element * static_cast<int64_t>(narrow ? sizeof(uint16_t) : sizeof(float));
+  }
+};
+
 // sums[i] = the sum of all rows' element i
 void SumRows(const float* matrix, int64_t rows, int64_t width, float* sums, CpuDevice& device) {
   device.pool.Run(VectorsFor(width), [&](int64_t begin, int64_t end, int) {
@@ -73,11 +83,12 @@ CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const Recu
   const Sizes n(op, node.out().shape);
   const auto packed_floats = static_cast<int64_t>(PackedFloats(n.units, n.width(), device));
   const int64_t left_floats = PaddedFloats(static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.units, device)));
+  const KeptGates kept_gates = {op.cell != Cell::kSimpleRnn && node.out(RecurrentOutputs::kGates).narrow};
   // Packed kernel, work of each thread's product, product of one step, cells that nobody keeps.
   const int64_t scratch = (kept == nullptr ? PaddedFloats(packed_floats) : 0) + device.pool.threads() * left_floats +
                           PaddedFloats(n.samples * n.width()) + PaddedFloats(n.samples * n.steps * n.units);
   return MakeKernel(
-      [&device, op, n, kept, packed_floats, left_floats, at = RecurrentInputs(op)](const KernelContext& context) {
+      [&device, op, n, kept_gates, kept, packed_floats, left_floats, at = RecurrentInputs(op)](const KernelContext& context) {
         ScratchPieces memory(context.scratch);
         float* const own = kept == nullptr ? memory.Take(packed_floats) : nullptr;
         const float* const packed = kept == nullptr ? own : kept->get();
@@ -87,7 +98,7 @@ CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const Recu
         const bool lstm = op.cell == Cell::kLstm;
         float* cells = lstm ? context.output<float>(RecurrentOutputs::kCells) : nullptr;
         if (lstm && cells == nullptr) cells = memory.Take(n.samples * n.steps * n.units);
-        float* const gates = op.cell == Cell::kSimpleRnn ? nullptr : context.output<float>(RecurrentOutputs::kGates);
+        auto* const gates = op.cell == Cell::kSimpleRnn ? nullptr : context.output<std::byte>(RecurrentOutputs::kGates);
         const float* const bias = InputOrNull(context, at.bias);
         RowsProduct product;
         product.k = n.units;
@@ -129,8 +140,8 @@ CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const Recu
               args.y = y + step * n.units + begin * args.y_row;
               args.cells = cells == nullptr ? nullptr : cells + step * n.units + begin * args.cells_row;
               args.gates_row = n.steps * 4 * n.units;
-              args.gates = gates == nullptr ? nullptr : gates + step * 4 * n.units + begin * args.gates_row;
-              device.kernels.recurrent_step(args);
+              args.gates = kept_gates.At(gates, step * 4 * n.units + begin * args.gates_row);
+              (kept_gates.narrow ? device.bf16->gated_step : device.kernels.recurrent_step)(args);
             });
           }
         });
@@ -191,6 +202,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
   const auto packed_floats = static_cast<int64_t>(PackedFloats(n.width(), n.units, device));
   const int64_t left_floats = PaddedFloats(static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.width(), device)));
   const bool gru = op.forward.cell == Cell::kGru;
+  const KeptGates kept_gates = {at.gates >= 0 && node.in(at.gates).narrow};
   const int64_t rows = n.samples * n.steps;
   RowsProduct weights;
   weights.rows = weights.a_k = n.units;
@@ -201,7 +213,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
   const int64_t scratch = PaddedFloats(product_floats) + PaddedFloats(packed_floats) + device.pool.threads() * left_floats +
                           2 * PaddedFloats(n.samples * n.units) + PaddedFloats(rows * n.units) + (gru ? PaddedFloats(rows * n.width()) : 0);
   return MakeKernel(
-      [&device, op, n, at, gru, rows, weights, packed_floats, left_floats, product_floats](const KernelContext& context) mutable {
+      [&device, op, n, at, kept_gates, gru, rows, weights, packed_floats, left_floats,
+       product_floats](const KernelContext& context) mutable {
         ScratchPieces memory(context.scratch);
         float* const product_scratch = memory.Take(product_floats);
         float* const packed = memory.Take(packed_floats);
@@ -212,7 +225,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
         float* const dz = context.output<float>(0);
         float* const dq = gru ? memory.Take(rows * n.width()) : dz;
         const float* const y = context.input<float>(at.y);
-        const float* const gates = InputOrNull(context, at.gates);
+        const auto* const gates = at.gates < 0 ? nullptr : context.input<std::byte>(at.gates);
         const float* const cells = InputOrNull(context, at.cells);
         const float* const dy = InputOrNull(context, at.dy);
         RowsProduct back;  // dh = dq of the step after, times the transposed kernel
@@ -247,7 +260,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
               args.y = y + step * n.units + begin * args.y_row;
               args.cells = cells == nullptr ? nullptr : cells + step * n.units + begin * args.cells_row;
               args.gates_row = n.steps * 4 * n.units;
-              args.gates = gates == nullptr ? nullptr : gates + step * 4 * n.units + begin * args.gates_row;
+              args.gates = kept_gates.At(gates, step * 4 * n.units + begin * args.gates_row);
               args.h_row = h.stride;
               args.h = h.data == nullptr ? nullptr : h.data + begin * h.stride;
               args.c_row = c.stride;
@@ -255,7 +268,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
               args.dz_row = n.steps * n.width();
               args.dz = dz + step * n.width() + begin * args.dz_row;
               args.dq = dq + step * n.width() + begin * args.dz_row;
-              device.kernels.recurrent_step_gradient(args);
+              (kept_gates.narrow ? device.bf16->gated_step_gradient : device.kernels.recurrent_step_gradient)(args);
               for (int64_t row = begin; row < end; ++row) {
                 float* const to = h_before + (row * n.steps + step) * n.units;
                 if (h.data == nullptr) {

@@ -7,6 +7,7 @@
 #include "trainer/backend/cpu/kernels/bf16_turn.h"
 #include "trainer/backend/cpu/kernels/bf16_values.h"
 #include "trainer/backend/cpu/kernels/dropout.h"
+#include "trainer/backend/cpu/kernels/recurrent.h"
 #include "trainer/backend/cpu/kernels/row_values.h"
 #include "trainer/backend/cpu/kernels/rows_exp.h"
 #include "trainer/backend/cpu/kernels/unpool.h"
@@ -34,6 +35,8 @@ constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&), voi
           .batch_norm = BatchNormOf<PairPanels<Round>>::kKernels,
           .exp_rows = ExpRowsOf<RoundedRows<Round>>::Run,
           .exp_rows_end = ExpRowsOf<RoundedRows<Round>>::End,
+          .gated_step = GatedSteps<RoundedRows<Round>>::Run,
+          .gated_step_gradient = GatedSteps<RoundedRows<Round>>::RunGradient,
           .begin = nullptr,
           .end = nullptr,
           .product = product,
