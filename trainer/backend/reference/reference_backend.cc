@@ -31,11 +31,13 @@ void ConvertTo(const In* in, int64_t elements, double scale, Out* out) {
   }
 }
 
+template <typename T>
+constexpr bool kIsWeightGradient = std::is_same_v<T, DenseWeightGradientOp> || std::is_same_v<T, Conv2dWeightGradientOp>;
+
 // Ops that multiply their first two inputs and do no more, but for an epilogue.
 template <typename T>
-constexpr bool kIsProduct =
-    std::is_same_v<T, DenseOp> || std::is_same_v<T, DenseInputGradientOp> || std::is_same_v<T, DenseWeightGradientOp> ||
-    std::is_same_v<T, Conv2dOp> || std::is_same_v<T, Conv2dInputGradientOp> || std::is_same_v<T, Conv2dWeightGradientOp>;
+constexpr bool kIsProduct = std::is_same_v<T, DenseOp> || std::is_same_v<T, DenseInputGradientOp> || std::is_same_v<T, Conv2dOp> ||
+                            std::is_same_v<T, Conv2dInputGradientOp> || kIsWeightGradient<T>;
 
 template <typename T>
 class ReferenceBackend final : public Backend {
@@ -108,6 +110,7 @@ class ReferenceBackend final : public Backend {
     } else {
       reference::RunFunction run = reference::MakeRun<T>(op, node);
       if (!kIsProduct<OpType> || !Narrows(precision_)) return run;
+      if (kIsWeightGradient<OpType>) return reference::WithRoundedOperandsButSums<T>(std::move(run), node, precision_);
       return reference::WithRoundedOperands<T>(std::move(run), node, precision_);
     }
   }

@@ -24,10 +24,14 @@ T Operand(T x, Precision precision) {
   return x;
 }
 
-// Runs a node whose first two inputs are the operands of a product, and whose second output, if
-// there is one, is a sum of what was not rounded.
+// Runs a node whose first two inputs are the operands of a product.
 template <typename T>
 RunFunction WithRoundedOperands(RunFunction run, const NodeView& node, Precision precision);
+
+// The same of a node whose second output, if there is one, is a sum of what was not rounded: the
+// bias's gradient.
+template <typename T>
+RunFunction WithRoundedOperandsButSums(RunFunction run, const NodeView& node, Precision precision);
 
 // Runs a node whose first output is narrow.
 template <typename T>
