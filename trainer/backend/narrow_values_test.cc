@@ -107,7 +107,7 @@ TEST_F(NarrowValuesTest, UpToADenseLayerPooledValuesAndTheirGradientsAreHeldInBf
   Value x = *builder().MaxPool("pool1", Conv("conv1", trial_.Input("x", {2, 8, 8, 2}), 8), {{2, 2}, {2, 2}});
   x = *builder().MaxPool("pool2", Conv("conv2", x, 6), {{2, 2}, {2, 2}});
   x = Dense("dense", Features(*builder().Dropout("dropout", x, 0.5f)), 10);
-  Graph graph = Narrowed(x, NarrowReach::kDense);
+  Graph graph = Narrowed(*builder().Activate("relu", x, Activation::kRelu), NarrowReach::kDense);
   ASSERT_TRUE(AddGradients(graph, graph.loss(), {}).ok());
   EXPECT_THAT(NarrowOf(graph),
               ElementsAre("conv1", "conv2", "dropout", "flat", "gradients/dense/input", "gradients/flat/input", "gradients/dropout/input",

@@ -42,7 +42,9 @@ void AddGradient(const DenseOp& op, GradientContext& context) {
   const ValueSpec x_spec = context.spec(x);
   const ValueSpec w_spec = context.spec(w);
   const bool bias = op.epilogue.bias && context.wants(2);
-  const Value dz = EpilogueGradient(op.epilogue, ProductSpec(x_spec, w_spec), context);
+  ValueSpec z_spec = ProductSpec(x_spec, w_spec);
+  z_spec.narrow = context.spec(context.output()).narrow;  // held as y, not as x
+  const Value dz = EpilogueGradient(op.epilogue, z_spec, context);
   if (context.wants(1) || bias) {
     std::vector<ValueSpec> outputs = {w_spec};
     if (bias) outputs.push_back(context.spec(context.input(2)));

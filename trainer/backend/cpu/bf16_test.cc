@@ -283,7 +283,7 @@ Trial DenseNetwork(int batch) {
   const auto dense = [&](const std::string& name, Value x, int64_t units) {
     const Value kernel = trial.Parameter(name + "/kernel", {builder.spec(x).shape[-1], units});
     trial.Scale(0.1f);
-    return *builder.Dense(name, x, kernel);
+    return *builder.Activate(name + "_act", *builder.Dense(name, x, kernel), Activation::kRelu);
   };
   const Value images = trial.Input("images", {batch, 11, 12, 3});
   const Value pooled = *builder.Dropout("dropout", conv("conv1", images, 6, /*pool=*/true), 0.25f);
@@ -291,7 +291,8 @@ Trial DenseNetwork(int batch) {
   const Value left = dense("dense1", *builder.Flatten("flatten1", pooled), 70);  // 72 features
   const Value right = dense("dense2", *builder.Flatten("flatten2", tall), 70);   // 2880
   const Value steps = dense("dense3", *builder.Reshape("steps", conv("conv3", pooled, 10, false), {batch, 2, 10}), 35);
-  const Value y = *builder.Add("sum", std::array{left, right, *builder.Flatten("flatten3", steps)});
+  Value y = *builder.Add("sum", std::array{left, right, *builder.Flatten("flatten3", steps)});
+  y = dense("dense4", *builder.Activate("act4", y, Activation::kTanh), 8);
   EXPECT_TRUE(builder.Output("features", y).ok());
   trial.MeanSquaredLoss(y);
   return trial;
