@@ -12,25 +12,35 @@
 namespace trainyard::engine {
 namespace {
 
-// Counted are all values between the ops of a step, forward and backward, and what kernels work in:
-// what `bench` calls megabytes. Parameters, their gradients and the batch are not part of it.
-size_t BytesOfStep(const std::string& preset, int64_t batch, Precision precision) {
+struct PresetStep {
+  std::string preset;
+  int64_t batch;
+};
+
+// Counted are all values between the ops of a step, forward and backward. Parameters, their
+// gradients, and what a kernel works in are no part of it.
+double MegabytesOf(const PresetStep& step, Precision precision) {
   FieldErrors errors;
-  const ModelSpec spec = ParseModelSpec({{"preset", preset}}, "model", errors);
+  const ModelSpec spec = ParseModelSpec({{"preset", step.preset}}, "model", errors);
   EXPECT_TRUE(errors.empty());
-  auto graph = BuildTrainingGraph(spec, batch);
+  auto graph = BuildTrainingGraph(spec, step.batch);
   auto backend = MakeCpuBackend({.threads = 1, .precision = precision});
   EXPECT_TRUE(graph.ok() && backend.ok());
   const auto executor = Executor::Create(*std::move(graph), **backend);
   EXPECT_TRUE(executor.ok()) << executor.status();
-  return executor.ok() ? (*executor)->bytes() : 0;
+  return executor.ok() ? static_cast<double>((*executor)->plan().arena_bytes) * 1e-6 : 0;
 }
 
-TEST(ActivationMemoryTest, PtbLstmTakesAtMostSixTenthsInBfloat16) {
-  const size_t wide = BytesOfStep("ptbLstm", 20, Precision::kFloat32);
-  const size_t narrow = BytesOfStep("ptbLstm", 20, Precision::kBfloat16);
-  EXPECT_LE(static_cast<double>(narrow), 0.6 * static_cast<double>(wide)) << narrow << " of " << wide << " bytes";
+class ActivationMemoryTest : public testing::TestWithParam<PresetStep> {};
+
+TEST_P(ActivationMemoryTest, AStepInBfloat16TakesAtMostSixTenths) {
+  EXPECT_LE(MegabytesOf(GetParam(), Precision::kBfloat16), 0.6 * MegabytesOf(GetParam(), Precision::kFloat32));
 }
+
+INSTANTIATE_TEST_SUITE_P(Presets, ActivationMemoryTest,
+                         testing::Values(PresetStep{"lenet5", 128}, PresetStep{"mnistCnn", 128}, PresetStep{"resnet56v2", 16},
+                                         PresetStep{"ptbLstm", 20}),
+                         [](const auto& info) { return info.param.preset; });
 
 }  // namespace
 }  // namespace trainyard::engine

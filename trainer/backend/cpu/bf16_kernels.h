@@ -25,7 +25,7 @@ namespace trainyard::engine {
 struct DropoutArgs;  // kernels.h
 struct ExpRowsArgs;
 struct ExpRowsEndArgs;
-struct PoolArgs;  // kernels.h
+struct PoolArgs;
 struct RecurrentStepArgs;
 struct RecurrentStepGradientArgs;
 
