@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace trainyard::engine {
@@ -27,6 +29,19 @@ TEST(BenchStep, SaysWhichPrecisionRanByWhichKernels) {
   EXPECT_EQ(json["precision"], "bfloat16");
   EXPECT_FALSE(json["isa"].get<std::string>().empty());
   EXPECT_GT(json["peakGflops"], 0.0);
+}
+
+TEST(BenchStep, ValuesOfSixteenBitsCountTwoBytes) {
+  std::map<Precision, double> bytes;
+  for (const Precision precision : {Precision::kFloat32, Precision::kBfloat16}) {
+    const auto result = BenchStep({.model = "lenet5", .batch = 5, .threads = 1, .precision = precision, .seconds = 0});
+    ASSERT_TRUE(result.ok()) << result.status();
+    const auto conv2 = std::ranges::find(result->layers, "conv2", &BenchLayer::name);
+    ASSERT_NE(conv2, result->layers.end());
+    bytes[precision] = 1e6 * conv2->megabytes;
+  }
+  constexpr double kInputs = 5 * 12 * 12 * 20, kPooled = 5 * 4 * 4 * 50;
+  EXPECT_NEAR(bytes[Precision::kFloat32] - bytes[Precision::kBfloat16], 2 * (kInputs + kPooled), 1.0);
 }
 
 TEST(BenchStep, NamesAnUnknownModel) {

@@ -41,6 +41,9 @@ struct ValueSpec {
   friend bool operator==(const ValueSpec&, const ValueSpec&) = default;
 };
 
+// Of an element in memory.
+inline int64_t ElementBytes(const ValueSpec& spec) { return static_cast<int64_t>(spec.narrow ? sizeof(uint16_t) : SizeOf(spec.dtype)); }
+
 struct Node {
   std::string name;  // unique in the graph, '/'-separated: "conv1", "conv1/kernel", "gradients/conv1/weights"
   Op op;

@@ -39,7 +39,7 @@ int64_t Flops(const Graph& graph, NodeId id) {
 }
 
 int64_t BytesMoved(const Graph& graph, NodeId id) {
-  const auto bytes = [](const ValueSpec& spec) { return spec.shape.elements() * static_cast<int64_t>(SizeOf(spec.dtype)); };
+  const auto bytes = [](const ValueSpec& spec) { return spec.shape.elements() * ElementBytes(spec); };
   int64_t all = 0;
   for (const Value& input : graph.node(id).inputs) all += bytes(graph.spec(input));
   for (const ValueSpec& output : graph.node(id).outputs) all += bytes(output);

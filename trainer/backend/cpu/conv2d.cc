@@ -282,7 +282,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
   TY_RETURN_IF_ERROR(RequireBatched(node));
   TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.out().shape, node.in(1).shape));
   std::vector<InputGradientPhase> phases = MakePhases(shape, device);
-  const int64_t dx_element = node.out().narrow ? sizeof(uint16_t) : sizeof(float);
+  const int64_t dx_element = ElementBytes(node.out());
   for (InputGradientPhase& phase : phases) {
     phase.forward.x_in_pairs = node.in(0).narrow;
     phase.forward.y_in_pairs = node.out().narrow;

@@ -131,7 +131,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const DropoutOp&
   const PanelLayout layout(node.out().shape);
   const bool rows = node.out().row_major;
   const auto run = rows ? device.kernels.dropout_rows : node.out().narrow ? device.bf16->dropout : device.kernels.dropout;
-  const int64_t bytes = VectorsOf(node.out()) * kLanes * static_cast<int64_t>(node.out().narrow ? sizeof(uint16_t) : sizeof(float));
+  const int64_t bytes = VectorsOf(node.out()) * kLanes * ElementBytes(node.out());
   return MakeKernel([&device, layout, bytes, rows, run, op](const KernelContext& context) {
     const float* x = context.input<float>(0);
     float* y = context.output<float>(0);

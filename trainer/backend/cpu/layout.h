@@ -36,8 +36,6 @@ struct PanelLayout {
   int64_t vectors() const { return panels * features; }
 };
 
-inline int64_t ElementBytes(const ValueSpec& spec) { return static_cast<int64_t>(spec.narrow ? sizeof(uint16_t) : SizeOf(spec.dtype)); }
-
 // Whole vectors that hold a batched value in rows, whose elements lie one after the other, the last
 // vector perhaps in part.
 inline int64_t RowVectors(const Shape& shape) { return VectorsFor(shape.elements()); }

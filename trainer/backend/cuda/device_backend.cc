@@ -57,7 +57,7 @@ class DeviceBackend final : public Backend {
     return device_->Allocate(what, bytes);
   }
   size_t BytesFor(const ValueSpec& spec) const override {
-    return static_cast<size_t>(spec.shape.elements()) * (spec.narrow ? sizeof(uint16_t) : SizeOf(spec.dtype));
+    return static_cast<size_t>(spec.shape.elements() * ElementBytes(spec));
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id, bool /*inference*/) override {
