@@ -34,8 +34,8 @@ struct ValueSpec {
   // laid out its graph sets it (Backend::Rewrite). Builders of graphs leave it false.
   bool row_major = false;
   // A batched value of reals whose elements are rounded to 16 bits where they are stored: to the
-  // kind that the backend's precision names. Only a backend sets it (backend/narrow_values.h, and
-  // for values in rows backend/cpu/narrow_rows.h).
+  // kind that the backend's precision names, or one that op and output call for. Only a backend
+  // sets it (backend/narrow_values.h, and for values in rows backend/cpu/narrow_rows.h).
   bool narrow = false;
 
   friend bool operator==(const ValueSpec&, const ValueSpec&) = default;

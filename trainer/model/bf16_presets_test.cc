@@ -19,9 +19,9 @@ namespace trainyard::engine {
 namespace {
 
 // One step of a preset on values that are the same for every backend.
-class PresetStep {
+class GradientStep {
  public:
-  PresetStep(const std::string& preset, int64_t batch) {
+  GradientStep(const std::string& preset, int64_t batch) {
     FieldErrors errors;
     const ModelSpec spec = ParseModelSpec({{"preset", preset}}, "model", errors);
     auto graph = BuildTrainingGraph(spec, batch);
@@ -73,7 +73,7 @@ class Bf16PresetsTest : public testing::TestWithParam<std::string> {};
 
 // Some values round to the other neighbour.
 TEST_P(Bf16PresetsTest, GradientsAreThoseOfTheReference) {
-  const PresetStep step(GetParam(), GetParam() == "ptbLstm" ? 1 : 5);
+  const GradientStep step(GetParam(), GetParam() == "ptbLstm" ? 1 : 5);
   const auto cpu = MakeCpuBackend({.threads = 2, .precision = Precision::kBfloat16});
   ASSERT_TRUE(cpu.ok()) << cpu.status();
   const ParameterSet expected = step.GradientsBy(*MakeReferenceBackend(DType::kF32, Precision::kBfloat16));

@@ -108,9 +108,10 @@ struct Bf16Kernels {
   // As those of KernelTable, but y is bf16.
   void (*exp_rows)(const ExpRowsArgs&);
   void (*exp_rows_end)(const ExpRowsEndArgs&);
-  // As recurrent_step of KernelTable and its gradient, but gates are bf16. Of an LSTM or a GRU.
-  void (*gated_step)(const RecurrentStepArgs&);
-  void (*gated_step_gradient)(const RecurrentStepGradientArgs&);
+  // As recurrent_step of KernelTable and its gradient, of an LSTM whose gates are int16_t:
+  // fractions of 32767. They lie from -1 to 1, where these are a hundred times as exact as bf16.
+  void (*lstm_step)(const RecurrentStepArgs&);
+  void (*lstm_step_gradient)(const RecurrentStepGradientArgs&);
   // Between begin and end, on one thread, only products of that block and of those pairs may run.
   // Null where a product needs no preparation.
   void (*begin)(int block, int pairs);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <random>
 #include <span>
 #include <string>
@@ -37,6 +38,7 @@ class RandomFloats {
 };
 
 float Widened(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+int16_t FractionOf(float gate) { return static_cast<int16_t>(std::round(gate * 32767.0f)); }
 uint16_t RoundedBits(float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(RoundToBfloat16(x)) >> 16); }
 
 class Bf16RowsKernelsTest : public testing::TestWithParam<Bf16Set> {
@@ -148,72 +150,71 @@ TEST_P(Bf16RowsKernelsTest, ARightSideOfBfloat16IsPackedAsOneOfFloat32) {
   }
 }
 
-TEST_P(Bf16RowsKernelsTest, AStepKeepsItsGatesRoundedAndItsStateAsItIs) {
-  for (const Cell cell : {Cell::kLstm, Cell::kGru}) {
-    for (const int units : {1, 7, 16, 33, 70}) {
-      for (const bool first : {true, false}) {
-        SCOPED_TRACE(testing::Message() << CellName(cell) << ", " << units << " units" << (first ? ", the first step" : ""));
-        constexpr int kRows = 3;
-        const int64_t gates_row = 4 * units + 3;
-        RandomFloats z(kRows * 4 * units, 1), q(kRows * 4 * units, 2), h(kRows * units, 3), c(kRows * units, 4);
-        RecurrentStepArgs args{.cell = cell, .rows = kRows, .units = units, .z = z.data(), .z_row = 4 * units, .q = q.data()};
-        args.h = first ? nullptr : h.data();
-        args.c = first ? nullptr : c.data();
-        args.h_row = args.c_row = args.y_row = args.cells_row = units;
-        args.gates_row = gates_row;
-        RandomFloats y(kRows * units, 5), cells(kRows * units, 6), narrow_y(kRows * units, 5), narrow_cells(kRows * units, 6);
-        std::vector<float> wide_gates(kRows * gates_row, Widened(kNotWritten));
-        std::vector<uint16_t> gates(wide_gates.size(), kNotWritten);
-        args.y = y.data();
-        args.cells = cells.data();
-        args.gates = wide_gates.data();
-        wide().recurrent_step(args);
-        args.y = narrow_y.data();
-        args.cells = narrow_cells.data();
-        args.gates = gates.data();
-        narrow().gated_step(args);
-        EXPECT_EQ(narrow_y.copy(), y.copy());
-        EXPECT_EQ(narrow_cells.copy(), cells.copy());
-        for (size_t i = 0; i < gates.size(); ++i) ASSERT_EQ(gates[i], RoundedBits(wide_gates[i])) << "at " << i;
-        args.gates = nullptr;
-        narrow().gated_step(args);
-        EXPECT_EQ(narrow_y.copy(), y.copy());
-      }
+TEST_P(Bf16RowsKernelsTest, AnLstmKeepsItsGatesAsFractionsAndItsStateAsItIs) {
+  for (const int units : {1, 7, 16, 33, 70}) {
+    for (const bool first : {true, false}) {
+      SCOPED_TRACE(testing::Message() << units << " units" << (first ? ", the first step" : ""));
+      constexpr int kRows = 3;
+      const int64_t gates_row = 4 * units + 3;
+      RandomFloats z(kRows * 4 * units, 1), q(kRows * 4 * units, 2), h(kRows * units, 3), c(kRows * units, 4);
+      RecurrentStepArgs args{.cell = Cell::kLstm, .rows = kRows, .units = units, .z = z.data(), .z_row = 4 * units, .q = q.data()};
+      args.h = first ? nullptr : h.data();
+      args.c = first ? nullptr : c.data();
+      args.h_row = args.c_row = args.y_row = args.cells_row = units;
+      args.gates_row = gates_row;
+      RandomFloats y(kRows * units, 5), cells(kRows * units, 6), narrow_y(kRows * units, 5), narrow_cells(kRows * units, 6);
+      std::vector<float> wide_gates(kRows * gates_row, 0.5f);
+      std::vector<int16_t> gates(wide_gates.size(), FractionOf(0.5f));
+      args.y = y.data();
+      args.cells = cells.data();
+      args.gates = wide_gates.data();
+      wide().recurrent_step(args);
+      args.y = narrow_y.data();
+      args.cells = narrow_cells.data();
+      args.gates = gates.data();
+      narrow().lstm_step(args);
+      EXPECT_EQ(narrow_y.copy(), y.copy());
+      EXPECT_EQ(narrow_cells.copy(), cells.copy());
+      for (size_t i = 0; i < gates.size(); ++i) ASSERT_EQ(gates[i], FractionOf(wide_gates[i])) << "at " << i;
+      args.gates = nullptr;
+      narrow().lstm_step(args);
+      EXPECT_EQ(narrow_y.copy(), y.copy());
     }
   }
 }
 
-TEST_P(Bf16RowsKernelsTest, AStepBackReadsRoundedGatesAsFloat32) {
-  for (const Cell cell : {Cell::kLstm, Cell::kGru}) {
-    for (const int units : {1, 7, 16, 33, 70}) {
-      SCOPED_TRACE(testing::Message() << CellName(cell) << ", " << units << " units");
-      constexpr int kRows = 3;
-      const int64_t width = 4 * units;
-      RandomFloats dy(kRows * units, 1), y(kRows * units, 2), cells(kRows * units, 3), h(kRows * units, 4), c(kRows * units, 5);
-      RandomFloats wide_gates(kRows * width, 6, 0.3f);
-      std::vector<uint16_t> gates;
-      for (float& gate : wide_gates.values()) gates.push_back(RoundedBits(gate = RoundToBfloat16(gate)));
-      RecurrentStepGradientArgs args{.cell = cell, .rows = kRows, .units = units, .dy = dy.data(), .dy_row = units};
-      args.y = y.data();
-      args.cells = cells.data();
-      args.h = h.data();
-      args.c = c.data();
-      args.y_row = args.cells_row = args.h_row = args.c_row = units;
-      args.gates_row = args.dz_row = width;
-      const auto run = [&](auto kernel, const void* from) {
-        RandomFloats dh(kRows * units, 7), dc(kRows * units, 8), dz(kRows * width, 9), dq(kRows * width, 10);
-        args.gates = from;
-        args.dh = dh.data();
-        args.dc = dc.data();
-        args.dz = dz.data();
-        args.dq = dq.data();
-        kernel(args);
-        std::vector<float> all;
-        for (RandomFloats* values : {&dh, &dc, &dz, &dq}) all.insert(all.end(), values->values().begin(), values->values().end());
-        return all;
-      };
-      EXPECT_EQ(run(narrow().gated_step_gradient, gates.data()), run(wide().recurrent_step_gradient, wide_gates.data()));
+TEST_P(Bf16RowsKernelsTest, AStepBackOfAnLstmReadsFractionsAsFloat32) {
+  for (const int units : {1, 7, 16, 33, 70}) {
+    SCOPED_TRACE(testing::Message() << units << " units");
+    constexpr int kRows = 3;
+    const int64_t width = 4 * units;
+    RandomFloats dy(kRows * units, 1), y(kRows * units, 2), cells(kRows * units, 3), h(kRows * units, 4), c(kRows * units, 5);
+    RandomFloats wide_gates(kRows * width, 6, 0.3f);
+    std::vector<int16_t> gates;
+    for (float& gate : wide_gates.values()) {
+      gates.push_back(FractionOf(std::clamp(gate, -1.0f, 1.0f)));
+      gate = static_cast<float>(gates.back()) * (1.0f / 32767.0f);
     }
+    RecurrentStepGradientArgs args{.cell = Cell::kLstm, .rows = kRows, .units = units, .dy = dy.data(), .dy_row = units};
+    args.y = y.data();
+    args.cells = cells.data();
+    args.h = h.data();
+    args.c = c.data();
+    args.y_row = args.cells_row = args.h_row = args.c_row = units;
+    args.gates_row = args.dz_row = width;
+    const auto run = [&](auto kernel, const void* from) {
+      RandomFloats dh(kRows * units, 7), dc(kRows * units, 8), dz(kRows * width, 9), dq(kRows * width, 10);
+      args.gates = from;
+      args.dh = dh.data();
+      args.dc = dc.data();
+      args.dz = dz.data();
+      args.dq = dq.data();
+      kernel(args);
+      std::vector<float> all;
+      for (RandomFloats* values : {&dh, &dc, &dz, &dq}) all.insert(all.end(), values->values().begin(), values->values().end());
+      return all;
+    };
+    EXPECT_EQ(run(narrow().lstm_step_gradient, gates.data()), run(wide().recurrent_step_gradient, wide_gates.data()));
   }
 }
 

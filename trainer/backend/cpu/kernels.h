@@ -246,7 +246,7 @@ struct RecurrentStepArgs {
   int64_t c_row = 0;
   float* y = nullptr;
   int64_t y_row = 0;
-  void* gates = nullptr;  // f32, or bf16 with Bf16Kernels::gated_step; null: not kept
+  void* gates = nullptr;  // f32, or int16_t with Bf16Kernels::lstm_step; null: not kept
   int64_t gates_row = 0;
   float* cells = nullptr;  // LSTM
   int64_t cells_row = 0;

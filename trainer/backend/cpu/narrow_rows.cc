@@ -14,7 +14,7 @@ namespace {
 int OutputForGradients(const Op& op) {
   if (std::holds_alternative<DenseCrossEntropyOp>(op)) return DenseCrossEntropyOutputs::kTerms;
   const auto* recurrent = std::get_if<RecurrentOp>(&op);
-  return recurrent != nullptr && recurrent->cell != Cell::kSimpleRnn ? RecurrentOutputs::kGates : -1;
+  return recurrent != nullptr && recurrent->cell == Cell::kLstm ? RecurrentOutputs::kGates : -1;
 }
 
 // What the graph names or a node of it reads.

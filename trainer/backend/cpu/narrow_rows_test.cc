@@ -81,11 +81,11 @@ std::vector<std::string> NarrowOf(const Graph& graph) {
   return names;
 }
 
-TEST(NarrowRowsTest, TermsAndGatesAreNarrowAndNothingElseIs) {
+TEST(NarrowRowsTest, TermsAndGatesOfAnLstmAreNarrowAndNothingElseIs) {
   EXPECT_THAT(NarrowOf(NarrowRows(JoinedGraph(TrialOf({.op = {.cell = Cell::kLstm}, .units = 5})))), ElementsAre("cell 2", "scores 1"));
-  EXPECT_THAT(NarrowOf(NarrowRows(JoinedGraph(TrialOf({.op = {.cell = Cell::kGru, .bias = true}, .units = 5})))),
-              ElementsAre("cell 2", "scores 1"));
-  EXPECT_THAT(NarrowOf(NarrowRows(JoinedGraph(TrialOf({.op = {.cell = Cell::kSimpleRnn}, .units = 5})))), ElementsAre("scores 1"));
+  for (const Cell other : {Cell::kGru, Cell::kSimpleRnn}) {
+    EXPECT_THAT(NarrowOf(NarrowRows(JoinedGraph(TrialOf({.op = {.cell = other}, .units = 5})))), ElementsAre("scores 1"));
+  }
 }
 
 TEST(NarrowRowsTest, WhatTheGraphNamesStaysF32) {
@@ -181,19 +181,17 @@ TEST_P(NarrowRowsRunTest, TheLabelsTermIsRoundedOnceOnly) {
 }
 
 TEST_P(NarrowRowsRunTest, RoundedGatesLeaveTheForwardPassAsItIsAndRoundItsGradients) {
-  for (const RecurrentOp& op :
-       {RecurrentOp{.cell = Cell::kLstm}, {.cell = Cell::kGru, .bias = true}, {.cell = Cell::kLstm, .reverse = true}}) {
+  for (const RecurrentOp& op : {RecurrentOp{.cell = Cell::kLstm}, RecurrentOp{.cell = Cell::kLstm, .reverse = true}}) {
     for (const auto& [batch, units] : {std::pair<int64_t, int64_t>{1, 1}, {5, 7}, {17, 16}, {3, 33}, {20, 70}}) {
-      SCOPED_TRACE(testing::Message() << CellName(op.cell) << " batch " << batch << ", " << units << " units");
+      SCOPED_TRACE(testing::Message() << "batch " << batch << ", " << units << " units");
       const Trial trial = TrialOf({.batch = batch, .steps = 5, .op = op, .units = units});
       const TrialResult wide = Run(trial, WithWideRows(trial));
       const TrialResult one = Run(trial, JoinedGraph(trial));
       EXPECT_EQ(one.outputs.at("loss"), wide.outputs.at("loss"));
       EXPECT_EQ(Gradient(one, "kernel"), Gradient(wide, "kernel"));  // of y, and of what is behind it
-      // The slope 1 - g^2 of a gate near 1 keeps few digits, which a single unit shows.
-      const double tolerance = units == 1 ? 1.0 / 16 : 1.0 / 64;
       for (const char* name : {"table", "projection", "recurrent_kernel"}) {
-        EXPECT_LT(Difference(Gradient(one, name), Gradient(wide, name)), tolerance) << name;
+        // A gate is off by 2^-16; now and then an operand rounds to the other neighbour then.
+        EXPECT_LT(Difference(Gradient(one, name), Gradient(wide, name)), 1.0 / 256) << name;
         if (units > 1) EXPECT_NE(Gradient(one, name), Gradient(wide, name)) << name;
         EXPECT_EQ(Gradient(Run(trial, JoinedGraph(trial), 3), name), Gradient(one, name)) << name;
       }

@@ -36,7 +36,7 @@ StepRows Before(const float* sequence, const float* initial, const Sizes& n, int
   return count > 0 ? RowsAt(sequence, n, n.At(count - 1), n.units) : StepRows{initial, n.units};
 }
 
-// The gates that an LSTM or GRU keeps for the way back: f32 or bfloat16.
+// The gates that an LSTM or GRU keeps for the way back: f32 or, of an LSTM, 16 bits.
 struct KeptGates {
   bool narrow = false;
 
@@ -83,7 +83,7 @@ CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const Recu
   const Sizes n(op, node.out().shape);
   const auto packed_floats = static_cast<int64_t>(PackedFloats(n.units, n.width(), device));
   const int64_t left_floats = PaddedFloats(static_cast<int64_t>(PackedProductScratchFloats(n.samples, n.units, device)));
-  const KeptGates kept_gates = {op.cell != Cell::kSimpleRnn && node.out(RecurrentOutputs::kGates).narrow};
+  const KeptGates kept_gates = {op.cell == Cell::kLstm && node.out(RecurrentOutputs::kGates).narrow};
   // Packed kernel, work of each thread's product, product of one step, cells that nobody keeps.
   const int64_t scratch = (kept == nullptr ? PaddedFloats(packed_floats) : 0) + device.pool.threads() * left_floats +
                           PaddedFloats(n.samples * n.width()) + PaddedFloats(n.samples * n.steps * n.units);
@@ -141,7 +141,7 @@ CompiledKernel MakeRecurrent(CpuDevice& device, const NodeView& node, const Recu
               args.cells = cells == nullptr ? nullptr : cells + step * n.units + begin * args.cells_row;
               args.gates_row = n.steps * 4 * n.units;
               args.gates = kept_gates.At(gates, step * 4 * n.units + begin * args.gates_row);
-              (kept_gates.narrow ? device.bf16->gated_step : device.kernels.recurrent_step)(args);
+              (kept_gates.narrow ? device.bf16->lstm_step : device.kernels.recurrent_step)(args);
             });
           }
         });
@@ -268,7 +268,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const RecurrentG
               args.dz_row = n.steps * n.width();
               args.dz = dz + step * n.width() + begin * args.dz_row;
               args.dq = dq + step * n.width() + begin * args.dz_row;
-              (kept_gates.narrow ? device.bf16->gated_step_gradient : device.kernels.recurrent_step_gradient)(args);
+              (kept_gates.narrow ? device.bf16->lstm_step_gradient : device.kernels.recurrent_step_gradient)(args);
               for (int64_t row = begin; row < end; ++row) {
                 float* const to = h_before + (row * n.steps + step) * n.units;
                 if (h.data == nullptr) {

@@ -1,5 +1,5 @@
 // One step of a recurrent layer beside its products: units are lanes. Gates (row_values.h) is how
-// an LSTM or GRU keeps its gates for the step back.
+// an LSTM keeps its gates for the step back.
 #pragma once
 
 #include "trainer/backend/cpu/kernels.h"
@@ -70,25 +70,6 @@ void LstmStep(const RecurrentStepArgs& args) {
   });
 }
 
-template <typename Gates>
-void GruStep(const RecurrentStepArgs& args) {
-  const int64_t units = args.units;
-  ForParts(args.rows, args.units, [&](int64_t row, Part part) {
-    const float* z = Row(args.z, row, args.z_row);
-    const float* q = args.q + row * 3 * units;
-    const auto outside = [&](int gate) { return part.Get(z + gate * units) + part.Get(At(args.z_bias, gate * units)); };
-    const auto inside = [&](int gate) { return part.Get(q + gate * units); };
-    const V update = Sigmoid(outside(0) + inside(0));
-    const V reset = Sigmoid(outside(1) + inside(1));
-    const V candidate = Tanh(outside(2) + reset * inside(2));
-    part.Put(Row(args.y, row, args.y_row), update * part.Get(Row(args.h, row, args.h_row)) + (1.0f - update) * candidate);
-    Keep<Gates>(args, row, 0, part, update);
-    Keep<Gates>(args, row, 1, part, reset);
-    Keep<Gates>(args, row, 2, part, candidate);
-    Keep<Gates>(args, row, 3, part, inside(2));
-  });
-}
-
 // The gradient of a step's h: from the step after and from outside.
 inline V Arriving(const RecurrentStepGradientArgs& args, int64_t row, Part part) {
   return part.Get(args.dh + row * args.units) + part.Get(Row(args.dy, row, args.dy_row));
@@ -116,35 +97,9 @@ void LstmStepGradient(const RecurrentStepGradientArgs& args) {
 }
 
 template <typename Gates>
-void GruStepGradient(const RecurrentStepGradientArgs& args) {
-  const int64_t units = args.units;
-  ForParts(args.rows, args.units, [&](int64_t row, Part part) {
-    const V update = Kept<Gates>(args, row, 0, part);
-    const V reset = Kept<Gates>(args, row, 1, part);
-    const V candidate = Kept<Gates>(args, row, 2, part);
-    const V inside = Kept<Gates>(args, row, 3, part);
-    const V d = Arriving(args, row, part);
-    part.Put(args.dh + row * units, d * update);
-    const V dcandidate = d * (1.0f - update) * (1.0f - candidate * candidate);
-    const V dreset = dcandidate * inside * reset * (1.0f - reset);
-    const V dupdate = d * (part.Get(Row(args.h, row, args.h_row)) - candidate) * update * (1.0f - update);
-    float* const dz = args.dz + row * args.dz_row;
-    float* const dq = args.dq + row * args.dz_row;
-    part.Put(dz, dupdate);
-    part.Put(dz + units, dreset);
-    part.Put(dz + 2 * units, dcandidate);
-    part.Put(dq, dupdate);
-    part.Put(dq + units, dreset);
-    part.Put(dq + 2 * units, dcandidate * reset);
-  });
-}
-
-template <typename Gates>
-struct GatedSteps {
-  static void Run(const RecurrentStepArgs& args) { args.cell == Cell::kLstm ? LstmStep<Gates>(args) : GruStep<Gates>(args); }
-  static void RunGradient(const RecurrentStepGradientArgs& args) {
-    args.cell == Cell::kLstm ? LstmStepGradient<Gates>(args) : GruStepGradient<Gates>(args);
-  }
+struct LstmSteps {
+  static void Run(const RecurrentStepArgs& args) { LstmStep<Gates>(args); }
+  static void RunGradient(const RecurrentStepGradientArgs& args) { LstmStepGradient<Gates>(args); }
 };
 
 }  // namespace
