@@ -56,9 +56,7 @@ class DeviceBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::string_view what, size_t bytes) override {
     return device_->Allocate(what, bytes);
   }
-  size_t BytesFor(const ValueSpec& spec) const override {
-    return static_cast<size_t>(spec.shape.elements() * ElementBytes(spec));
-  }
+  size_t BytesFor(const ValueSpec& spec) const override { return static_cast<size_t>(spec.shape.elements() * ElementBytes(spec)); }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Compile(const Graph& graph, NodeId id, bool /*inference*/) override {
     const NodeView node(graph, id);
