@@ -156,9 +156,9 @@ class UnpoolInBf16WeightsTest : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(UnpoolInBf16WeightsTest, AgreesOverBatchesAndFilters) {
-  for (const int64_t batch : {1, 16, 17, 70}) {
+  for (const int64_t batch : {1, 16, 17, 33}) {
     for (const int64_t filters : {2, 34})
-      ExpectAgreement({.batch = batch, .channels = filters / 2, .filters = filters, .bias = batch != 16});
+      ExpectAgreement({.batch = batch, .channels = filters / 8 + 1, .filters = filters, .bias = batch != 16});
   }
 }
 
