@@ -1,11 +1,13 @@
 #include "trainer/backend/narrow_values.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "trainer/graph/graph_copy.h"
+#include "trainer/graph/window.h"
 #include "trainer/ops/rules.h"
 
 namespace trainyard::engine {
@@ -23,10 +25,9 @@ class Narrowing {
         kept_(graph.nodes().size()),
         narrow_(graph.nodes().size()),
         other_(graph.nodes().size()) {
-    for (const auto& [name, value] : graph.outputs()) Keep(value);
-    for (const ParameterResult& result : graph.results()) Keep(result.value);
-    for (const Value& next : graph.next_states()) Keep(next);
-    Keep(graph.loss());
+    for (const Value& value : NamedValues(graph)) {
+      if (value.output == 0) kept_[value.node] = true;
+    }
   }
 
   Graph Run() && {
@@ -37,10 +38,6 @@ class Narrowing {
 
  private:
   NodeId Nodes() const { return static_cast<NodeId>(graph_.nodes().size()); }
-
-  void Keep(Value value) {
-    if (value.valid() && value.output == 0) kept_[value.node] = true;
-  }
 
   // Ops that take their first input in either way. What a convolution adds to its results lies as
   // these do.
@@ -54,18 +51,13 @@ class Narrowing {
 
   static bool IsActivation(const ValueSpec& spec) { return spec.batched && !spec.row_major && spec.dtype == DType::kF32; }
 
-  // No pixel before the pool gets the gradients of two windows.
-  static bool PoolsTiles(const std::optional<Window>& pool) {
-    return pool.has_value() && pool->size == pool->stride && pool->padding == Padding::kValid;
-  }
-
   bool IsNarrow(NodeId id) const {
     const Node& node = graph_.node(id);
     const ValueSpec& spec = node.outputs[0];
     if (kept_[id] || !IsActivation(spec) || spec.shape[-1] % 2 != 0) return false;
     const auto* conv = std::get_if<Conv2dOp>(&node.op);
     if (conv != nullptr && !conv->epilogue.add) {
-      if (conv->epilogue.max_pool && !(to_dense_ && PoolsTiles(conv->epilogue.max_pool))) return false;
+      if (conv->epilogue.max_pool && !(to_dense_ && TilesImage(*conv->epilogue.max_pool))) return false;
       return std::ranges::all_of(
           readers_[id], [&](NodeId reader) { return TakesEither(graph_.node(reader).op) || WorksOnOneKind(graph_.node(reader).op); });
     }
@@ -75,10 +67,9 @@ class Narrowing {
                        [&](const Value& input) { return !graph_.spec(input).batched || (input.output == 0 && narrow_[input.node]); });
   }
 
-  bool IsNarrowBeforePool(NodeId id, const Epilogue& epilogue) const {
-    if (to_dense_ || !PoolsTiles(epilogue.max_pool)) return narrow_[id];
-    const ValueSpec& spec = graph_.node(id).outputs[0];
-    return IsActivation(spec) && spec.shape[-1] % 2 == 0;
+  // Where y itself is not: no pixel before the pool gets the gradients of two windows.
+  bool IsNarrowBeforePool(const std::optional<Window>& pool, const ValueSpec& y) const {
+    return !to_dense_ && pool.has_value() && TilesImage(*pool) && IsActivation(y) && y.shape[-1] % 2 == 0;
   }
 
   void Copy(NodeId id) {
@@ -89,7 +80,8 @@ class Narrowing {
       input = turn && !(i == 0 && TakesEither(node.op)) ? Turned(input) : copy_.At(input);
     }
     node.outputs[0].narrow = narrow_[id];
-    if (auto* conv = std::get_if<Conv2dOp>(&node.op)) conv->epilogue.narrow_before_pool = IsNarrowBeforePool(id, conv->epilogue);
+    if (auto* conv = std::get_if<Conv2dOp>(&node.op))
+      conv->epilogue.narrow_before_pool = IsNarrowBeforePool(conv->epilogue.max_pool, node.outputs[0]);
     copy_.Map(id, copy_.Add(std::move(node)));
   }
 

@@ -34,6 +34,18 @@ Graph GraphCopy::Finish() && {
   return std::move(to_);
 }
 
+std::vector<Value> NamedValues(const Graph& graph) {
+  std::vector<Value> named;
+  const auto add = [&named](Value value) {
+    if (value.valid()) named.push_back(value);
+  };
+  for (const auto& [name, value] : graph.outputs()) add(value);
+  for (const ParameterResult& result : graph.results()) add(result.value);
+  for (const Value& next : graph.next_states()) add(next);
+  add(graph.loss());
+  return named;
+}
+
 std::vector<std::vector<NodeId>> ReadersOf(const Graph& graph) {
   std::vector<std::vector<NodeId>> readers(graph.nodes().size());
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {

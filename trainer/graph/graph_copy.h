@@ -32,6 +32,10 @@ class GraphCopy {
   std::vector<NodeId> mapped_;  // old id → new id, -1: not mapped
 };
 
+// What the graph names: outputs, results, next states and its loss, as far as there are any. A
+// value may come twice.
+std::vector<Value> NamedValues(const Graph& graph);
+
 // [node]: the nodes that read one of its outputs, in order. A node that reads two of its inputs
 // from it stands there twice.
 std::vector<std::vector<NodeId>> ReadersOf(const Graph& graph);

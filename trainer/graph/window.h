@@ -20,4 +20,7 @@ struct WindowGeometry {
 // window fits.
 absl::StatusOr<WindowGeometry> PlaceWindow(const Window& window, const Shape& input);
 
+// Whether the windows tile the image from its corner: no pixel belongs to two of them.
+inline bool TilesImage(const Window& window) { return window.size == window.stride && window.padding == Padding::kValid; }
+
 }  // namespace trainyard::engine

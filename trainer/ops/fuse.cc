@@ -18,12 +18,7 @@ struct Fusion {
 class Fuser {
  public:
   explicit Fuser(const Graph& graph) : graph_(graph), fused_(graph), readers_(ReadersOf(graph)), kept_(graph.nodes().size()) {
-    for (const auto& [name, value] : graph_.outputs()) Keep(value);
-    for (const ParameterResult& result : graph_.results()) Keep(result.value);
-    for (const Value& next : graph_.next_states()) {
-      if (next.valid()) Keep(next);
-    }
-    if (graph_.loss().valid()) Keep(graph_.loss());
+    for (const Value& value : NamedValues(graph_)) Keep(value);
   }
 
   Graph Run() {

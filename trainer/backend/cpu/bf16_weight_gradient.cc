@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trainer/backend/cpu/bf16_tiling.h"
+#include "trainer/backend/cpu/pool_args.h"
 
 namespace trainyard::engine {
 namespace {
@@ -130,17 +131,8 @@ void PackGradientRow(const ConvShape& shape, const ChunkPlan& plan, int64_t from
 void UnpoolWindows(const ConvShape& shape, const ChunkPlan& plan, const ChunkRows& chunk, int64_t r, const PoolArgs& pool, uint16_t* band,
                    const Bf16Kernels& kernels) {
   const int64_t row = (chunk.begin + r) / pool.size_h;
-  PoolArgs part = pool;
-  part.in_h = pool.size_h;
-  part.out_h = 1;
-  const auto pairs_at = [](const float* pairs, int64_t place) {
-    return reinterpret_cast<const float*>(reinterpret_cast<const uint16_t*>(pairs) + place);
-  };
   for (int64_t panel = 0; panel <= chunk.other; ++panel) {
-    const int64_t place = ((chunk.panel + panel) * pool.out_h + row) * pool.out_w * pool.channels * kLanes;
-    part.x = pairs_at(pool.x, place);
-    part.winners = pool.winners + place;
-    if (pool.activated != nullptr) part.activated = pairs_at(pool.activated, place);
+    PoolArgs part = GradientBand(pool, chunk.panel + panel, row, /*windows=*/1, pool.size_h, sizeof(uint16_t));
     part.y = reinterpret_cast<float*>(band + panel * plan.unit * ChunkPlan::BandRow(shape));
     kernels.max_pool_gradient(part, 0, 1);
   }

@@ -139,7 +139,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dOp& 
   forward.y_in_pairs = node.out().narrow;
   const int64_t samples = node.in(0).shape[0];
   const std::optional<Window>& pool = op.epilogue.max_pool;
-  if (TakesFewSamples(shape, samples, device) || (pool.has_value() && !PoolsByRows(*pool))) {
+  if (TakesFewSamples(shape, samples, device) || (pool.has_value() && !TilesImage(*pool))) {
     std::optional<PoolArgs> pool_args;
     if (pool.has_value()) {
       TY_ASSIGN_OR_RETURN(pool_args, MakePoolArgs(*pool, {samples, shape.out_h, shape.out_w, shape.outputs}));

@@ -11,7 +11,4 @@ namespace trainyard::engine {
 // x [N, H, W, C], kernel [Kh, Kw, C, D]. Errors of PlaceWindow.
 absl::StatusOr<ConvShape> MakeConvShape(const Window& window, const Shape& x, const Shape& kernel);
 
-// Windows that tile the image can be pooled row by row, right behind the convolution.
-inline bool PoolsByRows(const Window& pool) { return pool.size == pool.stride && pool.padding == Padding::kValid; }
-
 }  // namespace trainyard::engine

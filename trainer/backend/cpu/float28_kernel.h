@@ -9,7 +9,6 @@ inline constexpr int kFloat28Columns = 32;      // of a panel
 inline constexpr int kFloat28VectorBytes = 56;  // 16 weights
 inline constexpr int kFloat28Slack = 8;         // bytes behind the last weights that are read
 inline constexpr uint32_t kFloat28Least = 112;  // exponent of the smallest weight, 2^-15, as a float has it
-inline constexpr uint32_t kFloat28Most = 127;   // of the largest, below 2
 
 // A row of a panel whose weights are floats.
 struct Float28WideRow {

@@ -1,9 +1,9 @@
 #include "trainer/backend/cpu/float28_weights.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
-#include <string>
 
 #include "trainer/backend/cpu/inference_product.h"
 #include "trainer/backend/cpu/layout.h"
@@ -15,18 +15,6 @@ constexpr int64_t kLeastRowsToAWide = 16;  // of a panel: a row of floats costs 
 constexpr int kMostExponent = 60;          // of a panel's largest weight: sums keep clear of a float's ends
 
 constexpr uint32_t kExponentAndMantissa = 0x07ffffffu;  // of a weight: 4 and 23 bits
-
-uint32_t BitsOf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-float FloatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
 
 uint32_t ExponentOf(uint32_t bits) { return bits >> 23 & 0xff; }
 
@@ -83,7 +71,9 @@ bool Float28Weights::SurveyPanel(int64_t panel, const float* weights, const floa
   }
   for (int64_t row = 0; row < k_; ++row) {
     const float* const of_row = weights + row * columns_ + begin;
-    if (std::all_of(of_row, of_row + columns, [up](float weight) { return ExponentOf(BitsOf(weight * up)) >= kFloat28Least; })) continue;
+    if (std::all_of(of_row, of_row + columns,
+                    [up](float weight) { return ExponentOf(std::bit_cast<uint32_t>(weight * up)) >= kFloat28Least; }))
+      continue;
     Float28WideRow& wide = wide_.emplace_back(Float28WideRow{.k = row, .weights = {}});
     std::transform(of_row, of_row + columns, wide.weights, [up](float weight) { return weight * up; });
   }
@@ -99,7 +89,9 @@ void Float28Weights::Fill(const float* weights, const float* bias, float* memory
     for (int64_t panel = begin; panel < end; ++panel) {
       const float up = 1.0f / scales_[panel];
       // Columns behind the last are zeros, which are packed as anything: nobody stores their sums.
-      const auto at = [&](int64_t row, int64_t column) { return BitsOf(column < columns_ ? weights[row * columns_ + column] * up : 0.0f); };
+      const auto at = [&](int64_t row, int64_t column) {
+        return std::bit_cast<uint32_t>(column < columns_ ? weights[row * columns_ + column] * up : 0.0f);
+      };
       for (int64_t row = 0; row < k_; ++row) {
         for (int64_t pair = 0; pair < kFloat28Columns / 2; ++pair, to += 7) {
           const int64_t column = panel * kFloat28Columns + 2 * pair;
@@ -139,7 +131,7 @@ float Float28Weights::At(int64_t row, int64_t column) const {
   const int64_t half = column % 2;
   const auto upper = static_cast<uint32_t>(bytes >> (48 + 4 * half)) & 15;
   const auto low = static_cast<uint32_t>(bytes >> (24 * half)) & 0xffffff;
-  return FloatOf((upper & 1) << 31 | kFloat28Least << 23 | upper >> 1 << 24 | low) * scales_[panel];
+  return std::bit_cast<float>((upper & 1) << 31 | kFloat28Least << 23 | upper >> 1 << 24 | low) * scales_[panel];
 }
 
 }  // namespace trainyard::engine

@@ -21,10 +21,7 @@ class AddJoiner {
  public:
   explicit AddJoiner(const Graph& graph)
       : graph_(graph), copy_(graph), readers_(ReadersOf(graph)), kept_(graph.nodes().size()), joint_of_(graph.nodes().size(), -1) {
-    for (const auto& [name, value] : graph_.outputs()) Keep(value);
-    for (const ParameterResult& result : graph_.results()) Keep(result.value);
-    for (const Value& next : graph_.next_states()) Keep(next);
-    Keep(graph_.loss());
+    for (const Value& value : NamedValues(graph_)) kept_[value.node] = true;
   }
 
   Graph Run() && {
@@ -41,10 +38,6 @@ class AddJoiner {
 
  private:
   NodeId Nodes() const { return static_cast<NodeId>(graph_.nodes().size()); }
-
-  void Keep(Value value) {
-    if (value.valid()) kept_[value.node] = true;
-  }
 
   // The one node that reads what `id` leaves, or -1.
   NodeId OnlyReader(NodeId id) const { return readers_[id].size() == 1 && !kept_[id] ? readers_[id][0] : -1; }

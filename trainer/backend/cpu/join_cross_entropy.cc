@@ -22,11 +22,12 @@ struct Joint {
 class Joiner {
  public:
   Joiner(const Graph& graph, int64_t least_classes)
-      : graph_(graph), least_classes_(least_classes), copy_(graph), readers_(ReadersOf(graph)), joint_of_(graph.nodes().size(), -1) {
-    for (const auto& [name, value] : graph_.outputs()) kept_.push_back(value);
-    for (const ParameterResult& result : graph_.results()) kept_.push_back(result.value);
-    for (const Value& next : graph_.next_states()) kept_.push_back(next);
-  }
+      : graph_(graph),
+        least_classes_(least_classes),
+        copy_(graph),
+        readers_(ReadersOf(graph)),
+        kept_(NamedValues(graph)),
+        joint_of_(graph.nodes().size(), -1) {}
 
   Graph Run() {
     for (NodeId id = 0; id < Nodes(); ++id) {
@@ -110,7 +111,7 @@ class Joiner {
   const int64_t least_classes_;
   GraphCopy copy_;
   const std::vector<std::vector<NodeId>> readers_;  // [node]
-  std::vector<Value> kept_;                         // read by others than nodes
+  const std::vector<Value> kept_;                   // read by others than nodes
   std::vector<int> joint_of_;                       // [node]: into joints_, or -1
   std::vector<Joint> joints_;
   std::vector<NodeId> made_;  // [joint]: its new node, once there is one

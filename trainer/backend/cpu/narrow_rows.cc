@@ -2,6 +2,7 @@
 
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "trainer/graph/graph_copy.h"
 #include "trainer/ops/dense_cross_entropy.h"
@@ -19,11 +20,9 @@ int OutputForGradients(const Op& op) {
 
 // What the graph names or a node of it reads.
 std::set<Value> ReadValues(const Graph& graph) {
-  std::set<Value> read;
+  const std::vector<Value> named = NamedValues(graph);
+  std::set<Value> read(named.begin(), named.end());
   for (const Node& node : graph.nodes()) read.insert(node.inputs.begin(), node.inputs.end());
-  for (const auto& [name, value] : graph.outputs()) read.insert(value);
-  for (const ParameterResult& result : graph.results()) read.insert(result.value);
-  read.insert(graph.next_states().begin(), graph.next_states().end());
   return read;
 }
 

@@ -4,6 +4,7 @@
 
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/panel_parts.h"
+#include "trainer/backend/cpu/pool_args.h"
 
 namespace trainyard::engine {
 namespace {
@@ -67,14 +68,7 @@ class PooledPanel {
 
  private:
   void Unpool(int first, int windows, int rows, const ConvWeightGradientArgs& args) const {
-    PoolArgs band = pool_;
-    const int64_t at = (panel_ * pool_.out_h + first) * pool_.out_w * pool_.channels * kLanes;
-    band.panels = 1;
-    band.in_h = rows;
-    band.out_h = windows;
-    band.x += at;
-    band.winners += at;
-    if (band.activated != nullptr) band.activated += at;
+    PoolArgs band = GradientBand(pool_, panel_, first, windows, rows, sizeof(float));
     band.channel_begin = args.output_begin;
     band.channel_end = args.output_end;
     band.y = dz_;

@@ -19,7 +19,7 @@ void RunPanelsWeightGradient(const ConvShape& shape, const float* x, const float
                              CpuDevice& device);
 
 // The same of a convolution whose outputs a pool of windows that tile the image reads
-// (PoolsByRows). `pool` is as its gradient's, without y. `scratch` depends on the threads, the sums
+// (TilesImage). `pool` is as its gradient's, without y. `scratch` depends on the threads, the sums
 // do not.
 size_t PooledWeightGradientScratchFloats(const ConvShape& shape, const PoolArgs& pool, bool bias, int threads);
 void RunPooledWeightGradient(const ConvShape& shape, const float* x, const PoolArgs& pool, float* dw, float* db, float* scratch,

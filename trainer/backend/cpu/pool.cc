@@ -25,6 +25,21 @@ absl::StatusOr<PoolArgs> MakePoolArgs(const Window& window, const Shape& images)
   return args;
 }
 
+PoolArgs GradientBand(const PoolArgs& pool, int64_t panel, int64_t first, int windows, int rows, int64_t element) {
+  const int64_t at = (panel * pool.out_h + first) * pool.out_w * pool.channels * kLanes;
+  const auto part_of = [&](const float* values) {
+    return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(values) + at * element);
+  };
+  PoolArgs band = pool;
+  band.panels = 1;
+  band.in_h = rows;
+  band.out_h = windows;
+  band.x = part_of(pool.x);
+  band.winners = pool.winners + at;
+  if (pool.activated != nullptr) band.activated = part_of(pool.activated);
+  return band;
+}
+
 namespace {
 
 using PoolFunction = void (*)(const PoolArgs&, int begin, int end);

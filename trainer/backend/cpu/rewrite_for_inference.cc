@@ -18,10 +18,7 @@ class Rewriter {
         kept_(graph.nodes().size()),
         conv_of_(graph.nodes().size(), -1),
         goes_into_(graph.nodes().size(), -1) {
-    for (const auto& [name, value] : graph_.outputs()) kept_[value.node] = true;
-    for (const Value& next : graph_.next_states()) {
-      if (next.valid()) kept_[next.node] = true;
-    }
+    for (const Value& value : NamedValues(graph_)) kept_[value.node] = true;
   }
 
   Graph Run() {

@@ -5,13 +5,14 @@
 #include "trainer/backend/cpu/conv_shape.h"
 #include "trainer/backend/cpu/weight_gradient_path.h"
 #include "trainer/graph/graph_copy.h"
+#include "trainer/graph/window.h"
 
 namespace trainyard::engine {
 namespace {
 
 bool Unpools(const Graph& graph, const Node& node, Precision precision) {
   const auto* const conv = std::get_if<Conv2dOp>(&node.op);
-  if (conv == nullptr || !conv->epilogue.max_pool || !PoolsByRows(*conv->epilogue.max_pool)) return false;
+  if (conv == nullptr || !conv->epilogue.max_pool || !TilesImage(*conv->epilogue.max_pool)) return false;
   if (precision == Precision::kBfloat16) return node.outputs[0].narrow;
   const Shape& x = graph.spec(node.inputs[0]).shape;
   const absl::StatusOr<ConvShape> shape = MakeConvShape(conv->window, x, graph.spec(node.inputs[1]).shape);

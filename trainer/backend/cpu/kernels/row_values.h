@@ -19,16 +19,22 @@ struct WideRows {
   }
 };
 
-// bfloat16 as f32.
-inline V LoadRounded(const uint16_t* from, int count) {
-  using Row = uint16_t __attribute__((vector_size(32)));
+// Elements of 16 bits, the first `count` of them; zeros behind.
+template <typename Row, typename Element>
+Row LoadRow(const Element* from, int count) {
   Row row = {};
   if (count >= kLanes) {
     __builtin_memcpy(&row, from, sizeof row);
   } else {
     for (int i = 0; i < count; ++i) row[i] = from[i];
   }
-  return reinterpret_cast<V>(__builtin_convertvector(row, VU) << 16);
+  return row;
+}
+
+// bfloat16 as f32.
+inline V LoadRounded(const uint16_t* from, int count) {
+  using Row = uint16_t __attribute__((vector_size(32)));
+  return reinterpret_cast<V>(__builtin_convertvector(LoadRow<Row>(from, count), VU) << 16);
 }
 
 // Values from -1 to 1 in steps of 1 / 32767, to nearest: -1, 0 and 1 are exact. A NaN becomes a
@@ -39,13 +45,7 @@ struct FractionRows {
   static constexpr float kOne = 32767.0f;
 
   static V Load(const Element* from, int count) {
-    Row row = {};
-    if (count >= kLanes) {
-      __builtin_memcpy(&row, from, sizeof row);
-    } else {
-      for (int i = 0; i < count; ++i) row[i] = from[i];
-    }
-    return __builtin_convertvector(__builtin_convertvector(row, VI), V) * (1.0f / kOne);
+    return __builtin_convertvector(__builtin_convertvector(LoadRow<Row>(from, count), VI), V) * (1.0f / kOne);
   }
   static void Store(Element* to, V v, int count) {
     const V steps = Select(v == v, v, V{}) * kOne;
