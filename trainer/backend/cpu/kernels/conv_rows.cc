@@ -58,6 +58,9 @@ struct Ahead {
   int64_t step;
 };
 
+// Steps from one line to the next. Where registers are few, so are a step's multiply-adds, and what
+// is beside them counts.
+constexpr int kTogether = kVectors >= 32 ? 1 : 2;
 constexpr int kFewSteps = 64;  // a tile of fewer is over before a line is there
 
 // Where a vector is one register, a step with one vector has as many loads as multiply-adds
@@ -93,11 +96,7 @@ void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* 
   for (int r = 0; r < args.kernel_rows; ++r) {
     Bases<kPixels> from(x + r * args.x_kernel_row, pixel);
     const float* w = args.weights + r * args.weights_row;
-    for (int k = args.run; k > 0; --k) {
-      if constexpr (kFetchesAhead<kColumns>) {
-        __builtin_prefetch(ahead.at, 0, 2);
-        ahead.at += ahead.step;
-      }
+    const auto multiply = [&]() __attribute__((always_inline)) {
       T weight[kColumns];
       for (int j = 0; j < kColumns; ++j) weight[j] = *reinterpret_cast<const T*>(w + j * vector);
       ForEach<kPixels>([&]<int p>() __attribute__((always_inline)) {
@@ -106,7 +105,17 @@ void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* 
       });
       from.Advance(1);
       w += step;
+    };
+    int k = args.run;
+    for (; k >= kTogether; k -= kTogether) {
+      if constexpr (kFetchesAhead<kColumns>) {
+        __builtin_prefetch(ahead.at, 0, 2);
+        ahead.at += ahead.step;
+      }
+#pragma clang loop unroll(full)
+      for (int i = 0; i < kTogether; ++i) multiply();
     }
+    for (; k > 0; --k) multiply();
   }
   if (add != nullptr) for_each_sum([&](T& s, int64_t at, int, int columns) { s += Narrowed<T>(LoadPart(add + at, columns)); });
   if (args.relu) for_each_sum([&](T& s, int64_t, int, int) { s = T{} > s ? T{} : s; });
@@ -153,7 +162,7 @@ void ConvRows(const ConvRowsArgs& args) {
   // Each tile brings its share of them, a line or two at a step: a processor brings lines in pairs.
   const int64_t share = (args.next_floats / kLanes + tiles - 1) / tiles;
   Ahead ahead = {args.next == nullptr ? args.weights : args.next, 0};
-  if (args.next != nullptr) ahead.step = share > int64_t{args.kernel_rows} * args.run ? 2 * kLanes : kLanes;
+  if (args.next != nullptr) ahead.step = share > int64_t{args.kernel_rows} * (args.run / kTogether) ? 2 * kLanes : kLanes;
   for (int row = 0; row < args.rows; ++row) {
     int pixel = 0;
     // Pixels in parts as even as they go, none larger than registers hold.

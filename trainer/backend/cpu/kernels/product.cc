@@ -33,6 +33,7 @@ struct Block {
   const float* bias;
   float* c;
   int columns;  // of this block, the last vector perhaps in part
+  int passes;   // blocks side by side, all of whole vectors where they are several
   // Lines to fetch into the cache, one every `interval` times kTogether steps of k, so that the
   // products need not wait for their own operands.
   const float* const* fetch;
@@ -47,7 +48,6 @@ void CopyRow(const float* from, float* to, int columns) {
 // kRow and kStep are a's strides where they are known (0: take them from the arguments).
 template <int kRows, int kColumns, int kRow, int kStep>
 void RunBlock(const ProductArgs& args, const Block& block) {
-  V sum[kRows][kColumns];
   const bool whole = block.columns == kColumns * kLanes;
   // The end of a row beyond whole vectors goes through copies. So do the last rows of b, whose
   // vectors would reach beyond its end. They are several only where rows are shorter than a vector.
@@ -68,33 +68,17 @@ void RunBlock(const ProductArgs& args, const Block& block) {
     }
   }
   const float* tail_end = tail + tail_rows * kWidth;
-  if (args.accumulate || block.bias != nullptr) {
-    const float* start = args.accumulate ? block.c : block.bias;
-    int64_t start_row = args.accumulate ? args.c_row : 0;
-    if (!whole) {
-      for (int r = 0; r < kRows; ++r) CopyRow(start + r * start_row, tile[r], block.columns);
-      start = tile[0];
-      start_row = kWidth;
-    }
-    for (int r = 0; r < kRows; ++r) {
-      for (int j = 0; j < kColumns; ++j) sum[r][j] = LoadUnaligned(start + r * start_row + j * kLanes);
-    }
-  } else {
-    for (int r = 0; r < kRows; ++r) {
-      for (int j = 0; j < kColumns; ++j) sum[r][j] = V{};
-    }
-  }
   const int64_t a_row = kRow != 0 ? kRow : args.a_row;
   const int64_t a_k = kStep != 0 ? kStep : args.a_k;
-  int rows_left = args.k;
-  const float* a_chunk = block.a;
-  const float* b_chunk = block.b;
   const float* const* fetch = block.fetch;
   int wait = block.interval;
+  V sum[kRows][kColumns];
   const float* a[kPointers];
   const auto step = [&](const float* row) __attribute__((always_inline)) {
     V vector[kColumns];
     for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(row + j * kLanes);
+    // Else addresses of all rows are made beforehand, more than there are registers.
+    for (int i = 0; i < kPointers; ++i) asm("" : "+r"(a[i]));
 #pragma clang loop unroll(full)
     for (int r = 0; r < kRows; ++r) {
       const V value = Splat(a[r / kRowsOfPointer][r % kRowsOfPointer * a_row]);
@@ -114,25 +98,47 @@ void RunBlock(const ProductArgs& args, const Block& block) {
     }
     for (; steps > 0; --steps, row += row_step) step(row);
   };
-  while (rows_left > 0) {
-    for (int i = 0; i < kPointers; ++i) {
-      a[i] = a_chunk + i * kRowsOfPointer * a_row;
-      asm("" : "+r"(a[i]));  // else they are made of each other again, in each step
+  const auto add_up = [&](const float* b_chunk) __attribute__((always_inline)) {
+    int rows_left = args.k;
+    const float* a_chunk = block.a;
+    while (rows_left > 0) {
+      for (int i = 0; i < kPointers; ++i) a[i] = a_chunk + i * kRowsOfPointer * a_row;
+      const int steps = MinInt(args.chunk, rows_left);
+      const int of_b = MinInt(steps, MaxInt(rows_left - tail_rows, 0));
+      multiply(b_chunk, args.b_k, of_b);
+      if (of_b < steps) multiply(tail_end - (rows_left - of_b) * kWidth, kWidth, steps - of_b);
+      rows_left -= steps;
+      a_chunk += args.a_chunk;
+      b_chunk += args.b_chunk;
     }
-    const int steps = MinInt(args.chunk, rows_left);
-    const int of_b = MinInt(steps, MaxInt(rows_left - tail_rows, 0));
-    multiply(b_chunk, args.b_k, of_b);
-    if (of_b < steps) multiply(tail_end - (rows_left - of_b) * kWidth, kWidth, steps - of_b);
-    rows_left -= steps;
-    a_chunk += args.a_chunk;
-    b_chunk += args.b_chunk;
+  };
+  for (int pass = 0; pass < block.passes; ++pass) {
+    float* const c = block.c + pass * kWidth;
+    const float* const bias = block.bias == nullptr ? nullptr : block.bias + pass * kWidth;
+    if (args.accumulate || bias != nullptr) {
+      const float* start = args.accumulate ? c : bias;
+      int64_t start_row = args.accumulate ? args.c_row : 0;
+      if (!whole) {
+        for (int r = 0; r < kRows; ++r) CopyRow(start + r * start_row, tile[r], block.columns);
+        start = tile[0];
+        start_row = kWidth;
+      }
+      for (int r = 0; r < kRows; ++r) {
+        for (int j = 0; j < kColumns; ++j) sum[r][j] = LoadUnaligned(start + r * start_row + j * kLanes);
+      }
+    } else {
+      for (int r = 0; r < kRows; ++r) {
+        for (int j = 0; j < kColumns; ++j) sum[r][j] = V{};
+      }
+    }
+    add_up(block.b + pass * kWidth);
+    float* const to = whole ? c : tile[0];
+    const int64_t to_row = whole ? args.c_row : kWidth;
+    for (int r = 0; r < kRows; ++r) {
+      for (int j = 0; j < kColumns; ++j) StoreUnaligned(to + r * to_row + j * kLanes, sum[r][j]);
+    }
+    for (int r = 0; r < kRows && !whole; ++r) CopyRow(tile[r], c + r * args.c_row, block.columns);
   }
-  float* to = whole ? block.c : tile[0];
-  const int64_t to_row = whole ? args.c_row : kWidth;
-  for (int r = 0; r < kRows; ++r) {
-    for (int j = 0; j < kColumns; ++j) StoreUnaligned(to + r * to_row + j * kLanes, sum[r][j]);
-  }
-  for (int r = 0; r < kRows && !whole; ++r) CopyRow(tile[r], block.c + r * args.c_row, block.columns);
 }
 
 // Goes through what the caller reads next, line by line.
@@ -166,7 +172,7 @@ class AheadLines {
 
 // What a block fetches. Lines beyond kMost are read when they are needed.
 struct FetchList {
-  static constexpr int kMost = 128;
+  static constexpr int kMost = 128 * (kStrip / kBlockColumns);
   const float* lines[kMost];
   int count = 0;
 
@@ -180,23 +186,16 @@ struct FetchList {
   }
 };
 
-// Where a block of a strip is.
-struct BlockRows {
-  int begin, count;
-};
-struct BlockColumns {
-  int strip, begin, strip_end;
+// Rows of c in one strip of it.
+struct StripRows {
+  int row, rows, column, columns;
 };
 
-// What a block fetches of c. Sums are read at a block's begin, those of the next block are on their
-// way by then. What is only written is wanted at a block's end.
-void AddSums(const ProductArgs& args, const BlockRows& rows, const BlockColumns& columns, FetchList& list) {
-  const int next = columns.begin + kBlockColumns;
-  const bool turns = next >= columns.strip_end;  // the next block is the first of the next rows
-  const int row = args.accumulate && turns ? rows.begin + rows.count : rows.begin;
-  const int column = !args.accumulate ? columns.begin : turns ? columns.strip : next;
-  list.AddRows(args.c + row * args.c_row + column, args.c_row, MinInt(rows.count, args.rows - row),
-               MinInt(kBlockColumns, columns.strip_end - column));
+// What blocks fetch of c. Sums are read at a block's begin, those of the next rows are on their way
+// by then. What is only written is wanted at a block's end.
+void AddSums(const ProductArgs& args, const StripRows& strip, FetchList& list) {
+  const int row = args.accumulate ? strip.row + strip.rows : strip.row;
+  list.AddRows(args.c + row * args.c_row + strip.column, args.c_row, MinInt(strip.rows, args.rows - row), strip.columns);
 }
 
 using BlockFunction = void (*)(const ProductArgs&, const Block&);
@@ -236,32 +235,35 @@ void Product(const ProductArgs& args) {
                                                                      : kAnyRows;
   for (int begin = 0; begin < args.columns; begin += kStrip) {
     const int end = MinInt(begin + kStrip, args.columns);
-    const int passes = (end - begin + kBlockColumns - 1) / kBlockColumns;
+    const int whole = (end - begin) / kBlockColumns * kBlockColumns;  // columns
     // Rows in parts as even as they go, none larger than registers hold.
     const int most = MinInt(kMaxRows, kMaxTile / Vectors(MinInt(kBlockColumns, end - begin)));
     const int parts = (args.rows + most - 1) / most;
     AheadLines ahead[2];
     if (begin == 0) {
-      for (int i = 0; i < 2; ++i) ahead[i] = AheadLines(args.ahead[i], parts * passes);
+      for (int i = 0; i < 2; ++i) ahead[i] = AheadLines(args.ahead[i], parts);
     }
     int row = 0;
     for (int part = 0; part < parts; ++part) {
       const int rows = (args.rows - row + parts - part - 1) / (parts - part);
-      for (int column = begin; column < end; column += kBlockColumns) {
+      for (int column = begin; column < end; column = column == begin && whole > 0 ? begin + whole : end) {
         Block block;
+        const bool first = column == begin;
         block.columns = MinInt(kBlockColumns, end - column);
+        block.passes = first ? MaxInt(1, whole / kBlockColumns) : 1;
         block.a = args.a + row * args.a_row;
         block.b = args.b + column;
         block.bias = args.bias == nullptr ? nullptr : args.bias + column;
         block.c = args.c + row * args.c_row + column;
         FetchList list;
-        if (args.fetch) {
-          AddSums(args, {row, rows}, {begin, column, end}, list);
+        if (args.fetch && first) {
+          AddSums(args, {row, rows, begin, end - begin}, list);
           for (AheadLines& lines : ahead) list.Add(lines);
         }
         block.fetch = list.lines;
         block.last = list.lines + MaxInt(list.count, 1) - 1;
-        block.interval = list.count == 0 ? args.k + 1 : MaxInt(1, args.k / kTogether / list.count);
+        const int steps = block.passes * args.k;
+        block.interval = list.count == 0 ? steps + 1 : MaxInt(1, steps / kTogether / list.count);
         blocks.at[rows][Vectors(block.columns)](args, block);
       }
       row += rows;
