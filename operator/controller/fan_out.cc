@@ -5,10 +5,13 @@
 namespace trainyard::control {
 
 struct FanOut::Batch {
+  Batch(const std::function<void(size_t)>* calls, size_t calls_count) : call(calls), count(calls_count) {}
+
   const std::function<void(size_t)>* call;
   size_t count;
   size_t next = 0;  // guarded by FanOut::mutex_, as is running
   size_t running = 0;
+  CondVar ended;  // all calls have returned
 };
 
 FanOut::FanOut(int threads) {
@@ -19,23 +22,23 @@ FanOut::~FanOut() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
-    changed_.NotifyAll();
+    wanted_.NotifyAll();
   }
   for (std::thread& thread : threads_) thread.join();
 }
 
 void FanOut::ForEach(size_t count, const std::function<void(size_t)>& call) {
   if (count == 0) return;
-  const auto batch = std::make_shared<Batch>(Batch{&call, count});
+  const auto batch = std::make_shared<Batch>(&call, count);
   MutexLock lock(mutex_);
   if (count > 1) {
     batches_.push_back(batch);
-    changed_.NotifyAll();
+    for (size_t i = std::min(idle_, count - 1); i > 0; --i) wanted_.NotifyOne();
   }
   while (TakeOne(*batch)) {
   }
   std::erase(batches_, batch);
-  while (batch->running > 0) changed_.Wait(mutex_);  // helpers end: each runs one bounded call
+  while (batch->running > 0) batch->ended.Wait(mutex_);  // helpers end: each runs one bounded call
 }
 
 bool FanOut::TakeOne(Batch& batch) {
@@ -45,7 +48,7 @@ bool FanOut::TakeOne(Batch& batch) {
   mutex_.Unlock();
   (*batch.call)(mine);
   mutex_.Lock();
-  if (--batch.running == 0 && batch.next >= batch.count) changed_.NotifyAll();
+  if (--batch.running == 0 && batch.next >= batch.count) batch.ended.NotifyOne();
   return true;
 }
 
@@ -53,7 +56,9 @@ void FanOut::Help() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     if (batches_.empty()) {
-      changed_.Wait(mutex_);
+      ++idle_;
+      wanted_.Wait(mutex_);
+      --idle_;
       continue;
     }
     // One call, then the next batch's turn: big jobs do not starve small ones.

@@ -31,7 +31,8 @@ class FanOut {
   bool TakeOne(Batch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
-  CondVar changed_;
+  CondVar wanted_;                           // a helper; one is woken for each call, as long as some are idle
+  size_t idle_ ABSL_GUARDED_BY(mutex_) = 0;  // helpers that wait
   std::deque<std::shared_ptr<Batch>> batches_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;

@@ -1,9 +1,11 @@
 #include "operator/controller/fan_out.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -37,6 +39,31 @@ TEST(FanOut, CallsRunAtTheSameTime) {
     if (inside == 4) ++together;
   });
   EXPECT_EQ(together, 4);
+}
+
+int64_t TimesOfWaiting() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nvcsw;
+}
+
+// 48 helpers that wake for two children of a job take more processor time than the requests.
+TEST(FanOut, NoMoreHelpersWakeThanThereAreCalls) {
+  constexpr int kRounds = 200;
+  FanOut fan_out(48);
+  std::atomic<int> calls = 0;
+  const int64_t before = TimesOfWaiting();
+  for (int round = 1; round <= kRounds; ++round) {
+    // Each of two calls waits for the other: a helper has to come.
+    fan_out.ForEach(2, [&](size_t) {
+      ++calls;
+      const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (calls < 2 * round && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+    });
+  }
+  EXPECT_EQ(calls, 2 * kRounds);
+  // The caller and one helper, each of which may wait for the lock too. Every thread begins once.
+  EXPECT_LT(TimesOfWaiting() - before, 8 * kRounds + 4 * 48);
 }
 
 TEST(FanOut, WithoutHelpersTheCallerDoesEverything) {
