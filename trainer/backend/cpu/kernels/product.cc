@@ -78,7 +78,7 @@ void RunBlock(const ProductArgs& args, const Block& block) {
     V vector[kColumns];
     for (int j = 0; j < kColumns; ++j) vector[j] = LoadUnaligned(row + j * kLanes);
     // Else addresses of all rows are made beforehand, more than there are registers.
-    for (int i = 0; i < kPointers; ++i) asm("" : "+r"(a[i]));
+    for (int i = 0; i < kPointers && kRow == 0; ++i) asm("" : "+r"(a[i]));
 #pragma clang loop unroll(full)
     for (int r = 0; r < kRows; ++r) {
       const V value = Splat(a[r / kRowsOfPointer][r % kRowsOfPointer * a_row]);
@@ -102,7 +102,10 @@ void RunBlock(const ProductArgs& args, const Block& block) {
     int rows_left = args.k;
     const float* a_chunk = block.a;
     while (rows_left > 0) {
-      for (int i = 0; i < kPointers; ++i) a[i] = a_chunk + i * kRowsOfPointer * a_row;
+      for (int i = 0; i < kPointers; ++i) {
+        a[i] = a_chunk + i * kRowsOfPointer * a_row;
+        asm("" : "+r"(a[i]));  // else they are made of each other again, in each step
+      }
       const int steps = MinInt(args.chunk, rows_left);
       const int of_b = MinInt(steps, MaxInt(rows_left - tail_rows, 0));
       multiply(b_chunk, args.b_k, of_b);
@@ -112,7 +115,8 @@ void RunBlock(const ProductArgs& args, const Block& block) {
       b_chunk += args.b_chunk;
     }
   };
-  for (int pass = 0; pass < block.passes; ++pass) {
+  const int passes = kBlockColumns == kStrip ? 1 : block.passes;
+  for (int pass = 0; pass < passes; ++pass) {
     float* const c = block.c + pass * kWidth;
     const float* const bias = block.bias == nullptr ? nullptr : block.bias + pass * kWidth;
     if (args.accumulate || bias != nullptr) {
