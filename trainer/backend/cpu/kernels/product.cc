@@ -82,7 +82,7 @@ void RunBlock(const ProductArgs& args, const Block& block) {
 #pragma clang loop unroll(full)
     for (int r = 0; r < kRows; ++r) {
       const V value = Splat(a[r / kRowsOfPointer][r % kRowsOfPointer * a_row]);
-      for (int j = 0; j < kColumns; ++j) sum[r][j] += vector[j] * value;
+      for (int j = 0; j < kColumns; ++j) sum[r][j] = MultiplyAdd(vector[j], value, sum[r][j]);
     }
     for (int i = 0; i < kPointers; ++i) a[i] += a_k;
   };

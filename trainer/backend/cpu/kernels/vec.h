@@ -57,6 +57,17 @@ inline V Min(V a, V b) { return Select(a < b, a, b); }
 inline int MinInt(int a, int b) { return a < b ? a : b; }
 inline int MaxInt(int a, int b) { return a > b ? a : b; }
 
+// a b + c, rounded once where the instruction set can. The compiler would contract the expression
+// too, but in one instance of a template and not in another where sanitizers' checks lie between.
+template <typename T>
+inline T MultiplyAdd(T a, T b, T c) {
+#if defined(__clang__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA))
+  return __builtin_elementwise_fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
 // The first `count` values, 0 to 15, and zeros behind them. Nothing else is read or written.
 #if defined(__AVX512F__)
 inline __mmask16 FirstLanes(int count) { return static_cast<__mmask16>((1u << count) - 1); }
