@@ -239,7 +239,8 @@ void Product(const ProductArgs& args) {
                                                                      : kAnyRows;
   for (int begin = 0; begin < args.columns; begin += kStrip) {
     const int end = MinInt(begin + kStrip, args.columns);
-    const int whole = (end - begin) / kBlockColumns * kBlockColumns;  // columns
+    // Columns of one call: all whole blocks; what is left of the strip has a call of its own.
+    const int together = end - begin < kBlockColumns ? end - begin : (end - begin) / kBlockColumns * kBlockColumns;
     // Rows in parts as even as they go, none larger than registers hold.
     const int most = MinInt(kMaxRows, kMaxTile / Vectors(MinInt(kBlockColumns, end - begin)));
     const int parts = (args.rows + most - 1) / most;
@@ -250,17 +251,16 @@ void Product(const ProductArgs& args) {
     int row = 0;
     for (int part = 0; part < parts; ++part) {
       const int rows = (args.rows - row + parts - part - 1) / (parts - part);
-      for (int column = begin; column < end; column = column == begin && whole > 0 ? begin + whole : end) {
+      for (int column = begin; column < end; column += together) {
         Block block;
-        const bool first = column == begin;
         block.columns = MinInt(kBlockColumns, end - column);
-        block.passes = first ? MaxInt(1, whole / kBlockColumns) : 1;
+        block.passes = MaxInt(1, (end - column) / kBlockColumns);
         block.a = args.a + row * args.a_row;
         block.b = args.b + column;
         block.bias = args.bias == nullptr ? nullptr : args.bias + column;
         block.c = args.c + row * args.c_row + column;
         FetchList list;
-        if (args.fetch && first) {
+        if (args.fetch && column == begin) {
           AddSums(args, {row, rows, begin, end - begin}, list);
           for (AheadLines& lines : ahead) list.Add(lines);
         }
