@@ -8,7 +8,7 @@
 
 `avx512bf16` hides AMX, `avx512` also bfloat16, `avx2` all of AVX-512. That holds for every program under the command, peers included. Caches,
 clock and the speed of an instruction stay those of this machine. Needs a processor that lets CPUID fault (cpuid_fault in /proc/cpuinfo)
-and a C compiler. limit_cpuid.c does it.
+and a C compiler. A program that handles SIGSEGV itself may not run. limit_cpuid.c does it.
 """
 import argparse
 import os

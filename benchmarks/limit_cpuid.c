@@ -16,22 +16,21 @@
 enum { kAvx2, kAvx512, kAvx512Bf16 };
 static int most;
 
-static uint32_t Without(uint32_t word, uint64_t bits) { return word & ~(uint32_t)bits; }
-#define BIT(n) (UINT64_C(1) << (n))
+#define BIT(n) (UINT32_C(1) << (n))
 
 static void Hide(uint32_t leaf, uint32_t subleaf, uint32_t* a, uint32_t* b, uint32_t* c, uint32_t* d) {
   if (leaf == 7 && subleaf == 0) {
-    *d = Without(*d, BIT(22) | BIT(23) | BIT(24) | BIT(25));  // AMX-BF16, AVX512-FP16, AMX-TILE, AMX-INT8
+    *d &= ~(BIT(22) | BIT(23) | BIT(24) | BIT(25));  // AMX-BF16, AVX512-FP16, AMX-TILE, AMX-INT8
     if (most == kAvx2) {
-      *b = Without(*b, BIT(16) | BIT(17) | BIT(21) | BIT(26) | BIT(27) | BIT(28) | BIT(30) | BIT(31));  // F DQ IFMA PF ER CD BW VL
-      *c = Without(*c, BIT(1) | BIT(6) | BIT(11) | BIT(12) | BIT(14));                                  // VBMI VBMI2 VNNI BITALG VPOPCNTDQ
-      *d = Without(*d, BIT(2) | BIT(3) | BIT(8));                                                       // 4VNNIW 4FMAPS VP2INTERSECT
+      *b &= ~(BIT(16) | BIT(17) | BIT(21) | BIT(26) | BIT(27) | BIT(28) | BIT(30) | BIT(31));  // F DQ IFMA PF ER CD BW VL
+      *c &= ~(BIT(1) | BIT(6) | BIT(11) | BIT(12) | BIT(14));                                  // VBMI VBMI2 VNNI BITALG VPOPCNTDQ
+      *d &= ~(BIT(2) | BIT(3) | BIT(8));                                                       // 4VNNIW 4FMAPS VP2INTERSECT
     }
   }
   if (leaf == 7 && subleaf == 1) {
-    *a = Without(*a, BIT(21));                              // AMX-FP16
-    if (most != kAvx512Bf16) *a = Without(*a, BIT(5));      // AVX512-BF16
-    if (most == kAvx2) *a = Without(*a, BIT(4) | BIT(23));  // AVX-VNNI, AVX-IFMA: newer than what has AVX2 alone
+    *a &= ~BIT(21);                                // AMX-FP16
+    if (most != kAvx512Bf16) *a &= ~BIT(5);        // AVX512-BF16
+    if (most == kAvx2) *a &= ~(BIT(4) | BIT(23));  // AVX-VNNI, AVX-IFMA: newer than what has AVX2 alone
   }
 }
 
