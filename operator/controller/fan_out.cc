@@ -5,8 +5,6 @@
 namespace trainyard::control {
 
 struct FanOut::Batch {
-  Batch(const std::function<void(size_t)>* calls, size_t calls_count) : call(calls), count(calls_count) {}
-
   const std::function<void(size_t)>* call;
   size_t count;
   size_t next = 0;  // guarded by FanOut::mutex_, as is running
