@@ -58,9 +58,6 @@ struct Ahead {
   int64_t step;
 };
 
-// Steps from one line to the next. Where registers are few, so are a step's multiply-adds, and what
-// is beside them counts.
-constexpr int kTogether = kVectors >= 32 ? 1 : 2;
 constexpr int kFewSteps = 64;  // a tile of fewer is over before a line is there
 
 // Where a vector is one register, a step with one vector has as many loads as multiply-adds
@@ -107,13 +104,13 @@ void RunTile(const ConvRowsArgs& args, const float* x, const float* add, float* 
       w += step;
     };
     int k = args.run;
-    for (; k >= kTogether; k -= kTogether) {
+    for (; k >= kStepsOfFetch; k -= kStepsOfFetch) {
       if constexpr (kFetchesAhead<kColumns>) {
         __builtin_prefetch(ahead.at, 0, 2);
         ahead.at += ahead.step;
       }
 #pragma clang loop unroll(full)
-      for (int i = 0; i < kTogether; ++i) multiply();
+      for (int i = 0; i < kStepsOfFetch; ++i) multiply();
     }
     for (; k > 0; --k) multiply();
   }
@@ -162,7 +159,7 @@ void ConvRows(const ConvRowsArgs& args) {
   // Each tile brings its share of them, a line or two at a step: a processor brings lines in pairs.
   const int64_t share = (args.next_floats / kLanes + tiles - 1) / tiles;
   Ahead ahead = {args.next == nullptr ? args.weights : args.next, 0};
-  if (args.next != nullptr) ahead.step = share > int64_t{args.kernel_rows} * (args.run / kTogether) ? 2 * kLanes : kLanes;
+  if (args.next != nullptr) ahead.step = share > int64_t{args.kernel_rows} * (args.run / kStepsOfFetch) ? 2 * kLanes : kLanes;
   for (int row = 0; row < args.rows; ++row) {
     int pixel = 0;
     // Pixels in parts as even as they go, none larger than registers hold.

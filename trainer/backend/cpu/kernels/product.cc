@@ -20,9 +20,7 @@ constexpr int kBlockColumns = kMaxVectors * kLanes;
 constexpr int kStrip = 4 * kLanes;
 static_assert(kBlockColumns == kStrip || kMaxRows * kMaxVectors <= kMaxTile, "all blocks of a strip take as many rows");
 
-// A step of k has few multiply-adds where registers are few, so what is beside them counts. Steps
-// from one look at what to fetch to the next, and rows of a whose addresses are made from one.
-constexpr int kTogether = kVectors >= 32 ? 1 : 2;
+// Rows of a whose addresses are made from one.
 constexpr int kRowsOfPointer = kVectors >= 32 ? 4 : 3;
 
 constexpr int Vectors(int columns) { return (columns + kLanes - 1) / kLanes; }
@@ -34,7 +32,7 @@ struct Block {
   float* c;
   int columns;  // of this block, the last vector perhaps in part
   int passes;   // blocks side by side, all of whole vectors where they are several
-  // Lines to fetch into the cache, one every `interval` times kTogether steps of k, so that the
+  // Lines to fetch into the cache, one every `interval` times kStepsOfFetch steps of k, so that the
   // products need not wait for their own operands.
   const float* const* fetch;
   const float* const* last;
@@ -87,14 +85,14 @@ void RunBlock(const ProductArgs& args, const Block& block) {
     for (int i = 0; i < kPointers; ++i) a[i] += a_k;
   };
   const auto multiply = [&](const float* row, int64_t row_step, int steps) __attribute__((always_inline)) {
-    for (; steps >= kTogether; steps -= kTogether, row += kTogether * row_step) {
+    for (; steps >= kStepsOfFetch; steps -= kStepsOfFetch, row += kStepsOfFetch * row_step) {
       if (--wait == 0) {
         wait = block.interval;
         __builtin_prefetch(*fetch);
         fetch += fetch != block.last;
       }
 #pragma clang loop unroll(full)
-      for (int i = 0; i < kTogether; ++i) step(row + i * row_step);
+      for (int i = 0; i < kStepsOfFetch; ++i) step(row + i * row_step);
     }
     for (; steps > 0; --steps, row += row_step) step(row);
   };
@@ -267,7 +265,7 @@ void Product(const ProductArgs& args) {
         block.fetch = list.lines;
         block.last = list.lines + MaxInt(list.count, 1) - 1;
         const int steps = block.passes * args.k;
-        block.interval = list.count == 0 ? steps + 1 : MaxInt(1, steps / kTogether / list.count);
+        block.interval = list.count == 0 ? steps + 1 : MaxInt(1, steps / kStepsOfFetch / list.count);
         blocks.at[rows][Vectors(block.columns)](args, block);
       }
       row += rows;

@@ -36,6 +36,9 @@ constexpr int RowsPixels(int vectors) {
 // vectors are the nearest cache. Where multiply-adds are few a cycle, the second cache keeps up
 // with them, and longer sums are worth more.
 constexpr int kMaxProductSteps = kVectors >= 32 ? 128 : 256;
+// Steps of a product from one look at what to fetch to the next. Where registers are few, so are a
+// step's multiply-adds, and what is beside them counts.
+constexpr int kStepsOfFetch = kVectors >= 32 ? 1 : 2;
 
 inline V Load(const float* p) { return *reinterpret_cast<const V*>(p); }
 inline V LoadUnaligned(const float* p) { return *reinterpret_cast<const VUnaligned*>(p); }
