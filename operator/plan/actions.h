@@ -56,6 +56,7 @@ struct Plan {
   bool withheld = false;            // children are missing, but the API server is not to be asked again yet
   ServingActions serving;
   bool delete_job = false;
+  bool accepts = false;  // the status accepts the job: AcceptanceEvents() come before `events`
   std::vector<PlannedEvent> events;
   // The job is looked at again at this time, even if nothing happens.
   std::optional<absl::Time> requeue_at;

@@ -10,7 +10,7 @@
 #include "operator/api/text.h"
 #include "operator/api/validation.h"
 #include "operator/children/config_builder.h"
-#include "operator/children/pod_builder.h"
+#include "operator/plan/acceptance.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/ending_pods.h"
 #include "operator/plan/failed_nodes.h"
@@ -238,31 +238,9 @@ class Planner {
   }
 
   void AcceptJob() {
-    int pods = 0;
-    for (const auto& [role, replica] : job_.spec.replicas) pods += replica.replicas;
-    const bool per_replica = job_.spec.network.services == ServicesMode::kPerReplica;
-    const std::string message = fmt::format("{} pods, {} and ConfigMap {}", pods,
-                                            per_replica ? fmt::format("{} services", pods) : "one service", ConfigMapName(job_));
     if (status_.IsTrue(kCreated)) return;
-    SetCondition(status_, kCreated, true, "Accepted", message, stamp_);
-    plan_.AddEvent(false, "Created", "creates " + message);
-    if (OutputIsEphemeral(job_)) {
-      plan_.AddEvent(true, "EphemeralOutput",
-                     fmt::format("spec.storage.claimName is not set: output and checkpoints in {} end with each pod; name a "
-                                 "PersistentVolumeClaim to keep them",
-                                 OutputFolder(job_)));
-      if (job_.spec.Replicas(Role::kEvaluator) > 0 && job_.spec.Find(Role::kEvaluator)->pod_template.empty()) {
-        plan_.AddEvent(true, "EvaluatorWithoutStorage",
-                       "the evaluator finds no checkpoints: it shares no volume with the chief; set spec.storage.claimName");
-      }
-    }
-    for (const Role role : kRoles) {
-      const std::vector<std::string> clashes = TemplateClashes(job_, role);
-      if (clashes.empty()) continue;
-      plan_.AddEvent(true, "TemplateWins",
-                     fmt::format("spec.{}.template sets {}: the value of the template stays, and the operator injects none", Name(role),
-                                 fmt::join(clashes, ", ")));
-    }
+    SetCondition(status_, kCreated, true, "Accepted", DescribeChildren(job_), stamp_);
+    plan_.accepts = true;
   }
 
   // Pods may have been made before any status could be written, by an operator with another

@@ -25,15 +25,6 @@ TEST(PlanChildren, AJobHasOneServiceOrThoseOfItsReplicas) {
   EXPECT_THAT(Created(each.Look(), ChildKind::kService), IsEmpty());
 }
 
-TEST(PlanChildren, AnEphemeralOutputAndATemplateThatWinsAreToldOnce) {
-  World world(
-      MakeJob()
-          .Replicas("worker", 1)
-          .Template("worker", {{"spec", {{"containers", {{{"name", "t"}, {"env", {{{"name", "TRAINYARD_ROLE"}, {"value", "x"}}}}}}}}}}));
-  EXPECT_THAT(EventReasons(world.Look()), ElementsAre("Created", "EphemeralOutput", "TemplateWins"));
-  EXPECT_THAT(world.Look().events, IsEmpty());
-}
-
 TEST(PlanChildren, MpiNeedsItsKeysBeforeItsPods) {
   World world(MakeJob().Framework("MPI").Replicas("chief", 1).Replicas("worker", 2));
   const Plan plan = world.Look();

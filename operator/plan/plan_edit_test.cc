@@ -150,7 +150,7 @@ TEST(PlanEdit, AnEditThatPutsARefusedOneRightIsFollowed) {
 TEST(PlanEdit, AFieldOfANewerVersionIsWarnedOfOnceAndTheJobGoesOn) {
   World world(OneServerTwoWorkers().Set("/spec/runPolicy/elastic", true));
   const Plan plan = world.Look();
-  EXPECT_THAT(EventReasons(plan), ElementsAre("UnknownField", "Created"));
+  EXPECT_THAT(EventReasons(plan), ElementsAre("UnknownField"));
   EXPECT_THAT(plan.events[0].note, HasSubstr("spec.runPolicy.elastic: unknown field"));
   EXPECT_THAT(EventReasons(world.Look()), IsEmpty());
   world.RunsReady();

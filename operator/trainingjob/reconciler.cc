@@ -8,6 +8,7 @@
 #include "operator/base/status_macros.h"
 #include "operator/children/serve_builder.h"
 #include "operator/kube/errors.h"
+#include "operator/plan/acceptance.h"
 #include "operator/plan/accepted_spec.h"
 #include "operator/plan/conditions.h"
 #include "operator/trainingjob/job_events.h"
@@ -159,6 +160,9 @@ absl::Status TrainingJobReconciler::Tell(const TrainingJob& job, const Plan& pla
     metrics_.Seen(key, job, job.status);
   }
   unwritten_.Forget(key);
+  if (plan.accepts) {
+    for (const PlannedEvent& event : AcceptanceEvents(job)) RecordEvent(events_, job, event);
+  }
   for (const PlannedEvent& event : plan.events) RecordEvent(events_, job, event);
   return absl::OkStatus();
 }

@@ -1,0 +1,19 @@
+// The words with which a job is accepted: its condition Created and the events of its first status.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "operator/plan/actions.h"
+
+namespace trainyard::control {
+
+// The message of the condition Created.
+std::string DescribeChildren(const TrainingJob& job);
+
+// "Created", and a warning for each part of the spec that works otherwise than it looks. A pod of
+// each role with a template is built for it. So it is asked for once, when a status with
+// Plan::accepts is written, not at every look before.
+std::vector<PlannedEvent> AcceptanceEvents(const TrainingJob& job);
+
+}  // namespace trainyard::control
