@@ -25,10 +25,10 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests/cluster")]
 
-from harness import places  # noqa: E402
+from harness import needs, places  # noqa: E402
 from harness.control_plane import ControlPlane, Options  # noqa: E402
 from harness.jobs import install_crd  # noqa: E402
-from harness.operator import Operator  # noqa: E402
+from harness.operator import Operator, binary  # noqa: E402
 
 import peer  # noqa: E402
 from clients import join, start_clients  # noqa: E402
@@ -245,6 +245,10 @@ def main():
     if any(len(flag) != 2 for flag in arguments.flag):
         parser.error("--flag: expected NAME=VALUE, as workers=4")
     arguments.flag = dict(arguments.flag)
+    for lack in needs.unbuilt("etcd", "kubernetes", "kwok"):
+        parser.error(lack)
+    if not binary().exists():
+        parser.error(f"{binary()} is missing; build the release preset, or set TRAINYARD_OPERATOR")
     if arguments.peer and not (peer.BINARY.exists() and peer.CRD.exists()):
         parser.error(f"--peer: {peer.BINARY} or {peer.CRD} is missing; run scripts/cluster/build.sh training-operator")
     beside = measure_peer(arguments) if arguments.peer else None
