@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "operator/api/training_job.h"
 #include "operator/children/child_ref.h"
+#include "operator/plan/host_lists.h"
 #include "operator/plan/status_timing.h"
 
 namespace trainyard::control {
@@ -58,6 +59,7 @@ struct Plan {
   bool delete_job = false;
   bool accepts = false;  // the status accepts the job: AcceptanceEvents() come before `events`
   std::vector<PlannedEvent> events;
+  std::optional<HostListsSeen> hosts_seen;  // for the next look: Children::hosts_seen
   // The job is looked at again at this time, even if nothing happens.
   std::optional<absl::Time> requeue_at;
 

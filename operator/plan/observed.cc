@@ -129,6 +129,7 @@ Observed Observe(const TrainingJob& job, Children children) {
   observed.progress = std::move(children.progress);
   observed.chief_problem = std::move(children.chief_problem);
   observed.serving = ObserveServing(job, std::move(children.serving));
+  observed.hosts_seen = std::move(children.hosts_seen);
   SplitTaken(job, observed);
   Sorter sorter(job, observed);
   Sorter serving_sorter(job, observed.serving);

@@ -13,6 +13,7 @@
 #include "operator/api/training_job.h"
 #include "operator/children/child_ref.h"
 #include "operator/children/labels.h"
+#include "operator/plan/host_lists.h"
 #include "operator/plan/refusal.h"
 
 namespace trainyard::control {
@@ -78,6 +79,7 @@ struct Children {
   std::optional<Progress> progress;
   std::string chief_problem;
   ServingChildren serving;
+  std::optional<HostListsSeen> hosts_seen;  // by the last look
 };
 
 // What is there of spec.serve. Its strays are its own, since nothing of it holds up the training.
@@ -113,6 +115,7 @@ struct Observed {
   std::optional<Progress> progress;
   std::string chief_problem;
   ObservedServing serving;
+  std::optional<HostListsSeen> hosts_seen;  // as in Children
 };
 
 // Whether the two read the same to Observe and MakePlan: a change in nothing else needs no

@@ -35,7 +35,8 @@ class Planner {
   Planner(const TrainingJob& job, const Observed& observed, absl::Time now, const PlanOptions& options)
       : job_(job),
         observed_(observed),
-        situation_{job, observed, options, now},
+        hosts_(job, observed.config.get(), observed.hosts_seen),
+        situation_{job, observed, options, now, hosts_},
         now_(now),
         stamp_(situation_.Stamp()),
         status_(job.status) {}
@@ -53,6 +54,7 @@ class Planner {
       plan_.status_timing = TimingOf(job_.status, status_, plan_.deletions.empty() && !plan_.update_config);
       plan_.status = std::move(status_);
     }
+    plan_.hosts_seen = hosts_.seen();
     return std::move(plan_);
   }
 
@@ -258,14 +260,14 @@ class Planner {
     // The lists follow from the spec alone, and this generation's have been numbered.
     const bool was_started = job_.status.phase != JobPhase::kInvalid && job_.status.phase != JobPhase::kSuspended;
     if (was_started && !job_.status.hosts_hash.empty() && job_.status.observed_generation == job_.meta.generation) return;
-    std::string hash = HostsHash(job_);
+    std::string hash = hosts_.Hash();
     if (hash == status_.hosts_hash) return;
     const bool first = status_.hosts_hash.empty();
     status_.hosts_hash = std::move(hash);
     ++status_.hosts_epoch;
     if (first) {
       // Pods may have seen lists that were made and changed before any status could be written.
-      if (status_.hosts_epoch == 1 && observed_.config != nullptr && !HoldsHosts(*observed_.config, job_, 1)) status_.hosts_epoch = 2;
+      if (status_.hosts_epoch == 1 && observed_.config != nullptr && !hosts_.AreHeld(1)) status_.hosts_epoch = 2;
       return;
     }
     const auto before = job_.status.replica_statuses.find(Role::kWorker);
@@ -290,6 +292,7 @@ class Planner {
 
   const TrainingJob& job_;
   const Observed& observed_;
+  HostLists hosts_;
   const Situation situation_;
   const absl::Time now_;
   const absl::Time stamp_;  // as status holds it

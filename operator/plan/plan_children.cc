@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "operator/children/config_builder.h"
 #include "operator/children/job_secrets.h"
 #include "operator/children/pod_group_builder.h"
 #include "operator/plan/plan_deletions.h"
@@ -38,7 +37,7 @@ class ChildrenPlanner {
     const std::string name = ConfigMapName(job_);
     if (observed_.config == nullptr) {
       Create(ChildKind::kConfigMap, name, std::nullopt);
-    } else if (!HoldsHosts(*observed_.config, job_, hosts_epoch)) {
+    } else if (!situation_.hosts.AreHeld(hosts_epoch)) {
       plan_.update_config = true;
     }
   }

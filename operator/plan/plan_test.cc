@@ -148,6 +148,7 @@ TEST(Plan, AConfigMapEditedByHandIsPutRight) {
   Observed observed = world.Seen();
   ConfigMap edited = *observed.config;
   edited.content_hash = "edited";
+  edited.meta.resource_version += "0";
   observed.config = std::make_shared<const ConfigMap>(edited);
   const Plan plan = MakePlan(world.job(), observed, world.now());
   EXPECT_TRUE(plan.update_config);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "operator/api/restart_records.h"
-#include "operator/children/config_builder.h"
 
 namespace trainyard::control {
 namespace {
@@ -30,9 +29,10 @@ RestartRecord LatestOf(const Restarts& restarts, const Records& records) {
 
 // Whether the pods of a started job were made for another number of replicas. Its status tells the
 // number, once one has been written; before, the host lists tell.
-bool HasNewNumber(const TrainingJob& job, const Observed& observed) {
-  if (job.status.replica_statuses.empty())
-    return !observed.pods.empty() && observed.config != nullptr && !HoldsHosts(*observed.config, job, 1);
+bool HasNewNumber(const Situation& situation) {
+  const TrainingJob& job = situation.job;
+  const Observed& observed = situation.observed;
+  if (job.status.replica_statuses.empty()) return !observed.pods.empty() && observed.config != nullptr && !situation.hosts.AreHeld(1);
   if (!job.status.start_time) return false;
   return std::ranges::any_of(job.spec.replicas, [&](const auto& each) {
     const auto before = job.status.replica_statuses.find(each.first);
@@ -47,7 +47,7 @@ void RestartTogether(const Situation& situation, Restarts& restarts) {
   const Observed& observed = situation.observed;
   if (!IsTogether(job) || restarts.job_failure) return;
   const bool one_ended = std::ranges::any_of(restarts.ended, [](const ReplicaId& id) { return id.role != Role::kEvaluator; });
-  restarts.new_number = HasNewNumber(job, observed);
+  restarts.new_number = HasNewNumber(situation);
   if (!one_ended && !restarts.new_number) return;
   Records records;
   for (RestartRecord& record : restarts.records) records[record.replica] = std::move(record);

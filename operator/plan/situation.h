@@ -23,6 +23,7 @@ struct Situation {
   const Observed& observed;
   const PlanOptions& options;
   const absl::Time now;
+  HostLists& hosts;  // remembers what it compares
 
   // now as status holds it, in whole seconds
   absl::Time Stamp() const { return absl::FromUnixSeconds(absl::ToUnixSeconds(now)); }

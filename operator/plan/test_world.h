@@ -56,6 +56,7 @@ class World {
   // pending pods.
   Plan Look() {
     Plan plan = Peek();
+    hosts_seen_ = plan.hosts_seen;
     if (plan.status) job_.status = Stored(*plan.status);
     for (const Deletion& deletion : plan.deletions) {
       if (deletion.child.kind == ChildKind::kPod) pods_.erase(*deletion.child.replica);
@@ -95,6 +96,7 @@ class World {
     observed.services = services_;
     observed.config = config_;
     observed.unwatched = unwatched_;
+    observed.hosts_seen = hosts_seen_;
     return observed;
   }
   // The operator was killed before it could write one.
@@ -105,6 +107,7 @@ class World {
   // The operator starts anew: it does not know the children that no cache holds.
   World& Restarts() {
     unwatched_.clear();
+    hosts_seen_.reset();
     return *this;
   }
   // A foreign object has the name of the job's Secret or PodGroup.
@@ -155,6 +158,7 @@ class World {
   void StoreConfig() {
     ConfigMap config;
     config.meta.name = "mnist-cluster";
+    config.meta.resource_version = fmt::format("{}", ++versions_);
     const std::optional<TrainingJob> accepted = LastAccepted(job_);
     config.content_hash = ConfigMap::ContentHash(BuildConfigData(accepted ? *accepted : job_, job_.status.hosts_epoch, ""));
     config_ = std::make_shared<const ConfigMap>(config);
@@ -172,7 +176,9 @@ class World {
   std::shared_ptr<const ConfigMap> config_;
   std::map<ChildKind, Unwatched> unwatched_;
   absl::Time now_ = kStart;
+  std::optional<HostListsSeen> hosts_seen_;
   int uids_ = 0;
+  int versions_ = 0;
 };
 
 inline std::vector<std::string> Created(const Plan& plan, ChildKind kind = ChildKind::kPod) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "operator/base/status_macros.h"
 #include "operator/children/serve_builder.h"
@@ -60,6 +61,7 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::stri
     metrics_.Gone(key);
     unwritten_.Forget(key);
     writer_.Forget(key);
+    hosts_.Forget(key);
     job_clock_.Forget(key);
     return ReconcileResult{};
   }
@@ -103,8 +105,10 @@ Plan TrainingJobReconciler::PlanFor(const TrainingJob& job, ReconcileResult& res
   PollReport<Progress> report = progress_.Report(key);
   children.progress = std::move(report.latest);
   children.chief_problem = std::move(report.problem);
+  children.hosts_seen = hosts_.Known(key);
   const absl::Time now = job_clock_.Now(key, NewestTime(job, children));
   Plan plan = MakePlan(job, Observe(job, std::move(children)), now, options_.plan);
+  if (plan.hosts_seen) hosts_.Note(key, *std::exchange(plan.hosts_seen, std::nullopt));
   if (plan.status && plan.status->IsTrue(kRunning) && !job.status.IsTrue(kRunning)) progress_.Hurry(key);
   if (plan.requeue_at) RequeueAfter(result, *plan.requeue_at - now);
   return plan;

@@ -17,6 +17,7 @@
 #include "operator/trainingjob/child_writer.h"
 #include "operator/trainingjob/job_clock.h"
 #include "operator/trainingjob/job_metrics.h"
+#include "operator/trainingjob/seen_host_lists.h"
 #include "operator/trainingjob/unwritten_statuses.h"
 
 namespace trainyard::control {
@@ -61,6 +62,7 @@ class TrainingJobReconciler : public Reconciler {
   ChildCaches caches_;
   ChildWriter writer_;
   UnwrittenStatuses unwritten_;
+  SeenHostLists hosts_;
   JobClock job_clock_;
   WorkQueue* queue_ = nullptr;
 };
