@@ -121,5 +121,11 @@ TEST(Text, IsCutBetweenCharacters) {
             "...ab");
 }
 
+TEST(Text, ACountHasItsNounInTheRightNumber) {
+  EXPECT_EQ(Counted(0, "pod"), "0 pods");
+  EXPECT_EQ(Counted(1, "pod"), "1 pod");
+  EXPECT_EQ(Counted(4096, "pod"), "4096 pods");
+}
+
 }  // namespace
 }  // namespace trainyard::control

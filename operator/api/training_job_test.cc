@@ -280,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ExitCodesUpsideDown", R"({"worker": {}, "runPolicy": {"exitCodes": [{"from": 9, "to": 3, "action": "Fail"}]}})",
              "spec.runPolicy.exitCodes[0]", "found 9-3"},
         Case{"GangLargerThanTheJob", R"({"worker": {}, "runPolicy": {"scheduling": {"gang": "Volcano", "minAvailable": 9}}})",
-             "spec.runPolicy.scheduling.minAvailable", "the job has 1 replicas"},
+             "spec.runPolicy.scheduling.minAvailable", "the job has 1 replica;"},
         Case{"ExclusiveOfNothing", R"({"worker": {}, "runPolicy": {"scheduling": {"placement": "Exclusive"}}})",
              "spec.runPolicy.scheduling.placement", "set topologyKey"},
         Case{"StorageOverTheHostLists", R"({"worker": {}, "storage": {"mountPath": "/etc/trainyard/x"}})", "spec.storage.mountPath",

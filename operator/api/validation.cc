@@ -187,7 +187,7 @@ class Validator {
     for (const auto& [role, replica] : job_.spec.replicas) total += replica.replicas;
     if (policy.scheduling.gang != Gang::kNone && policy.scheduling.min_available.value_or(1) > total) {
       Add("spec.runPolicy.scheduling.minAvailable",
-          fmt::format("found {}, but the job has {} replicas; lower it", *policy.scheduling.min_available, total));
+          fmt::format("found {}, but the job has {}; lower it", *policy.scheduling.min_available, Counted(total, "replica")));
     }
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "operator/api/text.h"
 #include "operator/children/labels.h"
 #include "operator/children/pod_builder.h"
 
@@ -36,8 +37,7 @@ std::string DescribeChildren(const TrainingJob& job) {
   int pods = 0;
   for (const auto& [role, replica] : job.spec.replicas) pods += replica.replicas;
   const bool per_replica = job.spec.network.services == ServicesMode::kPerReplica;
-  return fmt::format("{} pods, {} and ConfigMap {}", pods, per_replica ? fmt::format("{} services", pods) : "one service",
-                     ConfigMapName(job));
+  return fmt::format("{}, {} and ConfigMap {}", Counted(pods, "pod"), Counted(per_replica ? pods : 1, "service"), ConfigMapName(job));
 }
 
 std::vector<PlannedEvent> AcceptanceEvents(const TrainingJob& job) {

@@ -29,7 +29,7 @@ TEST(Acceptance, IsInTheFirstStatusOnlyHoweverOftenThatIsPlanned) {
 
 TEST(Acceptance, SaysWhatIsCreated) {
   EXPECT_THAT(AcceptanceEvents(OneServerTwoWorkers().Build()),
-              ElementsAre(Event(false, "Created", "creates 3 pods, one service and ConfigMap mnist-cluster")));
+              ElementsAre(Event(false, "Created", "creates 3 pods, 1 service and ConfigMap mnist-cluster")));
   EXPECT_THAT(AcceptanceEvents(OneServerTwoWorkers().ServicePerReplica().Build()),
               ElementsAre(Event(false, "Created", "creates 3 pods, 3 services and ConfigMap mnist-cluster")));
 }
@@ -39,9 +39,9 @@ TEST(Acceptance, WarnsOfAnEphemeralOutputAndOfATemplateThatWins) {
       MakeJob()
           .Replicas("worker", 1)
           .Template("worker", {{"spec", {{"containers", {{{"name", "t"}, {"env", {{{"name", "TRAINYARD_ROLE"}, {"value", "x"}}}}}}}}}});
-  EXPECT_THAT(AcceptanceEvents(job.Build()),
-              ElementsAre(Event(false, "Created", "creates 1 pods"), Event(true, "EphemeralOutput", "spec.storage.claimName is not set"),
-                          Event(true, "TemplateWins", "spec.worker.template sets env TRAINYARD_ROLE")));
+  EXPECT_THAT(AcceptanceEvents(job.Build()), ElementsAre(Event(false, "Created", "creates 1 pod, 1 service"),
+                                                         Event(true, "EphemeralOutput", "spec.storage.claimName is not set"),
+                                                         Event(true, "TemplateWins", "spec.worker.template sets env TRAINYARD_ROLE")));
 }
 
 TEST(Acceptance, WarnsOfAnEvaluatorThatFindsNoCheckpoints) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "operator/api/text.h"
 #include "operator/children/gang_resources.h"
 #include "operator/children/pod_group_builder.h"
 #include "operator/children/pod_scheduling.h"
@@ -14,7 +15,7 @@ namespace {
 
 std::string Need(const TrainingJob& job, int replicas) {
   const std::string requests = Describe(RequestsOf(job, replicas));
-  return requests.empty() ? fmt::format("{} pods", replicas) : requests;
+  return requests.empty() ? Counted(replicas, "pod") : requests;
 }
 
 }  // namespace

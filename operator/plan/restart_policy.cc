@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "operator/api/restart_records.h"
+#include "operator/api/text.h"
 #include "operator/plan/cleanup_policy.h"
 #include "operator/plan/failed_nodes.h"
 #include "operator/plan/failure_rules.h"
@@ -76,21 +77,22 @@ class Counter {
       } else if (++needed <= limit) {
         if (!pending.by_kubelet) Grant(pending);  // the kubelet's shows in its restartCount later
       } else if (!result_.job_failure) {
-        FailJob("BackoffLimitExceeded", fmt::format("{} failed, and the job has used its {} restarts", Name(pending.id), limit),
+        FailJob("BackoffLimitExceeded",
+                Name(pending.id) + " failed, and the job has " + (limit == 0 ? "no restarts" : "used its " + Counted(limit, "restart")),
                 "raise runPolicy.backoffLimit", pending.id, *pending.pod);
       }
     }
     if (!result_.job_failure && result_.spent > limit) {
       if (last_restart_) {
         FailJob("BackoffLimitExceeded",
-                fmt::format("replicas restarted {} times, {} last, more than runPolicy.backoffLimit {} allows", result_.spent,
+                fmt::format("replicas restarted {}, {} last, more than runPolicy.backoffLimit {} allows", Counted(result_.spent, "time"),
                             Name(*last_restart_), limit),
                 "raise that limit", *last_restart_, *observed_.pods.at(*last_restart_));
       } else {
         result_.job_failure = {"BackoffLimitExceeded",
-                               fmt::format("replicas restarted {} times, more than runPolicy.backoffLimit {} allows; correct the job, or "
+                               fmt::format("replicas restarted {}, more than runPolicy.backoffLimit {} allows; correct the job, or "
                                            "raise that limit",
-                                           result_.spent, limit)};
+                                           Counted(result_.spent, "time"), limit)};
       }
     }
     Forget();

@@ -243,8 +243,11 @@ TEST(RestartPolicy, AFailedJobsMessageEndsWithTheReasonItself) {
   World spent(Job("ExitCode", 0));
   spent.RunsReady().Exits(Role::kWorker, 1, 143, "stopped").Look();
   EXPECT_EQ(spent.status().message,
-            "worker-1 failed, and the job has used its 0 restarts (kubectl logs mnist-worker-1 -n default; then correct the job, or raise "
+            "worker-1 failed, and the job has no restarts (kubectl logs mnist-worker-1 -n default; then correct the job, or raise "
             "runPolicy.backoffLimit): exit code 143 (Error): stopped");
+  World again(Job("ExitCode", 1));
+  again.RunsReady().Exits(Role::kWorker, 1, 143).Settle().Passes(absl::Minutes(1)).RunsReady().Exits(Role::kWorker, 1, 143).Look();
+  EXPECT_THAT(again.status().message, testing::StartsWith("worker-1 failed, and the job has used its 1 restart ("));
   World never(Job("Never"));
   never.RunsReady().Exits(Role::kWorker, 1, 3, "cannot open data").Look();
   EXPECT_EQ(never.status().message,
@@ -313,7 +316,7 @@ TEST(RestartPolicy, AnInitContainerThatTheKubeletRestartsIsNamed) {
   EXPECT_THAT(plan.events[0].note, HasSubstr("init container fetch ended with exit code 2 (Error); kubectl logs mnist-worker-1 -n default "
                                              "-c fetch tells more: 404 Not Found"));
   EXPECT_EQ(world.status().message,
-            "replicas restarted 1 times, worker-1 last, more than runPolicy.backoffLimit 0 allows (kubectl get tj mnist -n default -o "
+            "replicas restarted 1 time, worker-1 last, more than runPolicy.backoffLimit 0 allows (kubectl get tj mnist -n default -o "
             "jsonpath={.status.failure}; then correct the job, or raise that limit): init container fetch ended with exit code 2 (Error): "
             "404 Not Found");
 }

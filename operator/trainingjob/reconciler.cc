@@ -108,7 +108,7 @@ Plan TrainingJobReconciler::PlanFor(const TrainingJob& job, ReconcileResult& res
   children.hosts_seen = hosts_.Known(key);
   const absl::Time now = job_clock_.Now(key, NewestTime(job, children));
   Plan plan = MakePlan(job, Observe(job, std::move(children)), now, options_.plan);
-  if (plan.hosts_seen) hosts_.Note(key, *std::exchange(plan.hosts_seen, std::nullopt));
+  if (plan.hosts_seen) hosts_.Note(key, *std::move(plan.hosts_seen));
   if (plan.status && plan.status->IsTrue(kRunning) && !job.status.IsTrue(kRunning)) progress_.Hurry(key);
   if (plan.requeue_at) RequeueAfter(result, *plan.requeue_at - now);
   return plan;

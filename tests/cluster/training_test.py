@@ -312,7 +312,7 @@ class TrainingTest(NodeSuite):
         self.wait("the job to say why it waits", lambda: self.status("fetches").get("message") == told)
         message = self.failed_message("fetches")
         command = "kubectl logs fetches-worker-0 -n default -c fetch"
-        self.assertEqual(message, f"worker-0 failed, and the job has used its 1 restarts ({command}; then correct the job, or raise runPolicy.backoffLimit): "
+        self.assertEqual(message, f"worker-0 failed, and the job has used its 1 restart ({command}; then correct the job, or raise runPolicy.backoffLimit): "
                                   "init container fetch ended with exit code 2 (Error): 404 Not Found")
         self.assertIn("404 Not Found", self.kubectl(*command.split()[1:]))
         self.assertEqual(self.status("fetches")["failure"]["container"], "fetch")
