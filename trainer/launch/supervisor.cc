@@ -81,7 +81,7 @@ void Supervisor::Failed(Replica& replica, const ExitStatus& exit, absl::Time now
   if (spends && restarts_ >= run_policy_.backoff_limit) {
     replica.phase = Phase::kEnded;
     return End(JobState::kFailed, exit.code,
-               fmt::format("BackoffLimitExceeded: {}; the job has used its {} restarts (runPolicy.backoffLimit)", Describe(record),
+               fmt::format("BackoffLimitExceeded: {}; the job has no restarts left (runPolicy.backoffLimit {})", Describe(record),
                            run_policy_.backoff_limit));
   }
   if (now - replica.started_at >= options_.backoff_reset) replica.consecutive_failures = 0;

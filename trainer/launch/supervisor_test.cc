@@ -201,7 +201,9 @@ TEST(Supervisor, BackoffLimitAllowsNRestartsAndFailsAtTheNext) {
   supervisor.Exited(0, kKilled, kStart);
   EXPECT_EQ(supervisor.state(), JobState::kFailed);
   EXPECT_EQ(supervisor.exit_code(), 137);
-  EXPECT_THAT(supervisor.message(), HasSubstr("BackoffLimitExceeded: ps-0 failed with signal 9 (Killed); the job has used its 1 restarts"));
+  EXPECT_THAT(
+      supervisor.message(),
+      HasSubstr("BackoffLimitExceeded: ps-0 failed with signal 9 (Killed); the job has no restarts left (runPolicy.backoffLimit 1)"));
   EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kTerminate, 1}, Action{Kind::kTerminate, 2}));
 }
 
