@@ -12,6 +12,8 @@ namespace trainyard::control {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
@@ -51,7 +53,12 @@ TEST_F(ReconcilerTest, AFirstStatusIsWrittenOnceTheChildrenAreThereWithTheirCoun
   Apply(SmallJob().Policy("startPolicy", "Any"));
   Start();
   ASSERT_TRUE(process_->Reconcile().ok());
-  EXPECT_EQ(server_.Calls().back().resource, "trainingjobs/status");
+  std::vector<std::string> written;  // watches may begin at any time
+  for (const ApiCall& call : server_.Calls()) {
+    if (call.IsWrite()) written.push_back(call.resource);
+  }
+  EXPECT_THAT(written, AllOf(Contains("trainingjobs/status"), Contains("pods").Times(3)));
+  EXPECT_EQ(written.back(), "trainingjobs/status");
   EXPECT_EQ(Status()["phase"], "Pending");
   EXPECT_EQ(Status()["replicaStatuses"]["worker"]["active"], 2);
 }
