@@ -160,6 +160,7 @@ struct TrainingJobSpec {
   std::string managed_by = "trainyard.dev/operator";
 
   int Replicas(Role role) const;
+  int AllReplicas() const;  // of all roles together
   const ReplicaSpec* Find(Role role) const;
   // Where progress is asked for (docs/contract.md); absent: nowhere.
   std::optional<int> ProgressPort() const;

@@ -209,6 +209,12 @@ int TrainingJobSpec::Replicas(Role role) const {
   return spec == nullptr ? 0 : spec->replicas;
 }
 
+int TrainingJobSpec::AllReplicas() const {
+  int all = 0;
+  for (const auto& [role, spec] : replicas) all += spec.replicas;
+  return all;
+}
+
 const ReplicaSpec* TrainingJobSpec::Find(Role role) const {
   const auto it = replicas.find(role);
   return it == replicas.end() ? nullptr : &it->second;

@@ -183,8 +183,7 @@ class Validator {
           "found Exclusive without topologyKey; set topologyKey to the label of nodes that the job has for itself, as "
           "kubernetes.io/hostname");
     }
-    int total = 0;
-    for (const auto& [role, replica] : job_.spec.replicas) total += replica.replicas;
+    const int total = job_.spec.AllReplicas();
     if (policy.scheduling.gang != Gang::kNone && policy.scheduling.min_available.value_or(1) > total) {
       Add("spec.runPolicy.scheduling.minAvailable",
           fmt::format("found {}, but the job has {}; lower it", *policy.scheduling.min_available, Counted(total, "replica")));

@@ -24,11 +24,7 @@ json SpecOf(const TrainingJob& job) {
 
 }  // namespace
 
-int MinMember(const TrainingJob& job) {
-  int replicas = 0;
-  for (const auto& [role, replica] : job.spec.replicas) replicas += replica.replicas;
-  return job.spec.run_policy.scheduling.min_available.value_or(replicas);
-}
+int MinMember(const TrainingJob& job) { return job.spec.run_policy.scheduling.min_available.value_or(job.spec.AllReplicas()); }
 
 int MinMemberOf(const TrainingJob& job, const json& object) {
   const json& spec = json_read::Get(object, "spec");

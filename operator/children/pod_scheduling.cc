@@ -39,14 +39,12 @@ void JoinGang(const TrainingJob& job, json& meta, json& spec) {
 void JoinQueue(const TrainingJob& job, const ReplicaId& id, json& meta) {
   const Scheduling& scheduling = job.spec.run_policy.scheduling;
   if (scheduling.kueue_queue.empty()) return;
-  int pods = 0;
-  for (const auto& [role, replica] : job.spec.replicas) pods += replica.replicas;
   json& labels = meta["labels"];
   labels[std::string(kKueueQueueLabel)] = scheduling.kueue_queue;
   if (!scheduling.kueue_priority_class.empty()) labels[std::string(kKueuePriorityLabel)] = scheduling.kueue_priority_class;
   labels["kueue.x-k8s.io/pod-group-name"] = KueueGroupName(job);
   json& annotations = Member(meta, "annotations", json::value_t::object);
-  annotations["kueue.x-k8s.io/pod-group-total-count"] = std::to_string(pods);
+  annotations["kueue.x-k8s.io/pod-group-total-count"] = std::to_string(job.spec.AllReplicas());
   annotations["kueue.x-k8s.io/role-hash"] = Name(id.role);
 }
 

@@ -34,8 +34,7 @@ void WarnOfTemplates(const TrainingJob& job, std::vector<PlannedEvent>& events) 
 }  // namespace
 
 std::string DescribeChildren(const TrainingJob& job) {
-  int pods = 0;
-  for (const auto& [role, replica] : job.spec.replicas) pods += replica.replicas;
+  const int pods = job.spec.AllReplicas();
   const bool per_replica = job.spec.network.services == ServicesMode::kPerReplica;
   return fmt::format("{}, {} and ConfigMap {}", Counted(pods, "pod"), Counted(per_replica ? pods : 1, "service"), ConfigMapName(job));
 }

@@ -35,10 +35,8 @@ std::string DescribeQueueWait(const Situation& situation, const Restarts& restar
     if (words.empty()) words = PlainSchedulerWords(pod.unschedulable);
   }
   if (gated && !scheduling.kueue_queue.empty()) {
-    int replicas = 0;
-    for (const auto& [role, replica] : job.spec.replicas) replicas += replica.replicas;
     return fmt::format("waits for {} in queue {} of Kueue; kubectl describe workloads.kueue.x-k8s.io {} -n {} says why",
-                       Need(job, replicas), scheduling.kueue_queue, KueueGroupName(job), job.meta.name_space);
+                       Need(job, job.spec.AllReplicas()), scheduling.kueue_queue, KueueGroupName(job), job.meta.name_space);
   }
   if (scheduling.gang == Gang::kNone || words.empty()) return "";
   const bool has_queue = scheduling.gang == Gang::kVolcano && !scheduling.queue.empty();
