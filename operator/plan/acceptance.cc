@@ -6,6 +6,7 @@
 #include "operator/api/text.h"
 #include "operator/children/labels.h"
 #include "operator/children/pod_builder.h"
+#include "operator/plan/conditions.h"
 
 namespace trainyard::control {
 namespace {
@@ -37,6 +38,10 @@ std::string DescribeChildren(const TrainingJob& job) {
   const int pods = job.spec.AllReplicas();
   const bool per_replica = job.spec.network.services == ServicesMode::kPerReplica;
   return fmt::format("{}, {} and ConfigMap {}", Counted(pods, "pod"), Counted(per_replica ? pods : 1, "service"), ConfigMapName(job));
+}
+
+bool Accepts(const TrainingJobStatus& before, const TrainingJobStatus& written) {
+  return written.IsTrue(kCreated) && !before.IsTrue(kCreated);
 }
 
 std::vector<PlannedEvent> AcceptanceEvents(const TrainingJob& job) {

@@ -21,10 +21,11 @@ auto Event(bool warning, const std::string& reason, const std::string& words) {
 
 TEST(Acceptance, IsInTheFirstStatusOnlyHoweverOftenThatIsPlanned) {
   World world(OneServerTwoWorkers());
-  EXPECT_TRUE(world.Look().accepts);
-  EXPECT_TRUE(world.ForgetsStatus().Look().accepts);
-  EXPECT_FALSE(world.Look().accepts);
-  EXPECT_FALSE(world.RunsReady().Look().accepts);
+  EXPECT_TRUE(Accepts({}, world.Look().status.value()));
+  EXPECT_TRUE(Accepts({}, world.ForgetsStatus().Look().status.value()));
+  const TrainingJobStatus accepted = world.status();
+  EXPECT_EQ(world.Look().status, std::nullopt);
+  EXPECT_FALSE(Accepts(accepted, world.AllReady().Look().status.value()));
 }
 
 TEST(Acceptance, SaysWhatIsCreated) {

@@ -7,7 +7,7 @@ namespace trainyard::control {
 
 bool Plan::Empty() const {
   return !status && adopt.empty() && relabel.empty() && release.empty() && deletions.empty() && end_group.empty() && !update_config &&
-         ensure.empty() && creations.empty() && serving == ServingActions{} && !delete_job && !accepts && events.empty();
+         ensure.empty() && creations.empty() && serving == ServingActions{} && !delete_job && events.empty();
 }
 
 void Plan::Add(Plan part) {
@@ -28,7 +28,6 @@ void Plan::Add(Plan part) {
   serving.update |= part.serving.update;
   serving.restores |= part.serving.restores;
   delete_job |= part.delete_job;
-  accepts |= part.accepts;
   if (part.requeue_at) RequeueAt(*part.requeue_at);
 }
 

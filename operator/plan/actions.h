@@ -57,7 +57,6 @@ struct Plan {
   bool withheld = false;            // children are missing, but the API server is not to be asked again yet
   ServingActions serving;
   bool delete_job = false;
-  bool accepts = false;  // the status accepts the job: AcceptanceEvents() come before `events`
   std::vector<PlannedEvent> events;
   std::optional<HostListsSeen> hosts_seen;  // for the next look: Children::hosts_seen
   // The job is looked at again at this time, even if nothing happens.

@@ -242,7 +242,6 @@ class Planner {
   void AcceptJob() {
     if (status_.IsTrue(kCreated)) return;
     SetCondition(status_, kCreated, true, "Accepted", DescribeChildren(job_), stamp_);
-    plan_.accepts = true;
   }
 
   // Pods may have been made before any status could be written, by an operator with another

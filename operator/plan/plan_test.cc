@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/base/timestamp.h"
+#include "operator/plan/acceptance.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/test_world.h"
 
@@ -29,7 +30,7 @@ TEST(Plan, ANewJobIsAcceptedAndGetsAllItsChildrenAtOnceWithStartPolicyAny) {
   EXPECT_TRUE(world.status().IsTrue(kCreated));
   EXPECT_EQ(world.status().start_time, kStart);
   EXPECT_EQ(world.status().hosts_epoch, 1);
-  EXPECT_TRUE(plan.accepts);
+  EXPECT_TRUE(Accepts({}, plan.status.value()));
   EXPECT_THAT(plan.events, IsEmpty());
 }
 
@@ -43,7 +44,7 @@ TEST(Plan, AJobWhoseFirstStatusWasNeverWrittenGetsItWithoutAnythingMadeTwice) {
   EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).active, 4);
   EXPECT_EQ(world.status().hosts_epoch, 1);
   EXPECT_EQ(world.status().start_time, kStart);
-  EXPECT_TRUE(plan.accepts);
+  EXPECT_TRUE(Accepts({}, plan.status.value()));
   EXPECT_THAT(plan.events, IsEmpty());
 }
 

@@ -164,7 +164,7 @@ absl::Status TrainingJobReconciler::Tell(const TrainingJob& job, const Plan& pla
     metrics_.Seen(key, job, job.status);
   }
   unwritten_.Forget(key);
-  if (plan.accepts) {
+  if (plan.status && Accepts(job.status, *plan.status)) {
     for (const PlannedEvent& event : AcceptanceEvents(job)) RecordEvent(events_, job, event);
   }
   for (const PlannedEvent& event : plan.events) RecordEvent(events_, job, event);
