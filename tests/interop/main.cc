@@ -1,7 +1,8 @@
 // export_networks FOLDER: FOLDER/networks.json is a list of {"name", "batch", "model"}, with models
 // as job files have them. Writes FOLDER/NAME.onnx of each, with start values that are moved a
-// little, and FOLDER/NAME.safetensors: the graph's inputs, random numbers, and its outputs as our
-// kernels compute them ("in:input", "out:logits"). Many networks in one process, for onnx_test.py.
+// little, and FOLDER/NAME.safetensors: the graph's inputs, random numbers ("in:input"), and its
+// outputs as the kernels of trainings ("evaluated:logits") and those of predictions compute them
+// ("predicted:logits"). Many networks in one process, for onnx_test.py.
 #include <fmt/format.h>
 
 #include <array>
@@ -64,10 +65,27 @@ class Run {
   std::vector<NamedTensor> tensors_;
 };
 
+// Adds what `executor` makes of the inputs in `run`.
+absl::Status AddOutputs(Executor& executor, const std::string& prefix, const ParameterSet& parameters, const ParameterSet& start,
+                        Run& run) {
+  const Graph& graph = executor.graph();
+  ParameterSet state = CopyOf(start);
+  const std::array feeds = {Feed{.name = kInputName, .tensor = run.tensors().front().tensor}};
+  TY_RETURN_IF_ERROR(executor.Run({.training = false}, feeds, parameters, nullptr, nullptr, &state));
+  for (const auto& [name, value] : graph.outputs()) {
+    run.Add(prefix + name, graph.spec(value));
+    TY_RETURN_IF_ERROR(executor.Fetch(name, run.last()));
+  }
+  for (int i = 0; i < state.size(); ++i) {
+    run.Add(fmt::format("{}{}_next", prefix, state.spec(i).name), {.dtype = DType::kF32, .shape = state.spec(i).shape});
+    std::ranges::copy(state.values(i), run.last().values<float>().begin());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunNetwork(const ModelSpec& spec, int64_t batch, const ParameterSet& parameters, Run& run) {
-  TY_ASSIGN_OR_RETURN(Graph graph, BuildInferenceGraph(spec, batch));
+  TY_ASSIGN_OR_RETURN(const Graph graph, BuildInferenceGraph(spec, batch));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeCpuBackend({.threads = 1}));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, Executor::Create(graph, *backend));
   Random random;
   run.Add(fmt::format("in:{}", kInputName), graph.node(graph.inputs()[0]).outputs[0]);
   const Tensor input = run.last();
@@ -82,15 +100,10 @@ absl::Status RunNetwork(const ModelSpec& spec, int64_t batch, const ParameterSet
     run.Add("in:" + state.spec(i).name, {.dtype = DType::kF32, .shape = state.spec(i).shape});
     std::ranges::copy(state.values(i), run.last().values<float>().begin());
   }
-  const std::array feeds = {Feed{.name = kInputName, .tensor = input}};
-  TY_RETURN_IF_ERROR(executor->Run({.training = false}, feeds, parameters, nullptr, nullptr, &state));
-  for (const auto& [name, value] : graph.outputs()) {
-    run.Add("out:" + name, graph.spec(value));
-    TY_RETURN_IF_ERROR(executor->Fetch(name, run.last()));
-  }
-  for (int i = 0; i < state.size(); ++i) {
-    run.Add(fmt::format("out:{}_next", state.spec(i).name), {.dtype = DType::kF32, .shape = state.spec(i).shape});
-    std::ranges::copy(state.values(i), run.last().values<float>().begin());
+  for (const bool inference : {false, true}) {
+    TY_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
+                        Executor::Create(graph, *backend, {.inference = inference ? &parameters : nullptr}));
+    TY_RETURN_IF_ERROR(AddOutputs(*executor, inference ? "predicted:" : "evaluated:", parameters, state, run));
   }
   return absl::OkStatus();
 }

@@ -196,16 +196,20 @@ class Exported(unittest.TestCase):
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def numbers(self, name):
-        """The inputs and the outputs that our kernels computed."""
-        tensors = load_file(self.folder / f"{name}.safetensors")
-        inputs = {key[3:]: x.astype(numpy.int64) if x.dtype == numpy.int32 else x for key, x in tensors.items() if key.startswith("in:")}
-        return inputs, {key[4:]: x for key, x in tensors.items() if key.startswith("out:")}
+        """The inputs, and the outputs of our kernels: those of trainings, and those of predictions."""
+        numbers = {"in": {}, "evaluated": {}, "predicted": {}}
+        for key, x in load_file(self.folder / f"{name}.safetensors").items():
+            kind, name = key.split(":", 1)
+            numbers[kind][name] = x.astype(numpy.int64) if x.dtype == numpy.int32 else x
+        return numbers["in"], [numbers["evaluated"], numbers["predicted"]]
 
-    def compare(self, session, inputs, expected):
+    def compare(self, session, inputs, of_kernels):
         names = [output.name for output in session.get_outputs()]
-        self.assertEqual(sorted(names), sorted(expected))
-        for name, found in zip(names, session.run(None, inputs), strict=True):
-            numpy.testing.assert_allclose(found, expected[name], rtol=0, atol=MOST * max(1e-3, numpy.abs(expected[name]).max()), err_msg=name)
+        outputs = session.run(None, inputs)
+        for expected in of_kernels:
+            self.assertEqual(sorted(names), sorted(expected))
+            for name, found in zip(names, outputs, strict=True):
+                numpy.testing.assert_allclose(found, expected[name], rtol=0, atol=MOST * max(1e-3, numpy.abs(expected[name]).max()), err_msg=name)
 
 
 class Onnx(Exported):
@@ -218,7 +222,7 @@ class Onnx(Exported):
                 session = self.session(name)
                 inputs, outputs = self.numbers(name)
                 self.compare(session, inputs, outputs)
-                self.compare(session, {key: x[1:2] for key, x in inputs.items()}, {key: y[1:2] for key, y in outputs.items()})
+                self.compare(session, {key: x[1:2] for key, x in inputs.items()}, [{key: y[1:2] for key, y in of.items()} for of in outputs])
         layers = {"dense", "conv2d", "maxPool2d", "avgPool2d", "globalAveragePool2d", "flatten", "reshape", "activation", "dropout", "add",
                   "batchNormalization", "embedding", "lstm", "gru", "simpleRnn", "bidirectional"}  # fmt: skip
         self.assertEqual(random_networks.kinds, layers)

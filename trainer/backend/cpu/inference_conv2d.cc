@@ -147,7 +147,7 @@ CompiledKernel CompileForInference(CpuDevice& device, const NodeView& node, cons
   if (op.epilogue.max_pool) {
     TY_ASSIGN_OR_RETURN(pool, MakePoolArgs(*op.epilogue.max_pool, {geometry.samples, geometry.out_h, geometry.out_w, geometry.outputs}));
   }
-  if (PrefersWinograd(geometry)) return MakeWinograd(device, geometry, op.epilogue, pool);
+  if (const int tile = WinogradTile(geometry); tile > 0) return MakeWinograd(device, geometry, tile, op.epilogue, pool);
   return std::make_unique<InferenceConv2d>(device, geometry, op, pool);
 }
 

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "trainer/backend/cpu/conv_geometry.h"
 #include "trainer/backend/cpu/cpu_backend.h"
+#include "trainer/backend/cpu/inference_winograd.h"
 #include "trainer/backend/cpu/test_kernels.h"
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
@@ -129,7 +131,9 @@ TEST(InferenceTest, RandomNetworksOfImagesGiveTheNumbersOfTheReference) {
 }
 
 TEST(InferenceTest, WindowsOfThreeByThreeGiveTheNumbersOfTheReferenceWithManyChannels) {
-  for (const Shape& shape : {Shape{1, 4, 4, 32}, Shape{2, 9, 6, 16}, Shape{3, 7, 9, 48}, Shape{2, 33, 5, 64}}) {
+  // Tiles of 2 x 2 results, then of 4 x 4.
+  for (const Shape& shape : {Shape{1, 4, 4, 32}, Shape{2, 9, 6, 16}, Shape{3, 7, 9, 48}, Shape{2, 33, 5, 64}, Shape{1, 12, 12, 128},
+                             Shape{2, 18, 13, 32}, Shape{3, 16, 31, 16}, Shape{1, 64, 20, 48}}) {
     for (const Padding padding : {Padding::kSame, Padding::kValid}) {
       if (padding == Padding::kValid && shape[1] < 6) continue;
       for (const bool pool : {false, true}) {
@@ -145,6 +149,24 @@ TEST(InferenceTest, WindowsOfThreeByThreeGiveTheNumbersOfTheReferenceWithManyCha
         ExpectAgreement(trial, shape.ToString() + (pool ? " pooled" : ""));
       }
     }
+  }
+}
+
+TEST(InferenceTest, AWinogradTileIsLargeWhereItCoversTheImageAndHasCompanyAndTheBatchIsNoMatter) {
+  for (const int64_t samples : {1, 1000}) {
+    const auto tile_of = [&](int64_t height, int64_t width, int64_t channels = 16) {
+      return WinogradTile(
+          *GeometryOf({.size = {3, 3}, .padding = Padding::kSame}, {samples, height, width, channels}, {3, 3, channels, 16}));
+    };
+    EXPECT_EQ(tile_of(16, 16), 4);
+    EXPECT_EQ(tile_of(12, 12), 4);
+    EXPECT_EQ(tile_of(224, 223), 4);
+    EXPECT_EQ(tile_of(8, 8), 2);    // 4 tiles
+    EXPECT_EQ(tile_of(10, 10), 2);  // 9 tiles of 4 x 4 cover 144 pixels
+    EXPECT_EQ(tile_of(17, 17), 4);
+    EXPECT_EQ(tile_of(4, 4), 2);
+    EXPECT_EQ(tile_of(3, 16), 0);
+    EXPECT_EQ(tile_of(16, 16, 17), 0);
   }
 }
 

@@ -7,19 +7,29 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kElements = 16;                 // of a tile
-constexpr int64_t kTransformedFloats = 64 << 10;  // of transformed values: a part of the second cache
+// All channels of a tile's transformed weights pass by once for all tiles of a strip.
+constexpr int64_t kTransformedFloats = 80 << 10;  // of transformed values: a part of the second cache
+
+int64_t TilesOf(int64_t pixels, int tile) { return (pixels + tile - 1) / tile; }
 
 class WinogradConv2d final : public Kernel {
  public:
-  WinogradConv2d(CpuDevice& device, const ConvGeometry& geometry, const Epilogue& epilogue, const std::optional<PoolArgs>& pool)
-      : device_(device), g_(geometry), epilogue_(epilogue), pool_(pool), tiles_h_((g_.out_h + 1) / 2), tiles_w_((g_.out_w + 1) / 2) {
-    strip_ = std::clamp<int64_t>(kTransformedFloats / (kElements * tiles_w_ * (g_.channels + g_.outputs)), 1, tiles_h_);
+  WinogradConv2d(CpuDevice& device, const ConvGeometry& geometry, int tile, const Epilogue& epilogue, const std::optional<PoolArgs>& pool)
+      : device_(device),
+        g_(geometry),
+        tile_(tile),
+        elements_((tile + 2) * (tile + 2)),
+        epilogue_(epilogue),
+        pool_(pool),
+        tiles_h_(TilesOf(g_.out_h, tile)),
+        tiles_w_(TilesOf(g_.out_w, tile)) {
+    strip_ = std::clamp<int64_t>(kTransformedFloats / (elements_ * tiles_w_ * (g_.channels + g_.outputs)), 1, tiles_h_);
     const int64_t threads = device_.pool.threads();
     if (!pool_ && g_.samples < threads) strip_ = std::min(strip_, (tiles_h_ * g_.samples + threads - 1) / threads);
     strips_ = (tiles_h_ + strip_ - 1) / strip_;
-    weights_ = RowsWeights(kElements * g_.channels, g_.outputs, RowsVectors(g_.outputs, tiles_h_ * tiles_w_, device_.kernels));
-    covered_floats_ = PaddedFloats((2 * strip_ + 2) * Width() * g_.channels);
+    strip_ = (tiles_h_ + strips_ - 1) / strips_;
+    weights_ = RowsWeights(elements_ * g_.channels, g_.outputs, RowsVectors(g_.outputs, tiles_h_ * tiles_w_, device_.kernels));
+    covered_floats_ = PaddedFloats(Rows(strip_) * Width() * g_.channels);
     pooled_floats_ = pool_ ? PaddedFloats(g_.out_h * g_.out_w * g_.outputs) : 0;
   }
 
@@ -27,7 +37,7 @@ class WinogradConv2d final : public Kernel {
 
   void Prepare(std::span<const void* const> inputs) override {
     RowsParameters parameters = ParametersOf(epilogue_, inputs);
-    parameters.winograd = true;
+    parameters.winograd_tile = tile_;
     weights_.Pack(parameters, device_);
   }
 
@@ -60,21 +70,24 @@ class WinogradConv2d final : public Kernel {
   }
 
  private:
-  int64_t Width() const { return 2 * tiles_w_ + 2; }
+  // Of x, which so many rows of tiles read, and all columns.
+  int64_t Rows(int64_t tiles) const { return tile_ * tiles + 2; }
+  int64_t Width() const { return tile_ * tiles_w_ + 2; }
   int64_t ImageFloats() const { return g_.out_h * g_.out_w * g_.outputs; }
-  // Floats between elements of transformed values: a line more than they have. So the 16 elements
+  // Floats between elements of transformed values: a line more than they have. So the elements
   // of a tile do not share few places of the nearest cache.
   int64_t Element(int64_t channels) const { return strip_ * tiles_w_ * channels + kLanes; }
-  int64_t ThreadFloats() const { return covered_floats_ + kElements * (Element(g_.channels) + Element(g_.outputs)) + pooled_floats_; }
+  int64_t ThreadFloats() const { return covered_floats_ + elements_ * (Element(g_.channels) + Element(g_.outputs)) + pooled_floats_; }
 
   // Rows of tiles from `first` on; add and y are of the whole image.
   void RunStrip(int64_t first, const float* image, const float* add, float* y, float* scratch) const {
     const int64_t tile_rows = std::min(strip_, tiles_h_ - first);
     const int64_t tiles = tile_rows * tiles_w_;
-    float* const input = scratch + covered_floats_;                  // [16][tiles][channels]
-    float* const output = input + kElements * Element(g_.channels);  // [16][tiles][outputs]
-    CopyCovered(g_, image, 2 * first, 2 * tile_rows + 2, Width(), scratch);
+    float* const input = scratch + covered_floats_;                  // [elements][tiles][channels]
+    float* const output = input + elements_ * Element(g_.channels);  // [elements][tiles][outputs]
+    CopyCovered(g_, image, tile_ * first, Rows(tile_rows), Width(), scratch);
     WinogradArgs args;
+    args.tile = tile_;
     args.tiles_h = static_cast<int>(tile_rows);
     args.tiles_w = static_cast<int>(tiles_w_);
     args.channels = static_cast<int>(g_.channels);
@@ -88,7 +101,7 @@ class WinogradConv2d final : public Kernel {
     product.run = static_cast<int>(g_.channels);
     product.x_pixel = g_.channels;
     product.y_pixel = g_.outputs;
-    for (int64_t element = 0; element < kElements; ++element) {
+    for (int64_t element = 0; element < elements_; ++element) {
       product.x = input + element * Element(g_.channels);
       for (int64_t panel = 0; panel < weights_.panels(); ++panel) {
         product.columns = weights_.filled(panel);
@@ -98,15 +111,15 @@ class WinogradConv2d final : public Kernel {
         const int64_t next = more ? panel + 1 : 0;
         const int64_t next_element = more ? element : element + 1;
         product.next_floats = g_.channels * weights_.width(next);
-        product.next = next_element == kElements ? nullptr : weights_.weights(next) + next_element * product.next_floats;
+        product.next = next_element == elements_ ? nullptr : weights_.weights(next) + next_element * product.next_floats;
         device_.kernels.conv_rows(product);
       }
     }
-    const int64_t at = 2 * first * g_.out_w * g_.outputs;
+    const int64_t at = tile_ * first * g_.out_w * g_.outputs;
     args.channels = static_cast<int>(g_.outputs);
     args.transformed = output;
     args.element = Element(g_.outputs);
-    args.out_h = static_cast<int>(g_.out_h - 2 * first);
+    args.out_h = static_cast<int>(g_.out_h - tile_ * first);
     args.out_w = static_cast<int>(g_.out_w);
     args.bias = weights_.bias(0);
     args.add = add == nullptr ? nullptr : add + at;
@@ -117,24 +130,33 @@ class WinogradConv2d final : public Kernel {
 
   CpuDevice& device_;
   const ConvGeometry g_;
+  const int tile_;          // pixels of y to a side
+  const int64_t elements_;  // of a transformed tile
   const Epilogue epilogue_;
   const std::optional<PoolArgs> pool_;
   const int64_t tiles_h_, tiles_w_;  // of an image
   int64_t strip_ = 1, strips_ = 1;   // rows of tiles that are done at a time, and how many make an image
-  RowsWeights weights_;              // of the 16 elements, one after the other
+  RowsWeights weights_;              // of the elements, one after the other
   int64_t covered_floats_ = 0, pooled_floats_ = 0;
 };
 
 }  // namespace
 
-bool PrefersWinograd(const ConvGeometry& g) {
-  return g.kernel_h == 3 && g.kernel_w == 3 && g.stride_h == 1 && g.stride_w == 1 && g.channels % kLanes == 0 && g.outputs % kLanes == 0 &&
-         g.out_h >= 4 && g.out_w >= 4;
+int WinogradTile(const ConvGeometry& g) {
+  const bool pays = g.kernel_h == 3 && g.kernel_w == 3 && g.stride_h == 1 && g.stride_w == 1 && g.channels % kLanes == 0 &&
+                    g.outputs % kLanes == 0 && g.out_h >= 4 && g.out_w >= 4;
+  if (!pays) return 0;
+  // A large tile has 36 elements for 16 pixels, four small ones 64. It is for images that it covers
+  // well, and that have tiles enough for its weights.
+  constexpr int64_t kLeastTiles = 9;
+  const int64_t large = TilesOf(g.out_h, 4) * TilesOf(g.out_w, 4);
+  const int64_t small = TilesOf(g.out_h, 2) * TilesOf(g.out_w, 2);
+  return large >= kLeastTiles && 36 * large * 4 <= 16 * small * 3 ? 4 : 2;
 }
 
-std::unique_ptr<Kernel> MakeWinograd(CpuDevice& device, const ConvGeometry& geometry, const Epilogue& epilogue,
+std::unique_ptr<Kernel> MakeWinograd(CpuDevice& device, const ConvGeometry& geometry, int tile, const Epilogue& epilogue,
                                      const std::optional<PoolArgs>& pool) {
-  return std::make_unique<WinogradConv2d>(device, geometry, epilogue, pool);
+  return std::make_unique<WinogradConv2d>(device, geometry, tile, epilogue, pool);
 }
 
 }  // namespace trainyard::engine

@@ -1,5 +1,6 @@
-// Convolutions by 3x3 windows in 4/9 of the multiplications: Winograd's F(2x2, 3x3). A sum's terms
-// are put together otherwise than by conv_forward, so the last bits differ.
+// Convolutions by 3x3 windows in fewer multiplications: Winograd's F(2x2, 3x3) in 4/9 of them, or
+// F(4x4, 3x3) in 1/4. A sum's terms are put together otherwise than by conv_forward, so the last
+// bits differ.
 #pragma once
 
 #include <memory>
@@ -10,10 +11,12 @@
 
 namespace trainyard::engine {
 
-// Whether the transforms pay: 3x3 windows side by side, and channels in whole vectors.
-bool PrefersWinograd(const ConvGeometry& geometry);
+// The pixels of y to a side of a tile, 2 or 4. 0 where the transforms do not pay: they want 3x3
+// windows side by side, and channels in whole vectors. A function of one image's geometry, so that
+// the batch size changes no bit.
+int WinogradTile(const ConvGeometry& geometry);
 
-std::unique_ptr<Kernel> MakeWinograd(CpuDevice& device, const ConvGeometry& geometry, const Epilogue& epilogue,
+std::unique_ptr<Kernel> MakeWinograd(CpuDevice& device, const ConvGeometry& geometry, int tile, const Epilogue& epilogue,
                                      const std::optional<PoolArgs>& pool);
 
 }  // namespace trainyard::engine

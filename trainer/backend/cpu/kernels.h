@@ -141,11 +141,13 @@ struct ConvRowsArgs {
   int64_t next_floats = 0;
 };
 
-// Winograd's F(2x2, 3x3) of one image's part in rows. Input: tiles of 4 x 4 pixels, two apart,
-// become transformed [16][tiles][channels], whose elements lie `element` floats apart. Output:
+// Winograd's F(2x2, 3x3) or F(4x4, 3x3) of one image's part in rows, for tiles of tile x tile
+// pixels of y. Input: tiles of (tile + 2) x (tile + 2) pixels, `tile` apart, become
+// transformed [(tile + 2)^2][tiles][channels], whose elements lie `element` floats apart. Output:
 // transformed becomes y [out_h][out_w][channels] = relu(add + bias + A^T m A). Channels are whole
 // vectors.
 struct WinogradArgs {
+  int tile = 2;
   int tiles_h = 0, tiles_w = 0, channels = 0;
   const float* x = nullptr;
   int64_t x_row = 0;

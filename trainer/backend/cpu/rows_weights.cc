@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -13,20 +12,28 @@ namespace trainyard::engine {
 
 namespace {
 
-// G g G^T of every kernel: [3][3][inputs] → [16][inputs], inputs and outputs counted as one.
-std::vector<float> WinogradKernels(const float* weights, int64_t each) {
-  std::vector<float> transformed(static_cast<size_t>(16 * each));
+// G for tiles of 2 and of 4 pixels to a side, whose points are those of kernels/winograd.cc.
+constexpr double kSmall[][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
+constexpr double kLarge[][3] = {{1, 0, 0},
+                                {1.0 / 3, 1.0 / 3, 1.0 / 3},
+                                {-1.0 / 3, 1.0 / 3, -1.0 / 3},
+                                {-16.0 / 15, -8.0 / 15, -4.0 / 15},
+                                {1.0 / 15, -2.0 / 15, 4.0 / 15},
+                                {0, 0, 1}};
+
+// G g G^T of every kernel: [3][3][each] → [(tile + 2)^2][each], inputs and outputs counted as one.
+std::vector<float> WinogradKernels(const float* weights, int64_t each, int tile) {
+  const double(*const g)[3] = tile == 2 ? kSmall : kLarge;
+  const int side = tile + 2;
+  std::vector<float> transformed(static_cast<size_t>(side * side * each));
   for (int64_t i = 0; i < each; ++i) {
-    std::array<std::array<float, 3>, 4> rows;
-    const auto transform = [](float a, float b, float c) { return std::array{a, 0.5f * (a + b + c), 0.5f * (a - b + c), c}; };
-    for (int64_t column = 0; column < 3; ++column) {
-      const auto at = [&](int64_t row) { return weights[(row * 3 + column) * each + i]; };
-      const auto transformed_column = transform(at(0), at(1), at(2));
-      for (size_t row = 0; row < 4; ++row) rows[row][column] = transformed_column[row];
-    }
-    for (size_t row = 0; row < 4; ++row) {
-      const auto elements = transform(rows[row][0], rows[row][1], rows[row][2]);
-      for (size_t column = 0; column < 4; ++column) transformed[(row * 4 + column) * each + i] = elements[column];
+    for (int row = 0; row < side; ++row) {
+      double sums[3] = {};
+      for (int64_t tap = 0; tap < 9; ++tap) sums[tap % 3] += g[row][tap / 3] * weights[tap * each + i];
+      for (int column = 0; column < side; ++column) {
+        const double* const by = g[column];
+        transformed[(row * side + column) * each + i] = static_cast<float>(by[0] * sums[0] + by[1] * sums[1] + by[2] * sums[2]);
+      }
     }
   }
   return transformed;
@@ -75,13 +82,17 @@ void RowsWeights::Pack(const RowsParameters& p, CpuDevice& device) {
   TY_CHECK(p.weights != nullptr);
   const auto floats = static_cast<size_t>((k_ + 1) * vectors_ * kLanes);
   memory_ = device.weights.Get(
-      {{p.weights, p.bias, p.gamma, p.beta, p.mean, p.variance}, fmt::format("rows {} {} {}", panels_, p.epsilon, p.winograd)}, floats,
+      {{p.weights, p.bias, p.gamma, p.beta, p.mean, p.variance}, fmt::format("rows {} {} {}", panels_, p.epsilon, p.winograd_tile)}, floats,
       [&](float* memory) { Fill(p, memory, device); });
 }
 
 void RowsWeights::Fill(const RowsParameters& p, float* memory, CpuDevice& device) const {
-  const std::vector<float> winograd = p.winograd ? WinogradKernels(p.weights, k_ / 16 * columns_) : std::vector<float>();
-  const float* const weights = p.winograd ? winograd.data() : p.weights;
+  std::vector<float> winograd;
+  if (p.winograd_tile != 0) {
+    const int64_t side = p.winograd_tile + 2;
+    winograd = WinogradKernels(p.weights, k_ / (side * side) * columns_, p.winograd_tile);
+  }
+  const float* const weights = p.winograd_tile != 0 ? winograd.data() : p.weights;
   if (p.bias != nullptr) std::copy_n(p.bias, columns_, memory);
   for (int64_t panel = 0; panel < panels_; ++panel) {
     device.kernels.pack_rows({.from = weights + begin(panel),

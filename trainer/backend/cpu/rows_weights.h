@@ -22,7 +22,9 @@ struct RowsParameters {
   const float* mean = nullptr;
   const float* variance = nullptr;
   float epsilon = 0;
-  bool winograd = false;  // weights are [3][3][k / 16][columns], packed as the 16 elements of their transform
+  // Not 0: weights are [3][3][inputs][columns], packed as the elements of their transform for tiles
+  // of so many pixels of y to a side (inference_winograd.h), k = elements * inputs.
+  int winograd_tile = 0;
 };
 
 // Those of a Conv2d's inputs.
