@@ -78,6 +78,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const std::string& name) {
 class NetworkGoldenTest : public ::testing::TestWithParam<NetworkCase> {};
 
 constexpr double kEndDrifts = 5;  // of the middle of many parameters
+// A drift beyond rounding begins where rounding changes the winner of a pool, or the sign before a
+// ReLU, and grows from step to step. It may begin so many steps before PyTorch's.
+constexpr size_t kStepsAhead = 16;
 constexpr size_t kMostSteps = kSanitized ? 2 : 50;
 
 // Mean and root of the mean square of some values.
@@ -96,6 +99,13 @@ Extract ExtractOf(std::span<const float> values) {
 
 double Distance(const Extract& found, const Extract& wanted) {
   return std::max(std::abs(found[0] - wanted[0]), std::abs(found[1] - wanted[1])) / wanted[1];
+}
+
+// How far PyTorch in float32 is from the exact losses, at most, up to `step` and kStepsAhead.
+double DriftOf(std::span<const double> single, std::span<const double> exact, size_t step) {
+  double drift = 0;
+  for (size_t i = 0; i < std::min(single.size(), step + kStepsAhead + 1); ++i) drift = std::max(drift, std::abs(single[i] - exact[i]));
+  return drift;
 }
 
 double Median(std::vector<double> values) {
@@ -140,14 +150,13 @@ TEST_P(NetworkGoldenTest, FirstStepsFollowPyTorch) {
   const auto batches = MakeBatches(spec, batch);
   const auto losses = golden.at("losses").get<std::vector<double>>();
   const auto single = golden.at("float32Losses").get<std::vector<double>>();
-  double drift = 0;
   const size_t steps = std::min(GetParam().steps, kMostSteps);
   for (size_t step = 0; step < steps; ++step) {
     const auto feeds = batches->Make(static_cast<int64_t>(step));
     const absl::Status status = (*executor)->Run({.seed = 1, .step = step}, feeds, parameters, &gradients, nullptr, &state);
     ASSERT_TRUE(status.ok()) << status;
-    drift = std::max(drift, std::abs(single[step] - losses[step]));
-    ASSERT_NEAR(*(*executor)->Scalar(kLossOutput), losses[step], kDrifts * drift + kLossRounding) << "step " << step;
+    ASSERT_NEAR(*(*executor)->Scalar(kLossOutput), losses[step], kDrifts * DriftOf(single, losses, step) + kLossRounding)
+        << "step " << step;
     updates.Apply(step, gradients, parameters);
   }
   if (steps == losses.size()) ExpectEnd(parameters, golden.at("end"), golden.at("float32End"));

@@ -263,7 +263,8 @@ CompiledKernel WinogradInputGradient(CpuDevice& device, const ConvShape& shape) 
   pack.in = shape.channels;
   pack.out = shape.outputs;
   pack.block = plan.block;
-  pack.winograd = pack.transposed = true;
+  pack.winograd = WinogradResults(shape);
+  pack.transposed = true;
   const size_t weights = WinogradWeightFloats(shape);
   return MakeKernel(
       [&device, plan, pack, weights](const KernelContext& context) mutable {

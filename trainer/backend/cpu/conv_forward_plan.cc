@@ -6,6 +6,7 @@
 #include "trainer/backend/cpu/bf16_conv_forward.h"
 #include "trainer/backend/cpu/layout.h"
 #include "trainer/backend/cpu/winograd_conv2d.h"
+#include "trainer/backend/cpu/winograd_tiles.h"
 
 namespace trainyard::engine {
 namespace {
@@ -68,7 +69,7 @@ ConvForwardPlan ConvForwardPlan::For(const ConvForwardArgs& args, const CpuDevic
   product.outputs = args.shape.outputs;
   product.in_w = product.out_w = WinogradTilesAtATime(args);
   ConvForwardPlan plan = Direct(product, device.kernels);
-  plan.winograd = true;
+  plan.winograd = WinogradResults(args.shape);
   return plan;
 }
 
@@ -91,19 +92,19 @@ int64_t PooledRowFloats(const ConvForwardArgs& args) {
 size_t PackedWeightFloats(const ConvForwardArgs& args, const CpuDevice& device) {
   const ConvShape& shape = args.shape;
   if (device.bf16 != nullptr) return Bf16WeightFloats(shape);
-  if (args.winograd) return WinogradWeightFloats(shape);
+  if (args.winograd != 0) return WinogradWeightFloats(shape);
   return PaddedFloats(int64_t{shape.kernel_h} * shape.kernel_w * shape.channels * shape.outputs);
 }
 
 size_t ConvForwardScratchFloats(const ConvForwardArgs& args, const CpuDevice& device) {
   if (device.bf16 != nullptr) return Bf16ConvForwardScratchFloats(args, device.pool.threads());
-  if (args.winograd) return WinogradScratchFloats(args, device.pool.threads());
+  if (args.winograd != 0) return WinogradScratchFloats(args, device.pool.threads());
   return static_cast<size_t>(PooledRowFloats(args) * device.pool.threads());
 }
 
 void RunPack(const PackArgs& args, CpuDevice& device) {
   if (device.bf16 != nullptr) return RunBf16Pack(args, device);
-  if (args.winograd) return RunWinogradPack(args, device);
+  if (args.winograd != 0) return RunWinogradPack(args, device);
   constexpr int64_t kLeastToShare = 32 << 10;  // floats: fewer cost less than waking a thread
   const int outputs = args.transposed ? args.in : args.out;
   const int blocks = (outputs + args.block - 1) / args.block;
@@ -146,7 +147,7 @@ void RunRowsTogether(const ConvForwardArgs& args, CpuDevice& device, const Behin
 
 void RunConvForward(const ConvForwardArgs& args, CpuDevice& device, const BehindRows* behind) {
   if (device.bf16 != nullptr) return RunBf16ConvForward(args, device, behind);
-  if (args.winograd) return RunWinogradConvForward(args, device, behind);
+  if (args.winograd != 0) return RunWinogradConvForward(args, device, behind);
   const KernelTable& kernels = device.kernels;
   ThreadPool& pool = device.pool;
   const int blocks = (args.shape.outputs + args.block - 1) / args.block;

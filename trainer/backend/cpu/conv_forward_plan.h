@@ -15,7 +15,7 @@ struct ConvForwardPlan {
   int block = 1;
   int columns = 1;
   int group = 1;
-  bool winograd = false;
+  int winograd = 0;
 
   // For a geometry and its pool, by a model of the loop: multiply-adds, loads and the latency of a
   // chain, whichever takes longest.

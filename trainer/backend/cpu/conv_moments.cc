@@ -13,7 +13,7 @@ constexpr int64_t kRowBytes = 256 * 1024;  // of rows that wait for their sums: 
 // Rows of y to sum at a time.
 int RowsAtATime(const ConvForwardArgs& args, const ValueSpec& y) {
   const ConvShape& shape = args.shape;
-  if (args.winograd && WinogradRowsAtATime(args) > 0) return WinogradRowsAtATime(args);
+  if (args.winograd != 0 && WinogradRowsAtATime(args) > 0) return WinogradRowsAtATime(args);
   const int64_t pixel_bytes = int64_t{shape.outputs} * kLanes * ElementBytes(y);
   const int64_t pixels = std::min(PixelBlocks::kMostPixels, kRowBytes / std::max<int64_t>(1, pixel_bytes));
   return static_cast<int>(std::clamp<int64_t>(pixels / std::max(1, shape.out_w), 1, std::max(1, shape.out_h)));

@@ -263,6 +263,10 @@ std::vector<ConvCase> WinogradConvolutions() {
     cases.push_back({16, 13, 20, 16, 130, 3, 1, padding, Activation::kRelu, std::nullopt});  // tiles in several parts
     cases.push_back({20, 9, 11, 32, 24, 3, 1, padding, Activation::kTanh, pool});            // a row and a column outside all windows
     cases.push_back({20, 10, 8, 24, 16, 3, 1, padding, Activation::kRelu, pool});
+    cases.push_back({17, 14, 14, 17, 21, 3, 1, padding, Activation::kTanh, std::nullopt});  // 4 x 4 results to a tile
+    cases.push_back({16, 9, 10, 64, 40, 3, 1, padding, Activation::kIdentity, std::nullopt});
+    cases.push_back({20, 18, 14, 24, 16, 3, 1, padding, Activation::kRelu, pool});
+    cases.push_back({20, 13, 17, 16, 48, 3, 1, padding, Activation::kTanh, pool});
     cases.push_back({20, 9, 9, 16, 16, 3, 1, padding, Activation::kRelu, Window{{3, 3}, {3, 3}}});
     cases.push_back({20, 9, 9, 16, 16, 3, 1, padding, Activation::kRelu, Window{{3, 3}, {2, 2}}});
     cases.push_back({17, 8, 8, 16, 16, 5, 1, padding, Activation::kRelu, std::nullopt});
@@ -286,6 +290,42 @@ TEST_P(CpuBackendTest, WinogradConvolutionsAgree) {
     SCOPED_TRACE(testing::Message() << "image " << c.height << "x" << c.width << " channels " << c.channels << " filters " << c.filters
                                     << " kernel " << c.kernel << " stride " << c.stride);
     ExpectAgreement(ConvGraph(c, /*fuse=*/true), 5e-5);
+  }
+}
+
+// Of two lists of numbers: the root of the mean squared difference, by that of the second.
+double RelativeError(const std::vector<double>& found, const std::vector<double>& exact) {
+  double difference = 0;
+  double whole = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    difference += (found[i] - exact[i]) * (found[i] - exact[i]);
+    whole += exact[i] * exact[i];
+  }
+  return std::sqrt(difference / whole);
+}
+
+// Gradients get the rounding of the scores before them too.
+TEST_P(CpuBackendTest, WinogradSumsRoundLittle) {
+  struct Path {
+    const char* name;
+    int side, kernel;
+    double most, most_of_gradients;
+  };
+  for (const Path& path :
+       {Path{"F(4x4, 3x3)", 12, 3, 1.5e-6, 1e-5}, Path{"F(2x2, 3x3)", 6, 3, 4e-7, 4e-6}, Path{"F(2x2, 5x5)", 8, 5, 3e-6, 2e-5}}) {
+    const Network network =
+        ConvGraph({32, path.side, path.side, 32, 48, path.kernel, 1, Padding::kSame, Activation::kIdentity, std::nullopt}, /*fuse=*/true);
+    const Results exact = RunStep(network, *MakeReferenceBackend(DType::kF64));
+    const Results found = RunStep(network, *Cpu(GetParam()));
+    int compared = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      const auto& [name, values] = exact[i];
+      if (name != "features" && name != "gradients/images" && name != "conv/kernel") continue;
+      EXPECT_LT(RelativeError(found[i].second, values), name == "features" ? path.most : path.most_of_gradients)
+          << name << " by " << path.name;
+      ++compared;
+    }
+    EXPECT_EQ(compared, 3);
   }
 }
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "trainer/backend/cpu/inference_product.h"
+#include "trainer/backend/cpu/winograd_tiles.h"
 
 namespace trainyard::engine {
 namespace {
 
-// All channels of a tile's transformed weights pass by once for all tiles of a strip.
 constexpr int64_t kTransformedFloats = 80 << 10;  // of transformed values: a part of the second cache
 
 int64_t TilesOf(int64_t pixels, int tile) { return (pixels + tile - 1) / tile; }
@@ -146,12 +146,9 @@ int WinogradTile(const ConvGeometry& g) {
   const bool pays = g.kernel_h == 3 && g.kernel_w == 3 && g.stride_h == 1 && g.stride_w == 1 && g.channels % kLanes == 0 &&
                     g.outputs % kLanes == 0 && g.out_h >= 4 && g.out_w >= 4;
   if (!pays) return 0;
-  // A large tile has 36 elements for 16 pixels, four small ones 64. It is for images that it covers
-  // well, and that have tiles enough for its weights.
+  // A few large tiles would cost their weights' way from memory.
   constexpr int64_t kLeastTiles = 9;
-  const int64_t large = TilesOf(g.out_h, 4) * TilesOf(g.out_w, 4);
-  const int64_t small = TilesOf(g.out_h, 2) * TilesOf(g.out_w, 2);
-  return large >= kLeastTiles && 36 * large * 4 <= 16 * small * 3 ? 4 : 2;
+  return TilesOf(g.out_h, 4) * TilesOf(g.out_w, 4) >= kLeastTiles && LargeTilesCoverWell(g.out_h, g.out_w) ? 4 : 2;
 }
 
 std::unique_ptr<Kernel> MakeWinograd(CpuDevice& device, const ConvGeometry& geometry, int tile, const Epilogue& epilogue,

@@ -57,7 +57,9 @@ struct ConvForwardArgs {
   int pool_h = 1, pool_w = 1;  // the window of the pool and its stride
   float* scratch = nullptr;    // with pooling: group * pool_h * out_w * outputs * 16 floats, a thread's own
   int rows_behind = 0;         // rows of y that BehindRows is called for; 0: none
-  bool winograd = false;       // by winograd_conv2d.h, for which block and columns are those of its products
+  // Not 0: by winograd_conv2d.h in tiles of so many results to a side. block and columns are those
+  // of its products.
+  int winograd = 0;
 };
 // The work of conv_forward is cut into units, one (group of panels, row of y) each, and every unit
 // into the blocks of outputs.
@@ -86,7 +88,7 @@ struct PackArgs {
   float* packed = nullptr;
   int kernel_h = 1, kernel_w = 1, in = 0, out = 0;
   int block = 1;
-  bool winograd = false;  // for winograd_conv2d.h
+  int winograd = 0;  // not 0: for winograd_conv2d.h in tiles of so many results to a side
   bool transposed = false;
   int first_h = 0, first_w = 0, step_h = 1, step_w = 1;
   int block_begin = 0, block_end = INT32_MAX;  // of outputs, which a call packs
@@ -160,16 +162,17 @@ struct WinogradArgs {
   float* y = nullptr;
 };
 
-// Winograd's F(2x2, 3x3) or F(2x2, 5x5) of one panel: windows of taps x taps, tiles of tile x tile
-// pixels for tile = taps + 1, and tile^2 elements. `tiles` tiles from `tile_begin` on, counted
-// along rows of tiles_w. Input: x [in_h][in_w][channels][16], strides in floats, becomes
+// Winograd's F(2x2, 3x3), F(4x4, 3x3) or F(2x2, 5x5) of one panel: windows of taps x taps, tiles of
+// results x results of them, which read tile x tile pixels for tile = results + taps - 1 and have
+// tile^2 elements. `tiles` tiles from `tile_begin` on, counted along rows of tiles_w. Input:
+// x [in_h][in_w][channels][16], strides in floats, becomes
 // transformed [tile^2][tiles][channels][16], whose elements lie `element` floats apart. Output:
-// transformed becomes y [out_h][out_w][channels][16] = act(bias + A^T m A + add), or the maximum of
-// each tile's 2 x 2 with the winner's place. Output gradient: dy, as x, becomes transformed,
-// A dy A^T. Input gradient: B m B^T is added to dx, as y, where an earlier tile has left something,
-// else stored. m has tile_channels channels, of which `channels` are taken.
+// transformed becomes y [out_h][out_w][channels][16] = act(bias + A^T m A + add), or the maxima of
+// each tile's squares of 2 x 2 with the winners' places. Output gradient: dy, as x, becomes
+// transformed, A dy A^T. Input gradient: B m B^T is added to dx, as y, where an earlier tile has
+// left something, else stored. m has tile_channels channels, of which `channels` are taken.
 struct WinogradPanelArgs {
-  int taps = 3;
+  int taps = 3, results = 2;
   int tile_begin = 0, tiles = 0, tiles_w = 1, channels = 0;
   int tile_channels = 0;  // of the input gradient
   float* transformed = nullptr;
@@ -189,17 +192,17 @@ struct WinogradPanelArgs {
 // G g G^T: weights [taps^2][count] to transformed [tile^2][count], of those in [begin, end) of
 // count. begin is a vector's first.
 struct WinogradWeightsArgs {
-  int taps = 3;
+  int taps = 3, results = 2;
   const float* weights = nullptr;
   float* transformed = nullptr;
   int64_t count = 0;
   int64_t begin = 0, end = 0;
 };
 
-// The output gradients of one tile, 2 x 2 pixels of `rows` rows of `vectors` vectors, become
-// A dy A^T [tile^2][rows][vectors * 16], whose elements lie `element` floats apart.
+// The output gradients of one tile, results x results pixels of `rows` rows of `vectors` vectors,
+// become A dy A^T [tile^2][rows][vectors * 16], whose elements lie `element` floats apart.
 struct WinogradGradientArgs {
-  int taps = 3;
+  int taps = 3, results = 2;
   int rows = 0, vectors = 0;
   const float* from = nullptr;
   int64_t from_pixel = 0, from_row = 0;
@@ -210,7 +213,7 @@ struct WinogradGradientArgs {
 // dw = G^T p G of one channel and `columns` outputs, where p is the sum of `parts` parts, from the
 // first to the last.
 struct WinogradWeightGradientArgs {
-  int taps = 3;
+  int taps = 3, results = 2;
   const float* sums = nullptr;  // [parts][tile^2], sums_element floats apart; whole vectors of columns
   int64_t sums_element = 0;
   int parts = 1;

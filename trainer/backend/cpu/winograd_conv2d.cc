@@ -9,6 +9,9 @@
 namespace trainyard::engine {
 namespace {
 
+// Of a tile.
+int64_t ElementsOf(int taps, int results) { return int64_t{results + taps - 1} * (results + taps - 1); }
+
 // How the tiles of an image are cut, and the floats of a thread's scratch.
 struct Tiling {
   WinogradTiles tiles;
@@ -16,7 +19,7 @@ struct Tiling {
 
   // A pool leaves out what does not fill a window.
   explicit Tiling(const ConvForwardArgs& args)
-      : tiles(args.shape.kernel_h, args.max_pool ? args.shape.out_h & ~1 : args.shape.out_h,
+      : tiles(args.shape, args.max_pool ? args.shape.out_h & ~1 : args.shape.out_h,
               args.max_pool ? args.shape.out_w & ~1 : args.shape.out_w, int64_t{args.shape.channels} + args.shape.outputs),
         input(WinogradElementFloats(int64_t{tiles.at_a_time} * args.shape.channels)),
         output(WinogradElementFloats(int64_t{tiles.at_a_time} * args.shape.outputs)) {}
@@ -94,18 +97,20 @@ int WinogradTilesAtATime(const ConvForwardArgs& args) { return Tiling(args).tile
 
 int WinogradRowsAtATime(const ConvForwardArgs& args) {
   const WinogradTiles tiles = Tiling(args).tiles;
-  return tiles.at_a_time % tiles.width == 0 ? 2 * tiles.at_a_time / tiles.width : 0;
+  return tiles.at_a_time % tiles.width == 0 ? tiles.results * tiles.at_a_time / tiles.width : 0;
 }
 
 size_t WinogradWeightFloats(const ConvShape& shape) {
-  return static_cast<size_t>(2 * WinogradElements(shape.kernel_h) * WinogradElementWeights(shape.channels, shape.outputs));
+  return static_cast<size_t>(2 * ElementsOf(shape.kernel_h, WinogradResults(shape)) *
+                             WinogradElementWeights(shape.channels, shape.outputs));
 }
 
 void RunWinogradPack(const PackArgs& args, CpuDevice& device) {
-  const int elements = WinogradElements(args.kernel_h);
+  const int elements = ElementsOf(args.kernel_h, args.winograd);
   const int64_t element_floats = WinogradElementWeights(args.in, args.out);
   WinogradWeightsArgs weights;
   weights.taps = args.kernel_h;
+  weights.results = args.winograd;
   weights.weights = args.weights;
   weights.transformed = args.packed + elements * element_floats;
   weights.count = int64_t{args.in} * args.out;
@@ -117,7 +122,7 @@ void RunWinogradPack(const PackArgs& args, CpuDevice& device) {
   });
   device.pool.Run(elements, [&](int64_t begin, int64_t end, int) {
     PackArgs one = args;
-    one.winograd = false;
+    one.winograd = 0;
     one.kernel_h = one.kernel_w = 1;
     for (int64_t element = begin; element < end; ++element) {
       one.weights = weights.transformed + element * weights.count;

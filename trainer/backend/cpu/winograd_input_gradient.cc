@@ -15,7 +15,7 @@ struct GradientTiling {
   int64_t gradient, product;  // floats between elements
 
   explicit GradientTiling(const ConvShape& shape)
-      : tiles(shape.kernel_h, shape.out_h, shape.out_w, int64_t{shape.channels} + shape.outputs),
+      : tiles(shape, shape.out_h, shape.out_w, int64_t{shape.channels} + shape.outputs),
         gradient(WinogradElementFloats(int64_t{tiles.at_a_time} * shape.outputs)),
         product(WinogradElementFloats(int64_t{tiles.at_a_time} * shape.channels)) {}
 
@@ -33,12 +33,13 @@ class BlocksOfImages {
         kernels_(kernels),
         gradient_(scratch),
         products_(scratch + tiling.tiles.elements * tiling.gradient),
-        from_(WinogradTransformOf(shape_.kernel_h, tiling.tiles, shape_.out_h, shape_.out_w, shape_.outputs)),
+        from_(WinogradTransformOf(tiling.tiles, shape_.out_h, shape_.out_w, shape_.outputs)),
         product_(WinogradProductOf(shape_.outputs, shape_.channels, plan.block, plan.columns)) {
     from_.channels = shape_.outputs;
     from_.transformed = gradient_;
     from_.element = tiling.gradient;
     to_.taps = shape_.kernel_h;
+    to_.results = tiling.tiles.results;
     to_.tiles_w = tiling.tiles.width;
     to_.tile_channels = shape_.channels;
     to_.element = tiling.product;

@@ -1,7 +1,8 @@
-// The input gradient of 3x3 or 5x5 windows of stride 1 on panels, by Winograd's F(2x2, 3x3) or
-// F(2x2, 5x5) transposed: each 2x2 pixels of dy add B [(G w G^T) (A dy A^T)] B^T to a tile of dx.
-// The sum over outputs is a product for each element. There are as many tiles as the forward
-// convolution has: fewer than tiles of dx where windows need no padding.
+// The input gradient of 3x3 or 5x5 windows of stride 1 on panels, by Winograd's F(2x2, 3x3),
+// F(4x4, 3x3) or F(2x2, 5x5) transposed: each 2x2 or 4x4 pixels of dy add
+// B [(G w G^T) (A dy A^T)] B^T to a tile of dx. The sum over outputs is a product for each element.
+// There are as many tiles as the forward convolution has: fewer than tiles of dx where windows need
+// no padding.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What the users of Winograd's F(2x2, 3x3) and F(2x2, 5x5) on panels share: how transformed tiles
-// lie.
+// What the users of Winograd's F(2x2, 3x3), F(4x4, 3x3) and F(2x2, 5x5) on panels share: the size
+// of tiles, and how transformed tiles lie.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,6 @@ namespace trainyard::engine {
 
 constexpr int kWinogradChannels = 16;  // at least, of x and of y: with fewer the transforms cost more than they save
 
-// Of a tile: 2 x 2 results of windows of taps x taps.
-constexpr int WinogradElements(int taps) { return (taps + 1) * (taps + 1); }
-
 // Whether the transforms cost less than they save.
 inline bool HasWinogradShape(const ConvShape& shape) {
   const bool taps = shape.kernel_h == shape.kernel_w && (shape.kernel_h == 3 || shape.kernel_h == 5);
@@ -22,15 +19,30 @@ inline bool HasWinogradShape(const ConvShape& shape) {
          shape.out_h >= 2 && shape.out_w >= 2;
 }
 
+// Whether tiles of 4 x 4 results of 3x3 windows cover an image of height x width results well: with
+// 3/4 of the elements of tiles of 2 x 2 at most.
+inline bool LargeTilesCoverWell(int64_t height, int64_t width) {
+  const auto tiles = [&](int results) { return ((height + results - 1) / results) * ((width + results - 1) / results); };
+  return 4 * 36 * tiles(4) <= 3 * 16 * tiles(2);
+}
+
+// Results to a side of a tile, for a shape that has the transforms.
+inline int WinogradResults(const ConvShape& shape) { return shape.kernel_h == 3 && LargeTilesCoverWell(shape.out_h, shape.out_w) ? 4 : 2; }
+
 // The tiles of an image, and how many a thread transforms at a time.
 struct WinogradTiles {
-  int elements = 0;
-  int width = 0, count = 0;
+  int taps = 3, results = 2;  // to a side
+  int elements = 0;           // of a tile
+  int width = 0, count = 0;   // tiles of a row, and of the image
   int at_a_time = 1, parts = 0;
 
   // Of an image of height x width results, where a tile takes `vectors` vectors for each element.
-  WinogradTiles(int taps, int height, int image_width, int64_t vectors)
-      : elements(WinogradElements(taps)), width((image_width + 1) / 2), count(width * ((height + 1) / 2)) {
+  WinogradTiles(const ConvShape& shape, int height, int image_width, int64_t vectors)
+      : taps(shape.kernel_h),
+        results(WinogradResults(shape)),
+        elements((results + taps - 1) * (results + taps - 1)),
+        width((image_width + results - 1) / results),
+        count(width * ((height + results - 1) / results)) {
     constexpr int64_t kVectors = 8 << 10;  // a part of the second cache
     constexpr int64_t kLeast = 4;          // packed weights, or sums, pass once for all of them
     const int64_t most = std::max(kLeast, kVectors / (elements * vectors));
@@ -43,9 +55,10 @@ struct WinogradTiles {
 
 // The transform of an image: all but the pointers, the padding, the range of tiles and their
 // channels.
-inline WinogradPanelArgs WinogradTransformOf(int taps, const WinogradTiles& tiles, int height, int width, int channels) {
+inline WinogradPanelArgs WinogradTransformOf(const WinogradTiles& tiles, int height, int width, int channels) {
   WinogradPanelArgs args;
-  args.taps = taps;
+  args.taps = tiles.taps;
+  args.results = tiles.results;
   args.tiles_w = tiles.width;
   args.x_column = int64_t{channels} * kLanes;
   args.x_row = args.x_column * width;
@@ -56,7 +69,7 @@ inline WinogradPanelArgs WinogradTransformOf(int taps, const WinogradTiles& tile
 
 // That of x, with its padding.
 inline WinogradPanelArgs WinogradInputOf(const ConvShape& shape, const WinogradTiles& tiles) {
-  WinogradPanelArgs args = WinogradTransformOf(shape.kernel_h, tiles, shape.in_h, shape.in_w, shape.channels);
+  WinogradPanelArgs args = WinogradTransformOf(tiles, shape.in_h, shape.in_w, shape.channels);
   args.pad_top = shape.pad_top;
   args.pad_left = shape.pad_left;
   return args;

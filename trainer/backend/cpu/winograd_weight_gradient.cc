@@ -9,8 +9,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int kTilePixels = 4;  // of dy
-
 struct Plan {
   WinogradTiles tiles;
   PanelParts parts;       // each with sums of its own
@@ -20,7 +18,7 @@ struct Plan {
   int64_t sums;           // of one part, in whole vectors of outputs
 
   explicit Plan(const ConvShape& shape)
-      : tiles(shape.kernel_h, shape.out_h, shape.out_w, shape.channels + PaddedFloats(shape.outputs)),
+      : tiles(shape, shape.out_h, shape.out_w, shape.channels + PaddedFloats(shape.outputs)),
         parts(shape.panels),
         row(PaddedFloats(shape.outputs)),
         turned_row((VectorsFor(shape.outputs) | 1) * kLanes),
@@ -28,7 +26,7 @@ struct Plan {
         output(WinogradElementFloats(int64_t{tiles.at_a_time} * row)),
         sums(tiles.elements * shape.channels * row) {}
 
-  int64_t turned() const { return kTilePixels * kLanes * turned_row; }
+  int64_t turned() const { return int64_t{tiles.results} * tiles.results * kLanes * turned_row; }
   int64_t thread_floats() const { return turned() + tiles.elements * (input + output); }
 };
 
@@ -49,6 +47,7 @@ class PartOfSums {
     tiles_.transformed = input_;
     tiles_.element = plan.input;
     gradient_.taps = shape.kernel_h;
+    gradient_.results = plan.tiles.results;
     gradient_.vectors = static_cast<int>(plan.row / kLanes);
     gradient_.from = turned_;
     gradient_.from_pixel = kLanes * plan.turned_row;
@@ -79,17 +78,18 @@ class PartOfSums {
  private:
   // Pixels beyond the image are zeros.
   void Turn(const float* dy, int tile, float* to) {
-    const int row = tile / plan_.tiles.width * 2;
-    const int column = tile % plan_.tiles.width * 2;
-    const int pixels = std::min(2, shape_.out_w - column);
-    for (int i = 0; i < 2; ++i) {
-      float* const turned = turned_ + 2 * i * gradient_.from_pixel;
+    const int results = plan_.tiles.results;
+    const int row = tile / plan_.tiles.width * results;
+    const int column = tile % plan_.tiles.width * results;
+    const int pixels = std::min(results, shape_.out_w - column);
+    for (int i = 0; i < results; ++i) {
+      float* const turned = turned_ + results * i * gradient_.from_pixel;
       const int here = row + i < shape_.out_h ? pixels : 0;
       if (here > 0) {
         kernels_.panels_to_rows(dy + (int64_t{row + i} * shape_.out_w + column) * shape_.outputs * kLanes, turned, here, shape_.outputs,
                                 plan_.turned_row);
       }
-      std::fill_n(turned + here * gradient_.from_pixel, (2 - here) * gradient_.from_pixel, 0.0f);
+      std::fill_n(turned + here * gradient_.from_pixel, (results - here) * gradient_.from_pixel, 0.0f);
     }
     gradient_.to = to;
     kernels_.winograd_output_gradient(gradient_);
@@ -111,7 +111,7 @@ class PartOfSums {
   const ConvShape& shape_;
   const Plan& plan_;
   const KernelTable& kernels_;
-  float* const turned_;  // [2][2][16][turned_row], of one tile
+  float* const turned_;  // [results][results][16][turned_row], of one tile
   float* const input_;   // [elements][tiles][channels][16]
   float* const output_;  // [elements][tiles][samples][row]
   float* const sums_;    // [elements][channels][row]
@@ -145,6 +145,7 @@ void RunWinogradWeightGradient(const ConvShape& shape, int64_t samples, const fl
   });
   WinogradWeightGradientArgs weights;
   weights.taps = shape.kernel_h;
+  weights.results = plan.tiles.results;
   weights.sums_element = shape.channels * plan.row;
   weights.parts = plan.parts.count();
   weights.dw_tap = int64_t{shape.channels} * shape.outputs;

@@ -1,7 +1,8 @@
-// The weight gradient of 3x3 or 5x5 windows of stride 1 on panels, by Winograd's F(2x2, 3x3) or
-// F(2x2, 5x5) transposed: dw = G^T [sum over tiles and samples of (B^T x B) (A dy A^T)] G, with 4/9
-// or 9/25 of the multiplications. The sum of each of the 16 or 36 elements is a product of
-// transformed channels and of transformed outputs, turned so that outputs are lanes.
+// The weight gradient of 3x3 or 5x5 windows of stride 1 on panels, by Winograd's F(2x2, 3x3),
+// F(4x4, 3x3) or F(2x2, 5x5) transposed: dw = G^T [sum over tiles and samples of (B^T x B)
+// (A dy A^T)] G, with 4/9, 1/4 or 9/25 of the multiplications. The sum of each of the 16 or 36
+// elements is a product of transformed channels and of transformed outputs, turned so that outputs
+// are lanes.
 #pragma once
 
 #include <cstddef>

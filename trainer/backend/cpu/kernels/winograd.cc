@@ -1,57 +1,16 @@
-// The transforms of Winograd's minimal filtering F(2x2, 3x3) and F(4x4, 3x3), of values in rows:
-// channels are lanes (Lavin and Gray 2016, "Fast Algorithms for Convolutional Neural Networks").
+// Winograd's F(2x2, 3x3) and F(4x4, 3x3) of values in rows: channels are lanes. The transforms of
+// lines are in winograd_transforms.h. Of values in panels: winograd_panels.cc.
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/vec.h"
+#include "trainer/backend/cpu/kernels/winograd_transforms.h"
 
 namespace trainyard::engine {
 namespace {
 
-// Of kTile results along one line of vectors: B^T d and A^T m.
-template <int kTile>
-struct RowsTransform;
-
-// The points are 0, 1, -1 and infinity.
-template <>
-struct RowsTransform<2> {
-  static void Input(const V* d, V* t) {
-    t[0] = d[0] - d[2];
-    t[1] = d[1] + d[2];
-    t[2] = d[2] - d[1];
-    t[3] = d[1] - d[3];
-  }
-  static void Output(const V* m, V* y) {
-    y[0] = m[0] + m[1] + m[2];
-    y[1] = m[1] - m[2] - m[3];
-  }
-};
-
-// The points are 0, 1, -1, 1/2, -2 and infinity: the rounding of 2 and -2 would be 1.6 times as
-// large (Barabasz et al. 2020, "Error Analysis and Improving the Accuracy of Winograd Convolution
-// for Deep Neural Networks").
-template <>
-struct RowsTransform<4> {
-  static void Input(const V* d, V* t) {
-    const V odd = d[3] - d[1], even = d[4] - d[2];
-    t[0] = d[0] + d[4] - d[2] * 2.0f + odd * 1.5f;
-    t[1] = d[4] - d[1] + d[2] * 0.5f + d[3] * 2.5f;
-    t[2] = d[4] + d[1] - d[2] * 2.5f + d[3] * 0.5f;
-    t[3] = even + odd * 2.0f;
-    t[4] = even - odd * 0.5f;
-    t[5] = d[1] + d[5] - d[3] * 2.0f + even * 1.5f;
-  }
-  static void Output(const V* m, V* y) {
-    const V sum = m[1] + m[2], difference = m[1] - m[2];
-    y[0] = m[0] + sum + m[3] + m[4];
-    y[1] = difference + m[3] * 0.5f - m[4] * 2.0f;
-    y[2] = sum + m[3] * 0.25f + m[4] * 4.0f;
-    y[3] = difference + m[3] * 0.125f - m[4] * 8.0f + m[5];
-  }
-};
-
 // B^T d B
 template <int kTile>
 void Input(const WinogradArgs& args) {
-  constexpr int kSide = kTile + 2;
+  constexpr int kSide = Winograd<kTile, 3>::kTile;
   const int64_t step = args.element;
   float* to = args.transformed;
   for (int row = 0; row < args.tiles_h; ++row) {
@@ -63,13 +22,13 @@ void Input(const WinogradArgs& args) {
         for (int j = 0; j < kSide; ++j) {
           V d[kSide], transformed[kSide];
           for (int i = 0; i < kSide; ++i) d[i] = LoadUnaligned(corner + i * args.x_row + j * args.channels + c);
-          RowsTransform<kTile>::Input(d, transformed);
+          Winograd<kTile, 3>::Input(d, transformed);
           for (int i = 0; i < kSide; ++i) t[i][j] = transformed[i];
         }
 #pragma GCC unroll 6
         for (int i = 0; i < kSide; ++i) {
           V elements[kSide];
-          RowsTransform<kTile>::Input(t[i], elements);
+          Winograd<kTile, 3>::Input(t[i], elements);
           for (int j = 0; j < kSide; ++j) StoreUnaligned(to + (i * kSide + j) * step, elements[j]);
         }
       }
@@ -80,7 +39,7 @@ void Input(const WinogradArgs& args) {
 // A^T m A, then bias, sum and relu.
 template <int kTile>
 void Output(const WinogradArgs& args) {
-  constexpr int kSide = kTile + 2;
+  constexpr int kSide = Winograd<kTile, 3>::kTile;
   const int64_t step = args.element;
   const float* from = args.transformed;
   for (int row = 0; row < args.tiles_h; ++row) {
@@ -94,13 +53,13 @@ void Output(const WinogradArgs& args) {
         for (int j = 0; j < kSide; ++j) {
           V m[kSide], sums[kTile];
           for (int i = 0; i < kSide; ++i) m[i] = LoadUnaligned(from + (i * kSide + j) * step);
-          RowsTransform<kTile>::Output(m, sums);
+          Winograd<kTile, 3>::Output(m, sums);
           for (int i = 0; i < kTile; ++i) s[i][j] = sums[i];
         }
         const V bias = Load(args.bias + c);
         for (int i = 0; i < rows; ++i) {
           V y[kTile];
-          RowsTransform<kTile>::Output(s[i], y);
+          Winograd<kTile, 3>::Output(s[i], y);
           const int64_t offset = at + int64_t{i} * args.out_w * args.channels + c;
           for (int j = 0; j < columns; ++j) {
             V value = y[j] + bias;

@@ -1,5 +1,5 @@
-// The transforms of gradients by Winograd's F(2x2, 3x3) or F(2x2, 5x5): the transposes of those of
-// the output, of the input and of the weights (winograd_panels.cc).
+// The transforms of gradients by Winograd's F(2x2, 3x3), F(4x4, 3x3) or F(2x2, 5x5): the transposes
+// of those of the output, of the input and of the weights (winograd_panels.cc).
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 #include "trainer/backend/cpu/kernels/winograd_transforms.h"
@@ -8,24 +8,27 @@ namespace trainyard::engine {
 namespace {
 
 // A dy A^T
-template <int kTaps>
+template <int kResults, int kTaps>
 void OutputGradient(const WinogradGradientArgs& args) {
-  constexpr int kTile = Winograd<kTaps>::kTile;
+  constexpr int kTile = Winograd<kResults, kTaps>::kTile;
   float* to = args.to;
   for (int row = 0; row < args.rows; ++row) {
     const float* from = args.from + row * args.from_row;
     for (int vector = 0; vector < args.vectors; ++vector, from += kLanes, to += kLanes) {
-      V t[kTile][2];
-      for (int j = 0; j < 2; ++j) {
-        const V dy[2] = {Load(from + j * args.from_pixel), Load(from + (2 + j) * args.from_pixel)};
+      V t[kTile][kResults];
+#pragma GCC unroll 4
+      for (int j = 0; j < kResults; ++j) {
+        V dy[kResults];
+        for (int i = 0; i < kResults; ++i) dy[i] = Load(from + (i * kResults + j) * args.from_pixel);
         V column[kTile];
-        Winograd<kTaps>::OutputGradient(dy, column);
+        Winograd<kResults, kTaps>::OutputGradient(dy, column);
         for (int i = 0; i < kTile; ++i) t[i][j] = column[i];
       }
+#pragma GCC unroll 6
       for (int i = 0; i < kTile; ++i) {
         float* element = to + kTile * i * args.element;
         V elements[kTile];
-        Winograd<kTaps>::OutputGradient(t[i], elements);
+        Winograd<kResults, kTaps>::OutputGradient(t[i], elements);
         for (int j = 0; j < kTile; ++j) Store(element + j * args.element, elements[j]);
       }
     }
@@ -33,35 +36,36 @@ void OutputGradient(const WinogradGradientArgs& args) {
 }
 
 // A dy A^T of one tile whose `rows` x `columns` pixels lie inside the image: zeros beyond.
-template <int kTaps>
+template <int kResults, int kTaps>
 void OutputGradientTile(const WinogradPanelArgs& args, const float* corner, int rows, int columns, float* to) {
-  constexpr int kTile = Winograd<kTaps>::kTile;
+  constexpr int kTile = Winograd<kResults, kTaps>::kTile;
   for (int64_t c = 0; c < int64_t{args.channels} * kLanes; c += kLanes) {
-    V t[kTile][2];
-    for (int j = 0; j < 2; ++j) {
-      V dy[2];
-      for (int i = 0; i < 2; ++i) dy[i] = i < rows && j < columns ? Load(corner + i * args.x_row + j * args.x_column + c) : V{};
+    V t[kTile][kResults];
+#pragma GCC unroll 4
+    for (int j = 0; j < kResults; ++j) {
+      V dy[kResults];
+      for (int i = 0; i < kResults; ++i) dy[i] = i < rows && j < columns ? Load(corner + i * args.x_row + j * args.x_column + c) : V{};
       V column[kTile];
-      Winograd<kTaps>::OutputGradient(dy, column);
+      Winograd<kResults, kTaps>::OutputGradient(dy, column);
       for (int i = 0; i < kTile; ++i) t[i][j] = column[i];
     }
 #pragma GCC unroll 6
     for (int i = 0; i < kTile; ++i) {
       float* element = to + kTile * i * args.element + c;
       V elements[kTile];
-      Winograd<kTaps>::OutputGradient(t[i], elements);
+      Winograd<kResults, kTaps>::OutputGradient(t[i], elements);
       for (int j = 0; j < kTile; ++j) Store(element + j * args.element, elements[j]);
     }
   }
 }
 
-template <int kTaps>
+template <int kResults, int kTaps>
 void PanelOutputGradient(const WinogradPanelArgs& args) {
   for (int tile = 0; tile < args.tiles; ++tile) {
-    const int row = (args.tile_begin + tile) / args.tiles_w * 2;
-    const int column = (args.tile_begin + tile) % args.tiles_w * 2;
-    OutputGradientTile<kTaps>(args, args.x + row * args.x_row + column * args.x_column, args.in_h - row, args.in_w - column,
-                              args.transformed + int64_t{tile} * args.channels * kLanes);
+    const int row = (args.tile_begin + tile) / args.tiles_w * kResults;
+    const int column = (args.tile_begin + tile) % args.tiles_w * kResults;
+    OutputGradientTile<kResults, kTaps>(args, args.x + row * args.x_row + column * args.x_column, args.in_h - row, args.in_w - column,
+                                        args.transformed + int64_t{tile} * args.channels * kLanes);
   }
 }
 
@@ -73,11 +77,11 @@ struct TileEdges {
 
 // Adds B m B^T of one tile to its pixels inside the image, or leaves it there. kInner: all pixels
 // are inside, and tiles lie above and to the left.
-template <int kTaps, bool kInner>
+template <int kResults, int kTaps, bool kInner>
 void InputGradientTile(const WinogradPanelArgs& args, const TileEdges& edges, const float* from) {
-  constexpr int kTile = Winograd<kTaps>::kTile;
-  const int new_row = kInner ? kTile - 2 : edges.new_row;
-  const int new_column = kInner ? kTile - 2 : edges.new_column;
+  constexpr int kTile = Winograd<kResults, kTaps>::kTile;
+  const int new_row = kInner ? kTile - kResults : edges.new_row;
+  const int new_column = kInner ? kTile - kResults : edges.new_column;
   float* corner = args.y + edges.row * args.y_row + edges.column * args.y_column;
   for (int64_t c = 0; c < int64_t{args.channels} * kLanes; c += kLanes) {
     V t[kTile][kTile];
@@ -86,14 +90,14 @@ void InputGradientTile(const WinogradPanelArgs& args, const TileEdges& edges, co
       V m[kTile];
       for (int i = 0; i < kTile; ++i) m[i] = Load(from + (i * kTile + j) * args.element + c);
       V column[kTile];
-      Winograd<kTaps>::InputGradient(m, column);
+      Winograd<kResults, kTaps>::InputGradient(m, column);
       for (int i = 0; i < kTile; ++i) t[i][j] = column[i];
     }
 #pragma GCC unroll 6
     for (int i = 0; i < kTile; ++i) {
       if (!kInner && (edges.row + i < 0 || edges.row + i >= args.out_h)) continue;
       V dx[kTile];
-      Winograd<kTaps>::InputGradient(t[i], dx);
+      Winograd<kResults, kTaps>::InputGradient(t[i], dx);
 #pragma GCC unroll 6
       for (int j = 0; j < kTile; ++j) {
         if (!kInner && (edges.column + j < 0 || edges.column + j >= args.out_w)) continue;
@@ -105,27 +109,27 @@ void InputGradientTile(const WinogradPanelArgs& args, const TileEdges& edges, co
   }
 }
 
-template <int kTaps>
+template <int kResults, int kTaps>
 void PanelInputGradient(const WinogradPanelArgs& args) {
-  constexpr int kTile = Winograd<kTaps>::kTile;
+  constexpr int kTile = Winograd<kResults, kTaps>::kTile;
   for (int tile = 0; tile < args.tiles; ++tile) {
     const int tile_row = (args.tile_begin + tile) / args.tiles_w;
     const int tile_column = (args.tile_begin + tile) % args.tiles_w;
-    const TileEdges edges = {.row = 2 * tile_row - args.pad_top,
-                             .column = 2 * tile_column - args.pad_left,
-                             .new_row = tile_row == 0 ? 0 : kTile - 2,
-                             .new_column = tile_column == 0 ? 0 : kTile - 2};
+    const TileEdges edges = {.row = kResults * tile_row - args.pad_top,
+                             .column = kResults * tile_column - args.pad_left,
+                             .new_row = tile_row == 0 ? 0 : kTile - kResults,
+                             .new_column = tile_column == 0 ? 0 : kTile - kResults};
     const float* from = args.transformed + int64_t{tile} * args.tile_channels * kLanes;
     const bool inner = tile_row > 0 && tile_column > 0 && edges.row >= 0 && edges.column >= 0 && edges.row + kTile <= args.out_h &&
                        edges.column + kTile <= args.out_w;
-    inner ? InputGradientTile<kTaps, true>(args, edges, from) : InputGradientTile<kTaps, false>(args, edges, from);
+    inner ? InputGradientTile<kResults, kTaps, true>(args, edges, from) : InputGradientTile<kResults, kTaps, false>(args, edges, from);
   }
 }
 
 // G^T p G
-template <int kTaps>
+template <int kResults, int kTaps>
 void WeightGradient(const WinogradWeightGradientArgs& args) {
-  constexpr int kTile = Winograd<kTaps>::kTile;
+  constexpr int kTile = Winograd<kResults, kTaps>::kTile;
   for (int k = 0; k < args.columns; k += kLanes) {
     const int here = MinInt(args.columns - k, kLanes);
     V t[kTaps][kTile];
@@ -138,12 +142,12 @@ void WeightGradient(const WinogradWeightGradientArgs& args) {
         }
       }
       V column[kTaps];
-      Winograd<kTaps>::WeightGradient(p, column);
+      Winograd<kResults, kTaps>::WeightGradient(p, column);
       for (int i = 0; i < kTaps; ++i) t[i][j] = column[i];
     }
     for (int i = 0; i < kTaps; ++i) {
       V dw[kTaps];
-      Winograd<kTaps>::WeightGradient(t[i], dw);
+      Winograd<kResults, kTaps>::WeightGradient(t[i], dw);
       for (int j = 0; j < kTaps; ++j) {
         float* to = args.dw + (kTaps * i + j) * args.dw_tap + k;
         StorePart(to, dw[j], here);
@@ -156,14 +160,18 @@ void WeightGradient(const WinogradWeightGradientArgs& args) {
 
 namespace TRAINYARD_ISA {
 
-void WinogradOutputGradient(const WinogradGradientArgs& args) { args.taps == 3 ? OutputGradient<3>(args) : OutputGradient<5>(args); }
+void WinogradOutputGradient(const WinogradGradientArgs& args) {
+  VisitWinograd(args, [&]<int kResults, int kTaps>() { OutputGradient<kResults, kTaps>(args); });
+}
 void WinogradPanelOutputGradient(const WinogradPanelArgs& args) {
-  args.taps == 3 ? PanelOutputGradient<3>(args) : PanelOutputGradient<5>(args);
+  VisitWinograd(args, [&]<int kResults, int kTaps>() { PanelOutputGradient<kResults, kTaps>(args); });
 }
 void WinogradPanelInputGradient(const WinogradPanelArgs& args) {
-  args.taps == 3 ? PanelInputGradient<3>(args) : PanelInputGradient<5>(args);
+  VisitWinograd(args, [&]<int kResults, int kTaps>() { PanelInputGradient<kResults, kTaps>(args); });
 }
-void WinogradWeightGradient(const WinogradWeightGradientArgs& args) { args.taps == 3 ? WeightGradient<3>(args) : WeightGradient<5>(args); }
+void WinogradWeightGradient(const WinogradWeightGradientArgs& args) {
+  VisitWinograd(args, [&]<int kResults, int kTaps>() { WeightGradient<kResults, kTaps>(args); });
+}
 
 }  // namespace TRAINYARD_ISA
 }  // namespace trainyard::engine

@@ -1,5 +1,5 @@
-// Winograd's F(2x2, 3x3) and F(2x2, 5x5) of values in panels: samples are lanes. The transforms of
-// lines are in winograd_transforms.h. Of values in rows: winograd.cc.
+// Winograd's F(2x2, 3x3), F(4x4, 3x3) and F(2x2, 5x5) of values in panels: samples are lanes. The
+// transforms of lines are in winograd_transforms.h. Of values in rows: winograd.cc.
 #include "trainer/backend/cpu/kernels/epilogue.h"
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/vec.h"
@@ -13,13 +13,13 @@ struct TilePlace {
 };
 inline TilePlace PlaceOf(const WinogradPanelArgs& args, int tile) {
   const int index = args.tile_begin + tile;
-  return {index / args.tiles_w * 2, index % args.tiles_w * 2};
+  return {index / args.tiles_w * args.results, index % args.tiles_w * args.results};
 }
 
 // B^T d B of one tile, whose pixels beyond the image are zeros.
-template <int kTaps, bool kInside>
+template <int kResults, int kTaps, bool kInside>
 void InputTile(const WinogradPanelArgs& args, TilePlace place, float* to) {
-  constexpr int kTile = Winograd<kTaps>::kTile;
+  constexpr int kTile = Winograd<kResults, kTaps>::kTile;
   const int64_t row = args.x_row, column = args.x_column;
   const int first_row = place.row - args.pad_top;
   const int first_column = place.column - args.pad_left;
@@ -34,67 +34,68 @@ void InputTile(const WinogradPanelArgs& args, TilePlace place, float* to) {
       V x[kTile];
       for (int i = 0; i < kTile; ++i) x[i] = inside(i, j) ? Load(corner + i * row + j * column + c) : V{};
       V u[kTile];
-      Winograd<kTaps>::Input(x, u);
+      Winograd<kResults, kTaps>::Input(x, u);
       for (int i = 0; i < kTile; ++i) d[i][j] = u[i];
     }
 #pragma GCC unroll 6
     for (int i = 0; i < kTile; ++i) {
       float* element = to + i * kTile * args.element + c;
       V u[kTile];
-      Winograd<kTaps>::Input(d[i], u);
+      Winograd<kResults, kTaps>::Input(d[i], u);
       for (int j = 0; j < kTile; ++j) Store(element + j * args.element, u[j]);
     }
   }
 }
 
-template <int kTaps>
+template <int kResults, int kTaps>
 void Input(const WinogradPanelArgs& args) {
-  constexpr int kTile = Winograd<kTaps>::kTile;
+  constexpr int kTile = Winograd<kResults, kTaps>::kTile;
   for (int tile = 0; tile < args.tiles; ++tile) {
     const TilePlace place = PlaceOf(args, tile);
     const int first_row = place.row - args.pad_top;
     const int first_column = place.column - args.pad_left;
     float* to = args.transformed + int64_t{tile} * args.channels * kLanes;
     if (first_row >= 0 && first_column >= 0 && first_row + kTile <= args.in_h && first_column + kTile <= args.in_w) {
-      InputTile<kTaps, true>(args, place, to);
+      InputTile<kResults, kTaps, true>(args, place, to);
     } else {
-      InputTile<kTaps, false>(args, place, to);
+      InputTile<kResults, kTaps, false>(args, place, to);
     }
   }
 }
 
-// The 2 x 2 results of channel `c` of a tile: A^T m A + bias.
-template <int kTaps>
-inline void OutputTile(const WinogradPanelArgs& args, const float* from, int c, V y[2][2]) {
-  constexpr int kTile = Winograd<kTaps>::kTile;
-  V s[2][kTile];
+// The results of channel `c` of a tile: A^T m A + bias.
+template <int kResults, int kTaps>
+inline void OutputTile(const WinogradPanelArgs& args, const float* from, int c, V y[kResults][kResults]) {
+  constexpr int kTile = Winograd<kResults, kTaps>::kTile;
+  V s[kResults][kTile];
 #pragma GCC unroll 6
   for (int j = 0; j < kTile; ++j) {
     V m[kTile];
     for (int i = 0; i < kTile; ++i) m[i] = Load(from + (i * kTile + j) * args.element);
-    V column[2];
-    Winograd<kTaps>::Output(m, column);
-    for (int i = 0; i < 2; ++i) s[i][j] = column[i];
+    V column[kResults];
+    Winograd<kResults, kTaps>::Output(m, column);
+    for (int i = 0; i < kResults; ++i) s[i][j] = column[i];
   }
   const V bias = Splat(args.bias == nullptr ? 0.0f : args.bias[c]);
-  for (int i = 0; i < 2; ++i) {
-    Winograd<kTaps>::Output(s[i], y[i]);
-    for (int j = 0; j < 2; ++j) y[i][j] += bias;
+#pragma GCC unroll 4
+  for (int i = 0; i < kResults; ++i) {
+    Winograd<kResults, kTaps>::Output(s[i], y[i]);
+    for (int j = 0; j < kResults; ++j) y[i][j] += bias;
   }
 }
 
-template <int kTaps>
+template <int kResults, int kTaps>
 void Output(const WinogradPanelArgs& args) {
   for (int tile = 0; tile < args.tiles; ++tile) {
     const TilePlace place = PlaceOf(args, tile);
-    const int rows = MinInt(2, args.out_h - place.row);
-    const int columns = MinInt(2, args.out_w - place.column);
+    const int rows = MinInt(kResults, args.out_h - place.row);
+    const int columns = MinInt(kResults, args.out_w - place.column);
     const float* from = args.transformed + int64_t{tile} * args.channels * kLanes;
     const int64_t corner_at = place.row * args.y_row + place.column * args.y_column;
     float* corner = args.y + corner_at;
     for (int c = 0; c < args.channels; ++c, from += kLanes) {
-      V y[2][2];
-      OutputTile<kTaps>(args, from, c, y);
+      V y[kResults][kResults];
+      OutputTile<kResults, kTaps>(args, from, c, y);
       for (int i = 0; i < rows; ++i) {
         for (int j = 0; j < columns; ++j) {
           const int64_t at = i * args.y_row + j * args.y_column + int64_t{c} * kLanes;
@@ -111,27 +112,39 @@ void Output(const WinogradPanelArgs& args) {
   }
 }
 
-template <int kTaps>
+// Of each 2 x 2 results.
+template <int kResults, int kTaps>
 void Pool(const WinogradPanelArgs& args) {
   for (int tile = 0; tile < args.tiles; ++tile) {
     const TilePlace place = PlaceOf(args, tile);
+    const int rows = MinInt(kResults, args.out_h - place.row) / 2;
+    const int columns = MinInt(kResults, args.out_w - place.column) / 2;
     const float* from = args.transformed + int64_t{tile} * args.channels * kLanes;
-    const int64_t at = place.row / 2 * args.y_row + place.column / 2 * args.y_column;
-    float* const pixel = args.y + at;
+    const int64_t corner = place.row / 2 * args.y_row + place.column / 2 * args.y_column;
     for (int c = 0; c < args.channels; ++c, from += kLanes) {
-      alignas(64) V y[2][2];
-      OutputTile<kTaps>(args, from, c, y);
-      uint8_t* const argmax = args.argmax == nullptr ? nullptr : args.argmax + at + int64_t{c} * kLanes;
-      MaxWindow(reinterpret_cast<const float*>(y), 2 * kLanes, kLanes, 2, 2, 0, 2, 1, pixel + int64_t{c} * kLanes, argmax);
+      alignas(64) V y[kResults][kResults];
+      OutputTile<kResults, kTaps>(args, from, c, y);
+      for (int i = 0; i < rows; ++i) {
+        for (int j = 0; j < columns; ++j) {
+          const int64_t at = corner + i * args.y_row + j * args.y_column + int64_t{c} * kLanes;
+          uint8_t* const argmax = args.argmax == nullptr ? nullptr : args.argmax + at;
+          MaxWindow(reinterpret_cast<const float*>(&y[2 * i][2 * j]), kResults * kLanes, kLanes, 2, 2, 0, 2, 1, args.y + at, argmax);
+        }
+      }
     }
-    if (args.activation != Activation::kIdentity) Activate(pixel, pixel, args.channels, args.activation);
+    for (int i = 0; i < rows && args.activation != Activation::kIdentity; ++i) {
+      for (int j = 0; j < columns; ++j) {
+        float* const pixel = args.y + corner + i * args.y_row + j * args.y_column;
+        Activate(pixel, pixel, args.channels, args.activation);
+      }
+    }
   }
 }
 
 // G g G^T
-template <int kTaps>
+template <int kResults, int kTaps>
 void Weights(const WinogradWeightsArgs& args) {
-  constexpr int kTile = Winograd<kTaps>::kTile;
+  constexpr int kTile = Winograd<kResults, kTaps>::kTile;
   for (int64_t k = args.begin; k < args.end; k += kLanes) {
     const int here = static_cast<int>(args.end - k < kLanes ? args.end - k : kLanes);
     V u[kTile][kTaps];
@@ -142,12 +155,12 @@ void Weights(const WinogradWeightsArgs& args) {
         g[i] = LoadPart(from, here);
       }
       V column[kTile];
-      Winograd<kTaps>::Weights(g, column);
+      Winograd<kResults, kTaps>::Weights(g, column);
       for (int i = 0; i < kTile; ++i) u[i][j] = column[i];
     }
     for (int i = 0; i < kTile; ++i) {
       V elements[kTile];
-      Winograd<kTaps>::Weights(u[i], elements);
+      Winograd<kResults, kTaps>::Weights(u[i], elements);
       for (int j = 0; j < kTile; ++j) {
         float* to = args.transformed + (i * kTile + j) * args.count + k;
         StorePart(to, elements[j], here);
@@ -160,10 +173,18 @@ void Weights(const WinogradWeightsArgs& args) {
 
 namespace TRAINYARD_ISA {
 
-void WinogradPanelInput(const WinogradPanelArgs& args) { args.taps == 3 ? Input<3>(args) : Input<5>(args); }
-void WinogradPanelOutput(const WinogradPanelArgs& args) { args.taps == 3 ? Output<3>(args) : Output<5>(args); }
-void WinogradPanelPool(const WinogradPanelArgs& args) { args.taps == 3 ? Pool<3>(args) : Pool<5>(args); }
-void WinogradPanelWeights(const WinogradWeightsArgs& args) { args.taps == 3 ? Weights<3>(args) : Weights<5>(args); }
+void WinogradPanelInput(const WinogradPanelArgs& args) {
+  VisitWinograd(args, [&]<int kResults, int kTaps>() { Input<kResults, kTaps>(args); });
+}
+void WinogradPanelOutput(const WinogradPanelArgs& args) {
+  VisitWinograd(args, [&]<int kResults, int kTaps>() { Output<kResults, kTaps>(args); });
+}
+void WinogradPanelPool(const WinogradPanelArgs& args) {
+  VisitWinograd(args, [&]<int kResults, int kTaps>() { Pool<kResults, kTaps>(args); });
+}
+void WinogradPanelWeights(const WinogradWeightsArgs& args) {
+  VisitWinograd(args, [&]<int kResults, int kTaps>() { Weights<kResults, kTaps>(args); });
+}
 
 }  // namespace TRAINYARD_ISA
 }  // namespace trainyard::engine
