@@ -40,6 +40,27 @@ class Mistakes(unittest.TestCase):
         self.check("generate", "out", "--length", "0", says='--length: found "0", expected a number from 1 to')
         self.check("inspect", "a.yaml", "b.yaml", says='inspect: found "b.yaml", expected nothing there')
 
+    def test_the_help_of_the_command_is_named(self):
+        for arguments in (("export", "out"), ("data", "stats"), ("compare", "a"), ("launch", "job.yaml", "--ouput", "x")):
+            command = " ".join(word for word in arguments if word in ("export", "data", "stats", "compare", "launch"))
+            self.check(*arguments, says=f"trainyard-trainer {command} --help has flags and examples")
+        self.check("lanch", says="trainyard-trainer --help has flags and examples")
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for arguments in (("man",), ("--help",), ("inspect", "examples/lenet5-ps.yaml"), ("completion", "bash")):
+            with self.subTest(arguments), open("/dev/full", "w") as full:
+                result = subprocess.run([TRAINER, *arguments], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertIn("standard output cannot be written", result.stderr)
+
+    def test_an_override_beside_the_training_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            output = pathlib.Path(folder) / "out"
+            done = run("launch", "examples/lenet5-local.yaml", "--output", str(output), "--set", "training.steps=1", "--progress", "none")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.check("evaluate", str(output), "--set", "data.eval.range=[0, 5]", says="spec.data: unknown field", code=1)
+            self.check("evaluate", str(output), "--set", "foo.bar=1", says="spec.foo: unknown field", code=1)
+
     def test_an_empty_value_takes_no_argument_from_behind_it(self):
         self.check("launch", "--progress=", "plain", "job.yaml", says='launch: found "job.yaml", expected nothing there')
         result = run("train", "--ps_hosts=", "--task_index", "5", "--job_name", "worker", "--config", "no-such.yaml")

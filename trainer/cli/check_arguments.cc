@@ -123,6 +123,11 @@ class Checker {
       const bool given = given_.contains(places[i].flag);
       if (places[i].required && !given) Error("{}: missing, expected {}", places[i].name, places[i].description);
     }
+    if (!any_number || positionals_.size() < places.size()) return;
+    const size_t of_last = positionals_.size() - (places.size() - 1);
+    if (of_last < static_cast<size_t>(places.back().least)) {
+      Error("{}: found {}, expected {}", places.back().name, of_last, places.back().description);
+    }
   }
 
   const CommandInfo* command_;

@@ -16,10 +16,13 @@ CommandInfo SmallProgram() {
   const CommandInfo generate{.name = "generate",
                              .positionals = {{.name = "DIR", .flag = "--checkpoint", .value = "DIR", .required = true}},
                              .flags = {{.name = "--checkpoint", .value = "DIR"}, {.name = "--heat", .value = "X"}}};
+  const CommandInfo compare{
+      .name = "compare",
+      .positionals = {{.name = "DIR", .value = "DIR", .description = "two or more runs", .required = true, .repeats = true, .least = 2}}};
   const CommandInfo bench{.name = "bench", .flags = {{.name = "--batch", .value = "N"}}, .commands = {{.name = "sums"}}};
   return {.name = "p",
           .flags = {help},
-          .commands = {launch, {.name = "data", .commands = {convert}, .needs_command = true}, generate, bench},
+          .commands = {launch, {.name = "data", .commands = {convert}, .needs_command = true}, generate, compare, bench},
           .needs_command = true};
 }
 
@@ -35,9 +38,15 @@ TEST(CheckArguments, AGoodLineHasNoMistakes) {
   EXPECT_EQ(Mistakes({"bench", "sums"}), "");
 }
 
+TEST(CheckArguments, TooFewOfAnArgumentThatRepeatsAreCounted) {
+  EXPECT_EQ(Mistakes({"compare", "a"}), "compare: DIR: found 1, expected two or more runs");
+  EXPECT_EQ(Mistakes({"compare"}), "compare: DIR: missing, expected two or more runs");
+  EXPECT_EQ(Mistakes({"compare", "a", "b"}), "");
+}
+
 TEST(CheckArguments, AMistypedCommandIsSuggested) {
   EXPECT_EQ(Mistakes({"lanch", "job.yaml"}), "unknown command \"lanch\"; did you mean \"launch\"?");
-  EXPECT_EQ(Mistakes({"zzz"}), "unknown command \"zzz\"; known here: launch, data, generate, bench");
+  EXPECT_EQ(Mistakes({"zzz"}), "unknown command \"zzz\"; known here: launch, data, generate, compare, bench");
   EXPECT_EQ(Mistakes({"data", "covert"}), "data: unknown command \"covert\"; did you mean \"convert\"?");
 }
 
@@ -59,7 +68,7 @@ TEST(CheckArguments, MissingArgumentsAndValuesAreNamed) {
   EXPECT_EQ(Mistakes({"launch", "job.yaml", "--output"}), "launch: --output: missing, expected DIR behind it");
   EXPECT_EQ(Mistakes({"data", "convert"}), "data convert: --job: missing, expected the job");
   EXPECT_EQ(Mistakes({"data"}), "data: missing, expected a command: convert");
-  EXPECT_EQ(Mistakes({}), "missing, expected a command: launch, data, generate, bench");
+  EXPECT_EQ(Mistakes({}), "missing, expected a command: launch, data, generate, compare, bench");
 }
 
 TEST(CheckArguments, WhatStandsBehindHelpIsNotChecked) {

@@ -44,6 +44,7 @@ CommandInfo Describe(const CLI::App& app) {
       FlagInfo& place = command.positionals.emplace_back(flag);
       place.flag = std::exchange(place.name, option->get_name(/*positional=*/true));
       place.repeats = option->get_items_expected_max() > 1;
+      place.least = std::max(1, option->get_items_expected_min());
       flag.required = false;
     }
     if (!flag.name.empty()) command.flags.push_back(std::move(flag));

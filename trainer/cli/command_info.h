@@ -18,6 +18,7 @@ struct FlagInfo {
   std::string fallback;  // the default's text; "": none
   bool required = false;
   bool repeats = false;  // a positional argument that may be given several times: the last one
+  int least = 1;         // how often it must be given, where it is required
 };
 
 struct CommandInfo {

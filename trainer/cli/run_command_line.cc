@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,15 +24,33 @@ namespace {
 
 void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-int TellMistakes(const CLI::App& app, std::string_view mistakes) {
-  PrintError(mistakes);
+// The program's name and those of the commands that `arguments` have, "trainyard-trainer data stats".
+std::string CalledCommand(const CLI::App& app, std::span<const std::string> arguments) {
   std::string called = app.get_name();
-  for (const CLI::App* chosen = &app; !chosen->get_subcommands().empty();) {
-    chosen = chosen->get_subcommands().front();
-    called += " " + chosen->get_name();
+  const CLI::App* command = &app;
+  for (const std::string& argument : arguments) {
+    const auto inner = command->get_subcommands([&](const CLI::App* known) { return known->get_name() == argument; });
+    if (inner.empty()) continue;
+    command = inner.front();
+    called += " " + argument;
   }
-  std::fprintf(stderr, "%s --help has flags and examples\n", called.c_str());
+  return called;
+}
+
+int TellMistakes(const CLI::App& app, std::span<const std::string> arguments, std::string_view mistakes) {
+  PrintError(mistakes);
+  std::fprintf(stderr, "%s --help has flags and examples\n", CalledCommand(app, arguments).c_str());
   return kWrongCommandLine;
+}
+
+// The exit code of a program that was to exit with `code`, once all of its output is written.
+int WithOutputWritten(int code) {
+  const bool cut_before = std::ferror(stdout) != 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && !cut_before) return code;
+  PrintError(
+      fmt::format("standard output cannot be written{}: what it got is cut off", flushed ? "" : fmt::format(", {}", std::strerror(errno))));
+  return code == 0 ? kUnwritten : code;
 }
 
 // "--flag=" as two arguments, the second empty: CLI11 would take the next argument for the flag's
@@ -61,7 +82,7 @@ void SetUpHelp(CLI::App& app) {
 void AddShellCommands(CLI::App& app, const std::string& version) {
   CLI::App* completion = app.add_subcommand("completion", "print the completion script of a shell");
   auto shell = std::make_shared<std::string>();
-  OneOf(completion->add_option("SHELL", *shell, "whose script"), {"bash", "zsh", "fish"})->required();
+  OneOf(completion->add_option("SHELL", *shell, "the shell that reads the script"), {"bash", "zsh", "fish"})->required();
   const std::string name = app.get_name();
   completion->footer(
       fmt::format("source <({0} completion bash)                                  # this shell\n"
@@ -84,15 +105,15 @@ int RunCommandLine(CLI::App& app, int argc, char** argv, const int& exit_code) {
     return kWrongCommandLine;
   }
   const absl::Status checked = CheckArguments(Describe(app), arguments);
-  if (!checked.ok()) return TellMistakes(app, std::string(checked.message()));
+  if (!checked.ok()) return TellMistakes(app, arguments, std::string(checked.message()));
   try {
     std::vector<std::string> parsed = WithEmptyValues(arguments);
     std::ranges::reverse(parsed);  // as CLI11 wants it
     app.parse(std::move(parsed));
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? app.exit(error) : TellMistakes(app, error.what());
+    return error.get_exit_code() == 0 ? WithOutputWritten(app.exit(error)) : TellMistakes(app, arguments, error.what());
   }
-  return exit_code;
+  return WithOutputWritten(exit_code);
 }
 
 }  // namespace trainyard::engine

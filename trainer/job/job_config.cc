@@ -242,7 +242,12 @@ absl::StatusOr<TrainingConfig> ParseTrainingText(std::string_view text, std::str
   PathLines lines;
   for (const auto& [path, line] : job.lines) lines.emplace("spec.training." + path, line);
   FieldErrors errors;
-  TrainingConfig training = ParseTraining(wrapped["spec"]["training"], "spec.training", errors);
+  // An override may have added other fields.
+  FieldReader root(wrapped, "", errors);
+  FieldReader spec(*root.Require("spec", "the job's description"), "spec", errors);
+  TrainingConfig training = ParseTraining(*spec.Require("training", "what is trained"), "spec.training", errors);
+  spec.RefuseOthers();
+  root.RefuseOthers();
   TY_RETURN_IF_ERROR(errors.ToStatus(source, lines));
   return training;
 }

@@ -83,6 +83,13 @@ TEST(JobConfigTest, AnOverrideOfEpochsTakesThePlaceOfStepsAndTheOtherWayRound) {
   EXPECT_THAT(BadWith({"training.steps=7", "training.epochs=3"}), HasSubstr("found both epochs and steps"));
 }
 
+TEST(JobConfigTest, AnOverrideBesideTheTrainingIsRefusedWhereTheFileHasTheTrainingAlone) {
+  for (const std::string field : {"data", "trainin", "worker"}) {
+    const auto training = ParseTrainingText(kText, "training.yaml", std::vector<std::string>{field + ".replicas=1"});
+    EXPECT_THAT(std::string(training.status().message()), HasSubstr("spec." + field + ": unknown field"));
+  }
+}
+
 TEST(JobConfigTest, StaleGradientsAndStepsThatAreNotFiniteHaveSensibleDefaults) {
   const JobConfig job = Good(kJob);
   EXPECT_EQ(job.training.strategy.stale_gradients, StalenessRule::kAdapt);
