@@ -24,7 +24,7 @@ namespace {
 
 void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-// The program's name and those of the commands that `arguments` have, "trainyard-trainer data stats".
+// The program's name and those of the commands in `arguments`: "trainyard-trainer data stats".
 std::string CalledCommand(const CLI::App& app, std::span<const std::string> arguments) {
   std::string called = app.get_name();
   const CLI::App* command = &app;

@@ -18,8 +18,8 @@ void AddShellCommands(CLI::App& app, const std::string& version);
 
 // Checks the arguments, then lets the chosen command run. Returns `exit_code` as the command left
 // it, 0 after --help and --version, or kWrongCommandLine after it has printed each mistake once on
-// standard error. Without any argument it prints the help there. Output that standard output did not
-// take, as on a full disk, is an error: kUnwritten in place of 0.
+// standard error. Without any argument it prints the help there. Output that standard output did
+// not take, as on a full disk, is an error: kUnwritten in place of 0.
 int RunCommandLine(CLI::App& app, int argc, char** argv, const int& exit_code);
 
 }  // namespace trainyard::engine

@@ -266,7 +266,7 @@ bool BoundedHttpServer::process_and_close_socket(socket_t socket) {
     answered = process_request(stream, once, closed, [&](httplib::Request& request) {
       parsed = true;
       refused = !IsPlain(request);
-      last = last || refused;
+      last = last || refused || connections_.load()->ending();
       if (last) request.headers.emplace("Connection", "close");
       request.headers.erase("Accept-Encoding");  // the library would pack answers at its slowest
       request.headers.erase("Range");

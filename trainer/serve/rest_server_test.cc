@@ -5,7 +5,9 @@
 #include <httplib.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "trainer/serve/test_model.h"
 
 namespace trainyard::engine {
@@ -63,6 +65,42 @@ TEST_F(RestServerTest, AConnectionHasManyRequests) {
   for (size_t at = said.find("HTTP/1.1 200 OK"); at != std::string::npos; at = said.find("HTTP/1.1 200 OK", at + 1)) ++answers;
   EXPECT_EQ(answers, 3U) << said;
   EXPECT_THAT(said, HasSubstr(R"({"predictions":[[7.0]]})"));
+}
+
+// The answers that a client gets which asks on one connection until it is told that the server ends.
+struct Asked {
+  int answers = 0;
+  bool told = false;
+};
+Asked AskUntilTold(int port, absl::Notification& asking) {
+  constexpr int kMostRequests = 5000;  // the server ends long before
+  Asked asked;
+  httplib::Client client("127.0.0.1", port);
+  client.set_keep_alive(true);
+  while (asked.answers < kMostRequests && !asked.told) {
+    const httplib::Result result = client.Post(kPredict, kRow, "application/json");
+    if (!result || result->status != 200) break;
+    asked.told = result->get_header_value("Connection") == "close";
+    if (++asked.answers == 1) asking.Notify();
+  }
+  if (asked.answers == 0) asking.Notify();
+  return asked;
+}
+
+TEST_F(RestServerTest, AServerThatEndsTellsAClientThatGoesOnAsking) {
+  // A client that is held up between two requests finds the connection closed, which is right too.
+  constexpr int kAttempts = 10;
+  Asked asked;
+  for (int attempt = 0; attempt < kAttempts && !asked.told; ++attempt) {
+    Start();
+    absl::Notification asking;
+    std::thread client([&, port = server_->port()] { asked = AskUntilTold(port, asking); });
+    asking.WaitForNotification();
+    server_ = nullptr;
+    client.join();
+    EXPECT_GT(asked.answers, 0);
+  }
+  EXPECT_TRUE(asked.told);
 }
 
 TEST_F(RestServerTest, ABodyWithoutALengthComesInPieces) {
