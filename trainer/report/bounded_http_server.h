@@ -33,8 +33,8 @@ class BoundedHttpServer final : public httplib::Server {
   static constexpr size_t kMostTargetBytes = 1024;  // of a path; a longer one ends the connection
 
   explicit BoundedHttpServer(const HttpBounds& bounds = {});
-  // Takes no new connections, answers the requests that have come, each with "Connection: close", and
-  // joins all threads.
+  // Takes no new connections, answers the requests that have come, each with "Connection: close",
+  // and joins all threads.
   ~BoundedHttpServer() override;
 
   // Listens from a thread of its own, once; 0 is any free port. Handlers are set before.

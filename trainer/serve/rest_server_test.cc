@@ -67,7 +67,7 @@ TEST_F(RestServerTest, AConnectionHasManyRequests) {
   EXPECT_THAT(said, HasSubstr(R"({"predictions":[[7.0]]})"));
 }
 
-// The answers that a client gets which asks on one connection until it is told that the server ends.
+// A client asks on one connection until it is told that the server ends.
 struct Asked {
   int answers = 0;
   bool told = false;
