@@ -5,6 +5,7 @@ import json
 import pathlib
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -321,7 +322,9 @@ class Checkpoints(Exported):
         (expected,) = self.session("foreign").run(None, {"x": x})
         tuned = self.folder / "tuned"
         job = job_file(self.folder, model="linear")
-        self.command("import", self.folder / "foreign.onnx", "--job", job, "--output", tuned, "--set", f"training.model={model}")
+        printed = self.command("import", self.folder / "foreign.onnx", "--job", job, "--output", tuned, "--set", f"training.model={model}")
+        program, *launch = shlex.split(printed.splitlines()[1], comments=True)
+        self.assertEqual([program, *launch], ["trainyard-trainer", "launch", str(job), "--output", str(tuned), "--set", f"training.model={model}"])
         numpy.testing.assert_allclose(self.probabilities(tuned, x.transpose(to_ours), expected.shape[1]), expected, rtol=0, atol=MOST)
 
     def test_a_convolutional_network_of_another_program_computes_the_same_here(self):

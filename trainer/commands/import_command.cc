@@ -20,6 +20,7 @@
 #include "trainer/data/text/vocabulary.h"
 #include "trainer/job/job_config.h"
 #include "trainer/job/output_folders.h"
+#include "trainer/launch/shell_word.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/onnx/import_model.h"
 #include "trainer/optim/make_optimizer.h"
@@ -82,8 +83,9 @@ absl::StatusOr<std::string> Imported(const ImportFlags& flags) {
   TY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(flags.file, MostOnnxBytes(parameters.elements())));
   TY_RETURN_IF_ERROR(ImportOnnx(bytes, flags.file, config.model, parameters));
   TY_ASSIGN_OR_RETURN(const std::string path, SaveStart(config, std::move(store), parameters));
-  return fmt::format("{}: {} tensors, {} numbers, of {}\n  trainyard-trainer launch {} --output {}   # goes on from it\n", path,
-                     parameters.size(), parameters.elements(), flags.file, flags.job, flags.output);
+  return fmt::format("{}: {} tensors, {} numbers, of {}\n  trainyard-trainer launch {} --output {}{}   # goes on from it\n", path,
+                     parameters.size(), parameters.elements(), flags.file, ShellWord(flags.job), ShellWord(flags.output),
+                     SetArguments(flags.overrides));
 }
 
 }  // namespace

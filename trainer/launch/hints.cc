@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
+
+#include "trainer/launch/shell_word.h"
 
 namespace trainyard::engine {
 namespace {
@@ -14,31 +15,19 @@ int64_t Whole(const nlohmann::json& report, const char* name) {
   return found != report.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
-// As a POSIX shell takes it for one word.
-std::string Quoted(std::string_view word) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_./=:,+-@%").find(c) != std::string_view::npos;
-  };
-  if (!word.empty() && std::ranges::all_of(word, plain)) return std::string(word);
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 // " --set x=1 …" of the overrides, but for those of the fields in `replaced` ("training.epochs"),
 // and then of `added`.
 std::string Sets(const HintContext& context, const std::vector<std::string_view>& replaced, const std::vector<std::string>& added) {
-  std::string text;
+  std::vector<std::string> kept;
   const auto is_replaced = [&](std::string_view override_text) {
     std::string_view path = override_text.substr(0, override_text.find('='));
     if (path.starts_with("spec.")) path.remove_prefix(std::string_view("spec.").size());
     return std::ranges::find(replaced, path) != replaced.end();
   };
   for (const std::string& one : context.overrides) {
-    if (!is_replaced(one)) text += " --set " + Quoted(one);
+    if (!is_replaced(one)) kept.push_back(one);
   }
-  for (const std::string& one : added) text += " --set " + Quoted(one);
-  return text;
+  return SetArguments(kept) + SetArguments(added);
 }
 
 Hint Longer(const nlohmann::json& report, const HintContext& context) {
@@ -51,7 +40,7 @@ Hint Longer(const nlohmann::json& report, const HintContext& context) {
   std::vector<std::string> added = {epochs > 0 ? fmt::format("{}={}", kEpochs, 2 * epochs)
                                                : fmt::format("{}={}", kSteps, 2 * std::max<int64_t>(1, steps))};
   if (report.contains("stoppedEarly")) added.emplace_back("training.evaluate.earlyStopping=null");
-  return {.arguments = fmt::format("launch {} --output {}{}", Quoted(context.file), Quoted(context.dir),
+  return {.arguments = fmt::format("launch {} --output {}{}", ShellWord(context.file), ShellWord(context.dir),
                                    Sets(context, {kEpochs, kSteps, "training.evaluate.earlyStopping"}, added)),
           .what = epochs > 0 ? "go on from here for more epochs" : "go on from here for more steps"};
 }
@@ -59,8 +48,8 @@ Hint Longer(const nlohmann::json& report, const HintContext& context) {
 }  // namespace
 
 std::vector<Hint> NextSteps(const nlohmann::json& report, const HintContext& context) {
-  const std::string file = Quoted(context.file);
-  const std::string dir = Quoted(context.dir);
+  const std::string file = ShellWord(context.file);
+  const std::string dir = ShellWord(context.dir);
   std::vector<Hint> hints;
   if (report.value("state", "") == "Stopped") {
     hints.push_back({.arguments = fmt::format("launch {} --output {}{}", file, dir, Sets(context, {}, {})), .what = "go on from here"});
@@ -80,9 +69,9 @@ std::vector<Hint> NextSteps(const nlohmann::json& report, const HintContext& con
   hints.push_back(
       {.arguments = fmt::format("inspect {}{}", file, Sets(context, {}, {})), .what = "the graph: shapes, parameters, FLOPs, memory"});
   if (context.serves_best) {
-    hints.push_back(
-        {.arguments = fmt::format("serve {} --name {}{}", dir, Quoted(report.value("job", "model")), *context.serves_best ? " --best" : ""),
-         .what = "answer requests for predictions: spec.serve does so in a cluster only"});
+    hints.push_back({.arguments = fmt::format("serve {} --name {}{}", dir, ShellWord(report.value("job", "model")),
+                                              *context.serves_best ? " --best" : ""),
+                     .what = "answer requests for predictions: spec.serve does so in a cluster only"});
   }
   if (context.profiled) hints.push_back({.arguments = "profile " + dir, .what = "where the time went, node by node"});
   return hints;
