@@ -113,6 +113,15 @@ class Evaluator(EarlyStoppingTest):
         self.assertEqual(len((run.output / "config/worker_hosts").read_text().split(",")), 2)
         self.assertTrue(any(epoch["eval"] for epoch in report["history"][:-1]))
 
+    def test_the_best_checkpoint_is_the_last_one_where_that_is_best_and_the_evaluator_has_not_come_to_it(self):
+        # Any step is better than those before it, and the job ends sooner than an evaluator looks.
+        run = self.start(steps=STEPS_OF_AN_EPOCH, evaluate="    evaluate: {everyEpochs: 1}\n",
+                         overrides=["evaluator.replicas=1", "training.checkpoint.keepBest={metric: loss}"])
+        report = self.succeed(run)
+        self.assertEqual(report["best"]["step"], STEPS_OF_AN_EPOCH)
+        self.assertEqual(pathlib.Path(report["best"]["checkpoint"]), run.output / "checkpoints/best")
+        self.assertEqual(json.loads((run.output / "checkpoints/best/manifest.json").read_text())["step"], STEPS_OF_AN_EPOCH)
+
     def test_one_that_is_killed_is_restarted_and_costs_the_job_nothing(self):
         run = self.start(overrides=["evaluator.replicas=1", "training.evaluate.everyEpochs=20", "spec.runPolicy.backoffLimit=0"], steps=1_000_000)
         end = time.monotonic() + trainyard.DEADLINE

@@ -65,7 +65,7 @@ absl::StatusOr<EvaluationJudge::Verdict> EvaluationJudge::Take(const Evaluation&
   }
   if (stopping_) {
     TY_ASSIGN_OR_RETURN(const double value, ValueOf(evaluation, stopping_->config.rule.metric));
-    stopping_->tracker.Take(evaluation.step, value);
+    if (!stopped()) stopping_->tracker.Take(evaluation.step, value);
     verdict.stop = stopped();
   }
   return verdict;

@@ -73,6 +73,7 @@ class EvaluationJudge {
   // Whether the value in such a manifest is better than best(), by the same metric.
   bool IsBetter(const std::map<std::string, std::string>& state) const;
 
+  // For good: an evaluation that comes later, as of the last parameters, takes nothing back.
   bool stopped() const;
   // "accuracy has not improved on 0.97 (step 400) for 3 evaluations (earlyStopping.patience 3)";
   // where stopped().

@@ -46,6 +46,15 @@ TEST(EarlyStopping, WaitsForSoManyEvaluationsWithoutAnImprovement) {
   EXPECT_EQ(Sequence(Stopping("loss", 3)).StopsAfter({3, 2, 2.5, 2.2}), 0);
 }
 
+TEST(EarlyStopping, AnEvaluationBehindTheStopTakesNothingBack) {
+  EvaluationJudge judge({.every_epochs = 1, .early_stopping = Stopping("loss", 1)}, {.keep_best = MetricRule{.metric = "loss"}});
+  int64_t step = 0;
+  for (const double loss : {3.0, 3.5, 1.0}) ASSERT_TRUE(judge.Take({.step = ++step, .metrics = {{"loss", loss}}}).ok());
+  EXPECT_TRUE(judge.stopped());
+  EXPECT_EQ(judge.StopReason(), "loss has not improved on 3 (step 1) for 1 evaluation (earlyStopping.patience 1)");
+  EXPECT_EQ(judge.best()->step, 3);
+}
+
 TEST(EarlyStopping, PatienceOfNoneStopsAtTheFirstEvaluationThatIsNotBetter) {
   EXPECT_EQ(Sequence(Stopping("loss", 0)).StopsAfter({3, 2, 2}), 3);
   EXPECT_EQ(Sequence(Stopping("loss", 0)).StopsAfter({3}), 0);

@@ -99,9 +99,8 @@ absl::StatusOr<Evaluation> Chief::Evaluate(int64_t epoch) {
     TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(state.parameters));
     TY_ASSIGN_OR_RETURN(const EvaluationJudge::Verdict verdict, book.Add(evaluation));
     if (verdict.best && book.judge().restores_best()) best_predictions_ = predictions_;
-    // The job's evaluator is the one writer of its best checkpoint: the chief's last parameters are
-    // in the last checkpoint, which it evaluates.
-    if (book.judge().keeps_best() && verdict.best && !run_.config.evaluator) {
+    // With an evaluator these are the last parameters: the job may end before it comes to them.
+    if (book.judge().keeps_best() && verdict.best) {
       TY_RETURN_IF_ERROR(CheckFinite(StateView(state), "best checkpoint"));
       const ActivityTicker::Work work(*run_.ticker);
       TY_RETURN_IF_ERROR(run_.saver->SaveBestMeanwhile(std::move(state), layer_state_.Place(evaluation.step), book.judge().BestState()));
@@ -141,16 +140,13 @@ absl::StatusOr<std::optional<Evaluation>> Chief::RestoreBest(const Evaluation& n
 
 void Chief::ReportEvaluations(ReplicaReport& report) const {
   const EvaluationJudge& judge = run_.book->judge();
-  const RunSaver& saver = *run_.saver;
   if (run_.ended && judge.stopped()) report.stopped_early = EarlyStopRecord{.reason = judge.StopReason(), .step = run_.global_step};
   if (!judge.best()) return;
-  const bool last = judge.best()->step == saver.checkpointed_step();  // the evaluator may not have come to it yet
-  report.best = BestRecord{
-      .metric = judge.best_metric(),
-      .value = judge.best()->value,
-      .step = judge.best()->step,
-      .checkpoint = last && run_.config.evaluator ? saver.checkpoints().PathOf(judge.best()->step) : saver.checkpoints().BestPath(),
-      .restored = judge.restores_best()};
+  report.best = BestRecord{.metric = judge.best_metric(),
+                           .value = judge.best()->value,
+                           .step = judge.best()->step,
+                           .checkpoint = run_.saver->checkpoints().BestPath(),
+                           .restored = judge.restores_best()};
 }
 
 absl::Status Chief::WriteEvaluation(int64_t step) {
