@@ -137,17 +137,35 @@ class Checkpoints(FailureTest):
 
 class Signals(FailureTest):
     def test_sigterm_of_the_launcher_writes_a_checkpoint_and_resume_goes_on(self):
-        run = self.start(workers=2, ps=1, mode="async", steps=5000, batch=32)
+        # A server waits 30 s for workers that read it, but not for workers that are gone.
+        run = self.start(["training.timeouts.stop=40"], workers=2, ps=1, mode="async", steps=5000, batch=32)
         run.await_step(50)
         began = time.monotonic()
         run.process.send_signal(signal.SIGINT)
-        self.assertEqual(run.wait(timeout=30), 130)
+        self.assertEqual(run.wait(timeout=60), 130)
         self.assertLess(time.monotonic() - began, 15)
         self.assertEqual(run.report()["state"], "Stopped")
         checkpoints = list((run.output / "checkpoints").glob("step-*"))
         self.assertEqual(len(checkpoints), 1)
         resumed = self.start(workers=2, ps=1, mode="async", steps=60, batch=32, output=run.output)
         self.succeed(resumed)
+
+    def test_a_terminal_that_goes_away_stops_the_job_as_ctrl_c_does(self):
+        run = self.start(steps=100_000, batch=32)
+        run.await_step(50)
+        for _ in range(3):  # the shell and the kernel may both tell
+            run.process.send_signal(signal.SIGHUP)
+        self.assertEqual(run.wait(), 130, run.text)
+        self.assertEqual(run.report()["state"], "Stopped")
+        self.assertEqual(len(list((run.output / "checkpoints").glob("step-*"))), 1)
+
+    def test_under_nohup_it_goes_on(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
+        run = self.start(steps=300, batch=32)
+        run.await_step(1)
+        run.process.send_signal(signal.SIGHUP)
+        self.assertEqual(self.succeed(run)["steps"], 300)
 
     def test_sigterm_of_a_worker_ends_it_with_143_after_a_checkpoint(self):
         output = tempfile.mkdtemp(dir=self.folder.name)

@@ -126,7 +126,11 @@ KvServerStats KvServerCore::stats() const {
   stats.bytes_sent = traffic.bytes_sent;
   for (size_t i = 0; i < members_.workers().size() && members_.workers()[i].member; ++i) {
     const Member& worker = members_.workers()[i];
-    stats.workers.push_back({.pushes = counts.worker_steps[i], .joins = worker.joins, .activity = worker.activity, .done = worker.done});
+    stats.workers.push_back({.pushes = counts.worker_steps[i],
+                             .joins = worker.joins,
+                             .activity = worker.activity,
+                             .connected = worker.stream != nullptr,
+                             .done = worker.done});
   }
   return stats;
 }

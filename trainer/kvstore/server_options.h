@@ -49,6 +49,7 @@ struct KvWorkerStats {
   int64_t pushes = 0;     // whole steps
   int64_t joins = 0;      // 1 + restarts and reconnections
   uint64_t activity = 0;  // KvClient::ShowActivity, as last heard
+  bool connected = false;
   bool done = false;
 };
 

@@ -32,7 +32,9 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr double kStopShare = 0.75;  // of the time to stop, in which the chief may still read this server
+constexpr double kStopShare = 0.75;                  // of the time to stop, in which the chief may still read this server
+constexpr absl::Duration kAlone = absl::Seconds(1);  // without a worker: one that is there dials a lost server sooner
+constexpr absl::Duration kLookPeriod = absl::Milliseconds(100);
 constexpr absl::Duration kPublishPeriod = absl::Milliseconds(500);
 
 // "0.0.0.0:5000" of "ps-0.example:5000".
@@ -134,6 +136,18 @@ class ServerProfile {
   size_t written_ = 0;
 };
 
+// This server is to stop: returns once it has `ended`, no worker reads it any more, or its time is
+// over.
+void AwaitReaders(const KvServer& server, absl::Duration time, Notification& ended) {
+  absl::Time now = RealClock().Now();
+  absl::Time read_at = now;
+  for (const absl::Time until = now + time; now < until && now < read_at + kAlone; now = RealClock().Now()) {
+    if (ended.WaitForNotificationWithTimeout(kLookPeriod)) return;
+    const KvServerStats stats = server.stats();
+    if (std::ranges::any_of(stats.workers, &KvWorkerStats::connected)) read_at = now;
+  }
+}
+
 // Of the values and the optimizer slots that this server holds.
 absl::StatusOr<int64_t> BytesOfServer(std::span<const ParameterSpec> specs, const OptimizerConfig& config,
                                       const ReplicaIdentity& identity) {
@@ -201,7 +215,10 @@ absl::Status RunServerRole(const ServerRoleOptions& options, StopRequest& stop) 
     recorded.Update(profile.WriteWhenQuiet());
     if (!recorded.ok()) LogWarning("{}", std::string(recorded.message()));
   }
-  if (stop.requested() && !ended.WaitForNotificationWithTimeout(kStopShare * options.config.timeouts.stop)) server->Stop();
+  if (stop.requested()) {
+    AwaitReaders(*server, kStopShare * options.config.timeouts.stop, ended);
+    server->Stop();
+  }
   serving.join();
 
   std::error_code error;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "trainer/base/hang_up.h"
 #include "trainer/base/log.h"
 #include "trainer/job/exit_code.h"
 
@@ -12,6 +13,7 @@ StopRequest::StopRequest() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&signals, signal);  // SIGUSR2: this object is going away
+  if (HangUpEnds()) sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   watcher_ = std::thread([this, signals] { Watch(signals); });
 }
@@ -30,6 +32,7 @@ void StopRequest::Watch(sigset_t signals) {
   const absl::Duration grace = absl::Milliseconds(grace_ms_.load());
   LogInfo("signal {}: stopping, within {}", signal, absl::FormatDuration(grace));
   requested_.Notify();
+  sigdelset(&signals, SIGHUP);  // a terminal that goes away may hang up more than once
   const timespec wait = absl::ToTimespec(grace);
   sigtimedwait(&signals, nullptr, &wait);
   if (ending_) return;

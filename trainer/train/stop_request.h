@@ -1,4 +1,4 @@
-// SIGTERM and SIGINT as a flag that the loop reads between steps, with a hard end for a loop that
+// SIGTERM, SIGINT and SIGHUP as a flag that the loop reads between steps, with a hard end for a loop that
 // does not get there.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace trainyard::engine {
 
-// Create it first thing in main's thread, before any other thread: it blocks both signals for all
+// Create it first thing in main's thread, before any other thread: it blocks them for all
 // threads and waits for them on its own. After the first signal requested() is true. A grace later,
 // or at a second signal, the process ends with kStoppedExitCode at once. No checkpoint is damaged
 // by that, as they are renamed into place.
