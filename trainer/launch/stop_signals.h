@@ -29,8 +29,8 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   int fd() const { return fd_; }
-  // How many arrived since the last call. A terminal that goes away may hang up more than once: that
-  // counts where it is the first signal.
+  // How many arrived since the last call. A terminal that goes away may hang up more than once:
+  // that counts where it is the first signal.
   int Take() {
     int count = 0;
     signalfd_siginfo info;

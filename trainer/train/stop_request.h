@@ -1,5 +1,5 @@
-// SIGTERM, SIGINT and SIGHUP as a flag that the loop reads between steps, with a hard end for a loop that
-// does not get there.
+// SIGTERM, SIGINT and SIGHUP as a flag that the loop reads between steps, with a hard end for a
+// loop that does not get there.
 #pragma once
 
 #include <atomic>
