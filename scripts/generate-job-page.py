@@ -60,7 +60,7 @@ def cell(text):
 
 def code(value):
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"`{cell(text)}`" if text != "" else '`""'
+    return f"`{cell(text)}`" if text != "" else '`""`'
 
 
 def short(value):
@@ -98,12 +98,15 @@ def plural(schema):
 
 def bounds(schema):
     low, high = schema.get("minimum"), schema.get("maximum")
-    above = schema.get("exclusiveMinimum")
-    if low is not None and high is not None and not above:
-        return f", {low} to {high}"
     if low is None:
         return ""
-    return f" above {low}" if above else f" from {low}"
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    start = f" above {low}" if above else f" from {low}"
+    if high is None or (schema["type"] == "number" and high >= 1e6):  # there to keep a mistake out
+        return start
+    if below:
+        return f"{start} and below {high}" if above else f"{start} to below {high}"
+    return f"{start} to {high}" if above else f", {low} to {high}"
 
 
 class Words:

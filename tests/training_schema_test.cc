@@ -62,6 +62,14 @@ std::string ErrorsOf(const json& training) {
   return read.ok() ? "" : std::string(read.status().message());
 }
 
+// The bounds that the API server accepts as values of a number.
+std::vector<json> BoundsOf(const json& schema) {
+  std::vector<json> bounds;
+  if (schema.contains("minimum") && !schema.value("exclusiveMinimum", false)) bounds.push_back(schema["minimum"]);
+  if (schema.contains("maximum") && !schema.value("exclusiveMaximum", false)) bounds.push_back(schema["maximum"]);
+  return bounds;
+}
+
 // Values that the API server accepts at this place.
 std::vector<json> ValuesOf(const json& schema) {
   if (schema.contains("example")) return {schema["example"]};  // of docs/job.md
@@ -111,7 +119,12 @@ TEST(TrainingSchema, TheTrainerTakesEveryFieldAndWordThatTheCrdOffers) {
   int tried = 0;
   Walk(TrainingSchema(), {Pointer(), "spec.training"}, [&](const json& schema, const Field& field) {
     if (Decides(field.path)) return;
-    for (const json& value : ValuesOf(schema)) {
+    std::vector<json> values = ValuesOf(schema);
+    const bool by_model = field.path == "spec.training.data.channels";  // whose input says how many
+    for (json& bound : BoundsOf(schema)) {
+      if (!by_model) values.push_back(std::move(bound));
+    }
+    for (const json& value : values) {
       bool taken = false;
       std::string refusals;
       for (size_t i = 0; i < trainings.size() && !taken; ++i) {

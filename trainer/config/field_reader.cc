@@ -129,7 +129,8 @@ int64_t FieldReader::Integer(std::string_view name, Integers range, std::optiona
     return fallback.value_or(range.min);
   }
   if (const auto number = AsInteger(*value, range)) return *number;
-  Wrong(name, *value, Describe(range));
+  const bool too_large = value->is_number_unsigned() && !AsInteger(*value, {});
+  Wrong(name, *value, too_large ? fmt::format("a whole number from {} to {}", range.min, range.max) : Describe(range));
   return fallback.value_or(range.min);
 }
 

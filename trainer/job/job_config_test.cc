@@ -90,6 +90,11 @@ TEST(JobConfigTest, AnOverrideBesideTheTrainingIsRefusedWhereTheFileHasTheTraini
   }
 }
 
+TEST(JobConfigTest, ANumberThatIsTooLargeForAnyFieldIsToldTheLargest) {
+  EXPECT_THAT(BadWith({"training.seed=18446744073709551615"}),
+              HasSubstr("spec.training.seed: found 18446744073709551615, expected a whole number from 0 to 9223372036854775807"));
+}
+
 TEST(JobConfigTest, StaleGradientsAndStepsThatAreNotFiniteHaveSensibleDefaults) {
   const JobConfig job = Good(kJob);
   EXPECT_EQ(job.training.strategy.stale_gradients, StalenessRule::kAdapt);
