@@ -190,7 +190,7 @@ class ControlPlane:
     def _start_fake_nodes(self, api):
         self.processes.start("kwok", [places.BIN / "kwok", f"--kubeconfig={self.kubeconfig}", "--manage-all-nodes=false",
                                       "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--server-address=",
-                                      "--node-lease-duration-seconds=40"])
+                                      "--node-lease-duration-seconds=40", f"--config={pathlib.Path(__file__).with_name('fake_pods.yaml')}"])
         capacity = {"cpu": str(self.options.fake_cpu), "memory": "1Ti", "pods": "1000"}
         for number in range(self.options.fake_nodes):
             api.create("/api/v1/nodes", {
