@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <png.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "trainer/picture/png.h"
@@ -8,7 +9,9 @@
 namespace trainyard::engine {
 namespace {
 
-std::optional<png_uint_32> FormatOf(int channels) {
+constexpr int kMaxExtent = 1 << 14;
+
+std::optional<png_uint_32> FormatOf(int64_t channels) {
   switch (channels) {
     case 1:
       return PNG_FORMAT_GRAY;
@@ -21,13 +24,16 @@ std::optional<png_uint_32> FormatOf(int channels) {
   }
 }
 
+bool HasPngExtents(int64_t height, int64_t width) { return std::min(height, width) >= 1 && std::max(height, width) <= kMaxExtent; }
+
 }  // namespace
+
+bool HasPngForm(int64_t height, int64_t width, int64_t channels) { return FormatOf(channels) && HasPngExtents(height, width); }
 
 absl::StatusOr<std::string> EncodePng(const ImageView& view) {
   const std::optional<png_uint_32> format = FormatOf(view.channels);
   if (!format) return absl::InvalidArgumentError(fmt::format("an image has {} channels, expected 1, 3 or 4", view.channels));
-  constexpr int kMaxExtent = 1 << 14;
-  if (view.height < 1 || view.width < 1 || view.height > kMaxExtent || view.width > kMaxExtent) {
+  if (!HasPngExtents(view.height, view.width)) {
     return absl::InvalidArgumentError(
         fmt::format("an image is {} x {} pixels, expected 1 to {} each", view.height, view.width, kMaxExtent));
   }

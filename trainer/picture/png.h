@@ -19,6 +19,9 @@ struct ImageView {
   std::span<const uint8_t> pixels;
 };
 
+// Whether EncodePng takes images of that shape.
+bool HasPngForm(int64_t height, int64_t width, int64_t channels);
+
 // InvalidArgument names extents, channels or a number of pixels that do not fit together.
 absl::StatusOr<std::string> EncodePng(const ImageView& image);
 

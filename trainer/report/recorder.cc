@@ -55,6 +55,7 @@ absl::Status Recorder::OnGraph(const Graph& graph) {
 absl::Status Recorder::OnImages(const Batch& batch) {
   const Shape& shape = batch.x.shape;
   if (!summaries_ || batch.x.dtype != DType::kU8 || shape.rank() != 4) return absl::OkStatus();
+  if (!HasPngForm(shape[1], shape[2], shape[3])) return absl::OkStatus();
   const int64_t pixels = shape[1] * shape[2] * shape[3];
   for (int64_t i = 0; i < std::min<int64_t>(kImages, batch.examples); ++i) {
     TY_RETURN_IF_ERROR(

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "trainer/base/fake_clock.h"
+#include "trainer/data/batch.h"
 
 namespace trainyard::engine {
 namespace {
@@ -93,6 +95,27 @@ TEST(RecorderTest, GpusAreInSummariesAndReportOfAReplicaThatComputesOnThemAlone)
   EXPECT_EQ(gpus->front().max_memory_used_bytes, 30);
   EXPECT_EQ(EventsOfAStepOn(nullptr, gpus).find("gpu/"), std::string::npos);
   EXPECT_FALSE(gpus.has_value());
+}
+
+// The events of a run that is given a batch of one example of `shape`.
+std::string EventsOfBytes(const Shape& shape) {
+  const std::string dir = ::testing::TempDir() + "recorder_images_test";
+  std::filesystem::remove_all(dir);
+  FakeClock clock;
+  auto recorder = Recorder::Create({.output = dir, .summary_dir = dir + "/summaries", .total_steps = 1, .termination_log = ""}, clock);
+  EXPECT_TRUE(recorder.ok()) << recorder.status();
+  Batch batch;
+  batch.Resize(1, DType::kU8, shape, DType::kI32, {});
+  std::ranges::fill(batch.x.values<uint8_t>(), uint8_t{7});
+  EXPECT_TRUE((*recorder)->OnImages(batch).ok());
+  EXPECT_TRUE((*recorder)->Finish({}, 0, 0).ok());
+  return AllEventsOf(dir + "/summaries");
+}
+
+TEST(RecorderTest, BytesThatNoPngCanShowAreLeftOutOfTheSummaries) {
+  EXPECT_NE(EventsOfBytes({4, 5, 3}).find("input/0"), std::string::npos);
+  EXPECT_EQ(EventsOfBytes({4, 5, 2}).find("input/0"), std::string::npos);
+  EXPECT_EQ(EventsOfBytes({1, 20000, 1}).find("input/0"), std::string::npos);
 }
 
 }  // namespace
