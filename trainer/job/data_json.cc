@@ -111,7 +111,8 @@ std::vector<std::string> ReadClasses(FieldReader& fields) {
   std::set<std::string_view> seen;
   for (const std::string& name : classes) {
     if (!IsClassName(name)) {
-      fields.Error("classes", fmt::format("found {}, expected names of 1 to 256 bytes without control characters", Found(json(name))));
+      fields.Error("classes",
+                   fmt::format("found {}, expected names of 1 to 256 bytes of UTF-8 without control characters", Found(json(name))));
     } else if (!seen.insert(name).second) {
       fields.Error("classes", fmt::format("found {} again, expected a name of its own for each class", Found(json(name))));
     }

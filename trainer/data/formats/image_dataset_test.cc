@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "trainer/base/file.h"
+#include "trainer/data/formats/image_folder.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/picture/png.h"
 #include "trainer/picture/test_jpeg.h"
@@ -202,6 +203,16 @@ TEST_F(ImagesTest, ADamagedPictureIsNamedWhenItIsRead) {
   EXPECT_THAT(error(Png(1).substr(0, 50)), HasSubstr("dog/3.png: the PNG cannot be read"));
   // The bytes tell the kind, not the name.
   EXPECT_EQ(error(TestJpeg{.channels = 1, .pixels = std::vector<uint8_t>(64, 90)}.Make()), "");
+}
+
+TEST_F(ImagesTest, AFolderWhoseNameIsNoClassNameIsNamed) {
+  WriteClasses(1);
+  Write("caf\xe9/0.png", Png(1));
+  EXPECT_THAT(std::string(ClassFoldersOf(dir_).status().message()),
+              HasSubstr(R"(has the folder "caf\xe9", expected a class's name: UTF-8 of at most 256 bytes)"));
+  fs::remove_all(dir_ + "/caf\xe9");
+  Write("two\nlines/0.png", Png(1));
+  EXPECT_THAT(std::string(ClassFoldersOf(dir_).status().message()), HasSubstr(R"(has the folder "two\nlines")"));
 }
 
 }  // namespace

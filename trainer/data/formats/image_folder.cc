@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "trainer/base/file.h"
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
@@ -141,7 +142,9 @@ absl::StatusOr<std::vector<std::string>> ClassFoldersOf(const std::string& dir) 
   }
   for (const std::string& name : names) {
     if (!IsClassName(name)) {
-      return absl::InvalidArgumentError(fmt::format("{} has a folder whose name has control characters or more than 256 bytes", dir));
+      return absl::InvalidArgumentError(
+          fmt::format("{} has the folder \"{}\", expected a class's name: UTF-8 of at most 256 bytes without control characters; rename it",
+                      dir, absl::CHexEscape(name)));
     }
   }
   return names;
