@@ -178,6 +178,15 @@ TEST_F(CsvTest, FittedColumnsOfACheckpointAreTakenAsTheyAre) {
   EXPECT_THAT(All(1, 2).x.values<const float>(), ElementsAre(0, 1, 2, 3));
 }
 
+TEST_F(CsvTest, AnEmptyCellThatATrainingDidNotTakeIsTold) {
+  Write("train.csv", "weight,kind\n,cat\n");
+  Columns({Number("weight")});
+  config_.classes = {"cat", "dog"};
+  config_.fitted = {FittedColumn{.column = {.name = "weight"}, .mean = 2, .deviation = 2}};
+  EXPECT_THAT(ErrorOf(1, 2), HasSubstr("train.csv:2: column \"weight\": the cell is empty, expected a value: the training's job file gives "
+                                       "the column no `missing`"));
+}
+
 TEST_F(CsvTest, WhatDoesNotFitTheModelIsTold) {
   Columns({Number("weight"), Category("colour")});
   EXPECT_THAT(ErrorOf(2, 2),

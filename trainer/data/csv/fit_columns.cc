@@ -162,7 +162,10 @@ absl::StatusOr<RowEncoder> RowEncoder::Create(std::span<const FittedColumn> colu
 
 absl::Status RowEncoder::EncodeCell(const FittedColumn& column, std::string_view cell, std::span<float> out) {
   if (IsMissing(cell, column.type)) {
-    if (!column.missing) return InColumn(column.column, IsEmpty());
+    if (!column.missing) {
+      return InColumn(column.column, absl::InvalidArgumentError("the cell is empty, expected a value: the training's job file gives the "
+                                                                "column no `missing`, which would stand for it"));
+    }
     cell = *column.missing;
   }
   if (column.type == ColumnType::kNumber) {

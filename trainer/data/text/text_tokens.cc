@@ -15,7 +15,9 @@ constexpr size_t kQuotedBytes = 40;
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
 
+// Of a text of one line, the byte tells the place.
 std::string PlaceOf(std::string_view text, size_t byte) {
+  if (text.find('\n') == std::string_view::npos) return fmt::format("byte {}", byte);
   return fmt::format("byte {} (line {})", byte, 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n'));
 }
 

@@ -32,8 +32,8 @@ class TokenStream {
   // Appends the tokens of `text`, which must be UTF-8 (a byte order mark at its start is dropped).
   // kWords: what stands between blanks (space, tab, carriage return, form feed, vertical tab), and
   // kEndOfLine for each newline. kCharacters: each code point, newlines too. Errors call the text
-  // `name`. DataLoss: it is empty or no UTF-8, at a byte and line. InvalidArgument: a word of more
-  // than kMaxWordBytes, or more than kMaxTokens tokens in all.
+  // `name`. DataLoss: it is empty or no UTF-8, at a byte, and at a line where there are several.
+  // InvalidArgument: a word of more than kMaxWordBytes, or more than kMaxTokens tokens in all.
   absl::Status Append(std::string_view text, const std::string& name);
 
   TokenKind kind() const { return kind_; }

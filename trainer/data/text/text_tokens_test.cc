@@ -46,7 +46,7 @@ TEST(TextTokens, BytesThatAreNoTextAreErrorsWithByteAndLine) {
   EXPECT_EQ(status.message(), "a.txt is not UTF-8: found the byte 0xff at byte 8 (line 2); convert it, or name a text file");
   for (const char* bytes :
        {"\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf0\x80\x80\xaf", "\xc3", "\xe7\x8c", "\x80"}) {
-    EXPECT_THAT(std::string(ErrorOfText(bytes, TokenKind::kCharacters).message()), HasSubstr("at byte 0 (line 1)"))
+    EXPECT_THAT(std::string(ErrorOfText(bytes, TokenKind::kCharacters).message()), HasSubstr("at byte 0;"))
         << testing::PrintToString(bytes);
   }
 }
