@@ -121,8 +121,8 @@ absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content) {
     if (absl::IsNotFound(x.status()) || absl::IsNotFound(y.status())) continue;
     TY_RETURN_IF_ERROR(x.status());
     TY_RETURN_IF_ERROR(y.status());
-    TY_ASSIGN_OR_RETURN(const NpyHeader header, ReadNpyHeader(**x, path));
-    TY_ASSIGN_OR_RETURN(const NpyArray labels, ReadNpy(**y, path));
+    TY_ASSIGN_OR_RETURN(const NpyHeader header, ReadNpyHeader(**x, NpzArrayName(path, names[0])));
+    TY_ASSIGN_OR_RETURN(const NpyArray labels, ReadNpy(**y, NpzArrayName(path, names[1])));
     FoundData found{.examples = header.records(), .input = InputOf(header.record_shape())};
     const Elements all{.type = labels.header.type, .data = labels.bytes.data(), .count = labels.header.shape.elements()};
     if (all.whole_numbers()) {
@@ -130,7 +130,7 @@ absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content) {
       const size_t each = ElementBytes(all.type);
       for (int64_t i = 0; i < all.count; ++i)
         largest = std::max(largest, WholeNumber({.type = all.type, .data = all.data + i * each, .count = 1}));
-      TY_ASSIGN_OR_RETURN(found.classes, ClassesOf(largest, path));
+      TY_ASSIGN_OR_RETURN(found.classes, ClassesOf(largest, NpzArrayName(path, names[1])));
     }
     found.summary = fmt::format("{} examples of {} in {}", found.examples, header.record_shape().ToString(), *file);
     const auto split = [&](const char* images, const char* numbers, const std::string& range) {

@@ -23,6 +23,23 @@ std::string Shown(std::string_view text) {
   return shown;
 }
 
+// How elements of another type become numbers that are read. The second letter is their kind.
+std::string_view AdviceFor(std::string_view descr) {
+  switch (descr.size() > 1 ? descr[1] : '\0') {
+    case 'f':
+      return "save it as array.astype('<f4')";
+    case 'b':
+    case 'i':
+    case 'u':
+      return "save it as array.astype('<i8')";
+    case 'S':
+    case 'U':
+      return "texts become numbers by numpy.unique(array, return_inverse=True)[1]";
+    default:
+      return "save it as an array of numbers";
+  }
+}
+
 absl::StatusOr<ElementType> TypeOf(std::string_view descr, std::string_view name) {
   if (descr == "|u1" || descr == "<u1") return ElementType::kU8;
   if (descr == "<i4") return ElementType::kI32;
@@ -30,9 +47,7 @@ absl::StatusOr<ElementType> TypeOf(std::string_view descr, std::string_view name
   if (descr == "<f4") return ElementType::kF32;
   if (descr == "<f8") return ElementType::kF64;
   return absl::UnimplementedError(
-      fmt::format("{} has elements of type '{}', expected one of |u1, <i4, <i8, <f4, <f8; convert it by "
-                  "numpy.save(FILE, array.astype('<f4'))",
-                  name, Shown(descr)));
+      fmt::format("{} has elements of type '{}', expected one of |u1, <i4, <i8, <f4, <f8; {}", name, Shown(descr), AdviceFor(descr)));
 }
 
 // The dictionary of the header, field by field.
@@ -58,8 +73,8 @@ class HeaderParser {
         const bool fortran = TakeWord("True");
         if (!fortran && !TakeWord("False")) return Wrong();
         if (fortran) {
-          return absl::UnimplementedError(fmt::format(
-              "{} is in Fortran order, expected C order; convert it by numpy.save(FILE, numpy.ascontiguousarray(array))", name_));
+          return absl::UnimplementedError(
+              fmt::format("{} is in Fortran order, expected C order; save it as numpy.ascontiguousarray(array)", name_));
         }
         has_order = true;
       } else if (*key == "shape" && !has_shape) {

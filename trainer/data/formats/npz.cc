@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenArray(Archive archive, const std
   if (zip_stat_index(archive.get(), static_cast<zip_uint64_t>(index), 0, &status) == 0) {
     member = zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(index), 0);
   }
-  const std::string member_name = fmt::format("{} in {}", array, name);
+  const std::string member_name = NpzArrayName(name, array);
   if (member == nullptr) {
     return absl::DataLossError(fmt::format("{} cannot be unpacked: {}", member_name, zip_strerror(archive.get())));
   }

@@ -10,6 +10,9 @@
 
 namespace trainyard::engine {
 
+// What errors call an array of an archive.
+inline std::string NpzArrayName(std::string_view path, std::string_view array) { return std::string(array) + " in " + std::string(path); }
+
 // The array `array` ("x_train", with or without ".npy") of an archive. NotFound names the arrays
 // that there are; a damaged archive is DataLoss, checksums included.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenNpzArray(const std::string& path, std::string_view array);

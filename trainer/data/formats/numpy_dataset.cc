@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenArray(const NumpyFiles& files, c
 }
 
 std::string NameOf(const NumpyFiles& files, const std::string& array) {
-  return files.archive.empty() ? array : fmt::format("{} in {}", array, files.archive);
+  return files.archive.empty() ? array : NpzArrayName(files.archive, array);
 }
 
 Elements Record(const NpyHeader& header, const std::byte* bytes) {

@@ -80,6 +80,19 @@ TEST(NumpyDataset, WhatIsNotReadIsRefusedByName) {
   EXPECT_THAT(ErrorOf({.archive = GoldenPath("x_uint8.npy"), .images = "x", .labels = "y"}), HasSubstr("x_uint8.npy is not an .npz file"));
 }
 
+TEST(NumpyDataset, AnotherTypeIsRefusedWithWhatHelpsThere) {
+  const std::string file = ::testing::TempDir() + "numpy_type.npy";
+  const auto error = [&](const std::string& type) {
+    const std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (6,), }\n";
+    EXPECT_TRUE(WriteFileDurably(file, std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(header.size()) + '\0' + header).ok());
+    return ErrorOf({.images = GoldenPath("x_uint8.npy"), .labels = file});
+  };
+  EXPECT_THAT(error("<f2"), HasSubstr("save it as array.astype('<f4')"));
+  EXPECT_THAT(error("|b1"), HasSubstr("save it as array.astype('<i8')"));
+  EXPECT_THAT(error("<U5"), HasSubstr("texts become numbers by numpy.unique(array, return_inverse=True)[1]"));
+  EXPECT_THAT(error("|O"), HasSubstr("elements of type '|O', expected one of |u1, <i4, <i8, <f4, <f8; save it as an array of numbers"));
+}
+
 TEST(NumpyDataset, DamagedFilesAreNamed) {
   const std::string folder = ::testing::TempDir() + "numpy_damaged";
   std::filesystem::create_directories(folder);
