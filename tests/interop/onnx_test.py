@@ -302,6 +302,23 @@ class Checkpoints(Exported):
                     (found,) = self.session("net").run(["probabilities"], {"input": examples})
                     numpy.testing.assert_allclose(found, self.probabilities(output, examples), rtol=0, atol=MOST)
 
+    def test_columns_in_the_graph_are_those_of_predict(self):
+        draw = numpy.random.default_rng(2)
+        years, heights, sexes = draw.integers(1990, 2030, 60), draw.normal(1.7, 0.1, 60), draw.integers(0, 2, 60)
+        cells = [f"{year},{'' if i % 9 == 0 else round(height, 6)}" for i, (year, height) in enumerate(zip(years, heights, strict=True))]
+        table = self.folder / "table.csv"
+        table.write_text("year,height,sex,kind\n" + "".join(f"{cell},{'fm'[sex]},{i % 2}\n" for i, (cell, sex) in enumerate(zip(cells, sexes, strict=True))))
+        self.command("init", table, "--output", self.folder / "table.yaml")
+        output = self.folder / "table"
+        self.command("launch", self.folder / "table.yaml", "--output", output, "--set", "training.epochs=2", "--progress", "none")
+        self.command("export", output, "--format", "onnx", "--with-transforms", "float32", "--output", self.folder / "net.onnx")
+        heights[::9] = numpy.nan
+        examples = numpy.stack([years, heights, sexes == 0, sexes == 1], axis=1).astype(numpy.float32)
+        (found,) = self.session("net").run(["probabilities"], {"input": examples})
+        lines = self.command("predict", output, table, "--json", "--top", 2).splitlines()
+        expected = [{entry["classNumber"]: entry["probability"] for entry in json.loads(line)["top"]} for line in lines]
+        numpy.testing.assert_allclose(found, [[row[0], row[1]] for row in expected], rtol=0, atol=MOST)
+
     def test_a_training_goes_on_from_an_imported_file(self):
         first = self.train(steps=60).output
         self.command("export", first, "--format", "onnx", "--output", self.folder / "net.onnx")

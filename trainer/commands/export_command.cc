@@ -56,7 +56,8 @@ absl::StatusOr<std::string> OnnxFile(const TrainedModel& model, const std::strin
   const ModelSpec& spec = model.description.training.model;
   if (!taken.empty()) {
     const DType dtype = taken == "uint8" ? DType::kU8 : DType::kF32;
-    TY_ASSIGN_OR_RETURN(options.transforms, InputTransformsOf(model.description.transforms, dtype, spec.input_shape));
+    const std::vector<FittedColumn> columns = model.description.training.data.fitted.value_or(std::vector<FittedColumn>());
+    TY_ASSIGN_OR_RETURN(options.transforms, InputTransformsOf(model.description.transforms, dtype, spec.input_shape, columns));
   }
   return OnnxModelOf(spec, model.parameters, options);
 }

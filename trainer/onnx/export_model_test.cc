@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/model/build_graph.h"
@@ -171,6 +174,39 @@ TEST(ExportModelTest, TransformsAreThoseOfTheStages) {
   PipelineConfig wrong;
   wrong.examples = {MapConfig{.augment = {}, .normalize = {.scale = 0, .mean = {1, 2}, .std = {}}}};
   EXPECT_THAT(std::string(InputTransformsOf(wrong, DType::kF32, {3}).status().message()), HasSubstr("normalize.mean has 2 numbers"));
+}
+
+FittedColumn NumberColumn(double mean, double deviation, std::optional<std::string> missing = std::nullopt) {
+  return {.column = {.name = "age"}, .mean = mean, .deviation = deviation, .missing = std::move(missing)};
+}
+
+TEST(ExportModelTest, ColumnsAreCentredScaledAndFilledAsTheTrainingDidIt) {
+  const std::vector<FittedColumn> columns = {
+      NumberColumn(20, 4, "20"), {.column = {.name = "sex"}, .type = ColumnType::kCategory, .categories = {"f", "m"}, .missing = "f"}};
+  const OnnxExportOptions options{.transforms = *InputTransformsOf({.examples = {}}, DType::kF32, {3}, columns), .metadata = {}};
+  const onnx::GraphProto graph =
+      Exported(R"({"input": {"shape": [3]}, "loss": "meanSquaredError", "layers": [{"dense": {"units": 1}}]})", options);
+  std::vector<std::string> types = TypesOf(graph);
+  types.resize(4);
+  EXPECT_THAT(types, ElementsAre("IsNaN", "Where", "Add", "Mul"));
+  EXPECT_EQ(options.transforms->missing.at(0), 20);
+  EXPECT_TRUE(std::isnan(options.transforms->missing.at(1)));
+  EXPECT_THAT(options.transforms->steps.at(0).offset, ElementsAre(-20, 0, 0));
+  EXPECT_THAT(options.transforms->steps.at(1).factor, ElementsAre(0.25, 1, 1));
+}
+
+TEST(ExportModelTest, ALargeMeanLosesNoDigitsOfAColumn) {
+  const std::vector<Normalization> steps = InputTransformsOf({.examples = {}}, DType::kF32, {1}, {{NumberColumn(1.7e9 + 10, 4)}})->steps;
+  const float near = 1.7e9F + steps.at(0).offset.at(0);
+  EXPECT_NEAR(near * steps.at(1).factor.at(0) + steps.at(1).offset.at(0), -2.5, 1e-6);
+}
+
+TEST(ExportModelTest, ColumnsAreNeitherBytesNorBeyondFloats) {
+  const auto error_of = [](DType taken, const FittedColumn& column) {
+    return std::string(InputTransformsOf({.examples = {}}, taken, {1}, {{column}}).status().message());
+  };
+  EXPECT_THAT(error_of(DType::kU8, NumberColumn(1, 1)), HasSubstr("found uint8, expected float32"));
+  EXPECT_THAT(error_of(DType::kF32, NumberColumn(1e300, 1)), HasSubstr("column \"age\" has the mean 1e+300"));
 }
 
 TEST(ExportModelTest, TokensHaveNoTransforms) {

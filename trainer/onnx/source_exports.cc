@@ -6,17 +6,26 @@
 namespace trainyard::engine {
 namespace {
 
-// One number, or one for each of the last axis.
-std::string Numbers(GraphExport& out, const std::string& name, const std::vector<float>& numbers) {
-  const Shape shape = numbers.size() == 1 ? Shape() : Shape({static_cast<int64_t>(numbers.size())});
-  return out.onnx().AddNumbers(name, shape, numbers);
+// One number, one for each of the last axis, or one for each element of an input of `shape`.
+std::string Numbers(GraphExport& out, const std::string& name, const Shape& shape, const std::vector<float>& numbers) {
+  const auto count = static_cast<int64_t>(numbers.size());
+  if (count == 1) return out.onnx().AddNumbers(name, Shape(), numbers);
+  return out.onnx().AddNumbers(name, count == shape.elements() ? shape : Shape({count}), numbers);
 }
 
-std::string Transformed(GraphExport& out, std::string tensor, const std::string& name, const Normalization& step) {
+bool AreAll(const std::vector<float>& numbers, float value) { return std::ranges::count(numbers, value) == std::ssize(numbers); }
+
+std::string Filled(GraphExport& out, const std::string& name, const Shape& shape, const std::vector<float>& missing) {
   OnnxGraph& onnx = out.onnx();
-  tensor = onnx.Add("Mul", {tensor, Numbers(out, name + "/factor", step.factor)}, name + "/scaled");
-  if (std::ranges::all_of(step.offset, [](float offset) { return offset == 0; })) return tensor;
-  return onnx.Add("Add", {tensor, Numbers(out, name + "/offset", step.offset)}, name + "/normalized");
+  const std::string absent = onnx.Add("IsNaN", {name}, name + "/is_missing");
+  return onnx.Add("Where", {absent, Numbers(out, name + "/missing", shape, missing), name}, name + "/filled");
+}
+
+std::string Transformed(GraphExport& out, std::string tensor, const std::string& name, const Shape& shape, const Normalization& step) {
+  OnnxGraph& onnx = out.onnx();
+  if (!AreAll(step.factor, 1)) tensor = onnx.Add("Mul", {tensor, Numbers(out, name + "/factor", shape, step.factor)}, name + "/scaled");
+  if (AreAll(step.offset, 0)) return tensor;
+  return onnx.Add("Add", {tensor, Numbers(out, name + "/offset", shape, step.offset)}, name + "/normalized");
 }
 
 }  // namespace
@@ -38,7 +47,9 @@ void ExportOp(const InputOp& op, NodeId id, GraphExport& out) {
     SetInteger(out.onnx().last_node(), "to", onnx::TensorProto::FLOAT);
   }
   if (taken != nullptr) {
-    for (const Normalization& step : taken->steps) tensor = Transformed(out, std::move(tensor), node.name, step);
+    const Shape& shape = node.outputs[0].shape;
+    if (!taken->missing.empty()) tensor = Filled(out, node.name, shape, taken->missing);
+    for (const Normalization& step : taken->steps) tensor = Transformed(out, std::move(tensor), node.name, shape, step);
   }
   out.Set(value, std::move(tensor), order);
 }
