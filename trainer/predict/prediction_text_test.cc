@@ -43,6 +43,16 @@ TEST(PredictionTable, HasAColumnForEachOfTheLikeliestClasses) {
   EXPECT_EQ(table.Row({.file = "a.png", .values = values}), "a.png       dog         0.5000  cat         0.2500");
 }
 
+TEST(PredictionTable, FilesOfSeveralExamplesHaveRoomForTheirNumbers) {
+  const std::vector<std::string> files = {"p1.csv", "a.png"};
+  const PredictionTable table(files, kAnimals, 1);
+  const std::array<float, 3> values = {0.25F, 0.5F, 0.25F};
+  EXPECT_EQ(table.Header(), "file         class  probability");
+  EXPECT_EQ(table.Row({.file = "p1.csv", .index = 0, .values = values}), "p1.csv[0]    dog         0.5000");
+  EXPECT_EQ(table.Row({.file = "p1.csv", .index = 100, .values = values}), "p1.csv[100]  dog         0.5000");
+  EXPECT_EQ(table.Row({.file = "a.png", .values = values}), "a.png        dog         0.5000");
+}
+
 TEST(PredictionTable, TokensThatAreSpacesOrEndsOfLinesCanBeSeen) {
   const std::array<float, 3> values = {0.25F, 0.5F, 0.25F};
   EXPECT_EQ(PredictionTable({}, {" ", "\n", "a\033b"}, 3).Row({.file = "a", .index = 0, .values = values}),
