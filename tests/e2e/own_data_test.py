@@ -391,7 +391,7 @@ class Stats(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         for name in ("0/a.png", "5/b.jpg"):
             self.assertIn(f"{name}: the file begins with the bytes 62 72 6f 6b 65 6e", result.stdout)
-        self.assertIn("examples cannot be read; remove or mend them", result.stderr)
+        self.assertIn("examples are damaged; remove or mend them", result.stderr)
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ absl::Status Stats(const DataFlags& flags) {
     if (!flags.json) fmt::print("{}", StatsText(name, stats, classes));
   }
   if (flags.json) fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  if (damaged > 0) return absl::DataLossError(fmt::format("{} examples cannot be read; remove or mend them", damaged));
+  if (damaged > 0) return absl::DataLossError(fmt::format("{} examples are damaged; remove or mend them", damaged));
   return absl::OkStatus();
 }
 

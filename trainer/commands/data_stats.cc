@@ -7,6 +7,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "trainer/data/text/vocabulary.h"
@@ -59,15 +61,15 @@ class Counter {
       indices.resize(static_cast<size_t>(std::min(kAtOnce, stats_.examples - begin)));
       std::iota(indices.begin(), indices.end(), begin);
       if (dataset_.Read(indices, batch_).ok()) {
-        Add();
+        Add(indices);
         continue;
       }
       for (const int64_t index : indices) {  // to tell the damaged ones from the others
         const absl::Status status = dataset_.Read(std::span(&index, 1), batch_);
         if (status.ok()) {
-          Add();
-        } else if (stats_.damaged++ < static_cast<int64_t>(kMostErrors)) {
-          stats_.errors.emplace_back(status.message());
+          Add(std::span(&index, 1));
+        } else {
+          AddDamaged(std::string(status.message()));
         }
       }
     }
@@ -79,12 +81,37 @@ class Counter {
   }
 
  private:
-  void Add() {
+  void Add(std::span<const int64_t> indices) {
     values_.resize(static_cast<size_t>(batch_.x.shape.elements()));
     CopyExamplesAsF32(batch_, values_);
-    for (size_t i = 0; i < values_.size(); ++i) moments_[i % moments_.size()].Add(static_cast<double>(values_[i]));
-    if (stats_.class_counts.empty()) return;
-    for (const int32_t label : batch_.y.values<const int32_t>()) ++stats_.class_counts[static_cast<size_t>(label)];
+    for (size_t row = 0; row < indices.size(); ++row) {
+      const std::span<const float> x = RowOf(values_, row);
+      const std::span<const float> y =
+          batch_.y.dtype == DType::kF32 ? RowOf(batch_.y.values<const float>(), row) : std::span<const float>();
+      if (IsFinite("numbers", indices[row], x) && IsFinite("numbers in its label", indices[row], y)) AddOne(row, x);
+    }
+  }
+
+  void AddOne(size_t row, std::span<const float> x) {
+    for (size_t i = 0; i < x.size(); ++i) moments_[i % moments_.size()].Add(static_cast<double>(x[i]));
+    if (!stats_.class_counts.empty()) ++stats_.class_counts[static_cast<size_t>(batch_.y.values<const int32_t>()[row])];
+  }
+
+  std::span<const float> RowOf(std::span<const float> all, size_t row) const {
+    const size_t each = all.size() / static_cast<size_t>(batch_.examples);
+    return all.subspan(row * each, each);
+  }
+
+  // Else the example is damaged.
+  bool IsFinite(std::string_view what, int64_t index, std::span<const float> numbers) {
+    const auto wrong = std::ranges::count_if(numbers, [](float number) { return !std::isfinite(number); });
+    if (wrong == 0) return true;
+    AddDamaged(fmt::format("{}: example {} has {} that are not finite: {} of {}", stats_.name, index, what, wrong, numbers.size()));
+    return false;
+  }
+
+  void AddDamaged(std::string error) {
+    if (stats_.damaged++ < static_cast<int64_t>(kMostErrors)) stats_.errors.push_back(std::move(error));
   }
 
   const Dataset& dataset_;
@@ -124,7 +151,7 @@ std::string StatsText(const std::string& split, const DataStats& stats, const st
     text += fmt::format("  {:>9}  {}\n", stats.class_counts[label], classes[label]);
   }
   if (stats.class_counts.size() > kMostRows) text += fmt::format("  … and {} more classes\n", stats.class_counts.size() - kMostRows);
-  if (stats.damaged > 0) text += fmt::format("  {} examples cannot be read:\n", stats.damaged);
+  if (stats.damaged > 0) text += fmt::format("  {} examples are damaged:\n", stats.damaged);
   for (const std::string& error : stats.errors) text += fmt::format("    {}\n", error);
   return text;
 }

@@ -25,12 +25,12 @@ struct DataStats {
   int64_t vocabulary = 0;              // of text; else 0
   std::vector<int64_t> class_counts;   // by number; empty: no class for each example
   std::vector<ChannelStats> channels;  // along the last axis of images; one for other examples; none of text
-  int64_t damaged = 0;                 // examples that cannot be read
+  int64_t damaged = 0;                 // examples that cannot be read or have numbers that are not finite
   std::vector<std::string> errors;     // of the first of them
 };
 
-// Reads all examples, a few at a time. `classes` > 0: labels are class numbers below it. Examples
-// that cannot be read are counted and left out.
+// Reads all examples, a few at a time. `classes` > 0: labels are class numbers below it. Damaged
+// examples are counted and left out: they cannot be read, or have numbers that are not finite.
 DataStats StatsOf(const Dataset& dataset, int classes);
 
 // A table for people, and the same as JSON. `classes` are the names.
