@@ -74,6 +74,10 @@ absl::StatusOr<FoundData> FindData(const std::string& path) {
   for (const auto find : {FindImages, FindCifar10, FindIdx, FindNpz, FindTfRecords, FindParquet, FindCsv, FindText}) {
     TY_ASSIGN_OR_RETURN(std::optional<FoundData> found, find(content));
     if (!found) continue;
+    if (found->classes == 1) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} has {}, expected two classes or more: a model would have nothing to tell apart", path, found->summary));
+    }
     found->name = JobName(path);
     if (!content.dir.empty()) found->data.insert(found->data.begin() + 1, fmt::format("dir: {}", YamlText(content.dir)));
     return *std::move(found);

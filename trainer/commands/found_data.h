@@ -22,7 +22,8 @@ struct FoundData {
 
 // Looks at a folder, or at a file, and tells what it holds: pictures in class folders, CIFAR-10,
 // IDX, .npz, TFRecord, Parquet, CSV, or text, in this order. NotFound: none of them; it names what
-// was looked for. Errors of a data set that is there but damaged name the file.
+// was looked for. InvalidArgument: all labels are of one class. Errors of a data set that is there
+// but damaged name the file.
 absl::StatusOr<FoundData> FindData(const std::string& path);
 
 // A job file with comments, and a small model that fits. Pure.

@@ -11,9 +11,8 @@
 #include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
-#include "trainer/commands/found_data.h"
+#include "trainer/commands/found_job.h"
 #include "trainer/commands/print_text.h"
-#include "trainer/job/job_config.h"
 
 namespace trainyard::engine {
 namespace {
@@ -28,11 +27,9 @@ absl::StatusOr<std::string> Init(const InitFlags& flags) {
   if (std::filesystem::exists(flags.output, error)) {
     return absl::AlreadyExistsError(fmt::format("{} is there already; name another file by --output", flags.output));
   }
-  TY_ASSIGN_OR_RETURN(const FoundData found, FindData(flags.path));
-  const std::string text = JobText(found);
-  TY_RETURN_IF_ERROR(ParseJob(text, "job.yaml").status());
-  TY_RETURN_IF_ERROR(WriteFileDurably(flags.output, text));
-  return fmt::format("{}: {}\ntrainyard-trainer launch {}\n", flags.output, found.summary, flags.output);
+  TY_ASSIGN_OR_RETURN(const FoundJob job, FindJob(flags.path));
+  TY_RETURN_IF_ERROR(WriteFileDurably(flags.output, job.text));
+  return fmt::format("{}: {}\ntrainyard-trainer launch {}\n", flags.output, job.data.summary, flags.output);
 }
 
 }  // namespace
