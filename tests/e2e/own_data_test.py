@@ -319,6 +319,37 @@ class Init(unittest.TestCase):
                 self.init(data, *self.SHORT)
                 self.assertIn(says, self.job.read_text())
 
+    def write_arrays(self, name, **arrays):
+        with zipfile.ZipFile(self.folder / name, "w") as archive:
+            for array, bytes_of in arrays.items():
+                archive.writestr(f"{array}.npy", bytes_of)
+        return self.folder / name
+
+    def test_arrays_of_any_number_of_axes(self):
+        labels = npy(bytes(i % 2 for i in range(40)), (40,), "|u1")
+        self.init(self.write_arrays("one.npz", x=npy(struct.pack("<40f", *range(40)), (40,), "<f4"), y=labels), *self.SHORT)
+        self.assertIn("input: {shape: [1]}", self.job.read_text())
+        self.init(self.write_arrays("six.npz", x=npy(bytes(40 * 32), (40, 2, 2, 2, 2, 2), "|u1"), y=labels), *self.SHORT)
+        self.assertIn("input: {shape: [32]}", self.job.read_text())
+        self.init(self.write_arrays("two.npz", x=npy(bytes(40 * 128), (40, 8, 8, 2), "|u1"), y=labels), *self.SHORT)
+
+    def test_arrays_that_no_job_can_train_on_are_told(self):
+        pixels = npy(bytes(60 * 4), (60, 4), "|u1")
+        labels = npy(bytes(i % 2 for i in range(60)), (60,), "|u1")
+        for arrays, says in (
+            ({"x": npy(b"", (0, 4), "|u1"), "y": npy(b"", (0,), "|u1")}, "x in a.npz has the shape [0, 4], expected numbers in it"),
+            ({"x": pixels, "y": npy(b"\0\1" * 30, (60,), "|b1")}, "y in a.npz has elements of type '|b1'"),
+            ({"x": npy(bytes(480), (60, 4), "<f2"), "y": labels}, "x in a.npz has elements of type '<f2'"),
+            ({"x": pixels, "y": npy(struct.pack("<60i", -1, *range(59)), (60,), "<i4")}, "label -1 of record 0 is not one of the model's 59 classes"),
+            ({"x": pixels, "y": npy(bytes(i % 2 for i in range(50)), (50,), "|u1")}, "x in a.npz has 60 examples but y in a.npz has 50 labels"),
+            ({"x": pixels, "y": npy(struct.pack("<120f", *range(120)), (60, 2), "<f4")}, "record 0 has 2 numbers, the model's output is [1]"),
+        ):
+            with self.subTest(says):
+                result = command("init", self.write_arrays("a.npz", **arrays), "--output", self.job)
+                self.assertEqual(result.returncode, 1, result.stdout)
+                self.assertIn(says, result.stderr.replace(f"{self.folder}/", ""))
+                self.assertFalse(self.job.exists())
+
     def test_records(self):
         golden = ROOT / "tests/golden/data"
         for number, (files, says) in enumerate((

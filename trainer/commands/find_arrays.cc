@@ -22,8 +22,13 @@ std::string PathIn(const FolderContent& content, const std::string& file) { retu
 
 bool Has(const FolderContent& content, const std::string& file) { return std::ranges::binary_search(content.files, file); }
 
-// Grey images get the channel that a model wants.
-Shape InputOf(const Shape& record) { return record.rank() == 2 ? Shape{record[0], record[1], 1} : record; }
+constexpr int kMostInputAxes = 4;  // of a model
+
+// Grey images get the channel that a model wants. Records of an unusual shape become a list.
+Shape InputOf(const Shape& record) {
+  if (record.rank() == 2) return Shape{record[0], record[1], 1};
+  return record.rank() == 0 || record.rank() > kMostInputAxes ? Shape{record.elements()} : record;
+}
 
 // The first nine tenths of `n`, and the rest.
 std::pair<std::string, std::string> Ranges(int64_t n) {
@@ -34,7 +39,7 @@ std::pair<std::string, std::string> Ranges(int64_t n) {
 absl::StatusOr<int64_t> ClassesOf(int64_t largest, const std::string& name) {
   if (largest >= 1 && largest < kMostClasses) return largest + 1;
   return absl::InvalidArgumentError(
-      fmt::format("{}: its largest label is {}, expected class numbers from 0 to below {}", name, largest, kMostClasses));
+      fmt::format("{}: its largest label is {}, expected one from 1 to {}: classes are numbered from 0", name, largest, kMostClasses - 1));
 }
 
 struct IdxPair {
@@ -88,6 +93,7 @@ absl::StatusOr<std::optional<FoundData>> FindIdx(const FolderContent& content) {
   TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> images_file, OpenFileSource(PathIn(content, pairs[0].images)));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> images, Unpacked(std::move(images_file), pairs[0].images));
   TY_ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(*images, PathIn(content, pairs[0].images)));
+  if (header.records() == 0) return absl::InvalidArgumentError(PathIn(content, pairs[0].images) + " has no examples");
   const std::string labels_name = PathIn(content, pairs[0].labels);
   TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> labels_file, OpenFileSource(labels_name));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> labels_source, Unpacked(std::move(labels_file), labels_name));
@@ -100,7 +106,7 @@ absl::StatusOr<std::optional<FoundData>> FindIdx(const FolderContent& content) {
   std::vector<int32_t> numbers(static_cast<size_t>(labels.header.records()));
   DecodeIdxAsI32(labels.header.type, labels.bytes.data(), numbers);
   FoundData found{.examples = header.records(), .input = InputOf(header.record_shape())};
-  TY_ASSIGN_OR_RETURN(found.classes, ClassesOf(numbers.empty() ? 0 : *std::ranges::max_element(numbers), labels_name));
+  TY_ASSIGN_OR_RETURN(found.classes, ClassesOf(*std::ranges::max_element(numbers), labels_name));
   found.summary =
       fmt::format("{} examples of {} in IDX files, of {} classes", found.examples, header.record_shape().ToString(), found.classes);
   const auto [first, rest] = Ranges(found.examples);
@@ -123,6 +129,10 @@ absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content) {
     TY_RETURN_IF_ERROR(y.status());
     TY_ASSIGN_OR_RETURN(const NpyHeader header, ReadNpyHeader(**x, NpzArrayName(path, names[0])));
     TY_ASSIGN_OR_RETURN(const NpyArray labels, ReadNpy(**y, NpzArrayName(path, names[1])));
+    if (header.shape.elements() == 0) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} has the shape {}, expected numbers in it", NpzArrayName(path, names[0]), header.shape.ToString()));
+    }
     FoundData found{.examples = header.records(), .input = InputOf(header.record_shape())};
     const Elements all{.type = labels.header.type, .data = labels.bytes.data(), .count = labels.header.shape.elements()};
     if (all.whole_numbers()) {

@@ -123,8 +123,8 @@ absl::StatusOr<std::optional<FoundData>> FindRecords(const FolderContent& conten
     if (!seen.ok()) return seen;
   }
   if (rows.classes && (rows.largest < 1 || rows.largest >= kMostRecordClasses)) {
-    return absl::InvalidArgumentError(fmt::format("{}: the largest label is {}, expected class numbers from 0 to below {}",
-                                                  path_of(train[0]), rows.largest, kMostRecordClasses));
+    return absl::InvalidArgumentError(fmt::format("{}: the largest label is {}, expected one from 1 to {}: classes are numbered from 0",
+                                                  path_of(train[0]), rows.largest, kMostRecordClasses - 1));
   }
   FoundData found{.examples = rows.count, .input = ShapeOf(rows), .classes = rows.classes ? rows.largest + 1 : 0};
   found.summary = fmt::format("{} records of {} in {} {}{}", rows.count, found.input.ToString(), train.size(),
