@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -12,6 +11,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/commands/find_formats.h"
 #include "trainer/data/csv/csv_dataset.h"
+#include "trainer/data/csv/csv_delimiter.h"
 #include "trainer/data/csv/csv_table.h"
 #include "trainer/data/csv/fit_columns.h"
 #include "trainer/data/utf8.h"
@@ -78,6 +78,8 @@ std::string ColumnText(const CsvTable& table, size_t column) {
   return table.header().empty() ? std::to_string(column) : YamlText(table.header()[column]);
 }
 
+std::string DelimiterText(char delimiter) { return delimiter == '\t' ? "\"\\t\"" : fmt::format("\"{}\"", delimiter); }
+
 }  // namespace
 
 absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
@@ -91,14 +93,13 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
     if (name != files[0] && (name.starts_with("test") || name.starts_with("val") || name.starts_with("eval"))) eval = name;
   }
   CsvFiles source{.paths = {(std::filesystem::path(content.dir) / files[0]).string()}, .options = {.header = false}};
-  if (tabs) source.options.delimiter = '\t';
-  absl::StatusOr<CsvTable> plain = ReadCsvTable(source.paths, source.options);
-  if (plain.ok() && plain->columns() == 1 && plain->Cell(0, 0).find(';') != std::string_view::npos) {
-    source.options.delimiter = ';';
-    plain = ReadCsvTable(source.paths, source.options);
+  TY_ASSIGN_OR_RETURN(source.options.delimiter, DelimiterOf(source.paths[0], tabs ? '\t' : ','));
+  const std::string delimiter = DelimiterText(source.options.delimiter);
+  {
+    const absl::StatusOr<CsvTable> plain = ReadCsvTable(source.paths, source.options);
+    if (!plain.ok()) return WithContext(plain.status(), fmt::format("with the delimiter {}", delimiter));
+    source.options.header = HasHeader(*plain);
   }
-  TY_RETURN_IF_ERROR(plain.status());
-  source.options.header = HasHeader(*plain);
   TY_ASSIGN_OR_RETURN(const CsvTable table, ReadCsvTable(source.paths, source.options));
   const size_t label = LabelColumn(table);
   const Seen labels = Look(table, label);
@@ -112,7 +113,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   FoundData found{.examples = table.rows()};
   found.data = {"format: csv", fmt::format("train: {{files: [{}]}}", YamlText(files[0]))};
   found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
-  if (tabs || source.options.delimiter == ';') found.data.push_back(tabs ? "delimiter: \"\\t\"" : "delimiter: \";\"");
+  if (source.options.delimiter != ',') found.data.push_back("delimiter: " + delimiter);
   if (!source.options.header) found.data.emplace_back("header: false");
   found.data.push_back(
       fmt::format("label: {}{}", ColumnText(table, label), has_classes ? "" : "  # a number; large ones are learnt better near 1"));
@@ -135,8 +136,8 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
                                      seen.empty ? ", missing: mean" : ""));
   }
   if (source.options.columns.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} has no column beside the label \"{}\" that a model could learn from", table.name(), ref(label).name));
+    return absl::InvalidArgumentError(fmt::format("{} has no column beside the label {} that a model could learn from; its delimiter is {}",
+                                                  table.name(), ColumnText(table, label), delimiter));
   }
   if (eval.empty()) source.eval_fraction = 0.2;
   TY_ASSIGN_OR_RETURN(const CsvFit fit, FitCsv(source, has_classes));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -52,6 +53,17 @@ TEST_F(FoundJobTest, AJobThatWouldFailIsNotWritten) {
 TEST_F(FoundJobTest, LabelsOfOneClassAreRefused) {
   EXPECT_THAT(ErrorOf("one.csv", "age,class\n1,a\n2,a\n3,a\n4,a\n5,a\n"),
               HasSubstr("one.csv has 5 rows of 1 classes (a), expected two classes or more"));
+}
+
+TEST_F(FoundJobTest, TheDelimiterIsFound) {
+  std::string text = "x;y;class\n";
+  for (int i = 0; i < 20; ++i) text += std::to_string(i) + ",5;2;" + (i % 2 == 0 ? "a\n" : "b\n");
+  const FoundJob job = Find("eu.csv", text);
+  EXPECT_THAT(job.text, HasSubstr("delimiter: \";\""));
+  std::string tabs = Rows(20);
+  std::ranges::replace(tabs, ',', '\t');
+  EXPECT_THAT(Find("tabs.csv", tabs).text, HasSubstr("delimiter: \"\\t\""));
+  EXPECT_THAT(ErrorOf("one.csv", "class\na\nb\n"), HasSubstr("that a model could learn from; its delimiter is \",\""));
 }
 
 }  // namespace
