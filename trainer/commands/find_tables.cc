@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/commands/column_look.h"
 #include "trainer/commands/find_formats.h"
 #include "trainer/data/csv/csv_dataset.h"
 #include "trainer/data/csv/csv_delimiter.h"
@@ -20,7 +21,6 @@ namespace trainyard::engine {
 namespace {
 
 constexpr size_t kMostLabelNumbers = 20;  // whole numbers that are taken for classes
-constexpr size_t kMostCategories = 100;
 constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 
 std::vector<std::string> Named(const FolderContent& content, std::string_view extension) {
@@ -29,29 +29,6 @@ std::vector<std::string> Named(const FolderContent& content, std::string_view ex
     if (absl::AsciiStrToLower(file).ends_with(extension)) files.push_back(file);
   }
   return files;
-}
-
-// What the cells of a column are.
-struct Seen {
-  bool numbers = true;
-  bool whole = true;
-  bool empty = false;
-  std::set<std::string, std::less<>> values;  // at most one more than kMostCategories
-};
-
-Seen Look(const CsvTable& table, size_t column) {
-  Seen seen;
-  for (int64_t row = 0; row < table.rows(); ++row) {
-    const std::string_view cell = table.Cell(row, column);
-    if (cell.empty()) {
-      seen.empty = true;
-      continue;
-    }
-    seen.numbers = seen.numbers && NumberOf(cell).ok();
-    seen.whole = seen.whole && std::ranges::all_of(cell, [](unsigned char c) { return absl::ascii_isdigit(c); });
-    if (seen.values.size() <= kMostCategories && !seen.values.contains(cell)) seen.values.emplace(cell);
-  }
-  return seen;
 }
 
 // A column of that name, else the last one.
@@ -68,14 +45,45 @@ size_t LabelColumn(const CsvTable& table) {
 bool HasHeader(const CsvTable& table) {
   bool numbers_below = false;
   for (size_t i = 0; i < table.columns(); ++i) {
-    if (NumberOf(table.Cell(0, i)).ok()) return false;
-    numbers_below = numbers_below || (table.rows() > 1 && NumberOf(table.Cell(1, i)).ok());
+    if (LooksLikeNumber(table.Cell(0, i))) return false;
+    numbers_below = numbers_below || (table.rows() > 1 && LooksLikeNumber(table.Cell(1, i)));
   }
   return numbers_below;
 }
 
 std::string ColumnText(const CsvTable& table, size_t column) {
   return table.header().empty() ? std::to_string(column) : YamlText(table.header()[column]);
+}
+
+ColumnRef RefOf(const CsvTable& table, size_t column) {
+  return table.header().empty() ? ColumnRef{.name = std::to_string(column), .number = static_cast<int64_t>(column)}
+                                : ColumnRef{.name = table.header()[column]};
+}
+
+// The columns beside the label, as options and as lines of the job file.
+void AddColumns(const CsvTable& table, size_t label, CsvOptions& options, FoundData& found) {
+  found.data.emplace_back("columns:");
+  for (size_t i = 0; i < table.columns(); ++i) {
+    if (i == label) continue;
+    const ColumnLook look = LookAt(table, i);
+    const std::string name = ColumnText(table, i);
+    const bool left_out = look.is_blank() || (!look.is_number() && look.has_too_many());
+    if (const std::string doubt = look.Doubt(); !doubt.empty()) {
+      found.notes.push_back(fmt::format("column {} has {}: it is {}", name, doubt, left_out ? "left out" : "taken for categories"));
+      found.data.push_back(fmt::format("  # {} has {}", name, doubt));
+    }
+    if (left_out) {
+      found.data.push_back(
+          fmt::format("  # {} is left out: {}", name,
+                      look.is_blank() ? "it is empty" : fmt::format("it has more than {} different texts", ColumnLook::kMostCategories)));
+      continue;
+    }
+    options.columns.push_back({.column = RefOf(table, i),
+                               .type = look.is_number() ? ColumnType::kNumber : ColumnType::kCategory,
+                               .missing = {.kind = look.has_missing() ? MissingRule::Kind::kMean : MissingRule::Kind::kError}});
+    found.data.push_back(fmt::format("  - {{name: {}, type: {}{}}}", name, look.is_number() ? "number" : "category",
+                                     look.has_missing() ? ", missing: mean" : ""));
+  }
 }
 
 std::string DelimiterText(char delimiter) { return delimiter == '\t' ? "\"\\t\"" : fmt::format("\"{}\"", delimiter); }
@@ -102,42 +110,26 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   }
   TY_ASSIGN_OR_RETURN(const CsvTable table, ReadCsvTable(source.paths, source.options));
   const size_t label = LabelColumn(table);
-  const Seen labels = Look(table, label);
-  const bool has_classes = !labels.numbers || (labels.whole && labels.values.size() <= kMostLabelNumbers);
+  const ColumnLook labels = LookAt(table, label);
+  const bool has_classes = !labels.is_number() || labels.words > 0 || (labels.whole && labels.different.size() <= kMostLabelNumbers);
 
-  const auto ref = [&](size_t i) {
-    return table.header().empty() ? ColumnRef{.name = std::to_string(i), .number = static_cast<int64_t>(i)}
-                                  : ColumnRef{.name = table.header()[i]};
-  };
-  source.options.label = ref(label);
+  source.options.label = RefOf(table, label);
   FoundData found{.examples = table.rows()};
   found.data = {"format: csv", fmt::format("train: {{files: [{}]}}", YamlText(files[0]))};
   found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
   if (source.options.delimiter != ',') found.data.push_back("delimiter: " + delimiter);
   if (!source.options.header) found.data.emplace_back("header: false");
+  if (const std::string doubt = labels.Doubt(); !doubt.empty()) {
+    found.notes.push_back(fmt::format("the label {} has {}: its values are taken for classes", ColumnText(table, label), doubt));
+    found.data.push_back(fmt::format("# {} has {}", ColumnText(table, label), doubt));
+  }
   found.data.push_back(
       fmt::format("label: {}{}", ColumnText(table, label), has_classes ? "" : "  # a number; large ones are learnt better near 1"));
-  found.data.emplace_back("columns:");
-  for (size_t i = 0; i < table.columns(); ++i) {
-    if (i == label) continue;
-    const Seen seen = Look(table, i);
-    if (!seen.numbers && seen.values.size() > kMostCategories) {
-      found.data.push_back(fmt::format("  # {} is left out: it has more than {} different texts", ColumnText(table, i), kMostCategories));
-      continue;
-    }
-    if (seen.values.empty()) {
-      found.data.push_back(fmt::format("  # {} is left out: it is empty", ColumnText(table, i)));
-      continue;
-    }
-    source.options.columns.push_back({.column = ref(i),
-                                      .type = seen.numbers ? ColumnType::kNumber : ColumnType::kCategory,
-                                      .missing = {.kind = seen.empty ? MissingRule::Kind::kMean : MissingRule::Kind::kError}});
-    found.data.push_back(fmt::format("  - {{name: {}, type: {}{}}}", ColumnText(table, i), seen.numbers ? "number" : "category",
-                                     seen.empty ? ", missing: mean" : ""));
-  }
+  AddColumns(table, label, source.options, found);
   if (source.options.columns.empty()) {
-    return absl::InvalidArgumentError(fmt::format("{} has no column beside the label {} that a model could learn from; its delimiter is {}",
-                                                  table.name(), ColumnText(table, label), delimiter));
+    return absl::InvalidArgumentError(
+        fmt::format("{} has no column beside the label {} that a model could learn from; its delimiter is {}{}", table.name(),
+                    ColumnText(table, label), delimiter, found.notes.empty() ? "" : "; " + found.notes.back()));
   }
   if (eval.empty()) source.eval_fraction = 0.2;
   TY_ASSIGN_OR_RETURN(const CsvFit fit, FitCsv(source, has_classes));

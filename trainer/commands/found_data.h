@@ -11,9 +11,10 @@
 namespace trainyard::engine {
 
 struct FoundData {
-  std::string name;               // of the job
-  std::string summary;            // "300 pictures of 3 classes (cat, dog, fox)"
-  std::vector<std::string> data;  // lines of YAML below `data:`
+  std::string name;                  // of the job
+  std::string summary;               // "300 pictures of 3 classes (cat, dog, fox)"
+  std::vector<std::string> notes{};  // what the user may not expect, a sentence each
+  std::vector<std::string> data;     // lines of YAML below `data:`
   int64_t examples = 0;
   Shape input;             // of the model
   int64_t classes = 0;     // 0: the label is a number

@@ -12,7 +12,10 @@ namespace trainyard::engine {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class FoundJobTest : public ::testing::Test {
  protected:
@@ -55,11 +58,39 @@ TEST_F(FoundJobTest, LabelsOfOneClassAreRefused) {
               HasSubstr("one.csv has 5 rows of 1 classes (a), expected two classes or more"));
 }
 
+TEST_F(FoundJobTest, ANumberColumnWithABadCellIsTold) {
+  const FoundJob typo = Find("typo.csv", Rows(20) + "30x,a\n");
+  EXPECT_THAT(typo.data.notes, ElementsAre("column \"age\" has 20 numbers and 1 text, such as \"30x\" in " + dir_ +
+                                           "/typo.csv:22: it is taken for categories"));
+  EXPECT_THAT(typo.text, HasSubstr("# \"age\" has 20 numbers and 1 text, such as \"30x\" in "));
+  EXPECT_THAT(Find("good.csv", Rows(20)).data.notes, IsEmpty());
+  const FoundJob many = Find(
+      "many.csv", "c,age,class\n1,0,a\n" + [] {
+        std::string rows;
+        for (int i = 1; i < 150; ++i) rows += "1," + std::to_string(i) + (i == 7 ? "x,a\n" : ",b\n");
+        return rows;
+      }());
+  ASSERT_THAT(many.data.notes, SizeIs(1));
+  EXPECT_THAT(many.data.notes[0], HasSubstr("it is left out"));
+}
+
+TEST_F(FoundJobTest, ALabelWithABadCellIsTold) {
+  std::string text = "x,y\n";
+  for (int i = 0; i < 40; ++i) text += std::to_string(i) + "," + (i < 20 ? "0.5\n" : "1.5\n");
+  const FoundJob job = Find("label.csv", text + "1,1.5.\n2,1.5.\n3,1.5.\n");
+  ASSERT_THAT(job.data.notes, SizeIs(1));
+  EXPECT_THAT(job.data.notes[0], AllOf(HasSubstr("the label \"y\" has 40 numbers and 3 texts"), HasSubstr("taken for classes")));
+}
+
 TEST_F(FoundJobTest, TheDelimiterIsFound) {
   std::string text = "x;y;class\n";
   for (int i = 0; i < 20; ++i) text += std::to_string(i) + ",5;2;" + (i % 2 == 0 ? "a\n" : "b\n");
   const FoundJob job = Find("eu.csv", text);
   EXPECT_THAT(job.text, HasSubstr("delimiter: \";\""));
+  EXPECT_THAT(job.data.notes, ElementsAre(HasSubstr("has 20 numbers with a comma, such as \"0,5\"")));
+  text = "x;class\n";
+  for (int i = 0; i < 150; ++i) text += std::to_string(i) + (i % 2 == 0 ? ",5;a\n" : ",5;b\n");
+  EXPECT_THAT(ErrorOf("left_out.csv", text), HasSubstr("its delimiter is \";\"; column \"x\" has 150 numbers with a comma"));
   std::string tabs = Rows(20);
   std::ranges::replace(tabs, ',', '\t');
   EXPECT_THAT(Find("tabs.csv", tabs).text, HasSubstr("delimiter: \"\\t\""));

@@ -29,7 +29,9 @@ absl::StatusOr<std::string> Init(const InitFlags& flags) {
   }
   TY_ASSIGN_OR_RETURN(const FoundJob job, FindJob(flags.path));
   TY_RETURN_IF_ERROR(WriteFileDurably(flags.output, job.text));
-  return fmt::format("{}: {}\ntrainyard-trainer launch {}\n", flags.output, job.data.summary, flags.output);
+  std::string text = fmt::format("{}: {}\n", flags.output, job.data.summary);
+  for (const std::string& note : job.data.notes) text += fmt::format("note: {}\n", note);
+  return text + fmt::format("trainyard-trainer launch {}\n", flags.output);
 }
 
 }  // namespace

@@ -26,12 +26,6 @@ absl::Status IsEmpty() {
   return absl::InvalidArgumentError("the cell is empty, expected a value; `missing` says what stands for it (mean, or a value)");
 }
 
-// Words that stand for no number in many files.
-bool IsMissing(std::string_view cell, ColumnType type) {
-  if (cell.empty()) return true;
-  return type == ColumnType::kNumber && (cell == "NA" || cell == "N/A" || cell == "NaN" || cell == "nan" || cell == "null" || cell == "?");
-}
-
 // All columns but the label, as numbers.
 std::vector<CsvColumn> AllColumns(const CsvTable& table, size_t label, const MissingRule& missing) {
   std::vector<CsvColumn> columns;
@@ -116,6 +110,11 @@ absl::StatusOr<double> NumberOf(std::string_view cell) {
   if (error == std::errc() && end == cell.data() + cell.size() && std::isfinite(value)) return value;
   return absl::InvalidArgumentError(fmt::format("found \"{}{}\", expected a finite number; is the column of type category?",
                                                 cell.substr(0, kQuotedBytes), cell.size() > kQuotedBytes ? "…" : ""));
+}
+
+bool IsMissing(std::string_view cell, ColumnType type) {
+  if (cell.empty()) return true;
+  return type == ColumnType::kNumber && (cell == "NA" || cell == "N/A" || cell == "NaN" || cell == "nan" || cell == "null" || cell == "?");
 }
 
 int64_t WidthOf(std::span<const FittedColumn> columns) {

@@ -24,6 +24,10 @@ int64_t WidthOf(std::span<const FittedColumn> columns);
 // The finite number that a cell is, in the way of the C locale; InvalidArgument says what it is.
 absl::StatusOr<double> NumberOf(std::string_view cell);
 
+// Whether a cell of such a column is an empty one: it is, or is a word that stands for no number in
+// many files.
+bool IsMissing(std::string_view cell, ColumnType type);
+
 // Rows of one file as the model sees them. Thread-safe.
 class RowEncoder {
  public:

@@ -1,0 +1,66 @@
+#include "trainer/commands/column_look.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
+#include "trainer/base/printable.h"
+#include "trainer/data/csv/fit_columns.h"
+#include "trainer/data/utf8.h"
+
+namespace trainyard::engine {
+namespace {
+
+constexpr size_t kShownBytes = 40;
+
+bool IsNumberWithCommas(std::string_view cell) {
+  return cell.find(',') != std::string_view::npos && NumberOf(absl::StrReplaceAll(std::string(cell), {{",", ""}})).ok();
+}
+
+// The whole characters within the first bytes.
+std::string Shown(std::string_view cell) {
+  size_t end = 0;
+  while (end < cell.size() && end + CodePointBytes(cell.substr(end)) <= kShownBytes) end += CodePointBytes(cell.substr(end));
+  return fmt::format("{}{}", Printable(std::string(cell.substr(0, end))), end < cell.size() ? "…" : "");
+}
+
+}  // namespace
+
+bool LooksLikeNumber(std::string_view cell) { return NumberOf(cell).ok() || IsNumberWithCommas(cell); }
+
+std::string ColumnLook::Doubt() const {
+  if (texts == 0 || numbers + with_commas <= texts - with_commas) return "";
+  const char* const plural = texts == 1 ? "" : "s";
+  return fmt::format("{}{} {}, such as \"{}\" in {}", numbers > 0 ? fmt::format("{} number{} and ", numbers, numbers == 1 ? "" : "s") : "",
+                     texts, with_commas == texts ? fmt::format("number{} with a comma", plural) : fmt::format("text{}", plural), first_text,
+                     first_place);
+}
+
+ColumnLook LookAt(const CsvTable& table, size_t column) {
+  ColumnLook look;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::string_view cell = table.Cell(row, column);
+    if (cell.empty()) {
+      look.empty = true;
+      continue;
+    }
+    look.whole = look.whole && std::ranges::all_of(cell, [](unsigned char c) { return absl::ascii_isdigit(c); });
+    if (!look.has_too_many() && !look.different.contains(cell)) look.different.emplace(cell);
+    if (NumberOf(cell).ok()) {
+      ++look.numbers;
+    } else if (IsMissing(cell, ColumnType::kNumber)) {
+      ++look.words;
+    } else {
+      if (look.texts++ == 0) {
+        look.first_text = Shown(cell);
+        look.first_place = Printable(table.PlaceOf(row));
+      }
+      look.with_commas += IsNumberWithCommas(cell) ? 1 : 0;
+    }
+  }
+  return look;
+}
+
+}  // namespace trainyard::engine

@@ -1,0 +1,41 @@
+// What the cells of a CSV column are, as `init` takes them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "trainer/data/csv/csv_table.h"
+
+namespace trainyard::engine {
+
+struct ColumnLook {
+  static constexpr size_t kMostCategories = 100;
+
+  int64_t numbers = 0;
+  int64_t texts = 0;                             // that are neither numbers nor words for an empty cell, such as NA
+  int64_t words = 0;                             // for an empty cell
+  int64_t with_commas = 0;                       // texts that are numbers without their commas: 1,5 or 1,000
+  bool empty = false;                            // some cell is
+  bool whole = true;                             // all cells that are not empty have digits alone
+  std::string first_text;                        // shortened, as it is printed
+  std::string first_place;                       // "FILE:LINE" of that
+  std::set<std::string, std::less<>> different;  // cells that are not empty, at most one more than kMostCategories
+
+  bool is_number() const { return numbers > 0 && texts == 0; }
+  bool has_missing() const { return empty || (is_number() && words > 0); }
+  bool is_blank() const { return different.empty(); }
+  bool has_too_many() const { return different.size() > kMostCategories; }
+  // Of a column that looks as one of numbers and is none, what is in the way: "59 numbers and 1
+  // text, such as "30x" in t.csv:31". "": it does not look so.
+  std::string Doubt() const;
+};
+
+ColumnLook LookAt(const CsvTable& table, size_t column);
+
+// Whether a cell is a number, or would be one without its commas.
+bool LooksLikeNumber(std::string_view cell);
+
+}  // namespace trainyard::engine
