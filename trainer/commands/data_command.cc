@@ -20,6 +20,7 @@
 #include "trainer/commands/data_stats.h"
 #include "trainer/commands/found_data.h"
 #include "trainer/commands/pipeline_bench.h"
+#include "trainer/commands/store_job.h"
 #include "trainer/data/open/class_names.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/data/store/store_dataset.h"
@@ -69,6 +70,13 @@ absl::Status ConvertSplit(const TrainingConfig& config, Split split, const DataF
   return absl::OkStatus();
 }
 
+// The names by number; none where an example has no class of its own.
+absl::StatusOr<std::vector<std::string>> NamesOfClasses(const TrainingConfig& config) {
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
+  if (expected.classes == 0 || expected.label_shape.rank() > 0) return std::vector<std::string>();
+  return ClassNamesOf(config.data, expected.classes);
+}
+
 // The examples as they come out of their files: the stages stay with the job.
 absl::Status Convert(const DataFlags& flags) {
   TY_ASSIGN_OR_RETURN(TrainingConfig config, ReadTrainingFile(flags.job, flags.overrides));
@@ -79,7 +87,8 @@ absl::Status Convert(const DataFlags& flags) {
   config.data.pipeline = PipelineConfig{};
   TY_RETURN_IF_ERROR(ConvertSplit(config, Split::kTrain, flags));
   if (config.data.eval) TY_RETURN_IF_ERROR(ConvertSplit(config, Split::kEval, flags));
-  fmt::print("in a job file: data: {{format: store, dir: {}, train: {{}}{}}}\n", flags.dir, config.data.eval ? ", eval: {}" : "");
+  TY_ASSIGN_OR_RETURN(const std::vector<std::string> classes, NamesOfClasses(config));
+  fmt::print("{}", StoreJobText(flags.dir, config.data, classes));
   return absl::OkStatus();
 }
 
@@ -126,10 +135,7 @@ absl::Status Stats(const DataFlags& flags) {
   TY_ASSIGN_OR_RETURN(TrainingConfig config, JobOrFound(flags));
   config.data.pipeline.examples.clear();
   TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
-  std::vector<std::string> classes;
-  if (expected.classes > 0 && expected.label_shape.rank() == 0) {
-    TY_ASSIGN_OR_RETURN(classes, ClassNamesOf(config.data, expected.classes));
-  }
+  TY_ASSIGN_OR_RETURN(const std::vector<std::string> classes, NamesOfClasses(config));
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   int64_t damaged = 0;
   for (const Split split : {Split::kTrain, Split::kEval}) {
