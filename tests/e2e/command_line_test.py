@@ -46,6 +46,13 @@ class Mistakes(unittest.TestCase):
             self.check(*arguments, says=f"trainyard-trainer {command} --help has flags and examples")
         self.check("lanch", says="trainyard-trainer --help has flags and examples")
 
+    def test_a_name_and_a_folder_that_serve_cannot_use_are_refused(self):
+        for name in ("a/b", "", "a b"):
+            self.check("serve", "out", "--name", name, says=f'--name: found "{name}", expected letters, digits', code=2)
+        result = run("serve", "examples/lenet5-ps.yaml", "--port", "0", "--grpc-port", "0")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("found the file examples/lenet5-ps.yaml, expected a run's output folder", result.stderr)
+
     def test_output_that_cannot_be_written_is_an_error(self):
         for arguments in (("man",), ("--help",), ("inspect", "examples/lenet5-ps.yaml"), ("completion", "bash")):
             with self.subTest(arguments), open("/dev/full", "w") as full:

@@ -27,7 +27,9 @@ std::string Hint(std::string_view found, const std::vector<std::string>& known) 
   return fmt::format("known here: {}", fmt::join(known, ", "));
 }
 
-std::string ExpectedNumber(const FlagInfo& flag, const std::string& value) {
+// What is expected in place of `value`; "": the value will do.
+std::string Expected(const FlagInfo& flag, const std::string& value) {
+  if (value.empty() && (flag.value == "FILE" || flag.value == "DIR")) return flag.value;
   char* end = nullptr;
   if (flag.value == "N") {
     std::strtoll(value.c_str(), &end, 10);
@@ -104,7 +106,7 @@ class Checker {
       return false;
     }
     const std::string value = equals == std::string::npos ? arguments[++i] : arguments[i].substr(equals + 1);
-    if (const std::string expected = ExpectedNumber(*flag, value); !expected.empty()) {
+    if (const std::string expected = Expected(*flag, value); !expected.empty()) {
       Error("{}: found \"{}\", expected {}", name, value, expected);
     }
     return true;
@@ -118,6 +120,9 @@ class Checker {
     const bool any_number = !places.empty() && places.back().repeats;
     for (size_t i = places.size(); i < positionals_.size() && !any_number; ++i)
       Error("found \"{}\", expected nothing there", positionals_[i]);
+    for (size_t i = 0; i < std::min(positionals_.size(), places.size()); ++i) {
+      if (positionals_[i].empty()) Error("{}: found \"\", expected {}", places[i].name, places[i].description);
+    }
     if (unknown_flag_) return;  // which may have swallowed one
     for (size_t i = positionals_.size(); i < places.size(); ++i) {
       const bool given = given_.contains(places[i].flag);

@@ -44,6 +44,11 @@ TEST(CheckArguments, TooFewOfAnArgumentThatRepeatsAreCounted) {
   EXPECT_EQ(Mistakes({"compare", "a", "b"}), "");
 }
 
+TEST(CheckArguments, AnEmptyFileOrFolderIsNamed) {
+  EXPECT_EQ(Mistakes({"launch", "job.yaml", "--output", ""}), "launch: --output: found \"\", expected DIR");
+  EXPECT_EQ(Mistakes({"launch", "", "--output=out"}), "launch: FILE: found \"\", expected the job");
+}
+
 TEST(CheckArguments, AMistypedCommandIsSuggested) {
   EXPECT_EQ(Mistakes({"lanch", "job.yaml"}), "unknown command \"lanch\"; did you mean \"launch\"?");
   EXPECT_EQ(Mistakes({"zzz"}), "unknown command \"zzz\"; known here: launch, data, generate, compare, bench");

@@ -1,9 +1,15 @@
 #include "trainer/commands/serve_command.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "absl/strings/ascii.h"
+#include "trainer/base/printable.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
 #include "trainer/commands/add_options.h"
@@ -57,6 +63,15 @@ ServeOptions OptionsOf(const ServeFlags& flags) {
           .drain = drain};
 }
 
+// What is wrong with a name that is to be a part of a path; "" if nothing is.
+std::string NameProblem(std::string& name) {
+  const auto fits = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || std::string_view("._-").find(c) != std::string_view::npos;
+  };
+  if (!name.empty() && std::ranges::all_of(name, fits)) return "";
+  return fmt::format("found \"{}\", expected letters, digits, dots, underscores and dashes", Printable(name));
+}
+
 int RunServe(const ServeFlags& flags) {
   StopRequest stop;
   const absl::Status served = Serve(OptionsOf(flags), [&flags] { return MakeBackend(flags.backend, flags.threads); }, stop);
@@ -70,7 +85,10 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = app.add_subcommand("serve", "answer requests for predictions over HTTP and gRPC");
   AddModelOptions(*command, flags->checkpoint, "job file of the training, for a checkpoint that an older version wrote");
-  command->add_option("--name", flags->name, "the model's name in requests")->type_name("NAME")->capture_default_str();
+  command->add_option("--name", flags->name, "the model's name in requests")
+      ->type_name("NAME")
+      ->check(CLI::Validator(NameProblem, "", "name"))
+      ->capture_default_str();
   command->add_option("--host", flags->host, "address to listen at; 0.0.0.0 in a container")->type_name("HOST")->capture_default_str();
   InRange(command->add_option("--port", flags->port, "port of REST; 0: any free one"), 0, kLargestPort)->capture_default_str();
   InRange(command->add_option("--grpc-port", flags->grpc_port, "port of gRPC; 0: any free one"), 0, kLargestPort)->capture_default_str();

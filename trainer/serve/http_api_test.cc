@@ -167,11 +167,13 @@ TEST_F(HttpApiTest, WrongRowsAreRefusedByField) {
   EXPECT_EQ(WrongTensorFlow("{}"), "the body: found neither \"instances\" nor \"inputs\", expected one of them");
   EXPECT_EQ(WrongTensorFlow(R"({"instances": [[1, 2]]})"),
             "instances: found [1, 2], expected [-1, 3], with the number of examples in front");
-  EXPECT_EQ(WrongTensorFlow(R"({"instances": []})"), "instances: found [0], expected [-1, 3], with the number of examples in front");
+  EXPECT_EQ(WrongTensorFlow(R"({"instances": []})"), "instances: found a list of shape [0], expected an example or more");
   EXPECT_EQ(WrongTensorFlow(R"({"instances": 3})"), "instances: found 3, expected a list with an element for each example");
   EXPECT_EQ(WrongTensorFlow(R"({"instances": ["a"]})"), "instances: found [1], expected [-1, 3], with the number of examples in front");
   EXPECT_EQ(WrongTensorFlow(R"({"instances": [{"input": [1, 2, 3]}, {"inpt": [1, 2, 3]}]})"),
             "instances[1].input: missing, expected it as in instances[0]");
+  EXPECT_EQ(WrongTensorFlow(R"({"instances": [{"input": "a"}, {"input": true}]})"),
+            "instances[1].input: found true, expected a text, a number, or {\"b64\": …}");
   EXPECT_EQ(WrongTensorFlow(R"({"instances": [{"x": [1, 2, 3]}]})"), "instances.x: found \"x\", expected input");
   EXPECT_EQ(WrongTensorFlow(R"({"signature_name": "train", "instances": [[1, 2, 3]]})"),
             "signature_name: found \"train\", expected \"serving_default\" or none");

@@ -112,8 +112,8 @@ class BodyReader final : public nlohmann::json_sax<json> {
       return Put(std::move(number));
     }
     Open& list = open_.back();
-    if (!list.value.items.empty()) return Refuse("found a number among other things");
-    if (list.count > 0 && !list.inner->empty()) return Refuse("found a number among lists");
+    if (!list.value.items.empty()) return Refuse("found a number, expected a value as those before it");
+    if (list.count > 0 && !list.inner->empty()) return Refuse("found a number, expected a list as those before it");
     if (list.count == 0) list.inner.emplace();
     ++list.count;
     list.value.numbers.push_back(value);
@@ -122,7 +122,7 @@ class BodyReader final : public nlohmann::json_sax<json> {
   bool PutNumbers(JsonValue&& value) {
     if (open_.empty() || open_.back().value.kind != Kind::kList) return Put(std::move(value));
     Open& list = open_.back();
-    if (!list.value.items.empty()) return Refuse("found a list of numbers among other things");
+    if (!list.value.items.empty()) return Refuse("found a list of numbers, expected a value as those before it");
     if (list.count > 0 && *list.inner != value.shape) {
       return Refuse(fmt::format("found {}, expected one of shape [{}] as those before it", value.Found(), fmt::join(*list.inner, ", ")));
     }
@@ -147,7 +147,7 @@ class BodyReader final : public nlohmann::json_sax<json> {
       open.value.fields.push_back({.name = open.key, .value = std::move(value)});
       return true;
     }
-    if (open.count > open.value.items.size()) return Refuse(fmt::format("found {} among numbers", value.Found()));
+    if (open.count > open.value.items.size()) return Refuse(fmt::format("found {}, expected a number as those before it", value.Found()));
     ++open.count;
     open.value.items.push_back(std::move(value));
     return true;

@@ -44,10 +44,10 @@ TEST(JsonBody, ListsOfOtherThingsKeepTheirItems) {
 
 TEST(JsonBody, ErrorsNameThePlace) {
   EXPECT_EQ(ErrorOf(R"({"x": [[1, 2], [3]]})"), "x[1]: found a list of shape [1], expected one of shape [2] as those before it");
-  EXPECT_EQ(ErrorOf(R"({"x": [[1, 2], 3]})"), "x[1]: found a number among lists");
-  EXPECT_EQ(ErrorOf(R"({"x": [1, 2, "c"]})"), "x[2]: found \"c\" among numbers");
-  EXPECT_EQ(ErrorOf(R"({"x": ["c", 1]})"), "x[1]: found a number among other things");
-  EXPECT_EQ(ErrorOf(R"({"x": ["c", [1]]})"), "x[1]: found a list of numbers among other things");
+  EXPECT_EQ(ErrorOf(R"({"x": [[1, 2], 3]})"), "x[1]: found a number, expected a list as those before it");
+  EXPECT_EQ(ErrorOf(R"({"x": [1, 2, "c"]})"), "x[2]: found \"c\", expected a number as those before it");
+  EXPECT_EQ(ErrorOf(R"({"x": ["c", 1]})"), "x[1]: found a number, expected a value as those before it");
+  EXPECT_EQ(ErrorOf(R"({"x": ["c", [1]]})"), "x[1]: found a list of numbers, expected a value as those before it");
   EXPECT_EQ(ErrorOf(R"({"a": {"b": [{"c": 1, "c": 2}]}})"), "a.b[0].c: the field is given twice");
   EXPECT_EQ(ErrorOf("[1]"), "the body: found a list, expected an object");
   EXPECT_EQ(ErrorOf("3"), "the body: found 3, expected an object");

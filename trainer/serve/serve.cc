@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "trainer/base/log.h"
@@ -18,6 +20,10 @@ namespace {
 constexpr absl::Duration kLook = absl::Seconds(3600);  // StopRequest::Await takes a bound
 
 absl::Status FirstLook(VersionWatch& watch, const std::string& path) {
+  if (std::error_code ignored; std::filesystem::is_regular_file(path, ignored)) {
+    return absl::InvalidArgumentError(
+        fmt::format("found the file {}, expected a run's output folder, its folder of checkpoints, or one of them", path));
+  }
   const absl::Status first = watch.Poll();
   if (first.ok()) return first;
   if (FindCheckpoints(path).one) return first;

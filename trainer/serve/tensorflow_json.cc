@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/escaping.h"
 #include "trainer/base/printable.h"
 #include "trainer/base/status_macros.h"
@@ -47,22 +48,29 @@ absl::StatusOr<std::string> ValueText(const JsonValue& value, const std::string&
   return Wrong(path, value, "a text, a number, or {\"b64\": …}");
 }
 
-absl::StatusOr<InputTensor> ListTensor(JsonValue list, const std::string& path, std::string name) {
+// `place_of` an example: its path in the body.
+absl::StatusOr<InputTensor> ListTensor(JsonValue list, const std::string& path, std::string name,
+                                       absl::FunctionRef<std::string(size_t)> place_of) {
+  if (list.kind == Kind::kNumbers && list.shape[0] == 0) return Wrong(path, list, "an example or more");
   InputTensor tensor{
       .field = path, .name = std::move(name), .datatype = "", .shape = std::move(list.shape), .data = std::move(list.numbers)};
   if (list.kind == Kind::kNumbers) return tensor;
   if (list.kind != Kind::kList) return Wrong(path, list, "a list with an element for each example");
   std::vector<std::string> texts;
   for (size_t i = 0; i < list.items.size(); ++i) {
-    const std::string place = fmt::format("{}[{}]", path, i);
     const JsonValue& item = list.items[i];
     const bool boxed = item.kind == Kind::kList && item.items.size() == 1;  // [n, 1]
-    TY_ASSIGN_OR_RETURN(std::string text, ValueText(boxed ? item.items[0] : item, place));
-    texts.push_back(std::move(text));
+    absl::StatusOr<std::string> text = ValueText(boxed ? item.items[0] : item, "");
+    if (!text.ok()) return ValueText(boxed ? item.items[0] : item, place_of(i)).status();
+    texts.push_back(*std::move(text));
   }
   tensor.shape = {static_cast<int64_t>(texts.size())};
   tensor.data = std::move(texts);
   return tensor;
+}
+
+absl::StatusOr<InputTensor> ListTensor(JsonValue list, const std::string& path, std::string name) {
+  return ListTensor(std::move(list), path, std::move(name), [&](size_t i) { return fmt::format("{}[{}]", path, i); });
 }
 
 bool IsRow(const JsonValue& value) { return value.kind == Kind::kObject && value.Find("b64") == nullptr; }
@@ -98,7 +106,8 @@ absl::StatusOr<std::vector<InputTensor>> NamedRows(const std::vector<JsonValue>&
       list.shape = first.shape;
       list.shape.insert(list.shape.begin(), static_cast<int64_t>(rows.size()));
     }
-    TY_ASSIGN_OR_RETURN(InputTensor tensor, ListTensor(std::move(list), fmt::format("{}.{}", path, short_name), name));
+    const auto place_of = [&](size_t i) { return fmt::format("{}[{}].{}", path, i, short_name); };
+    TY_ASSIGN_OR_RETURN(InputTensor tensor, ListTensor(std::move(list), fmt::format("{}.{}", path, short_name), name, place_of));
     tensors.push_back(std::move(tensor));
   }
   return tensors;
