@@ -298,10 +298,6 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"worker": {}, "serve": {"when": "best"}, "storage": {"claimName": "c"}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1}})",
             "spec.serve.when", "set spec.training.checkpoint.keepBest"},
         Case{
-            "ServeOfText",
-            R"({"worker": {}, "serve": {}, "storage": {"claimName": "c"}, "training": {"model": {}, "data": {"format": "text"}, "steps": 1}})",
-            "spec.serve", "no model that reads text"},
-        Case{
             "ServeOfCheckpointsBesideTheClaim",
             R"({"worker": {}, "serve": {}, "storage": {"claimName": "c", "mountPath": "/data"}, "training": {"model": {}, "data": {"format": "idx"}, "steps": 1, "checkpoint": {"dir": "/database/a"}}})",
             "spec.serve", "the checkpoints go to /database/a (spec.training.checkpoint.dir), expected a folder of the claim, below /data"},

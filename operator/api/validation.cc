@@ -271,9 +271,6 @@ class Validator {
           "restoreBest, "
           "or take final");
     }
-    if (json_read::String(json_read::Get(training, "data"), "format") == "text") {
-      Add("spec.serve", "serves no model that reads text; remove it");
-    }
     const std::string dir = json_read::String(checkpoint, "dir");
     const bool inside =
         dir.empty() || dir.front() != '/' || (dir + "/").starts_with(storage.mount_path + (storage.mount_path.ends_with('/') ? "" : "/"));

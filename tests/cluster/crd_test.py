@@ -70,6 +70,7 @@ class CrdTest(ControlPlaneCase):
             .training(checkpoint={"keepBest": {"metric": "accuracy"}}),
             "the best restored": job("u").set("storage", {"claimName": "c"}).set("serve", {"when": "best"})
             .training(evaluate={"earlyStopping": {"restoreBest": True}}),
+            "a model that reads text, served": job("text").set("storage", {"claimName": "c"}).set("serve", {}).training(data={"format": "text"}),
             "a foreign manager": job("h").set("managedBy", "kueue.x-k8s.io/multikueue"),
         }
         for what, maker in good.items():
@@ -123,7 +124,6 @@ class CrdTest(ControlPlaneCase):
             (job("a").set("serve", {"when": "best"}).set("storage", {"claimName": "c"}), "spec.serve.when", "set spec.training.checkpoint.keepBest"),
             (job("a").set("serve", {"when": "last"}).set("storage", {"claimName": "c"}), "spec.serve.when", "Unsupported value"),
             (job("a").set("serve", {"replicas": -1}).set("storage", {"claimName": "c"}), "spec.serve.replicas", "greater than or equal to 0"),
-            (job("a").set("serve", {}).set("storage", {"claimName": "c"}).training(data={"format": "text"}), "spec.serve", "no model that reads text"),
             (job("1a"), "metadata.name", "starting with a letter"),
             (job("a.b"), "metadata.name", "lower-case letters, digits and -"),
             (job("x" * 55).worker(2), "metadata.name", "more than 63 characters"),
