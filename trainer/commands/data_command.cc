@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "trainer/base/clock.h"
+#include "trainer/base/counted.h"
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
@@ -66,7 +67,7 @@ absl::Status ConvertSplit(const TrainingConfig& config, Split split, const DataF
   ProgressLog progress(name, dataset->info().examples, RealClock());
   const int64_t shards = std::min(flags.shards, dataset->info().examples);
   TY_RETURN_IF_ERROR(WriteStore(*dataset, {.dir = dir, .shards = shards, .source = dataset->info().name, .progress = std::ref(progress)}));
-  fmt::print("{}: {} examples in {} shards\n", dir, dataset->info().examples, shards);
+  fmt::print("{}: {} in {}\n", dir, Counted(dataset->info().examples, "example"), Counted(shards, "shard"));
   return absl::OkStatus();
 }
 
@@ -94,7 +95,8 @@ absl::Status Convert(const DataFlags& flags) {
 
 absl::Status InspectStore(const DataFlags& flags) {
   TY_ASSIGN_OR_RETURN(const StoreManifest manifest, ReadManifest(flags.dir));
-  fmt::print("{}: {} examples in {} shards, made of {}\n", flags.dir, manifest.examples, manifest.shards.size(), manifest.source);
+  fmt::print("{}: {} in {}, made of {}\n", flags.dir, Counted(manifest.examples, "example"),
+             Counted(static_cast<int64_t>(manifest.shards.size()), "shard"), manifest.source);
   fmt::print("example  {} of {}, times {}\n", manifest.example_shape.ToString(), DTypeName(manifest.x_dtype), manifest.x_scale);
   if (manifest.y_dtype == DType::kI32) {
     fmt::print("label    class number, {} to {}\n", manifest.label_minimum, manifest.label_maximum);
@@ -148,7 +150,9 @@ absl::Status Stats(const DataFlags& flags) {
     if (!flags.json) fmt::print("{}", StatsText(name, stats, classes));
   }
   if (flags.json) fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  if (damaged > 0) return absl::DataLossError(fmt::format("{} examples are damaged; remove or mend them", damaged));
+  if (damaged > 0)
+    return absl::DataLossError(fmt::format("{} {} damaged; remove or mend {}", Counted(damaged, "example"), damaged == 1 ? "is" : "are",
+                                           damaged == 1 ? "it" : "them"));
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "trainer/base/counted.h"
 #include "trainer/data/text/vocabulary.h"
 
 namespace trainyard::engine {
@@ -140,7 +141,8 @@ std::string StatsText(const std::string& split, const DataStats& stats, const st
   if (stats.vocabulary > 0) {
     return fmt::format("{}: {} tokens, {} different ones, of {}\n", split, stats.examples, stats.vocabulary, stats.name);
   }
-  std::string text = fmt::format("{}: {} examples of shape {}, of {}\n", split, stats.examples, stats.shape.ToString(), stats.name);
+  std::string text =
+      fmt::format("{}: {} of shape {}, of {}\n", split, Counted(stats.examples, "example"), stats.shape.ToString(), stats.name);
   for (size_t channel = 0; channel < stats.channels.size(); ++channel) {
     const ChannelStats& numbers = stats.channels[channel];
     text += fmt::format("  {:<9} mean {:.4f}  std {:.4f}  from {:.4f} to {:.4f}\n",
@@ -151,7 +153,7 @@ std::string StatsText(const std::string& split, const DataStats& stats, const st
     text += fmt::format("  {:>9}  {}\n", stats.class_counts[label], classes[label]);
   }
   if (stats.class_counts.size() > kMostRows) text += fmt::format("  … and {} more classes\n", stats.class_counts.size() - kMostRows);
-  if (stats.damaged > 0) text += fmt::format("  {} examples are damaged:\n", stats.damaged);
+  if (stats.damaged > 0) text += fmt::format("  {} {} damaged:\n", Counted(stats.damaged, "example"), stats.damaged == 1 ? "is" : "are");
   for (const std::string& error : stats.errors) text += fmt::format("    {}\n", error);
   return text;
 }

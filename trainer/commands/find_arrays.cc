@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "trainer/base/counted.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/commands/find_formats.h"
 #include "trainer/data/byte_source.h"
@@ -107,8 +108,8 @@ absl::StatusOr<std::optional<FoundData>> FindIdx(const FolderContent& content) {
   DecodeIdxAsI32(labels.header.type, labels.bytes.data(), numbers);
   FoundData found{.examples = header.records(), .input = InputOf(header.record_shape())};
   TY_ASSIGN_OR_RETURN(found.classes, ClassesOf(*std::ranges::max_element(numbers), labels_name));
-  found.summary =
-      fmt::format("{} examples of {} in IDX files, of {} classes", found.examples, header.record_shape().ToString(), found.classes);
+  found.summary = fmt::format("{} of {} in IDX files, of {}", Counted(found.examples, "example"), header.record_shape().ToString(),
+                              Counted(found.classes, "class", "classes"));
   const auto [first, rest] = Ranges(found.examples);
   const bool one = pairs.size() == 1;
   found.data = {"format: idx", "train: " + FlowOf(pairs[0], one ? first : ""), "eval: " + FlowOf(pairs[one ? 0 : 1], one ? rest : "")};
@@ -142,7 +143,7 @@ absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content) {
         largest = std::max(largest, WholeNumber({.type = all.type, .data = all.data + i * each, .count = 1}));
       TY_ASSIGN_OR_RETURN(found.classes, ClassesOf(largest, NpzArrayName(path, names[1])));
     }
-    found.summary = fmt::format("{} examples of {} in {}", found.examples, header.record_shape().ToString(), *file);
+    found.summary = fmt::format("{} of {} in {}", Counted(found.examples, "example"), header.record_shape().ToString(), *file);
     const auto split = [&](const char* images, const char* numbers, const std::string& range) {
       return fmt::format("{{file: {}, images: {}, labels: {}{}}}", YamlText(*file), images, numbers,
                          range.empty() ? "" : ", range: " + range);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "trainer/base/counted.h"
 #include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/commands/column_look.h"
@@ -135,8 +136,9 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   TY_ASSIGN_OR_RETURN(const CsvFit fit, FitCsv(source, has_classes));
   found.input = Shape{WidthOf(fit.columns)};
   found.classes = static_cast<int64_t>(fit.classes.size());
-  found.summary = has_classes ? fmt::format("{} rows of {} classes ({})", table.rows(), found.classes, NamesText(fit.classes))
-                              : fmt::format("{} rows with a number to learn", table.rows());
+  found.summary = has_classes ? fmt::format("{} of {} ({})", Counted(table.rows(), "row"), Counted(found.classes, "class", "classes"),
+                                            NamesText(fit.classes))
+                              : fmt::format("{} with a number to learn", Counted(table.rows(), "row"));
   return found;
 }
 

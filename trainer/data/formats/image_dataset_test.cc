@@ -146,7 +146,7 @@ TEST_F(ImagesTest, TheModelNeedsAsManyClassesAsThereAreFolders) {
   WriteClasses(1);
   EXPECT_THAT(ErrorOf(Split::kTrain, 10), HasSubstr("has 2 classes (cat, …), the model has 10; its last layer needs 2 units"));
   fs::remove_all(dir_ + "/cat");
-  EXPECT_THAT(ErrorOf(), HasSubstr("has 1 folders, expected from 2"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("has 1 folder, expected from 2"));
 }
 
 TEST_F(ImagesTest, AModelThatTakesNoPicturesIsRefused) {

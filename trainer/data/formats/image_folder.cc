@@ -14,6 +14,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "trainer/base/counted.h"
 #include "trainer/base/file.h"
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
@@ -131,8 +132,8 @@ absl::StatusOr<std::vector<std::string>> FoldersIn(const std::string& dir) {
 absl::StatusOr<std::vector<std::string>> ClassFoldersOf(const std::string& dir) {
   TY_ASSIGN_OR_RETURN(std::vector<std::string> names, FoldersIn(dir));
   if (names.size() < 2 || names.size() > kMostClasses) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} has {} folders, expected from 2 to {}: one of pictures for each class", dir, names.size(), kMostClasses));
+    return absl::InvalidArgumentError(fmt::format("{} has {}, expected from 2 to {}: one of pictures for each class", dir,
+                                                  Counted(static_cast<int64_t>(names.size()), "folder"), kMostClasses));
   }
   const auto is_split = [](const std::string& name) { return std::ranges::find(kSplits, name) != kSplits.end(); };
   if (std::ranges::all_of(names, is_split)) {
