@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import urllib.request
 
+import yaml
 from harness import images, node, places
 from harness.control_plane import free_port
 from harness.jobs import CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, job
@@ -374,6 +375,28 @@ class TrainingTest(NodeSuite):
         self.tool("helm4", "uninstall", "digits")
         self.wait("all to go", lambda: not self.api.list(DEPLOYMENTS) and not self.pods())
 
+    def test_17_c_a_model_that_reads_text_is_served(self):
+        self.claim("texts")
+        with (places.REPOSITORY / "examples/shakespeare-chars.yaml").open() as file:
+            body = yaml.safe_load(file)
+        body["spec"].update(storage={"claimName": "texts"}, serve={"when": "final"})
+        del body["spec"]["training"]["epochs"]
+        body["spec"]["training"]["steps"] = 100
+        self.api.create(JOBS, body)
+        self.wait("the characters to be served", lambda: self.is_true("shakespeare-chars", "Serving"))
+        (row,) = self.predict("shakespeare-chars", ["ROMEO"])
+        self.assertEqual(len(row), 66)
+        self.assertAlmostEqual(sum(row), 1, places=3)
+        self.api.delete(f"{JOBS}/shakespeare-chars")
+        self.wait("all to go", lambda: not self.api.list(DEPLOYMENTS) and not self.pods())
+
+    def predict(self, name, instances):
+        """What the job's Service answers."""
+        address = self.api.get(f"{SERVICES}/{name}-serve")["spec"]["clusterIP"]
+        request = urllib.request.Request(f"http://{address}:8080/v1/models/{name}:predict", json.dumps({"instances": instances}).encode())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)["predictions"]
+
     def right_predictions(self, name, number):
         """How many of the last so many handwritten digits the job's Service tells right."""
         with gzip.open(places.REPOSITORY / "examples/data/mnist/t10k-images-idx3-ubyte.gz") as images_file:
@@ -381,11 +404,7 @@ class TrainingTest(NodeSuite):
         with gzip.open(places.REPOSITORY / "examples/data/mnist/t10k-labels-idx1-ubyte.gz") as labels_file:
             labels = labels_file.read()[-number:]
         instances = [list(pixels[i * 784:(i + 1) * 784]) for i in range(number)]
-        address = self.api.get(f"{SERVICES}/{name}-serve")["spec"]["clusterIP"]
-        request = urllib.request.Request(f"http://{address}:8080/v1/models/{name}:predict", json.dumps({"instances": instances}).encode())
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            predictions = json.load(answer)["predictions"]
-        return sum(max(range(10), key=row.__getitem__) == label for row, label in zip(predictions, labels, strict=True))
+        return sum(max(range(10), key=row.__getitem__) == label for row, label in zip(self.predict(name, instances), labels, strict=True))
 
     def test_18_the_operator_was_refused_nothing(self):
         log = self.kubectl("logs", "-n", OPERATOR_NAMESPACE, "-l", "app.kubernetes.io/name=trainyard-operator", "--tail=-1")
