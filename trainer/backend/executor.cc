@@ -188,10 +188,21 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Graph forward, Backen
   TY_RETURN_IF_ERROR(state->Compile());
   TY_RETURN_IF_ERROR(state->Prepare());
   state->FindFinishes();
+  state->PlanValues();
   TY_RETURN_IF_ERROR(state->PlaceValues());
   state->BindToDevice();
   TY_RETURN_IF_ERROR(state->MakeRunner());
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
+}
+
+absl::StatusOr<PlannedGraph> Executor::Plan(Graph forward, Backend& backend) {
+  Graph graph = backend.Rewrite(forward, {});
+  if (graph.loss().valid()) TY_RETURN_IF_ERROR(AddGradients(graph, graph.loss(), {}));
+  State state(std::move(graph), backend, {});
+  TY_RETURN_IF_ERROR(state.Compile());
+  state.FindFinishes();
+  state.PlanValues();
+  return PlannedGraph{.graph = state.graph, .plan = std::move(state.plan)};
 }
 
 absl::Status Executor::Run(const StepContext& step, std::span<const Feed> feeds, const ParameterSet& params, ParameterSet* grads,

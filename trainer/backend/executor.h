@@ -52,6 +52,12 @@ struct ExecutorOptions {
   DeviceTraining* training = nullptr;
 };
 
+// A graph that could run, and the places of its values.
+struct PlannedGraph {
+  Graph graph;  // rewritten, with its backward nodes
+  MemoryPlan plan;
+};
+
 // For one exact batch size. Not thread-safe. Run allocates nothing after Create, but for the lists
 // of rows that a set of gradients gets in its first Run.
 class Executor {
@@ -61,6 +67,8 @@ class Executor {
   // an op that the backend lacks, memory.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(Graph forward, Backend& backend, const ExecutorOptions& options = {});
   ~Executor();
+  // What Create would run, without its memory: of a batch of any size. Errors of Create.
+  static absl::StatusOr<PlannedGraph> Plan(Graph forward, Backend& backend);
 
   // One step. `params` holds values for graph.parameters(). Gradients (row-major) and next values
   // of state go to `grads`; null only if the graph has no results. `sink` may be null.

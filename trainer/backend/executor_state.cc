@@ -73,11 +73,14 @@ void Executor::State::FindFinishes() {
   std::ranges::sort(finishes, {}, [](const ExecutorFinish& finish) { return std::pair(finish.node, finish.key); });
 }
 
-absl::Status Executor::State::PlaceValues() {
+void Executor::State::PlanValues() {
   plan = PlanMemory(graph, {.bytes = [this](const ValueSpec& spec) { return backend.BytesFor(spec); },
                             .external = [this](Value value) { return IsExternal(value); },
                             .alias = [](const Node& node) { return AliasedInput(node.op); },
                             .in_place = [](const Node& node, int i) { return MayRunInPlace(node.op, i); }});
+}
+
+absl::Status Executor::State::PlaceValues() {
   const int64_t examples = graph.inputs().empty() ? 0 : ExamplesOf(graph.spec({graph.inputs()[0], 0}).shape);
   TY_ASSIGN_OR_RETURN(memory, backend.Allocate(fmt::format("the arena of a batch of {}", examples), Bytes()));
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) {

@@ -45,6 +45,7 @@ struct Executor::State {
   absl::Status Compile();
   absl::Status Prepare();
   void FindFinishes();
+  void PlanValues();
   absl::Status PlaceValues();
   absl::Status MakeRunner();
 

@@ -28,6 +28,14 @@ TEST(InspectTest, OverridesChangeWhatIsInspected) {
   EXPECT_THAT(*text, HasSubstr("model linear: input [10], batch 7, meanSquaredError"));
 }
 
+TEST(InspectTest, ABatchThatThisMachineHasNoMemoryForIsTold) {
+  const auto backend = MakeReferenceBackend();
+  const std::vector<std::string> overrides{"spec.training.batchSize=1048576"};  // the largest that a job may have
+  const auto text = Inspect("examples/resnet56-cifar10.yaml", overrides, *backend);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("batch 1048576"));
+}
+
 TEST(InspectTest, TheGraphIsThatOfEachDevice) {
   const auto backend = MakeReferenceBackend();
   const std::vector<std::string> overrides{"spec.training.devices=2"};
