@@ -129,6 +129,14 @@ class Output(LaunchTest):
         self.assertEqual([int(number) for number in last], [400, 400, history[-1]["epoch"]])
         self.assertGreater(history[-1]["epoch"], 1)
 
+    def test_launches_of_one_second_without_output_get_folders_of_their_own(self):
+        job = job_file(self.folder.name, model="linear", steps=3, batch=16)
+        command = [TRAINER, "launch", str(job), "--progress", "none"]
+        runs = [subprocess.Popen(command, cwd=self.folder.name, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(3)]
+        texts = [run.communicate(timeout=trainyard.DEADLINE)[0] for run in runs]
+        self.assertEqual([run.returncode for run in runs], [0, 0, 0], texts)
+        self.assertEqual(len({re.search(r"report +(\S+)", text)[1] for text in texts}), 3, texts)
+
     def test_hints_name_the_program_as_it_was_called(self):
         run = self.run_job(workers=1, steps=3)
         self.assertIn(f"  {TRAINER} inspect", run.text)

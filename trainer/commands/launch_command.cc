@@ -13,6 +13,7 @@
 #include "trainer/job/check_inputs.h"
 #include "trainer/job/check_output.h"
 #include "trainer/launch/local_launcher.h"
+#include "trainer/launch/new_folder.h"
 
 namespace trainyard::engine {
 namespace {
@@ -56,13 +57,21 @@ int Launch(const LaunchFlags& flags, const RunningProgram& running) {
                         .output = flags.output,
                         .progress = ModeOf(flags.progress),
                         .open = flags.open};
-  if (options.output.empty())
-    options.output = "runs/" + job->name + "/" + absl::FormatTime("%Y%m%d-%H%M%S", RealClock().Wall(), absl::UTCTimeZone());
+  const bool new_folder = options.output.empty();
+  if (new_folder) options.output = "runs/" + job->name + "/" + absl::FormatTime("%Y%m%d-%H%M%S", RealClock().Wall(), absl::UTCTimeZone());
   absl::Status output = CheckOldCheckpoint(options.output, job->training);
   output.Update(CheckOutput(options.output, job->training));
   if (!output.ok()) {
     PrintError(std::string(output.message()));
     return 1;
+  }
+  if (new_folder) {
+    absl::StatusOr<std::string> made = MakeNewFolder(options.output);
+    if (!made.ok()) {
+      PrintError(std::string(made.status().message()));
+      return 1;
+    }
+    options.output = *std::move(made);
   }
   const absl::StatusOr<int> exit_code = LaunchLocally(*job, options);
   if (!exit_code.ok()) {
