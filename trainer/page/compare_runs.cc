@@ -97,8 +97,10 @@ void AddResults(const ordered_json& run, size_t place, Rows& rows) {
   rows.Set("training loss", place, TextOf(At(report, "lastLoss")));
   rows.Set("steps", place, TextOf(At(report, "steps")));
   rows.Set("seconds", place, TextOf(At(report, "seconds")));
-  if (const ordered_json& unit = At(report, "unit"); unit.is_string())
-    rows.Set(unit.get<std::string>() + "/s", place, TextOf(At(report, "unitsPerSecond")));
+  const ordered_json& speed = At(report, "unitsPerSecond");
+  const bool has_speed = speed.is_number() && speed > 0;  // a launch that trained no step has none
+  if (const ordered_json& unit = At(report, "unit"); unit.is_string() && has_speed)
+    rows.Set(unit.get<std::string>() + "/s", place, TextOf(speed));
   if (const ordered_json& best = At(report, "best"); best.is_object())
     rows.Set("best " + TextOf(At(best, "metric")), place,
              fmt::format("{} at step {}", TextOf(At(best, "value")), TextOf(At(best, "step"))));

@@ -51,6 +51,13 @@ TEST(Compare, ShowsAFieldThatOneRunDoesNotHave) {
   EXPECT_THAT(comparison.settings[0].values, ElementsAre("–", "7"));
 }
 
+TEST(Compare, ARunThatTrainedNoStepHasADashForItsSpeed) {
+  ordered_json idle = RunWith("0.02", 0.9);
+  idle["report"]["unitsPerSecond"] = 0.0;
+  const Comparison comparison = Compare(std::vector<std::string>{"a", "b"}, std::vector<ordered_json>{idle, RunWith("0.02", 0.9)});
+  EXPECT_THAT(ComparisonText(comparison), ::testing::ContainsRegex("images/s +– +12346"));
+}
+
 TEST(Compare, RunsOfTheSameFileSaySo) {
   const Comparison comparison =
       Compare(std::vector<std::string>{"a", "b"}, std::vector<ordered_json>{RunWith("0.02", 0.9), RunWith("0.02", 0.9)});
