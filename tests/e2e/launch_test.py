@@ -120,6 +120,18 @@ class Output(LaunchTest):
         self.assertEqual(missing.returncode, 1)
         self.assertIn("holds no profile", missing.stderr)
 
+    def test_a_resumed_run_keeps_its_profile_and_one_that_trains_nothing_its_report(self):
+        options = {"workers": 1, "model": "linear", "extra": "    profile: {steps: [2, 4]}\n"}
+        first = self.run_job(steps=10, **options)
+        resumed = self.run_job(steps=20, output=first.output, **options)
+        self.assertIn("Where the time went, steps 2-3", resumed.text)
+        self.assertEqual(subprocess.run([TRAINER, "profile", str(first.output)], capture_output=True, check=False).returncode, 0)
+        before = resumed.report()
+        self.assertEqual((before["steps"], before["perWorker"][0]["batches"]), (20, 10))
+        self.run_job(steps=20, output=first.output, **options)
+        self.assertEqual(resumed.report(), before)
+        self.assertTrue((first.output / "trace.json").exists())
+
     def test_the_last_line_of_progress_is_that_of_the_end(self):
         job = job_file(self.folder.name, workers=2, ps=1, mode="sync", model="linear", steps=400, batch=16)
         output = pathlib.Path(self.folder.name, "run")

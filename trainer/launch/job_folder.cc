@@ -72,10 +72,6 @@ HostLists ListHosts(const std::vector<ReplicaId>& replicas, const std::vector<Re
 absl::Status JobFolder::Prepare(const JobConfig& job, int processors, const std::vector<ReplicaId>& replicas,
                                 const std::vector<ReplicaPorts>& ports) const {
   std::error_code error;
-  for (const char* of_earlier_run :
-       {"/replicas", "/profiles", "/trace.json", "/profile.json", "/profile.txt", "/report.json", "/report.html", "/evaluation.json"}) {
-    std::filesystem::remove_all(dir_ + of_earlier_run, error);
-  }
   for (const char* folder : {"/config", "/logs", "/replicas", "/checkpoints", "/summaries"}) {
     std::filesystem::create_directories(dir_ + folder, error);
     if (error) return absl::UnavailableError(fmt::format("output folder '{}{}' cannot be made: {}", dir_, folder, error.message()));

@@ -25,10 +25,9 @@ class JobFolder {
  public:
   explicit JobFolder(std::string dir) : dir_(std::move(dir)) {}
 
-  // Makes the folders, and removes the reports and profiles of an earlier run's replicas. Writes
-  // config/{training.json, cluster.json, ps_hosts, worker_hosts, key}, with a fresh key that only
-  // the owner may read. `replicas` and `ports` are parallel. An error names the file. training.json
-  // is TrainingJsonFor(job, processors).
+  // Makes the folders. Writes config/{training.json, cluster.json, ps_hosts, worker_hosts, key},
+  // with a fresh key that only the owner may read. `replicas` and `ports` are parallel. An error
+  // names the file. training.json is TrainingJsonFor(job, processors).
   absl::Status Prepare(const JobConfig& job, int processors, const std::vector<ReplicaId>& replicas,
                        const std::vector<ReplicaPorts>& ports) const;
 

@@ -54,15 +54,6 @@ TEST_F(JobFolderTest, WorkerZeroIsTheChiefUnlessThereIsOne) {
   EXPECT_EQ(Cluster()["worker"], nlohmann::json({"127.0.0.1:5001"}));
 }
 
-TEST_F(JobFolderTest, AnEarlierRunsReportsAreRemovedAndItsCheckpointsKept) {
-  ASSERT_TRUE(Prepare({{Role::kWorker, 0}}).ok());
-  std::ofstream(folder_.dir() + "/replicas/worker-7.json") << "{}";
-  std::filesystem::create_directories(folder_.dir() + "/checkpoints/step-3");
-  ASSERT_TRUE(Prepare({{Role::kWorker, 0}}).ok());
-  EXPECT_FALSE(std::filesystem::exists(folder_.dir() + "/replicas/worker-7.json"));
-  EXPECT_TRUE(std::filesystem::exists(folder_.dir() + "/checkpoints/step-3"));
-}
-
 TEST_F(JobFolderTest, AFolderThatCannotBeMadeIsNamed) {
   const JobFolder bad("/dev/null/run");
   const absl::Status status = bad.Prepare(JobConfig{}, 1, {}, {});

@@ -23,6 +23,9 @@
 #include "trainer/base/reserved_ports.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/base/wait_notice.h"
+#include "trainer/checkpoint/checkpoint.h"
+#include "trainer/job/output_folders.h"
+#include "trainer/launch/earlier_run.h"
 #include "trainer/launch/job_folder.h"
 #include "trainer/launch/open_browser.h"
 #include "trainer/launch/output_lock.h"
@@ -110,10 +113,20 @@ class LocalRun {
         replicas_(std::move(replicas)),
         ports_(std::move(ports)),
         start_(RealClock().Now()),
+        earlier_profiles_(folder_.dir()),
+        first_step_(CheckpointedStep()),
         view_(options.progress),
         supervisor_(job, replicas_, {.stop_grace = job.training.timeouts.stop + kKillMargin}, start_) {}
 
   absl::StatusOr<int> Run() {
+    TY_ASSIGN_OR_RETURN(const EarlierRun earlier, EarlierRun::SetAside(folder_.dir()));
+    const absl::StatusOr<int> code = RunBeside(earlier);
+    if (!code.ok()) TY_RETURN_IF_ERROR(earlier.PutBack());
+    return code;
+  }
+
+ private:
+  absl::StatusOr<int> RunBeside(const EarlierRun& earlier) {
     TY_RETURN_IF_ERROR(folder_.Prepare(job_, CpuQuota(), replicas_, ports_));
     if (options_.open) TY_RETURN_IF_ERROR(OpenPage());
     while (!supervisor_.Done()) {
@@ -127,12 +140,11 @@ class LocalRun {
     ReportNewFailures();
     TY_RETURN_IF_ERROR(ShowEnd());
     view_.Close();
-    TY_RETURN_IF_ERROR(Conclude());
+    TY_RETURN_IF_ERROR(Conclude(earlier));
     if (page_) page_->AwaitLastLook(kLastLook);
     return supervisor_.exit_code();
   }
 
- private:
   absl::Status OpenPage() {
     TY_ASSIGN_OR_RETURN(page_, LivePage::Start(folder_.dir(), job_.name));
     const bool opened = OpenBrowser(page_->address());
@@ -250,6 +262,18 @@ class LocalRun {
     return absl::OkStatus();
   }
 
+  // The step of the newest checkpoint, 0 without one.
+  int64_t CheckpointedStep() const {
+    const absl::StatusOr<std::vector<int64_t>> steps = CheckpointStore(CheckpointFolder(folder_.dir(), job_.training), /*keep=*/1).Steps();
+    return steps.ok() && !steps->empty() ? steps->front() : 0;
+  }
+
+  // Whether the training is further than this launch found it.
+  bool HasTrained(const std::vector<ReplicaReport>& reports) const {
+    return CheckpointedStep() > first_step_ ||
+           std::ranges::any_of(reports, [](const ReplicaReport& report) { return report.worker && report.worker->batches > 0; });
+  }
+
   int ChiefIndex() const {
     const auto chief = std::ranges::find_if(replicas_, [this](const ReplicaId& id) {
       return id.role == (job_.chief.replicas > 0 ? Role::kChief : Role::kWorker) && id.index == 0;
@@ -290,9 +314,11 @@ class LocalRun {
     }
   }
 
-  // Merges what the replicas left and prints the summary.
-  absl::Status Conclude() {
+  // Merges what the replicas left and prints the summary. The report of the launch before stays
+  // where this one has nothing to add to it.
+  absl::Status Conclude(const EarlierRun& earlier) {
     JobOutcome outcome;
+    earlier_profiles_.RemoveIfReplaced();
     if (absl::StatusOr<std::optional<OperatorTable>> profile = MergeProfiles(folder_.dir()); profile.ok()) {
       outcome.profile = *std::move(profile);
     } else {
@@ -315,7 +341,10 @@ class LocalRun {
       for (const std::string& replica : again.replicas) outcome.restarts.push_back({.replica = replica, .reason = reason});
     }
     TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> reports, ReadReplicaReports(folder_.dir()));
-    const absl::Status written = TellIfFull(WriteReport(folder_.dir(), outcome, reports), "report.json");
+    const bool keeps_earlier = !HasTrained(reports) && earlier.TellsMore(outcome.state, first_step_);
+    const absl::Status written =
+        keeps_earlier ? earlier.PutBack() : TellIfFull(WriteReport(folder_.dir(), outcome, reports), "report.json");
+    if (!keeps_earlier) earlier.Forget();
     if (const absl::Status page = WriteReportPage(folder_.dir()); !page.ok()) {
       LogError("report.html is not written: {}. The training itself is not touched; mend the cause and run `{} report {}`",
                std::string(page.message()), options_.called_as, folder_.dir());
@@ -340,6 +369,8 @@ class LocalRun {
   const std::vector<ReplicaId> replicas_;
   const std::vector<ReplicaPorts> ports_;
   const absl::Time start_;
+  const EarlierProfiles earlier_profiles_;
+  const int64_t first_step_;  // where the training goes on
   StopSignals signals_;
   ProgressView view_;
   Supervisor supervisor_;
