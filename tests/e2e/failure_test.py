@@ -1,5 +1,6 @@
 """Replicas that are killed, checkpoints that are torn, signals, and input that is broken."""
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -106,6 +107,17 @@ class KilledAtStart(FailureTest):
 
 
 class Checkpoints(FailureTest):
+    def test_a_job_whose_chief_is_killed_for_good_tells_its_steps_and_how_it_goes_on(self):
+        run = self.start(model="linear", steps=1000000, batch=16, checkpoint_every=200, overrides=["runPolicy.backoffLimit=0"])
+        run.await_step(500)
+        run.kill("worker")
+        self.assertNotEqual(run.wait(), 0)
+        report = run.report()
+        self.assertGreaterEqual(report["steps"], 400, run.text)
+        self.assertRegex(run.text, rf", {report['steps']} (of 1000000 )?steps")
+        hint = re.search(r"launch (\S+) --output (\S+).*\n +go on from the checkpoint of step (\d+)", run.text)
+        self.assertTrue((run.output / "checkpoints" / f"step-{hint[3]}").is_dir(), run.text)
+
     def test_a_torn_checkpoint_is_skipped_for_the_one_before_and_said(self):
         first = self.start(steps=40, checkpoint_every=10)
         self.succeed(first)

@@ -50,9 +50,18 @@ Hint Longer(const nlohmann::json& report, const HintContext& context) {
 std::vector<Hint> NextSteps(const nlohmann::json& report, const HintContext& context) {
   const std::string file = ShellWord(context.file);
   const std::string dir = ShellWord(context.dir);
+  const std::string state = report.value("state", "");
+  const std::string again = fmt::format("launch {} --output {}{}", file, dir, Sets(context, {}, {}));
   std::vector<Hint> hints;
-  if (report.value("state", "") == "Stopped") {
-    hints.push_back({.arguments = fmt::format("launch {} --output {}{}", file, dir, Sets(context, {}, {})), .what = "go on from here"});
+  if (state == "Failed") {
+    if (context.checkpoint_step) {
+      hints.push_back({.arguments = again,
+                       .what = fmt::format("go on from the checkpoint of step {}, when the cause is mended", *context.checkpoint_step)});
+    }
+    return hints;
+  }
+  if (state == "Stopped") {
+    hints.push_back({.arguments = again, .what = "go on from here"});
   } else {
     hints.push_back(Longer(report, context));
   }

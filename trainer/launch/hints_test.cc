@@ -14,7 +14,12 @@ json Report() {
 }
 
 HintContext Context(std::vector<std::string> overrides = {}) {
-  return {.dir = "runs/a", .file = "job.yaml", .overrides = std::move(overrides), .profiled = false, .serves_best = std::nullopt};
+  return {.dir = "runs/a",
+          .file = "job.yaml",
+          .overrides = std::move(overrides),
+          .profiled = false,
+          .serves_best = std::nullopt,
+          .checkpoint_step = std::nullopt};
 }
 
 std::vector<std::string> Commands(const json& report, const HintContext& context) {
@@ -64,6 +69,16 @@ TEST(HintsTest, AStoppedRunGoesOnAsItWas) {
   json report = Report();
   report["state"] = "Stopped";
   EXPECT_EQ(Commands(report, Context({"worker.replicas=3"}))[0], "launch job.yaml --output runs/a --set worker.replicas=3");
+}
+
+TEST(HintsTest, AFailedJobCanGoOnFromItsNewestCheckpoint) {
+  json report = Report();
+  report["state"] = "Failed";
+  HintContext context = Context({"worker.replicas=3"});
+  EXPECT_TRUE(NextSteps(report, context).empty());
+  context.checkpoint_step = 800;
+  EXPECT_EQ(NextSteps(report, context), std::vector<Hint>({{.arguments = "launch job.yaml --output runs/a --set worker.replicas=3",
+                                                            .what = "go on from the checkpoint of step 800, when the cause is mended"}}));
 }
 
 TEST(HintsTest, AJobWithSpecServeEndsWithTheCommandThatServesIt) {

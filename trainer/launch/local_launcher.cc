@@ -114,7 +114,7 @@ class LocalRun {
         ports_(std::move(ports)),
         start_(RealClock().Now()),
         earlier_profiles_(folder_.dir()),
-        first_step_(CheckpointedStep()),
+        first_step_(CheckpointedStep().value_or(0)),
         view_(options.progress),
         supervisor_(job, replicas_, {.stop_grace = job.training.timeouts.stop + kKillMargin}, start_) {}
 
@@ -182,7 +182,7 @@ class LocalRun {
       fds.push_back({.fd = process.pidfd(), .events = POLLIN, .revents = 0});
       indices.push_back(index);
     }
-    const absl::Time wake = std::min(supervisor_.NextWake(), FollowsProgress() ? next_progress_ : absl::InfiniteFuture());
+    const absl::Time wake = std::min(supervisor_.NextWake(), next_progress_);
     const int64_t timeout =
         wake == absl::InfiniteFuture() ? 60000 : std::clamp<int64_t>(absl::ToInt64Milliseconds(wake - RealClock().Now()) + 1, 0, 60000);
     poll(fds.data(), fds.size(), static_cast<int>(timeout));
@@ -202,20 +202,19 @@ class LocalRun {
     }
   }
 
-  bool FollowsProgress() const { return view_.wanted() || page_ != nullptr; }
-
+  // Follows the chief's progress, which a job that fails tells at its end, and shows it.
   void ShowProgress() {
     const absl::Time now = RealClock().Now();
-    if (!FollowsProgress() || now < next_progress_) return;
-    next_progress_ = now + std::min(view_.period(), page_ != nullptr ? kPagePeriod : absl::InfiniteDuration());
+    if (now < next_progress_) return;
     const absl::StatusOr<Progress> progress = FetchProgress(ports_[ChiefIndex()].http_port, kFetchTimeout);
+    const absl::Duration at_most = !progress.ok() ? kBarPeriod : page_ != nullptr ? kPagePeriod : absl::InfiniteDuration();
+    next_progress_ = now + std::min(view_.period(), at_most);
     if (page_ != nullptr && progress.ok()) page_->Update(*progress);
-    if (!view_.wanted()) return;
-    ShowWait(now, progress.ok() ? progress->waiting : "");
+    if (view_.wanted()) ShowWait(now, progress.ok() ? progress->waiting : "");
     if (!progress.ok() || progress->total_steps == 0) return;  // not listening yet, or restarting
-    TellNews(progress->evaluations, progress->warning);
+    if (view_.wanted()) TellNews(progress->evaluations, progress->warning);
     last_progress_ = *progress;
-    if (now < next_line_) return;
+    if (!view_.wanted() || now < next_line_) return;
     next_line_ = now + view_.period();
     view_.Show(last_progress_);
   }
@@ -262,15 +261,15 @@ class LocalRun {
     return absl::OkStatus();
   }
 
-  // The step of the newest checkpoint, 0 without one.
-  int64_t CheckpointedStep() const {
+  // The step of the newest checkpoint.
+  std::optional<int64_t> CheckpointedStep() const {
     const absl::StatusOr<std::vector<int64_t>> steps = CheckpointStore(CheckpointFolder(folder_.dir(), job_.training), /*keep=*/1).Steps();
-    return steps.ok() && !steps->empty() ? steps->front() : 0;
+    return steps.ok() && !steps->empty() ? std::optional(steps->front()) : std::nullopt;
   }
 
   // Whether the training is further than this launch found it.
   bool HasTrained(const std::vector<ReplicaReport>& reports) const {
-    return CheckpointedStep() > first_step_ ||
+    return std::max(CheckpointedStep().value_or(0), last_progress_.step) > first_step_ ||
            std::ranges::any_of(reports, [](const ReplicaReport& report) { return report.worker && report.worker->batches > 0; });
   }
 
@@ -330,6 +329,9 @@ class LocalRun {
     outcome.workers = job_.worker.replicas + job_.chief.replicas;
     outcome.ps = job_.ps.replicas;
     outcome.seconds = absl::ToDoubleSeconds(RealClock().Now() - start_);
+    outcome.steps = std::max(CheckpointedStep().value_or(0), last_progress_.step);
+    outcome.planned_steps = last_progress_.total_steps;
+    outcome.planned_epochs = job_.training.epochs;
     for (const ReplicaFailure& failure : supervisor_.failures()) {
       const std::string end = Describe(failure.exit);
       outcome.failures.push_back(
@@ -356,7 +358,8 @@ class LocalRun {
                                                             .called_as = options_.called_as,
                                                             .profile = profile,
                                                             .overrides = options_.overrides,
-                                                            .serves_best = job_.serve ? std::optional(job_.serve->best) : std::nullopt})
+                                                            .serves_best = job_.serve ? std::optional(job_.serve->best) : std::nullopt,
+                                                            .checkpoint_step = CheckpointedStep()})
                     .c_str());
     std::fflush(stdout);
     if (!supervisor_.message().empty()) std::fprintf(stderr, "\n%s: %s\n", outcome.state.c_str(), supervisor_.message().c_str());

@@ -103,7 +103,7 @@ void AppendStragglers(std::string& text, const nlohmann::json& stragglers) {
 }  // namespace
 
 std::string SummaryText(std::string_view report_json, const SummaryContext& context) {
-  const auto& [dir, file, called_as, profile, overrides, serves_best] = context;
+  const auto& [dir, file, called_as, profile, overrides, serves_best, checkpoint_step] = context;
   const nlohmann::json report = nlohmann::json::parse(report_json, nullptr, /*allow_exceptions=*/false);
   if (!report.is_object()) return "";
   const std::string state = report.value("state", "");
@@ -142,11 +142,14 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   if (!profile.empty()) AppendLine(text, "trace", fmt::format("{}/trace.json (open in ui.perfetto.dev)", dir));
   AppendLine(text, "logs", fmt::format("{}/logs", dir));
   if (!profile.empty()) fmt::format_to(std::back_inserter(text), "\nWhere the time went, {}", profile);
-  if (state != "Succeeded" && state != "Stopped") return text;  // what failed is said by the launcher, below
-  text += "\nTry next:\n";
-  const HintContext hints{
-      .dir = std::string(dir), .file = std::string(file), .overrides = overrides, .profiled = !profile.empty(), .serves_best = serves_best};
-  for (const Hint& hint : NextSteps(report, hints)) {
+  const std::vector<Hint> hints = NextSteps(report, {.dir = std::string(dir),
+                                                     .file = std::string(file),
+                                                     .overrides = overrides,
+                                                     .profiled = !profile.empty(),
+                                                     .serves_best = serves_best,
+                                                     .checkpoint_step = checkpoint_step});
+  if (!hints.empty()) text += "\nTry next:\n";  // what failed is said by the launcher, below
+  for (const Hint& hint : hints) {
     fmt::format_to(std::back_inserter(text), "  {} {}\n      {}\n", called_as, hint.arguments, hint.what);
   }
   return text;

@@ -1,6 +1,7 @@
 // The short summary that ends a run. Pure: report.json's text in, a screenful out.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,12 +10,13 @@
 namespace trainyard::engine {
 
 struct SummaryContext {
-  std::string_view dir;                // the run's folder
-  std::string_view file;               // the job file
-  std::string_view called_as;          // what the user types to start this program, in what to try next
-  std::string_view profile;            // operator_table.h; "" when nothing was profiled
-  std::vector<std::string> overrides;  // --set of this run, for what to try next
-  std::optional<bool> serves_best;     // what spec.serve would serve, where the job has it
+  std::string_view dir;                    // the run's folder
+  std::string_view file;                   // the job file
+  std::string_view called_as;              // what the user types to start this program, in what to try next
+  std::string_view profile;                // operator_table.h; "" when nothing was profiled
+  std::vector<std::string> overrides;      // --set of this run, for what to try next
+  std::optional<bool> serves_best;         // what spec.serve would serve, where the job has it
+  std::optional<int64_t> checkpoint_step;  // of the newest checkpoint
 };
 
 // `report_json` as report.h writes it. A number that is null there was none: it is told as NaN,

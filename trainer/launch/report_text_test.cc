@@ -13,7 +13,8 @@ constexpr char kReport[] = R"json({"job": "mnist", "state": "Succeeded", "strate
   "unitsPerSecond": 7813.4, "eval": {"accuracy": 0.971, "loss": 0.1},
   "failures": [{"replica": "worker-1", "reason": "signal 9 (Killed)"}]})json";
 
-const SummaryContext kContext{.dir = "d", .file = "f", .called_as = "trainyard-trainer", .profile = "", .overrides = {}, .serves_best = {}};
+const SummaryContext kContext{
+    .dir = "d", .file = "f", .called_as = "trainyard-trainer", .profile = "", .overrides = {}, .serves_best = {}, .checkpoint_step = {}};
 
 TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
   const std::string text = SummaryText(kReport, {.dir = "runs/mnist",
@@ -21,7 +22,8 @@ TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
                                                  .called_as = "build/trainer",
                                                  .profile = "steps 10-19: 2 ms\n",
                                                  .overrides = {},
-                                                 .serves_best = {}});
+                                                 .serves_best = {},
+                                                 .checkpoint_step = {}});
   for (const char* part :
        {"mnist Succeeded: parameterServer/async, 2 workers, 1 server", "0.9710", "7813 images/s, 61.0 batches/s",
         "4.2 s, 140 steps, 70 of each worker", "worker-1: signal 9 (Killed)", "runs/mnist/report.html", "runs/mnist/report.json",
@@ -46,6 +48,13 @@ TEST(ReportText, AFailedJobShowsNoSpeedItNeverHadAndNoHints) {
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed", "workers": 1, "ps": 0, "unitsPerSecond": 0})", kContext),
               ::testing::AllOf(::testing::StartsWith("\none Failed: 1 worker, 0 servers\n"), ::testing::Not(HasSubstr("speed"))));
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed"})", kContext), ::testing::Not(HasSubstr("Try next")));
+}
+
+TEST(ReportText, AFailedJobTellsItsStepsAndHowItGoesOn) {
+  SummaryContext context = kContext;
+  context.checkpoint_step = 800;
+  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed", "seconds": 14.2, "steps": 812, "plannedSteps": 1410})", context),
+              ::testing::AllOf(HasSubstr("14.2 s, 812 of 1410 steps"), HasSubstr("go on from the checkpoint of step 800")));
 }
 
 TEST(ReportText, ANumberThatIsNoneIsNeverTold0) {

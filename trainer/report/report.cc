@@ -96,7 +96,8 @@ JobOutcome OutcomeOf(std::string job, const std::vector<ReplicaReport>& replicas
 
 std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaReport>& replicas) {
   const auto chief = std::ranges::find_if(replicas, &ReplicaReport::chief);
-  const ReplicaReport job = chief == replicas.end() ? ReplicaReport{} : *chief;
+  const bool has_chief = chief != replicas.end();
+  const ReplicaReport job = has_chief ? *chief : ReplicaReport{};
   double batches_per_second = 0;
   double examples_per_second = 0;
   ordered_json workers = ordered_json::array();
@@ -128,9 +129,9 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
                          {"computedOn", job.computed_on},
                          {"computedOnReason", job.computed_on_reason},
                          {"epochs", job.epochs},
-                         {"plannedEpochs", job.planned_epochs},
-                         {"steps", job.steps},
-                         {"plannedSteps", job.planned_steps},
+                         {"plannedEpochs", has_chief ? job.planned_epochs : outcome.planned_epochs},
+                         {"steps", std::max(job.steps, outcome.steps)},
+                         {"plannedSteps", has_chief ? job.planned_steps : outcome.planned_steps},
                          {"seconds", outcome.seconds},
                          {"batchesPerSecond", batches_per_second},
                          {"examplesPerSecond", examples_per_second},

@@ -32,6 +32,10 @@ struct JobOutcome {
   int workers = 0;
   int ps = 0;
   double seconds = 0;  // of the whole job, start-up included
+  // As far as others know: a chief that was killed has left no report, or an earlier process's.
+  int64_t steps = 0;
+  int64_t planned_steps = 0;
+  int64_t planned_epochs = 0;
   std::vector<FailureRecord> failures;
   std::vector<RestartRecord> restarts;
   std::optional<OperatorTable> profile;  // absent when nothing was profiled

@@ -155,6 +155,20 @@ TEST(Report, FailuresAndRestartsOfLauncherAndReplicasAreTold) {
   EXPECT_EQ(report["restarts"][1]["lostSteps"], 12);
 }
 
+TEST(Report, StepsThatTheChiefDidNotReportAreThoseThatOthersKnow) {
+  JobOutcome outcome = Outcome();
+  outcome.steps = 812;
+  outcome.planned_steps = 1410;
+  outcome.planned_epochs = 10;
+  const json report = json::parse(MergeReport(outcome, {OtherWorker()}));
+  EXPECT_EQ(report["steps"], 812);
+  EXPECT_EQ(report["plannedSteps"], 1410);
+  EXPECT_EQ(report["plannedEpochs"], 10);
+  const json of_chief = json::parse(MergeReport(outcome, {Chief()}));
+  EXPECT_EQ(of_chief["steps"], 812) << "a later process of the chief was killed";
+  EXPECT_EQ(of_chief["plannedSteps"], Chief().planned_steps);
+}
+
 TEST(Report, AJobThatFailedBeforeAnyReplicaReportedStillHasAReport) {
   JobOutcome outcome = Outcome();
   outcome.state = "Failed";
