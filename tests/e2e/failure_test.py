@@ -128,6 +128,8 @@ class Checkpoints(FailureTest):
         log = (second.output / "logs" / "worker-0.log").read_text()
         self.assertIn("step-40", log)
         self.assertIn("step-30", log)
+        self.assertIn("went on from step 30, 10 steps lost", second.text)
+        self.assertEqual([(restart["step"], restart["lostSteps"]) for restart in second.report()["restarts"]], [(30, 10)])
 
     def test_a_flipped_bit_is_found(self):
         first = self.start(steps=20, checkpoint_every=10)

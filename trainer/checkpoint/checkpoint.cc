@@ -345,7 +345,7 @@ absl::StatusOr<NewestCheckpoint> CheckpointStore::NewestGood() const {
     }
     const std::string reason(checkpoint.status().message());
     LogWarning("checkpoint {} is skipped, and an earlier one is used: {}", path, reason);
-    newest.skipped.push_back({path, reason});
+    newest.skipped.push_back({.step = step, .path = path, .reason = reason});
   }
   return newest;
 }

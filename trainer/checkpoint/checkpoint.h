@@ -52,6 +52,7 @@ struct CheckpointShard {
 void AppendTensors(const ParameterSet& set, std::string_view slot, std::vector<NamedTensor>& tensors);
 
 struct SkippedCheckpoint {
+  int64_t step = 0;
   std::string path;
   std::string reason;
 };

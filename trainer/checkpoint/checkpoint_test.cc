@@ -135,6 +135,7 @@ TEST_F(CheckpointTest, ACorruptShardIsSkippedForTheOneBefore) {
   NewestCheckpoint newest = Load();
   EXPECT_EQ(newest.checkpoint->info().step, 1);
   ASSERT_EQ(newest.skipped.size(), 1);
+  EXPECT_EQ(newest.skipped[0].step, 2);
   EXPECT_EQ(newest.skipped[0].path, dir_ + "/step-2");
   EXPECT_THAT(newest.skipped[0].reason, HasSubstr("step-2/parameters.safetensors has the SHA-256 "));
 }

@@ -82,7 +82,7 @@ absl::StatusOr<NewestCheckpoint> RunSaver::NewestForAll() const {
       newest.checkpoint = *std::move(checkpoint);
       return newest;
     }
-    newest.skipped.push_back({.path = checkpoints_.PathOf(step), .reason = reason});
+    newest.skipped.push_back({.step = step, .path = checkpoints_.PathOf(step), .reason = reason});
   }
   return newest;
 }

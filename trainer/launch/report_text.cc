@@ -72,6 +72,15 @@ void AppendSkipped(std::string& text, const nlohmann::json& report) {
   AppendLine(text, "left out", fmt::format("{} of {} batches: their loss or gradient was not finite", skipped, batches));
 }
 
+void AppendSkippedCheckpoints(std::string& text, const nlohmann::json& restarts) {
+  for (const nlohmann::json& record : restarts) {
+    if (record.value("replica", "") != "checkpoint") continue;
+    AppendLine(text, "checkpoint",
+               fmt::format("{}; went on from step {}, {} steps lost", record.value("reason", ""), WholeAt(record, "step"),
+                           WholeAt(record, "lostSteps")));
+  }
+}
+
 void AppendRedone(std::string& text, const nlohmann::json& redone) {
   for (const nlohmann::json& record : redone) {
     const auto from = record.value("from", int64_t{0});
@@ -133,6 +142,7 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
       AppendLine(text, "failure", fmt::format("{}: {}", failure.value("replica", ""), failure.value("reason", "")));
     }
   }
+  if (report.contains("restarts")) AppendSkippedCheckpoints(text, report["restarts"]);
   if (report.contains("redone")) AppendRedone(text, report["redone"]);
   if (report.contains("stragglers")) AppendStragglers(text, report["stragglers"]);
   AppendLine(text, "page", fmt::format("{}/report.html", dir));

@@ -85,6 +85,14 @@ TEST(ReportText, StepsThatWereLeftOutAreCounted) {
       HasSubstr("left out      3 of 20 batches"));
 }
 
+TEST(ReportText, ACheckpointThatWasDamagedIsNamedWithTheStepsItCost) {
+  EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Succeeded", "restarts": [{"replica": "worker-1", "reason": "killed", "step": 7},
+                {"replica": "checkpoint", "reason": "skipped c/step-142: it is torn", "step": 100, "lostSteps": 42}]})",
+                          kContext),
+              ::testing::AllOf(HasSubstr("checkpoint    skipped c/step-142: it is torn; went on from step 100, 42 steps lost\n"),
+                               ::testing::Not(HasSubstr("killed"))));
+}
+
 TEST(ReportText, AnAllReduceSaysHowItAdds) {
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Succeeded", "allReduce": {
                 "algorithm": "direct", "latencySeconds": 0.00004, "bytesPerSecond": 3.1e9}})",

@@ -150,7 +150,8 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
 
 void Recorder::WatchLoss(const StepRecord& step) {
   loss_watch_.Add(step.loss, meters_.SmoothedLoss().value_or(step.loss));
-  if (!progress_.warning.empty() || !loss_watch_.far_above()) return;
+  if (warned_of_loss_ || !loss_watch_.far_above()) return;
+  warned_of_loss_ = true;
   progress_.warning = fmt::format("step {}: {}", step.global_step, loss_watch_.Text(MeanStaleness()));
   LogWarning("{}", progress_.warning);
 }
@@ -248,6 +249,17 @@ void Recorder::OnStoppedEarly(const std::string& reason) {
 void Recorder::OnRestart(RestartRecord record) {
   LogWarning("{}: {} (step {}, {} steps lost)", record.replica, record.reason, record.step, record.lost_steps);
   restarts_.push_back(std::move(record));
+}
+
+void Recorder::OnSkippedCheckpoints(std::vector<RestartRecord> records) {
+  if (records.empty()) return;
+  int64_t lost = 0;
+  for (const RestartRecord& record : records) lost += record.lost_steps;
+  const std::string others = records.size() > 1 ? fmt::format(", and {} more", records.size() - 1) : "";
+  progress_.warning = fmt::format("{}{}: the training goes on from step {}, and {} steps are lost", records.front().reason, others,
+                                  records.front().step, lost);
+  server_->Update(progress_);
+  for (RestartRecord& record : records) OnRestart(std::move(record));
 }
 
 void Recorder::OnStragglerBegins(StragglerRecord record) {

@@ -107,6 +107,8 @@ class Recorder {
   // The steps that were planned are not done.
   void OnStoppedEarly(const std::string& reason);
   void OnRestart(RestartRecord record);
+  // The same, of checkpoints that cannot be used, the newest first: a person is warned.
+  void OnSkippedCheckpoints(std::vector<RestartRecord> records);
   // Chief, sync: a worker is slow beside the others, until OnStragglerEnds of its name.
   void OnStragglerBegins(StragglerRecord record);
   void OnStragglerEnds(const std::string& replica, int64_t global_step);
@@ -117,6 +119,8 @@ class Recorder {
   void OnSlotBytes(int64_t bytes) { slot_bytes_ = bytes; }
 
   const Meters& meters() const { return meters_; }
+  // The newest one of /progress; "": there was none.
+  const std::string& warning() const { return progress_.warning; }
 
   // Writes replicas/<role>-<index>.json: `report` with all that this object knows added and what
   // went over the wire.
@@ -149,6 +153,7 @@ class Recorder {
   int64_t epoch_batches_ = 0;
   absl::Time epoch_start_;
   LossWatch loss_watch_;
+  bool warned_of_loss_ = false;
   int64_t skipped_ = 0;
   std::optional<double> loss_scale_;  // of the last step
   int64_t overflowed_ = 0;

@@ -49,6 +49,39 @@ TEST(RecorderTest, ARunThatIsRolledBackAfterItsLastStepTellsTheEpochOnce) {
   EXPECT_EQ(reports->front().history[0].eval.at("accuracy"), 0.9);
 }
 
+TEST(RecorderTest, SkippedCheckpointsAreInTheReportAndDoNotSilenceALossThatRises) {
+  const std::string dir = ::testing::TempDir() + "recorder_skipped_test";
+  std::filesystem::remove_all(dir);
+  FakeClock clock;
+  const auto recorder = Recorder::Create({.output = dir, .summary_every = 0, .total_steps = 200, .termination_log = ""}, clock);
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  (*recorder)->OnSkippedCheckpoints({});
+  EXPECT_EQ((*recorder)->warning(), "");
+  (*recorder)->OnSkippedCheckpoints({{.replica = "checkpoint", .reason = "skipped c/step-142: torn", .step = 100, .lost_steps = 2},
+                                     {.replica = "checkpoint", .reason = "skipped c/step-140: torn", .step = 100, .lost_steps = 40}});
+  EXPECT_EQ((*recorder)->warning(), "skipped c/step-142: torn, and 1 more: the training goes on from step 100, and 42 steps are lost");
+  (*recorder)->OnStart(100);
+  for (int64_t step = 100; step < 200; ++step) {
+    const absl::Time now = clock.Now();
+    ASSERT_TRUE((*recorder)
+                    ->OnStep({.step = step,
+                              .global_step = step + 1,
+                              .examples = 4,
+                              .loss = step < 120 ? 0.5 : 50,
+                              .start = now,
+                              .input_done = now,
+                              .compute_done = now,
+                              .end = now})
+                    .ok());
+  }
+  EXPECT_THAT((*recorder)->warning(), ::testing::HasSubstr("far above 0.5 at its start"));
+  ASSERT_TRUE((*recorder)->Finish({}, 0, 0).ok());
+  const auto reports = ReadReplicaReports(dir);
+  ASSERT_TRUE(reports.ok()) << reports.status();
+  ASSERT_THAT(reports->at(0).restarts, SizeIs(2));
+  EXPECT_EQ(reports->at(0).restarts[1].lost_steps, 40);
+}
+
 class OneGpu final : public GpuMeter {
  public:
   std::vector<GpuReading> Read() override {

@@ -28,6 +28,7 @@
 #include "trainer/train/kvstore_updater.h"
 #include "trainer/train/local_updater.h"
 #include "trainer/train/make_input.h"
+#include "trainer/train/skipped_records.h"
 
 namespace trainyard::engine {
 namespace {
@@ -324,9 +325,7 @@ absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again) {
   if (run.loss_scale && !loaded.loss_scale.empty()) {
     TY_RETURN_IF_ERROR(WithContext(run.loss_scale->Restore(loaded.loss_scale), fmt::format("checkpoint of step {}", loaded.state->step)));
   }
-  for (const SkippedCheckpoint& skipped : loaded.skipped) {
-    run.recorder->OnRestart({.replica = "checkpoint", .reason = fmt::format("skipped {}: {}", skipped.path, skipped.reason)});
-  }
+  run.recorder->OnSkippedCheckpoints(SkippedRecords(loaded.skipped, loaded.state ? loaded.state->step : 0));
   if (loaded.state) return *std::move(loaded.state);
   LogInfo("no checkpoint in '{}': the training starts from the start values", run.saver->checkpoints().dir());
   TY_ASSIGN_OR_RETURN(TrainingState state, run.saver->EmptyState());
