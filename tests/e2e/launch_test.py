@@ -132,6 +132,14 @@ class Output(LaunchTest):
         self.assertEqual(resumed.report(), before)
         self.assertTrue((first.output / "trace.json").exists())
 
+    def test_printed_paths_and_commands_follow_the_folders_that_the_job_names(self):
+        kept = pathlib.Path(self.folder.name, "kept")
+        run = self.run_job(workers=1, steps=6, overrides=[f"training.checkpoint.dir={kept}", "training.summary.dir=curves"])
+        self.assertIn(f"checkpoints   {kept}\n", run.text)
+        self.assertIn(f"--logdir {run.output}/curves\n", run.text)
+        evaluated = subprocess.run([TRAINER, "evaluate", str(run.output)], capture_output=True, text=True, check=False, cwd=trainyard.ROOT)
+        self.assertIn(f"{kept}/step-6", evaluated.stdout, evaluated.stderr)
+
     def test_the_last_line_of_progress_is_that_of_the_end(self):
         job = job_file(self.folder.name, workers=2, ps=1, mode="sync", model="linear", steps=400, batch=16)
         output = pathlib.Path(self.folder.name, "run")

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "trainer/base/status_macros.h"
+#include "trainer/job/job_config.h"
+#include "trainer/job/output_folders.h"
 
 namespace trainyard::engine {
 
@@ -14,6 +16,11 @@ CheckpointPlace FindCheckpoints(const std::string& path) {
   std::error_code ignored;  // what does not exist is told by its reader
   if (fs::exists(fs::path(path) / "manifest.json", ignored)) {
     return {.one = true, .dir = (fs::path(path) / "..").lexically_normal().string()};
+  }
+  // A run's job may have named a folder of its own.
+  if (const absl::StatusOr<TrainingConfig> config = ReadTrainingFile((fs::path(path) / "config" / "training.json").string()); config.ok()) {
+    std::string named = CheckpointFolder(path, *config);
+    if (fs::is_directory(named, ignored)) return {.one = false, .dir = std::move(named)};
   }
   const std::string below = (fs::path(path) / "checkpoints").string();
   return {.one = false, .dir = fs::is_directory(below, ignored) ? below : path};

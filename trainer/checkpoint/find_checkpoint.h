@@ -13,7 +13,8 @@ struct FoundCheckpoint {
   std::string dir;  // of all checkpoints of the run
 };
 
-// Where the checkpoints are that a path means.
+// Where the checkpoints are that a path means. Those of a run are where its config/training.json
+// says (checkpoint.dir), else in checkpoints/.
 struct CheckpointPlace {
   bool one = false;  // the path is a checkpoint itself
   std::string dir;   // of all checkpoints of the run

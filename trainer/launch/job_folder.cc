@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/job/output_folders.h"
 #include "trainer/transport/job_key.h"
 
 namespace trainyard::engine {
@@ -72,9 +73,10 @@ HostLists ListHosts(const std::vector<ReplicaId>& replicas, const std::vector<Re
 absl::Status JobFolder::Prepare(const JobConfig& job, int processors, const std::vector<ReplicaId>& replicas,
                                 const std::vector<ReplicaPorts>& ports) const {
   std::error_code error;
-  for (const char* folder : {"/config", "/logs", "/replicas", "/checkpoints", "/summaries"}) {
-    std::filesystem::create_directories(dir_ + folder, error);
-    if (error) return absl::UnavailableError(fmt::format("output folder '{}{}' cannot be made: {}", dir_, folder, error.message()));
+  for (const std::string& folder :
+       {dir_ + "/config", dir_ + "/logs", dir_ + "/replicas", CheckpointFolder(dir_, job.training), SummaryFolder(dir_, job.training)}) {
+    std::filesystem::create_directories(folder, error);
+    if (error) return absl::UnavailableError(fmt::format("output folder '{}' cannot be made: {}", folder, error.message()));
   }
   const HostLists hosts = ListHosts(replicas, ports);
   nlohmann::json cluster = {{"epoch", 1}, {"ps", hosts.ps}, {"worker", hosts.worker}, {"chief", hosts.chief}};

@@ -19,8 +19,8 @@ struct ReplicaPorts {
   uint16_t http_port = 0;  // /progress, /metrics, /healthz
 };
 
-// <dir>/config is what TRAINYARD_CONFIG_DIR names; logs/, checkpoints/, summaries/ and replicas/
-// are the output.
+// <dir>/config is what TRAINYARD_CONFIG_DIR names; logs/, replicas/ and the folders of checkpoints
+// and summaries (output_folders.h) are the output.
 class JobFolder {
  public:
   explicit JobFolder(std::string dir) : dir_(std::move(dir)) {}

@@ -54,6 +54,16 @@ TEST_F(JobFolderTest, WorkerZeroIsTheChiefUnlessThereIsOne) {
   EXPECT_EQ(Cluster()["worker"], nlohmann::json({"127.0.0.1:5001"}));
 }
 
+TEST_F(JobFolderTest, MakesTheFoldersThatTheJobNamesAndNoOthersInTheirPlace) {
+  JobConfig job;
+  job.training_json = "{}";
+  job.training.checkpoint.dir = "kept";
+  ASSERT_TRUE(folder_.Prepare(job, 1, {}, {}).ok());
+  EXPECT_TRUE(std::filesystem::is_directory(folder_.dir() + "/kept"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.dir() + "/checkpoints"));
+  EXPECT_TRUE(std::filesystem::is_directory(folder_.dir() + "/summaries"));
+}
+
 TEST_F(JobFolderTest, AFolderThatCannotBeMadeIsNamed) {
   const JobFolder bad("/dev/null/run");
   const absl::Status status = bad.Prepare(JobConfig{}, 1, {}, {});

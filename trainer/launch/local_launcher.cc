@@ -352,15 +352,19 @@ class LocalRun {
                std::string(page.message()), options_.called_as, folder_.dir());
     }
     const std::string profile = outcome.profile ? OperatorTableText(*outcome.profile, kOperatorsShown, 0) : "";
-    std::printf("%s",
-                SummaryText(MergeReport(outcome, reports), {.dir = folder_.dir(),
-                                                            .file = options_.file,
-                                                            .called_as = options_.called_as,
-                                                            .profile = profile,
-                                                            .overrides = options_.overrides,
-                                                            .serves_best = job_.serve ? std::optional(job_.serve->best) : std::nullopt,
-                                                            .checkpoint_step = CheckpointedStep()})
-                    .c_str());
+    const std::string checkpoints = CheckpointFolder(folder_.dir(), job_.training);
+    const std::string summaries = SummaryFolder(folder_.dir(), job_.training);
+    const std::string text =
+        SummaryText(MergeReport(outcome, reports), {.dir = folder_.dir(),
+                                                    .checkpoints = checkpoints,
+                                                    .summaries = summaries,
+                                                    .file = options_.file,
+                                                    .called_as = options_.called_as,
+                                                    .profile = profile,
+                                                    .overrides = options_.overrides,
+                                                    .serves_best = job_.serve ? std::optional(job_.serve->best) : std::nullopt,
+                                                    .checkpoint_step = CheckpointedStep()});
+    std::printf("%s", text.c_str());
     std::fflush(stdout);
     if (!supervisor_.message().empty()) std::fprintf(stderr, "\n%s: %s\n", outcome.state.c_str(), supervisor_.message().c_str());
     return written;

@@ -112,7 +112,7 @@ void AppendStragglers(std::string& text, const nlohmann::json& stragglers) {
 }  // namespace
 
 std::string SummaryText(std::string_view report_json, const SummaryContext& context) {
-  const auto& [dir, file, called_as, profile, overrides, serves_best, checkpoint_step] = context;
+  const auto& [dir, checkpoints, summaries, file, called_as, profile, overrides, serves_best, checkpoint_step] = context;
   const nlohmann::json report = nlohmann::json::parse(report_json, nullptr, /*allow_exceptions=*/false);
   if (!report.is_object()) return "";
   const std::string state = report.value("state", "");
@@ -147,8 +147,8 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   if (report.contains("stragglers")) AppendStragglers(text, report["stragglers"]);
   AppendLine(text, "page", fmt::format("{}/report.html", dir));
   AppendLine(text, "report", fmt::format("{}/report.json", dir));
-  AppendLine(text, "checkpoints", fmt::format("{}/checkpoints", dir));
-  AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}/summaries", dir));
+  AppendLine(text, "checkpoints", checkpoints);
+  AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}", summaries));
   if (!profile.empty()) AppendLine(text, "trace", fmt::format("{}/trace.json (open in ui.perfetto.dev)", dir));
   AppendLine(text, "logs", fmt::format("{}/logs", dir));
   if (!profile.empty()) fmt::format_to(std::back_inserter(text), "\nWhere the time went, {}", profile);

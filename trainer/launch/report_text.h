@@ -11,6 +11,8 @@ namespace trainyard::engine {
 
 struct SummaryContext {
   std::string_view dir;                    // the run's folder
+  std::string_view checkpoints;            // its folder of checkpoints
+  std::string_view summaries;              // and that of summaries
   std::string_view file;                   // the job file
   std::string_view called_as;              // what the user types to start this program, in what to try next
   std::string_view profile;                // operator_table.h; "" when nothing was profiled

@@ -13,11 +13,20 @@ constexpr char kReport[] = R"json({"job": "mnist", "state": "Succeeded", "strate
   "unitsPerSecond": 7813.4, "eval": {"accuracy": 0.971, "loss": 0.1},
   "failures": [{"replica": "worker-1", "reason": "signal 9 (Killed)"}]})json";
 
-const SummaryContext kContext{
-    .dir = "d", .file = "f", .called_as = "trainyard-trainer", .profile = "", .overrides = {}, .serves_best = {}, .checkpoint_step = {}};
+const SummaryContext kContext{.dir = "d",
+                              .checkpoints = "c",
+                              .summaries = "s",
+                              .file = "f",
+                              .called_as = "trainyard-trainer",
+                              .profile = "",
+                              .overrides = {},
+                              .serves_best = {},
+                              .checkpoint_step = {}};
 
 TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
   const std::string text = SummaryText(kReport, {.dir = "runs/mnist",
+                                                 .checkpoints = "/elsewhere/checkpoints",
+                                                 .summaries = "runs/mnist/curves",
                                                  .file = "job.yaml",
                                                  .called_as = "build/trainer",
                                                  .profile = "steps 10-19: 2 ms\n",
@@ -27,8 +36,8 @@ TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
   for (const char* part :
        {"mnist Succeeded: parameterServer/async, 2 workers, 1 server", "0.9710", "7813 images/s, 61.0 batches/s",
         "4.2 s, 140 steps, 70 of each worker", "worker-1: signal 9 (Killed)", "runs/mnist/report.html", "runs/mnist/report.json",
-        "tensorboard --logdir runs/mnist/summaries", "  build/trainer launch job.yaml --output runs/mnist", "runs/mnist/trace.json",
-        "Where the time went, steps 10-19: 2 ms", "  build/trainer profile runs/mnist"}) {
+        "/elsewhere/checkpoints\n", "tensorboard --logdir runs/mnist/curves\n", "  build/trainer launch job.yaml --output runs/mnist",
+        "runs/mnist/trace.json", "Where the time went, steps 10-19: 2 ms", "  build/trainer profile runs/mnist"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }

@@ -1,0 +1,55 @@
+#include "trainer/checkpoint/find_checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace trainyard::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FindCheckpointTest : public ::testing::Test {
+ protected:
+  FindCheckpointTest() { fs::remove_all(root_); }
+  ~FindCheckpointTest() override { fs::remove_all(root_); }
+
+  // A run's folder, whose job has `checkpoint` in its object of that name.
+  std::string RunWith(const std::string& checkpoint) const {
+    fs::create_directories(root_ + "/run/config");
+    fs::create_directories(root_ + "/run/checkpoints");
+    std::ofstream(root_ + "/run/config/training.json")
+        << R"({"model": {"preset": "linear"}, "data": {"format": "synthetic", "train": {"examples": 8}}, "steps": 1, "checkpoint": {)"
+        << checkpoint << "}}";
+    return root_ + "/run";
+  }
+
+  const std::string root_ = ::testing::TempDir() + "find_checkpoint_test";
+};
+
+TEST_F(FindCheckpointTest, ARunsCheckpointsAreWhereItsJobSays) {
+  fs::create_directories(root_ + "/elsewhere");
+  EXPECT_EQ(FindCheckpoints(RunWith("\"dir\": \"" + root_ + "/elsewhere\"")).dir, root_ + "/elsewhere");
+  fs::create_directories(root_ + "/run/kept");
+  EXPECT_EQ(FindCheckpoints(RunWith(R"("dir": "kept")")).dir, root_ + "/run/kept");
+}
+
+TEST_F(FindCheckpointTest, WithoutAWordOfTheJobTheyAreInCheckpoints) {
+  EXPECT_EQ(FindCheckpoints(RunWith("")).dir, root_ + "/run/checkpoints");
+  EXPECT_EQ(FindCheckpoints(RunWith(R"("dir": "gone")")).dir, root_ + "/run/checkpoints") << "the folder was copied without them";
+  fs::remove_all(root_ + "/run/config");
+  EXPECT_EQ(FindCheckpoints(root_ + "/run").dir, root_ + "/run/checkpoints");
+}
+
+TEST_F(FindCheckpointTest, AFolderOfCheckpointsAndOneCheckpointMeanThemselves) {
+  const std::string one = RunWith("") + "/checkpoints/step-3";
+  fs::create_directories(one);
+  EXPECT_EQ(FindCheckpoints(root_ + "/run/checkpoints").dir, root_ + "/run/checkpoints");
+  EXPECT_FALSE(FindCheckpoints(one).one);
+  std::ofstream(one + "/manifest.json") << "{}";
+  EXPECT_TRUE(FindCheckpoints(one).one);
+}
+
+}  // namespace
+}  // namespace trainyard::engine
