@@ -34,9 +34,12 @@ Hint Longer(const nlohmann::json& report, const HintContext& context) {
   constexpr const char* kEpochs = "training.epochs";
   constexpr const char* kSteps = "training.steps";
   const bool async = report.value("strategy", "").ends_with("async");
-  const int64_t epochs = Whole(report, "plannedEpochs");
+  const int64_t planned = std::max<int64_t>(1, Whole(report, "plannedSteps"));
+  const int64_t done = std::max(planned, Whole(report, "steps"));  // more, where an earlier run of the folder was longer
+  const int64_t planned_epochs = Whole(report, "plannedEpochs");
+  const int64_t epochs = (planned_epochs * done + planned - 1) / planned;
   // training.steps of an asynchronous job are each worker's.
-  const int64_t steps = Whole(report, "plannedSteps") / (async ? std::max<int64_t>(1, Whole(report, "workers")) : 1);
+  const int64_t steps = done / (async ? std::max<int64_t>(1, Whole(report, "workers")) : 1);
   std::vector<std::string> added = {epochs > 0 ? fmt::format("{}={}", kEpochs, 2 * epochs)
                                                : fmt::format("{}={}", kSteps, 2 * std::max<int64_t>(1, steps))};
   if (report.contains("stoppedEarly")) added.emplace_back("training.evaluate.earlyStopping=null");

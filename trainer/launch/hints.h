@@ -26,8 +26,8 @@ struct HintContext {
 };
 
 // `report` as report.h writes it. The run's own overrides go into every command but where the
-// command is about that very field. Longer training is twice what the run had; more workers are the
-// next of 2, 4 and 8. A job that has failed can go on from its newest checkpoint, and
+// command is about that very field. Longer training is twice what the run has done; more workers
+// are the next of 2, 4 and 8. A job that has failed can go on from its newest checkpoint, and
 // nothing else is offered.
 std::vector<Hint> NextSteps(const nlohmann::json& report, const HintContext& context);
 

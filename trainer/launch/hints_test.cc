@@ -38,6 +38,16 @@ TEST(HintsTest, LongerIsTwiceWhatTheRunHadInTheJobsOwnWords) {
       << "there each worker counts its own";
 }
 
+TEST(HintsTest, LongerIsTwiceWhatTheFolderHasWhereThatIsMore) {
+  json report = Report();
+  report["steps"] = 1120;
+  EXPECT_EQ(Commands(report, Context())[0], "launch job.yaml --output runs/a --set training.epochs=32");
+  report["steps"] = 1121;
+  EXPECT_EQ(Commands(report, Context())[0], "launch job.yaml --output runs/a --set training.epochs=34");
+  report["plannedEpochs"] = 0;
+  EXPECT_EQ(Commands(report, Context())[0], "launch job.yaml --output runs/a --set training.steps=2242");
+}
+
 TEST(HintsTest, TheRunsOverridesStayButForTheFieldThatChanges) {
   const HintContext context = Context({"worker.replicas=4", "spec.training.epochs=3", "training.optimizer={name: sgd}"});
   const std::vector<std::string> commands = Commands(Report(), context);

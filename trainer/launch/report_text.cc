@@ -60,6 +60,16 @@ std::string StepsText(const nlohmann::json& report) {
   return fmt::format("{} steps", steps);
 }
 
+// A run that found all of its steps done.
+void AppendNothingTrained(std::string& text, const nlohmann::json& report) {
+  int64_t batches = 0;
+  const nlohmann::json workers = report.value("perWorker", nlohmann::json::array());
+  for (const nlohmann::json& worker : workers) batches += WholeAt(worker, "batches");
+  const bool restarted = report.contains("failures") && !report["failures"].empty();
+  if (report.value("state", "") != "Succeeded" || workers.empty() || batches > 0 || restarted) return;
+  AppendLine(text, "trained", fmt::format("no step: all {} steps of this job were done before", WholeAt(report, "plannedSteps")));
+}
+
 // Steps that training.onNonFinite: skip left out.
 void AppendSkipped(std::string& text, const nlohmann::json& report) {
   int64_t skipped = 0;
@@ -123,6 +133,7 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
                                  Count(report.value("workers", 0), "worker"), of_devices, Count(report.value("ps", 0), "server"));
   if (report.contains("eval")) AppendEvaluation(text, report["eval"]);
   AppendTrainingLoss(text, report);
+  AppendNothingTrained(text, report);
   AppendSkipped(text, report);
   if (report.contains("stoppedEarly")) AppendLine(text, "stopped early", report["stoppedEarly"].value("reason", ""));
   if (report.contains("best")) {

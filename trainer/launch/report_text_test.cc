@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 namespace trainyard::engine {
 namespace {
 
@@ -84,6 +86,14 @@ TEST(ReportText, AnUnstableTrainingIsSaidWhereItSucceeded) {
 TEST(ReportText, AStoppedRunSaysHowManyOfItsStepsItDid) {
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Stopped", "seconds": 2.5, "steps": 120, "plannedSteps": 560})", kContext),
               HasSubstr("2.5 s, 120 of 560 steps"));
+}
+
+TEST(ReportText, ARunThatFoundItsStepsDoneSaysSo) {
+  constexpr char kIdle[] = R"({"job": "one", "state": "Succeeded", "steps": 40, "plannedSteps": 20, "perWorker": [{"batches": 0}]})";
+  EXPECT_THAT(SummaryText(kIdle, kContext), HasSubstr("trained       no step: all 20 steps of this job were done before\n"));
+  nlohmann::json busy = nlohmann::json::parse(kIdle);
+  busy["perWorker"][0]["batches"] = 1;
+  EXPECT_THAT(SummaryText(busy.dump(), kContext), ::testing::Not(HasSubstr("done before")));
 }
 
 TEST(ReportText, StepsThatWereLeftOutAreCounted) {
