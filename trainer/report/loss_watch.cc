@@ -19,7 +19,9 @@ std::optional<double> LossWatch::start() const {
   return sum_ / static_cast<double>(std::min(steps_, kStartSteps));
 }
 
-bool LossWatch::far_above() const { return steps_ > 2 * kStartSteps && *start() > 0 && smoothed_ > kFactor * *start(); }
+bool LossWatch::far_above() const {
+  return steps_ > 2 * kStartSteps && *start() > 0 && smoothed_ > std::max(kFactor * *start(), kSmallLoss);
+}
 
 std::string LossWatch::Text(double staleness) const {
   std::string text =

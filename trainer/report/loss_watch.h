@@ -9,11 +9,12 @@
 namespace trainyard::engine {
 
 // The start is the mean of the first kStartSteps losses; "far above" is more than kFactor times
-// that, with a positive start.
+// that, with a positive start, and more than kSmallLoss.
 class LossWatch {
  public:
   static constexpr int64_t kStartSteps = 10;
   static constexpr double kFactor = 2;
+  static constexpr double kSmallLoss = 0.01;  // below it all is well: a training that goes on from its end may have a start of 1e-7
 
   // The loss of the next step, and the smoothed one after it (Meters::SmoothedLoss). Values that
   // are not finite are left out.

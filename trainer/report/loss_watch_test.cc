@@ -39,6 +39,11 @@ TEST(LossWatchTest, MoreThanTwiceTheStartIsFarAboveItAndSaid) {
   EXPECT_FALSE(After({2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 3.9, 50).far_above());
 }
 
+TEST(LossWatchTest, ASmallLossIsFineWhateverTheStart) {
+  EXPECT_FALSE(After({1e-7, 1e-7}, 4e-7, 50).far_above()) << "a training that goes on from its end";
+  EXPECT_TRUE(After({1e-7, 1e-7, 1e-7, 1e-7, 1e-7, 1e-7, 1e-7, 1e-7, 1e-7, 1e-7}, 0.5, 50).far_above());
+}
+
 TEST(LossWatchTest, TheFirstStepsAreNoVerdictAndNumbersThatAreNoneAreLeftOut) {
   EXPECT_FALSE(After({1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 50, 10).far_above());
   LossWatch watch = After({1, 1}, 1, 30);
