@@ -47,7 +47,7 @@ absl::StatusOr<std::optional<Evaluation>> CheckpointEvaluator::Next() {
   TY_RETURN_IF_ERROR(CheckVocabulary(*checkpoint, vocabulary_));
   TY_RETURN_IF_ERROR(checkpoint->CopyTo(parameters_));
   const CheckpointInfo& info = checkpoint->info();
-  Evaluation evaluation{.step = info.step, .epoch = info.position.epoch, .metrics = {}};
+  Evaluation evaluation{.step = info.step, .epoch = info.position.last_epoch(), .metrics = {}};
   TY_ASSIGN_OR_RETURN(evaluation.metrics, evaluate_(parameters_));
 
   EvaluationJudge judge(config_.evaluate, config_.checkpoint);

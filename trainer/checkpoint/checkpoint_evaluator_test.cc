@@ -28,13 +28,14 @@ class CheckpointEvaluatorTest : public ::testing::Test {
     config_.model.name = "one";
     config_.checkpoint.keep_best = MetricRule{};
   }
-  void Save(int64_t step, float loss, const std::map<std::string, std::string>& state = {}) {
+  void Save(int64_t step, float loss, const std::map<std::string, std::string>& state = {}, SamplerPosition position = {}) {
     const ParameterSet parameters = ModelOfOne(loss);
     std::vector<CheckpointShard> shards = {{.name = "parameters", .tensors = {}}};
     AppendTensors(parameters, "", shards[0].tensors);
-    ASSERT_TRUE(CheckpointStore(dir_, 3)
-                    .Save({.step = step, .fingerprint = parameters.Fingerprint(), .model = "one", .state = state}, shards)
-                    .ok());
+    ASSERT_TRUE(
+        CheckpointStore(dir_, 3)
+            .Save({.step = step, .position = position, .fingerprint = parameters.Fingerprint(), .model = "one", .state = state}, shards)
+            .ok());
   }
   CheckpointEvaluator Make(const std::string& vocabulary = "") {
     return {config_, CheckpointStore(dir_, 3), ModelOfOne(0), vocabulary, [this](const ParameterSet& parameters) {
@@ -59,6 +60,17 @@ class CheckpointEvaluatorTest : public ::testing::Test {
   TrainingConfig config_;
   int evaluations_ = 0;
 };
+
+TEST_F(CheckpointEvaluatorTest, TheEpochIsThatOfTheLastStepAsTheChiefCountsIt) {
+  CheckpointEvaluator evaluator = Make();
+  const auto epoch_of_next = [&] { return (**evaluator.Next()).epoch; };
+  Save(7, 5, {}, {.epoch = 0, .offset = 28});
+  EXPECT_EQ(epoch_of_next(), 0);
+  Save(10, 5, {}, {.epoch = 1, .offset = 0});
+  EXPECT_EQ(epoch_of_next(), 0);
+  Save(11, 5, {}, {.epoch = 1, .offset = 4});
+  EXPECT_EQ(epoch_of_next(), 1);
+}
 
 TEST_F(CheckpointEvaluatorTest, EvaluatesEachCheckpointOnceInTheirOrderAndKeepsTheBest) {
   CheckpointEvaluator evaluator = Make();

@@ -41,6 +41,9 @@ struct SamplerPosition {
   int64_t epoch = 0;
   int64_t offset = 0;
 
+  // The epoch of the example consumed last: at an epoch's end that one. 0 before the first.
+  int64_t last_epoch() const { return offset > 0 || epoch == 0 ? epoch : epoch - 1; }
+
   friend bool operator==(const SamplerPosition&, const SamplerPosition&) = default;
 };
 

@@ -133,7 +133,7 @@ absl::StatusOr<std::optional<Evaluation>> Chief::RestoreBest(const Evaluation& n
     predictions_ = std::exchange(best_predictions_, std::nullopt);
     return *known;
   }
-  Evaluation evaluation{.step = best->info().step, .epoch = best->info().position.epoch, .metrics = {}};
+  Evaluation evaluation{.step = best->info().step, .epoch = best->info().position.last_epoch(), .metrics = {}};
   TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(run_.parameters));
   return evaluation;
 }
