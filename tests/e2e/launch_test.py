@@ -157,6 +157,12 @@ class Output(LaunchTest):
         self.assertEqual([run.returncode for run in runs], [0, 0, 0], texts)
         self.assertEqual(len({re.search(r"report +(\S+)", text)[1] for text in texts}), 3, texts)
 
+    def test_each_evaluation_has_a_line_however_fast_they_come(self):
+        job = job_file(self.folder.name, model="linear", batch=256)
+        command = [TRAINER, "launch", job, "--output", pathlib.Path(self.folder.name, "run"), "--progress", "plain", "--set", "training.steps=null", "--set", "training.epochs=60"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=trainyard.ROOT)
+        self.assertEqual(re.findall(r"^epoch (\d+), step", done.stderr, re.MULTILINE), [str(epoch) for epoch in range(60)])
+
     def test_hints_name_the_program_as_it_was_called(self):
         run = self.run_job(workers=1, steps=3)
         self.assertIn(f"  {TRAINER} inspect", run.text)

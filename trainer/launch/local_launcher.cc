@@ -24,8 +24,10 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/base/wait_notice.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/evaluation_log.h"
 #include "trainer/job/output_folders.h"
 #include "trainer/launch/earlier_run.h"
+#include "trainer/launch/evaluation_news.h"
 #include "trainer/launch/job_folder.h"
 #include "trainer/launch/open_browser.h"
 #include "trainer/launch/output_lock.h"
@@ -212,7 +214,7 @@ class LocalRun {
     if (page_ != nullptr && progress.ok()) page_->Update(*progress);
     if (view_.wanted()) ShowWait(now, progress.ok() ? progress->waiting : "");
     if (!progress.ok() || progress->total_steps == 0) return;  // not listening yet, or restarting
-    if (view_.wanted()) TellNews(progress->evaluations, progress->warning);
+    if (view_.wanted()) TellNews(progress->evaluations, progress->warning, /*end=*/false);
     last_progress_ = *progress;
     if (!view_.wanted() || now < next_line_) return;
     next_line_ = now + view_.period();
@@ -231,11 +233,14 @@ class LocalRun {
     if (!waiting.empty() && wait_notice_.Due(now)) view_.Say(waiting);
   }
 
+  EvaluationNews::Log LoggedEvaluations() const {
+    const absl::StatusOr<EvaluationLog> log = EvaluationLog::Open(CheckpointFolder(folder_.dir(), job_.training));
+    return log.ok() ? log->evaluations() : EvaluationNews::Log();  // the replica that writes it tells what is wrong with it
+  }
+
   // Each evaluation and each warning, once.
-  void TellNews(const std::vector<Evaluation>& evaluations, const std::string& warning) {
-    for (const Evaluation& evaluation : evaluations) {
-      if (evaluation.step <= told_evaluation_) continue;
-      told_evaluation_ = evaluation.step;
+  void TellNews(const std::vector<Evaluation>& evaluations, const std::string& warning, bool end) {
+    for (const Evaluation& evaluation : evaluation_news_.Take(evaluations, end, [this] { return LoggedEvaluations(); })) {
       view_.Say(EvaluationLine(evaluation));
     }
     if (!warning.empty() && warning != last_progress_.warning) view_.Say("warning: " + warning);
@@ -251,7 +256,7 @@ class LocalRun {
     for (const EpochRecord& record : chief->history) {
       if (!record.eval.empty()) evaluations.push_back({.step = record.step, .epoch = record.epoch, .metrics = record.eval});
     }
-    TellNews(evaluations, "");
+    TellNews(evaluations, "", /*end=*/true);
     last_progress_.step = chief->steps;
     if (!chief->history.empty()) last_progress_.epoch = chief->history.back().epoch;
     last_progress_.total_steps = chief->planned_steps;
@@ -391,7 +396,7 @@ class LocalRun {
   WaitNotice wait_notice_{absl::InfinitePast(), kShownWait};  // servers leave out shorter waits
   size_t told_ = 0;
   size_t told_second_starts_ = 0;
-  int64_t told_evaluation_ = -1;  // its step
+  EvaluationNews evaluation_news_{LoggedEvaluations()};
 };
 
 }  // namespace
