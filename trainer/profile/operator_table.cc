@@ -95,6 +95,7 @@ OperatorTable MakeOperatorTable(std::span<const ReplicaProfile> profiles) {
   OperatorTable table;
   std::map<std::string, OperatorRow> kinds;
   std::map<std::string, OperatorRow> nodes;
+  StepRange recorded = {.begin = std::numeric_limits<int64_t>::max(), .end = 0};
   int64_t device_steps = 0;
   int64_t device_nanos = 0;
   for (const ReplicaProfile& profile : profiles) {
@@ -110,6 +111,8 @@ OperatorTable MakeOperatorTable(std::span<const ReplicaProfile> profiles) {
       if (span.kind == SpanKind::kStep) {
         ++steps;
         step_nanos += nanos;
+        recorded.begin = std::min(recorded.begin, span.step);
+        recorded.end = std::max(recorded.end, span.step + 1);
       }
       if (span.kind == SpanKind::kInput) table.input_nanos += nanos;
       if (span.kind == SpanKind::kCompute) table.compute_nanos += nanos;
@@ -141,6 +144,7 @@ OperatorTable MakeOperatorTable(std::span<const ReplicaProfile> profiles) {
       row.step_nanos = device_nanos;
     }
   }
+  if (recorded.size() > 0) table.steps = recorded;
   table.kinds = Sorted(kinds);
   table.nodes = Sorted(nodes);
   return table;

@@ -31,7 +31,7 @@ struct OperatorRow {
 };
 
 struct OperatorTable {
-  StepRange steps;
+  StepRange steps;  // from the first to the last that was recorded
   int workers = 0;
   int64_t worker_steps = 0;  // profiled steps of all workers together
   // Of all those steps together, in nanoseconds.

@@ -55,6 +55,12 @@ TEST(OperatorTable, DevicesOfAWorkerHaveRowsAndOperatorsAreTheirMean) {
   EXPECT_TRUE(ToJson(MakeOperatorTable(MakeProfiles()), 5)["devices"].empty());
 }
 
+TEST(OperatorTable, TheStepsAreThoseThatWereRecorded) {
+  std::vector<ReplicaProfile> profiles = MakeProfiles();
+  for (ReplicaProfile& profile : profiles) profile.steps = {.begin = 10, .end = 20};
+  EXPECT_EQ(MakeOperatorTable(profiles).steps, (StepRange{.begin = 10, .end = 12})) << "the training ended before the others";
+}
+
 TEST(OperatorTable, NodesOfOneKindAreOneRow) {
   std::vector<ReplicaProfile> profiles = MakeProfiles();
   for (ReplicaProfile& profile : profiles) {
