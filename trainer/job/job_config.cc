@@ -121,7 +121,7 @@ void ReadMetadata(FieldReader& root, JobConfig& job, FieldErrors& errors) {
 }
 
 // Mistakes that no field alone shows.
-void CheckTogether(const JobConfig& job, FieldErrors& errors) {
+void CheckTogether(const JobConfig& job, bool names_workers, FieldErrors& errors) {
   const auto check_name = [&](std::string_view role, const ReplicaConfig& replicas) {
     if (replicas.replicas == 0) return;
     const std::string longest = fmt::format("{}-{}-{}", job.name, role, replicas.replicas - 1);
@@ -138,7 +138,11 @@ void CheckTogether(const JobConfig& job, FieldErrors& errors) {
   }
   const int trainers = job.worker.replicas + job.chief.replicas;
   if (const std::string wrong = WrongDevices(job.training, trainers); !wrong.empty()) errors.Add("spec.training.devices", wrong);
-  if (trainers == 0) errors.Add("spec.worker.replicas", "found 0, expected at least one worker or a chief");
+  if (trainers == 0 && !names_workers) {
+    errors.Add("spec.worker", "missing, expected at least one worker or a chief; add worker: {replicas: 1}");
+  } else if (trainers == 0) {
+    errors.Add("spec.worker.replicas", "found 0, expected at least one worker or a chief");
+  }
   if (job.training.strategy.kind == StrategyConfig::Kind::kParameterServer) {
     if (job.ps.replicas == 0) errors.Add("spec.ps.replicas", "found 0, expected at least 1, because training.strategy is parameterServer");
     return;
@@ -188,7 +192,7 @@ void ReadSpec(const json& value, JobConfig& job, FieldErrors& errors) {
   if (const json* serve = fields.Get("serve")) job.serve = ReadServe(*serve, fields.PathOf("serve"), errors);
   fields.Ignore({"image", "managedBy"});
   fields.RefuseOthers();
-  if (errors.size() == errors_before) CheckTogether(job, errors);
+  if (errors.size() == errors_before) CheckTogether(job, fields.Get("worker") != nullptr, errors);
 }
 
 void ReadRoot(const json& value, JobConfig& job, FieldErrors& errors) {
