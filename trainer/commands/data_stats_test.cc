@@ -38,7 +38,7 @@ TEST(DataStatsTest, AnExampleWithNumbersThatAreNotFiniteIsNamedAndLeftOut) {
   EXPECT_EQ(stats.channels.at(0).mean, 4);
   EXPECT_THAT(stats.class_counts, ElementsAre(2, 0));
   EXPECT_THAT(StatsText("train", stats, {"cat", "dog"}),
-              AllOf(HasSubstr("mean 4.0000  std 2.2361  from 1.0000 to 7.0000"), HasSubstr("1 examples are damaged:")));
+              AllOf(HasSubstr("mean 4.0000  std 2.2361  from 1.0000 to 7.0000"), HasSubstr("1 example is damaged:")));
 }
 
 TEST(DataStatsTest, ALabelThatIsNotFiniteIsNamed) {

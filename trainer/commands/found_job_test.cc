@@ -55,7 +55,7 @@ TEST_F(FoundJobTest, AJobThatWouldFailIsNotWritten) {
 
 TEST_F(FoundJobTest, LabelsOfOneClassAreRefused) {
   EXPECT_THAT(ErrorOf("one.csv", "age,class\n1,a\n2,a\n3,a\n4,a\n5,a\n"),
-              HasSubstr("one.csv has 5 rows of 1 classes (a), expected two classes or more"));
+              HasSubstr("one.csv has 5 rows of 1 class (a), expected two classes or more"));
 }
 
 TEST_F(FoundJobTest, ANumberColumnWithABadCellIsTold) {
