@@ -19,6 +19,8 @@ def closed(schema):
     made = {key: schema[key] for key in KEPT if key in schema}
     if schema.get("exclusiveMinimum"):
         made["exclusiveMinimum"] = made.pop("minimum")
+    if schema.get("exclusiveMaximum"):
+        made["exclusiveMaximum"] = made.pop("maximum")
     if schema.get("x-kubernetes-int-or-string"):
         made["type"] = ["integer", "string"]
     if "properties" in schema:

@@ -34,7 +34,7 @@ namespace {
 
 constexpr double kStopShare = 0.75;                  // of the time to stop, in which the chief may still read this server
 constexpr absl::Duration kAlone = absl::Seconds(1);  // without a worker: one that is there dials a lost server sooner
-constexpr absl::Duration kLookPeriod = absl::Milliseconds(100);
+constexpr absl::Duration kReaderLook = absl::Milliseconds(100);
 constexpr absl::Duration kPublishPeriod = absl::Milliseconds(500);
 
 // "0.0.0.0:5000" of "ps-0.example:5000".
@@ -142,7 +142,7 @@ void AwaitReaders(const KvServer& server, absl::Duration time, Notification& end
   absl::Time now = RealClock().Now();
   absl::Time read_at = now;
   for (const absl::Time until = now + time; now < until && now < read_at + kAlone; now = RealClock().Now()) {
-    if (ended.WaitForNotificationWithTimeout(kLookPeriod)) return;
+    if (ended.WaitForNotificationWithTimeout(kReaderLook)) return;
     const KvServerStats stats = server.stats();
     if (std::ranges::any_of(stats.workers, &KvWorkerStats::connected)) read_at = now;
   }
