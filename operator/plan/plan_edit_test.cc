@@ -39,6 +39,19 @@ TEST(PlanEdit, SuspendingDeletesEveryPodAndResumingStartsAfreshOnceTheyAreGone) 
   EXPECT_EQ(world.status().phase, JobPhase::kRunning);
 }
 
+TEST(PlanEdit, AResumedJobStartsWhateverRestartedBefore) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady().Loses(Role::kWorker, 0).Settle().RunsReady();
+  EXPECT_EQ(world.status().disruptions, 1);
+  world.Passes(absl::Seconds(5)).Edits(OneServerTwoWorkers().Policy("suspend", true)).Settle();
+  EXPECT_EQ(world.status().phase, JobPhase::kSuspended);
+  world.Passes(absl::Seconds(5)).Edits(OneServerTwoWorkers()).Settle();
+  EXPECT_FALSE(world.status().IsTrue(kRestarting)) << world.status().Find(kRestarting)->message;
+  EXPECT_NE(world.status().phase, JobPhase::kRestarting);
+  world.RunsReady();
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+}
+
 TEST(PlanEdit, AJobSuspendedFromBirthHasNoStartTimeAndNoPods) {
   World world(OneServerTwoWorkers().Policy("suspend", true));
   EXPECT_THAT(world.Look().creations, IsEmpty());

@@ -26,12 +26,18 @@ JobPhase PhaseOf(const TrainingJobStatus& status, bool all_ready, bool restartin
   return status.running_time ? JobPhase::kRunning : JobPhase::kPending;
 }
 
-std::vector<ReplicaId> RestartingAmong(const std::vector<ReplicaId>& missing, const Restarts& restarts) {
-  std::set<std::string> known;
-  for (const RestartRecord& record : restarts.records) known.insert(record.replica);
+// A job that is resumed starts: what restarted before is over.
+std::vector<ReplicaId> RestartingAmong(const std::vector<ReplicaId>& missing, const Restarts& restarts, const TrainingJobStatus& status) {
+  const Condition* const suspended = status.Find(kSuspended);
+  const absl::Time resumed = suspended == nullptr || suspended->status ? absl::InfinitePast() : suspended->last_transition;
+  const auto restarts_now = [&](const ReplicaId& id) {
+    const auto record = std::ranges::find(restarts.records, Name(id), &RestartRecord::replica);
+    if (record == restarts.records.end()) return false;
+    const bool in_place = record->pod_restarts > 0 && restarts.states.contains(id);
+    return in_place || record->last_end >= resumed;
+  };
   std::vector<ReplicaId> restarting;
-  std::copy_if(missing.begin(), missing.end(), std::back_inserter(restarting),
-               [&](const ReplicaId& id) { return known.contains(Name(id)); });
+  std::ranges::copy_if(missing, std::back_inserter(restarting), restarts_now);
   return restarting;
 }
 
@@ -121,7 +127,7 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
   const absl::Time stamp = situation.Stamp();
   status.replica_statuses = CountReplicas(situation.job, completed, restarts);
   const std::vector<ReplicaId> missing = ReplicasNotReady(situation.job, completed, restarts);
-  const std::vector<ReplicaId> restarting = RestartingAmong(missing, restarts);
+  const std::vector<ReplicaId> restarting = RestartingAmong(missing, restarts, status);
   std::string init_failure = InitFailureTeller(situation, status).Tell(missing);
   if (!init_failure.empty()) init_failure.insert(0, InitFailureTeller::kSeparator);
   if (missing.empty()) {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "operator/api/restart_records.h"
 #include "operator/api/text.h"
 #include "operator/plan/cleanup_policy.h"
@@ -242,15 +244,27 @@ class Counter {
                                                DescribeEnd(job_, id, pod, /*with_command=*/false))};
   }
 
+  // Replicas with an index below `desired` whose end the status told while a new pod was awaited.
+  int Awaited(Role role, int desired) const {
+    const std::string prefix = std::string(Name(role)) + "-";
+    const auto awaited = [&](const RestartRecord& record) {
+      int index = 0;
+      return record.pod_counted && record.replica.starts_with(prefix) &&
+             absl::SimpleAtoi(std::string_view(record.replica).substr(prefix.size()), &index) && index < desired;
+    };
+    return static_cast<int>(std::ranges::count_if(job_.status.restart_records, awaited));
+  }
+
   // A replica that had a pod when the status was last complete, and has none now, was deleted from
-  // outside between two looks.
+  // outside between two looks. Complete: each other replica had a pod, or its end was told.
   void VisitAbsent(const ReplicaId& id) {
     RestartRecord* record = Find(id);
     if (record == nullptr || !record->pod_counted) {
       const auto it = job_.status.replica_statuses.find(id.role);
       if (it == job_.status.replica_statuses.end()) return;
       const ReplicaStatus& before = it->second;
-      const bool all_existed = before.active + before.succeeded >= before.desired && id.index < before.desired;
+      const bool all_existed =
+          before.active + before.succeeded + Awaited(id.role, before.desired) >= before.desired && id.index < before.desired;
       if (!all_existed || job_.status.IsTrue("Suspended")) return;
       record = &records_[Name(id)];
       record->replica = Name(id);

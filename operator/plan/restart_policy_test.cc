@@ -93,6 +93,23 @@ TEST(RestartPolicy, ADisruptedReplicaThatHasRunForTenMinutesIsForgottenAndAnothe
   EXPECT_EQ(world.status().disruptions, 1);
 }
 
+TEST(RestartPolicy, ReplicasThatAreDeletedOneAfterTheOtherAreAllCounted) {
+  World world(Job("ExitCode"));
+  world.RunsReady().Loses(Role::kWorker, 0).Look();
+  EXPECT_EQ(world.status().disruptions, 1);
+  world.Loses(Role::kWorker, 1).Look();  // before worker-0 has its new pod in the status
+  EXPECT_EQ(world.status().disruptions, 2);
+  world.Settle().RunsReady();
+  EXPECT_EQ(world.status().disruptions, 2);
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+}
+
+TEST(RestartPolicy, AReplicaThatNeverHadAPodWasNotDeleted) {
+  World world(Job("ExitCode"));
+  world.Look();
+  EXPECT_EQ(world.status().disruptions, 0);
+}
+
 TEST(RestartPolicy, AReplicaThatFailedUnseenBeforeTheSuccessIsNotMadeAgainAndNotCounted) {
   World world(Job("ExitCode"));
   world.RunsReady().Exits(Role::kWorker, 1, 137).Exits(Role::kWorker, 0, 0).Look();
