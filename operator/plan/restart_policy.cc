@@ -249,8 +249,8 @@ class Counter {
     const std::string prefix = std::string(Name(role)) + "-";
     const auto awaited = [&](const RestartRecord& record) {
       int index = 0;
-      return record.pod_counted && record.replica.starts_with(prefix) &&
-             absl::SimpleAtoi(std::string_view(record.replica).substr(prefix.size()), &index) && index < desired;
+      return record.pod_counted && record.replica.starts_with(prefix) && absl::SimpleAtoi(record.replica.substr(prefix.size()), &index) &&
+             index < desired;
     };
     return static_cast<int>(std::ranges::count_if(job_.status.restart_records, awaited));
   }
