@@ -99,6 +99,18 @@ void JudgeSpec(TrainingJobStatus& status, const Situation& situation, const Stal
   ClearCondition(status, kInvalid, "Valid", "the API server accepts the spec now", situation.Stamp());
 }
 
+// "evaluator-0 failed and is not restarted: …"; empty: none has.
+std::string DescribeFailedEvaluator(const Situation& situation, const Restarts& restarts) {
+  for (const auto& [id, state] : restarts.states) {
+    if (id.role != Role::kEvaluator || state != PodState::kFailed || restarts.counted.contains(id)) continue;
+    const auto pod = situation.observed.pods.find(id);
+    if (pod == situation.observed.pods.end()) continue;
+    return fmt::format("{} failed and is not restarted, so nothing is evaluated: {}", Name(id),
+                       DescribeEnd(situation.job, id, *pod->second, /*with_command=*/true));
+  }
+  return "";
+}
+
 Plan DescribeStall(TrainingJobStatus& status, const Situation& situation, const Restarts& restarts, bool children_missing) {
   Plan plan;
   if (!situation.observed.leftovers.empty()) {
@@ -130,11 +142,12 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
   const std::vector<ReplicaId> restarting = RestartingAmong(missing, restarts, status);
   std::string init_failure = InitFailureTeller(situation, status).Tell(missing);
   if (!init_failure.empty()) init_failure.insert(0, InitFailureTeller::kSeparator);
+  const std::string evaluator = DescribeFailedEvaluator(situation, restarts);
   if (missing.empty()) {
     if (SetCondition(status, kRunning, true, "AllReplicasReady", "all replicas run and are ready", stamp)) {
       plan.AddEvent(false, "Running", "all replicas run and are ready");
     }
-    status.message = "all replicas run and are ready";
+    status.message = evaluator.empty() ? "all replicas run and are ready" : "all other replicas run and are ready";
     if (!status.running_time) status.running_time = stamp;
   } else {
     status.message = DescribeQueueWait(situation, restarts);
@@ -143,6 +156,12 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
       status.message = Head("waits for " + NameSome(missing) + init_failure + (node_wait.empty() ? "" : "; " + node_wait), kMaxMessage);
     }
     SetCondition(status, kRunning, false, restarting.empty() ? "ReplicasNotReady" : "ReplicasRestarting", status.message, stamp);
+  }
+  if (!evaluator.empty()) {
+    status.message = Head(status.message + "; " + evaluator, kMaxMessage);
+    const auto before = situation.job.status.replica_statuses.find(Role::kEvaluator);
+    const bool known = before != situation.job.status.replica_statuses.end() && before->second.failed > 0;
+    if (!known) plan.AddEvent(true, "EvaluatorFailed", evaluator);
   }
   if (const std::string unhealthy = DescribeUnhealthyDevices(situation.observed); !unhealthy.empty()) {
     status.message = Head(status.message + "; " + unhealthy, kMaxMessage);

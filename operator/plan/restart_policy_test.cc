@@ -162,8 +162,14 @@ TEST(RestartPolicy, AnEvaluatorIsMadeAgainAndSpendsNothingOfTheJobs) {
 TEST(RestartPolicy, AnEvaluatorThatIsNotRecreatedFailsNoJob) {
   for (const char* policy : {"Never", "ExitCode"}) {
     World world(Job("ExitCode", 0).Replicas("evaluator", 1).Restart("evaluator", policy));
-    world.RunsReady().Exits(Role::kEvaluator, 0, 3).Settle();
+    world.RunsReady().Exits(Role::kEvaluator, 0, 3, "no eval split");
+    const Plan plan = MakePlan(world.job(), world.Seen(), world.now());
+    EXPECT_THAT(EventReasons(plan), ElementsAre("EvaluatorFailed"));
+    world.Settle();
     EXPECT_EQ(world.status().phase, JobPhase::kRunning) << policy;
+    EXPECT_THAT(world.status().message, HasSubstr("all other replicas run and are ready; evaluator-0 failed and is not restarted"));
+    EXPECT_THAT(world.status().message, HasSubstr("no eval split"));
+    EXPECT_THAT(EventReasons(MakePlan(world.job(), world.Seen(), world.now())), IsEmpty()) << "it is told once";
     EXPECT_EQ(world.status().replica_statuses.at(Role::kEvaluator).failed, 1) << policy;
   }
 }

@@ -133,6 +133,10 @@ class PluginTest(OperatorCase):
             self.assertIn(words, told)
         self.assertEqual(told.count("\x1b[2J"), 0)
         self.assertNotIn(chief, told)
+        for pod in (chief, other, "digits-ps-0"):
+            self.api.delete(f"{PODS}/{pod}?gracePeriodSeconds=0")
+        self.assertIn("Next:\n  correct the job and make it anew", self.plugin("why", "digits"))
+        self.assertIn("digits has no pod of a replica, so no logs: kubectl trainyard why digits -n default", self.plugin("logs", "--all", "digits", fails=True))
 
     def test_why_tells_what_holds_a_job(self):
         self.create(job("held").worker(1))
@@ -140,7 +144,9 @@ class PluginTest(OperatorCase):
         self.api.merge(f"{PODS}/held-worker-0/status", {"status": {"conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu."}]}})
         wait_for("the message", lambda: "worker-0" in self.status("held").get("message", ""))
-        self.assertIn("worker-0: waits for a node: 0/3 nodes are available: 3 Insufficient cpu.", self.plugin("why", "held"))
+        told = self.plugin("why", "held")
+        self.assertIn("worker-0: waits for a node: 0/3 nodes are available: 3 Insufficient cpu.", told)
+        self.assertIn("Next:\n  see to the pods above: kubectl get pods -l trainyard.dev/job-name=held -n default", told)
         self.operator.stop()
         self.create(job("new").worker(1))
         self.assertIn("no operator has looked at it", self.plugin("why", "new"))
