@@ -114,7 +114,16 @@ class Planner {
     plan_.AddEvent(false, "Succeeded", message);
   }
 
+  // Of a job that does not train: it has neither a speed nor a time left.
+  void ForgetPace() {
+    if (!status_.progress) return;
+    status_.progress->batches_per_second.reset();
+    status_.progress->examples_per_second.reset();
+    status_.progress->eta_seconds.reset();
+  }
+
   void Fail(std::string_view reason, const std::string& message) {
+    ForgetPace();
     End(JobPhase::kFailed, kFailed, reason, message);
     plan_.AddEvent(true, "Failed", fmt::format("{}: {}", reason, message));
   }
@@ -159,6 +168,7 @@ class Planner {
     status_.start_time.reset();
     status_.running_time.reset();
     status_.image.clear();
+    ForgetPace();
     Stop();
   }
 

@@ -52,6 +52,24 @@ TEST(PlanEdit, AResumedJobStartsWhateverRestartedBefore) {
   EXPECT_EQ(world.status().phase, JobPhase::kRunning);
 }
 
+TEST(PlanEdit, AJobThatDoesNotTrainHasNeitherASpeedNorATimeLeft) {
+  for (const bool fails : {false, true}) {
+    World world(OneServerTwoWorkers().Policy("backoffLimit", 0));
+    world.extra.progress = Progress{.step = 7, .examples_per_second = 100, .eta_seconds = 60};
+    world.RunsReady().Look();
+    EXPECT_EQ(world.status().progress->eta_seconds, 60);
+    if (fails) {
+      world.Exits(Role::kWorker, 1, 137).Settle();
+    } else {
+      world.Edits(OneServerTwoWorkers().Policy("backoffLimit", 0).Policy("suspend", true)).Settle();
+    }
+    EXPECT_EQ(world.status().phase, fails ? JobPhase::kFailed : JobPhase::kSuspended);
+    EXPECT_EQ(world.status().progress->step, 7);
+    EXPECT_FALSE(world.status().progress->eta_seconds);
+    EXPECT_FALSE(world.status().progress->examples_per_second);
+  }
+}
+
 TEST(PlanEdit, AJobSuspendedFromBirthHasNoStartTimeAndNoPods) {
   World world(OneServerTwoWorkers().Policy("suspend", true));
   EXPECT_THAT(world.Look().creations, IsEmpty());
