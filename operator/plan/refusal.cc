@@ -24,6 +24,18 @@ std::string SpecPath(const Refusal& refusal) {
   return refusal.child.kind == ChildKind::kDeployment ? "spec.serve" : "the job's spec";
 }
 
+// The field of the job that the API server's words about a child are about, and where its value may
+// come from.
+std::string BlamedField(const TrainingJob& job, const Refusal& refusal) {
+  if (Says(refusal, "topologyKey") && !job.spec.run_policy.scheduling.topology_key.empty()) return "spec.runPolicy.scheduling.topologyKey";
+  const ReplicaSpec* const replica = refusal.child.replica ? job.spec.Find(refusal.child.replica->role) : nullptr;
+  const bool resources = Says(refusal, ".resources") || Says(refusal, "quantities must match");
+  if (replica == nullptr || !resources || replica->resources.empty()) return SpecPath(refusal);
+  const std::string field = fmt::format("spec.{}.resources", Name(refusal.child.replica->role));
+  if (!Says(refusal, "limit")) return field;
+  return fmt::format("{}; a limit may come from a LimitRange (kubectl describe limitrange -n {})", field, job.meta.name_space);
+}
+
 // The operator itself lacks a right.
 std::string MissingRight(const TrainingJob& job, ChildKind kind) {
   if (kind == ChildKind::kSecret && job.spec.framework != Framework::kMpi) {
@@ -75,7 +87,7 @@ std::string NextStep(const TrainingJob& job, const Refusal& refusal) {
   const auto known =
       std::find_if(kKnownAnswers.begin(), kKnownAnswers.end(), [&](const KnownAnswer& answer) { return Says(refusal, answer.words); });
   if (known != kKnownAnswers.end()) return fmt::format(fmt::runtime(known->next_step), job.meta.name_space, SpecPath(refusal));
-  if (BlamesTheSpec(refusal)) return fmt::format("correct {}", SpecPath(refusal));
+  if (BlamesTheSpec(refusal)) return fmt::format("correct {}", BlamedField(job, refusal));
   return "change the job, or ask the cluster's administrator";
 }
 

@@ -50,6 +50,20 @@ TEST(Refusal, TheSentenceHasTheServersWordsAndTheNextStep) {
   }
 }
 
+TEST(Refusal, TheFieldOfTheJobIsNamedThatTheServersWordsAreAbout) {
+  const Refusal beyond =
+      Refused(422,
+              "Pod \"mnist-worker-1\" is invalid: spec.containers[0].resources.requests: Invalid value: \"200m\": must be "
+              "less than or equal to cpu limit of 100m");
+  EXPECT_THAT(Said(beyond), HasSubstr("; correct spec.worker.template"));
+  EXPECT_THAT(Said(beyond, MakeJob().Set("/spec/worker/resources", {{"requests", {{"cpu", "200m"}}}})),
+              HasSubstr("; correct spec.worker.resources; a limit may come from a LimitRange (kubectl describe limitrange -n default)"));
+  const Refusal key =
+      Refused(422, "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value");
+  EXPECT_THAT(Said(key, MakeJob().Policy("scheduling", {{"topologyKey", "bad key"}})),
+              HasSubstr("; correct spec.runPolicy.scheduling.topologyKey"));
+}
+
 TEST(Refusal, AMissingRightToPodGroupsNamesTheChartsValueOfTheGang) {
   const Refusal refusal = Refused(403, "cannot create resource \"podgroups\"", ChildKind::kPodGroup);
   EXPECT_THAT(Said(refusal, MakeJob().Policy("scheduling", {{"gang", "Volcano"}})), HasSubstr("--set gang.volcano=true"));
