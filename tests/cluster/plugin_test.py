@@ -133,8 +133,9 @@ class PluginTest(OperatorCase):
             self.assertIn(words, told)
         self.assertEqual(told.count("\x1b[2J"), 0)
         self.assertNotIn(chief, told)
-        for pod in (chief, other, "digits-ps-0"):
-            self.api.delete(f"{PODS}/{pod}?gracePeriodSeconds=0")
+        for pod in (chief, other):
+            self.api.delete(f"{PODS}/{pod}", grace_seconds=0)
+        wait_for("the pods to be gone", lambda: not self.api.list(PODS, "trainyard.dev/job-name=digits"))
         self.assertIn("Next:\n  correct the job and make it anew", self.plugin("why", "digits"))
         self.assertIn("digits has no pod of a replica, so no logs: kubectl trainyard why digits -n default", self.plugin("logs", "--all", "digits", fails=True))
 
