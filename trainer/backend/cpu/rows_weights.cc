@@ -10,37 +10,6 @@
 
 namespace trainyard::engine {
 
-namespace {
-
-// G for tiles of 2 and of 4 pixels to a side, whose points are those of kernels/winograd.cc.
-constexpr double kSmall[][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-constexpr double kLarge[][3] = {{1, 0, 0},
-                                {1.0 / 3, 1.0 / 3, 1.0 / 3},
-                                {-1.0 / 3, 1.0 / 3, -1.0 / 3},
-                                {-16.0 / 15, -8.0 / 15, -4.0 / 15},
-                                {1.0 / 15, -2.0 / 15, 4.0 / 15},
-                                {0, 0, 1}};
-
-// G g G^T of every kernel: [3][3][each] → [(tile + 2)^2][each], inputs and outputs counted as one.
-std::vector<float> WinogradKernels(const float* weights, int64_t each, int tile) {
-  const double(*const g)[3] = tile == 2 ? kSmall : kLarge;
-  const int side = tile + 2;
-  std::vector<float> transformed(static_cast<size_t>(side * side * each));
-  for (int64_t i = 0; i < each; ++i) {
-    for (int row = 0; row < side; ++row) {
-      double sums[3] = {};
-      for (int64_t tap = 0; tap < 9; ++tap) sums[tap % 3] += g[row][tap / 3] * weights[tap * each + i];
-      for (int column = 0; column < side; ++column) {
-        const double* const by = g[column];
-        transformed[(row * side + column) * each + i] = static_cast<float>(by[0] * sums[0] + by[1] * sums[1] + by[2] * sums[2]);
-      }
-    }
-  }
-  return transformed;
-}
-
-}  // namespace
-
 RowsParameters ParametersOf(const Epilogue& epilogue, std::span<const void* const> inputs) {
   const auto at = [&](size_t i) { return static_cast<const float*>(inputs[i]); };
   RowsParameters parameters{.weights = at(1)};
@@ -87,12 +56,16 @@ void RowsWeights::Pack(const RowsParameters& p, CpuDevice& device) {
 }
 
 void RowsWeights::Fill(const RowsParameters& p, float* memory, CpuDevice& device) const {
+  const float* weights = p.weights;
   std::vector<float> winograd;
   if (p.winograd_tile != 0) {
     const int64_t side = p.winograd_tile + 2;
-    winograd = WinogradKernels(p.weights, k_ / (side * side) * columns_, p.winograd_tile);
+    const int64_t each = k_ / (side * side) * columns_;  // inputs and outputs counted as one
+    winograd.resize(static_cast<size_t>(k_ * columns_));
+    device.kernels.winograd_panel_weights(
+        {.results = p.winograd_tile, .weights = p.weights, .transformed = winograd.data(), .count = each, .begin = 0, .end = each});
+    weights = winograd.data();
   }
-  const float* const weights = p.winograd_tile != 0 ? winograd.data() : p.weights;
   if (p.bias != nullptr) std::copy_n(p.bias, columns_, memory);
   for (int64_t panel = 0; panel < panels_; ++panel) {
     device.kernels.pack_rows({.from = weights + begin(panel),
