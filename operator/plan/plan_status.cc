@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "operator/api/index_set.h"
@@ -30,11 +31,13 @@ JobPhase PhaseOf(const TrainingJobStatus& status, bool all_ready, bool restartin
 std::vector<ReplicaId> RestartingAmong(const std::vector<ReplicaId>& missing, const Restarts& restarts, const TrainingJobStatus& status) {
   const Condition* const suspended = status.Find(kSuspended);
   const absl::Time resumed = suspended == nullptr || suspended->status ? absl::InfinitePast() : suspended->last_transition;
+  std::map<std::string_view, const RestartRecord*> records;
+  for (const RestartRecord& record : restarts.records) records[record.replica] = &record;
   const auto restarts_now = [&](const ReplicaId& id) {
-    const auto record = std::ranges::find(restarts.records, Name(id), &RestartRecord::replica);
-    if (record == restarts.records.end()) return false;
-    const bool in_place = record->pod_restarts > 0 && restarts.states.contains(id);
-    return in_place || record->last_end >= resumed;
+    const auto found = records.find(Name(id));
+    if (found == records.end()) return false;
+    const bool in_place = found->second->pod_restarts > 0 && restarts.states.contains(id);
+    return in_place || found->second->last_end >= resumed;
   };
   std::vector<ReplicaId> restarting;
   std::ranges::copy_if(missing, std::back_inserter(restarting), restarts_now);
