@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
+#include "trainer/base/counted.h"
 #include "trainer/base/printable.h"
 #include "trainer/data/csv/fit_columns.h"
 #include "trainer/data/utf8.h"
@@ -32,9 +33,8 @@ bool LooksLikeNumber(std::string_view cell) { return NumberOf(cell).ok() || IsNu
 
 std::string ColumnLook::Doubt() const {
   if (texts == 0 || numbers + with_commas <= texts - with_commas) return "";
-  const char* const plural = texts == 1 ? "" : "s";
-  return fmt::format("{}{} {}, such as \"{}\" in {}", numbers > 0 ? fmt::format("{} number{} and ", numbers, numbers == 1 ? "" : "s") : "",
-                     texts, with_commas == texts ? fmt::format("number{} with a comma", plural) : fmt::format("text{}", plural), first_text,
+  const std::string others = with_commas == texts ? Counted(texts, "number with a comma", "numbers with a comma") : Counted(texts, "text");
+  return fmt::format("{}{}, such as \"{}\" in {}", numbers > 0 ? Counted(numbers, "number") + " and " : "", others, first_text,
                      first_place);
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "trainer/base/counted.h"
 #include "trainer/launch/hints.h"
 #include "trainer/launch/progress_text.h"
 #include "trainer/report/number_text.h"
@@ -23,9 +24,6 @@ double NumberAt(const nlohmann::json& object, const char* name) {
 int64_t WholeAt(const nlohmann::json& object, const char* name) {
   return object.contains(name) && object[name].is_number_integer() ? object[name].get<int64_t>() : 0;
 }
-
-// "1 worker", "2 workers"
-std::string Count(int count, std::string_view what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
 
 void AppendLine(std::string& text, std::string_view label, std::string_view value) {
   fmt::format_to(std::back_inserter(text), "  {:<13} {}\n", label, value);
@@ -130,7 +128,7 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   const int devices = report.value("devices", 1);
   const std::string of_devices = devices > 1 ? fmt::format(" of {} devices", devices) : "";
   std::string text = fmt::format("\n{} {}: {}{}{}{}, {}\n", report.value("job", ""), state, strategy, strategy.empty() ? "" : ", ",
-                                 Count(report.value("workers", 0), "worker"), of_devices, Count(report.value("ps", 0), "server"));
+                                 Counted(report.value("workers", 0), "worker"), of_devices, Counted(report.value("ps", 0), "server"));
   if (report.contains("eval")) AppendEvaluation(text, report["eval"]);
   AppendTrainingLoss(text, report);
   AppendNothingTrained(text, report);
