@@ -77,8 +77,8 @@ class Recorder {
   // Unavailable names the port or folder that could not be had. `clock` must outlive the recorder.
   static absl::StatusOr<std::unique_ptr<Recorder>> Create(RecorderOptions options, Clock& clock);
 
-  // Chief only: the graph page, and the first images of a batch. Examples of bytes that no PNG can
-  // show are no images.
+  // Chief only: the graph page, and the first images of a batch. A batch whose examples no PNG can
+  // show is left out.
   absl::Status OnGraph(const Graph& graph);
   absl::Status OnImages(const Batch& batch);
   // Nanoseconds by name of the graph's node, the mean over the profiled steps: colours of the graph
