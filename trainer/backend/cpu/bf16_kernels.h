@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "trainer/backend/cpu/batch_norm_args.h"
+#include "trainer/backend/cpu/winograd_args.h"
 #include "trainer/graph/activation.h"
 
 namespace trainyard::engine {
@@ -105,6 +106,9 @@ struct Bf16Kernels {
   // Of windows that tile the image from its corner: x, activated and y are pairs.
   void (*max_pool_gradient)(const PoolArgs&, int begin, int end);
   BatchNormKernels batch_norm;
+  // Null where products of pairs are faster than those of f32 by more than Winograd's saves.
+  WinogradPanelKernels winograd;
+  void (*pairs_to_rows)(const uint16_t* x, float* rows, int64_t pixels, int channels, int64_t stride);  // as panels_to_rows of KernelTable
   // As those of KernelTable, but y is bf16.
   void (*exp_rows)(const ExpRowsArgs&);
   void (*exp_rows_end)(const ExpRowsEndArgs&);

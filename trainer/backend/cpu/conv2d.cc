@@ -255,8 +255,8 @@ std::vector<InputGradientPhase> MakePhases(const ConvShape& shape, const CpuDevi
   return phases;
 }
 
-CompiledKernel WinogradInputGradient(CpuDevice& device, const ConvShape& shape) {
-  const WinogradInputGradientPlan plan(shape, device);
+CompiledKernel WinogradInputGradient(CpuDevice& device, const WinogradInputGradientPlan& plan) {
+  const ConvShape& shape = plan.shape;
   PackArgs pack;
   pack.kernel_h = shape.kernel_h;
   pack.kernel_w = shape.kernel_w;
@@ -274,7 +274,7 @@ CompiledKernel WinogradInputGradient(CpuDevice& device, const ConvShape& shape) 
         RunPack(pack, device);
         RunWinogradInputGradient(plan, context.input<float>(0), packed, context.output<float>(0), packed + weights, device);
       },
-      (weights + WinogradInputGradientScratchFloats(shape, device.pool.threads())) * sizeof(float));
+      (weights + WinogradInputGradientScratchFloats(plan, device.pool.threads())) * sizeof(float));
 }
 
 }  // namespace
@@ -304,7 +304,8 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
         },
         (weights + FewSamplesScratchFloats(part, samples, device.pool.threads())) * sizeof(float));
   }
-  if (device.bf16 == nullptr && HasWinogradShape(shape)) return WinogradInputGradient(device, shape);
+  if (TakesWinograd(shape, device) && (device.bf16 == nullptr || node.in(0).narrow))
+    return WinogradInputGradient(device, {shape, node.in(0).narrow, node.out().narrow, device});
   const size_t weights = phases.back().packed_offset + PackedWeightFloats(phases.back().forward, device);
   size_t work = 0;
   for (const InputGradientPhase& phase : phases) work = std::max(work, ConvForwardScratchFloats(phase.forward, device));
@@ -328,11 +329,23 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dInpu
 // Of y, in all panels.
 static int64_t Pixels(const ConvShape& shape) { return int64_t{shape.panels} * shape.out_h * shape.out_w; }
 
+static CompiledKernel WinogradWeightGradient(CpuDevice& device, const ConvShape& shape, int64_t samples, bool bias, bool in_pairs) {
+  return MakeKernel(
+      [&device, shape, samples, bias, in_pairs](const KernelContext& context) {
+        const WinogradOperands operands = {context.input<float>(0), context.input<float>(1), in_pairs};
+        RunWinogradWeightGradient(shape, samples, operands, context.output<float>(0), bias ? context.output<float>(1) : nullptr,
+                                  static_cast<float*>(context.scratch), device);
+      },
+      WinogradWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
+}
+
 CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeightGradientOp& op) {
   TY_RETURN_IF_ERROR(RequireBatched(node));
   TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
   const int64_t samples = node.in(0).shape[0];
   if (device.bf16 != nullptr) {
+    if (node.in(0).narrow && node.in(1).narrow && PrefersNarrowWinogradWeightGradient(shape, device))
+      return WinogradWeightGradient(device, shape, samples, op.bias, /*in_pairs=*/true);
     return MakeKernel(
         [&device, shape, bias = op.bias, x = node.in(0).narrow, dy = node.in(1).narrow](const KernelContext& context) {
           RunBf16WeightGradient(shape, {context.inputs[0], context.inputs[1], x, dy}, context.output<float>(0),
@@ -342,14 +355,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
   }
   switch (WeightGradientPathOf(shape, samples)) {
     case WeightGradientPath::kWinograd:
-      return MakeKernel(
-          [&device, shape, samples, bias = op.bias](const KernelContext& context) {
-            const float* dy = context.input<float>(1);
-            RunWinogradWeightGradient(shape, samples, context.input<float>(0), dy, context.output<float>(0),
-                                      static_cast<float*>(context.scratch), device);
-            if (bias) RunBiasGradient(device, dy, context.output<float>(1), Pixels(shape), shape.outputs);
-          },
-          WinogradWeightGradientScratchFloats(shape, device.pool.threads()) * sizeof(float));
+      return WinogradWeightGradient(device, shape, samples, op.bias, /*in_pairs=*/false);
     case WeightGradientPath::kPointwise:
       return MakeKernel(
           [&device, shape, samples, bias = op.bias](const KernelContext& context) {

@@ -64,7 +64,7 @@ ConvForwardPlan ConvForwardPlan::Direct(const ConvShape& shape, const KernelTabl
 }
 
 ConvForwardPlan ConvForwardPlan::For(const ConvForwardArgs& args, const CpuDevice& device) {
-  if (device.bf16 != nullptr || !PrefersWinogradConv2d(args)) return Direct(args.shape, device.kernels);
+  if (!PrefersWinogradConv2d(args, device)) return Direct(args.shape, device.kernels);
   ConvShape product;
   product.outputs = args.shape.outputs;
   product.in_w = product.out_w = WinogradTilesAtATime(args);
@@ -91,20 +91,20 @@ int64_t PooledRowFloats(const ConvForwardArgs& args) {
 
 size_t PackedWeightFloats(const ConvForwardArgs& args, const CpuDevice& device) {
   const ConvShape& shape = args.shape;
-  if (device.bf16 != nullptr) return Bf16WeightFloats(shape);
   if (args.winograd != 0) return WinogradWeightFloats(shape);
+  if (device.bf16 != nullptr) return Bf16WeightFloats(shape);
   return PaddedFloats(int64_t{shape.kernel_h} * shape.kernel_w * shape.channels * shape.outputs);
 }
 
 size_t ConvForwardScratchFloats(const ConvForwardArgs& args, const CpuDevice& device) {
-  if (device.bf16 != nullptr) return Bf16ConvForwardScratchFloats(args, device.pool.threads());
   if (args.winograd != 0) return WinogradScratchFloats(args, device.pool.threads());
+  if (device.bf16 != nullptr) return Bf16ConvForwardScratchFloats(args, device.pool.threads());
   return static_cast<size_t>(PooledRowFloats(args) * device.pool.threads());
 }
 
 void RunPack(const PackArgs& args, CpuDevice& device) {
-  if (device.bf16 != nullptr) return RunBf16Pack(args, device);
   if (args.winograd != 0) return RunWinogradPack(args, device);
+  if (device.bf16 != nullptr) return RunBf16Pack(args, device);
   constexpr int64_t kLeastToShare = 32 << 10;  // floats: fewer cost less than waking a thread
   const int outputs = args.transposed ? args.in : args.out;
   const int blocks = (outputs + args.block - 1) / args.block;
@@ -146,8 +146,8 @@ void RunRowsTogether(const ConvForwardArgs& args, CpuDevice& device, const Behin
 }  // namespace
 
 void RunConvForward(const ConvForwardArgs& args, CpuDevice& device, const BehindRows* behind) {
-  if (device.bf16 != nullptr) return RunBf16ConvForward(args, device, behind);
   if (args.winograd != 0) return RunWinogradConvForward(args, device, behind);
+  if (device.bf16 != nullptr) return RunBf16ConvForward(args, device, behind);
   const KernelTable& kernels = device.kernels;
   ThreadPool& pool = device.pool;
   const int blocks = (args.shape.outputs + args.block - 1) / args.block;

@@ -1,6 +1,6 @@
 // Chooses the register block of conv_forward and cuts its work among threads. Neither changes a
-// sum. Where the device multiplies in bf16, bf16_conv_forward.h does the work. winograd_conv2d.h
-// does it for 3x3 and 5x5 windows of many channels.
+// sum. winograd_conv2d.h does the work for 3x3 and 5x5 windows of many channels. Of others
+// bf16_conv_forward.h does it where the device multiplies in bf16.
 #pragma once
 
 #include <cstddef>

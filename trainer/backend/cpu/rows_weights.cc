@@ -62,7 +62,7 @@ void RowsWeights::Fill(const RowsParameters& p, float* memory, CpuDevice& device
     const int64_t side = p.winograd_tile + 2;
     const int64_t each = k_ / (side * side) * columns_;  // inputs and outputs counted as one
     winograd.resize(static_cast<size_t>(k_ * columns_));
-    device.kernels.winograd_panel_weights(
+    device.kernels.winograd_panels.weights(
         {.results = p.winograd_tile, .weights = p.weights, .transformed = winograd.data(), .count = each, .begin = 0, .end = each});
     weights = winograd.data();
   }

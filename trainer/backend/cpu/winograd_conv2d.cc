@@ -30,10 +30,12 @@ struct Tiling {
 // One thread's work.
 class TilesOfImages {
  public:
-  TilesOfImages(const ConvForwardArgs& args, const Tiling& tiling, float* scratch, const KernelTable& kernels)
+  TilesOfImages(const ConvForwardArgs& args, const Tiling& tiling, float* scratch, const CpuDevice& device)
       : args_(args),
         tiling_(tiling),
-        kernels_(kernels),
+        kernels_(device.kernels),
+        from_(WinogradKernels(device, args.x_in_pairs)),
+        to_(WinogradKernels(device, args.y_in_pairs)),
         input_(scratch),
         output_(scratch + tiling.tiles.elements * tiling.input),
         tiles_(WinogradInputOf(args.shape, tiling.tiles)),
@@ -49,21 +51,22 @@ class TilesOfImages {
 
   void Run(int panel, int part) {
     const ConvShape& shape = args_.shape;
-    tiles_.tile_begin = part * tiling_.tiles.at_a_time;
+    tiles_.tile_begin = tiling_.tiles.Begin(part);
     tiles_.tiles = tiling_.tiles.Tiles(part);
-    tiles_.x = args_.x + panel * tiles_.x_row * shape.in_h;
+    tiles_.x = ElementAt(args_.x, args_.x_in_pairs, panel * tiles_.x_row * shape.in_h);
     tiles_.channels = shape.channels;
     tiles_.transformed = input_;
     tiles_.element = tiling_.input;
-    kernels_.winograd_panel_input(tiles_);
+    from_.input(tiles_);
     Multiply();
     tiles_.channels = shape.outputs;
     tiles_.transformed = output_;
     tiles_.element = tiling_.output;
-    tiles_.y = args_.y + panel * args_.y_panel;
-    tiles_.add = args_.add == nullptr ? nullptr : args_.add + panel * args_.y_panel;
-    tiles_.argmax = args_.argmax == nullptr ? nullptr : args_.argmax + panel * args_.y_panel;
-    (args_.max_pool ? kernels_.winograd_panel_pool : kernels_.winograd_panel_output)(tiles_);
+    const int64_t at = panel * args_.y_panel;
+    tiles_.y = ElementAt(args_.y, args_.y_in_pairs, at);
+    tiles_.add = args_.add == nullptr ? nullptr : ElementAt(args_.add, args_.y_in_pairs, at);
+    tiles_.argmax = args_.argmax == nullptr ? nullptr : args_.argmax + at;
+    (args_.max_pool ? to_.pool : to_.output)(tiles_);
   }
 
  private:
@@ -81,6 +84,8 @@ class TilesOfImages {
   const ConvForwardArgs& args_;
   const Tiling& tiling_;
   const KernelTable& kernels_;
+  const WinogradPanelKernels& from_;
+  const WinogradPanelKernels& to_;
   float* const input_;   // [elements][tiles][channels][16]
   float* const output_;  // [elements][tiles][outputs][16]
   WinogradPanelArgs tiles_;
@@ -89,8 +94,11 @@ class TilesOfImages {
 
 }  // namespace
 
-bool PrefersWinogradConv2d(const ConvForwardArgs& args) {
-  return HasWinogradShape(args.shape) && (!args.max_pool || (args.pool_h == 2 && args.pool_w == 2));
+bool PrefersWinogradConv2d(const ConvForwardArgs& args, const CpuDevice& device) {
+  if (!TakesWinograd(args.shape, device) || (args.max_pool && (args.pool_h != 2 || args.pool_w != 2))) return false;
+  // The transforms of pairs round what they read and store once.
+  const bool rounds_once = args.activation == Activation::kIdentity || args.activation == Activation::kRelu;
+  return device.bf16 == nullptr || (args.x_in_pairs && (rounds_once || !args.y_in_pairs));
 }
 
 int WinogradTilesAtATime(const ConvForwardArgs& args) { return Tiling(args).tiles.at_a_time; }
@@ -118,7 +126,7 @@ void RunWinogradPack(const PackArgs& args, CpuDevice& device) {
     WinogradWeightsArgs part = weights;
     part.begin = begin * kLanes;
     part.end = std::min(end * kLanes, part.count);
-    device.kernels.winograd_panel_weights(part);
+    WinogradKernels(device, device.bf16 != nullptr).weights(part);
   });
   device.pool.Run(elements, [&](int64_t begin, int64_t end, int) {
     PackArgs one = args;
@@ -140,7 +148,7 @@ void RunWinogradConvForward(const ConvForwardArgs& args, CpuDevice& device, cons
   const Tiling tiling(args);
   const bool at_once = behind != nullptr && WinogradRowsAtATime(args) == args.rows_behind;
   device.pool.RunShared(int64_t{args.shape.panels} * tiling.tiles.parts, 1, [&](int64_t begin, int64_t end, int thread) {
-    TilesOfImages tiles(args, tiling, args.scratch + thread * tiling.thread_floats(), device.kernels);
+    TilesOfImages tiles(args, tiling, args.scratch + thread * tiling.thread_floats(), device);
     for (int64_t unit = begin; unit < end; ++unit) {
       const int panel = static_cast<int>(unit / tiling.tiles.parts);
       const int part = static_cast<int>(unit % tiling.tiles.parts);

@@ -13,26 +13,81 @@ namespace {
 struct GradientTiling {
   WinogradTiles tiles;
   int64_t gradient, product;  // floats between elements
+  int64_t band = 0;           // floats of rows of dx that wait for their rounding: those under a run of tiles
 
-  explicit GradientTiling(const ConvShape& shape)
-      : tiles(shape, shape.out_h, shape.out_w, int64_t{shape.channels} + shape.outputs),
-        gradient(WinogradElementFloats(int64_t{tiles.at_a_time} * shape.outputs)),
-        product(WinogradElementFloats(int64_t{tiles.at_a_time} * shape.channels)) {}
+  explicit GradientTiling(const WinogradInputGradientPlan& plan)
+      : tiles(plan.shape, plan.shape.out_h, plan.shape.out_w, int64_t{plan.shape.channels} + plan.shape.outputs,
+              plan.dx_in_pairs ? WinogradParts::kRows : WinogradParts::kEven),
+        gradient(WinogradElementFloats(int64_t{tiles.at_a_time} * plan.shape.outputs)),
+        product(WinogradElementFloats(int64_t{tiles.at_a_time} * plan.shape.channels)) {
+    if (plan.dx_in_pairs) band = BandRows() * plan.shape.in_w * plan.shape.channels * kLanes;
+  }
 
-  int64_t thread_floats() const { return tiles.elements * (gradient + product); }
+  int64_t BandRows() const { return int64_t{tiles.run / tiles.width} * tiles.results + tiles.taps - 1; }
+  int64_t thread_floats() const { return tiles.elements * (gradient + product) + band; }
+};
+
+// Rows of dx in f32, of some channels, which are rounded once no further tile adds to them.
+class Band {
+ public:
+  Band(const ConvShape& shape, const GradientTiling& tiling, float* rows, const CpuDevice& device)
+      : shape_(shape), tiling_(tiling), rows_(rows), device_(device) {}
+
+  // Of the channels [first, first + channels) of dx, a panel of pairs.
+  void Begin(uint16_t* dx, int first, int channels) {
+    dx_ = dx + int64_t{first} * kLanes;
+    channels_ = channels;
+    begin_ = -shape_.pad_top;
+  }
+  int64_t column() const { return int64_t{channels_} * kLanes; }
+  int64_t row() const { return column() * shape_.in_w; }
+  // Where row 0 of dx would lie.
+  float* Origin() const { return rows_ - begin_ * row(); }
+
+  // Stores the rows that only the tiles of this run and of those before it reach. The others move
+  // to the band's begin.
+  void EndRun(bool is_last) {
+    const int rows = static_cast<int>(tiling_.BandRows());
+    const int end = is_last ? shape_.in_h : begin_ + rows - (tiling_.tiles.taps - 1);
+    const int64_t pixel = int64_t{shape_.channels} * kLanes;
+    for (int r = std::max(0, begin_); r < std::min(end, shape_.in_h); ++r) {
+      const float* from = Origin() + r * row();
+      uint16_t* to = dx_ + r * pixel * shape_.in_w;
+      if (column() == pixel) {
+        device_.bf16->to_pairs(from, to, int64_t{channels_} * shape_.in_w);
+        continue;
+      }
+      for (int c = 0; c < shape_.in_w; ++c) device_.bf16->to_pairs(from + c * column(), to + c * pixel, channels_);
+    }
+    if (is_last) return;
+    std::copy(Origin() + end * row(), rows_ + rows * row(), rows_);
+    begin_ = end;
+  }
+
+ private:
+  const ConvShape& shape_;
+  const GradientTiling& tiling_;
+  float* const rows_;
+  const CpuDevice& device_;
+  uint16_t* dx_ = nullptr;
+  int channels_ = 0;
+  int begin_ = 0;  // the row of dx that the band begins with
 };
 
 // One thread's work: some blocks of the channels of a panel at a time.
 class BlocksOfImages {
  public:
   BlocksOfImages(const WinogradInputGradientPlan& plan, const GradientTiling& tiling, const float* weights, float* scratch,
-                 const KernelTable& kernels)
-      : shape_(plan.shape),
+                 const CpuDevice& device)
+      : plan_(plan),
+        shape_(plan.shape),
         tiling_(tiling),
         weights_(weights),
-        kernels_(kernels),
+        kernels_(device.kernels),
+        transform_(WinogradKernels(device, plan.dy_in_pairs)),
         gradient_(scratch),
-        products_(scratch + tiling.tiles.elements * tiling.gradient),
+        products_(gradient_ + tiling.tiles.elements * tiling.gradient),
+        band_(plan.shape, tiling, products_ + tiling.tiles.elements * tiling.product, device),
         from_(WinogradTransformOf(tiling.tiles, shape_.out_h, shape_.out_w, shape_.outputs)),
         product_(WinogradProductOf(shape_.outputs, shape_.channels, plan.block, plan.columns)) {
     from_.channels = shape_.outputs;
@@ -43,8 +98,6 @@ class BlocksOfImages {
     to_.tiles_w = tiling.tiles.width;
     to_.tile_channels = shape_.channels;
     to_.element = tiling.product;
-    to_.y_column = int64_t{shape_.channels} * kLanes;
-    to_.y_row = to_.y_column * shape_.in_w;
     to_.out_h = shape_.in_h;
     to_.out_w = shape_.in_w;
     to_.pad_top = shape_.pad_top;
@@ -57,11 +110,17 @@ class BlocksOfImages {
     to_.channels = std::min(end * product_.block, shape_.channels) - first;
     to_.transformed = products_ + int64_t{first} * kLanes;
     to_.y = dx + int64_t{first} * kLanes;
+    to_.y_column = int64_t{shape_.channels} * kLanes;
+    if (plan_.dx_in_pairs) {
+      band_.Begin(reinterpret_cast<uint16_t*>(dx), first, to_.channels);
+      to_.y_column = band_.column();
+    }
+    to_.y_row = to_.y_column * shape_.in_w;
     from_.x = dy;
     for (int part = 0; part < tiling_.tiles.parts; ++part) {
-      from_.tile_begin = to_.tile_begin = part * tiling_.tiles.at_a_time;
+      from_.tile_begin = to_.tile_begin = tiling_.tiles.Begin(part);
       from_.tiles = to_.tiles = tiling_.tiles.Tiles(part);
-      kernels_.winograd_panel_output_gradient(from_);
+      transform_.output_gradient(from_);
       product_.shape.in_w = product_.shape.out_w = from_.tiles;
       for (int element = 0; element < tiling_.tiles.elements; ++element) {
         product_.x = gradient_ + element * tiling_.gradient;
@@ -69,50 +128,57 @@ class BlocksOfImages {
         product_.y = products_ + element * tiling_.product;
         kernels_.conv_forward(product_, {0, 1, begin, end});
       }
+      if (plan_.dx_in_pairs) to_.y = band_.Origin();
       kernels_.winograd_panel_input_gradient(to_);
+      if (plan_.dx_in_pairs && (part + 1) % tiling_.tiles.parts_of_run == 0) band_.EndRun(part + 1 == tiling_.tiles.parts);
     }
   }
 
  private:
+  const WinogradInputGradientPlan& plan_;
   const ConvShape& shape_;
   const GradientTiling& tiling_;
   const float* const weights_;
   const KernelTable& kernels_;
+  const WinogradPanelKernels& transform_;
   float* const gradient_;  // [elements][tiles][outputs][16]
   float* const products_;  // [elements][tiles][channels][16]
+  Band band_;
   WinogradPanelArgs from_, to_;
   ConvForwardArgs product_;
 };
 
 }  // namespace
 
-WinogradInputGradientPlan::WinogradInputGradientPlan(const ConvShape& shape, const CpuDevice& device) : shape(shape) {
+WinogradInputGradientPlan::WinogradInputGradientPlan(const ConvShape& shape, bool dy_in_pairs, bool dx_in_pairs, const CpuDevice& device)
+    : shape(shape), dy_in_pairs(dy_in_pairs), dx_in_pairs(dx_in_pairs) {
   ConvShape product;
   product.outputs = shape.channels;
-  product.in_w = product.out_w = GradientTiling(shape).tiles.at_a_time;
+  product.in_w = product.out_w = GradientTiling(*this).tiles.at_a_time;
   const ConvForwardPlan plan = ConvForwardPlan::Direct(product, device.kernels);
-  block = plan.block;
+  block = dx_in_pairs ? std::max(2, plan.block / 2 * 2) : plan.block;  // whole pairs
   columns = plan.columns;
 }
 
-size_t WinogradInputGradientScratchFloats(const ConvShape& shape, int threads) {
-  return static_cast<size_t>(GradientTiling(shape).thread_floats() * threads);
+size_t WinogradInputGradientScratchFloats(const WinogradInputGradientPlan& plan, int threads) {
+  return static_cast<size_t>(GradientTiling(plan).thread_floats() * threads);
 }
 
 void RunWinogradInputGradient(const WinogradInputGradientPlan& plan, const float* dy, const float* weights, float* dx, float* scratch,
                               CpuDevice& device) {
   const ConvShape& shape = plan.shape;
-  const GradientTiling tiling(shape);
+  const GradientTiling tiling(plan);
   const int64_t dy_panel = int64_t{shape.out_h} * shape.out_w * shape.outputs * kLanes;
   const int64_t dx_panel = int64_t{shape.in_h} * shape.in_w * shape.channels * kLanes;
   const int64_t blocks = (shape.channels + plan.block - 1) / plan.block;
   device.pool.Run(shape.panels * blocks, [&](int64_t begin, int64_t end, int thread) {
-    BlocksOfImages images(plan, tiling, weights, scratch + thread * tiling.thread_floats(), device.kernels);
+    BlocksOfImages images(plan, tiling, weights, scratch + thread * tiling.thread_floats(), device);
     while (begin < end) {
       const int64_t panel = begin / blocks;
       const int64_t first = begin - panel * blocks;
       const int64_t last = std::min(blocks, first + end - begin);
-      images.Run(dy + panel * dy_panel, dx + panel * dx_panel, static_cast<int>(first), static_cast<int>(last));
+      images.Run(ElementAt(dy, plan.dy_in_pairs, panel * dy_panel), ElementAt(dx, plan.dx_in_pairs, panel * dx_panel),
+                 static_cast<int>(first), static_cast<int>(last));
       begin += last - first;
     }
   });

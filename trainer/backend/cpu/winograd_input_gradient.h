@@ -15,15 +15,17 @@ namespace trainyard::engine {
 // How the products of a convolution's input gradient are blocked; weights are packed by `block`.
 struct WinogradInputGradientPlan {
   ConvShape shape;
+  bool dy_in_pairs, dx_in_pairs;  // of bfloat16
   int block = 1, columns = 1;
 
-  WinogradInputGradientPlan(const ConvShape& shape, const CpuDevice& device);
+  WinogradInputGradientPlan(const ConvShape& shape, bool dy_in_pairs, bool dx_in_pairs, const CpuDevice& device);
 };
 
 // Floats of scratch on `threads` threads.
-size_t WinogradInputGradientScratchFloats(const ConvShape& shape, int threads);
-// dx of dy, both in float32, with weights of RunWinogradPack, transposed. Threads take panels and
-// blocks of channels. Each sum has one order, whatever the threads.
+size_t WinogradInputGradientScratchFloats(const WinogradInputGradientPlan& plan, int threads);
+// dx of dy, with weights of RunWinogradPack, transposed. Tiles add to dx in float32: where it is
+// pairs, a band of rows is rounded once no further tile reaches it. Threads take panels and blocks of
+// channels. Each sum has one order, whatever the threads.
 void RunWinogradInputGradient(const WinogradInputGradientPlan& plan, const float* dy, const float* weights, float* dx, float* scratch,
                               CpuDevice& device);
 

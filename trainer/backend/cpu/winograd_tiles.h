@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "trainer/backend/cpu/device.h"
 #include "trainer/backend/cpu/kernels.h"
 #include "trainer/backend/cpu/layout.h"
 
 namespace trainyard::engine {
 
-constexpr int kWinogradChannels = 16;  // at least, of x and of y: with fewer the transforms cost more than they save
+// At least, of x and of y: with fewer the transforms cost more than they save. The second: of
+// bfloat16.
+constexpr int kWinogradChannels = 16;
+constexpr int kNarrowWinogradChannels = 32;
 
-// Whether the transforms cost less than they save.
+// Whether the transforms cost less than they save, in float32.
 inline bool HasWinogradShape(const ConvShape& shape) {
   const bool taps = shape.kernel_h == shape.kernel_w && (shape.kernel_h == 3 || shape.kernel_h == 5);
   return taps && shape.stride_h == 1 && shape.stride_w == 1 && shape.channels >= kWinogradChannels && shape.outputs >= kWinogradChannels &&
@@ -29,15 +33,42 @@ inline bool LargeTilesCoverWell(int64_t height, int64_t width) {
 // Results to a side of a tile, for a shape that has the transforms.
 inline int WinogradResults(const ConvShape& shape) { return shape.kernel_h == 3 && LargeTilesCoverWell(shape.out_h, shape.out_w) ? 4 : 2; }
 
+// Whether a device computes such windows so. One product of pairs of bfloat16 does the work of two:
+// there only tiles of 4 x 4 results of many channels pay.
+inline bool TakesWinograd(const ConvShape& shape, const CpuDevice& device) {
+  if (!HasWinogradShape(shape)) return false;
+  if (device.bf16 == nullptr) return true;
+  return device.bf16->winograd.input != nullptr && WinogradResults(shape) == 4 &&
+         std::min(shape.channels, shape.outputs) >= kNarrowWinogradChannels;
+}
+
+// The transforms of values that lie as f32, or as pairs of bfloat16.
+inline const WinogradPanelKernels& WinogradKernels(const CpuDevice& device, bool in_pairs) {
+  return in_pairs ? device.bf16->winograd : device.kernels.winograd_panels;
+}
+
+// Element `at` of values that lie so.
+template <typename Float>
+Float* ElementAt(Float* values, bool in_pairs, int64_t at) {
+  return in_pairs ? values + at / 2 : values + at;  // pairs: even
+}
+
+// How tiles of an image are cut into parts, which a thread transforms at a time.
+enum class WinogradParts {
+  kEven,  // as even as they go
+  kRows,  // whole rows of tiles, or the same parts of each row
+};
+
 // The tiles of an image, and how many a thread transforms at a time.
 struct WinogradTiles {
   int taps = 3, results = 2;  // to a side
   int elements = 0;           // of a tile
   int width = 0, count = 0;   // tiles of a row, and of the image
-  int at_a_time = 1, parts = 0;
+  int run = 0;                // tiles that parts divide: rows of them
+  int at_a_time = 1, parts_of_run = 0, parts = 0;
 
   // Of an image of height x width results, where a tile takes `vectors` vectors for each element.
-  WinogradTiles(const ConvShape& shape, int height, int image_width, int64_t vectors)
+  WinogradTiles(const ConvShape& shape, int height, int image_width, int64_t vectors, WinogradParts cut = WinogradParts::kEven)
       : taps(shape.kernel_h),
         results(WinogradResults(shape)),
         elements((results + taps - 1) * (results + taps - 1)),
@@ -45,12 +76,24 @@ struct WinogradTiles {
         count(width * ((height + results - 1) / results)) {
     constexpr int64_t kVectors = 8 << 10;  // a part of the second cache
     constexpr int64_t kLeast = 4;          // packed weights, or sums, pass once for all of them
-    const int64_t most = std::max(kLeast, kVectors / (elements * vectors));
-    parts = static_cast<int>((count + most - 1) / most);
-    if (parts > 0) at_a_time = (count + parts - 1) / parts;
+    if (count == 0) return;
+    const auto most = static_cast<int>(std::min<int64_t>(count, std::max(kLeast, kVectors / (elements * vectors))));
+    const auto even = [](int all, int at_most) {
+      const int shares = (all + at_most - 1) / at_most;
+      return (all + shares - 1) / shares;
+    };
+    const bool by_rows = cut == WinogradParts::kRows;
+    run = !by_rows ? count : most < width ? width : width * even(count / width, most / width);
+    at_a_time = by_rows && most >= width ? run : even(run, most);
+    parts_of_run = (run + at_a_time - 1) / at_a_time;
+    parts = (count + run - 1) / run * parts_of_run;
   }
-  // Of a part.
-  int Tiles(int part) const { return std::min(at_a_time, count - part * at_a_time); }
+  // The first tile of a part, and how many it has.
+  int Begin(int part) const { return part / parts_of_run * run + part % parts_of_run * at_a_time; }
+  int Tiles(int part) const {
+    const int end = std::min(count, (part / parts_of_run + 1) * run);
+    return std::min(at_a_time, end - Begin(part));
+  }
 };
 
 // The transform of an image: all but the pointers, the padding, the range of tiles and their

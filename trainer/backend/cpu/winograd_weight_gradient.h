@@ -13,14 +13,22 @@
 
 namespace trainyard::engine {
 
-// Whether it is the fastest path.
+// Whether it is the fastest path in float32.
 bool PrefersWinogradWeightGradient(const ConvShape& shape, int64_t samples);
+// And where the device multiplies in bfloat16, of operands in pairs.
+bool PrefersNarrowWinogradWeightGradient(const ConvShape& shape, const CpuDevice& device);
+
+struct WinogradOperands {
+  const float* x;
+  const float* dy;
+  bool in_pairs;  // both are pairs of bfloat16
+};
 
 // Floats of scratch on `threads` threads.
 size_t WinogradWeightGradientScratchFloats(const ConvShape& shape, int threads);
-// dw [taps][taps][channels][outputs]. Panels are summed in a number of parts that the shape gives.
+// dw [taps][taps][channels][outputs]; db [outputs], may be null. Panels are summed in a number of parts that the shape gives.
 // So the bits do not depend on the threads.
-void RunWinogradWeightGradient(const ConvShape& shape, int64_t samples, const float* x, const float* dy, float* dw, float* scratch,
-                               CpuDevice& device);
+void RunWinogradWeightGradient(const ConvShape& shape, int64_t samples, const WinogradOperands& operands, float* dw, float* db,
+                               float* scratch, CpuDevice& device);
 
 }  // namespace trainyard::engine

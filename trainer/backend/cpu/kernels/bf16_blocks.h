@@ -50,6 +50,9 @@ struct LeavePairs {
   }
 
  private:
+  // What is stored is fetched so many groups before: they lie too far apart for hardware to do it.
+  static constexpr int kGroupsAhead = 8;
+
   template <bool kAdd, bool kRelu, int kRows, int kGroups>
   __attribute__((always_inline)) static void Store(const Bf16ProductArgs& args, Bf16Place at, const V (&sum)[kRows][kGroups]) {
 #pragma GCC unroll 16
@@ -57,6 +60,9 @@ struct LeavePairs {
 #pragma GCC unroll 4
       for (int j = 0; j < kGroups; ++j) {
         const int64_t place = (at.row + r) * int64_t{kLanes} + (at.group + j) * args.c_group;
+        const int64_t ahead = place + kGroupsAhead * args.c_group;
+        if constexpr (kAdd) PrefetchRead(args.add + ahead);
+        PrefetchWrite(args.pairs_to + ahead);
         V values[2] = {sum[r][j], sum[r + 1][j]};
         V added[2] = {};
         if constexpr (kAdd) PairPanels<Round>::Load(args.add + place, added);

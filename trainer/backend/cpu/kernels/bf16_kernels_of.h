@@ -7,10 +7,12 @@
 #include "trainer/backend/cpu/kernels/bf16_turn.h"
 #include "trainer/backend/cpu/kernels/bf16_values.h"
 #include "trainer/backend/cpu/kernels/dropout.h"
+#include "trainer/backend/cpu/kernels/panels_to_rows.h"
 #include "trainer/backend/cpu/kernels/recurrent.h"
 #include "trainer/backend/cpu/kernels/row_values.h"
 #include "trainer/backend/cpu/kernels/rows_exp.h"
 #include "trainer/backend/cpu/kernels/unpool.h"
+#include "trainer/backend/cpu/kernels/winograd_panels.h"
 
 namespace trainyard::engine {
 namespace {
@@ -33,6 +35,8 @@ constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&), voi
           .dropout = DropoutOf<PairPanels<Round>>::Run,
           .max_pool_gradient = UnpoolOf<PairPanels<Round>>::Run,
           .batch_norm = BatchNormOf<PairPanels<Round>>::kKernels,
+          .winograd = WinogradPanelsOf<PairPanels<Round>>::kKernels,
+          .pairs_to_rows = RowsOf<PairPanels<Round>>::Run,
           .exp_rows = ExpRowsOf<RoundedRows<Round>>::Run,
           .exp_rows_end = ExpRowsOf<RoundedRows<Round>>::End,
           .lstm_step = LstmSteps<FractionRows>::Run,

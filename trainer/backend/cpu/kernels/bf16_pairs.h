@@ -44,6 +44,7 @@ struct PairPanels {
     const VU pairs = Round::Pairs(values[0], values[1]);
     __builtin_memcpy(to, &pairs, sizeof pairs);
   }
+  static V Rounded(V value) { return reinterpret_cast<V>(Round::Pairs(value, value) & 0xffff0000u); }
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Row-major values to panels and back. Blocks of 16 samples x 16 features are transposed in
 // registers.
 #include "trainer/backend/cpu/kernels/isa.h"
+#include "trainer/backend/cpu/kernels/panels_to_rows.h"
 #include "trainer/backend/cpu/kernels/transpose.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 
@@ -86,17 +87,7 @@ void FromPanelsU8(const ConvertArgs& args) {
 }
 
 void PanelsToRows(const float* x, float* rows, int64_t pixels, int channels, int64_t stride) {
-  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-    const float* from = x + pixel * channels * kLanes;
-    float* to = rows + pixel * kLanes * stride;
-    for (int64_t c = 0; c < stride; c += kLanes) {
-      V block[kLanes] = {};
-      const int width = static_cast<int>(channels - c < kLanes ? channels - c : kLanes);
-      for (int i = 0; i < width; ++i) block[i] = Load(from + (c + i) * kLanes);
-      Transpose(block);
-      for (int n = 0; n < kLanes; ++n) Store(to + n * stride + c, block[n]);
-    }
-  }
+  RowsOf<WidePanels>::Run(x, rows, pixels, channels, stride);
 }
 
 }  // namespace TRAINYARD_ISA

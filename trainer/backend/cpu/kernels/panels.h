@@ -13,6 +13,7 @@ struct WidePanels {
   static constexpr int kChannels = 1;  // of one Load
   static void Load(const Element* from, V* values) { values[0] = engine::Load(from); }
   static void Store(Element* to, const V* values) { engine::Store(to, values[0]); }
+  static V Rounded(V value) { return value; }  // as Store leaves it
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Winograd's F(2x2, 3x3) and F(4x4, 3x3) of values in rows: channels are lanes. The transforms of
-// lines are in winograd_transforms.h. Of values in panels: winograd_panels.cc.
+// lines are in winograd_transforms.h. Of values in panels: winograd_panels.h.
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 #include "trainer/backend/cpu/kernels/winograd_transforms.h"

@@ -1,5 +1,5 @@
 // The transforms of gradients by Winograd's F(2x2, 3x3), F(4x4, 3x3) or F(2x2, 5x5): the transposes
-// of those of the output, of the input and of the weights (winograd_panels.cc).
+// of those of the output, of the input and of the weights (winograd_panels.h).
 #include "trainer/backend/cpu/kernels/isa.h"
 #include "trainer/backend/cpu/kernels/vec.h"
 #include "trainer/backend/cpu/kernels/winograd_transforms.h"
@@ -35,40 +35,6 @@ void OutputGradient(const WinogradGradientArgs& args) {
   }
 }
 
-// A dy A^T of one tile whose `rows` x `columns` pixels lie inside the image: zeros beyond.
-template <int kResults, int kTaps>
-void OutputGradientTile(const WinogradPanelArgs& args, const float* corner, int rows, int columns, float* to) {
-  constexpr int kTile = Winograd<kResults, kTaps>::kTile;
-  for (int64_t c = 0; c < int64_t{args.channels} * kLanes; c += kLanes) {
-    V t[kTile][kResults];
-#pragma GCC unroll 4
-    for (int j = 0; j < kResults; ++j) {
-      V dy[kResults];
-      for (int i = 0; i < kResults; ++i) dy[i] = i < rows && j < columns ? Load(corner + i * args.x_row + j * args.x_column + c) : V{};
-      V column[kTile];
-      Winograd<kResults, kTaps>::OutputGradient(dy, column);
-      for (int i = 0; i < kTile; ++i) t[i][j] = column[i];
-    }
-#pragma GCC unroll 6
-    for (int i = 0; i < kTile; ++i) {
-      float* element = to + kTile * i * args.element + c;
-      V elements[kTile];
-      Winograd<kResults, kTaps>::OutputGradient(t[i], elements);
-      for (int j = 0; j < kTile; ++j) Store(element + j * args.element, elements[j]);
-    }
-  }
-}
-
-template <int kResults, int kTaps>
-void PanelOutputGradient(const WinogradPanelArgs& args) {
-  for (int tile = 0; tile < args.tiles; ++tile) {
-    const int row = (args.tile_begin + tile) / args.tiles_w * kResults;
-    const int column = (args.tile_begin + tile) % args.tiles_w * kResults;
-    OutputGradientTile<kResults, kTaps>(args, args.x + row * args.x_row + column * args.x_column, args.in_h - row, args.in_w - column,
-                                        args.transformed + int64_t{tile} * args.channels * kLanes);
-  }
-}
-
 // The first pixel of a tile in the image, and its first row and column that no tile before it
 // reaches.
 struct TileEdges {
@@ -82,7 +48,7 @@ void InputGradientTile(const WinogradPanelArgs& args, const TileEdges& edges, co
   constexpr int kTile = Winograd<kResults, kTaps>::kTile;
   const int new_row = kInner ? kTile - kResults : edges.new_row;
   const int new_column = kInner ? kTile - kResults : edges.new_column;
-  float* corner = args.y + edges.row * args.y_row + edges.column * args.y_column;
+  float* corner = static_cast<float*>(args.y) + edges.row * args.y_row + edges.column * args.y_column;
   for (int64_t c = 0; c < int64_t{args.channels} * kLanes; c += kLanes) {
     V t[kTile][kTile];
 #pragma GCC unroll 6
@@ -162,9 +128,6 @@ namespace TRAINYARD_ISA {
 
 void WinogradOutputGradient(const WinogradGradientArgs& args) {
   VisitWinograd(args, [&]<int kResults, int kTaps>() { OutputGradient<kResults, kTaps>(args); });
-}
-void WinogradPanelOutputGradient(const WinogradPanelArgs& args) {
-  VisitWinograd(args, [&]<int kResults, int kTaps>() { PanelOutputGradient<kResults, kTaps>(args); });
 }
 void WinogradPanelInputGradient(const WinogradPanelArgs& args) {
   VisitWinograd(args, [&]<int kResults, int kTaps>() { PanelInputGradient<kResults, kTaps>(args); });
