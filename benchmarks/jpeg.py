@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Pictures a second that a pipeline of JPEG files makes on one core, beside torchvision's DataLoader with one worker.
 
-    benchmarks/jpeg.py [--rounds 3] [--seconds 3] [--python PYTHON]
+    benchmarks/run.sh jpeg [--rounds 3] [--seconds 3]
 
 Made-up photographs of 500 x 375 pixels are decoded, scaled and cropped to 224 x 224 and put into batches of 32, in a new order in each epoch. Each
-program has the second core alone, with all of its threads and processes. They take turns; the table has the medians. PYTHON has torchvision:
-`apt-get install python3-torchvision`, or `pip install torchvision`. Needs `release` built, and Pillow in the environment of tests/interop.
+program has the second core alone, with all of its threads and processes. They take turns; the table has the medians.
 """
 import argparse
-import os
+import importlib.util
 import pathlib
 import re
 import statistics
@@ -17,7 +16,6 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TRAINER = os.environ.get("TRAINYARD_TRAINER", str(ROOT / "build/release/trainer/trainyard-trainer"))
 SIDE, BATCH = 224, 32
 PICTURES = """
 import sys, pathlib, numpy
@@ -48,26 +46,27 @@ def output_of(*command):
     return subprocess.run(["taskset", "-c", "1", *map(str, command)], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def ours(job, seconds):
-    return float(re.search(r"([\d,]+) examples/s", output_of(TRAINER, "data", "bench", "--job", job, "--seconds", seconds))[1].replace(",", ""))
+def ours(trainer, job, seconds):
+    return float(re.search(r"([\d,]+) examples/s", output_of(trainer, "data", "bench", "--job", job, "--seconds", seconds))[1].replace(",", ""))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="of each measurement")
-    parser.add_argument("--python", default=sys.executable, help="an interpreter that has torchvision")
+    parser.add_argument("--trainer", type=pathlib.Path, default=ROOT / "build/release/trainer/trainyard-trainer")
     options = parser.parse_args()
-    interop = subprocess.run([ROOT / "scripts/venv.sh", ROOT / "tests/interop/requirements.txt"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    if importlib.util.find_spec("torchvision") is None:
+        parser.error("this Python has no torchvision; benchmarks/run.sh jpeg installs it and runs this script")
     with tempfile.TemporaryDirectory() as folder:
         pictures, job = pathlib.Path(folder, "pictures"), pathlib.Path(folder, "job.yaml")
         pictures.mkdir()
-        subprocess.run([interop, "-c", PICTURES, pictures], check=True)
+        subprocess.run([sys.executable, "-c", PICTURES, pictures], check=True)
         job.write_text(JOB.format(side=SIDE, batch=BATCH, folder=pictures))
         rounds = {"trainyard": [], "torchvision": []}
         for _ in range(options.rounds):
-            rounds["trainyard"].append(ours(job, options.seconds))
-            rounds["torchvision"].append(float(output_of(options.python, ROOT / "benchmarks/peer_torchvision.py", pictures, SIDE, BATCH, options.seconds)))
+            rounds["trainyard"].append(ours(options.trainer, job, options.seconds))
+            rounds["torchvision"].append(float(output_of(sys.executable, ROOT / "benchmarks/peer_torchvision.py", pictures, SIDE, BATCH, options.seconds)))
     peer = statistics.median(rounds["torchvision"])
     print("| pipeline | pictures/s | ratio |\n|---|---:|---:|")
     for name, rates in rounds.items():

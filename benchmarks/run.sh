@@ -5,12 +5,13 @@
 #   benchmarks/run.sh parameter_server [ARGUMENT …]            LeNet-5 over parameter servers, speed, memory and start-up (parameter_server.py)
 #   benchmarks/run.sh data_parallel [ARGUMENT …]               two replicas in step on two cores: all-reduce, devices, sync servers (data_parallel.py)
 #   benchmarks/run.sh collectives [ARGUMENT …]                 all-reduce between processes, beside gloo (collectives.py)
+#   benchmarks/run.sh jpeg [ARGUMENT …]                        pictures a second of a pipeline, beside torchvision (jpeg.py)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 benchmark=compare
 case "${1:-}" in
-  compare | parameter_server | data_parallel | collectives) benchmark=$1; shift ;;
+  compare | parameter_server | data_parallel | collectives | jpeg) benchmark=$1; shift ;;
 esac
 venv=.cache/venv
 trainer=build/release/trainer/trainyard-trainer

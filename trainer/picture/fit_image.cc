@@ -10,12 +10,15 @@
 namespace trainyard::engine {
 namespace {
 
-uint8_t Rounded(double value) { return static_cast<uint8_t>(std::clamp(std::floor(value + 0.5), 0.0, 255.0)); }
+// A part of a picture.
+struct Part {
+  int top, left, height, width;
+};
 
-// The pixels that one pixel of a scaled row is made of, and their shares.
+// The pixels that one pixel of a scaled row or column is made of, and their shares.
 struct Merged {
   int first = 0;
-  std::vector<double> shares;
+  std::vector<float> shares;
 };
 
 std::vector<Merged> MergesOf(int from, int to) {
@@ -26,62 +29,66 @@ std::vector<Merged> MergesOf(int from, int to) {
     const double middle = (i + 0.5) * ratio;
     const int first = std::max(0, static_cast<int>(std::floor(middle - reach)));
     const int end = std::min(from, static_cast<int>(std::ceil(middle + reach)) + 1);
+    const auto share = [&](int pixel) { return std::max(0.0, 1 - std::abs(pixel + 0.5 - middle) / reach); };
+    double sum = 0;
+    for (int pixel = first; pixel < end; ++pixel) sum += share(pixel);
     Merged& merged = merges[static_cast<size_t>(i)];
     merged.first = first;
-    double sum = 0;
-    for (int pixel = first; pixel < end; ++pixel) {
-      merged.shares.push_back(std::max(0.0, 1 - std::abs(pixel + 0.5 - middle) / reach));
-      sum += merged.shares.back();
-    }
-    for (double& share : merged.shares) share /= sum;
+    for (int pixel = first; pixel < end; ++pixel) merged.shares.push_back(static_cast<float>(share(pixel) / sum));
   }
   return merges;
 }
 
-// Every row, then every column.
-Image Scaled(const Image& image, int height, int width) {
-  const std::vector<Merged> columns = MergesOf(image.width, width);
-  std::vector<float> rows(static_cast<size_t>(image.height) * width * kRgbChannels);
-  for (int y = 0; y < image.height; ++y) {
-    const uint8_t* from = image.pixels.data() + static_cast<size_t>(y) * image.width * kRgbChannels;
-    float* to = rows.data() + static_cast<size_t>(y) * width * kRgbChannels;
-    for (const Merged& merged : columns) {
-      for (int channel = 0; channel < kRgbChannels; ++channel) {
-        double sum = 0;
-        for (size_t i = 0; i < merged.shares.size(); ++i) sum += merged.shares[i] * from[(merged.first + i) * kRgbChannels + channel];
-        *to++ = static_cast<float>(sum);
-      }
+// Of a sum whose shares are 1 together, but for their rounding.
+uint8_t Rounded(float value) { return static_cast<uint8_t>(std::min(value + 0.5f, 255.0f)); }
+
+// A row of `width` pixels from one that is taken apart by `columns`.
+void ScaleRow(const float* from, const std::vector<Merged>& columns, uint8_t* to) {
+  for (const Merged& merged : columns) {
+    const float* pixel = from + size_t{kRgbChannels} * merged.first;
+    float red = 0, green = 0, blue = 0;
+    for (const float share : merged.shares) {
+      red += share * pixel[0];
+      green += share * pixel[1];
+      blue += share * pixel[2];
+      pixel += kRgbChannels;
     }
+    *to++ = Rounded(red);
+    *to++ = Rounded(green);
+    *to++ = Rounded(blue);
   }
-  Image scaled{.height = height, .width = width, .pixels = std::vector<uint8_t>(static_cast<size_t>(height) * width * kRgbChannels)};
-  const size_t row = static_cast<size_t>(width) * kRgbChannels;
+}
+
+// Rows of the part are merged first, so that fewer rows have their columns merged.
+Image Scaled(const Image& image, const Part& part, int height, int width) {
+  const std::vector<Merged> columns = MergesOf(part.width, width);
+  Image scaled{.height = height, .width = width, .pixels = std::vector<uint8_t>(size_t{kRgbChannels} * height * width)};
+  std::vector<float> row(size_t{kRgbChannels} * part.width);
   uint8_t* to = scaled.pixels.data();
-  for (const Merged& merged : MergesOf(image.height, height)) {
-    for (size_t x = 0; x < row; ++x) {
-      double sum = 0;
-      for (size_t i = 0; i < merged.shares.size(); ++i) sum += merged.shares[i] * rows[(merged.first + i) * row + x];
-      *to++ = Rounded(sum);
+  for (const Merged& merged : MergesOf(part.height, height)) {
+    std::ranges::fill(row, 0.0f);
+    const auto first = static_cast<size_t>(part.top + merged.first) * image.width + part.left;
+    const uint8_t* from = image.pixels.data() + first * kRgbChannels;
+    for (const float share : merged.shares) {
+      for (size_t x = 0; x < row.size(); ++x) row[x] += share * from[x];
+      from += size_t{kRgbChannels} * image.width;
     }
+    ScaleRow(row.data(), columns, to);
+    to += size_t{kRgbChannels} * width;
   }
   return scaled;
 }
 
 // The largest part from the middle that has the proportions of height and width.
-Image MiddleOf(const Image& image, int height, int width) {
+Part MiddleOf(const Image& image, int height, int width) {
   const auto fitting = [](int64_t side, int64_t wanted, int64_t other) {
     return static_cast<int>(std::max<int64_t>(1, side * wanted / other));
   };
-  Image middle{.height = std::min(image.height, fitting(image.width, height, width)),
-               .width = std::min(image.width, fitting(image.height, width, height)),
-               .pixels = {}};
-  const int top = (image.height - middle.height) / 2;
-  const int left = (image.width - middle.width) / 2;
-  const size_t row_bytes = static_cast<size_t>(middle.width) * kRgbChannels;
-  middle.pixels.resize(middle.height * row_bytes);
-  for (int y = 0; y < middle.height; ++y) {
-    const size_t from = (static_cast<size_t>(top + y) * image.width + left) * kRgbChannels;
-    std::copy_n(image.pixels.data() + from, row_bytes, middle.pixels.data() + y * row_bytes);
-  }
+  Part middle = {};
+  middle.height = std::min(image.height, fitting(image.width, height, width));
+  middle.width = std::min(image.width, fitting(image.height, width, height));
+  middle.top = (image.height - middle.height) / 2;
+  middle.left = (image.width - middle.width) / 2;
   return middle;
 }
 
@@ -105,9 +112,9 @@ absl::StatusOr<std::vector<uint8_t>> FitImage(const Image& image, const Shape& s
                         "give --resize",
                         image.height, image.width, height, width));
       case ImageFit::kCrop:
-        return FitImage(Scaled(MiddleOf(image, height, width), height, width), shape, ImageFit::kExact);
+        return FitImage(Scaled(image, MiddleOf(image, height, width), height, width), shape, ImageFit::kExact);
       case ImageFit::kStretch:
-        return FitImage(Scaled(image, height, width), shape, ImageFit::kExact);
+        return FitImage(Scaled(image, {0, 0, image.height, image.width}, height, width), shape, ImageFit::kExact);
     }
   }
   if (shape.rank() == 3 && shape[2] == kRgbChannels) return image.pixels;

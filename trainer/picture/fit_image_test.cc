@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
 #include <string>
+#include <vector>
 
 namespace trainyard::engine {
 namespace {
@@ -39,6 +44,38 @@ TEST(FitImage, HalfTheSizeIsTheMeanUnderATriangle) {
   // are 3/8, 3/8, 1/8 (and a pixel outside), so it is 255 / 7.
   const Image image{.height = 1, .width = 4, .pixels = {0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255}};
   EXPECT_THAT(*FitImage(image, Shape({1, 2, 1}), ImageFit::kStretch), ElementsAre(36, 219));
+}
+
+// What `share` of the pixel `from` counts in the pixel `to`, of as many.
+double ShareOf(int from, int from_pixels, int to, int to_pixels) {
+  const double ratio = static_cast<double>(from_pixels) / to_pixels;
+  return std::max(0.0, 1 - std::abs(from + 0.5 - (to + 0.5) * ratio) / std::max(1.0, ratio));
+}
+
+double InterpolatedAt(const Image& image, int y, int height, int x, int width, int channel) {
+  double sum = 0, shares = 0;
+  for (int r = 0; r < image.height; ++r) {
+    for (int c = 0; c < image.width; ++c) {
+      const double share = ShareOf(r, image.height, y, height) * ShareOf(c, image.width, x, width);
+      sum += share * image.pixels[static_cast<size_t>((r * image.width + c) * 3 + channel)];
+      shares += share;
+    }
+  }
+  return sum / shares;
+}
+
+TEST(FitImage, EverySizeIsTheLinearInterpolation) {
+  std::minstd_rand random(1);
+  for (const auto& [from_h, from_w, to_h, to_w] : {std::array{7, 11, 3, 4}, {7, 5, 12, 13}, {1, 9, 4, 2}, {10, 3, 3, 7}}) {
+    Image image{.height = from_h, .width = from_w, .pixels = std::vector<uint8_t>(static_cast<size_t>(3 * from_h * from_w))};
+    for (uint8_t& value : image.pixels) value = static_cast<uint8_t>(random() % 256);
+    const auto scaled = FitImage(image, Shape({to_h, to_w, 3}), ImageFit::kStretch);
+    ASSERT_TRUE(scaled.ok()) << scaled.status();
+    for (int i = 0; i < 3 * to_h * to_w; ++i) {
+      EXPECT_NEAR((*scaled)[static_cast<size_t>(i)], InterpolatedAt(image, i / 3 / to_w, to_h, i / 3 % to_w, to_w, i % 3), 0.501)
+          << from_h << " x " << from_w << " to " << to_h << " x " << to_w << ", value " << i;
+    }
+  }
 }
 
 TEST(FitImage, ACropIsThePartFromTheMiddleInTheModelsProportions) {
