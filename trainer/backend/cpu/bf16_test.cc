@@ -298,7 +298,7 @@ Trial DenseNetwork(int batch) {
   return trial;
 }
 
-// Windows of 3x3 over many channels, which Winograd's tiles of 4 x 4 compute where pairs are not
+// Windows of 3x3 over many channels and of 5x5, which Winograd's tiles compute where pairs are not
 // much faster: with padding and without, pooled, with a sum, tiles that reach beyond the image on
 // two sides, and numbers of channels that fill no block of a product.
 Trial TiledNetwork(int batch) {
@@ -317,7 +317,8 @@ Trial TiledNetwork(int batch) {
   y = conv("conv4", relu("relu3", y), 64, 3, Padding::kSame);
   const Value shortcut = conv("shortcut", y, 34, 1, Padding::kSame);
   y = *builder.Add("sum", std::array{shortcut, conv("conv5", y, 34, 3, Padding::kSame)});
-  y = conv("conv6", relu("relu5", y), 6, 3, Padding::kSame);
+  y = *builder.Activate("tanh6", conv("conv6", relu("relu5", y), 18, 5, Padding::kSame), Activation::kTanh);
+  y = conv("conv7", y, 6, 3, Padding::kSame);
   EXPECT_TRUE(builder.Output("features", y).ok());
   trial.MeanSquaredLoss(y);
   return trial;
@@ -428,6 +429,9 @@ double LargestShare(const Found& found, const Expected& expected) {
   return difference / largest;
 }
 
+// What a tile rounds in f32 makes values flip too, and a flip may change the winner of a pool.
+constexpr double kFlippedShare = 0.02;
+
 TEST_P(Bf16Test, NetworksOfManyChannelsAgree) {
   const std::unique_ptr<Backend> reference = MakeReferenceBackend(DType::kF64, Precision::kBfloat16);
   for (const int batch : {1, 16, 33}) {
@@ -435,9 +439,9 @@ TEST_P(Bf16Test, NetworksOfManyChannelsAgree) {
     const auto expected = trial.RunRewritten(JoinAdds(FuseEpilogues(trial.builder().graph())), *reference);
     const auto found = trial.Run(*CpuInBf16(GetParam()), /*fuse=*/true);
     ASSERT_TRUE(expected.ok() && found.ok());
-    EXPECT_LE(LargestShare(found->outputs.at("features"), expected->outputs.at("features")), 0.01) << "batch " << batch;
+    EXPECT_LE(LargestShare(found->outputs.at("features"), expected->outputs.at("features")), kFlippedShare) << "batch " << batch;
     for (int key = 0; key < expected->grads.size(); ++key) {
-      EXPECT_LE(LargestShare(found->grads.values(key), expected->grads.values(key)), 0.01)
+      EXPECT_LE(LargestShare(found->grads.values(key), expected->grads.values(key)), kFlippedShare)
           << "batch " << batch << ", " << trial.builder().graph().parameters()[key].name;
     }
   }

@@ -96,9 +96,7 @@ class TilesOfImages {
 
 bool PrefersWinogradConv2d(const ConvForwardArgs& args, const CpuDevice& device) {
   if (!TakesWinograd(args.shape, device) || (args.max_pool && (args.pool_h != 2 || args.pool_w != 2))) return false;
-  // The transforms of pairs round what they read and store once.
-  const bool rounds_once = args.activation == Activation::kIdentity || args.activation == Activation::kRelu;
-  return device.bf16 == nullptr || (args.x_in_pairs && (rounds_once || !args.y_in_pairs));
+  return device.bf16 == nullptr || args.x_in_pairs;
 }
 
 int WinogradTilesAtATime(const ConvForwardArgs& args) { return Tiling(args).tiles.at_a_time; }

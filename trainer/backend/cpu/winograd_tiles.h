@@ -11,8 +11,8 @@
 
 namespace trainyard::engine {
 
-// At least, of x and of y: with fewer the transforms cost more than they save. The second: of
-// bfloat16.
+// At least, of x and of y: with fewer the transforms cost more than they save. The second: of 3x3
+// windows where pairs of bfloat16 are multiplied at twice the rate.
 constexpr int kWinogradChannels = 16;
 constexpr int kNarrowWinogradChannels = 32;
 
@@ -33,13 +33,13 @@ inline bool LargeTilesCoverWell(int64_t height, int64_t width) {
 // Results to a side of a tile, for a shape that has the transforms.
 inline int WinogradResults(const ConvShape& shape) { return shape.kernel_h == 3 && LargeTilesCoverWell(shape.out_h, shape.out_w) ? 4 : 2; }
 
-// Whether a device computes such windows so. One product of pairs of bfloat16 does the work of two:
-// there only tiles of 4 x 4 results of many channels pay.
+// Whether a device computes such windows so. Where one product of pairs of bfloat16 does the work of
+// two, tiles of 2 x 2 results of 3x3 windows save nothing, and those of 4 x 4 want more channels.
 inline bool TakesWinograd(const ConvShape& shape, const CpuDevice& device) {
   if (!HasWinogradShape(shape)) return false;
   if (device.bf16 == nullptr) return true;
-  return device.bf16->winograd.input != nullptr && WinogradResults(shape) == 4 &&
-         std::min(shape.channels, shape.outputs) >= kNarrowWinogradChannels;
+  if (device.bf16->winograd.input == nullptr) return false;
+  return shape.kernel_h == 5 || (WinogradResults(shape) == 4 && std::min(shape.channels, shape.outputs) >= kNarrowWinogradChannels);
 }
 
 // The transforms of values that lie as f32, or as pairs of bfloat16.

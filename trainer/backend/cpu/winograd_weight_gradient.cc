@@ -30,10 +30,14 @@ struct Plan {
   int64_t thread_floats() const { return turned() + tiles.elements * (input + output); }
 };
 
-// Adds `rows` rows to sums of as many floats as each has.
+// Adds the sum of `rows` rows to sums of as many floats as each has, whole vectors.
 void AddRows(const float* from, int64_t rows, int64_t row, float* sums) {
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t i = 0; i < row; ++i) sums[i] += from[r * row + i];
+  for (int64_t first = 0; first < row; first += kLanes) {
+    float sum[kLanes] = {};
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int i = 0; i < kLanes; ++i) sum[i] += from[r * row + first + i];
+    }
+    for (int i = 0; i < kLanes; ++i) sums[first + i] += sum[i];
   }
 }
 

@@ -14,6 +14,18 @@ inline void Activate(const float* x, float* y, int64_t vectors, Activation activ
   });
 }
 
+// One vector's. relu is done where it is called; of others there is one copy.
+[[gnu::noinline]] inline V ActivatedByCall(V value, Activation activation) {
+  V activated = value;
+  VisitActivation(activation, [&]<Activation kActivation>() { activated = ActivationKernel<kActivation>::Forward(value); });
+  return activated;
+}
+inline V Activated(V value, Activation activation) {
+  if (activation == Activation::kIdentity) return value;
+  if (activation == Activation::kRelu) return ActivationKernel<Activation::kRelu>::Forward(value);
+  return ActivatedByCall(value, activation);
+}
+
 // The maximum over rows x columns pixels of `channels` vectors; `corner` is the window's first
 // pixel, its place `first` plus rows of `place_row`. The first of equals wins; a NaN wins over all
 // but a later NaN.

@@ -165,17 +165,6 @@ class WinogradPanelsOf {
     }
   }
 
-  // Each one's relu; another activation is done behind all channels of a pixel, of f32 alone.
-  static V Rectify(const WinogradPanelArgs& args, V value) {
-    return args.activation == Activation::kRelu ? ActivationKernel<Activation::kRelu>::Forward(value) : value;
-  }
-  static void ActivatePixel(const WinogradPanelArgs& args, Element* pixel) {
-    if constexpr (kChannels == 1) {
-      if (args.activation != Activation::kIdentity && args.activation != Activation::kRelu)
-        Activate(pixel, pixel, args.channels, args.activation);
-    }
-  }
-
   template <int kResults, int kTaps>
   static void OutputOf(const WinogradPanelArgs& args) {
     for (int tile = 0; tile < args.tiles; ++tile) {
@@ -196,14 +185,11 @@ class WinogradPanelsOf {
             if (args.add != nullptr) Panels::Load(static_cast<const Element*>(args.add) + at, added);
             for (int k = 0; k < kChannels; ++k) {
               values[k] = args.add == nullptr ? results[k][i][j] : results[k][i][j] + added[k];
-              values[k] = Rectify(args, values[k]);
+              values[k] = Activated(values[k], args.activation);
             }
             Panels::Store(y + at, values);
           }
         }
-      }
-      for (int i = 0; i < rows; ++i) {
-        for (int j = 0; j < columns; ++j) ActivatePixel(args, y + corner + i * args.y_row + j * args.y_column);
       }
     }
   }
@@ -230,14 +216,11 @@ class WinogradPanelsOf {
               uint8_t* const argmax = args.argmax == nullptr ? nullptr : args.argmax + at + k * kLanes;
               const auto* window = reinterpret_cast<const float*>(&results[k][2 * i][2 * j]);
               MaxWindow(window, kResults * kLanes, kLanes, 2, 2, 0, 2, 1, reinterpret_cast<float*>(&best[k]), argmax);
-              best[k] = Rectify(args, best[k]);
+              best[k] = Activated(best[k], args.activation);
             }
             Panels::Store(y + at, best);
           }
         }
-      }
-      for (int i = 0; i < rows; ++i) {
-        for (int j = 0; j < columns; ++j) ActivatePixel(args, y + corner + i * args.y_row + j * args.y_column);
       }
     }
   }
