@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/synchronization/mutex.h"
+#include "trainer/base/early_stop.h"
 #include "trainer/base/last_resort.h"
 #include "trainer/cli/run_command_line.h"
 #include "trainer/commands/bench_command.h"
@@ -46,6 +47,7 @@ std::string CalledAs(std::string_view argv0) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (getpid() == 1) trainyard::engine::EndOnSigterm(trainyard::engine::kStoppedExitCode);
   trainyard::engine::InstallLastResort(trainyard::engine::kExhaustedExitCode);
   // Debian's abseil is built without NDEBUG: it would look for cycles at every lock, gRPC's too.
   // The tests leave that on.

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "trainer/base/early_stop.h"
 #include "trainer/base/hang_up.h"
 #include "trainer/base/log.h"
 #include "trainer/job/exit_code.h"
@@ -15,6 +16,7 @@ StopRequest::StopRequest() {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&signals, signal);  // SIGUSR2: this object is going away
   if (HangUpEnds()) sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  EndOnSigtermNoMore();
   watcher_ = std::thread([this, signals] { Watch(signals); });
 }
 
