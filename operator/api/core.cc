@@ -198,6 +198,7 @@ absl::StatusOr<Deployment> Deployment::FromJson(const nlohmann::json& object) {
   TY_ASSIGN_OR_RETURN(deployment.meta, MetaFromJson(object));
   const nlohmann::json& status = json_read::Get(object, "status");
   deployment.ready_replicas = std::max(0, json_read::Int(status, "readyReplicas"));
+  deployment.unready_replicas = std::max(0, json_read::Int(status, "unavailableReplicas"));
   const nlohmann::json& conditions = json_read::Get(status, "conditions");
   if (!conditions.is_array()) return deployment;
   for (const nlohmann::json& condition : conditions) {

@@ -92,10 +92,11 @@ TEST(Node, IsOutOfServiceByItsTaint) {
 
 TEST(Deployment, IsItsReadyPodsAndWhyItsPodsCannotBeMade) {
   const Deployment deployment = *Deployment::FromJson(json::parse(R"({"metadata": {"name": "d", "generation": 3}, "spec": {"replicas": 2},
-    "status": {"readyReplicas": 1, "conditions": [{"type": "Available", "status": "True", "message": "no"}, 7,
+    "status": {"readyReplicas": 1, "unavailableReplicas": 2, "conditions": [{"type": "Available", "status": "True", "message": "no"}, 7,
                                                   {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]}})"));
   EXPECT_EQ(deployment.meta.generation, 3);
   EXPECT_EQ(deployment.ready_replicas, 1);
+  EXPECT_EQ(deployment.unready_replicas, 2);
   EXPECT_EQ(deployment.problem, "exceeded quota");
   EXPECT_EQ(Deployment::FromJson(json::parse(R"({"metadata": {"name": "d"}, "status": {"readyReplicas": -1, "conditions": {}}})"))
                 ->ready_replicas,

@@ -116,7 +116,7 @@ bool SameForPlan(const Pod& a, const Pod& b) {
 bool SameForPlan(const Deployment& a, const Deployment& b) {
   return a.meta.uid == b.meta.uid && a.meta.generation == b.meta.generation && a.meta.deletion_time == b.meta.deletion_time &&
          a.meta.controller.uid == b.meta.controller.uid && a.meta.labels == b.meta.labels && a.ready_replicas == b.ready_replicas &&
-         a.problem == b.problem;
+         a.unready_replicas == b.unready_replicas && a.problem == b.problem;
 }
 
 Observed Observe(const TrainingJob& job, Children children) {

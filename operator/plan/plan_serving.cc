@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "operator/api/text.h"
 #include "operator/children/child_kinds.h"
 #include "operator/children/labels.h"
 #include "operator/children/serve_builder.h"
@@ -135,6 +136,16 @@ class ServingPlanner {
     return {"NotReady", fmt::format("no pod of Deployment {} is ready; {}", name_, where)};
   }
 
+  // What of an edit does not roll out, or is lost, while others serve. Empty: nothing.
+  std::string DescribeUnready() const {
+    const Deployment& deployment = *observed_.deployment;
+    if (!deployment.problem.empty()) return fmt::format("Deployment {}: {}", name_, deployment.problem);
+    if (deployment.unready_replicas == 0) return "";
+    return fmt::format("{} of Deployment {} {} not ready; kubectl get pods -n {} -l {}={} tells more",
+                       Counted(deployment.unready_replicas, "pod"), name_, deployment.unready_replicas == 1 ? "is" : "are",
+                       job_.meta.name_space, kServeLabel, job_.meta.name);
+  }
+
   // A pod is ready when it has a version. The first word about it is to name that version.
   bool IsKnown() const {
     return observed_.version || !observed_.problem.empty() || !situation_.options.ask_versions || status_.IsTrue(kServing);
@@ -152,6 +163,8 @@ class ServingPlanner {
                                   : fmt::format("a model answers at {}", status_.serving->url);
     if (!observed_.version && !observed_.problem.empty()) message += "; its version is not known: " + observed_.problem;
     if (observed_.refusal) message += "; " + DescribeRefusal(job_, *observed_.refusal);
+    const std::string unready = DescribeUnready();
+    if (!unready.empty()) message += "; " + unready;
     if (SetCondition(status_, kServing, true, "VersionAnswers", message, situation_.Stamp())) plan_.AddEvent(false, "Serving", message);
   }
 

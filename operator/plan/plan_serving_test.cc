@@ -294,6 +294,20 @@ TEST(PlanServing, PodsThatCannotBeMadeAreExplainedByTheDeployment) {
   EXPECT_THAT(world.Message(), HasSubstr("exceeded quota: q"));
 }
 
+TEST(PlanServing, PodsOfAnEditThatDoNotGetReadyAreToldWhileTheOldOnesServe) {
+  ServedWorld world(Served());
+  world.Succeeds().Answers(2, 3).Do();
+  EXPECT_EQ(world.Message(), "version 3 answers at http://mnist-serve.default.svc:8080/v1/models/mnist");
+  world.Change([](Deployment& deployment) { deployment.unready_replicas = 1; }).Do();
+  EXPECT_TRUE(world.status().IsTrue(kServing));
+  EXPECT_THAT(world.Message(), HasSubstr("; 1 pod of Deployment mnist-serve is not ready; kubectl get pods -n default -l "
+                                         "trainyard.dev/serve=mnist tells more"));
+  world.Change([](Deployment& deployment) { deployment.problem = "pods \"x\" is forbidden: exceeded quota: q"; }).Do();
+  EXPECT_THAT(world.Message(), HasSubstr("; Deployment mnist-serve: pods \"x\" is forbidden: exceeded quota: q"));
+  world.Change([](Deployment& deployment) { deployment.unready_replicas = 0, deployment.problem.clear(); }).Do();
+  EXPECT_THAT(world.Message(), Not(HasSubstr("ready")));
+}
+
 TEST(PlanServing, NoReplicasAreAWishToo) {
   ServedWorld world(Served().Set("/spec/serve/replicas", 0));
   world.Succeeds();
