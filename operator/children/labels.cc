@@ -28,14 +28,17 @@ std::optional<ReplicaId> ReplicaFromLabels(const ChildLabels& labels) {
   return ReplicaId{*role, index};
 }
 
-std::optional<ReplicaId> ReplicaFromName(const TrainingJob& job, std::string_view name) {
-  const std::string prefix = job.meta.name + "-";
-  if (!name.starts_with(prefix)) return std::nullopt;
-  name.remove_prefix(prefix.size());
+std::optional<ReplicaId> ReplicaNamed(std::string_view name) {
   const size_t dash = name.rfind('-');
   if (dash == std::string_view::npos) return std::nullopt;
   return ReplicaFromLabels(
       {.job_name = "", .job_uid = "", .role = std::string(name.substr(0, dash)), .index = std::string(name.substr(dash + 1))});
+}
+
+std::optional<ReplicaId> ReplicaFromName(const TrainingJob& job, std::string_view name) {
+  const std::string prefix = job.meta.name + "-";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  return ReplicaNamed(name.substr(prefix.size()));
 }
 
 LabelFit FitOf(const ChildLabels& labels, const TrainingJob& job, const std::optional<ReplicaId>& id) {

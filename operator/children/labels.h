@@ -18,8 +18,9 @@ struct ReplicaId {
   friend auto operator<=>(const ReplicaId&, const ReplicaId&) = default;
 };
 
-// "worker-1"
+// "worker-1", and back; nothing of another text.
 std::string Name(const ReplicaId& id);
+std::optional<ReplicaId> ReplicaNamed(std::string_view name);
 // "ps-0, worker-1, worker-2 and 3 more"
 std::string NameSome(const std::vector<ReplicaId>& replicas);
 // "mnist-worker-1": the name of the replica's pod and of its service.

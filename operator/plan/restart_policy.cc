@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "operator/api/restart_records.h"
 #include "operator/api/text.h"
 #include "operator/plan/cleanup_policy.h"
@@ -246,11 +245,9 @@ class Counter {
 
   // Replicas with an index below `desired` whose end the status told while a new pod was awaited.
   int Awaited(Role role, int desired) const {
-    const std::string prefix = std::string(Name(role)) + "-";
     const auto awaited = [&](const RestartRecord& record) {
-      int index = 0;
-      return record.pod_counted && record.replica.starts_with(prefix) && absl::SimpleAtoi(record.replica.substr(prefix.size()), &index) &&
-             index < desired;
+      const std::optional<ReplicaId> id = ReplicaNamed(record.replica);
+      return record.pod_counted && id && id->role == role && id->index < desired;
     };
     return static_cast<int>(std::ranges::count_if(job_.status.restart_records, awaited));
   }

@@ -40,9 +40,8 @@ std::map<Role, ReplicaStatus> CountReplicas(const TrainingJob& job, const std::s
     if (state == PodState::kFailed) ++role.failed;
   }
   for (const RestartRecord& record : restarts.records) {
-    const size_t dash = record.replica.rfind('-');
-    const std::optional<Role> role = RoleFromName(std::string_view(record.replica).substr(0, dash));
-    if (role && counts.contains(*role)) counts[*role].restarts += record.Spent();
+    const std::optional<ReplicaId> id = ReplicaNamed(record.replica);
+    if (id && counts.contains(id->role)) counts[id->role].restarts += record.Spent();
   }
   return counts;
 }
