@@ -66,6 +66,8 @@ class PodReader {
     } else if (!device.empty()) {
       step += fmt::format("; kubectl describe nodes shows how many {} each node has, none where no device plugin runs", device);
     }
+    // The scheduler's word for cordoned nodes.
+    if (Has(said, "were unschedulable")) step = "kubectl uncordon NODE lets a cordoned node take pods again; or " + step;
     return Refused("Unschedulable", fmt::format("no node takes it: {}; {}", PlainSchedulerWords(said), step));
   }
 

@@ -150,7 +150,7 @@ class PluginTest(OperatorCase):
         self.assertIn("Next:\n  see to the pods above: kubectl get pods -l trainyard.dev/job-name=held -n default", told)
         self.operator.stop()
         self.create(job("new").worker(1))
-        self.assertIn("no operator has looked at it", self.plugin("why", "new"))
+        self.assertIn("if it watches some namespaces only (helm's watchNamespaces), default must be one", self.plugin("why", "new"))
         self.assertIn('trainingjobs.trainyard.dev "other" not found', self.plugin("why", "other", fails=True))
 
 
