@@ -344,7 +344,7 @@ CompiledKernel Compile(CpuDevice& device, const NodeView& node, const Conv2dWeig
   TY_ASSIGN_OR_RETURN(const ConvShape shape, MakeConvShape(op.window, node.in(0).shape, node.out().shape));
   const int64_t samples = node.in(0).shape[0];
   if (device.bf16 != nullptr) {
-    if (node.in(0).narrow && node.in(1).narrow && PrefersNarrowWinogradWeightGradient(shape, device))
+    if (node.in(0).narrow && node.in(1).narrow && TakesWinograd(shape, device))
       return WinogradWeightGradient(device, shape, samples, op.bias, /*in_pairs=*/true);
     return MakeKernel(
         [&device, shape, bias = op.bias, x = node.in(0).narrow, dy = node.in(1).narrow](const KernelContext& context) {

@@ -146,8 +146,6 @@ class PartOfSums {
 
 bool PrefersWinogradWeightGradient(const ConvShape& shape, int64_t samples) { return HasWinogradShape(shape) && samples > kLanes / 2; }
 
-bool PrefersNarrowWinogradWeightGradient(const ConvShape& shape, const CpuDevice& device) { return TakesWinograd(shape, device); }
-
 size_t WinogradWeightGradientScratchFloats(const ConvShape& shape, int threads) {
   const Plan plan(shape);
   return static_cast<size_t>(plan.parts.count() * (plan.sums + plan.row) + threads * plan.thread_floats());

@@ -15,8 +15,6 @@ namespace trainyard::engine {
 
 // Whether it is the fastest path in float32.
 bool PrefersWinogradWeightGradient(const ConvShape& shape, int64_t samples);
-// And where the device multiplies in bfloat16, of operands in pairs.
-bool PrefersNarrowWinogradWeightGradient(const ConvShape& shape, const CpuDevice& device);
 
 struct WinogradOperands {
   const float* x;
