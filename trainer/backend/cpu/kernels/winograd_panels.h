@@ -45,10 +45,12 @@ struct WinogradTile {
   }
 
   // A dy A^T of one tile whose `rows` x `columns` pixels lie inside the image: zeros beyond.
+  template <bool kInside>
   static void OutputGradient(const WinogradPanelArgs& args, const Element* corner, int rows, int columns, float* to) {
     for (int c = 0; c < args.channels; c += Panels::kChannels, to += Panels::kChannels * kLanes) {
-      OutputGradientChannel<0>(args, corner + int64_t{c} * kLanes, rows, columns, to);
-      if constexpr (Panels::kChannels == 2) OutputGradientChannel<1>(args, corner + int64_t{c} * kLanes, rows, columns, to + kLanes);
+      OutputGradientChannel<kInside, 0>(args, corner + int64_t{c} * kLanes, rows, columns, to);
+      if constexpr (Panels::kChannels == 2)
+        OutputGradientChannel<kInside, 1>(args, corner + int64_t{c} * kLanes, rows, columns, to + kLanes);
     }
   }
 
@@ -72,58 +74,51 @@ struct WinogradTile {
   }
 
  private:
-  template <bool kInside, int kChannel>
-  static void InputChannel(const WinogradPanelArgs& args, TilePlace place, int c, float* to) {
-    const int64_t row = args.x_row, column = args.x_column;
-    const int first_row = place.row - args.pad_top;
-    const int first_column = place.column - args.pad_left;
-    const auto* corner = static_cast<const Element*>(args.x) + first_row * row + first_column * column + int64_t{c} * kLanes;
-    const auto inside = [&](int i, int j) {
-      return kInside || (first_row + i >= 0 && first_row + i < args.in_h && first_column + j >= 0 && first_column + j < args.in_w);
-    };
-    V d[kTile][kTile];  // turned
+  // The elements of kFrom x kFrom values, which load(row, column) gives: transformed along their
+  // columns, then along their rows.
+  template <int kFrom, void (*kAlong)(const V*, V*), typename LoadOne>
+  [[gnu::always_inline]] static void Transform(const WinogradPanelArgs& args, const LoadOne& load, float* to) {
+    V turned[kTile][kFrom];
 #pragma GCC unroll 6
-    for (int j = 0; j < kTile; ++j) {
-      V x[kTile];
-      for (int i = 0; i < kTile; ++i) x[i] = inside(i, j) ? LoadChannel<Panels, kChannel>(corner + i * row + j * column) : V{};
-      if (kChannel == 0 && j >= kTile - kResults) {
-        for (int i = 0; i < kTile; ++i) PrefetchRead(corner + i * row + (j + kResults) * column);
-      }
-      V u[kTile];
-      Transforms::Input(x, u);
-      for (int i = 0; i < kTile; ++i) d[i][j] = u[i];
+    for (int j = 0; j < kFrom; ++j) {
+      V line[kFrom];
+      for (int i = 0; i < kFrom; ++i) line[i] = load(i, j);
+      V column[kTile];
+      kAlong(line, column);
+      for (int i = 0; i < kTile; ++i) turned[i][j] = column[i];
     }
 #pragma GCC unroll 6
     for (int i = 0; i < kTile; ++i) {
-      float* element = to + i * kTile * args.element;
-      V u[kTile];
-      Transforms::Input(d[i], u);
-      for (int j = 0; j < kTile; ++j) engine::Store(element + j * args.element, u[j]);
+      float* const element = to + i * kTile * args.element;
+      V elements[kTile];
+      kAlong(turned[i], elements);
+      for (int j = 0; j < kTile; ++j) engine::Store(element + j * args.element, elements[j]);
     }
   }
 
-  template <int kChannel>
+  template <bool kInside, int kChannel>
+  static void InputChannel(const WinogradPanelArgs& args, TilePlace place, int c, float* to) {
+    const int first_row = place.row - args.pad_top;
+    const int first_column = place.column - args.pad_left;
+    const auto* corner = static_cast<const Element*>(args.x) + first_row * args.x_row + first_column * args.x_column + int64_t{c} * kLanes;
+    const auto load = [&](int i, int j) __attribute__((always_inline)) {
+      const Element* const pixel = corner + i * args.x_row + j * args.x_column;
+      if (kChannel == 0 && j >= kTile - kResults) PrefetchRead(pixel + kResults * args.x_column);
+      const bool inside =
+          kInside || (first_row + i >= 0 && first_row + i < args.in_h && first_column + j >= 0 && first_column + j < args.in_w);
+      return inside ? LoadChannel<Panels, kChannel>(pixel) : V{};
+    };
+    Transform<kTile, Transforms::Input>(args, load, to);
+  }
+
+  template <bool kInside, int kChannel>
   static void OutputGradientChannel(const WinogradPanelArgs& args, const Element* corner, int rows, int columns, float* to) {
-    V t[kTile][kResults];
-#pragma GCC unroll 4
-    for (int j = 0; j < kResults; ++j) {
-      V dy[kResults];
-      for (int i = 0; i < kResults; ++i) {
-        const Element* pixel = corner + i * args.x_row + j * args.x_column;
-        dy[i] = i < rows && j < columns ? LoadChannel<Panels, kChannel>(pixel) : V{};
-        if (kChannel == 0) PrefetchRead(pixel + kResults * args.x_column);
-      }
-      V column[kTile];
-      Transforms::OutputGradient(dy, column);
-      for (int i = 0; i < kTile; ++i) t[i][j] = column[i];
-    }
-#pragma GCC unroll 6
-    for (int i = 0; i < kTile; ++i) {
-      float* element = to + kTile * i * args.element;
-      V elements[kTile];
-      Transforms::OutputGradient(t[i], elements);
-      for (int j = 0; j < kTile; ++j) engine::Store(element + j * args.element, elements[j]);
-    }
+    const auto load = [&](int i, int j) __attribute__((always_inline)) {
+      const Element* const pixel = corner + i * args.x_row + j * args.x_column;
+      if (kChannel == 0) PrefetchRead(pixel + kResults * args.x_column);
+      return kInside || (i < rows && j < columns) ? LoadChannel<Panels, kChannel>(pixel) : V{};
+    };
+    Transform<kResults, Transforms::OutputGradient>(args, load, to);
   }
 };
 
@@ -230,8 +225,11 @@ class WinogradPanelsOf {
     for (int tile = 0; tile < args.tiles; ++tile) {
       const TilePlace place = PlaceOf(args, tile);
       const auto* corner = static_cast<const Element*>(args.x) + place.row * args.x_row + place.column * args.x_column;
-      WinogradTile<Panels, kResults, kTaps>::OutputGradient(args, corner, args.in_h - place.row, args.in_w - place.column,
-                                                            args.transformed + int64_t{tile} * args.channels * kLanes);
+      const int rows = args.in_h - place.row, columns = args.in_w - place.column;
+      float* to = args.transformed + int64_t{tile} * args.channels * kLanes;
+      using Tile = WinogradTile<Panels, kResults, kTaps>;
+      rows >= kResults&& columns >= kResults ? Tile::template OutputGradient<true>(args, corner, rows, columns, to)
+                                             : Tile::template OutputGradient<false>(args, corner, rows, columns, to);
     }
   }
 
