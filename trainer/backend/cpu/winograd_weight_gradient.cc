@@ -9,6 +9,8 @@
 namespace trainyard::engine {
 namespace {
 
+constexpr int64_t kNearFloats = 128 << 10;  // sums of more lie in no near cache when they are added to again
+
 struct Plan {
   WinogradTiles tiles;
   PanelParts parts;       // each with sums of its own
@@ -73,7 +75,7 @@ class PartOfSums {
     product_.a_chunk = int64_t{product_.rows} * kLanes;
     product_.b_k = plan.row;
     product_.c_row = plan.row;
-    product_.fetch = plan.sums > (128 << 10);
+    product_.fetch = plan.sums > kNearFloats;
   }
 
   // x and dy of a panel, of which `samples` lanes count. To bias_sums [row], if any, all dy are added.
