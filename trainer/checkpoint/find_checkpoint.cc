@@ -26,6 +26,20 @@ CheckpointPlace FindCheckpoints(const std::string& path) {
   return {.one = false, .dir = fs::is_directory(below, ignored) ? below : path};
 }
 
+std::string LastRunIn(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::string last;
+  std::error_code error;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string run = entry->path().string();
+    std::error_code ignored;
+    if (run <= last || !fs::is_directory(run, ignored)) continue;
+    const CheckpointPlace place = FindCheckpoints(run);
+    if (!place.one && place.dir != run) last = run;
+  }
+  return last;
+}
+
 absl::StatusOr<FoundCheckpoint> FindCheckpoint(const std::string& path, bool best) {
   const CheckpointPlace place = FindCheckpoints(path);
   if (place.one) {
@@ -48,6 +62,8 @@ absl::StatusOr<FoundCheckpoint> FindCheckpoint(const std::string& path, bool bes
   }
   TY_ASSIGN_OR_RETURN(NewestCheckpoint newest, store.NewestGood());
   if (!newest.checkpoint) {
+    if (const std::string run = LastRunIn(path); !run.empty())
+      return absl::NotFoundError(fmt::format("no checkpoint in {}, which is a folder of runs; name one, such as {}", path, run));
     return absl::NotFoundError(
         fmt::format("no good checkpoint in {}: expected a run's output folder, its folder of checkpoints, or one of them", path));
   }

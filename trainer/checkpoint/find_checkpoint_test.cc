@@ -42,6 +42,21 @@ TEST_F(FindCheckpointTest, WithoutAWordOfTheJobTheyAreInCheckpoints) {
   EXPECT_EQ(FindCheckpoints(root_ + "/run").dir, root_ + "/run/checkpoints");
 }
 
+TEST_F(FindCheckpointTest, AFolderOfRunsNamesItsLast) {
+  EXPECT_EQ(LastRunIn(root_), "") << "there is no such folder";
+  for (const char* folder : {"/20260101-120000/checkpoints", "/20260102-120000/checkpoints", "/20260103-120000/logs", "/x"})
+    fs::create_directories(root_ + folder);
+  std::ofstream(root_ + "/y") << "a file";
+  EXPECT_EQ(LastRunIn(root_), root_ + "/20260102-120000");
+  EXPECT_EQ(LastRunIn(root_ + "/20260102-120000"), "") << "a run";
+  fs::create_directories(root_ + "/20260102-120000/checkpoints/step-7");
+  std::ofstream(root_ + "/20260102-120000/checkpoints/step-7/manifest.json") << "{}";
+  EXPECT_EQ(LastRunIn(root_ + "/20260102-120000/checkpoints"), "") << "its checkpoints";
+  EXPECT_EQ(FindCheckpoint(root_).status().message(),
+            "no checkpoint in " + root_ + ", which is a folder of runs; name one, such as " + root_ + "/20260102-120000");
+  EXPECT_NE(FindCheckpoint(root_ + "/x").status().message().find("expected a run's output folder"), std::string_view::npos);
+}
+
 TEST_F(FindCheckpointTest, AFolderOfCheckpointsAndOneCheckpointMeanThemselves) {
   const std::string one = RunWith("") + "/checkpoints/step-3";
   fs::create_directories(one);
