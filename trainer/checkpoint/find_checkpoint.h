@@ -21,8 +21,8 @@ struct CheckpointPlace {
 };
 CheckpointPlace FindCheckpoints(const std::string& path);
 
-// Of a folder of runs, such as `launch` makes: the run with checkpoints whose name is last. Empty: no
-// run lies in `path`.
+// Of a folder of runs, such as `launch` makes: the run with checkpoints whose name is last. Empty:
+// no run lies in `path`.
 std::string LastRunIn(const std::string& path);
 
 // `path` is a run's output folder, its folder of checkpoints, or one checkpoint. Finds the newest

@@ -1,8 +1,8 @@
-// Convolutions by 3x3 and 5x5 windows of stride 1 on panels, by Winograd's F(4x4, 3x3),
-// F(2x2, 3x3) and F(2x2, 5x5): 1/4, 4/9 and 9/25 of the multiplications (Lavin and Gray 2016, "Fast
-// Algorithms for Convolutional Neural Networks"). Tiles of 4x4 or 6x6 pixels are transformed, and
-// each of their 16 or 36 elements is a product over channels: conv_forward by 1x1, whose pixels are
-// tiles. What a thread does at a time stays in its second cache. Values may lie as f32 or as pairs of
+// Convolutions by 3x3 and 5x5 windows of stride 1 on panels, by Winograd's F(4x4, 3x3), F(2x2, 3x3)
+// and F(2x2, 5x5): 1/4, 4/9 and 9/25 of the multiplications (Lavin and Gray 2016, "Fast Algorithms
+// for Convolutional Neural Networks"). Tiles of 4x4 or 6x6 pixels are transformed, and each of
+// their 16 or 36 elements is a product over channels: conv_forward by 1x1, whose pixels are tiles.
+// What a thread does at a time stays in its second cache. Values may lie as f32 or as pairs of
 // bfloat16; weights are rounded where a device multiplies in bfloat16, transformed values never.
 #pragma once
 

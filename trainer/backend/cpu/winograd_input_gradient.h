@@ -24,8 +24,8 @@ struct WinogradInputGradientPlan {
 // Floats of scratch on `threads` threads.
 size_t WinogradInputGradientScratchFloats(const WinogradInputGradientPlan& plan, int threads);
 // dx of dy, with weights of RunWinogradPack, transposed. Tiles add to dx in float32: where it is
-// pairs, a band of rows is rounded once no further tile reaches it. Threads take panels and blocks of
-// channels. Each sum has one order, whatever the threads.
+// pairs, a band of rows is rounded once no further tile reaches it. Threads take panels and blocks
+// of channels. Each sum has one order, whatever the threads.
 void RunWinogradInputGradient(const WinogradInputGradientPlan& plan, const float* dy, const float* weights, float* dx, float* scratch,
                               CpuDevice& device);
 

@@ -33,8 +33,9 @@ inline bool LargeTilesCoverWell(int64_t height, int64_t width) {
 // Results to a side of a tile, for a shape that has the transforms.
 inline int WinogradResults(const ConvShape& shape) { return shape.kernel_h == 3 && LargeTilesCoverWell(shape.out_h, shape.out_w) ? 4 : 2; }
 
-// Whether a device computes such windows so. Where one product of pairs of bfloat16 does the work of
-// two, tiles of 2 x 2 results of 3x3 windows save nothing, and those of 4 x 4 want more channels.
+// Whether a device computes such windows so. Where one product of pairs of bfloat16 does the work
+// of two, tiles of 2 x 2 results of 3x3 windows save nothing, and those of 4 x 4 want more
+// channels.
 inline bool TakesWinograd(const ConvShape& shape, const CpuDevice& device) {
   if (!HasWinogradShape(shape)) return false;
   if (device.bf16 == nullptr) return true;

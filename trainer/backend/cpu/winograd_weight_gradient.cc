@@ -78,7 +78,8 @@ class PartOfSums {
     product_.fetch = plan.sums > kNearFloats;
   }
 
-  // x and dy of a panel, of which `samples` lanes count. To bias_sums [row], if any, all dy are added.
+  // x and dy of a panel, of which `samples` lanes count. To bias_sums [row], if any, all dy are
+  // added.
   void Add(const float* x, const float* dy, int samples, float* bias_sums) {
     for (int part = 0; part < plan_.tiles.parts; ++part) {
       tiles_.tile_begin = plan_.tiles.Begin(part);
@@ -88,7 +89,8 @@ class PartOfSums {
       gradient_.rows = samples;
       for (int tile = 0; tile < tiles_.tiles; ++tile) Turn(dy, tiles_.tile_begin + tile, output_ + tile * samples * plan_.row);
       Multiply(samples);
-      // One of the points of every transform is 1: the element of its row and column is the sum of a tile.
+      // One of the points of every transform is 1: the element of its row and column is the sum of
+      // a tile.
       if (bias_sums != nullptr) AddRows(output_ + (tile_side() + 1) * plan_.output, int64_t{tiles_.tiles} * samples, plan_.row, bias_sums);
     }
   }

@@ -24,8 +24,8 @@ struct WinogradOperands {
 
 // Floats of scratch on `threads` threads.
 size_t WinogradWeightGradientScratchFloats(const ConvShape& shape, int threads);
-// dw [taps][taps][channels][outputs]; db [outputs], may be null. Panels are summed in a number of parts that the shape gives.
-// So the bits do not depend on the threads.
+// dw [taps][taps][channels][outputs]; db [outputs], may be null. Panels are summed in a number of
+// parts that the shape gives. So the bits do not depend on the threads.
 void RunWinogradWeightGradient(const ConvShape& shape, int64_t samples, const WinogradOperands& operands, float* dw, float* db,
                                float* scratch, CpuDevice& device);
 
