@@ -100,7 +100,7 @@ struct Deployment {
   ObjectMeta meta;  // its generation counts the changes of the spec
   int ready_replicas = 0;
   int unready_replicas = 0;  // pods that are there, or are to be, and not ready: while it rolls out of both kinds
-  std::string problem;  // message of condition ReplicaFailure: why its pods cannot be made; else empty
+  std::string problem;       // message of condition ReplicaFailure: why its pods cannot be made; else empty
   static absl::StatusOr<Deployment> FromJson(const nlohmann::json& object);
 };
 
