@@ -57,7 +57,7 @@ double InterpolatedAt(const Image& image, int y, int height, int x, int width, i
   for (int r = 0; r < image.height; ++r) {
     for (int c = 0; c < image.width; ++c) {
       const double share = ShareOf(r, image.height, y, height) * ShareOf(c, image.width, x, width);
-      sum += share * image.pixels[static_cast<size_t>((r * image.width + c) * 3 + channel)];
+      sum += share * image.pixels[(size_t{3} * r * image.width) + (size_t{3} * c) + channel];
       shares += share;
     }
   }
@@ -67,7 +67,7 @@ double InterpolatedAt(const Image& image, int y, int height, int x, int width, i
 TEST(FitImage, EverySizeIsTheLinearInterpolation) {
   std::minstd_rand random(1);
   for (const auto& [from_h, from_w, to_h, to_w] : {std::array{7, 11, 3, 4}, {7, 5, 12, 13}, {1, 9, 4, 2}, {10, 3, 3, 7}}) {
-    Image image{.height = from_h, .width = from_w, .pixels = std::vector<uint8_t>(static_cast<size_t>(3 * from_h * from_w))};
+    Image image{.height = from_h, .width = from_w, .pixels = std::vector<uint8_t>(size_t{3} * from_h * from_w)};
     for (uint8_t& value : image.pixels) value = static_cast<uint8_t>(random() % 256);
     const auto scaled = FitImage(image, Shape({to_h, to_w, 3}), ImageFit::kStretch);
     ASSERT_TRUE(scaled.ok()) << scaled.status();
