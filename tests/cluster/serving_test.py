@@ -19,6 +19,9 @@ def served(when="final", name="a", **serve):
 
 class ServingTest(OperatorCase):
     def clean(self):
+        # Garbage collection learns of TrainingJobs up to 30 s after the API server did: until then a Deployment makes its pods again.
+        self.api.request("DELETE", JOBS)
+        self.api.request("DELETE", DEPLOYMENTS)
         super().clean()
         self.api.request("DELETE", DEPLOYMENTS)
         wait_for("no Deployment to be left", lambda: not self.api.list(DEPLOYMENTS) and not self.api.list(PODS))
@@ -101,6 +104,26 @@ class ServingTest(OperatorCase):
         self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": False}}})
         self.wait_replicas(1)
         self.assertEqual(self.deployment()["metadata"]["uid"], uid)
+
+    def test_an_edit_that_does_not_roll_out_is_told_while_the_old_pod_serves(self):
+        self.succeeded(served())
+        self.wait_replicas(1)
+        old = self.serving_pods()
+        self.kubelet.run(*old)
+        self.wait_condition("a", "Serving")
+        self.api.merge(f"{JOBS}/a", {"spec": {"serve": {"resources": {"limits": {"cpu": "2"}}}}})
+        unready = "; 1 pod of Deployment a-serve is not ready; kubectl get pods -n default -l trainyard.dev/serve=a tells more"
+        wait_for("the new pod, which does not get ready, to be told", lambda: self.condition("a", "Serving")["message"].endswith(unready), 60.0)
+        self.assertEqual(self.condition("a", "Serving")["status"], "True", "the old pod answers")
+        self.assertTrue(set(old) < set(self.serving_pods()))
+        self.api.merge(f"{JOBS}/a", {"spec": {"serve": {"resources": {"limits": {"cpu": "1"}}}}})
+        wait_for("a pod of the mended edit", lambda: set(self.serving_pods()) - set(old), 60.0)
+        wait_for("only running pods", lambda: self.run_all_serving(), 60.0)
+        wait_for("nothing more to be told", lambda: "not ready" not in self.condition("a", "Serving")["message"], 60.0)
+
+    def run_all_serving(self):
+        self.kubelet.run(*self.serving_pods())
+        return len(self.serving_pods()) == 1
 
     def test_edits_of_the_job_are_followed_after_its_end_and_time_to_live_ends_all(self):
         self.succeeded(job("a").worker(1).set("storage", {"claimName": "results"}))
