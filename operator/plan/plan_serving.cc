@@ -126,8 +126,7 @@ class ServingPlanner {
     if (job_.spec.serve->replicas == 0) return {"NoReplicas", "spec.serve.replicas is 0"};
     if (Ready() > 0 && IsKnown()) return {};
     if (Ready() > 0) return {"NotReady", fmt::format("a pod of Deployment {} is ready; it is asked for its version", name_)};
-    const bool has_words = observed_.deployment != nullptr && !observed_.deployment->problem.empty();
-    if (has_words) return {"NotReady", fmt::format("Deployment {}: {}", name_, observed_.deployment->problem)};
+    if (const std::string problem = DescribeProblem(); !problem.empty()) return {"NotReady", problem};
     const std::string where = fmt::format("kubectl logs deployment/{} -n {} tells more", name_, job_.meta.name_space);
     const bool best = job_.spec.serve->when == ServeWhen::kBest && !status_.Finished() && !status_.IsTrue(kServing);
     if (best && !(status_.progress && status_.progress->best_checkpoint_step)) {
@@ -136,14 +135,19 @@ class ServingPlanner {
     return {"NotReady", fmt::format("no pod of Deployment {} is ready; {}", name_, where)};
   }
 
+  // Why pods cannot be made. Empty: they can.
+  std::string DescribeProblem() const {
+    if (observed_.deployment == nullptr || observed_.deployment->problem.empty()) return "";
+    return fmt::format("Deployment {}: {}", name_, observed_.deployment->problem);
+  }
+
   // What of an edit does not roll out, or is lost, while others serve. Empty: nothing.
   std::string DescribeUnready() const {
-    const Deployment& deployment = *observed_.deployment;
-    if (!deployment.problem.empty()) return fmt::format("Deployment {}: {}", name_, deployment.problem);
-    if (deployment.unready_replicas == 0) return "";
-    return fmt::format("{} of Deployment {} {} not ready; kubectl get pods -n {} -l {}={} tells more",
-                       Counted(deployment.unready_replicas, "pod"), name_, deployment.unready_replicas == 1 ? "is" : "are",
-                       job_.meta.name_space, kServeLabel, job_.meta.name);
+    const std::string problem = DescribeProblem();
+    const int unready = observed_.deployment->unready_replicas;
+    if (!problem.empty() || unready == 0) return problem;
+    return fmt::format("{} of Deployment {} {} not ready; kubectl get pods -n {} -l {}={} tells more", Counted(unready, "pod"), name_,
+                       unready == 1 ? "is" : "are", job_.meta.name_space, kServeLabel, job_.meta.name);
   }
 
   // A pod is ready when it has a version. The first word about it is to name that version.

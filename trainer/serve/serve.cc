@@ -27,9 +27,11 @@ absl::Status FirstLook(VersionWatch& watch, const std::string& path) {
   const absl::Status first = watch.Poll();
   if (first.ok()) return first;
   if (FindCheckpoints(path).one) return first;
-  const std::string run = LastRunIn(path);
-  const std::string instead = run.empty() ? "" : fmt::format("; it is a folder of runs, such as {}", run);
-  if (absl::IsNotFound(first)) LogInfo("{}: waiting for it{}", std::string(first.message()), instead);
+  if (absl::IsNotFound(first)) {
+    const std::string run = LastRunIn(path);
+    LogInfo("{}: waiting for it{}", std::string(first.message()),
+            run.empty() ? "" : fmt::format("; it is a folder of runs, such as {}", run));
+  }
   return absl::OkStatus();
 }
 

@@ -226,6 +226,17 @@ TEST_P(Bf16Test, ConvolutionsAgreeOverRandomShapes) { ExpectAgreementOf(Convolut
 TEST_P(Bf16Test, DenseLayersAgreeOverRandomShapes) { ExpectAgreementOf(DenseCase); }
 TEST_P(Bf16Test, DenseLayersOfSequencesAgreeOverRandomShapes) { ExpectAgreementOf(RowsCase); }
 
+// A convolution by size x size windows whose weights lie in (-scale, scale).
+Value Conv(Trial& trial, const std::string& name, Value x, int64_t filters, int size, float scale, Padding padding, int stride = 1) {
+  const Value kernel = trial.Parameter(name + "/kernel", {size, size, trial.builder().spec(x).shape[3], filters});
+  trial.Scale(scale);
+  return *trial.builder().Conv2d(name, x, kernel, {stride, stride}, padding);
+}
+
+Value Biased(Trial& trial, const std::string& name, Value x) {
+  return *trial.builder().Bias(name + "_bias", x, trial.Parameter(name + "/bias", {trial.builder().spec(x).shape[3]}));
+}
+
 // A network with every fused epilogue, pools that tile the image and pools that do not.
 Trial ImageNetwork(int batch) {
   Trial trial;
@@ -253,9 +264,7 @@ Trial MixedNetwork(int batch) {
   Trial trial;
   GraphBuilder& builder = trial.builder();
   const auto conv = [&](const std::string& name, Value x, int64_t filters, Activation activation, bool pool) {
-    const Value kernel = trial.Parameter(name + "/kernel", {3, 3, builder.spec(x).shape[3], filters});
-    trial.Scale(0.2f);
-    Value y = *builder.Bias(name + "_bias", *builder.Conv2d(name, x, kernel), trial.Parameter(name + "/bias", {filters}));
+    Value y = Biased(trial, name, Conv(trial, name, x, filters, 3, 0.2f, Padding::kValid));
     if (pool) y = *builder.MaxPool(name + "_pool", y, {{2, 2}, {2, 2}});
     return *builder.Activate(name + "_act", y, activation);
   };
@@ -274,9 +283,7 @@ Trial DenseNetwork(int batch) {
   Trial trial;
   GraphBuilder& builder = trial.builder();
   const auto conv = [&](const std::string& name, Value x, int64_t filters, bool pool) {
-    const Value kernel = trial.Parameter(name + "/kernel", {3, 3, builder.spec(x).shape[3], filters});
-    trial.Scale(0.2f);
-    Value y = *builder.Bias(name + "_bias", *builder.Conv2d(name, x, kernel), trial.Parameter(name + "/bias", {filters}));
+    Value y = Biased(trial, name, Conv(trial, name, x, filters, 3, 0.2f, Padding::kValid));
     if (pool) y = *builder.MaxPool(name + "_pool", y, {{2, 3}, {2, 3}});
     return *builder.Activate(name + "_act", y, Activation::kRelu);
   };
@@ -305,10 +312,8 @@ Trial TiledNetwork(int batch) {
   Trial trial;
   GraphBuilder& builder = trial.builder();
   const auto conv = [&](const std::string& name, Value x, int64_t filters, int size, Padding padding) {
-    const int64_t channels = builder.spec(x).shape[3];
-    const Value kernel = trial.Parameter(name + "/kernel", {size, size, channels, filters});
-    trial.Scale(2.0f / static_cast<float>(size) / std::sqrt(static_cast<float>(channels)));
-    return *builder.Bias(name + "_bias", *builder.Conv2d(name, x, kernel, {1, 1}, padding), trial.Parameter(name + "/bias", {filters}));
+    const float scale = 2.0f / static_cast<float>(size) / std::sqrt(static_cast<float>(builder.spec(x).shape[3]));
+    return Biased(trial, name, Conv(trial, name, x, filters, size, scale, padding));
   };
   const auto relu = [&](const std::string& name, Value x) { return *builder.Activate(name, x, Activation::kRelu); };
   Value y = relu("relu1", conv("conv1", trial.Input("images", {batch, 20, 18, 3}), 46, 3, Padding::kSame));
@@ -329,9 +334,7 @@ Trial UnevenPoolNetwork(int batch) {
   Trial trial;
   GraphBuilder& builder = trial.builder();
   const auto conv = [&](const std::string& name, Value x, int64_t filters, int size) {
-    const Value kernel = trial.Parameter(name + "/kernel", {size, size, builder.spec(x).shape[3], filters});
-    trial.Scale(0.1f);
-    return *builder.Conv2d(name, x, kernel, {1, 1}, Padding::kSame);
+    return Conv(trial, name, x, filters, size, 0.1f, Padding::kSame);
   };
   Value y = conv("conv1", trial.Input("images", {batch, 9, 10, 3}), 32, 3);
   y = *builder.MaxPool("pool2", conv("conv2", y, 20, 5), {{3, 3}, {1, 1}});
@@ -367,10 +370,7 @@ class ResidualNetwork {
 
  private:
   Value Conv(const std::string& name, Value x, int64_t filters, int size, int stride = 1) {
-    const int64_t channels = trial_.builder().spec(x).shape[3];
-    const Value kernel = trial_.Parameter(name + "/kernel", {size, size, channels, filters});
-    trial_.Scale(1.0f / static_cast<float>(size));
-    return *trial_.builder().Conv2d(name, x, kernel, {stride, stride}, Padding::kSame);
+    return engine::Conv(trial_, name, x, filters, size, 1.0f / static_cast<float>(size), Padding::kSame, stride);
   }
   Value Norm(const std::string& name, Value x) {
     const Shape channels = {trial_.builder().spec(x).shape[3]};

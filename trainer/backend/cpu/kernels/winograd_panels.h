@@ -226,10 +226,11 @@ class WinogradPanelsOf {
       const TilePlace place = PlaceOf(args, tile);
       const auto* corner = static_cast<const Element*>(args.x) + place.row * args.x_row + place.column * args.x_column;
       const int rows = args.in_h - place.row, columns = args.in_w - place.column;
+      const bool inside = rows >= kResults && columns >= kResults;
       float* to = args.transformed + int64_t{tile} * args.channels * kLanes;
       using Tile = WinogradTile<Panels, kResults, kTaps>;
-      rows >= kResults&& columns >= kResults ? Tile::template OutputGradient<true>(args, corner, rows, columns, to)
-                                             : Tile::template OutputGradient<false>(args, corner, rows, columns, to);
+      inside ? Tile::template OutputGradient<true>(args, corner, rows, columns, to)
+             : Tile::template OutputGradient<false>(args, corner, rows, columns, to);
     }
   }
 
