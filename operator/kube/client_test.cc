@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json Pod(const std::string& name) {
+Json PodJson(const std::string& name) {
   return {{"apiVersion", "v1"},
           {"kind", "Pod"},
           {"metadata", {{"name", name}, {"namespace", "default"}, {"labels", {{"app", "x"}}}}},
@@ -33,7 +33,7 @@ class ClientTest : public testing::Test {
 };
 
 TEST_F(ClientTest, CreatesReadsUpdatesAndDeletes) {
-  const auto created = client_.Create(kPods, "default", Pod("a"));
+  const auto created = client_.Create(kPods, "default", PodJson("a"));
   ASSERT_TRUE(created.ok()) << created.status();
   auto pod = client_.Get(kPods, "default", "a");
   ASSERT_TRUE(pod.ok());
@@ -62,13 +62,13 @@ TEST_F(ClientTest, StatusIsWrittenThroughItsSubresourceOnly) {
 }
 
 TEST_F(ClientTest, ADeleteOfAnotherUidIsAConflictAndDeletesNothing) {
-  server_.Put(kPods, Pod("a"));
+  server_.Put(kPods, PodJson("a"));
   EXPECT_TRUE(IsConflict(client_.Delete(kPods, "default", "a", {.uid = "another"}).status()));
   EXPECT_TRUE(server_.Find(kPods, "default", "a").has_value());
 }
 
 TEST_F(ClientTest, ARunningPodIsTerminatingAfterItsDelete) {
-  Json pod = Pod("a");
+  Json pod = PodJson("a");
   pod["spec"]["nodeName"] = "n1";
   pod["status"]["phase"] = "Running";
   server_.Put(kPods, pod);
@@ -83,18 +83,18 @@ TEST_F(ClientTest, ARunningPodIsTerminatingAfterItsDelete) {
 TEST_F(ClientTest, NothingIsWrittenAfterTheLeaseAndReadsGoOn) {
   absl::Duration lease_ends = clock_.Monotonic() + absl::Seconds(10);
   Client client(server_, throttle_, clock_, {.write_until = [&] { return lease_ends; }});
-  ASSERT_TRUE(client.Create(kPods, "default", Pod("a")).ok());
+  ASSERT_TRUE(client.Create(kPods, "default", PodJson("a")).ok());
   clock_.Advance(absl::Seconds(10));
-  EXPECT_TRUE(absl::IsFailedPrecondition(client.Create(kPods, "default", Pod("b")).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(client.Create(kPods, "default", PodJson("b")).status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(client.Delete(kPods, "default", "a").status()));
   EXPECT_EQ(server_.Writes(), 1);
   EXPECT_TRUE(client.Get(kPods, "default", "a").ok());
   lease_ends = clock_.Monotonic() + absl::Seconds(1);
-  EXPECT_TRUE(client.Create(kPods, "default", Pod("b")).ok()) << "it was renewed after all";
+  EXPECT_TRUE(client.Create(kPods, "default", PodJson("b")).ok()) << "it was renewed after all";
 }
 
 TEST_F(ClientTest, ListsAllPagesAndNamesTheListsVersion) {
-  for (int i = 0; i < 25; ++i) server_.Put(kPods, Pod("p" + std::to_string(i)));
+  for (int i = 0; i < 25; ++i) server_.Put(kPods, PodJson("p" + std::to_string(i)));
   int seen = 0;
   const auto version = client_.List(
       kPods, "default", {.label_selector = "app=x", .page_size = 10},
@@ -114,7 +114,7 @@ TEST_F(ClientTest, ListsAllPagesAndNamesTheListsVersion) {
 }
 
 TEST_F(ClientTest, AContinueTokenThatExpiredEndsTheList) {
-  for (int i = 0; i < 5; ++i) server_.Put(kPods, Pod("p" + std::to_string(i)));
+  for (int i = 0; i < 5; ++i) server_.Put(kPods, PodJson("p" + std::to_string(i)));
   int seen = 0;
   const auto version = client_.List(
       kPods, "", {.page_size = 2},
@@ -128,7 +128,7 @@ TEST_F(ClientTest, AContinueTokenThatExpiredEndsTheList) {
 
 TEST_F(ClientTest, OfEachKindWhatTheOptionsNameIsRead) {
   Client client(server_, throttle_, clock_, {.read = {{"services", {"spec.type"}}}});
-  Json service = Pod("a");
+  Json service = PodJson("a");
   service["spec"] = {{"type", "ClusterIP"}, {"clusterIP", "None"}};
   const auto created = client.Create(kServices, "default", service);
   ASSERT_TRUE(created.ok()) << created.status();
@@ -139,7 +139,7 @@ TEST_F(ClientTest, OfEachKindWhatTheOptionsNameIsRead) {
     return absl::OkStatus();
   };
   EXPECT_TRUE(client.List(kServices, "", {}, items, kNone).ok());
-  server_.Put(kPods, Pod("b"));
+  server_.Put(kPods, PodJson("b"));
   const auto pod = client.Get(kPods, "default", "b");
   ASSERT_TRUE(pod.ok()) << pod.status();
   EXPECT_TRUE(pod->contains("spec")) << "nothing is said of pods";
@@ -148,7 +148,7 @@ TEST_F(ClientTest, OfEachKindWhatTheOptionsNameIsRead) {
 TEST_F(ClientTest, TooManyRequestsIsTriedAgainAfterRetryAfterAndHoldsEverybody) {
   server_.Inject({.verb = "create", .code = 429, .reason = "TooManyRequests", .retry_after = "5", .times = 1});
   absl::Status status = absl::UnknownError("");
-  std::thread creator([&] { status = client_.Create(kPods, "default", Pod("a")).status(); });
+  std::thread creator([&] { status = client_.Create(kPods, "default", PodJson("a")).status(); });
   ASSERT_TRUE(clock_.AwaitWaiters(1));
   EXPECT_TRUE(absl::IsDeadlineExceeded(throttle_.Acquire(clock_.Monotonic() + absl::Seconds(1), {}))) << "others are held too";
   clock_.Advance(absl::Seconds(5));
@@ -159,20 +159,20 @@ TEST_F(ClientTest, TooManyRequestsIsTriedAgainAfterRetryAfterAndHoldsEverybody) 
 
 TEST_F(ClientTest, ATooLongRetryAfterIsTheCallersToWaitFor) {
   server_.Inject({.verb = "create", .code = 429, .reason = "TooManyRequests", .retry_after = "300"});
-  const absl::Status status = client_.Create(kPods, "default", Pod("a")).status();
+  const absl::Status status = client_.Create(kPods, "default", PodJson("a")).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
 }
 
 TEST_F(ClientTest, AServerErrorIsTheCallersToRetry) {
   server_.Inject({.verb = "create", .code = 500});
-  const absl::Status status = client_.Create(kPods, "default", Pod("a")).status();
+  const absl::Status status = client_.Create(kPods, "default", PodJson("a")).status();
   EXPECT_EQ(HttpCode(status), 500);
   EXPECT_EQ(server_.Calls().size(), 1u);
   EXPECT_NE(status.ToString().find("create pods default/a: 500 InternalError"), std::string::npos) << status;
 }
 
 TEST_F(ClientTest, AReadOverADeadConnectionIsTriedAgainAWriteIsNot) {
-  server_.Put(kPods, Pod("a"));
+  server_.Put(kPods, PodJson("a"));
   server_.Inject({.kind = Fault::Kind::kRefuse, .verb = "get"});
   absl::Status status;
   std::thread reader([&] { status = client_.Get(kPods, "default", "a").status(); });
@@ -182,12 +182,12 @@ TEST_F(ClientTest, AReadOverADeadConnectionIsTriedAgainAWriteIsNot) {
   EXPECT_TRUE(status.ok()) << status;
 
   server_.Inject({.kind = Fault::Kind::kLoseAnswer, .verb = "create"});
-  EXPECT_TRUE(absl::IsUnavailable(client_.Create(kPods, "default", Pod("b")).status()));
-  EXPECT_TRUE(absl::IsAlreadyExists(client_.Create(kPods, "default", Pod("b")).status())) << "it had been done";
+  EXPECT_TRUE(absl::IsUnavailable(client_.Create(kPods, "default", PodJson("b")).status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(client_.Create(kPods, "default", PodJson("b")).status())) << "it had been done";
 }
 
 TEST_F(ClientTest, HalfAnAnswerIsDataLoss) {
-  server_.Put(kPods, Pod("a"));
+  server_.Put(kPods, PodJson("a"));
   server_.Inject({.kind = Fault::Kind::kHalfAnswer, .verb = "get"});
   EXPECT_TRUE(absl::IsDataLoss(client_.Get(kPods, "default", "a").status()));
   server_.Inject({.kind = Fault::Kind::kHalfAnswer, .verb = "list"});
@@ -214,7 +214,7 @@ TEST_F(ClientTest, PatchMergesAndAppliesToTheSubresourceItNames) {
 }
 
 TEST_F(ClientTest, TextThatIsNoUtf8IsSentMended) {
-  Json pod = Pod("a");
+  Json pod = PodJson("a");
   pod["metadata"]["annotations"]["tail"] = "bad \xff byte";
   ASSERT_TRUE(client_.Create(kPods, "default", pod).ok());
   EXPECT_EQ((*server_.Find(kPods, "default", "a"))["metadata"]["annotations"]["tail"], "bad \xEF\xBF\xBD byte");
