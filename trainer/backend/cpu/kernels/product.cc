@@ -25,6 +25,54 @@ constexpr int kRowsOfPointer = kVectors >= 32 ? 4 : 3;
 
 constexpr int Vectors(int columns) { return (columns + kLanes - 1) / kLanes; }
 
+// The lines of rows that are read soon, one after another. Products fetch them into the cache, so
+// that they need not wait for their own operands.
+class Lines {
+ public:
+  void Add(const FetchAhead& rows) {
+    if (rows.rows <= 0) return;
+    count_ += rows.rows * Vectors(rows.floats);
+    parts_[end_++] = rows;
+  }
+  int count() const { return count_; }
+  void Begin() {
+    if (end_ > 0) Enter(parts_[0]);
+  }
+  // Behind the last line it stays there.
+  const float* Next() {
+    const float* const line = at_;
+    at_ += kLanes;
+    if (at_ >= row_end_) NextRow();
+    return line;
+  }
+
+ private:
+  void Enter(const FetchAhead& rows) {
+    at_ = rows.from;
+    row_end_ = at_ + rows.floats;
+    stride_ = rows.row_stride;
+    floats_ = rows.floats;
+    rows_ = rows.rows;
+  }
+  void NextRow() {
+    if (--rows_ > 0) {
+      row_end_ += stride_;
+      at_ = row_end_ - floats_;
+    } else if (part_ + 1 < end_) {
+      Enter(parts_[++part_]);
+    } else {
+      at_ -= kLanes;
+    }
+  }
+
+  FetchAhead parts_[3];
+  int part_ = 0, end_ = 0, count_ = 0;
+  const float* at_ = nullptr;
+  const float* row_end_ = nullptr;
+  int64_t stride_ = 0, floats_ = 0;
+  int rows_ = 0;
+};
+
 struct Block {
   const float* a;
   const float* b;
@@ -32,11 +80,8 @@ struct Block {
   float* c;
   int columns;  // of this block, the last vector perhaps in part
   int passes;   // blocks side by side, all of whole vectors where they are several
-  // Lines to fetch into the cache, one every `interval` times kStepsOfFetch steps of k, so that the
-  // products need not wait for their own operands.
-  const float* const* fetch;
-  const float* const* last;
-  int interval;
+  Lines* lines;
+  int interval;  // a line is fetched every so many times kStepsOfFetch steps of k
 };
 
 void CopyRow(const float* from, float* to, int columns) {
@@ -68,7 +113,7 @@ void RunBlock(const ProductArgs& args, const Block& block) {
   const float* tail_end = tail + tail_rows * kWidth;
   const int64_t a_row = kRow != 0 ? kRow : args.a_row;
   const int64_t a_k = kStep != 0 ? kStep : args.a_k;
-  const float* const* fetch = block.fetch;
+  Lines& lines = *block.lines;
   int wait = block.interval;
   V sum[kRows][kColumns];
   const float* a[kPointers];
@@ -88,8 +133,7 @@ void RunBlock(const ProductArgs& args, const Block& block) {
     for (; steps >= kStepsOfFetch; steps -= kStepsOfFetch, row += kStepsOfFetch * row_step) {
       if (--wait == 0) {
         wait = block.interval;
-        __builtin_prefetch(*fetch);
-        fetch += fetch != block.last;
+        __builtin_prefetch(lines.Next());
       }
 #pragma clang loop unroll(full)
       for (int i = 0; i < kStepsOfFetch; ++i) step(row + i * row_step);
@@ -143,49 +187,21 @@ void RunBlock(const ProductArgs& args, const Block& block) {
   }
 }
 
-// Goes through what the caller reads next, line by line.
-class AheadLines {
+// Rows that the caller reads next, some for each block.
+class AheadRows {
  public:
-  AheadLines() = default;
-  AheadLines(const FetchAhead& ahead, int blocks) : row_(ahead.from), at_(0), floats_(ahead.floats), row_stride_(ahead.row_stride) {
-    const int lines = ahead.rows * Vectors(ahead.floats);
-    left_ = lines;
-    of_a_block_ = (lines + blocks - 1) / blocks;
-  }
-  // How many lines the next block is to fetch.
-  int share() const { return MinInt(of_a_block_, left_); }
-  const float* Next() {
-    const float* const line = row_ + at_;
-    --left_;
-    at_ += kLanes;
-    if (at_ >= floats_) {
-      at_ = 0;
-      row_ += row_stride_;
-    }
-    return line;
+  AheadRows(const FetchAhead& ahead, int blocks) : left_(ahead), of_a_block_((ahead.rows + blocks - 1) / blocks) {}
+  FetchAhead Take() {
+    FetchAhead taken = left_;
+    taken.rows = MinInt(of_a_block_, left_.rows);
+    left_.from += taken.rows * left_.row_stride;
+    left_.rows -= taken.rows;
+    return taken;
   }
 
  private:
-  const float* row_ = nullptr;
-  int at_ = 0, floats_ = 0;
-  int64_t row_stride_ = 0;
-  int left_ = 0, of_a_block_ = 0;
-};
-
-// What a block fetches. Lines beyond kMost are read when they are needed.
-struct FetchList {
-  static constexpr int kMost = 128 * (kStrip / kBlockColumns);
-  const float* lines[kMost];
-  int count = 0;
-
-  void AddRows(const float* row, int64_t stride, int rows, int floats) {
-    for (; rows > 0; --rows, row += stride) {
-      for (int at = 0; at < floats; at += kLanes) lines[count++] = row + at;
-    }
-  }
-  void Add(AheadLines& ahead) {
-    for (int i = MinInt(ahead.share(), kMost - count); i > 0; --i) lines[count++] = ahead.Next();
-  }
+  FetchAhead left_;
+  int of_a_block_;
 };
 
 // Rows of c in one strip of it.
@@ -193,11 +209,11 @@ struct StripRows {
   int row, rows, column, columns;
 };
 
-// What blocks fetch of c. Sums are read at a block's begin, those of the next rows are on their way
-// by then. What is only written is wanted at a block's end.
-void AddSums(const ProductArgs& args, const StripRows& strip, FetchList& list) {
+// What a block fetches of c. Sums are read at a block's begin, those of the next rows are on their
+// way by then. What is only written is wanted at a block's end.
+FetchAhead Sums(const ProductArgs& args, const StripRows& strip) {
   const int row = args.accumulate ? strip.row + strip.rows : strip.row;
-  list.AddRows(args.c + row * args.c_row + strip.column, args.c_row, MinInt(strip.rows, args.rows - row), strip.columns);
+  return {args.c + row * args.c_row + strip.column, args.c_row, MinInt(strip.rows, args.rows - row), strip.columns};
 }
 
 using BlockFunction = void (*)(const ProductArgs&, const Block&);
@@ -242,13 +258,10 @@ void Product(const ProductArgs& args) {
     // Rows in parts as even as they go, none larger than registers hold.
     const int most = MinInt(kMaxRows, kMaxTile / Vectors(MinInt(kBlockColumns, end - begin)));
     const int parts = (args.rows + most - 1) / most;
-    AheadLines ahead[2];
-    if (begin == 0) {
-      for (int i = 0; i < 2; ++i) ahead[i] = AheadLines(args.ahead[i], parts);
-    }
+    AheadRows ahead[2] = {{args.ahead[0], parts}, {args.ahead[1], parts}};
     int row = 0;
     for (int part = 0; part < parts; ++part) {
-      const int rows = (args.rows - row + parts - part - 1) / (parts - part);
+      const int rows = part < args.rows % parts ? args.rows / parts + 1 : args.rows / parts;
       for (int column = begin; column < end; column += together) {
         Block block;
         block.columns = MinInt(kBlockColumns, end - column);
@@ -257,15 +270,17 @@ void Product(const ProductArgs& args) {
         block.b = args.b + column;
         block.bias = args.bias == nullptr ? nullptr : args.bias + column;
         block.c = args.c + row * args.c_row + column;
-        FetchList list;
+        Lines lines;
         if (args.fetch && column == begin) {
-          AddSums(args, {row, rows, begin, end - begin}, list);
-          for (AheadLines& lines : ahead) list.Add(lines);
+          lines.Add(Sums(args, {row, rows, begin, end - begin}));
+          if (begin == 0) {
+            for (AheadRows& next : ahead) lines.Add(next.Take());
+          }
         }
-        block.fetch = list.lines;
-        block.last = list.lines + MaxInt(list.count, 1) - 1;
+        lines.Begin();
+        block.lines = &lines;
         const int steps = block.passes * args.k;
-        block.interval = list.count == 0 ? steps + 1 : MaxInt(1, steps / kStepsOfFetch / list.count);
+        block.interval = lines.count() == 0 ? steps + 1 : MaxInt(1, steps / kStepsOfFetch / lines.count());
         blocks.at[rows][Vectors(block.columns)](args, block);
       }
       row += rows;
