@@ -7,9 +7,11 @@ Each replica has one thread and a batch of its own. A step's time is that from i
 the next: the median of a run's steps, then the median of the rounds. Processor time of a batch is
 that of all processes by the batches of all replicas, servers and communication included. What it is
 above that of one replica alone is the price of the communication, and of two cores that share
-caches and memory.
+caches and memory. Two replicas apart are two jobs at the same time, which tell each other nothing.
+Their rate is what both cores give.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -33,9 +35,10 @@ MODELS = {
     "resnet56v2": ("ResNet-56 v2 with Adam", 64, SYNTHETIC, "adam", 15, "images", 1),
     "ptbLstm": ("PTB LSTM", 20, TEXT, "sgd", 60, "words", 30),
 }
-# What is measured of Trainyard: fields of the job
+# What is measured of Trainyard: fields of the job, and of how many jobs at the same time
 LAYOUTS = {
     "one replica": {"workers": 1, "strategy": {"local": {}}},
+    "two replicas apart": {"workers": 1, "strategy": {"local": {}}, "jobs": REPLICAS},
     "all-reduce": {"workers": 2, "strategy": {"allReduce": {}}},
     "all-reduce over gRPC": {"workers": 2, "strategy": {"allReduce": {}}, "resources": {"sharedMemory": False}},
     "one worker with 2 devices": {"workers": 1, "devices": 2, "strategy": {"local": {}}, "resources": {"threads": 2}},
@@ -86,7 +89,10 @@ def trainyard(trainer, model, layout, cores):
     steps, short = MODELS[model][4], 2
     replicas = layout["workers"] * layout.get("devices", 1)
     _, start = launch(trainer, model, layout, short, cores)
-    seconds, cpu = launch(trainer, model, layout, steps, cores)
+    of_jobs = [cores] if layout.get("jobs", 1) == 1 else [{core} for core in cores]
+    with concurrent.futures.ThreadPoolExecutor(len(of_jobs)) as pool:
+        found = list(pool.map(lambda own: launch(trainer, model, layout, steps, own), of_jobs))
+    seconds, cpu = (statistics.mean(of_each) for of_each in zip(*found))
     return seconds, (cpu - start) / (warm_up(steps) + steps - warm_up(short) - short) / replicas, ""
 
 
