@@ -29,8 +29,8 @@ std::string HeaderOf(CURL* easy, const char* name) {
   return curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ? header->value : "";
 }
 
-// libcurl asks OpenSSL to free a connection's buffer whenever it is empty: at each event of a watch.
-// To allocate 17 KiB makes glibc's malloc look through all small blocks that are free.
+// libcurl asks OpenSSL to free a connection's buffer whenever it is empty: at each event of a
+// watch. To allocate 17 KiB makes glibc's malloc look through all small blocks that are free.
 CURLcode KeepBuffers(CURL* /*easy*/, void* context, void* /*user*/) {
   SSL_CTX_clear_mode(static_cast<SSL_CTX*>(context), SSL_MODE_RELEASE_BUFFERS);
   return CURLE_OK;
