@@ -40,6 +40,8 @@ Json Child(const Json& object, const char* field) {
   return it != object.end() && it->is_object() ? *it : Json::object();
 }
 
+std::string VersionOf(const Json& lease) { return Text(Child(lease, "metadata"), "resourceVersion"); }
+
 }  // namespace
 
 LeaderElector::LeaderElector(Transport& transport, Throttle& throttle, Clock& clock, LeaderElectorOptions options,
@@ -138,7 +140,20 @@ Client LeaderElector::ClientUntil(absl::Duration deadline) const {
   return Client(transport_, throttle_, clock_, std::move(options));
 }
 
+absl::Status LeaderElector::Write(Json lease, absl::Duration deadline) {
+  lease["spec"] = Record(transitions_, acquired_);
+  const absl::Duration written_at = clock_.Monotonic();
+  TY_ASSIGN_OR_RETURN(const Json written, ClientUntil(deadline).Update(kLeases, lease));
+  Observe(written, written_at);
+  return absl::OkStatus();
+}
+
 absl::Status LeaderElector::TryAcquireOrRenew(absl::Duration deadline) {
+  if (HeldByUs()) {
+    const absl::Status renewed = Write(*observed_, deadline);
+    // Else another wrote it, or deleted it: the lease tells.
+    if (!IsConflict(renewed) && !absl::IsNotFound(renewed)) return renewed;
+  }
   // Our own lease runs from before the request that wrote it, another's from after the request that
   // showed it: both err on the safe side.
   const absl::Duration asked_at = clock_.Monotonic();
@@ -156,7 +171,7 @@ absl::Status LeaderElector::TryAcquireOrRenew(absl::Duration deadline) {
   }
   TY_RETURN_IF_ERROR(lease.status());
   const absl::Duration seen_at = clock_.Monotonic();
-  if (Text(Child(*lease, "metadata"), "resourceVersion") != observed_version_) Observe(*lease, seen_at);
+  if (observed_ == nullptr || VersionOf(*lease) != VersionOf(*observed_)) Observe(*lease, seen_at);
   const bool expired = observed_holder_.empty() || seen_at >= observed_at_ + observed_duration_;
   if (!HeldByUs() && !expired) {
     return absl::FailedPreconditionError(fmt::format("lease {}/{} is held by {}", options_.ns, options_.name, observed_holder_));
@@ -166,18 +181,12 @@ absl::Status LeaderElector::TryAcquireOrRenew(absl::Duration deadline) {
     ++transitions_;
     acquired_ = clock_.Now();
   }
-  Json wanted = *std::move(lease);  // with its resourceVersion: another process that takes it at the same time gets a conflict
-  wanted["spec"] = Record(transitions_, acquired_);
-  const absl::Duration renewed_at = clock_.Monotonic();
-  auto updated = ClientUntil(deadline).Update(kLeases, wanted);
-  TY_RETURN_IF_ERROR(updated.status());
-  Observe(*updated, renewed_at);
-  return absl::OkStatus();
+  return Write(*std::move(lease), deadline);
 }
 
 void LeaderElector::Observe(const Json& lease, absl::Duration at) {
   const Json spec = Child(lease, "spec");
-  observed_version_ = Text(Child(lease, "metadata"), "resourceVersion");
+  observed_ = std::make_unique<Json>(lease);
   observed_holder_ = Text(spec, "holderIdentity");
   const int64_t seconds = Number(spec, "leaseDurationSeconds");
   observed_duration_ = seconds > 0 ? absl::Seconds(std::min<int64_t>(seconds, 3600)) : options_.lease_duration;

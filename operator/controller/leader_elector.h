@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <stop_token>
 #include <string>
@@ -56,8 +57,11 @@ class LeaderElector {
   // Renews until the lease is lost (why) or `stop`.
   absl::Status Renew(const std::stop_token& stop);
   void Moved(absl::Duration may_write_until);
-  // No request of it lasts beyond `deadline`.
+  // No request of it lasts beyond `deadline`. A leader renews by one request, as client-go's does.
   absl::Status TryAcquireOrRenew(absl::Duration deadline);
+  // Writes our record into `lease`. It has the version that was read, so a process that writes at
+  // the same time gets a conflict.
+  absl::Status Write(nlohmann::json lease, absl::Duration deadline);
   Client ClientUntil(absl::Duration deadline) const;
   // `at`: from when on its age counts.
   void Observe(const nlohmann::json& lease, absl::Duration at);
@@ -71,7 +75,7 @@ class LeaderElector {
   const LeaderElectorOptions options_;
   const std::function<void()> started_;
   const std::function<void()> lost_;
-  std::string observed_version_;  // of the lease, when it last changed
+  std::unique_ptr<nlohmann::json> observed_;  // the lease as it last changed; null: none was seen
   std::string observed_holder_;
   absl::Duration observed_duration_;
   absl::Duration observed_at_;

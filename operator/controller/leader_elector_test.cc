@@ -58,6 +58,28 @@ TEST_F(LeaderElectorTest, TheFirstCandidateTakesAFreshLeaseAndRenewsIt) {
   EXPECT_TRUE(a.leads());
 }
 
+TEST_F(LeaderElectorTest, ARenewalIsOneRequest) {
+  Candidate a(*this, "a");
+  ASSERT_TRUE(Await([&] { return a.leads(); }));
+  server_.ForgetCalls();
+  ASSERT_TRUE(Await([&] { return server_.Calls().size() >= 5; }));
+  for (const ApiCall& call : server_.Calls()) EXPECT_EQ(call.verb, "update");
+  EXPECT_TRUE(a.leads());
+}
+
+TEST_F(LeaderElectorTest, ALeaderKeepsTheLeaseThatOthersLabelOrDelete) {
+  Candidate a(*this, "a");
+  ASSERT_TRUE(Await([&] { return a.leads(); }));
+  server_.Edit(kLeases, "default", "trainyard-operator", {{"metadata", {{"labels", {{"team", "ml"}}}}}});
+  const std::string renewed = Spec()["renewTime"];
+  EXPECT_TRUE(Await([&] { return Spec()["renewTime"] != renewed; }));
+  EXPECT_EQ((*server_.Find(kLeases, "default", "trainyard-operator"))["metadata"]["labels"]["team"], "ml");
+  server_.Remove(kLeases, "default", "trainyard-operator");
+  EXPECT_TRUE(Await([&] { return server_.Find(kLeases, "default", "trainyard-operator").has_value(); }));
+  EXPECT_EQ(Spec()["holderIdentity"], "a");
+  EXPECT_TRUE(a.leads());
+}
+
 TEST_F(LeaderElectorTest, ASecondCandidateWaitsAndTakesOverWhenTheFirstIsReleased) {
   auto a = std::make_unique<Candidate>(*this, "a");
   ASSERT_TRUE(Await([&] { return a->leads(); }));
