@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Format and lint: clang-format on every file, syntax of the scripts, clang-tidy.
+# Format and lint: clang-format on every file, syntax of the scripts, clang-tidy, and names that clash where files are compiled together.
 #
 #   scripts/lint.sh            clang-tidy on the files changed since LINT_BASE (default: the last commit of origin/main, else all), and uncommitted ones
 #   scripts/lint.sh --all      clang-tidy on every file
 #   scripts/lint.sh --fix      formats instead of complaining
 #
-# clang-tidy takes files newest change first and stops after LINT_SECONDS (default 900): it says how many it looked at.
+# clang-tidy takes files newest change first and stops after LINT_SECONDS (default 900): it says how many it looked at. CI and the sanitizers
+# compile the files of a folder together (CONTRIBUTING.md). Outside of CI, which does that next, the changed files are checked so too.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 jobs=${TRAINYARD_JOBS:-$(nproc)}
@@ -47,10 +48,13 @@ ast.parse(open(sys.argv[1]).read(), sys.argv[1])
 PY
 done < <(git ls-files --cached --others --exclude-standard '*.py')
 
+configure_and_generate() {  # configure_and_generate FOLDER ON|OFF: a build folder with the headers that protoc makes; ON: files are compiled together
+  cmake --preset release -B "$1" -DCMAKE_UNITY_BUILD="$2" -DTRAINYARD_PRECOMPILED_HEADERS=OFF >"$1.log" 2>&1 || { tail -n 15 "$1.log"; exit 1; }
+  ninja -C "$1" -t targets all | sed -n 's/^\(.*\.pb\.h\): .*/\1/p' | xargs -r ninja -C "$1" >"$1.log" 2>&1 || { tail -n 15 "$1.log"; exit 1; }
+}
+
 # A build folder of its own: each file by itself and with its own includes, whatever the others hold.
-cmake --preset release -B build/lint -DCMAKE_UNITY_BUILD=OFF -DTRAINYARD_PRECOMPILED_HEADERS=OFF >build/lint-configure.log 2>&1 || { tail -n 15 build/lint-configure.log; exit 1; }
-# Headers that protoc makes.
-ninja -C build/lint -t targets all | sed -n 's/^\(.*\.pb\.h\): .*/\1/p' | xargs -r ninja -C build/lint >build/lint-generate.log 2>&1 || { tail -n 15 build/lint-generate.log; exit 1; }
+configure_and_generate build/lint OFF
 base=${LINT_BASE:-$(git rev-parse --verify --quiet origin/main || true)}
 if [ "${1:-}" = --all ] || [ -z "$base" ] || [ "$(git rev-parse "$base")" = "$(git rev-parse HEAD)" ]; then
   changed=$(git log --format= --name-only -- '*.cc' | awk '!seen[$0]++')
@@ -81,4 +85,23 @@ touch "$work/good" "$work/bad"
 looked=$(cat "$work/good" "$work/bad" | wc -l)
 echo "tidy: $looked of ${#files[@]} files looked at, $(wc -l <"$work/bad") with findings$([ "$looked" -eq ${#files[@]} ] || echo " (stopped after $seconds s)")"
 [ ! -s "$work/bad" ] || status=1
+
+[ -z "${CI:-}" ] && [ "${1:-}" != --all ] || exit $status
+configure_and_generate build/lint-units ON
+# The commands of the units that include a changed file.
+python3 - "$PWD" "${files[@]}" >"$work/commands" <<'PY'
+import json, pathlib, sys
+root, changed = sys.argv[1], set(sys.argv[2:])
+for entry in json.load(open("build/lint-units/compile_commands.json")):
+    unit = pathlib.Path(entry["file"])
+    if "Unity" in unit.parts and any(f'"{root}/{file}"' in unit.read_text() for file in changed):
+        print(entry["command"].rsplit(" -o ", 1)[0], "-fsyntax-only", unit)
+PY
+if xargs -d '\n' -n 1 -P "$jobs" bash -c <"$work/commands" 2>"$work/units"; then
+  echo "units: $(wc -l <"$work/commands") hold, which are compiled of several files"
+else
+  grep -E ' error: ' "$work/units" | sort -u
+  echo "units: files that are compiled together clash; see the errors above"
+  status=1
+fi
 exit $status
