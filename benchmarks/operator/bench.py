@@ -96,6 +96,7 @@ def measure_load(plane, operator, pids, namespaces, count, services, seconds):
         "jobsWithoutEvent": sum(events == 0 for events in per_job.values()),
         "eventsLost": metric(operator, "trainyard_events_dropped_total") - dropped +
                       max(0.0, metric(operator, "trainyard_events_sent_total") - sent - len(about)),
+        "endedOfObserver": observer.ended,
         "statusLagSeconds": {"median": statistics.median(lag), "p99": sorted(lag)[len(lag) * 99 // 100], "max": max(lag)},
         "cpuSeconds": cpu,
         "residentMebibytes": resident_mebibytes(pids["trainyard-operator"]),
@@ -200,7 +201,8 @@ def rows(result):
     yield "operator CPU, s", f"{load['cpuSeconds']['trainyard-operator']:.1f}", ""
     others = " ".join(f"{load['cpuSeconds'][name]:.0f}" for name in ("kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "kwok"))
     yield "CPU of API server, etcd, controllers, scheduler, kwok, s", others, ""
-    yield "watches that the API server ended", f"{result['endedWatches']:.0f}", ""
+    own = load["endedOfObserver"]
+    yield "watches that the API server ended; the observer's of pods, jobs", f"{result['endedWatches']:.0f}; {own['pods']}, {own['jobs']}", ""
     yield "operator resident, MiB (idle, now, peak)", f"{result['idleMebibytes']:.0f}, {load['residentMebibytes']:.0f}, {load['peakResidentMebibytes']:.0f}", "<= 50"
     yield f"quiet {QUIET_SECONDS} s: writes, reads, CPU %", f"{quiet['writes']:.0f}, {quiet['reads']:.0f}, {quiet['cpuPercent']:.2f}", "0, 0, ~0"
     yield "deleting all: operator CPU, s", f"{deletion['cpuSeconds']['trainyard-operator']:.2f}", "<= 1 (Zen 4)"

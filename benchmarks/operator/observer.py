@@ -85,8 +85,9 @@ class Observer:
         self._jobs = collections.defaultdict(Job)
         self._problem = None
         self._stopping = False
-        self._threads = [threading.Thread(target=self._follow, args=(path, note), daemon=True)
-                         for path, note in ((pod_path, self._note_pod), (job_path, self._note_job))]
+        self.ended = {"pods": 0, "jobs": 0}  # watches that the API server ended: what they would have told then comes later
+        self._threads = [threading.Thread(target=self._follow, args=(path, name, note), daemon=True)
+                         for path, name, note in ((pod_path, "pods", self._note_pod), (job_path, "jobs", self._note_job))]
         for thread in self._threads:
             thread.start()
 
@@ -111,18 +112,18 @@ class Observer:
         with self._changed:
             return dict(self._jobs)
 
-    def _follow(self, path, note):
+    def _follow(self, path, name, note):
         try:
             with contextlib.closing(self._plane.api()) as api:
                 version = api.get(path + "?limit=1")["metadata"]["resourceVersion"]
             while not self._stopping:
-                version = self._follow_once(path, version, note)
+                version = self._follow_once(path, version, name, note)
         except Exception as error:  # noqa: BLE001 - told to whoever waits
             with self._changed:
                 self._problem = error
                 self._changed.notify_all()
 
-    def _follow_once(self, path, version, note):
+    def _follow_once(self, path, version, name, note):
         """Until the server ends the watch, as it does with one that it finds slow. Returns the version to go on from."""
         query = f"watch=true&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}"
         with contextlib.closing(Watch(self._plane.kubeconfig, f"{path}?{query}")) as watch:
@@ -130,6 +131,7 @@ class Observer:
                 try:
                     lines, now = watch.read(0.5), time.monotonic()
                 except EOFError:
+                    self.ended[name] += 1
                     break
                 with self._changed:
                     for line in lines:
