@@ -78,7 +78,7 @@ class Walker {
     if (::stat(folder.c_str(), &info) != 0) return FileError(errno, "read the folder", folder.string());
     const FolderId id(info.st_dev, info.st_ino);
     if (std::ranges::find(inside_, id) != inside_.end()) {
-      return absl::InvalidArgumentError(fmt::format("{} is a link to a folder that it lies in; remove it", folder.string()));
+      return absl::InvalidArgumentError(fmt::format("{} is a link to a folder that it lies in; remove it", LastLink(path).string()));
     }
     inside_.push_back(id);
     TY_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> entries, EntriesOf(folder));
@@ -88,6 +88,16 @@ class Walker {
     }
     inside_.pop_back();
     return absl::OkStatus();
+  }
+
+  // The deepest link on the way to a folder that was reached again. Files behind it have another
+  // path, and are not to be removed.
+  fs::path LastLink(const fs::path& path) const {
+    std::error_code error;
+    for (fs::path part = path; !part.empty(); part = part.parent_path()) {
+      if (fs::is_symlink(dir_ / part, error)) return dir_ / part;
+    }
+    return dir_ / path;
   }
 
   absl::Status File(const fs::directory_entry& entry, const std::string& path) {
