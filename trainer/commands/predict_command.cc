@@ -13,6 +13,7 @@
 #include "trainer/cli/palette.h"
 #include "trainer/commands/add_options.h"
 #include "trainer/commands/make_backend.h"
+#include "trainer/predict/folder_files.h"
 #include "trainer/predict/load_text.h"
 #include "trainer/predict/predict_files.h"
 #include "trainer/predict/prediction_text.h"
@@ -31,7 +32,8 @@ struct PredictFlags {
 void PrintLine(const std::string& line) { fmt::print("{}\n", line); }
 
 // The number of files and examples that have no prediction.
-absl::StatusOr<int64_t> Predicted(const PredictFlags& flags) {
+absl::StatusOr<int64_t> Predicted(PredictFlags flags) {
+  TY_ASSIGN_OR_RETURN(flags.files.files, FilesOfFolders(flags.files.files));
   TY_ASSIGN_OR_RETURN(TrainedModel model, LoadTrainedModel(flags.model));
   TY_RETURN_IF_ERROR(LoadText(model));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, /*threads=*/0));
@@ -70,7 +72,8 @@ void AddPredictCommand(CLI::App& app, int& exit_code) {
   AddModelOptions(*command, flags->model, "job file of the training, for a checkpoint that an older version wrote");
   command
       ->add_option("FILE", flags->files.files,
-                   "PNG or JPEG pictures; .npy or IDX arrays of one example or a batch; JSON lines in .jsonl files; for a model of CSV "
+                   "PNG or JPEG pictures, or a folder of them; .npy or IDX arrays of one example or a batch; JSON lines in .jsonl files; "
+                   "for a model of CSV "
                    "rows, CSV files; for a model of text, files with a text on each line; - for lines from standard input")
       ->type_name("FILE")
       ->required();

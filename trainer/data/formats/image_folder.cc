@@ -19,6 +19,7 @@
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/class_name.h"
+#include "trainer/picture/picture_name.h"
 
 namespace trainyard::engine {
 namespace {
@@ -27,7 +28,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostImages = size_t{1} << 27;
 constexpr size_t kMostClasses = 1 << 16;
-constexpr std::array<std::string_view, 3> kRead = {".png", ".jpg", ".jpeg"};
 constexpr std::array<std::string_view, 13> kOtherPictures = {".gif",  ".bmp", ".webp", ".tif", ".tiff", ".heic", ".heif",
                                                              ".avif", ".ppm", ".pgm",  ".jp2", ".jxl",  ".svg"};
 constexpr std::array<std::string_view, 9> kSplits = {"train", "training", "val",  "valid",     "validation",
@@ -106,7 +106,7 @@ class Walker {
       return absl::InvalidArgumentError(
           fmt::format("{} is a {} picture, expected .png or .jpg; convert it", entry.path().string(), extension));
     }
-    if (std::ranges::find(kRead, extension) == kRead.end()) {
+    if (!IsPictureName(extension)) {
       if (others_++ == 0) first_other_ = path;
       return absl::OkStatus();
     }

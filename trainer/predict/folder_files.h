@@ -1,0 +1,16 @@
+// Folders where files are expected.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace trainyard::engine {
+
+// `files` with each folder replaced by the pictures in it (picture_name.h), by name. Folders within
+// it and names that begin with a dot are left out. An error names a folder that cannot be read or
+// has no picture.
+absl::StatusOr<std::vector<std::string>> FilesOfFolders(const std::vector<std::string>& files);
+
+}  // namespace trainyard::engine
