@@ -220,7 +220,18 @@ class Predict(Trained):
         self.refused(self.write("photo.jpg", b"\xff\xd8\xff\xe0JFIF"), "the JPEG cannot be read")
         self.refused(self.write("clear.png", png(b"\0\0\0\0" * 784, channels=4)), "has transparent pixels")
         self.refused(self.write("planes.npy", npy(bytes(3 * 32 * 32), "(3, 32, 32)")), "the array is [3, 32, 32], the model takes [28, 28, 1]")
-        self.refused(self.folder, "")
+        (self.folder / "nothing").mkdir()
+        self.refused(self.folder / "nothing", "is a folder without .png or .jpg pictures")
+
+    def test_a_folder_is_the_pictures_in_it(self):
+        folder = self.folder / "a folder"
+        folder.mkdir()
+        for name, picture in (("b.png", self.pictures[1]), ("a.png", self.pictures[0])):
+            (folder / name).write_bytes(picture.read_bytes())
+        (folder / "notes.txt").write_text("two digits")
+        lines, _ = self.predict(folder, self.pictures[1])
+        self.assertEqual([line["file"] for line in lines], [str(folder / "a.png"), str(folder / "b.png"), str(self.pictures[1])])
+        self.assertEqual(lines[1]["probability"], lines[2]["probability"])
 
     def test_a_huge_picture_and_a_huge_array_take_no_more_memory(self):
         header = struct.pack(">IIBBBBB", 1 << 30, 1 << 30, 8, 0, 0, 0, 0)

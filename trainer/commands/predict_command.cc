@@ -33,7 +33,7 @@ void PrintLine(const std::string& line) { fmt::print("{}\n", line); }
 
 // The number of files and examples that have no prediction.
 absl::StatusOr<int64_t> Predicted(PredictFlags flags) {
-  TY_ASSIGN_OR_RETURN(flags.files.files, FilesOfFolders(flags.files.files));
+  flags.files.files = FilesOfFolders(flags.files.files);
   TY_ASSIGN_OR_RETURN(TrainedModel model, LoadTrainedModel(flags.model));
   TY_RETURN_IF_ERROR(LoadText(model));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, /*threads=*/0));

@@ -8,13 +8,14 @@
 #include <system_error>
 
 #include "trainer/base/file_error.h"
-#include "trainer/base/status_macros.h"
 #include "trainer/picture/picture_name.h"
 
 namespace trainyard::engine {
 namespace {
 
 namespace fs = std::filesystem;
+
+}  // namespace
 
 absl::StatusOr<std::vector<std::string>> PicturesIn(const std::string& folder) {
   std::vector<std::string> pictures;
@@ -39,18 +40,17 @@ absl::StatusOr<std::vector<std::string>> PicturesIn(const std::string& folder) {
   return pictures;
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<std::string>> FilesOfFolders(const std::vector<std::string>& files) {
+std::vector<std::string> FilesOfFolders(const std::vector<std::string>& files) {
   std::vector<std::string> all;
   for (const std::string& file : files) {
     std::error_code unknown;
-    if (!fs::is_directory(file, unknown)) {
+    absl::StatusOr<std::vector<std::string>> pictures = std::vector{file};
+    if (fs::is_directory(file, unknown)) pictures = PicturesIn(file);
+    if (pictures.ok()) {
+      std::ranges::move(*pictures, std::back_inserter(all));
+    } else {
       all.push_back(file);
-      continue;
     }
-    TY_ASSIGN_OR_RETURN(std::vector<std::string> pictures, PicturesIn(file));
-    std::ranges::move(pictures, std::back_inserter(all));
   }
   return all;
 }

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "trainer/base/status_macros.h"
 #include "trainer/predict/csv_examples.h"
 #include "trainer/predict/example_reader.h"
+#include "trainer/predict/folder_files.h"
 #include "trainer/predict/json_examples.h"
 #include "trainer/predict/open_examples.h"
 #include "trainer/predict/text_examples.h"
@@ -27,6 +30,12 @@ absl::Status InFile(const std::string& file, const absl::Status& error) {
 ImageFit FitOf(const DataConfig& data, bool resize) {
   if (data.format == DataConfig::Format::kImages) return data.images.fit;
   return resize ? ImageFit::kStretch : ImageFit::kExact;
+}
+
+absl::StatusOr<std::unique_ptr<ExampleReader>> OpenFile(const std::string& file, const ExampleForm& form) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(file, unknown)) TY_RETURN_IF_ERROR(PicturesIn(file).status());
+  return OpenExamples(file, form);
 }
 
 absl::StatusOr<std::unique_ptr<ExampleReader>> ReadStandardInput(std::istream& lines, const ExampleForm& form) {
@@ -102,7 +111,7 @@ absl::Status PredictFiles(Predictor& predictor, const PredictFilesOptions& optio
   Pending pending(predictor, listener);
   Example example;
   for (const std::string& file : options.files) {
-    absl::StatusOr<std::unique_ptr<ExampleReader>> reader = file == "-" ? ReadStandardInput(lines, form) : OpenExamples(file, form);
+    absl::StatusOr<std::unique_ptr<ExampleReader>> reader = file == "-" ? ReadStandardInput(lines, form) : OpenFile(file, form);
     if (!reader.ok()) {
       listener.failed(file, InFile(file, reader.status()));
       continue;
