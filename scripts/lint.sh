@@ -97,7 +97,7 @@ for entry in json.load(open("build/lint-units/compile_commands.json")):
     if "Unity" in unit.parts and any(f'"{root}/{file}"' in unit.read_text() for file in changed):
         print(entry["command"].rsplit(" -o ", 1)[0], "-fsyntax-only", unit)
 PY
-if xargs -d '\n' -n 1 -P "$jobs" bash -c <"$work/commands" 2>"$work/units"; then
+if xargs -r -d '\n' -n 1 -P "$jobs" bash -c <"$work/commands" 2>"$work/units"; then
   echo "units: $(wc -l <"$work/commands") hold, which are compiled of several files"
 else
   grep -E ' error: ' "$work/units" | sort -u
