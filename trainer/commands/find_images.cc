@@ -10,6 +10,7 @@
 #include "trainer/commands/find_formats.h"
 #include "trainer/data/formats/image_folder.h"
 #include "trainer/picture/decode_image.h"
+#include "trainer/picture/picture_name.h"
 
 namespace trainyard::engine {
 namespace {
@@ -73,10 +74,7 @@ bool HasPictures(const std::filesystem::path& dir) {
   int looked_at = 0;
   for (std::filesystem::recursive_directory_iterator entry(dir, error), end; !error && entry != end && looked_at < 10'000;
        entry.increment(error)) {
-    const std::string extension = entry->path().extension().string();
-    for (const char* known : {".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG"}) {
-      if (extension == known) return true;
-    }
+    if (IsPictureName(entry->path().native())) return true;
     ++looked_at;
   }
   return false;

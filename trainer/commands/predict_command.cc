@@ -73,8 +73,8 @@ void AddPredictCommand(CLI::App& app, int& exit_code) {
   command
       ->add_option("FILE", flags->files.files,
                    "PNG or JPEG pictures, or a folder of them; .npy or IDX arrays of one example or a batch; JSON lines in .jsonl files; "
-                   "for a model of CSV "
-                   "rows, CSV files; for a model of text, files with a text on each line; - for lines from standard input")
+                   "for a model of CSV rows, CSV files; for a model of text, files with a text on each line; - for lines from standard "
+                   "input")
       ->type_name("FILE")
       ->required();
   InRange(command->add_option("--top", flags->top, "number of likeliest classes to print for each example"), 1, 1000)

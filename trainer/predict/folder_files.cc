@@ -7,7 +7,8 @@
 #include <iterator>
 #include <system_error>
 
-#include "trainer/base/file_error.h"
+#include "trainer/base/status_macros.h"
+#include "trainer/base/visible_entries.h"
 #include "trainer/picture/picture_name.h"
 
 namespace trainyard::engine {
@@ -18,25 +19,22 @@ namespace fs = std::filesystem;
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> PicturesIn(const std::string& folder) {
+  TY_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> entries, VisibleEntries(folder));
   std::vector<std::string> pictures;
   std::string folder_within;  // one of them, to be named where there is no picture
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const fs::path& path = entry->path();
-    if (path.filename().native().starts_with('.')) continue;
+  for (const fs::directory_entry& entry : entries) {
     std::error_code unknown;
-    if (entry->is_directory(unknown)) {
-      folder_within = path.native();
-    } else if (IsPictureName(path.native())) {
-      pictures.push_back(path.native());
+    const std::string path = entry.path().string();
+    if (entry.is_directory(unknown)) {
+      folder_within = path;
+    } else if (IsPictureName(path)) {
+      pictures.push_back(path);
     }
   }
-  if (error) return FileError(error.value(), "read the folder", folder);
   if (pictures.empty()) {
     return absl::InvalidArgumentError(fmt::format("{} is a folder without .png or .jpg pictures; name files, or a folder of pictures{}",
                                                   folder, folder_within.empty() ? "" : " such as " + folder_within));
   }
-  std::ranges::sort(pictures);
   return pictures;
 }
 

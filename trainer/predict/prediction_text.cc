@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "trainer/base/printable.h"
 #include "trainer/data/text/text_tokens.h"
+#include "trainer/picture/picture_name.h"
 
 namespace trainyard::engine {
 namespace {
@@ -25,12 +25,6 @@ constexpr size_t kMostValues = 8;                                  // of a line 
 // Names of files may hold anything.
 std::string PlaceOf(const Prediction& prediction) {
   return prediction.index < 0 ? Printable(prediction.file) : fmt::format("{}[{}]", Printable(prediction.file), prediction.index);
-}
-
-// A picture is one example; other files may have several.
-bool IsNamedAsPicture(const std::string& file) {
-  const std::string name = absl::AsciiStrToLower(file);
-  return name.ends_with(".png") || name.ends_with(".jpg") || name.ends_with(".jpeg");
 }
 
 // A token of a text may be a line's end or a space, of which a table would show nothing.
@@ -72,7 +66,8 @@ std::vector<RankedClass> LikeliestOf(std::span<const float> probabilities, int m
 PredictionTable::PredictionTable(std::span<const std::string> files, std::vector<std::string> classes, int top)
     : classes_(std::move(classes)), top_(top) {
   for (const std::string& file : files) {
-    file_width_ = std::max(file_width_, std::min(file.size(), kWidestFile) + (IsNamedAsPicture(file) ? 0 : kNumberWidth));
+    // A picture is one example; other files may have several.
+    file_width_ = std::max(file_width_, std::min(file.size(), kWidestFile) + (IsPictureName(file) ? 0 : kNumberWidth));
   }
   for (const std::string& name : classes_) class_width_ = std::max(class_width_, std::min(ShownClass(name).size(), kWidestClass));
 }

@@ -18,6 +18,7 @@
 #include "trainer/base/file.h"
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/visible_entries.h"
 #include "trainer/data/class_name.h"
 #include "trainer/picture/picture_name.h"
 
@@ -32,20 +33,6 @@ constexpr std::array<std::string_view, 13> kOtherPictures = {".gif",  ".bmp", ".
                                                              ".avif", ".ppm", ".pgm",  ".jp2", ".jxl",  ".svg"};
 constexpr std::array<std::string_view, 9> kSplits = {"train", "training", "val",  "valid",     "validation",
                                                      "test",  "testing",  "eval", "evaluation"};
-
-// The entries of a folder whose names do not begin with a dot, sorted.
-absl::StatusOr<std::vector<fs::directory_entry>> EntriesOf(const fs::path& folder) {
-  std::vector<fs::directory_entry> entries;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (!entry->path().filename().native().starts_with('.')) entries.push_back(*entry);
-    if (entries.size() > kMostImages)
-      return absl::InvalidArgumentError(fmt::format("{} has more than {} files", folder.string(), kMostImages));
-  }
-  if (error) return FileError(error.value(), "read the folder", folder.string());
-  std::ranges::sort(entries, {}, [](const fs::directory_entry& entry) { return entry.path().filename().native(); });
-  return entries;
-}
 
 bool IsFolder(const fs::directory_entry& entry) {
   std::error_code error;
@@ -81,7 +68,7 @@ class Walker {
       return absl::InvalidArgumentError(fmt::format("{} is a link to a folder that it lies in; remove it", LastLink(path).string()));
     }
     inside_.push_back(id);
-    TY_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> entries, EntriesOf(folder));
+    TY_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> entries, VisibleEntries(folder));
     for (const fs::directory_entry& entry : entries) {
       const std::string below = path + "/" + entry.path().filename().string();
       TY_RETURN_IF_ERROR(IsFolder(entry) ? Folder(below) : File(entry, below));
@@ -95,7 +82,7 @@ class Walker {
   fs::path LastLink(const fs::path& path) const {
     std::error_code error;
     for (fs::path part = path; !part.empty(); part = part.parent_path()) {
-      if (fs::is_symlink(dir_ / part, error)) return dir_ / part;
+      if (const fs::path whole = dir_ / part; fs::is_symlink(whole, error)) return whole;
     }
     return dir_ / path;
   }
@@ -129,7 +116,7 @@ class Walker {
 };
 
 absl::StatusOr<std::vector<std::string>> FoldersIn(const std::string& dir) {
-  TY_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> entries, EntriesOf(dir));
+  TY_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> entries, VisibleEntries(dir));
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : entries) {
     if (IsFolder(entry)) names.push_back(entry.path().filename().string());
