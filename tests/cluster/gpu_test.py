@@ -5,8 +5,9 @@ Started outside, it builds the images and goes into a sandbox (harness/sandbox.p
 """
 
 from harness import gpus, images, node, places, sandbox
+from harness.events import wait_events
 from harness.gpus import GPU, Gpus
-from harness.jobs import EVENTS, JOBS, PODS, job
+from harness.jobs import JOBS, PODS, job
 from harness.node_suite import NodeSuite, lacks, main
 
 MIG = "nvidia.com/mig-1g.5gb"
@@ -81,16 +82,15 @@ class GpuTest(NodeSuite):
         self.wait_running("unwell", 1)
         self.assertEqual(self.variable("unwell-worker-0", "NVIDIA_VISIBLE_DEVICES"), "GPU-1")
         self.assertEqual((self.status("unwell").get("restarts", 0), self.status("unwell")["disruptions"]), (0, 1))
-        notes = [each["note"] for each in self.api.list(EVENTS) if each["reason"] == "Disrupted"]
-        self.assertIn("its nvidia.com/gpu GPU-0 is unhealthy", notes[0])
+        wait_events(self.api, "Disrupted", "its nvidia.com/gpu GPU-0 is unhealthy")
 
     def test_03_a_device_that_vanishes_after_the_scheduler_chose_it_costs_no_restart(self):
         self.gpus.has("GPU-0")
         self.gpus.refuse("GPU-0 has fallen off the bus")
         self.install("vanished", *LOCAL, ASKS, "runPolicy.backoffLimit=0")
         self.wait("the rejected pod to be made again", lambda: self.status("vanished").get("disruptions", 0) >= 1)
-        notes = [each["note"] for each in self.api.list(EVENTS) if each["reason"] == "Disrupted"]
-        self.assertTrue([note for note in notes if "UnexpectedAdmissionError" in note and "fallen off the bus" in note], notes)
+        told = wait_events(self.api, "Disrupted", "fallen off the bus")
+        self.assertIn("UnexpectedAdmissionError", told[0]["note"])
         self.gpus.refuse("")
         self.wait("vanished to succeed", lambda: self.is_true("vanished", "Succeeded"))
         self.assertFalse(self.status("vanished").get("restarts"))

@@ -3,6 +3,7 @@
 import random
 import unittest
 
+from harness.events import wait_events
 from harness.jobs import CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, job
 from harness.operator import Operator
 from harness.wait import let_time_pass, wait_for
@@ -220,8 +221,7 @@ class FailureTest(OperatorCase):
             self.kubelet.run(name)
         self.assertEqual(self.status("a")["restarts"], 1)
         self.assertFalse(self.status("a").get("disruptions"))
-        notes = [each["note"] for each in self.api.list(EVENTS) if each["reason"] == "Restarting"]
-        self.assertEqual(sum("because worker-0 still needs it" in note for note in notes), 2, notes)
+        self.assertEqual(len(wait_events(self.api, "Restarting", "because worker-0 still needs it", count=2)), 2)
         self.kubelet.succeed("a-worker-0")
         self.wait_condition("a", "Succeeded")
 

@@ -1,6 +1,7 @@
 """The class of tests that run the operator against a real API server."""
 
 from harness import operator as operators
+from harness.events import wait_events
 from harness.jobs import CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, install_crd
 from harness.kubelet import Kubelet
 from harness.operator import Operator
@@ -85,12 +86,7 @@ class OperatorCase(ControlPlaneCase):
         return wait_for(f"condition {kind} of {name} to be {value} {reason or ''}", holds, seconds)
 
     def wait_event(self, reason, seconds=60.0):
-        def told():
-            found = [each for each in self.api.list(EVENTS) if each["reason"] == reason]
-            assert found, sorted(each["reason"] for each in self.api.list(EVENTS))
-            return found[0]
-
-        return wait_for(f"an event {reason}", told, seconds)
+        return wait_events(self.api, reason, seconds=seconds)[0]
 
     def running(self, maker, *pods):
         """Creates the job and lets all its pods run."""

@@ -2,7 +2,8 @@
 
 import unittest
 
-from harness.jobs import EVENTS, JOBS, PODS, job
+from harness.events import wait_events
+from harness.jobs import JOBS, PODS, job
 from harness.wait import wait_for
 from operator_case import OperatorCase
 
@@ -40,8 +41,8 @@ class ScaleTest(OperatorCase):
             self.kubelet.run(*names)
             self.wait_condition("a", "Running")
         self.assertEqual((self.status("a").get("restarts", 0), self.status("a").get("disruptions", 0)), (0, 0))
-        notes = [each["note"] for each in self.api.list(EVENTS) if each["reason"] == "Scaled"]
-        self.assertTrue(notes and all("all replicas start again" in note for note in notes), notes)
+        notes = [each["note"] for each in wait_events(self.api, "Scaled", count=2)]
+        self.assertTrue(all("all replicas start again" in note for note in notes), notes)
 
     def test_suspend_removes_pods_and_resume_brings_them_back(self):
         self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")
