@@ -36,6 +36,13 @@ CURLcode KeepBuffers(CURL* /*easy*/, void* context, void* /*user*/) {
   return CURLE_OK;
 }
 
+// One call of libcurl hands on a hundred pieces at most; with TLS a piece is one record, so one
+// event of a watch.
+bool MoreHasCome(CURLM* multi) {
+  int sockets = 0;
+  return curl_multi_poll(multi, nullptr, 0, 0, &sockets) == CURLM_OK && sockets > 0;
+}
+
 }  // namespace
 
 // One exchange as libcurl's callbacks see it.
@@ -111,7 +118,7 @@ CurlEnd CurlConnection::Drive(const CurlRequest& request, Running& running, CURL
     if (curl_multi_perform(multi, &unfinished) != CURLM_OK) return CurlEnd::kBroken;
     if (unfinished == 0) break;
     if (request.stop.stop_requested()) return CurlEnd::kStopped;
-    if (request.between) request.between();
+    if (request.between && !MoreHasCome(multi)) request.between();
     const absl::Duration now = clock_.Monotonic();
     if (now >= request.deadline) return CurlEnd::kDeadline;
     if (now - running.heard_at >= request.idle) return CurlEnd::kIdle;

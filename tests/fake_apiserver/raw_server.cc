@@ -53,6 +53,7 @@ void RawServer::Serve() {
 
 void RawServer::Answer(int peer) {
   if (send(peer, answer_.bytes.data(), answer_.bytes.size(), MSG_NOSIGNAL) < 0) return;
+  if (answer_.sent) answer_.sent();
   while (!answer_.again.empty()) {
     if (answer_.pause.count() > 0 && IsGone(peer, answer_.pause)) return;
     if (send(peer, answer_.again.data(), answer_.again.size(), MSG_NOSIGNAL) < 0) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -10,6 +11,7 @@ namespace trainyard::control {
 // Sends the same bytes to each peer in turn, once it has said something.
 struct RawAnswer {
   std::string bytes{};
+  std::function<void()> sent{};        // called when they are with the kernel
   std::string again{};                 // then this, over and over, until the peer is gone
   std::chrono::milliseconds pause{0};  // before each of those
   bool close_after = true;             // else silent until the peer is gone
