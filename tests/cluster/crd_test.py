@@ -174,6 +174,7 @@ class CrdTest(ControlPlaneCase):
                 self.assertEqual(caught.exception.code, 422)
                 self.assertIn(f"{field}: Forbidden: cannot change while the job runs", caught.exception.message)
                 self.assertIn("runPolicy.suspend", caught.exception.message)
+                self.assertIn("A job that has ended stays as it is: delete it and make a new one", caught.exception.message)
         self.api.merge(path, {"spec": {"worker": {"replicas": 3}, "runPolicy": {"suspend": True}}})
         self.api.merge(f"{path}/status", {"status": {"startTime": None}})
         for field, change in changes.items():
