@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kMaxSchedulerWords = 600;
 constexpr std::string_view kInsufficient = "Insufficient ";
+constexpr std::string_view kUnboundClaims = "pod has unbound immediate PersistentVolumeClaims";
 
 // "2 Insufficient nvidia.com/gpu": so many nodes, and what each of them says.
 struct NodeRefusal {
@@ -51,15 +52,23 @@ size_t NextReason(std::string_view text) {
   return std::string_view::npos;
 }
 
-// Source: FitError.Error of k8s.io/kubernetes/pkg/scheduler/framework.
+// "0/3 nodes are available: REASONS. preemption: ...": the number of nodes, and the reasons in
+// place of the whole. Source: FitError.Error of k8s.io/kubernetes/pkg/scheduler/framework.
+std::optional<int> TakeFitError(std::string_view& said) {
+  std::string_view rest = said;
+  if (!Take(rest, "0/")) return std::nullopt;
+  const std::optional<int> nodes = TakeNumber(rest);
+  if (!nodes || *nodes == 0 || !Take(rest, " nodes are available: ") || rest.empty()) return std::nullopt;
+  said = rest.substr(0, rest.find(". "));
+  if (said.ends_with('.')) said.remove_suffix(1);
+  return nodes;
+}
+
 std::optional<NodeRefusals> ParseFitError(std::string_view said) {
   NodeRefusals refusals;
-  if (!Take(said, "0/")) return std::nullopt;
-  const std::optional<int> nodes = TakeNumber(said);
-  if (!nodes || *nodes == 0 || !Take(said, " nodes are available: ")) return std::nullopt;
+  const std::optional<int> nodes = TakeFitError(said);
+  if (!nodes) return std::nullopt;
   refusals.nodes = *nodes;
-  said = said.substr(0, said.find(". "));
-  if (said.ends_with('.')) said.remove_suffix(1);
   while (!said.empty()) {
     const size_t end = NextReason(said);
     std::string_view one = said.substr(0, end);
@@ -130,7 +139,8 @@ std::string PlainSchedulerWords(std::string_view said) {
       words += fmt::format("{}{}{}", words.empty() ? "" : ", ", Subject(refusal, refusals->nodes, words.empty()), Predicate(refusal));
     }
   } else {
-    words = said;
+    TakeFitError(said);  // where it is one, the pod itself is not ready, whatever the nodes are like
+    words = said == kUnboundClaims ? "the pod's PersistentVolumeClaim is not bound" : said;
   }
   std::replace(words.begin(), words.end(), '\n', ' ');
   words = Head(words, kMaxSchedulerWords);

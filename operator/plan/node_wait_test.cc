@@ -27,6 +27,9 @@ TEST(NodeWait, TheSchedulersWordsAreSaidPlainly) {
        "all 2 nodes do not match the pod's nodeSelector or affinity"},
       {"0/3 nodes are available: 1 cannot allocate all claims, 2 node(s) had volume node affinity conflict.",
        "1 of 3 nodes: cannot allocate all claims, 2: had volume node affinity conflict"},
+      {"0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+       "the pod's PersistentVolumeClaim is not bound"},
+      {"0/5 nodes are available: waiting for ResourceClaims. preemption: 0/5", "waiting for ResourceClaims"},
   };
   for (const auto& [said, plain] : cases) EXPECT_EQ(PlainSchedulerWords(said), plain);
 }
@@ -34,8 +37,6 @@ TEST(NodeWait, TheSchedulersWordsAreSaidPlainly) {
 TEST(NodeWait, OtherWordsStayAsTheyAre) {
   EXPECT_EQ(PlainSchedulerWords("persistentvolumeclaim \"data\" not found"), "persistentvolumeclaim \"data\" not found");
   EXPECT_EQ(PlainSchedulerWords("pod group is not ready,\n4 Pending.\n"), "pod group is not ready, 4 Pending");
-  EXPECT_EQ(PlainSchedulerWords("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."),
-            "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims");
   for (const char* odd :
        {"0/", "0/3", "0/0 nodes are available: 1 x", "0/3 nodes are available: ", "0/9999999999999 nodes are available: 1 x",
         "0/3 nodes are available: 99999999999 x", "no nodes available to schedule pods"}) {
