@@ -2,7 +2,6 @@
 
 import pathlib
 import shutil
-import subprocess
 import tempfile
 import unittest
 
@@ -23,29 +22,22 @@ class UpgradeTest(ControlPlaneCase):
         self.api.delete(CRD)
         wait_for("the CRD to be gone", lambda: self.api.find(CRD) is None)
 
-    def run_helm(self, program, *words):
-        done = subprocess.run([places.BIN / program, *words, f"--kubeconfig={self.plane.kubeconfig}"], capture_output=True, text=True, check=False, timeout=60)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
     def upgrade(self, helm):
         if not (places.BIN / helm).exists():
             skip_or_fail([f"{helm}; run scripts/cluster/build.sh {helm}"])
-        folder = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, folder)
-        old, new = folder / "trainyard-operator", places.REPOSITORY / CHART
+        old, new = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "trainyard-operator", places.REPOSITORY / CHART
         shutil.copytree(new, old)
         crd = old / "crds/trainingjob.yaml"
         crd.write_text(crd.read_text().replace(NEW, OLD))
-        printed = self.run_helm(helm, "install", "trainyard", old, "--set", "operator.workers=3")
         self.addCleanup(self.remove_crd)
-        self.addCleanup(self.run_helm, helm, "uninstall", "trainyard")
+        printed = self.tool(helm, "install", "trainyard", old, "--set", "operator.workers=3")
+        self.addCleanup(self.tool, helm, "uninstall", "trainyard")
         self.assertTrue(self.description().startswith(OLD), self.description())
         program, *words = next(line.split() for line in printed.splitlines() if line.startswith("  kubectl apply"))
         self.assertEqual((program, words[-1]), ("kubectl", CHART + "/crds/"))
         self.kubectl(*words[:-1], str(places.REPOSITORY / words[-1]))
         self.assertTrue(self.description().startswith(NEW), self.description())
-        self.run_helm(helm, "upgrade", "trainyard", new, "--reset-then-reuse-values")
+        self.tool(helm, "upgrade", "trainyard", new, "--reset-then-reuse-values")
         self.assertIn("--workers=3", str(self.api.get("/apis/apps/v1/namespaces/default/deployments/trainyard-operator")))
 
     def test_by_helm_4(self):

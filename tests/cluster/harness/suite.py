@@ -35,9 +35,14 @@ class ControlPlaneCase(unittest.TestCase):
         cls.addClassCleanup(cls.api.close)
 
     @classmethod
-    def kubectl(cls, *argv):
-        done = subprocess.run([places.BIN / "kubectl", f"--kubeconfig={cls.plane.kubeconfig}", *argv], capture_output=True, text=True, check=False,
+    def tool(cls, name, *argv):
+        """What kubectl or Helm prints."""
+        done = subprocess.run([places.BIN / name, f"--kubeconfig={cls.plane.kubeconfig}", *argv], capture_output=True, text=True, check=False,
                               timeout=60)
         if done.returncode != 0:
-            raise AssertionError(f"kubectl {' '.join(argv)}: {done.stderr.strip()}")
+            raise AssertionError(f"{name} {' '.join(map(str, argv))}: {done.stderr.strip()}")
         return done.stdout
+
+    @classmethod
+    def kubectl(cls, *argv):
+        return cls.tool("kubectl", *argv)
