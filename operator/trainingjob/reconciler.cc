@@ -12,6 +12,7 @@
 #include "operator/plan/acceptance.h"
 #include "operator/plan/accepted_spec.h"
 #include "operator/plan/conditions.h"
+#include "operator/trainingjob/chief_target.h"
 #include "operator/trainingjob/job_events.h"
 
 namespace trainyard::control {
@@ -115,13 +116,7 @@ Plan TrainingJobReconciler::PlanFor(const TrainingJob& job, ReconcileResult& res
 }
 
 void TrainingJobReconciler::WatchProgress(const std::string& key, const TrainingJob& job, const Children& children) {
-  const std::optional<int> port = job.status.Finished() ? std::nullopt : job.spec.ProgressPort();
-  const std::string reporter = ChildName(job, ReporterOf(job));
-  for (const auto& pod : children.pods) {
-    if (!port || pod->meta.name != reporter || pod->phase != PodPhase::kRunning || pod->ip.empty() || pod->meta.deletion_time) continue;
-    progress_.Watch(key, {.ns = job.meta.name_space, .name = pod->meta.name, .uid = pod->meta.uid, .ip = pod->ip, .port = *port});
-    return;
-  }
+  if (const auto target = ChiefTarget(job, children.pods)) return progress_.Watch(key, *target);
   progress_.Forget(key);
 }
 
