@@ -6,6 +6,7 @@
 #include <array>
 
 #include "operator/api/json_read.h"
+#include "operator/api/main_container.h"
 #include "operator/api/text.h"
 #include "operator/base/status_macros.h"
 
@@ -136,8 +137,9 @@ absl::StatusOr<Pod> Pod::FromJson(const nlohmann::json& object) {
   pod.scheduler = json_read::String(spec, "schedulerName");
   const nlohmann::json& containers = json_read::Get(spec, "containers");
   if (containers.is_array() && !containers.empty()) {
-    pod.main_container = json_read::String(containers[0], "name");
-    pod.main_image = json_read::String(containers[0], "image");
+    const auto& main = containers[MainContainerIndex(containers, json_read::Get(json_read::Get(object, "metadata"), "annotations"))];
+    pod.main_container = json_read::String(main, "name");
+    pod.main_image = json_read::String(main, "image");
   }
   const nlohmann::json& status = json_read::Get(object, "status");
   pod.phase = PhaseFromName(json_read::String(status, "phase"));
@@ -229,7 +231,8 @@ absl::StatusOr<Node> Node::FromJson(const nlohmann::json& object) {
 
 std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead() {
   return {{"pods",
-           {"spec.nodeName",
+           {"metadata.annotations",
+            "spec.nodeName",
             "spec.schedulerName",
             "spec.containers.name",
             "spec.containers.image",

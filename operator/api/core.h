@@ -66,14 +66,14 @@ struct Pod {
   std::string scheduler;               // spec.schedulerName
   std::optional<absl::Time> taken_at;  // status.startTime: the node's kubelet has it
   std::string ip;
-  std::string main_container;                    // spec.containers[0].name: the trainer by convention
-  std::string main_image;                        // spec.containers[0].image
+  std::string main_container;                    // the name of the replica's own (MainContainerIndex)
+  std::string main_image;                        // its image
   std::vector<ContainerStatus> containers;       // status.containerStatuses
   std::vector<ContainerStatus> init_containers;  // status.initContainerStatuses
   int init_restarts = 0;                         // restarts of all init containers together
   std::string unhealthy_device;                  // "nvidia.com/gpu GPU-0": the first that its containers have; else empty
 
-  // The status of container 0, by name; null while the kubelet has not reported it.
+  // The status of the replica's own container, by name; null while the kubelet has not reported it.
   const ContainerStatus* Main() const;
   // Neither succeeded nor failed.
   bool IsActive() const { return phase != PodPhase::kSucceeded && phase != PodPhase::kFailed; }

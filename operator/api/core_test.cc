@@ -34,9 +34,20 @@ TEST(Pod, ReadsWhatTheOperatorNeeds) {
   EXPECT_EQ(pod->unschedulable, "0/3 nodes");
   EXPECT_EQ(pod->init_restarts, 2);
   ASSERT_NE(pod->Main(), nullptr);
-  EXPECT_EQ(pod->Main()->restart_count, 4) << "container 0 of the spec, wherever the kubelet lists it";
+  EXPECT_EQ(pod->Main()->restart_count, 4) << "the trainer, wherever the kubelet lists it";
   EXPECT_EQ(pod->Main()->waiting_reason, "CrashLoopBackOff");
   EXPECT_EQ(pod->Main()->last_terminated->exit_code, 137);
+}
+
+TEST(Pod, AnInjectedContainerBeforeTheTrainerIsNotTheTrainer) {
+  const auto pod = Pod::FromJson(json::parse(R"({"metadata": {"name": "a"},
+    "spec": {"containers": [{"name": "linkerd-proxy", "image": "proxy:1"}, {"name": "trainer", "image": "trainer:1"}]},
+    "status": {"containerStatuses": [{"name": "linkerd-proxy", "state": {"running": {}}},
+                                     {"name": "trainer", "state": {"terminated": {"exitCode": 0}}}]}})"));
+  ASSERT_TRUE(pod.ok()) << pod.status();
+  EXPECT_EQ(pod->main_image, "trainer:1");
+  ASSERT_NE(pod->Main(), nullptr);
+  EXPECT_TRUE(pod->Main()->terminated);
 }
 
 TEST(Pod, ADeviceThatTheKubeletCallsUnhealthyIsNamed) {

@@ -8,6 +8,7 @@
 
 #include "operator/api/field_words.h"
 #include "operator/api/json_read.h"
+#include "operator/api/main_container.h"
 
 namespace trainyard::control {
 namespace {
@@ -28,7 +29,7 @@ class TemplateChecker {
       if (name != "metadata" && name != "spec") Add("." + name, UnknownField(name, {"metadata", "spec"}));
     }
     CheckMetadata(json_read::Get(pod_template, "metadata"));
-    CheckSpec(json_read::Get(pod_template, "spec"));
+    CheckSpec(json_read::Get(pod_template, "spec"), json_read::Get(json_read::Get(pod_template, "metadata"), "annotations"));
   }
 
  private:
@@ -59,20 +60,28 @@ class TemplateChecker {
     }
   }
 
-  void CheckSpec(const json& spec) {
+  void CheckSpec(const json& spec, const json& annotations) {
     if (!spec.is_null() && !spec.is_object()) return Add(".spec", "expected a pod's spec (kubectl explain pod.spec)");
     const json* containers = json_read::Find(spec, "containers");
-    if (containers != nullptr && (!containers->is_array() || containers->empty() || !(*containers)[0].is_object())) {
-      return Add(".spec.containers", "expected a list whose first entry is the trainer's container; fill it or leave it out");
+    const size_t main = containers == nullptr ? 0 : MainContainerIndex(*containers, annotations);
+    if (containers != nullptr && (!containers->is_array() || containers->empty() || !(*containers)[main].is_object())) {
+      return Add(".spec.containers", "expected a list with the trainer's container; fill it or leave it out");
     }
-    const json container = containers == nullptr ? json::object() : (*containers)[0];
+    const json container = containers == nullptr ? json::object() : (*containers)[main];
+    const std::string name = json_read::String(container, "name");
+    const std::string noted = json_read::String(annotations, kDefaultContainerAnnotation);
+    if (name != kTrainerContainer && !noted.empty() && noted != name) {
+      Add(fmt::format(".metadata.annotations.{}", kDefaultContainerAnnotation),
+          fmt::format("found {}, expected the name of a container of the template; or call the trainer's container trainer", noted));
+    }
+    const std::string path = fmt::format(".spec.containers[{}]", main);
     if (json_read::String(container, "image").empty() && spec_.image.empty() && replica_.replicas > 0) {
-      Add(".spec.containers[0].image", "found none; set it or spec.image");
+      Add(path + ".image", "found none; set it or spec.image");
     }
     CheckList(spec, ".spec", "volumes", "[{name: data, emptyDir: {}}]");
-    CheckList(container, ".spec.containers[0]", "env", "[{name: LR, value: \"0.1\"}]");
-    CheckList(container, ".spec.containers[0]", "volumeMounts", "[{name: data, mountPath: /data}]");
-    CheckList(container, ".spec.containers[0]", "ports", "[{name: metrics, containerPort: 9090}]");
+    CheckList(container, path, "env", "[{name: LR, value: \"0.1\"}]");
+    CheckList(container, path, "volumeMounts", "[{name: data, mountPath: /data}]");
+    CheckList(container, path, "ports", "[{name: metrics, containerPort: 9090}]");
     const std::string policy = json_read::String(spec, "restartPolicy");
     if (!policy.empty()) {
       Add(".spec.restartPolicy",

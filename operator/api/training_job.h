@@ -56,7 +56,7 @@ struct ReplicaSpec {
   // JSON texts, passed through untouched; empty when absent.
   std::string resources;
   std::string pod_template;
-  // Of container 0: its own resources, else `resources` (devices.h).
+  // Of the main container: its own resources, else `resources` (devices.h).
   int gpus = 0;
   bool asks_for_device = false;
 };

@@ -6,6 +6,7 @@
 
 #include "operator/api/devices.h"
 #include "operator/api/json_read.h"
+#include "operator/api/main_container.h"
 #include "operator/api/schema.h"
 #include "operator/api/training_job.h"
 #include "operator/api/words.h"
@@ -48,8 +49,10 @@ ReplicaSpec ReadReplica(const json& spec, Framework framework) {
   replica.restart_policy = Word(spec, "restartPolicy", words::kRestartPolicies, DefaultRestartPolicy(framework));
   replica.resources = json_read::Text(spec, "resources");
   replica.pod_template = json_read::Text(spec, "template");
-  const json& containers = json_read::Get(json_read::Get(json_read::Get(spec, "template"), "spec"), "containers");
-  const json* own = containers.is_array() && !containers.empty() ? json_read::Find(containers[0], "resources") : nullptr;
+  const json& pod_template = json_read::Get(spec, "template");
+  const json& containers = json_read::Get(json_read::Get(pod_template, "spec"), "containers");
+  const size_t main = MainContainerIndex(containers, json_read::Get(json_read::Get(pod_template, "metadata"), "annotations"));
+  const json* own = containers.is_array() && !containers.empty() ? json_read::Find(containers[main], "resources") : nullptr;
   const json& resources = own != nullptr ? *own : json_read::Get(spec, "resources");
   replica.gpus = WholeGpus(resources);
   replica.asks_for_device = AsksForDevice(resources);

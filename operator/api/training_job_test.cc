@@ -325,7 +325,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"TemplateHostnameBesideOneService", R"({"worker": {"template": {"spec": {"hostname": "h"}}}})",
              "spec.worker.template.spec.hostname", "network.services Headless"},
         Case{"TemplateWithoutContainers", R"({"worker": {"template": {"spec": {"containers": []}}}})",
-             "spec.worker.template.spec.containers", "leave it out"}),
+             "spec.worker.template.spec.containers", "leave it out"},
+        Case{"TemplateEnvOfASecondContainer",
+             R"({"worker": {"template": {"spec": {"containers": [{"name": "proxy"}, {"name": "trainer", "env": 3}]}}}})",
+             "spec.worker.template.spec.containers[1].env", "found 3, expected a list"},
+        Case{
+            "TemplateWhoseDefaultContainerIsNotThere",
+            R"({"worker": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/default-container": "mian"}}, "spec": {"containers": [{"name": "main"}]}}}})",
+            "spec.worker.template.metadata.annotations.kubectl.kubernetes.io/default-container",
+            "found mian, expected the name of a container of the template"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Validation, TheLongestChildNameMustFit) {

@@ -193,7 +193,27 @@ TEST(PodBuilder, EverythingElseOfATemplatePassesThroughUntouched) {
   }
   EXPECT_EQ(pod["metadata"]["labels"]["team"], "x");
   EXPECT_EQ(pod["metadata"]["labels"]["trainyard.dev/role"], "worker") << "ours must hold, or the pod is lost";
-  EXPECT_EQ(pod["metadata"]["annotations"], given["metadata"]["annotations"]);
+  EXPECT_EQ(pod["metadata"]["annotations"], json({{"a", "b"}, {"kubectl.kubernetes.io/default-container", "main"}}));
+}
+
+TEST(PodBuilder, TheTrainersContainerIsFoundByItsNameOrByTheAnnotation) {
+  const auto pod = [](const json& annotations, const char* second) {
+    const json containers = {{{"name", "proxy"}, {"image", "proxy:1"}}, {{"name", second}}};
+    const json own = {{"metadata", {{"annotations", annotations}}}, {"spec", {{"containers", containers}}}};
+    return BuildPod(MakeJob().Replicas("worker", 1).Template("worker", own).Build(), {Role::kWorker, 0});
+  };
+  const json annotation = {{"kubectl.kubernetes.io/default-container", "main"}};
+  for (const json& built : {pod(json::object(), "trainer"), pod(annotation, "main")}) {
+    const json& containers = built["spec"]["containers"];
+    EXPECT_FALSE(containers[0].contains("env")) << containers;
+    EXPECT_EQ(containers[1]["command"][0], "trainyard-trainer");
+    EXPECT_EQ(containers[1]["image"], "trainyard/trainer:0.1");
+    EXPECT_EQ(built["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"], containers[1]["name"]);
+  }
+  const json other = pod({{"kubectl.kubernetes.io/default-container", "proxy"}}, "trainer");
+  EXPECT_EQ(other["spec"]["containers"][1]["command"][0], "trainyard-trainer");
+  EXPECT_EQ(other["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"], "proxy") << "kubectl's default is the template's";
+  EXPECT_EQ(pod(json::object(), "main")["spec"]["containers"][0]["command"][0], "trainyard-trainer");
 }
 
 TEST(PodBuilder, WhatTheTemplateSetsWinsAndTheClashIsNamed) {

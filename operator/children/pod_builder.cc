@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "operator/api/json_read.h"
+#include "operator/api/main_container.h"
 #include "operator/children/child_meta.h"
 #include "operator/children/framework_env.h"
 #include "operator/children/job_secrets.h"
@@ -37,20 +38,22 @@ class PodBuilder {
 
   json Build() {
     json pod_template = Parsed(replica_.pod_template);
+    json meta = Metadata(pod_template);
     json spec = std::move(Member(pod_template, "spec", json::value_t::object));
     json& containers = Member(spec, "containers", json::value_t::array);
     if (containers.empty()) containers.push_back(json::object());
-    AddVolumes(spec, containers[0]);
+    json& main = containers[MainContainerIndex(containers, json_read::Get(meta, "annotations"))];
+    AddVolumes(spec, main);
     // The trainer as the operator starts it: its image's user is known.
-    const bool own_image = containers[0].contains("image");
-    const bool runs_trainer = job_.spec.framework == Framework::kTrainyard && TakesCommand(containers[0]);
-    if (TakesCommand(containers[0])) AddCommand(containers[0]);
-    if (runs_trainer) Secure(spec, containers[0], own_image);
-    FillContainer(containers[0]);
+    const bool own_image = main.contains("image");
+    const bool runs_trainer = job_.spec.framework == Framework::kTrainyard && TakesCommand(main);
+    if (TakesCommand(main)) AddCommand(main);
+    if (runs_trainer) Secure(spec, main, own_image);
+    FillContainer(main);
+    SetDefault(Member(meta, "annotations", json::value_t::object), kDefaultContainerAnnotation.data(), main["name"]);
     ShowLastLogLines(containers);
     if (spec.contains("initContainers")) ShowLastLogLines(spec["initContainers"]);
     FillSpec(spec);
-    json meta = Metadata(pod_template);
     MarkForScheduler(job_, id_, meta, spec);
     return {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", std::move(meta)}, {"spec", std::move(spec)}};
   }
@@ -96,7 +99,7 @@ class PodBuilder {
   }
 
   void FillContainer(json& container) {
-    SetDefault(container, "name", "trainer");
+    SetDefault(container, "name", kTrainerContainer);
     if (const std::string& image = ImageOf(job_); !image.empty()) SetDefault(container, "image", image);
     if (!replica_.resources.empty()) {
       if (container.contains("resources") && !container["resources"].is_null()) clashes_.emplace_back("resources");

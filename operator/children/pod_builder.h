@@ -9,8 +9,8 @@
 
 namespace trainyard::control {
 
-// Container 0 of the template gets environment, mounts and port; all else passes through. A value
-// that the template sets wins.
+// The main container of the template (api/main_container.h) gets environment, mounts and port; all
+// else passes through. A value that the template sets wins.
 nlohmann::json BuildPod(const TrainingJob& job, const ReplicaId& id);
 
 // The parts of the role's template that stood in the way of an injection, such as "env

@@ -46,8 +46,9 @@ TEST(ReadFields, HaveWhatIsReadOfANode) {
 }
 
 TEST(ReadFields, HaveWhatIsReadOfAPod) {
-  const auto [whole, filtered] = ReadingsOf<Pod>("pods", R"({"metadata": {"name": "p"},
-    "spec": {"nodeName": "n", "schedulerName": "s", "containers": [{"name": "trainer", "image": "i"}]},
+  const auto [whole, filtered] = ReadingsOf<Pod>("pods", R"({"metadata": {"name": "p",
+      "annotations": {"kubectl.kubernetes.io/default-container": "main"}},
+    "spec": {"nodeName": "n", "schedulerName": "s", "containers": [{"name": "proxy", "image": "p"}, {"name": "main", "image": "i"}]},
     "status": {"phase": "Failed", "reason": "Evicted", "message": "disk", "podIP": "10.0.0.1", "startTime": "2026-01-31T07:00:00Z",
       "conditions": [{"type": "Ready", "status": "True"}, {"type": "Own", "status": "False"},
                      {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drained"},
@@ -86,6 +87,7 @@ TEST(ReadFields, HaveWhatIsReadOfAPod) {
   };
   EXPECT_EQ(told(filtered), told(whole));
   EXPECT_EQ(whole.unhealthy_device, "nvidia.com/gpu GPU-1");
+  EXPECT_EQ(whole.main_container, "main");
 }
 
 }  // namespace

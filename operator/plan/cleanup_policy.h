@@ -15,7 +15,7 @@ namespace trainyard::control {
 inline constexpr absl::Duration kEndGrace = absl::Seconds(30);
 
 // Of a job that, by `status`, has Succeeded or Failed: when this pod of its is to go; InfinitePast:
-// at once, InfiniteFuture: it stays. A pod whose container 0 has ended with 0 has completed, and
+// at once, InfiniteFuture: it stays. A pod whose main container has ended with 0 has completed, and
 // one that has failed for good has failed, whatever its phase says.
 absl::Time PodGoesAt(const TrainingJob& job, const TrainingJobStatus& status, const Observed& observed, const ReplicaId& id,
                      const Pod& pod);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "operator/api/json_read.h"
+#include "operator/api/main_container.h"
 #include "operator/api/text.h"
 #include "operator/plan/replica_state.h"
 
@@ -40,15 +41,16 @@ std::optional<Declared> FindInTemplate(const nlohmann::json& pod_template, const
   const char* const list = ended.init ? "initContainers" : "containers";
   const nlohmann::json& containers = json_read::Get(json_read::Get(pod_template, "spec"), list);
   if (!containers.is_array()) return std::nullopt;
+  const size_t main = MainContainerIndex(containers, json_read::Get(json_read::Get(pod_template, "metadata"), "annotations"));
   for (size_t i = 0; i < containers.size(); ++i) {
-    if (!ended.main && json_read::String(containers[i], "name") != ended.container->name) continue;
+    if (ended.main ? i != main : json_read::String(containers[i], "name") != ended.container->name) continue;
     return Declared{fmt::format("spec.{}.template.spec.{}[{}]", Name(id.role), list, i), containers[i]};
   }
   return std::nullopt;
 }
 
-// Which limit the container ran into. Container 0 has the role's `resources` where its template
-// names none.
+// Which limit the container ran into. The main container has the role's `resources` where its
+// template names none.
 std::string MemoryAdvice(const TrainingJob& job, const ReplicaId& id, const ContainerEnd& ended) {
   const ReplicaSpec* replica = job.spec.Find(id.role);
   const auto parsed = [](const std::string& text) { return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false); };

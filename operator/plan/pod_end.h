@@ -14,20 +14,20 @@ namespace trainyard::control {
 struct ContainerEnd {
   const ContainerStatus* container = nullptr;
   const Termination* end = nullptr;
-  bool main = false;  // container 0: only its exit code means what docs/contract.md says
+  bool main = false;  // the replica's own: only its exit code means what docs/contract.md says
   bool init = false;
 };
 
-// The failure that the pod shows now: container 0's, else a sidecar's, else an init container's.
-// Else the newest of those after which the kubelet has started a container again. Nothing when no
-// container failed.
+// The failure that the pod shows now: the main container's, else a sidecar's, else an init
+// container's. Else the newest of those after which the kubelet has started a container again.
+// Nothing when no container failed.
 std::optional<ContainerEnd> LastFailure(const Pod& pod);
 
 // For status.failure.
 Failure DescribeFailure(const ReplicaId& id, const Pod& pod);
 
 // How the pod ended, with the last line of what it said: "exit code 1 (Error): ValueError: shapes
-// differ", "Evicted: The node was low on memory". Another container than container 0 is named,
+// differ", "Evicted: The node was low on memory". Another container than the main one is named,
 // `with_command` also the command that shows its log. After OOMKilled the limit to raise is named.
 std::string DescribeEnd(const TrainingJob& job, const ReplicaId& id, const Pod& pod, bool with_command = true);
 

@@ -12,7 +12,7 @@ namespace trainyard::control {
 enum class PodState : uint8_t {
   kWaiting,    // not ready yet, or not ready again
   kReady,      // runs and is ready
-  kCompleted,  // container 0 ended with success, whatever sidecars do
+  kCompleted,  // the main container ended with success, whatever sidecars do
   kFailed,     // the application failed, and the kubelet does not restart it
   kDisrupted,  // evicted, preempted, lost with its node or its device, or deleted from outside
 };
@@ -21,24 +21,24 @@ enum class PodState : uint8_t {
 // own ends.
 bool IsDisruptionReason(const std::string& reason);
 
-// Of container 0 where it tells, else of the pod's phase. A Terminating pod that had not completed
-// counts as disrupted: what the operator itself deletes is never asked about. So does a pod that
-// failed with an unhealthy device, whatever its exit code. The kubelet would start its container
-// again with the same device.
+// Of the main container where it tells, else of the pod's phase. A Terminating pod that had not
+// completed counts as disrupted: what the operator itself deletes is never asked about. So does a
+// pod that failed with an unhealthy device, whatever its exit code. The kubelet would start its
+// container again with the same device.
 PodState StateOf(const Pod& pod, RestartPolicy policy);
 
-// Exit code of the application, container 0, when that failed; nothing when another container
-// failed, or the pod does not tell.
+// Exit code of the application, the main container, when that failed; nothing when another
+// container failed, or the pod does not tell.
 std::optional<int> ExitCodeOf(const Pod& pod);
 
-// How container 0 ended the last time, also if the kubelet has restarted it since; nothing when it
-// never ended.
+// How the main container ended the last time, also if the kubelet has restarted it since; nothing
+// when it never ended.
 std::optional<int> LastExitCode(const Pod& pod);
 
 // Restarts by the kubelet, of all containers.
 int KubeletRestarts(const Pod& pod);
 
-// Container 0 has failed and waits for the kubelet to restart it.
+// The main container has failed and waits for the kubelet to restart it.
 bool AwaitsKubeletRestart(const Pod& pod, RestartPolicy policy);
 
 }  // namespace trainyard::control

@@ -2,9 +2,9 @@
 // status.restartRecords, which is written before anything is deleted, so that a failure is counted
 // exactly once however often the operator is killed.
 //
-// Of restarts by the kubelet a pod shows their number and how container 0 ended last. The restarts
-// that are new since the last look count by that exit code: with kPeerAbsentExitCode they spend
-// nothing of backoffLimit.
+// Of restarts by the kubelet a pod shows their number and how its main container ended last. The
+// restarts that are new since the last look count by that exit code: with kPeerAbsentExitCode they
+// spend nothing of backoffLimit.
 #pragma once
 
 #include <map>

@@ -332,6 +332,33 @@ class TrainingTest(NodeSuite):
         self.wait("the job to succeed", succeeded)
         self.tool("helm4", "uninstall", "modest", "--namespace", "restricted")
 
+    def test_15_b_a_container_that_an_injector_puts_first_holds_nothing_up(self):
+        # As the proxy of Linkerd, and that of Istio with holdApplicationUntilProxyStarts: it stands before the trainer and never ends.
+        admission = "/apis/admissionregistration.k8s.io/v1"
+        self.api.create(f"{admission}/mutatingadmissionpolicies", {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": {"name": "mesh"}, "spec": {
+                "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+                                     "namespaceSelector": {"matchLabels": {"mesh": "on"}}},
+                "failurePolicy": "Fail", "reinvocationPolicy": "Never", "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression":
+                    '[JSONPatch{op: "add", path: "/spec/containers/0", value: Object.spec.containers{'
+                    f'name: "proxy", image: "{images.TRAINER}", imagePullPolicy: "Never", command: ["sleep", "infinity"]}}}}]'}}]}})
+        self.api.create(f"{admission}/mutatingadmissionpolicybindings", {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": "mesh"}, "spec": {"policyName": "mesh"}})
+        self.api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mesh", "labels": {"mesh": "on"}}})
+        pods = "/api/v1/namespaces/mesh/pods"
+
+        probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": {"containers": [{"name": "probe", "image": images.TRAINER}]}}
+        self.wait("the policy to act", lambda: len(self.api.create(f"{pods}?dryRun=All", probe)["spec"]["containers"]) == 2)
+        self.tool("helm4", "install", "meshed", places.REPOSITORY / "charts/trainingjob", "--namespace", "mesh", "--set", "worker.replicas=1", "--set", "training.epochs=1")
+        path = "/apis/trainyard.dev/v1alpha1/namespaces/mesh/trainingjobs/meshed"
+        self.wait("the job to succeed", lambda: self.api.get(path).get("status", {}).get("phase") == "Succeeded")
+        first = self.api.get(f"{pods}/meshed-worker-0")["spec"]["containers"][0]["name"]
+        self.assertEqual(first, "proxy", "without it nothing was tried")
+        self.assertIn("accuracy", self.kubectl("logs", "meshed-worker-0", "-n", "mesh"))
+        self.tool("helm4", "uninstall", "meshed", "--namespace", "mesh")
+        for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
+            self.api.delete(f"{admission}/{kind}/mesh")
+
     def test_17_an_all_reduce_whose_worker_is_killed_has_the_bits_of_launch(self):
         folder = self.claim("sums")
         example = places.REPOSITORY / "examples/lenet5-allreduce.yaml"
