@@ -33,7 +33,11 @@ struct ColumnLook {
   std::string Doubt() const;
 };
 
-ColumnLook LookAt(const CsvTable& table, size_t column);
+ColumnLook LookAt(const CsvTable& table, size_t column, char decimal = '.');
+
+// The character before the fractions of a table's numbers: a comma where some cells can only be
+// read so ("1,5") and none has a point, else a point. "1,000" may be either.
+char DecimalOf(const CsvTable& table);
 
 // Whether a cell is a number, or would be one without its commas.
 bool LooksLikeNumber(std::string_view cell);

@@ -47,5 +47,21 @@ TEST(ColumnLook, NumbersWithCommasAreInDoubt) {
   EXPECT_FALSE(LooksLikeNumber("a,b"));
 }
 
+TEST(ColumnLook, ADecimalCommaIsKnownFromGroupsOfThousands) {
+  const auto decimal_of = [](const std::vector<std::string>& cells) {
+    CsvTable table({"x"}, 1);
+    table.BeginFile("t.csv");
+    for (size_t i = 0; i < cells.size(); ++i) table.Append({cells[i]}, static_cast<int64_t>(i) + 2);
+    return DecimalOf(table);
+  };
+  EXPECT_EQ(decimal_of({"1,000", "1,5"}), ',');
+  EXPECT_EQ(decimal_of({"-0,25e3", "7", "red"}), ',');
+  EXPECT_EQ(decimal_of({"1,000", "2,000"}), '.') << "either";
+  EXPECT_EQ(decimal_of({"1,5", "2.5"}), '.');
+  EXPECT_EQ(decimal_of({"1,5", "v2.5"}), ',') << "a text is no number";
+  EXPECT_EQ(decimal_of({"1,2,3", "a,b"}), '.');
+  EXPECT_EQ(decimal_of({"1", "red"}), '.');
+}
+
 }  // namespace
 }  // namespace trainyard::engine

@@ -66,7 +66,7 @@ void AddColumns(const CsvTable& table, size_t label, CsvOptions& options, FoundD
   found.data.emplace_back("columns:");
   for (size_t i = 0; i < table.columns(); ++i) {
     if (i == label) continue;
-    const ColumnLook look = LookAt(table, i);
+    const ColumnLook look = LookAt(table, i, options.decimal);
     const std::string name = ColumnText(table, i);
     const bool left_out = look.is_blank() || (!look.is_number() && look.has_too_many());
     if (const std::string doubt = look.Doubt(); !doubt.empty()) {
@@ -108,10 +108,11 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
     const absl::StatusOr<CsvTable> plain = ReadCsvTable(source.paths, source.options);
     if (!plain.ok()) return WithContext(plain.status(), fmt::format("with the delimiter {}", delimiter));
     source.options.header = HasHeader(*plain);
+    source.options.decimal = DecimalOf(*plain);
   }
   TY_ASSIGN_OR_RETURN(const CsvTable table, ReadCsvTable(source.paths, source.options));
   const size_t label = LabelColumn(table);
-  const ColumnLook labels = LookAt(table, label);
+  const ColumnLook labels = LookAt(table, label, source.options.decimal);
   const bool has_classes = !labels.is_number() || labels.words > 0 || (labels.whole && labels.different.size() <= kMostLabelNumbers);
 
   source.options.label = RefOf(table, label);
@@ -119,6 +120,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   found.data = {"format: csv", fmt::format("train: {{files: [{}]}}", YamlText(files[0]))};
   found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
   if (source.options.delimiter != ',') found.data.push_back("delimiter: " + delimiter);
+  if (source.options.decimal != '.') found.data.push_back(fmt::format("decimal: \"{}\"", source.options.decimal));
   if (!source.options.header) found.data.emplace_back("header: false");
   if (const std::string doubt = labels.Doubt(); !doubt.empty()) {
     found.notes.push_back(fmt::format("the label {} has {}: its values are taken for classes", ColumnText(table, label), doubt));

@@ -15,6 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class FoundJobTest : public ::testing::Test {
@@ -87,14 +88,24 @@ TEST_F(FoundJobTest, TheDelimiterIsFound) {
   for (int i = 0; i < 20; ++i) text += std::to_string(i) + ",5;2;" + (i % 2 == 0 ? "a\n" : "b\n");
   const FoundJob job = Find("eu.csv", text);
   EXPECT_THAT(job.text, HasSubstr("delimiter: \";\""));
-  EXPECT_THAT(job.data.notes, ElementsAre(HasSubstr("has 20 numbers with a comma, such as \"0,5\"")));
   text = "x;class\n";
-  for (int i = 0; i < 150; ++i) text += std::to_string(i) + (i % 2 == 0 ? ",5;a\n" : ",5;b\n");
+  for (int i = 0; i < 150; ++i) text += std::to_string(i) + (i % 2 == 0 ? ",500;a\n" : ",500;b\n");
   EXPECT_THAT(ErrorOf("left_out.csv", text), HasSubstr("its delimiter is \";\"; column \"x\" has 150 numbers with a comma"));
   std::string tabs = Rows(20);
   std::ranges::replace(tabs, ',', '\t');
   EXPECT_THAT(Find("tabs.csv", tabs).text, HasSubstr("delimiter: \"\\t\""));
   EXPECT_THAT(ErrorOf("one.csv", "class\na\nb\n"), HasSubstr("that a model could learn from; its delimiter is \",\""));
+}
+
+TEST_F(FoundJobTest, DecimalCommasAreFound) {
+  std::string text = "x;y;class\n";
+  for (int i = 0; i < 20; ++i) text += std::to_string(i) + ",5;2;" + (i % 2 == 0 ? "a\n" : "b\n");
+  const FoundJob job = Find("eu.csv", text);
+  EXPECT_THAT(job.text, AllOf(HasSubstr("decimal: \",\""), HasSubstr("- {name: \"x\", type: number}")));
+  EXPECT_THAT(job.data.notes, IsEmpty());
+  const FoundJob mixed = Find("mixed.csv", text + "0.5;2;a\n");
+  EXPECT_THAT(mixed.text, Not(HasSubstr("decimal:")));
+  EXPECT_THAT(mixed.data.notes, ElementsAre(HasSubstr("has 1 number and 20 numbers with a comma, such as \"0,5\"")));
 }
 
 }  // namespace

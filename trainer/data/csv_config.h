@@ -37,6 +37,7 @@ struct CsvOptions {
   std::vector<CsvColumn> columns;  // in the order of the model's inputs; empty: all but the label, as numbers
   MissingRule missing;             // of columns that the job does not list
   char delimiter = ',';
+  char decimal = '.';  // before the fraction of a number
   bool header = true;
   friend bool operator==(const CsvOptions&, const CsvOptions&) = default;
 };

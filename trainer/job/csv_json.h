@@ -10,7 +10,7 @@
 
 namespace trainyard::engine {
 
-// label, columns, missing, delimiter and header of `spec.training.data`. Mistakes go to the
+// label, columns, missing, delimiter, decimal and header of `spec.training.data`. Mistakes go to the
 // reader's errors.
 CsvOptions ParseCsvOptions(FieldReader& fields);
 

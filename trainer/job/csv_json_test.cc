@@ -25,12 +25,13 @@ std::string CsvErrorsOf(const char* fields, DataConfig* read = nullptr) {
 
 TEST(CsvJson, ColumnsAreReadByNameOrNumber) {
   DataConfig data;
-  EXPECT_EQ(CsvErrorsOf(R"({"label": 4, "delimiter": ";", "header": false, "missing": "mean", "evalFraction": 0.25, "seed": 3,
+  EXPECT_EQ(CsvErrorsOf(R"({"label": 4, "delimiter": ";", "decimal": ",", "header": false, "missing": "mean", "evalFraction": 0.25, "seed": 3,
                             "columns": [{"name": 0}, {"name": "x", "type": "category", "missing": 0.5}]})",
                         &data),
             "");
   EXPECT_EQ(data.csv.label, (ColumnRef{.name = "4", .number = 4}));
   EXPECT_EQ(data.csv.delimiter, ';');
+  EXPECT_EQ(data.csv.decimal, ',');
   EXPECT_FALSE(data.csv.header);
   ASSERT_EQ(data.csv.columns.size(), 2);
   EXPECT_EQ(data.csv.columns[0].column.number, 0);
@@ -45,6 +46,7 @@ TEST(CsvJson, ColumnsAreReadByNameOrNumber) {
 TEST(CsvJson, MistakesAreToldAtTheirFields) {
   EXPECT_THAT(CsvErrorsOf(R"({"label": null})"), HasSubstr("data.label: missing, expected a column's name in the header, or its number"));
   EXPECT_THAT(CsvErrorsOf(R"({"delimiter": ";;"})"), HasSubstr("data.delimiter: found \";;\", expected one character"));
+  EXPECT_THAT(CsvErrorsOf(R"({"decimal": "'"})"), HasSubstr("data.decimal: found \"'\", expected \".\" or \",\""));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": []})"), HasSubstr("data.columns: found"));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": [{"name": "a"}, {"name": "a"}]})"), HasSubstr("data.columns[1].name: found again"));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": [{"name": "a", "type": "text"}]})"), HasSubstr("data.columns[0].type: found \"text\", expected"));

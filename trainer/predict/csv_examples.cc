@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<ExampleReader>> Open(std::unique_ptr<ByteSource> 
   TY_ASSIGN_OR_RETURN(const bool any, reader->Next(first));
   if (!any) return absl::InvalidArgumentError("the text is empty, expected rows of CSV");
   const std::vector<std::string> header = data.csv.header ? first.cells : std::vector<std::string>();
-  TY_ASSIGN_OR_RETURN(RowEncoder encoder, RowEncoder::Create(*data.fitted, header, first.cells.size(), name));
+  TY_ASSIGN_OR_RETURN(RowEncoder encoder, RowEncoder::Create(*data.fitted, header, first.cells.size(), name, data.csv.decimal));
   auto examples = std::make_unique<CsvExampleReader>(std::move(reader), name, std::move(encoder), WidthOf(*data.fitted));
   if (!data.csv.header) examples->Begin(std::move(first));
   return examples;

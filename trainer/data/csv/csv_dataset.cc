@@ -15,6 +15,7 @@
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/class_name.h"
+#include "trainer/data/csv/cell_number.h"
 #include "trainer/data/csv/csv_table.h"
 #include "trainer/data/csv/fit_columns.h"
 #include "trainer/data/memory_dataset.h"
@@ -133,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCsvDataset(const CsvFiles& files, S
   TY_RETURN_IF_ERROR(CheckModel(files, fit, expected));
   TY_ASSIGN_OR_RETURN(const CsvTable table, ReadCsvTable(files.paths, files.options));
   TY_ASSIGN_OR_RETURN(const size_t label, FindColumn(files.options.label, table.header(), table.columns(), table.name()));
-  TY_ASSIGN_OR_RETURN(const RowEncoder encoder, RowEncoder::Create(fit.columns, table.header(), table.columns(), table.name()));
+  TY_ASSIGN_OR_RETURN(const RowEncoder encoder, RowEncoder::Create(fit.columns, table.header(), table.columns(), table.name(), files.options.decimal));
   TY_ASSIGN_OR_RETURN(const std::vector<int32_t> groups, ClassNumbers(table, label, fit.classes));
   const std::vector<int64_t> rows = RowsOf(files, part, groups);
   if (rows.empty()) {
@@ -163,7 +164,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCsvDataset(const CsvFiles& files, S
       continue;
     }
     TY_ASSIGN_OR_RETURN(const std::string_view text, LabelOf(table, row, label));
-    const absl::StatusOr<double> number = NumberOf(text);
+    const absl::StatusOr<double> number = NumberOf(text, files.options.decimal);
     if (!number.ok()) return WithContext(number.status(), fmt::format("{}: the label", table.PlaceOf(row)));
     y.as<float>()[i] = static_cast<float>(*number);
     if (!std::isfinite(y.as<float>()[i]))

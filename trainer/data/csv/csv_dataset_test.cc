@@ -212,9 +212,17 @@ TEST_F(CsvTest, MistakesInColumnsAreNamed) {
   EXPECT_THAT(ErrorOf(1, 2), HasSubstr("has no rows below its header"));
 }
 
-TEST(NumberOf, TakesFiniteNumbersOnly) {
-  EXPECT_EQ(*NumberOf("-1.5e3"), -1500);
-  for (const char* cell : {"", "inf", "nan", "1,5", "0x10", "1e999", "12 apples", "+1"}) EXPECT_FALSE(NumberOf(cell).ok()) << cell;
+TEST_F(CsvTest, DecimalCommasAreReadInColumnsAndLabels) {
+  Write("train.csv", "weight;kind\n0,5;1,25\n;2,5\n1,5;-3\n");
+  config_.csv.delimiter = ';';
+  config_.csv.decimal = ',';
+  Columns({Number("weight", {.kind = MissingRule::Kind::kValue, .value = "2.5"})});
+  const Batch batch = All(1, 0);
+  EXPECT_THAT(batch.y.values<const float>(), ElementsAre(1.25F, 2.5F, -3.0F));
+  const float z = std::sqrt(1.5F);  // of 0.5 2.5 1.5
+  EXPECT_THAT(batch.x.values<const float>(), Pointwise(FloatNear(1e-6F), {-z, z, 0.0F}));
+  Write("train.csv", "weight;kind\n1.5;1\n");
+  EXPECT_THAT(ErrorOf(1, 0), HasSubstr("train.csv:2: found \"1.5\", expected a finite number"));
 }
 
 TEST(FitColumns, AColumnOfEqualValuesBecomesZeros) {

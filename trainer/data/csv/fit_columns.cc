@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
-#include <system_error>
 #include <utility>
 
 #include "trainer/base/printable.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/data/csv/cell_number.h"
 
 namespace trainyard::engine {
 namespace {
@@ -39,17 +38,16 @@ std::vector<CsvColumn> AllColumns(const CsvTable& table, size_t label, const Mis
 }
 
 // Mean and deviation of the numbers that are there, in the order of the rows.
-absl::Status FitNumbers(const CsvTable& table, std::span<const int64_t> rows, size_t place, const MissingRule& rule, FittedColumn& fitted) {
+absl::Status FitNumbers(const CsvTable& table, std::span<const int64_t> rows, size_t place, const MissingRule& rule, char decimal,
+                        FittedColumn& fitted) {
   std::vector<double> values;
   values.reserve(rows.size());
   for (const int64_t row : rows) {
-    std::string_view cell = table.Cell(row, place);
-    if (IsMissing(cell, ColumnType::kNumber)) {
-      if (rule.kind == MissingRule::Kind::kError) return WithContext(IsEmpty(), table.PlaceOf(row));
-      if (rule.kind == MissingRule::Kind::kMean) continue;
-      cell = rule.value;
-    }
-    const absl::StatusOr<double> value = NumberOf(cell);
+    const std::string_view cell = table.Cell(row, place);
+    const bool missing = IsMissing(cell, ColumnType::kNumber);
+    if (missing && rule.kind == MissingRule::Kind::kError) return WithContext(IsEmpty(), table.PlaceOf(row));
+    if (missing && rule.kind == MissingRule::Kind::kMean) continue;
+    const absl::StatusOr<double> value = missing ? NumberOf(rule.value) : NumberOf(cell, decimal);
     if (!value.ok()) return WithContext(value.status(), table.PlaceOf(row));
     values.push_back(*value);
   }
@@ -104,14 +102,6 @@ absl::Status FitCategories(const CsvTable& table, std::span<const int64_t> rows,
 
 }  // namespace
 
-absl::StatusOr<double> NumberOf(std::string_view cell) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error == std::errc() && end == cell.data() + cell.size() && std::isfinite(value)) return value;
-  return absl::InvalidArgumentError(fmt::format("found \"{}{}\", expected a finite number; is the column of type category?",
-                                                cell.substr(0, kQuotedBytes), cell.size() > kQuotedBytes ? "…" : ""));
-}
-
 bool IsMissing(std::string_view cell, ColumnType type) {
   if (cell.empty()) return true;
   return type == ColumnType::kNumber && (cell == "NA" || cell == "N/A" || cell == "NaN" || cell == "nan" || cell == "null" || cell == "?");
@@ -142,7 +132,7 @@ absl::StatusOr<std::vector<FittedColumn>> FitColumns(const CsvTable& table, std:
                         absl::InvalidArgumentError(fmt::format("`missing` is \"{}\", expected a number for it", *result.missing)));
       }
     }
-    const absl::Status status = column.type == ColumnType::kNumber ? FitNumbers(table, rows, place, column.missing, result)
+    const absl::Status status = column.type == ColumnType::kNumber ? FitNumbers(table, rows, place, column.missing, options.decimal, result)
                                                                    : FitCategories(table, rows, place, column.missing, result);
     if (!status.ok()) return InColumn(column.column, status);
   }
@@ -150,17 +140,18 @@ absl::StatusOr<std::vector<FittedColumn>> FitColumns(const CsvTable& table, std:
 }
 
 absl::StatusOr<RowEncoder> RowEncoder::Create(std::span<const FittedColumn> columns, const std::vector<std::string>& header, size_t cells,
-                                              std::string_view name) {
+                                              std::string_view name, char decimal) {
   std::vector<size_t> places;
   for (const FittedColumn& column : columns) {
     TY_ASSIGN_OR_RETURN(const size_t place, FindColumn(column.column, header, cells, name));
     places.push_back(place);
   }
-  return RowEncoder(columns, std::move(places));
+  return RowEncoder(columns, std::move(places), decimal);
 }
 
-absl::Status RowEncoder::EncodeCell(const FittedColumn& column, std::string_view cell, std::span<float> out) {
-  if (IsMissing(cell, column.type)) {
+absl::Status RowEncoder::EncodeCell(const FittedColumn& column, std::string_view cell, std::span<float> out) const {
+  const bool missing = IsMissing(cell, column.type);
+  if (missing) {
     if (!column.missing) {
       return InColumn(column.column, absl::InvalidArgumentError("the cell is empty, expected a value: the training's job file gives the "
                                                                 "column no `missing`, which would stand for it"));
@@ -168,7 +159,7 @@ absl::Status RowEncoder::EncodeCell(const FittedColumn& column, std::string_view
     cell = *column.missing;
   }
   if (column.type == ColumnType::kNumber) {
-    const absl::StatusOr<double> value = NumberOf(cell);
+    const absl::StatusOr<double> value = missing ? NumberOf(cell) : NumberOf(cell, decimal_);
     if (!value.ok()) return InColumn(column.column, value.status());
     out[0] = static_cast<float>((*value - column.mean) / column.deviation);
     if (std::isfinite(out[0])) return absl::OkStatus();

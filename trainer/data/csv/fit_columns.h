@@ -21,9 +21,6 @@ absl::StatusOr<std::vector<FittedColumn>> FitColumns(const CsvTable& table, std:
 // The numbers that the columns become together.
 int64_t WidthOf(std::span<const FittedColumn> columns);
 
-// The finite number that a cell is, in the way of the C locale; InvalidArgument says what it is.
-absl::StatusOr<double> NumberOf(std::string_view cell);
-
 // Whether a cell of such a column is an empty one: it is, or is a word that stands for no number in
 // many files.
 bool IsMissing(std::string_view cell, ColumnType type);
@@ -32,9 +29,9 @@ bool IsMissing(std::string_view cell, ColumnType type);
 class RowEncoder {
  public:
   // `header` and `columns` (cells of a row) are those of the text called `name`. InvalidArgument:
-  // a column is not there. `columns` must outlive it.
+  // a column is not there. `columns` must outlive it. `decimal`: as in NumberOf.
   static absl::StatusOr<RowEncoder> Create(std::span<const FittedColumn> columns, const std::vector<std::string>& header, size_t cells,
-                                           std::string_view name);
+                                           std::string_view name, char decimal = '.');
 
   // `cell(i)` gives the text of column i; `out` holds WidthOf(columns). A category that the
   // training did not have becomes zeros. InvalidArgument names the column, but not the row.
@@ -59,12 +56,14 @@ class RowEncoder {
   }
 
  private:
-  RowEncoder(std::span<const FittedColumn> columns, std::vector<size_t> places) : columns_(columns), places_(std::move(places)) {}
-  static absl::Status EncodeCell(const FittedColumn& column, std::string_view cell, std::span<float> out);
+  RowEncoder(std::span<const FittedColumn> columns, std::vector<size_t> places, char decimal)
+      : columns_(columns), places_(std::move(places)), decimal_(decimal) {}
+  absl::Status EncodeCell(const FittedColumn& column, std::string_view cell, std::span<float> out) const;
   static std::string UnknownCategoryIn(const FittedColumn& column, std::string_view cell);
 
   std::span<const FittedColumn> columns_;
   std::vector<size_t> places_;  // of each column in a row
+  char decimal_;
 };
 
 }  // namespace trainyard::engine
