@@ -10,8 +10,8 @@
 
 namespace trainyard::engine {
 
-// label, columns, missing, delimiter, decimal and header of `spec.training.data`. Mistakes go to the
-// reader's errors.
+// label, columns, missing, delimiter, decimal and header of `spec.training.data`. Mistakes go to
+// the reader's errors.
 CsvOptions ParseCsvOptions(FieldReader& fields);
 
 // `columns` of a checkpoint's description (model_description.h), both ways.
