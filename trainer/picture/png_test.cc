@@ -63,8 +63,9 @@ TEST(DecodePng, TransparentPixelsAreRefused) {
   EXPECT_FALSE(DecodePng(Png(2, 2, 4, {1, 2, 3, 255, 4, 5, 6, 255, 7, 8, 9, 255, 10, 11, 12, 0})).ok());
 }
 
-// A grey picture of 1 x 2 pixels, 10 and 20, where one grey stands for transparent pixels.
-std::string PngWhereTransparentIs(png_uint_16 grey) {
+// A grey picture of 1 x 2 pixels, written by libpng itself. `mark` sets more of its header.
+template <typename Mark>
+std::string GreyPng(int bits, const std::vector<uint8_t>& row, const Mark& mark) {
   std::string bytes;
   png_structp writer = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(writer);
@@ -74,16 +75,34 @@ std::string PngWhereTransparentIs(png_uint_16 grey) {
         static_cast<std::string*>(png_get_io_ptr(to))->append(reinterpret_cast<const char*>(data), size);
       },
       nullptr);
-  png_set_IHDR(writer, info, 2, 1, 8, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  png_color_16 transparent{};
-  transparent.gray = grey;
-  png_set_tRNS(writer, info, nullptr, 0, &transparent);
+  png_set_IHDR(writer, info, 2, 1, bits, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  mark(writer, info);
   png_write_info(writer, info);
-  const std::vector<uint8_t> row = {10, 20};
   png_write_row(writer, row.data());
   png_write_end(writer, info);
   png_destroy_write_struct(&writer, &info);
   return bytes;
+}
+
+// The pixels are 10 and 20; one grey stands for transparent pixels.
+std::string PngWhereTransparentIs(png_uint_16 grey) {
+  return GreyPng(8, {10, 20}, [grey](png_structp writer, png_infop info) {
+    png_color_16 transparent{};
+    transparent.gray = grey;
+    png_set_tRNS(writer, info, nullptr, 0, &transparent);
+  });
+}
+
+TEST(DecodePng, SixteenBitsBecomeEightOfTheSameBrightness) {
+  const auto image = DecodePng(GreyPng(16, {0x80, 0x00, 0xff, 0xff}, [](png_structp, png_infop) {}));
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_THAT(image->pixels, ElementsAre(128, 128, 128, 255, 255, 255));
+}
+
+TEST(DecodePng, TheFilesGammaChangesNothing) {
+  const auto image = DecodePng(GreyPng(8, {128, 10}, [](png_structp writer, png_infop info) { png_set_gAMA(writer, info, 1.0); }));
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_THAT(image->pixels, ElementsAre(128, 128, 128, 10, 10, 10)) << "as Pillow, torchvision and TensorFlow read it";
 }
 
 TEST(DecodePng, AColourThatStandsForTransparentPixelsIsRefusedWhereAPixelHasIt) {
