@@ -8,6 +8,7 @@
 #include "trainer/base/memory_for.h"
 #include "trainer/base/memory_room.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/checkpoint/same_meaning.h"
 
 namespace trainyard::engine {
 namespace {
@@ -59,7 +60,15 @@ absl::StatusOr<TrainingState> RunSaver::EmptyState() const {
 absl::StatusOr<TrainingState> RunSaver::StateOf(const Checkpoint& checkpoint) const {
   TY_ASSIGN_OR_RETURN(TrainingState state, EmptyState());
   TY_RETURN_IF_ERROR(checkpoint.CopyTo(state.parameters));
-  for (size_t i = 0; i < options_.slot_names.size(); ++i) TY_RETURN_IF_ERROR(checkpoint.CopyTo(state.slots[i], options_.slot_names[i]));
+  for (size_t i = 0; i < options_.slot_names.size(); ++i) {
+    const absl::Status copied = checkpoint.CopyTo(state.slots[i], options_.slot_names[i]);
+    if (absl::IsNotFound(copied)) {
+      return absl::FailedPreconditionError(
+          fmt::format("{}: another optimizer than {} wrote it. Use another output folder, or the optimizer of the checkpoint",
+                      std::string(copied.message()), config_.optimizer.name));
+    }
+    TY_RETURN_IF_ERROR(copied);
+  }
   state.step = checkpoint.info().step;
   return state;
 }
@@ -111,6 +120,7 @@ absl::StatusOr<RunSaver::Loaded> RunSaver::Load(Which which, const std::function
   TY_ASSIGN_OR_RETURN(NewestCheckpoint newest, Newest(which, finished));
   Loaded loaded{.state = std::nullopt, .skipped = std::move(newest.skipped)};
   if (!newest.checkpoint) return loaded;
+  if (!options_.description.empty()) TY_RETURN_IF_ERROR(CheckSameMeaning(*newest.checkpoint, options_.description));
   TY_ASSIGN_OR_RETURN(loaded.state, StateOf(*newest.checkpoint));
   LogInfo("going on from {} (step {})", newest.checkpoint->path(), loaded.state->step);
   checkpointed_step_ = loaded.state->step;

@@ -13,6 +13,7 @@ namespace trainyard::engine {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -97,6 +98,57 @@ TEST_F(RunSaverTest, ACheckpointKeepsTheLossScaleWhereThereIsOne) {
   EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->loss_scale, "");
   ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(6, 1), {.step = 6, .carried = {}, .loss_scale = "512 7 1"}).ok());
   EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->loss_scale, "512 7 1");
+}
+
+TEST_F(RunSaverTest, ACheckpointOfAnotherOptimizerIsTold) {
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  config_.optimizer.name = "adam";
+  RunSaver adam({.dir = dir_, .specs = Specs(), .slot_names = {"mean", "variance"}}, config_, sampler_, clock_, disk_);
+  EXPECT_THAT(std::string(adam.Load(RunSaver::Which::kNewest).status().message()),
+              AllOf(HasSubstr("step-5 has no tensor 'dense/kernel/mean': another optimizer than adam wrote it"), HasSubstr("Use another")));
+}
+
+class DescribedRunSaverTest : public RunSaverTest {
+ protected:
+  // What a job of that description says to the checkpoint of a job of the other one; "": nothing.
+  std::string ErrorOf(const std::string& before, const std::string& now) {
+    RunSaver writer(OptionsWith(before), config_, sampler_, clock_, disk_);
+    const TrainingState state = StateAt(5, 1);
+    EXPECT_TRUE(writer.Save(StateView(state), {.step = 5}).ok());
+    RunSaver reader(OptionsWith(now), config_, sampler_, clock_, disk_);
+    return std::string(reader.Load(RunSaver::Which::kNewest).status().message());
+  }
+  RunSaverOptions OptionsWith(const std::string& description) {
+    return {.dir = dir_, .specs = Specs(), .slot_names = {"momentum"}, .description = description};
+  }
+  static std::string Described(const std::string& format, const std::string& rest) {
+    return R"({"training": {"data": {"format": ")" + format + R"("}}, )" + rest + "}";
+  }
+};
+
+TEST_F(DescribedRunSaverTest, ClassesThatHaveOtherNumbersThanInTheCheckpointAreRefused) {
+  const std::string before = Described("images", R"("classes": ["cat", "dog"])");
+  EXPECT_EQ(ErrorOf(before, before), "");
+  EXPECT_THAT(ErrorOf(before, Described("images", R"("classes": ["dog", "zebra"])")),
+              HasSubstr("step-5 was trained with other data: class 0 is \"cat\" there and \"dog\" in this job. Use another output folder"));
+  EXPECT_THAT(ErrorOf(before, Described("images", R"("classes": ["cat"])")), HasSubstr("class 1 is \"dog\" there and nothing"));
+  EXPECT_EQ(ErrorOf(Described("idx", R"("classes": ["0", "1"])"), Described("idx", R"("classes": ["shirt", "shoe"])")), "")
+      << "the files have the numbers";
+  EXPECT_EQ(ErrorOf("", before), "") << "of an older version";
+}
+
+TEST_F(DescribedRunSaverTest, ColumnsThatBecomeOtherInputsAreRefusedAndOtherScalesTold) {
+  const auto columns = [](const std::string& categories, double mean) {
+    return Described("csv", R"("columns": [{"name": "colour", "type": "category", "categories": )" + categories +
+                                R"(}, {"name": "age", "type": "number", "mean": )" + std::to_string(mean) + R"(, "std": 2}])");
+  };
+  const std::string before = columns(R"(["blue", "red"])", 3);
+  EXPECT_EQ(ErrorOf(before, before), "");
+  EXPECT_EQ(ErrorOf(before, columns(R"(["blue", "red"])", 4)), "");
+  EXPECT_THAT(ErrorOf(before, columns(R"(["green", "red"])", 3)),
+              HasSubstr("of column \"colour\", category 0 is \"blue\" there and \"green\" in this job"));
+  EXPECT_THAT(ErrorOf(before, Described("csv", R"("columns": [{"name": "age"}])")), HasSubstr("column 0 is"));
 }
 
 TEST_F(RunSaverTest, TheEndOfTheObjectWaitsForTheSaveUnderWay) {
