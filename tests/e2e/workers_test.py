@@ -45,6 +45,30 @@ class ManyWorkers(JobTest):
         self.assertIn("30 steps, 10 of each worker", run.text)
 
 
+class Rescaled(JobTest):
+    """`epochs` are passes over the data, also where the workers change between two of them."""
+
+    def check(self, mode, ps):
+        job = job_file(self.folder.name, model="linear", workers=1, ps=ps, mode=mode, batch=16)
+        launch = lambda workers, epochs: self.succeed(self.launch(  # noqa: E731
+            job, [f"worker.replicas={workers}", "training.steps=null", f"training.epochs={epochs}"], output=self.folder.name + f"/rescaled-{mode}"))
+        one = launch(1, 2)
+        self.assertEqual(one["epochs"], 2)
+        an_epoch = one["steps"] // 2
+        four = launch(4, 5)
+        self.assertEqual(four["steps"] - one["steps"], 3 * -(-an_epoch // 4))
+        self.assertEqual(four["epochs"], 5)
+        two = launch(2, 6)
+        self.assertEqual(two["steps"] - four["steps"], -(-an_epoch // 2))
+        self.assertEqual(launch(2, 6)["steps"], two["steps"])
+
+    def test_synchronous_servers(self):
+        self.check("sync", 1)
+
+    def test_all_reduce(self):
+        self.check("allReduce", 0)
+
+
 class Diverged(JobTest):
     def start(self, overrides, **options):
         return self.launch(job_file(self.folder.name, model="linear", **options), overrides)

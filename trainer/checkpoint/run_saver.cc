@@ -99,7 +99,14 @@ absl::StatusOr<NewestCheckpoint> RunSaver::NewestForAll() const {
 bool RunSaver::IsOfOtherDevices(const Checkpoint& checkpoint) const {
   const CheckpointInfo& info = checkpoint.info();
   const auto place = info.state.find(kStatePlace);
-  return place != info.state.end() && place->second != PlaceAfter(/*device=*/0, info.step);
+  return place != info.state.end() && place->second != StatePlace(options_.place, info.position);
+}
+
+InputOrigin RunSaver::OriginOf(const CheckpointInfo& info) const {
+  if (sampler_.PositionAfter(info.step) == info.position) {
+    return {.step = sampler_.start_step(), .epoch = sampler_.start().epoch, .offset = sampler_.start().offset};
+  }
+  return {.step = info.step, .epoch = info.position.epoch, .offset = info.position.offset};
 }
 
 absl::StatusOr<NewestCheckpoint> RunSaver::Newest(Which which, const std::function<bool(int64_t step)>& finished) const {
@@ -122,6 +129,7 @@ absl::StatusOr<RunSaver::Loaded> RunSaver::Load(Which which, const std::function
   if (!newest.checkpoint) return loaded;
   if (!options_.description.empty()) TY_RETURN_IF_ERROR(CheckSameMeaning(*newest.checkpoint, options_.description));
   TY_ASSIGN_OR_RETURN(loaded.state, StateOf(*newest.checkpoint));
+  loaded.state->origin = OriginOf(newest.checkpoint->info());
   LogInfo("going on from {} (step {})", newest.checkpoint->path(), loaded.state->step);
   checkpointed_step_ = loaded.state->step;
   const std::map<std::string, std::string>& stored = newest.checkpoint->info().state;

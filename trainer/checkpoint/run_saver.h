@@ -147,6 +147,9 @@ class RunSaver {
   // part of it.
   bool IsOfOtherDevices(const Checkpoint& checkpoint) const;
   std::string PlaceAfter(int device, int64_t step) const;
+  // Where the input goes on after a checkpoint: as the sampler has it, unless other workers or
+  // batches make its step another place.
+  InputOrigin OriginOf(const CheckpointInfo& info) const;
 
   const RunSaverOptions options_;
   const TrainingConfig& config_;

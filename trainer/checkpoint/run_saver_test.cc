@@ -151,6 +151,18 @@ TEST_F(DescribedRunSaverTest, ColumnsThatBecomeOtherInputsAreRefusedAndOtherScal
   EXPECT_THAT(ErrorOf(before, Described("csv", R"("columns": [{"name": "age"}])")), HasSubstr("column 0 is"));
 }
 
+TEST_F(RunSaverTest, ACheckpointOfOtherStepsOfAnEpochSaysWhereItsInputGoesOn) {
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(12, 1), {.step = 12}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->state->origin, InputOrigin()) << "10 steps an epoch here and there";
+  const Sampler wider = *Sampler::Create({.examples = 100, .batch_size = 10, .workers = 4});
+  RunSaver other({.dir = dir_, .specs = Specs(), .slot_names = {"momentum"}}, config_, wider, clock_, disk_);
+  EXPECT_EQ(other.Load(RunSaver::Which::kNewest)->state->origin, (InputOrigin{.step = 12, .epoch = 1, .offset = 20}));
+  const Sampler going_on = wider.GoingOn(12, {.epoch = 1, .offset = 20});
+  RunSaver again({.dir = dir_, .specs = Specs(), .slot_names = {"momentum"}}, config_, going_on, clock_, disk_);
+  EXPECT_EQ(again.Load(RunSaver::Which::kNewest)->state->origin, (InputOrigin{.step = 12, .epoch = 1, .offset = 20}));
+}
+
 TEST_F(RunSaverTest, TheEndOfTheObjectWaitsForTheSaveUnderWay) {
   ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
   saver_.reset();

@@ -187,7 +187,7 @@ absl::Status GroupCore::Handle(Peer& peer, const std::shared_ptr<Stream>& stream
   if (peer.stream != stream && !first) return refuse("expected 'form' first");
   switch (header.op) {
     case WireOp::kForm:
-      return OnForm(peer, stream, header, out);
+      return OnForm(peer, stream, record, out);
     case WireOp::kFinished:
       if (!from_chief || state_ != State::kJoining) return refuse("expected from rank 0, in answer to a join");
       state_ = State::kFormed;

@@ -56,7 +56,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   // Rank 0 waits for the others, which ask it with `request`.
   void StartJoining(const JoinRequest& request);
   Gathered TellGathered() const;
-  void Form(int64_t step);
+  void Form(int64_t step, const InputOrigin& origin);
   void Finish(int64_t step);
   void FinishHere();
   void Leave(const std::string& reason);
@@ -177,7 +177,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
 
   absl::Status HandleFirst(const std::shared_ptr<Stream>& stream, const Record& record, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Handle(Peer& peer, const std::shared_ptr<Stream>& stream, Record& record, Out& out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status OnForm(Peer& peer, const std::shared_ptr<Stream>& stream, const WireHeader& header, Out& out)
+  absl::Status OnForm(Peer& peer, const std::shared_ptr<Stream>& stream, const Record& record, Out& out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OnPace(Peer& peer, const Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Refuses a part of an operation before the current one, or of another group.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "trainer/base/status_macros.h"
@@ -31,6 +32,8 @@ Record GroupCore::FormRecord() const {
   Record record = Control(WireOp::kForm, formed_.step);
   record.header.slot = static_cast<uint16_t>(per_node_);
   if (one_device_kind_) record.header.flags = kWireFlagOneKind;
+  record.payload = Payload::OfText(OriginJson(formed_.origin).dump());
+  record.header.length = static_cast<uint32_t>(record.payload.size());
   return record;
 }
 
@@ -128,7 +131,8 @@ void GroupCore::TakeAsking(Peer& peer, Out& out) {
   Attach(peer, std::move(stream), out);
 }
 
-absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream, const WireHeader& header, Out& out) {
+absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream, const Record& record, Out& out) {
+  const WireHeader& header = record.header;
   if (peer.stream == stream && header.epoch == group_ && peer.rank > 0) return absl::OkStatus();  // it was overtaken
   if (peer.link.stream() != stream || peer.stream != nullptr) {
     return absl::InvalidArgumentError(fmt::format("{}: 'form' without having been asked", Name(peer.rank)));
@@ -150,11 +154,14 @@ absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream
     return absl::InvalidArgumentError(
         fmt::format("{}: 'form' of ranks with one kind of device, expected none, since this rank has no device", Name(peer.rank)));
   }
+  const absl::StatusOr<InputOrigin> origin =
+      ParseOrigin(nlohmann::json::parse(record.payload.ToString(), nullptr, /*allow_exceptions=*/false));
+  if (!origin.ok()) return WithContext(origin.status(), fmt::format("{}: 'form'", Name(peer.rank)));
   per_node_ = header.slot;
   one_device_kind_ = one_kind;
   state_ = State::kFormed;
   group_ = header.epoch;
-  formed_ = {.step = static_cast<int64_t>(header.step), .finished = false};
+  formed_ = {.step = static_cast<int64_t>(header.step), .origin = *origin, .finished = false};
   last_ = {.step = kFirstMeasurement, .kind = OperationId::Kind::kState};
   Attach(peer, stream, out);
   for (auto& [rank, other] : peers_) {
@@ -175,13 +182,13 @@ Gathered GroupCore::TellGathered() const {
   return gathered;
 }
 
-void GroupCore::Form(int64_t step) {
+void GroupCore::Form(int64_t step, const InputOrigin& origin) {
   Out out;
   {
     MutexLock lock(&mutex_);
     state_ = State::kFormed;
     group_ = NewGroup(group_);
-    formed_ = {.step = step, .finished = false};
+    formed_ = {.step = step, .origin = origin, .finished = false};
     per_node_ = PerNode();
     one_device_kind_ = OneDeviceKind();
     last_ = {.step = kFirstMeasurement, .kind = OperationId::Kind::kState};

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "trainer/base/clock.h"
 #include "trainer/base/cpu_quota.h"
+#include "trainer/base/input_origin.h"
 #include "trainer/base/long_wait.h"
 #include "trainer/base/timeouts.h"
 #include "trainer/collectives/exchange.h"
@@ -64,6 +65,7 @@ struct Gathered {
 
 struct Formed {
   int64_t step = 0;
+  InputOrigin origin = {};
   bool finished = false;  // there is no group: the training is over at `step`
 };
 

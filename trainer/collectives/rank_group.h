@@ -51,7 +51,7 @@ class RankGroup final {
   absl::StatusOr<Gathered> Gather();
   // Rank 0, after Gather: the group stands, training goes on at `step`. Ranks that were lost
   // meanwhile show in the next call.
-  void Form(int64_t step);
+  void Form(int64_t step, const InputOrigin& origin = {});
   // Rank 0: no group is needed any more, the training is over at `step`. Ranks that join are told
   // so.
   void Finish(int64_t step);

@@ -63,8 +63,8 @@ int64_t Sampler::StepsIn(int64_t epoch) const {
 }
 
 int64_t Sampler::StepsUntilEpoch(int64_t epochs) const {
-  if (epochs <= options_.start.epoch) return 0;
-  return StepsIn(options_.start.epoch) + (epochs - options_.start.epoch - 1) * StepsPerEpoch();
+  if (epochs <= options_.start.epoch) return options_.start_step;
+  return options_.start_step + StepsIn(options_.start.epoch) + (epochs - options_.start.epoch - 1) * StepsPerEpoch();
 }
 
 int64_t Sampler::Boundary(int64_t epoch, int64_t step_in_epoch) const {
@@ -102,6 +102,13 @@ int64_t Sampler::PartBegin(int worker) const {
 SamplerStep Sampler::At(int64_t step) const {
   TY_CHECK(step >= 0);
   SamplerStep at;
+  if (step < options_.start_step) {
+    at.epoch = options_.start.last_epoch();
+    at.global_begin = at.global_end = at.begin = at.end = options_.start.offset;
+    at.last_in_epoch = options_.start.offset == 0;
+    return at;
+  }
+  step -= options_.start_step;
   const int64_t in_first = StepsIn(options_.start.epoch);
   if (step < in_first) {
     at.epoch = options_.start.epoch;
@@ -123,10 +130,20 @@ SamplerStep Sampler::At(int64_t step) const {
 }
 
 SamplerPosition Sampler::PositionAfter(int64_t steps) const {
-  if (steps == 0) return options_.start;
+  if (steps <= options_.start_step) return options_.start;
   const SamplerStep last = At(steps - 1);
   if (last.last_in_epoch) return {last.epoch + 1, 0};
   return {last.epoch, last.global_end};
+}
+
+Sampler Sampler::GoingOn(int64_t step, SamplerPosition start) const {
+  Sampler next = *this;
+  if (row_tokens_ > 0) start.offset -= start.offset % (options_.batch_size * options_.workers);
+  if (start.offset >= options_.examples) start = {.epoch = start.epoch + 1, .offset = 0};
+  if (options_.shard == ShardBy::kRanks) start.offset = 0;
+  next.options_.start = start;
+  next.options_.start_step = step;
+  return next;
 }
 
 void Sampler::Indices(const SamplerStep& step, std::vector<int64_t>& indices) {

@@ -55,9 +55,10 @@ struct SamplerOptions {
   int worker = 0;
   EpochOrderOptions order;
   ShardBy shard = ShardBy::kBatches;
-  // Where the sampler's step 0 is. With the default, step numbers are those since the start of
+  // Where step `start_step` begins. With the defaults step numbers are those since the start of the
   // training.
   SamplerPosition start = {};
+  int64_t start_step = 0;
 };
 
 // The examples of one step of one worker.
@@ -85,11 +86,18 @@ class Sampler {
   // Of a whole epoch; the first one is shorter when `start` is inside it.
   int64_t StepsPerEpoch() const;
   int64_t StepsIn(int64_t epoch) const;
-  // Steps until the end of epoch `epochs - 1`: what `epochs: n` means in steps.
+  // The step at the end of epoch `epochs - 1`: what `epochs: n` means in steps. At least the start.
   int64_t StepsUntilEpoch(int64_t epochs) const;
+  // Of a step before the start no more is known than that it ended there: it has no examples.
   SamplerStep At(int64_t step) const;
   // The position after `steps` steps: what a checkpoint at that step holds.
   SamplerPosition PositionAfter(int64_t steps) const;
+  // The same data, but step `step` begins at `start`, where other workers or batches left off. Rows
+  // of a stream begin a step, and parts of ShardBy::kRanks an epoch: there the place is the one
+  // before. A place behind the last example is the next epoch.
+  Sampler GoingOn(int64_t step, SamplerPosition start) const;
+  int64_t start_step() const { return options_.start_step; }
+  const SamplerPosition& start() const { return options_.start; }
   // The example numbers of this worker at a step, in reading order. The vector's memory is reused.
   void Indices(const SamplerStep& step, std::vector<int64_t>& indices);
 

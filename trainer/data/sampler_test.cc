@@ -155,6 +155,39 @@ TEST(Sampler, AnotherNumberOfWorkersGoesOnWithTheExamplesThatAreLeft) {
   EXPECT_EQ(seen, expected);
 }
 
+TEST(Sampler, GoingOnKeepsTheStepsNumberAndTheEpochsThatAreLeft) {
+  const Sampler four = Make({.examples = 103, .batch_size = 5, .workers = 4});
+  const Sampler six = Make({.examples = 103, .batch_size = 5, .workers = 6}).GoingOn(14, four.PositionAfter(14));
+  EXPECT_EQ(six.PositionAfter(14), four.PositionAfter(14));
+  EXPECT_EQ(six.At(14).global_begin, 40);
+  EXPECT_EQ(six.At(14).epoch, 2);
+  EXPECT_EQ(six.StepsUntilEpoch(3), 14 + 3) << "63 examples in steps of 30";
+  EXPECT_EQ(six.StepsUntilEpoch(5), 14 + 3 + 2 * 4);
+  EXPECT_EQ(six.StepsUntilEpoch(2), 14) << "those epochs are over";
+  EXPECT_EQ(six.PositionAfter(17), (SamplerPosition{3, 0}));
+  EXPECT_EQ(six.At(13).epoch, 2) << "the step before";
+  EXPECT_EQ(six.At(13).examples(), 0);
+  EXPECT_FALSE(six.At(13).last_in_epoch);
+  const Sampler again = Make({.examples = 103, .batch_size = 5, .workers = 6}).GoingOn(16, six.PositionAfter(16));
+  EXPECT_EQ(again.StepsUntilEpoch(5), six.StepsUntilEpoch(5));
+}
+
+TEST(Sampler, GoingOnAtAnEpochsEndKnowsThatTheEpochHasEnded) {
+  const Sampler sampler = Make({.examples = 10, .batch_size = 4, .workers = 2}).GoingOn(6, {.epoch = 2, .offset = 0});
+  EXPECT_EQ(sampler.At(5).epoch, 1);
+  EXPECT_TRUE(sampler.At(5).last_in_epoch);
+  EXPECT_EQ(sampler.At(6).epoch, 2);
+}
+
+TEST(Sampler, GoingOnTakesAPlaceThatThereIs) {
+  const Sampler fewer = Make({.examples = 10, .batch_size = 4}).GoingOn(9, {.epoch = 1, .offset = 12});
+  EXPECT_EQ(fewer.PositionAfter(9), (SamplerPosition{2, 0})) << "the data has shrunk";
+  const Sampler rows = Make({.examples = 100, .stream_steps = 5, .batch_size = 2, .workers = 2}).GoingOn(3, {.epoch = 0, .offset = 6});
+  EXPECT_EQ(rows.PositionAfter(3), (SamplerPosition{0, 4})) << "a step has 4 rows";
+  const Sampler parts = Make({.examples = 10, .batch_size = 2, .workers = 2, .shard = ShardBy::kRanks}).GoingOn(4, {.epoch = 1, .offset = 6});
+  EXPECT_EQ(parts.PositionAfter(4), (SamplerPosition{1, 0}));
+}
+
 TEST(Sampler, PositionAtAnEpochsEndIsTheNextEpochsBegin) {
   Sampler sampler = Make({.examples = 10, .batch_size = 4});
   EXPECT_EQ(sampler.PositionAfter(0), (SamplerPosition{0, 0}));

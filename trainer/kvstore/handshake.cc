@@ -50,6 +50,14 @@ absl::Status Read(const json& object, const char* field, std::string& out) {
   return absl::OkStatus();
 }
 
+absl::Status Read(const json& object, const char* field, InputOrigin& out) {
+  const auto found = object.find(field);
+  absl::StatusOr<InputOrigin> origin = ParseOrigin(found == object.end() ? json() : *found);
+  if (!origin.ok()) return Missing(field, "three whole numbers from 0 on");
+  out = *origin;
+  return absl::OkStatus();
+}
+
 absl::Status Read(const json& object, const char* field, std::vector<std::string>& out) {
   const auto found = object.find(field);
   if (found == object.end() || !found->is_array()) return Missing(field, "a list of words");
@@ -125,6 +133,7 @@ std::string ToJson(const KvServerState& state) {
               {"order", state.order},
               {"line", state.line},
               {"lineStep", state.line_step},
+              {"origin", OriginJson(state.origin)},
               {"lowest", state.lowest},
               {"highest", state.highest},
               {"released", state.released},
@@ -132,13 +141,14 @@ std::string ToJson(const KvServerState& state) {
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string ToJson(const KvLine& line) { return json{{"line", line.line}, {"lineStep", line.step}}.dump(); }
+std::string ToJson(const KvLine& line) { return json{{"line", line.line}, {"lineStep", line.step}, {"origin", OriginJson(line.origin)}}.dump(); }
 
 absl::StatusOr<KvLine> ParseLine(std::string_view text) {
   TY_ASSIGN_OR_RETURN(const json object, Parse(text));
   KvLine line;
   TY_RETURN_IF_ERROR(Read(object, "line", line.line));
   TY_RETURN_IF_ERROR(Read(object, "lineStep", line.step));
+  TY_RETURN_IF_ERROR(Read(object, "origin", line.origin));
   if (line.line <= 0) return Missing("line", "a number above 0");
   if (line.step < 0) return Missing("lineStep", "a number from 0");
   return line;
@@ -176,6 +186,7 @@ absl::StatusOr<KvServerState> ParseServerState(std::string_view text) {
   TY_RETURN_IF_ERROR(Read(object, "order", state.order));
   TY_RETURN_IF_ERROR(Read(object, "line", state.line));
   TY_RETURN_IF_ERROR(Read(object, "lineStep", state.line_step));
+  TY_RETURN_IF_ERROR(Read(object, "origin", state.origin));
   TY_RETURN_IF_ERROR(Read(object, "lowest", state.lowest));
   TY_RETURN_IF_ERROR(Read(object, "highest", state.highest));
   TY_RETURN_IF_ERROR(Read(object, "released", state.released));

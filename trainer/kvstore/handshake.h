@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/base/input_origin.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/tensor/compression.h"
 #include "trainer/tensor/parameter_set.h"
@@ -45,6 +46,7 @@ struct KvServerState {
   // Sync only. Servers that hold one state of the training have one line (line_watch.h).
   int64_t line = 0;       // which fill by the chief these values come of; 0: none
   int64_t line_step = 0;  // the step that its first values were of
+  InputOrigin origin;     // and where their input goes on
   int64_t lowest = -1;    // the open rounds of the server's parts; -1: it holds none
   int64_t highest = -1;
   bool released = false;  // the result is safe, workers may end
@@ -57,10 +59,11 @@ std::string ToJson(const KvServerState& state);
 absl::StatusOr<KvHello> ParseHello(std::string_view json);
 absl::StatusOr<KvServerState> ParseServerState(std::string_view json);
 
-// The payload of kReady: KvServerState::line and line_step.
+// The payload of kReady: KvServerState::line, line_step and origin.
 struct KvLine {
   int64_t line = 0;
   int64_t step = 0;
+  InputOrigin origin = {};
 };
 std::string ToJson(const KvLine& line);
 absl::StatusOr<KvLine> ParseLine(std::string_view json);

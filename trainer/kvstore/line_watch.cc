@@ -20,6 +20,7 @@ LineView JudgeLine(std::span<const ServerView> servers, int64_t refused) {
   if (!std::ranges::all_of(servers, &ServerView::ready)) return view;
   view.line = line;
   view.line_step = servers[0].line_step;
+  view.origin = servers[0].origin;
   int64_t lowest = -1;
   int64_t highest = -1;
   for (const ServerView& server : servers) {

@@ -11,6 +11,8 @@
 #include <span>
 #include <string>
 
+#include "trainer/base/input_origin.h"
+
 namespace trainyard::engine {
 
 struct ServerView {
@@ -19,6 +21,7 @@ struct ServerView {
   int64_t filled_as = 0;  // chief: the line that it was sent and has not confirmed; 0: none
   int64_t line = 0;       // where ready: its line
   int64_t line_step = 0;  // and the step that the line began at
+  InputOrigin origin = {};
   int64_t lowest = -1;    // the open rounds of its parts; -1: it holds none
   int64_t highest = -1;
   bool torn = false;  // a worker cannot go on from here
@@ -36,6 +39,7 @@ struct LineView {
   LineVerdict verdict = LineVerdict::kWait;
   int64_t line = 0;       // kAdopt, kTorn
   int64_t line_step = 0;  // kAdopt
+  InputOrigin origin = {};
   int64_t step = 0;       // kAdopt: the open round
 };
 

@@ -129,6 +129,7 @@ class KvServerCore final : public StreamHandler, public std::enable_shared_from_
     std::string vocabulary;  // and its vocabulary
     int64_t line = 0;
     int64_t line_step = 0;
+    InputOrigin origin;
     std::string torn;
     bool released = false;
     absl::Time waits_for_release = absl::InfiniteFuture();  // since when a worker has done all steps

@@ -50,6 +50,7 @@ ServerView ServerLink::View() const {
           .filled_as = filled_as_,
           .line = state_.line,
           .line_step = state_.line_step,
+          .origin = state_.origin,
           .lowest = state_.lowest,
           .highest = state_.highest,
           .torn = !state_.torn.empty()};

@@ -115,6 +115,7 @@ Record KvServerCore::StateFor(WireOp op, int worker) {
     const PartStore::Rounds rounds = store_->rounds();
     state.line = training_.line;
     state.line_step = training_.line_step;
+    state.origin = training_.origin;
     state.lowest = rounds.lowest;
     state.highest = rounds.highest;
   }

@@ -123,6 +123,7 @@ absl::Status KvServerCore::OnReady(const Peer& peer, bool ready, const Record& r
   training_.ready = true;
   training_.line = line.line;
   training_.line_step = line.step;
+  training_.origin = line.origin;
   training_.chief = static_cast<size_t>(peer.worker);
   training_.vocabulary = members_.workers()[training_.chief].vocabulary;
   TellState(outbox);

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "trainer/base/input_origin.h"
 #include "trainer/tensor/parameter_set.h"
 
 namespace trainyard::engine {
@@ -15,6 +16,7 @@ struct TrainingState {
   ParameterSet parameters;
   std::vector<ParameterSet> slots;
   int64_t step = 0;
+  InputOrigin origin = {};
 };
 
 // The same without a copy: checkpoints are written from it.

@@ -39,6 +39,7 @@ struct TrainingStart {
   int64_t line_step = 0;    // sync: where the servers were filled; parameters of a later step come of rounds since
   std::optional<RedoneSteps> redone = std::nullopt;  // chief, sync
   bool finished = false;                             // all-reduce: the training was over already; parameters may not be filled
+  std::optional<InputOrigin> origin = std::nullopt;  // sync, of parameters that are not those of load(): where their input goes on
 };
 
 struct StepResult {

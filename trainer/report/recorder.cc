@@ -78,7 +78,7 @@ void Recorder::OnWait(const std::string& waiting) {
   server_->Update(progress_);
 }
 
-void Recorder::OnStart(int64_t global_step) {
+void Recorder::OnStart(int64_t global_step, int64_t total_steps) {
   const absl::Time now = clock_.Now();
   meters_.Start(now);
   job_meters_.Start(now);
@@ -86,7 +86,7 @@ void Recorder::OnStart(int64_t global_step) {
   last_global_step_ = global_step;
   progress_.step = global_step;
   progress_.unit = options_.unit;
-  progress_.total_steps = options_.total_steps;
+  progress_.total_steps = total_steps;
   progress_.updated_time = clock_.Wall();
   server_->Update(progress_);
 }
@@ -178,7 +178,7 @@ void Recorder::Publish(const StepRecord& step) {
   progress_.eta.reset();
   if (progress_.batches_per_second > 0) {
     progress_.eta =
-        absl::Seconds(static_cast<double>(std::max<int64_t>(0, options_.total_steps - step.global_step)) / progress_.batches_per_second);
+        absl::Seconds(static_cast<double>(std::max<int64_t>(0, progress_.total_steps - step.global_step)) / progress_.batches_per_second);
   }
   progress_.updated_time = clock_.Wall();
   progress_.input_seconds = absl::ToDoubleSeconds(meters_.time_split().input);

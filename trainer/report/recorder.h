@@ -41,7 +41,6 @@ struct RecorderOptions {
   std::string output;          // the run's folder: replicas/ is below it
   std::string summary_dir;     // "" or summary_every 0: no summaries
   int64_t summary_every = 20;  // steps between two scalars
-  int64_t total_steps = 0;     // of the job, as /progress tells it
   int64_t batch_size = 1;      // examples of one global step
   SpeedUnit unit;
   bool perplexity = false;  // a language model: exp(loss) is told beside the loss
@@ -87,8 +86,8 @@ class Recorder {
 
   // The chief waits for this; "": for nothing, or not for long.
   void OnWait(const std::string& waiting);
-  // The first step's time counts from here.
-  void OnStart(int64_t global_step);
+  // The first step's time counts from here. `total_steps` of the job, as /progress tells it.
+  void OnStart(int64_t global_step, int64_t total_steps);
   // The training was rolled back to `global_step`: records of later steps are forgotten, and come
   // again.
   void OnRollback(int64_t global_step, int64_t total_steps);

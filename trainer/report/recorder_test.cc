@@ -20,10 +20,10 @@ TEST(RecorderTest, ARunThatIsRolledBackAfterItsLastStepTellsTheEpochOnce) {
   const std::string dir = ::testing::TempDir() + "recorder_test";
   std::filesystem::remove_all(dir);
   FakeClock clock;
-  const auto recorder = Recorder::Create({.output = dir, .summary_every = 0, .total_steps = 2, .termination_log = ""}, clock);
+  const auto recorder = Recorder::Create({.output = dir, .summary_every = 0, .termination_log = ""}, clock);
   ASSERT_TRUE(recorder.ok()) << recorder.status();
   const ParameterSet parameters;
-  (*recorder)->OnStart(0);
+  (*recorder)->OnStart(0, 2);
   for (int64_t step = 0; step < 2; ++step) {
     const absl::Time now = clock.Now();
     ASSERT_TRUE((*recorder)
@@ -53,14 +53,14 @@ TEST(RecorderTest, SkippedCheckpointsAreInTheReportAndDoNotSilenceALossThatRises
   const std::string dir = ::testing::TempDir() + "recorder_skipped_test";
   std::filesystem::remove_all(dir);
   FakeClock clock;
-  const auto recorder = Recorder::Create({.output = dir, .summary_every = 0, .total_steps = 200, .termination_log = ""}, clock);
+  const auto recorder = Recorder::Create({.output = dir, .summary_every = 0, .termination_log = ""}, clock);
   ASSERT_TRUE(recorder.ok()) << recorder.status();
   (*recorder)->OnSkippedCheckpoints({});
   EXPECT_EQ((*recorder)->warning(), "");
   (*recorder)->OnSkippedCheckpoints({{.replica = "checkpoint", .reason = "skipped c/step-142: torn", .step = 100, .lost_steps = 2},
                                      {.replica = "checkpoint", .reason = "skipped c/step-140: torn", .step = 100, .lost_steps = 40}});
   EXPECT_EQ((*recorder)->warning(), "skipped c/step-142: torn, and 1 more: the training goes on from step 100, and 42 steps are lost");
-  (*recorder)->OnStart(100);
+  (*recorder)->OnStart(100, 200);
   for (int64_t step = 100; step < 200; ++step) {
     const absl::Time now = clock.Now();
     ASSERT_TRUE((*recorder)
@@ -105,10 +105,10 @@ std::string EventsOfAStepOn(GpuMeter* gpus, std::optional<std::vector<GpuRecord>
   std::filesystem::remove_all(dir);
   FakeClock clock;
   auto recorder = Recorder::Create(
-      {.output = dir, .summary_dir = dir + "/summaries", .summary_every = 1, .total_steps = 1, .termination_log = "", .gpus = gpus}, clock);
+      {.output = dir, .summary_dir = dir + "/summaries", .summary_every = 1, .termination_log = "", .gpus = gpus}, clock);
   EXPECT_TRUE(recorder.ok()) << recorder.status();
   const absl::Time now = clock.Now();
-  (*recorder)->OnStart(0);
+  (*recorder)->OnStart(0, 1);
   EXPECT_TRUE((*recorder)
                   ->OnStep({.step = 0, .global_step = 1, .examples = 4, .start = now, .input_done = now, .compute_done = now, .end = now})
                   .ok());
@@ -135,7 +135,7 @@ std::string EventsOfBytes(const Shape& shape) {
   const std::string dir = ::testing::TempDir() + "recorder_images_test";
   std::filesystem::remove_all(dir);
   FakeClock clock;
-  auto recorder = Recorder::Create({.output = dir, .summary_dir = dir + "/summaries", .total_steps = 1, .termination_log = ""}, clock);
+  auto recorder = Recorder::Create({.output = dir, .summary_dir = dir + "/summaries", .termination_log = ""}, clock);
   EXPECT_TRUE(recorder.ok()) << recorder.status();
   Batch batch;
   batch.Resize(1, DType::kU8, shape, DType::kI32, {});

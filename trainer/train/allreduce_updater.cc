@@ -142,6 +142,7 @@ absl::Status AllReduceUpdater::LoadIfNeeded(const Gathered& gathered, ParameterS
 }
 
 absl::Status AllReduceUpdater::Take(TrainingState state, ParameterSet& parameters) {
+  origin_ = state.origin;
   if (sharded_ && first()) sharded_->SetWhole(std::exchange(state.slots, {}));
   return copy_->Take(std::move(state), parameters);
 }
@@ -165,7 +166,7 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartFirst(ParameterSet& paramet
   reached_ = std::max(reached_, gathered.furthest);
   TY_RETURN_IF_ERROR(LoadIfNeeded(gathered, parameters));
   const int64_t step = copy_->step();
-  group_->Form(step);
+  group_->Form(step, origin_);
   TY_RETURN_IF_ERROR(FollowGroup(parameters));
   TY_RETURN_IF_ERROR(copy_->updater().Look(parameters, [&](const StateView& state) { return Broadcast(step, &state, nullptr); }));
   if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, step));
@@ -191,11 +192,12 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartOther(ParameterSet& paramet
   TY_RETURN_IF_ERROR(Broadcast(step, nullptr, &state));
   if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, step));
   state.step = step;
+  state.origin = formed.origin;
   TY_RETURN_IF_ERROR(Take(std::move(state), parameters));
   has_trained_ = true;
   from_checkpoint_ = false;
   because_.clear();
-  return TrainingStart{.global_step = step, .worker_step = step, .joined = true, .line_step = step};
+  return TrainingStart{.global_step = step, .worker_step = step, .joined = true, .line_step = step, .origin = origin_};
 }
 
 absl::StatusOr<TrainingState> AllReduceUpdater::EmptyState() {
@@ -316,7 +318,7 @@ absl::StatusOr<StepResult> AllReduceUpdater::Wait(ParameterSet& parameters) {
     return StepResult{.global_step = step, .ended = true};
   }
   TY_ASSIGN_OR_RETURN(const StepResult result, Update(parameters));
-  if (result.global_step >= options_.end_step) {
+  if (result.global_step >= options_.end_step()) {
     TY_RETURN_IF_ERROR(AwaitReaders());
     if (first()) {
       TY_RETURN_IF_ERROR(KeepState());

@@ -36,7 +36,7 @@ struct AllReduceUpdaterOptions {
   // on all ranks. With a sharded optimizer all rows do.
   std::vector<int> row_keys;
   size_t bucket_bytes = kBucketBytes;  // or less; the same on all ranks
-  int64_t end_step = 0;                // of the training, unless rank 0 ends it before
+  std::function<int64_t()> end_step;   // of the training, unless rank 0 ends it before
   // Rank 0: the newest good checkpoint's state, or the start values. `again`: the training was
   // under way already, so all ranks must be able to go on from that state with the same bits.
   std::function<absl::StatusOr<TrainingState>(bool again)> load;
@@ -143,6 +143,7 @@ class AllReduceUpdater final : public Updater {
   std::unique_ptr<RankGroup> group_;  // whose threads may be at an operation
 
   bool has_state_ = false;  // copy_ has one
+  InputOrigin origin_;      // of that state
   bool has_trained_ = false;
   std::string because_;           // why the last group ended
   bool from_checkpoint_ = false;  // this rank has asked for it

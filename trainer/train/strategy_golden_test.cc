@@ -105,7 +105,7 @@ class StrategyGoldenTest : public ::testing::TestWithParam<StrategyCase> {
                                     .devices = c.devices,
                                     .shard_optimizer = c.shard_optimizer,
                                     .specs = specs_,
-                                    .end_step = static_cast<int64_t>(kStepsFollowed)};
+                                    .end_step = [] { return static_cast<int64_t>(kStepsFollowed); }};
     for (int rank = 0; rank < c.workers; ++rank) options.group.hosts.push_back("rank-" + std::to_string(rank));
     options.group.listen = options.group.hosts[worker];
     options.group.rank = worker;

@@ -57,7 +57,7 @@ class Rank {
                                     .keys = {0, 1, 3},
                                     .row_keys = settings.by_rows ? std::vector<int>{3} : std::vector<int>{},
                                     .bucket_bytes = 100'000,  // so that a step has two
-                                    .end_step = end_step};
+                                    .end_step = [end_step] { return end_step; }};
     for (int i = 0; i < ranks; ++i) options.group.hosts.push_back("rank-" + std::to_string(i));
     options.group.listen = options.group.hosts[rank];
     options.group.rank = rank;

@@ -112,6 +112,7 @@ absl::Status Trainer::Begin(const TrainingStart& start) {
   run.start = start;
   run.step = start.worker_step;
   run.global_step = start.global_step;
+  if (start.origin) run.GoOnFrom(*start.origin);
   run.end_step = run.planned_end;
   run.ended = false;
   layer_state_.Forget();
@@ -136,7 +137,7 @@ absl::Status Trainer::PrepareSteps() {
       if (first && run.chief() && !run.begun) TY_RETURN_IF_ERROR(run.recorder->OnGraph(executor->graph()));
     }
   }
-  if (!run.begun) run.recorder->OnStart(run.global_step);
+  if (!run.begun) run.recorder->OnStart(run.global_step, run.JobSteps(run.end_step));
   run.begun = true;
   return absl::OkStatus();
 }

@@ -41,6 +41,10 @@ SpeedUnit UnitOf(const DatasetInfo& data) {
   return {.name = data.vocabulary->kind() == TokenKind::kWords ? "words" : "characters", .per_example = data.stream_steps};
 }
 
+int64_t PlannedEnd(const TrainingConfig& config, const Sampler& sampler) {
+  return config.epochs > 0 ? sampler.StepsUntilEpoch(config.epochs) : config.steps;
+}
+
 absl::Status OpenData(TrainingRun& run) {
   const TrainingConfig& config = run.config;
   TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
@@ -50,7 +54,7 @@ absl::Status OpenData(TrainingRun& run) {
   }
   TY_ASSIGN_OR_RETURN(Sampler sampler, MakeSampler(run.train_data->info(), config, run.all_devices(), run.rank() * config.devices));
   run.sampler = std::make_unique<Sampler>(std::move(sampler));
-  run.planned_end = run.end_step = config.epochs > 0 ? run.sampler->StepsUntilEpoch(config.epochs) : config.steps;
+  run.planned_end = run.end_step = PlannedEnd(config, *run.sampler);
   return absl::OkStatus();
 }
 
@@ -200,7 +204,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, 
                                   .lendable = run.lendable,
                                   .keys = std::move(keys),
                                   .row_keys = std::move(row_keys),
-                                  .end_step = run.planned_end,
+                                  .end_step = [&run] { return run.planned_end; },
                                   .load = [&run](bool again) { return LoadState(run, again); },
                                   .empty_state = [&run] { return run.saver->EmptyState(); },
                                   .finished = [&run](int64_t step) { return IsFinished(run, step); },
@@ -252,7 +256,6 @@ absl::StatusOr<std::unique_ptr<Recorder>> MakeRecorder(TrainingRun& run) {
                            .output = run.options.output,
                            .summary_dir = SummaryFolder(run.options.output, config),
                            .summary_every = config.summary.every_steps,
-                           .total_steps = run.JobSteps(run.end_step),
                            .batch_size = config.batch_size * (run.async() ? config.devices : run.all_devices()),
                            .unit = UnitOf(run.train_data->info()),
                            .perplexity = run.train_data->info().stream_steps > 0,
@@ -273,6 +276,19 @@ bool TrainingRun::async() const {
 bool TrainingRun::sync() const {
   const bool servers = config.strategy.kind == StrategyConfig::Kind::kParameterServer;
   return all_reduce() || (servers && config.strategy.mode == StrategyConfig::Mode::kSync);
+}
+
+void TrainingRun::GoOnFrom(const InputOrigin& where) {
+  if (async() || where == origin) return;
+  origin = where;
+  const SamplerPosition position{.epoch = where.epoch, .offset = where.offset};
+  *sampler = sampler->GoingOn(where.step, position);
+  for (const std::unique_ptr<Device>& device : devices) device->sampler = device->sampler.GoingOn(where.step, position);
+  planned_end = PlannedEnd(config, *sampler);
+  if (where.step > 0) {
+    LogInfo("step {} begins at example {} of epoch {}: other workers or batches read those before it", where.step, where.offset,
+            where.epoch);
+  }
 }
 
 void TrainingRun::EndHere() {
@@ -326,7 +342,11 @@ absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again) {
     TY_RETURN_IF_ERROR(WithContext(run.loss_scale->Restore(loaded.loss_scale), fmt::format("checkpoint of step {}", loaded.state->step)));
   }
   run.recorder->OnSkippedCheckpoints(SkippedRecords(loaded.skipped, loaded.state ? loaded.state->step : 0));
-  if (loaded.state) return *std::move(loaded.state);
+  if (loaded.state) {
+    run.GoOnFrom(loaded.state->origin);
+    return *std::move(loaded.state);
+  }
+  run.GoOnFrom({});
   LogInfo("no checkpoint in '{}': the training starts from the start values", run.saver->checkpoints().dir());
   TY_ASSIGN_OR_RETURN(TrainingState state, run.saver->EmptyState());
   InitializeParameters(run.config.model, run.config.seed, state.parameters);

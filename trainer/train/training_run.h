@@ -83,6 +83,8 @@ struct TrainingRun {
   int all_devices() const { return workers() * config.devices; }
   // Steps of all workers together.
   int64_t JobSteps(int64_t worker_steps) const { return async() ? worker_steps * workers() : worker_steps; }
+  // Sync: the input goes on there, and the planned end follows from it.
+  void GoOnFrom(const InputOrigin& where);
   // This worker does no more steps.
   void EndHere();
 
@@ -102,6 +104,7 @@ struct TrainingRun {
   std::vector<std::unique_ptr<Device>> devices;       // of this worker; each trains on its share of the threads
   std::unique_ptr<Dataset> train_data;
   std::unique_ptr<Dataset> eval_data;        // null: nothing is evaluated
+  InputOrigin origin;                        // of the samplers
   std::unique_ptr<Sampler> sampler;          // of the first device: steps and epochs are those of all
   ParameterSet parameters;                   // of the last Updater::Refresh, where a device keeps them
   std::shared_ptr<LendableMemory> lendable;  // of gradients that peers of this machine read where they lie; may be null
