@@ -184,7 +184,8 @@ TEST(Sampler, GoingOnTakesAPlaceThatThereIs) {
   EXPECT_EQ(fewer.PositionAfter(9), (SamplerPosition{2, 0})) << "the data has shrunk";
   const Sampler rows = Make({.examples = 100, .stream_steps = 5, .batch_size = 2, .workers = 2}).GoingOn(3, {.epoch = 0, .offset = 6});
   EXPECT_EQ(rows.PositionAfter(3), (SamplerPosition{0, 4})) << "a step has 4 rows";
-  const Sampler parts = Make({.examples = 10, .batch_size = 2, .workers = 2, .shard = ShardBy::kRanks}).GoingOn(4, {.epoch = 1, .offset = 6});
+  const Sampler parts =
+      Make({.examples = 10, .batch_size = 2, .workers = 2, .shard = ShardBy::kRanks}).GoingOn(4, {.epoch = 1, .offset = 6});
   EXPECT_EQ(parts.PositionAfter(4), (SamplerPosition{1, 0}));
 }
 

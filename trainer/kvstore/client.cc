@@ -273,7 +273,8 @@ absl::StatusOr<TrainingStart> KvClient::StartOnLine(ParameterSet& parameters) {
     } else if (lost && options_.chief) {
       TY_ASSIGN_OR_RETURN(const std::shared_ptr<const TrainingState> state, LoadState(std::max(reached, core_->furthest()) > 0));
       filled = NewLine();
-      for (const int server : core_->EmptyServers()) core_->Fill(server, state, state->step, {.line = filled, .step = state->step, .origin = state->origin});
+      for (const int server : core_->EmptyServers())
+        core_->Fill(server, state, state->step, {.line = filled, .step = state->step, .origin = state->origin});
     }
     if (IsStopping()) return absl::CancelledError(fmt::format("{}: stopped before it could start", core_->name()));
     core_->AwaitChange(seen, kLookPeriod);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/job_settings.h"
 #include "trainer/base/long_wait.h"
 #include "trainer/base/timeouts.h"
 #include "trainer/kvstore/mode.h"
@@ -32,6 +33,7 @@ struct KvClientOptions {
   std::vector<ParameterSpec> specs;              // the model; index = key
   PlacementOptions placement;                    // the same for all servers and workers
   std::vector<std::string> slot_names;           // Optimizer::slot_names()
+  JobSettings settings = {};                     // that all workers must have alike (train/settings_of_job.h)
   std::string vocabulary;                        // which one the model's tokens are of, the same for all workers; "": it takes none
   // connect: Start, until every server has answered and is initialised. peer: Wait, Pull and End,
   // the longest time without an answer that is due, restarts of servers included. An answer that a

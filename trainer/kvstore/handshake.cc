@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "trainer/base/status_macros.h"
@@ -68,6 +69,15 @@ absl::Status Read(const json& object, const char* field, std::vector<std::string
   return absl::OkStatus();
 }
 
+absl::Status Read(const json& object, const char* field, JobSettings& out) {
+  const auto found = object.find(field);
+  const auto is_pair = [](const json& item) { return item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string(); };
+  if (found == object.end() || !found->is_array() || !std::ranges::all_of(*found, is_pair))
+    return Missing(field, "a list of pairs of texts");
+  for (const json& item : *found) out.emplace_back(item[0].get<std::string>(), item[1].get<std::string>());
+  return absl::OkStatus();
+}
+
 absl::Status Read(const json& object, const char* field, Compression& out) {
   const auto found = object.find(field);
   for (const Compression compression : {Compression::kNone, Compression::kBfloat16}) {
@@ -121,6 +131,7 @@ std::string ToJson(const KvHello& hello) {
               {"slots", agreement.slots},
               {"tensors", agreement.tensors},
               {"vocabulary", hello.vocabulary},
+              {"settings", hello.settings},
               {"chief", hello.chief},
               {"left", hello.left}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
@@ -141,7 +152,9 @@ std::string ToJson(const KvServerState& state) {
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string ToJson(const KvLine& line) { return json{{"line", line.line}, {"lineStep", line.step}, {"origin", OriginJson(line.origin)}}.dump(); }
+std::string ToJson(const KvLine& line) {
+  return json{{"line", line.line}, {"lineStep", line.step}, {"origin", OriginJson(line.origin)}}.dump();
+}
 
 absl::StatusOr<KvLine> ParseLine(std::string_view text) {
   TY_ASSIGN_OR_RETURN(const json object, Parse(text));
@@ -172,6 +185,7 @@ absl::StatusOr<KvHello> ParseHello(std::string_view text) {
   TY_RETURN_IF_ERROR(Read(object, "slots", agreement.slots));
   TY_RETURN_IF_ERROR(Read(object, "tensors", agreement.tensors));
   TY_RETURN_IF_ERROR(Read(object, "vocabulary", hello.vocabulary));
+  TY_RETURN_IF_ERROR(Read(object, "settings", hello.settings));
   TY_RETURN_IF_ERROR(Read(object, "chief", hello.chief));
   TY_RETURN_IF_ERROR(Read(object, "left", hello.left));
   return hello;

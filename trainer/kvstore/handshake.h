@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "trainer/base/input_origin.h"
+#include "trainer/base/job_settings.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/tensor/compression.h"
 #include "trainer/tensor/parameter_set.h"
@@ -34,6 +35,7 @@ KvAgreement MakeAgreement(std::span<const ParameterSpec> specs);
 struct KvHello {
   KvAgreement agreement;
   std::string vocabulary;  // see KvClientOptions; the servers compare it among the workers, as they read no text themselves
+  JobSettings settings;    // the same; the servers compare those of the optimizer with their own, too
   bool chief = false;
   bool left = false;  // pushes no more; this is a stream dialled again
 };

@@ -22,7 +22,7 @@ struct ServerView {
   int64_t line = 0;       // where ready: its line
   int64_t line_step = 0;  // and the step that the line began at
   InputOrigin origin = {};
-  int64_t lowest = -1;    // the open rounds of its parts; -1: it holds none
+  int64_t lowest = -1;  // the open rounds of its parts; -1: it holds none
   int64_t highest = -1;
   bool torn = false;  // a worker cannot go on from here
 };
@@ -40,7 +40,7 @@ struct LineView {
   int64_t line = 0;       // kAdopt, kTorn
   int64_t line_step = 0;  // kAdopt
   InputOrigin origin = {};
-  int64_t step = 0;       // kAdopt: the open round
+  int64_t step = 0;  // kAdopt: the open round
 };
 
 // For a worker that has pushed nothing to the line yet, so that no round can go on without it.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "trainer/base/clock.h"
+#include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
 
@@ -29,6 +30,7 @@ std::shared_ptr<Stream> Members::Join(const std::shared_ptr<Stream>& stream, con
   known.done = false;
   known.left = hello.left;
   known.vocabulary = hello.vocabulary;
+  known.settings = hello.settings;
   if (hello.new_process) {
     known.process_since = now;
     known.activity = 0;
@@ -111,6 +113,23 @@ absl::Status Members::CheckVocabulary(int worker, const std::string& vocabulary)
     const Member& known = workers_[other];
     if (other == static_cast<size_t>(worker) || known.stream == nullptr || known.vocabulary == vocabulary) continue;
     return DifferentVocabularies("", other, known.vocabulary, worker, vocabulary);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Members::DifferentSettings(std::string_view whose, const JobSettings& theirs, int worker, const JobSettings& ours) {
+  const std::optional<SettingDifference> difference = FirstDifference(theirs, ours);
+  if (!difference) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("spec.training.{} differs: {} has {}, worker {} has {}; start all with the same job file", difference->name, whose,
+                  difference->ours, worker, difference->theirs));
+}
+
+absl::Status Members::CheckSettings(int worker, const JobSettings& settings) const {
+  for (size_t other = 0; other < workers_.size(); ++other) {
+    const Member& known = workers_[other];
+    if (other == static_cast<size_t>(worker) || known.stream == nullptr) continue;
+    TY_RETURN_IF_ERROR(DifferentSettings(fmt::format("worker {}", other), known.settings, worker, settings));
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "trainer/base/job_settings.h"
 #include "trainer/kvstore/mode.h"
 #include "trainer/kvstore/ranks.h"
 #include "trainer/transport/awaited_hellos.h"
@@ -37,6 +38,7 @@ struct Member {
   bool done = false;
   int64_t joins = 0;
   std::string vocabulary;                           // as its last hello told
+  JobSettings settings;                             // the same
   uint64_t activity = 0;                            // as its last heartbeat counted it
   absl::Time active_at = absl::InfinitePast();      // when that count last changed
   absl::Time process_since = absl::InfinitePast();  // when its newest process first said hello
@@ -74,6 +76,7 @@ class Members {
     bool left = false;
     bool new_process = false;  // it knows no position
     std::string vocabulary;
+    JobSettings settings = {};
   };
   bool Knows(const Stream* stream) const { return peers_.contains(stream); }
   // Returns the worker's stream before, which this one replaces; null: there was none.
@@ -107,6 +110,10 @@ class Members {
   absl::Status CheckVocabulary(int worker, const std::string& vocabulary) const;
   static absl::Status DifferentVocabularies(std::string_view whose, size_t other, const std::string& theirs, int worker,
                                             const std::string& ours);
+  // The same of the settings of their job files.
+  absl::Status CheckSettings(int worker, const JobSettings& settings) const;
+  // `whose` has one side of the difference: "worker 0", "this server".
+  static absl::Status DifferentSettings(std::string_view whose, const JobSettings& theirs, int worker, const JobSettings& ours);
 
   const std::map<const Stream*, Peer>& peers() const { return peers_; }
   const std::vector<Member>& workers() const { return workers_; }

@@ -7,6 +7,7 @@
 
 #include "trainer/base/clock.h"
 #include "trainer/kvstore/test_cluster.h"
+#include "trainer/optim/optimizer_settings.h"
 
 namespace trainyard::engine {
 namespace {
@@ -69,6 +70,31 @@ TEST_P(KvstoreTest, AWorkerWithAnotherVocabularyIsRefusedAndBothAreNamed) {
   TestWorker other(MakeClient(options_with(1, "9 words (SHA-256 aa)")), 1);
   EXPECT_TRUE(other.Start().ok());
   EXPECT_TRUE(other.Train(2).ok());
+}
+
+TEST_P(KvstoreTest, AWorkerWithAnotherJobFileIsRefusedByTheSettingThatDiffers) {
+  StartServers(1, 2, KvMode::kSync);
+  const auto start = [&](int worker, const JobSettings& settings) {
+    KvClientOptions options = ClientOptions(worker, 2, KvMode::kSync);
+    options.settings = settings;
+    TestWorker started(MakeClient(options), worker);
+    return std::string(started.Start().message());
+  };
+  KvClientOptions first = ClientOptions(0, 2, KvMode::kSync);
+  first.settings = {{"seed", "1"}, {"data.train", "{}"}};
+  TestWorker chief(MakeClient(first), 0);
+  ASSERT_TRUE(chief.Start().ok());
+  EXPECT_THAT(
+      start(1, {{"seed", "2"}, {"data.train", "{}"}}),
+      HasSubstr("spec.training.seed differs: the training as begun by worker 0 has 1, worker 1 has 2; start all with the same job"));
+  EXPECT_THAT(start(1, {{"seed", "1"}}), HasSubstr("spec.training.data.train differs: the training as begun by worker 0 has {}, worker 1"));
+  EXPECT_EQ(start(1, first.settings), "");
+  JobSettings other = first.settings;
+  for (const auto& setting : OptimizerSettings(TestOptimizer())) other.push_back(setting);
+  for (auto& [name, value] : other) {
+    if (name == "optimizer.learningRate") value = "77";
+  }
+  EXPECT_THAT(start(1, other), HasSubstr("spec.training.optimizer.learningRate differs: server 0"));
 }
 
 TEST_P(KvstoreTest, BeforeTheTrainingBeginsAWorkerThatIsGoneDoesNotChooseTheVocabulary) {

@@ -68,6 +68,8 @@ class KvServerCore final : public StreamHandler, public std::enable_shared_from_
   absl::Status OnHello(const std::shared_ptr<Stream>& stream, const Record& record, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(era_);
   // Those that are here must have one vocabulary, and once there are parameters, the chief's.
   absl::Status CheckVocabulary(int worker, const std::string& vocabulary) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same of the settings of their job files. Those of the optimizer must be this server's.
+  absl::Status CheckSettings(int worker, const JobSettings& settings) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OnLeave(const Peer& peer, bool done, Outbox& outbox) ABSL_SHARED_LOCKS_REQUIRED(era_);
   void Forget(const std::shared_ptr<Stream>& stream, const absl::Status& status);
   Record StateFor(WireOp op, int worker) ABSL_SHARED_LOCKS_REQUIRED(era_) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -127,6 +129,7 @@ class KvServerCore final : public StreamHandler, public std::enable_shared_from_
     bool ready = false;
     size_t chief = 0;        // where ready: the worker who made it so,
     std::string vocabulary;  // and its vocabulary
+    JobSettings settings;    // and its job file's settings
     int64_t line = 0;
     int64_t line_step = 0;
     InputOrigin origin;

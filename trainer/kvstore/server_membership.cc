@@ -9,6 +9,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/kvstore/round_watch.h"
 #include "trainer/kvstore/server_core.h"
+#include "trainer/optim/optimizer_settings.h"
 #include "trainer/transport/flow_control.h"
 #include "trainer/transport/pace_record.h"
 
@@ -39,13 +40,17 @@ absl::Status KvServerCore::OnHello(const std::shared_ptr<Stream>& stream, const 
   {
     MutexLock lock(&mutex_);
     if (members_.Knows(stream.get())) return absl::FailedPreconditionError("'hello' came twice");
-    if (!observer) TY_RETURN_IF_ERROR(CheckVocabulary(worker, hello.vocabulary));
+    if (!observer) {
+      TY_RETURN_IF_ERROR(CheckSettings(worker, hello.settings));
+      TY_RETURN_IF_ERROR(CheckVocabulary(worker, hello.vocabulary));
+    }
     replaced = members_.Join(stream,
                              {.worker = worker,
                               .chief = hello.chief && !observer,
                               .left = hello.left,
                               .new_process = !positioned,
-                              .vocabulary = hello.vocabulary},
+                              .vocabulary = hello.vocabulary,
+                              .settings = hello.settings},
                              clock_.Now());
   }
   if (replaced != nullptr) {
@@ -66,6 +71,19 @@ absl::Status KvServerCore::CheckVocabulary(int worker, const std::string& vocabu
   if (!training_.ready) return members_.CheckVocabulary(worker, vocabulary);
   if (vocabulary == training_.vocabulary) return absl::OkStatus();
   return Members::DifferentVocabularies("the training as begun by ", training_.chief, training_.vocabulary, worker, vocabulary);
+}
+
+absl::Status KvServerCore::CheckSettings(int worker, const JobSettings& settings) const {
+  JobSettings of_optimizer;
+  for (const auto& [name, value] : OptimizerSettings(options_.optimizer)) {
+    if (const std::string* const theirs = FindSetting(settings, name)) of_optimizer.emplace_back(name, *theirs);
+  }
+  if (!of_optimizer.empty()) {
+    TY_RETURN_IF_ERROR(Members::DifferentSettings(name_, OptimizerSettings(options_.optimizer), worker, of_optimizer));
+  }
+  if (!training_.ready) return members_.CheckSettings(worker, settings);
+  return Members::DifferentSettings(fmt::format("the training as begun by worker {}", training_.chief), training_.settings, worker,
+                                    settings);
 }
 
 absl::Status KvServerCore::OnLeave(const Peer& peer, bool done, Outbox& outbox) {

@@ -126,6 +126,7 @@ absl::Status KvServerCore::OnReady(const Peer& peer, bool ready, const Record& r
   training_.origin = line.origin;
   training_.chief = static_cast<size_t>(peer.worker);
   training_.vocabulary = members_.workers()[training_.chief].vocabulary;
+  training_.settings = members_.workers()[training_.chief].settings;
   TellState(outbox);
   return absl::OkStatus();
 }

@@ -28,6 +28,7 @@
 #include "trainer/train/kvstore_updater.h"
 #include "trainer/train/local_updater.h"
 #include "trainer/train/make_input.h"
+#include "trainer/train/settings_of_job.h"
 #include "trainer/train/skipped_records.h"
 
 namespace trainyard::engine {
@@ -123,20 +124,9 @@ absl::Status MakeSaver(TrainingRun& run, const Model& model) {
 // All that ranks must have alike beside the parameters, in words.
 GroupAgreement AgreementOf(const TrainingRun& run, const Model& model) {
   const TrainingConfig& config = run.config;
-  const OptimizerConfig& optimizer = config.optimizer;
-  const LrScheduleConfig& schedule = optimizer.schedule;
-  GroupAgreement agreement = {
-      {"the number of ranks", fmt::format("{}", run.workers())},
-      {"the strategy", StrategyText(config.strategy)},
-      {"the optimizer", fmt::format("{} {} {} {} {} {} {} {} {} {}", optimizer.name, optimizer.learning_rate, optimizer.momentum,
-                                    optimizer.rho, optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.initial_accumulator,
-                                    optimizer.weight_decay, optimizer.clip_norm)},
-      {"the schedule", fmt::format("{} {} {} {} {} {}", static_cast<int>(schedule.kind), schedule.decay_steps, schedule.decay_rate,
-                                   schedule.minimum, schedule.hold_steps, schedule.warmup_steps)},
-      {"batchSize", fmt::format("{}", config.batch_size)},
-      {"seed", fmt::format("{}", config.seed)},
-      {"the number of steps", fmt::format("{}", run.planned_end)},
-      {"the vocabulary", model.vocabulary != nullptr ? model.vocabulary->Summary() : ""}};
+  GroupAgreement agreement = {{"the number of ranks", fmt::format("{}", run.workers())}, {"the strategy", StrategyText(config.strategy)}};
+  for (const auto& [name, value] : SettingsOf(config)) agreement.emplace_back("spec.training." + name, value);
+  agreement.emplace_back("the vocabulary", model.vocabulary != nullptr ? model.vocabulary->Summary() : "");
   for (const std::string& tensor : MakeAgreement(model.specs).tensors) agreement.emplace_back("a tensor", tensor);
   return agreement;
 }
@@ -237,6 +227,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Mod
                                  .compression = config.strategy.compression,
                                  .specs = model.specs,
                                  .slot_names = model.slot_names,
+                                 .settings = SettingsOf(config),
                                  .vocabulary = model.vocabulary != nullptr ? model.vocabulary->Summary() : "",
                                  .timeouts = config.timeouts,
                                  .heartbeat_period = HeartbeatPeriod(config.timeouts),
