@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "trainer/base/log.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/memory_room.h"
@@ -134,6 +136,9 @@ absl::StatusOr<RunSaver::Loaded> RunSaver::Load(Which which, const std::function
   checkpointed_step_ = loaded.state->step;
   const std::map<std::string, std::string>& stored = newest.checkpoint->info().state;
   if (const auto scale = stored.find(kLossScaleState); scale != stored.end()) loaded.loss_scale = scale->second;
+  double start = 0;
+  const auto noted = stored.find(kLossStartState);
+  if (noted != stored.end() && absl::SimpleAtod(noted->second, &start) && std::isfinite(start)) loaded.loss_start = start;
   if (newest.checkpoint->info().state.contains(kStatePlace)) resumed_ = std::move(newest.checkpoint);
   return loaded;
 }
@@ -254,6 +259,7 @@ absl::Status RunSaver::RestoreCarried(int device, int64_t step, ParameterSet& ca
 CheckpointInfo RunSaver::InfoOf(int64_t state_step, const RunPlace& place, std::map<std::string, std::string> judged) const {
   if (!options_.vocabulary_sha256.empty()) judged[kVocabularyState] = options_.vocabulary_sha256;
   if (!place.loss_scale.empty()) judged[kLossScaleState] = place.loss_scale;
+  if (place.loss_start) judged[kLossStartState] = fmt::format("{}", *place.loss_start);
   if (!place.carried.empty()) judged[kStatePlace] = PlaceAfter(/*device=*/0, place.step);
   return {.step = state_step,
           .position = sampler_.PositionAfter(place.step),

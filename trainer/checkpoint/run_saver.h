@@ -48,10 +48,12 @@ struct RunPlace {
   int64_t step = 0;                          // the next one of this worker
   std::vector<const ParameterSet*> carried;  // by stateful layers, by device; empty: nothing
   std::string loss_scale{};                  // LossScale::ToText(); "": the precision needs none
+  std::optional<double> loss_start{};        // the training's first loss (report/loss_watch.h), once it is known
 };
 
 // Of the manifest's `state`.
 inline constexpr char kLossScaleState[] = "lossScale";
+inline constexpr char kLossStartState[] = "lossStart";
 
 // "local", "parameterServer/sync", "parameterServer/async, compression bfloat16", "allReduce/auto":
 // for reports and manifests.
@@ -70,6 +72,7 @@ class RunSaver {
     std::optional<TrainingState> state;      // absent: there is no good checkpoint
     std::vector<SkippedCheckpoint> skipped;  // newer checkpoints that are torn
     std::string loss_scale{};                // as of RunPlace; "": the checkpoint has none
+    std::optional<double> loss_start{};
   };
   // Which good checkpoints count.
   enum class Which : uint8_t {

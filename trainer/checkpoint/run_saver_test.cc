@@ -98,6 +98,9 @@ TEST_F(RunSaverTest, ACheckpointKeepsTheLossScaleWhereThereIsOne) {
   EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->loss_scale, "");
   ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(6, 1), {.step = 6, .carried = {}, .loss_scale = "512 7 1"}).ok());
   EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->loss_scale, "512 7 1");
+  EXPECT_FALSE(saver_->Load(RunSaver::Which::kNewest)->loss_start.has_value());
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(7, 1), {.step = 7, .carried = {}, .loss_start = 2.25}).ok());
+  EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->loss_start, 2.25);
 }
 
 TEST_F(RunSaverTest, ACheckpointOfAnotherOptimizerIsTold) {

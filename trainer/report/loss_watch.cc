@@ -9,14 +9,24 @@ namespace trainyard::engine {
 
 void LossWatch::Add(double loss, double smoothed) {
   if (!std::isfinite(loss) || !std::isfinite(smoothed)) return;
+  if (steps_ == 0) first_ = loss;
   if (steps_ < kStartSteps) sum_ += loss;
   ++steps_;
   smoothed_ = smoothed;
 }
 
+void LossWatch::GoOnFrom(double start) {
+  first_ = smoothed_ = start;
+  sum_ = start * kStartSteps;
+  steps_ = kStartSteps;
+}
+
+std::optional<double> LossWatch::settled_start() const { return steps_ >= kStartSteps ? start() : std::nullopt; }
+
 std::optional<double> LossWatch::start() const {
   if (steps_ == 0) return std::nullopt;
-  return sum_ / static_cast<double>(std::min(steps_, kStartSteps));
+  const double mean = sum_ / static_cast<double>(std::min(steps_, kStartSteps));
+  return first_ > 0 && mean > kDiverged * first_ ? first_ : mean;
 }
 
 bool LossWatch::far_above() const {

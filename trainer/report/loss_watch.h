@@ -8,13 +8,20 @@
 
 namespace trainyard::engine {
 
-// The start is the mean of the first kStartSteps losses; "far above" is more than kFactor times
-// that, with a positive start, and more than kSmallLoss.
+// The start is the mean of the first kStartSteps losses, or the first one where that mean is more
+// than kDiverged times it: a training may diverge within these steps. "Far above" is more than
+// kFactor times the start, where that is positive, and more than kSmallLoss.
 class LossWatch {
  public:
   static constexpr int64_t kStartSteps = 10;
   static constexpr double kFactor = 2;
+  static constexpr double kDiverged = 100;
   static constexpr double kSmallLoss = 0.01;  // below it all is well: a training that goes on from its end may have a start of 1e-7
+
+  // A training that goes on: its start is known.
+  void GoOnFrom(double start);
+  // The start once it will not change any more: what GoOnFrom takes.
+  std::optional<double> settled_start() const;
 
   // The loss of the next step, and the smoothed one after it (Meters::SmoothedLoss). Values that
   // are not finite are left out.
@@ -31,6 +38,7 @@ class LossWatch {
 
  private:
   int64_t steps_ = 0;
+  double first_ = 0;
   double sum_ = 0;  // of the first steps
   double smoothed_ = 0;
 };

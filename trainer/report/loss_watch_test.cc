@@ -39,6 +39,28 @@ TEST(LossWatchTest, MoreThanTwiceTheStartIsFarAboveItAndSaid) {
   EXPECT_FALSE(After({2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 3.9, 50).far_above());
 }
 
+TEST(LossWatchTest, ATrainingThatDivergesWithinTheFirstStepsHasItsFirstLossForAStart) {
+  const LossWatch watch = After({3.3, 80, 4e3, 1e6}, 1e14, 30);
+  EXPECT_DOUBLE_EQ(*watch.start(), 3.3);
+  EXPECT_TRUE(watch.far_above());
+}
+
+TEST(LossWatchTest, ATrainingThatGoesOnKeepsItsStart) {
+  LossWatch watch = After({2, 4}, 3, 5);
+  EXPECT_FALSE(watch.settled_start());
+  for (int i = 0; i < 3; ++i) watch.Add(3, 3);
+  ASSERT_TRUE(watch.settled_start());
+  LossWatch next;
+  next.GoOnFrom(*watch.settled_start());
+  EXPECT_DOUBLE_EQ(*next.start(), 3);
+  for (int i = 0; i < 50; ++i) next.Add(0.001, 0.001);
+  for (int i = 0; i < 50; ++i) next.Add(0.5, 0.5);
+  EXPECT_FALSE(next.far_above()) << "far above 0.001, but not above its start";
+  for (int i = 0; i < 50; ++i) next.Add(9, 9);
+  EXPECT_TRUE(next.far_above());
+  EXPECT_DOUBLE_EQ(*next.start(), 3);
+}
+
 TEST(LossWatchTest, ASmallLossIsFineWhateverTheStart) {
   EXPECT_FALSE(After({1e-7, 1e-7}, 4e-7, 50).far_above()) << "a training that goes on from its end";
   EXPECT_TRUE(After({1e-7, 1e-7, 1e-7, 1e-7, 1e-7, 1e-7, 1e-7, 1e-7, 1e-7, 1e-7}, 0.5, 50).far_above());

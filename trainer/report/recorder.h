@@ -86,6 +86,9 @@ class Recorder {
 
   // The chief waits for this; "": for nothing, or not for long.
   void OnWait(const std::string& waiting);
+  // The training goes on from a checkpoint, with the loss that LossStart() told then.
+  void OnLossStart(double start) { loss_watch_.GoOnFrom(start); }
+  std::optional<double> LossStart() const { return loss_watch_.settled_start(); }
   // The first step's time counts from here. `total_steps` of the job, as /progress tells it.
   void OnStart(int64_t global_step, int64_t total_steps);
   // The training was rolled back to `global_step`: records of later steps are forgotten, and come

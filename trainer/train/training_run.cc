@@ -333,6 +333,7 @@ absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again) {
     TY_RETURN_IF_ERROR(WithContext(run.loss_scale->Restore(loaded.loss_scale), fmt::format("checkpoint of step {}", loaded.state->step)));
   }
   run.recorder->OnSkippedCheckpoints(SkippedRecords(loaded.skipped, loaded.state ? loaded.state->step : 0));
+  if (loaded.loss_start) run.recorder->OnLossStart(*loaded.loss_start);
   if (loaded.state) {
     run.GoOnFrom(loaded.state->origin);
     return *std::move(loaded.state);
