@@ -23,6 +23,7 @@
 #include "trainer/job/job_config.h"
 #include "trainer/job/output_owner.h"
 #include "trainer/job/replica_identity.h"
+#include "trainer/launch/output_lock.h"
 #include "trainer/report/termination_message.h"
 #include "trainer/train/evaluator_role.h"
 #include "trainer/train/server_role.h"
@@ -79,6 +80,12 @@ absl::StatusOr<std::unique_ptr<OutputOwner>> ClaimOutput(const TrainFlags& flags
         FlushLog();
         _exit(1);  // whatever the replica still wrote would be the other job's
       });
+}
+
+// Two chiefs would write into each other's checkpoints. In a cluster the folder has an owner.
+absl::StatusOr<std::optional<OutputLock>> LockOutput(const TrainFlags& flags, const ReplicaIdentity& identity) {
+  if (!identity.job_uid.empty() || !identity.is_chief()) return std::nullopt;
+  return OutputLock::Take(flags.output, LockHolder::kChief);
 }
 
 // Where the devices of this replica are. An evaluator has one, and the machine's GPUs are for those
@@ -144,6 +151,7 @@ absl::Status RunReplica(const TrainFlags& flags, StopRequest& stop) {
   TY_RETURN_IF_ERROR(CheckThreadRoom(kOwnThreads + 2 * CpuQuota()));
   TY_ASSIGN_OR_RETURN(const ReplicaIdentity identity, ReadReplicaIdentity(flags.replica, ProcessEnvironment()));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<OutputOwner> owner, ClaimOutput(flags, identity, stop));
+  TY_ASSIGN_OR_RETURN(const std::optional<OutputLock> lock, LockOutput(flags, identity));
   TY_RETURN_IF_ERROR(RunRole(flags, identity, stop));
   return owner != nullptr && identity.is_chief() ? owner->End() : absl::OkStatus();
 }

@@ -1,6 +1,7 @@
-// One launch at a time in an output folder.
+// One launch, and one chief, at a time in an output folder.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -9,13 +10,15 @@
 
 namespace trainyard::engine {
 
-// Holds <dir>/.lock (flock) until it is destroyed, or until the process ends however it ends: the
+enum class LockHolder : uint8_t { kLaunch, kChief };
+
+// Holds <dir>/.lock, or .chief.lock, (flock) until it is destroyed, or until the process ends however it ends: the
 // file that stays behind locks nothing. Replicas do not inherit it.
 class OutputLock {
  public:
   // Makes the folder if it is absent. FailedPrecondition: another process holds the lock; names it
   // by its process id.
-  static absl::StatusOr<OutputLock> Take(const std::string& dir);
+  static absl::StatusOr<OutputLock> Take(const std::string& dir, LockHolder holder = LockHolder::kLaunch);
 
  private:
   explicit OutputLock(OwnedFd file) : file_(std::move(file)) {}

@@ -40,6 +40,14 @@ TEST_F(OutputLockTest, TheFolderIsFreeAgainWhenTheLockIsGone) {
   EXPECT_TRUE(OutputLock::Take(dir_).ok());
 }
 
+TEST_F(OutputLockTest, ALaunchAndItsChiefHaveLocksOfTheirOwn) {
+  const auto launch = OutputLock::Take(dir_);
+  const auto chief = OutputLock::Take(dir_, LockHolder::kChief);
+  ASSERT_TRUE(launch.ok() && chief.ok());
+  EXPECT_THAT(std::string(OutputLock::Take(dir_, LockHolder::kChief).status().message()),
+              HasSubstr(fmt::format("is in use by the chief of another training (process {})", getpid())));
+}
+
 TEST_F(OutputLockTest, AFileThatSomebodyLeftBehindLocksNothing) {
   std::filesystem::create_directories(dir_);
   std::ofstream(dir_ + "/.lock") << "1234567890";
