@@ -152,8 +152,10 @@ bool RunSaver::HasRoom() const { return StateBytes() + StateBytes() / 4 < ReadMe
 
 absl::Status RunSaver::Spare(const absl::Status& status, int64_t step) {
   if (!absl::IsResourceExhausted(status)) return status;
-  LogError("the checkpoint of step {} is not written: {}. The training goes on, and the next checkpoint tries again; make room there", step,
-           std::string(status.message()));
+  unwritten_ = fmt::format(
+      "the checkpoint of step {} is not written: {}. The training goes on, and the next checkpoint tries again; make room there", step,
+      std::string(status.message()));
+  LogError("{}", unwritten_);
   return absl::OkStatus();
 }
 

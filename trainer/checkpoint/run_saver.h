@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -101,7 +102,9 @@ class RunSaver {
   // Writes a checkpoint here, even where the newest one is of its step.
   absl::Status Save(const StateView& state, const RunPlace& place);
   // ResourceExhausted (a full disk) is told, and becomes OK: the next checkpoint tries again.
-  static absl::Status Spare(const absl::Status& status, int64_t step);
+  absl::Status Spare(const absl::Status& status, int64_t step);
+  // What Spare has told since the last call; "": nothing.
+  std::string TakeUnwritten() { return std::exchange(unwritten_, ""); }
 
   struct Saved {
     int64_t step = 0;
@@ -162,6 +165,7 @@ class RunSaver {
   CheckpointStore checkpoints_;
   std::vector<WorkerStateStore> device_states_;  // by device
   std::optional<Checkpoint> resumed_;            // what Load took, if it holds carried state, until the first step has it
+  std::string unwritten_;
   int64_t checkpointed_step_ = -1;
   int64_t checkpointed_before_ = -1;  // should the one under way fail
   absl::Time last_save_;              // or the start

@@ -303,6 +303,14 @@ TEST_F(RunSaverTest, AFullDiskEndsNothingAndTheNextCheckpointTriesAgain) {
   EXPECT_THAT(Finished(), ElementsAre(6));
 }
 
+TEST_F(RunSaverTest, WhatAFullDiskLeavesUnwrittenIsToldOnce) {
+  FailWritesWith(absl::ResourceExhaustedError("disk full"));
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  EXPECT_THAT(saver_->TakeUnwritten(), HasSubstr("the checkpoint of step 5 is not written: disk full. The training goes on"));
+  EXPECT_EQ(saver_->TakeUnwritten(), "");
+}
+
 TEST_F(RunSaverTest, ABestCheckpointThatCouldNotBeWrittenIsKnownAtTheEnd) {
   FailWritesWith(absl::ResourceExhaustedError("disk full"));
   ASSERT_TRUE(saver_->SaveBestMeanwhile(StateAt(5, 1), {.step = 5}, {}).ok());

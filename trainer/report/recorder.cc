@@ -78,6 +78,11 @@ void Recorder::OnWait(const std::string& waiting) {
   server_->Update(progress_);
 }
 
+void Recorder::OnWarning(const std::string& warning) {
+  progress_.warning = warning;
+  server_->Update(progress_);
+}
+
 void Recorder::OnStart(int64_t global_step, int64_t total_steps) {
   const absl::Time now = clock_.Now();
   meters_.Start(now);

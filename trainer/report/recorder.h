@@ -84,6 +84,8 @@ class Recorder {
   // page.
   absl::Status OnNodeTimes(const StepRange& steps, const std::map<std::string, int64_t>& nanos);
 
+  // For /progress, which launch and the operator tell.
+  void OnWarning(const std::string& warning);
   // The chief waits for this; "": for nothing, or not for long.
   void OnWait(const std::string& waiting);
   // The training goes on from a checkpoint, with the loss that LossStart() told then.

@@ -34,7 +34,7 @@ absl::Status RunCheckpoints::SaveMeanwhile() {
   if (run_.global_step == run_.saver->checkpointed_step()) return absl::OkStatus();
   if (!run_.saver->HasRoom()) {
     LogInfo("memory has no room for a snapshot: the training waits while the checkpoint of step {} is written", run_.global_step);
-    return RunSaver::Spare(SaveNow(), run_.global_step);
+    return run_.saver->Spare(SaveNow(), run_.global_step);
   }
   TY_ASSIGN_OR_RETURN(TrainingState state, run_.updater->State(run_.parameters));
   if (state.step == run_.saver->checkpointed_step()) return absl::OkStatus();
@@ -56,6 +56,7 @@ absl::Status RunCheckpoints::SaveNow() {
 
 absl::Status RunCheckpoints::Follow() {
   TY_ASSIGN_OR_RETURN(const std::vector<RunSaver::Saved> finished, run_.saver->Finished());
+  if (const std::string unwritten = run_.saver->TakeUnwritten(); !unwritten.empty()) run_.recorder->OnWarning(unwritten);
   for (const RunSaver::Saved& saved : finished) {
     run_.recorder->OnCheckpoint(saved.step);
     if (run_.config.evaluator) run_.book->Expect(saved.step, saved.digest);
