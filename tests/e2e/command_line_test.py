@@ -54,7 +54,8 @@ class Mistakes(unittest.TestCase):
         self.assertIn("found the file examples/lenet5-ps.yaml, expected a run's output folder", result.stderr)
 
     def test_output_that_cannot_be_written_is_an_error(self):
-        for arguments in (("man",), ("--help",), ("inspect", "examples/lenet5-ps.yaml"), ("completion", "bash")):
+        much = ("bench", "--model", "lenet5", "--seconds", "0.05", "--roofline", "--json")  # more than the buffer of standard output
+        for arguments in (("man",), ("--help",), ("inspect", "examples/lenet5-ps.yaml"), ("completion", "bash"), much):
             with self.subTest(arguments), open("/dev/full", "w") as full:
                 result = subprocess.run([TRAINER, *arguments], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
                 self.assertEqual(result.returncode, 1, result.stderr)

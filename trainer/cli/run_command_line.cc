@@ -18,11 +18,10 @@
 #include "trainer/cli/help_text.h"
 #include "trainer/cli/man_page.h"
 #include "trainer/cli/palette.h"
+#include "trainer/cli/print.h"
 
 namespace trainyard::engine {
 namespace {
-
-void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 // The program's name and those of the commands in `arguments`: "trainyard-trainer data stats".
 std::string CalledCommand(const CLI::App& app, std::span<const std::string> arguments) {

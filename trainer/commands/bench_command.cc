@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -16,6 +15,7 @@
 #include "trainer/bench/bench_step.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
+#include "trainer/cli/print.h"
 #include "trainer/commands/add_options.h"
 #include "trainer/commands/make_backend.h"
 
@@ -61,7 +61,7 @@ void AddAllReduce(CLI::App& bench, int& exit_code) {
       exit_code = 1;
       return;
     }
-    fmt::print("{}", *json ? AllReduceBenchJson(*result) : AllReduceBenchText(*result));
+    Print(*json ? AllReduceBenchJson(*result) : AllReduceBenchText(*result));
   });
 }
 
@@ -90,7 +90,7 @@ void AddServer(CLI::App& bench, int& exit_code) {
       exit_code = 1;
       return;
     }
-    fmt::print("{}", *json ? ServerBenchJson(*result) : ServerBenchText(*result));
+    Print(*json ? ServerBenchJson(*result) : ServerBenchText(*result));
   });
 }
 
@@ -117,7 +117,7 @@ void AddPredict(CLI::App& bench, int& exit_code) {
       exit_code = 1;
       return;
     }
-    fmt::print("{}", *json ? PredictBenchJson(*result) : PredictBenchText(*result));
+    Print(*json ? PredictBenchJson(*result) : PredictBenchText(*result));
   });
 }
 
@@ -177,7 +177,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
       exit_code = 1;
       return;
     }
-    fmt::print("{}", *json ? BenchJson(*result) : BenchText(*result));
+    Print(*json ? BenchJson(*result) : BenchText(*result));
   });
 }
 

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
+#include "trainer/cli/print.h"
 #include "trainer/commands/add_options.h"
 #include "trainer/commands/data_stats.h"
 #include "trainer/commands/found_data.h"
@@ -67,7 +67,7 @@ absl::Status ConvertSplit(const TrainingConfig& config, Split split, const DataF
   ProgressLog progress(name, dataset->info().examples, RealClock());
   const int64_t shards = std::min(flags.shards, dataset->info().examples);
   TY_RETURN_IF_ERROR(WriteStore(*dataset, {.dir = dir, .shards = shards, .source = dataset->info().name, .progress = std::ref(progress)}));
-  fmt::print("{}: {} in {}\n", dir, Counted(dataset->info().examples, "example"), Counted(shards, "shard"));
+  Print(fmt::format("{}: {} in {}\n", dir, Counted(dataset->info().examples, "example"), Counted(shards, "shard")));
   return absl::OkStatus();
 }
 
@@ -89,29 +89,29 @@ absl::Status Convert(const DataFlags& flags) {
   TY_RETURN_IF_ERROR(ConvertSplit(config, Split::kTrain, flags));
   if (config.data.eval) TY_RETURN_IF_ERROR(ConvertSplit(config, Split::kEval, flags));
   TY_ASSIGN_OR_RETURN(const std::vector<std::string> classes, NamesOfClasses(config));
-  fmt::print("{}", StoreJobText(flags.dir, config.data, classes));
+  Print(StoreJobText(flags.dir, config.data, classes));
   return absl::OkStatus();
 }
 
 absl::Status InspectStore(const DataFlags& flags) {
   TY_ASSIGN_OR_RETURN(const StoreManifest manifest, ReadManifest(flags.dir));
-  fmt::print("{}: {} in {}, made of {}\n", flags.dir, Counted(manifest.examples, "example"),
-             Counted(static_cast<int64_t>(manifest.shards.size()), "shard"), manifest.source);
-  fmt::print("example  {} of {}, times {}\n", manifest.example_shape.ToString(), DTypeName(manifest.x_dtype), manifest.x_scale);
+  Print(fmt::format("{}: {} in {}, made of {}\n", flags.dir, Counted(manifest.examples, "example"),
+                    Counted(static_cast<int64_t>(manifest.shards.size()), "shard"), manifest.source));
+  Print(fmt::format("example  {} of {}, times {}\n", manifest.example_shape.ToString(), DTypeName(manifest.x_dtype), manifest.x_scale));
   if (manifest.y_dtype == DType::kI32) {
-    fmt::print("label    class number, {} to {}\n", manifest.label_minimum, manifest.label_maximum);
+    Print(fmt::format("label    class number, {} to {}\n", manifest.label_minimum, manifest.label_maximum));
   } else {
-    fmt::print("label    {} of {}\n", manifest.label_shape.ToString(), DTypeName(manifest.y_dtype));
+    Print(fmt::format("label    {} of {}\n", manifest.label_shape.ToString(), DTypeName(manifest.y_dtype)));
   }
   for (const StoreShard& shard : manifest.shards) {
-    fmt::print("{:<20} {:>10} examples {:>14} bytes  crc32c {:08x}\n", shard.file, shard.examples, shard.bytes, shard.crc32c);
+    Print(fmt::format("{:<20} {:>10} examples {:>14} bytes  crc32c {:08x}\n", shard.file, shard.examples, shard.bytes, shard.crc32c));
   }
   return absl::OkStatus();
 }
 
 absl::Status Verify(const DataFlags& flags) {
   TY_RETURN_IF_ERROR(VerifyStore(flags.dir));
-  fmt::print("{}: every shard is as its manifest says\n", flags.dir);
+  Print(fmt::format("{}: every shard is as its manifest says\n", flags.dir));
   return absl::OkStatus();
 }
 
@@ -120,7 +120,7 @@ absl::Status Bench(const DataFlags& flags) {
   TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, OpenDataset(config.data, Split::kTrain, expected, config.seed));
   TY_ASSIGN_OR_RETURN(const PipelineSpeed speed, MeasurePipeline(*dataset, config, absl::Seconds(flags.seconds), RealClock()));
-  std::fputs(SpeedText(speed).c_str(), stdout);
+  Print(SpeedText(speed));
   return absl::OkStatus();
 }
 
@@ -147,9 +147,9 @@ absl::Status Stats(const DataFlags& flags) {
     const DataStats stats = StatsOf(*dataset, expected.classes);
     damaged += stats.damaged;
     if (flags.json) json[name] = StatsJson(stats, classes);
-    if (!flags.json) fmt::print("{}", StatsText(name, stats, classes));
+    if (!flags.json) Print(StatsText(name, stats, classes));
   }
-  if (flags.json) fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (flags.json) Print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   if (damaged > 0)
     return absl::DataLossError(fmt::format("{} {} damaged; remove or mend {}", Counted(damaged, "example"), damaged == 1 ? "is" : "are",
                                            damaged == 1 ? "it" : "them"));

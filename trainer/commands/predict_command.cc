@@ -1,9 +1,6 @@
 #include "trainer/commands/predict_command.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -11,6 +8,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/palette.h"
+#include "trainer/cli/print.h"
 #include "trainer/commands/add_options.h"
 #include "trainer/commands/make_backend.h"
 #include "trainer/predict/folder_files.h"
@@ -29,7 +27,7 @@ struct PredictFlags {
   bool json = false;
 };
 
-void PrintLine(const std::string& line) { fmt::print("{}\n", line); }
+void PrintLine(const std::string& line) { Print(line + "\n"); }
 
 // The number of files and examples that have no prediction.
 absl::StatusOr<int64_t> Predicted(PredictFlags flags) {

@@ -1,8 +1,7 @@
 #include "trainer/commands/print_text.h"
 
-#include <cstdio>
-
 #include "trainer/cli/palette.h"
+#include "trainer/cli/print.h"
 
 namespace trainyard::engine {
 
@@ -11,7 +10,7 @@ int PrintText(const absl::StatusOr<std::string>& text) {
     PrintError(std::string(text.status().message()));
     return 1;
   }
-  std::fwrite(text->data(), 1, text->size(), stdout);
+  Print(*text);
   return 0;
 }
 
