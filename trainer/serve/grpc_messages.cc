@@ -33,6 +33,11 @@ std::vector<double> Numbers(const List& list) {
   return {list.begin(), list.end()};
 }
 
+// A double does not hold each of them.
+RawElements Raw(const google::protobuf::RepeatedField<int64_t>& list) {
+  return {std::string(reinterpret_cast<const char*>(list.data()), static_cast<size_t>(list.size()) * sizeof(int64_t))};
+}
+
 // The list of the tensor's datatype; the others are empty.
 absl::StatusOr<decltype(InputTensor::data)> DataOf(const inference::InferTensor& message, const InputTensor& tensor) {
   const inference::InferTensorContents& contents = message.contents();
@@ -48,7 +53,7 @@ absl::StatusOr<decltype(InputTensor::data)> DataOf(const inference::InferTensor&
   if (type == "FP32") numbers = Numbers(contents.fp32_contents());
   if (type == "FP64") numbers = Numbers(contents.fp64_contents());
   if (type == "INT32") numbers = Numbers(contents.int_contents());
-  if (type == "INT64") numbers = Numbers(contents.int64_contents());
+  if (type == "INT64" && contents.int64_contents_size() > 0) return Raw(contents.int64_contents());
   if (type == "UINT8") numbers = Numbers(contents.uint_contents());
   if (numbers.empty() && filled > 0) {
     return Wrong(tensor.field + ".contents", fmt::format("found a list of another type than {}", Quoted(type)));

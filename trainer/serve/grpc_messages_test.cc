@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
+#include "trainer/serve/tensor_data.h"
 #include "trainer/serve/test_model.h"
 
 namespace trainyard::engine {
@@ -62,6 +64,14 @@ TEST_F(GrpcMessagesTest, TensorsComeAsBytesOrInTheListOfTheirType) {
   inference::ModelInferRequest whole = Message("INT64");
   for (const int number : {4, 5, 6}) whole.mutable_inputs(0)->mutable_contents()->add_int64_contents(number);
   EXPECT_THAT(Floats(whole), ElementsAre(4, 5, 6));
+}
+
+TEST_F(GrpcMessagesTest, AnInteger64KeepsAllItsDigits) {
+  inference::ModelInferRequest message = Message("INT64");
+  message.mutable_inputs(0)->mutable_contents()->add_int64_contents(std::numeric_limits<int64_t>::max());
+  const auto request = RequestOf(message, model_->signature());
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_THAT(*TextsOf(request->inputs[0], 1), ElementsAre("9223372036854775807"));
 }
 
 TEST_F(GrpcMessagesTest, WrongMessagesAreRefusedByField) {

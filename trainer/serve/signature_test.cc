@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "trainer/picture/png.h"
+#include "trainer/serve/tensor_data.h"
 #include "trainer/serve/test_model.h"
 
 namespace trainyard::engine {
@@ -65,6 +67,29 @@ TEST_F(SignatureTest, RawElementsThatDoNotFitAreRefused) {
   EXPECT_EQ(std::string(signature.ExamplesOf(deep).status().message()), "inputs[0].shape: found 9 extents, expected at most 8");
   EXPECT_THAT(std::string(signature.ExamplesOf({}).status().message()),
               HasSubstr("the input \"input\" is missing, expected FP32 of shape [-1, 3]"));
+}
+
+// A day that the training had is 1 at its place.
+TEST_F(SignatureTest, WholeNumbersOfACategoryKeepAllTheirDigits) {
+  const Signature& signature = Of(kTable);
+  const auto cells = [&](const InputTensor& day) {
+    const auto examples = signature.ExamplesOf(std::vector{day, Tensor("x", "FP64", {1}, std::vector<double>{2})});
+    EXPECT_TRUE(examples.ok()) << examples.status();
+    return Floats(*examples);
+  };
+  const auto raw = [&](const std::string& type, const auto& number) {
+    return cells(Tensor("day", type, {1}, RawElements{std::string(reinterpret_cast<const char*>(&number), sizeof(number))}));
+  };
+  EXPECT_THAT(raw("INT64", int64_t{20231105}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(raw("INT32", int32_t{20231105}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(raw("FP64", double{20231105}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(cells(Tensor("day", "BYTES", {1}, std::vector<std::string>{"20231105"})), ElementsAre(0, 1, 2));
+}
+
+TEST(TensorData, AnInteger64IsATextOfAllItsDigits) {
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  const InputTensor tensor = Tensor("day", "INT64", {1}, RawElements{std::string(reinterpret_cast<const char*>(&most), sizeof(most))});
+  EXPECT_THAT(*TextsOf(tensor, 1), ElementsAre("9223372036854775807"));
 }
 
 TEST_F(SignatureTest, PicturesAreDecoded) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "trainer/base/status_macros.h"
 #include "trainer/data/formats/elements.h"
@@ -104,6 +105,37 @@ absl::StatusOr<ServedExamples> FromJson(const InputTensor& tensor, const std::ve
   return examples;
 }
 
+template <typename Number>
+std::vector<std::string> TextsOfEach(std::string_view raw) {
+  std::vector<std::string> texts;
+  for (; !raw.empty(); raw.remove_prefix(sizeof(Number))) {
+    Number number;
+    std::memcpy(&number, raw.data(), sizeof(number));
+    if constexpr (std::is_same_v<Number, float>) {
+      texts.push_back(fmt::format("{}", double{number}));
+    } else {
+      texts.push_back(fmt::format("{}", number));
+    }
+  }
+  return texts;
+}
+
+// `raw` has whole elements. A whole number has all its digits: it may be a category.
+std::vector<std::string> TextsOfRaw(std::string_view raw, ElementType type) {
+  switch (type) {
+    case ElementType::kU8:
+      return TextsOfEach<uint8_t>(raw);
+    case ElementType::kI32:
+      return TextsOfEach<int32_t>(raw);
+    case ElementType::kI64:
+      return TextsOfEach<int64_t>(raw);
+    case ElementType::kF32:
+      return TextsOfEach<float>(raw);
+    default:
+      return TextsOfEach<double>(raw);
+  }
+}
+
 // Texts of the binary form: each has its length in front, as 32 bits.
 std::optional<std::vector<std::string>> SplitTexts(std::string_view raw) {
   std::vector<std::string> texts;
@@ -159,15 +191,7 @@ absl::StatusOr<std::vector<std::string>> TextsOf(const InputTensor& tensor, int6
     TY_ASSIGN_OR_RETURN(const NumberType type, NumberTypeOf(tensor));
     const size_t wanted = static_cast<size_t>(elements) * ElementBytes(type.element);
     if (raw->bytes.size() != wanted) return WrongLength(tensor, fmt::format("{} bytes", raw->bytes.size()), elements);
-    std::vector<double> numbers(static_cast<size_t>(elements));
-    if (type.element == ElementType::kF64) {
-      std::memcpy(numbers.data(), raw->bytes.data(), wanted);
-    } else {
-      std::vector<float> floats(numbers.size());
-      ConvertToF32({.type = type.element, .data = reinterpret_cast<const std::byte*>(raw->bytes.data()), .count = elements}, floats);
-      numbers.assign(floats.begin(), floats.end());
-    }
-    for (const double number : numbers) texts.push_back(fmt::format("{}", number));
+    texts = TextsOfRaw(raw->bytes, type.element);
   } else {
     texts = std::get<std::vector<std::string>>(tensor.data);
   }

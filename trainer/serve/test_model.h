@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ inline constexpr char kSumOfThree[] =
     "{input: {shape: [3]}, layers: [{dense: {units: 1}}], loss: meanSquaredError}";  // weight * (a + b + c) + weight
 inline constexpr char kTwoClasses[] = "{input: {shape: [3]}, layers: [{dense: {units: 2}}], loss: softmaxCrossEntropy}";
 inline constexpr char kTinyPicture[] = "{input: {shape: [2, 2, 1]}, layers: [{flatten: {}}, {dense: {units: 1}}], loss: meanSquaredError}";
+// Of the rows below: 1 + x, and 1 more for a day that they have.
+inline constexpr char kTable[] = "{layers: [{dense: {units: 1}}], input: {shape: [3]}, loss: meanSquaredError}";
+inline constexpr char kTableRows[] = "day,x,y\n20231104,-1,0\n20231105,1,0\n20231104,-1,1\n20231105,1,1\n";
 
 // Of the characters "a", "b", "\n" and others.
 inline constexpr char kText[] =
@@ -51,8 +55,13 @@ inline Vocabulary TextVocabulary() {
 // <dir>/step-<step>, whose parameters are all `weight`; of kText they are start values. Its path.
 inline std::string SaveModel(const std::string& dir, int64_t step, float weight, const std::string& model = kSumOfThree) {
   const bool text = model == kText;
-  const std::string data =
-      text ? "{format: text, tokens: characters, dir: d, train: {files: [t]}}" : "{format: synthetic, train: {examples: 8}}";
+  std::string data = "{format: synthetic, train: {examples: 8}}";
+  if (text) data = "{format: text, tokens: characters, dir: d, train: {files: [t]}}";
+  if (model == kTable) {
+    std::ofstream(dir + "/rows.csv") << kTableRows;
+    data = "{format: csv, dir: " + dir +
+           ", train: {files: [rows.csv]}, label: y, columns: [{name: day, type: category, missing: '20231104'}, {name: x, missing: 0}]}";
+  }
   const auto training = ParseTrainingText("model: " + model + "\ndata: " + data + "\nbatchSize: 4\nsteps: 5\n", "training.yaml");
   EXPECT_TRUE(training.ok()) << training.status();
   if (text) {
