@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::string_view kServiceName = "/inference.GRPCInferenceService/";
 constexpr int kHandshakeMs = 10'000;
-constexpr int kIdleMs = 300'000;  // of a connection without a call
+constexpr int kOpenOfRunning = 8;  // a client that does not read its answers holds no more
+constexpr int kIdleMs = 300'000;   // of a connection without a call
 
 grpc::Status StatusOf(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};  // the codes are the same
@@ -36,16 +37,21 @@ bool Parse(grpc::ByteBuffer& buffer, Message& message) {
 struct Calls {
   ModelService& service;
   const int most;
-  std::atomic<int> running = 0;
+  std::atomic<int> running = 0;  // without an answer
+  std::atomic<int> open = 0;     // with those whose answer is on its way
 };
 
-// One unary call. It deletes itself.
+// One unary call. It deletes itself. A client that has its answer may ask again before gRPC calls
+// OnDone, so the call's place is free from its answer on.
 class Call final : public grpc::ServerGenericBidiReactor {
  public:
   Call(Calls& calls, const grpc::GenericCallbackServerContext& context) : calls_(calls), context_(context), begin_(RealClock().Now()) {
-    if (calls_.running.fetch_add(1) >= calls_.most) {
-      Finish(
-          {grpc::StatusCode::RESOURCE_EXHAUSTED, fmt::format("{} calls run, at most {} may; try again later", calls_.most, calls_.most)});
+    const bool few_open = calls_.open.fetch_add(1) < calls_.most * kOpenOfRunning;
+    running_ = few_open;
+    if (!few_open) {
+      Refuse("or more calls have answers that their clients do not read");
+    } else if (calls_.running.fetch_add(1) >= calls_.most) {
+      Refuse("calls run, as many as may");
     } else {
       StartRead(&request_);
     }
@@ -53,7 +59,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
 
  private:
   void OnReadDone(bool ok) override {
-    if (!ok) return Finish({grpc::StatusCode::INVALID_ARGUMENT, "the call has no message, or one that is too large (--max-request)"});
+    if (!ok) return End({grpc::StatusCode::INVALID_ARGUMENT, "the call has no message, or one that is too large (--max-request)"});
     std::string_view method = context_.method();
     if (!method.starts_with(kServiceName)) return NoMethod();
     method.remove_prefix(kServiceName.size());
@@ -67,22 +73,36 @@ class Call final : public grpc::ServerGenericBidiReactor {
   }
   void OnWriteDone(bool /*ok*/) override {}
   void OnDone() override {
-    calls_.running.fetch_sub(1);
+    LeavePlace();
+    calls_.open.fetch_sub(1);
     delete this;
   }
 
-  void NoMethod() {
-    Finish({grpc::StatusCode::UNIMPLEMENTED,
-            fmt::format("found the method {}, expected one of inference.GRPCInferenceService", context_.method().substr(0, 100))});
+  void Refuse(std::string_view what) {
+    End({grpc::StatusCode::RESOURCE_EXHAUSTED, fmt::format("{} {} (--max-connections); try again later", calls_.most, what)});
   }
-  void Damaged() { Finish({grpc::StatusCode::INVALID_ARGUMENT, "the message cannot be parsed, expected the method's protobuf"}); }
+  void LeavePlace() {
+    if (std::exchange(running_, false)) calls_.running.fetch_sub(1);
+  }
+  // The last thing that is done with this call: OnDone may follow at once.
+  void End(const grpc::Status& status) {
+    LeavePlace();
+    Finish(status);
+  }
+
+  void NoMethod() {
+    End({grpc::StatusCode::UNIMPLEMENTED,
+         fmt::format("found the method {}, expected one of inference.GRPCInferenceService", context_.method().substr(0, 100))});
+  }
+  void Damaged() { End({grpc::StatusCode::INVALID_ARGUMENT, "the message cannot be parsed, expected the method's protobuf"}); }
 
   template <typename Message>
   void Answer(const Message& message) {
     bool own = false;
     answer_.Clear();
     const grpc::Status status = grpc::GenericSerialize<grpc::ProtoBufferWriter, Message>(message, &answer_, &own);
-    if (!status.ok()) return Finish(status);
+    if (!status.ok()) return End(status);
+    LeavePlace();
     StartWriteAndFinish(&answer_, {}, grpc::Status::OK);
   }
   void Live() {
@@ -100,7 +120,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     if (!Parse(request_, message)) return Damaged();
     const absl::StatusOr<std::shared_ptr<ServedModel>> model = calls_.service.Find(message.name(), message.version());
     if (!metadata && absl::IsUnavailable(model.status())) return Ready(false);
-    if (!model.ok()) return Finish(StatusOf(model.status()));
+    if (!model.ok()) return End(StatusOf(model.status()));
     if (!metadata) return Ready(calls_.service.ready());
     Answer(ModelMetadataOf((*model)->signature(), calls_.service.name(), (*model)->version()));
   }
@@ -109,17 +129,19 @@ class Call final : public grpc::ServerGenericBidiReactor {
     inference::ModelInferRequest message;
     if (!Parse(request_, message)) return Damaged();
     request_.Clear();
-    absl::StatusOr<std::shared_ptr<ServedModel>> model = calls_.service.Find(message.model_name(), message.model_version());
+    const absl::StatusOr<std::shared_ptr<ServedModel>> model = calls_.service.Find(message.model_name(), message.model_version());
     if (!model.ok()) return Fail(model.status());
-    model_ = *std::move(model);
+    model_ = *model;
     absl::StatusOr<InferRequest> request = RequestOf(message, model_->signature());
     if (!request.ok()) return Fail(request.status());
-    infer_ = *std::move(request);
+    infer_.id = request->id;
+    infer_.classification = request->classification;
     const auto left = context_.deadline() - std::chrono::system_clock::now();
     if (left < std::chrono::hours(1)) {
-      infer_.timeout = std::min(infer_.timeout.value_or(absl::InfiniteDuration()), absl::FromChrono(left));
+      request->timeout = std::min(request->timeout.value_or(absl::InfiniteDuration()), absl::FromChrono(left));
     }
-    calls_.service.Infer(*model_, infer_, [this](const absl::StatusOr<InferAnswer>& answer) {
+    // The answer may delete this call before Infer returns, so nothing that it is given is the call's.
+    calls_.service.Infer(**model, *request, [this](const absl::StatusOr<InferAnswer>& answer) {
       if (answer.ok()) {
         Measure(absl::OkStatus());
         Answer(ResponseOf(infer_, *answer, model_->signature(), calls_.service.name()));
@@ -131,7 +153,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
   }
   void Fail(const absl::Status& status) {
     Measure(status);
-    Finish(StatusOf(status));
+    End(StatusOf(status));
   }
   void Measure(const absl::Status& status) {
     calls_.service.metrics().AddRequest("grpc", HttpStatusOf(status), RealClock().Now() - begin_);
@@ -140,9 +162,10 @@ class Call final : public grpc::ServerGenericBidiReactor {
   Calls& calls_;
   const grpc::GenericCallbackServerContext& context_;  // lives until OnDone
   const absl::Time begin_;
+  bool running_ = false;  // it has one of the places
   grpc::ByteBuffer request_;
   grpc::ByteBuffer answer_;
-  InferRequest infer_;
+  InferRequest infer_;  // what its answer needs of it
   std::shared_ptr<ServedModel> model_;
 };
 

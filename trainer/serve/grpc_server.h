@@ -13,7 +13,7 @@ namespace trainyard::engine {
 struct GrpcServerOptions {
   std::string host = "127.0.0.1";
   int port = 0;     // 0: any free one
-  int calls = 128;  // at once; others end with RESOURCE_EXHAUSTED
+  int calls = 128;  // without an answer at once; others end with RESOURCE_EXHAUSTED
   size_t request_bytes = size_t{16} << 20;
   absl::Duration drain = absl::Seconds(10);  // at the end, for the calls that have come
 };
