@@ -129,7 +129,7 @@ absl::StatusOr<TrainingConfig> JobOrFound(const DataFlags& flags) {
   const bool is_job = flags.job.ends_with(".yaml") || flags.job.ends_with(".yml") || flags.job.ends_with(".json");
   if (is_job) return ReadTrainingFile(flags.job, flags.overrides);
   TY_ASSIGN_OR_RETURN(const FoundData found, FindData(flags.job));
-  return ParseTrainingText(JobText(found), "job.yaml", flags.overrides);
+  return ParseTrainingText(JobText(found), kFoundJob, flags.overrides);
 }
 
 // Examples as they come out of their files. Damaged ones are told with the others' numbers.

@@ -53,12 +53,15 @@ bool HasHeader(const CsvTable& table) {
 }
 
 std::string ColumnText(const CsvTable& table, size_t column) {
-  return table.header().empty() ? std::to_string(column) : YamlText(table.header()[column]);
+  const ColumnRef ref = RefOfColumn(table.header(), column);
+  return ref.number >= 0 ? ref.name : YamlText(ref.name);
 }
 
-ColumnRef RefOf(const CsvTable& table, size_t column) {
-  return table.header().empty() ? ColumnRef{.name = std::to_string(column), .number = static_cast<int64_t>(column)}
-                                : ColumnRef{.name = table.header()[column]};
+// Why a column below a header goes by its number, as a comment. "": it has a name of its own.
+std::string NumberComment(const CsvTable& table, size_t column) {
+  if (table.header().empty() || RefOfColumn(table.header(), column).number < 0) return "";
+  const std::string& name = table.header()[column];
+  return name.empty() ? "  # has no name" : fmt::format("  # one of several {}", YamlText(name));
 }
 
 // The columns beside the label, as options and as lines of the job file.
@@ -79,11 +82,11 @@ void AddColumns(const CsvTable& table, size_t label, CsvOptions& options, FoundD
                       look.is_blank() ? "it is empty" : fmt::format("it has more than {} different texts", ColumnLook::kMostCategories)));
       continue;
     }
-    options.columns.push_back({.column = RefOf(table, i),
+    options.columns.push_back({.column = RefOfColumn(table.header(), i),
                                .type = look.is_number() ? ColumnType::kNumber : ColumnType::kCategory,
                                .missing = {.kind = look.has_missing() ? MissingRule::Kind::kMean : MissingRule::Kind::kError}});
-    found.data.push_back(fmt::format("  - {{name: {}, type: {}{}}}", name, look.is_number() ? "number" : "category",
-                                     look.has_missing() ? ", missing: mean" : ""));
+    found.data.push_back(fmt::format("  - {{name: {}, type: {}{}}}{}", name, look.is_number() ? "number" : "category",
+                                     look.has_missing() ? ", missing: mean" : "", NumberComment(table, i)));
   }
 }
 
@@ -115,7 +118,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   const ColumnLook labels = LookAt(table, label, source.options.decimal);
   const bool has_classes = !labels.is_number() || labels.words > 0 || (labels.whole && labels.different.size() <= kMostLabelNumbers);
 
-  source.options.label = RefOf(table, label);
+  source.options.label = RefOfColumn(table.header(), label);
   FoundData found{.examples = table.rows()};
   found.data = {"format: csv", fmt::format("train: {{files: [{}]}}", YamlText(files[0]))};
   found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
@@ -126,8 +129,8 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
     found.notes.push_back(fmt::format("the label {} has {}: its values are taken for classes", ColumnText(table, label), doubt));
     found.data.push_back(fmt::format("# {} has {}", ColumnText(table, label), doubt));
   }
-  found.data.push_back(
-      fmt::format("label: {}{}", ColumnText(table, label), has_classes ? "" : "  # a number; large ones are learnt better near 1"));
+  found.data.push_back(fmt::format("label: {}{}{}", ColumnText(table, label), NumberComment(table, label),
+                                   has_classes ? "" : "  # a number; large ones are learnt better near 1"));
   AddColumns(table, label, source.options, found);
   if (source.options.columns.empty()) {
     return absl::InvalidArgumentError(

@@ -27,6 +27,9 @@ struct FoundData {
 // but damaged name the file.
 absl::StatusOr<FoundData> FindData(const std::string& path);
 
+// What errors call JobText: it is no file yet.
+inline constexpr char kFoundJob[] = "the job that init writes";
+
 // A job file with comments, and a small model that fits. Pure.
 std::string JobText(const FoundData& found);
 

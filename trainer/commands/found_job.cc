@@ -15,7 +15,7 @@ namespace {
 
 // Opens what a launch opens. Examples are not kept: only the files are in question.
 absl::Status CheckOpens(const std::string& text) {
-  TY_ASSIGN_OR_RETURN(JobConfig job, ParseJob(text, "job.yaml"));
+  TY_ASSIGN_OR_RETURN(JobConfig job, ParseJob(text, kFoundJob));
   TrainingConfig& training = job.training;
   training.data.pipeline.examples.clear();
   TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(training.model));

@@ -97,6 +97,17 @@ TEST_F(FoundJobTest, TheDelimiterIsFound) {
   EXPECT_THAT(ErrorOf("one.csv", "class\na\nb\n"), HasSubstr("that a model could learn from; its delimiter is \",\""));
 }
 
+TEST_F(FoundJobTest, ColumnsWithoutANameOfTheirOwnGoByNumber) {
+  std::string rows;
+  for (int i = 0; i < 20; ++i) rows += std::to_string(i % 4) + ",0.5,2," + (i % 2 == 0 ? "a\n" : "b\n");
+  const FoundJob pandas = Find("pandas.csv", ",u,v,class\n" + rows);
+  EXPECT_THAT(pandas.text, AllOf(HasSubstr("- {name: 0, type: number}  # has no name\n"), HasSubstr("label: \"class\"\n")));
+  const FoundJob same = Find("same.csv", "u,u,v,class\n" + rows);
+  EXPECT_THAT(same.text, AllOf(HasSubstr("- {name: 1, type: number}  # one of several \"u\"\n"), HasSubstr("- {name: \"v\", type")));
+  EXPECT_THAT(Find("label.csv", "u,v,w,\n" + rows).text, HasSubstr("label: 3  # has no name\n"));
+  EXPECT_THAT(Find("labels.csv", "class,v,w,class\n" + rows).text, HasSubstr("label: 0  # one of several \"class\""));
+}
+
 TEST_F(FoundJobTest, DecimalCommasAreFound) {
   std::string text = "x;y;class\n";
   for (int i = 0; i < 20; ++i) text += std::to_string(i) + ",5;2;" + (i % 2 == 0 ? "a\n" : "b\n");

@@ -187,6 +187,11 @@ TEST_F(CsvTest, AnEmptyCellThatATrainingDidNotTakeIsTold) {
                                        "the column no `missing`"));
 }
 
+TEST_F(CsvTest, ColumnsWithoutANameOfTheirOwnAreTakenByNumber) {
+  Write("train.csv", ",a,a,kind\n1,4,6,x\n3,6,4,y\n");
+  EXPECT_THAT(All(3, 2).x.values<const float>(), ElementsAre(-1, -1, 1, 1, 1, -1));
+}
+
 TEST_F(CsvTest, WhatDoesNotFitTheModelIsTold) {
   Columns({Number("weight"), Category("colour")});
   EXPECT_THAT(ErrorOf(2, 2),

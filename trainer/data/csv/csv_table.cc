@@ -67,6 +67,11 @@ absl::StatusOr<CsvTable> ReadCsvTable(const std::vector<std::string>& paths, con
   return *std::move(table);
 }
 
+ColumnRef RefOfColumn(const std::vector<std::string>& header, size_t column) {
+  const bool named = !header.empty() && !header[column].empty() && std::ranges::count(header, header[column]) == 1;
+  return named ? ColumnRef{.name = header[column]} : ColumnRef{.name = std::to_string(column), .number = static_cast<int64_t>(column)};
+}
+
 absl::StatusOr<size_t> FindColumn(const ColumnRef& column, const std::vector<std::string>& header, size_t columns, std::string_view name) {
   if (column.number >= 0) {
     if (static_cast<size_t>(column.number) < columns) return static_cast<size_t>(column.number);

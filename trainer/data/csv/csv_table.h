@@ -46,6 +46,10 @@ class CsvTable {
 // or has no row, the headers or numbers of columns differ, or what CsvReader says.
 absl::StatusOr<CsvTable> ReadCsvTable(const std::vector<std::string>& paths, const CsvOptions& options);
 
+// How a job names a column: by the name in `header`, else by its number. The number stands where
+// there is no header, where the column's name is empty, and where several columns have it.
+ColumnRef RefOfColumn(const std::vector<std::string>& header, size_t column);
+
 // The place of a column in rows under `header`, of `columns` cells. InvalidArgument, with `name` of
 // the text: no column has that name or number, or several have the name.
 absl::StatusOr<size_t> FindColumn(const ColumnRef& column, const std::vector<std::string>& header, size_t columns, std::string_view name);

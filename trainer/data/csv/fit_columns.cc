@@ -30,9 +30,7 @@ std::vector<CsvColumn> AllColumns(const CsvTable& table, size_t label, const Mis
   std::vector<CsvColumn> columns;
   for (size_t i = 0; i < table.columns(); ++i) {
     if (i == label) continue;
-    ColumnRef column = table.header().empty() ? ColumnRef{.name = std::to_string(i), .number = static_cast<int64_t>(i)}
-                                              : ColumnRef{.name = table.header()[i]};
-    columns.push_back({.column = std::move(column), .missing = missing});
+    columns.push_back({.column = RefOfColumn(table.header(), i), .missing = missing});
   }
   return columns;
 }
