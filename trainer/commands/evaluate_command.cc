@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "trainer/base/status_macros.h"
@@ -18,14 +17,11 @@ namespace {
 
 struct EvaluateFlags {
   TrainedModelOptions model;
-  std::string data;  // "": the job's folder
   std::string backend = "cpu";
   bool json = false;
 };
 
-absl::StatusOr<std::string> Evaluated(EvaluateFlags flags) {
-  // JSON's strings are YAML's.
-  if (!flags.data.empty()) flags.model.overrides.push_back("training.data.dir=" + nlohmann::json(flags.data).dump());
+absl::StatusOr<std::string> Evaluated(const EvaluateFlags& flags) {
   TY_ASSIGN_OR_RETURN(const TrainedModel model, LoadTrainedModel(flags.model));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, MakeBackend(flags.backend, /*threads=*/0));
   TY_ASSIGN_OR_RETURN(const ModelEvaluation evaluation, EvaluateModel(model, *backend));
@@ -38,7 +34,8 @@ void AddEvaluateCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<EvaluateFlags>();
   CLI::App* command = app.add_subcommand("evaluate", "print loss, accuracy and mistakes of a checkpoint on a data set");
   AddModelOptions(*command, flags->model, "a job file whose data.eval is used in place of the checkpoint's");
-  command->add_option("--data", flags->data, "folder of the data, in place of the job's data.dir")->type_name("DIR");
+  command->add_option("--data", flags->model.data, "folder of the data, in place of the job's data.dir; another one is evaluated whole")
+      ->type_name("DIR");
   AddSetOption(*command, flags->model.overrides);
   command->add_flag("--json", flags->json, "print one JSON object, with the whole confusion matrix");
   AddBackendOption(*command, flags->backend);

@@ -2,8 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/find_checkpoint.h"
 #include "trainer/job/job_config.h"
@@ -12,10 +19,14 @@
 namespace trainyard::engine {
 namespace {
 
-absl::StatusOr<ModelDescription> DescriptionOf(const Checkpoint& checkpoint, const TrainedModelOptions& options) {
+namespace fs = std::filesystem;
+
+// The description with other overrides than those of the options.
+absl::StatusOr<ModelDescription> DescriptionWith(std::span<const std::string> overrides, const Checkpoint& checkpoint,
+                                                 const TrainedModelOptions& options) {
   const CheckpointInfo& info = checkpoint.info();
   if (!options.job.empty()) {
-    TY_ASSIGN_OR_RETURN(const TrainingConfig job, ReadTrainingFile(options.job, options.overrides));
+    TY_ASSIGN_OR_RETURN(const TrainingConfig job, ReadTrainingFile(options.job, overrides));
     const auto vocabulary = info.state.find(kVocabularyState);
     return DescribeModel(job, vocabulary == info.state.end() ? "" : vocabulary->second);
   }
@@ -23,10 +34,63 @@ absl::StatusOr<ModelDescription> DescriptionOf(const Checkpoint& checkpoint, con
     return absl::FailedPreconditionError(fmt::format(
         "checkpoint {} has no model.json: an older version wrote it; name the job file of its training by --job FILE", checkpoint.path()));
   }
-  return ParseDescription(info.description, checkpoint.path() + "/model.json", options.overrides);
+  return ParseDescription(info.description, checkpoint.path() + "/model.json", overrides);
+}
+
+// The folder of the data that the checkpoint's job, or that of the options, names.
+absl::StatusOr<std::string> DataFolderOf(const Checkpoint& checkpoint, const TrainedModelOptions& options) {
+  if (!options.job.empty()) {
+    TY_ASSIGN_OR_RETURN(const TrainingConfig job, ReadTrainingFile(options.job, options.overrides));
+    return job.data.dir;
+  }
+  TY_ASSIGN_OR_RETURN(const ModelDescription description, DescriptionWith(options.overrides, checkpoint, options));
+  return description.training.data.dir;
+}
+
+bool IsSameFolder(const std::string& a, const std::string& b) {
+  const auto whole = [](const std::string& path) {
+    std::error_code error;
+    fs::path absolute = fs::weakly_canonical(fs::absolute(path.empty() ? "." : path, error), error);
+    return absolute.has_filename() ? absolute : absolute.parent_path();  // "DIR/"
+  };
+  return whole(a) == whole(b);
+}
+
+bool IsOfEvaluation(const std::string& override) {
+  const std::string_view path = override;
+  return path.starts_with("training.data.eval") || path.starts_with("spec.training.data.eval");
+}
+
+absl::StatusOr<ModelDescription> DescriptionOf(const Checkpoint& checkpoint, const TrainedModelOptions& options) {
+  if (options.data.empty()) return DescriptionWith(options.overrides, checkpoint, options);
+  TY_ASSIGN_OR_RETURN(const std::string trained_on, DataFolderOf(checkpoint, options));
+  std::vector<std::string> overrides = options.overrides;
+  overrides.push_back("training.data.dir=" + nlohmann::json(options.data).dump());  // JSON's strings are YAML's
+  TY_ASSIGN_OR_RETURN(ModelDescription description, DescriptionWith(overrides, checkpoint, options));
+  if (IsSameFolder(options.data, trained_on) || std::ranges::any_of(options.overrides, IsOfEvaluation)) return description;
+  DataConfig& data = description.training.data;
+  DataConfig whole = EvaluatedWhole(data);
+  if (whole == data) return description;
+  LogInfo("{} is not {}, the folder of the training's data: all of its examples are evaluated, not a part of them", options.data,
+          trained_on.empty() ? "the working directory" : trained_on);
+  data = std::move(whole);
+  return description;
 }
 
 }  // namespace
+
+DataConfig EvaluatedWhole(DataConfig data) {
+  if (!data.eval || data.format == DataConfig::Format::kText) return data;
+  const DataSplit range_of_all;
+  const auto all_of = [&](DataSplit split) {
+    split.begin = range_of_all.begin;
+    split.end = range_of_all.end;
+    return split;
+  };
+  data.eval_fraction = 0;
+  if (all_of(*data.eval) == all_of(data.train)) data.eval = all_of(*data.eval);
+  return data;
+}
 
 absl::StatusOr<TrainedModel> LoadTrainedModel(const TrainedModelOptions& options) {
   TY_ASSIGN_OR_RETURN(const FoundCheckpoint found, FindCheckpoint(options.path, options.best));
