@@ -31,9 +31,12 @@ Shape InputOf(const Shape& record) {
   return record.rank() == 0 || record.rank() > kMostInputAxes ? Shape{record.elements()} : record;
 }
 
+// Where the last tenth of `n` begins.
+int64_t CutOf(int64_t n) { return n - std::max<int64_t>(1, n / 10); }
+
 // The first nine tenths of `n`, and the rest.
 std::pair<std::string, std::string> Ranges(int64_t n) {
-  const int64_t cut = n - std::max<int64_t>(1, n / 10);
+  const int64_t cut = CutOf(n);
   return {fmt::format("[0, {}]", cut), fmt::format("[{}, {}]", cut, n)};
 }
 
@@ -113,6 +116,7 @@ absl::StatusOr<std::optional<FoundData>> FindIdx(const FolderContent& content) {
   const auto [first, rest] = Ranges(found.examples);
   const bool one = pairs.size() == 1;
   found.data = {"format: idx", "train: " + FlowOf(pairs[0], one ? first : ""), "eval: " + FlowOf(pairs[one ? 0 : 1], one ? rest : "")};
+  if (one) NoteMissingClasses(std::vector<int64_t>(numbers.begin(), numbers.end()), CutOf(found.examples), found);
   return found;
 }
 
@@ -136,11 +140,13 @@ absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content) {
     }
     FoundData found{.examples = header.records(), .input = InputOf(header.record_shape())};
     const Elements all{.type = labels.header.type, .data = labels.bytes.data(), .count = labels.header.shape.elements()};
+    std::vector<int64_t> classes;  // of the examples
     if (all.whole_numbers()) {
-      int64_t largest = 0;
       const size_t each = ElementBytes(all.type);
-      for (int64_t i = 0; i < all.count; ++i)
-        largest = std::max(largest, WholeNumber({.type = all.type, .data = all.data + i * each, .count = 1}));
+      for (int64_t i = 0; i < all.count; ++i) {
+        classes.push_back(WholeNumber({.type = all.type, .data = all.data + i * each, .count = 1}));
+      }
+      const int64_t largest = classes.empty() ? 0 : *std::ranges::max_element(classes);
       TY_ASSIGN_OR_RETURN(found.classes, ClassesOf(largest, NpzArrayName(path, names[1])));
     }
     found.summary = fmt::format("{} of {} in {}", Counted(found.examples, "example"), header.record_shape().ToString(), *file);
@@ -152,6 +158,8 @@ absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content) {
     const auto [first, rest] = Ranges(found.examples);
     found.data = {"format: numpy", "train: " + split(names[0], names[1], two ? "" : first),
                   "eval: " + (two ? split(names[2], names[3], "") : split(names[0], names[1], rest))};
+    const bool labelled = static_cast<int64_t>(classes.size()) == found.examples;
+    if (!two && labelled) NoteMissingClasses(classes, CutOf(found.examples), found);
     return found;
   }
   return absl::NotFoundError(fmt::format("{} has none of these pairs of arrays: x_train and y_train, images and labels, x and y", path));

@@ -69,6 +69,19 @@ std::string NamesText(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + listed, ", "), names.size() > listed ? ", …" : "");
 }
 
+void NoteMissingClasses(std::span<const int64_t> labels, int64_t cut, FoundData& found) {
+  const auto classes_of = [](std::span<const int64_t> part) { return std::set<int64_t>(part.begin(), part.end()).size(); };
+  const size_t all = classes_of(labels);
+  const size_t train = classes_of(labels.first(static_cast<size_t>(cut)));
+  const size_t eval = classes_of(labels.subspan(static_cast<size_t>(cut)));
+  if (train == all && eval == all) return;
+  const std::string note =
+      fmt::format("of {} classes the training's range has {}, the evaluation's {}: shuffle the file if it is sorted, or give other ranges",
+                  all, train, eval);
+  found.notes.push_back(note);
+  found.data.push_back("# " + note);
+}
+
 absl::StatusOr<FoundData> FindData(const std::string& path) {
   TY_ASSIGN_OR_RETURN(const FolderContent content, ContentOf(path));
   for (const auto find : {FindImages, FindCifar10, FindIdx, FindNpz, FindTfRecords, FindParquet, FindCsv, FindText}) {

@@ -1,7 +1,9 @@
 // One function for each format that FindData knows.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +30,10 @@ absl::StatusOr<std::optional<FoundData>> FindTfRecords(const FolderContent& cont
 absl::StatusOr<std::optional<FoundData>> FindParquet(const FolderContent& content);
 absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content);
 absl::StatusOr<std::optional<FoundData>> FindText(const FolderContent& content);
+
+// Notes classes that the training (examples before `cut`) or the evaluation (the others) has none
+// of, as in a file that is sorted. `labels` are those of all examples in the file's order.
+void NoteMissingClasses(std::span<const int64_t> labels, int64_t cut, FoundData& found);
 
 // A quoted YAML text.
 std::string YamlText(std::string_view text);

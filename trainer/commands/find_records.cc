@@ -31,7 +31,7 @@ struct Rows {
   int64_t elements = 0;  // of an example
   bool bytes = false;
   bool classes = true;
-  int64_t largest = 0;  // label
+  std::vector<int64_t> labels;  // class numbers, where `classes`
 };
 
 absl::Status Take(const Elements& image, const Elements& label, Rows& rows) {
@@ -44,7 +44,7 @@ absl::Status Take(const Elements& image, const Elements& label, Rows& rows) {
     rows.bytes = image.type == ElementType::kU8;
     rows.classes = label.whole_numbers();
   }
-  if (rows.classes && label.whole_numbers()) rows.largest = std::max(rows.largest, WholeNumber(label));
+  if (rows.classes && label.whole_numbers()) rows.labels.push_back(WholeNumber(label));
   return absl::OkStatus();
 }
 
@@ -122,17 +122,20 @@ absl::StatusOr<std::optional<FoundData>> FindRecords(const FolderContent& conten
         read(path_of(file), names, [&](const Elements& image, const Elements& label) { return Take(image, label, rows); });
     if (!seen.ok()) return seen;
   }
-  if (rows.classes && (rows.largest < 1 || rows.largest >= kMostRecordClasses)) {
+  const int64_t largest = rows.labels.empty() ? 0 : *std::ranges::max_element(rows.labels);
+  if (rows.classes && (largest < 1 || largest >= kMostRecordClasses)) {
     return absl::InvalidArgumentError(fmt::format("{}: the largest label is {}, expected one from 1 to {}: classes are numbered from 0",
-                                                  path_of(train[0]), rows.largest, kMostRecordClasses - 1));
+                                                  path_of(train[0]), largest, kMostRecordClasses - 1));
   }
-  FoundData found{.examples = rows.count, .input = ShapeOf(rows), .classes = rows.classes ? rows.largest + 1 : 0};
+  FoundData found{.examples = rows.count, .input = ShapeOf(rows), .classes = rows.classes ? largest + 1 : 0};
   found.summary = fmt::format("{} records of {} in {} {}{}", rows.count, found.input.ToString(), train.size(),
                               train.size() == 1 ? "file" : "files", rows.classes ? fmt::format(", of {} classes", found.classes) : "");
   const int64_t cut = rows.count - std::max<int64_t>(1, rows.count / 10);
   const bool split = eval.empty() && rows.count > 1;
   found.data = {"format: " + format, "train: " + FilesText(train, split ? fmt::format("[0, {}]", cut) : "")};
   if (split) found.data.push_back("eval: " + FilesText(train, fmt::format("[{}, {}]", cut, rows.count)));
+  const bool labelled = rows.classes && static_cast<int64_t>(rows.labels.size()) == rows.count;
+  if (split && labelled) NoteMissingClasses(rows.labels, cut, found);
   if (!eval.empty()) found.data.push_back("eval: " + FilesText(eval, ""));
   found.data.push_back(fmt::format("features: {{image: {}, label: {}}}", names.image, names.label));
   return found;

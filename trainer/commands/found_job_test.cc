@@ -108,6 +108,25 @@ TEST_F(FoundJobTest, ColumnsWithoutANameOfTheirOwnGoByNumber) {
   EXPECT_THAT(Find("labels.csv", "class,v,w,class\n" + rows).text, HasSubstr("label: 0  # one of several \"class\""));
 }
 
+TEST_F(FoundJobTest, ASortedFileWhoseEvaluationLacksClassesIsTold) {
+  constexpr unsigned char kExamples = 40;
+  const auto write = [this](int run) {  // labels 0 to 3, of so many examples in a row
+    Write("a-images-idx3-ubyte",
+          std::string({0, 0, 8, 3, 0, 0, 0, kExamples, 0, 0, 0, 2, 0, 0, 0, 2}) + std::string(size_t{kExamples} * 4, '\7'));
+    std::string labels({0, 0, 8, 1, 0, 0, 0, kExamples});
+    for (int i = 0; i < kExamples; ++i) labels += static_cast<char>(i / run % 4);
+    Write("a-labels-idx1-ubyte", labels);
+    const absl::StatusOr<FoundJob> job = FindJob(dir_);
+    EXPECT_TRUE(job.ok()) << job.status();
+    return job.value_or(FoundJob());
+  };
+  const FoundJob sorted = write(10);
+  EXPECT_THAT(sorted.data.notes, ElementsAre("of 4 classes the training's range has 4, the evaluation's 1: shuffle the file if it is "
+                                             "sorted, or give other ranges"));
+  EXPECT_THAT(sorted.text, HasSubstr("# of 4 classes the training's range has 4, the evaluation's 1: "));
+  EXPECT_THAT(write(1).data.notes, IsEmpty());
+}
+
 TEST_F(FoundJobTest, DecimalCommasAreFound) {
   std::string text = "x;y;class\n";
   for (int i = 0; i < 20; ++i) text += std::to_string(i) + ",5;2;" + (i % 2 == 0 ? "a\n" : "b\n");
