@@ -29,7 +29,8 @@ absl::StatusOr<std::vector<CheckpointMark>> CheckpointMarks(const std::string& p
 
 // Keeps the newest good checkpoint of a folder loaded. The version before answers until the newer
 // one is warm, and answers its own requests to the end. A checkpoint that cannot be used is logged
-// once, and the version before stays. Thread-safe, but for Poll.
+// once, and the version before stays. It is tried again when its files change, since it may have
+// been found while somebody copied it. Thread-safe, but for Poll.
 class VersionWatch {
  public:
   // Gives a warm model of a checkpoint's folder.
@@ -56,17 +57,20 @@ class VersionWatch {
 
  private:
   struct Refusal {
-    CheckpointMark mark;
+    std::string path;
+    std::string files;  // as they were: FilesText
     absl::Status why;
+    bool told = false;
   };
   absl::Status Load(const CheckpointMark& mark);
-  void Refuse(const CheckpointMark& mark, const absl::Status& why);
+  void Refuse(const std::string& path, std::string files, const absl::Status& why);
+  void Tell(Refusal& refusal);
 
   const std::string path_;
   const bool best_;
   const Loader load_;
   CheckpointMark served_;         // of Poll
-  std::vector<Refusal> refused_;  // of Poll: of those that are still there
+  std::vector<Refusal> refused_;  // of Poll: of those that are still there, one for each path
   // Of Poll: the last to hold a model that was replaced, since its destructor waits for its thread,
   // which may not be the one that answered the last request.
   std::vector<std::shared_ptr<ServedModel>> replaced_;

@@ -77,11 +77,42 @@ TEST_F(VersionWatchTest, ABrokenCheckpointIsRefusedOnceAndTheOldVersionStays) {
   EXPECT_EQ(version(), 11);
 }
 
+TEST_F(VersionWatchTest, ACheckpointThatWasFoundWhileItWasCopiedIsTakenWhenItIsWhole) {
+  SaveModel(dir_, 5, 1);
+  ASSERT_TRUE(watch_.Poll().ok());
+  const std::string whole = SaveModel(dir_ + "/elsewhere", 9, 2);
+  const std::string copy = dir_ + "/step-9";
+  std::filesystem::create_directory(copy);
+  std::filesystem::copy(whole + "/manifest.json", copy);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(watch_.Poll().ok());
+  std::ofstream(copy + "/parameters.safetensors") << "part";
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(watch_.Poll().ok());
+  EXPECT_EQ(version(), 5);
+  using std::filesystem::copy_options;
+  std::filesystem::copy(whole, copy, copy_options::recursive | copy_options::overwrite_existing);
+  EXPECT_TRUE(watch_.Poll().ok());
+  EXPECT_EQ(version(), 9);
+  EXPECT_EQ(watch_.counts().refused, 1);
+  EXPECT_EQ(loads_, 4);
+}
+
 TEST_F(VersionWatchTest, AtTheStartTheNewestGoodOneIsTaken) {
   SaveModel(dir_, 5, 1);
   Damage(SaveModel(dir_, 9, 2));
   EXPECT_TRUE(watch_.Poll().ok());
   EXPECT_EQ(version(), 5);
+}
+
+TEST_F(VersionWatchTest, AManifestThatWasFoundHalfCopiedIsReadAgain) {
+  const std::string checkpoint = SaveModel(dir_, 9, 2);
+  const std::string manifest = checkpoint + "/manifest.json";
+  std::filesystem::copy(manifest, dir_ + "/whole.json");
+  std::filesystem::resize_file(manifest, 10);
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(watch_.Poll().ok());
+  std::filesystem::copy(dir_ + "/whole.json", manifest, std::filesystem::copy_options::overwrite_existing);
+  EXPECT_TRUE(watch_.Poll().ok());
+  EXPECT_EQ(version(), 9);
+  EXPECT_EQ(watch_.counts().refused, 1);
 }
 
 TEST_F(VersionWatchTest, WithoutAGoodOneTheErrorIsThatOfTheBrokenOne) {
