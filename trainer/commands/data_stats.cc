@@ -128,7 +128,7 @@ DataStats StatsOf(const Dataset& dataset, int classes) {
   const DatasetInfo& info = dataset.info();
   if (info.stream_steps > 0) {
     return DataStats{.name = info.name,
-                     .examples = info.examples,
+                     .examples = info.examples + info.stream_steps,  // one begins at each token but the last steps
                      .shape = info.example_shape,
                      .vocabulary = info.vocabulary != nullptr ? static_cast<int64_t>(info.vocabulary->size()) : 0};
   }

@@ -5,10 +5,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "trainer/data/memory_dataset.h"
+#include "trainer/data/text/text_dataset.h"
 
 namespace trainyard::engine {
 namespace {
@@ -39,6 +41,15 @@ TEST(DataStatsTest, AnExampleWithNumbersThatAreNotFiniteIsNamedAndLeftOut) {
   EXPECT_THAT(stats.class_counts, ElementsAre(2, 0));
   EXPECT_THAT(StatsText("train", stats, {"cat", "dog"}),
               AllOf(HasSubstr("mean 4.0000  std 2.2361  from 1.0000 to 7.0000"), HasSubstr("1 example is damaged:")));
+}
+
+TEST(DataStatsTest, AllTokensOfATextAreCounted) {
+  const std::string path = ::testing::TempDir() + "data_stats_text.txt";
+  std::ofstream(path) << "abcabcabca";  // ten characters
+  const ExpectedData expected{.example_shape = {4}, .classes = 5, .target_shape = {}, .vocabulary = 5, .label_shape = {4}};
+  const auto text = OpenTrainingText({.paths = {path}}, {.tokens = TokenKind::kCharacters, .vocabulary = 0, .expected = expected});
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(StatsText("train", StatsOf(**text, 5), {}), "train: 10 tokens, 4 different ones, of " + path + "\n");
 }
 
 TEST(DataStatsTest, ALabelThatIsNotFiniteIsNamed) {
