@@ -9,6 +9,8 @@
 
 namespace trainyard::engine {
 
+inline constexpr int kLargestPort = 65535;
+
 // CHECKPOINT, --best and --job, of subcommands that use a checkpoint. `job` says what the job file
 // is for.
 void AddModelOptions(CLI::App& command, TrainedModelOptions& model, const std::string& job);

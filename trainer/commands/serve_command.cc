@@ -20,8 +20,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int kLargestPort = 65535;
-
 struct ServeFlags {
   TrainedModelOptions checkpoint;
   std::string name = "model";

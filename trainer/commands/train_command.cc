@@ -187,8 +187,9 @@ void AddTrainCommand(CLI::App& app, int& exit_code) {
   command->add_option("--output", flags->output, "folder for checkpoints, summaries, traces and the replica's report")
       ->type_name("DIR")
       ->capture_default_str();
-  command->add_option("--http_port", flags->http_port,
-                      "port of /progress, /metrics and /healthz (without it the replica's own port + 1; 0: any)");
+  InRange(command->add_option("--http_port", flags->http_port,
+                              "port of /progress, /metrics and /healthz (without it the replica's own port + 1; 0: any)"),
+          0, kLargestPort);
   AddBackendOption(*command, flags->backend);
   AddSetOption(*command, flags->overrides);
   command->footer(
