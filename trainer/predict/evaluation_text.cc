@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -16,6 +17,8 @@ using nlohmann::ordered_json;
 constexpr int kMostColumns = 20;  // of a matrix that is printed as one
 constexpr size_t kMostMistakes = 20;
 constexpr size_t kWidestName = 24;
+constexpr size_t kWidestHead = 10;     // of a column of the matrix
+constexpr size_t kRowNumberWidth = 3;  // of a row's number, with the blank behind it
 
 std::string NumberText(const std::optional<double>& number) { return number ? fmt::format("{:.4f}", *number) : "-"; }
 ordered_json NumberJson(const std::optional<double>& number) { return number ? ordered_json(*number) : ordered_json(); }
@@ -39,14 +42,34 @@ std::string ClassTable(const ConfusionMatrix& matrix, const std::vector<std::str
                             matrix.total());
 }
 
+// The fewest characters, `cell` or more, that tell the names apart as heads of columns. 0: they
+// would be too wide.
+size_t HeadWidth(const std::vector<std::string>& names, size_t cell) {
+  for (size_t width = cell; width <= std::max(cell, kWidestHead); ++width) {
+    std::set<std::string> heads;
+    for (const std::string& name : names) heads.insert(fmt::format("{:.{}}", name, width));
+    if (heads.size() == names.size()) return width;
+  }
+  return 0;
+}
+
+// The columns' heads are the names, cut where they are long, or numbers where names so cut would be
+// alike.
 std::string MatrixTable(const ConfusionMatrix& matrix, const std::vector<std::string>& names) {
   const size_t width = WidthOf(names);
   size_t cell = 4;
   for (int label = 0; label < matrix.classes(); ++label) cell = std::max(cell, fmt::formatted_size("{}", matrix.Score(label).support));
-  std::string text = fmt::format("{:<{}}  predicted\n{:<{}}", "class", width, "", width);
-  for (const std::string& name : names) text += fmt::format("  {:>{}.{}}", name, cell, cell);
+  const size_t head = HeadWidth(names, cell);
+  const bool numbered = head == 0;
+  cell = std::max(cell, head);
+  const std::string indent(width + (numbered ? kRowNumberWidth : 0), ' ');
+  std::string text = fmt::format("{:<{}}  predicted\n{}", "class", indent.size(), indent);
+  for (int label = 0; label < matrix.classes(); ++label) {
+    text += fmt::format("  {:>{}.{}}", numbered ? std::to_string(label) : names[label], cell, cell);
+  }
   text += "\n";
   for (int label = 0; label < matrix.classes(); ++label) {
+    if (numbered) text += fmt::format("{:>{}} ", label, kRowNumberWidth - 1);
     text += fmt::format("{:<{}}", names[label], width);
     for (int predicted = 0; predicted < matrix.classes(); ++predicted) text += fmt::format("  {:>{}}", matrix.cell(label, predicted), cell);
     text += "\n";

@@ -1,0 +1,51 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/model/model_json.h"
+#include "trainer/predict/evaluate_model.h"
+
+namespace trainyard::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Of one example of each class, all of them right.
+std::string TextOf(const std::vector<std::string>& classes) {
+  FieldErrors errors;
+  TrainedModel model{.checkpoint = "c", .description = {}, .parameters = {}};
+  model.description.training.model = ParseModelSpec({{"input", {{"shape", {1}}}},
+                                                     {"layers", nlohmann::json::array({{{"dense", {{"units", classes.size()}}}}})},
+                                                     {"loss", "softmaxCrossEntropy"}},
+                                                    "model", errors);
+  EXPECT_TRUE(errors.empty()) << errors.ToStatus("model");
+  model.description.classes = classes;
+  ModelEvaluation evaluation{.score = {.examples = static_cast<int64_t>(classes.size())},
+                             .matrix = ConfusionMatrix(static_cast<int>(classes.size())),
+                             .data = "d"};
+  for (int label = 0; label < static_cast<int>(classes.size()); ++label) evaluation.matrix->Add(label, label);
+  return EvaluationText(model, evaluation);
+}
+
+TEST(EvaluationText, HeadsOfColumnsAreCut) {
+  EXPECT_THAT(TextOf({"apple", "pear"}), HasSubstr("class  predicted\n"
+                                                   "       appl  pear\n"
+                                                   "apple     1     0\n"));
+}
+
+TEST(EvaluationText, HeadsAreAsWideAsTheyNeedToDiffer) {
+  EXPECT_THAT(TextOf({"class_a", "class_b"}), HasSubstr("class    predicted\n"
+                                                        "         class_a  class_b\n"
+                                                        "class_a        1        0\n"));
+}
+
+TEST(EvaluationText, HeadsThatOnlyDifferFarBehindAreNumbers) {
+  EXPECT_THAT(TextOf({"a_long_class_1", "a_long_class_2"}), HasSubstr("class              predicted\n"
+                                                                      "                      0     1\n"
+                                                                      " 0 a_long_class_1     1     0\n"
+                                                                      " 1 a_long_class_2     0     1\n"));
+}
+
+}  // namespace
+}  // namespace trainyard::engine
