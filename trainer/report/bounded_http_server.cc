@@ -12,6 +12,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -19,9 +20,13 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/printable.h"
+#include "trainer/report/chunked_body.h"
 
 namespace trainyard::engine {
 namespace {
@@ -62,14 +67,25 @@ class DeadlineStream final : public httplib::Stream {
     read_by_ = RealClock().Now() + bounds_.read_deadline;
     unread_ = bounds_.request_bytes;
   }
+  // What is read next, before what comes from the socket.
+  void Return(std::string bytes) {
+    returned_ = std::move(bytes);
+    returned_read_ = 0;
+  }
+  // The request has as many bytes as one may have.
+  bool spent() const { return unread_ == 0; }
   // Nothing of another request has come, as far as is known.
   bool empty() const { return begin_ == end_; }
   // A read has failed: the bytes that follow are not a request.
   bool broken() const { return broken_; }
 
-  bool is_readable() const override { return !empty() || AwaitBytes(); }
+  bool is_readable() const override { return returned_read_ < returned_.size() || !empty() || AwaitBytes(); }
   bool is_writable() const override { return AwaitSocket(socket_, POLLOUT, write_by()); }
   ssize_t read(char* bytes, size_t size) override {
+    if (const size_t count = returned_.copy(bytes, size, returned_read_); count > 0) {
+      returned_read_ += count;
+      return static_cast<ssize_t>(count);
+    }
     const size_t count = std::min({size, unread_, empty() ? Fill() : end_ - begin_});
     broken_ = broken_ || count == 0;
     if (count == 0) return -1;
@@ -117,6 +133,8 @@ class DeadlineStream final : public httplib::Stream {
   const std::function<bool()> ending_;
   absl::Time read_by_;
   size_t unread_ = 0;
+  std::string returned_;
+  size_t returned_read_ = 0;
   bool broken_ = false;
   std::array<char, 16 << 10> buffer_;
   size_t begin_ = 0;  // of what was received and not read
@@ -131,6 +149,48 @@ bool IsPlain(const httplib::Request& request) {
   const size_t encodings = request.get_header_value_count("Transfer-Encoding");
   if (request.method != "POST") return lengths + encodings == 0;
   return lengths + encodings == 1 && !request.has_header("Content-Encoding") && !request.is_multipart_form_data();
+}
+
+// Beside the names of a client's headers, as the library's own REMOTE_ADDR.
+constexpr char kRefusal[] = "REFUSAL";
+
+using Refusal = BoundedHttpServer::Refusal;
+
+// Whether the words about a body's length can be believed.
+std::optional<Refusal> RefusalOfLength(const httplib::Request& request, size_t most) {
+  const std::string length = request.get_header_value("Content-Length");
+  const std::string encoding = request.get_header_value("Transfer-Encoding");
+  if (!encoding.empty() && !absl::EqualsIgnoreCase(encoding, "chunked")) {
+    return Refusal{501, fmt::format("header Transfer-Encoding: found \"{}\", expected chunked", Printable(encoding.substr(0, 60)))};
+  }
+  if (length.empty()) return std::nullopt;
+  uint64_t bytes = 0;
+  const bool digits = std::ranges::all_of(length, [](char c) { return c >= '0' && c <= '9'; });
+  if (!digits) {
+    return Refusal{400, fmt::format("header Content-Length: found \"{}\", expected a number of bytes", Printable(length.substr(0, 60)))};
+  }
+  if (!absl::SimpleAtoi(length, &bytes) || bytes > most) {
+    return Refusal{413, fmt::format("the body: found {} bytes, expected at most {}", length.substr(0, 20), most)};
+  }
+  return std::nullopt;
+}
+
+// The chunked body of a request becomes one with a length, so that the library need not read it.
+std::optional<Refusal> ReadChunks(httplib::Request& request, size_t most, DeadlineStream& stream) {
+  constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  if (request.headers.erase("Expect") > 0) stream.write(kContinue.data(), kContinue.size());
+  std::string body;
+  const ChunkedRead read = ReadChunkedBody(stream, most, body);
+  if (read == ChunkedRead::kTooLong || stream.spent()) {
+    return Refusal{413, fmt::format("the body: found more than {} bytes, expected at most so many", most)};
+  }
+  if (read == ChunkedRead::kBroken) {
+    return Refusal{400, "the body: found a chunk, or what should be one, that cannot be read; expected chunks as RFC 9112 has them"};
+  }
+  request.headers.erase("Transfer-Encoding");
+  request.headers.emplace("Content-Length", std::to_string(body.size()));
+  stream.Return(std::move(body));
+  return std::nullopt;
 }
 
 // Takes `most` bytes that the client still sends, for a moment: it would not read the answer
@@ -240,6 +300,14 @@ absl::Status BoundedHttpServer::Start(std::string_view what, const std::string& 
   return absl::OkStatus();
 }
 
+std::optional<BoundedHttpServer::Refusal> BoundedHttpServer::RefusalOf(const httplib::Request& request) {
+  const std::string text = request.get_header_value(kRefusal);
+  Refusal refusal;
+  if (text.empty() || !absl::SimpleAtoi(text.substr(0, text.find(' ')), &refusal.status)) return std::nullopt;
+  refusal.why = text.substr(text.find(' ') + 1);
+  return refusal;
+}
+
 bool BoundedHttpServer::AwaitRequest(socket_t socket, bool first) const {
   const Connections& connections = *connections_.load();  // this is one of its threads
   const absl::Time begin = RealClock().Now();
@@ -265,9 +333,20 @@ bool BoundedHttpServer::process_and_close_socket(socket_t socket) {
     bool parsed = false;
     answered = process_request(stream, once, closed, [&](httplib::Request& request) {
       parsed = true;
+      request.headers.erase(kRefusal);
       refused = !IsPlain(request);
+      if (!refused) {
+        std::optional<Refusal> refusal = RefusalOfLength(request, bounds_.body_bytes);
+        if (!refusal && request.has_header("Transfer-Encoding")) refusal = ReadChunks(request, bounds_.body_bytes, stream);
+        refused = refusal.has_value();
+        if (refusal) request.headers.emplace(kRefusal, fmt::format("{} {}", refusal->status, refusal->why));
+      }
+      if (refused) request.headers.erase("Expect");  // the body is not wanted
       last = last || refused || connections_.load()->ending();
-      if (last) request.headers.emplace("Connection", "close");
+      if (last) {
+        request.headers.erase("Connection");
+        request.headers.emplace("Connection", "close");
+      }
       request.headers.erase("Accept-Encoding");  // the library would pack answers at its slowest
       request.headers.erase("Range");
       request.ranges.clear();

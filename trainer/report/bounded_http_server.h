@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -17,6 +18,7 @@ namespace trainyard::engine {
 struct HttpBounds {
   int connections = 128;                            // each has a thread of its own
   size_t request_bytes = 64 << 10;                  // of a request's line, headers and body: the library would read a line without an end
+  size_t body_bytes = 64 << 10;                     // of its body
   absl::Duration read_deadline = absl::Seconds(2);  // for a request to come, from the connection's acceptance or its first byte
   absl::Duration answer_deadline = absl::ZeroDuration();  // for its answer to be made and sent, from then on
   absl::Duration idle = absl::ZeroDuration();             // a connection waits this long for another request; zero: it has one
@@ -27,10 +29,19 @@ struct HttpBounds {
 // room for them, and so does a new one that is silent for half a second. So a client that says
 // nothing, a byte a second, or a line without an end holds up nobody else. A request that the
 // library would not read to its end as it stands is the connection's last one: several lengths, a
-// packed or multipart body, a GET with a body, a very long path.
+// packed or multipart body, a GET with a body, a very long path, a chunked body that is broken, a
+// length that is no number. A handler sees a chunked body as one with a length.
 class BoundedHttpServer final : public httplib::Server {
  public:
   static constexpr size_t kMostTargetBytes = 1024;  // of a path; a longer one ends the connection
+
+  // Why the body of a request is not read: a status and the words for it. Such a request is to be
+  // refused, with "Connection: close".
+  struct Refusal {
+    int status = 0;
+    std::string why;
+  };
+  static std::optional<Refusal> RefusalOf(const httplib::Request& request);
 
   explicit BoundedHttpServer(const HttpBounds& bounds = {});
   // Takes no new connections, answers the requests that have come, each with "Connection: close",

@@ -44,6 +44,7 @@ struct RestServer::State {
         api(answers),
         server({.connections = with.connections,
                 .request_bytes = with.request_bytes + kHeaderBytes,
+                .body_bytes = with.request_bytes,
                 .read_deadline = kReadDeadline,
                 .answer_deadline = with.timeout + kSendDeadline,
                 .idle = kIdle}) {
@@ -80,6 +81,8 @@ struct RestServer::State {
     } else if (request.method == "POST" &&
                request.get_header_value_count("Content-Length") + request.get_header_value_count("Transfer-Encoding") != 1) {
       refusal = ErrorAnswer(411, "header Content-Length: expected it once, or Transfer-Encoding: chunked");
+    } else if (const auto unread = BoundedHttpServer::RefusalOf(request)) {
+      refusal = ErrorAnswer(unread->status, unread->why + (unread->status == 413 ? " (--max-request)" : ""));
     } else {
       return httplib::Server::HandlerResponse::Unhandled;
     }
