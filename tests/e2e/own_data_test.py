@@ -5,6 +5,7 @@ import io
 import json
 import pathlib
 import random
+import shlex
 import shutil
 import struct
 import subprocess
@@ -266,7 +267,7 @@ class Init(unittest.TestCase):
         self.job.unlink(missing_ok=True)
         result = command("init", data, "--output", self.job)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(f"trainyard-trainer launch {self.job}", result.stdout)
+        self.assertEqual(shlex.split(result.stdout.splitlines()[-1]), ["trainyard-trainer", "launch", str(self.job)])
         run = Run(self.job, output=self.folder / f"out{len(list(self.folder.glob('out*')))}", overrides=["training.resources={threads: 1}", *overrides])
         self.assertEqual(run.wait(), 0, f"{self.job.read_text()}\n{run.text}")
         return run.report()
@@ -294,6 +295,11 @@ class Init(unittest.TestCase):
         report = self.init(self.folder / "rows/flowers.csv")
         self.assertIn('# "id" is left out: it has more than 100 different texts', self.job.read_text())
         self.assertGreater(report["eval"]["accuracy"], 0.93)
+
+    def test_the_next_command_is_quoted_for_the_shell(self):
+        (self.folder / "flowers.csv").write_text(csv_text([HEADER, *flowers(60, 1)]))
+        self.job = self.folder / "it's my job.yaml"
+        self.init(self.folder / "flowers.csv", *self.SHORT)
 
     def test_csv_with_a_number_to_learn(self):
         (self.folder / "rows").mkdir()

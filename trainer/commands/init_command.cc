@@ -13,6 +13,7 @@
 #include "trainer/cli/command_info.h"
 #include "trainer/commands/found_job.h"
 #include "trainer/commands/print_text.h"
+#include "trainer/launch/shell_word.h"
 
 namespace trainyard::engine {
 namespace {
@@ -31,7 +32,7 @@ absl::StatusOr<std::string> Init(const InitFlags& flags) {
   TY_RETURN_IF_ERROR(WriteFileDurably(flags.output, job.text));
   std::string text = fmt::format("{}: {}\n", flags.output, job.data.summary);
   for (const std::string& note : job.data.notes) text += fmt::format("note: {}\n", note);
-  return text + fmt::format("trainyard-trainer launch {}\n", flags.output);
+  return text + fmt::format("trainyard-trainer launch {}\n", ShellWord(flags.output));
 }
 
 }  // namespace

@@ -352,7 +352,8 @@ class LocalRun {
     const absl::Status written =
         keeps_earlier ? earlier.PutBack() : TellIfFull(WriteReport(folder_.dir(), outcome, reports), "report.json");
     if (!keeps_earlier) earlier.Forget();
-    if (const absl::Status page = WriteReportPage(folder_.dir()); !page.ok()) {
+    const absl::Status page = WriteReportPage(folder_.dir());
+    if (!page.ok()) {
       LogError("report.html is not written: {}. The training itself is not touched; mend the cause and run `{} report {}`",
                std::string(page.message()), options_.called_as, folder_.dir());
     }
@@ -368,7 +369,8 @@ class LocalRun {
                                                     .profile = profile,
                                                     .overrides = options_.overrides,
                                                     .serves_best = job_.serve ? std::optional(job_.serve->best) : std::nullopt,
-                                                    .checkpoint_step = CheckpointedStep()});
+                                                    .checkpoint_step = CheckpointedStep(),
+                                                    .has_page = page.ok()});
     std::printf("%s", text.c_str());
     std::fflush(stdout);
     if (!supervisor_.message().empty()) std::fprintf(stderr, "\n%s: %s\n", outcome.state.c_str(), supervisor_.message().c_str());

@@ -11,6 +11,7 @@
 #include "trainer/base/counted.h"
 #include "trainer/launch/hints.h"
 #include "trainer/launch/progress_text.h"
+#include "trainer/launch/shell_word.h"
 #include "trainer/report/number_text.h"
 
 namespace trainyard::engine {
@@ -120,7 +121,7 @@ void AppendStragglers(std::string& text, const nlohmann::json& stragglers) {
 }  // namespace
 
 std::string SummaryText(std::string_view report_json, const SummaryContext& context) {
-  const auto& [dir, checkpoints, summaries, file, called_as, profile, overrides, serves_best, checkpoint_step] = context;
+  const auto& [dir, checkpoints, summaries, file, called_as, profile, overrides, serves_best, checkpoint_step, has_page] = context;
   const nlohmann::json report = nlohmann::json::parse(report_json, nullptr, /*allow_exceptions=*/false);
   if (!report.is_object()) return "";
   const std::string state = report.value("state", "");
@@ -154,10 +155,10 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   if (report.contains("restarts")) AppendSkippedCheckpoints(text, report["restarts"]);
   if (report.contains("redone")) AppendRedone(text, report["redone"]);
   if (report.contains("stragglers")) AppendStragglers(text, report["stragglers"]);
-  AppendLine(text, "page", fmt::format("{}/report.html", dir));
+  if (has_page) AppendLine(text, "page", fmt::format("{}/report.html", dir));
   AppendLine(text, "report", fmt::format("{}/report.json", dir));
   AppendLine(text, "checkpoints", checkpoints);
-  AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}", summaries));
+  AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}", ShellWord(summaries)));
   if (!profile.empty()) AppendLine(text, "trace", fmt::format("{}/trace.json (open in ui.perfetto.dev)", dir));
   AppendLine(text, "logs", fmt::format("{}/logs", dir));
   if (!profile.empty()) fmt::format_to(std::back_inserter(text), "\nWhere the time went, {}", profile);

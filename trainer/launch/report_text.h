@@ -19,6 +19,7 @@ struct SummaryContext {
   std::vector<std::string> overrides;      // --set of this run, for what to try next
   std::optional<bool> serves_best;         // what spec.serve would serve, where the job has it
   std::optional<int64_t> checkpoint_step;  // of the newest checkpoint
+  bool has_page = true;                    // report.html was written
 };
 
 // `report_json` as report.h writes it. A number that is null there was none: it is told as NaN,

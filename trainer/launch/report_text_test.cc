@@ -126,6 +126,19 @@ TEST(ReportText, WorkersThatWereSlowAreNamed) {
               HasSubstr("slow          worker-3 on b from step 70 to 90: 31.2 ms a step without waits, the median is 20.0 ms"));
 }
 
+TEST(ReportText, SpeaksOfNoPageThatWasNotWritten) {
+  SummaryContext context = kContext;
+  EXPECT_THAT(SummaryText(kReport, context), HasSubstr("d/report.html"));
+  context.has_page = false;
+  EXPECT_THAT(SummaryText(kReport, context), ::testing::Not(HasSubstr("report.html")));
+}
+
+TEST(ReportText, QuotesTheFolderOfTheCurves) {
+  SummaryContext context = kContext;
+  context.summaries = "my runs/s";
+  EXPECT_THAT(SummaryText(kReport, context), HasSubstr("tensorboard --logdir 'my runs/s'\n"));
+}
+
 TEST(ReportText, SpeaksOfNoTraceWhereNothingWasProfiled) {
   EXPECT_THAT(SummaryText(kReport, kContext), ::testing::Not(::testing::AnyOf(HasSubstr("trace"), HasSubstr("profile"))));
 }
