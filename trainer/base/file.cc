@@ -46,8 +46,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
 
 absl::Status WriteFileDurably(const std::string& path, std::string_view bytes, Disk& disk) {
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> file, disk.Create(path));
-  TY_RETURN_IF_ERROR(file->Append(bytes));
-  return file->Sync();
+  absl::Status written = file->Append(bytes);
+  if (written.ok()) written = file->Sync();
+  std::error_code error;
+  if (!written.ok() && std::filesystem::is_regular_file(std::filesystem::symlink_status(path, error))) ::unlink(path.c_str());
+  return written;
 }
 
 absl::Status ReplaceFile(const std::string& path, std::string_view bytes, Disk& disk) {

@@ -57,6 +57,17 @@ TEST(File, AFullDiskIsResourceExhausted) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot write /dev/full: No space left on device"));
 }
 
+TEST(File, AFileThatIsHalfWrittenIsRemoved) {
+  const std::string path = FreshFolder() + "/a";
+  FaultyDisk disk;
+  for (const int faulty : {1, 2}) {  // in the middle of Append, and Sync
+    disk.before = [faulty](int operation) { return operation % 3 == faulty ? absl::ResourceExhaustedError("full") : absl::OkStatus(); };
+    EXPECT_TRUE(absl::IsResourceExhausted(WriteFileDurably(path, "text", disk))) << faulty;
+    EXPECT_FALSE(std::filesystem::exists(path)) << faulty;
+    while (disk.operations() % 3 != 0) disk.SyncFolder("/").IgnoreError();
+  }
+}
+
 TEST(File, AKillAtAnyStepOfAReplaceLeavesTheOldFileOrTheNewOne) {
   constexpr int kKilled = 77;
   const std::string folder = FreshFolder();
