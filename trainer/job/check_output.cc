@@ -7,18 +7,13 @@
 #include <memory>
 #include <vector>
 
+#include "trainer/base/bytes_text.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/job/output_folders.h"
 #include "trainer/model/build_graph.h"
 #include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
-namespace {
-
-constexpr double kMegabyte = 1e6;
-
-}  // namespace
-
 absl::StatusOr<int64_t> CheckpointBytes(const TrainingConfig& config) {
   TY_ASSIGN_OR_RETURN(const std::vector<ParameterSpec> specs, ParameterSpecsOf(config.model));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config.optimizer));
@@ -35,11 +30,11 @@ absl::Status CheckOutput(const std::string& output, const TrainingConfig& config
   while (!there.empty() && there != there.parent_path() && !std::filesystem::exists(there, error)) there = there.parent_path();
   struct statvfs disk{};
   if (statvfs(there.c_str(), &disk) != 0 || disk.f_blocks == 0) return absl::OkStatus();
-  const auto free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
-  if (free >= static_cast<double>(needed)) return absl::OkStatus();
+  const auto free = static_cast<int64_t>(static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize));
+  if (free >= needed) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      fmt::format("{}: its disk has {:.1f} MB free, a checkpoint of this model needs {:.1f} MB; make room, or choose another --output",
-                  folder, free / kMegabyte, static_cast<double>(needed) / kMegabyte));
+      fmt::format("{}: its disk has {} free, a checkpoint of this model needs {}; make room, or choose another --output", folder,
+                  BytesText(free), BytesText(needed)));
 }
 
 }  // namespace trainyard::engine

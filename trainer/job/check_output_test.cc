@@ -41,7 +41,7 @@ TEST(CheckOutput, AModelThatTheDiskDoesNotHoldIsRefusedWithWhatIsFreeAndNeeded) 
   const absl::Status status = CheckOutput(testing::TempDir(), *config);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),
-              testing::AllOf(testing::HasSubstr("checkpoints: its disk has"), testing::HasSubstr("needs 9600000.0 MB")));
+              testing::AllOf(testing::HasSubstr("checkpoints: its disk has"), testing::HasSubstr("needs 9.60 TB")));
 }
 
 }  // namespace
