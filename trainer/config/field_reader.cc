@@ -18,7 +18,7 @@ constexpr size_t kLongestFoundText = 60;
 std::string Found(const nlohmann::json& value) {
   if (value.is_null()) return "nothing";
   if (value.is_object()) return "an object";
-  if (value.is_array()) return "a list";
+  if (value.is_array()) return value.empty() ? "an empty list" : "a list";
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     std::string shown = text.substr(0, kLongestFoundText);

@@ -25,10 +25,11 @@ std::string CsvErrorsOf(const char* fields, DataConfig* read = nullptr) {
 
 TEST(CsvJson, ColumnsAreReadByNameOrNumber) {
   DataConfig data;
-  EXPECT_EQ(CsvErrorsOf(R"({"label": 4, "delimiter": ";", "decimal": ",", "header": false, "missing": "mean", "evalFraction": 0.25, "seed": 3,
+  EXPECT_EQ(
+      CsvErrorsOf(R"({"label": 4, "delimiter": ";", "decimal": ",", "header": false, "missing": "mean", "evalFraction": 0.25, "seed": 3,
                             "columns": [{"name": 0}, {"name": "x", "type": "category", "missing": 0.5}]})",
-                        &data),
-            "");
+                  &data),
+      "");
   EXPECT_EQ(data.csv.label, (ColumnRef{.name = "4", .number = 4}));
   EXPECT_EQ(data.csv.delimiter, ';');
   EXPECT_EQ(data.csv.decimal, ',');
@@ -47,11 +48,11 @@ TEST(CsvJson, MistakesAreToldAtTheirFields) {
   EXPECT_THAT(CsvErrorsOf(R"({"label": null})"), HasSubstr("data.label: missing, expected a column's name in the header, or its number"));
   EXPECT_THAT(CsvErrorsOf(R"({"delimiter": ";;"})"), HasSubstr("data.delimiter: found \";;\", expected one character"));
   EXPECT_THAT(CsvErrorsOf(R"({"decimal": "'"})"), HasSubstr("data.decimal: found \"'\", expected \".\" or \",\""));
-  EXPECT_THAT(CsvErrorsOf(R"({"columns": []})"), HasSubstr("data.columns: found"));
+  EXPECT_THAT(CsvErrorsOf(R"({"columns": []})"), HasSubstr("data.columns: found an empty list, expected a list such as"));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": [{"name": "a"}, {"name": "a"}]})"), HasSubstr("data.columns[1].name: found again"));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": [{"name": "a", "type": "text"}]})"), HasSubstr("data.columns[0].type: found \"text\", expected"));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": [{"name": "a", "kind": 1}]})"), HasSubstr("data.columns[0].kind: unknown field"));
-  EXPECT_THAT(CsvErrorsOf(R"({"missing": []})"), HasSubstr("data.missing: found a list, expected error, mean, or the value"));
+  EXPECT_THAT(CsvErrorsOf(R"({"missing": []})"), HasSubstr("data.missing: found an empty list, expected error, mean, or the value"));
   EXPECT_THAT(CsvErrorsOf(R"({"evalFraction": 1})"), HasSubstr("data.evalFraction: found 1"));
   EXPECT_THAT(CsvErrorsOf(R"({"evalFraction": 0.2, "eval": {"files": ["b.csv"]}})"), HasSubstr("data.evalFraction: found beside eval"));
 }
