@@ -37,6 +37,7 @@ class Mistakes(unittest.TestCase):
     def test_what_is_missing_or_too_much_is_named(self):
         self.check("launch", says="launch: FILE: missing, expected the TrainingJob")
         self.check("train", "--task_index", "one", says='train: --task_index: found "one", expected a whole number')
+        self.check("profile", "out", "--rows", "-1", says='--rows: found "-1", expected a number from 0 to')
         for port in ("70000", "-1"):
             self.check("train", "--http_port", port, says=f'--http_port: found "{port}", expected a number from 0 to 65535')
         self.check("generate", "out", "--length", "0", says='--length: found "0", expected a number from 1 to')

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "trainer/base/status_macros.h"
+#include "trainer/cli/command_info.h"
 #include "trainer/commands/print_text.h"
 #include "trainer/profile/merge_profiles.h"
 #include "trainer/profile/replica_profile.h"
@@ -38,7 +39,7 @@ void AddProfileCommand(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("profile", "print where a job's time went, by operator, and write a trace, from the profiles of its replicas");
   command->add_option("DIR", flags->dir, "the job's output folder")->type_name("DIR")->required();
-  command->add_option("--rows", flags->rows, "how many operators and nodes to print")->capture_default_str();
+  InRange(command->add_option("--rows", flags->rows, "how many operators and nodes to print"), 0, 1e6)->capture_default_str();
   command->footer("trainyard-trainer profile out --rows 40");
   command->callback([flags, &exit_code] { exit_code = PrintText(Profile(*flags)); });
 }
