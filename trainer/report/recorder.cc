@@ -94,6 +94,11 @@ void Recorder::OnStart(int64_t global_step, int64_t total_steps) {
   progress_.total_steps = total_steps;
   progress_.updated_time = clock_.Wall();
   server_->Update(progress_);
+  GoOnAfter(global_step);
+}
+
+void Recorder::GoOnAfter(int64_t global_step) {
+  if (summaries_) summaries_->GoOnAfter(global_step).IgnoreError();  // the writer tells what it cannot write
 }
 
 void Recorder::OnRollback(int64_t global_step, int64_t total_steps) {
@@ -106,6 +111,7 @@ void Recorder::OnRollback(int64_t global_step, int64_t total_steps) {
   progress_.stopped_early.clear();
   if (progress_.last_checkpoint_step > global_step) progress_.last_checkpoint_step = global_step;
   server_->Update(progress_);
+  GoOnAfter(global_step);
 }
 
 absl::Status Recorder::OnStep(const StepRecord& step) {

@@ -134,6 +134,7 @@ class Recorder {
 
  private:
   Recorder(RecorderOptions options, Clock& clock);
+  void GoOnAfter(int64_t global_step);
   void Publish(const StepRecord& step);
   void WatchLoss(const StepRecord& step);
   double MeanStaleness() const { return meters_.steps() > 0 ? staleness_sum_ / static_cast<double>(meters_.steps()) : 0; }

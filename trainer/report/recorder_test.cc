@@ -10,10 +10,13 @@
 
 #include "trainer/base/fake_clock.h"
 #include "trainer/data/batch.h"
+#include "trainer/report/proto/event.pb.h"
+#include "trainer/tfrecord/tfrecord.h"
 
 namespace trainyard::engine {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
 TEST(RecorderTest, ARunThatIsRolledBackAfterItsLastStepTellsTheEpochOnce) {
@@ -143,6 +146,27 @@ std::string EventsOfBytes(const Shape& shape) {
   EXPECT_TRUE((*recorder)->OnImages(batch).ok());
   EXPECT_TRUE((*recorder)->Finish({}, 0, 0).ok());
   return AllEventsOf(dir + "/summaries");
+}
+
+TEST(RecorderTest, SummariesTellWhereTheTrainingGoesOn) {
+  const std::string dir = ::testing::TempDir() + "recorder_goes_on_test";
+  std::filesystem::remove_all(dir);
+  FakeClock clock;
+  auto recorder = Recorder::Create({.output = dir, .summary_dir = dir + "/summaries", .total_steps = 9, .termination_log = ""}, clock);
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  (*recorder)->OnStart(4);
+  (*recorder)->OnRollback(2, 9);
+  EXPECT_TRUE((*recorder)->Finish({}, 0, 0).ok());
+  const std::string events = AllEventsOf(dir + "/summaries");
+  std::vector<int64_t> starts;
+  for (std::string_view rest = events; !rest.empty();) {
+    const auto record = TakeTfRecord(rest);
+    ASSERT_TRUE(record.ok()) << record.status();
+    tensorboard::Event event;
+    ASSERT_TRUE(event.ParseFromString(std::string(*record)));
+    if (event.has_session_log()) starts.push_back(event.step());
+  }
+  EXPECT_THAT(starts, ElementsAre(5, 3));
 }
 
 TEST(RecorderTest, BytesThatNoPngCanShowAreLeftOutOfTheSummaries) {

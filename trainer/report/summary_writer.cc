@@ -127,6 +127,12 @@ absl::StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::UnlessFull(absl::S
   return nullptr;
 }
 
+absl::Status SummaryWriter::GoOnAfter(int64_t step) {
+  tensorboard::Event event = state_->NewEvent(step + 1);  // TensorBoard drops this step and those behind it
+  event.mutable_session_log()->set_status(tensorboard::SessionLog::START);
+  return state_->Add(event);
+}
+
 absl::Status SummaryWriter::Scalar(int64_t step, std::string_view tag, double value) {
   tensorboard::Event event = state_->NewEvent(step);
   tensorboard::Summary::Value& entry = *event.mutable_summary()->add_value();

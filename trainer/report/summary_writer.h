@@ -40,6 +40,9 @@ class SummaryWriter {
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;
 
+  // The training begins, or goes on, with `step` steps done. Events of later steps that other files
+  // of the folder have are void: TensorBoard drops them, and its curves do not go back.
+  absl::Status GoOnAfter(int64_t step);
   // A value outside float's range shows as infinite, NaN as NaN.
   absl::Status Scalar(int64_t step, std::string_view tag, double value);
   // 30 buckets; values that are not finite are left out.

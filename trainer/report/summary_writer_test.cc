@@ -70,6 +70,16 @@ TEST_F(SummaryWriterTest, ScalarsKeepStepTagAndValue) {
   EXPECT_EQ(events[1].summary().value(0).simple_value(), 0.25F);
 }
 
+TEST_F(SummaryWriterTest, AFileOfATrainingThatGoesOnVoidsLaterStepsOfOthers) {
+  auto writer = Create();
+  ASSERT_TRUE(writer->GoOnAfter(40).ok());
+  ASSERT_TRUE(writer->Flush().ok());
+  const auto events = EventsOf(writer->path());
+  ASSERT_THAT(events, SizeIs(2));
+  EXPECT_EQ(events[1].session_log().status(), tensorboard::SessionLog::START);
+  EXPECT_EQ(events[1].step(), 41);  // the first that TensorBoard drops
+}
+
 TEST_F(SummaryWriterTest, HistogramsHaveAnEmptyBucketAtTheirLowerEnd) {
   auto writer = Create();
   ASSERT_TRUE(writer->Histogram(1, "kernel", std::vector<float>{1, 2, 3}).ok());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -77,7 +78,15 @@ class ServerUsage {
     const absl::Time now = RealClock().Now();
     const ProcessUsage usage = ReadProcessUsage();
     if (series_.Due(now)) series_.Add(now, usage);
-    if (!summaries_ || global_step < next_summary_) return absl::OkStatus();
+    // A training that goes on is at its step once the chief has sent the state.
+    if (!summaries_ || global_step == 0) return absl::OkStatus();
+    const bool begins = global_step < last_step_;  // the first time, or a training that has gone back
+    if (begins) {
+      next_summary_ = global_step;
+      TY_RETURN_IF_ERROR(summaries_->GoOnAfter(global_step - 1));
+    }
+    last_step_ = global_step;
+    if (global_step < next_summary_) return absl::OkStatus();
     next_summary_ = global_step + summary_every_;
     return SummarizeUsage(global_step, now, usage, summary_cpu_, *summaries_);
   }
@@ -93,6 +102,7 @@ class ServerUsage {
   std::unique_ptr<SummaryWriter> summaries_;
   UsageSeries series_;
   CpuMeter summary_cpu_;
+  int64_t last_step_ = std::numeric_limits<int64_t>::max();
   int64_t next_summary_ = 1;
 };
 
