@@ -257,11 +257,7 @@ class LocalRun {
       if (!record.eval.empty()) evaluations.push_back({.step = record.step, .epoch = record.epoch, .metrics = record.eval});
     }
     TellNews(evaluations, "", /*end=*/true);
-    last_progress_.step = chief->steps;
-    if (!chief->history.empty()) last_progress_.epoch = chief->history.back().epoch;
-    last_progress_.total_steps = chief->planned_steps;
-    last_progress_.eta.reset();
-    if (chief->last_loss) last_progress_.loss = chief->last_loss;
+    last_progress_ = AtEnd(last_progress_, *chief);
     if (last_progress_.total_steps > 0) view_.Show(last_progress_);
     return absl::OkStatus();
   }

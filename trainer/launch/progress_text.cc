@@ -62,6 +62,15 @@ std::string HoursMinutesSeconds(absl::Duration duration) {
   return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
+Progress AtEnd(Progress newest, const ReplicaReport& chief) {
+  newest.step = chief.steps;
+  newest.total_steps = chief.planned_steps;
+  if (chief.epochs > 0) newest.epoch = chief.epochs - 1;  // the last one that began, whole or not
+  if (chief.last_loss) newest.loss = chief.last_loss;
+  newest.eta.reset();
+  return newest;
+}
+
 std::string ProgressBar(const Progress& progress, int columns) {
   const std::string head = fmt::format("{:3}% ", Percent(progress));
   const std::string tail = fmt::format(" step {}/{}  {}", progress.step, progress.total_steps, absl::StrJoin(Fields(progress), "  "));

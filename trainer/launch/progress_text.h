@@ -5,8 +5,12 @@
 #include <string>
 
 #include "trainer/report/progress.h"
+#include "trainer/report/replica_report.h"
 
 namespace trainyard::engine {
+
+// The newest progress with what the chief's report says of the run's end.
+Progress AtEnd(Progress newest, const ReplicaReport& chief);
 
 // " 42% ━━━━━━━━╸───────── step 1180/2815  epoch 3  loss 0.1320  14210 images/s  ETA 0:01:03", cut or filled to `columns` terminal cells.
 std::string ProgressBar(const Progress& progress, int columns);

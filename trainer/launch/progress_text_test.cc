@@ -32,6 +32,15 @@ TEST(ProgressText, ALineSaysStepEpochLossSpeedAndEta) {
   EXPECT_EQ(ProgressLine(Halfway()), "step 50/100 (50%), epoch 3, loss 0.1320, 14210 images/s, ETA 0:01:03");
 }
 
+TEST(ProgressText, ARunThatStopsWithinAnEpochTellsThatEpoch) {
+  ReplicaReport chief;
+  chief.steps = 53;
+  chief.planned_steps = 100;
+  chief.epochs = 4;  // 0 to 3
+  chief.history = {{.epoch = 2, .step = 45}};
+  EXPECT_EQ(ProgressLine(AtEnd(Halfway(), chief)), "step 53/100 (53%), epoch 3, loss 0.1320, 14210 images/s");
+}
+
 TEST(ProgressText, ALossThatIsNoNumberIsShownAsWhatItIs) {
   Progress progress = Halfway();
   progress.loss = std::numeric_limits<double>::quiet_NaN();
