@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -110,6 +112,15 @@ bool OnnxConstants::IsFloat(std::string_view name) const {
   return found != sources_.end() && found->second.tensor->data_type() == onnx::TensorProto::FLOAT;
 }
 
+bool OnnxConstants::IsWeights(std::string_view name) const {
+  const auto found = sources_.find(name);
+  if (found == sources_.end()) return false;
+  constexpr std::array kTypes = {1, 10, 11, 16};  // FLOAT, FLOAT16, DOUBLE, BFLOAT16
+  const onnx::TensorProto& tensor = *found->second.tensor;
+  return std::ranges::find(kTypes, static_cast<int>(tensor.data_type())) != kTypes.end() &&
+         std::ranges::any_of(tensor.dims(), [](int64_t extent) { return extent > 1; });
+}
+
 absl::StatusOr<OnnxConstant> OnnxConstants::Get(std::string_view name) {
   const auto found = sources_.find(name);
   if (found == sources_.end()) return Wrong(name, "is computed by the network, expected constant weights");
@@ -132,6 +143,11 @@ absl::StatusOr<OnnxConstant> OnnxConstants::Get(std::string_view name) {
   constant.values.resize(elements);
   if (bytes > 0)
     std::memcpy(constant.values.data(), raw ? static_cast<const void*>(tensor.raw_data().data()) : tensor.float_data().data(), bytes);
+  const auto wrong = std::ranges::find_if(constant.values, [](float value) { return !std::isfinite(value); });
+  if (wrong != constant.values.end()) {
+    return Wrong(name, fmt::format("has the number {} at element {}, expected finite ones: its training has diverged", *wrong,
+                                   wrong - constant.values.begin()));
+  }
   if (found->second.axes) {
     constant.values = Permuted(constant.values, shape, *found->second.axes);
     constant.shape = PermutedShape(shape, *found->second.axes);

@@ -30,8 +30,10 @@ class OnnxConstants {
   // Its rank, -1 where it is larger than any tensor of ours, or absent.
   int RankOf(std::string_view name) const;
   bool IsFloat(std::string_view name) const;
+  // More than one number that need not be whole.
+  bool IsWeights(std::string_view name) const;
   // InvalidArgument names the tensor: another type than float32, data in another file, data that do
-  // not fill its shape, or more numbers than are left.
+  // not fill its shape, a number that is not finite, or more numbers than are left.
   absl::StatusOr<OnnxConstant> Get(std::string_view name);
 
  private:

@@ -1,6 +1,7 @@
 #include "trainer/onnx/file_layers.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include "trainer/base/printable.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/onnx/file_recurrent.h"
+#include "trainer/onnx/unused_weights.h"
 #include "trainer/tensor/permute.h"
 
 namespace trainyard::engine {
@@ -24,6 +26,19 @@ absl::Status CheckRank(const OnnxConstant& constant, int rank, std::string_view 
   return absl::InvalidArgumentError(fmt::format("tensor '{:.200}' is {}, expected {}", constant.name, constant.shape.ToString(), axes));
 }
 
+// Of a kernel [out, in, height, width].
+absl::Status CheckDilations(const onnx::NodeProto& node, const Shape& kernel) {
+  const onnx::AttributeProto* const dilations = FindAttribute(node, "dilations");
+  if (dilations == nullptr) return absl::OkStatus();
+  for (int i = 0; i < dilations->ints_size(); ++i) {
+    const bool wide = i + 2 >= kernel.rank() || kernel[i + 2] > 1;  // a single row has nothing to be dilated
+    if (dilations->ints(i) == 1 || !wide) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("has dilations [{}], expected 1: conv2d has no dilations", fmt::join(dilations->ints(), ", ")));
+  }
+  return absl::OkStatus();
+}
+
 void Permute(OnnxConstant& constant, std::span<const int> axes) {
   constant.values = Permuted(constant.values, constant.shape, axes);
   constant.shape = PermutedShape(constant.shape, axes);
@@ -36,7 +51,12 @@ class Reader {
   Reader(const onnx::GraphProto& graph, int64_t most_elements) : graph_(graph), constants_(graph, most_elements) {}
 
   absl::StatusOr<std::vector<FileLayer>> Read() && {
-    for (const onnx::NodeProto& node : graph_.node()) TY_RETURN_IF_ERROR(WithContext(Add(node), NodeText(node)));
+    UnusedWeights unused(constants_);
+    for (const onnx::NodeProto& node : graph_.node()) {
+      const int before = taken_;
+      TY_RETURN_IF_ERROR(WithContext(Add(node), NodeText(node)));
+      TY_RETURN_IF_ERROR(WithContext(unused.Check(node, taken_ > before), NodeText(node)));
+    }
     return std::move(layers_);
   }
 
@@ -66,6 +86,7 @@ class Reader {
     if (layer.kind == WeightsKind::kEmbedding) layer.input = Input(node, 1);
     if (node.output_size() > 0) written_[node.output(0)] = layers_.size();
     layers_.push_back(std::move(layer));
+    ++taken_;
   }
 
   // Appends the bias [channels], where there is one.
@@ -85,6 +106,7 @@ class Reader {
     layer.kind = WeightsKind::kConv2d;
     TY_ASSIGN_OR_RETURN(OnnxConstant kernel, constants_.Get(Input(node, 1)));
     TY_RETURN_IF_ERROR(CheckRank(kernel, 4, "[out, in, height, width]"));
+    TY_RETURN_IF_ERROR(CheckDilations(node, kernel.shape));
     Permute(kernel, kHeightWidthInOut);
     layer.weights.push_back(std::move(kernel));
     TY_RETURN_IF_ERROR(AppendBias(Input(node, 2), layer));
@@ -132,6 +154,7 @@ class Reader {
       if (bias.shape.elements() != channels || at < 0 || bias.shape[static_cast<int>(at)] != channels) continue;
       bias.shape = Shape({channels});
       layer.weights.push_back(std::move(bias));
+      ++taken_;
     }
     return absl::OkStatus();
   }
@@ -164,6 +187,7 @@ class Reader {
   const onnx::GraphProto& graph_;
   OnnxConstants constants_;
   std::vector<FileLayer> layers_;
+  int taken_ = 0;                                       // nodes that gave a layer, or its bias
   std::map<std::string, size_t, std::less<>> written_;  // the layer that writes a tensor
 };
 

@@ -75,6 +75,15 @@ absl::StatusOr<std::vector<FileLayer>> RecurrentLayersOf(const onnx::NodeProto& 
   if (cell == Cell::kLstm && node.input_size() > kPeepholes && !node.input(kPeepholes).empty()) {
     return absl::InvalidArgumentError("has peepholes, which no layer here has");
   }
+  if (cell == Cell::kLstm && IntegerOf(node, "input_forget", 0) != 0) {
+    return absl::InvalidArgumentError("has input_forget 1, expected 0: lstm has a forget gate of its own");
+  }
+  if (FindAttribute(node, "clip") != nullptr) {
+    return absl::InvalidArgumentError(fmt::format("has clip {}, expected none: no layer here clips its gates", NumberOf(node, "clip", 0)));
+  }
+  if (IntegerOf(node, "layout", 0) != 0) {
+    return absl::InvalidArgumentError("has layout 1, expected 0: exporters write sequences as [steps, examples, features]");
+  }
   if (cell == Cell::kGru && IntegerOf(node, "linear_before_reset", 0) == 0) {
     return absl::InvalidArgumentError(
         "has linear_before_reset 0, expected 1: gru resets behind the product, as cuDNN, Keras and PyTorch do");

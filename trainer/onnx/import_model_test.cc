@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
@@ -207,6 +209,75 @@ TEST(ImportModelTest, HostileFilesAreRefusedByName) {
   // A cycle.
   EXPECT_THAT(refused([](auto& graph) { graph.mutable_node(1)->set_input(0, "flat"); }), HasSubstr("expected a flattened image"));
   EXPECT_THAT(refused([](auto& graph) { SetInteger(*graph.mutable_node(0), "group", 2); }), HasSubstr("has 2 groups"));
+  EXPECT_THAT(refused([](auto& graph) {
+                float nan = std::numeric_limits<float>::quiet_NaN();
+                std::memcpy(graph.mutable_initializer(1)->mutable_raw_data()->data() + sizeof(nan), &nan, sizeof(nan));
+              }),
+              HasSubstr("Conv 'conv': tensor 'conv.bias' has the number nan at element 1, expected finite ones"));
+}
+
+// x → Gemm → what `between` adds → Gemm.
+std::string WithBetween(const std::function<std::string(Foreign&, const std::string&)>& between) {
+  Foreign file;
+  const std::string first = file.graph.Add("Gemm", {file.graph.NewName("x"), file.Tensor("w1", {3, 4}), file.Tensor("b1", {4})}, "first");
+  const std::string middle = between(file, first);
+  file.graph.Add("Gemm", {middle, file.Tensor("w2", {4, 2}), file.Tensor("b2", {2})}, "second");
+  return file.Bytes();
+}
+
+absl::Status ImportedBetween(const std::function<std::string(Foreign&, const std::string&)>& between) {
+  return Imported(WithBetween(between), Layers(R"({"shape": [3]})", R"({"dense": {"units": 4}}, {"dense": {"units": 2}})"));
+}
+
+TEST(ImportModelTest, WeightsThatNoLayerTakesAreRefusedByTheirNode) {
+  const auto refused = [](const std::function<std::string(Foreign&, const std::string&)>& between) {
+    return std::string(ImportedBetween(between).message());
+  };
+  constexpr char kTaken[] = "import takes those of Conv, Gemm, MatMul and Add, BatchNormalization, Gather, LSTM, GRU and RNN";
+  EXPECT_THAT(refused([](Foreign& file, const std::string& x) {
+                return file.graph.Add("LayerNormalization", {x, file.Tensor("gamma", {4}), file.Tensor("beta", {4})}, "norm");
+              }),
+              AllOf(HasSubstr("LayerNormalization 'norm': is an operator with weights that no layer here has"), HasSubstr(kTaken)));
+  EXPECT_THAT(refused([](Foreign& file, const std::string& x) { return file.graph.Add("PRelu", {x, file.Tensor("slope", {1})}, "act"); }),
+              HasSubstr("PRelu 'act'"));
+  EXPECT_THAT(refused([](Foreign& file, const std::string& x) { return file.graph.Add("Mul", {x, file.Tensor("gamma", {4})}, "scaled"); }),
+              AllOf(HasSubstr("Mul 'scaled': has the weights 'gamma', which no layer here takes"), HasSubstr(kTaken)));
+  EXPECT_THAT(refused([](Foreign& file, const std::string& x) {  // as exporters broadcast a parameter
+                const std::string wide = file.graph.Add(
+                    "Unsqueeze", {file.Tensor("gamma", {4}), file.graph.AddIntegers("axes", std::array<int64_t, 1>{0})}, "wide");
+                return file.graph.Add("Mul", {wide, file.graph.Add("Relu", {x}, "relu")}, "scaled");
+              }),
+              HasSubstr("Mul 'scaled': has the weights 'wide'"));
+  EXPECT_THAT(refused([](Foreign& file, const std::string& x) { return file.graph.Add("Add", {x, file.Tensor("more", {1, 4})}, "sum"); }),
+              HasSubstr("Add 'sum': has the weights 'more'"));
+  EXPECT_THAT(
+      refused([](Foreign& file, const std::string& x) { return file.graph.Add("MatMul", {file.Tensor("left", {4, 4}), x}, "left_x"); }),
+      HasSubstr("MatMul 'left_x': has the weights 'left'"));
+}
+
+TEST(ImportModelTest, NumbersOfActivationsAndOfTheInputsTransformsAreNoWeights) {
+  EXPECT_TRUE(ImportedBetween([](Foreign& file, const std::string& x) {
+                const std::string half = file.graph.Add("Mul", {x, file.Tensor("half", {1})}, "half_x");
+                return file.graph.Add("Dropout", {file.graph.Add("Softmax", {half}, "soft")}, "dropped");
+              }).ok());
+  Foreign file;
+  const std::string centred = file.graph.Add("Sub", {file.graph.NewName("x"), file.Tensor("mean", {3})}, "centred");
+  const std::string scaled = file.graph.Add("Div", {centred, file.Tensor("std", {3})}, "scaled");
+  file.graph.Add("Gemm", {scaled, file.Tensor("w", {3, 2}), file.Tensor("b", {2})}, "only");
+  const absl::Status status = Imported(file.Bytes(), Layers(R"({"shape": [3]})", R"({"dense": {"units": 2}})"));
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(ImportModelTest, DilatedKernelsAreRefused) {
+  const auto imported = [](int64_t extent) {
+    Foreign file;
+    file.graph.Add("Conv", {file.graph.NewName("x"), file.Tensor("w", {2, 1, 1, extent}), file.Tensor("b", {2})}, "conv");
+    SetIntegers(file.graph.last_node(), "dilations", std::array<int64_t, 2>{2, 2});
+    return Imported(file.Bytes(),
+                    Layers(R"({"shape": [4, 4, 1]})", R"({"conv2d": {"filters": 2, "kernelSize": [1, )" + std::to_string(extent) + "]}}"));
+  };
+  EXPECT_EQ(std::string(imported(3).message()), "net.onnx: Conv 'conv': has dilations [2, 2], expected 1: conv2d has no dilations");
+  EXPECT_TRUE(imported(1).ok());
 }
 
 TEST(ImportModelTest, NamesInErrorsArePrintable) {
@@ -245,6 +316,13 @@ TEST(ImportModelTest, RecurrentOperatorsOfAnotherFormAreRefused) {
   EXPECT_THAT(refused([](auto& node) { SetText(node, "direction", "reverse"); }), HasSubstr("goes backwards, but the job's layer"));
   EXPECT_THAT(refused([](auto& node) { SetText(node, "direction", "sideways"); }), HasSubstr("has direction 'sideways'"));
   EXPECT_THAT(refused([](auto& node) { node.set_input(1, node.input(2)); }), HasSubstr("is [2, 6] in the order of parameter"));
+  EXPECT_THAT(refused([](auto& node) { SetNumber(node, "clip", 3); }), HasSubstr("has clip 3, expected none"));
+  EXPECT_THAT(refused([](auto& node) { SetInteger(node, "layout", 1); }), HasSubstr("has layout 1, expected 0"));
+  EXPECT_THAT(refused([](auto& node) {
+                node.set_op_type("LSTM");
+                SetInteger(node, "input_forget", 1);
+              }),
+              HasSubstr("has input_forget 1, expected 0"));
   EXPECT_THAT(refused([](auto& node) { node.set_op_type("LSTM"); }), HasSubstr("expected [directions, gates x units, units]"));
   EXPECT_THAT(refused([](auto& node) { node.mutable_input()->DeleteSubrange(2, node.input_size() - 2); }),
               HasSubstr("expected X, W and R"));
