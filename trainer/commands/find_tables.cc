@@ -8,7 +8,6 @@
 
 #include "absl/strings/ascii.h"
 #include "trainer/base/counted.h"
-#include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/commands/column_look.h"
 #include "trainer/commands/find_formats.h"
@@ -16,20 +15,36 @@
 #include "trainer/data/csv/csv_delimiter.h"
 #include "trainer/data/csv/csv_table.h"
 #include "trainer/data/csv/fit_columns.h"
+#include "trainer/data/text/text_dataset.h"
 #include "trainer/data/utf8.h"
 
 namespace trainyard::engine {
 namespace {
 
 constexpr size_t kMostLabelNumbers = 20;  // whole numbers that are taken for classes
-constexpr int64_t kMostTextBytes = int64_t{1} << 30;
+constexpr size_t kMostTextBytes = size_t{1} << 30;
 
+// Those that end so, packed by gzip or not.
 std::vector<std::string> Named(const FolderContent& content, std::string_view extension) {
   std::vector<std::string> files;
   for (const std::string& file : content.files) {
-    if (absl::AsciiStrToLower(file).ends_with(extension)) files.push_back(file);
+    const std::string name = absl::AsciiStrToLower(file);
+    if (name.ends_with(extension) || name.ends_with(std::string(extension) + ".gz")) files.push_back(file);
   }
   return files;
+}
+
+// Notes the files of the format that the job does not read. It reads the first, and `eval`.
+void NoteLeftOut(const std::vector<std::string>& files, const std::string& eval, FoundData& found) {
+  std::vector<std::string> others;
+  for (const std::string& file : files) {
+    if (file != files[0] && file != eval) others.push_back(YamlText(file));
+  }
+  if (others.empty()) return;
+  const std::string note = fmt::format("{} trains; {} left out: {}", YamlText(files[0]),
+                                       others.size() == 1 ? "1 file is" : fmt::format("{} files are", others.size()), NamesText(others));
+  found.notes.push_back(note + "; train.files takes several files of the same kind");
+  found.data.push_back("# " + note);
 }
 
 // A column of that name, else the last one.
@@ -122,6 +137,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   FoundData found{.examples = table.rows()};
   found.data = {"format: csv", fmt::format("train: {{files: [{}]}}", YamlText(files[0]))};
   found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
+  NoteLeftOut(files, eval, found);
   if (source.options.delimiter != ',') found.data.push_back("delimiter: " + delimiter);
   if (source.options.decimal != '.') found.data.push_back(fmt::format("decimal: \"{}\"", source.options.decimal));
   if (!source.options.header) found.data.emplace_back("header: false");
@@ -151,7 +167,7 @@ absl::StatusOr<std::optional<FoundData>> FindText(const FolderContent& content) 
   const std::vector<std::string> files = Named(content, ".txt");
   if (files.empty()) return std::nullopt;
   const std::string path = (std::filesystem::path(content.dir) / files[0]).string();
-  TY_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMostTextBytes));
+  TY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMostTextBytes));
   std::set<std::string_view> characters;
   int64_t count = 0;
   for (std::string_view rest = text; !rest.empty(); ++count) {
@@ -172,6 +188,7 @@ absl::StatusOr<std::optional<FoundData>> FindText(const FolderContent& content) 
   const std::string file = YamlText(files[0]);
   found.data = {"format: text", "tokens: characters", fmt::format("train: {{files: [{}], fraction: [0, 0.9]}}", file),
                 fmt::format("eval: {{files: [{}], fraction: [0.9, 1]}}", file)};
+  NoteLeftOut(files, "", found);
   return found;
 }
 

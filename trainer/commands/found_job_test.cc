@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -125,6 +126,32 @@ TEST_F(FoundJobTest, ASortedFileWhoseEvaluationLacksClassesIsTold) {
                                              "sorted, or give other ranges"));
   EXPECT_THAT(sorted.text, HasSubstr("# of 4 classes the training's range has 4, the evaluation's 1: "));
   EXPECT_THAT(write(1).data.notes, IsEmpty());
+}
+
+TEST_F(FoundJobTest, FilesThatAreLeftOutAreTold) {
+  Write("a.csv", Rows(20));
+  Write("test.csv", Rows(20));
+  EXPECT_THAT(FindJob(dir_)->data.notes, IsEmpty());
+  Write("b.csv", Rows(20));
+  const absl::StatusOr<FoundJob> job = FindJob(dir_);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(job->data.notes,
+              ElementsAre("\"a.csv\" trains; 1 file is left out: \"b.csv\"; train.files takes several files of the same kind"));
+  EXPECT_THAT(job->text, HasSubstr("# \"a.csv\" trains; 1 file is left out: \"b.csv\"\n"));
+}
+
+TEST_F(FoundJobTest, PackedTablesAndTextsAreFound) {
+  const auto pack = [this](const std::string& name, const std::string& text) {
+    gzFile file = gzopen((dir_ + "/" + name).c_str(), "wb");
+    gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(file);
+    const absl::StatusOr<FoundJob> job = FindJob(dir_ + "/" + name);
+    return job.ok() ? job->data.summary : job.status().ToString();
+  };
+  EXPECT_EQ(pack("rows.csv.gz", Rows(20)), "20 rows of 2 classes (a, b)");
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "abcd";
+  EXPECT_EQ(pack("words.TXT.gz", text), "4000 characters of text, 4 different ones");
 }
 
 TEST_F(FoundJobTest, DecimalCommasAreFound) {

@@ -14,24 +14,10 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{4} << 30;
 constexpr size_t kChunk = size_t{1} << 20;
 
 std::string NameOf(const TextFiles& files) {
   return files.paths.size() == 1 ? files.paths[0] : fmt::format("{} and {} more", files.paths[0], files.paths.size() - 1);
-}
-
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> file, OpenFileSource(path));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, Unpacked(std::move(file), path));
-  std::string text;
-  for (size_t size = 0;; size = text.size()) {
-    text.resize(size + kChunk);
-    TY_ASSIGN_OR_RETURN(const size_t got, source->Read(std::as_writable_bytes(std::span(text).subspan(size))));
-    text.resize(size + got);
-    if (got < kChunk) return text;
-    if (text.size() > kMaxFileBytes) return absl::InvalidArgumentError(fmt::format("{}: more than {} bytes of text", path, kMaxFileBytes));
-  }
 }
 
 // The tokens of a split.
@@ -44,7 +30,7 @@ struct SplitTokens {
 absl::StatusOr<SplitTokens> ReadSplit(const TextFiles& files, TokenKind kind) {
   SplitTokens split{.stream = TokenStream(kind)};
   for (const std::string& path : files.paths) {
-    TY_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+    TY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
     TY_RETURN_IF_ERROR(split.stream.Append(text, path));
   }
   const auto count = static_cast<int64_t>(split.stream.numbers().size());
@@ -145,6 +131,19 @@ absl::StatusOr<std::unique_ptr<Dataset>> DatasetOf(const TextFiles& files, const
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
+  TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> file, OpenFileSource(path));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, Unpacked(std::move(file), path));
+  std::string text;
+  for (size_t size = 0;; size = text.size()) {
+    text.resize(size + kChunk);
+    TY_ASSIGN_OR_RETURN(const size_t got, source->Read(std::as_writable_bytes(std::span(text).subspan(size))));
+    text.resize(size + got);
+    if (got < kChunk) return text;
+    if (text.size() > max_bytes) return absl::InvalidArgumentError(fmt::format("{}: more than {} bytes of text", path, max_bytes));
+  }
+}
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTrainingText(const TextFiles& files, const TextOptions& options) {
   TY_RETURN_IF_ERROR(CheckModel(options.expected));

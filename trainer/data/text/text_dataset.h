@@ -1,6 +1,7 @@
 // Text as the data set of a language model: x are tokens, y the tokens that follow them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,6 +28,9 @@ struct TextOptions {
   int64_t vocabulary = 0;  // the most different tokens; 0: as many as the model has classes
   ExpectedData expected;   // input [steps] tokens, labels [steps]
 };
+
+// A file of text, packed by gzip or not. InvalidArgument: it has more than `max_bytes`.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes = size_t{4} << 30);
 
 // All in memory, 4 bytes a token. Checked before anything is trained: the model takes tokens and a
 // label for each. Files are there, not empty and UTF-8. The model has a class for every token of
