@@ -15,8 +15,8 @@ namespace trainyard::engine {
 
 // The whole file. FailedPrecondition when it is longer than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = int64_t{1} << 30);
-// Writes and fsyncs `path` in place: for files in a folder that nobody reads yet. A file that cannot
-// be written whole is removed.
+// Writes and fsyncs `path` in place: for files in a folder that nobody reads yet. A file that
+// cannot be written whole is removed.
 absl::Status WriteFileDurably(const std::string& path, std::string_view bytes, Disk& disk = RealDisk());
 // Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder.
 // Several processes may do so at once: the last one's file stays. Temporary files of writers that
