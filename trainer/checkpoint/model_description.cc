@@ -119,6 +119,7 @@ absl::StatusOr<ModelDescription> DescribeModel(const TrainingConfig& config, std
     TY_ASSIGN_OR_RETURN(CsvFit fit, CsvFitOf(config.data, classes > 0));
     description.classes = std::move(fit.classes);
     description.training.data.fitted = std::move(fit.columns);
+    description.training.data.classes = description.classes;
   }
   return description;
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "trainer/job/job_config.h"
@@ -73,6 +75,21 @@ TEST(ModelDescription, OtherProgramsFindShapesAndClasses) {
   const json linear = json::parse(Text(Training("{format: synthetic, train: {examples: 8}}", "{preset: linear}")));
   EXPECT_EQ(linear["output"], json::parse(R"({"shape": [1]})"));
   EXPECT_FALSE(linear.contains("classes"));
+}
+
+TEST(ModelDescription, ClassesOfRowsAreThoseOfTheDataToo) {
+  const std::string dir = ::testing::TempDir() + "model_description_rows";
+  std::filesystem::create_directories(dir);
+  std::ofstream(dir + "/rows.csv") << "x,kind\n1,cat\n2,dog\n";
+  const TrainingConfig training = Training("{format: csv, dir: " + dir + ", train: {files: [rows.csv]}, label: kind}",
+                                           "{layers: [{dense: {units: 2}}], input: {shape: [1]}, loss: softmaxCrossEntropy}");
+  const auto described = DescribeModel(training, "");
+  ASSERT_TRUE(described.ok()) << described.status();
+  EXPECT_THAT(described->classes, ElementsAre("cat", "dog"));
+  EXPECT_THAT(described->training.data.classes, ElementsAre("cat", "dog"));
+  const auto read = ParseDescription(*DescriptionJson(*described), kName);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->training.data, described->training.data);
 }
 
 TEST(ModelDescription, OfTextNamesItsVocabulary) {
