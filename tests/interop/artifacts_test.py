@@ -9,6 +9,7 @@ import io
 import json
 import math
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
@@ -47,6 +48,18 @@ class Artifacts(unittest.TestCase):
     def checkpoint(self):
         folders = sorted((self.output / "checkpoints").glob("step-*"), key=lambda folder: int(folder.name.split("-")[1]))
         return folders[-1]
+
+
+class CurvesOfARunThatGoesOn(unittest.TestCase):
+    def test_tensorboard_shows_no_step_twice(self):
+        with tempfile.TemporaryDirectory(prefix="trainyard-artifacts-") as folder:
+            job = job_file(folder, steps=30, batch=32, checkpoint_every=20, extra="    summary: {everySteps: 5}\n")
+            output = Run(job, output=pathlib.Path(folder) / "out").succeed().output
+            shutil.rmtree(output / "checkpoints/step-30")  # as if the run had been killed before it
+            Run(job, output=output, overrides=["training.steps=40"]).succeed()
+            accumulator = EventAccumulator(str(output / "summaries/worker-0"))
+            accumulator.Reload()
+            self.assertEqual([loss.step for loss in accumulator.Scalars("loss")], [1, 6, 11, 16, 21, 26, 31, 36])
 
 
 class EventFiles(Artifacts):
