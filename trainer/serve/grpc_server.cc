@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "trainer/base/clock.h"
 #include "trainer/serve/grpc_messages.h"
 #include "trainer/serve/http_api.h"
@@ -20,8 +21,9 @@ namespace {
 
 constexpr std::string_view kServiceName = "/inference.GRPCInferenceService/";
 constexpr int kHandshakeMs = 10'000;
-constexpr int kOpenOfRunning = 8;  // a client that does not read its answers holds no more
-constexpr int kIdleMs = 300'000;   // of a connection without a call
+constexpr int kMostUnread = 1024;  // answers on their way: of clients that do not read them
+constexpr absl::Duration kTurnAway = absl::Milliseconds(100);
+constexpr int kIdleMs = 300'000;  // of a connection without a call
 
 grpc::Status StatusOf(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};  // the codes are the same
@@ -39,6 +41,7 @@ struct Calls {
   const int most;
   std::atomic<int> running = 0;  // without an answer
   std::atomic<int> open = 0;     // with those whose answer is on its way
+  std::atomic<bool> ending = false;
 };
 
 // One unary call. It deletes itself. A client that has its answer may ask again before gRPC calls
@@ -46,12 +49,15 @@ struct Calls {
 class Call final : public grpc::ServerGenericBidiReactor {
  public:
   Call(Calls& calls, const grpc::GenericCallbackServerContext& context) : calls_(calls), context_(context), begin_(RealClock().Now()) {
-    const bool few_open = calls_.open.fetch_add(1) < calls_.most * kOpenOfRunning;
-    running_ = few_open;
-    if (!few_open) {
-      Refuse("or more calls have answers that their clients do not read");
+    const bool few_open = calls_.open.fetch_add(1) < calls_.most + kMostUnread;
+    const bool ending = calls_.ending;
+    running_ = few_open && !ending;
+    if (ending) {
+      End({grpc::StatusCode::UNAVAILABLE, "the server is about to end; ask again, another one may answer"});
+    } else if (!few_open) {
+      Refuse("clients do not read the answers of their calls");
     } else if (calls_.running.fetch_add(1) >= calls_.most) {
-      Refuse("calls run, as many as may");
+      Refuse(fmt::format("{} calls run, as many as may (--max-connections)", calls_.most));
     } else {
       StartRead(&request_);
     }
@@ -78,9 +84,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     delete this;
   }
 
-  void Refuse(std::string_view what) {
-    End({grpc::StatusCode::RESOURCE_EXHAUSTED, fmt::format("{} {} (--max-connections); try again later", calls_.most, what)});
-  }
+  void Refuse(const std::string& why) { End({grpc::StatusCode::RESOURCE_EXHAUSTED, why + "; try again later"}); }
   void LeavePlace() {
     if (std::exchange(running_, false)) calls_.running.fetch_sub(1);
   }
@@ -140,7 +144,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     if (left < std::chrono::hours(1)) {
       request->timeout = std::min(request->timeout.value_or(absl::InfiniteDuration()), absl::FromChrono(left));
     }
-    // The answer may delete this call before Infer returns, so nothing that it is given is the call's.
+    // The answer may delete this call before Infer returns, so that Infer gets nothing of it.
     calls_.service.Infer(**model, *request, [this](const absl::StatusOr<InferAnswer>& answer) {
       if (answer.ok()) {
         Measure(absl::OkStatus());
@@ -184,7 +188,12 @@ struct GrpcServer::State {
   State(const GrpcServerOptions& with, ModelService& service)
       : options(with), calls{.service = service, .most = with.calls}, acceptor(calls) {}
   ~State() {
-    if (server) server->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(options.drain));
+    if (!server) return;
+    // A shutdown cancels the calls that come before a client has heard of it. So those who ask call
+    // after call are told first.
+    calls.ending = true;
+    absl::SleepFor(kTurnAway);
+    server->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(options.drain));
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;

@@ -79,5 +79,37 @@ TEST_F(GrpcServerTest, MoreCallsThanMayRunAreRefused) {
   client.join();
 }
 
+TEST_F(GrpcServerTest, AServerThatEndsAnswersWhatHasComeAndTurnsAwayWhatComes) {
+  constexpr int kClients = 8;
+  constexpr int kAnswers = 100;  // from which on the server ends
+  Start();
+  std::atomic<int> answers = 0;
+  std::vector<grpc::Status> last(kClients);
+  std::vector<std::thread> clients;
+  for (grpc::Status& status : last) {
+    clients.emplace_back([&] {
+      for (status = Infer(*channel_); status.ok(); status = Infer(*channel_)) ++answers;
+    });
+  }
+  while (answers < kAnswers) std::this_thread::yield();
+  server_ = nullptr;
+  for (std::thread& client : clients) client.join();
+  for (const grpc::Status& status : last) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr("the server is about to end"));
+  }
+}
+
+TEST_F(GrpcServerTest, AServerThatEndsWaitsForTheCallsThatRun) {
+  batcher_.most_wait = absl::Milliseconds(500);
+  Start();
+  grpc::Status status;
+  std::thread client([&] { status = Infer(*channel_); });
+  while (watch_.current()->batcher().queued() == 0) std::this_thread::yield();
+  server_ = nullptr;
+  client.join();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
 }  // namespace
 }  // namespace trainyard::engine
