@@ -27,8 +27,17 @@ struct Open {
   std::optional<std::vector<int64_t>> inner;  // of a list of numbers: the shape of each element
 };
 
+// Appends with less room to spare than a vector takes by itself.
+template <typename Item>
+void Append(std::vector<Item>& items, Item item) {
+  if (items.size() == items.capacity()) items.reserve(items.size() + items.size() / 4 + 1);
+  items.push_back(std::move(item));
+}
+
 class BodyReader final : public nlohmann::json_sax<json> {
  public:
+  explicit BodyReader(size_t body_bytes) : body_bytes_(body_bytes), most_values_(MostJsonValues(body_bytes)) {}
+
   bool null() override { return Put(JsonValue()); }
   bool boolean(bool value) override {
     JsonValue flag;
@@ -136,7 +145,12 @@ class BodyReader final : public nlohmann::json_sax<json> {
     return true;
   }
   bool Put(JsonValue&& value) {
-    if (++values_ > kMostJsonValues) return Refuse(fmt::format("found more than {} values that are not numbers", kMostJsonValues));
+    if (++values_ > most_values_) {
+      return Refuse(
+          fmt::format("found more than {} values, the most of a body of {} bytes, beside numbers in lists, which do not count; send a list "
+                      "of numbers for each column, or fewer examples",
+                      most_values_, body_bytes_));
+    }
     if (open_.empty()) {
       if (value.kind != Kind::kObject) return Refuse(fmt::format("found {}, expected an object", value.Found()));
       root_ = std::move(value);
@@ -144,15 +158,17 @@ class BodyReader final : public nlohmann::json_sax<json> {
     }
     Open& open = open_.back();
     if (open.value.kind == Kind::kObject) {
-      open.value.fields.push_back({.name = open.key, .value = std::move(value)});
+      Append(open.value.fields, JsonField{.name = open.key, .value = std::move(value)});
       return true;
     }
     if (open.count > open.value.items.size()) return Refuse(fmt::format("found {}, expected a number as those before it", value.Found()));
     ++open.count;
-    open.value.items.push_back(std::move(value));
+    Append(open.value.items, std::move(value));
     return true;
   }
 
+  const size_t body_bytes_;
+  const size_t most_values_;
   std::vector<Open> open_;
   size_t values_ = 0;
   JsonValue root_;
@@ -189,7 +205,7 @@ std::string JsonValue::Found() const {
 }
 
 absl::StatusOr<JsonValue> ParseJsonBody(std::string_view body) {
-  BodyReader reader;
+  BodyReader reader(body.size());
   const bool parsed = json::sax_parse(body, &reader);
   return reader.Result(parsed);
 }

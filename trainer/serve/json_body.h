@@ -42,12 +42,12 @@ struct JsonField {
 };
 
 inline constexpr size_t kMostJsonDepth = 16;
-inline constexpr size_t kMostJsonValues = size_t{1} << 16;  // numbers in lists do not count
+// Of a body of `bytes`: values that are not numbers in lists. Each takes up to 176 bytes.
+constexpr size_t MostJsonValues(size_t bytes) { return (size_t{1} << 16) + bytes / 16; }
 
 // The body is an object. InvalidArgument names the place and says what was found and expected: no
 // JSON, a field that is given twice, lists of unequal length or depth, numbers among other things,
-// too many values. Takes memory of about eight times the body at most, and that of kMostJsonValues
-// values.
+// too many values. Takes memory of about twenty times the body at most, and 16 MiB.
 absl::StatusOr<JsonValue> ParseJsonBody(std::string_view body);
 
 // The text of an answer's JSON. Bytes that are no UTF-8 are replaced.

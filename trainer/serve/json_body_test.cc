@@ -65,8 +65,20 @@ TEST(JsonBody, WhatIsNoJsonIsRefusedAtItsByte) {
 TEST(JsonBody, DepthAndNumberOfValuesAreBounded) {
   EXPECT_THAT(ErrorOf("{\"x\": " + std::string(100'000, '[')), HasSubstr("lists and objects in each other"));
   std::string many = "{\"x\": [\"\"";
-  for (size_t i = 0; i < kMostJsonValues; ++i) many += ",\"\"";
-  EXPECT_THAT(ErrorOf(many + "]}"), HasSubstr("values that are not numbers"));
+  for (size_t i = 0; i < 2 * MostJsonValues(0); ++i) many += ",\"\"";
+  EXPECT_THAT(ErrorOf(many + "]}"), HasSubstr("values, the most of a body of 393227 bytes, beside numbers in lists, which do not count"));
+}
+
+TEST(JsonBody, ALargeTableHasManyValues) {
+  constexpr size_t kColumns = 1000;
+  constexpr size_t kRows = 256;
+  std::string row = "{\"column 0\": 0.25";
+  for (size_t i = 1; i < kColumns; ++i) row += ", \"column " + std::to_string(i) + "\": 0.25";
+  std::string table = "{\"instances\": [" + row + "}";
+  for (size_t i = 1; i < kRows; ++i) table += ", " + row + "}";
+  const auto body = ParseJsonBody(table + "]}");
+  ASSERT_TRUE(body.ok()) << body.status();
+  EXPECT_EQ(body->Find("instances")->items.back().fields.size(), kColumns);
 }
 
 TEST(JsonBody, TextsOfAnswersAreUtf8) { EXPECT_EQ(JsonText({{"error", "found \xff"}}), "{\"error\":\"found \xEF\xBF\xBD\"}"); }
