@@ -178,11 +178,10 @@ TEST(Contract, TheChiefsTerminationMessageHoldsItsFinalStepAndEvaluation) {
   std::ofstream(log) << "";
   engine::RecorderOptions options;
   options.output = folder;
-  options.total_steps = 40;
   options.termination_log = log;
   auto recorder = engine::Recorder::Create(options, engine::RealClock());
   ASSERT_TRUE(recorder.ok()) << recorder.status();
-  (*recorder)->OnStart(0);
+  (*recorder)->OnStart(0, 40);
   ASSERT_TRUE((*recorder)->OnEpoch(0, 40, {{"accuracy", 0.97}}, engine::ParameterSet()).ok());
   engine::ReplicaReport report;
   report.steps = 40;

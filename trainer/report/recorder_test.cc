@@ -152,9 +152,9 @@ TEST(RecorderTest, SummariesTellWhereTheTrainingGoesOn) {
   const std::string dir = ::testing::TempDir() + "recorder_goes_on_test";
   std::filesystem::remove_all(dir);
   FakeClock clock;
-  auto recorder = Recorder::Create({.output = dir, .summary_dir = dir + "/summaries", .total_steps = 9, .termination_log = ""}, clock);
+  auto recorder = Recorder::Create({.output = dir, .summary_dir = dir + "/summaries", .termination_log = ""}, clock);
   ASSERT_TRUE(recorder.ok()) << recorder.status();
-  (*recorder)->OnStart(4);
+  (*recorder)->OnStart(4, 9);
   (*recorder)->OnRollback(2, 9);
   EXPECT_TRUE((*recorder)->Finish({}, 0, 0).ok());
   const std::string events = AllEventsOf(dir + "/summaries");
