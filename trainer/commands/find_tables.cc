@@ -139,7 +139,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
   NoteLeftOut(files, eval, found);
   if (source.options.delimiter != ',') found.data.push_back("delimiter: " + delimiter);
-  if (source.options.decimal != '.') found.data.push_back(fmt::format("decimal: \"{}\"", source.options.decimal));
+  if (source.options.decimal != '.') found.data.emplace_back("decimal: comma");
   if (!source.options.header) found.data.emplace_back("header: false");
   if (const std::string doubt = labels.Doubt(); !doubt.empty()) {
     found.notes.push_back(fmt::format("the label {} has {}: its values are taken for classes", ColumnText(table, label), doubt));

@@ -158,7 +158,7 @@ TEST_F(FoundJobTest, DecimalCommasAreFound) {
   std::string text = "x;y;class\n";
   for (int i = 0; i < 20; ++i) text += std::to_string(i) + ",5;2;" + (i % 2 == 0 ? "a\n" : "b\n");
   const FoundJob job = Find("eu.csv", text);
-  EXPECT_THAT(job.text, AllOf(HasSubstr("decimal: \",\""), HasSubstr("- {name: \"x\", type: number}")));
+  EXPECT_THAT(job.text, AllOf(HasSubstr("decimal: comma"), HasSubstr("- {name: \"x\", type: number}")));
   EXPECT_THAT(job.data.notes, IsEmpty());
   const FoundJob mixed = Find("mixed.csv", text + "0.5;2;a\n");
   EXPECT_THAT(mixed.text, Not(HasSubstr("decimal:")));

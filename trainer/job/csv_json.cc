@@ -50,13 +50,6 @@ char ReadDelimiter(FieldReader& fields) {
   return ',';
 }
 
-char ReadDecimal(FieldReader& fields) {
-  const std::string text = fields.Text("decimal", ".");
-  if (text == "." || text == ",") return text[0];
-  fields.Error("decimal", fmt::format("found {}, expected \".\" or \",\"", Found(json(text))));
-  return '.';
-}
-
 }  // namespace
 
 CsvOptions ParseCsvOptions(FieldReader& fields) {
@@ -64,7 +57,7 @@ CsvOptions ParseCsvOptions(FieldReader& fields) {
   options.label = ReadColumn(fields, "label");
   options.missing = ReadMissing(fields, {});
   options.delimiter = ReadDelimiter(fields);
-  options.decimal = ReadDecimal(fields);
+  options.decimal = fields.Choice<char>("decimal", {{"point", '.'}, {"comma", ','}}, '.');
   options.header = fields.Bool("header", true);
   const json* columns = fields.Get("columns");
   if (columns == nullptr) return options;

@@ -26,7 +26,7 @@ std::string CsvErrorsOf(const char* fields, DataConfig* read = nullptr) {
 TEST(CsvJson, ColumnsAreReadByNameOrNumber) {
   DataConfig data;
   EXPECT_EQ(
-      CsvErrorsOf(R"({"label": 4, "delimiter": ";", "decimal": ",", "header": false, "missing": "mean", "evalFraction": 0.25, "seed": 3,
+      CsvErrorsOf(R"({"label": 4, "delimiter": ";", "decimal": "comma", "header": false, "missing": "mean", "evalFraction": 0.25, "seed": 3,
                             "columns": [{"name": 0}, {"name": "x", "type": "category", "missing": 0.5}]})",
                   &data),
       "");
@@ -47,7 +47,7 @@ TEST(CsvJson, ColumnsAreReadByNameOrNumber) {
 TEST(CsvJson, MistakesAreToldAtTheirFields) {
   EXPECT_THAT(CsvErrorsOf(R"({"label": null})"), HasSubstr("data.label: missing, expected a column's name in the header, or its number"));
   EXPECT_THAT(CsvErrorsOf(R"({"delimiter": ";;"})"), HasSubstr("data.delimiter: found \";;\", expected one character"));
-  EXPECT_THAT(CsvErrorsOf(R"({"decimal": "'"})"), HasSubstr("data.decimal: found \"'\", expected \".\" or \",\""));
+  EXPECT_THAT(CsvErrorsOf(R"({"decimal": ","})"), HasSubstr("data.decimal: found \",\", expected one of "));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": []})"), HasSubstr("data.columns: found an empty list, expected a list such as"));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": [{"name": "a"}, {"name": "a"}]})"), HasSubstr("data.columns[1].name: found again"));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": [{"name": "a", "type": "text"}]})"), HasSubstr("data.columns[0].type: found \"text\", expected"));

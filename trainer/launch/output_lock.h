@@ -12,8 +12,8 @@ namespace trainyard::engine {
 
 enum class LockHolder : uint8_t { kLaunch, kChief };
 
-// Holds <dir>/.lock, or .chief.lock, (flock) until it is destroyed, or until the process ends however it ends: the
-// file that stays behind locks nothing. Replicas do not inherit it.
+// Holds <dir>/.lock or <dir>/.chief.lock (flock) until it is destroyed, or until the process ends
+// however it ends: the file that stays behind locks nothing. Replicas do not inherit it.
 class OutputLock {
  public:
   // Makes the folder if it is absent. FailedPrecondition: another process holds the lock; names it
