@@ -150,6 +150,8 @@ TEST_F(HttpApiTest, WrongTensorsAreRefusedByField) {
             "inputs[0].data: found 256 at element 2, expected UINT8 numbers");
   EXPECT_EQ(WrongV2(input(R"("datatype": "INT32", "shape": [1, 3], "data": [1, 2, 2.5])")),
             "inputs[0].data: found 2.5 at element 2, expected INT32 numbers");
+  EXPECT_EQ(WrongV2(input(R"("datatype": "FP32", "shape": [1, 3], "data": [1, null, 3])")),
+            "inputs[0].data: found null at element 1, expected FP32 numbers");
   EXPECT_EQ(WrongV2(input(R"("datatype": "FP32", "shape": [1, 3], "data": [1, 2, 1e39])")),
             "inputs[0].data: found a number that is not finite, or too large, at element 2");
   EXPECT_EQ(WrongV2(input(R"("datatype": "BYTES", "shape": [1, 3], "data": ["a", "b", "c"])")),
@@ -160,6 +162,25 @@ TEST_F(HttpApiTest, WrongTensorsAreRefusedByField) {
   EXPECT_EQ(WrongV2(input(R"("datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}], "outputs": [{"name": "y")")),
             "outputs[0].name: found \"y\", expected \"prediction\"");
   EXPECT_THAT(WrongV2(input(R"("datatype": "FP32", "shape": [1, 3], "data": [3e38, 3e38, 3e38])")), HasSubstr("not finite"));
+}
+
+// Of a missing day stands 20231104, of a missing x 0.
+TEST_F(HttpApiTest, NullIsAMissingCellInRowsAndColumnsAndTensors) {
+  Serve(kTable);
+  constexpr char kPath[] = "/v1/models/m:predict";
+  EXPECT_EQ(Post(kPath, R"({"instances": [{"day": null, "x": 2}, {"day": "20231105", "x": null}]})").body,
+            R"({"predictions":[[4.0],[2.0]]})");
+  EXPECT_EQ(Post(kPath, R"({"inputs": {"day": [null, "20231105"], "x": [2, null]}})").body, R"({"outputs":[[4.0],[2.0]]})");
+  EXPECT_EQ(Post(kPath, R"({"inputs": {"day": [["20231105"], [null]], "x": [[null], [2]]}})").body, R"({"outputs":[[2.0],[4.0]]})");
+  const auto values = [&](const std::string& day, const std::string& x) {
+    const HttpAnswer answer =
+        Post("/v2/models/m/infer", R"({"inputs": [{"name": "day", "shape": [2], "datatype": "BYTES", "data": )" + day +
+                                       R"(}, {"name": "x", "shape": [2], "datatype": "FP64", "data": )" + x + "}]}");
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return json::parse(answer.body)["outputs"][0]["data"];
+  };
+  EXPECT_EQ(values(R"([null, "20231105"])", "[2, null]"), json({4, 2}));
+  EXPECT_EQ(values("[null, null]", "[null, null]"), json({2, 2}));
 }
 
 TEST_F(HttpApiTest, WrongRowsAreRefusedByField) {

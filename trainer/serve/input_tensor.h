@@ -18,7 +18,7 @@ struct InputTensor {
   std::string name;      // "": the model's only input
   std::string datatype;  // of the Open Inference Protocol: "FP32", "BYTES" …; "": what the numbers or texts are, as in TensorFlow's JSON
   std::vector<int64_t> shape;
-  std::variant<std::vector<double>, RawElements, std::vector<std::string>> data;  // numbers, bytes of numbers, or texts
+  std::variant<std::vector<double>, RawElements, std::vector<std::string>> data;  // numbers (NaN: null), bytes of numbers, or texts
 };
 
 }  // namespace trainyard::engine

@@ -4,8 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "trainer/base/printable.h"
@@ -17,6 +20,7 @@ namespace {
 using nlohmann::json;
 using Kind = JsonValue::Kind;
 
+constexpr double kNull = std::numeric_limits<double>::quiet_NaN();
 constexpr size_t kMostNameBytes = 60;  // of a name in a message
 
 // A list or object that is not closed yet.
@@ -25,6 +29,7 @@ struct Open {
   std::string key;                            // of an object: the field that comes
   size_t count = 0;                           // of a list: its elements
   std::optional<std::vector<int64_t>> inner;  // of a list of numbers: the shape of each element
+  bool nulls = false;                         // of a list of numbers: all of them are null so far, and texts may follow
 };
 
 // Appends with less room to spare than a vector takes by itself.
@@ -38,7 +43,10 @@ class BodyReader final : public nlohmann::json_sax<json> {
  public:
   explicit BodyReader(size_t body_bytes) : body_bytes_(body_bytes), most_values_(MostJsonValues(body_bytes)) {}
 
-  bool null() override { return Put(JsonValue()); }
+  bool null() override {
+    const bool among_numbers = !open_.empty() && open_.back().value.kind == Kind::kList && open_.back().value.items.empty();
+    return among_numbers ? PutNumber(kNull) : Put(JsonValue());
+  }
   bool boolean(bool value) override {
     JsonValue flag;
     flag.kind = Kind::kBool;
@@ -109,7 +117,9 @@ class BodyReader final : public nlohmann::json_sax<json> {
       value.kind = Kind::kNumbers;
       value.shape = {static_cast<int64_t>(closed.count)};
       if (closed.inner) value.shape.insert(value.shape.end(), closed.inner->begin(), closed.inner->end());
-      return PutNumbers(std::move(value));
+      const bool in_list = !open_.empty() && open_.back().value.kind == Kind::kList;
+      if (closed.nulls && !in_list) return PutNulls(value);
+      return PutNumbers(std::move(value), closed.nulls);
     }
     return Put(std::move(value));
   }
@@ -121,21 +131,27 @@ class BodyReader final : public nlohmann::json_sax<json> {
       return Put(std::move(number));
     }
     Open& list = open_.back();
-    if (!list.value.items.empty()) return Refuse("found a number, expected a value as those before it");
-    if (list.count > 0 && !list.inner->empty()) return Refuse("found a number, expected a list as those before it");
+    const bool null = std::isnan(value);
+    const std::string_view found = null ? "null" : "a number";
+    if (!list.value.items.empty()) return Refuse(fmt::format("found {}, expected a value as those before it", found));
+    if (list.count > 0 && !list.inner->empty()) return Refuse(fmt::format("found {}, expected a list as those before it", found));
     if (list.count == 0) list.inner.emplace();
+    list.nulls = null && (list.nulls || list.count == 0);
     ++list.count;
     list.value.numbers.push_back(value);
     return true;
   }
-  bool PutNumbers(JsonValue&& value) {
+  // `nulls`: all of them are null.
+  bool PutNumbers(JsonValue&& value, bool nulls) {
     if (open_.empty() || open_.back().value.kind != Kind::kList) return Put(std::move(value));
     Open& list = open_.back();
+    if (!list.value.items.empty() && nulls) return PutNulls(value);
     if (!list.value.items.empty()) return Refuse("found a list of numbers, expected a value as those before it");
     if (list.count > 0 && *list.inner != value.shape) {
       return Refuse(fmt::format("found {}, expected one of shape [{}] as those before it", value.Found(), fmt::join(*list.inner, ", ")));
     }
     list.inner = value.shape;
+    list.nulls = nulls && (list.nulls || list.count == 0);
     ++list.count;
     if (list.value.numbers.empty()) {
       list.value.numbers = std::move(value.numbers);
@@ -144,13 +160,27 @@ class BodyReader final : public nlohmann::json_sax<json> {
     }
     return true;
   }
-  bool Put(JsonValue&& value) {
-    if (++values_ > most_values_) {
+  // A list of nothing but null as a list of values.
+  bool PutNulls(const JsonValue& nulls) { return Count(nulls.numbers.size()) && Put(NullsOf(nulls.shape)); }
+  static JsonValue NullsOf(std::span<const int64_t> shape) {
+    JsonValue list;
+    if (shape.empty()) return list;
+    list.kind = Kind::kList;
+    list.items.assign(static_cast<size_t>(shape[0]), NullsOf(shape.subspan(1)));
+    return list;
+  }
+  bool Count(size_t values) {
+    values_ += values;
+    if (values_ > most_values_) {
       return Refuse(
           fmt::format("found more than {} values, the most of a body of {} bytes, beside numbers in lists, which do not count; send a list "
                       "of numbers for each column, or fewer examples",
                       most_values_, body_bytes_));
     }
+    return true;
+  }
+  bool Put(JsonValue&& value) {
+    if (!Count(1)) return false;
     if (open_.empty()) {
       if (value.kind != Kind::kObject) return Refuse(fmt::format("found {}, expected an object", value.Found()));
       root_ = std::move(value);
@@ -160,6 +190,14 @@ class BodyReader final : public nlohmann::json_sax<json> {
     if (open.value.kind == Kind::kObject) {
       Append(open.value.fields, JsonField{.name = open.key, .value = std::move(value)});
       return true;
+    }
+    if (open.nulls) {  // those before it are texts that are missing
+      if (!Count(open.value.numbers.size())) return false;
+      std::vector<int64_t> shape = *open.inner;
+      shape.insert(shape.begin(), static_cast<int64_t>(open.count));
+      open.value.items = NullsOf(shape).items;
+      open.value.numbers.clear();
+      open.nulls = false;
     }
     if (open.count > open.value.items.size()) return Refuse(fmt::format("found {}, expected a number as those before it", value.Found()));
     ++open.count;

@@ -1,5 +1,5 @@
 // The JSON of a request in little memory: a list of numbers, nested or not, is one vector with a
-// shape.
+// shape. Nulls among the numbers are NaN.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct JsonValue {
   double number = 0;              // kNumber
   std::string text;               // kText
   std::vector<int64_t> shape;     // kNumbers: its extents, outermost first
-  std::vector<double> numbers;    // kNumbers: in C order
+  std::vector<double> numbers;    // kNumbers: in C order; NaN for null, which JSON has no other use for
   std::vector<JsonValue> items;   // kList: of anything but numbers
   std::vector<JsonField> fields;  // kObject: each name once
 

@@ -11,6 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsNan;
 using Kind = JsonValue::Kind;
 
 std::string ErrorOf(const std::string& body) {
@@ -40,6 +41,24 @@ TEST(JsonBody, ListsOfOtherThingsKeepTheirItems) {
   EXPECT_EQ(body->Find("a")->items[0].text, "x");
   EXPECT_EQ(body->Find("a")->items[1].kind, Kind::kNull);
   EXPECT_EQ(body->Find("b")->items[1].Find("c")->numbers, std::vector<double>{2});
+}
+
+TEST(JsonBody, NullsStandAmongNumbersAndAmongTexts) {
+  const auto body = ParseJsonBody(R"({"a": [1, null, 3], "b": [null, 2], "c": [null, null, "x"], "d": [[null], ["x"]], "e": [["x"], [null]],
+    "f": [[null], [2]], "g": [null, null], "h": [null, {"b64": ""}]})");
+  ASSERT_TRUE(body.ok()) << body.status();
+  EXPECT_THAT(body->Find("a")->numbers, ElementsAre(1, IsNan(), 3));
+  EXPECT_THAT(body->Find("b")->numbers, ElementsAre(IsNan(), 2));
+  EXPECT_EQ(body->Find("c")->items[1].kind, Kind::kNull);
+  EXPECT_EQ(body->Find("c")->items[2].text, "x");
+  EXPECT_EQ(body->Find("d")->items[0].items[0].kind, Kind::kNull);
+  EXPECT_EQ(body->Find("e")->items[1].items[0].kind, Kind::kNull);
+  EXPECT_THAT(body->Find("f")->numbers, ElementsAre(IsNan(), 2));
+  EXPECT_THAT(body->Find("f")->shape, ElementsAre(2, 1));
+  EXPECT_EQ(body->Find("g")->items.size(), 2U);
+  EXPECT_EQ(body->Find("h")->items.size(), 2U);
+  EXPECT_EQ(ErrorOf(R"({"x": [[1], null]})"), "x[1]: found null, expected a list as those before it");
+  EXPECT_EQ(ErrorOf(R"({"x": [null, 1, "c"]})"), "x[2]: found \"c\", expected a number as those before it");
 }
 
 TEST(JsonBody, ErrorsNameThePlace) {

@@ -81,7 +81,8 @@ absl::Status CheckNumbers(const InputTensor& tensor, const std::vector<double>& 
   for (size_t i = 0; i < numbers.size(); ++i) {
     const double number = numbers[i];
     if (number >= type.min && number <= type.max && (!whole || number == std::floor(number))) continue;
-    return FieldError(tensor, "data", fmt::format("found {} at element {}, expected {} numbers", number, i, type.name));
+    const std::string found = std::isnan(number) ? "null" : fmt::format("{}", number);
+    return FieldError(tensor, "data", fmt::format("found {} at element {}, expected {} numbers", found, i, type.name));
   }
   return absl::OkStatus();
 }
@@ -182,7 +183,7 @@ absl::StatusOr<ServedExamples> NumbersOf(const InputTensor& tensor, int64_t elem
 absl::StatusOr<std::vector<std::string>> TextsOf(const InputTensor& tensor, int64_t elements) {
   std::vector<std::string> texts;
   if (const auto* const numbers = std::get_if<std::vector<double>>(&tensor.data)) {
-    for (const double number : *numbers) texts.push_back(fmt::format("{}", number));
+    for (const double number : *numbers) texts.push_back(std::isnan(number) ? "" : fmt::format("{}", number));
   } else if (const auto* const raw = std::get_if<RawElements>(&tensor.data); raw != nullptr && tensor.datatype == "BYTES") {
     std::optional<std::vector<std::string>> split = SplitTexts(raw->bytes);
     if (!split) return FieldError(tensor, "data", "found bytes that end within a text, expected each text behind its length in 4 bytes");

@@ -23,7 +23,8 @@ absl::StatusOr<int64_t> ElementsOf(const InputTensor& tensor);
 // datatype, data of another length, a number out of the datatype's range or not finite.
 absl::StatusOr<ServedExamples> NumbersOf(const InputTensor& tensor, int64_t elements);
 
-// One text for each element: a text as it is, a number in as many digits as give it again.
+// One text for each element: a text as it is, a number in as many digits as give it again, "" for
+// null.
 // InvalidArgument: data of another length, or raw elements that do not end where a text ends.
 absl::StatusOr<std::vector<std::string>> TextsOf(const InputTensor& tensor, int64_t elements);
 

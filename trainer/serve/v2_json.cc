@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -78,16 +79,20 @@ absl::StatusOr<std::vector<int64_t>> ShapeOf(const JsonValue& object, const std:
   return shape;
 }
 
-// Appends the texts of a list of texts, nested or not.
+// Appends the texts of a list of texts, nested or not. Null is a missing one, "".
 bool AppendTexts(const JsonValue& list, std::vector<std::string>& texts) {
   for (const JsonValue& item : list.items) {
-    if (item.kind == Kind::kText) {
+    if (item.kind == Kind::kText || item.kind == Kind::kNull) {
       texts.push_back(item.text);
     } else if (item.kind != Kind::kList || !AppendTexts(item, texts)) {
       return false;
     }
   }
   return true;
+}
+
+bool HasNullsAlone(const JsonValue& value) {
+  return value.kind == Kind::kNull || (value.kind == Kind::kList && std::ranges::all_of(value.items, HasNullsAlone));
 }
 
 // The bytes behind the JSON, taken by one tensor after the other.
@@ -139,7 +144,11 @@ absl::StatusOr<InputTensor> ParseInput(JsonValue& object, const std::string& pat
   if (data == nullptr || data->kind != Kind::kList || !AppendTexts(*data, texts)) {
     return Wrong(path + ".data", data, "a list of numbers, or of texts for BYTES");
   }
-  tensor.data = std::move(texts);
+  if (tensor.datatype != "BYTES" && HasNullsAlone(*data)) {
+    tensor.data = std::vector<double>(texts.size(), std::numeric_limits<double>::quiet_NaN());
+  } else {
+    tensor.data = std::move(texts);
+  }
   return tensor;
 }
 
