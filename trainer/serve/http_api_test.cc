@@ -164,6 +164,22 @@ TEST_F(HttpApiTest, WrongTensorsAreRefusedByField) {
   EXPECT_THAT(WrongV2(input(R"("datatype": "FP32", "shape": [1, 3], "data": [3e38, 3e38, 3e38])")), HasSubstr("not finite"));
 }
 
+TEST_F(HttpApiTest, CellsAreWhatTheirDatatypeSays) {
+  Serve(kTable);
+  const auto body = [](const std::string& type, const std::string& data) {
+    return R"({"inputs": [{"name": "day", "shape": [1], "datatype": "BYTES", "data": ["20231105"]}, {"name": "x", "shape": [1], "datatype": ")" +
+           type + R"(", "data": )" + data + "}]}";
+  };
+  EXPECT_EQ(WrongV2(body("NONSENSE", "[1]")),
+            "inputs[1].datatype: found \"NONSENSE\", expected one of FP32, FP64, INT32, INT64, UINT8, BYTES");
+  EXPECT_EQ(WrongV2(body("INT64", "[1.5]")), "inputs[1].data: found 1.5 at element 0, expected INT64 numbers");
+  EXPECT_EQ(WrongV2(body("FP64", "[\"1\"]")), "inputs[1].data: found texts, expected FP64 numbers, as the datatype says");
+  EXPECT_EQ(WrongV2(body("BYTES", "[1]")), "inputs[1].data: found numbers, expected texts, as the datatype says");
+  for (const auto& [type, data] : {std::pair("INT64", "[2]"), {"FP32", "[2]"}, {"FP64", "[2.0]"}, {"UINT8", "[2]"}, {"BYTES", "[\"2\"]"}}) {
+    EXPECT_EQ(Post("/v2/models/m/infer", body(type, data)).status, 200) << type;
+  }
+}
+
 // Of a missing day stands 20231104, of a missing x 0.
 TEST_F(HttpApiTest, NullIsAMissingCellInRowsAndColumnsAndTensors) {
   Serve(kTable);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -32,12 +33,14 @@ constexpr std::array kNumberTypes = {
     NumberType{"INT32", ElementType::kI32, -2147483648.0, 2147483647.0}, NumberType{"INT64", ElementType::kI64, -0x1p63, 0x1p63},
     NumberType{"UINT8", ElementType::kU8, 0, 255}};
 
-absl::StatusOr<NumberType> NumberTypeOf(const InputTensor& tensor) {
+// `others`: what the tensor may be beside numbers.
+absl::StatusOr<NumberType> NumberTypeOf(const InputTensor& tensor, std::string_view others = "") {
   if (tensor.datatype.empty()) return kNumberTypes[0];
   for (const NumberType& type : kNumberTypes) {
     if (type.name == tensor.datatype) return type;
   }
-  return FieldError(tensor, "datatype", fmt::format("found {}, expected one of FP32, FP64, INT32, INT64, UINT8", Quoted(tensor.datatype)));
+  return FieldError(tensor, "datatype",
+                    fmt::format("found {}, expected one of FP32, FP64, INT32, INT64, UINT8{}", Quoted(tensor.datatype), others));
 }
 
 absl::Status WrongLength(const InputTensor& tensor, std::string_view found, int64_t elements) {
@@ -76,10 +79,11 @@ absl::StatusOr<ServedExamples> FromRaw(const InputTensor& tensor, const std::str
   return examples;
 }
 
-absl::Status CheckNumbers(const InputTensor& tensor, const std::vector<double>& numbers, const NumberType& type) {
+absl::Status CheckNumbers(const InputTensor& tensor, const std::vector<double>& numbers, const NumberType& type, bool nulls = false) {
   const bool whole = type.element != ElementType::kF32 && type.element != ElementType::kF64;
   for (size_t i = 0; i < numbers.size(); ++i) {
     const double number = numbers[i];
+    if (nulls && std::isnan(number)) continue;
     if (number >= type.min && number <= type.max && (!whole || number == std::floor(number))) continue;
     const std::string found = std::isnan(number) ? "null" : fmt::format("{}", number);
     return FieldError(tensor, "data", fmt::format("found {} at element {}, expected {} numbers", found, i, type.name));
@@ -137,6 +141,20 @@ std::vector<std::string> TextsOfRaw(std::string_view raw, ElementType type) {
   }
 }
 
+// Whether the data are what the datatype says. Null is a cell of each.
+absl::Status CheckCells(const InputTensor& tensor) {
+  const auto* const numbers = std::get_if<std::vector<double>>(&tensor.data);
+  if (tensor.datatype.empty()) return absl::OkStatus();
+  if (tensor.datatype == "BYTES") {
+    const bool texts = numbers == nullptr || std::ranges::all_of(*numbers, [](double number) { return std::isnan(number); });
+    return texts ? absl::OkStatus() : FieldError(tensor, "data", "found numbers, expected texts, as the datatype says");
+  }
+  TY_ASSIGN_OR_RETURN(const NumberType type, NumberTypeOf(tensor, ", BYTES"));
+  if (numbers != nullptr) return CheckNumbers(tensor, *numbers, type, /*nulls=*/true);
+  if (std::holds_alternative<RawElements>(tensor.data)) return absl::OkStatus();
+  return FieldError(tensor, "data", fmt::format("found texts, expected {} numbers, as the datatype says", type.name));
+}
+
 // Texts of the binary form: each has its length in front, as 32 bits.
 std::optional<std::vector<std::string>> SplitTexts(std::string_view raw) {
   std::vector<std::string> texts;
@@ -181,6 +199,7 @@ absl::StatusOr<ServedExamples> NumbersOf(const InputTensor& tensor, int64_t elem
 }
 
 absl::StatusOr<std::vector<std::string>> TextsOf(const InputTensor& tensor, int64_t elements) {
+  TY_RETURN_IF_ERROR(CheckCells(tensor));
   std::vector<std::string> texts;
   if (const auto* const numbers = std::get_if<std::vector<double>>(&tensor.data)) {
     for (const double number : *numbers) texts.push_back(std::isnan(number) ? "" : fmt::format("{}", number));

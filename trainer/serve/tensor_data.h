@@ -25,7 +25,8 @@ absl::StatusOr<ServedExamples> NumbersOf(const InputTensor& tensor, int64_t elem
 
 // One text for each element: a text as it is, a number in as many digits as give it again, "" for
 // null.
-// InvalidArgument: data of another length, or raw elements that do not end where a text ends.
+// InvalidArgument: another datatype, data that are not of it or of another length, or raw elements
+// that do not end where a text ends.
 absl::StatusOr<std::vector<std::string>> TextsOf(const InputTensor& tensor, int64_t elements);
 
 }  // namespace trainyard::engine
