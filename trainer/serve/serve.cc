@@ -39,12 +39,18 @@ absl::Status FirstLook(VersionWatch& watch, const std::string& path) {
 
 absl::Status Serve(const ServeOptions& options, const ServedModel::BackendMaker& make_backend, StopRequest& stop) {
   stop.SetGrace(options.drain);
+  // Of the first version. No checkpoint mends a backend that cannot be made.
+  TY_ASSIGN_OR_RETURN(std::unique_ptr<Backend> first_backend, make_backend());
+  const auto next_backend = [&]() -> absl::StatusOr<std::unique_ptr<Backend>> {
+    if (first_backend) return std::move(first_backend);
+    return make_backend();
+  };
   ServeMetrics metrics;
   VersionWatch watch(options.checkpoint.path, options.checkpoint.best, [&](const std::string& checkpoint) {
     TrainedModelOptions of = options.checkpoint;
     of.path = checkpoint;
     of.best = of.best && of.path == options.checkpoint.path;  // wrong for one checkpoint; else it was found already
-    return ServedModel::Load(of, options.batcher, make_backend, [&metrics](const Batcher::BatchSeen& batch) { metrics.AddBatch(batch); });
+    return ServedModel::Load(of, options.batcher, next_backend, [&metrics](const Batcher::BatchSeen& batch) { metrics.AddBatch(batch); });
   });
   ModelService service(options.service, watch, metrics);
   const HttpApi api(service);

@@ -24,8 +24,9 @@ struct ServeOptions {
   absl::Duration drain = absl::Seconds(10);  // at the end, for the requests that have come
 };
 
-// Serves until `stop` is requested. A folder without a checkpoint is waited for. Errors: a port
-// that is in use; one checkpoint, in place of a folder, that cannot be used.
+// Serves until `stop` is requested. A folder without a checkpoint is waited for. Errors: a backend
+// that cannot be made; a port that is in use; one checkpoint, in place of a folder, that cannot be
+// used.
 absl::Status Serve(const ServeOptions& options, const ServedModel::BackendMaker& make_backend, StopRequest& stop);
 
 }  // namespace trainyard::engine
