@@ -25,13 +25,13 @@ constexpr std::string_view kV1Models = "/v1/models/";
 struct ModelPath {
   std::string name;
   std::string version;  // "": none
-  std::string action;   // "": none
+  std::string action;   // "": none; ":classify" and the like for another verb than predict
 };
 
 std::optional<ModelPath> ParseModelPath(std::string rest) {
   ModelPath path;
-  if (const size_t colon = rest.rfind(':'); colon != std::string::npos && rest.substr(colon) == ":predict") {
-    path.action = "predict";
+  if (const size_t colon = rest.rfind(':'); colon != std::string::npos && rest.find('/', colon) == std::string::npos) {
+    path.action = rest.substr(colon) == ":predict" ? "predict" : rest.substr(colon);
     rest.resize(colon);
   }
   std::vector<std::string> parts = absl::StrSplit(rest, '/');
@@ -125,6 +125,9 @@ HttpAnswer AnswerTensorFlowModel(ModelService& service, const HttpCall& call, co
   if (path.action == "predict") {
     if (call.method != "POST") return WrongMethod(call, "POST");
     return Measured(service, "tensorflow", path, [&](ServedModel& model) { return PredictTensorFlow(service, model, call); });
+  }
+  if (path.action.starts_with(':')) {
+    return ErrorAnswer(404, fmt::format("path: found the verb {} in {}, expected :predict", Quoted(path.action), Quoted(call.path)));
   }
   if (!path.action.empty() && path.action != "metadata") return NotFound(call);
   if (call.method != "GET") return WrongMethod(call, "GET");

@@ -224,6 +224,10 @@ TEST_F(HttpApiTest, PathsAndMethodsThatAreNotServedAreNamed) {
        {"/", "/v2/models/", "/v2/models/m/what", "/v2/models/m/versions/7/infer/more", "/v1/models/m:train", "/v3", ""}) {
     EXPECT_EQ(Get(path).status, 404) << path;
   }
+  EXPECT_EQ(Refusal(404, "/v1/models/m:classify", "{}"),
+            "path: found the verb \":classify\" in \"/v1/models/m:classify\", expected :predict");
+  EXPECT_EQ(Post("/v1/models/m/versions/7:regress", "{}").status, 404);
+  EXPECT_EQ(Get("/v1/models/m:metadata").status, 404);
   EXPECT_EQ(Get("/v2/models/m/infer").status, 405);
   EXPECT_EQ(Get("/v1/models/m:predict").status, 405);
   EXPECT_EQ(Post("/readyz", "").status, 405);
