@@ -1,7 +1,9 @@
 #include "trainer/serve/grpc_messages.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -26,6 +28,14 @@ const InferParameter* Find(const google::protobuf::RepeatedPtrField<inference::P
     if (parameter.key() == name) return &parameter.value();
   }
   return nullptr;
+}
+
+// "int64_param -1", "bool_param true" …: the words for it in a message.
+std::string Found(const InferParameter& parameter) {
+  if (parameter.has_bool_param()) return fmt::format("bool_param {}", parameter.bool_param());
+  if (parameter.has_int64_param()) return fmt::format("int64_param {}", parameter.int64_param());
+  if (parameter.has_string_param()) return fmt::format("string_param {}", Quoted(parameter.string_param()));
+  return "none of the types of a parameter";
 }
 
 template <typename List>
@@ -55,6 +65,11 @@ absl::StatusOr<decltype(InputTensor::data)> DataOf(const inference::InferTensor&
   if (type == "INT32") numbers = Numbers(contents.int_contents());
   if (type == "INT64" && contents.int64_contents_size() > 0) return Raw(contents.int64_contents());
   if (type == "UINT8") numbers = Numbers(contents.uint_contents());
+  constexpr std::array<std::string_view, 5> kNumberTypes = {"FP32", "FP64", "INT32", "INT64", "UINT8"};
+  if (std::ranges::find(kNumberTypes, type) == kNumberTypes.end()) {
+    return Wrong(tensor.field + ".datatype",
+                 fmt::format("found {}, expected one of {}, BYTES", Quoted(type), fmt::join(kNumberTypes, ", ")));
+  }
   if (numbers.empty() && filled > 0) {
     return Wrong(tensor.field + ".contents", fmt::format("found a list of another type than {}", Quoted(type)));
   }
@@ -83,7 +98,8 @@ absl::Status ReadOutputs(const inference::ModelInferRequest& message, const Sign
 absl::StatusOr<bool> Flag(const inference::ModelInferRequest& message, std::string_view name) {
   const InferParameter* const flag = Find(message.parameters(), name);
   if (flag == nullptr) return false;
-  if (!flag->has_bool_param()) return Wrong(fmt::format("parameters.{}", name), "expected a bool_param");
+  if (!flag->has_bool_param())
+    return Wrong(fmt::format("parameters.{}", name), fmt::format("found {}, expected a bool_param", Found(*flag)));
   return flag->bool_param();
 }
 
@@ -99,8 +115,8 @@ absl::Status ReadSequence(const inference::ModelInferRequest& message, InferRequ
   if (id->int64_param() > 0) sequence.id = std::to_string(id->int64_param());
   if (id->has_string_param()) sequence.id = id->string_param();
   if (sequence.id.empty() || sequence.id == "0" || sequence.id.size() > kMostSequenceIdBytes) {
-    return Wrong("parameters.sequence_id",
-                 fmt::format("expected an int64_param above 0, or a string_param of 1 to {} bytes", kMostSequenceIdBytes));
+    return Wrong("parameters.sequence_id", fmt::format("found {}, expected an int64_param above 0, or a string_param of 1 to {} bytes",
+                                                       Found(*id), kMostSequenceIdBytes));
   }
   request.sequence = std::move(sequence);
   return absl::OkStatus();
@@ -118,7 +134,9 @@ absl::StatusOr<InferRequest> RequestOf(inference::ModelInferRequest& message, co
   InferRequest request;
   request.id = message.id();
   if (const InferParameter* const timeout = Find(message.parameters(), "timeout")) {
-    if (timeout->int64_param() <= 0) return Wrong("parameters.timeout", "expected a number of microseconds above 0");
+    if (timeout->int64_param() <= 0) {
+      return Wrong("parameters.timeout", fmt::format("found {}, expected an int64_param of microseconds above 0", Found(*timeout)));
+    }
     request.timeout = absl::Microseconds(timeout->int64_param());
   }
   TY_RETURN_IF_ERROR(ReadSequence(message, request));

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "trainer/serve/quoted.h"
 #include "trainer/serve/tensor_data.h"
 #include "trainer/serve/test_model.h"
 
@@ -97,7 +98,12 @@ TEST_F(GrpcMessagesTest, WrongMessagesAreRefusedByField) {
   inference::Parameter& timeout = *message.add_parameters();
   timeout.set_key("timeout");
   timeout.mutable_value()->set_int64_param(-1);
-  EXPECT_THAT(Refusal(message), HasSubstr("parameters.timeout: "));
+  EXPECT_EQ(Refusal(message), "parameters.timeout: found int64_param -1, expected an int64_param of microseconds above 0");
+  timeout.mutable_value()->set_string_param("x");
+  EXPECT_EQ(Refusal(message), "parameters.timeout: found string_param \"x\", expected an int64_param of microseconds above 0");
+  message = Message("BOOL");
+  message.mutable_inputs(0)->mutable_contents()->add_bool_contents(true);
+  EXPECT_EQ(Refusal(message), "inputs[0].datatype: found \"BOOL\", expected one of FP32, FP64, INT32, INT64, UINT8, BYTES");
 }
 
 TEST_F(GrpcMessagesTest, ASequenceIsNamedByANumberOrAText) {
@@ -113,17 +119,19 @@ TEST_F(GrpcMessagesTest, ASequenceIsNamedByANumberOrAText) {
   EXPECT_EQ(RequestOf(message, model_->signature())->sequence->id, "7");
   message = named("sequence_id", [](auto& value) { value.set_string_param("a"); });
   EXPECT_EQ(RequestOf(message, model_->signature())->sequence->id, "a");
-  constexpr char kWrong[] = "parameters.sequence_id: expected an int64_param above 0, or a string_param of 1 to 128 bytes";
+  const auto wrong = [](const std::string& found) {
+    return "parameters.sequence_id: found " + found + ", expected an int64_param above 0, or a string_param of 1 to 128 bytes";
+  };
   message = named("sequence_id", [](auto& value) { value.set_int64_param(0); });
-  EXPECT_EQ(Refusal(message), kWrong);
+  EXPECT_EQ(Refusal(message), wrong("int64_param 0"));
   message = named("sequence_id", [](auto& value) { value.set_string_param(std::string(129, 'a')); });
-  EXPECT_EQ(Refusal(message), kWrong);
+  EXPECT_EQ(Refusal(message), wrong("string_param " + Quoted(std::string(129, 'a'))));
   message = named("sequence_id", [](auto& value) { value.set_bool_param(true); });
-  EXPECT_EQ(Refusal(message), kWrong);
+  EXPECT_EQ(Refusal(message), wrong("bool_param true"));
   message = named("sequence_start", [](auto& value) { value.set_bool_param(true); });
   EXPECT_THAT(Refusal(message), HasSubstr("parameters.sequence_id: missing"));
   message = named("sequence_end", [](auto& value) { value.set_int64_param(1); });
-  EXPECT_EQ(Refusal(message), "parameters.sequence_end: expected a bool_param");
+  EXPECT_EQ(Refusal(message), "parameters.sequence_end: found int64_param 1, expected a bool_param");
 }
 
 TEST_F(GrpcMessagesTest, AnswersHaveTheirTensorAsBytes) {
