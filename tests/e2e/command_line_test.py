@@ -52,6 +52,7 @@ class Mistakes(unittest.TestCase):
     def test_a_name_and_a_folder_that_serve_cannot_use_are_refused(self):
         for name in ("a/b", "", "a b"):
             self.check("serve", "out", "--name", name, says=f'--name: found "{name}", expected letters, digits', code=2)
+        self.check("serve", "out", "--host", "", says='--host: found "", expected an address', code=2)
         result = run("serve", "examples/lenet5-ps.yaml", "--port", "0", "--grpc-port", "0")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("found the file examples/lenet5-ps.yaml, expected a run's output folder", result.stderr)

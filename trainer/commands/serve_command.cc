@@ -70,6 +70,9 @@ std::string NameProblem(std::string& name) {
   return fmt::format("found \"{}\", expected letters, digits, dots, underscores and dashes", Printable(name));
 }
 
+// What is wrong with an address to listen at; "" if nothing is.
+std::string HostProblem(std::string& host) { return host.empty() ? "found \"\", expected an address such as 127.0.0.1 or 0.0.0.0" : ""; }
+
 int RunServe(const ServeFlags& flags) {
   StopRequest stop;
   const absl::Status served = Serve(OptionsOf(flags), [&flags] { return MakeBackend(flags.backend, flags.threads); }, stop);
@@ -87,7 +90,10 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
       ->type_name("NAME")
       ->check(CLI::Validator(NameProblem, "", "name"))
       ->capture_default_str();
-  command->add_option("--host", flags->host, "address to listen at; 0.0.0.0 in a container")->type_name("HOST")->capture_default_str();
+  command->add_option("--host", flags->host, "address to listen at; 0.0.0.0 in a container")
+      ->type_name("HOST")
+      ->check(CLI::Validator(HostProblem, "", "host"))
+      ->capture_default_str();
   InRange(command->add_option("--port", flags->port, "port of REST; 0: any free one"), 0, kLargestPort)->capture_default_str();
   InRange(command->add_option("--grpc-port", flags->grpc_port, "port of gRPC; 0: any free one"), 0, kLargestPort)->capture_default_str();
   InRange(command->add_option("--max-batch", flags->most_batch, "examples of a batch at most, rounded up to a power of two"), 1, 1024)

@@ -12,6 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "trainer/base/clock.h"
+#include "trainer/serve/address_text.h"
 #include "trainer/serve/grpc_messages.h"
 #include "trainer/serve/http_api.h"
 #include "trainer/transport/grpc_log.h"
@@ -217,13 +218,12 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOp
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.calls);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
-  const std::string host = options.host.find(':') == std::string::npos ? options.host : fmt::format("[{}]", options.host);  // IPv6
-  builder.AddListeningPort(fmt::format("{}:{}", host, options.port), grpc::InsecureServerCredentials(), &state->port);
+  builder.AddListeningPort(AddressText(options.host, options.port), grpc::InsecureServerCredentials(), &state->port);
   builder.RegisterCallbackGenericService(&state->acceptor);
   state->server = builder.BuildAndStart();
   if (state->server == nullptr || state->port == 0) {
-    return absl::UnavailableError(fmt::format("cannot serve gRPC on {}:{}: the address is in use or not available; give it another port",
-                                              options.host, options.port));
+    return absl::UnavailableError(fmt::format("cannot serve gRPC on {}: the address is in use or not available; give it another port",
+                                              AddressText(options.host, options.port)));
   }
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
 }

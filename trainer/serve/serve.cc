@@ -10,6 +10,7 @@
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/find_checkpoint.h"
+#include "trainer/serve/address_text.h"
 #include "trainer/serve/http_api.h"
 #include "trainer/serve/serve_metrics.h"
 #include "trainer/serve/version_watch.h"
@@ -57,7 +58,7 @@ absl::Status Serve(const ServeOptions& options, const ServedModel::BackendMaker&
   // Both ports answer before the first version is loaded: a probe sees that the process lives.
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<RestServer> rest, RestServer::Start(options.rest, api));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> grpc, GrpcServer::Start(options.grpc, service));
-  LogInfo("REST on http://{}:{}, gRPC on {}:{}", options.rest.host, rest->port(), options.grpc.host, grpc->port());
+  LogInfo("REST on http://{}, gRPC on {}", AddressText(options.rest.host, rest->port()), AddressText(options.grpc.host, grpc->port()));
   TY_RETURN_IF_ERROR(FirstLook(watch, options.checkpoint.path));
   if (!FindCheckpoints(options.checkpoint.path).one) watch.Start(options.poll);
   while (!stop.Await(kLook)) {
