@@ -34,7 +34,7 @@ const InferParameter* Find(const google::protobuf::RepeatedPtrField<inference::P
 std::string Found(const InferParameter& parameter) {
   if (parameter.has_bool_param()) return fmt::format("bool_param {}", parameter.bool_param());
   if (parameter.has_int64_param()) return fmt::format("int64_param {}", parameter.int64_param());
-  if (parameter.has_string_param()) return fmt::format("string_param {}", Quoted(parameter.string_param()));
+  if (parameter.has_string_param()) return fmt::format("string_param {}", InQuotes(parameter.string_param()));
   return "none of the types of a parameter";
 }
 
@@ -68,10 +68,10 @@ absl::StatusOr<decltype(InputTensor::data)> DataOf(const inference::InferTensor&
   constexpr std::array<std::string_view, 5> kNumberTypes = {"FP32", "FP64", "INT32", "INT64", "UINT8"};
   if (std::ranges::find(kNumberTypes, type) == kNumberTypes.end()) {
     return Wrong(tensor.field + ".datatype",
-                 fmt::format("found {}, expected one of {}, BYTES", Quoted(type), fmt::join(kNumberTypes, ", ")));
+                 fmt::format("found {}, expected one of {}, BYTES", InQuotes(type), fmt::join(kNumberTypes, ", ")));
   }
   if (numbers.empty() && filled > 0) {
-    return Wrong(tensor.field + ".contents", fmt::format("found a list of another type than {}", Quoted(type)));
+    return Wrong(tensor.field + ".contents", fmt::format("found a list of another type than {}", InQuotes(type)));
   }
   return numbers;
 }
@@ -81,7 +81,7 @@ absl::Status ReadOutputs(const inference::ModelInferRequest& message, const Sign
     const auto& output = message.outputs(i);
     const std::string field = fmt::format("outputs[{}]", i);
     if (output.name() != signature.output().name) {
-      return Wrong(field + ".name", fmt::format("found {}, expected \"{}\"", Quoted(output.name()), signature.output().name));
+      return Wrong(field + ".name", fmt::format("found {}, expected \"{}\"", InQuotes(output.name()), signature.output().name));
     }
     const InferParameter* const classes = Find(output.parameters(), kClassificationExtension);
     if (classes == nullptr) continue;

@@ -55,11 +55,11 @@ HttpAnswer NotFound(const HttpCall& call) {
   return ErrorAnswer(404,
                      fmt::format("path: found {}, expected one of /v2/models/NAME/infer, /v1/models/NAME:predict, /v2, /v2/health/ready, "
                                  "/v2/health/live, /v2/models/NAME, /v1/models/NAME, /healthz, /readyz, /metrics",
-                                 Quoted(call.path)));
+                                 InQuotes(call.path)));
 }
 
 HttpAnswer WrongMethod(const HttpCall& call, const std::string& expected) {
-  HttpAnswer answer = ErrorAnswer(405, fmt::format("method: found {}, expected {} for {}", call.method, expected, Quoted(call.path)));
+  HttpAnswer answer = ErrorAnswer(405, fmt::format("method: found {}, expected {} for {}", call.method, expected, InQuotes(call.path)));
   answer.headers.emplace_back("Allow", expected);
   return answer;
 }
@@ -75,7 +75,7 @@ absl::StatusOr<HttpAnswer> InferV2(ModelService& service, ServedModel& model, co
     if (uint64_t bytes = 0; absl::SimpleAtoi(call.json_bytes, &bytes)) json_bytes = bytes;
     if (!json_bytes) {
       return absl::InvalidArgumentError(
-          fmt::format("header {}: found {}, expected a number of bytes", kJsonBytesHeader, Quoted(call.json_bytes)));
+          fmt::format("header {}: found {}, expected a number of bytes", kJsonBytesHeader, InQuotes(call.json_bytes)));
     }
   }
   TY_ASSIGN_OR_RETURN(const InferRequest request, ParseV2Infer(call.body, json_bytes, model.signature()));
@@ -127,7 +127,7 @@ HttpAnswer AnswerTensorFlowModel(ModelService& service, const HttpCall& call, co
     return Measured(service, "tensorflow", path, [&](ServedModel& model) { return PredictTensorFlow(service, model, call); });
   }
   if (path.action.starts_with(':')) {
-    return ErrorAnswer(404, fmt::format("path: found the verb {} in {}, expected :predict", Quoted(path.action), Quoted(call.path)));
+    return ErrorAnswer(404, fmt::format("path: found the verb {} in {}, expected :predict", InQuotes(path.action), InQuotes(call.path)));
   }
   if (!path.action.empty() && path.action != "metadata") return NotFound(call);
   if (call.method != "GET") return WrongMethod(call, "GET");

@@ -231,7 +231,7 @@ std::string JsonValue::Found() const {
     case Kind::kNumber:
       return fmt::format("{}", number);
     case Kind::kText:
-      return Quoted(text);
+      return InQuotes(text);
     case Kind::kNumbers:
       return fmt::format("a list of shape [{}]", fmt::join(shape, ", "));
     case Kind::kList:

@@ -40,14 +40,14 @@ std::string ModelService::MetricsText() const {
 
 absl::StatusOr<std::shared_ptr<ServedModel>> ModelService::Find(std::string_view name, std::string_view version) const {
   if (name != options_.name) {
-    return absl::NotFoundError(fmt::format("model name: found {}, expected \"{}\"", Quoted(name), options_.name));
+    return absl::NotFoundError(fmt::format("model name: found {}, expected \"{}\"", InQuotes(name), options_.name));
   }
   std::shared_ptr<ServedModel> model = watch_.current();
   if (!model) return absl::UnavailableError(fmt::format("model \"{}\" has no version yet; try again later", options_.name));
   int64_t wanted = 0;
   if (version.empty() || (absl::SimpleAtoi(std::string(version), &wanted) && wanted == model->version())) return model;
   return absl::NotFoundError(
-      fmt::format("model version: found {}, expected {}, the one that is served now, or none", Quoted(version), model->version()));
+      fmt::format("model version: found {}, expected {}, the one that is served now, or none", InQuotes(version), model->version()));
 }
 
 absl::Duration ModelService::TimeoutOf(const InferRequest& request) const {

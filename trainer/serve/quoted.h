@@ -10,7 +10,7 @@
 namespace trainyard::engine {
 
 // "\"text\"", shortened, without control characters.
-inline std::string Quoted(std::string_view text) {
+inline std::string InQuotes(std::string_view text) {
   constexpr size_t kMostBytes = 60;
   return "\"" + Printable(std::string(text.substr(0, kMostBytes))) + (text.size() > kMostBytes ? "…\"" : "\"");
 }

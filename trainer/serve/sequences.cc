@@ -21,7 +21,7 @@ absl::Status Sequences::Go(const SequenceRequest& request, const std::shared_ptr
     return absl::FailedPreconditionError(
         fmt::format("parameters.sequence_id: found {}, which has not begun, has ended, or was idle for {} (--sequence-idle); begin it with "
                     "sequence_start",
-                    Quoted(request.id), absl::FormatDuration(options_.idle)));
+                    InQuotes(request.id), absl::FormatDuration(options_.idle)));
   }
   if (!request.start && found->second.version != version) {
     const int64_t before = *found->second.version;
@@ -29,7 +29,7 @@ absl::Status Sequences::Go(const SequenceRequest& request, const std::shared_ptr
     return absl::FailedPreconditionError(fmt::format(
         "parameters.sequence_id: found {}, which began with version {} of the model and ended with it: version {} is served now; "
         "begin it again with sequence_start",
-        Quoted(request.id), before, *version));
+        InQuotes(request.id), before, *version));
   }
   const bool keeps = !request.end;
   if (request.start && keeps && found == live_.end() && static_cast<int64_t>(live_.size()) >= options_.most) {

@@ -84,10 +84,10 @@ absl::StatusOr<ServedExamples> Signature::ExamplesOf(std::span<const InputTensor
       for (const TensorSpec& spec : inputs_) names.push_back(spec.name);
       return FieldError(
           tensor, "name",
-          fmt::format("found {}, expected {}{}", Quoted(tensor.name), names.size() > 1 ? "one of " : "", fmt::join(names, ", ")));
+          fmt::format("found {}, expected {}{}", InQuotes(tensor.name), names.size() > 1 ? "one of " : "", fmt::join(names, ", ")));
     }
     const InputTensor*& place = found[input == inputs_.end() ? 0 : static_cast<size_t>(input - inputs_.begin())];
-    if (place != nullptr) return FieldError(tensor, "name", fmt::format("found {} twice, expected it once", Quoted(tensor.name)));
+    if (place != nullptr) return FieldError(tensor, "name", fmt::format("found {} twice, expected it once", InQuotes(tensor.name)));
     place = &tensor;
   }
   for (size_t i = 0; i < found.size(); ++i) {
@@ -156,7 +156,7 @@ absl::StatusOr<ServedExamples> Signature::FromTexts(const InputTensor& tensor) c
 absl::StatusOr<ServedExamples> Signature::FromTokens(const InputTensor& tensor) const {
   if (!tensor.datatype.empty() && tensor.datatype != "INT32" && tensor.datatype != "INT64") {
     return FieldError(tensor, "datatype",
-                      fmt::format("found {}, expected BYTES for texts, INT32 or INT64 for token ids", Quoted(tensor.datatype)));
+                      fmt::format("found {}, expected BYTES for texts, INT32 or INT64 for token ids", InQuotes(tensor.datatype)));
   }
   TY_ASSIGN_OR_RETURN(const int64_t elements, ElementsOf(tensor));
   const std::vector<int64_t>& shape = tensor.shape;

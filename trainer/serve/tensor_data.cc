@@ -40,7 +40,7 @@ absl::StatusOr<NumberType> NumberTypeOf(const InputTensor& tensor, std::string_v
     if (type.name == tensor.datatype) return type;
   }
   return FieldError(tensor, "datatype",
-                    fmt::format("found {}, expected one of FP32, FP64, INT32, INT64, UINT8{}", Quoted(tensor.datatype), others));
+                    fmt::format("found {}, expected one of FP32, FP64, INT32, INT64, UINT8{}", InQuotes(tensor.datatype), others));
 }
 
 absl::Status WrongLength(const InputTensor& tensor, std::string_view found, int64_t elements) {

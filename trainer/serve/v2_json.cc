@@ -157,7 +157,7 @@ absl::Status ParseOutputs(const std::vector<JsonValue>& outputs, const Signature
     const std::string path = fmt::format("outputs[{}]", i);
     TY_ASSIGN_OR_RETURN(const std::string name, TextField(outputs[i], path, "name"));
     if (name != signature.output().name) {
-      return absl::InvalidArgumentError(fmt::format("{}.name: found {}, expected \"{}\"", path, Quoted(name), signature.output().name));
+      return absl::InvalidArgumentError(fmt::format("{}.name: found {}, expected \"{}\"", path, InQuotes(name), signature.output().name));
     }
     TY_ASSIGN_OR_RETURN(const JsonValue* const parameters, Parameters(outputs[i], path + "."));
     TY_ASSIGN_OR_RETURN(const bool binary, Flag(parameters, path + ".", "binary_data"));
