@@ -193,7 +193,7 @@ struct GrpcServer::State {
     // A shutdown cancels the calls that come before a client has heard of it. So those who ask call
     // after call are told first.
     calls.ending = true;
-    absl::SleepFor(kTurnAway);
+    absl::SleepFor(std::min(kTurnAway, options.drain / 4));
     server->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(options.drain));
   }
   State(const State&) = delete;
