@@ -7,9 +7,10 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 find_program(CCACHE ccache)
 if(CCACHE)
   # Paths are hashed relative to the source folder, so that a second clone hits the same cache; precompiled headers are allowed. A file's headers are
-  # known from the compiler's own list: to preprocess the file for it makes a build from nothing a tenth longer.
+  # known from the compiler's own list: to preprocess the file for it makes a build from nothing a tenth longer. What changes while it is compiled is
+  # not cached: no include_file_mtime, with which the old object would answer for the new text.
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
