@@ -107,8 +107,8 @@ std::string EventsOfAStepOn(GpuMeter* gpus, std::optional<std::vector<GpuRecord>
   const std::string dir = ::testing::TempDir() + "recorder_gpu_test";
   std::filesystem::remove_all(dir);
   FakeClock clock;
-  auto recorder = Recorder::Create(
-      {.output = dir, .summary_dir = dir + "/summaries", .summary_every = 1, .termination_log = "", .gpus = gpus}, clock);
+  auto recorder =
+      Recorder::Create({.output = dir, .summary_dir = dir + "/summaries", .summary_every = 1, .termination_log = "", .gpus = gpus}, clock);
   EXPECT_TRUE(recorder.ok()) << recorder.status();
   const absl::Time now = clock.Now();
   (*recorder)->OnStart(0, 1);

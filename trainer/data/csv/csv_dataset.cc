@@ -134,7 +134,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCsvDataset(const CsvFiles& files, S
   TY_RETURN_IF_ERROR(CheckModel(files, fit, expected));
   TY_ASSIGN_OR_RETURN(const CsvTable table, ReadCsvTable(files.paths, files.options));
   TY_ASSIGN_OR_RETURN(const size_t label, FindColumn(files.options.label, table.header(), table.columns(), table.name()));
-  TY_ASSIGN_OR_RETURN(const RowEncoder encoder, RowEncoder::Create(fit.columns, table.header(), table.columns(), table.name(), files.options.decimal));
+  TY_ASSIGN_OR_RETURN(const RowEncoder encoder,
+                      RowEncoder::Create(fit.columns, table.header(), table.columns(), table.name(), files.options.decimal));
   TY_ASSIGN_OR_RETURN(const std::vector<int32_t> groups, ClassNumbers(table, label, fit.classes));
   const std::vector<int64_t> rows = RowsOf(files, part, groups);
   if (rows.empty()) {
