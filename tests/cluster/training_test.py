@@ -45,6 +45,12 @@ class TrainingTest(NodeSuite):
             self.install("wrong", "worker.replicas=1", "ps.replicas=0", "training.strategy=null", "image=localhost/no-such-image:1")
         self.ahead.difference_update(judged)
 
+    def environment(self):
+        return {**os.environ, "PATH": f"{places.REPOSITORY / 'plugin'}:{places.BIN}:{os.environ['PATH']}", "KUBECONFIG": str(self.plane.kubeconfig)}
+
+    def plugin(self, *argv):
+        return subprocess.check_output([places.BIN / "kubectl", "trainyard", *argv], text=True, timeout=240, env=self.environment())
+
     def test_01_images_are_small_and_say_their_commit(self):
         self.assertLessEqual(self.built["sizes"]["operator"], 60e6)
         repositories = {"operator": images.OPERATOR, "trainer": images.TRAINER}
@@ -92,21 +98,16 @@ class TrainingTest(NodeSuite):
 
     def test_03_c_a_job_is_followed_to_its_end_by_the_plugin_and_seen_on_the_page(self):
         self.install("seen", "worker.replicas=2", "ps.replicas=1", "training.epochs=3")
-        environment = {**os.environ, "PATH": f"{places.REPOSITORY / 'plugin'}:{places.BIN}:{os.environ['PATH']}", "KUBECONFIG": str(self.plane.kubeconfig)}
-
-        def plugin(*argv):
-            return subprocess.check_output([places.BIN / "kubectl", "trainyard", *argv], text=True, timeout=240, env=environment)
-
-        followed = plugin("logs", "--all", "--follow", "seen")
+        followed = self.plugin("logs", "--all", "--follow", "seen")
         self.is_true("seen", "Succeeded")
         for replica in ("ps-0", "worker-0", "worker-1"):
             self.assertRegex(followed, f"(?m)^{replica} *[|] .")
         loss = self.status("seen")["progress"]["loss"]
-        self.assertIn("loss", plugin("curve", "seen").splitlines()[0])
-        self.assertIn("Succeeded", plugin("why", "seen"))
-        self.assertRegex(plugin("top"), r"seen +Succeeded")
+        self.assertIn("loss", self.plugin("curve", "seen").splitlines()[0])
+        self.assertIn("Succeeded", self.plugin("why", "seen"))
+        self.assertRegex(self.plugin("top"), r"seen +Succeeded")
         port = free_port("127.0.0.1")
-        with subprocess.Popen([places.BIN / "kubectl", "-n", OPERATOR_NAMESPACE, "port-forward", "deployment/trainyard-operator", f"{port}:8081"], env=environment,
+        with subprocess.Popen([places.BIN / "kubectl", "-n", OPERATOR_NAMESPACE, "port-forward", "deployment/trainyard-operator", f"{port}:8081"], env=self.environment(),
                               stdout=subprocess.DEVNULL) as forward:
             self.addCleanup(forward.kill)
 
@@ -355,6 +356,7 @@ class TrainingTest(NodeSuite):
         first = self.api.get(f"{pods}/meshed-worker-0")["spec"]["containers"][0]["name"]
         self.assertEqual(first, "proxy", "without it nothing was tried")
         self.assertIn("accuracy", self.kubectl("logs", "meshed-worker-0", "-n", "mesh"))
+        self.assertIn("accuracy", self.plugin("logs", "meshed", "--namespace", "mesh", "--tail=-1"))
         self.tool("helm4", "uninstall", "meshed", "--namespace", "mesh")
         for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
             self.api.delete(f"{admission}/{kind}/mesh")
