@@ -124,7 +124,14 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::Start(ParameterSet& parameters) 
   parameters_ = &parameters;
   while (true) {
     absl::StatusOr<TrainingStart> start = first() ? StartFirst(parameters) : StartOther(parameters);
-    if (start.ok() || !absl::IsAborted(start.status())) return start;
+    if (start.ok()) return start;
+    const bool gives_up = !absl::IsAborted(start.status()) && !absl::IsCancelled(start.status());
+    if (gives_up && !because_.empty()) {
+      const std::string step = has_trained_ ? fmt::format(" at step {}", copy_->step()) : "";
+      return absl::Status(start.status().code(),
+                          fmt::format("{}; the group broke{}: {}", std::string(start.status().message()), step, because_));
+    }
+    if (!absl::IsAborted(start.status())) return start;
     because_ = std::string(start.status().message());
     LogWarning("rank {}: {}; the group forms anew", options_.group.rank, because_);
   }

@@ -132,6 +132,15 @@ TEST_F(AllReduceUpdaterTest, ALostRankTakesOverWhatRankZeroHas) {
   for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), TrainLocally(3, 4).parameters.Sha256Hex());
 }
 
+TEST_F(AllReduceUpdaterTest, ARankThatNeverComesBackIsNamedWithTheStepThatItWasLostIn) {
+  Make(2, {.peer = absl::Seconds(2)});
+  OnAll([](Rank& rank) { return rank.StartAndTrain(3); });
+  ranks_[1]->Kill();
+  const absl::Status status = ranks_[0]->Train(4);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("has not joined; the group broke at step 3: rank 1 (rank-1) is lost"));
+}
+
 TEST_F(AllReduceUpdaterTest, ALostRankZeroTakesAllBackToItsCheckpoint) {
   Make(3);
   OnAll([](Rank& rank) { return rank.StartAndTrain(1); });

@@ -26,6 +26,7 @@ namespace trainyard::engine {
 
 struct RankSettings {
   int64_t end_step = 100;
+  absl::Duration peer = absl::Seconds(30);  // timeouts.peer
   SpanLog* profile = nullptr;
   bool shard_optimizer = false;
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto;
@@ -71,7 +72,7 @@ class Rank {
       options.device = device_.get();
       options.group.device_kind = settings.device_kind;
     }
-    options.group.timeouts = {.peer = absl::Seconds(30), .connect = absl::Seconds(30), .silence = absl::Seconds(1)};
+    options.group.timeouts = {.peer = settings.peer, .connect = absl::Seconds(30), .silence = absl::Seconds(1)};
     options.load = [this](bool again) {
       if (again) ++loaded_again_;
       TrainingState state{.parameters = CopyOf(checkpoint_.parameters), .slots = {}, .step = checkpoint_.step};
