@@ -322,15 +322,17 @@ absl::StatusOr<std::optional<CheckpointInfo>> CheckpointStore::BestInfo() const 
   return *std::move(info);
 }
 
-absl::Status CheckpointStore::CheckNewest(uint64_t fingerprint, std::string_view model) const {
+absl::StatusOr<std::optional<CheckpointInfo>> CheckpointStore::NewestInfo() const {
   TY_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, Steps());
   for (const int64_t step : steps) {
-    const std::string path = PathOf(step);
-    if (const absl::StatusOr<CheckpointInfo> info = ReadInfo(StandingFolder(path)); info.ok()) {
-      return CheckModel(*info, path, fingerprint, model);
-    }
+    if (absl::StatusOr<CheckpointInfo> info = ReadInfo(StandingFolder(PathOf(step))); info.ok()) return *std::move(info);
   }
-  return absl::OkStatus();
+  return std::nullopt;
+}
+
+absl::Status CheckpointStore::CheckNewest(uint64_t fingerprint, std::string_view model) const {
+  TY_ASSIGN_OR_RETURN(const std::optional<CheckpointInfo> info, NewestInfo());
+  return info ? CheckModel(*info, PathOf(info->step), fingerprint, model) : absl::OkStatus();
 }
 
 absl::StatusOr<NewestCheckpoint> CheckpointStore::NewestGood() const {

@@ -109,6 +109,9 @@ class CheckpointStore {
   // model. Another process may replace it meanwhile: then the old one or the new one is read.
   absl::StatusOr<std::optional<Checkpoint>> LoadBest(uint64_t fingerprint, std::string_view model) const;
 
+  // The newest manifest that can be read; nothing where there is none.
+  absl::StatusOr<std::optional<CheckpointInfo>> NewestInfo() const;
+
   // Its manifest; nothing where there is none. DataLoss: the manifest cannot be read.
   absl::StatusOr<std::optional<CheckpointInfo>> BestInfo() const;
 

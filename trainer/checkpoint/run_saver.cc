@@ -19,6 +19,13 @@ constexpr int kStopStates = 2;  // a stop writes a worker's state for the last t
 constexpr absl::Duration kSaveDeadline = absl::Hours(2);
 constexpr absl::Duration kToldWait = absl::Seconds(5);  // for the disk, between two checkpoints
 
+std::optional<double> LossStartOf(const CheckpointInfo& info) {
+  double start = 0;
+  const auto noted = info.state.find(kLossStartState);
+  if (noted == info.state.end() || !absl::SimpleAtod(noted->second, &start) || !std::isfinite(start)) return std::nullopt;
+  return start;
+}
+
 }  // namespace
 
 std::string StrategyText(const StrategyConfig& strategy) {
@@ -122,6 +129,11 @@ absl::StatusOr<NewestCheckpoint> RunSaver::Newest(Which which, const std::functi
   return for_all;
 }
 
+std::optional<double> RunSaver::NewestLossStart() const {
+  const absl::StatusOr<std::optional<CheckpointInfo>> info = checkpoints_.NewestInfo();
+  return info.ok() && *info ? LossStartOf(**info) : std::nullopt;
+}
+
 absl::StatusOr<RunSaver::Loaded> RunSaver::Load(Which which, const std::function<bool(int64_t step)>& finished) {
   TY_RETURN_IF_ERROR(Settle());  // the newest one may be under way
   resumed_.reset();
@@ -136,9 +148,7 @@ absl::StatusOr<RunSaver::Loaded> RunSaver::Load(Which which, const std::function
   checkpointed_step_ = loaded.state->step;
   const std::map<std::string, std::string>& stored = newest.checkpoint->info().state;
   if (const auto scale = stored.find(kLossScaleState); scale != stored.end()) loaded.loss_scale = scale->second;
-  double start = 0;
-  const auto noted = stored.find(kLossStartState);
-  if (noted != stored.end() && absl::SimpleAtod(noted->second, &start) && std::isfinite(start)) loaded.loss_start = start;
+  loaded.loss_start = LossStartOf(newest.checkpoint->info());
   if (newest.checkpoint->info().state.contains(kStatePlace)) resumed_ = std::move(newest.checkpoint);
   return loaded;
 }

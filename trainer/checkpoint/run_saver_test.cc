@@ -101,6 +101,7 @@ TEST_F(RunSaverTest, ACheckpointKeepsTheLossScaleWhereThereIsOne) {
   EXPECT_FALSE(saver_->Load(RunSaver::Which::kNewest)->loss_start.has_value());
   ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(7, 1), {.step = 7, .carried = {}, .loss_start = 2.25}).ok());
   EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->loss_start, 2.25);
+  EXPECT_EQ(Make()->NewestLossStart(), 2.25);
 }
 
 TEST_F(RunSaverTest, ACheckpointOfAnotherOptimizerIsTold) {

@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(RecorderOptions optio
                       ProgressServer::Start({.host = o.listen_host, .port = o.http_port, .role = o.role, .index = o.index}));
   const std::string name = fmt::format("{}-{}", o.role, o.index);
   TY_RETURN_IF_ERROR(MakeDirectories(o.output + "/replicas"));
+  if (o.chief) recorder->epochs_.emplace(o.output);
   if (!o.summary_dir.empty() && o.summary_every > 0) {
     const std::string dir = fmt::format("{}/{}", o.summary_dir, name);
     TY_ASSIGN_OR_RETURN(recorder->summaries_, SummaryWriter::CreateUnlessFull(dir, clock));
@@ -89,6 +90,7 @@ void Recorder::OnStart(int64_t global_step, int64_t total_steps) {
   job_meters_.Start(now);
   epoch_start_ = now;
   last_global_step_ = global_step;
+  if (epochs_) history_ = epochs_->GoOnFrom(global_step);
   progress_.step = global_step;
   progress_.unit = options_.unit;
   progress_.total_steps = total_steps;
@@ -102,9 +104,12 @@ void Recorder::GoOnAfter(int64_t global_step) {
 }
 
 void Recorder::OnRollback(int64_t global_step, int64_t total_steps) {
+  // Where ranks formed a group anew without a step that is done again, the epoch goes on.
+  if (global_step < last_global_step_) {
+    epoch_loss_ = 0;
+    epoch_batches_ = 0;
+  }
   last_global_step_ = global_step;
-  epoch_loss_ = 0;
-  epoch_batches_ = 0;
   std::erase_if(history_, [global_step](const EpochRecord& record) { return record.step > global_step; });
   progress_.step = global_step;
   progress_.total_steps = total_steps;
@@ -227,6 +232,7 @@ absl::Status Recorder::OnEpoch(int64_t epoch, int64_t global_step, const std::ma
     if (summaries_) TY_RETURN_IF_ERROR(summaries_->Scalar(global_step, "eval/" + name, value));
   }
   history_.push_back(std::move(record));
+  if (epochs_) epochs_->Append(history_.back());
   server_->Update(progress_);
   if (!summaries_ || !options_.chief) return absl::OkStatus();
   for (int key = 0; key < parameters.size(); ++key) {

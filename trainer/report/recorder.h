@@ -19,6 +19,7 @@
 #include "trainer/devices/gpu_meter.h"
 #include "trainer/graph/graph.h"
 #include "trainer/profile/step_range.h"
+#include "trainer/report/epoch_log.h"
 #include "trainer/report/gpu_watch.h"
 #include "trainer/report/input_times.h"
 #include "trainer/report/loss_watch.h"
@@ -166,6 +167,7 @@ class Recorder {
   double staleness_sum_ = 0;
   Staleness staleness_;
   std::vector<EpochRecord> history_;
+  std::optional<EpochLog> epochs_;  // of the chief: history_, for a process that goes on in its place
   std::vector<RestartRecord> restarts_;
   std::vector<StragglerRecord> stragglers_;
 };

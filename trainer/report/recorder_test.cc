@@ -52,6 +52,43 @@ TEST(RecorderTest, ARunThatIsRolledBackAfterItsLastStepTellsTheEpochOnce) {
   EXPECT_EQ(reports->front().history[0].eval.at("accuracy"), 0.9);
 }
 
+void Step(Recorder& recorder, int64_t step, double loss) {
+  ASSERT_TRUE(recorder.OnStep({.step = step, .global_step = step + 1, .examples = 4, .loss = loss}).ok());
+}
+
+TEST(RecorderTest, AChiefThatGoesOnReportsTheEpochsBeforeItAndAnEpochThatBrokeHasTheLossOfAllItsSteps) {
+  const std::string dir = ::testing::TempDir() + "recorder_epochs_test";
+  std::filesystem::remove_all(dir);
+  FakeClock clock;
+  const ParameterSet parameters;
+  {
+    auto killed = Recorder::Create({.chief = true, .output = dir, .summary_every = 0, .termination_log = ""}, clock);
+    (*killed)->OnStart(0, 6);
+    Step(**killed, 0, 4);
+    Step(**killed, 1, 4);
+    ASSERT_TRUE((*killed)->OnEpoch(0, 2, {{"accuracy", 0.5}}, parameters).ok());
+  }
+  auto next = Recorder::Create({.chief = true, .output = dir, .summary_every = 0, .termination_log = ""}, clock);
+  (*next)->OnStart(2, 6);
+  Step(**next, 2, 3);
+  (*next)->OnRollback(3, 6);  // nothing is done again
+  Step(**next, 3, 1);
+  ASSERT_TRUE((*next)->OnEpoch(1, 4, {}, parameters).ok());
+  Step(**next, 4, 100);
+  (*next)->OnRollback(4, 6);
+  Step(**next, 4, 1);
+  Step(**next, 5, 1);
+  ASSERT_TRUE((*next)->OnEpoch(2, 6, {}, parameters).ok());
+  ASSERT_TRUE((*next)->Finish({}, 0, 0).ok());
+  const auto reports = ReadReplicaReports(dir);
+  ASSERT_TRUE(reports.ok()) << reports.status();
+  const std::vector<EpochRecord>& history = reports->at(0).history;
+  ASSERT_THAT(history, SizeIs(3));
+  EXPECT_EQ(history[0].eval.at("accuracy"), 0.5);
+  EXPECT_EQ(history[1].loss, 2);
+  EXPECT_EQ(history[2].loss, 1);
+}
+
 TEST(RecorderTest, SkippedCheckpointsAreInTheReportAndDoNotSilenceALossThatRises) {
   const std::string dir = ::testing::TempDir() + "recorder_skipped_test";
   std::filesystem::remove_all(dir);
