@@ -12,6 +12,7 @@ import unittest
 import trainyard
 from trainyard import Run
 
+TEXT = "examples/data/tinyshakespeare"
 JOB = """apiVersion: trainyard.dev/v1alpha1
 kind: TrainingJob
 metadata: {{name: text}}
@@ -173,7 +174,11 @@ class Vocabularies(TextTest):
         jobs = {name: self.folder / f"{name}.yaml" for name in ("one", "other")}
         job = JOB.format(workers=2, ps=1, strategy="{parameterServer: {mode: sync}}", steps=5, every=0, tokens="words", vocabulary=500)
         jobs["one"].write_text(job)
-        jobs["other"].write_text(job.replace("range: [0, 30000]", "range: [9, 30000]"))
+        # The same job file, but for the folder: settings that differ are refused before a vocabulary is compared.
+        (self.folder / "text").mkdir()
+        (self.folder / "text/input.txt").write_text((trainyard.ROOT / TEXT / "input.txt").read_text()[100:])
+        self.assertIn(TEXT, job)
+        jobs["other"].write_text(job.replace(TEXT, str(self.folder / "text")))
 
         def start(role, index, name):
             command = [trainyard.TRAINER, "train", f"--job_name={role}", f"--task_index={index}", *hosts, "--config", str(jobs[name]),
