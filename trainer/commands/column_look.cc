@@ -68,6 +68,7 @@ ColumnLook LookAt(const CsvTable& table, size_t column, char decimal) {
       look.empty = true;
       continue;
     }
+    ++look.cells;
     look.whole = look.whole && std::ranges::all_of(cell, [](unsigned char c) { return absl::ascii_isdigit(c); });
     if (!look.has_too_many() && !look.different.contains(cell)) look.different.emplace(cell);
     if (NumberOf(cell, decimal).ok()) {

@@ -13,7 +13,9 @@ namespace trainyard::engine {
 
 struct ColumnLook {
   static constexpr size_t kMostCategories = 100;
+  static constexpr int64_t kFewestUnlike = 10;
 
+  int64_t cells = 0;  // that are not empty
   int64_t numbers = 0;
   int64_t texts = 0;                             // that are neither numbers nor words for an empty cell, such as NA
   int64_t words = 0;                             // for an empty cell
@@ -28,6 +30,10 @@ struct ColumnLook {
   bool has_missing() const { return empty || (is_number() && words > 0); }
   bool is_blank() const { return different.empty(); }
   bool has_too_many() const { return different.size() > kMostCategories; }
+  // Names, dates, free text: no cell is like another, so a model learns nothing of them.
+  bool is_all_different() const {
+    return numbers + with_commas == 0 && cells >= kFewestUnlike && static_cast<int64_t>(different.size()) == cells;
+  }
   // Of a column that looks as one of numbers and is none, what is in the way: "59 numbers and 1
   // text, such as "30x" in t.csv:31". "": it does not look so.
   std::string Doubt() const;

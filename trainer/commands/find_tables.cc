@@ -79,6 +79,14 @@ std::string NumberComment(const CsvTable& table, size_t column) {
   return name.empty() ? "  # has no name" : fmt::format("  # one of several {}", YamlText(name));
 }
 
+// Why the job's model does not see a column; "": it does.
+std::string WhyLeftOut(const ColumnLook& look) {
+  if (look.is_blank()) return "it is empty";
+  if (look.is_number()) return "";
+  if (look.has_too_many()) return fmt::format("it has more than {} different texts", ColumnLook::kMostCategories);
+  return look.is_all_different() ? "each of its texts is there once" : "";
+}
+
 // The columns beside the label, as options and as lines of the job file.
 void AddColumns(const CsvTable& table, size_t label, CsvOptions& options, FoundData& found) {
   found.data.emplace_back("columns:");
@@ -86,15 +94,14 @@ void AddColumns(const CsvTable& table, size_t label, CsvOptions& options, FoundD
     if (i == label) continue;
     const ColumnLook look = LookAt(table, i, options.decimal);
     const std::string name = ColumnText(table, i);
-    const bool left_out = look.is_blank() || (!look.is_number() && look.has_too_many());
+    const std::string reason = WhyLeftOut(look);
+    const bool left_out = !reason.empty();
     if (const std::string doubt = look.Doubt(); !doubt.empty()) {
       found.notes.push_back(fmt::format("column {} has {}: it is {}", name, doubt, left_out ? "left out" : "taken for categories"));
       found.data.push_back(fmt::format("  # {} has {}", name, doubt));
     }
     if (left_out) {
-      found.data.push_back(
-          fmt::format("  # {} is left out: {}", name,
-                      look.is_blank() ? "it is empty" : fmt::format("it has more than {} different texts", ColumnLook::kMostCategories)));
+      found.data.push_back(fmt::format("  # {} is left out: {}", name, reason));
       continue;
     }
     options.columns.push_back({.column = RefOfColumn(table.header(), i),

@@ -154,6 +154,14 @@ TEST_F(FoundJobTest, PackedTablesAndTextsAreFound) {
   EXPECT_EQ(pack("words.TXT.gz", text), "4000 characters of text, 4 different ones");
 }
 
+TEST_F(FoundJobTest, AColumnOfTextsThatAreThereOnceIsLeftOut) {
+  std::string text = "day,age,class\n";
+  for (int i = 0; i < 20; ++i) text += "day " + std::to_string(i) + "," + std::to_string(i) + (i % 2 == 0 ? ",a\n" : ",b\n");
+  const FoundJob job = Find("days.csv", text);
+  EXPECT_THAT(job.text, AllOf(HasSubstr("# \"day\" is left out: each of its texts is there once"), Not(HasSubstr("{name: \"day\""))));
+  EXPECT_THAT(job.text, HasSubstr("{name: \"age\", type: number}"));
+}
+
 TEST_F(FoundJobTest, DecimalCommasAreFound) {
   std::string text = "x;y;class\n";
   for (int i = 0; i < 20; ++i) text += std::to_string(i) + ",5;2;" + (i % 2 == 0 ? "a\n" : "b\n");
