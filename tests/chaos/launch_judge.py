@@ -95,18 +95,20 @@ def checkpoints(job):
     return wrong
 
 
+LOCKS = (".lock", ".chief.lock")
+
+
 def temporary_files(output):
     return [f"left behind: {path.relative_to(output)}" for path in output.rglob("*")
-            if ".tmp" in path.name or "staging" in path.name or (path.name.startswith(".") and path.name != ".lock")]
+            if ".tmp" in path.name or "staging" in path.name or (path.name.startswith(".") and path.name not in LOCKS)]
 
 
 def leftovers(job):
     """Temporary files, a lock that is still held, ports that are still open."""
-    known = {"checkpoints", "config", "evaluation.json", "logs", "profile.json", "profile.txt", "profiles", "replicas", "report.html", "report.json", "summaries", "trace.json", ".lock", "filler"}
+    known = {"checkpoints", "config", "evaluation.json", "logs", "profile.json", "profile.txt", "profiles", "replicas", "report.html", "report.json", "summaries", "trace.json", "epochs.jsonl", "filler", *LOCKS}
     wrong = [f"left behind: {path.name}" for path in job.output.iterdir() if path.name not in known]
     wrong += temporary_files(job.output)
-    lock_file = job.output / ".lock"
-    if lock_file.exists():  # a launcher that was stopped at its start has made none
+    for lock_file in filter(pathlib.Path.exists, (job.output / name for name in LOCKS)):  # a launcher that was stopped at its start has made none
         with lock_file.open() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

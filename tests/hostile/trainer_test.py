@@ -98,10 +98,10 @@ class HostileCase(unittest.TestCase):
         return peer
 
     def hello(self, peer, sender=wire.OBSERVER, old='', new='', **fields):
-        """Says a hello as worker 1 did, as an observer unless told otherwise; the epoch that the server answers with."""
+        """Says a hello as worker 1 did, as an observer unless told otherwise, with `new` in the last place of `old`."""
         text = undisturbed.hello_json.decode()
         self.assertIn(old, text)
-        peer.say(record(wire.HELLO, text.replace(old, new).encode(), sender=sender, fingerprint=undisturbed.hello["fingerprint"], **fields))
+        peer.say(record(wire.HELLO, new.join(text.rsplit(old, 1) if old else [text]).encode(), sender=sender, fingerprint=undisturbed.hello["fingerprint"], **fields))
 
     def member(self, sender=wire.OBSERVER):
         peer = self.dial()
