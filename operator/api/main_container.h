@@ -12,7 +12,7 @@ inline constexpr std::string_view kTrainerContainer = "trainer";
 
 // The container that kubectl takes for logs and exec where none is named. The operator sets it on
 // pods whose template does not, and so finds the replica's container in them again.
-inline constexpr std::string_view kDefaultContainerAnnotation = "kubectl.kubernetes.io/default-container";
+inline constexpr char kDefaultContainerAnnotation[] = "kubectl.kubernetes.io/default-container";
 
 // The index in `containers` of the container called trainer, else of the container that the
 // annotation names, else 0. Both may be of any type, as a hostile object has them.

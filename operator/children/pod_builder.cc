@@ -50,7 +50,7 @@ class PodBuilder {
     if (TakesCommand(main)) AddCommand(main);
     if (runs_trainer) Secure(spec, main, own_image);
     FillContainer(main);
-    SetDefault(Member(meta, "annotations", json::value_t::object), kDefaultContainerAnnotation.data(), main["name"]);
+    SetDefault(Member(meta, "annotations", json::value_t::object), kDefaultContainerAnnotation, main["name"]);
     ShowLastLogLines(containers);
     if (spec.contains("initContainers")) ShowLastLogLines(spec["initContainers"]);
     FillSpec(spec);

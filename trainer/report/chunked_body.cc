@@ -33,7 +33,8 @@ std::optional<size_t> SizeOf(std::string_view line) {
   const size_t rest = line.find_first_not_of(kSpaces, digits);
   if (digits < line.size() && (rest == std::string_view::npos || line[rest] != ';')) return std::nullopt;
   size_t size = 0;
-  std::from_chars(line.data(), line.data() + digits, size, 16);
+  const std::string_view number = line.substr(0, digits);
+  std::from_chars(number.begin(), number.end(), size, 16);
   return size;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "trainer/report/replica_report.h"
 
 namespace trainyard::engine {

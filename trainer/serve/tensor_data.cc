@@ -115,7 +115,7 @@ std::vector<std::string> TextsOfEach(std::string_view raw) {
   std::vector<std::string> texts;
   for (; !raw.empty(); raw.remove_prefix(sizeof(Number))) {
     Number number;
-    std::memcpy(&number, raw.data(), sizeof(number));
+    raw.copy(reinterpret_cast<char*>(&number), sizeof(number));
     if constexpr (std::is_same_v<Number, float>) {
       texts.push_back(fmt::format("{}", double{number}));
     } else {
