@@ -137,7 +137,7 @@ absl::StatusOr<Pod> Pod::FromJson(const nlohmann::json& object) {
   pod.scheduler = json_read::String(spec, "schedulerName");
   const nlohmann::json& containers = json_read::Get(spec, "containers");
   if (containers.is_array() && !containers.empty()) {
-    const auto& main = containers[MainContainerIndex(containers, json_read::Get(json_read::Get(object, "metadata"), "annotations"))];
+    const auto& main = containers[MainContainerIndex(object)];
     pod.main_container = json_read::String(main, "name");
     pod.main_image = json_read::String(main, "image");
   }

@@ -7,9 +7,10 @@
 
 namespace trainyard::control {
 
-size_t MainContainerIndex(const nlohmann::json& containers, const nlohmann::json& annotations) {
+size_t MainContainerIndex(const nlohmann::json& pod) {
+  const nlohmann::json& containers = json_read::Get(json_read::Get(pod, "spec"), "containers");
   if (!containers.is_array()) return 0;
-  const std::string noted = json_read::String(annotations, kDefaultContainerAnnotation);
+  const std::string noted = json_read::String(json_read::Get(json_read::Get(pod, "metadata"), "annotations"), kDefaultContainerAnnotation);
   for (const std::string_view wanted : {kTrainerContainer, std::string_view(noted)}) {
     for (size_t i = 0; i < containers.size(); ++i) {
       if (!wanted.empty() && json_read::String(containers[i], "name") == wanted) return i;

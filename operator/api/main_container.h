@@ -14,8 +14,8 @@ inline constexpr std::string_view kTrainerContainer = "trainer";
 // pods whose template does not, and so finds the replica's container in them again.
 inline constexpr char kDefaultContainerAnnotation[] = "kubectl.kubernetes.io/default-container";
 
-// The index in `containers` of the container called trainer, else of the container that the
-// annotation names, else 0. Both may be of any type, as a hostile object has them.
-size_t MainContainerIndex(const nlohmann::json& containers, const nlohmann::json& annotations);
+// The index in spec.containers of a pod, or of a template, of the container called trainer, else of
+// the container that the annotation names, else 0. Any part may be of any type.
+size_t MainContainerIndex(const nlohmann::json& pod);
 
 }  // namespace trainyard::control

@@ -29,7 +29,7 @@ class TemplateChecker {
       if (name != "metadata" && name != "spec") Add("." + name, UnknownField(name, {"metadata", "spec"}));
     }
     CheckMetadata(json_read::Get(pod_template, "metadata"));
-    CheckSpec(json_read::Get(pod_template, "spec"), json_read::Get(json_read::Get(pod_template, "metadata"), "annotations"));
+    CheckSpec(pod_template);
   }
 
  private:
@@ -60,15 +60,17 @@ class TemplateChecker {
     }
   }
 
-  void CheckSpec(const json& spec, const json& annotations) {
+  void CheckSpec(const json& pod_template) {
+    const json& spec = json_read::Get(pod_template, "spec");
     if (!spec.is_null() && !spec.is_object()) return Add(".spec", "expected a pod's spec (kubectl explain pod.spec)");
     const json* containers = json_read::Find(spec, "containers");
-    const size_t main = containers == nullptr ? 0 : MainContainerIndex(*containers, annotations);
+    const size_t main = MainContainerIndex(pod_template);
     if (containers != nullptr && (!containers->is_array() || containers->empty() || !(*containers)[main].is_object())) {
       return Add(".spec.containers", "expected a list with the trainer's container; fill it or leave it out");
     }
     const json container = containers == nullptr ? json::object() : (*containers)[main];
     const std::string name = json_read::String(container, "name");
+    const json& annotations = json_read::Get(json_read::Get(pod_template, "metadata"), "annotations");
     const std::string noted = json_read::String(annotations, kDefaultContainerAnnotation);
     if (name != kTrainerContainer && !noted.empty() && noted != name) {
       Add(fmt::format(".metadata.annotations.{}", kDefaultContainerAnnotation),

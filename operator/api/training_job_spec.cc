@@ -51,8 +51,8 @@ ReplicaSpec ReadReplica(const json& spec, Framework framework) {
   replica.pod_template = json_read::Text(spec, "template");
   const json& pod_template = json_read::Get(spec, "template");
   const json& containers = json_read::Get(json_read::Get(pod_template, "spec"), "containers");
-  const size_t main = MainContainerIndex(containers, json_read::Get(json_read::Get(pod_template, "metadata"), "annotations"));
-  const json* own = containers.is_array() && !containers.empty() ? json_read::Find(containers[main], "resources") : nullptr;
+  const json* own =
+      containers.is_array() && !containers.empty() ? json_read::Find(containers[MainContainerIndex(pod_template)], "resources") : nullptr;
   const json& resources = own != nullptr ? *own : json_read::Get(spec, "resources");
   replica.gpus = WholeGpus(resources);
   replica.asks_for_device = AsksForDevice(resources);

@@ -39,10 +39,11 @@ class PodBuilder {
   json Build() {
     json pod_template = Parsed(replica_.pod_template);
     json meta = Metadata(pod_template);
+    const size_t main_index = MainContainerIndex(pod_template);
     json spec = std::move(Member(pod_template, "spec", json::value_t::object));
     json& containers = Member(spec, "containers", json::value_t::array);
     if (containers.empty()) containers.push_back(json::object());
-    json& main = containers[MainContainerIndex(containers, json_read::Get(meta, "annotations"))];
+    json& main = containers[main_index];
     AddVolumes(spec, main);
     // The trainer as the operator starts it: its image's user is known.
     const bool own_image = main.contains("image");

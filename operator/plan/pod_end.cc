@@ -41,7 +41,7 @@ std::optional<Declared> FindInTemplate(const nlohmann::json& pod_template, const
   const char* const list = ended.init ? "initContainers" : "containers";
   const nlohmann::json& containers = json_read::Get(json_read::Get(pod_template, "spec"), list);
   if (!containers.is_array()) return std::nullopt;
-  const size_t main = MainContainerIndex(containers, json_read::Get(json_read::Get(pod_template, "metadata"), "annotations"));
+  const size_t main = MainContainerIndex(pod_template);
   for (size_t i = 0; i < containers.size(); ++i) {
     if (ended.main ? i != main : json_read::String(containers[i], "name") != ended.container->name) continue;
     return Declared{fmt::format("spec.{}.template.spec.{}[{}]", Name(id.role), list, i), containers[i]};
