@@ -31,12 +31,9 @@ Shape InputOf(const Shape& record) {
   return record.rank() == 0 || record.rank() > kMostInputAxes ? Shape{record.elements()} : record;
 }
 
-// Where the last tenth of `n` begins.
-int64_t CutOf(int64_t n) { return n - std::max<int64_t>(1, n / 10); }
-
 // The first nine tenths of `n`, and the rest.
 std::pair<std::string, std::string> Ranges(int64_t n) {
-  const int64_t cut = CutOf(n);
+  const int64_t cut = EvaluationCut(n);
   return {fmt::format("[0, {}]", cut), fmt::format("[{}, {}]", cut, n)};
 }
 
@@ -116,7 +113,7 @@ absl::StatusOr<std::optional<FoundData>> FindIdx(const FolderContent& content) {
   const auto [first, rest] = Ranges(found.examples);
   const bool one = pairs.size() == 1;
   found.data = {"format: idx", "train: " + FlowOf(pairs[0], one ? first : ""), "eval: " + FlowOf(pairs[one ? 0 : 1], one ? rest : "")};
-  if (one) NoteMissingClasses(std::vector<int64_t>(numbers.begin(), numbers.end()), CutOf(found.examples), found);
+  if (one) NoteMissingClasses(std::vector<int64_t>(numbers.begin(), numbers.end()), EvaluationCut(found.examples), found);
   return found;
 }
 
@@ -159,7 +156,7 @@ absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content) {
     found.data = {"format: numpy", "train: " + split(names[0], names[1], two ? "" : first),
                   "eval: " + (two ? split(names[2], names[3], "") : split(names[0], names[1], rest))};
     const bool labelled = static_cast<int64_t>(classes.size()) == found.examples;
-    if (!two && labelled) NoteMissingClasses(classes, CutOf(found.examples), found);
+    if (!two && labelled) NoteMissingClasses(classes, EvaluationCut(found.examples), found);
     return found;
   }
   return absl::NotFoundError(fmt::format("{} has none of these pairs of arrays: x_train and y_train, images and labels, x and y", path));

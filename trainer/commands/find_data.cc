@@ -69,6 +69,8 @@ std::string NamesText(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + listed, ", "), names.size() > listed ? ", …" : "");
 }
 
+int64_t EvaluationCut(int64_t examples) { return examples - std::max<int64_t>(1, examples / 10); }
+
 void NoteMissingClasses(std::span<const int64_t> labels, int64_t cut, FoundData& found) {
   const auto classes_of = [](std::span<const int64_t> part) { return std::set<int64_t>(part.begin(), part.end()).size(); };
   const size_t all = classes_of(labels);

@@ -31,6 +31,8 @@ absl::StatusOr<std::optional<FoundData>> FindParquet(const FolderContent& conten
 absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content);
 absl::StatusOr<std::optional<FoundData>> FindText(const FolderContent& content);
 
+// Where the last tenth of `examples` begins, the evaluation of a file that is both.
+int64_t EvaluationCut(int64_t examples);
 // Notes classes that the training (examples before `cut`) or the evaluation (the others) has none
 // of, as in a file that is sorted. `labels` are those of all examples in the file's order.
 void NoteMissingClasses(std::span<const int64_t> labels, int64_t cut, FoundData& found);

@@ -130,7 +130,7 @@ absl::StatusOr<std::optional<FoundData>> FindRecords(const FolderContent& conten
   FoundData found{.examples = rows.count, .input = ShapeOf(rows), .classes = rows.classes ? largest + 1 : 0};
   found.summary = fmt::format("{} records of {} in {} {}{}", rows.count, found.input.ToString(), train.size(),
                               train.size() == 1 ? "file" : "files", rows.classes ? fmt::format(", of {} classes", found.classes) : "");
-  const int64_t cut = rows.count - std::max<int64_t>(1, rows.count / 10);
+  const int64_t cut = EvaluationCut(rows.count);
   const bool split = eval.empty() && rows.count > 1;
   found.data = {"format: " + format, "train: " + FilesText(train, split ? fmt::format("[0, {}]", cut) : "")};
   if (split) found.data.push_back("eval: " + FilesText(train, fmt::format("[{}, {}]", cut, rows.count)));

@@ -74,13 +74,12 @@ absl::Status KvServerCore::CheckVocabulary(int worker, const std::string& vocabu
 }
 
 absl::Status KvServerCore::CheckSettings(int worker, const JobSettings& settings) const {
+  const JobSettings own = OptimizerSettings(options_.optimizer);
   JobSettings of_optimizer;
-  for (const auto& [name, value] : OptimizerSettings(options_.optimizer)) {
+  for (const auto& [name, value] : own) {
     if (const std::string* const theirs = FindSetting(settings, name)) of_optimizer.emplace_back(name, *theirs);
   }
-  if (!of_optimizer.empty()) {
-    TY_RETURN_IF_ERROR(Members::DifferentSettings(name_, OptimizerSettings(options_.optimizer), worker, of_optimizer));
-  }
+  if (!of_optimizer.empty()) TY_RETURN_IF_ERROR(Members::DifferentSettings(name_, own, worker, of_optimizer));
   if (!training_.ready) return members_.CheckSettings(worker, settings);
   return Members::DifferentSettings(fmt::format("the training as begun by worker {}", training_.chief), training_.settings, worker,
                                     settings);

@@ -46,8 +46,8 @@ class CsvTable {
 // or has no row, the headers or numbers of columns differ, or what CsvReader says.
 absl::StatusOr<CsvTable> ReadCsvTable(const std::vector<std::string>& paths, const CsvOptions& options);
 
-// How a job names a column: by the name in `header`, else by its number. The number stands where
-// there is no header, where the column's name is empty, and where several columns have it.
+// How a job names a column: by its name in `header`. A column goes by its number without a header,
+// with an empty name, or where several columns have its name.
 ColumnRef RefOfColumn(const std::vector<std::string>& header, size_t column);
 
 // The place of a column in rows under `header`, of `columns` cells. InvalidArgument, with `name` of
