@@ -49,6 +49,7 @@ class Killed(FailureTest):
         self.assertEqual("through shared memory" in run.logs(), not network)
         refilled = [restart for restart in report["restarts"] if restart["replica"] == "ps"]
         self.assertEqual(len(refilled), 1 if (mode, role) == ("async", "ps") else 0, refilled)
+        self.assertEqual((report["steps"], report["plannedSteps"]), (600, 600) if mode == "async" else (300, 300))
 
 
 for mode in ("sync", "async"):
@@ -73,6 +74,7 @@ class KilledTogether(FailureTest):
                          r"was filled with values of step 0; this worker sends it its own, of step \d\d+")
         self.assertRegex((run.output / "logs/ps-0.log").read_text(), r"takes the values of worker 1, of step \d\d+")
         self.assertEqual([restart for restart in report["restarts"] if restart["replica"] == "ps"], [])
+        self.assertEqual((report["steps"], report["plannedSteps"]), (800, 800))
 
 
 class KeyMadeAnew(FailureTest):

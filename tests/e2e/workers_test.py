@@ -44,6 +44,16 @@ class ManyWorkers(JobTest):
         self.succeed(run)
         self.assertIn("30 steps, 10 of each worker", run.text)
 
+    def test_more_asynchronous_workers_than_examples_do_the_steps_that_are_planned_once(self):
+        job = job_file(self.folder.name, model="linear", workers=8, ps=2, mode="async", batch=32)
+        output = self.folder.name + "/few"
+        overrides = ["training.data.train.examples=5", "training.steps=null", "training.epochs=3"]
+        run = self.launch(job, overrides, output)
+        self.assertEqual([self.succeed(run)[field] for field in ("steps", "plannedSteps")], [24, 24])
+        again = self.launch(job, overrides, output)
+        self.succeed(again)
+        self.assertIn("no step: all 24 steps of this job were done before", again.text)
+
 
 class Rescaled(JobTest):
     """`epochs` are passes over the data, also where the workers change between two of them."""

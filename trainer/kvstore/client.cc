@@ -201,6 +201,7 @@ void KvClient::Done() {
 }
 
 int64_t KvClient::global_step() const { return core_->global_step(); }
+int64_t KvClient::planned_steps() const { return core_->planned_steps(); }
 int64_t KvClient::bytes_sent() const { return core_->traffic().bytes_sent; }
 int64_t KvClient::bytes_received() const { return core_->traffic().bytes_received; }
 

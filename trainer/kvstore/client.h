@@ -4,8 +4,8 @@
 // then one Wait. Next values of keys that are not trainable (moving statistics) go the same way,
 // before the last gradient. Servers take them as they are. In sync they take the mean of all
 // workers, so each must push every key. In async they take the last one's, so the chief alone
-// pushes them. A worker without examples in a step says PushNothing for every key in sync. In async
-// it leaves the step out.
+// pushes them. A worker without examples in a step says PushNothing for every key that it pushes:
+// the step counts as the others do.
 //
 // Sync: rounds wait for every worker, and all servers hold one state. The training is rolled back
 // where they do not: a server lost its state, or a worker was lost in the middle of its pushes. The
@@ -70,8 +70,9 @@ class KvClient final {
   // sent, where those are known and fewer bytes. `gradient` and its list of rows must stay
   // unchanged until Wait has returned OK or the client is destroyed. Errors show in Wait.
   void PushGradient(int key, const GradientView& gradient, int64_t step);
-  // This worker had no examples in `step`. Gradients of the others are summed and divided by the
-  // number of workers, as always; the mean of next values is that of the workers with examples.
+  // This worker had no examples in `step`. Async: the step changes nothing. Sync: gradients of the
+  // others are summed and divided by the number of workers, as always; the mean of next values is
+  // that of the workers with examples.
   void PushNothing(int key, int64_t step);
 
   // Waits until every push of the step is answered and writes the fresh values of those keys into
@@ -122,6 +123,9 @@ class KvClient final {
 
   // Any thread: the servers' global step as last heard, and bytes so far.
   int64_t global_step() const;
+  // Any thread. Async: the global step at which all workers have ended, as last heard: it changes
+  // with the workers; -1: no server is ready.
+  int64_t planned_steps() const;
   int64_t bytes_sent() const;
   int64_t bytes_received() const;
 

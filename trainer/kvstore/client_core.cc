@@ -60,8 +60,12 @@ ServerLink* KvClientCore::LinkOf(const Stream* stream) {
 }
 
 Record KvClientCore::Hello(const ServerLink& link) const {
-  KvHello hello{
-      .agreement = agreement_, .vocabulary = options_.vocabulary, .settings = options_.settings, .chief = options_.chief, .left = left_};
+  KvHello hello{.agreement = agreement_,
+                .vocabulary = options_.vocabulary,
+                .settings = options_.settings,
+                .end = options_.end_step,
+                .chief = options_.chief,
+                .left = left_};
   hello.agreement.server = link.server();
   const bool positioned = position_ >= 0;
   return PartRecords::WithText(Control(WireOp::kHello, link, positioned ? position_ : 0, positioned ? kWireFlagPosition : 0),

@@ -155,6 +155,8 @@ class KvClientCore final : public StreamHandler, public std::enable_shared_from_
   // As the ready servers know it: the largest global step, and this worker's next step (-1: none
   // can tell).
   int64_t global_step() const;
+  // Async: as a server that is ready has told it last; -1: none has.
+  int64_t planned_steps() const;
   int64_t worker_step() const;
   bool any_ready() const;
   // Servers that were restarted since the last call.

@@ -34,6 +34,7 @@ struct KvClientOptions {
   PlacementOptions placement;                    // the same for all servers and workers
   std::vector<std::string> slot_names;           // Optimizer::slot_names()
   JobSettings settings = {};                     // that all workers must have alike (train/settings_of_job.h)
+  int64_t end_step = 0;                          // async: the step before which this worker ends
   std::string vocabulary;                        // which one the model's tokens are of, the same for all workers; "": it takes none
   // connect: Start, until every server has answered and is initialised. peer: Wait, Pull and End,
   // the longest time without an answer that is due, restarts of servers included. An answer that a

@@ -368,6 +368,12 @@ int64_t KvClientCore::global_step() const {
   return global_step_;
 }
 
+int64_t KvClientCore::planned_steps() const {
+  MutexLock lock(&mutex_);
+  const auto ready = std::ranges::find_if(links_, [](const ServerLink& link) { return link.ready(); });
+  return ready == links_.end() ? -1 : ready->state().planned;
+}
+
 int KvClientCore::TakeRefilled() {
   MutexLock lock(&mutex_);
   return std::exchange(refilled_, 0);

@@ -132,6 +132,7 @@ std::string ToJson(const KvHello& hello) {
               {"tensors", agreement.tensors},
               {"vocabulary", hello.vocabulary},
               {"settings", hello.settings},
+              {"end", hello.end},
               {"chief", hello.chief},
               {"left", hello.left}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
@@ -141,6 +142,7 @@ std::string ToJson(const KvServerState& state) {
   return json{{"workerStep", state.worker_step},
               {"training", state.training},
               {"endStep", state.end_step},
+              {"planned", state.planned},
               {"order", state.order},
               {"line", state.line},
               {"lineStep", state.line_step},
@@ -186,6 +188,7 @@ absl::StatusOr<KvHello> ParseHello(std::string_view text) {
   TY_RETURN_IF_ERROR(Read(object, "tensors", agreement.tensors));
   TY_RETURN_IF_ERROR(Read(object, "vocabulary", hello.vocabulary));
   TY_RETURN_IF_ERROR(Read(object, "settings", hello.settings));
+  TY_RETURN_IF_ERROR(Read(object, "end", hello.end));
   TY_RETURN_IF_ERROR(Read(object, "chief", hello.chief));
   TY_RETURN_IF_ERROR(Read(object, "left", hello.left));
   return hello;
@@ -197,6 +200,7 @@ absl::StatusOr<KvServerState> ParseServerState(std::string_view text) {
   TY_RETURN_IF_ERROR(Read(object, "workerStep", state.worker_step));
   TY_RETURN_IF_ERROR(Read(object, "training", state.training));
   TY_RETURN_IF_ERROR(Read(object, "endStep", state.end_step));
+  TY_RETURN_IF_ERROR(Read(object, "planned", state.planned));
   TY_RETURN_IF_ERROR(Read(object, "order", state.order));
   TY_RETURN_IF_ERROR(Read(object, "line", state.line));
   TY_RETURN_IF_ERROR(Read(object, "lineStep", state.line_step));

@@ -36,6 +36,7 @@ struct KvHello {
   KvAgreement agreement;
   std::string vocabulary;  // see KvClientOptions; the servers compare it among the workers, as they read no text themselves
   JobSettings settings;    // the same; the servers compare those of the optimizer with their own, too
+  int64_t end = 0;         // async: the step before which this worker ends
   bool chief = false;
   bool left = false;  // pushes no more; this is a stream dialled again
 };
@@ -44,6 +45,7 @@ struct KvServerState {
   int64_t worker_step = -1;  // the next step of this worker as far as the server knows; -1: it cannot tell
   int training = 0;          // other workers that may still push
   int64_t end_step = -1;     // the chief has ended the training at this step; -1: it goes on
+  int64_t planned = -1;      // async: the global step at which all workers have ended; -1: the server holds no values
   int64_t order = 0;         // rises with every state that the server tells: of two on one stream the higher one is the newer
   // Sync only. Servers that hold one state of the training have one line (line_watch.h).
   int64_t line = 0;       // which fill by the chief these values come of; 0: none

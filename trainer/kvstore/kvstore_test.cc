@@ -252,6 +252,76 @@ TEST_P(KvstoreTest, AnAsyncJobTakesAWorkerThatItWasScaledUpByWhereTheOthersAre) 
   EXPECT_TRUE(AwaitServerEnd(0).ok());
 }
 
+TEST_P(KvstoreTest, AnAsyncJobPlansTheStepsOfTheWorkersThatItHas) {
+  StartServers(2, 2, KvMode::kAsync);
+  const auto worker = [this](int index, int workers, int64_t end) {
+    KvClientOptions options = ClientOptions(index, workers, KvMode::kAsync);
+    options.end_step = end;
+    return std::make_unique<TestWorker>(MakeClient(options), index);
+  };
+  const std::unique_ptr<TestWorker> chief = worker(0, 2, 10);
+  ASSERT_TRUE(chief->Start().ok());
+  EXPECT_TRUE(Becomes([&] { return chief->client().planned_steps() == 20; })) << "the second worker has not come yet";
+  const std::unique_ptr<TestWorker> second = worker(1, 2, 10);
+  ASSERT_TRUE(second->Start().ok());
+  TrainAll({chief.get(), second.get()}, 4);
+  EXPECT_EQ(chief->client().planned_steps(), 20);
+  const std::unique_ptr<TestWorker> third = worker(2, 3, 7);
+  ASSERT_TRUE(third->Start().ok());
+  EXPECT_TRUE(Becomes([&] { return chief->client().planned_steps() == 23; })) << "the third does steps 4 to 6";
+  TrainAll({chief.get(), second.get()}, 10);
+  TrainAll({third.get()}, 7);
+  EXPECT_EQ(third->client().global_step(), 23);
+  for (TestWorker* const each : {third.get(), second.get(), chief.get()}) each->client().Done();
+  EXPECT_TRUE(AwaitServerEnd(0).ok());
+}
+
+TEST_P(KvstoreTest, StepsOfAnAsyncWorkerThatWasTakenAwayArePlannedNoMore) {
+  KvServerOptions server = ServerOptions(0, 1, 2, KvMode::kAsync);
+  server.clock = &clock_;
+  StartServer(server);
+  std::vector<std::unique_ptr<TestWorker>> workers;
+  for (int index = 0; index < 2; ++index) {
+    KvClientOptions options = ClientOptions(index, 2, KvMode::kAsync);
+    options.end_step = 10;
+    workers.push_back(std::make_unique<TestWorker>(MakeClient(options), index));
+    ASSERT_TRUE(workers[index]->Start().ok());
+  }
+  ASSERT_TRUE(workers[1]->Train(3).ok());
+  workers[1]->client().Done();
+  workers[1]->Kill();
+  ASSERT_TRUE(workers[0]->Train(2).ok());
+  EXPECT_EQ(workers[0]->client().planned_steps(), 20) << "it may come back";
+  clock_.Advance(server.timeouts.silence);
+  EXPECT_TRUE(Becomes([&] { return workers[0]->client().planned_steps() == 13; }));
+  ASSERT_TRUE(workers[0]->Train(10).ok());
+  EXPECT_EQ(workers[0]->client().global_step(), 13);
+  workers[0]->client().Done();
+}
+
+TEST_P(KvstoreTest, AnAsyncServerThatLostItsStateCountsTheStepsThatWorkersHaveDone) {
+  StartServers(2, 3, KvMode::kAsync);
+  std::vector<std::unique_ptr<TestWorker>> workers;
+  for (int index = 0; index < 3; ++index) {
+    workers.push_back(std::make_unique<TestWorker>(MakeClient(ClientOptions(index, 3, KvMode::kAsync)), index));
+    ASSERT_TRUE(workers[index]->Start().ok());
+  }
+  // As unequal as can be, and the chief has not heard of the last steps.
+  ASSERT_TRUE(workers[0]->Train(1).ok());
+  ASSERT_TRUE(workers[1]->Train(9).ok());
+  for (const int lost : {0, 1}) {
+    LoseServer(lost);
+    KvServerOptions options = ServerOptions(lost, 2, 3, KvMode::kAsync);
+    options.address = addresses_[lost];
+    StartServer(options);
+    std::vector<TestWorker*> all;
+    for (const std::unique_ptr<TestWorker>& worker : workers) all.push_back(worker.get());
+    TrainAll(all, 10 + lost);
+  }
+  for (const std::unique_ptr<KvServer>& server : servers_) EXPECT_EQ(server->stats().global_step, 33);
+  for (const std::unique_ptr<TestWorker>& worker : workers) worker->client().Done();
+}
+
 TEST_P(KvstoreTest, TheChiefHearsThroughServer0HowLongEachWorkerTakes) {
   StartServers(2, 3, KvMode::kSync);
   const auto pace = [](int worker) {

@@ -31,6 +31,7 @@ std::shared_ptr<Stream> Members::Join(const std::shared_ptr<Stream>& stream, con
   known.left = hello.left;
   known.vocabulary = hello.vocabulary;
   known.settings = hello.settings;
+  known.end = hello.end;
   if (hello.new_process) {
     known.process_since = now;
     known.activity = 0;
@@ -93,6 +94,15 @@ bool Members::IsTraining(int worker, absl::Time now) const {
   const Member& known = workers_[worker];
   const bool pushes = options_.mode == KvMode::kSync || !known.left;
   return known.member && pushes && !known.done && (known.stream != nullptr || known.lost_since + Patience(known) > now);
+}
+
+std::vector<int64_t> Members::Ends(size_t chief, absl::Time now) const {
+  std::vector<int64_t> ends;
+  for (const Member& worker : workers_) {
+    const bool away = worker.left && worker.stream == nullptr && worker.lost_since + options_.silence <= now;
+    ends.push_back(!worker.member || away ? -1 : worker.end >= 0 ? worker.end : workers_[chief].end);
+  }
+  return ends;
 }
 
 bool Members::AllDone() const {

@@ -39,6 +39,7 @@ struct Member {
   int64_t joins = 0;
   std::string vocabulary;                           // as its last hello told
   JobSettings settings;                             // the same
+  int64_t end = -1;                                 // the same: the step before which it ends; -1: it has told none
   uint64_t activity = 0;                            // as its last heartbeat counted it
   absl::Time active_at = absl::InfinitePast();      // when that count last changed
   absl::Time process_since = absl::InfinitePast();  // when its newest process first said hello
@@ -77,6 +78,7 @@ class Members {
     bool new_process = false;  // it knows no position
     std::string vocabulary;
     JobSettings settings = {};
+    int64_t end = 0;
   };
   bool Knows(const Stream* stream) const { return peers_.contains(stream); }
   // Returns the worker's stream before, which this one replaces; null: there was none.
@@ -103,6 +105,10 @@ class Members {
   // Workers that may still push.
   int CountTraining(absl::Time now) const;
   bool IsTraining(int worker, absl::Time now) const;
+  // Async: by place, the step before which each worker ends; -1: it does not train. Workers that
+  // are awaited yet are to do as many steps as `chief`. Workers that were taken away have left and
+  // not come back.
+  std::vector<int64_t> Ends(size_t chief, absl::Time now) const;
   // Every worker has said goodbye.
   bool AllDone() const;
   // FailedPrecondition names two connected workers whose vocabularies differ, if one is `worker`:

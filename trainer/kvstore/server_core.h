@@ -73,6 +73,8 @@ class KvServerCore final : public StreamHandler, public std::enable_shared_from_
   absl::Status OnLeave(const Peer& peer, bool done, Outbox& outbox) ABSL_SHARED_LOCKS_REQUIRED(era_);
   void Forget(const std::shared_ptr<Stream>& stream, const absl::Status& status);
   Record StateFor(WireOp op, int worker) ABSL_SHARED_LOCKS_REQUIRED(era_) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Async: the global step at which all workers have ended; -1: there are no values yet.
+  int64_t PlannedSteps(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellState(Outbox& outbox) ABSL_SHARED_LOCKS_REQUIRED(era_) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The bytes that all streams together may hold here are bounded, whatever their number.
   void ShareWindow();
@@ -144,6 +146,7 @@ class KvServerCore final : public StreamHandler, public std::enable_shared_from_
   Training training_ ABSL_GUARDED_BY(mutex_);
   int64_t states_told_ ABSL_GUARDED_BY(mutex_) = 0;
   int told_training_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t told_planned_ ABSL_GUARDED_BY(mutex_) = -1;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   BoundedLines refusals_ ABSL_GUARDED_BY(mutex_);
   BoundedLines losses_ ABSL_GUARDED_BY(mutex_);  // of workers

@@ -32,6 +32,9 @@ absl::Status KvServerCore::OnHello(const std::shared_ptr<Stream>& stream, const 
   }
   const bool positioned = (header.flags & kWireFlagPosition) != 0;
   if (positioned && header.step > kLastStep) return absl::InvalidArgumentError(fmt::format("'hello': step is {}", header.step));
+  if (hello.end < 0 || static_cast<uint64_t>(hello.end) > kLastStep) {
+    return absl::InvalidArgumentError(fmt::format("'hello': end is {}", hello.end));
+  }
   const int worker = observer ? kObserver : static_cast<int>(header.sender);
   // A worker that only lost its stream goes on with what it has pushed. A new process makes it
   // again, and until it has pushed no round goes on without it.
@@ -50,7 +53,8 @@ absl::Status KvServerCore::OnHello(const std::shared_ptr<Stream>& stream, const 
                               .left = hello.left,
                               .new_process = !positioned,
                               .vocabulary = hello.vocabulary,
-                              .settings = hello.settings},
+                              .settings = hello.settings,
+                              .end = hello.end},
                              clock_.Now());
   }
   if (replaced != nullptr) {
@@ -135,6 +139,7 @@ Record KvServerCore::StateFor(WireOp op, int worker) {
     state.origin = training_.origin;
     state.lowest = rounds.lowest;
     state.highest = rounds.highest;
+    state.planned = PlannedSteps(now);
   }
   if (worker != kObserver) {
     if (members_.IsTraining(worker, now)) --state.training;
@@ -145,8 +150,14 @@ Record KvServerCore::StateFor(WireOp op, int worker) {
 }
 
 void KvServerCore::TellState(Outbox& outbox) {
-  told_training_ = members_.CountTraining(clock_.Now());
+  const absl::Time now = clock_.Now();
+  told_training_ = members_.CountTraining(now);
+  told_planned_ = PlannedSteps(now);
   for (const auto& [pointer, peer] : members_.peers()) outbox[peer.stream].push_back(StateFor(WireOp::kState, peer.worker));
+}
+
+int64_t KvServerCore::PlannedSteps(absl::Time now) const {
+  return sync() || !training_.ready ? -1 : store_->PlannedBy(members_.Ends(training_.chief, now));
 }
 
 size_t KvServerCore::held_bytes() const {
@@ -171,8 +182,10 @@ void KvServerCore::EndSilentStreams() {
     absl::ReaderMutexLock era(&era_);
     MutexLock lock(&mutex_);
     silent = members_.TakeSilent(now);
-    late = members_.TakeLate(clock_.Now());
-    if (members_.CountTraining(clock_.Now()) != told_training_) TellState(outbox);
+    const absl::Time training_now = clock_.Now();
+    late = members_.TakeLate(training_now);
+    const bool news = members_.CountTraining(training_now) != told_training_ || PlannedSteps(training_now) != told_planned_;
+    if (news) TellState(outbox);
   }
   Send(std::move(outbox));
   for (const Peer& peer : silent) {

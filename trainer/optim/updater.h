@@ -112,6 +112,9 @@ class Updater {
   virtual void Done() = 0;
   // Steps of all workers together as last heard.
   virtual int64_t global_step() const = 0;
+  // Async: those at which all workers have ended, as last heard: workers may come and go. -1: not
+  // known.
+  virtual int64_t planned_steps() const { return -1; }
   // On the wire, so far.
   virtual int64_t bytes_sent() const = 0;
   virtual int64_t bytes_received() const = 0;

@@ -296,7 +296,7 @@ void Recorder::OnStragglerEnds(const std::string& replica, int64_t global_step) 
 void Recorder::WriteTerminationMessage(int64_t global_step) {
   if (!std::filesystem::exists(options_.termination_log)) return;
   progress_.step = std::max(last_global_step_, global_step);
-  if (!progress_.stopped_early.empty()) progress_.total_steps = progress_.step;
+  progress_.total_steps = progress_.step;
   progress_.loss = meters_.SmoothedLoss();
   progress_.eta = absl::ZeroDuration();
   progress_.updated_time = clock_.Wall();

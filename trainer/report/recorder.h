@@ -109,6 +109,8 @@ class Recorder {
   // The newest evaluation, this replica's or the evaluator's, and the best one where that is kept.
   // Where an epoch ended at its step, the epoch's record gets it.
   void OnEvaluation(const Evaluation& evaluation, const std::optional<MetricTracker::Best>& best);
+  // Workers have come or gone: the job has other steps to do.
+  void OnPlan(int64_t total_steps) { progress_.total_steps = total_steps; }
   // The steps that were planned are not done.
   void OnStoppedEarly(const std::string& reason);
   void OnRestart(RestartRecord record);

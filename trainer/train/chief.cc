@@ -213,6 +213,8 @@ absl::StatusOr<ReplicaReport> Chief::Conclude() {
   if (run_.config.evaluator) TY_RETURN_IF_ERROR(MarkFinished(checkpoints.dir(), run_.saver->checkpointed_step()));
   TY_RETURN_IF_ERROR(WriteEvaluation(restored ? restored->step : last.step));
   ReplicaReport report = Report();
+  // Asynchronous workers that were taken away have left steps of the plan to nobody.
+  if (run_.async()) report.planned_steps = report.steps;
   report.eval = restored ? restored->metrics : last.metrics;
   report.parameters_sha256 = run_.parameters.Sha256Hex();
   ReportEvaluations(report);

@@ -12,8 +12,7 @@ namespace trainyard::engine {
 
 absl::StatusOr<std::unique_ptr<KvstoreUpdater>> KvstoreUpdater::Create(KvClientOptions options, std::unique_ptr<Transport> transport) {
   const absl::Duration patience = options.timeouts.peer;
-  const bool sync = options.mode == KvMode::kSync;
-  const bool pushes_next_values = options.chief || sync;
+  const bool pushes_next_values = options.chief || options.mode == KvMode::kSync;
   const int64_t state_bytes = BytesOf(options.specs) * static_cast<int64_t>(1 + options.slot_names.size());
   std::vector<bool> trainable;
   for (const ParameterSpec& spec : options.specs) trainable.push_back(spec.trainable);
@@ -22,7 +21,7 @@ absl::StatusOr<std::unique_ptr<KvstoreUpdater>> KvstoreUpdater::Create(KvClientO
                       WithMemoryFor("gradients as bfloat16 and what rounding takes off them", compressor_bytes,
                                     [&] { return KvClient::Create(std::move(options), *transport); }));
   return std::unique_ptr<KvstoreUpdater>(
-      new KvstoreUpdater(std::move(transport), std::move(client), sync, patience, pushes_next_values, std::move(trainable), state_bytes));
+      new KvstoreUpdater(std::move(transport), std::move(client), patience, pushes_next_values, std::move(trainable), state_bytes));
 }
 
 absl::Status KvstoreUpdater::Release() {

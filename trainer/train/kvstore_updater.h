@@ -20,7 +20,7 @@ class KvstoreUpdater final : public Updater {
     if (pushes_next_values_ || trainable_[key]) client_->PushGradient(key, gradient, step);
   }
   void PushNothing(int key, int64_t step) override {
-    if (sync_) client_->PushNothing(key, step);
+    if (pushes_next_values_ || trainable_[key]) client_->PushNothing(key, step);
   }
   absl::StatusOr<StepResult> Wait(ParameterSet& parameters) override { return client_->Wait(parameters); }
   absl::StatusOr<TrainingState> State(const ParameterSet& parameters) override { return client_->Pull(/*with_slots=*/true); }
@@ -36,15 +36,15 @@ class KvstoreUpdater final : public Updater {
   void Leave() override { client_->Leave(); }
   void Done() override { client_->Done(); }
   int64_t global_step() const override { return client_->global_step(); }
+  int64_t planned_steps() const override { return client_->planned_steps(); }
   int64_t bytes_sent() const override { return client_->bytes_sent(); }
   int64_t bytes_received() const override { return client_->bytes_received(); }
 
  private:
-  KvstoreUpdater(std::unique_ptr<Transport> transport, std::unique_ptr<KvClient> client, bool sync, absl::Duration patience,
-                 bool pushes_next_values, std::vector<bool> trainable, int64_t state_bytes)
+  KvstoreUpdater(std::unique_ptr<Transport> transport, std::unique_ptr<KvClient> client, absl::Duration patience, bool pushes_next_values,
+                 std::vector<bool> trainable, int64_t state_bytes)
       : transport_(std::move(transport)),
         client_(std::move(client)),
-        sync_(sync),
         patience_(patience),
         pushes_next_values_(pushes_next_values),
         trainable_(std::move(trainable)),
@@ -52,7 +52,6 @@ class KvstoreUpdater final : public Updater {
 
   const std::unique_ptr<Transport> transport_;  // outlives the client
   const std::unique_ptr<KvClient> client_;
-  const bool sync_;
   const absl::Duration patience_;  // for the others to end
   const bool pushes_next_values_;
   const std::vector<bool> trainable_;  // by key

@@ -193,6 +193,7 @@ absl::Status StepRunner::Finish(StepRecord& record, bool profiled) {
   FollowLossScale(record);
   record.end = run_.clock.Now();
   record.global_step = run_.global_step = result.global_step;
+  if (run_.async()) run_.recorder->OnPlan(run_.JobSteps(run_.end_step));
   record.staleness = result.staleness;
   if (result.ended) {
     if (run_.async()) ++run_.step;

@@ -228,6 +228,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeUpdater(TrainingRun& run, const Mod
                                  .specs = model.specs,
                                  .slot_names = model.slot_names,
                                  .settings = SettingsOf(config),
+                                 .end_step = run.planned_end,
                                  .vocabulary = model.vocabulary != nullptr ? model.vocabulary->Summary() : "",
                                  .timeouts = config.timeouts,
                                  .heartbeat_period = HeartbeatPeriod(config.timeouts),
@@ -267,6 +268,12 @@ bool TrainingRun::async() const {
 bool TrainingRun::sync() const {
   const bool servers = config.strategy.kind == StrategyConfig::Kind::kParameterServer;
   return all_reduce() || (servers && config.strategy.mode == StrategyConfig::Mode::kSync);
+}
+
+int64_t TrainingRun::JobSteps(int64_t worker_steps) const {
+  if (!async()) return worker_steps;
+  const int64_t planned = updater->planned_steps();
+  return planned >= 0 ? planned : worker_steps * workers();
 }
 
 void TrainingRun::GoOnFrom(const InputOrigin& where) {

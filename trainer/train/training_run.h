@@ -82,7 +82,7 @@ struct TrainingRun {
   // Of all workers together.
   int all_devices() const { return workers() * config.devices; }
   // Steps of all workers together.
-  int64_t JobSteps(int64_t worker_steps) const { return async() ? worker_steps * workers() : worker_steps; }
+  int64_t JobSteps(int64_t worker_steps) const;
   // Sync: the input goes on there, and the planned end follows from it.
   void GoOnFrom(const InputOrigin& where);
   // This worker does no more steps.
