@@ -23,6 +23,7 @@
 #include "trainer/commands/pipeline_bench.h"
 #include "trainer/commands/store_job.h"
 #include "trainer/data/open/class_names.h"
+#include "trainer/data/open/csv_fit.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/data/store/store_dataset.h"
 #include "trainer/data/store/store_writer.h"
@@ -137,6 +138,7 @@ absl::Status Stats(const DataFlags& flags) {
   TY_ASSIGN_OR_RETURN(TrainingConfig config, JobOrFound(flags));
   config.data.pipeline.examples.clear();
   TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
+  TY_RETURN_IF_ERROR(KnowCsvFit(config.data, expected.classes > 0));
   TY_ASSIGN_OR_RETURN(const std::vector<std::string> classes, NamesOfClasses(config));
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   int64_t damaged = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "trainer/base/status_macros.h"
+#include "trainer/data/open/csv_fit.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/job/job_config.h"
 #include "trainer/train/model_runner.h"
@@ -19,6 +20,7 @@ absl::Status CheckOpens(const std::string& text) {
   TrainingConfig& training = job.training;
   training.data.pipeline.examples.clear();
   TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(training.model));
+  TY_RETURN_IF_ERROR(KnowCsvFit(training.data, expected.classes > 0));
   TY_RETURN_IF_ERROR(OpenDataset(training.data, Split::kTrain, expected, training.seed).status());
   if (!training.data.eval) return absl::OkStatus();
   return OpenDataset(training.data, Split::kEval, expected, training.seed).status();

@@ -56,7 +56,7 @@ struct DataConfig {
   std::vector<std::string> classes;  // their names by number, not of text; empty: the job does not say
   ImageOptions images;
   CsvOptions csv;
-  std::optional<std::vector<FittedColumn>> fitted;  // csv: what a checkpoint knows of its training's rows
+  std::optional<std::vector<FittedColumn>> fitted;  // csv: what is known of the training's rows, by a checkpoint or since they were read
   double eval_fraction = 0;  // images, csv: > 0: `train` and `eval` are one set, of which the evaluation has this share
   uint64_t split_seed = 1;   // images, csv: of that cut; images: of the order
   PipelineConfig pipeline;

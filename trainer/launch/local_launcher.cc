@@ -213,6 +213,7 @@ class LocalRun {
     next_progress_ = now + std::min(view_.period(), at_most);
     if (page_ != nullptr && progress.ok()) page_->Update(*progress);
     if (view_.wanted()) ShowWait(now, progress.ok() ? progress->waiting : "");
+    if (view_.wanted()) ShowSilence(now, progress.ok());
     if (!progress.ok() || progress->total_steps == 0) return;  // not listening yet, or restarting
     if (view_.wanted()) TellNews(progress->evaluations, progress->warning, /*end=*/false);
     last_progress_ = *progress;
@@ -231,6 +232,18 @@ class LocalRun {
       if (server.ok() && !server->waiting.empty()) waiting = server->waiting;
     }
     if (!waiting.empty() && wait_notice_.Due(now)) view_.Say(waiting);
+  }
+
+  // A chief that does not answer for a while, as it reads its data: the newest line of its log.
+  void ShowSilence(absl::Time now, bool answers) {
+    const int chief = ChiefIndex();
+    if (answers || !running_.contains(chief)) return silence_.reset();
+    if (!silence_) silence_.emplace(now, kShownWait);
+    if (!silence_->Due(now)) return;
+    const ReplicaId& id = replicas_[chief];
+    const std::string line = LastLineIn(LogSince(folder_.LogPath(id), log_begins_.at(chief), kLogTailBytes));
+    if (!line.empty() && line != last_line_) view_.Say(fmt::format("{}: {}", Name(id), line));
+    last_line_ = line;
   }
 
   EvaluationNews::Log LoggedEvaluations() const {
@@ -391,6 +404,8 @@ class LocalRun {
   absl::Time next_line_ = absl::InfinitePast();
   Progress last_progress_;
   absl::Time next_wait_look_ = absl::InfinitePast();
+  std::optional<WaitNotice> silence_;                         // of the chief
+  std::string last_line_;                                     // that was told of it
   WaitNotice wait_notice_{absl::InfinitePast(), kShownWait};  // servers leave out shorter waits
   size_t told_ = 0;
   size_t told_second_starts_ = 0;

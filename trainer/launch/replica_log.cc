@@ -61,6 +61,12 @@ std::string LogSince(const std::string& path, int64_t begin, int64_t max_bytes) 
   return text;
 }
 
+std::string LastLineIn(std::string_view log) {
+  const std::vector<std::string_view> lines = LinesOf(log);
+  const auto last = std::find_if(lines.rbegin(), lines.rend(), [](std::string_view line) { return LevelOf(line).has_value(); });
+  return last == lines.rend() ? "" : std::string(last->substr(kPrefix, kLongestError));
+}
+
 std::string LastErrorIn(std::string_view log) {
   const std::vector<std::string_view> lines = LinesOf(log);
   const auto begin = std::find_if(lines.rbegin(), lines.rend(), [](std::string_view line) { return IsError(LevelOf(line)); });

@@ -1,4 +1,4 @@
-// The last error of a replica, read from its log.
+// The last line and the last error of a replica, read from its log.
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,8 @@ std::string LogSince(const std::string& path, int64_t begin, int64_t max_bytes);
 // lines that belong to it. Without one, the last line that carries no level (an abort's, a
 // shell's). "" where there is neither. At most 2,000 bytes.
 std::string LastErrorIn(std::string_view log);
+
+// The last line of a log that carries a level, without time and level; "": there is none.
+std::string LastLineIn(std::string_view log);
 
 }  // namespace trainyard::engine

@@ -24,6 +24,12 @@ TEST(LogSince, AFileThatIsNotThereIsEmpty) {
   EXPECT_EQ(LogSince("/no/such/file", 0, 10), "");
 }
 
+TEST(LastLineIn, IsTheLastOneWithALevel) {
+  EXPECT_EQ(LastLineIn("2026-11-22T01:22:43.123 I reads a.csv: 4%\n2026-11-22T01:22:44.123 I reads a.csv: 8%\nnoise\n"), "reads a.csv: 8%");
+  EXPECT_EQ(LastLineIn("noise\n"), "");
+  EXPECT_EQ(LastLineIn(""), "");
+}
+
 TEST(LastErrorIn, IsTheLastErrorWithTheLinesThatBelongToIt) {
   EXPECT_EQ(LastErrorIn("2026-11-22T01:22:43.123 E first\n"
                         "2026-11-22T01:22:43.123 I reads\n"

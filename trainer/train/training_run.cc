@@ -13,6 +13,7 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/model_description.h"
 #include "trainer/checkpoint/vocabulary_file.h"
+#include "trainer/data/open/csv_fit.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/data/text/vocabulary.h"
 #include "trainer/job/check_devices.h"
@@ -296,6 +297,8 @@ void TrainingRun::EndHere() {
 }
 
 absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options, const WorkerBackends& backends, Clock& clock) {
+  TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(options.config.model));
+  TY_RETURN_IF_ERROR(WithContext(KnowCsvFit(options.config.data, expected.classes > 0), "spec.training.data.train"));
   auto run = std::make_unique<TrainingRun>(std::move(options), backends, clock);
   TY_RETURN_IF_ERROR(CheckDevices(run->config, run->workers()));
   TY_RETURN_IF_ERROR(OpenData(*run));

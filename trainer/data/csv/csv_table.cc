@@ -11,6 +11,7 @@
 #include "trainer/base/nearest_name.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/csv/csv_reader.h"
+#include "trainer/data/told_source.h"
 
 namespace trainyard::engine {
 
@@ -42,7 +43,7 @@ absl::StatusOr<CsvTable> ReadCsvTable(const std::vector<std::string>& paths, con
   std::optional<CsvTable> table;
   for (const std::string& path : paths) {
     TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> file, OpenFileSource(path));
-    TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, Unpacked(std::move(file), path));
+    TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, Unpacked(Told(std::move(file), path), path));
     CsvReader reader(std::move(source), path, options.delimiter);
     CsvRow row;
     TY_ASSIGN_OR_RETURN(bool more, reader.Next(row));

@@ -1,6 +1,10 @@
 #include "trainer/data/open/csv_fit.h"
 
 #include <filesystem>
+#include <utility>
+
+#include "trainer/base/memory_for.h"
+#include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
 
@@ -14,6 +18,14 @@ CsvFiles CsvFilesOf(const DataConfig& config, const DataSplit& split) {
 absl::StatusOr<CsvFit> CsvFitOf(const DataConfig& config, bool has_classes) {
   if (config.fitted) return CsvFit{.columns = *config.fitted, .classes = config.classes};
   return FitCsv(CsvFilesOf(config, config.train), has_classes);
+}
+
+absl::Status KnowCsvFit(DataConfig& config, bool has_classes) {
+  if (config.format != DataConfig::Format::kCsv || config.fitted) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(CsvFit fit, WithMemoryFor("the data set", 0, [&] { return CsvFitOf(config, has_classes); }));
+  config.fitted = std::move(fit.columns);
+  config.classes = std::move(fit.classes);
+  return absl::OkStatus();
 }
 
 }  // namespace trainyard::engine

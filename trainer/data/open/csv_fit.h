@@ -10,8 +10,11 @@ namespace trainyard::engine {
 // The files of a split, with what the job says of them.
 CsvFiles CsvFilesOf(const DataConfig& config, const DataSplit& split);
 
-// config.fitted and config.classes where a checkpoint gave them, else what FitCsv finds in the
-// files of the training split.
+// config.fitted and config.classes where they are known, else what FitCsv finds in the files of the
+// training split.
 absl::StatusOr<CsvFit> CsvFitOf(const DataConfig& config, bool has_classes);
+
+// Makes them known, so that the files are read for them once. Another format stays as it is.
+absl::Status KnowCsvFit(DataConfig& config, bool has_classes);
 
 }  // namespace trainyard::engine

@@ -10,6 +10,7 @@
 #include "trainer/base/check.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/byte_source.h"
+#include "trainer/data/told_source.h"
 
 namespace trainyard::engine {
 namespace {
@@ -134,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> DatasetOf(const TextFiles& files, const
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, size_t max_bytes) {
   TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> file, OpenFileSource(path));
-  TY_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, Unpacked(std::move(file), path));
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, Unpacked(Told(std::move(file), path), path));
   std::string text;
   for (size_t size = 0;; size = text.size()) {
     text.resize(size + kChunk);
