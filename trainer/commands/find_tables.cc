@@ -129,13 +129,12 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   CsvFiles source{.paths = {(std::filesystem::path(content.dir) / files[0]).string()}, .options = {.header = false}};
   TY_ASSIGN_OR_RETURN(source.options.delimiter, DelimiterOf(source.paths[0], tabs ? '\t' : ','));
   const std::string delimiter = DelimiterText(source.options.delimiter);
-  {
-    const absl::StatusOr<CsvTable> plain = ReadCsvTable(source.paths, source.options);
-    if (!plain.ok()) return WithContext(plain.status(), fmt::format("with the delimiter {}", delimiter));
-    source.options.header = HasHeader(*plain);
-    source.options.decimal = DecimalOf(*plain);
-  }
-  TY_ASSIGN_OR_RETURN(const CsvTable table, ReadCsvTable(source.paths, source.options));
+  absl::StatusOr<CsvTable> read = ReadCsvTable(source.paths, source.options);
+  if (!read.ok()) return WithContext(read.status(), fmt::format("with the delimiter {}", delimiter));
+  CsvTable& table = *read;
+  source.options.header = HasHeader(table);
+  source.options.decimal = DecimalOf(table);
+  if (source.options.header) table.TakeHeader();
   const size_t label = LabelColumn(table);
   const ColumnLook labels = LookAt(table, label, source.options.decimal);
   const bool has_classes = !labels.is_number() || labels.words > 0 || (labels.whole && labels.different.size() <= kMostLabelNumbers);
@@ -161,7 +160,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
                     ColumnText(table, label), delimiter, found.notes.empty() ? "" : "; " + found.notes.back()));
   }
   if (eval.empty()) source.eval_fraction = 0.2;
-  TY_ASSIGN_OR_RETURN(const CsvFit fit, FitCsv(source, has_classes));
+  TY_ASSIGN_OR_RETURN(const CsvFit fit, FitCsv(table, source, has_classes));
   found.input = Shape{WidthOf(fit.columns)};
   found.classes = static_cast<int64_t>(fit.classes.size());
   found.summary = has_classes ? fmt::format("{} of {} ({})", Counted(table.rows(), "row"), Counted(found.classes, "class", "classes"),

@@ -16,7 +16,6 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/data/class_name.h"
 #include "trainer/data/csv/cell_number.h"
-#include "trainer/data/csv/csv_table.h"
 #include "trainer/data/csv/fit_columns.h"
 #include "trainer/data/memory_dataset.h"
 
@@ -119,6 +118,10 @@ absl::Status CheckModel(const CsvFiles& files, const CsvFit& fit, const Expected
 
 absl::StatusOr<CsvFit> FitCsv(const CsvFiles& files, bool has_classes) {
   TY_ASSIGN_OR_RETURN(const CsvTable table, ReadCsvTable(files.paths, files.options));
+  return FitCsv(table, files, has_classes);
+}
+
+absl::StatusOr<CsvFit> FitCsv(const CsvTable& table, const CsvFiles& files, bool has_classes) {
   TY_ASSIGN_OR_RETURN(const size_t label, FindColumn(files.options.label, table.header(), table.columns(), table.name()));
   CsvFit fit;
   if (has_classes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "trainer/data/csv/csv_table.h"
 #include "trainer/data/csv_config.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/evaluation_part.h"
@@ -34,6 +35,8 @@ struct CsvFit {
 // category. Errors of ReadCsvTable and FitColumns. InvalidArgument names a row without a label, or
 // of a label that is none of `classes`.
 absl::StatusOr<CsvFit> FitCsv(const CsvFiles& files, bool has_classes);
+// The same of the files' rows.
+absl::StatusOr<CsvFit> FitCsv(const CsvTable& table, const CsvFiles& files, bool has_classes);
 
 // The rows of a part, as floats in memory. InvalidArgument: the columns are more or fewer numbers
 // than the model's input, the classes are not as many as the model's, the part has no rows, or a

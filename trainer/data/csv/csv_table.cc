@@ -24,6 +24,16 @@ void CsvTable::Append(const std::vector<std::string>& cells, int64_t line) {
   lines_.push_back(line);
 }
 
+void CsvTable::TakeHeader() {
+  TY_CHECK(header_.empty() && files_.size() == 1 && rows() > 1);
+  for (size_t column = 0; column < columns_; ++column) header_.emplace_back(Cell(0, column));
+  const uint64_t taken = ends_[columns_ - 1];
+  text_.erase(0, taken);
+  ends_.erase(ends_.begin(), ends_.begin() + static_cast<std::ptrdiff_t>(columns_));
+  for (uint64_t& end : ends_) end -= taken;
+  lines_.erase(lines_.begin());
+}
+
 std::string_view CsvTable::Cell(int64_t row, size_t column) const {
   const size_t cell = static_cast<size_t>(row) * columns_ + column;
   const uint64_t begin = cell == 0 ? 0 : ends_[cell - 1];

@@ -19,6 +19,8 @@ class CsvTable {
 
   void BeginFile(std::string name) { files_.push_back({.name = std::move(name), .first_row = rows()}); }
   void Append(const std::vector<std::string>& cells, int64_t line);
+  // The first row becomes the header. The table has one file, two rows or more and no header.
+  void TakeHeader();
 
   const std::vector<std::string>& header() const { return header_; }
   size_t columns() const { return columns_; }
