@@ -166,6 +166,25 @@ class Signals(FailureTest):
         resumed = self.start(workers=2, ps=1, mode="async", steps=60, batch=32, output=run.output)
         self.succeed(resumed)
 
+    def test_sigterm_during_an_evaluation_keeps_what_was_trained(self):
+        for mode, workers, ps in ((None, 1, 0), ("sync", 2, 1)):
+            with self.subTest(mode=mode):
+                job = job_file(self.folder.name, model="resnet56v2", workers=workers, ps=ps, mode=mode, batch=2, steps=3)
+                overrides = ["training.data.eval.examples=20000", "training.data.train.examples=64"]
+                run = self.launch(job, overrides)
+                end = time.monotonic() + trainyard.DEADLINE
+                while "evaluates" not in (run.progress() or {}).get("waiting", ""):
+                    self.assertLess(time.monotonic(), end, run.logs())
+                    time.sleep(0.05)
+                run.process.send_signal(signal.SIGTERM)
+                run.wait(AT_ONCE)
+                self.assertEqual(run.report()["state"], "Stopped")
+                self.assertEqual([folder.name for folder in (run.output / "checkpoints").glob("step-*")], ["step-3"], run.logs())
+                again = self.launch(job, ["training.data.eval.examples=8", overrides[1]], run.output)
+                report = self.succeed(again)
+                self.assertIn("no step: all 3 steps of this job were done before", again.text)
+                self.assertIn("accuracy", report["eval"])
+
     def test_a_terminal_that_goes_away_stops_the_job_as_ctrl_c_does(self):
         run = self.start(steps=100_000, batch=32)
         run.await_step(50)

@@ -5,9 +5,12 @@
 #include <memory>
 #include <optional>
 
+#include "trainer/base/clock.h"
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/data/text/vocabulary.h"
+#include "trainer/train/evaluation_watch.h"
 #include "trainer/train/model_runner.h"
 #include "trainer/train/prediction_watch.h"
 
@@ -40,7 +43,13 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const TrainedModel& model, Backend
   ModelEvaluation evaluation{.score = {}, .matrix = std::nullopt, .data = data->info().name};
   std::optional<PredictionWatch> watch = PredictionWatch::For(expected);
   ModelRunner runner(training.model, backend);
-  TY_ASSIGN_OR_RETURN(evaluation.score, runner.Evaluate(*data, training.batch_size, model.parameters, watch ? watch->Seen() : nullptr));
+  const auto told = [](const std::string& text) {
+    if (!text.empty()) LogInfo("{}", text);
+  };
+  TY_ASSIGN_OR_RETURN(const int64_t examples, ModelRunner::EvaluatedExamples(data->info(), training.batch_size));
+  EvaluationWatch lasting({.who = "trainyard-trainer", .examples = examples, .stop = {}, .told = told}, RealClock());
+  TY_ASSIGN_OR_RETURN(evaluation.score,
+                      runner.Evaluate(*data, training.batch_size, model.parameters, lasting.Seen(watch ? watch->Seen() : nullptr)));
   if (watch) evaluation.matrix = watch->matrix();
   return evaluation;
 }

@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/finished_mark.h"
 #include "trainer/data/open/class_names.h"
 #include "trainer/report/evaluation_record.h"
+#include "trainer/train/evaluation_watch.h"
 #include "trainer/train/not_finite.h"
 
 namespace trainyard::engine {
@@ -83,8 +84,14 @@ absl::StatusOr<std::map<std::string, double>> Chief::Metrics(const ParameterSet&
   const ActivityTicker::Work work(*run_.ticker);
   TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(run_.config.model));
   predictions_ = expected.classes <= kMostClasses ? PredictionWatch::For(expected) : std::nullopt;
+  TY_ASSIGN_OR_RETURN(const int64_t examples, ModelRunner::EvaluatedExamples(run_.eval_data->info(), run_.config.batch_size));
+  EvaluationWatch watch({.who = run_.Name(),
+                         .examples = examples,
+                         .stop = run_.stop,
+                         .told = [this](const std::string& text) { run_.recorder->OnWait(text); }},
+                        run_.clock);
   TY_ASSIGN_OR_RETURN(const ModelScore score, run_.evaluated_model.Evaluate(*run_.eval_data, run_.config.batch_size, parameters,
-                                                                            predictions_ ? predictions_->Seen() : nullptr));
+                                                                            watch.Seen(predictions_ ? predictions_->Seen() : nullptr)));
   return MetricsOf(run_.config.model, score);
 }
 

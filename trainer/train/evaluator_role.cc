@@ -15,6 +15,7 @@
 #include "trainer/report/progress_server.h"
 #include "trainer/report/report.h"
 #include "trainer/report/summary_writer.h"
+#include "trainer/train/evaluation_watch.h"
 #include "trainer/train/model_runner.h"
 
 namespace trainyard::engine {
@@ -53,16 +54,27 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
   if (config.summary.every_steps > 0) {
     TY_ASSIGN_OR_RETURN(summaries, SummaryWriter::CreateUnlessFull(SummaryFolder(options.output, config) + "/eval", clock));
   }
+  Progress progress;
   ModelRunner model(config.model, backend);
   const CheckpointStore store(CheckpointFolder(options.output, config), config.checkpoint.keep);
   LogInfo("evaluator: watches {} for checkpoints, to evaluate them on {}", store.dir(), data->info().name);
   const Vocabulary* const vocabulary = data->info().vocabulary.get();
-  CheckpointEvaluator evaluator(config, store, ParameterSet(std::move(specs)), vocabulary != nullptr ? vocabulary->Sha256Hex() : "",
-                                [&](const ParameterSet& parameters) -> absl::StatusOr<std::map<std::string, double>> {
-                                  TY_ASSIGN_OR_RETURN(const ModelScore score, model.Evaluate(*data, config.batch_size, parameters));
-                                  return MetricsOf(config.model, score);
-                                });
-  Progress progress;
+  CheckpointEvaluator evaluator(
+      config, store, ParameterSet(std::move(specs)), vocabulary != nullptr ? vocabulary->Sha256Hex() : "",
+      [&](const ParameterSet& parameters) -> absl::StatusOr<std::map<std::string, double>> {
+        TY_ASSIGN_OR_RETURN(const int64_t examples, ModelRunner::EvaluatedExamples(data->info(), config.batch_size));
+        EvaluationWatch watch({.who = name,
+                               .examples = examples,
+                               .stop = [&stop] { return stop.requested(); },
+                               .told =
+                                   [&](const std::string& text) {
+                                     progress.waiting = text;
+                                     server->Update(progress);
+                                   }},
+                              clock);
+        TY_ASSIGN_OR_RETURN(const ModelScore score, model.Evaluate(*data, config.batch_size, parameters, watch.Seen(nullptr)));
+        return MetricsOf(config.model, score);
+      });
   while (!stop.requested()) {
     // Asked before the look for checkpoints: the last one is there when the mark is.
     TY_ASSIGN_OR_RETURN(const bool finished, evaluator.Finished(clock.Now(), kOldMarkPatience));

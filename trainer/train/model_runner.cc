@@ -39,6 +39,14 @@ absl::Status UnequalBatches(int64_t state_examples, int64_t examples) {
       examples, state_examples));
 }
 
+// All examples, in order.
+absl::StatusOr<Sampler> EvaluationSampler(const DatasetInfo& data, int64_t batch_size) {
+  return Sampler::Create({.examples = data.examples,
+                          .stream_steps = data.stream_steps,
+                          .batch_size = batch_size,
+                          .order = {.files = {}, .shuffle = {.kind = ShuffleConfig::Kind::kNone}}});
+}
+
 }  // namespace
 
 ParameterSet ZeroState(const Graph& graph) { return ParameterSet({graph.states().begin(), graph.states().end()}); }
@@ -93,12 +101,14 @@ absl::StatusOr<StepOutcome> ModelRunner::TrainOnDevice(const StepContext& step, 
   return executor->Train(step, FeedsOf(spec_, batch), state);
 }
 
+absl::StatusOr<int64_t> ModelRunner::EvaluatedExamples(const DatasetInfo& data, int64_t batch_size) {
+  TY_ASSIGN_OR_RETURN(const Sampler sampler, EvaluationSampler(data, batch_size));
+  return sampler.At(sampler.StepsPerEpoch() - 1).global_end;
+}
+
 absl::StatusOr<ModelScore> ModelRunner::Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters,
                                                  const BatchSeen& seen) {
-  TY_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create({.examples = dataset.info().examples,
-                                                        .stream_steps = dataset.info().stream_steps,
-                                                        .batch_size = batch_size,
-                                                        .order = {.files = {}, .shuffle = {.kind = ShuffleConfig::Kind::kNone}}}));
+  TY_ASSIGN_OR_RETURN(Sampler sampler, EvaluationSampler(dataset.info(), batch_size));
   const bool classes = spec_.loss == Loss::kSoftmaxCrossEntropy;
   Batch batch;
   std::vector<int64_t> indices;

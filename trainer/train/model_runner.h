@@ -51,6 +51,9 @@ class ModelRunner {
   absl::StatusOr<ModelScore> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters,
                                       const BatchSeen& seen = {});
 
+  // Of all batches of an evaluation. Errors of Sampler::Create.
+  static absl::StatusOr<int64_t> EvaluatedExamples(const DatasetInfo& data, int64_t batch_size);
+
   // The state that layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"),
   // [rows, units] each. Train reads and replaces it, so a checkpoint stores and restores it through
   // this. Null when the model keeps none. InvalidArgument when it was made for other rows: row n of

@@ -14,7 +14,11 @@ absl::Status RunEnding::Finished() {
   // An error beside the result is told when all others have what they wait for.
   absl::Status concluded = layer_state_.SaveAtEnd();  // for a run that goes on from here
   if (run_.chief()) {
-    TY_ASSIGN_OR_RETURN(report, chief_.Conclude());
+    absl::StatusOr<ReplicaReport> result = chief_.Conclude();
+    // Asked to stop while it evaluates: what was trained is kept, as in the middle of the training.
+    if (absl::IsCancelled(result.status())) return Unfinished(result.status());
+    TY_RETURN_IF_ERROR(result.status());
+    report = *std::move(result);
   }
   // The result is on disk: from here on no replica is needed any more. The goodbye is the last
   // thing that this one does, so that a restart finds its servers.
