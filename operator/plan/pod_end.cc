@@ -30,6 +30,13 @@ std::string LastLine(std::string_view text) {
   return Head(before == std::string_view::npos ? text : text.substr(before + 1), kMaxLine);
 }
 
+// What the kubelet or a controller says of the pod, without the stop after it.
+std::string WordsOf(const Pod& pod) {
+  std::string_view text = pod.message;
+  text = text.substr(0, text.find_last_not_of(" .\t\r\n") + 1);
+  return text.empty() ? pod.reason : fmt::format("{}: {}", pod.reason, Tail(text, kMaxTail));
+}
+
 // A container of a role's template, and where it stands there:
 // "spec.worker.template.spec.initContainers[0]".
 struct Declared {
@@ -129,18 +136,25 @@ Failure DescribeFailure(const ReplicaId& id, const Pod& pod) {
   }
   failure.reason = end.reason.empty() ? "Error" : end.reason;
   failure.message = Tail(end.message, kMaxTail);
+  if (WentBeyondItsLimit(pod)) {
+    failure.reason = pod.reason;
+    failure.message = Tail(pod.message, kMaxTail);
+  }
   return failure;
 }
 
 std::string DescribeEnd(const TrainingJob& job, const ReplicaId& id, const Pod& pod, bool with_command) {
   if (pod.meta.deletion_time && !pod.disruption_target) return "it was deleted from outside";
-  if (pod.disruption_target || IsDisruptionReason(pod.reason)) {
+  if (WasDisrupted(pod)) {
     if (pod.reason.empty()) return pod.disruption.empty() ? "disruption" : pod.disruption;
-    return pod.message.empty() ? pod.reason : pod.reason + ": " + Tail(pod.message, kMaxTail);
+    return WordsOf(pod);
+  }
+  if (WentBeyondItsLimit(pod)) {
+    return fmt::format("{}; raise that limit in spec.{}, or let the replica write less", WordsOf(pod), Name(id.role));
   }
   const std::optional<ContainerEnd> ended = LastFailure(pod);
   const std::string device = pod.unhealthy_device.empty() ? "" : fmt::format("its {} is unhealthy; ", pod.unhealthy_device);
-  if (!ended) return device + (pod.reason.empty() ? "its pod failed" : fmt::format("{}: {}", pod.reason, Tail(pod.message, kMaxTail)));
+  if (!ended) return device + (pod.reason.empty() ? "its pod failed" : WordsOf(pod));
   return device + DescribeContainerEnd(job, id, *ended, with_command && !ended->main ? LookCommand(job, pod, /*pod_stays=*/true) : "");
 }
 
@@ -160,7 +174,7 @@ std::string DescribeInitRetry(const TrainingJob& job, const TrainingJobStatus& s
 std::string LookCommand(const TrainingJob& job, const Pod& pod, bool pod_stays) {
   if (!pod_stays) return fmt::format("kubectl get tj {} -n {} -o jsonpath={{.status.failure}}", job.meta.name, job.meta.name_space);
   const std::optional<ContainerEnd> ended = LastFailure(pod);
-  if (!ended) return fmt::format("kubectl describe pod {} -n {}", pod.meta.name, pod.meta.name_space);
+  if (!ended || WentBeyondItsLimit(pod)) return fmt::format("kubectl describe pod {} -n {}", pod.meta.name, pod.meta.name_space);
   return fmt::format("kubectl logs {} -n {}{}", pod.meta.name, pod.meta.name_space, ended->main ? "" : " -c " + ended->container->name);
 }
 

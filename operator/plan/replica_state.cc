@@ -9,8 +9,6 @@ namespace {
 
 bool KubeletRestartsContainers(RestartPolicy policy) { return policy == RestartPolicy::kAlways || policy == RestartPolicy::kOnFailure; }
 
-}  // namespace
-
 bool IsDisruptionReason(const std::string& reason) {
   // The last two: a device, or its place beside processor and memory, went between the scheduler's
   // choice and the kubelet's look. So did what "OutOfcpu" or "OutOfnvidia.com/gpu" names.
@@ -27,6 +25,16 @@ bool IsDisruptionReason(const std::string& reason) {
   return std::find(kReasons.begin(), kReasons.end(), reason) != kReasons.end() || reason.starts_with("OutOf");
 }
 
+}  // namespace
+
+// A kubelet that is short of something itself says "The node was low on resource: memory", and sets
+// DisruptionTarget since Kubernetes 1.26.
+bool WentBeyondItsLimit(const Pod& pod) {
+  return pod.reason == "Evicted" && !pod.disruption_target && !pod.message.empty() && !pod.message.starts_with("The node ");
+}
+
+bool WasDisrupted(const Pod& pod) { return pod.disruption_target || (IsDisruptionReason(pod.reason) && !WentBeyondItsLimit(pod)); }
+
 PodState StateOf(const Pod& pod, RestartPolicy policy) {
   const ContainerStatus* main = pod.Main();
   const bool main_ended = main != nullptr && main->terminated.has_value();
@@ -35,7 +43,7 @@ PodState StateOf(const Pod& pod, RestartPolicy policy) {
   if (pod.meta.deletion_time) return PodState::kDisrupted;
   const bool failed = pod.phase == PodPhase::kFailed;
   const bool main_failed = main_ended && !KubeletRestartsContainers(policy);
-  const bool disrupted = pod.disruption_target || IsDisruptionReason(pod.reason) || !pod.unhealthy_device.empty();
+  const bool disrupted = WasDisrupted(pod) || !pod.unhealthy_device.empty();
   if (failed || main_failed) return disrupted ? PodState::kDisrupted : PodState::kFailed;
   if (!pod.unhealthy_device.empty() && AwaitsKubeletRestart(pod, policy)) return PodState::kDisrupted;
   return pod.phase == PodPhase::kRunning && pod.ready ? PodState::kReady : PodState::kWaiting;

@@ -17,9 +17,12 @@ enum class PodState : uint8_t {
   kDisrupted,  // evicted, preempted, lost with its node or its device, or deleted from outside
 };
 
-// Whether status.reason is one with which kubelet, scheduler and controllers end a pod for their
-// own ends.
-bool IsDisruptionReason(const std::string& reason);
+// The kubelet evicted the pod because it went beyond a limit of its own: that of its ephemeral
+// storage, or the size limit of an emptyDir. So it would again, on any node.
+bool WentBeyondItsLimit(const Pod& pod);
+
+// Whether kubelet, scheduler or a controller ended the pod for reasons of their own.
+bool WasDisrupted(const Pod& pod);
 
 // Of the main container where it tells, else of the pod's phase. A Terminating pod that had not
 // completed counts as disrupted: what the operator itself deletes is never asked about. So does a

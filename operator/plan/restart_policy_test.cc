@@ -474,6 +474,32 @@ TEST(RestartPolicy, DisruptionsMakeThePodAgainWithoutSpending) {
   }
 }
 
+// Kubernetes' own Job counts such an eviction as a failure, too.
+TEST(RestartPolicy, APodThatIsEvictedForItsOwnLimitSpendsARestartAndNamesTheLimit) {
+  const char* const words = "Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. ";
+  World world(Job("ExitCode", 1));
+  const auto evict = [&] {
+    world.RunsReady().ChangePod(Role::kWorker, 1, [&](Pod& pod) {
+      pod = MakePod(Role::kWorker, 1).Uid(pod.meta.uid).Exited(137).Build();
+      pod.reason = "Evicted";
+      pod.message = words;
+    });
+    return world.Look();
+  };
+  const Plan plan = evict();
+  ASSERT_THAT(EventReasons(plan), ElementsAre("Restarting"));
+  EXPECT_EQ(plan.events[0].note,
+            "worker-1 failed and is recreated (restart 1 of 1): Evicted: Pod ephemeral local storage usage exceeds the total limit of "
+            "containers 2Mi; raise that limit in spec.worker, or let the replica write less");
+  EXPECT_EQ(world.status().failure->reason, "Evicted");
+  EXPECT_EQ(world.status().failure->message, words);
+  world.Settle().Passes(absl::Seconds(10));
+  evict();
+  EXPECT_EQ(world.status().Find(kFailed)->reason, "BackoffLimitExceeded");
+  EXPECT_THAT(world.status().message, HasSubstr("kubectl describe pod mnist-worker-1"));
+  EXPECT_EQ(world.status().disruptions, 0);
+}
+
 // As the kubelet rejects pods whose device has vanished, or is no longer where the pod may use it.
 TEST(RestartPolicy, APodThatItsKubeletRejectsForADeviceIsMadeAgainWithoutSpending) {
   for (const char* reason : {"UnexpectedAdmissionError", "TopologyAffinityError", "OutOfnvidia.com/gpu"}) {
