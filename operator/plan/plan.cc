@@ -58,6 +58,16 @@ class Planner {
     return std::move(plan_);
   }
 
+  // Of a job that is being deleted: its status alone. The garbage collector has its children.
+  Plan RunDeleted() {
+    if (status_.Finished()) return {};
+    TakeProgress();
+    DescribeDeletion(status_, job_, observed_, stamp_);
+    status_.message = Head(status_.message, kMaxMessage);
+    if (status_ != job_.status) plan_.status = std::move(status_);
+    return std::move(plan_);
+  }
+
  private:
   void Decide() {
     const std::vector<FieldError>& errors = job_.problems;
@@ -314,8 +324,9 @@ class Planner {
 }  // namespace
 
 Plan MakePlan(const TrainingJob& job, const Observed& observed, absl::Time now, const PlanOptions& options) {
-  if (job.meta.deletion_time || job.spec.managed_by != kManagedByUs) return {};
-  return Planner(job, observed, now, options).Run();
+  if (job.spec.managed_by != kManagedByUs) return {};
+  Planner planner(job, observed, now, options);
+  return job.meta.deletion_time ? planner.RunDeleted() : planner.Run();
 }
 
 }  // namespace trainyard::control

@@ -11,7 +11,7 @@
 namespace trainyard::control {
 
 // `job` is defaulted and validated: its `problems` are final (api/validation.h). A job of another
-// controller, or a job that is being deleted, gets an empty plan.
+// controller gets an empty plan. The plan of a job that is being deleted has a status at most.
 Plan MakePlan(const TrainingJob& job, const Observed& observed, absl::Time now, const PlanOptions& options = {});
 
 }  // namespace trainyard::control

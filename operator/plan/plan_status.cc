@@ -214,6 +214,18 @@ void CountAfterEnd(TrainingJobStatus& status, const TrainingJob& job, const Obse
   }
 }
 
+void DescribeDeletion(TrainingJobStatus& status, const TrainingJob& job, const Observed& observed, absl::Time stamp) {
+  CountAfterEnd(status, job, observed);
+  // The garbage collector's own, where the deletion asks for the children first.
+  const std::string goes = job.meta.finalizers == "foregroundDeletion"
+                               ? "it goes when its children are gone"
+                               : fmt::format("its finalizers are {}; it goes when their owner has removed them", job.meta.finalizers);
+  status.message = "the job is being deleted, and no replica starts again; " + goes;
+  const bool all_ready = std::ranges::all_of(
+      status.replica_statuses, [](const auto& role) { return role.second.ready + role.second.succeeded >= role.second.desired; });
+  if (!all_ready) SetCondition(status, kRunning, false, "BeingDeleted", status.message, stamp);
+}
+
 void CountWhileStopping(TrainingJobStatus& status, const Situation& situation) {
   std::map<Role, ReplicaStatus> counts;
   for (const auto& [role, replica] : situation.job.spec.replicas) {

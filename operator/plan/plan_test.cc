@@ -161,9 +161,29 @@ TEST(Plan, AForeignManagedByGetsNeitherChildrenNorStatus) {
   EXPECT_TRUE(world.Look().Empty());
 }
 
-TEST(Plan, AJobThatIsBeingDeletedIsLeftToTheGarbageCollector) {
-  World world(OneServerTwoWorkers().Set("/metadata/deletionTimestamp", FormatTimestamp(kStart)));
-  EXPECT_TRUE(world.Look().Empty());
+TEST(Plan, AJobThatIsBeingDeletedIsLeftToTheGarbageCollectorAndItsStatusSaysWhatIsLeft) {
+  const auto deleted = [](const char* finalizer) {
+    return OneServerTwoWorkers().Set("/metadata/deletionTimestamp", FormatTimestamp(kStart)).Set("/metadata/finalizers", {finalizer});
+  };
+  World world(OneServerTwoWorkers());
+  world.RunsReady().EditsWithoutGeneration(deleted("example.com/hold")).Loses(Role::kWorker, 1);
+  Plan plan = world.Look();
+  EXPECT_THAT(plan.creations, testing::IsEmpty());
+  EXPECT_THAT(plan.deletions, testing::IsEmpty());
+  EXPECT_THAT(plan.events, testing::IsEmpty());
+  EXPECT_EQ(plan.status_timing, StatusTiming::kSettled);
+  EXPECT_EQ(world.status().message,
+            "the job is being deleted, and no replica starts again; its finalizers are example.com/hold; it goes when their owner has "
+            "removed them");
+  EXPECT_EQ(world.status().replica_statuses.at(Role::kWorker).ready, 1);
+  EXPECT_EQ(world.status().Find(kRunning)->reason, "BeingDeleted");
+  EXPECT_TRUE(world.Look().Empty()) << "once";
+  world.EditsWithoutGeneration(deleted("foregroundDeletion")).Look();
+  EXPECT_EQ(world.status().message, "the job is being deleted, and no replica starts again; it goes when its children are gone");
+
+  World ended(OneServerTwoWorkers());
+  ended.RunsReady().Exits(Role::kWorker, 0, 0).Settle().EditsWithoutGeneration(deleted("example.com/hold"));
+  EXPECT_TRUE(ended.Look().Empty()) << "how it ended stays";
 }
 
 TEST(Plan, TheDefaultImageIsFixedAtAJobsStartAndAgainWhenItResumes) {
