@@ -30,6 +30,14 @@ std::string LastLine(std::string_view text) {
   return Head(before == std::string_view::npos ? text : text.substr(before + 1), kMaxLine);
 }
 
+// The main container ended with 0 and is started again; null where it did not end so.
+const Termination* SuccessThatIsRepeated(const Pod& pod) {
+  const ContainerStatus* const main = pod.Main();
+  if (main == nullptr || pod.phase == PodPhase::kFailed) return nullptr;
+  const BoxedOptional<Termination>& end = main->terminated ? main->terminated : main->last_terminated;
+  return end && end->exit_code == 0 ? &*end : nullptr;
+}
+
 // What the kubelet or a controller says of the pod, without the stop after it.
 std::string WordsOf(const Pod& pod) {
   std::string_view text = pod.message;
@@ -121,6 +129,12 @@ Failure DescribeFailure(const ReplicaId& id, const Pod& pod) {
   failure.pod = pod.meta.name;
   failure.node = pod.node;
   const std::optional<ContainerEnd> ended = LastFailure(pod);
+  if (const Termination* const success = ended ? nullptr : SuccessThatIsRepeated(pod)) {
+    failure.exit_code = 0;
+    failure.reason = success->reason;
+    failure.message = Tail(success->message, kMaxTail);
+    return failure;
+  }
   if (!ended) {
     failure.reason = pod.reason.empty() ? "PodFailed" : pod.reason;
     failure.message = Tail(pod.message, kMaxTail);
@@ -153,6 +167,11 @@ std::string DescribeEnd(const TrainingJob& job, const ReplicaId& id, const Pod& 
     return fmt::format("{}; raise that limit in spec.{}, or let the replica write less", WordsOf(pod), Name(id.role));
   }
   const std::optional<ContainerEnd> ended = LastFailure(pod);
+  if (!ended && SuccessThatIsRepeated(pod) != nullptr) {
+    return fmt::format(
+        "exit code 0, after which restartPolicy Always starts it again; set spec.{}.restartPolicy to OnFailure if it has done its work",
+        Name(id.role));
+  }
   const std::string device = pod.unhealthy_device.empty() ? "" : fmt::format("its {} is unhealthy; ", pod.unhealthy_device);
   if (!ended) return device + (pod.reason.empty() ? "its pod failed" : WordsOf(pod));
   return device + DescribeContainerEnd(job, id, *ended, with_command && !ended->main ? LookCommand(job, pod, /*pod_stays=*/true) : "");

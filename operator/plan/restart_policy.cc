@@ -21,6 +21,9 @@ constexpr absl::Duration kMaxDelay = absl::Minutes(5);
 constexpr absl::Duration kResetAfter = absl::Minutes(10);
 constexpr int kMaxStep = 16;
 
+// With restartPolicy Always that is an end like any other.
+bool EndedWell(const Pod& pod) { return pod.phase != PodPhase::kFailed && LastExitCode(pod) == 0 && !LastFailure(pod); }
+
 std::string OnNode(const Pod& pod) { return pod.node.empty() ? "" : " on node " + pod.node; }
 
 // When the pod's failure happened; the far future where it does not tell.
@@ -79,7 +82,8 @@ class Counter {
         if (!pending.by_kubelet) Grant(pending);  // the kubelet's shows in its restartCount later
       } else if (!result_.job_failure) {
         FailJob("BackoffLimitExceeded",
-                Name(pending.id) + " failed, and the job has " + (limit == 0 ? "no restarts" : "used its " + Counted(limit, "restart")),
+                Name(pending.id) + (EndedWell(*pending.pod) ? " ended" : " failed") + ", and the job has " +
+                    (limit == 0 ? "no restarts" : "used its " + Counted(limit, "restart")),
                 "raise runPolicy.backoffLimit", pending.id, *pending.pod);
       }
     }

@@ -446,6 +446,24 @@ TEST(RestartPolicy, AContainerThatWaitsForItsNextKubeletRestartFailsAJobWithoutR
   EXPECT_EQ(world.status().restarts, 1);
 }
 
+TEST(RestartPolicy, AlwaysSaysOfAContainerThatEndedWithZeroThatItDidNotFail) {
+  World world(Job("Always", 1));
+  world.RunsReady().ChangePod(Role::kWorker, 0, [](Pod& pod) {
+    pod.ready = false;
+    pod.containers[0] = {.name = "trainer",
+                         .restart_count = 1,
+                         .waiting_reason = "CrashLoopBackOff",
+                         .last_terminated = Termination{.exit_code = 0, .reason = "Completed"}};
+  });
+  world.Look();
+  EXPECT_THAT(world.status().message, testing::StartsWith("worker-0 ended, and the job has used its 1 restart ("));
+  EXPECT_THAT(world.status().message,
+              testing::EndsWith("): exit code 0, after which restartPolicy Always starts it again; set spec.worker.restartPolicy to "
+                                "OnFailure if it has done its work"));
+  EXPECT_EQ(world.status().failure->exit_code, 0);
+  EXPECT_EQ(world.status().failure->reason, "Completed");
+}
+
 TEST(RestartPolicy, DisruptionsMakeThePodAgainWithoutSpending) {
   const auto disrupt = [](World& world, const std::function<void(Pod&)>& change) { world.ChangePod(Role::kWorker, 1, change); };
   const std::vector<std::pair<const char*, std::function<void(Pod&)>>> cases = {
