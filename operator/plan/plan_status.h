@@ -25,8 +25,8 @@ void DescribeEnd(TrainingJobStatus& status, JobPhase phase, std::string_view con
 // end.
 void CountAfterEnd(TrainingJobStatus& status, const TrainingJob& job, const Observed& observed);
 
-// Of a job that is being deleted while finalizers keep it: what is left of it. Nothing of it is made
-// again.
+// Of a job that is being deleted while finalizers keep it: what is left of it. Nothing of it is
+// made again.
 void DescribeDeletion(TrainingJobStatus& status, const TrainingJob& job, const Observed& observed, absl::Time stamp);
 
 // Of a job whose pods are all being stopped: what is left of them.
