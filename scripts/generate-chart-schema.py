@@ -10,7 +10,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "charts/trainingjob/values.schema.json"
-SECTIONS = ("training", "runPolicy", "storage", "network", "serve")
+SECTIONS = ("framework", "training", "runPolicy", "storage", "network", "serve", "elastic")
 KEPT = ("type", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern")
 WIDTH = 160
 

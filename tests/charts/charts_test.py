@@ -220,6 +220,7 @@ class ChartsTest(unittest.TestCase):
         self.refused(OPERATOR, "operator.logLevel=loud", "logLevel")
         self.refused(OPERATOR, "operator.progressIntervalSeconds=0", "progressIntervalSeconds", "minimum")
         self.refused(OPERATOR, "http.port=80", "port", "minimum")
+        self.refused(OPERATOR, "page.port=8080", "page.port: found 8080, which http.port has too")
         self.refused(JOB, "worker.replicas=-1", "replicas")
         self.refused(JOB, "chief.replicas=2", "replicas")
         self.refused(JOB, "framework=Keras", "framework")
@@ -261,6 +262,15 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual((spec["image"], spec["storage"], spec["network"], spec["serve"], spec["managedBy"]),
                          ("team/torch:1", {"claimName": "work"}, {"services": "Headless"}, {"when": "best"}, "a.b/c"))
         self.assertEqual((made["metadata"]["labels"]["team"], made["metadata"]["annotations"]["note"]), ("ml", "x"))
+
+    def test_the_job_chart_knows_every_framework_and_elastic_workers(self):
+        for framework in ("JAX", "XGBoost"):
+            made = self.render(JOB, f"framework={framework}", "ps.replicas=0").one("TrainingJob")
+            self.assertEqual(made["spec"]["framework"], framework)
+        made = self.render(JOB, "framework=PyTorch", "ps.replicas=0", "elastic.minWorkers=1", "elastic.maxWorkers=4").one("TrainingJob")
+        self.assertEqual(made["spec"]["elastic"], {"minWorkers": 1, "maxWorkers": 4})
+        self.assertNotIn("elastic", self.render(JOB).one("TrainingJob")["spec"])
+        self.refused(JOB, "elastic.minimum=1", "minimum")
 
     def test_where_the_pods_of_a_role_may_run_is_put_into_its_template(self):
         made = self.render(JOB, "worker.resources.limits.nvidia\\.com/gpu=1", "worker.runtimeClassName=nvidia", "worker.nodeSelector.gpu=a100",
