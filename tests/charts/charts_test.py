@@ -107,7 +107,7 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual({resource: rule["verbs"] for rule in role["rules"] for resource in rule["resources"]}["trainingjobs/status"], ["update"])
 
     def test_every_verb_of_the_operator_has_its_reason(self):
-        for template, options in (("rbac", ()), ("rbac", ("mpi.enabled=true", "gang.volcano=true", "gang.coscheduling=true", "gang.native=true"))):
+        for template, options in (("rbac", ()), ("rbac", ("operator.extraArgs={--progress=proxy}", "mpi.enabled=true", "gang.volcano=true", "gang.coscheduling=true", "gang.native=true"))):
             text = self.render(OPERATOR, "rbac.aggregate=false", *options).text
             rules = re.findall(r"resources: \[([^\]]*)\]\n(?:  resourceNames:[^\n]*\n)?((?:  #[^\n]*\n)*)  verbs: \[([^\]]*)\]", text)
             self.assertGreater(len(rules), 8, template)
@@ -131,6 +131,12 @@ class ChartsTest(unittest.TestCase):
         self.assertIn(("scheduling.volcano.sh", "podgroups"), granted)
         self.assertIn(("scheduling.x-k8s.io", "podgroups"), granted)
         self.assertIn(("scheduling.k8s.io", "podgroups"), granted)
+
+    def test_progress_through_the_api_server_comes_with_its_right(self):
+        rules = self.render(OPERATOR, "operator.extraArgs={--progress=proxy}").one("ClusterRole", "trainyard-operator")["rules"]
+        granted = {resource: rule["verbs"] for rule in rules for resource in rule["resources"]}
+        self.assertEqual((granted["pods/proxy"], granted["services/proxy"]), (["get"], ["get"]))
+        self.assertNotIn("pods/proxy", self.render(OPERATOR).text)
 
     def test_namespace_scoped_mode_needs_no_cluster_role(self):
         rendered = self.render(OPERATOR, "watchNamespaces={red,blue}", "rbac.nodes=false", "rbac.aggregate=false")

@@ -66,6 +66,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [events]
   # create: to tell people what happened. patch: repeats are counted in one event instead of creating more.
   verbs: [create, patch]
+{{- if has "--progress=proxy" .Values.operator.extraArgs }}
+- apiGroups: [""]
+  resources: [pods/proxy, services/proxy]
+  # get: a chief's progress and a server's version come through the API server.
+  verbs: [get]
+{{- end }}
 {{- if or .Values.mpi.enabled .Values.secrets.enabled }}
 - apiGroups: [""]
   resources: [secrets]
