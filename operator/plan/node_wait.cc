@@ -169,6 +169,17 @@ std::string DescribeNodeWait(const Observed& observed, const std::vector<Replica
   return waits.first == nullptr ? "" : fmt::format("no node takes {}: {}", waits.Names(), PlainSchedulerWords(waits.first->unschedulable));
 }
 
+std::string DescribeLostNode(const Observed& observed, const std::vector<ReplicaId>& replicas) {
+  FirstAndMore waits;
+  for (const ReplicaId& id : replicas) {
+    const auto pod = observed.pods.find(id);
+    if (pod == observed.pods.end()) continue;
+    const auto node = observed.down_nodes.find(pod->second->node);
+    if (node != observed.down_nodes.end() && node->second == NodeDown::kNotReady) waits.Add(id, *pod->second);
+  }
+  return waits.first == nullptr ? "" : fmt::format("{} is on node {}, which is not Ready", waits.Names(), waits.first->node);
+}
+
 std::string DescribeUnhealthyDevices(const Observed& observed) {
   FirstAndMore suffers;
   for (const auto& [id, pod] : observed.pods) {

@@ -27,6 +27,10 @@ bool WaitsForOtherPods(std::string_view said);
 // replicas that has such a pod. Empty where none has.
 std::string DescribeNodeWait(const Observed& observed, const std::vector<ReplicaId>& replicas);
 
+// "worker-1 (and 2 more) is on node node-7, which is not Ready": of the first of these replicas
+// that has such a pod. Empty where none has, and where the operator may not see nodes.
+std::string DescribeLostNode(const Observed& observed, const std::vector<ReplicaId>& replicas);
+
 // "worker-0 (and 2 more) runs on an unhealthy device: nvidia.com/gpu GPU-0". Empty where none does.
 std::string DescribeUnhealthyDevices(const Observed& observed);
 

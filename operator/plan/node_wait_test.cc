@@ -77,6 +77,20 @@ TEST(NodeWait, AJobSaysAtOnceWhichReplicaNoNodeTakes) {
   EXPECT_EQ(pending(1, ""), "waits for worker-0, worker-1");
 }
 
+TEST(NodeWait, AReplicaOnANodeThatIsNotReadyIsToldOf) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady().Loses(Role::kWorker, 1).Settle().Passes(absl::Seconds(5)).RunsReady();
+  for (const int index : {0, 1}) world.ChangePod(Role::kWorker, index, [](Pod& pod) { pod.ready = false; });
+  world.extra.down_nodes["node-1"] = NodeDown::kNotReady;
+  world.Look();
+  EXPECT_EQ(world.status().message, "waits for worker-0, worker-1; worker-0 (and 1 more) is on node node-1, which is not Ready");
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning) << "worker-1 restarted before, and was ready since";
+  EXPECT_FALSE(world.status().IsTrue(kRestarting));
+  world.extra.down_nodes["node-1"] = NodeDown::kGone;
+  world.Look();
+  EXPECT_EQ(world.status().message, "waits for worker-0, worker-1") << "the pods are about to be deleted";
+}
+
 TEST(NodeWait, AReplicaThatRunsOnAnUnhealthyDeviceIsToldOf) {
   World world(OneServerTwoWorkers());
   world.RunsReady();

@@ -73,7 +73,7 @@ struct Children {
   std::map<std::pair<ChildKind, std::string>, std::string> taken;
   std::map<ChildKind, Unwatched> unwatched;    // without an entry the API server has not been asked
   std::optional<Refusal> refusal;              // as in Observed
-  std::map<std::string, NodeDown> down_nodes;  // of the job's Terminating pods: those whose kubelet does not end them now
+  std::map<std::string, NodeDown> down_nodes;  // of the job's pods that are Terminating or not ready
   std::optional<NodesSeen> nodes;              // absent where the job does not ask, or the operator may not see nodes
   // The chief's latest answer, and why it gave none when it was asked last (empty: it did).
   std::optional<Progress> progress;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "operator/api/index_set.h"
+#include "operator/api/restart_records.h"
 #include "operator/api/text.h"
 #include "operator/plan/conditions.h"
 #include "operator/plan/node_wait.h"
@@ -27,17 +28,21 @@ JobPhase PhaseOf(const TrainingJobStatus& status, bool all_ready, bool restartin
   return status.running_time ? JobPhase::kRunning : JobPhase::kPending;
 }
 
-// A job that is resumed starts: what restarted before is over.
+// A job that is resumed starts: what restarted before is over. So it is once all that restarted
+// were ready: what is missing after that, as on a node that is lost, has not restarted.
 std::vector<ReplicaId> RestartingAmong(const std::vector<ReplicaId>& missing, const Restarts& restarts, const TrainingJobStatus& status) {
   const Condition* const suspended = status.Find(kSuspended);
   const absl::Time resumed = suspended == nullptr || suspended->status ? absl::InfinitePast() : suspended->last_transition;
+  const Condition* const before = status.Find(kRestarting);
+  absl::Time over = before == nullptr || before->status ? absl::InfinitePast() : before->last_transition;
+  if (restarts.records.size() > kRecordsAlone) over -= absl::Minutes(1);  // their times are of whole minutes
   std::map<std::string_view, const RestartRecord*> records;
   for (const RestartRecord& record : restarts.records) records[record.replica] = &record;
   const auto restarts_now = [&](const ReplicaId& id) {
     const auto found = records.find(Name(id));
     if (found == records.end()) return false;
     const bool in_place = found->second->pod_restarts > 0 && restarts.states.contains(id);
-    return in_place || found->second->last_end >= resumed;
+    return in_place || found->second->last_end >= std::max(resumed, over);
   };
   std::vector<ReplicaId> restarting;
   std::ranges::copy_if(missing, std::back_inserter(restarting), restarts_now);
@@ -155,8 +160,11 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
   } else {
     status.message = DescribeQueueWait(situation, restarts);
     if (status.message.empty()) {
-      const std::string node_wait = DescribeNodeWait(situation.observed, missing);
-      status.message = Head("waits for " + NameSome(missing) + init_failure + (node_wait.empty() ? "" : "; " + node_wait), kMaxMessage);
+      status.message = "waits for " + NameSome(missing) + init_failure;
+      for (const std::string& why : {DescribeNodeWait(situation.observed, missing), DescribeLostNode(situation.observed, missing)}) {
+        if (!why.empty()) status.message += "; " + why;
+      }
+      status.message = Head(status.message, kMaxMessage);
     }
     SetCondition(status, kRunning, false, restarting.empty() ? "ReplicasNotReady" : "ReplicasRestarting", status.message, stamp);
   }

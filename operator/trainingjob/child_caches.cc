@@ -22,6 +22,9 @@ auto OwnOf(const TrainingJob& job, const Lister& lister, const std::string& name
   return object != nullptr && object->meta.controller.uid == job.meta.uid ? object : nullptr;
 }
 
+// Whether it matters to the job if the pod's node is down.
+bool DependsOnItsNode(const Pod& pod) { return pod.meta.deletion_time || (pod.phase == PodPhase::kRunning && !pod.ready); }
+
 }  // namespace
 
 ChildCaches::ChildCaches(JobInformers informers)
@@ -65,10 +68,11 @@ void ChildCaches::Connect(WorkQueue& queue) {
   informers_.configs.AddHandler(of_child);
   if (informers_.nodes == nullptr) return;
   informers_.nodes->AddHandler([this, &queue](const auto& before, const auto& after) {
-    if (after && (!DownState(after.get()) || DownState(after.get()) == DownState(before.get()))) return;
+    const std::optional<NodeDown> was = before ? DownState(before.get()) : std::nullopt;
+    if (after && DownState(after.get()) == was) return;
     const std::string& node = (after ? after : before)->meta.name;
     for (const auto& pod : informers_.pods.lister().All()) {
-      if (pod->node == node && pod->meta.deletion_time) queue.Add(JobKeyOf(pod->meta));
+      if (pod->node == node && DependsOnItsNode(*pod)) queue.Add(JobKeyOf(pod->meta));
     }
     if (after) return;
     for (const auto& job : informers_.jobs.lister().All()) {  // they forget it
@@ -117,7 +121,7 @@ Children ChildCaches::Gather(const TrainingJob& job) const {
   if (informers_.nodes == nullptr) return children;
   if (job.spec.run_policy.avoid_failed_nodes) children.nodes = SeeNodes(job);
   for (const auto& pod : children.pods) {
-    if (!pod->meta.deletion_time || pod->node.empty()) continue;
+    if (!DependsOnItsNode(*pod) || pod->node.empty()) continue;
     const auto node = informers_.nodes->lister().Get(pod->node);
     if (const std::optional<NodeDown> down = DownState(node.get())) children.down_nodes[pod->node] = *down;
   }
