@@ -296,6 +296,21 @@ TEST_F(ReconcilerTest, ADeadlineIsAskedForWithoutAnyOutsideEvent) {
   EXPECT_EQ(Status()["phase"], "Failed");
 }
 
+TEST_F(ReconcilerTest, AJobThatAFinalizerKeepsSaysSoOnceItsStatusHasSettled) {
+  Apply(SmallJob());
+  Start();
+  RunsReady();
+  server_.Edit(
+      kTrainingJobs, "default", "mnist",
+      {{"metadata", {{"deletionTimestamp", FormatTimestamp(clock_.Now())}, {"finalizers", {"example.com/hold"}}, {"generation", 2}}}});
+  const absl::StatusOr<ReconcileResult> first = process_->Reconcile();
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->requeue_after, absl::Milliseconds(1500));
+  clock_.Advance(absl::Milliseconds(1500));
+  ASSERT_TRUE(process_->Reconcile().ok());
+  EXPECT_THAT(Status()["message"].get<std::string>(), testing::HasSubstr("its finalizers are example.com/hold"));
+}
+
 TEST_F(ReconcilerTest, ATerminatingPodOnANodeThatIsNotReadyIsForceDeletedWhenTheNodeIsOutOfService) {
   server_.Put(kNodes, {{"apiVersion", "v1"},
                        {"kind", "Node"},
