@@ -25,7 +25,7 @@ struct Options {
   int metrics_port = 8080;
   std::string page_address;  // HOST:PORT; empty: no page
   std::vector<std::string> page_hosts;
-  std::string trainer_image = "trainyard/trainer:" TRAINYARD_VERSION;
+  std::string trainer_image = "trainyard/trainer:" TRAINYARD_IMAGE_TAG;
   bool keys_in_secrets = false;
   int progress_seconds = 10;
   std::string progress = "auto";

@@ -22,6 +22,8 @@ Options Parsed(const std::string& line, std::string* error = nullptr) {
   return options;
 }
 
+TEST(Options, TheDefaultImageIsTheOneThatTheReadmeBuilds) { EXPECT_EQ(Options().trainer_image, "trainyard/trainer:0.1"); }
+
 TEST(Options, SayNothingAndTheDefaultsHold) {
   const Options options = Parsed("");
   EXPECT_EQ(options.workers, 16);
