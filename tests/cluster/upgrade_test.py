@@ -39,6 +39,8 @@ class UpgradeTest(ControlPlaneCase):
         self.assertTrue(self.description().startswith(NEW), self.description())
         self.tool(helm, "upgrade", "trainyard", new, "--reset-then-reuse-values")
         self.assertIn("--workers=3", str(self.api.get("/apis/apps/v1/namespaces/default/deployments/trainyard-operator")))
+        self.tool(helm, "uninstall", "trainyard")
+        self.tool(helm, "install", "trainyard", new)  # over the CRD that the upgrade has brought
 
     def test_by_helm_4(self):
         self.upgrade("helm4")
