@@ -8,7 +8,7 @@ import threading
 import unittest
 
 from harness import places
-from harness.jobs import PODS, job
+from harness.jobs import JOBS, PODS, job
 from harness.wait import wait_for
 from operator_case import OperatorCase
 
@@ -99,6 +99,7 @@ class PluginTest(OperatorCase):
         self.assertEqual(sorted(self.plugin("logs", "--all", "digits").splitlines()),
                          ["worker-0 | one", "worker-0 | two", "worker-1 | \ufffd]0;title\ufffdthree\ufffdfour"])
         self.assertEqual(self.plugin("logs", "digits", "--replica=worker-0", "--tail=-1"), "worker-0 | one\nworker-0 | two\n")
+        self.assertIn("kubectl says above which log it cannot read", self.plugin("logs", "digits", "--tail=-5", fails=True))
         self.assertIn("digits has no pod of worker-7", self.plugin("logs", "digits", "--replica=worker-7", fails=True))
 
     def test_followed_logs_end_with_the_job(self):
@@ -148,6 +149,13 @@ class PluginTest(OperatorCase):
         told = self.plugin("why", "held")
         self.assertIn("worker-0: waits for a node: 0/3 nodes are available: 3 Insufficient cpu.", told)
         self.assertIn("Next:\n  see to the pods above: kubectl get pods -l trainyard.dev/job-name=held -n default", told)
+        self.api.merge(f"{JOBS}/held", {"metadata": {"finalizers": ["example.com/hold"]}})
+        self.api.delete(f"{JOBS}/held")
+        told = self.plugin("why", "held")
+        self.assertIn("being deleted", told)
+        self.assertIn("Next:\n  it is being deleted: its finalizers are example.com/hold, and their owners must remove them", told)
+        self.assertEqual(self.plugin("top").splitlines()[1].split()[:2], ["held", "Deleting"])
+        self.api.merge(f"{JOBS}/held", {"metadata": {"finalizers": None}})
         self.operator.stop()
         self.create(job("new").worker(1))
         self.assertIn("if it watches some namespaces only (helm's watchNamespaces), default must be one", self.plugin("why", "new"))
