@@ -13,6 +13,7 @@
 import argparse
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -111,6 +112,18 @@ def missing(arguments):
     return 1 if lacks else 0
 
 
+def cluster_name(text):
+    if not re.fullmatch("[a-z0-9][a-z0-9-]*", text):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected lower-case letters, digits and -")
+    return text
+
+
+def archive(text):
+    if not pathlib.Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text!r}, expected an archive of an image")
+    return text
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command_name", required=True)
@@ -118,7 +131,7 @@ def main():
     def command(name, function, default_name="hand"):
         sub = commands.add_parser(name)
         sub.set_defaults(function=function)
-        sub.add_argument("--name", default=default_name)
+        sub.add_argument("--name", default=default_name, type=cluster_name)
         return sub
 
     sub = command("up", None)
@@ -126,8 +139,8 @@ def main():
     sub.add_argument("--scheduler", action="store_true")
     sub.add_argument("--high-limits", action="store_true")
     sub.add_argument("--fake-nodes", type=int, default=0)
-    sub.add_argument("--image", action="append", default=[])
-    command("hold-node", hold_node).add_argument("--image", action="append", default=[])
+    sub.add_argument("--image", action="append", default=[], type=archive)
+    command("hold-node", hold_node).add_argument("--image", action="append", default=[], type=archive)
     command("down", down)
     command("enter", enter).add_argument("command", nargs=argparse.REMAINDER)
     command("base-image", lambda _: images.base())
