@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
              },
              JobPhase::kRestarting,
              kRestarting,
-             {"worker-1; worker-1's init container fetch ended with exit code 2 (Error); "
+             {"; worker-1's init container fetch ended with exit code 2 (Error); "
               "kubectl logs mnist-worker-1 -n default -c fetch tells more: 404 Not Found"}},
         Case{"InitContainerFailedAndItsPodIsMadeAgain",
              Job(),
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
              },
              JobPhase::kRestarting,
              kRestarting,
-             {"worker-1; worker-1's init container fetch ended with exit code 2 (Error); "
+             {"; worker-1's init container fetch ended with exit code 2 (Error); "
               "kubectl get tj mnist -n default -o jsonpath={.status.failure} tells more: 404 Not Found"}},
         Case{"QuotaExhausted",
              Job(),
@@ -272,7 +272,7 @@ TEST(Messages, OfAnInitContainersFailureLastUntilItsReplicaIsReady) {
   EXPECT_THAT(world.status().message, HasSubstr("waits for worker-0, worker-1; " + told));
   world.Has(MakePod(Role::kWorker, 1).Ready()).Settle();
   EXPECT_EQ(world.status().message, "waits for worker-0");
-  EXPECT_EQ(world.status().Find(kRestarting)->message, "worker-0");
+  EXPECT_EQ(world.status().Find(kRestarting)->message, "worker-0 starts again");
 }
 
 TEST(Messages, FourHundredTakenNamesAreStillOneSentence) {

@@ -182,7 +182,8 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
         status, kRestarting, "Restarted",
         missing.empty() ? "all restarted replicas are ready" : "the replicas that restarted are ready; the job " + status.message, stamp);
   } else {
-    SetCondition(status, kRestarting, true, "ReplicasRestarting", NameSome(restarting) + init_failure, stamp);
+    const std::string again = restarting.size() == 1 ? " starts again" : " start again";
+    SetCondition(status, kRestarting, true, "ReplicasRestarting", NameSome(restarting) + again + init_failure, stamp);
   }
   status.phase = PhaseOf(status, missing.empty(), !restarting.empty());
   plan.Add(DescribeStall(status, situation, restarts, children_missing));
