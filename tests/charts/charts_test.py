@@ -271,9 +271,11 @@ class ChartsTest(unittest.TestCase):
 
     def test_the_job_chart_knows_every_framework_and_elastic_workers(self):
         for framework in ("JAX", "XGBoost"):
-            made = self.render(JOB, f"framework={framework}", "ps.replicas=0").one("TrainingJob")
+            made = self.render(JOB, f"framework={framework}").one("TrainingJob")
             self.assertEqual(made["spec"]["framework"], framework)
-        made = self.render(JOB, "framework=PyTorch", "ps.replicas=0", "elastic.minWorkers=1", "elastic.maxWorkers=4").one("TrainingJob")
+            self.assertNotIn("ps", made["spec"], "it has no servers")
+        self.assertIn("ps", self.render(JOB, "framework=TensorFlow").one("TrainingJob")["spec"])
+        made = self.render(JOB, "framework=PyTorch", "elastic.minWorkers=1", "elastic.maxWorkers=4").one("TrainingJob")
         self.assertEqual(made["spec"]["elastic"], {"minWorkers": 1, "maxWorkers": 4})
         self.assertNotIn("elastic", self.render(JOB).one("TrainingJob")["spec"])
         self.refused(JOB, "elastic.minimum=1", "minimum")
