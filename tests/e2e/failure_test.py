@@ -62,6 +62,23 @@ for mode in ("sync", "async"):
         setattr(Killed, f"test_{name}_of_a_{mode}_job", test)
 
 
+class Epochs(FailureTest):
+    def epochs(self, run):
+        return [{name: epoch[name] for name in ("epoch", "step", "loss", "eval")} for epoch in self.succeed(run)["history"]]
+
+    def test_epochs_in_which_the_chief_was_killed_have_the_losses_of_all_their_steps(self):
+        for mode, workers in ((None, 1), ("allReduce", 2)):
+            with self.subTest(mode=mode):
+                options = {"workers": workers, "mode": mode, "steps": 230, "batch": 20, "checkpoint_every": 7, "extra": "    evaluate: {everySteps: 25}\n"}
+                expected = self.epochs(self.start(**options))
+                run = self.start(**options)
+                for step in (60, 170):
+                    run.await_step(step)
+                    run.kill("worker")
+                self.assertEqual(self.epochs(run), expected)
+                self.assertGreater(len(expected), 1)
+
+
 class KilledTogether(FailureTest):
     def test_an_async_job_that_loses_chief_and_server_without_a_checkpoint_goes_on_from_another_workers_values(self):
         run = self.start(workers=2, ps=1, mode="async", steps=400, batch=32)

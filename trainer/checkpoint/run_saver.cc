@@ -149,6 +149,7 @@ absl::StatusOr<RunSaver::Loaded> RunSaver::Load(Which which, const std::function
   const std::map<std::string, std::string>& stored = newest.checkpoint->info().state;
   if (const auto scale = stored.find(kLossScaleState); scale != stored.end()) loaded.loss_scale = scale->second;
   loaded.loss_start = LossStartOf(newest.checkpoint->info());
+  if (const auto loss = stored.find(kEpochLossState); loss != stored.end()) loaded.epoch_loss = loss->second;
   if (newest.checkpoint->info().state.contains(kStatePlace)) resumed_ = std::move(newest.checkpoint);
   return loaded;
 }
@@ -272,6 +273,7 @@ CheckpointInfo RunSaver::InfoOf(int64_t state_step, const RunPlace& place, std::
   if (!options_.vocabulary_sha256.empty()) judged[kVocabularyState] = options_.vocabulary_sha256;
   if (!place.loss_scale.empty()) judged[kLossScaleState] = place.loss_scale;
   if (place.loss_start) judged[kLossStartState] = fmt::format("{}", *place.loss_start);
+  if (!place.epoch_loss.empty()) judged[kEpochLossState] = place.epoch_loss;
   if (!place.carried.empty()) judged[kStatePlace] = PlaceAfter(/*device=*/0, place.step);
   return {.step = state_step,
           .position = sampler_.PositionAfter(place.step),

@@ -50,11 +50,13 @@ struct RunPlace {
   std::vector<const ParameterSet*> carried;  // by stateful layers, by device; empty: nothing
   std::string loss_scale{};                  // LossScale::ToText(); "": the precision needs none
   std::optional<double> loss_start{};        // the training's first loss (report/loss_watch.h), once it is known
+  std::string epoch_loss{};                  // EpochLoss::ToText()
 };
 
 // Of the manifest's `state`.
 inline constexpr char kLossScaleState[] = "lossScale";
 inline constexpr char kLossStartState[] = "lossStart";
+inline constexpr char kEpochLossState[] = "epochLoss";
 
 // "local", "parameterServer/sync", "parameterServer/async, compression bfloat16", "allReduce/auto":
 // for reports and manifests.
@@ -74,6 +76,7 @@ class RunSaver {
     std::vector<SkippedCheckpoint> skipped;  // newer checkpoints that are torn
     std::string loss_scale{};                // as of RunPlace; "": the checkpoint has none
     std::optional<double> loss_start{};
+    std::string epoch_loss{};
   };
   // Which good checkpoints count.
   enum class Which : uint8_t {

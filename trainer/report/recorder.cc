@@ -91,6 +91,7 @@ void Recorder::OnStart(int64_t global_step, int64_t total_steps) {
   epoch_start_ = now;
   last_global_step_ = global_step;
   if (epochs_) history_ = epochs_->GoOnFrom(global_step);
+  epoch_loss_ = std::exchange(resumed_epoch_loss_, {});
   progress_.step = global_step;
   progress_.unit = options_.unit;
   progress_.total_steps = total_steps;
@@ -105,10 +106,8 @@ void Recorder::GoOnAfter(int64_t global_step) {
 
 void Recorder::OnRollback(int64_t global_step, int64_t total_steps) {
   // Where ranks formed a group anew without a step that is done again, the epoch goes on.
-  if (global_step < last_global_step_) {
-    epoch_loss_ = 0;
-    epoch_batches_ = 0;
-  }
+  EpochLoss resumed = std::exchange(resumed_epoch_loss_, {});
+  if (global_step < last_global_step_) epoch_loss_ = resumed;
   last_global_step_ = global_step;
   std::erase_if(history_, [global_step](const EpochRecord& record) { return record.step > global_step; });
   progress_.step = global_step;
@@ -136,8 +135,7 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
   if (step.skipped) {
     ++skipped_;
   } else {
-    epoch_loss_ += step.loss;
-    ++epoch_batches_;
+    epoch_loss_.Add(step.epoch, step.loss, step.examples);
   }
   loss_scale_ = step.loss_scale;
   if (step.overflowed) ++overflowed_;
@@ -207,25 +205,24 @@ void Recorder::Publish(const StepRecord& step) {
 
 absl::Status Recorder::OnEpoch(int64_t epoch, int64_t global_step, const std::map<std::string, double>& eval,
                                const ParameterSet& parameters) {
-  if (!history_.empty() && history_.back().step == global_step && epoch_batches_ == 0) {
-    // A run that was rolled back after its last step ends once more.
+  const EpochLoss loss = std::exchange(epoch_loss_, {});
+  if (!history_.empty() && history_.back().step == global_step) {
+    // A run that was rolled back after its last step, or goes on from there, ends once more.
     if (history_.back().eval.empty()) history_.back().eval = eval;
     return absl::OkStatus();
   }
   const absl::Time now = clock_.Now();
   EpochRecord record{.epoch = epoch,
                      .step = global_step,
-                     .loss = epoch_loss_ / static_cast<double>(epoch_batches_),  // NaN: there was no batch
+                     .loss = loss.Mean(),
                      .seconds = absl::ToDoubleSeconds(now - epoch_start_),
                      .perplexity = std::nullopt,
                      .eval = eval};
   if (options_.perplexity) record.perplexity = std::exp(record.loss);
-  epoch_loss_ = 0;
-  epoch_batches_ = 0;
   epoch_start_ = now;
   const std::string perplexity = record.perplexity ? fmt::format(", perplexity {:.2f}", *record.perplexity) : "";
-  const std::string loss = std::isnan(record.loss) ? "no loss, for no batch" : fmt::format("loss {:.4f}", record.loss);
-  LogInfo("epoch {}: step {}, {}{}, {:.2f} s", epoch, global_step, loss, perplexity, record.seconds);
+  const std::string loss_text = std::isnan(record.loss) ? "no loss, for no batch" : fmt::format("loss {:.4f}", record.loss);
+  LogInfo("epoch {}: step {}, {}{}, {:.2f} s", epoch, global_step, loss_text, perplexity, record.seconds);
   for (const auto& [name, value] : eval) {
     LogInfo("epoch {}: evaluation {} {:.4f}", epoch, name, value);
     progress_.metrics[name] = value;

@@ -20,6 +20,7 @@
 #include "trainer/graph/graph.h"
 #include "trainer/profile/step_range.h"
 #include "trainer/report/epoch_log.h"
+#include "trainer/report/epoch_loss.h"
 #include "trainer/report/gpu_watch.h"
 #include "trainer/report/input_times.h"
 #include "trainer/report/loss_watch.h"
@@ -92,6 +93,10 @@ class Recorder {
   // The training goes on from a checkpoint, with the loss that LossStart() told then.
   void OnLossStart(double start) { loss_watch_.GoOnFrom(start); }
   std::optional<double> LossStart() const { return loss_watch_.settled_start(); }
+  // The same of the epoch under way: what EpochLossText() told then. It counts from the next
+  // OnStart, or OnRollback to an earlier step.
+  void OnEpochLoss(const std::string& text) { resumed_epoch_loss_ = EpochLoss::FromText(text); }
+  std::string EpochLossText() const { return epoch_loss_.ToText(); }
   // The first step's time counts from here. `total_steps` of the job, as /progress tells it.
   void OnStart(int64_t global_step, int64_t total_steps);
   // The training was rolled back to `global_step`: records of later steps are forgotten, and come
@@ -105,6 +110,9 @@ class Recorder {
   // An epoch of this replica has ended; `eval` is empty when nothing was evaluated. Chief:
   // histograms of the parameters too.
   absl::Status OnEpoch(int64_t epoch, int64_t global_step, const std::map<std::string, double>& eval, const ParameterSet& parameters);
+  // Whether the epoch that ended at this step has a loss and was not told, because the chief was
+  // lost between its checkpoint and OnEpoch.
+  bool OwesEpoch(int64_t global_step) const { return !epoch_loss_.empty() && (history_.empty() || history_.back().step != global_step); }
   void OnCheckpoint(int64_t global_step);
   // The newest evaluation, this replica's or the evaluator's, and the best one where that is kept.
   // Where an epoch ended at its step, the epoch's record gets it.
@@ -157,8 +165,8 @@ class Recorder {
   RedoneLog* redone_ = nullptr;  // null: nobody keeps one
   absl::Time last_published_ = absl::InfinitePast();
   int64_t last_global_step_ = 0;
-  double epoch_loss_ = 0;
-  int64_t epoch_batches_ = 0;
+  EpochLoss epoch_loss_;
+  EpochLoss resumed_epoch_loss_;
   absl::Time epoch_start_;
   LossWatch loss_watch_;
   bool warned_of_loss_ = false;

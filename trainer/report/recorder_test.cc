@@ -7,6 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "trainer/base/fake_clock.h"
 #include "trainer/data/batch.h"
@@ -17,6 +21,7 @@ namespace trainyard::engine {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 TEST(RecorderTest, ARunThatIsRolledBackAfterItsLastStepTellsTheEpochOnce) {
@@ -89,6 +94,71 @@ TEST(RecorderTest, AChiefThatGoesOnReportsTheEpochsBeforeItAndAnEpochThatBrokeHa
   EXPECT_EQ(history[2].loss, 1);
 }
 
+std::unique_ptr<Recorder> ChiefIn(const std::string& dir, Clock& clock) {
+  auto chief = Recorder::Create({.chief = true, .output = dir, .summary_every = 0, .termination_log = ""}, clock);
+  EXPECT_TRUE(chief.ok()) << chief.status();
+  return *std::move(chief);
+}
+
+TEST(RecorderTest, AChiefThatGoesOnInsideAnEpochTellsTheLossOfAllItsSteps) {
+  const std::string dir = ::testing::TempDir() + "recorder_inside_epoch_test";
+  std::filesystem::remove_all(dir);
+  FakeClock clock;
+  const ParameterSet parameters;
+  std::string checkpointed;
+  {
+    const auto killed = ChiefIn(dir, clock);
+    killed->OnStart(0, 4);
+    Step(*killed, 0, 4);
+    Step(*killed, 1, 6);
+    checkpointed = killed->EpochLossText();
+    Step(*killed, 2, 100);
+  }
+  const auto next = ChiefIn(dir, clock);
+  next->OnEpochLoss(checkpointed);
+  next->OnStart(2, 4);
+  Step(*next, 2, 1);
+  next->OnEpochLoss(checkpointed);
+  next->OnRollback(2, 4);  // as where servers have lost their values
+  Step(*next, 2, 3);
+  Step(*next, 3, 3);
+  ASSERT_TRUE(next->OnEpoch(0, 4, {}, parameters).ok());
+  EXPECT_FALSE(next->OwesEpoch(4));
+  ASSERT_TRUE(next->Finish({}, 0, 0).ok());
+  const auto reports = ReadReplicaReports(dir);
+  ASSERT_TRUE(reports.ok()) << reports.status();
+  ASSERT_THAT(reports->at(0).history, SizeIs(1));
+  EXPECT_EQ(reports->at(0).history[0].loss, 4);
+}
+
+TEST(RecorderTest, AChiefThatGoesOnFromTheEndOfAnEpochThatWasNotToldOwesIt) {
+  const std::string dir = ::testing::TempDir() + "recorder_owed_epoch_test";
+  std::filesystem::remove_all(dir);
+  FakeClock clock;
+  const ParameterSet parameters;
+  std::string checkpointed;
+  {
+    const auto killed = ChiefIn(dir, clock);
+    killed->OnStart(0, 4);
+    Step(*killed, 0, 4);
+    Step(*killed, 1, 6);
+    checkpointed = killed->EpochLossText();
+  }
+  for (const bool first : {true, false}) {
+    const auto next = ChiefIn(dir, clock);
+    next->OnEpochLoss(checkpointed);
+    next->OnStart(2, 4);
+    EXPECT_EQ(next->OwesEpoch(2), first);
+    ASSERT_TRUE(next->OnEpoch(0, 2, {{"accuracy", 0.5}}, parameters).ok());
+    EXPECT_FALSE(next->OwesEpoch(2));
+    ASSERT_TRUE(next->Finish({}, 0, 0).ok());
+    const auto reports = ReadReplicaReports(dir);
+    ASSERT_TRUE(reports.ok()) << reports.status();
+    ASSERT_THAT(reports->at(0).history, SizeIs(1));
+    EXPECT_EQ(reports->at(0).history[0].loss, 5);
+  }
+}
+
 TEST(RecorderTest, SkippedCheckpointsAreInTheReportAndDoNotSilenceALossThatRises) {
   const std::string dir = ::testing::TempDir() + "recorder_skipped_test";
   std::filesystem::remove_all(dir);
@@ -137,6 +207,18 @@ std::string AllEventsOf(const std::string& dir) {
     events.append(std::istreambuf_iterator<char>(file), {});
   }
   return events;
+}
+
+std::vector<tensorboard::Event> ParsedEventsOf(const std::string& dir) {
+  const std::string events = AllEventsOf(dir);
+  std::vector<tensorboard::Event> parsed;
+  for (std::string_view rest = events; !rest.empty();) {
+    const auto record = TakeTfRecord(rest);
+    EXPECT_TRUE(record.ok()) << record.status();
+    if (!record.ok()) return parsed;
+    EXPECT_TRUE(parsed.emplace_back().ParseFromString(std::string(*record)));
+  }
+  return parsed;
 }
 
 // A run of one step; the events that it wrote.
@@ -194,13 +276,8 @@ TEST(RecorderTest, SummariesTellWhereTheTrainingGoesOn) {
   (*recorder)->OnStart(4, 9);
   (*recorder)->OnRollback(2, 9);
   EXPECT_TRUE((*recorder)->Finish({}, 0, 0).ok());
-  const std::string events = AllEventsOf(dir + "/summaries");
   std::vector<int64_t> starts;
-  for (std::string_view rest = events; !rest.empty();) {
-    const auto record = TakeTfRecord(rest);
-    ASSERT_TRUE(record.ok()) << record.status();
-    tensorboard::Event event;
-    ASSERT_TRUE(event.ParseFromString(std::string(*record)));
+  for (const tensorboard::Event& event : ParsedEventsOf(dir + "/summaries")) {
     if (event.has_session_log()) starts.push_back(event.step());
   }
   EXPECT_THAT(starts, ElementsAre(5, 3));

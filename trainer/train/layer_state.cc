@@ -81,7 +81,8 @@ RunPlace LayerState::Place(int64_t step) const {
   RunPlace place{.step = run_.step,
                  .carried = Now(),
                  .loss_scale = run_.loss_scale ? run_.loss_scale->ToText() : "",
-                 .loss_start = run_.recorder->LossStart()};
+                 .loss_start = run_.recorder->LossStart(),
+                 .epoch_loss = run_.recorder->EpochLossText()};
   if (!in_step_ || !run_.sync()) return place;
   if (step > run_.step) {
     // What others have done of this step needed this worker's pushes, which follow its new state.

@@ -55,7 +55,7 @@ absl::Status Trainer::Run(const std::function<bool()>& stop) {
 absl::Status Trainer::RunSteps() {
   DeviceBatches input(*run_->train_data, run_->devices, PrefetchOptions(run_->config, run_->step, run_->end_step), run_->clock);
   TY_RETURN_IF_ERROR(PrepareSteps());
-  TY_RETURN_IF_ERROR(CatchUpOnEvaluation());
+  TY_RETURN_IF_ERROR(CatchUp());
   while (run_->step < run_->end_step) {
     if (run_->stop()) return absl::CancelledError(fmt::format("stopped at step {}", run_->step));
     const absl::Time start = run_->clock.Now();
@@ -98,16 +98,22 @@ absl::Status Trainer::FollowUp(const Batch& batch) {
   return stopped;
 }
 
-// The chief that did the step before may have been lost before it evaluated. Workers of an
-// asynchronous job have steps of their own, so that nobody knows which evaluation that was.
-absl::Status Trainer::CatchUpOnEvaluation() {
+// The chief that did the step before may have been lost before it evaluated, or told of the epoch.
+// Workers of an asynchronous job have steps of their own, so that nobody knows which evaluation
+// that was. The last step's evaluation and epoch are those of the end.
+absl::Status Trainer::CatchUp() {
   TrainingRun& run = *run_;
-  if (!run.chief() || run.async() || run.step == 0 || run.step >= run.end_step || run.book->Find(run.global_step) != nullptr) {
-    return absl::OkStatus();
-  }
+  if (!run.chief() || run.async() || run.step == 0 || run.step >= run.end_step) return absl::OkStatus();
   const SamplerStep last = run.sampler->At(run.step - 1);
-  if (!EvaluationIsDue(run.config.evaluate, run.step, last.epoch, last.last_in_epoch)) return absl::OkStatus();
-  return chief_.EvaluateNow(last.epoch).status();
+  std::map<std::string, double> metrics;
+  if (const Evaluation* const known = run.book->Find(run.global_step); known != nullptr) {
+    metrics = known->metrics;
+  } else if (EvaluationIsDue(run.config.evaluate, run.step, last.epoch, last.last_in_epoch)) {
+    TY_ASSIGN_OR_RETURN(metrics, chief_.EvaluateNow(last.epoch));
+  }
+  if (run.ended || !last.last_in_epoch || !run.recorder->OwesEpoch(run.global_step)) return absl::OkStatus();
+  TY_RETURN_IF_ERROR(run.updater->Refresh(run.parameters));
+  return run.recorder->OnEpoch(last.epoch, run.global_step, metrics, run.parameters);
 }
 
 absl::Status Trainer::Begin(const TrainingStart& start) {

@@ -44,7 +44,8 @@ class Trainer {
   absl::StatusOr<BatchesOfStep> NextBatches(DeviceBatches& input);
   // Between two steps. Worker or chief.
   absl::Status FollowUp(const Batch& batch);
-  absl::Status CatchUpOnEvaluation();
+  // Before the first step of a training that goes on: what the step before it has left to do.
+  absl::Status CatchUp();
 
   const std::unique_ptr<TrainingRun> run_;
   LayerState layer_state_;

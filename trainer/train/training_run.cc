@@ -344,6 +344,7 @@ absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again) {
   }
   run.recorder->OnSkippedCheckpoints(SkippedRecords(loaded.skipped, loaded.state ? loaded.state->step : 0));
   if (loaded.loss_start) run.recorder->OnLossStart(*loaded.loss_start);
+  run.recorder->OnEpochLoss(loaded.epoch_loss);
   if (loaded.state) {
     run.GoOnFrom(loaded.state->origin);
     return *std::move(loaded.state);
