@@ -61,6 +61,20 @@ class CurvesOfARunThatGoesOn(unittest.TestCase):
             accumulator.Reload()
             self.assertEqual([loss.step for loss in accumulator.Scalars("loss")], [1, 6, 11, 16, 21, 26, 31, 36])
 
+    def test_a_kill_leaves_no_gap_before_the_checkpoint_and_every_evaluation_is_there(self):
+        with tempfile.TemporaryDirectory(prefix="trainyard-artifacts-") as folder:
+            extra = "    summary: {everySteps: 1}\n    evaluate: {everySteps: 50}\n"
+            run = Run(job_file(folder, steps=300, batch=32, checkpoint_every=10, extra=extra), output=pathlib.Path(folder) / "out")
+            run.await_step(120)
+            run.kill("worker")
+            accumulator = EventAccumulator(str(run.succeed().output / "summaries/worker-0"), size_guidance={"scalars": 0})
+            accumulator.Reload()
+            self.assertEqual([loss.step for loss in accumulator.Scalars("loss")], list(range(1, 301)))
+            evaluations = json.loads((run.output / "checkpoints/evaluations.json").read_text())["evaluations"]
+            told = [(accuracy.step, numpy.float32(accuracy.value)) for accuracy in accumulator.Scalars("eval/accuracy")]
+            self.assertEqual(told, [(each["step"], numpy.float32(each["metrics"]["accuracy"])) for each in evaluations])
+            self.assertGreater(len(told), 300 // 50)  # at the ends of epochs, too
+
 
 class EventFiles(Artifacts):
     def test_every_file_begins_with_its_version_and_is_read_to_the_end(self):

@@ -226,7 +226,6 @@ absl::Status Recorder::OnEpoch(int64_t epoch, int64_t global_step, const std::ma
   for (const auto& [name, value] : eval) {
     LogInfo("epoch {}: evaluation {} {:.4f}", epoch, name, value);
     progress_.metrics[name] = value;
-    if (summaries_) TY_RETURN_IF_ERROR(summaries_->Scalar(global_step, "eval/" + name, value));
   }
   history_.push_back(std::move(record));
   if (epochs_) epochs_->Append(history_.back());
@@ -252,6 +251,20 @@ void Recorder::OnEvaluation(const Evaluation& evaluation, const std::optional<Me
     if (record.step == evaluation.step && record.eval.empty()) record.eval = evaluation.metrics;
   }
   server_->Update(progress_);
+}
+
+absl::Status Recorder::OnOwnEvaluation(const Evaluation& evaluation, const std::optional<MetricTracker::Best>& best) {
+  OnEvaluation(evaluation, best);
+  if (!summaries_) return absl::OkStatus();
+  for (const auto& [name, value] : evaluation.metrics) {
+    TY_RETURN_IF_ERROR(summaries_->Scalar(evaluation.step, "eval/" + name, value));
+  }
+  return summaries_->Flush();
+}
+
+void Recorder::FlushSummaries() {
+  if (!summaries_) return;
+  if (const absl::Status flushed = summaries_->Flush(); !flushed.ok()) LogWarning("{}", std::string(flushed.message()));
 }
 
 void Recorder::OnStoppedEarly(const std::string& reason) {
@@ -309,9 +322,7 @@ absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t 
 }
 
 absl::Status Recorder::WriteReport(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received) {
-  if (const absl::Status flushed = summaries_ ? summaries_->Flush() : absl::OkStatus(); !flushed.ok()) {
-    LogWarning("{}", std::string(flushed.message()));
-  }
+  FlushSummaries();
   report.role = options_.role;
   report.index = options_.index;
   report.chief = options_.chief;

@@ -283,6 +283,27 @@ TEST(RecorderTest, SummariesTellWhereTheTrainingGoesOn) {
   EXPECT_THAT(starts, ElementsAre(5, 3));
 }
 
+TEST(RecorderTest, EveryEvaluationIsInTheSummariesAtItsStepAndSurvivesAKill) {
+  const std::string dir = ::testing::TempDir() + "recorder_evaluations_test";
+  std::filesystem::remove_all(dir);
+  FakeClock clock;
+  auto recorder = Recorder::Create({.output = dir, .summary_dir = dir + "/summaries", .termination_log = ""}, clock);
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  (*recorder)->OnStart(0, 9);
+  const Evaluation inside{.step = 2, .epoch = 0, .metrics = {{"loss", 0.5}}};
+  const Evaluation at_end{.step = 3, .epoch = 0, .metrics = {{"loss", 0.25}}};
+  ASSERT_TRUE((*recorder)->OnOwnEvaluation(inside, {}).ok());
+  ASSERT_TRUE((*recorder)->OnOwnEvaluation(at_end, {}).ok());
+  ASSERT_TRUE((*recorder)->OnEpoch(0, 3, at_end.metrics, {}).ok());
+  std::vector<std::pair<int64_t, float>> losses;
+  for (const tensorboard::Event& event : ParsedEventsOf(dir + "/summaries")) {  // not even closed
+    for (const tensorboard::Summary::Value& value : event.summary().value()) {
+      if (value.tag() == "eval/loss") losses.emplace_back(event.step(), value.simple_value());
+    }
+  }
+  EXPECT_THAT(losses, ElementsAre(Pair(2, 0.5), Pair(3, 0.25)));
+}
+
 TEST(RecorderTest, BytesThatNoPngCanShowAreLeftOutOfTheSummaries) {
   EXPECT_NE(EventsOfBytes({4, 5, 3}).find("input/0"), std::string::npos);
   EXPECT_EQ(EventsOfBytes({4, 5, 2}).find("input/0"), std::string::npos);

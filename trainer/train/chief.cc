@@ -117,7 +117,7 @@ absl::StatusOr<Evaluation> Chief::Evaluate(int64_t epoch) {
     TY_ASSIGN_OR_RETURN(evaluation.metrics, Metrics(run_.parameters));
     TY_RETURN_IF_ERROR(book.Add(evaluation).status());
   }
-  run_.recorder->OnEvaluation(evaluation, book.judge().best());
+  TY_RETURN_IF_ERROR(run_.recorder->OnOwnEvaluation(evaluation, book.judge().best()));
   evaluation_ = evaluation;
   return evaluation;
 }

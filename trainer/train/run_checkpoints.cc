@@ -39,6 +39,7 @@ absl::Status RunCheckpoints::SaveMeanwhile() {
   TY_ASSIGN_OR_RETURN(TrainingState state, run_.updater->State(run_.parameters));
   if (state.step == run_.saver->checkpointed_step()) return absl::OkStatus();
   TY_RETURN_IF_ERROR(CheckFinite(StateView(state), "checkpoint"));
+  run_.recorder->FlushSummaries();
   const RunPlace place = layer_state_.Place(state.step);
   return run_.saver->SaveMeanwhile(std::move(state), place);
 }
@@ -49,6 +50,7 @@ absl::Status RunCheckpoints::SaveNow() {
   TY_RETURN_IF_ERROR(run_.updater->Look(run_.parameters, [this](const StateView& state) -> absl::Status {
     if (state.step == run_.saver->checkpointed_step()) return absl::OkStatus();
     TY_RETURN_IF_ERROR(CheckFinite(state, "checkpoint"));
+    run_.recorder->FlushSummaries();
     return run_.saver->Save(state, layer_state_.Place(state.step));
   }));
   return Follow();
