@@ -26,6 +26,11 @@ std::optional<double> LossStartOf(const CheckpointInfo& info) {
   return start;
 }
 
+std::string EpochLossOf(const CheckpointInfo& info) {
+  const auto noted = info.state.find(kEpochLossState);
+  return noted == info.state.end() ? "" : noted->second;
+}
+
 }  // namespace
 
 std::string StrategyText(const StrategyConfig& strategy) {
@@ -129,9 +134,10 @@ absl::StatusOr<NewestCheckpoint> RunSaver::Newest(Which which, const std::functi
   return for_all;
 }
 
-std::optional<double> RunSaver::NewestLossStart() const {
+RunSaver::NotedLosses RunSaver::NewestLosses() const {
   const absl::StatusOr<std::optional<CheckpointInfo>> info = checkpoints_.NewestInfo();
-  return info.ok() && *info ? LossStartOf(**info) : std::nullopt;
+  if (!info.ok() || !*info) return {};
+  return {.start = LossStartOf(**info), .of_epoch = EpochLossOf(**info)};
 }
 
 absl::StatusOr<RunSaver::Loaded> RunSaver::Load(Which which, const std::function<bool(int64_t step)>& finished) {
@@ -149,7 +155,7 @@ absl::StatusOr<RunSaver::Loaded> RunSaver::Load(Which which, const std::function
   const std::map<std::string, std::string>& stored = newest.checkpoint->info().state;
   if (const auto scale = stored.find(kLossScaleState); scale != stored.end()) loaded.loss_scale = scale->second;
   loaded.loss_start = LossStartOf(newest.checkpoint->info());
-  if (const auto loss = stored.find(kEpochLossState); loss != stored.end()) loaded.epoch_loss = loss->second;
+  loaded.epoch_loss = EpochLossOf(newest.checkpoint->info());
   if (newest.checkpoint->info().state.contains(kStatePlace)) resumed_ = std::move(newest.checkpoint);
   return loaded;
 }

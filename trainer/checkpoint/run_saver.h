@@ -88,8 +88,12 @@ class RunSaver {
     // state, as without a shared folder, and where `finished` says so of its step.
     kNewestToBegin,
   };
-  // RunPlace::loss_start of the newest checkpoint, for a chief that joins running servers.
-  std::optional<double> NewestLossStart() const;
+  // RunPlace's losses of the newest checkpoint, for a chief that joins running servers.
+  struct NotedLosses {
+    std::optional<double> start{};
+    std::string of_epoch{};
+  };
+  NotedLosses NewestLosses() const;
   absl::StatusOr<Loaded> Load(Which which, const std::function<bool(int64_t step)>& finished = {});
 
   // Whether a checkpoint is due after `step` steps of this worker.

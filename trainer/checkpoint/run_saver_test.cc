@@ -101,10 +101,11 @@ TEST_F(RunSaverTest, ACheckpointKeepsTheLossScaleWhereThereIsOne) {
   EXPECT_FALSE(saver_->Load(RunSaver::Which::kNewest)->loss_start.has_value());
   ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(7, 1), {.step = 7, .carried = {}, .loss_start = 2.25}).ok());
   EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->loss_start, 2.25);
-  EXPECT_EQ(Make()->NewestLossStart(), 2.25);
+  EXPECT_EQ(Make()->NewestLosses().start, 2.25);
   EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->epoch_loss, "");
   ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(8, 1), {.step = 8, .carried = {}, .epoch_loss = "0 4.5 9"}).ok());
   EXPECT_EQ(saver_->Load(RunSaver::Which::kNewest)->epoch_loss, "0 4.5 9");
+  EXPECT_EQ(Make()->NewestLosses().of_epoch, "0 4.5 9");
 }
 
 TEST_F(RunSaverTest, ACheckpointOfAnotherOptimizerIsTold) {

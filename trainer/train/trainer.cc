@@ -127,7 +127,9 @@ absl::Status Trainer::Begin(const TrainingStart& start) {
   layer_state_.Forget();
   if (run.config.strategy.kind != StrategyConfig::Kind::kParameterServer) run.recorder->OnSlotBytes(run.updater->slot_bytes());
   if (!run.begun && start.joined && run.chief()) {
-    if (const std::optional<double> loss = run.saver->NewestLossStart()) run.recorder->OnLossStart(*loss);
+    const RunSaver::NotedLosses noted = run.saver->NewestLosses();
+    if (noted.start) run.recorder->OnLossStart(*noted.start);
+    run.recorder->OnEpochLoss(noted.of_epoch);
   }
   if (!run.begun && start.joined && run.step > 0) {
     run.recorder->OnRestart({.replica = run.Name(), .reason = "joined a running job", .step = run.global_step});
