@@ -86,16 +86,13 @@ absl::Status Trainer::FollowUp(const Batch& batch) {
   }
   TY_RETURN_IF_ERROR(checkpoints_.SaveIfDue(batch));
   if (run_->step >= run_->end_step) return absl::OkStatus();  // the last step is evaluated when the other workers are done, too
-  absl::StatusOr<std::map<std::string, double>> metrics = std::map<std::string, double>();
-  if (EvaluationIsDue(run_->config.evaluate, run_->step, batch.epoch, batch.last_in_epoch)) metrics = chief_.EvaluateNow(batch.epoch);
-  // An evaluation that was stopped is made up for. The epoch has ended all the same.
-  const absl::Status stopped = absl::IsCancelled(metrics.status()) ? metrics.status() : absl::OkStatus();
-  if (!stopped.ok()) metrics.emplace();
-  TY_RETURN_IF_ERROR(metrics.status());
-  if (run_->ended || !batch.last_in_epoch) return stopped;
+  std::map<std::string, double> metrics;
+  if (EvaluationIsDue(run_->config.evaluate, run_->step, batch.epoch, batch.last_in_epoch)) {
+    TY_ASSIGN_OR_RETURN(metrics, chief_.EvaluateNow(batch.epoch));
+  }
+  if (run_->ended || !batch.last_in_epoch) return absl::OkStatus();
   TY_RETURN_IF_ERROR(run_->updater->Refresh(run_->parameters));
-  TY_RETURN_IF_ERROR(run_->recorder->OnEpoch(batch.epoch, run_->global_step, *metrics, run_->parameters));
-  return stopped;
+  return run_->recorder->OnEpoch(batch.epoch, run_->global_step, metrics, run_->parameters);
 }
 
 // The chief that did the step before may have been lost before it evaluated, or told of the epoch.
