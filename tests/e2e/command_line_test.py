@@ -57,6 +57,9 @@ class Mistakes(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("found the file examples/lenet5-ps.yaml, expected a run's output folder", result.stderr)
 
+    def test_a_file_that_is_empty_is_no_job(self):
+        self.check("launch", "/dev/null", says="/dev/null: found nothing, expected an object", code=1)
+
     def test_output_that_cannot_be_written_is_an_error(self):
         much = ("bench", "--model", "lenet5", "--seconds", "0.05", "--roofline", "--json")  # more than the buffer of standard output
         for arguments in (("man",), ("--help",), ("inspect", "examples/lenet5-ps.yaml"), ("completion", "bash"), much):

@@ -34,7 +34,7 @@ absl::Status FieldErrors::ToStatus(std::string_view source, const PathLines& lin
   for (const auto& [line, error] : sorted) {
     if (++shown > kMaxErrorsShown) break;
     const std::string position = line > 0 ? fmt::format("{}:{}", source, line) : std::string(source);
-    fmt::format_to(std::back_inserter(text), "\n{}: {}: {}", position, error->path, error->message);
+    fmt::format_to(std::back_inserter(text), "\n{}: {}{}{}", position, error->path, error->path.empty() ? "" : ": ", error->message);
   }
   if (sorted.size() > kMaxErrorsShown) fmt::format_to(std::back_inserter(text), "\n… and {} more", sorted.size() - kMaxErrorsShown);
   return absl::InvalidArgumentError(text);

@@ -23,6 +23,12 @@ TEST(FieldErrorsTest, EachMistakeStandsOnALineOfItsOwn) {
   EXPECT_EQ(TextOf(errors), "job.yaml: 2 errors\njob.yaml: spec.a: is wrong\njob.yaml: spec.b: is wrong too");
 }
 
+TEST(FieldErrorsTest, AMistakeOfTheWholeFileHasNoPath) {
+  FieldErrors errors;
+  errors.Add("", "found nothing");
+  EXPECT_EQ(TextOf(errors), "job.yaml: 1 error\njob.yaml: found nothing");
+}
+
 TEST(FieldErrorsTest, MistakesAreSortedByLineAndAMissingFieldStandsAtItsObject) {
   FieldErrors errors;
   errors.Add("spec.training.model.layers[1].units", "is missing");

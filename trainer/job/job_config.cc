@@ -235,6 +235,7 @@ absl::StatusOr<JobConfig> ReadJobFile(const std::string& path, std::span<const s
 
 absl::StatusOr<TrainingConfig> ParseTrainingText(std::string_view text, std::string_view source, std::span<const std::string> overrides) {
   TY_ASSIGN_OR_RETURN(JobText job, ReadJobText(text, source));
+  if (job.value.is_null()) return absl::InvalidArgumentError(fmt::format("{}: found nothing, expected a TrainingJob", source));
   if (job.value.is_object() && (job.value.contains("kind") || job.value.contains("apiVersion"))) {
     TY_ASSIGN_OR_RETURN(JobConfig whole, ParseJob(text, source, overrides));
     return std::move(whole.training);
@@ -248,8 +249,11 @@ absl::StatusOr<TrainingConfig> ParseTrainingText(std::string_view text, std::str
   FieldErrors errors;
   // An override may have added other fields.
   FieldReader root(wrapped, "", errors);
-  FieldReader spec(*root.Require("spec", "the job's description"), "spec", errors);
-  TrainingConfig training = ParseTraining(*spec.Require("training", "what is trained"), "spec.training", errors);
+  const json nothing = json::object();
+  const json* const spec_value = root.Require("spec", "the job's description");
+  FieldReader spec(spec_value != nullptr ? *spec_value : nothing, "spec", errors);
+  const json* const training_value = spec_value != nullptr ? spec.Require("training", "what is trained") : nullptr;
+  TrainingConfig training = training_value != nullptr ? ParseTraining(*training_value, "spec.training", errors) : TrainingConfig();
   spec.RefuseOthers();
   root.RefuseOthers();
   TY_RETURN_IF_ERROR(errors.ToStatus(source, lines));

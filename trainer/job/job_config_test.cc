@@ -570,6 +570,19 @@ TEST(JobConfigTest, SchedulesAreReadWithWhatTheyNeed) {
               AllOf(HasSubstr("schedule.decaySteps: missing"), HasSubstr("schedule.decayRate: missing")));
 }
 
+TEST(JobConfigTest, AFileOrAnOverrideThatLeavesNothingIsRefused) {
+  for (const char* text : {"", "# nothing\n", "\xef\xbb\xbf", "null"}) {
+    EXPECT_EQ(ParseTrainingText(text, "t.yaml").status().message(), "t.yaml: found nothing, expected a TrainingJob") << text;
+  }
+  const auto why = [](const std::string& change) {
+    return std::string(
+        ParseTrainingText("model: {preset: linear}\nsteps: 1\n", "t.yaml", std::vector<std::string>{change}).status().message());
+  };
+  EXPECT_THAT(why("spec=null"), HasSubstr("spec: missing, expected the job's description"));
+  EXPECT_THAT(why("spec.training=null"), HasSubstr("spec.training: missing, expected what is trained"));
+  EXPECT_THAT(why("spec=1"), HasSubstr("spec: found 1, expected an object"));
+}
+
 TEST(JobConfigTest, RunPolicyIsRead) {
   const RunPolicy policy =
       GoodWith({"runPolicy={backoffLimit: 2, activeDeadlineSeconds: 60, successPolicy: AllWorkers, startPolicy: Any, exitCodes: "
