@@ -583,6 +583,14 @@ TEST(JobConfigTest, AFileOrAnOverrideThatLeavesNothingIsRefused) {
   EXPECT_THAT(why("spec=1"), HasSubstr("spec: found 1, expected an object"));
 }
 
+TEST(JobConfigTest, ACosineFallsFromTheLearningRateToItsMinimum) {
+  const std::string rate = "training.optimizer.learningRate=0.1";
+  EXPECT_EQ(GoodWith({rate, "training.optimizer.schedule={name: cosine, decaySteps: 9, minimum: 0.1}"}).training.optimizer.schedule.minimum,
+            0.1);
+  EXPECT_THAT(BadWith({rate, "training.optimizer.schedule={name: cosine, decaySteps: 9, minimum: 0.2}"}),
+              HasSubstr("schedule.minimum: found 0.2, expected at most the learningRate, 0.1"));
+}
+
 TEST(JobConfigTest, RunPolicyIsRead) {
   const RunPolicy policy =
       GoodWith({"runPolicy={backoffLimit: 2, activeDeadlineSeconds: 60, successPolicy: AllWorkers, startPolicy: Any, exitCodes: "

@@ -78,6 +78,10 @@ OptimizerConfig ReadOptimizer(const json& value, std::string path, FieldErrors& 
     optimizer.initial_accumulator = fields.Number("initialAccumulator", {.min = 0, .max = 1e6}, optimizer.initial_accumulator);
   optimizer.weight_decay = fields.Number("weightDecay", {.min = 0, .max = 1e6}, optimizer.weight_decay);
   if (const json* schedule = fields.Get("schedule")) optimizer.schedule = ReadSchedule(*schedule, fields.PathOf("schedule"), errors);
+  if (optimizer.schedule.kind == LrScheduleConfig::Kind::kCosine && optimizer.schedule.minimum > optimizer.learning_rate) {
+    errors.Add(fields.PathOf("schedule") + ".minimum",
+               fmt::format("found {}, expected at most the learningRate, {}", optimizer.schedule.minimum, optimizer.learning_rate));
+  }
   optimizer.clip_norm = fields.Number("clipNorm", {.min = 0}, 0.0);
   fields.RefuseOthers();
   return optimizer;
