@@ -19,6 +19,7 @@
 #include "trainer/commands/add_options.h"
 #include "trainer/commands/make_backend.h"
 #include "trainer/devices/driver_meter.h"
+#include "trainer/job/check_role.h"
 #include "trainer/job/exit_code.h"
 #include "trainer/job/job_config.h"
 #include "trainer/job/output_owner.h"
@@ -107,6 +108,7 @@ std::unique_ptr<GpuMeter> MeterOf(const DeviceChoice& place) {
 
 absl::Status RunRole(const TrainFlags& flags, const ReplicaIdentity& identity, StopRequest& stop) {
   TY_ASSIGN_OR_RETURN(TrainingConfig config, ReadTrainingFile(identity.config_path, flags.overrides));
+  TY_RETURN_IF_ERROR(CheckRole(config, identity));
   stop.SetGrace(config.timeouts.stop);
   config.evaluator = config.evaluator || identity.evaluators > 0;
   const int http_port = flags.http_port >= 0 ? flags.http_port : HttpPort(identity);
