@@ -213,6 +213,11 @@ class Rows(unittest.TestCase):
         lines, errors = self.predict(self.folder / "wrong.csv", code=1)
         self.assertEqual(len([line for line in lines if "class" in line]), 2)
         self.assertIn('wrong.csv:3: column "noise": found "much", expected a finite number', errors)
+        # So is a file without rows.
+        (self.folder / "header.csv").write_text(text.splitlines(keepends=True)[0])
+        lines, errors = self.predict(self.folder / "header.csv", code=1)
+        self.assertEqual([line["file"] for line in lines if "error" in line], [str(self.folder / "header.csv")])
+        self.assertIn("header.csv: found a header and no rows, expected a row for each example", errors)
 
     def test_a_number_is_learnt_from_rows_without_a_header(self):
         rng = random.Random(5)

@@ -132,6 +132,10 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   absl::StatusOr<CsvTable> read = ReadCsvTable(source.paths, source.options);
   if (!read.ok()) return WithContext(read.status(), fmt::format("with the delimiter {}", delimiter));
   CsvTable& table = *read;
+  if (table.rows() < 2) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} has {}, expected a header with rows below it, or several rows", table.name(), Counted(table.rows(), "row")));
+  }
   source.options.header = HasHeader(table);
   source.options.decimal = DecimalOf(table);
   if (source.options.header) table.TakeHeader();

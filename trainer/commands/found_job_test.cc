@@ -60,6 +60,10 @@ TEST_F(FoundJobTest, LabelsOfOneClassAreRefused) {
               HasSubstr("one.csv has 5 rows of 1 class (a), expected two classes or more"));
 }
 
+TEST_F(FoundJobTest, ATableOfAHeaderAloneIsRefused) {
+  EXPECT_THAT(ErrorOf("header.csv", "length,colour,kind\n"), HasSubstr("has 1 row, expected a header with rows below it, or several rows"));
+}
+
 TEST_F(FoundJobTest, ANumberColumnWithABadCellIsTold) {
   const FoundJob typo = Find("typo.csv", Rows(20) + "30x,a\n");
   EXPECT_THAT(typo.data.notes, ElementsAre("column \"age\" has 20 numbers and 1 text, such as \"30x\" in " + dir_ +

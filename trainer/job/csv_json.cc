@@ -46,7 +46,8 @@ char ReadDelimiter(FieldReader& fields) {
   const std::string text = fields.Text("delimiter", ",");
   const bool one_byte = text.size() == 1 && static_cast<unsigned char>(text[0]) < 0x80;
   if (one_byte && text != "\"" && text != "\n" && text != "\r" && text != " ") return text[0];
-  fields.Error("delimiter", fmt::format("found {}, expected one character, such as \";\" or \"\\t\"", Found(json(text))));
+  fields.Error("delimiter", fmt::format("found {}, expected one ASCII character such as \";\" or \"\\t\", but no blank, quote or line end",
+                                        Found(json(text))));
   return ',';
 }
 

@@ -46,7 +46,8 @@ TEST(CsvJson, ColumnsAreReadByNameOrNumber) {
 
 TEST(CsvJson, MistakesAreToldAtTheirFields) {
   EXPECT_THAT(CsvErrorsOf(R"({"label": null})"), HasSubstr("data.label: missing, expected a column's name in the header, or its number"));
-  EXPECT_THAT(CsvErrorsOf(R"({"delimiter": ";;"})"), HasSubstr("data.delimiter: found \";;\", expected one character"));
+  EXPECT_THAT(CsvErrorsOf(R"({"delimiter": ";;"})"), HasSubstr("data.delimiter: found \";;\", expected one ASCII character"));
+  EXPECT_THAT(CsvErrorsOf(R"({"delimiter": " "})"), HasSubstr("but no blank, quote or line end"));
   EXPECT_THAT(CsvErrorsOf(R"({"decimal": ","})"), HasSubstr("data.decimal: found \",\", expected one of "));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": []})"), HasSubstr("data.columns: found an empty list, expected a list such as"));
   EXPECT_THAT(CsvErrorsOf(R"({"columns": [{"name": "a"}, {"name": "a"}]})"), HasSubstr("data.columns[1].name: found again"));

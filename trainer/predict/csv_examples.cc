@@ -43,8 +43,9 @@ class CsvExampleReader final : public ExampleReader {
   absl::StatusOr<bool> Next(Example& example) override {
     if (!std::exchange(has_row_, false)) {
       TY_ASSIGN_OR_RETURN(const bool more, reader_->Next(row_));
-      if (!more) return false;
+      if (!more) return End();
     }
+    has_begun_ = true;
     example.dtype = DType::kF32;
     example.index = next_++;
     example.bytes.resize(width_ * sizeof(float));
@@ -60,12 +61,19 @@ class CsvExampleReader final : public ExampleReader {
   }
 
  private:
+  // False; once an error where there was no row.
+  absl::StatusOr<bool> End() {
+    if (std::exchange(has_begun_, true)) return false;
+    return absl::InvalidArgumentError("found a header and no rows, expected a row for each example");
+  }
+
   const std::unique_ptr<CsvReader> reader_;
   const std::string name_;
   const RowEncoder encoder_;
   const size_t width_;
   CsvRow row_;
   bool has_row_ = false;
+  bool has_begun_ = false;
   bool told_unknown_ = false;
   int64_t next_ = 0;
 };

@@ -214,7 +214,7 @@ TEST_F(CsvTest, MistakesInColumnsAreNamed) {
   Columns({Number("weight")});
   EXPECT_THAT(ErrorOf(1, 2), HasSubstr("train.csv:2: the label is empty"));
   Write("train.csv", "weight,kind\n");
-  EXPECT_THAT(ErrorOf(1, 2), HasSubstr("has no rows below its header"));
+  EXPECT_THAT(ErrorOf(1, 2), HasSubstr("has a header and no rows, expected a row for each example"));
 }
 
 TEST_F(CsvTest, DecimalCommasAreReadInColumnsAndLabels) {

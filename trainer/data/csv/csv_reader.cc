@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/base/counted.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/utf8.h"
 
@@ -53,7 +55,7 @@ struct CsvReader::Parser {
     if (!row.cells.empty()) {
       if (width == 0) width = row.cells.size();
       if (status.ok() && row.cells.size() != width) {
-        status = Wrong(row.line, fmt::format("the row has {} cells, those before it have {}", row.cells.size(), width));
+        status = Wrong(row.line, fmt::format("the row has {}, those before it have {}", Counted(std::ssize(row.cells), "cell"), width));
       }
       if (status.ok()) rows.push_back(std::exchange(row, {}));
       row.cells.clear();

@@ -61,6 +61,7 @@ TEST(CsvReader, NothingHasNoRows) {
 TEST(CsvReader, RowsBeforeAMistakeAreRead) {
   const CsvText read = ReadText("a,b\n1,2\n1,2,3\n4,5\n");
   EXPECT_THAT(read.error, HasSubstr("t.csv:3: the row has 3 cells, those before it have 2"));
+  EXPECT_THAT(ReadText("a,b\n1\n").error, HasSubstr("t.csv:2: the row has 1 cell, those before it have 2"));
   EXPECT_EQ(read.rows.size(), 2);
 }
 

@@ -57,7 +57,7 @@ absl::StatusOr<CsvTable> ReadCsvTable(const std::vector<std::string>& paths, con
     CsvReader reader(std::move(source), path, options.delimiter);
     CsvRow row;
     TY_ASSIGN_OR_RETURN(bool more, reader.Next(row));
-    if (!more) return absl::InvalidArgumentError(fmt::format("{} is empty", path));
+    if (!more) return absl::InvalidArgumentError(fmt::format("{} is empty, expected rows of CSV", path));
     std::vector<std::string> header = options.header ? row.cells : std::vector<std::string>();
     if (!table) {
       table.emplace(std::move(header), row.cells.size());
@@ -67,7 +67,7 @@ absl::StatusOr<CsvTable> ReadCsvTable(const std::vector<std::string>& paths, con
     table->BeginFile(path);
     if (options.header) {
       TY_ASSIGN_OR_RETURN(more, reader.Next(row));
-      if (!more) return absl::InvalidArgumentError(fmt::format("{} has no rows below its header", path));
+      if (!more) return absl::InvalidArgumentError(fmt::format("{} has a header and no rows, expected a row for each example", path));
     }
     while (more) {
       table->Append(row.cells, row.line);
