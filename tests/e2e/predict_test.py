@@ -1,6 +1,7 @@
 """A trained network used: evaluate and predict on real digits, and what they say of wrong input."""
 import collections
 import gzip
+import itertools
 import json
 import pathlib
 import struct
@@ -269,6 +270,11 @@ class Numbers(trainyard.JobTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         (line,) = map(json.loads, result.stdout.splitlines())
         self.assertEqual(len(line["values"]), 1)
+        # Of all signs some are those of the weights.
+        huge = "".join(json.dumps(list(signs)) + "\n" for signs in itertools.product((-3e38, 3e38), repeat=10))
+        result = command("predict", run.output, "-", stdin=huge)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, r"-: example \d+: the prediction is not finite: the example has very large numbers")
         result = command("evaluate", run.output, "--json")
         self.assertEqual(json.loads(result.stdout)["loss"], run.report()["eval"]["loss"])
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -135,6 +137,27 @@ TEST_F(Files, AnArrayThatIsCutOffGivesWhatIsWhole) {
   const All all = ReadAll(**reader);
   EXPECT_THAT(all.examples, SizeIs(1));
   EXPECT_THAT(all.errors, ElementsAre(HasSubstr("the file is cut off: it ends within example 1 of 3")));
+}
+
+TEST_F(Files, AnArrayThatGoesOnBehindItsExamplesIsAnError) {
+  for (const std::string& path :
+       {Write("longer", Npy("|u1", "(2, 2)", "abcdX")), Write("longer_idx", IdxMaker().Axes({2, 2}).Data("abcdX").Make())}) {
+    auto reader = OpenExamples(path, {.shape = Shape({2})});
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    const All all = ReadAll(**reader);
+    EXPECT_THAT(all.examples, SizeIs(2));
+    EXPECT_THAT(all.errors, ElementsAre(HasSubstr("the file goes on after its 2 examples; its header or its end is wrong")));
+  }
+}
+
+TEST_F(Files, AnExampleWithANumberThatIsNotFiniteIsNamedAndTheNextOnesAreRead) {
+  const std::array<float, 6> numbers = {1, 2, 3, NAN, 5, 6};
+  const std::string data(reinterpret_cast<const char*>(numbers.data()), sizeof(numbers));
+  auto reader = OpenExamples(Write("nan", Npy("<f4", "(3, 2)", data)), {.shape = Shape({2})});
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const All all = ReadAll(**reader);
+  EXPECT_THAT(all.examples, SizeIs(2));
+  EXPECT_THAT(all.errors, ElementsAre("example 1: found nan at element 1, expected finite numbers that float32 holds"));
 }
 
 TEST_F(Files, ADifferentShapeIsToldWithWhatIsExpected) {

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <utility>
 
+#include "trainer/base/counted.h"
 #include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/byte_source.h"
@@ -68,6 +70,20 @@ absl::StatusOr<ArrayForm> FormOf(const Shape& shape, size_t element_bytes, const
                                                 shape.ToString(), form.shape.ToString()));
 }
 
+// A layer such as max-pooling may drop a NaN, so a finite prediction does not tell.
+absl::Status CheckFinite(const Example& example) {
+  const size_t count = example.bytes.size() / sizeof(float);
+  for (size_t i = 0; i < count; ++i) {
+    float number = 0;
+    std::memcpy(&number, example.bytes.data() + i * sizeof(float), sizeof(float));
+    if (std::isfinite(number)) continue;
+    const std::string place = example.index < 0 ? "" : fmt::format("example {}: ", example.index);
+    return absl::InvalidArgumentError(
+        fmt::format("{}found {} at element {}, expected finite numbers that float32 holds", place, number, i));
+  }
+  return absl::OkStatus();
+}
+
 // Records one after the other; `decode` gives a record's numbers as the model takes them.
 class ArrayReader final : public ExampleReader {
  public:
@@ -78,29 +94,43 @@ class ArrayReader final : public ExampleReader {
       : source_(std::move(source)), form_(form), type_(type), decode_(decode) {}
 
   absl::StatusOr<bool> Next(Example& example) override {
-    if (next_ >= form_.examples) return false;
+    if (next_ >= form_.examples) return End();
     const int64_t index = std::exchange(next_, next_ + 1);
     std::vector<std::byte>& record = decode_ == nullptr ? example.bytes : record_;
     record.resize(form_.record_bytes);
     const absl::StatusOr<size_t> got = source_->Read(record);
     if (!got.ok() || *got < record.size()) {
       next_ = form_.examples;
+      ended_ = true;
       TY_RETURN_IF_ERROR(got.status());
       return absl::DataLossError(fmt::format("the file is cut off: it ends within example {} of {}", index, form_.examples));
     }
     example.dtype = decode_ == nullptr ? DType::kU8 : DType::kF32;
     example.index = form_.batch ? index : -1;
-    if (decode_ != nullptr) decode_(type_, record_, example.bytes);
+    if (decode_ == nullptr) return true;
+    decode_(type_, record_, example.bytes);
+    TY_RETURN_IF_ERROR(CheckFinite(example));
     return true;
   }
 
  private:
+  // False; once an error where bytes follow the last example.
+  absl::StatusOr<bool> End() {
+    if (std::exchange(ended_, true)) return false;
+    std::byte more{};
+    TY_ASSIGN_OR_RETURN(const size_t rest, source_->Read({&more, 1}));
+    if (rest == 0) return false;
+    return absl::DataLossError(
+        fmt::format("the file goes on after its {}; its header or its end is wrong", Counted(form_.examples, "example")));
+  }
+
   const std::unique_ptr<ByteSource> source_;
   const ArrayForm form_;
   const int type_;
   const Decode decode_;
   std::vector<std::byte> record_;
   int64_t next_ = 0;
+  bool ended_ = false;  // nothing more is read
 };
 
 std::span<float> FloatsIn(std::vector<std::byte>& bytes, size_t count) {

@@ -86,8 +86,8 @@ class Pending {
     if (std::ranges::all_of(prediction.values, [](float value) { return std::isfinite(value); })) return listener_.predicted(prediction);
     const std::string example = prediction.index < 0 ? "" : fmt::format("example {}: ", prediction.index);
     listener_.failed(prediction.file, absl::InvalidArgumentError(
-                                          fmt::format("{}: {}the model gives numbers that are not finite: its training has diverged, or "
-                                                      "the example has very large numbers",
+                                          fmt::format("{}: {}the prediction is not finite: the example has very large numbers, or the "
+                                                      "checkpoint's training has diverged",
                                                       prediction.file, example)));
   }
 

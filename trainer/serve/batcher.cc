@@ -20,7 +20,7 @@ namespace {
 
 absl::Status NotFinite() {
   return absl::InvalidArgumentError(
-      "the model gives numbers that are not finite: its training has diverged, or an example has very large numbers");
+      "the prediction is not finite: an example has very large numbers, or the checkpoint's training has diverged");
 }
 
 // The steps that a row reads next; 0: its last one, of which the model says something.
