@@ -224,6 +224,11 @@ class Predict(Trained):
         (self.folder / "nothing").mkdir()
         self.refused(self.folder / "nothing", "is a folder without .png or .jpg pictures")
 
+    def test_a_file_is_named_though_its_name_is_a_word_of_the_error(self):
+        self.write("file", b"")
+        result = subprocess.run([TRAINER, "predict", self.output, "file"], cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
+        self.assertIn("error: file: the file is empty", result.stderr)
+
     def test_a_folder_is_the_pictures_in_it(self):
         folder = self.folder / "a folder"
         folder.mkdir()

@@ -21,9 +21,12 @@
 namespace trainyard::engine {
 namespace {
 
-// "FILE: what is wrong", once.
+// "FILE: what is wrong", where the error does not name the file as "FILE:3: …" and
+// "cannot open FILE: …" do.
 absl::Status InFile(const std::string& file, const absl::Status& error) {
-  return error.message().find(file) != std::string_view::npos ? error : WithContext(error, file);
+  const std::string message(error.message());
+  const bool begins = message.starts_with(file + ":") || message.starts_with(file + " ");
+  return begins || message.find(" " + file + ":") != std::string::npos ? error : WithContext(error, file);
 }
 
 // A model that was trained on pictures gets others in the same way.
