@@ -224,6 +224,13 @@ class Predict(Trained):
         (self.folder / "nothing").mkdir()
         self.refused(self.folder / "nothing", "is a folder without .png or .jpg pictures")
 
+    def test_failures_are_told_in_the_order_of_the_files(self):
+        wrong = self.write("order.jsonl", b"[1, 2]\n")
+        files = [self.pictures[0], wrong, self.folder / "no-such.png", self.pictures[1], wrong]
+        lines, _ = self.predict(*files, code=1)
+        self.assertEqual([line["file"] for line in lines], list(map(str, files)))
+        self.assertEqual(["error" in line for line in lines], [False, True, True, False, True])
+
     def test_a_file_is_named_though_its_name_is_a_word_of_the_error(self):
         self.write("file", b"")
         result = subprocess.run([TRAINER, "predict", self.output, "file"], cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)

@@ -47,13 +47,13 @@ absl::StatusOr<std::unique_ptr<ExampleReader>> ReadStandardInput(std::istream& l
   return ReadJsonLines(lines, form);
 }
 
-// Examples until there are enough of them, or of another type.
+// Examples until there are enough of them, or of another type, and the failures between them.
 class Pending {
  public:
   Pending(Predictor& predictor, const PredictListener& listener) : predictor_(predictor), listener_(listener) {}
 
   absl::Status Add(const std::string& file, const Example& example) {
-    if (!places_.empty() && example.dtype != dtype_) TY_RETURN_IF_ERROR(Flush());
+    if (examples_ > 0 && example.dtype != dtype_) TY_RETURN_IF_ERROR(Flush());
     dtype_ = example.dtype;
     if (dtype_ == DType::kI32) {
       std::vector<int32_t>& tokens = texts_.emplace_back(example.bytes.size() / sizeof(int32_t));
@@ -61,18 +61,30 @@ class Pending {
     } else {
       bytes_.insert(bytes_.end(), example.bytes.begin(), example.bytes.end());
     }
-    places_.push_back({.file = file, .index = example.index});
-    return static_cast<int64_t>(places_.size()) >= predictor_.batch_size() ? Flush() : absl::OkStatus();
+    ++examples_;
+    return Keep({.prediction = {.file = file, .index = example.index}, .error = absl::OkStatus()});
+  }
+
+  absl::Status AddFailure(const std::string& file, absl::Status error) {
+    return Keep({.prediction = {.file = file}, .error = std::move(error)});
   }
 
   absl::Status Flush() {
-    if (places_.empty()) return absl::OkStatus();
-    TY_ASSIGN_OR_RETURN(const std::span<const float> values, Predicted());
-    const auto each = static_cast<size_t>(predictor_.outputs());
-    for (size_t i = 0; i < places_.size(); ++i) {
-      places_[i].values = values.subspan(i * each, each);
-      Tell(places_[i]);
+    std::span<const float> values;
+    if (examples_ > 0) {
+      TY_ASSIGN_OR_RETURN(values, Predicted());
     }
+    const auto each = static_cast<size_t>(predictor_.outputs());
+    for (Place& place : places_) {
+      if (!place.error.ok()) {
+        listener_.failed(place.prediction.file, place.error);
+        continue;
+      }
+      place.prediction.values = values.first(each);
+      values = values.subspan(each);
+      Tell(place.prediction);
+    }
+    examples_ = 0;
     places_.clear();
     bytes_.clear();
     texts_.clear();
@@ -80,8 +92,19 @@ class Pending {
   }
 
  private:
+  struct Place {
+    Prediction prediction;
+    absl::Status error;  // in place of the prediction
+  };
+
+  // At most a batch of both, whatever the number of failures.
+  absl::Status Keep(Place place) {
+    places_.push_back(std::move(place));
+    const bool alone = examples_ == 0;  // no example before it waits
+    return alone || static_cast<int64_t>(places_.size()) >= predictor_.batch_size() ? Flush() : absl::OkStatus();
+  }
   absl::StatusOr<std::span<const float>> Predicted() {
-    if (dtype_ != DType::kI32) return predictor_.Predict(dtype_, bytes_, static_cast<int64_t>(places_.size()));
+    if (dtype_ != DType::kI32) return predictor_.Predict(dtype_, bytes_, examples_);
     TY_ASSIGN_OR_RETURN(of_texts_, PredictTexts(predictor_, texts_));
     return of_texts_;
   }
@@ -100,7 +123,8 @@ class Pending {
   std::vector<std::byte> bytes_;
   std::vector<std::vector<int32_t>> texts_;  // of kI32, in place of bytes_
   std::vector<float> of_texts_;
-  std::vector<Prediction> places_;
+  int64_t examples_ = 0;  // of places_
+  std::vector<Place> places_;
 };
 
 }  // namespace
@@ -116,13 +140,13 @@ absl::Status PredictFiles(Predictor& predictor, const PredictFilesOptions& optio
   for (const std::string& file : options.files) {
     absl::StatusOr<std::unique_ptr<ExampleReader>> reader = file == "-" ? ReadStandardInput(lines, form) : OpenFile(file, form);
     if (!reader.ok()) {
-      listener.failed(file, InFile(file, reader.status()));
+      TY_RETURN_IF_ERROR(pending.AddFailure(file, InFile(file, reader.status())));
       continue;
     }
     while (true) {
       const absl::StatusOr<bool> found = (*reader)->Next(example);
       if (!found.ok()) {
-        listener.failed(file, InFile(file, found.status()));
+        TY_RETURN_IF_ERROR(pending.AddFailure(file, InFile(file, found.status())));
       } else if (*found) {
         TY_RETURN_IF_ERROR(pending.Add(file, example));
       } else {

@@ -24,8 +24,9 @@ struct PredictFilesOptions {
   bool resize = false;             // pictures of another size are scaled
 };
 
+// Both are called in the order of the files and their examples.
 struct PredictListener {
-  std::function<void(const Prediction&)> predicted;  // in the order of the files
+  std::function<void(const Prediction&)> predicted;
   // A wrong file or example gets no prediction. The message names the file.
   std::function<void(const std::string& file, const absl::Status& error)> failed;
 };
