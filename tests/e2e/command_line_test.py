@@ -60,6 +60,18 @@ class Mistakes(unittest.TestCase):
     def test_a_file_that_is_empty_is_no_job(self):
         self.check("launch", "/dev/null", says="/dev/null: found nothing, expected an object", code=1)
 
+    def test_an_export_leaves_links_and_pipes_as_they_are(self):
+        with tempfile.TemporaryDirectory() as folder:
+            output, link, file = (pathlib.Path(folder) / name for name in ("out", "link", "a.safetensors"))
+            done = run("launch", "examples/linear-sync.yaml", "--output", str(output), "--progress", "none")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            link.symlink_to(file)
+            self.assertEqual(run("export", str(output), "--output", str(link)).returncode, 0)
+            self.assertTrue(link.is_symlink())
+            piped = subprocess.run([TRAINER, "export", str(output), "--output", "/dev/stdout"], cwd=ROOT, capture_output=True, timeout=120, check=False)
+            self.assertEqual(piped.returncode, 0, piped.stderr)
+            self.assertEqual(piped.stdout, file.read_bytes())
+
     def test_output_that_cannot_be_written_is_an_error(self):
         much = ("bench", "--model", "lenet5", "--seconds", "0.05", "--roofline", "--json")  # more than the buffer of standard output
         for arguments in (("man",), ("--help",), ("inspect", "examples/lenet5-ps.yaml"), ("completion", "bash"), much):

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
-#include "trainer/base/file.h"
+#include "trainer/base/output_file.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/cli/command_info.h"
@@ -75,7 +77,9 @@ absl::StatusOr<std::string> Exported(const ExportFlags& flags) {
   }
   TY_ASSIGN_OR_RETURN(const TrainedModel model, LoadTrainedModel(flags.model));
   TY_ASSIGN_OR_RETURN(const std::string bytes, FileOf(flags, model));
-  TY_RETURN_IF_ERROR(ReplaceFile(flags.output, bytes));
+  TY_RETURN_IF_ERROR(WriteOutputFile(flags.output, bytes));
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(flags.output, unknown)) return "";  // standard output may be a reader of the bytes
   return fmt::format("{}: {} with {} numbers, of {} (step {})\n", flags.output, flags.format, model.parameters.elements(), model.checkpoint,
                      model.step);
 }
@@ -96,7 +100,9 @@ void AddExportCommand(CLI::App& app, int& exit_code) {
                             "put the training's changes of an example into the ONNX graph, which then takes bytes (uint8) or other numbers "
                             "(float32) as the training's files have them"),
         {"uint8", "float32"});
-  command->add_option("--output", flags->output, "file to write; an existing file is replaced")->type_name("FILE")->required();
+  command->add_option("--output", flags->output, "file to write; an existing file is replaced, a device or pipe is written to")
+      ->type_name("FILE")
+      ->required();
   command->footer(
       "trainyard-trainer export runs/lenet5-local/DATE --output lenet5.safetensors\n"
       "trainyard-trainer export runs/lenet5-local/DATE --format onnx --with-transforms uint8 --output lenet5.onnx\n"
