@@ -57,6 +57,19 @@ class Mistakes(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("found the file examples/lenet5-ps.yaml, expected a run's output folder", result.stderr)
 
+    def test_the_tables_of_a_run_are_printed_where_their_files_cannot_be_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            output = pathlib.Path(folder) / "out"
+            done = run("launch", "examples/linear-sync.yaml", "--output", str(output), "--progress", "none")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            (output / "trace.json").unlink()
+            (output / "trace.json/in-the-way").mkdir(parents=True)
+            for arguments in (("profile", str(output)), ("compare", str(output), str(output), "--html", str(output / "no-folder/a.html"))):
+                result = run(*arguments)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertGreater(len(result.stdout.splitlines()), 5, result.stderr)
+                self.assertIn("error: ", result.stderr)
+
     def test_a_file_that_is_empty_is_no_job(self):
         self.check("launch", "/dev/null", says="/dev/null: found nothing, expected an object", code=1)
 

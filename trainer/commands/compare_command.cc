@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/base/file.h"
+#include "trainer/base/output_file.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/cli/print.h"
 #include "trainer/commands/print_text.h"
 #include "trainer/page/compare_runs.h"
 #include "trainer/page/page_html.h"
@@ -25,16 +26,18 @@ struct CompareFlags {
   std::string html;  // "": no page
 };
 
-absl::StatusOr<std::string> CompareFolders(const CompareFlags& flags) {
+// The tables, then the page: an error where it cannot be written.
+absl::Status CompareFolders(const CompareFlags& flags) {
   std::vector<nlohmann::ordered_json> runs;
   for (const std::string& dir : flags.dirs) {
     TY_ASSIGN_OR_RETURN(runs.emplace_back(), RunReader(dir).Read());
   }
   const Comparison comparison = Compare(flags.dirs, runs);
-  std::string text = ComparisonText(comparison);
-  if (flags.html.empty()) return text;
-  TY_RETURN_IF_ERROR(ReplaceFile(flags.html, PageHtml(ComparisonPage(comparison, runs))));
-  return text + fmt::format("\n{}\n", flags.html);
+  Print(ComparisonText(comparison));
+  if (flags.html.empty()) return absl::OkStatus();
+  TY_RETURN_IF_ERROR(WriteOutputFile(flags.html, PageHtml(ComparisonPage(comparison, runs))));
+  Print(fmt::format("\n{}\n", flags.html));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -45,7 +48,7 @@ void AddCompareCommand(CLI::App& app, int& exit_code) {
   command->add_option("DIR", flags->dirs, "the output folders of two or more runs")->type_name("DIR")->required()->expected(2, kMostRuns);
   command->add_option("--html", flags->html, "also write a page with the curves of all runs, laid over each other")->type_name("FILE");
   command->footer("trainyard-trainer compare runs/lenet5-ps/* --html compare.html");
-  command->callback([flags, &exit_code] { exit_code = PrintText(CompareFolders(*flags)); });
+  command->callback([flags, &exit_code] { exit_code = PrintStatus(CompareFolders(*flags)); });
 }
 
 }  // namespace trainyard::engine

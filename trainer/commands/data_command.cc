@@ -15,12 +15,12 @@
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
-#include "trainer/cli/palette.h"
 #include "trainer/cli/print.h"
 #include "trainer/commands/add_options.h"
 #include "trainer/commands/data_stats.h"
 #include "trainer/commands/found_data.h"
 #include "trainer/commands/pipeline_bench.h"
+#include "trainer/commands/print_text.h"
 #include "trainer/commands/store_job.h"
 #include "trainer/data/open/class_names.h"
 #include "trainer/data/open/csv_fit.h"
@@ -180,11 +180,7 @@ void AddAction(CLI::App& parent, const char* name, const char* help, const char*
     InRange(command->add_option("--shards", flags->shards, "files of each split"), 1, 100'000)->capture_default_str();
   }
   if (action == Bench) InRange(command->add_option("--seconds", flags->seconds, "how long to measure"), 0.1, 600)->capture_default_str();
-  command->callback([flags, action, &exit_code] {
-    const absl::Status status = action(*flags);
-    if (!status.ok()) PrintError(std::string(status.message()));
-    exit_code = status.ok() ? 0 : 1;
-  });
+  command->callback([flags, action, &exit_code] { exit_code = PrintStatus(action(*flags)); });
 }
 
 }  // namespace

@@ -6,12 +6,14 @@
 namespace trainyard::engine {
 
 int PrintText(const absl::StatusOr<std::string>& text) {
-  if (!text.ok()) {
-    PrintError(std::string(text.status().message()));
-    return 1;
-  }
-  Print(*text);
-  return 0;
+  if (text.ok()) Print(*text);
+  return PrintStatus(text.status());
+}
+
+int PrintStatus(const absl::Status& status) {
+  if (status.ok()) return 0;
+  PrintError(std::string(status.message()));
+  return 1;
 }
 
 }  // namespace trainyard::engine

@@ -8,6 +8,7 @@
 
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
+#include "trainer/cli/print.h"
 #include "trainer/commands/print_text.h"
 #include "trainer/profile/merge_profiles.h"
 #include "trainer/profile/replica_profile.h"
@@ -20,16 +21,20 @@ struct ProfileFlags {
   size_t rows = 20;
 };
 
-absl::StatusOr<std::string> Profile(const ProfileFlags& flags) {
-  TY_ASSIGN_OR_RETURN(const std::optional<OperatorTable> table, MergeProfiles(flags.dir));
-  if (!table) {
+// The table, then the files: an error where they cannot be written.
+absl::Status Profile(const ProfileFlags& flags) {
+  TY_ASSIGN_OR_RETURN(const std::optional<MergedProfiles> merged, MergeProfiles(flags.dir));
+  if (!merged) {
     return absl::NotFoundError(fmt::format(
         "{} holds no profile. Either the job has not reached the steps of spec.training.profile, or its replicas write to another "
         "folder, or it records no steps (steps: [0, 0])",
         ProfileFolder(flags.dir)));
   }
-  return fmt::format("{}\n  all rows     {}/profile.txt, {}/profile.json\n  trace        {}/trace.json (open in ui.perfetto.dev)\n",
-                     OperatorTableText(*table, flags.rows, flags.rows), flags.dir, flags.dir, flags.dir);
+  Print(OperatorTableText(merged->table, flags.rows, flags.rows));
+  TY_RETURN_IF_ERROR(WithContext(merged->written, "the table is not kept as files, and there is no trace"));
+  Print(fmt::format("\n  all rows     {0}/profile.txt, {0}/profile.json\n  trace        {0}/trace.json (open in ui.perfetto.dev)\n",
+                    flags.dir));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -41,7 +46,7 @@ void AddProfileCommand(CLI::App& app, int& exit_code) {
   command->add_option("DIR", flags->dir, "the job's output folder")->type_name("DIR")->required();
   InRange(command->add_option("--rows", flags->rows, "how many operators and nodes to print"), 0, 1e6)->capture_default_str();
   command->footer("trainyard-trainer profile out --rows 40");
-  command->callback([flags, &exit_code] { exit_code = PrintText(Profile(*flags)); });
+  command->callback([flags, &exit_code] { exit_code = PrintStatus(Profile(*flags)); });
 }
 
 }  // namespace trainyard::engine

@@ -25,7 +25,12 @@ absl::Status MergeParts(const std::string& dir) {
     return absl::NotFoundError(fmt::format(
         "{} has neither report.json nor parts of one in replicas/: either it is no output folder of a run, or the run is not over", dir));
   }
-  TY_ASSIGN_OR_RETURN(std::optional<OperatorTable> profile, MergeProfiles(dir));
+  TY_ASSIGN_OR_RETURN(std::optional<MergedProfiles> merged, MergeProfiles(dir));
+  std::optional<OperatorTable> profile;
+  if (merged) {
+    TY_RETURN_IF_ERROR(merged->written);
+    profile = std::move(merged->table);
+  }
   return WriteReport(dir, OutcomeOf(std::filesystem::path(dir + "/").parent_path().filename().string(), parts, std::move(profile)), parts);
 }
 

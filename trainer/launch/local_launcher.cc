@@ -332,11 +332,13 @@ class LocalRun {
   absl::Status Conclude(const EarlierRun& earlier) {
     JobOutcome outcome;
     earlier_profiles_.RemoveIfReplaced();
-    if (absl::StatusOr<std::optional<OperatorTable>> profile = MergeProfiles(folder_.dir()); profile.ok()) {
-      outcome.profile = *std::move(profile);
-    } else {
+    absl::StatusOr<std::optional<MergedProfiles>> merged = MergeProfiles(folder_.dir());
+    const bool has_profile = merged.ok() && merged->has_value();
+    const absl::Status merge_status = has_profile ? (*merged)->written : merged.status();
+    if (has_profile) outcome.profile = std::move((*merged)->table);
+    if (!merge_status.ok()) {
       LogError("the profile of this run is not merged: {}. The training itself is not touched; mend the cause and run `{} profile {}`",
-               std::string(profile.status().message()), options_.called_as, folder_.dir());
+               std::string(merge_status.message()), options_.called_as, folder_.dir());
     }
     outcome.job = job_.name;
     outcome.state = std::string(JobStateName(supervisor_.state()));

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "trainer/base/file.h"
@@ -27,20 +28,25 @@ nlohmann::ordered_json ClocksJson(std::span<const ReplicaProfile> profiles, std:
   return clocks;
 }
 
+absl::Status Write(const std::string& dir, const std::vector<std::pair<std::string, std::string>>& files) {
+  for (const auto& [name, text] : files) TY_RETURN_IF_ERROR(ReplaceFile(dir + "/" + name, text));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<std::optional<OperatorTable>> MergeProfiles(const std::string& dir) {
+absl::StatusOr<std::optional<MergedProfiles>> MergeProfiles(const std::string& dir) {
   TY_ASSIGN_OR_RETURN(const std::vector<ReplicaProfile> profiles, ReadReplicaProfiles(dir));
   if (profiles.empty()) return std::nullopt;
   const std::vector<Exchange> exchanges = FindExchanges(profiles);
   const std::vector<ClockOffset> offsets = AlignClocks(profiles, exchanges);
-  OperatorTable table = MakeOperatorTable(profiles);
-  nlohmann::ordered_json json = ToJson(table, kAll);
+  MergedProfiles merged{.table = MakeOperatorTable(profiles), .written = absl::OkStatus()};
+  nlohmann::ordered_json json = ToJson(merged.table, kAll);
   json["clocks"] = ClocksJson(profiles, offsets);
-  TY_RETURN_IF_ERROR(ReplaceFile(dir + "/trace.json", ChromeTrace(profiles, exchanges, offsets)));
-  TY_RETURN_IF_ERROR(ReplaceFile(dir + "/profile.txt", OperatorTableText(table, kAll, kAll)));
-  TY_RETURN_IF_ERROR(ReplaceFile(dir + "/profile.json", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
-  return table;
+  merged.written = Write(dir, {{"trace.json", ChromeTrace(profiles, exchanges, offsets)},
+                               {"profile.txt", OperatorTableText(merged.table, kAll, kAll)},
+                               {"profile.json", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"}});
+  return merged;
 }
 
 }  // namespace trainyard::engine

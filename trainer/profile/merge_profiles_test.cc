@@ -30,13 +30,24 @@ TEST(MergeProfiles, TheFilesOfAllReplicasBecomeTraceAndTables) {
   const auto table = MergeProfiles(dir);
   ASSERT_TRUE(table.ok()) << table.status();
   ASSERT_TRUE(table->has_value());
-  EXPECT_EQ((*table)->workers, 2);
+  EXPECT_TRUE((*table)->written.ok()) << (*table)->written;
+  EXPECT_EQ((*table)->table.workers, 2);
   EXPECT_THAT(*ReadFile(dir + "/profile.txt"), HasSubstr("conv1"));
   const json profile = json::parse(*ReadFile(dir + "/profile.json"));
   EXPECT_EQ(profile["nodes"].size(), 2);
   EXPECT_EQ(profile["clocks"][1]["replica"], "worker-1");
   EXPECT_EQ(profile["clocks"][1]["offsetMicroseconds"], -9e6);
   EXPECT_GT(json::parse(*ReadFile(dir + "/trace.json")).size(), 20);
+}
+
+TEST(MergeProfiles, TheTableIsThereWhereTheFilesCannotBeWritten) {
+  const std::string dir = Folder();
+  for (const ReplicaProfile& profile : MakeProfiles()) ASSERT_TRUE(WriteReplicaProfile(dir, profile).ok());
+  std::filesystem::create_directories(dir + "/trace.json/in-the-way");
+  const auto merged = MergeProfiles(dir);
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ((*merged)->table.workers, 2);
+  EXPECT_THAT((*merged)->written.message(), HasSubstr(dir + "/trace.json"));
 }
 
 TEST(MergeProfiles, AFolderWithoutProfilesGetsNoFiles) {
