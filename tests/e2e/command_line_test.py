@@ -57,6 +57,16 @@ class Mistakes(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("found the file examples/lenet5-ps.yaml, expected a run's output folder", result.stderr)
 
+    def test_values_that_bench_does_not_take_are_mistakes_of_the_command_line(self):
+        self.check("bench", "--batch", "0", says='--batch: found "0", expected a number from 1 to 1048576')
+        self.check("bench", "--model", "lenet", says='--model: found "lenet", expected one of linear, lenet5,')
+        self.check("bench", "--optimizer", "adams", says='did you mean "adam"?')
+        self.check("bench", "--threads", "-1", says='--threads: found "-1", expected a number from 0 to 1024')
+        self.check("bench", "server", "--bytes", "6", says='--bytes: found "6", expected a multiple of 4 from 4 to 1073741824')
+        self.check("bench", "allreduce", "--bytes", "64,x", says='--bytes: found "x", expected a multiple of 4 from 4 to 1073741824')
+        self.check("bench", "allreduce", "--rounds", "-1", says='--rounds: found "-1", expected a number from 0')
+        self.check("bench", "predict", "out", "--batch", "1025", says='--batch: found "1025", expected a number from 1 to 1024')
+
     def test_the_tables_of_a_run_are_printed_where_their_files_cannot_be_written(self):
         with tempfile.TemporaryDirectory() as folder:
             output = pathlib.Path(folder) / "out"

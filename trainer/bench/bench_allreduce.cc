@@ -13,6 +13,7 @@
 #include "trainer/base/process_usage.h"
 #include "trainer/base/reserved_ports.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/bench/bench_limits.h"
 #include "trainer/bench/child_processes.h"
 #include "trainer/collectives/bucket_cut.h"
 #include "trainer/collectives/measure_network.h"
@@ -24,7 +25,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 30;
 constexpr int kMostRanks = 64;
 
 int64_t RoundsFor(const AllReduceBenchOptions& options, int64_t bytes) {
@@ -135,8 +135,8 @@ absl::Status Check(const AllReduceBenchOptions& options) {
     return absl::InvalidArgumentError(fmt::format("ranks: found {}, expected 1 to {}", options.ranks, kMostRanks));
   }
   for (const int64_t bytes : options.bytes) {
-    if (bytes < 4 || bytes > kMostBytes || bytes % 4 != 0) {
-      return absl::InvalidArgumentError(fmt::format("bytes: found {}, expected a multiple of 4 from 4 to {}", bytes, kMostBytes));
+    if (bytes < 4 || bytes > kMostBenchBytes || bytes % 4 != 0) {
+      return absl::InvalidArgumentError(fmt::format("bytes: found {}, expected a multiple of 4 from 4 to {}", bytes, kMostBenchBytes));
     }
   }
   if (options.rounds < 0) return absl::InvalidArgumentError(fmt::format("rounds: found {}, expected 0 or more", options.rounds));

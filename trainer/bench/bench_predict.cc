@@ -12,6 +12,7 @@
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/bench/bench_limits.h"
 #include "trainer/predict/load_text.h"
 #include "trainer/predict/predictor.h"
 #include "trainer/predict/trained_model.h"
@@ -20,7 +21,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kMostExamples = 1024;
 constexpr size_t kLeastCalls = 20;
 
 using SteadyClock = std::chrono::steady_clock;
@@ -47,8 +47,8 @@ Buffer MadeUpExamples(const Predictor& predictor, int64_t examples) {
 }  // namespace
 
 absl::StatusOr<PredictBenchResult> BenchPredict(const PredictBenchOptions& options) {
-  if (options.batch < 1 || options.batch > kMostExamples) {
-    return absl::InvalidArgumentError(fmt::format("--batch is {}, expected 1 to {}", options.batch, kMostExamples));
+  if (options.batch < 1 || options.batch > kMostBenchExamples) {
+    return absl::InvalidArgumentError(fmt::format("--batch is {}, expected 1 to {}", options.batch, kMostBenchExamples));
   }
   TY_ASSIGN_OR_RETURN(TrainedModel model, LoadTrainedModel({.path = options.checkpoint}));
   TY_RETURN_IF_ERROR(LoadText(model));

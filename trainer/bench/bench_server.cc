@@ -15,6 +15,7 @@
 #include "trainer/base/log.h"
 #include "trainer/base/reserved_ports.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/bench/bench_limits.h"
 #include "trainer/bench/child_processes.h"
 #include "trainer/kvstore/client.h"
 #include "trainer/kvstore/server.h"
@@ -25,7 +26,6 @@
 namespace trainyard::engine {
 namespace {
 
-constexpr int64_t kMostParameterBytes = int64_t{1} << 30;
 constexpr int kMostWorkers = 64;
 constexpr size_t kBlock = 4096;  // floats: the optimizer runs in blocks of so many, as in a server
 constexpr double kLearningRate = 0.5;
@@ -161,9 +161,9 @@ absl::Status Check(const ServerBenchOptions& options) {
   if (options.workers < 1 || options.workers > kMostWorkers) {
     return absl::InvalidArgumentError(fmt::format("workers: found {}, expected 1 to {}", options.workers, kMostWorkers));
   }
-  if (options.bytes < 4 || options.bytes > kMostParameterBytes || options.bytes % 4 != 0) {
+  if (options.bytes < 4 || options.bytes > kMostBenchBytes || options.bytes % 4 != 0) {
     return absl::InvalidArgumentError(
-        fmt::format("bytes: found {}, expected a multiple of 4 from 4 to {}", options.bytes, kMostParameterBytes));
+        fmt::format("bytes: found {}, expected a multiple of 4 from 4 to {}", options.bytes, kMostBenchBytes));
   }
   if (options.rounds < 0) return absl::InvalidArgumentError(fmt::format("rounds: found {}, expected 0 or more", options.rounds));
   return absl::OkStatus();

@@ -3,13 +3,18 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "trainer/base/check.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/bench/bench_allreduce.h"
+#include "trainer/bench/bench_limits.h"
 #include "trainer/bench/bench_predict.h"
 #include "trainer/bench/bench_server.h"
 #include "trainer/bench/bench_step.h"
@@ -18,9 +23,36 @@
 #include "trainer/cli/print.h"
 #include "trainer/commands/add_options.h"
 #include "trainer/commands/make_backend.h"
+#include "trainer/model/build_graph.h"
+#include "trainer/model/presets.h"
+#include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
 namespace {
+
+constexpr int64_t kMostRounds = 1'000'000'000;
+constexpr int kMostThreads = 1024;
+
+// What is wrong with one of the sizes, which commas keep apart; "": nothing.
+std::string WrongSize(const std::string& sizes) {
+  for (const absl::string_view size : absl::StrSplit(sizes, ',')) {
+    int64_t bytes = 0;
+    const bool whole = absl::SimpleAtoi(size, &bytes);
+    if (whole && bytes >= 4 && bytes <= kMostBenchBytes && bytes % 4 == 0) continue;
+    return fmt::format("found \"{}\", expected a multiple of 4 from 4 to {}", std::string(size), kMostBenchBytes);
+  }
+  return "";
+}
+
+void AddOptimizer(CLI::App& command, std::string& optimizer) {
+  const std::span<const std::string_view> names = OptimizerNames();
+  OneOf(command.add_option("--optimizer", optimizer, "with its default options"), {names.begin(), names.end()})->capture_default_str();
+}
+
+void AddThreads(CLI::App& command, int& threads) {
+  InRange(command.add_option("--threads", threads, "compute threads; 0: as many as the cgroup allows"), 0, kMostThreads)
+      ->capture_default_str();
+}
 
 void AddAllReduce(CLI::App& bench, int& exit_code) {
   CLI::App* command =
@@ -32,9 +64,11 @@ void AddAllReduce(CLI::App& bench, int& exit_code) {
   auto network = std::make_shared<bool>(false);
   InRange(command->add_option("--ranks", options->ranks, "processes"), 1, 64)->capture_default_str();
   command->add_option("--bytes", *sizes, "sizes of the vector, apart by commas; they are measured in turn")
+      ->check(CLI::Validator(WrongSize, "", "sizes"))
       ->type_name("SIZES")
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "sums of each size; 0: 20 to 1000, fewer of more bytes")->capture_default_str();
+  InRange(command->add_option("--rounds", options->rounds, "sums of each size; 0: 20 to 1000, fewer of more bytes"), 0, kMostRounds)
+      ->capture_default_str();
   OneOf(command->add_option("--algorithm", *algorithm, "the way in which values are added"), {"auto", "direct", "halvingDoubling"})
       ->capture_default_str();
   command->add_flag("--network", *network, "talk over the network, not through shared memory");
@@ -44,13 +78,7 @@ void AddAllReduce(CLI::App& bench, int& exit_code) {
       "trainyard-trainer bench allreduce --bytes 65536,16777216 --network --json");
   command->callback([options, sizes, algorithm, network, json, &exit_code] {
     options->bytes.clear();
-    for (const absl::string_view size : absl::StrSplit(*sizes, ',')) {
-      if (!absl::SimpleAtoi(size, &options->bytes.emplace_back())) {
-        PrintError(fmt::format("bytes: found {}, expected a multiple of 4 from 4 to 1073741824", std::string(size)));
-        exit_code = 1;
-        return;
-      }
-    }
+    for (const absl::string_view size : absl::StrSplit(*sizes, ',')) TY_CHECK(absl::SimpleAtoi(size, &options->bytes.emplace_back()));
     for (const auto known : {AllReduceAlgorithm::kDirect, AllReduceAlgorithm::kHalvingDoubling}) {
       if (AlgorithmName(known) == *algorithm) options->algorithm = known;
     }
@@ -72,11 +100,10 @@ void AddServer(CLI::App& bench, int& exit_code) {
   auto json = std::make_shared<bool>(false);
   auto network = std::make_shared<bool>(false);
   InRange(command->add_option("--workers", options->workers, "processes that push"), 1, 64)->capture_default_str();
-  command->add_option("--bytes", options->bytes, "of the parameters")->capture_default_str();
-  command->add_option("--optimizer", options->optimizer, "sgd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, adamw")
-      ->capture_default_str()
-      ->type_name("NAME");
-  command->add_option("--rounds", options->rounds, "pushes of each worker; 0: 20 to 1000, fewer of more bytes")->capture_default_str();
+  command->add_option("--bytes", options->bytes, "of the parameters")->check(CLI::Validator(WrongSize, "", "bytes"))->capture_default_str();
+  AddOptimizer(*command, options->optimizer);
+  InRange(command->add_option("--rounds", options->rounds, "pushes of each worker; 0: 20 to 1000, fewer of more bytes"), 0, kMostRounds)
+      ->capture_default_str();
   command->add_flag("--network", *network, "talk over the network, not through shared memory");
   command->add_flag("--json", *json, "print JSON");
   command->footer(
@@ -101,8 +128,8 @@ void AddPredict(CLI::App& bench, int& exit_code) {
   command->add_option("checkpoint", options->checkpoint, "a run's output folder, its folder of checkpoints, or one checkpoint")
       ->required()
       ->type_name("CHECKPOINT");
-  command->add_option("--batch", options->batch, "examples in a call")->capture_default_str();
-  command->add_option("--threads", options->threads, "compute threads; 0: as many as the cgroup allows")->capture_default_str();
+  InRange(command->add_option("--batch", options->batch, "examples in a call"), 1, kMostBenchExamples)->capture_default_str();
+  AddThreads(*command, options->threads);
   OneOf(command->add_option("--isa", options->isa, "kernels to use"), {"auto", "avx512", "avx2", "baseline", "neon"})
       ->capture_default_str();
   InRange(command->add_option("--seconds", options->seconds, "how long to measure"), 0, 3600)->capture_default_str();
@@ -139,14 +166,10 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   auto precision = std::make_shared<std::string>(PrecisionName(options->precision));
   auto backend = std::make_shared<std::string>("cpu");
   auto json = std::make_shared<bool>(false);
-  bench->add_option("--model", options->model, "a preset: lenet5, mnistCnn, resnet56v2, ptbLstm, linear")
-      ->capture_default_str()
-      ->type_name("PRESET");
-  bench->add_option("--optimizer", options->optimizer, "sgd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, adamw")
-      ->capture_default_str()
-      ->type_name("NAME");
-  bench->add_option("--batch", options->batch, "examples in a step")->capture_default_str();
-  bench->add_option("--threads", options->threads, "compute threads; 0: as many as the cgroup allows")->capture_default_str();
+  OneOf(bench->add_option("--model", options->model, "a preset"), PresetNames())->capture_default_str();
+  AddOptimizer(*bench, options->optimizer);
+  InRange(bench->add_option("--batch", options->batch, "examples in a step"), 1, kMaxBatch)->capture_default_str();
+  AddThreads(*bench, options->threads);
   OneOf(bench->add_option("--isa", options->isa, "kernels to use"), {"auto", "amx", "avx512bf16", "avx512", "avx2", "baseline", "neon"})
       ->capture_default_str();
   AddBackendOption(*bench, *backend);
