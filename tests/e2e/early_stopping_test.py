@@ -7,6 +7,7 @@ import unittest
 import trainyard
 from trainyard import JobTest, job_file
 
+SESSION_START = b"\x3a\x02\x08\x01"  # the field session_log {status: START} of an Event
 STEPS_OF_AN_EPOCH = 16  # 1,024 examples of the synthetic set in batches of 64
 
 # No change of the loss is that large: the first evaluation stays the best one, and the training ends at the third.
@@ -109,7 +110,8 @@ class Evaluator(EarlyStoppingTest):
         evaluations = json.loads((run.output / "checkpoints/evaluations.json").read_text())["evaluations"]
         self.assertGreaterEqual(len(evaluations), 3)
         self.assertTrue(all(evaluation["checkpoint"] for evaluation in evaluations))
-        self.assertTrue(list((run.output / "summaries/eval").glob("events.out.tfevents.*")))
+        (events,) = (run.output / "summaries/eval").glob("events.out.tfevents.*")
+        self.assertEqual(events.read_bytes().count(SESSION_START), 1)  # TensorBoard drops what an evaluator before it had written
         self.assertEqual(len((run.output / "config/worker_hosts").read_text().split(",")), 2)
         self.assertTrue(any(epoch["eval"] for epoch in report["history"][:-1]))
 

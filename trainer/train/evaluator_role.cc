@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "trainer/base/log.h"
@@ -24,7 +26,12 @@ namespace {
 constexpr absl::Duration kLookPeriod = absl::Milliseconds(500);
 constexpr absl::Duration kOldMarkPatience = absl::Minutes(10);  // longer than a chief takes to start
 
-absl::Status Tell(const Evaluation& evaluation, SummaryWriter* summaries, Progress& progress) {
+// An evaluator that starts anew, or follows a training that went back, voids what the run has of
+// this step and later ones.
+absl::Status Tell(const Evaluation& evaluation, SummaryWriter* summaries, std::optional<int64_t>& last_step, Progress& progress) {
+  const bool begins = !last_step || evaluation.step <= *last_step;
+  if (summaries != nullptr && begins) TY_RETURN_IF_ERROR(summaries->GoOnAfter(evaluation.step - 1));
+  last_step = evaluation.step;
   progress.step = evaluation.step;
   progress.epoch = evaluation.epoch;
   for (const auto& [name, value] : evaluation.metrics) {
@@ -75,12 +82,13 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
         TY_ASSIGN_OR_RETURN(const ModelScore score, model.Evaluate(*data, config.batch_size, parameters, watch.Seen(nullptr)));
         return MetricsOf(config.model, score);
       });
+  std::optional<int64_t> last_step;
   while (!stop.requested()) {
     // Asked before the look for checkpoints: the last one is there when the mark is.
     TY_ASSIGN_OR_RETURN(const bool finished, evaluator.Finished(clock.Now(), kOldMarkPatience));
     TY_ASSIGN_OR_RETURN(const std::optional<Evaluation> evaluation, evaluator.Next());
     if (evaluation) {
-      TY_RETURN_IF_ERROR(Tell(*evaluation, summaries.get(), progress));
+      TY_RETURN_IF_ERROR(Tell(*evaluation, summaries.get(), last_step, progress));
       progress.updated_time = clock.Wall();
       server->Update(progress);
     } else if (finished) {
