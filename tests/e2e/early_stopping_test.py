@@ -115,6 +115,13 @@ class Evaluator(EarlyStoppingTest):
         self.assertEqual(len((run.output / "config/worker_hosts").read_text().split(",")), 2)
         self.assertTrue(any(epoch["eval"] for epoch in report["history"][:-1]))
 
+    def test_the_best_checkpoint_that_it_found_has_its_confusion_matrix(self):
+        run = self.launch(job_file(self.folder.name, steps=1_000_000, extra=FIRST_IS_BEST), ["evaluator.replicas=1"])
+        report = self.succeed(run)
+        self.assertLess(report["best"]["step"], report["steps"])
+        evaluation = json.loads((run.output / "evaluation.json").read_text())
+        self.assertEqual(evaluation["step"], report["best"]["step"])
+
     def test_the_best_checkpoint_is_the_last_one_where_that_is_best_and_the_evaluator_has_not_come_to_it(self):
         # Any step is better than those before it, and the job ends sooner than an evaluator looks.
         run = self.start(steps=STEPS_OF_AN_EPOCH, evaluate="    evaluate: {everyEpochs: 1}\n",

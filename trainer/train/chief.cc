@@ -137,7 +137,12 @@ absl::StatusOr<std::optional<Evaluation>> Chief::RestoreBest(const Evaluation& n
   TY_RETURN_IF_ERROR(checkpoints_.Follow());
   LogInfo("restored the best checkpoint, of step {}", best->info().step);
   if (const Evaluation* known = run_.book->Find(best->info().step)) {
-    predictions_ = std::exchange(best_predictions_, std::nullopt);
+    // Predictions of an evaluator, or of a chief before this one, are made again.
+    if (predictions_ && !best_predictions_) {
+      TY_RETURN_IF_ERROR(Metrics(run_.parameters).status());
+    } else {
+      predictions_ = std::exchange(best_predictions_, std::nullopt);
+    }
     return *known;
   }
   Evaluation evaluation{.step = best->info().step, .epoch = best->info().position.last_epoch(), .metrics = {}};
