@@ -28,6 +28,7 @@ std::vector<int64_t> BatchOf(const Shape& shape) {
 
 std::string ShapeText(std::span<const int64_t> extents) { return fmt::format("[{}]", fmt::join(extents, ", ")); }
 
+constexpr double kMostExact = 0x1p53;                 // whole numbers below it are exact
 constexpr int64_t kMostPixels = 2 * kMaxImagePixels;  // of a request: small files may hold large pictures
 
 // One of the requests that may decode pictures at the same time. Each ends with its pixels, so that
@@ -51,6 +52,19 @@ absl::StatusOr<int64_t> ColumnLength(const InputTensor& tensor) {
     return FieldError(tensor, "shape", fmt::format("found {}, expected one value for each example: [n] or [n, 1]", ShapeText(shape)));
   }
   return elements;
+}
+
+// A number of JSON is a float64 here, which lacks digits of larger whole numbers. It would be taken
+// for another category.
+absl::Status CheckDigits(const InputTensor& tensor) {
+  const auto* const numbers = std::get_if<std::vector<double>>(&tensor.data);
+  if (numbers == nullptr) return absl::OkStatus();
+  for (size_t i = 0; i < numbers->size(); ++i) {
+    if (std::isnan((*numbers)[i]) || std::abs((*numbers)[i]) < kMostExact) continue;
+    return FieldError(tensor, "data",
+                      fmt::format("found a number of more than 53 bits at element {}, expected a category as a text in quotes", i));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -193,6 +207,7 @@ absl::StatusOr<ServedExamples> Signature::FromColumns(std::span<const InputTenso
       return FieldError(*tensor, "shape", fmt::format("found {} values, expected {} as in the columns before", count, examples.count));
     }
     examples.count = count;
+    if (columns_by_name_[i].type == ColumnType::kCategory) TY_RETURN_IF_ERROR(CheckDigits(*tensor));
     TY_ASSIGN_OR_RETURN(cells.emplace_back(), TextsOf(*tensor, count));
     header.push_back(inputs_[i].name);
   }

@@ -86,6 +86,19 @@ TEST_F(SignatureTest, WholeNumbersOfACategoryKeepAllTheirDigits) {
   EXPECT_THAT(cells(Tensor("day", "BYTES", {1}, std::vector<std::string>{"20231105"})), ElementsAre(0, 1, 2));
 }
 
+TEST_F(SignatureTest, ANumberOfJsonThatLosesDigitsIsNoCategory) {
+  const Signature& signature = Of(kTable);
+  const auto why = [&](double day, double x) {
+    return std::string(
+        signature.ExamplesOf(std::vector{Tensor("day", "", {1}, std::vector<double>{day}), Tensor("x", "", {1}, std::vector<double>{x})})
+            .status()
+            .message());
+  };
+  EXPECT_EQ(why(20231105, 1e20), "");
+  EXPECT_EQ(why(0x1p53 - 1, 2), "");
+  EXPECT_THAT(why(0x1p53, 2), HasSubstr("found a number of more than 53 bits at element 0, expected a category as a text in quotes"));
+}
+
 TEST(TensorData, AnInteger64IsATextOfAllItsDigits) {
   const int64_t most = std::numeric_limits<int64_t>::max();
   const InputTensor tensor = Tensor("day", "INT64", {1}, RawElements{std::string(reinterpret_cast<const char*>(&most), sizeof(most))});
