@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "trainer/base/status_macros.h"
@@ -10,6 +11,11 @@
 #include "trainer/job/output_folders.h"
 
 namespace trainyard::engine {
+namespace {
+
+constexpr std::string_view kExpected = "expected a run's output folder, its folder of checkpoints, or one of them";
+
+}  // namespace
 
 CheckpointPlace FindCheckpoints(const std::string& path) {
   namespace fs = std::filesystem;
@@ -41,6 +47,9 @@ std::string LastRunIn(const std::string& path) {
 }
 
 absl::StatusOr<FoundCheckpoint> FindCheckpoint(const std::string& path, bool best) {
+  if (std::error_code ignored; std::filesystem::is_regular_file(path, ignored)) {
+    return absl::InvalidArgumentError(fmt::format("found the file {}, {}", path, kExpected));
+  }
   const CheckpointPlace place = FindCheckpoints(path);
   if (place.one) {
     if (best) {
@@ -64,8 +73,10 @@ absl::StatusOr<FoundCheckpoint> FindCheckpoint(const std::string& path, bool bes
   if (!newest.checkpoint) {
     if (const std::string run = LastRunIn(path); !run.empty())
       return absl::NotFoundError(fmt::format("no checkpoint in {}, which is a folder of runs; name one, such as {}", path, run));
-    return absl::NotFoundError(
-        fmt::format("no good checkpoint in {}: expected a run's output folder, its folder of checkpoints, or one of them", path));
+    if (std::error_code ignored; !std::filesystem::exists(path, ignored)) {
+      return absl::NotFoundError(fmt::format("found no folder {}, {}", path, kExpected));
+    }
+    return absl::NotFoundError(fmt::format("no good checkpoint in {}: {}", path, kExpected));
   }
   return FoundCheckpoint{*std::move(newest.checkpoint), place.dir};
 }

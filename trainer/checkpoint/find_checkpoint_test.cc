@@ -57,6 +57,14 @@ TEST_F(FindCheckpointTest, AFolderOfRunsNamesItsLast) {
   EXPECT_NE(FindCheckpoint(root_ + "/x").status().message().find("expected a run's output folder"), std::string_view::npos);
 }
 
+TEST_F(FindCheckpointTest, AFolderThatIsNotThereAndAFileAreNamed) {
+  fs::create_directories(root_);
+  const std::string expected = ", expected a run's output folder, its folder of checkpoints, or one of them";
+  EXPECT_EQ(FindCheckpoint(root_ + "/nowhere").status().message(), "found no folder " + root_ + "/nowhere" + expected);
+  std::ofstream(root_ + "/y") << "a file";
+  EXPECT_EQ(FindCheckpoint(root_ + "/y").status().message(), "found the file " + root_ + "/y" + expected);
+}
+
 TEST_F(FindCheckpointTest, AFolderOfCheckpointsAndOneCheckpointMeanThemselves) {
   const std::string one = RunWith("") + "/checkpoints/step-3";
   fs::create_directories(one);
