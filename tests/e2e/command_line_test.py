@@ -80,6 +80,9 @@ class Mistakes(unittest.TestCase):
                 self.assertGreater(len(result.stdout.splitlines()), 5, result.stderr)
                 self.assertIn("error: ", result.stderr)
 
+    def test_a_file_in_the_place_of_the_output_folder_is_named(self):
+        self.check("launch", "examples/linear-sync.yaml", "--output", "README.md", says="output folder 'README.md' cannot be made: ", code=1)
+
     def test_a_file_that_is_empty_is_no_job(self):
         self.check("launch", "/dev/null", says="/dev/null: found nothing, expected an object", code=1)
 

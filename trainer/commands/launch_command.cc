@@ -59,8 +59,8 @@ int Launch(const LaunchFlags& flags, const RunningProgram& running) {
                         .open = flags.open};
   const bool new_folder = options.output.empty();
   if (new_folder) options.output = "runs/" + job->name + "/" + absl::FormatTime("%Y%m%d-%H%M%S", RealClock().Wall(), absl::UTCTimeZone());
-  absl::Status output = CheckOldCheckpoint(options.output, job->training);
-  output.Update(CheckOutput(options.output, job->training));
+  absl::Status output = CheckOutput(options.output, job->training);
+  if (output.ok()) output = CheckOldCheckpoint(options.output, job->training);
   if (!output.ok()) {
     PrintError(std::string(output.message()));
     return 1;

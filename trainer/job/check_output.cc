@@ -14,6 +14,18 @@
 #include "trainer/optim/make_optimizer.h"
 
 namespace trainyard::engine {
+namespace {
+
+// `path`, or the nearest folder above it that is there.
+std::filesystem::path WhatIsThere(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path there = std::filesystem::absolute(path, error);
+  while (!there.empty() && there != there.parent_path() && !std::filesystem::exists(there, error)) there = there.parent_path();
+  return there;
+}
+
+}  // namespace
+
 absl::StatusOr<int64_t> CheckpointBytes(const TrainingConfig& config) {
   TY_ASSIGN_OR_RETURN(const std::vector<ParameterSpec> specs, ParameterSpecsOf(config.model));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(config.optimizer));
@@ -23,11 +35,16 @@ absl::StatusOr<int64_t> CheckpointBytes(const TrainingConfig& config) {
 }
 
 absl::Status CheckOutput(const std::string& output, const TrainingConfig& config) {
-  TY_ASSIGN_OR_RETURN(const int64_t needed, CheckpointBytes(config));
-  std::error_code error;
   const std::string folder = CheckpointFolder(output, config);
-  std::filesystem::path there = std::filesystem::absolute(folder, error);
-  while (!there.empty() && there != there.parent_path() && !std::filesystem::exists(there, error)) there = there.parent_path();
+  for (const std::string& wanted : {output, folder}) {
+    std::error_code error;
+    const std::filesystem::path there = WhatIsThere(wanted);
+    if (!std::filesystem::exists(there, error) || std::filesystem::is_directory(there, error)) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("output folder '{}' cannot be made: {} is no folder; choose another --output", wanted, there.string()));
+  }
+  TY_ASSIGN_OR_RETURN(const int64_t needed, CheckpointBytes(config));
+  const std::filesystem::path there = WhatIsThere(folder);
   struct statvfs disk{};
   if (statvfs(there.c_str(), &disk) != 0 || disk.f_blocks == 0) return absl::OkStatus();
   const auto free = static_cast<int64_t>(static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize));

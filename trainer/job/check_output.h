@@ -13,6 +13,7 @@ namespace trainyard::engine {
 // an error.
 absl::StatusOr<int64_t> CheckpointBytes(const TrainingConfig& config);
 
+// InvalidArgument where a file stands in the place of a folder.
 // ResourceExhausted, with what is free and what is needed, where the disk of the checkpoints'
 // folder holds not one of them. A folder that is not there yet is taken to be on its parent's disk.
 // A disk that does not say what is free has room.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "trainer/job/job_config.h"
 
 namespace trainyard::engine {
@@ -28,6 +30,15 @@ TEST(CheckOutput, ACheckpointHasParametersAndTheOptimizersSlots) {
 TEST(CheckOutput, ASmallModelHasRoomAlsoWhereTheFolderIsNotThereYet) {
   EXPECT_TRUE(CheckOutput(testing::TempDir() + "/not/there/yet", Dense(10, "sgd")).ok());
   EXPECT_TRUE(CheckOutput("relative-not-there", Dense(10, "sgd")).ok());
+}
+
+TEST(CheckOutput, AFileInThePlaceOfAFolderIsNamed) {
+  const std::string file = testing::TempDir() + "check_output_file";
+  std::ofstream(file) << "x";
+  for (const std::string& output : {file, file + "/below"}) {
+    EXPECT_EQ(CheckOutput(output, Dense(10, "sgd")).message(),
+              "output folder '" + output + "' cannot be made: " + file + " is no folder; choose another --output");
+  }
 }
 
 TEST(CheckOutput, AModelThatTheDiskDoesNotHoldIsRefusedWithWhatIsFreeAndNeeded) {
