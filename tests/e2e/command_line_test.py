@@ -83,6 +83,10 @@ class Mistakes(unittest.TestCase):
     def test_a_file_in_the_place_of_the_output_folder_is_named(self):
         self.check("launch", "examples/linear-sync.yaml", "--output", "README.md", says="output folder 'README.md' cannot be made: ", code=1)
 
+    def test_a_name_that_begins_with_a_dash_is_a_file_behind_two_dashes(self):
+        self.check("inspect", "--", "-no-such.yaml", says="cannot open -no-such.yaml: No such file or directory", code=1)
+        self.check("predict", "no-such", "--json", "--", "-x.png", says="found no folder no-such", code=1)
+
     def test_a_file_that_is_empty_is_no_job(self):
         self.check("launch", "/dev/null", says="/dev/null: found nothing, expected an object", code=1)
 

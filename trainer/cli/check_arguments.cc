@@ -47,6 +47,10 @@ class Checker {
   absl::Status Check(std::span<const std::string> arguments) {
     for (size_t i = 0; i < arguments.size(); ++i) {
       const std::string& argument = arguments[i];
+      if (argument == "--" && command_->commands.empty()) {
+        positionals_.insert(positionals_.end(), arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
+        break;
+      }
       if (argument == "--help" || argument == "-h" || argument == "--version") return Result();
       if (argument.size() > 1 && argument.front() == '-') {
         if (!CheckFlag(arguments, i)) return Result();

@@ -38,6 +38,12 @@ TEST(CheckArguments, AGoodLineHasNoMistakes) {
   EXPECT_EQ(Mistakes({"bench", "sums"}), "");
 }
 
+TEST(CheckArguments, BehindTwoDashesAnArgumentIsNoFlag) {
+  EXPECT_EQ(Mistakes({"launch", "--output", "out", "--", "-job.yaml"}), "");
+  EXPECT_EQ(Mistakes({"launch", "--", "-job.yaml", "--set"}), "launch: found \"--set\", expected nothing there");
+  EXPECT_EQ(Mistakes({"launch", "--"}), "launch: FILE: missing, expected the job");
+}
+
 TEST(CheckArguments, TooFewOfAnArgumentThatRepeatsAreCounted) {
   EXPECT_EQ(Mistakes({"compare", "a"}), "compare: DIR: found 1, expected two or more runs");
   EXPECT_EQ(Mistakes({"compare"}), "compare: DIR: missing, expected two or more runs");

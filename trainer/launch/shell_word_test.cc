@@ -10,6 +10,8 @@ namespace {
 TEST(ShellWord, AWordIsQuotedWhereAShellWouldReadMoreInIt) {
   EXPECT_EQ(ShellWord("out/a-1_b.yaml"), "out/a-1_b.yaml");
   EXPECT_EQ(ShellWord(""), "''");
+  EXPECT_EQ(ShellWord("-job.yaml"), "./-job.yaml");
+  EXPECT_EQ(ShellWord("-my job.yaml"), "./'-my job.yaml'");
   EXPECT_EQ(ShellWord("my photos"), "'my photos'");
   EXPECT_EQ(ShellWord("it's $HOME"), "'it'\\''s $HOME'");
 }
