@@ -403,6 +403,18 @@ class Init(unittest.TestCase):
         self.assertIn("is there already", result.stderr)
         self.assertEqual(self.job.read_text(), "mine")
 
+    def test_of_several_at_once_one_writes_the_file(self):
+        (self.folder / "flowers.csv").write_text(csv_text([HEADER, *flowers(60, 1)]))
+        arguments = list(map(str, (TRAINER, "init", self.folder / "flowers.csv", "--output", self.job)))
+        several = [subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(8)]
+        self.assertEqual(sorted(one.wait(timeout=120) for one in several), [0] + [1] * 7)
+        # A link that leads nowhere is a name that is taken.
+        self.job.unlink()
+        self.job.symlink_to(self.folder / "nowhere.yaml")
+        result = command("init", self.folder / "flowers.csv", "--output", self.job)
+        self.assertIn("is there already", result.stderr)
+        self.assertFalse((self.folder / "nowhere.yaml").exists())
+
 
 class Stats(unittest.TestCase):
     def setUp(self):

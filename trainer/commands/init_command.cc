@@ -1,14 +1,17 @@
 #include "trainer/commands/init_command.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
 
 #include "trainer/base/file.h"
+#include "trainer/base/owned_fd.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/commands/found_job.h"
@@ -23,12 +26,22 @@ struct InitFlags {
   std::string output = "job.yaml";
 };
 
+absl::Status IsThere(const std::string& path) {
+  return absl::AlreadyExistsError(fmt::format("{} is there already; name another file by --output", path));
+}
+
+// Makes an empty file. Of several processes that do so at once, one has made it.
+absl::Status Reserve(const std::string& path) {
+  const OwnedFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file.get() >= 0) return absl::OkStatus();
+  return errno == EEXIST ? IsThere(path) : FileError(errno, "create", path);
+}
+
 absl::StatusOr<std::string> Init(const InitFlags& flags) {
   std::error_code error;
-  if (std::filesystem::exists(flags.output, error)) {
-    return absl::AlreadyExistsError(fmt::format("{} is there already; name another file by --output", flags.output));
-  }
+  if (std::filesystem::exists(flags.output, error)) return IsThere(flags.output);
   TY_ASSIGN_OR_RETURN(const FoundJob job, FindJob(flags.path));
+  TY_RETURN_IF_ERROR(Reserve(flags.output));
   TY_RETURN_IF_ERROR(WriteFileDurably(flags.output, job.text));
   std::string text = fmt::format("{}: {}\n", flags.output, job.data.summary);
   for (const std::string& note : job.data.notes) text += fmt::format("note: {}\n", note);
