@@ -51,12 +51,12 @@ void AppendTrainingLoss(std::string& text, const nlohmann::json& report) {
 std::string StepsText(const nlohmann::json& report) {
   const int64_t steps = WholeAt(report, "steps");
   const int64_t planned = WholeAt(report, "plannedSteps");
-  if (steps < planned) return fmt::format("{} of {} steps", steps, planned);
+  if (steps < planned) return fmt::format("{} of {}", steps, Counted(planned, "step"));
   const int64_t workers = WholeAt(report, "workers");
   if (report.value("strategy", "").ends_with("async") && workers > 1 && steps % workers == 0) {
-    return fmt::format("{} steps, {} of each worker", steps, steps / workers);
+    return fmt::format("{}, {} of each worker", Counted(steps, "step"), steps / workers);
   }
-  return fmt::format("{} steps", steps);
+  return Counted(steps, "step");
 }
 
 // A run that found all of its steps done.

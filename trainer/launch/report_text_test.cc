@@ -49,6 +49,12 @@ TEST(ReportText, SaysHowManyDevicesAWorkerHadWhereThereWereMoreThanOne) {
               ::testing::StartsWith("\none Failed: 2 workers of 4 devices, 0 servers\n"));
 }
 
+TEST(ReportText, OneStepIsOne) {
+  EXPECT_THAT(
+      SummaryText(R"({"job": "one", "state": "Succeeded", "workers": 1, "ps": 0, "seconds": 1, "steps": 1, "plannedSteps": 1})", kContext),
+      HasSubstr("1.0 s, 1 step\n"));
+}
+
 TEST(ReportText, OffersMoreWorkersOnlyWhereThereAreServers) {
   EXPECT_THAT(SummaryText(kReport, kContext), HasSubstr("worker.replicas=4"));
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Succeeded", "ps": 0})", kContext),
