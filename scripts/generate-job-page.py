@@ -30,7 +30,7 @@ A job file is one `TrainingJob`. `trainyard-trainer launch FILE` runs it as loca
 apiVersion: trainyard.dev/v1alpha1
 kind: TrainingJob
 metadata:
-  name: mnist            # lower-case letters, digits and '-'; at most 55 characters
+  name: mnist            # lower-case letters, digits and '-'; mnist-worker-1 and the like have at most 63
 spec:
   ps: {replicas: 1}
   worker: {replicas: 2}
