@@ -37,7 +37,9 @@ void ReadFraction(FieldReader& fields, DataSplit& split) {
   if (value == nullptr) return;
   const auto share = [&](size_t i) { return AsNumber((*value)[i], {.min = 0, .max = 1}); };
   if (!value->is_array() || value->size() != 2 || !share(0) || !share(1) || *share(0) >= *share(1)) {
-    fields.Error("fraction", fmt::format("found {}, expected [begin, end] with 0 <= begin < end <= 1, such as [0, 0.9]", Found(*value)));
+    const std::string found =
+        value->is_array() && value->size() == 2 ? fmt::format("[{}, {}]", Found((*value)[0]), Found((*value)[1])) : Found(*value);
+    fields.Error("fraction", fmt::format("found {}, expected [begin, end] with 0 <= begin < end <= 1, such as [0, 0.9]", found));
     return;
   }
   split.fraction_begin = *share(0);

@@ -187,6 +187,7 @@ TEST(JobConfigTest, TextIsNotShuffledAndItsPartsAreFractionsOrRanges) {
     EXPECT_THAT(message({std::string("training.data.train.fraction=") + fraction}),
                 HasSubstr("expected [begin, end] with 0 <= begin < end <= 1"));
   }
+  EXPECT_THAT(message({"training.data.train.fraction=[0.9, 0.5]"}), HasSubstr("fraction: found [0.9, 0.5], expected [begin, end]"));
 }
 
 constexpr char kTfRecord[] = R"(model: {preset: lenet5}

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/base/counted.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/byte_source.h"
 #include "trainer/data/told_source.h"
@@ -27,6 +28,12 @@ struct SplitTokens {
   size_t begin = 0;
   size_t end = 0;
 };
+
+// "range [5, 9) of a.txt", or the name alone where all tokens are the split's.
+std::string PartOf(const TextFiles& files, const SplitTokens& split) {
+  const bool all = split.begin == 0 && split.end == split.stream.numbers().size();
+  return all ? NameOf(files) : fmt::format("range [{}, {}) of {}", split.begin, split.end, NameOf(files));
+}
 
 absl::StatusOr<SplitTokens> ReadSplit(const TextFiles& files, TokenKind kind) {
   SplitTokens split{.stream = TokenStream(kind)};
@@ -117,8 +124,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> DatasetOf(const TextFiles& files, const
   info.name = NameOf(files);
   info.examples = static_cast<int64_t>(split.end - split.begin) - steps;
   if (info.examples < 1) {
-    return absl::InvalidArgumentError(fmt::format("{}: {} tokens are too few for the model's {} steps, expected {} or more", info.name,
-                                                  split.end - split.begin, steps, steps + 1));
+    return absl::InvalidArgumentError(fmt::format("{}: found {}, expected {} or more for the model's {} steps", PartOf(files, split),
+                                                  Counted(static_cast<int64_t>(split.end - split.begin), "token"), steps + 1, steps));
   }
   info.example_shape = info.label_shape = expected.example_shape;
   info.x_dtype = info.y_dtype = DType::kI32;

@@ -127,7 +127,11 @@ TEST_F(TextDatasetTest, WhatDoesNotFitTheModelIsNamed) {
   const DataConfig config = Config("a b c d e f");
   EXPECT_THAT(MessageOf(config, {.example_shape = Shape({28, 28, 1}), .classes = 10, .target_shape = {}}),
               HasSubstr("this one's input is numbers of [28, 28, 1], its labels are class numbers of []"));
-  EXPECT_THAT(MessageOf(Config("a b c"), Steps3()), HasSubstr("3 tokens are too few for the model's 3 steps, expected 4 or more"));
+  EXPECT_THAT(MessageOf(Config("a b c"), Steps3()), HasSubstr(": found 3 tokens, expected 4 or more for the model's 3 steps"));
+  DataConfig part = config;
+  part.train.begin = 2;
+  part.train.end = 3;
+  EXPECT_THAT(MessageOf(part, Steps3()), ::testing::AllOf(HasSubstr("range [2, 3) of "), HasSubstr(": found 1 token, expected 4 or more")));
   DataConfig large = Config("a b c d e f");
   large.vocabulary = 6;
   EXPECT_THAT(
