@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <climits>
+#include <csignal>
 #include <string>
 
 #include "absl/synchronization/mutex.h"
@@ -48,6 +49,7 @@ std::string CalledAs(std::string_view argv0) {
 
 int main(int argc, char** argv) {
   if (getpid() == 1) trainyard::engine::EndOnSigterm(trainyard::engine::kStoppedExitCode);
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, as on a full disk
   trainyard::engine::InstallLastResort(trainyard::engine::kExhaustedExitCode);
   // Debian's abseil is built without NDEBUG: it would look for cycles at every lock, gRPC's too.
   // The tests leave that on.

@@ -15,7 +15,7 @@ EXHAUSTED = 201  # docs/contract.md
 def train(job, output, limits):
     """One replica alone, with {resource: bytes}. Returns (exit code, log)."""
     def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then a write fails, as on a full disk
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # as a shell starts programs
         for kind, size in limits.items():
             resource.setrlimit(kind, (size, size))
 
