@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -19,14 +18,6 @@
 
 namespace trainyard::engine {
 namespace {
-
-absl::Status WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc | std::ios::binary);
-  file << text;
-  file.flush();
-  if (!file) return absl::UnavailableError(fmt::format("'{}' cannot be written (is the disk full, is the folder writable?)", path));
-  return absl::OkStatus();
-}
 
 // For the owner's eyes, from the first byte.
 absl::Status WriteSecret(const std::string& path, const std::string& text) {
@@ -81,12 +72,12 @@ absl::Status JobFolder::Prepare(const JobConfig& job, int processors, const std:
   const HostLists hosts = ListHosts(replicas, ports);
   nlohmann::json cluster = {{"epoch", 1}, {"ps", hosts.ps}, {"worker", hosts.worker}, {"chief", hosts.chief}};
   if (job.evaluator.replicas > 0) cluster["evaluators"] = job.evaluator.replicas;
-  TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/training.json", TrainingJsonFor(job, processors)));
-  TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/cluster.json", cluster.dump(2)));
+  TY_RETURN_IF_ERROR(WriteFileDurably(dir_ + "/config/training.json", TrainingJsonFor(job, processors)));
+  TY_RETURN_IF_ERROR(WriteFileDurably(dir_ + "/config/cluster.json", cluster.dump(2)));
   TY_ASSIGN_OR_RETURN(const JobKey key, JobKey::Random());
   TY_RETURN_IF_ERROR(WriteSecret(dir_ + "/config/key", key.ToText()));
-  TY_RETURN_IF_ERROR(WriteText(dir_ + "/config/ps_hosts", absl::StrJoin(hosts.ps, ",")));
-  return WriteText(dir_ + "/config/worker_hosts", absl::StrJoin(hosts.worker, ","));
+  TY_RETURN_IF_ERROR(WriteFileDurably(dir_ + "/config/ps_hosts", absl::StrJoin(hosts.ps, ",")));
+  return WriteFileDurably(dir_ + "/config/worker_hosts", absl::StrJoin(hosts.worker, ","));
 }
 
 std::map<std::string, std::string> JobFolder::Environment(const ReplicaId& id) const {

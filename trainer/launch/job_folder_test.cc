@@ -70,6 +70,12 @@ TEST_F(JobFolderTest, AFolderThatCannotBeMadeIsNamed) {
   EXPECT_NE(status.message().find("/dev/null/run"), absl::string_view::npos) << status;
 }
 
+TEST_F(JobFolderTest, AFileThatCannotBeWrittenIsNamedWithTheReason) {
+  const std::string file = folder_.dir() + "/config/training.json";
+  std::filesystem::create_directories(file);
+  EXPECT_NE(Prepare({}).message().find(file + ": Is a directory"), absl::string_view::npos) << Prepare({});
+}
+
 TEST(TrainingJsonFor, TrainersShareTheProcessorsUnlessTheJobSaysHowMany) {
   JobConfig job;
   job.training_json = R"({"seed": 1})";

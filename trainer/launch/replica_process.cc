@@ -74,7 +74,7 @@ absl::StatusOr<ReplicaProcess> ReplicaProcess::Start(const ProcessOptions& optio
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) Exec(argv.data(), envp.data(), log_fd, parent);
-  const absl::Status forked = pid < 0 ? SystemError("fork") : absl::OkStatus();
+  const absl::Status forked = pid < 0 ? SystemError("no process can be started for a replica, see ulimit -u") : absl::OkStatus();
   close(log_fd);
   if (!forked.ok()) return forked;
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
