@@ -38,8 +38,8 @@ class SharedMemory(JobTest):
 
     def test_bench_refuses_sizes_that_are_none(self):
         done = subprocess.run([TRAINER, "bench", "allreduce", "--bytes", "4,many"], cwd=ROOT, capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("bytes: found many, expected a multiple of 4 from 4 to 1073741824", done.stderr)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('bytes: found "many", expected a multiple of 4 from 4 to 1073741824', done.stderr)
 
 
 if __name__ == "__main__":
