@@ -76,8 +76,8 @@ class WorkerSteps {
   mutable absl::Mutex mutex_;
   std::vector<Progress> progress_ ABSL_GUARDED_BY(mutex_);
   std::map<int64_t, int> versions_ ABSL_GUARDED_BY(mutex_);  // how many trainable parts have each version
-  int64_t updates_ ABSL_GUARDED_BY(mutex_) = 0;     // async: Begin's step and the whole steps since
-  int64_t correction_ ABSL_GUARDED_BY(mutex_) = 0;  // to updates_, for the global step
+  int64_t updates_ ABSL_GUARDED_BY(mutex_) = 0;              // async: Begin's step and the whole steps since
+  int64_t correction_ ABSL_GUARDED_BY(mutex_) = 0;           // to updates_, for the global step
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;
   Counts counts_ ABSL_GUARDED_BY(mutex_);
 };
