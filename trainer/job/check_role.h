@@ -10,7 +10,7 @@ namespace trainyard::engine {
 // InvalidArgument names the flag, as the flags of the TensorFlow tutorials have it, where role and
 // host lists do not fit the job's strategy: a server that no worker would call, workers of strategy
 // local, which would each train alone on a part of the data, or a worker without servers. `launch`
-// and the API server check the same of a job's replicas.
+// checks the same of a job's replicas. The API server does for the other strategies.
 absl::Status CheckRole(const TrainingConfig& config, const ReplicaIdentity& identity);
 
 }  // namespace trainyard::engine
