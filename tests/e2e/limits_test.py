@@ -59,6 +59,14 @@ class Limits(unittest.TestCase):
         self.assertRegex(log.splitlines()[-1], "cannot write .*step-12.*parameters.safetensors: File too large")
         self.assertEqual([entry.name for entry in (self.folder / "out/checkpoints").iterdir() if entry.name != "evaluations.json"], [])
 
+    def test_init_leaves_no_file_where_it_cannot_write_it(self):
+        job = self.folder / "job.yaml"
+        command = [trainyard.TRAINER, "init", "examples/data/mnist", "--output", str(job)]
+        done = subprocess.run(["bash", "-c", 'ulimit -f 0; exec "$0" "$@"', *command], cwd=trainyard.ROOT, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, job.exists()), (1, False), done.stderr)
+        self.assertIn(f"cannot write {job}: File too large", done.stderr)
+        self.assertEqual(subprocess.run(command, cwd=trainyard.ROOT, capture_output=True, check=False).returncode, 0)
+
     def test_a_disk_with_room_for_checkpoints_only_ends_nothing(self):
         job = trainyard.job_file(self.folder, model="linear", steps=600, extra="    summary: {everySteps: 1}\n")
         code, log = train(job, self.folder / "out", {resource.RLIMIT_FSIZE: 100_000})

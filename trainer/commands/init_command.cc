@@ -42,7 +42,10 @@ absl::StatusOr<std::string> Init(const InitFlags& flags) {
   if (std::filesystem::exists(flags.output, error)) return IsThere(flags.output);
   TY_ASSIGN_OR_RETURN(const FoundJob job, FindJob(flags.path));
   TY_RETURN_IF_ERROR(Reserve(flags.output));
-  TY_RETURN_IF_ERROR(WriteFileDurably(flags.output, job.text));
+  if (const absl::Status written = WriteFileDurably(flags.output, job.text); !written.ok()) {
+    std::filesystem::remove(flags.output, error);  // else the next try finds it there
+    return written;
+  }
   std::string text = fmt::format("{}: {}\n", flags.output, job.data.summary);
   for (const std::string& note : job.data.notes) text += fmt::format("note: {}\n", note);
   return text + fmt::format("trainyard-trainer launch {}\n", ShellWord(flags.output));

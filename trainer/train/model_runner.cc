@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "trainer/base/status_macros.h"
-#include "trainer/data/sampler.h"
 #include "trainer/model/build_graph.h"
 
 namespace trainyard::engine {
@@ -37,14 +36,6 @@ absl::Status UnequalBatches(int64_t state_examples, int64_t examples) {
       "a batch has {} examples, the one before had {}. Layers with stateful: true carry state from batch to batch, so all batches "
       "must be of one size",
       examples, state_examples));
-}
-
-// All examples, in order.
-absl::StatusOr<Sampler> EvaluationSampler(const DatasetInfo& data, int64_t batch_size) {
-  return Sampler::Create({.examples = data.examples,
-                          .stream_steps = data.stream_steps,
-                          .batch_size = batch_size,
-                          .order = {.files = {}, .shuffle = {.kind = ShuffleConfig::Kind::kNone}}});
 }
 
 }  // namespace
@@ -99,6 +90,13 @@ absl::StatusOr<StepOutcome> ModelRunner::TrainOnDevice(const StepContext& step, 
   TY_ASSIGN_OR_RETURN(Executor* const executor, TrainingExecutor(batch.examples));
   TY_ASSIGN_OR_RETURN(ParameterSet* const state, TrainingState(batch.examples));
   return executor->Train(step, FeedsOf(spec_, batch), state);
+}
+
+absl::StatusOr<Sampler> ModelRunner::EvaluationSampler(const DatasetInfo& data, int64_t batch_size) {
+  return Sampler::Create({.examples = data.examples,
+                          .stream_steps = data.stream_steps,
+                          .batch_size = batch_size,
+                          .order = {.files = {}, .shuffle = {.kind = ShuffleConfig::Kind::kNone}}});
 }
 
 absl::StatusOr<int64_t> ModelRunner::EvaluatedExamples(const DatasetInfo& data, int64_t batch_size) {

@@ -12,6 +12,7 @@
 #include "trainer/backend/executor.h"
 #include "trainer/data/batch.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/sampler.h"
 #include "trainer/model/metrics.h"
 #include "trainer/model/model_spec.h"
 
@@ -51,7 +52,9 @@ class ModelRunner {
   absl::StatusOr<ModelScore> Evaluate(const Dataset& dataset, int64_t batch_size, const ParameterSet& parameters,
                                       const BatchSeen& seen = {});
 
-  // Of all batches of an evaluation. Errors of Sampler::Create.
+  // The batches of an evaluation. Errors of Sampler::Create.
+  static absl::StatusOr<Sampler> EvaluationSampler(const DatasetInfo& data, int64_t batch_size);
+  // Of all of them.
   static absl::StatusOr<int64_t> EvaluatedExamples(const DatasetInfo& data, int64_t batch_size);
 
   // The state that layers keep from batch to batch of training, by name ("lstm/h", "lstm/c"),

@@ -26,6 +26,7 @@
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/train/allreduce_updater.h"
 #include "trainer/train/device_updater.h"
+#include "trainer/train/equal_batches.h"
 #include "trainer/train/kvstore_updater.h"
 #include "trainer/train/local_updater.h"
 #include "trainer/train/make_input.h"
@@ -130,6 +131,15 @@ GroupAgreement AgreementOf(const TrainingRun& run, const Model& model) {
   agreement.emplace_back("the vocabulary", model.vocabulary != nullptr ? model.vocabulary->Summary() : "");
   for (const std::string& tensor : MakeAgreement(model.specs).tensors) agreement.emplace_back("a tensor", tensor);
   return agreement;
+}
+
+absl::Status CheckStatefulBatches(const TrainingRun& run) {
+  TY_ASSIGN_OR_RETURN(Executor* const executor, run.devices[0]->model.TrainingExecutor(run.config.batch_size));
+  if (executor->graph().states().empty()) return absl::OkStatus();
+  TY_RETURN_IF_ERROR(CheckEqualBatches(*run.sampler, run.planned_end, "spec.training.data.train"));
+  if (run.eval_data == nullptr) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(const Sampler evaluation, ModelRunner::EvaluationSampler(run.eval_data->info(), run.config.batch_size));
+  return CheckEqualBatches(evaluation, evaluation.StepsPerEpoch(), "spec.training.data.eval");
 }
 
 // The keys for which a step leaves a gradient or a next value: the same with every batch.
@@ -309,6 +319,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> AssembleRun(TrainerOptions options,
     if (run->config.strategy.kind != StrategyConfig::Kind::kLocal) run->lendable = MakeJobMemory(run->options.identity, run->config);
     return MakeDevices(*run, model.specs, backends);
   }));
+  TY_RETURN_IF_ERROR(CheckStatefulBatches(*run));
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(run->config.optimizer));
   model.slot_names = optimizer->slot_names();
   model.vocabulary = run->train_data->info().vocabulary.get();
