@@ -190,6 +190,9 @@ absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options) {
   result.cpu_milliseconds_per_step = Median(processor_times);
   const NodeId labels = g.Find(kLabelsFeed);
   result.items = labels < 0 ? options.batch : g.node(labels).outputs[0].shape.elements();
+  const bool is_sequence = labels >= 0 && g.node(labels).outputs[0].shape.rank() > 1;
+  const bool is_image = g.node(g.Find(kInputName)).outputs[0].shape.rank() == 4;
+  result.unit = is_sequence ? "words" : is_image ? "images" : "examples";
   result.items_per_second = 1000.0 * static_cast<double>(result.items) / result.milliseconds_per_step;
   result.gflops = 1000.0 * result.gflop_per_step / result.milliseconds_per_step;
   result.megabytes = static_cast<double>(executor->bytes()) * 1e-6;
@@ -216,6 +219,7 @@ std::string BenchJson(const BenchResult& result) {
                                  {"precision", PrecisionName(result.options.precision)},
                                  {"steps", result.steps},
                                  {"items", result.items},
+                                 {"unit", result.unit},
                                  {"itemsPerSecond", result.items_per_second},
                                  {"millisecondsPerStep", result.milliseconds_per_step},
                                  {"bestMillisecondsPerStep", result.best_milliseconds_per_step},
@@ -234,11 +238,11 @@ std::string BenchJson(const BenchResult& result) {
 }
 
 std::string BenchText(const BenchResult& result) {
-  std::string text = fmt::format(
-      "{} batch {} on {} thread{} ({}, {}): {:.0f} items/s, {:.3f} ms a step (best {:.3f}, processor time {:.3f}), {:.1f} GFLOP/s",
-      result.options.model, result.options.batch, result.options.threads, result.options.threads == 1 ? "" : "s",
-      PrecisionName(result.options.precision), result.isa, result.items_per_second, result.milliseconds_per_step,
-      result.best_milliseconds_per_step, result.cpu_milliseconds_per_step, result.gflops);
+  std::string text =
+      fmt::format("{} batch {} on {} thread{} ({}, {}): {:.0f} {}/s, {:.3f} ms a step (best {:.3f}, processor time {:.3f}), {:.1f} GFLOP/s",
+                  result.options.model, result.options.batch, result.options.threads, result.options.threads == 1 ? "" : "s",
+                  PrecisionName(result.options.precision), result.isa, result.items_per_second, result.unit, result.milliseconds_per_step,
+                  result.best_milliseconds_per_step, result.cpu_milliseconds_per_step, result.gflops);
   if (result.peak_gflops > 0) text += fmt::format(" = {:.0f} % of {:.1f}", 100.0 * result.gflops / result.peak_gflops, result.peak_gflops);
   text += '\n';
   if (result.options.roofline) {

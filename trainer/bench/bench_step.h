@@ -39,6 +39,7 @@ struct BenchResult {
   std::string isa;
   int64_t steps = 0;
   int64_t items = 0;            // of a step: examples, or the words of all of them where each step of a sequence has a label
+  std::string unit;             // what they are: "images", "examples", "words"
   double items_per_second = 0;  // items / the median step
   double milliseconds_per_step = 0;
   double best_milliseconds_per_step = 0;
@@ -56,11 +57,11 @@ struct BenchResult {
 // cannot run.
 absl::StatusOr<BenchResult> BenchStep(const BenchOptions& options);
 
-// {model, optimizer, batch, threads, isa, precision, items, itemsPerSecond, millisecondsPerStep,
-// bestMillisecondsPerStep, cpuMillisecondsPerStep, gflopPerStep, gflops, peakGflops, megabytes,
-// maxRssBytes, layers: [{name, op, milliseconds, bestMilliseconds, gflop, megabytes, gflops}]},
-// ended by a line end. With options.roofline also {memoryGigabytesPerSecond, roofline}, of
-// roofline.h.
+// {model, optimizer, batch, threads, isa, precision, items, unit, itemsPerSecond,
+// millisecondsPerStep, bestMillisecondsPerStep, cpuMillisecondsPerStep, gflopPerStep, gflops,
+// peakGflops, megabytes, maxRssBytes, layers: [{name, op, milliseconds, bestMilliseconds, gflop,
+// megabytes, gflops}]}, ended by a line end. With options.roofline also {memoryGigabytesPerSecond,
+// roofline}, of roofline.h.
 std::string BenchJson(const BenchResult& result);
 // The same as a table for people, with options.roofline by kind of op.
 std::string BenchText(const BenchResult& result);

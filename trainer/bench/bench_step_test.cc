@@ -14,6 +14,7 @@ TEST(BenchStep, ReportsEveryLayerAndTheShareOfThePeak) {
   ASSERT_TRUE(result.ok()) << result.status();
   const nlohmann::json json = nlohmann::json::parse(BenchJson(*result));
   EXPECT_GT(json["itemsPerSecond"], 0.0);
+  EXPECT_EQ(json["unit"], "images");
   EXPECT_GT(json["peakGflops"], 0.0);
   // forward, weight and data gradients of LeNet-5 take 13.2 MFLOP an image
   EXPECT_NEAR(json["gflopPerStep"].get<double>() / 5, 0.0132, 0.0005);

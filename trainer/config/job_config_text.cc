@@ -72,18 +72,21 @@ json Resolve(const std::string& text) {
 // ReadYaml catches.
 class JsonEvents final : public YAML::EventHandler {
  public:
-  void OnDocumentStart(const YAML::Mark& mark) override {
-    if (!root_.is_null()) Refuse(mark, "found a second document, expected one TrainingJob");
+  void OnDocumentStart(const YAML::Mark& /*mark*/) override {
+    is_second_ = !root_.is_null();
     anchors_.clear();
   }
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { Add(mark, anchor, nullptr, kValueCost); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (!is_second_) Add(mark, anchor, nullptr, kValueCost);  // nothing follows a "---" at the end
+  }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) Refuse(mark, "found an alias within its own anchor");
     Add(mark, 0, found->second.value, found->second.cost);
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {
+    RefuseSecond(mark);
     if (IsName()) return SetName(mark, text);
     const bool plain = tag.empty() || tag == "?";
     const bool string = tag == "!" || tag == "tag:yaml.org,2002:str";
@@ -91,10 +94,12 @@ class JsonEvents final : public YAML::EventHandler {
     Add(mark, anchor, string ? json(text) : Resolve(text), kValueCost + text.size());
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    RefuseSecond(mark);
     Open(mark, anchor, json::array());
   }
   void OnSequenceEnd() override { Close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    RefuseSecond(mark);
     Open(mark, anchor, json::object());
   }
   void OnMapEnd() override { Close(); }
@@ -116,6 +121,10 @@ class JsonEvents final : public YAML::EventHandler {
   };
 
   [[noreturn]] static void Refuse(const YAML::Mark& mark, const std::string& message) { throw YAML::ParserException(mark, message); }
+
+  void RefuseSecond(const YAML::Mark& mark) const {
+    if (is_second_) Refuse(mark, "found a second document, expected one TrainingJob");
+  }
 
   void Spend(const YAML::Mark& mark, size_t cost) {
     cost_ += cost;
@@ -185,6 +194,7 @@ class JsonEvents final : public YAML::EventHandler {
   }
 
   json root_;
+  bool is_second_ = false;  // of the documents that are not empty
   PathLines lines_;
   std::vector<Container> open_;
   std::map<YAML::anchor_t, Anchored> anchors_;

@@ -92,7 +92,11 @@ TEST(JobConfigTextTest, WhatIsNotYamlOrJsonIsToldWithItsPlace) {
 
 TEST(JobConfigTextTest, TwoDocumentsAreRefusedButAnEmptyOneIsNot) {
   EXPECT_THAT(BadYaml("a: 1\n---\nb: 2\n"), HasSubstr("found a second document"));
-  EXPECT_EQ(Yaml("---\na: 1\n"), json::parse(R"({"a": 1})"));
+  EXPECT_THAT(BadYaml("a: 1\n---\nb\n"), HasSubstr("found a second document"));
+  EXPECT_THAT(BadYaml("a: 1\n---\n---\n- b\n"), HasSubstr("found a second document"));
+  for (const char* text : {"---\na: 1\n", "a: 1\n---\n", "---\na: 1\n---\n# the end\n...\n"}) {
+    EXPECT_EQ(Yaml(text), json::parse(R"({"a": 1})")) << text;
+  }
 }
 
 TEST(JobConfigTextTest, NamesThatAreNoTextsAreRefused) {
