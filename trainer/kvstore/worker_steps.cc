@@ -121,6 +121,7 @@ int64_t WorkerSteps::PlannedBy(std::span<const int64_t> ends) const {
   absl::MutexLock lock(&mutex_);
   int64_t planned = updates_ + correction_;
   for (size_t worker = 0; worker < ends.size(); ++worker) {
+    if (ends[worker] < 0) continue;  // of most places: NextStep looks at all workers
     planned += std::max<int64_t>(0, ends[worker] - NextStep(static_cast<int>(worker)));
   }
   return planned;
