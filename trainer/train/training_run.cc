@@ -134,8 +134,8 @@ GroupAgreement AgreementOf(const TrainingRun& run, const Model& model) {
 }
 
 absl::Status CheckStatefulBatches(const TrainingRun& run) {
-  TY_ASSIGN_OR_RETURN(Executor* const executor, run.devices[0]->model.TrainingExecutor(run.config.batch_size));
-  if (executor->graph().states().empty()) return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(const Graph graph, BuildTrainingGraph(run.config.model, /*batch=*/1));
+  if (graph.states().empty()) return absl::OkStatus();
   TY_RETURN_IF_ERROR(CheckEqualBatches(*run.sampler, run.planned_end, "spec.training.data.train"));
   if (run.eval_data == nullptr) return absl::OkStatus();
   TY_ASSIGN_OR_RETURN(const Sampler evaluation, ModelRunner::EvaluationSampler(run.eval_data->info(), run.config.batch_size));
