@@ -1,14 +1,12 @@
 #include "trainer/base/output_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 
+#include "trainer/base/disk.h"
 #include "trainer/base/file.h"
-#include "trainer/base/owned_fd.h"
+#include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
 namespace {
@@ -16,15 +14,8 @@ namespace {
 constexpr int kMostLinks = 40;  // as Linux follows
 
 absl::Status WriteInto(const std::string& path, std::string_view bytes) {
-  const OwnedFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-  if (file.get() < 0) return FileError(errno, "open", path);
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(file.get(), bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return FileError(errno, "write", path);
-    bytes.remove_prefix(static_cast<size_t>(put));
-  }
-  return absl::OkStatus();
+  TY_ASSIGN_OR_RETURN(const std::unique_ptr<FileSink> stream, RealDisk().Create(path));
+  return stream->Append(bytes);  // a pipe has no fsync
 }
 
 std::string BehindLinks(std::filesystem::path path) {

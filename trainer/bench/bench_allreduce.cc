@@ -135,7 +135,7 @@ absl::Status Check(const AllReduceBenchOptions& options) {
     return absl::InvalidArgumentError(fmt::format("ranks: found {}, expected 1 to {}", options.ranks, kMostRanks));
   }
   for (const int64_t bytes : options.bytes) {
-    if (bytes < 4 || bytes > kMostBenchBytes || bytes % 4 != 0) {
+    if (!IsBenchSize(bytes)) {
       return absl::InvalidArgumentError(fmt::format("bytes: found {}, expected a multiple of 4 from 4 to {}", bytes, kMostBenchBytes));
     }
   }

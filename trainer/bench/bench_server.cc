@@ -161,7 +161,7 @@ absl::Status Check(const ServerBenchOptions& options) {
   if (options.workers < 1 || options.workers > kMostWorkers) {
     return absl::InvalidArgumentError(fmt::format("workers: found {}, expected 1 to {}", options.workers, kMostWorkers));
   }
-  if (options.bytes < 4 || options.bytes > kMostBenchBytes || options.bytes % 4 != 0) {
+  if (!IsBenchSize(options.bytes)) {
     return absl::InvalidArgumentError(
         fmt::format("bytes: found {}, expected a multiple of 4 from 4 to {}", options.bytes, kMostBenchBytes));
   }

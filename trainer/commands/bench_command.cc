@@ -37,8 +37,7 @@ constexpr int kMostThreads = 1024;
 std::string WrongSize(const std::string& sizes) {
   for (const absl::string_view size : absl::StrSplit(sizes, ',')) {
     int64_t bytes = 0;
-    const bool whole = absl::SimpleAtoi(size, &bytes);
-    if (whole && bytes >= 4 && bytes <= kMostBenchBytes && bytes % 4 == 0) continue;
+    if (absl::SimpleAtoi(size, &bytes) && IsBenchSize(bytes)) continue;
     return fmt::format("found \"{}\", expected a multiple of 4 from 4 to {}", std::string(size), kMostBenchBytes);
   }
   return "";

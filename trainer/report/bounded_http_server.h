@@ -29,8 +29,8 @@ struct HttpBounds {
 // room for them, and so does a new one that is silent for half a second. So a client that says
 // nothing, a byte a second, or a line without an end holds up nobody else. A request that the
 // library would not read to its end as it stands is the connection's last one: several lengths, a
-// packed or multipart body, a GET with a body, a very long path, a chunked body that is broken, a
-// length that is no number. A chunked body comes to a handler whole, with a Content-Length.
+// packed or multipart body, a GET with a body, a very long path, a broken chunked body, a length
+// that is not a number. A handler gets a chunked body whole, with a Content-Length.
 class BoundedHttpServer final : public httplib::Server {
  public:
   static constexpr size_t kMostTargetBytes = 1024;  // of a path; a longer one ends the connection

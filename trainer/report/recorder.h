@@ -117,13 +117,13 @@ class Recorder {
   // The newest evaluation, this replica's or the evaluator's, and the best one where that is kept.
   // Where an epoch ended at its step, the epoch's record gets it.
   void OnEvaluation(const Evaluation& evaluation, const std::optional<MetricTracker::Best>& best);
-  // Workers have come or gone: the job has other steps to do.
-  void OnPlan(int64_t total_steps) { progress_.total_steps = total_steps; }
   // The same of one that this replica has made: it is in the summaries, too.
   absl::Status OnOwnEvaluation(const Evaluation& evaluation, const std::optional<MetricTracker::Best>& best);
   // Writes what the summaries have so far. So a process that goes on from a checkpoint, after a
   // kill, leaves no gap in the curves before it.
   void FlushSummaries();
+  // Workers have come or gone: the job has other steps to do.
+  void OnPlan(int64_t total_steps) { progress_.total_steps = total_steps; }
   // The steps that were planned are not done.
   void OnStoppedEarly(const std::string& reason);
   void OnRestart(RestartRecord record);

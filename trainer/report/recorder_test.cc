@@ -100,6 +100,14 @@ std::unique_ptr<Recorder> ChiefIn(const std::string& dir, Clock& clock) {
   return *std::move(chief);
 }
 
+// What a checkpoint notes of an epoch with the losses 4 and 6 so far.
+std::string AfterTwoSteps(Recorder& chief) {
+  chief.OnStart(0, 4);
+  Step(chief, 0, 4);
+  Step(chief, 1, 6);
+  return chief.EpochLossText();
+}
+
 TEST(RecorderTest, AChiefThatGoesOnInsideAnEpochTellsTheLossOfAllItsSteps) {
   const std::string dir = ::testing::TempDir() + "recorder_inside_epoch_test";
   std::filesystem::remove_all(dir);
@@ -108,10 +116,7 @@ TEST(RecorderTest, AChiefThatGoesOnInsideAnEpochTellsTheLossOfAllItsSteps) {
   std::string checkpointed;
   {
     const auto killed = ChiefIn(dir, clock);
-    killed->OnStart(0, 4);
-    Step(*killed, 0, 4);
-    Step(*killed, 1, 6);
-    checkpointed = killed->EpochLossText();
+    checkpointed = AfterTwoSteps(*killed);
     Step(*killed, 2, 100);
   }
   const auto next = ChiefIn(dir, clock);
@@ -136,14 +141,7 @@ TEST(RecorderTest, AChiefThatGoesOnFromTheEndOfAnEpochThatWasNotToldOwesIt) {
   std::filesystem::remove_all(dir);
   FakeClock clock;
   const ParameterSet parameters;
-  std::string checkpointed;
-  {
-    const auto killed = ChiefIn(dir, clock);
-    killed->OnStart(0, 4);
-    Step(*killed, 0, 4);
-    Step(*killed, 1, 6);
-    checkpointed = killed->EpochLossText();
-  }
+  const std::string checkpointed = AfterTwoSteps(*ChiefIn(dir, clock));
   for (const bool first : {true, false}) {
     const auto next = ChiefIn(dir, clock);
     next->OnEpochLoss(checkpointed);
