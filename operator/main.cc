@@ -1,5 +1,6 @@
 // trainyard-operator: flags → connection → a list of runnables, which is started, waits for
 // SIGTERM, and is stopped the other way round.
+#include <fmt/format.h>
 #include <prometheus/registry.h>
 #include <signal.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@
 #include "operator/page/page_server.h"
 #include "operator/program/caches.h"
 #include "operator/program/connection.h"
+#include "operator/program/host_and_port.h"
 #include "operator/program/log.h"
 #include "operator/program/options.h"
 #include "operator/program/unreadable_reports.h"
@@ -247,7 +249,14 @@ int Main(int argc, char** argv) {
   Options options;
   CLI::App app("Runs TrainingJobs (trainyard.dev/v1alpha1) on a Kubernetes cluster.", "trainyard-operator");
   AddFlags(app, options);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help and --version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "error: {}\ntrainyard-operator --help has all flags\n", DescribeMistake(app, error));
+    return 2;  // as other programs say it
+  }
   SetUpLog(options.log_level, options.log_format);
   // Blocked before any thread starts, so that only Run's sigwait sees them.
   sigset_t signals;

@@ -30,7 +30,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 std::string Shown(const nlohmann::json& value) { return Head(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 80); }
 
-std::string UnknownField(std::string_view name, const std::vector<std::string>& known) {
+std::string_view NearestName(std::string_view name, const std::vector<std::string>& known) {
   std::string_view best;
   size_t distance = 3;
   for (const std::string& one : known) {
@@ -39,8 +39,13 @@ std::string UnknownField(std::string_view name, const std::vector<std::string>& 
       best = one;
     }
   }
-  return best.empty() ? "unknown field; remove it (kubectl explain lists the known ones)"
-                      : fmt::format("unknown field; did you mean \"{}\"?", best);
+  return best;
+}
+
+std::string UnknownField(std::string_view name, const std::vector<std::string>& known) {
+  const std::string_view nearest = NearestName(name, known);
+  return nearest.empty() ? "unknown field; remove it (kubectl explain lists the known ones)"
+                         : fmt::format("unknown field; did you mean \"{}\"?", nearest);
 }
 
 }  // namespace trainyard::control

@@ -1,4 +1,5 @@
-// How messages about fields show a value, and how they name an unknown field.
+// How messages about fields show a value, and how they name an unknown field. Flags are
+// named so too.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,6 +11,9 @@ namespace trainyard::control {
 
 // The value as JSON, at most 80 bytes of it.
 std::string Shown(const nlohmann::json& value);
+
+// The name of `known` that is fewer than three edits from `name`; "": none is.
+std::string_view NearestName(std::string_view name, const std::vector<std::string>& known);
 
 // "unknown field; did you mean "replicas"?", where one of `known` is near.
 std::string UnknownField(std::string_view name, const std::vector<std::string>& known);

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "trainyard_version.h"
@@ -36,14 +34,12 @@ struct Options {
   std::string log_format = "text";
 };
 
-// "127.0.0.1:8081" or "[::1]:8081" → host and port; nothing for any other text.
-struct HostAndPort {
-  std::string host;
-  int port = 0;  // 0: any free one
-};
-std::optional<HostAndPort> ParseHostAndPort(std::string_view text);
-
-// Adds the flags to `app`; parsing it sets `options`.
+// Adds the flags to `app`; parsing it sets `options`. A flag that is given twice has its last value,
+// so that a chart's extra arguments replace its own.
 void AddFlags(CLI::App& app, Options& options);
+
+// What is wrong with the command line, one line a mistake, in the words of our other errors.
+// `app` has been parsed as far as `error`.
+std::string DescribeMistake(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace trainyard::control
