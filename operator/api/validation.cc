@@ -141,6 +141,7 @@ class Validator {
       Add("spec.ps.replicas", "found none, but training.strategy.parameterServer needs at least one; set ps.replicas");
     }
     CheckDevices(training);
+    CheckLocal(training);
     if (json_read::Find(json_read::Get(training, "strategy"), "allReduce") == nullptr) return;
     if (const int servers = job_.spec.Replicas(Role::kPs); servers > 0) {
       Add("spec.ps.replicas", fmt::format("found {}, but training.strategy.allReduce trains without servers; remove ps", servers));
@@ -148,6 +149,24 @@ class Validator {
     if (job_.spec.Replicas(Role::kChief) > 0) {
       Add("spec.chief.replicas", "found 1, but training.strategy.allReduce has worker 0 as its chief; remove chief");
     }
+  }
+
+  void CheckLocal(const json& training) {
+    const json& strategy = json_read::Get(training, "strategy");
+    if (json_read::Find(strategy, "parameterServer") != nullptr || json_read::Find(strategy, "allReduce") != nullptr) return;
+    if (const int servers = job_.spec.Replicas(Role::kPs); servers > 0) {
+      Add("spec.ps.replicas",
+          fmt::format("found {}, but training.strategy local trains in one worker, without servers; set training.strategy.parameterServer, "
+                      "or remove ps",
+                      servers));
+    }
+    const int workers = job_.spec.Replicas(Role::kWorker);
+    const int chiefs = job_.spec.Replicas(Role::kChief);
+    if (workers + chiefs < 2) return;
+    Add("spec.worker.replicas",
+        fmt::format("found {}{}, but training.strategy local trains in one worker; set training.strategy.parameterServer with ps, or "
+                    "training.strategy.allReduce, or keep one of worker and chief",
+                    workers, chiefs > 0 ? " beside a chief" : ""));
   }
 
   // Synchronous workers add up what their devices have added up (docs/collectives.md).

@@ -34,8 +34,8 @@ struct Options {
   std::string log_format = "text";
 };
 
-// Adds the flags to `app`; parsing it sets `options`. A flag that is given twice has its last value,
-// so that a chart's extra arguments replace its own.
+// Adds the flags to `app`; parsing it sets `options`. A flag that is given twice has its last
+// value, so that a chart's extra arguments replace its own.
 void AddFlags(CLI::App& app, Options& options);
 
 // What is wrong with the command line, one line a mistake, in the words of our other errors.

@@ -147,13 +147,13 @@ class EditTest(MessagesCase):
             self.assertIn(word, caught.exception.message)
 
     def test_what_made_the_pods_of_a_running_job_is_fixed_until_it_is_suspended(self):
-        self.running(job("a").worker(1, template=template()), "a-worker-0")
+        self.running(job("a").ps(1).worker(1, template=template()), "a-ps-0", "a-worker-0")
         wait_for("the start time", lambda: "startTime" in self.status("a"))
         self.refused({"worker": {"template": template(image="y")}}, "spec.worker.template: Forbidden: cannot change while the job runs", "runPolicy.suspend")
         self.refused({"worker": {"restartPolicy": "Never"}}, "spec.worker.restartPolicy: Forbidden")
         self.refused({"training": {"batchSize": 7}}, "spec.training: Forbidden", "runPolicy.suspend")
         self.api.merge(f"{JOBS}/a", {"spec": {"worker": {"replicas": 2}, "runPolicy": {"backoffLimit": 1}}})
-        self.wait_pods("a-worker-0", "a-worker-1")
+        self.wait_pods("a-ps-0", "a-worker-0", "a-worker-1")
         self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": True}}})
         wait_for("the start time to go", lambda: "startTime" not in self.status("a"))
         self.api.merge(f"{JOBS}/a", {"spec": {"worker": {"template": template(image="y")}}})
@@ -164,6 +164,10 @@ class EditTest(MessagesCase):
         wait_for("the start time", lambda: "startTime" in self.status("a"))
         self.refused({"worker": {"replicas": 3}}, "spec.worker.replicas: Forbidden", "framework PyTorch", "runPolicy.suspend")
         self.refused({"replicas": 3}, "spec.worker.replicas: Forbidden", path="a/scale")
+
+    def test_a_job_of_one_process_is_not_scaled(self):
+        self.running(job("a").worker(1), "a-worker-0")
+        self.refused({"replicas": 2}, "spec.worker", "local trains in one worker; set training.strategy.parameterServer", path="a/scale")
 
     def test_a_sync_job_is_not_scaled_while_it_runs_and_an_async_one_is(self):
         def of(mode):

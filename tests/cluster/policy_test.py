@@ -73,10 +73,9 @@ class PolicyTest(ControlPlaneCase):
 
     def test_every_role_is_looked_at_also_in_an_edit(self):
         for role in ("ps", "chief", "evaluator"):
-            body = job("a").worker(1).spec()
-            body["spec"][role] = {"replicas": 1, "template": {"spec": {"hostPID": True}}}
+            maker = job("a").ps(1).worker(1).set(role, {"replicas": 1, "template": {"spec": {"hostPID": True}}})
             with self.subTest(role):
-                self.refused(body, "hostPID")
+                self.refused(maker.spec(), "hostPID")
         self.api.create(JOBS, with_pod({}, "edited"))
         with self.assertRaises(ApiError) as caught:
             self.api.merge(f"{JOBS}/edited", {"spec": {"worker": {"template": {"spec": {"hostNetwork": True}}}}})

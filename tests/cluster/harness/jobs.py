@@ -15,7 +15,10 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
 class job:  # noqa: N801 - reads as a word in a sentence: job("a").worker(2)
-    """Worker 1, a training section that the schema accepts, nothing else. Each call changes and returns this maker; spec() is the object."""
+    """Worker 1, a training section that the schema accepts, nothing else. Each call changes and returns this maker; spec() is the object.
+
+    A test that names no strategy gets the one that its replicas need, and may scale a job with servers while it runs.
+    """
 
     def __init__(self, name):
         self._body = {
@@ -24,7 +27,19 @@ class job:  # noqa: N801 - reads as a word in a sentence: job("a").worker(2)
         }
 
     def spec(self):
-        return copy.deepcopy(self._body)
+        body = copy.deepcopy(self._body)
+        training = body["spec"].get("training")
+        if training is not None and "strategy" not in training:
+            training.update(self._strategy())
+        return body
+
+    def _strategy(self):
+        if self._replicas("ps") > 0:
+            return {"strategy": {"parameterServer": {"mode": "async"}}}
+        return {"strategy": {"allReduce": {}}} if self._replicas("worker") > 1 else {}
+
+    def _replicas(self, role):
+        return self._body["spec"].get(role, {"replicas": 0}).get("replicas", 1)
 
     def set(self, field, value):
         self._body["spec"][field] = value
