@@ -77,6 +77,14 @@ class CrdTest(ControlPlaneCase):
             with self.subTest(what):
                 self.api.create(JOBS, maker.spec())
 
+    def test_the_examples_are_accepted(self):
+        files = sorted((places.REPOSITORY / "examples").rglob("*.yaml"))
+        jobs = [file for file in files if "kind: TrainingJob" in file.read_text(encoding="utf-8")]
+        self.assertGreater(len(jobs), 20)
+        for file in jobs:
+            with self.subTest(file.relative_to(places.REPOSITORY)):
+                self.kubectl("create", "--dry-run=server", "--validate=strict", "-f", file)
+
     def test_bad_jobs_are_refused_with_field_and_reason(self):
         bad = [
             (job("a").worker(0), "spec.worker", "at least one worker or a chief"),

@@ -165,8 +165,11 @@ void CheckTogether(const JobConfig& job, bool names_workers, FieldErrors& errors
                            job.ps.replicas));
   }
   if (trainers > 1) {
-    errors.Add("spec.worker.replicas",
-               fmt::format("found {} workers and chiefs, expected 1, because training.strategy is local", trainers));
+    errors.Add(
+        "spec.worker.replicas",
+        fmt::format("found {} workers and chiefs, expected 1, because training.strategy is local; set strategy: {{allReduce: {{}}}}, or "
+                    "strategy: {{parameterServer: {{mode: sync}}}} with ps.replicas",
+                    trainers));
   }
 }
 

@@ -414,8 +414,10 @@ TEST(JobConfigTest, ReplicasMustFitTheStrategy) {
   EXPECT_THAT(BadWith({"worker=null"}),
               HasSubstr("spec.worker: missing, expected at least one worker or a chief; add worker: {replicas: 1}"));
   EXPECT_THAT(BadWith({"worker.replicas=0"}), HasSubstr("spec.worker.replicas: found 0, expected at least one worker or a chief"));
-  EXPECT_THAT(BadWith({"training.strategy={local: {}}"}), AllOf(HasSubstr("spec.ps.replicas: found 1, expected 0"),
-                                                                HasSubstr("spec.worker.replicas: found 2 workers and chiefs, expected 1")));
+  EXPECT_THAT(
+      BadWith({"training.strategy={local: {}}"}),
+      AllOf(HasSubstr("spec.ps.replicas: found 1, expected 0"),
+            HasSubstr("spec.worker.replicas: found 2 workers and chiefs, expected 1, because training.strategy is local; set strategy: ")));
   EXPECT_THAT(BadWith({"chief.replicas=2"}), HasSubstr("spec.chief.replicas: found 2, expected a whole number from 0 to 1"));
 }
 
