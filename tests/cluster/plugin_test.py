@@ -121,7 +121,7 @@ class PluginTest(OperatorCase):
         self.assertEqual(drawn[0], "digits: loss 0.6667 at step 300")
         self.assertTrue(drawn[1].startswith("     2 │⠑⠢⢄"), drawn[1])
         self.assertTrue(drawn[-3].startswith("0.6667 │"), "step 400 was taken back")
-        self.assertEqual(drawn[-1].split(), ["100", "300"])
+        self.assertEqual(drawn[-1].split(), ["100", "step", "300"])
 
     def test_why_tells_what_failed_a_job_and_the_next_step(self):
         chief, other = self.start()
