@@ -36,9 +36,9 @@ function spark(points) {
   return svg('svg', {class: 'spark', viewBox: '0 0 96 24', preserveAspectRatio: 'none', 'aria-hidden': 'true'}, ...drawn);
 }
 
-// Round values in [low, high], at most five: 1, 2 or 5 times a power of ten apart.
-function ticks(low, high) {
-  const rough = (high - low) / 4 || 1;
+// Round values in [low, high], at most five: 1, 2 or 5 times a power of ten apart, at least `least`.
+function ticks(low, high, least = 0) {
+  const rough = Math.max((high - low) / 4 || 1, least);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => each >= rough);
   const found = [];
@@ -50,7 +50,7 @@ function ticks(low, high) {
 function curve(title, points, fromZero) {
   const known = points.filter(([, value]) => isNumber(value));
   if (known.length < 2) return null;
-  const [width, height, left, bottom] = [520, 180, 56, 22];
+  const [width, height, left, bottom] = [520, 180, 64, 44];
   const xs = rangeOf(known.map(([step]) => step));
   const ys = rangeOf(known.map(([, value]) => value));
   if (fromZero) ys[0] = 0;
@@ -61,12 +61,14 @@ function curve(title, points, fromZero) {
     label.textContent = number(value);
     box.append(svg('line', {x1: 0, x2: width, y1: y, y2: y}), label);
   }
-  for (const value of ticks(...xs)) {
-    const label = svg('text', {x: (width * (value - xs[0])) / (xs[1] - xs[0] || 1), y: height + 16, 'text-anchor': 'middle'});
+  for (const value of ticks(...xs, 1)) {
+    const label = svg('text', {x: (width * (value - xs[0])) / (xs[1] - xs[0] || 1), y: height + 20, 'text-anchor': 'middle'});
     label.textContent = number(value);
     box.append(label);
   }
-  box.append(...lines(points, width, height, xs, ys));
+  const unit = svg('text', {x: width / 2, y: height + 40, 'text-anchor': 'middle'});
+  unit.textContent = 'step';
+  box.append(unit, ...lines(points, width, height, xs, ys));
   const [, last] = known[known.length - 1];
   return element('figure', {}, element('figcaption', {}, `${title}: ${number(last)}`),
     svg('svg', {viewBox: `0 0 ${width + left + 16} ${height + bottom + 6}`, role: 'img', 'aria-label': `${title} over steps`}, box));

@@ -121,6 +121,16 @@ class PageTest(PageCase):
         self.see("Training loss: 0.5", "document.querySelector('figure')")
         self.assertEqual(self.curve("digits"), [[10, 2.0, 1234], [20, 1.0, 1234], [30, 0.5, 1234]])
 
+    def test_the_axis_of_a_curve_counts_whole_steps(self):
+        self.add("digits", training(10, 2.0))
+        self.browser.open(self.url + "#/default/digits")
+        for step, loss in ((10, 2.0), (11, 1.0)):
+            self.write("digits", training(step, loss))
+            wait_for(f"step {step} on the curve", lambda step=step: self.curve("digits")[-1:] and self.curve("digits")[-1][0] == step)
+        self.browser.await_true("document.querySelectorAll('figure svg polyline').length === 2")
+        texts = self.browser.ask("[...document.querySelectorAll('figure svg')[0].querySelectorAll('text')].map((each) => each.textContent)")
+        self.assertEqual(texts[-3:], ["10", "11", "step"])
+
     def test_markup_in_a_status_is_shown_as_text(self):
         self.add("evil", {"phase": "Failed", "message": HOSTILE,
                           "conditions": [{"type": "Stalled", "status": "True", "reason": "CannotCreate", "message": HOSTILE, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
@@ -148,11 +158,15 @@ class PageTest(PageCase):
     def test_search_namespaces_states_and_phones(self):
         self.add("alpha", training(1))
         self.add("beta", training(2))
-        self.add("gamma", {"phase": "Failed", "message": "replica worker-0 failed"})
+        self.add("gamma", {"phase": "Failed", "message": "replica worker-0 failed: " + "a reason that is longer than a phone is wide, " * 5 + "x" * 300})
         self.browser.look_as(390, 844, dark=True, phone=True)
         self.browser.open(self.url)
         self.browser.await_true("document.querySelectorAll('#jobs .name').length === 3")
-        self.assertFalse(self.browser.ask("document.documentElement.scrollWidth > innerWidth"), "nothing is wider than a phone")
+        self.assertEqual(self.browser.ask("document.documentElement.scrollWidth"), 390, "nothing is wider than a phone")
+        self.browser.ask("location.hash = '#/default/gamma'")
+        self.see("a reason", "document.getElementById('job')")
+        self.assertEqual(self.browser.ask("document.documentElement.scrollWidth"), 390, "nor a job's own page")
+        self.press("Escape")
         self.assertEqual(self.browser.ask("document.documentElement.dataset.theme"), "dark")
         self.press("/", *"worker-0 fai")
         self.browser.await_true("document.querySelectorAll('#jobs .name').length === 1")
