@@ -60,6 +60,22 @@ class ProgressHelperTest(unittest.TestCase):
         self.assertEqual(self.ask(), (200, '{"step": 2, "loss": 0.5}'))
         self.assertEqual(self.ask("/other"), (404, ""))
 
+    def answer_after(self, *lines):
+        """What is answered once the command has printed these lines."""
+        process = self.start(f"for line in {lines!r}: print(line, flush=True)\ninput()")
+        for _ in lines:
+            process.stdout.readline()
+        return self.ask()
+
+    def test_a_loss_that_is_no_number_is_null_in_the_answer(self):
+        """Python's json says NaN, which no strict reader takes: the job's status would stay at the step before."""
+        told = self.answer_after('{"step": 1, "loss": 0.5}', '{"step": 2, "loss": NaN, "metrics": {"accuracy": -Infinity}}', "last")
+        self.assertEqual(told, (200, '{"step": 2, "loss": null, "metrics": {"accuracy": null}}'))
+
+    def test_a_line_whose_step_counts_nothing_is_no_progress(self):
+        told = self.answer_after('{"step": 3.0}', '{"step": "ten"}', '{"step": -4}', '{"step": 1.5}', '{"step": NaN}', '{"step": true}', '{"step": 1e999}', "last")
+        self.assertEqual(told, (200, '{"step": 3.0}'))
+
     def test_before_the_first_line_there_is_no_answer(self):
         self.start("input()")
         self.assertEqual(self.ask(), (503, ""))

@@ -3,7 +3,7 @@
 
     trainyard_progress.py COMMAND …
 
-It runs COMMAND and passes on what it prints. A line that is a JSON object with "step" is progress, in the words of docs/contract.md:
+It runs COMMAND and passes on what it prints. A line that is a JSON object with a whole number "step" is progress, in the words of docs/contract.md:
 
     {"step": 120, "totalSteps": 560, "loss": 0.31, "examplesPerSecond": 6668.8, "metrics": {"accuracy": 0.93}}
 
@@ -62,10 +62,18 @@ class _Newest:
         if not line.startswith(b"{") or len(line) > LONGEST_LINE:
             return
         try:
-            if "step" in json.loads(line):
-                self.line = line.strip()
+            constants = []  # NaN and Infinity, which Python writes and JSON does not have: they become null
+            told = json.loads(line, parse_constant=constants.append)
+            answer = json.dumps(told, allow_nan=False).encode() if constants else line.strip()
         except (ValueError, RecursionError):
-            pass  # a line that only looks like progress
+            return  # a line that only looks like progress
+        if _is_count(told.get("step")) and len(answer) <= LONGEST_LINE:
+            self.line = answer
+
+
+def _is_count(step):
+    whole = isinstance(step, int) or isinstance(step, float) and step.is_integer()
+    return whole and not isinstance(step, bool) and step >= 0
 
 
 class _Server(http.server.ThreadingHTTPServer):
