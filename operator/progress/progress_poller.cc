@@ -73,7 +73,7 @@ void Poller<Answer>::Hurry(const std::string& key) {
   MutexLock lock(mutex_);
   const auto it = chiefs_.find(key);
   if (it == chiefs_.end()) return;
-  it->second.failures = 0;
+  it->second.hangs = 0;
   it->second.wait = std::min(options_.interval, kFirstWait);
   schedule_.Set(key, clock_.Monotonic() + it->second.wait);
   wake_.NotifyOne();
@@ -113,15 +113,12 @@ void Poller<Answer>::Work(const std::stop_token& stop) {
 }
 
 template <typename Answer>
-absl::Duration Poller<Answer>::WaitAfter(Chief& chief, bool answered) const {
+absl::Duration Poller<Answer>::WaitAfter(Chief& chief, bool hung) const {
   const absl::Duration young = std::exchange(chief.wait, std::min(options_.interval, 2 * chief.wait));
-  if (answered) {
-    chief.failures = 0;
-    return young;
-  }
-  ++chief.failures;
-  if (young < options_.interval) return young;  // it may not listen yet
-  return std::min(options_.interval * (1 << std::min(chief.failures, 10)), options_.max_interval);
+  if (!hung) chief.hangs = 0;
+  if (!hung || young < options_.interval) return young;
+  ++chief.hangs;
+  return std::min(options_.interval * (1 << std::min(chief.hangs, 10)), options_.max_interval);
 }
 
 template <typename Answer>
@@ -140,7 +137,7 @@ void Poller<Answer>::Ask(const std::string& key, const ProgressTarget& target, c
     const auto it = chiefs_.find(key);
     if (it == chiefs_.end() || it->second.target != target) return;  // another is watched by now
     Chief& chief = it->second;
-    schedule_.Set(key, clock_.Monotonic() + WaitAfter(chief, problem.empty()));
+    schedule_.Set(key, clock_.Monotonic() + WaitAfter(chief, absl::IsDeadlineExceeded(answer.status())));
     is_new = latest && chief.report.latest != latest;
     if (is_new) chief.report.latest = std::move(latest);
     chief.report.problem = std::move(problem);

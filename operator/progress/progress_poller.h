@@ -23,7 +23,7 @@ namespace trainyard::control {
 
 struct ProgressPollerOptions {
   absl::Duration interval = absl::Seconds(10);
-  absl::Duration max_interval = absl::Minutes(5);  // of a chief that does not answer: each failure doubles its wait
+  absl::Duration max_interval = absl::Minutes(5);  // of a chief that hangs: each time doubles its wait
   int parallel = 16;                               // questions under way; of one namespace half of them. 0: none
 };
 
@@ -37,7 +37,8 @@ struct PollReport {
 // Thread-safe. Answer is Progress or ServedVersion; "chief" stands for the server of either. A new
 // chief is asked after 1, 2, 4 … seconds up to the interval, then at most once in each. A chief
 // that is slow or hostile costs others nothing but its share of the questions under way
-// (PollSchedule).
+// (PollSchedule), and is asked ever less. A refusal costs nothing: a chief may load its data for
+// long before it has something to tell.
 template <typename Answer>
 class Poller {
  public:
@@ -61,12 +62,12 @@ class Poller {
   struct Chief {
     ProgressTarget target;
     absl::Duration wait;  // after the next answer
-    int failures = 0;
+    int hangs = 0;        // in a row, of an old chief
     PollReport<Answer> report;
   };
   void Work(const std::stop_token& stop);
   void Ask(const std::string& key, const ProgressTarget& target, const std::stop_token& stop);
-  absl::Duration WaitAfter(Chief& chief, bool answered) const;
+  absl::Duration WaitAfter(Chief& chief, bool hung) const;
 
   Clock& clock_;
   const ProgressFetch fetch_;

@@ -27,6 +27,7 @@ class ProgressPollerTest : public testing::Test {
       while (hanging_.contains(target.uid) && !stop.stop_requested()) changed_.WaitFor(mutex_, std::chrono::milliseconds(5));
       if (stop.stop_requested()) return absl::CancelledError("stopping");
       if (dead_.contains(target.uid)) return absl::UnavailableError("connection refused");
+      if (silent_.contains(target.uid)) return absl::DeadlineExceededError("no answer");
       return answers_[target.uid];
     };
   }
@@ -59,6 +60,7 @@ class ProgressPollerTest : public testing::Test {
   std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> hanging_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> dead_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> silent_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::string> answers_ ABSL_GUARDED_BY(mutex_);
   ProgressPoller poller_{clock_, Fetch(), {.parallel = kParallel}, [](const std::string&) {}};
 };
@@ -139,6 +141,17 @@ class ProgressPollerWaitsTest : public ProgressPollerTest {
       })) << second;
     }
   }
+  // The same of a chief that gives no answer.
+  void ExpectVainQuestionsAt(std::initializer_list<int> seconds) {
+    for (const int second : seconds) {
+      const absl::Duration due = start_ + absl::Seconds(second);
+      ASSERT_TRUE(Eventually([&] { return clock_.NextDeadline() == due; }))
+          << "waits until " << clock_.NextDeadline() - start_ << ", not " << second;
+      const int before = Asked("a");
+      clock_.Advance(due - clock_.Monotonic());
+      ASSERT_TRUE(Eventually([&] { return Asked("a") > before; })) << second;
+    }
+  }
   // In real time.
   static bool Eventually(const std::function<bool()>& condition) {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -161,6 +174,37 @@ TEST_F(ProgressPollerWaitsTest, ANewChiefIsAskedAfterOneTwoFourAndEightSecondsTh
   ExpectQuestionsAt({46});
   one_.Hurry("default/mnist");
   ExpectQuestionsAt({47, 48, 50, 54, 62, 72});
+}
+
+// A script may import its framework and load its data for minutes before it has a step to tell.
+TEST_F(ProgressPollerWaitsTest, AChiefThatRefusesAnAnswerAtOnceIsAskedInEachIntervalHoweverLongItDoes) {
+  {
+    MutexLock lock(mutex_);
+    dead_.insert("a");
+  }
+  one_.Start();
+  one_.Watch("default/mnist", Chief("a"));
+  ExpectVainQuestionsAt({1, 2, 4, 8, 16, 26, 36, 46, 56});
+  {
+    MutexLock lock(mutex_);
+    dead_.clear();
+  }
+  ExpectQuestionsAt({66, 76});
+}
+
+TEST_F(ProgressPollerWaitsTest, AChiefThatHoldsAQuestionUpIsAskedEachTimeAfterTwiceTheWait) {
+  {
+    MutexLock lock(mutex_);
+    silent_.insert("a");
+  }
+  one_.Start();
+  one_.Watch("default/mnist", Chief("a"));
+  ExpectVainQuestionsAt({1, 2, 4, 8, 16, 36, 76, 156, 316, 616, 916});
+  {
+    MutexLock lock(mutex_);
+    silent_.clear();
+  }
+  ExpectQuestionsAt({1216, 1226});
 }
 
 TEST_F(ProgressPollerTest, WhatServesIsAskedForItsVersion) {
