@@ -59,8 +59,8 @@ TEST(TrainingJob, AnElasticJobIsOfPyTorchWithoutAChiefAndWithinItsNumbers) {
 
 TEST(TrainingJob, ReadsEveryFieldOfTheSpec) {
   const TrainingJob job = Decode(json::parse(R"({
-    "framework": "PyTorch", "image": "me:1", "managedBy": "example.com/x",
-    "ps": {"replicas": 2, "restartPolicy": "Never"}, "worker": {"replicas": 3, "resources": {"limits": {"nvidia.com/gpu": "2"}}, "template": {"spec": {}}},
+    "framework": "TensorFlow", "image": "me:1", "managedBy": "example.com/x",
+    "ps": {"replicas": 2, "restartPolicy": "Never"}, "worker": {"replicas": 3, "restartPolicy": "ExitCode", "resources": {"limits": {"nvidia.com/gpu": "2"}}, "template": {"spec": {}}},
     "chief": {}, "storage": {"claimName": "c", "mountPath": "/out"},
     "network": {"port": 1234, "services": "PerReplica", "hostList": "Sparse", "clusterDomain": "cluster.local"},
     "runPolicy": {"cleanPodPolicy": "All", "ttlSecondsAfterFinished": 5, "activeDeadlineSeconds": 6, "backoffLimit": 7, "suspend": true,
@@ -68,7 +68,7 @@ TEST(TrainingJob, ReadsEveryFieldOfTheSpec) {
       "scheduling": {"gang": "Volcano", "minAvailable": 2, "queue": "q", "priorityClass": "p"}}})"));
   EXPECT_THAT(job.problems, IsEmpty());
   EXPECT_EQ(job.meta.generation, 4);
-  EXPECT_EQ(job.spec.framework, Framework::kPyTorch);
+  EXPECT_EQ(job.spec.framework, Framework::kTensorFlow);
   EXPECT_EQ(job.spec.Replicas(Role::kPs), 2);
   EXPECT_EQ(job.spec.Find(Role::kPs)->restart_policy, RestartPolicy::kNever);
   EXPECT_EQ(job.spec.Find(Role::kWorker)->gpus, 2);
@@ -251,6 +251,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"NobodyTrains", R"({"ps": {}})", "spec.worker.replicas", "set worker.replicas"},
         Case{"MxNetWithoutScheduler", R"({"framework": "MXNet", "image": "i", "worker": {}})", "spec.chief", "add chief: {replicas: 1}"},
+        Case{"ServersOfAFrameworkWithoutThem", R"({"framework": "JAX", "image": "i", "worker": {}, "ps": {"replicas": 2}})",
+             "spec.ps.replicas", "found 2, but framework JAX has no parameter servers, and its replicas would wait for them; remove ps"},
+        Case{"AllWorkersOfMpi",
+             R"({"framework": "MPI", "image": "i", "worker": {}, "chief": {}, "runPolicy": {"successPolicy": "AllWorkers"}})",
+             "spec.runPolicy.successPolicy", "run sshd, which does not end; use Chief"},
         Case{"NoImage", R"({"framework": "PyTorch", "worker": {}})", "spec.image", "set it"},
         Case{"TwoChiefs", R"({"chief": {"replicas": 2}})", "spec.chief.replicas", "expected at most 1"},
         Case{"TrainingOfAnotherFramework",
@@ -285,6 +290,10 @@ INSTANTIATE_TEST_SUITE_P(
              "spec.training", "found both"},
         Case{"AllWorkersWithoutWorkers", R"({"chief": {}, "runPolicy": {"successPolicy": "AllWorkers"}})", "spec.runPolicy.successPolicy",
              "use Chief"},
+        Case{
+            "ExitCodesThatNobodyAsks",
+            R"({"framework": "PyTorch", "image": "i", "worker": {}, "runPolicy": {"exitCodes": [{"from": 42, "to": 42, "action": "Fail"}]}})",
+            "spec.runPolicy.exitCodes", "set worker.restartPolicy: ExitCode, or use podFailurePolicy"},
         Case{"ExitCodesUpsideDown", R"({"worker": {}, "runPolicy": {"exitCodes": [{"from": 9, "to": 3, "action": "Fail"}]}})",
              "spec.runPolicy.exitCodes[0]", "found 9-3"},
         Case{"GangLargerThanTheJob", R"({"worker": {}, "runPolicy": {"scheduling": {"gang": "Volcano", "minAvailable": 9}}})",

@@ -92,6 +92,11 @@ class Validator {
     if (framework == Framework::kMxNet && job_.spec.Replicas(Role::kChief) == 0) {
       Add("spec.chief", "found none, but MXNet needs a chief, which runs the scheduler; add chief: {replicas: 1}");
     }
+    if (const int servers = job_.spec.Replicas(Role::kPs); servers > 0 && HasNoServers(framework)) {
+      Add("spec.ps.replicas",
+          fmt::format("found {}, but framework {} has no parameter servers, and its replicas would wait for them; remove ps", servers,
+                      Name(framework)));
+    }
     const Network& network = job_.spec.network;
     if (framework == Framework::kTrainyard && network.progress_port) {
       Add("spec.network.progressPort",
@@ -104,6 +109,11 @@ class Validator {
     if (framework != Framework::kTrainyard && !job_.spec.training.empty()) {
       Add("spec.training", fmt::format("is read by framework Trainyard only, found framework {}; remove it", Name(framework)));
     }
+  }
+
+  static bool HasNoServers(Framework framework) {
+    return framework == Framework::kPyTorch || framework == Framework::kMpi || framework == Framework::kJax ||
+           framework == Framework::kXgBoost;
   }
 
   void CheckElastic() {
@@ -184,6 +194,15 @@ class Validator {
     const RunPolicy& policy = job_.spec.run_policy;
     if (policy.success_policy == SuccessPolicy::kAllWorkers && job_.spec.Replicas(Role::kWorker) == 0) {
       Add("spec.runPolicy.successPolicy", "found AllWorkers in a job without workers; set worker.replicas or use Chief");
+    }
+    if (policy.success_policy == SuccessPolicy::kAllWorkers && job_.spec.framework == Framework::kMpi) {
+      Add("spec.runPolicy.successPolicy", "found AllWorkers, but workers of framework MPI run sshd, which does not end; use Chief");
+    }
+    const auto by_exit_code = [](const auto& each) { return each.second.restart_policy == RestartPolicy::kExitCode; };
+    if (!policy.exit_codes.empty() && std::ranges::none_of(job_.spec.replicas, by_exit_code)) {
+      Add("spec.runPolicy.exitCodes",
+          "found rules, but no role has restartPolicy ExitCode, with which they are asked; set worker.restartPolicy: ExitCode, or use "
+          "podFailurePolicy");
     }
     CheckNewPods();
     for (size_t i = 0; i < policy.failure_rules.size(); ++i) {

@@ -60,16 +60,18 @@ class CrashTest : public GangTest {
         Scale(3);
         break;
       case 2:
-        server_.Remove(kPods, "default", "mnist-ps-0");
+        server_.Remove(kPods, "default", Has("chief") ? "mnist-chief-0" : "mnist-ps-0");
         break;
       case 3:
         Scale(1);
         break;
       default:
-        Exited("mnist-worker-0", 0);
+        Exited(Has("chief") ? "mnist-chief-0" : "mnist-worker-0", 0);
     }
     return true;
   }
+
+  bool Has(const char* role) const { return job_.Object()["spec"].contains(role); }
 
   // The whole life of a job. Returns the number of writes of the operator.
   int Live() {

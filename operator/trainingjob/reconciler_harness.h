@@ -180,7 +180,16 @@ class ReconcilerTest : public testing::Test {
 inline MakeJob SmallJob() { return MakeJob().Replicas("ps", 1).Replicas("worker", 2).Claim("data").Restart("worker", "ExitCode"); }
 
 // An MPI job scheduled as a gang: it has what no cache holds.
-inline MakeJob GangJob() { return SmallJob().Framework("MPI").Policy("scheduling", {{"gang", "Volcano"}}).Policy("startPolicy", "Any"); }
+inline MakeJob GangJob() {
+  return MakeJob()
+      .Framework("MPI")
+      .Replicas("chief", 1)
+      .Replicas("worker", 2)
+      .Claim("data")
+      .Restart("worker", "ExitCode")
+      .Policy("scheduling", {{"gang", "Volcano"}})
+      .Policy("startPolicy", "Any");
+}
 
 class GangTest : public ReconcilerTest {
  protected:

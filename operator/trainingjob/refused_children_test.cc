@@ -153,7 +153,7 @@ TEST_F(RefusedChildrenTest, ARestartedOperatorSaysTheSameUntilItKnowsBetter) {
 }
 
 TEST_F(RefusedChildrenTest, AMissingRightToSecretsIsSaidByTheChartsValue) {
-  Apply(SmallJob().Framework("MPI").Policy("startPolicy", "Any"));
+  Apply(MakeJob().Framework("MPI").Replicas("worker", 2).Claim("data").Policy("startPolicy", "Any"));
   Start();
   server_.Inject({.verb = "create",
                   .resource = "secrets",

@@ -68,7 +68,7 @@ TEST_F(GangTest, AForeignPodGroupIsNeitherChangedNorDeletedAndToldOnce) {
   RunsReady();
   Scale(1);
   RunsReady();
-  Exited("mnist-worker-0", 0);
+  Exited("mnist-chief-0", 0);
   process_->Settle();
   EXPECT_EQ(Status()["phase"], "Succeeded");
   EXPECT_EQ(server_.Find(kVolcanoPodGroups, "default", "mnist"), foreign);
@@ -108,7 +108,7 @@ TEST_F(GangTest, AtTheEndPodGroupAndKeysAreGoneWhicheverOperatorIsThere) {
     Start();
     RunsReady();
     ASSERT_THAT(Names(kSecrets), ElementsAre("mnist-ssh"));
-    Exited("mnist-worker-0", 0);
+    Exited("mnist-chief-0", 0);
     if (restarted) {
       ASSERT_FALSE(server_.Find(kTrainingJobs, "default", "mnist")->at("status").contains("completionTime"));
       server_.Inject({.verb = "delete", .code = 500, .times = 10});
@@ -138,7 +138,7 @@ TEST_F(GangTest, AnOperatorWithoutTheRightToSeePodGroupsTellsSoOnceAndDoesNotTry
   Start();
   server_.Inject({.resource = "podgroups", .code = 403, .reason = "Forbidden", .times = 1000});
   EXPECT_TRUE(process_->Reconcile().ok());
-  Exited("mnist-worker-0", 0);
+  Exited("mnist-chief-0", 0);
   process_->Settle();
   EXPECT_TRUE(process_->last().ok());
   const auto calls = server_.Calls();

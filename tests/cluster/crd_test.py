@@ -54,6 +54,7 @@ class CrdTest(ControlPlaneCase):
             "pytorch": job("c").framework("PyTorch").worker(2).without("training"),
             "mxnet with its scheduler": job("d").framework("MXNet").ps(1).worker(2).chief().without("training"),
             "a framework that answers for its progress": job("v").framework("XGBoost").worker(2).without("training").set("network", {"progressPort": 5001}),
+            "no servers of a framework without them": job("r").framework("JAX").worker(2).ps(0).without("training"),
             "elastic workers": job("w").framework("PyTorch").worker(2).without("training").set("elastic", {"minWorkers": 1, "maxWorkers": 3}),
             "unknown pod fields": job("e").worker(1, template={"spec": {"containers": [{"name": "trainer", "image": "x", "later": {"deep": 1}}], "future": True}}),
             "gpu limits": job("f").worker(1, resources={"limits": {"nvidia.com/gpu": 1, "cpu": "500m", "memory": "1Gi"}}),
@@ -61,6 +62,8 @@ class CrdTest(ControlPlaneCase):
                 1, resources={"limits": {"nvidia.com/mig-1g.5gb": 1, "nvidia.com/gpu.shared": "1", "amd.com/gpu": 2}, "claims": [{"name": "gpu"}]},
                 template={"spec": {"runtimeClassName": "nvidia", "nodeSelector": {"gpu": "a100"}, "tolerations": [{"operator": "Exists"}]}}),
             "exit codes": job("g").worker(1, restartPolicy="ExitCode").policy(exitCodes=[{"from": 1, "to": 127, "action": "Fail"}]),
+            "exit codes of one role": job("i").framework("JAX").worker(2).chief(restartPolicy="ExitCode").without("training")
+            .policy(exitCodes=[{"from": 1, "to": 127, "action": "Fail"}]),
             "rules for failures": job("z").policy(podFailurePolicy={"rules": [
                 {"action": "FailJob", "onExitCodes": {"containerName": "trainer", "operator": "In", "values": [42, 43]}},
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}, {"type": "ConfigIssue", "status": "False"}]}]}),
@@ -93,6 +96,9 @@ class CrdTest(ControlPlaneCase):
             (job("a").set("framework", "Keras"), "spec.framework", "Unsupported value"),
             (job("a").framework("PyTorch"), "spec.training", "framework Trainyard only"),
             (job("a").framework("MXNet").ps(1).without("training"), "spec.chief", "MXNet needs a chief"),
+            *[(job("a").framework(each).ps(1).without("training"), "spec.ps", f"framework {each} has no parameter servers", "remove ps")
+              for each in ("PyTorch", "MPI", "JAX", "XGBoost")],
+            (job("a").framework("MPI").chief().without("training").policy(successPolicy="AllWorkers"), "spec.runPolicy.successPolicy", "use Chief"),
             (job("a").set("network", {"progressPort": 5001}), "spec.network.progressPort", "the Trainyard trainer answers on network.port + 1"),
             (job("a").framework("JAX").without("training").set("network", {"progressPort": 5000}), "spec.network.progressPort", "choose another"),
             (job("a").framework("JAX").without("training").set("elastic", {"minWorkers": 1, "maxWorkers": 3}), "spec.elastic", "is for torchrun"),
@@ -116,6 +122,9 @@ class CrdTest(ControlPlaneCase):
             (job("a").policy(backoffLimit=-1), "spec.runPolicy.backoffLimit", "greater than or equal to 0"),
             (job("a").policy(activeDeadlineSeconds=0), "spec.runPolicy.activeDeadlineSeconds"),
             (job("a").policy(exitCodes=[{"from": 9, "to": 3, "action": "Fail"}]), "exitCodes[0]", "from must not be greater than to"),
+            (job("a").framework("PyTorch").without("training").policy(exitCodes=[{"from": 42, "to": 42, "action": "Fail"}]), "spec.runPolicy.exitCodes",
+             "set worker.restartPolicy: ExitCode"),
+            (job("a").worker(1, restartPolicy="OnFailure").policy(exitCodes=[{"from": 42, "to": 42, "action": "Fail"}]), "spec.runPolicy.exitCodes"),
             (job("a").policy(podFailurePolicy={"rules": []}), "podFailurePolicy.rules", "should have at least 1 items"),
             (self.ruled(), "podFailurePolicy.rules[0]", "exactly one of onExitCodes and onPodConditions"),
             (self.ruled(onExitCodes={"operator": "In", "values": [1]}, onPodConditions=[{"type": "A"}]), "podFailurePolicy.rules[0]", "exactly one of"),
@@ -224,7 +233,7 @@ class CrdTest(ControlPlaneCase):
 
     def test_a_framework_that_keeps_the_number_of_workers_in_its_environment_is_not_scaled_while_it_runs(self):
         def started(name, framework, scope=None, **network):
-            maker = job(name).framework(framework).without("training").worker(2).ps(1).chief().set("network", network)
+            maker = job(name).framework(framework).without("training").worker(2).chief().set("network", network)
             self.api.create(JOBS, (maker.policy(restartScope=scope) if scope else maker).spec())
             self.api.merge(f"{JOBS}/{name}/status", {"status": {"startTime": "2027-01-15T08:00:00Z"}})
 
