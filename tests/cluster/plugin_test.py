@@ -1,6 +1,7 @@
 """kubectl trainyard against a real API server, as kubectl runs it. The logs come from the test, which answers for a node's kubelet."""
 
 import http.server
+import json
 import os
 import ssl
 import subprocess
@@ -122,6 +123,15 @@ class PluginTest(OperatorCase):
         self.assertTrue(drawn[1].startswith("     2 │⠑⠢⢄"), drawn[1])
         self.assertTrue(drawn[-3].startswith("0.6667 │"), "step 400 was taken back")
         self.assertEqual(drawn[-1].split(), ["100", "step", "300"])
+
+    def test_curve_plots_the_lines_of_progress_of_other_frameworks(self):
+        chief, _ = self.start()
+        told = [{"step": step, "totalSteps": 400, "loss": 2 / step} for step in (100, 200, 300, 200)]
+        hostile = ['{"step": 250, "loss": NaN}', '{"step": 1e999, "loss": 1}', '{"step": 1, "loss": "low"}', '{"loss": 1}', '{"loss": [[}', "{" * 5000 + '"loss"}']
+        self.kubelet_logs.texts[chief] = "\n".join([*map(json.dumps, told), *hostile])
+        drawn = self.plugin("curve", "digits").splitlines()
+        self.assertEqual(drawn[0], "digits: loss 0.01 at step 200")
+        self.assertEqual(drawn[-1].split(), ["100", "200"])
 
     def test_why_tells_what_failed_a_job_and_the_next_step(self):
         chief, other = self.start()
