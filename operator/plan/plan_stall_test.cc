@@ -59,6 +59,9 @@ TEST(PlanStall, AStepThatDoesNotMoveMakesARunningJobStalled) {
   EXPECT_EQ(world.Look().requeue_at, kStart + absl::Minutes(15));
   world.Passes(absl::Minutes(15)).Look();
   EXPECT_EQ(ReasonOf(world, kStalled), "NoProgress");
+  EXPECT_EQ(world.status().message,
+            "worker-0 has reported step 5 since 2027-01-15T08:00:00Z; it hangs, or waits for a replica that does: kubectl logs -l "
+            "trainyard.dev/job-name=mnist -n default --prefix --tail=5 shows the last lines of all");
   world.extra.progress->step = 6;
   world.Look();
   EXPECT_FALSE(world.status().IsTrue(kStalled));

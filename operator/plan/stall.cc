@@ -97,7 +97,12 @@ Stall ProgressStall(const Situation& situation, const TrainingJobStatus& status)
   const std::string reported = status.progress ? fmt::format("{} has reported step {} since {}", chief, status.progress->step,
                                                              FormatTimestamp(status.progress->updated_time))
                                                : fmt::format("{} has not answered since {}", chief, FormatTimestamp(since));
-  if (problem.empty()) return {.reason = "NoProgress", .message = reported + "; look at its log"};
+  if (problem.empty()) {
+    return {.reason = "NoProgress",
+            .message = fmt::format("{}; it hangs, or waits for a replica that does: kubectl logs -l {}={} -n {} --prefix --tail=5 shows "
+                                   "the last lines of all",
+                                   reported, kJobNameLabel, situation.job.meta.name, situation.job.meta.name_space)};
+  }
   return {.reason = "Unreachable",
           .message = fmt::format("{}{}: {}; look at its log, and whether the operator may reach its port {}", reported,
                                  status.progress ? " and does not answer now" : "", problem, *port)};

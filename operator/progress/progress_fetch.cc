@@ -14,11 +14,16 @@ namespace {
 
 constexpr size_t kMaxHeaderBytes = size_t{16} << 10;
 
+absl::Status Unexpected(const std::string& url, int code) {
+  const char* told = code == 503 ? "; it has told no step yet" : "";
+  return absl::UnavailableError(fmt::format("GET {}: found code {}, expected 200{}", url, code, told));
+}
+
 absl::Status Problem(const std::string& url, const CurlAnswer& answer, bool too_long) {
   if (too_long) return absl::ResourceExhaustedError(fmt::format("GET {}: an answer of more than {} bytes", url, kMaxProgressBytes));
   switch (answer.end) {
     case CurlEnd::kDone:
-      return absl::UnavailableError(fmt::format("GET {}: found code {}, expected 200", url, answer.code));
+      return Unexpected(url, answer.code);
     case CurlEnd::kStopped:
       return absl::CancelledError("stopping");
     case CurlEnd::kDeadline:

@@ -70,6 +70,13 @@ TEST_P(ProgressFetchTest, RedirectsAreNotFollowedAndNothingIsTriedAgain) {
   }
 }
 
+// Of an API server that stands between, the code may be its own.
+TEST_P(ProgressFetchTest, APodThatAnswers503HasToldNoStepYet) {
+  const RawServer server({.bytes = "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"});
+  const std::string told(Ask(server).status().message());
+  EXPECT_EQ(told.ends_with("found code 503, expected 200; it has told no step yet"), GetParam()) << told;
+}
+
 INSTANTIATE_TEST_SUITE_P(ProgressFetch, ProgressFetchTest, testing::Bool(),
                          [](const testing::TestParamInfo<bool>& info) { return info.param ? "FromPod" : "ThroughApiServer"; });
 
