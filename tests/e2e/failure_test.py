@@ -105,6 +105,36 @@ class KeyMadeAnew(FailureTest):
         self.assertIn("another key", (run.output / "logs/ps-0.log").read_text())
 
 
+class LogsRemoved(FailureTest):
+    """The folder of the logs is removed while the job trains. A replica that starts again needs a log."""
+
+    def lose_logs_and_a_worker(self, instead):
+        run = self.start(workers=2, mode="allReduce", steps=3000, batch=16, checkpoint_every=1000)
+        run.await_step(20)
+        logs = run.output / "logs"
+        logs.rename(run.output / "logs-away")
+        instead(logs)
+        run.kill("worker", 1)
+        return run
+
+    def test_a_replica_that_starts_again_makes_the_folder_anew(self):
+        run = self.lose_logs_and_a_worker(lambda logs: None)
+        run.await_step(1, index=1)
+        self.assertTrue((run.output / "logs/worker-1.log").exists())
+        run.process.terminate()
+        self.assertEqual(run.wait(), 130, run.text)
+
+    def test_a_replica_that_cannot_start_again_ends_the_job_with_a_checkpoint_and_a_report(self):
+        run = self.lose_logs_and_a_worker(lambda logs: logs.write_text("a file in its place"))
+        self.assertEqual(run.wait(), 1, run.text)
+        report = run.report()
+        self.assertEqual(report["state"], "Failed")
+        self.assertGreaterEqual(report["steps"], 20)
+        self.assertIn("logs: Not a directory", report["failures"][-1]["reason"])
+        self.assertIn("Failed: worker-1: ", run.text)
+        self.assertTrue((run.output / "checkpoints" / f"step-{report['steps']}").is_dir(), run.text)
+
+
 class KilledAtStart(FailureTest):
     def test_a_server_killed_before_the_first_step(self):
         run = self.start(workers=2, ps=1, mode="async", steps=60, batch=32)

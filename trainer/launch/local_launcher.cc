@@ -14,6 +14,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "trainer/base/clock.h"
@@ -25,6 +26,7 @@
 #include "trainer/base/wait_notice.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/evaluation_log.h"
+#include "trainer/job/exit_code.h"
 #include "trainer/job/output_folders.h"
 #include "trainer/launch/earlier_run.h"
 #include "trainer/launch/evaluation_news.h"
@@ -132,7 +134,7 @@ class LocalRun {
     TY_RETURN_IF_ERROR(folder_.Prepare(job_, CpuQuota(), replicas_, ports_));
     if (options_.open) TY_RETURN_IF_ERROR(OpenPage());
     while (!supervisor_.Done()) {
-      for (const Action& action : supervisor_.Advance(RealClock().Now())) TY_RETURN_IF_ERROR(Do(action));
+      TY_RETURN_IF_ERROR(Advance());
       ReportNewFailures();
       ReportSecondStarts();
       if (supervisor_.Done()) break;
@@ -154,6 +156,15 @@ class LocalRun {
     return absl::OkStatus();
   }
 
+  // Until nothing is to be done now: a replica that cannot be started may end the others.
+  absl::Status Advance() {
+    std::vector<Action> actions = supervisor_.Advance(RealClock().Now());
+    for (; !actions.empty(); actions = supervisor_.Advance(RealClock().Now())) {
+      for (const Action& action : actions) TY_RETURN_IF_ERROR(Do(action));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Do(const Action& action) {
     const ReplicaId& id = replicas_[action.replica];
     switch (action.kind) {
@@ -161,9 +172,11 @@ class LocalRun {
         const std::vector<std::string> argv = {options_.program, "train",       "--output",
                                                folder_.dir(),    "--http_port", fmt::format("{}", ports_[action.replica].http_port)};
         log_begins_[action.replica] = LogSize(folder_.LogPath(id));
-        TY_ASSIGN_OR_RETURN(ReplicaProcess process,
-                            ReplicaProcess::Start({.argv = argv, .environment = folder_.Environment(id), .log_path = folder_.LogPath(id)}));
-        running_.insert_or_assign(action.replica, std::move(process));
+        absl::StatusOr<ReplicaProcess> process =
+            ReplicaProcess::Start({.argv = argv, .environment = folder_.Environment(id), .log_path = folder_.LogPath(id)});
+        if (!process.ok()) return NotStarted(action.replica, process.status());
+        running_.insert_or_assign(action.replica, *std::move(process));
+        has_run_.insert(action.replica);
         break;
       }
       case Action::Kind::kTerminate:
@@ -173,6 +186,14 @@ class LocalRun {
         running_.at(action.replica).Signal(SIGKILL);
         break;
     }
+    return absl::OkStatus();
+  }
+
+  // A replica that cannot be started. Before it has run, that is the launch's own error. Later
+  // others have work to save, so it is a failure of the replica.
+  absl::Status NotStarted(int replica, const absl::Status& why) {
+    if (!has_run_.contains(replica)) return why;
+    supervisor_.Exited(replica, {.code = ExitCodeOf(why), .signal = 0}, RealClock().Now(), std::string(why.message()));
     return absl::OkStatus();
   }
 
@@ -400,6 +421,7 @@ class LocalRun {
   ProgressView view_;
   Supervisor supervisor_;
   std::map<int, ReplicaProcess> running_;
+  std::set<int> has_run_;              // replicas that were started once
   std::map<int, int64_t> log_begins_;  // where the log of a replica's newest process begins
   std::unique_ptr<LivePage> page_;     // null: not wanted
   absl::Time next_progress_ = absl::InfinitePast();

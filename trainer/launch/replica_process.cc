@@ -10,7 +10,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <utility>
+
+#include "trainer/base/file.h"
+#include "trainer/base/status_macros.h"
 
 extern char** environ;
 
@@ -65,6 +69,7 @@ std::string Describe(const ExitStatus& status) {
 
 absl::StatusOr<ReplicaProcess> ReplicaProcess::Start(const ProcessOptions& options) {
   if (access(options.argv.front().c_str(), X_OK) != 0) return SystemError(fmt::format("program '{}' cannot be run", options.argv.front()));
+  TY_RETURN_IF_ERROR(MakeDirectories(std::filesystem::path(options.log_path).parent_path().string()));
   const int log_fd = open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (log_fd < 0) return SystemError(fmt::format("log file '{}' cannot be opened", options.log_path));
   std::vector<std::string> arguments = options.argv;

@@ -27,7 +27,7 @@ std::string Describe(const ExitStatus& status);
 struct ProcessOptions {
   std::vector<std::string> argv;                   // argv[0] is a path, not searched
   std::map<std::string, std::string> environment;  // added to this process's own; wins over it
-  std::string log_path;                            // stdout and stderr are appended here
+  std::string log_path;                            // stdout and stderr are appended here; its folder is made
 };
 
 // Not thread-safe. The child dies with its parent (PR_SET_PDEATHSIG), so that a killed launcher

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -59,13 +60,24 @@ TEST(ReplicaProcess, AProcessOutOfScopeIsKilledAndReaped) {
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
-TEST(ReplicaProcess, AMissingProgramOrLogFolderIsNamed) {
+TEST(ReplicaProcess, TheFolderOfTheLogIsMadeWhereItIsMissing) {
+  ProcessOptions options = Shell("echo here");
+  const std::string folder = ::testing::TempDir() + "/replica-logs-made-anew";
+  std::filesystem::remove_all(folder);
+  options.log_path = folder + "/logs/worker-0.log";
+  auto process = ReplicaProcess::Start(options);
+  ASSERT_TRUE(process.ok()) << process.status();
+  process->Reap();
+  EXPECT_EQ(LogOf(options), "here\n");
+}
+
+TEST(ReplicaProcess, AMissingProgramOrAFolderThatCannotBeIsNamed) {
   ProcessOptions options = Shell("true");
   options.argv[0] = "/no/such/program";
   EXPECT_NE(ReplicaProcess::Start(options).status().message().find("/no/such/program"), absl::string_view::npos);
   options = Shell("true");
-  options.log_path = "/no/such/folder/log";
-  EXPECT_NE(ReplicaProcess::Start(options).status().message().find("/no/such/folder/log"), absl::string_view::npos);
+  options.log_path = "/dev/null/logs/log";
+  EXPECT_NE(ReplicaProcess::Start(options).status().message().find("/dev/null/logs"), absl::string_view::npos);
 }
 
 }  // namespace
