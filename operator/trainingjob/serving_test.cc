@@ -17,7 +17,12 @@ using ::testing::Not;
 
 class ServingTest : public ReconcilerTest {
  protected:
-  static MakeJob Served() { return SmallJob().Policy("startPolicy", "Any").Set("/spec/training/steps", 3).Set("/spec/serve/replicas", 2); }
+  static MakeJob Served() {
+    return SmallJob()
+        .Policy("startPolicy", "Any")
+        .Set("/spec/training", {{"steps", 3}, {"strategy", {{"parameterServer", {{"mode", "sync"}}}}}})
+        .Set("/spec/serve/replicas", 2);
+  }
 
   void Succeeds() {
     RunsReady();
@@ -103,6 +108,7 @@ TEST_F(ServingTest, BothGoWithTheJobObject) {
   Apply(Served());
   Start();
   Succeeds();
+  ASSERT_TRUE(Deployed());
   server_.Remove(kTrainingJobs, "default", "mnist");
   server_.CollectGarbage();
   process_->Settle();
@@ -176,7 +182,10 @@ TEST_F(ServingTest, AnOperatorThatIsKilledAtAnyWriteLeavesNothingUndone) {
       {
         Process(server, clock).Settle();
       }
-      if (!server.Crashed()) return;
+      if (!server.Crashed()) {
+        ASSERT_GE(write, 2) << "a Deployment and a Service are written";
+        return;
+      }
       server.Revive();
       Process(server, clock).Settle();
       ASSERT_TRUE(server.Find(kDeployments, "default", "mnist-serve")) << write;
