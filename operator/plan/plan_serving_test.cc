@@ -19,10 +19,14 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
+MakeJob TrainedByServers() {
+  return OneServerTwoWorkers().Set("/spec/training", {{"steps", 3}, {"strategy", {{"parameterServer", {{"mode", "sync"}}}}}});
+}
+
 MakeJob Served(const std::string& when = "final") {
-  MakeJob job = OneServerTwoWorkers();
-  job.Set("/spec/training", {{"steps", 3}, {"checkpoint", {{"keepBest", {{"metric", "accuracy"}}}}}});
-  return job.Set("/spec/serve", {{"replicas", 2}, {"when", when}});
+  return TrainedByServers()
+      .Set("/spec/training/checkpoint/keepBest/metric", "accuracy")
+      .Set("/spec/serve", {{"replicas", 2}, {"when", when}});
 }
 
 ChildRef Serve(ChildKind kind) { return {kind, "mnist-serve", "", "", std::nullopt}; }
@@ -193,7 +197,7 @@ TEST(PlanServing, AJobThatIsCreatedSuspendedMakesNothing) {
 }
 
 TEST(PlanServing, EditsAreFollowedAlsoAfterTheEnd) {
-  ServedWorld world(OneServerTwoWorkers().Set("/spec/training/steps", 3));
+  ServedWorld world(TrainedByServers());
   world.Succeeds();
   EXPECT_EQ(world.status().Find(kServing), nullptr);
   world.Edits(Served());
@@ -203,7 +207,7 @@ TEST(PlanServing, EditsAreFollowedAlsoAfterTheEnd) {
   world.Edits(Served().Set("/spec/serve/resources", json{{"limits", {{"cpu", "1"}}}}));
   EXPECT_TRUE(world.Do().serving.update);
   EXPECT_FALSE(world.Do().serving.update);
-  world.Edits(OneServerTwoWorkers().Set("/spec/training/steps", 3));
+  world.Edits(TrainedByServers());
   EXPECT_THAT(Deleted(world.Do(), ChildKind::kDeployment), ElementsAre("mnist-serve"));
   EXPECT_FALSE(world.Exists());
   EXPECT_EQ(ReasonOf(world, kServing), "Removed");

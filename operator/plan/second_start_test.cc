@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "operator/plan/conditions.h"
 #include "operator/plan/plan.h"
 #include "operator/plan/test_world.h"
@@ -17,8 +19,15 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-MakeJob Training() { return OneServerTwoWorkers().Set("/spec/training", {{"steps", 3}}); }
-MakeJob AllReduce() { return MakeJob().Replicas("worker", 3).Claim("data").Set("/spec/training", {{"steps", 3}}); }
+MakeJob Training() {
+  return OneServerTwoWorkers().Set("/spec/training", {{"steps", 3}, {"strategy", {{"parameterServer", {{"mode", "sync"}}}}}});
+}
+MakeJob AllReduce() {
+  return MakeJob()
+      .Replicas("worker", 3)
+      .Claim("data")
+      .Set("/spec/training", {{"steps", 3}, {"strategy", {{"allReduce", nlohmann::json::object()}}}});
+}
 
 // Its program ends now.
 void Ends(World& world, Role role, int index, int code) {
