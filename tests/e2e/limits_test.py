@@ -59,6 +59,23 @@ class Limits(unittest.TestCase):
         self.assertRegex(log.splitlines()[-1], "cannot write .*step-12.*parameters.safetensors: File too large")
         self.assertEqual([entry.name for entry in (self.folder / "out/checkpoints").iterdir() if entry.name != "evaluations.json"], [])
 
+    def test_a_workers_recurrent_state_that_has_no_room_ends_nothing(self):
+        job = trainyard.job_file(self.folder, model="linear", workers=2, ps=1, mode="sync", batch=512, steps=10_000, checkpoint_every=3)
+        layers = "input: {shape: [2, 3]}, layers: [{lstm: {units: 64, stateful: true}}, {dense: {units: 2}}], loss: softmaxCrossEntropy"
+        job.write_text(job.read_text().replace("preset: linear", layers).replace("{examples: 1024}", "{examples: 10240}"))
+        run = trainyard.Run(job, output=self.folder / "out")
+        self.addCleanup(run.process.kill)
+        run.await_step(5, index=1)
+        log = run.output / "logs/worker-1.log"
+        worker = run.replica_pid("worker", 1)
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))  # less than a state
+        trainyard.await_that(lambda: log.read_text().count("the state of recurrent layers at step") >= 2, run.logs)
+        resource.prlimit(worker, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        run.await_step(run.progress(index=1)["step"] + 5, index=1)
+        run.process.terminate()
+        self.assertEqual(run.wait(), 130, run.text)
+        self.assertEqual(run.report()["restarts"], [])
+
     def test_init_leaves_no_file_where_it_cannot_write_it(self):
         job = self.folder / "job.yaml"
         command = [trainyard.TRAINER, "init", "examples/data/mnist", "--output", str(job)]

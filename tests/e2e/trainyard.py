@@ -136,6 +136,15 @@ class Run:
         os.kill(pid, with_signal)
 
 
+def await_that(holds, tell, timeout=DEADLINE):
+    """Waits until `holds()`; `tell()` is the text of the error where it never does."""
+    end = time.monotonic() + timeout
+    while not holds():
+        if time.monotonic() > end:
+            raise AssertionError(f"it does not come within {timeout} s:\n{tell()}")
+        time.sleep(0.02)
+
+
 def free_ports(count):
     """Ports of this machine that nobody listens at."""
     sockets = [socket.socket() for _ in range(count)]

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "trainer/base/abandoned.h"
+#include "trainer/base/file_error.h"
 #include "trainer/base/log.h"
 #include "trainer/base/owned_fd.h"
 #include "trainer/base/status_macros.h"
@@ -72,9 +73,9 @@ absl::Status ReplaceFile(const std::string& path, std::string_view bytes, Disk& 
   return disk.SyncFolder(folder);
 }
 
-absl::Status TellIfFull(const absl::Status& status, std::string_view what) {
-  if (!absl::IsResourceExhausted(status)) return status;
-  LogError("{} is not written: {}. The training does without; make room there", what, std::string(status.message()));
+absl::Status TellIfMayPass(const absl::Status& status, std::string_view what) {
+  if (!MayPass(status)) return status;
+  LogError("{} is not written: {}. The training does without; {}", what, std::string(status.message()), NextStepFor(status));
   return absl::OkStatus();
 }
 

@@ -22,9 +22,9 @@ absl::Status WriteFileDurably(const std::string& path, std::string_view bytes, D
 // Several processes may do so at once: the last one's file stays. Temporary files of writers that
 // died are removed first.
 absl::Status ReplaceFile(const std::string& path, std::string_view bytes, Disk& disk = RealDisk());
-// A full disk (ResourceExhausted) is told as "<what> is not written: …", and becomes OK: for files
-// that a training can do without.
-absl::Status TellIfFull(const absl::Status& status, std::string_view what);
+// An error that may pass (file_error.h) is told as "<what> is not written: …", and becomes OK: for
+// files that a training can do without.
+absl::Status TellIfMayPass(const absl::Status& status, std::string_view what);
 // mkdir -p.
 absl::Status MakeDirectories(const std::string& path);
 

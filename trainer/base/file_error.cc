@@ -26,9 +26,23 @@ absl::Status FileError(int error, std::string_view action, std::string_view path
     case EMFILE:
     case ENFILE:
       return absl::ResourceExhaustedError(message);
+    case EIO:
+    case ENXIO:
+    case ESTALE:
+    case EHOSTDOWN:
+    case ENOTCONN:
+    case EREMOTEIO:
+    case ETIMEDOUT:
+      return absl::UnavailableError(message);
     default:
       return absl::InternalError(message);
   }
+}
+
+bool MayPass(const absl::Status& status) { return absl::IsResourceExhausted(status) || absl::IsUnavailable(status); }
+
+std::string_view NextStepFor(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) ? "make room there" : "mend the volume";
 }
 
 }  // namespace trainyard::engine

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "trainer/base/faulty_disk.h"
+#include "trainer/base/file_error.h"
 #include "trainer/base/test_process.h"
 
 namespace trainyard::engine {
@@ -55,6 +56,13 @@ TEST(File, AFullDiskIsResourceExhausted) {
   absl::Status status = WriteFileDurably("/dev/full", "x");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot write /dev/full: No space left on device"));
+}
+
+TEST(File, AVolumeThatDoesNotAnswerMayAnswerAgain) {
+  for (const int error : {EIO, ESTALE, ETIMEDOUT, ENOTCONN, ENOSPC, EDQUOT}) EXPECT_TRUE(MayPass(FileError(error, "write", "a"))) << error;
+  for (const int error : {EACCES, EROFS, ENOENT, EISDIR}) EXPECT_FALSE(MayPass(FileError(error, "write", "a"))) << error;
+  EXPECT_TRUE(TellIfMayPass(FileError(EIO, "write", "a"), "report.json").ok());
+  EXPECT_TRUE(absl::IsPermissionDenied(TellIfMayPass(FileError(EROFS, "write", "a"), "report.json")));
 }
 
 TEST(File, AFileThatIsHalfWrittenIsRemoved) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "trainer/base/file_error.h"
 #include "trainer/base/log.h"
 #include "trainer/base/memory_for.h"
 #include "trainer/base/memory_room.h"
@@ -168,10 +169,10 @@ bool RunSaver::DueByTime() const {
 bool RunSaver::HasRoom() const { return StateBytes() + StateBytes() / 4 < ReadMemoryRoom().available; }
 
 absl::Status RunSaver::Spare(const absl::Status& status, int64_t step) {
-  if (!absl::IsResourceExhausted(status)) return status;
-  unwritten_ = fmt::format(
-      "the checkpoint of step {} is not written: {}. The training goes on, and the next checkpoint tries again; make room there", step,
-      std::string(status.message()));
+  const bool removed = absl::IsNotFound(status);  // its folder, while it was written
+  if (!MayPass(status) && !removed) return status;
+  unwritten_ = fmt::format("the checkpoint of step {} is not written: {}. The training goes on, and the next checkpoint tries again; {}",
+                           step, std::string(status.message()), removed ? "let nothing else remove files there" : NextStepFor(status));
   LogError("{}", unwritten_);
   return absl::OkStatus();
 }

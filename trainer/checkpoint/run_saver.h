@@ -110,7 +110,8 @@ class RunSaver {
   absl::Status SaveBestMeanwhile(TrainingState state, const RunPlace& place, std::map<std::string, std::string> judged);
   // Writes a checkpoint here, even where the newest one is of its step.
   absl::Status Save(const StateView& state, const RunPlace& place);
-  // ResourceExhausted (a full disk) is told, and becomes OK: the next checkpoint tries again.
+  // A full disk, a volume that does not answer, and a folder that was removed meanwhile (NotFound)
+  // are told, and become OK: the next checkpoint tries again.
   absl::Status Spare(const absl::Status& status, int64_t step);
   // What Spare has told since the last call; "": nothing.
   std::string TakeUnwritten() { return std::exchange(unwritten_, ""); }

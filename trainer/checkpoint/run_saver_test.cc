@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "absl/synchronization/notification.h"
 #include "trainer/base/fake_clock.h"
 #include "trainer/base/faulty_disk.h"
+#include "trainer/base/file_error.h"
 
 namespace trainyard::engine {
 namespace {
@@ -325,6 +327,28 @@ TEST_F(RunSaverTest, ABestCheckpointThatCouldNotBeWrittenIsKnownAtTheEnd) {
   ASSERT_TRUE(saver_->SaveBestMeanwhile(StateAt(6, 1), {.step = 6}, {}).ok());
   ASSERT_TRUE(saver_->Settle().ok());
   EXPECT_TRUE(saver_->best_status().ok());
+}
+
+TEST_F(RunSaverTest, AVolumeThatDoesNotAnswerEndsNothing) {
+  FailWritesWith(FileError(ESTALE, "write", "step-5"));
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  EXPECT_THAT(saver_->TakeUnwritten(), AllOf(HasSubstr("cannot write step-5: Stale file handle"), HasSubstr("mend the volume")));
+  EXPECT_FALSE(saver_->Save(StateView(StateAt(6, 2)), {.step = 6}).ok());
+}
+
+TEST_F(RunSaverTest, AFolderThatIsRemovedWhileItIsWrittenIsMadeAnewByTheNextCheckpoint) {
+  disk_.before = [this](int) {
+    std::filesystem::remove_all(dir_);
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(5, 1), {.step = 5}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  EXPECT_THAT(saver_->TakeUnwritten(), HasSubstr("the checkpoint of step 5 is not written: cannot "));
+  FailWritesWith(absl::OkStatus());
+  ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(6, 2), {.step = 6}).ok());
+  ASSERT_TRUE(saver_->Settle().ok());
+  EXPECT_THAT(Finished(), ElementsAre(6));
 }
 
 TEST_F(RunSaverTest, OtherErrorsOfTheDiskEndTheTraining) {

@@ -382,7 +382,7 @@ class LocalRun {
     TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> reports, ReadReplicaReports(folder_.dir()));
     const bool keeps_earlier = !HasTrained(reports) && earlier.TellsMore(outcome.state, first_step_);
     const absl::Status written =
-        keeps_earlier ? earlier.PutBack() : TellIfFull(WriteReport(folder_.dir(), outcome, reports), "report.json");
+        keeps_earlier ? earlier.PutBack() : TellIfMayPass(WriteReport(folder_.dir(), outcome, reports), "report.json");
     if (!keeps_earlier) earlier.Forget();
     const absl::Status page = WriteReportPage(folder_.dir());
     if (!page.ok()) {

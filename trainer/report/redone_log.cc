@@ -90,10 +90,10 @@ absl::StatusOr<std::optional<RedoneRecord>> RedoneLog::Begin(int64_t step, const
     records_.push_back(*added);
     ++times_;
     if (records_.size() > kMostRecords) records_.erase(records_.begin());
-    TY_RETURN_IF_ERROR(TellIfFull(WriteRecords(), "the list of steps that were done again"));
+    TY_RETURN_IF_ERROR(TellIfMayPass(WriteRecords(), "the list of steps that were done again"));
   }
   reached_ = step;
-  TY_RETURN_IF_ERROR(TellIfFull(WriteReached(), "how far the training has come"));
+  TY_RETURN_IF_ERROR(TellIfMayPass(WriteReached(), "how far the training has come"));
   return added;
 }
 

@@ -123,7 +123,7 @@ absl::StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::CreateUnlessFull(c
 absl::StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::UnlessFull(absl::StatusOr<std::unique_ptr<SummaryWriter>> created,
                                                                          const std::string& dir) {
   if (created.ok()) return created;
-  TY_RETURN_IF_ERROR(TellIfFull(created.status(), fmt::format("the summary in {}", dir)));
+  TY_RETURN_IF_ERROR(TellIfMayPass(created.status(), fmt::format("the summary in {}", dir)));
   return nullptr;
 }
 

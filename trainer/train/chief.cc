@@ -165,7 +165,7 @@ absl::Status Chief::WriteEvaluation(int64_t step) {
   if (!predictions_ || predictions_->matrix().total() == 0) return absl::OkStatus();
   const ConfusionMatrix& matrix = predictions_->matrix();
   TY_ASSIGN_OR_RETURN(std::vector<std::string> names, ClassNamesOf(run_.config.data, matrix.classes()));
-  return TellIfFull(
+  return TellIfMayPass(
       WriteEvaluationRecord(run_.options.output,
                             {.step = step, .classes = std::move(names), .matrix = matrix, .mistakes = predictions_->mistakes()}),
       "evaluation.json");

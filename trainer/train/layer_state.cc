@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "trainer/base/file.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -93,7 +94,11 @@ RunPlace LayerState::Place(int64_t step) const {
   return place;
 }
 
-absl::Status LayerState::SaveBetweenSteps() const { return IsWritten() ? Save(run_.step, Now()) : absl::OkStatus(); }
+absl::Status LayerState::SaveBetweenSteps() const {
+  if (!IsWritten()) return absl::OkStatus();
+  // Without it the job cannot go on from this step's checkpoint, and takes an earlier one.
+  return TellIfMayPass(Save(run_.step, Now()), fmt::format("the state of recurrent layers at step {}", run_.step));
+}
 
 absl::Status LayerState::SaveAtEnd() const { return IsWritten() ? Save(run_.step, in_step_ ? Before() : Now()) : absl::OkStatus(); }
 
