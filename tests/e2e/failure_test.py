@@ -265,6 +265,29 @@ class Signals(FailureTest):
         self.assertEqual(len(list((pathlib.Path(output) / "checkpoints").glob("step-*"))), 1)
 
 
+class Strangers(FailureTest):
+    def test_a_rank_names_the_connection_that_it_refuses_and_why(self):
+        port, other = trainyard.free_ports(2)
+        job = job_file(self.folder.name, workers=2, mode="allReduce", steps=8)
+        log = pathlib.Path(self.folder.name) / "rank-0.log"
+        with log.open("w") as output:
+            rank = subprocess.Popen([trainyard.TRAINER, "train", "--job_name=worker", "--task_index=0", "--config", str(job), "--http_port", "0",
+                                     f"--worker_hosts=127.0.0.1:{port},127.0.0.1:{other}", "--output", self.folder.name],
+                                    cwd=trainyard.ROOT, stdout=output, stderr=subprocess.STDOUT)
+        self.addCleanup(rank.wait)
+        self.addCleanup(rank.kill)
+
+        def ask():
+            with socket.socket() as stranger:
+                if stranger.connect_ex(("127.0.0.1", port)) != 0:
+                    return False
+                stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                return "refuses" in log.read_text()
+
+        trainyard.await_that(ask, log.read_text, timeout=30)
+        self.assertIn("it does not speak HTTP/2: it begins with 'GET / HTTP/1.0", log.read_text())
+
+
 class ByHand(FailureTest):
     """Four terminals, the tutorials' way."""
 

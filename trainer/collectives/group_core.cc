@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/transport/pace_record.h"
 
@@ -268,6 +269,15 @@ void GroupCore::OnClosed(const std::shared_ptr<Stream>& stream, const absl::Stat
     }
   }
   Do(std::move(out));
+}
+
+void GroupCore::OnTurnedAway(const std::string& peer, const absl::Status& why) {
+  std::optional<std::string> line;
+  {
+    MutexLock lock(&mutex_);
+    line = turned_away_.Add(fmt::format("{} refuses {}", own_name(), peer), std::string(why.message()), RealClock().Now());
+  }
+  if (line) LogWarning("{}", *line);
 }
 
 void GroupCore::OnLost(Peer& peer, const absl::Status& status, Out& out) {

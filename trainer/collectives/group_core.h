@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "trainer/base/bounded_lines.h"
 #include "trainer/base/mutex.h"
 #include "trainer/base/worker_pace.h"
 #include "trainer/collectives/group_options.h"
@@ -43,6 +44,8 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   void OnOpened(const std::shared_ptr<Stream>& stream) override;
   void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override;
   void OnClosed(const std::shared_ptr<Stream>& stream, const absl::Status& status) override;
+  // Logs few lines, whatever strangers do.
+  void OnTurnedAway(const std::string& peer, const absl::Status& why) override;
 
   // Dials what is due, sends heartbeats, drops streams that do not say who they are. Returns when
   // there is more to do.
@@ -235,6 +238,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   bool tend_ ABSL_GUARDED_BY(mutex_) = false;
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
   StreamTraffic traffic_ ABSL_GUARDED_BY(mutex_);  // of streams that have ended
+  BoundedLines turned_away_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace trainyard::engine
