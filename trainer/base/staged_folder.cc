@@ -16,6 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "trainer/base/abandoned.h"
 #include "trainer/base/file.h"
+#include "trainer/base/file_error.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -73,7 +74,12 @@ void Tidy(const std::string& parent, Disk& disk) {
 absl::StatusOr<OwnedFd> MakeHeld(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) != 0) return FileError(errno, "create folder", path);
   OwnedFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() < 0) return folder;
+  if (folder.get() < 0) {
+    const int error = errno;
+    if (error == ENOENT) return folder;
+    ::rmdir(path.c_str());
+    return FileError(error, "open folder", path);
+  }
   struct stat info{};
   const bool taken = ::flock(folder.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (!taken && ::fstat(folder.get(), &info) == 0 && info.st_nlink > 0) return folder;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -17,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AnyOf;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr int kKilled = 77;
@@ -110,6 +112,19 @@ TEST_F(StagedFolderTest, AnErrorAtAnyStepLeavesTheOldFolderAndNothingElse) {
     }
     EXPECT_EQ(Standing(), "new");
   }
+}
+
+TEST_F(StagedFolderTest, AProcessThatIsOutOfFilesSaysSoAndLeavesNothing) {
+  const int exit_code = ExitCodeOf([&] {
+    const auto next = static_cast<rlim_t>(::dup(STDERR_FILENO));
+    ::close(static_cast<int>(next));
+    const rlimit none_free{.rlim_cur = next, .rlim_max = next};
+    if (::setrlimit(RLIMIT_NOFILE, &none_free) != 0) return 1;
+    const absl::Status status = Put("new");
+    return absl::IsResourceExhausted(status) && std::string(status.message()).ends_with("Too many open files") ? 0 : 2;
+  });
+  EXPECT_EQ(exit_code, 0);
+  EXPECT_THAT(Names(), IsEmpty());
 }
 
 TEST(Abandoned, ALiveWritersThingsAreNeverAbandoned) {

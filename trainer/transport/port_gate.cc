@@ -185,7 +185,7 @@ class EpollGate final : public PortGate {
       if (socket.get() < 0) {
         if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) return;
         if (waiting_.empty()) return SetAccepting(false);  // no files, no memory
-        Drop(waiting_.begin(), "it has not said anything yet, and the process is out of files");
+        Drop(waiting_.begin(), "it has not said anything yet, and the process is out of files; raise their limit (ulimit -n)");
         continue;
       }
       if (waiting_.size() >= options_.most_waiting) {
