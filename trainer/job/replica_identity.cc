@@ -202,6 +202,10 @@ absl::StatusOr<ReplicaIdentity> ReadReplicaIdentity(const ReplicaFlags& flags, c
   ReplicaIdentity identity;
   FieldErrors errors;
   const char* folder = environment("TRAINYARD_CONFIG_DIR");
+  if (folder != nullptr && !Exists(folder)) {
+    return absl::NotFoundError(fmt::format(
+        "TRAINYARD_CONFIG_DIR: there is no folder '{}', expected one with training.json and the host lists; was it removed?", folder));
+  }
   if (folder != nullptr) TY_RETURN_IF_ERROR(ReadHostLists(folder, identity));
   TY_RETURN_IF_ERROR(ReadKey(flags.key, folder, identity));
   TY_RETURN_IF_ERROR(ReadTls(folder, environment, identity));

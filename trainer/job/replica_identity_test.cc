@@ -140,6 +140,14 @@ TEST_F(ReplicaIdentityTest, AReplicaThatIsInNoListIsRefused) {
   EXPECT_THAT(Bad({.job_name = "ps", .config = "j"}), HasSubstr("found ps 0, but ps_hosts has 0 hosts"));
 }
 
+TEST_F(ReplicaIdentityTest, AConfigFolderThatIsGoneIsNamed) {
+  UseFolder();
+  variables_["TRAINYARD_CONFIG_DIR"] = "/no/such/config";
+  variables_["TRAINYARD_ROLE"] = "worker";
+  variables_["TRAINYARD_INDEX"] = "1";
+  EXPECT_THAT(Bad({}), HasSubstr("TRAINYARD_CONFIG_DIR: there is no folder '/no/such/config'"));
+}
+
 TEST_F(ReplicaIdentityTest, ABrokenClusterJsonIsNamed) {
   UseFolder();
   Write("cluster.json", R"({"ps": "p:1", "worker": [1]})");
