@@ -30,7 +30,7 @@ def sources():
 
 def system_texts():
     """Of the C library, of yaml-cpp and of the rules in the CRD."""
-    yield from (os.strerror(code) for code in (errno.ENOENT, errno.ENOSPC))
+    yield from (os.strerror(code) for code in (errno.ENOENT, errno.ENOSPC, errno.ESTALE, errno.ETIMEDOUT))
     yield "end of sequence flow not found"
     yield (ROOT / "crds/trainingjob.yaml").read_text(encoding="utf-8")
 
