@@ -142,7 +142,7 @@ std::string ProfileFolder(const std::string& dir) { return dir + "/profiles"; }
 absl::Status WriteReplicaProfile(const std::string& dir, const ReplicaProfile& profile) {
   TY_RETURN_IF_ERROR(MakeDirectories(ProfileFolder(dir)));
   return TellIfMayPass(ReplaceFile(fmt::format("{}/{}.json", ProfileFolder(dir), profile.name()), ReplicaProfileJson(profile)),
-                    "the profile of this replica");
+                       "the profile of this replica");
 }
 
 absl::StatusOr<std::vector<ReplicaProfile>> ReadReplicaProfiles(const std::string& dir) {
