@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -20,7 +19,7 @@ int Percent(const Progress& progress) {
 std::vector<std::string> Fields(const Progress& progress) {
   std::vector<std::string> fields = {fmt::format("epoch {}", progress.epoch)};
   if (progress.loss) fields.push_back("loss " + MetricText(*progress.loss));
-  if (progress.perplexity) fields.push_back(fmt::format("perplexity {:.2f}", *progress.perplexity));
+  if (progress.perplexity) fields.push_back("perplexity " + PerplexityText(*progress.perplexity));
   if (progress.examples_per_second > 0) {
     fields.push_back(
         fmt::format("{:.0f} {}/s", progress.examples_per_second * static_cast<double>(progress.unit.per_example), progress.unit.name));
@@ -48,8 +47,6 @@ std::string Bar(const Progress& progress, int cells) {
 }
 
 }  // namespace
-
-std::string MetricText(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : NumberText(value); }
 
 std::string EvaluationLine(const Evaluation& evaluation) {
   std::vector<std::string> metrics;

@@ -21,9 +21,6 @@ std::string ProgressLine(const Progress& progress);
 // "epoch 3, step 1180: accuracy 0.9712, loss 0.0931"
 std::string EvaluationLine(const Evaluation& evaluation);
 
-// "0.1320", "NaN", "infinite"
-std::string MetricText(double value);
-
 // "0:01:03"
 std::string HoursMinutesSeconds(absl::Duration duration);
 

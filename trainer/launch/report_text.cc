@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -32,10 +31,7 @@ void AppendLine(std::string& text, std::string_view label, std::string_view valu
 
 void AppendEvaluation(std::string& text, const nlohmann::json& eval) {
   if (eval.contains("accuracy")) AppendLine(text, "accuracy", MetricText(NumberAt(eval, "accuracy")));
-  if (eval.contains("perplexity")) {
-    const double perplexity = NumberAt(eval, "perplexity");
-    AppendLine(text, "perplexity", std::isfinite(perplexity) ? fmt::format("{:.2f}", perplexity) : MetricText(perplexity));
-  }
+  if (eval.contains("perplexity")) AppendLine(text, "perplexity", PerplexityText(NumberAt(eval, "perplexity")));
   if (eval.contains("loss")) AppendLine(text, "loss", MetricText(NumberAt(eval, "loss")) + " (evaluation)");
 }
 

@@ -12,6 +12,7 @@
 #include "trainer/base/process_usage.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/batch.h"
+#include "trainer/report/number_text.h"
 #include "trainer/report/redone_log.h"
 #include "trainer/report/summarize_graph.h"
 #include "trainer/report/termination_message.h"
@@ -220,11 +221,11 @@ absl::Status Recorder::OnEpoch(int64_t epoch, int64_t global_step, const std::ma
                      .eval = eval};
   if (options_.perplexity) record.perplexity = std::exp(record.loss);
   epoch_start_ = now;
-  const std::string perplexity = record.perplexity ? fmt::format(", perplexity {:.2f}", *record.perplexity) : "";
-  const std::string loss_text = std::isnan(record.loss) ? "no loss, for no batch" : fmt::format("loss {:.4f}", record.loss);
+  const std::string perplexity = record.perplexity ? ", perplexity " + PerplexityText(*record.perplexity) : "";
+  const std::string loss_text = std::isnan(record.loss) ? "no loss, for no batch" : "loss " + MetricText(record.loss);
   LogInfo("epoch {}: step {}, {}{}, {:.2f} s", epoch, global_step, loss_text, perplexity, record.seconds);
   for (const auto& [name, value] : eval) {
-    LogInfo("epoch {}: evaluation {} {:.4f}", epoch, name, value);
+    LogInfo("epoch {}: evaluation {} {}", epoch, name, MetricText(value));
     progress_.metrics[name] = value;
   }
   history_.push_back(std::move(record));
