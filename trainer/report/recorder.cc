@@ -148,6 +148,7 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
   if (gpus_.Due(step.end)) gpus_.Sample(step.end);
   if (!summaries_ || step.step % options_.summary_every != 0) return absl::OkStatus();
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "loss", step.loss));
+  if (options_.chief) TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "learning_rate", step.learning_rate));
   if (step.loss_scale) TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "loss_scale", *step.loss_scale));
   TY_RETURN_IF_ERROR(SummarizeUsage(step.global_step, step.end, ReadProcessUsage(), summary_cpu_, *summaries_));
   TY_RETURN_IF_ERROR(SummarizeGpus(step.global_step, gpus_.readings(), *summaries_));
@@ -155,6 +156,8 @@ absl::Status Recorder::OnStep(const StepRecord& step) {
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, fmt::format("speed/{}_per_second", options_.unit.name),
                                         meters_.ExamplesPerSecond() * static_cast<double>(options_.unit.per_example)));
   TY_RETURN_IF_ERROR(summaries_->Scalar(step.global_step, "time/input_ms", absl::ToDoubleMilliseconds(step.input_done - step.start)));
+  TY_RETURN_IF_ERROR(
+      summaries_->Scalar(step.global_step, "time/compute_ms", absl::ToDoubleMilliseconds(step.compute_done - step.input_done)));
   InputTimes input;
   input.Add(step.input);
   for (const auto& [stage, seconds] : input.seconds()) {
@@ -172,11 +175,11 @@ void Recorder::WatchLoss(const StepRecord& step) {
 }
 
 void Recorder::OnNotFinite(const StepRecord& step) {
-  progress_.step = step.global_step;
+  progress_.step = last_global_step_;
   progress_.loss = step.loss;
   server_->Update(progress_);
   if (!summaries_) return;
-  absl::Status written = summaries_->Scalar(step.step, "loss", step.loss);
+  absl::Status written = summaries_->Scalar(last_global_step_ + 1, "loss", step.loss);
   written.Update(summaries_->Flush());
   if (!written.ok()) LogWarning("{}", std::string(written.message()));
 }

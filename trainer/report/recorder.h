@@ -61,6 +61,7 @@ struct StepRecord {
   int64_t epoch = 0;
   int64_t examples = 0;
   double loss = 0;
+  double learning_rate = 0;  // of its update, as far as this replica knows the job's step
   int64_t staleness = 0;
   bool skipped = false;                // loss or gradient were not finite, and it changed nothing
   std::optional<double> loss_scale{};  // of the step (optim/loss_scale.h)
@@ -105,7 +106,8 @@ class Recorder {
   absl::Status OnStep(const StepRecord& step);
   // The log hears of every step before /progress tells it. It must outlive the recorder.
   void TellFirst(RedoneLog* log) { redone_ = log; }
-  // The step ends the training: its loss is told before the replica fails.
+  // The step ends the training and has no place among the job's steps: its loss is told before the
+  // replica fails, behind the steps that were done.
   void OnNotFinite(const StepRecord& step);
   // An epoch of this replica has ended; `eval` is empty when nothing was evaluated. Chief:
   // histograms of the parameters too.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -281,6 +282,46 @@ TEST(RecorderTest, SummariesTellWhereTheTrainingGoesOn) {
   EXPECT_THAT(starts, ElementsAre(5, 3));
 }
 
+// The scalars of this tag, with their steps.
+std::vector<std::pair<int64_t, float>> ScalarsOf(const std::string& dir, const std::string& tag) {
+  std::vector<std::pair<int64_t, float>> scalars;
+  for (const tensorboard::Event& event : ParsedEventsOf(dir)) {
+    for (const tensorboard::Summary::Value& value : event.summary().value()) {
+      if (value.tag() == tag) scalars.emplace_back(event.step(), value.simple_value());
+    }
+  }
+  return scalars;
+}
+
+TEST(RecorderTest, TheSummariesOfTheChiefHaveTheLearningRate) {
+  for (const bool chief : {true, false}) {
+    const std::string dir = ::testing::TempDir() + "recorder_learning_rate_test";
+    std::filesystem::remove_all(dir);
+    FakeClock clock;
+    auto recorder = Recorder::Create(
+        {.chief = chief, .output = dir, .summary_dir = dir + "/summaries", .summary_every = 1, .termination_log = ""}, clock);
+    ASSERT_TRUE(recorder.ok()) << recorder.status();
+    (*recorder)->OnStart(6, 9);
+    ASSERT_TRUE((*recorder)->OnStep({.step = 6, .global_step = 7, .examples = 4, .learning_rate = 0.25}).ok());
+    ASSERT_TRUE((*recorder)->Finish({}, 0, 0).ok());
+    const auto rates = ScalarsOf(dir + "/summaries", "learning_rate");
+    EXPECT_THAT(rates, SizeIs(chief ? 1 : 0));
+    for (const auto& rate : rates) EXPECT_THAT(rate, Pair(7, 0.25));
+  }
+}
+
+TEST(RecorderTest, ALossThatEndsTheTrainingStandsBehindTheStepsBeforeIt) {
+  const std::string dir = ::testing::TempDir() + "recorder_not_finite_test";
+  std::filesystem::remove_all(dir);
+  FakeClock clock;
+  auto recorder = Recorder::Create({.output = dir, .summary_dir = dir + "/summaries", .summary_every = 1, .termination_log = ""}, clock);
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  (*recorder)->OnStart(0, 99);
+  ASSERT_TRUE((*recorder)->OnStep({.step = 0, .global_step = 40, .examples = 4, .loss = 0.5}).ok());  // other workers did 39
+  (*recorder)->OnNotFinite({.step = 1, .examples = 4, .loss = std::numeric_limits<double>::infinity()});
+  EXPECT_THAT(ScalarsOf(dir + "/summaries", "loss"), ElementsAre(Pair(40, 0.5), Pair(41, std::numeric_limits<float>::infinity())));
+}
+
 TEST(RecorderTest, EveryEvaluationIsInTheSummariesAtItsStepAndSurvivesAKill) {
   const std::string dir = ::testing::TempDir() + "recorder_evaluations_test";
   std::filesystem::remove_all(dir);
@@ -293,13 +334,7 @@ TEST(RecorderTest, EveryEvaluationIsInTheSummariesAtItsStepAndSurvivesAKill) {
   ASSERT_TRUE((*recorder)->OnOwnEvaluation(inside, {}).ok());
   ASSERT_TRUE((*recorder)->OnOwnEvaluation(at_end, {}).ok());
   ASSERT_TRUE((*recorder)->OnEpoch(0, 3, at_end.metrics, {}).ok());
-  std::vector<std::pair<int64_t, float>> losses;
-  for (const tensorboard::Event& event : ParsedEventsOf(dir + "/summaries")) {  // not even closed
-    for (const tensorboard::Summary::Value& value : event.summary().value()) {
-      if (value.tag() == "eval/loss") losses.emplace_back(event.step(), value.simple_value());
-    }
-  }
-  EXPECT_THAT(losses, ElementsAre(Pair(2, 0.5), Pair(3, 0.25)));
+  EXPECT_THAT(ScalarsOf(dir + "/summaries", "eval/loss"), ElementsAre(Pair(2, 0.5), Pair(3, 0.25)));  // not even closed
 }
 
 TEST(RecorderTest, BytesThatNoPngCanShowAreLeftOutOfTheSummaries) {

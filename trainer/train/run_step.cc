@@ -44,6 +44,7 @@ absl::Status StepRunner::Run(BatchesOfStep batches, absl::Time start) {
   StepRecord record{.step = run_.step,
                     .epoch = first.epoch,
                     .examples = ExamplesOf(batches),
+                    .learning_rate = LearningRateAt(run_.config.optimizer, run_.global_step),
                     .loss_scale = run_.loss_scale ? std::optional<double>(run_.loss_scale->value()) : std::nullopt,
                     .input = first.stages.spans(),
                     .start = start,
