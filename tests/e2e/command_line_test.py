@@ -210,6 +210,13 @@ class Colours(unittest.TestCase):
                 for environment in ({"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}):
                     self.assertEqual(self.on_terminal(arguments, environment), plain)
 
+    def test_a_terminal_that_moves_no_cursor_gets_lines_instead_of_a_bar(self):
+        for terminal, moves in (("xterm", True), ("dumb", False)):
+            with self.subTest(terminal=terminal), tempfile.TemporaryDirectory() as folder:
+                shown = self.on_terminal(["launch", "examples/linear-sync.yaml", "--output", folder], {"TERM": terminal})
+                self.assertIn("Succeeded", shown)
+                self.assertEqual("\033" in shown, moves, shown)
+
 
 class Installed(unittest.TestCase):
     def test_an_installed_copy_is_whole_and_runs(self):

@@ -7,11 +7,15 @@
 
 namespace trainyard::engine {
 
+bool TakesEscapes(int file) {
+  const char* terminal = std::getenv("TERM");
+  return isatty(file) != 0 && (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
+
 Palette PaletteFor(int file) {
   const char* no_color = std::getenv("NO_COLOR");
-  const char* terminal = std::getenv("TERM");
-  const bool refused = (no_color != nullptr && *no_color != '\0') || (terminal != nullptr && std::string_view(terminal) == "dumb");
-  return {.on = !refused && isatty(file) != 0};
+  const bool refused = no_color != nullptr && *no_color != '\0';
+  return {.on = !refused && TakesEscapes(file)};
 }
 
 void PrintError(std::string_view text) {

@@ -20,6 +20,9 @@ struct Palette {
   }
 };
 
+// Whether the file is a terminal that colours text and moves its cursor: not where TERM is dumb.
+bool TakesEscapes(int file);
+
 // Colours where the file is a terminal, unless NO_COLOR is set to anything (no-color.org) or TERM
 // is dumb.
 Palette PaletteFor(int file);

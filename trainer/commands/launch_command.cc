@@ -1,5 +1,7 @@
 #include "trainer/commands/launch_command.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -29,7 +31,8 @@ struct LaunchFlags {
 ProgressMode ModeOf(std::string_view word) {
   if (word == "bar") return ProgressMode::kBar;
   if (word == "plain") return ProgressMode::kPlain;
-  return word == "none" ? ProgressMode::kNone : ProgressMode::kAuto;
+  if (word == "none") return ProgressMode::kNone;
+  return TakesEscapes(STDERR_FILENO) ? ProgressMode::kBar : ProgressMode::kPlain;
 }
 
 int Launch(const LaunchFlags& flags, const RunningProgram& running) {

@@ -59,10 +59,7 @@ constexpr size_t kOperatorsShown = 5;
 // Draws progress on standard error: one line redrawn, lines now and then, or nothing.
 class ProgressView {
  public:
-  explicit ProgressView(ProgressMode mode)
-      : mode_(mode != ProgressMode::kAuto  ? mode
-              : isatty(STDERR_FILENO) != 0 ? ProgressMode::kBar
-                                           : ProgressMode::kPlain) {}
+  explicit ProgressView(ProgressMode mode) : mode_(mode) {}
 
   bool wanted() const { return mode_ != ProgressMode::kNone; }
   absl::Duration period() const { return mode_ == ProgressMode::kBar ? kBarPeriod : kLinePeriod; }

@@ -11,7 +11,7 @@
 
 namespace trainyard::engine {
 
-enum class ProgressMode { kAuto, kBar, kPlain, kNone };  // kAuto: a bar on a terminal, plain lines elsewhere
+enum class ProgressMode { kBar, kPlain, kNone };  // kBar: for a terminal that moves its cursor
 
 struct LaunchOptions {
   std::string program;                 // the trainer's own executable
@@ -19,7 +19,7 @@ struct LaunchOptions {
   std::string file;                    // the job file, for messages
   std::vector<std::string> overrides;  // --set, applied to the job already: for messages
   std::string output;                  // the run's folder; an existing one is resumed
-  ProgressMode progress = ProgressMode::kAuto;
+  ProgressMode progress = ProgressMode::kPlain;
   bool open = false;  // serves the run's page while it trains, and shows it in a browser
 };
 

@@ -51,7 +51,7 @@ std::string Bar(const Progress& progress, int cells) {
 std::string EvaluationLine(const Evaluation& evaluation) {
   std::vector<std::string> metrics;
   for (const auto& [name, value] : evaluation.metrics) metrics.push_back(fmt::format("{} {}", name, MetricText(value)));
-  return fmt::format("epoch {}, step {}: {}", evaluation.epoch, evaluation.step, absl::StrJoin(metrics, ", "));
+  return fmt::format("epoch {}, step {}, evaluation: {}", evaluation.epoch, evaluation.step, absl::StrJoin(metrics, ", "));
 }
 
 std::string HoursMinutesSeconds(absl::Duration duration) {
@@ -70,11 +70,15 @@ Progress AtEnd(Progress newest, const ReplicaReport& chief) {
 
 std::string ProgressBar(const Progress& progress, int columns) {
   const std::string head = fmt::format("{:3}% ", Percent(progress));
-  const std::string tail = fmt::format(" step {}/{}  {}", progress.step, progress.total_steps, absl::StrJoin(Fields(progress), "  "));
-  const int cells = std::clamp(columns - static_cast<int>(head.size() + tail.size()), 0, 40);
-  const std::string line = head + Bar(progress, cells) + tail;
-  if (cells > 0) return line;
-  return (head + tail).substr(0, static_cast<size_t>(std::max(columns, 0)));
+  std::string tail = fmt::format(" step {}/{}", progress.step, progress.total_steps);
+  const size_t room = static_cast<size_t>(std::max(columns, 0));
+  for (const std::string& field : Fields(progress)) {
+    // A field that is cut would be another number.
+    if (head.size() + tail.size() + 2 + field.size() > room) break;
+    tail += "  " + field;
+  }
+  if (head.size() + tail.size() > room) return head.substr(0, std::min(room, head.size() - 1));
+  return head + Bar(progress, std::min(static_cast<int>(room - head.size() - tail.size()), 40)) + tail;
 }
 
 std::string ProgressLine(const Progress& progress) {

@@ -49,7 +49,7 @@ TEST(ProgressText, ALossThatIsNoNumberIsShownAsWhatItIs) {
 
 TEST(ProgressText, AnEvaluationIsALine) {
   EXPECT_EQ(EvaluationLine({.step = 140, .epoch = 1, .metrics = {{"accuracy", 0.9712}, {"loss", 0.09314}}}),
-            "epoch 1, step 140: accuracy 0.9712, loss 0.0931");
+            "epoch 1, step 140, evaluation: accuracy 0.9712, loss 0.0931");
 }
 
 TEST(ProgressText, OfATextPerplexityAndWordsAreTold) {
@@ -67,7 +67,10 @@ TEST(ProgressText, TheBarIsHalfFullAndFitsTheTerminal) {
 }
 
 TEST(ProgressText, ANarrowTerminalGetsAsMuchTextAsFits) {
-  EXPECT_EQ(ProgressBar(Halfway(), 20), " 50%  step 50/100  e");
+  EXPECT_EQ(ProgressBar(Halfway(), 26), " 50%  step 50/100  epoch 3");
+  EXPECT_EQ(ProgressBar(Halfway(), 41), " 50% ━─ step 50/100  epoch 3  loss 0.1320");
+  EXPECT_EQ(ProgressBar(Halfway(), 20), " 50% ━╸─ step 50/100");
+  EXPECT_EQ(ProgressBar(Halfway(), 16), " 50%");
   EXPECT_EQ(ProgressBar(Halfway(), 0), "");
 }
 
