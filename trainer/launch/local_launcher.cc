@@ -364,6 +364,7 @@ class LocalRun {
     outcome.ps = job_.ps.replicas;
     outcome.seconds = absl::ToDoubleSeconds(RealClock().Now() - start_);
     outcome.steps = std::max(CheckpointedStep().value_or(0), last_progress_.step);
+    outcome.first_step = first_step_;
     outcome.planned_steps = last_progress_.total_steps;
     outcome.planned_epochs = job_.training.epochs;
     for (const ReplicaFailure& failure : supervisor_.failures()) {

@@ -43,10 +43,14 @@ void AppendTrainingLoss(std::string& text, const nlohmann::json& report) {
   if (report.contains("warning")) AppendLine(text, "warning", report.value("warning", ""));
 }
 
-// "560 steps", "120 of 560 steps", in an asynchronous job "560 steps, 280 of each worker".
+// "560 steps", "120 of 560 steps", in an asynchronous job "560 steps, 280 of each worker", of a
+// launch that went on "steps 423 to 560".
 std::string StepsText(const nlohmann::json& report) {
   const int64_t steps = WholeAt(report, "steps");
   const int64_t planned = WholeAt(report, "plannedSteps");
+  if (const int64_t first = WholeAt(report, "firstStep"); first > 0 && steps > first) {
+    return fmt::format("steps {} to {}{}", first, steps, steps < planned ? fmt::format(" of {}", planned) : "");
+  }
   if (steps < planned) return fmt::format("{} of {}", steps, Counted(planned, "step"));
   const int64_t workers = WholeAt(report, "workers");
   if (report.value("strategy", "").ends_with("async") && workers > 1 && steps % workers == 0) {

@@ -94,6 +94,15 @@ TEST(ReportText, AStoppedRunSaysHowManyOfItsStepsItDid) {
               HasSubstr("2.5 s, 120 of 560 steps"));
 }
 
+TEST(ReportText, ALaunchThatWentOnTellsTheStepsOfItsTime) {
+  EXPECT_THAT(
+      SummaryText(R"({"job": "one", "state": "Succeeded", "seconds": 15, "steps": 705, "plannedSteps": 705, "firstStep": 423})", kContext),
+      HasSubstr("15.0 s, steps 423 to 705\n"));
+  EXPECT_THAT(
+      SummaryText(R"({"job": "one", "state": "Stopped", "seconds": 15, "steps": 600, "plannedSteps": 705, "firstStep": 423})", kContext),
+      HasSubstr("15.0 s, steps 423 to 600 of 705\n"));
+}
+
 TEST(ReportText, ARunThatFoundItsStepsDoneSaysSo) {
   constexpr char kIdle[] = R"({"job": "one", "state": "Succeeded", "steps": 40, "plannedSteps": 20, "perWorker": [{"batches": 0}]})";
   EXPECT_THAT(SummaryText(kIdle, kContext), HasSubstr("trained       no step: all 20 steps of this job were done before\n"));

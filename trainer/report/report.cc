@@ -152,6 +152,7 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
   if (!job.precision_reason.empty()) report["precisionReason"] = job.precision_reason;
   PutField(report, "firstLoss", job.first_loss);
   PutField(report, "lastLoss", job.last_loss);
+  if (outcome.first_step > 0) report["firstStep"] = outcome.first_step;
   if (!job.warning.empty()) report["warning"] = job.warning;
   if (job.best) report["best"] = ToJson(*job.best);
   if (job.stopped_early) report["stoppedEarly"] = ToJson(*job.stopped_early);

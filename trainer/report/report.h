@@ -34,6 +34,7 @@ struct JobOutcome {
   double seconds = 0;  // of the whole job, start-up included
   // As far as others know: a chief that was killed has left no report, or an earlier process's.
   int64_t steps = 0;
+  int64_t first_step = 0;  // of an earlier launch, from which this one went on; seconds and speeds begin there
   int64_t planned_steps = 0;
   int64_t planned_epochs = 0;
   std::vector<FailureRecord> failures;

@@ -169,6 +169,13 @@ TEST(Report, StepsThatTheChiefDidNotReportAreThoseThatOthersKnow) {
   EXPECT_EQ(of_chief["plannedSteps"], Chief().planned_steps);
 }
 
+TEST(Report, ALaunchThatWentOnNamesItsFirstStep) {
+  JobOutcome outcome;
+  EXPECT_FALSE(json::parse(MergeReport(outcome, {Chief()})).contains("firstStep"));
+  outcome.first_step = 423;
+  EXPECT_EQ(json::parse(MergeReport(outcome, {Chief()}))["firstStep"], 423);
+}
+
 TEST(Report, AJobThatFailedBeforeAnyReplicaReportedStillHasAReport) {
   JobOutcome outcome = Outcome();
   outcome.state = "Failed";
