@@ -55,6 +55,16 @@ class Page(unittest.TestCase):
     def points(self):
         return json.loads(self.browser.ask("JSON.stringify(Object.fromEntries([...document.querySelectorAll('canvas')].map(canvas => [canvas.id, Number(canvas.dataset.points)])))"))
 
+    def altered(self, name, change):
+        """A copy of the run whose report `change` has altered, with its page."""
+        folder = self.folder / name
+        shutil.copytree(self.run_folder, folder)
+        report = json.loads((folder / "report.json").read_text())
+        change(report)
+        (folder / "report.json").write_text(json.dumps(report))
+        self.assertEqual(command("report", folder).returncode, 0)
+        return folder
+
     def text(self, section):
         return self.browser.ask(f"document.getElementById({json.dumps(section)}).innerText")
 
@@ -92,6 +102,43 @@ class OfARun(Page):
         self.open(once / "report.html")
         self.assertEqual(self.points()["accuracy"], 1)
         self.assertEqual(self.browser.ask("(axis => `${axis.min} to ${axis.max}`)(Chart.getChart('accuracy').scales.y)"), "0 to 1")
+
+    def test_the_axis_counts_whole_steps_and_epochs_have_a_row_each(self):
+        single = self.train("single", ["training.steps=1"])
+        self.open(single / "report.html")
+        self.assertEqual(self.browser.ask("Chart.getChart('loss').scales.x.ticks.map(({value}) => value)"), [0, 1])
+        self.assertRegex(self.text("epochs"), r"epoch\s+its last step\s+training loss\s+evaluation: accuracy\s+evaluation: loss\s+time\s+0\s+1\s+2\.\d+\s+\d+\.\d\d %")
+
+    def test_of_many_epochs_the_last_ones_are_shown_and_their_evaluations_are_a_line(self):
+        def lengthen(report):
+            report["history"] = [{"epoch": epoch, "step": 10 * epoch, "loss": 1, "seconds": 2, "eval": {"accuracy": 0.5}} for epoch in range(100)]
+
+        self.open(self.altered("lengthened", lengthen) / "report.html")
+        self.assertIn("90 earlier epochs", self.text("epochs"))
+        self.assertEqual(self.browser.ask("document.querySelector('#epochs td').textContent"), "90")
+        self.assertEqual(self.browser.ask("Chart.getChart('accuracy').data.datasets[0].pointRadius"), 0)
+
+    def test_numbers_of_the_results_stay_in_a_line_and_scores_look_the_same(self):
+        def diverge(report):
+            report.update(lastLoss=325401113.25, best={"metric": "accuracy", "value": 0.9756, "step": 20})
+
+        for width, phone in ((1280, False), (360, True)):
+            self.open(self.altered(f"diverged-{width}", diverge) / "report.html", width=width, phone=phone)
+            self.assertEqual(self.browser.ask("new Set([...document.querySelectorAll('.tile b')].map((each) => each.offsetHeight)).size"), 1)
+            self.assertEqual(self.browser.ask("[...document.querySelectorAll('.tile b')].filter((each) => each.scrollWidth > each.clientWidth).length"), 0)
+            self.assertIn("best accuracy\n97.56 %", self.text("results"))
+
+    def test_a_launch_that_went_on_tells_which_steps_took_its_time(self):
+        resumed = self.train("resumed", ["training.steps=10"])
+        self.train("resumed", ["training.steps=20"])
+        self.open(resumed / "report.html")
+        self.assertIn("steps 10 to 20", self.text("results"))
+
+    def test_replicas_that_left_no_numbers_are_named(self):
+        self.open(self.run_folder / "report.html")
+        self.assertNotIn("no numbers", self.text("replicas"))
+        self.open(self.altered("killed", lambda report: report.update(perServer=[], perWorker=report["perWorker"][:1])) / "report.html")
+        self.assertIn("no numbers of 1 worker and 1 server", self.text("replicas"))
 
     def test_a_phone_needs_no_sideways_scroll_by_day_and_by_night(self):
         for dark in (False, True):
@@ -169,6 +216,15 @@ class OfARun(Page):
         self.assertIn("optimizer.learningRate", self.text("differences"))
 
 
+    def test_runs_with_other_units_of_speed_do_not_share_an_axis(self):
+        words = self.altered("words", lambda report: report.update(unit="words"))
+        page = self.folder / "units.html"
+        self.assertEqual(command("compare", self.run_folder, words, "--html", page).returncode, 0)
+        self.open(page)
+        self.assertEqual({name for name in self.points() if name.startswith("speed")}, {"speed-images", "speed-words"})
+        self.assertIn("Speed of the chief, words/s", self.text("curves"))
+
+
 class WhileItTrains(Page):
     def test_the_page_follows_the_run_to_its_report(self):
         output = self.folder / "live"
@@ -188,6 +244,18 @@ class WhileItTrains(Page):
         self.assertEqual(process.wait(timeout=60), 130)
         self.assertEqual(self.browser.complaints, [])
         self.open(output / "report.html")
+
+    def test_a_launcher_that_was_killed_is_not_shown_as_running(self):
+        output = self.folder / "lost"
+        process = subprocess.Popen([TRAINER, "launch", str(self.job), "--output", str(output), "--progress", "none", "--open", "--set", "training.steps=1000000"],
+                                   cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline())[0]
+        self.open(address)
+        process.kill()
+        process.wait(timeout=60)
+        self.browser.await_true("document.querySelector('.state').textContent === 'No news'")
+        self.assertRegex(self.text("head"), "The launcher has not answered since .*\\d")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,9 @@ const ordered_json& At(const ordered_json& object, const char* name) {
 // Four digits at least.
 std::string ShortNumber(double value) {
   if (!std::isfinite(value)) return NumberText(value);
-  return std::abs(value) >= 1000 || value == std::round(value) ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+  const double size = std::abs(value);
+  const bool whole = size < 1e9 && (size >= 1000 || value == std::round(value));
+  return whole ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
 std::string TextOf(const ordered_json& value) {
@@ -176,6 +178,7 @@ ordered_json ComparisonPage(const Comparison& comparison, std::span<const ordere
     for (const char* name : {"name", "dir", "curves", "evaluations"}) {
       if (run.contains(name)) shown[name] = run[name];
     }
+    if (const ordered_json& unit = At(At(run, "report"), "unit"); unit.is_string()) shown["unit"] = unit;
   }
   return page;
 }

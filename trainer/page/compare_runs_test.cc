@@ -58,6 +58,16 @@ TEST(Compare, ARunThatTrainedNoStepHasADashForItsSpeed) {
   EXPECT_THAT(ComparisonText(comparison), ::testing::ContainsRegex("images/s +– +12346"));
 }
 
+TEST(Compare, ALossThatDivergedIsShortAndThePageKnowsTheUnitOfSpeeds) {
+  ordered_json diverged = RunWith("10", 0.1);
+  diverged["report"]["lastLoss"] = 2.0755053208301787e35;
+  const std::vector<std::string> dirs = {"a"};
+  const std::vector<ordered_json> runs = {diverged};
+  const Comparison comparison = Compare(dirs, runs);
+  EXPECT_THAT(ComparisonText(comparison), HasSubstr("2.076e+35"));
+  EXPECT_EQ(ComparisonPage(comparison, runs)["runs"][0]["unit"], "images");
+}
+
 TEST(Compare, RunsOfTheSameFileSaySo) {
   const Comparison comparison =
       Compare(std::vector<std::string>{"a", "b"}, std::vector<ordered_json>{RunWith("0.02", 0.9), RunWith("0.02", 0.9)});

@@ -43,7 +43,7 @@ function options(kind, spec) {
     ...bounds(spec),
   });
   const places = bars ? axis('', {stacked: true, grid: {display: false}}) :
-    axis(spec.across || 'step', {type: 'linear', min: 0, max: spec.end, ticks: {callback: number}});
+    axis(spec.across || 'step', {type: 'linear', min: 0, max: spec.end, ticks: {callback: number, ...(spec.across ? {} : {precision: 0})}});
   return {
     animation: false, responsive: true, maintainAspectRatio: false, parsing: bars, normalized: true, indexAxis: bars ? 'y' : 'x',
     interaction: {mode: 'nearest', axis: 'xy', intersect: false},
@@ -65,10 +65,12 @@ function options(kind, spec) {
   };
 }
 
+const MOST_DOTS = 50;  // more would cover the line
+
 function dataset(line, place) {
   const own = line.color === undefined ? color(place) : color(line.color);
   if (line.values) return {label: line.name, data: line.values, backgroundColor: own, borderRadius: 3, maxBarThickness: 26};
-  const alone = line.dots || line.points.filter(([, value]) => isNumber(value)).length < 2;
+  const alone = (line.dots && line.points.length <= MOST_DOTS) || line.points.filter(([, value]) => isNumber(value)).length < 2;
   return {
     label: line.name, data: line.points.map(([x, y]) => ({x, y})), borderColor: line.faint ? faint(own) : own, backgroundColor: own,
     clip: 6, borderWidth: line.faint ? 1 : 2, borderDash: line.dashed ? [5, 4] : [], pointRadius: alone ? 3.5 : 0, pointHitRadius: 12, tension: 0,

@@ -11,6 +11,7 @@ function showRun(run) {
   showResults(run);
   showIncidents(run);
   drawCurves(run);
+  showEpochs(run);
   showMistakes(run);
   showTime(run);
   showOperators(run);
@@ -38,7 +39,11 @@ function compareRuns(runs, comparison) {
     overlay(`evaluated-${metric}`, `Evaluation: ${metric}`, each((run) => [{points: evaluated(run, metric), dots: true}]), metric === 'accuracy' ? {format: percent} : {canLog: true});
   }
   overlay('rate', 'Learning rate', each((run) => first(run, 'learningRate')), {fromZero: true});
-  overlay('speed', 'Speed of the chief, examples/s', each((run) => first(run, 'speed').map(({points}) => ({points}))), {fromZero: true});
+  // Images and words have no axis in common: a chart for each unit.
+  for (const unit of new Set(runs.map((run) => run.unit || 'examples'))) {
+    overlay(`speed-${unit}`, `Speed of the chief, ${unit}/s, mean of the last 10 s`,
+      each((run) => ((run.unit || 'examples') === unit ? first(run, 'speed').map(({points}) => ({points})) : [])), {fromZero: true});
+  }
 }
 
 function showLive(run) {
@@ -50,24 +55,31 @@ function showLive(run) {
   byId('news').hidden = !news;
 }
 
+// The launcher was killed: whether the replicas train on is not known.
+function showLost(since) {
+  const state = byId('name').querySelector('.state');
+  if (state) state.replaceWith(element('span', {class: 'state'}, 'No news'));
+  byId('bar').hidden = true;
+  byId('news').textContent = `The launcher has not answered since ${since.toLocaleTimeString()}. The numbers below are its last ones. Where it has ended by itself, the run\u2019s folder has the finished page, report.html.`;
+  byId('news').hidden = false;
+}
+
 // Asks the launcher once a second, and stops where the run has its report or the launcher is gone.
 function follow() {
   let missed = 0;
+  let answered = new Date();
   const ask = async () => {
     try {
       const answer = await fetch('run.json', {cache: 'no-store'});
       if (!answer.ok) throw new Error(answer.statusText);
       const run = (await answer.json()).runs[0];
       missed = 0;
+      answered = new Date();
       showRun(run);
       showLive(run);
       if (run.report) return;
     } catch (error) {
-      if (++missed > 5) {
-        byId('news').textContent = 'The launcher no longer answers. The run\u2019s folder has the finished page, report.html.';
-        byId('news').hidden = false;
-        return;
-      }
+      if (++missed > 5) return showLost(answered);
     }
     setTimeout(ask, 1000);
   };

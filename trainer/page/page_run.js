@@ -26,7 +26,7 @@ function drawCurves(run) {
   draw('curves', 'perplexity', {title: 'Perplexity', canLog: true, end, lines: [...measured(kindOf(run, 'perplexity')), {name: 'evaluation', points: evaluated(run, 'perplexity'), color: 7, dots: true}]});
   draw('curves', 'rate', {title: 'Learning rate', fromZero: true, end, lines: kindOf(run, 'learningRate').map((curve) => ({...curve, color: 4}))});
   const unit = (run.report || run.progress || {}).unit || 'examples';
-  draw('curves', 'speed', {title: `Speed of each worker, ${unit}/s`, fromZero: true, end, lines: kindOf(run, 'speed').map((curve, at) => ({...curve, color: at}))});
+  draw('curves', 'speed', {title: `Speed of each worker, ${unit}/s, mean of the last 10 s`, fromZero: true, end, lines: kindOf(run, 'speed').map((curve, at) => ({...curve, color: at}))});
 }
 
 function showHead(run) {
@@ -39,18 +39,26 @@ function showHead(run) {
   byId('about').textContent = parts.filter(Boolean).join(' · ');
 }
 
+const score = (name, value) => (name === 'accuracy' ? `${(100 * value).toFixed(2)} %` : number(value));
 const tile = (title, value, more) => element('div', {class: 'tile'}, element('span', {}, title), element('b', {}, value), more ? element('span', {}, more) : null);
+
+// The steps that took the time: a launch that went on did not do those before it.
+function stepsOf({firstStep, steps, plannedSteps}) {
+  const whole = steps < plannedSteps ? ` of ${number(plannedSteps)}` : '';
+  if (firstStep > 0 && steps > firstStep) return `steps ${number(firstStep)} to ${number(steps)}${whole}`;
+  return whole ? `${number(steps)}${whole} steps` : plural(steps, 'step');
+}
 
 function showResults(run) {
   const {report, progress} = run;
   const tiles = [];
   const scores = report ? report.eval || {} : (list(run.evaluations).at(-1) || {}).metrics || {};
-  for (const [name, value] of Object.entries(scores)) tiles.push(tile(name, name === 'accuracy' ? `${(100 * value).toFixed(2)} %` : number(value), 'of the evaluation'));
+  for (const [name, value] of Object.entries(scores)) tiles.push(tile(name, score(name, value), 'of the evaluation'));
   if (report) {
     if ('lastLoss' in report) tiles.push(tile('training loss', number(report.lastLoss), 'firstLoss' in report ? `${number(report.firstLoss)} at the start` : ''));
     tiles.push(tile('speed', `${number(report.unitsPerSecond)}`, `${report.unit}/s, ${number(report.batchesPerSecond)} batches/s`));
-    tiles.push(tile('time', duration(report.seconds), report.steps < report.plannedSteps ? `${number(report.steps)} of ${number(report.plannedSteps)} steps` : plural(report.steps, 'step')));
-    if (report.best) tiles.push(tile(`best ${report.best.metric}`, number(report.best.value), `at step ${number(report.best.step)}`));
+    tiles.push(tile('time', duration(report.seconds), stepsOf(report)));
+    if (report.best) tiles.push(tile(`best ${report.best.metric}`, score(report.best.metric, report.best.value), `at step ${number(report.best.step)}`));
     if (/async$/.test(report.strategy)) tiles.push(tile('staleness', number(report.staleness.mean), `mean; at most ${number(report.staleness.max)} steps`));
   } else if (progress) {
     tiles.push(tile('training loss', number(progress.loss)));
@@ -79,6 +87,19 @@ function showIncidents(run) {
   fill('incidents', items.length ? card(element('ul', {}, ...items.map((item) => element('li', {}, item)))) : null);
 }
 
+// A row for each epoch; of many the last ones, the others on demand.
+function showEpochs(run) {
+  const rows = list((run.report || {}).history);
+  const metrics = [...new Set(rows.flatMap((row) => Object.keys(row.eval || {})))];
+  const columns = [{title: 'epoch', text: (row) => number(row.epoch)}, {title: 'its last step', text: (row) => number(row.step)}, {title: 'training loss', text: (row) => number(row.loss)},
+    ...metrics.map((name) => ({title: `evaluation: ${name}`, text: (row) => (name in (row.eval || {}) ? score(name, row.eval[name]) : '–')})),
+    {title: 'time', text: (row) => duration(row.seconds)}];
+  const newest = rows.slice(-10);
+  const thinned = (run.report || {}).epochs > rows.length ? note('Of so many epochs the page has a part. report.json has all.') : null;
+  fill('epochs', newest.length ? card(table(columns, newest), rows.length > newest.length ?
+    element('details', {}, element('summary', {}, `${plural(rows.length - newest.length, 'earlier epoch')}`), thinned, table(columns, rows.slice(0, -10))) : null) : null);
+}
+
 function showTime(run) {
   const workers = list((run.report || {}).perWorker);
   const label = (worker) => `${worker.role || 'worker'}-${worker.index}`;
@@ -102,7 +123,7 @@ function showOperators(run) {
   const bar = (row) => {
     const made = element('span', {class: 'share'});
     made.style.width = `${Math.min(7, 12 * row.share)}rem`;
-    return element('span', {}, made, percent(row.share));
+    return element('span', {}, made, row.share > 0 && row.share < 0.0005 ? '< 0.1 %' : percent(row.share));
   };
   const columns = (first) => [
     {title: first, text: (row) => row.name}, {title: 'share of the step', class: 'sharecell', text: bar},
@@ -130,7 +151,12 @@ function showReplicas(run) {
     {title: 'sent', text: (replica) => bytes(replica.bytesSent)}, {title: 'received', text: (replica) => bytes(replica.bytesReceived)},
     {title: 'processors', text: (replica) => number(replica.cpuCores)}, {title: 'peak memory', text: (replica) => bytes(replica.maxRssBytes)}], replicas)) : null;
   const staleness = report.staleness && report.workers > 1 && rows ? note(`Staleness of gradients: ${number(report.staleness.mean)} steps in the mean, ${number(report.staleness.max)} at most.`) : null;
-  fill('replicas', rows, staleness);
+  const gone = [['worker', report.workers, 'perWorker'], ['server', report.ps, 'perServer']].flatMap(([what, wanted, field]) => {
+    const missing = wanted - list(report[field]).length - ((report.leftOut || {})[field] || 0);
+    return missing > 0 ? [plural(missing, what)] : [];
+  });
+  const silent = gone.length ? note(`There are no numbers of ${gone.join(' and ')}: a process that was killed leaves none.`) : null;
+  fill('replicas', rows, silent, staleness);
 }
 
 function showSettings(run) {
