@@ -133,6 +133,7 @@ class OfARun(Page):
         self.train("resumed", ["training.steps=20"])
         self.open(resumed / "report.html")
         self.assertIn("steps 10 to 20", self.text("results"))
+        self.assertEqual(json.loads((resumed / "report.json").read_text())["restarts"], [])
 
     def test_replicas_that_left_no_numbers_are_named(self):
         self.open(self.run_folder / "report.html")

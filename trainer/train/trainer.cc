@@ -128,7 +128,9 @@ absl::Status Trainer::Begin(const TrainingStart& start) {
     if (noted.start) run.recorder->OnLossStart(*noted.start);
     run.recorder->OnEpochLoss(noted.of_epoch);
   }
-  if (!run.begun && start.joined && run.step > 0) {
+  // A synchronous worker of a job that goes on from a checkpoint comes to servers at that step.
+  const int64_t begin = run.sync() && !run.all_reduce() ? start.line_step : 0;
+  if (!run.begun && start.joined && run.step > begin) {
     run.recorder->OnRestart({.replica = run.Name(), .reason = "joined a running job", .step = run.global_step});
   }
   if (run.begun) {
