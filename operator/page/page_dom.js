@@ -21,7 +21,7 @@ const isNumber = (value) => typeof value === 'number' && Number.isFinite(value);
 function number(value) {
   if (!isNumber(value)) return '';
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(2).replace('e+', 'e');
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(2).replace(/\.?0*e\+?/, 'e');
   if (size >= 1000 || Number.isInteger(value)) return Math.round(value).toLocaleString('en').replaceAll(',', '\u202f');
   return String(Number(value.toPrecision(4)));
 }

@@ -135,6 +135,25 @@ class OfARun(Page):
         self.assertIn("steps 10 to 20", self.text("results"))
         self.assertEqual(json.loads((resumed / "report.json").read_text())["restarts"], [])
 
+    def test_of_many_workers_and_failures_the_first_ones_are_shown_and_it_says_so(self):
+        def grow(report):
+            report.update(workers=200, perWorker=[{**report["perWorker"][0], "index": index} for index in range(200)],
+                          failures=[{"replica": f"worker-{index}", "reason": "signal 9"} for index in range(30)])
+
+        self.open(self.altered("many", grow) / "report.html")
+        titles = self.browser.ask("[...document.querySelectorAll('h3')].map((each) => each.textContent)")
+        for title in ("Loss, 2 of 200 workers", "Seconds of the step loop, the first 16 of 200 workers"):
+            self.assertIn(title, titles)
+        self.assertIn("more lines", self.text("incidents"))
+        self.assertNotIn("worker-25", self.text("incidents"))
+        self.assertIn("49 more replicas", self.text("replicas"))  # of 64 workers and the server
+        self.assertNotIn("no numbers", self.text("replicas"))
+
+    def test_small_numbers_look_alike(self):
+        self.open(self.run_folder / "report.html")
+        shown = [self.browser.ask(f"number({value})") for value in ("0.0008", "0.001", "0.00012346", "0.00008", "4e26", "1.25e-7", "2.07e35")]
+        self.assertEqual(shown, ["0.0008", "0.001", "0.0001235", "8e-5", "4e26", "1.25e-7", "2.07e35"])
+
     def test_replicas_that_left_no_numbers_are_named(self):
         self.open(self.run_folder / "report.html")
         self.assertNotIn("no numbers", self.text("replicas"))

@@ -104,6 +104,7 @@ function draw(section, id, spec, kind = 'line') {
   }
   spec.log = chart.spec ? chart.spec.log : false;
   chart.spec = spec;
+  chart.canvas.closest('figure').querySelector('h3').textContent = spec.title;
   chart.kind = kind;
   redraw(id);
   byId(section).hidden = false;

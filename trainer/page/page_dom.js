@@ -25,7 +25,7 @@ const isNumber = (value) => typeof value === 'number' && Number.isFinite(value);
 function number(value) {
   if (!isNumber(value)) return value === null ? 'NaN' : '–';
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(2).replace('e+', 'e');
+  if (size !== 0 && (size < 1e-4 || size >= 1e9)) return value.toExponential(2).replace(/\.?0*e\+?/, 'e');
   if (size >= 1000 || Number.isInteger(value)) return Math.round(value).toLocaleString('en').replaceAll(',', '\u202f');
   return String(Number(value.toPrecision(4)));
 }
@@ -55,6 +55,12 @@ function table(columns, rows) {
   const head = element('tr', {}, ...columns.map((column) => element('th', column.class ? {class: column.class} : {}, column.title)));
   const line = (row) => element('tr', {}, ...columns.map((column) => element('td', column.class ? {class: column.class} : {}, column.text(row))));
   return element('div', {class: 'scroll'}, element('table', {}, element('thead', {}, head), element('tbody', {}, ...rows.map(line))));
+}
+
+// Items as they are, and the ones behind the first `most` on demand.
+function firstOf(items, most, what, show) {
+  if (items.length <= most) return [show(items)];
+  return [show(items.slice(0, most)), element('details', {}, element('summary', {}, `${plural(items.length - most, `more ${what}`)}`), show(items.slice(most)))];
 }
 
 const card = (...children) => element('div', {class: 'card'}, ...children);

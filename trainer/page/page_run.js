@@ -13,6 +13,12 @@ function measured(curves) {
 
 const evaluated = (run, metric) => list(run.evaluations).filter(({metrics}) => metrics && metric in metrics).map(({step, metrics}) => [step, metrics[metric]]);
 
+// Of many workers the page has the curves of some.
+function someOf(curves, {report}) {
+  const workers = (report || {}).workers || 0;
+  return curves.length && curves.length < workers ? `, ${curves.length} of ${number(workers)} workers` : '';
+}
+
 function drawCurves(run) {
   const end = lastStep(run);
   const recorded = kindOf(run, 'loss');
@@ -20,13 +26,13 @@ function drawCurves(run) {
   const training = recorded.some(({points}) => points.length > 1) || !epochs.length ? measured(recorded) : [{name: 'mean of the epoch', points: epochs, color: 0}];
   const behind = Math.max(0, ...recorded.map(({points}) => (points.length ? points[points.length - 1][0] : 0)));
   const live = list(run.live).filter(([step]) => step >= behind).map(([step, loss]) => [step, loss]);
-  draw('curves', 'loss', {title: 'Loss', canLog: true, end, lines: [...training, {name: 'now', points: live, color: 0, dashed: true, silent: true},
+  draw('curves', 'loss', {title: `Loss${someOf(recorded, run)}`, canLog: true, end, lines: [...training, {name: 'now', points: live, color: 0, dashed: true, silent: true},
     {name: 'evaluation', points: evaluated(run, 'loss'), color: 7, dots: true}]});
   draw('curves', 'accuracy', {title: 'Accuracy of the evaluation', format: percent, end, lines: [{name: 'accuracy', points: evaluated(run, 'accuracy'), color: 2, dots: true}]});
   draw('curves', 'perplexity', {title: 'Perplexity', canLog: true, end, lines: [...measured(kindOf(run, 'perplexity')), {name: 'evaluation', points: evaluated(run, 'perplexity'), color: 7, dots: true}]});
   draw('curves', 'rate', {title: 'Learning rate', fromZero: true, end, lines: kindOf(run, 'learningRate').map((curve) => ({...curve, color: 4}))});
   const unit = (run.report || run.progress || {}).unit || 'examples';
-  draw('curves', 'speed', {title: `Speed of each worker, ${unit}/s, mean of the last 10 s`, fromZero: true, end, lines: kindOf(run, 'speed').map((curve, at) => ({...curve, color: at}))});
+  draw('curves', 'speed', {title: `Speed of each worker, ${unit}/s, mean of the last 10 s${someOf(kindOf(run, 'speed'), run)}`, fromZero: true, end, lines: kindOf(run, 'speed').map((curve, at) => ({...curve, color: at}))});
 }
 
 function showHead(run) {
@@ -83,8 +89,8 @@ function showIncidents(run) {
   for (const {replica, node, from, to, stepSeconds, medianSeconds} of list(report.stragglers)) {
     items.push(`${replica} on ${node} was slow from step ${number(from)}${to === undefined ? ' on' : ` to ${number(to)}`}: ${duration(stepSeconds)} a step, the median is ${duration(medianSeconds)}`);
   }
-  for (const [name, count] of Object.entries(leftOut)) items.push(`${plural(count, 'more item')} of ${name} in report.json`);
-  fill('incidents', items.length ? card(element('ul', {}, ...items.map((item) => element('li', {}, item)))) : null);
+  fill('incidents', items.length ? card(...firstOf(items, 10, 'line', (some) => element('ul', {}, ...some.map((item) => element('li', {}, item)))),
+    ...Object.entries(leftOut).map(([name, count]) => note(`${plural(count, 'more item')} of ${name} in report.json`))) : null);
 }
 
 // A row for each epoch; of many the last ones, the others on demand.
@@ -103,7 +109,8 @@ function showEpochs(run) {
 function showTime(run) {
   const workers = list((run.report || {}).perWorker);
   const label = (worker) => `${worker.role || 'worker'}-${worker.index}`;
-  draw('time', 'split', {title: 'Seconds of the step loop', format: duration, labels: workers.slice(0, 16).map(label), lines: [
+  const some = workers.length > 16 ? `, the first 16 of ${number(run.report.workers)} workers` : '';
+  draw('time', 'split', {title: `Seconds of the step loop${some}`, format: duration, labels: workers.slice(0, 16).map(label), lines: [
     {name: 'waits for input', values: workers.slice(0, 16).map((worker) => worker.inputSeconds), color: 1},
     {name: 'computes', values: workers.slice(0, 16).map((worker) => worker.computeSeconds), color: 0},
     {name: 'exchanges gradients, updates', values: workers.slice(0, 16).map((worker) => worker.communicationSeconds), color: 3}]}, 'bar');
@@ -145,11 +152,12 @@ function showReplicas(run) {
     lines: replicas.filter((replica) => list(replica.usage).length).map((replica, at) => ({name: name(replica), color: at, points: replica.usage.map((point) => [point.seconds, point[field]])}))});
   usage('cores', 'Processors busy', 'cpuCores', number);
   usage('memory', 'Resident memory', 'residentBytes', bytes);
-  const rows = replicas.length ? card(table([
+  const columns = [
     {title: 'replica', text: name}, {title: 'batches', text: (replica) => number(replica.batches)},
     {title: 'examples/s', text: (replica) => (replica.seconds > 0 ? number(Math.round(replica.examples / replica.seconds)) : '–')},
     {title: 'sent', text: (replica) => bytes(replica.bytesSent)}, {title: 'received', text: (replica) => bytes(replica.bytesReceived)},
-    {title: 'processors', text: (replica) => number(replica.cpuCores)}, {title: 'peak memory', text: (replica) => bytes(replica.maxRssBytes)}], replicas)) : null;
+    {title: 'processors', text: (replica) => number(replica.cpuCores)}, {title: 'peak memory', text: (replica) => bytes(replica.maxRssBytes)}];
+  const rows = replicas.length ? card(...firstOf(replicas, 16, 'replica', (some) => table(columns, some))) : null;
   const staleness = report.staleness && report.workers > 1 && rows ? note(`Staleness of gradients: ${number(report.staleness.mean)} steps in the mean, ${number(report.staleness.max)} at most.`) : null;
   const gone = [['worker', report.workers, 'perWorker'], ['server', report.ps, 'perServer']].flatMap(([what, wanted, field]) => {
     const missing = wanted - list(report[field]).length - ((report.leftOut || {})[field] || 0);
