@@ -21,7 +21,7 @@ from browser import Browser  # noqa: E402
 from harness.control_plane import free_port  # noqa: E402
 from harness.jobs import JOBS, job  # noqa: E402
 from harness.wait import let_time_pass, wait_for  # noqa: E402
-from monitoring_test import DIGITS, MONITORING, DashboardsTest  # noqa: E402
+from monitoring_test import DIGITS, MONITORING, DashboardsTest, without_variables  # noqa: E402
 
 SECONDS = 150
 FOLDER = pathlib.Path(sys.argv[1]).resolve()
@@ -58,7 +58,7 @@ class Run(DashboardsTest):
     def points(self, panel):
         """(legend, [[seconds since the beginning, value] …]) of each series of the panel."""
         for target in panel["targets"]:
-            query = re.sub(r"\$(namespace|job)\b", ".*", target["expr"])
+            query = without_variables(target["expr"])
             for series in self.ask("query_range", query=query, start=self.began, end=time.time(), step="3")["result"]:
                 legend = re.sub(r"\{\{(\w+)\}\}", lambda found, series=series: series["metric"].get(found[1], ""), target["legendFormat"])
                 yield legend or "value", [[round(at - self.began, 1), float(value)] for at, value in series["values"] if value != "NaN"]
