@@ -51,6 +51,17 @@ std::string MissingRight(const TrainingJob& job, ChildKind kind) {
   return "the operator lacks a right that its chart gives: install the chart again, with rbac.create=true";
 }
 
+std::string_view BringPodGroups(const TrainingJob& job) {
+  switch (job.spec.run_policy.scheduling.gang) {
+    case Gang::kVolcano:
+      return "install Volcano";
+    case Gang::kCoscheduling:
+      return "install scheduler-plugins";
+    default:
+      return "switch on the feature gates GenericWorkload and GangScheduling and the API scheduling.k8s.io/v1alpha2";
+  }
+}
+
 struct KnownAnswer {
   std::string_view words;
   std::string_view next_step;  // {0}: the namespace, {1}: the part of the spec
@@ -82,7 +93,7 @@ std::string NextStep(const TrainingJob& job, const Refusal& refusal) {
   const ChildKind kind = refusal.child.kind;
   if (refusal.code == 403 && Says(refusal, "cannot create resource")) return MissingRight(job, kind);
   if (refusal.code == 404 && kind == ChildKind::kPodGroup) {
-    return "the cluster has no PodGroups: install the gang scheduler, or create the job without runPolicy.scheduling.gang";
+    return fmt::format("the cluster has no such PodGroups: {}, or create the job without runPolicy.scheduling.gang", BringPodGroups(job));
   }
   const auto known =
       std::find_if(kKnownAnswers.begin(), kKnownAnswers.end(), [&](const KnownAnswer& answer) { return Says(refusal, answer.words); });
@@ -99,7 +110,7 @@ std::string DescribeRefusal(const TrainingJob& job, const Refusal& refusal) {
   const std::string what = refusal.count == 1 ? fmt::format("{} {}", TraitsOf(refusal.child.kind).name, refusal.child.name)
                                               : fmt::format("{} {}s", refusal.count, TraitsOf(refusal.child.kind).name);
   return Head(fmt::format("{} cannot be {}, the API server says: {}; {}", what, refusal.edits ? "changed" : "created",
-                          Head(refusal.words, kMaxWords), NextStep(job, refusal)),
+                          Head(std::string(absl::StripAsciiWhitespace(refusal.words)), kMaxWords), NextStep(job, refusal)),
               kMaxMessage);
 }
 

@@ -50,6 +50,15 @@ TEST(Refusal, TheSentenceHasTheServersWordsAndTheNextStep) {
   }
 }
 
+TEST(Refusal, WhereTheClusterHasNoPodGroupsItIsSaidWhatBringsThem) {
+  const Refusal missing = Refused(404, "404 page not found\n", ChildKind::kPodGroup);
+  const auto said = [&](const char* gang) { return Said(missing, MakeJob().Policy("scheduling", {{"gang", gang}})); };
+  EXPECT_THAT(said("Volcano"),
+              HasSubstr("the API server says: 404 page not found; the cluster has no such PodGroups: install Volcano, or "));
+  EXPECT_THAT(said("Coscheduling"), HasSubstr(": install scheduler-plugins, or create the job without runPolicy.scheduling.gang"));
+  EXPECT_THAT(said("Native"), HasSubstr("feature gates GenericWorkload and GangScheduling and the API scheduling.k8s.io/v1alpha2, or "));
+}
+
 TEST(Refusal, TheFieldOfTheJobIsNamedThatTheServersWordsAreAbout) {
   const Refusal beyond =
       Refused(422,
