@@ -135,6 +135,7 @@ absl::StatusOr<Pod> Pod::FromJson(const nlohmann::json& object) {
   const nlohmann::json& spec = json_read::Get(object, "spec");
   pod.node = json_read::String(spec, "nodeName");
   pod.scheduler = json_read::String(spec, "schedulerName");
+  pod.kueue_queue = json_read::String(json_read::Get(json_read::Get(object, "metadata"), "labels"), kKueueQueueLabel);
   const nlohmann::json& containers = json_read::Get(spec, "containers");
   if (containers.is_array() && !containers.empty()) {
     const auto& main = containers[MainContainerIndex(object)];

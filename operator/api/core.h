@@ -64,6 +64,7 @@ struct Pod {
   std::string message;
   std::string node;
   std::string scheduler;               // spec.schedulerName
+  std::string kueue_queue;             // of Kueue's label; empty: in no queue
   std::optional<absl::Time> taken_at;  // status.startTime: the node's kubelet has it
   std::string ip;
   std::string main_container;                    // the name of the replica's own (MainContainerIndex)

@@ -96,6 +96,8 @@ struct Scheduling {
   // Of the labels by which Kueue manages a job (docs/queues.md); empty without them.
   std::string kueue_queue;
   std::string kueue_priority_class;
+  // What the label says by now, where the job goes on in the queue of its pods (kept_queue.h).
+  std::optional<std::string> later_queue;
 
   // Whether pods start all together or not at all, so that no pod may wait for another to start.
   bool StartsWhole() const { return gang != Gang::kNone || !kueue_queue.empty(); }

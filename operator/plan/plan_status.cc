@@ -10,6 +10,7 @@
 #include "operator/api/restart_records.h"
 #include "operator/api/text.h"
 #include "operator/plan/conditions.h"
+#include "operator/plan/kept_queue.h"
 #include "operator/plan/node_wait.h"
 #include "operator/plan/pod_end.h"
 #include "operator/plan/queue_wait.h"
@@ -174,8 +175,9 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
     const bool known = before != situation.job.status.replica_statuses.end() && before->second.failed > 0;
     if (!known) plan.AddEvent(true, "EvaluatorFailed", evaluator);
   }
-  if (const std::string unhealthy = DescribeUnhealthyDevices(situation.observed); !unhealthy.empty()) {
-    status.message = Head(status.message + "; " + unhealthy, kMaxMessage);
+  for (const std::string& more : {DescribeUnhealthyDevices(situation.observed), DescribeUnqueued(situation),
+                                  DescribeKeptQueue(situation.job.spec.run_policy.scheduling)}) {
+    if (!more.empty()) status.message = Head(status.message + "; " + more, kMaxMessage);
   }
   if (restarting.empty()) {
     ClearCondition(

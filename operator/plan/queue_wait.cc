@@ -44,4 +44,14 @@ std::string DescribeQueueWait(const Situation& situation, const Restarts& restar
                      words);
 }
 
+std::string DescribeUnqueued(const Situation& situation) {
+  const std::string& queue = situation.job.spec.run_policy.scheduling.kueue_queue;
+  const auto unqueued = [](const auto& each) {
+    const Pod& pod = *each.second;
+    return !pod.node.empty() && pod.IsActive() && !pod.meta.deletion_time && !pod.meta.HeldByKueue();
+  };
+  if (queue.empty() || std::ranges::none_of(situation.observed.pods, unqueued)) return "";
+  return fmt::format("Kueue holds no room for its pods in queue {}: its configuration must name the integration pod", queue);
+}
+
 }  // namespace trainyard::control

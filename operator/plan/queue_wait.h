@@ -13,4 +13,8 @@ namespace trainyard::control {
 // where it has spoken; Kueue's are in its Workload, which the message names.
 std::string DescribeQueueWait(const Situation& situation, const Restarts& restarts);
 
+// Why pods of a job with a queue of Kueue run although Kueue holds no room for them; empty where it
+// does, and of any other job.
+std::string DescribeUnqueued(const Situation& situation);
+
 }  // namespace trainyard::control

@@ -55,6 +55,23 @@ TEST(QueueWait, AJobInKueueIsMadeWholeAndSaysWhatItWaitsForWithoutStalling) {
   EXPECT_EQ(world.status().phase, JobPhase::kRunning);
 }
 
+void HeldByKueue(World& world, const std::string& finalizers) {
+  for (const auto& [id, pod] : std::map(world.pods())) {
+    world.ChangePod(id.role, id.index, [&](Pod& held) { held.meta.finalizers = finalizers; });
+  }
+}
+
+TEST(QueueWait, AJobThatRunsThoughKueueHoldsNoRoomForItSaysSo) {
+  World world(InKueue());
+  world.RunsReady();
+  EXPECT_EQ(world.status().message,
+            "all replicas run and are ready; Kueue holds no room for its pods in queue research: its configuration must name the "
+            "integration pod");
+  HeldByKueue(world, "kueue.x-k8s.io/managed");
+  world.Look();
+  EXPECT_EQ(world.status().message, "all replicas run and are ready");
+}
+
 TEST(QueueWait, AResumedJobIsAnotherGroupForKueueAndSaysItsName) {
   World world(InKueue());
   world.RunsReady().Edits(InKueue().Policy("suspend", true)).Settle();

@@ -93,6 +93,11 @@ std::shared_ptr<const Service> ChildCaches::ServeServiceOf(const TrainingJob& jo
   return OwnOf(job, informers_.services.lister(), ServeName(job));
 }
 
+std::shared_ptr<const Pod> ChildCaches::AnyPodOf(const TrainingJob& job) const {
+  const auto pods = informers_.pods.lister().ByOwner(job.meta.uid);
+  return pods.empty() ? nullptr : pods.front();
+}
+
 Children ChildCaches::Gather(const TrainingJob& job) const {
   Children children;
   const std::string& ns = job.meta.name_space;

@@ -40,6 +40,8 @@ class ChildCaches {
   std::shared_ptr<const Deployment> ServeDeploymentOf(const TrainingJob& job) const;
   std::shared_ptr<const Service> ServeServiceOf(const TrainingJob& job) const;
   std::shared_ptr<const ConfigMap> ConfigOf(const TrainingJob& job) const;
+  // Null where it has none.
+  std::shared_ptr<const Pod> AnyPodOf(const TrainingJob& job) const;
   // The part of Children that caches hold: the job's children, other objects with the name of a
   // child, and the nodes of its ending pods.
   Children Gather(const TrainingJob& job) const;

@@ -33,6 +33,16 @@ TEST_F(HeldPodsTest, APodThatTheOperatorDeletesIsLetGoAndOtherFinalizersStay) {
   EXPECT_EQ(Finalizers("mnist-worker-0").size(), 2U) << "it runs";
 }
 
+TEST_F(HeldPodsTest, AReplicaThatDiesComesBackInTheQueueOfTheOthersThoughTheLabelWasEdited) {
+  Run();
+  server_.Edit(kTrainingJobs, "default", "mnist", {{"metadata", {{"labels", {{"kueue.x-k8s.io/queue-name", "other"}}}}}});
+  server_.Remove(kPods, "default", "mnist-worker-1");
+  process_->Settle();
+  const auto pod = server_.Find(kPods, "default", "mnist-worker-1");
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->at("metadata").at("labels").at("kueue.x-k8s.io/queue-name"), "q");
+}
+
 TEST_F(HeldPodsTest, ThePodsOfAJobThatIsGoneAreLetGoAlsoByTheNextOperator) {
   for (const bool restarted : {false, true}) {
     Run();

@@ -12,6 +12,7 @@
 #include "operator/plan/acceptance.h"
 #include "operator/plan/accepted_spec.h"
 #include "operator/plan/conditions.h"
+#include "operator/plan/kept_queue.h"
 #include "operator/trainingjob/chief_target.h"
 #include "operator/trainingjob/job_events.h"
 
@@ -67,7 +68,9 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::stri
     return ReconcileResult{};
   }
   const std::optional<TrainingJob> accepted = LastAccepted(*cached);
-  return ReconcileJob(key, accepted ? *accepted : *cached);
+  const TrainingJob& job = accepted ? *accepted : *cached;
+  const std::optional<TrainingJob> queued = InQueueOfItsPods(job, caches_.AnyPodOf(job).get());
+  return ReconcileJob(key, queued ? *queued : job);
 }
 
 absl::StatusOr<ReconcileResult> TrainingJobReconciler::ReconcileJob(const std::string& key, const TrainingJob& job) {

@@ -37,8 +37,11 @@ class QueueCase(OperatorCase):
 
     def gang(self, name, workers=3, cpu=ONE_CPU):
         """A job of one server and workers, marked for the queue."""
-        maker = job(name).framework("None").without("training").set("image", "x").ps(1, resources=cpu).worker(workers, resources=cpu)
-        return self.mark(maker)
+        return self.mark(self.unmarked(name, workers, cpu))
+
+    @staticmethod
+    def unmarked(name, workers=3, cpu=ONE_CPU):
+        return job(name).framework("None").without("training").set("image", "x").ps(1, resources=cpu).worker(workers, resources=cpu)
 
     def mark(self, maker):
         raise NotImplementedError

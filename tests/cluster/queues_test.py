@@ -101,6 +101,36 @@ class KueueTest(WholeJobs, Together, QueueCase):
         self.assertEqual(status["restarts"], 0, "a preemption is no failure")
         self.assertGreater(status["disruptions"], 0)
 
+    def test_a_job_stays_in_its_queue_though_its_label_changes_until_it_is_suspended(self):
+        """Kueue ends all pods of a group that names two queues."""
+        self.create(self.gang("a"))
+        self.wait_condition("a", "Running")
+        self.api.merge(f"{JOBS}/a", {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}})
+        self.wait_message("a", "its pods stay in queue research of Kueue, though its label names queue other")
+        before = self.uid("a-worker-1")
+        self.kubelet.fail("a-worker-1", code=137, reason="Error")
+        wait_for("a new pod of a-worker-1", lambda: "a-worker-1" in self.pods() and self.uid("a-worker-1") != before)
+        self.wait_condition("a", "Running")
+        self.assertEqual((self.status("a")["restarts"], self.status("a").get("disruptions", 0)), (1, 0))
+        self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": True}}})
+        self.wait_pods()
+        self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": False}}})
+        self.wait_message("a", "waits for 4 CPU and 256Mi memory in queue other of Kueue")
+
+    def test_a_label_that_comes_after_the_pods_counts_when_the_job_resumes(self):
+        self.create(self.unmarked("a"))
+        self.wait_condition("a", "Running")
+        self.api.merge(f"{JOBS}/a", {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "research"}}})
+        self.wait_message("a", "its pods stay in no queue of Kueue, though its label names queue research")
+        self.kubelet.fail("a-worker-1", code=137, reason="Error")
+        wait_for("the restart", lambda: self.status("a").get("restarts") == 1)
+        self.wait_condition("a", "Running")
+        self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": True}}})
+        self.wait_pods()
+        self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": False}}})
+        self.wait_condition("a", "Running")
+        self.assertNotIn("Kueue", self.wait_message("a", "all replicas run"))
+
     def test_an_admitted_job_keeps_its_workers_until_it_is_suspended(self):
         self.create(self.gang("a"))
         self.wait_condition("a", "Running")
