@@ -61,7 +61,7 @@ Outcome InTheLauncher(const ProcessEnd& end) {
 
 Outcome InTheOperator(const ProcessEnd& end) {
   control::MakeJob job;
-  job.Replicas("worker", 2).Claim("data");
+  job.Replicas("ps", 1).Replicas("worker", 2).Claim("data");
   if (!end.policy.empty()) job.Restart("worker", std::string(end.policy));
   if (!end.rule.empty()) job.Policy("exitCodes", {{{"from", end.code}, {"to", end.code}, {"action", std::string(end.rule)}}});
   control::World world(job);
