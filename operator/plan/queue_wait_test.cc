@@ -122,6 +122,15 @@ TEST(QueueWait, ASchedulerThatIsNotThereStallsTheGang) {
   EXPECT_TRUE(world.status().IsTrue(kStalled));
 }
 
+TEST(QueueWait, AQueueThatVolcanoDoesNotKnowStallsTheGangAndIsNamed) {
+  World world(OneServerTwoWorkers().Policy("scheduling", {{"gang", "Volcano"}, {"queue", "nosuch"}}));
+  world.Look();
+  Unbound(world, [](Pod& pod) { pod.scheduler = "volcano"; });
+  world.Passes(absl::Minutes(5)).Look();
+  EXPECT_THAT(world.status().message, HasSubstr("scheduler \"volcano\" has not looked at it"));
+  EXPECT_THAT(world.status().message, HasSubstr("; or its queue is not there: kubectl get queues.scheduling.volcano.sh nosuch"));
+}
+
 TEST(QueueWait, TheGroupOfAnEndedJobIsEndedInKueueSoThatItsRoomIsFree) {
   World world(InKueue());
   world.RunsReady().Exits(Role::kWorker, 0, 0);

@@ -53,6 +53,13 @@ std::string AvoidedNodes(const TrainingJob& job, const ReplicaId& id) {
   return fmt::format("; by runPolicy.avoidFailedNodes it keeps away from {}", fmt::join(nodes, ", "));
 }
 
+// Volcano's scheduler passes over pods whose queue it does not know.
+std::string QueueToCheck(const TrainingJob& job, const Pod& pod) {
+  const Scheduling& scheduling = job.spec.run_policy.scheduling;
+  if (scheduling.gang != Gang::kVolcano || scheduling.queue.empty() || pod.scheduler_spoke) return "";
+  return fmt::format("; or its queue is not there: kubectl get queues.scheduling.volcano.sh {}", scheduling.queue);
+}
+
 // The first pod that cannot start, and how many more there are for the same reason.
 Stall StartStall(const Situation& situation, const Restarts& restarts) {
   const ObstaclePatience patience{situation.options.stalled_start_after, situation.options.stalled_creation_after};
@@ -72,7 +79,7 @@ Stall StartStall(const Situation& situation, const Restarts& restarts) {
       first = Name(id);
       stall.reason = obstacle->reason;
       message = obstacle->message;
-      if (pod.node.empty()) message += AvoidedNodes(situation.job, id);
+      if (pod.node.empty()) message += QueueToCheck(situation.job, pod) + AvoidedNodes(situation.job, id);
     } else if (stall.reason == obstacle->reason) {
       ++more;
     }
