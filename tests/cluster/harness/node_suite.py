@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 import urllib.request
 
@@ -155,9 +156,9 @@ class NodeSuite(unittest.TestCase):
 
     def claim(self, name, made=True):
         """A claim whose volume is a folder of root's, as an administrator makes one; the folder. With made=False the volume waits for its claim."""
-        folder = STATE / "volumes" / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        volumes = STATE / "volumes"
+        volumes.mkdir(parents=True, exist_ok=True)
+        folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=volumes))  # trainers of a case before may still write into theirs
         folder.chmod(0o755)
         size = {"storage": "1Gi"}
         volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
