@@ -166,8 +166,9 @@ TEST(Plan, AJobThatIsBeingDeletedIsLeftToTheGarbageCollectorAndItsStatusSaysWhat
     return OneServerTwoWorkers().Set("/metadata/deletionTimestamp", FormatTimestamp(kStart)).Set("/metadata/finalizers", {finalizer});
   };
   World world(OneServerTwoWorkers());
-  world.RunsReady().EditsWithoutGeneration(deleted("example.com/hold")).Loses(Role::kWorker, 1);
-  Plan plan = world.Look();
+  world.RunsReady().EditsWithoutGeneration(deleted("example.com/hold")).Look();
+  EXPECT_TRUE(world.status().IsTrue(kRunning)) << "all replicas are ready as yet";
+  Plan plan = world.Loses(Role::kWorker, 1).Look();
   EXPECT_THAT(plan.creations, testing::IsEmpty());
   EXPECT_THAT(plan.deletions, testing::IsEmpty());
   EXPECT_THAT(plan.events, testing::IsEmpty());
