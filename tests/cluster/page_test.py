@@ -167,6 +167,7 @@ class PageTest(PageCase):
         self.see("a reason", "document.getElementById('job')")
         self.assertEqual(self.browser.ask("document.documentElement.scrollWidth"), 390, "nor a job's own page")
         self.press("Escape")
+        self.browser.await_true("!document.getElementById('list').hidden")
         self.assertEqual(self.browser.ask("document.documentElement.dataset.theme"), "dark")
         self.press("/", *"worker-0 fai")
         self.browser.await_true("document.querySelectorAll('#jobs .name').length === 1")
