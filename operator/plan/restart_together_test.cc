@@ -61,6 +61,20 @@ TEST(RestartTogether, OneFailureRecreatesAllAndSpendsOneRestart) {
   EXPECT_NE(UidOf(world, kWorker0), before);
 }
 
+TEST(RestartTogether, AReplicaWhosePodIsGoneHoldsUpNoOther) {
+  World world(Group());
+  const Plan plan = world.RunsReady().Loses(Role::kWorker, 0).Exits(Role::kWorker, 1, 1).Look();
+  EXPECT_THAT(Deleted(plan), ElementsAre("mnist-worker-1", "mnist-worker-2"));
+}
+
+TEST(RestartTogether, WaitingForOnesOwnJobStartsAllAgainAndSpendsNothing) {
+  World world(Group(3, 0));
+  world.RunsReady().Exits(Role::kWorker, 1, 200).Settle().RunsReady();
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+  EXPECT_EQ(world.status().restarts, 0);
+  EXPECT_EQ(world.status().disruptions, 1);
+}
+
 TEST(RestartTogether, TheOthersThatFailBecauseOfTheFirstSpendNothing) {
   World at_once(Group());
   at_once.RunsReady().Exits(Role::kWorker, 0, 1).Exits(Role::kWorker, 1, 1).Exits(Role::kWorker, 2, 134).Settle().RunsReady();

@@ -213,7 +213,7 @@ class OnScreen(JobTest):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for epoch in range(3):
-            self.assertRegex(done.stderr, rf"epoch {epoch}, step {8 * (epoch + 1)}: loss \d")
+            self.assertRegex(done.stderr, rf"epoch {epoch}, step {8 * (epoch + 1)}, evaluation: loss \d")
 
     def test_a_stopped_run_reports_the_steps_it_did(self):
         run = self.launch(job_file(self.folder.name, workers=2, ps=1, mode="sync", steps=100000, batch=8))
