@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "operator/program/host_and_port.h"
 
@@ -48,7 +49,9 @@ CLI::Validator NumberAbove(double bound) {
 }
 
 CLI::Validator OneOf(std::vector<std::string> words) {
-  return Expect("one of " + absl::StrJoin(words, ", "), absl::StrJoin(words, "|"),
+  std::string expected = "one of " + absl::StrJoin(words, ", ");
+  std::string shown = absl::StrJoin(words, "|");
+  return Expect(std::move(expected), std::move(shown),
                 [words = std::move(words)](const std::string& text) { return std::ranges::find(words, text) != words.end(); });
 }
 
