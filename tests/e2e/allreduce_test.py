@@ -192,9 +192,11 @@ class Disturbed(AllReduceTest):
             run = self.launch(job, (RESTARTS, QUICK, *overrides))
             step = run.await_step(after)["step"]
             self.disturb(run, index, signal.SIGKILL)
-            redone = self.check(run, sha256)["redone"]
+            report = self.check(run, sha256)
+            redone = report["redone"]
             if redone:
                 self.assertGreaterEqual(max(steps["to"] for steps in redone), step)
+                self.assertEqual({restart["replica"] for restart in report["restarts"]}, {f"worker-{index}"})
                 return redone
         self.fail("six kills took no step back")
 

@@ -132,6 +132,14 @@ class Output(LaunchTest):
         self.assertEqual(resumed.report(), before)
         self.assertTrue((first.output / "trace.json").exists())
 
+    def test_a_launch_that_goes_on_tells_of_no_restart(self):
+        for options in ({"ps": 1, "mode": "sync"}, {"ps": 1, "mode": "async"}, {"mode": "allReduce"}):
+            with self.subTest(**options):
+                first = self.run_job(workers=3, model="linear", steps=10, **options)
+                resumed = self.run_job(workers=3, model="linear", steps=20, output=first.output, **options)
+                self.assertEqual(resumed.report()["restarts"], [])
+                self.assertGreater(resumed.report()["firstStep"], 0)
+
     def test_printed_paths_and_commands_follow_the_folders_that_the_job_names(self):
         kept = pathlib.Path(self.folder.name, "kept")
         run = self.run_job(workers=1, steps=6, overrides=[f"training.checkpoint.dir={kept}", "training.summary.dir=curves"])

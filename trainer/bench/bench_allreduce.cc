@@ -67,7 +67,7 @@ class BenchRank {
   absl::Status Form() {
     if (rank_ > 0) return group_->Join({}).status();
     TY_RETURN_IF_ERROR(group_->Gather().status());
-    group_->Form(0);
+    group_->Form({});
     return absl::OkStatus();
   }
 

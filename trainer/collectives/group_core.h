@@ -59,7 +59,7 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   // Rank 0 waits for the others, which ask it with `request`.
   void StartJoining(const JoinRequest& request);
   Gathered TellGathered() const;
-  void Form(int64_t step, const InputOrigin& origin);
+  void Form(const Formed& formed);
   void Finish(int64_t step);
   void FinishHere();
   void Leave(const std::string& reason);

@@ -31,7 +31,8 @@ Record GroupCore::JoinRecord() const {
 Record GroupCore::FormRecord() const {
   Record record = Control(WireOp::kForm, formed_.step);
   record.header.slot = static_cast<uint16_t>(per_node_);
-  if (one_device_kind_) record.header.flags = kWireFlagOneKind;
+  if (one_device_kind_) record.header.flags |= kWireFlagOneKind;
+  if (formed_.again) record.header.flags |= kWireFlagAgain;
   record.payload = Payload::OfText(OriginJson(formed_.origin).dump());
   record.header.length = static_cast<uint32_t>(record.payload.size());
   return record;
@@ -161,7 +162,7 @@ absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream
   one_device_kind_ = one_kind;
   state_ = State::kFormed;
   group_ = header.epoch;
-  formed_ = {.step = static_cast<int64_t>(header.step), .origin = *origin, .finished = false};
+  formed_ = {.step = static_cast<int64_t>(header.step), .origin = *origin, .again = (header.flags & kWireFlagAgain) != 0};
   last_ = {.step = kFirstMeasurement, .kind = OperationId::Kind::kState};
   Attach(peer, stream, out);
   for (auto& [rank, other] : peers_) {
@@ -182,13 +183,13 @@ Gathered GroupCore::TellGathered() const {
   return gathered;
 }
 
-void GroupCore::Form(int64_t step, const InputOrigin& origin) {
+void GroupCore::Form(const Formed& formed) {
   Out out;
   {
     MutexLock lock(&mutex_);
     state_ = State::kFormed;
     group_ = NewGroup(group_);
-    formed_ = {.step = step, .origin = origin, .finished = false};
+    formed_ = formed;
     per_node_ = PerNode();
     one_device_kind_ = OneDeviceKind();
     last_ = {.step = kFirstMeasurement, .kind = OperationId::Kind::kState};

@@ -66,6 +66,7 @@ struct Gathered {
 struct Formed {
   int64_t step = 0;
   InputOrigin origin = {};
+  bool again = false;     // ranks have trained in a group before
   bool finished = false;  // there is no group: the training is over at `step`
 };
 

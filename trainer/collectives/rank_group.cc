@@ -85,7 +85,7 @@ absl::StatusOr<Gathered> RankGroup::Gather() {
   return core_->TellGathered();
 }
 
-void RankGroup::Form(int64_t step, const InputOrigin& origin) { core_->Form(step, origin); }
+void RankGroup::Form(const Formed& formed) { core_->Form(formed); }
 void RankGroup::Finish(int64_t step) { core_->Finish(step); }
 void RankGroup::FinishHere() { core_->FinishHere(); }
 void RankGroup::Begin(Operation& operation, OperationId id) { core_->Begin(operation, id); }

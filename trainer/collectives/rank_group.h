@@ -49,9 +49,9 @@ class RankGroup final {
   absl::StatusOr<Formed> Join(JoinRequest request);
   // Rank 0: waits until every rank has asked for a group.
   absl::StatusOr<Gathered> Gather();
-  // Rank 0, after Gather: the group stands, training goes on at `step`. Ranks that were lost
+  // Rank 0, after Gather: the group stands, training goes on at `formed.step`. Ranks that were lost
   // meanwhile show in the next call.
-  void Form(int64_t step, const InputOrigin& origin = {});
+  void Form(const Formed& formed);
   // Rank 0: no group is needed any more, the training is over at `step`. Ranks that join are told
   // so.
   void Finish(int64_t step);

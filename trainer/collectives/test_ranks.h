@@ -91,7 +91,7 @@ class TestRank {
     if (rank_ > 0) return group_->Join({}).status();
     const absl::StatusOr<Gathered> gathered = group_->Gather();
     if (!gathered.ok()) return gathered.status();
-    group_->Form(step);
+    group_->Form({.step = step});
     return absl::OkStatus();
   }
 

@@ -220,6 +220,7 @@ absl::StatusOr<TrainingStart> KvClient::StartAsItIs(ParameterSet& parameters) {
   TY_RETURN_IF_ERROR(Reach(KvGoal::kAllReady, deadline, "Start: waited for initialised servers"));
   TY_RETURN_IF_ERROR(PullInto(parameters));
   core_->BeginFrom(parameters);
+  start.again = core_->worker_known();
   start.worker_step = core_->worker_step() >= 0 ? core_->worker_step() : core_->global_step();
   start.global_step = options_.mode == KvMode::kSync ? start.worker_step : core_->global_step();
   core_->SetPosition(start.worker_step);
@@ -258,6 +259,7 @@ absl::StatusOr<TrainingStart> KvClient::StartOnLine(ParameterSet& parameters) {
       TrainingStart start{.global_step = view.step,
                           .worker_step = view.step,
                           .joined = view.line != filled,
+                          .again = view.line != filled && view.step > view.line_step,
                           .ended = core_->ended(),
                           .line_step = view.line_step,
                           .redone = std::nullopt,

@@ -158,6 +158,8 @@ class KvClientCore final : public StreamHandler, public std::enable_shared_from_
   // Async: as a server that is ready has told it last; -1: none has.
   int64_t planned_steps() const;
   int64_t worker_step() const;
+  // Async: a server knows this worker's place from this worker, or from its process before.
+  bool worker_known() const;
   bool any_ready() const;
   // Servers that were restarted since the last call.
   int TakeRefilled();

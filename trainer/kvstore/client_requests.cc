@@ -348,6 +348,11 @@ int64_t KvClientCore::worker_step() const {
   return lowest;
 }
 
+bool KvClientCore::worker_known() const {
+  MutexLock lock(&mutex_);
+  return std::ranges::any_of(links_, [](const ServerLink& link) { return link.ready() && link.state().worker_known; });
+}
+
 bool KvClientCore::any_ready() const {
   MutexLock lock(&mutex_);
   return std::ranges::any_of(links_, [](const ServerLink& link) { return link.ready(); });

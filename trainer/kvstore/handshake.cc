@@ -140,6 +140,7 @@ std::string ToJson(const KvHello& hello) {
 
 std::string ToJson(const KvServerState& state) {
   return json{{"workerStep", state.worker_step},
+              {"workerKnown", state.worker_known},
               {"training", state.training},
               {"endStep", state.end_step},
               {"planned", state.planned},
@@ -198,6 +199,7 @@ absl::StatusOr<KvServerState> ParseServerState(std::string_view text) {
   TY_ASSIGN_OR_RETURN(const json object, Parse(text));
   KvServerState state;
   TY_RETURN_IF_ERROR(Read(object, "workerStep", state.worker_step));
+  TY_RETURN_IF_ERROR(Read(object, "workerKnown", state.worker_known));
   TY_RETURN_IF_ERROR(Read(object, "training", state.training));
   TY_RETURN_IF_ERROR(Read(object, "endStep", state.end_step));
   TY_RETURN_IF_ERROR(Read(object, "planned", state.planned));

@@ -42,11 +42,12 @@ struct KvHello {
 };
 
 struct KvServerState {
-  int64_t worker_step = -1;  // the next step of this worker as far as the server knows; -1: it cannot tell
-  int training = 0;          // other workers that may still push
-  int64_t end_step = -1;     // the chief has ended the training at this step; -1: it goes on
-  int64_t planned = -1;      // async: the global step at which all workers have ended; -1: the server holds no values
-  int64_t order = 0;         // rises with every state that the server tells: of two on one stream the higher one is the newer
+  int64_t worker_step = -1;   // the next step of this worker as far as the server knows; -1: it cannot tell
+  bool worker_known = false;  // async: from this worker itself
+  int training = 0;           // other workers that may still push
+  int64_t end_step = -1;      // the chief has ended the training at this step; -1: it goes on
+  int64_t planned = -1;       // async: the global step at which all workers have ended; -1: the server holds no values
+  int64_t order = 0;          // rises with every state that the server tells: of two on one stream the higher one is the newer
   // Sync only. Servers that hold one state of the training have one line (line_watch.h).
   int64_t line = 0;       // which fill by the chief these values come of; 0: none
   int64_t line_step = 0;  // the step that its first values were of

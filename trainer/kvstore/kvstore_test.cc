@@ -228,6 +228,7 @@ TEST_P(KvstoreTest, AnAsyncServerThatIsLostWithTheChiefGetsTheNewestValuesThatAn
   StartServer(again);
   chief = std::make_unique<TestWorker>(MakeClient(ClientOptions(0, 2, KvMode::kAsync)), 0);
   ASSERT_TRUE(chief->Start().ok());
+  EXPECT_TRUE(chief->start().again);
   ASSERT_TRUE(other.Train(22).ok());  // the second push comes behind the values
   const absl::StatusOr<TrainingState> state = chief->client().Pull(/*with_slots=*/false);
   ASSERT_TRUE(state.ok()) << state.status();
@@ -247,6 +248,8 @@ TEST_P(KvstoreTest, AnAsyncJobTakesAWorkerThatItWasScaledUpByWhereTheOthersAre) 
   const absl::StatusOr<TrainingStart> start = client->Start(parameters);
   ASSERT_TRUE(start.ok()) << start.status();
   EXPECT_EQ(start->worker_step, 5);
+  EXPECT_TRUE(start->joined);
+  EXPECT_FALSE(start->again) << "it was not there before";
   client->Done();
   chief.client().Done();
   EXPECT_TRUE(AwaitServerEnd(0).ok());

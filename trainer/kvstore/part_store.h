@@ -140,6 +140,7 @@ class PartStore {
   // The next step of a worker that does not know; -1: this server holds nothing that could tell. A
   // worker that a running async job was scaled up by begins where the slowest of the first ones is.
   int64_t NextStepOf(int worker) const { return steps_->NextStepOf(worker); }
+  bool Knows(int worker) const { return steps_->Knows(worker); }
   // Async: the global step at which each worker has done as many steps as `ends` says; -1: it does
   // none from here on.
   int64_t PlannedBy(std::span<const int64_t> ends) const { return steps_->PlannedBy(ends); }

@@ -143,7 +143,10 @@ Record KvServerCore::StateFor(WireOp op, int worker) {
   }
   if (worker != kObserver) {
     if (members_.IsTraining(worker, now)) --state.training;
-    if (training_.ready) state.worker_step = store_->NextStepOf(worker);
+    if (training_.ready) {
+      state.worker_step = store_->NextStepOf(worker);
+      state.worker_known = store_->Knows(worker);
+    }
   }
   return PartRecords::WithText(records_.Control(op, incarnation_, store_->global_step(), training_.ready ? kWireFlagReady : 0),
                                ToJson(state));

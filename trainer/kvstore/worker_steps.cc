@@ -111,6 +111,11 @@ int64_t WorkerSteps::NextStepOf(int worker) const {
   return NextStep(worker);
 }
 
+bool WorkerSteps::Knows(int worker) const {
+  absl::MutexLock lock(&mutex_);
+  return progress_[worker].known;
+}
+
 int64_t WorkerSteps::NextStep(int worker) const {
   const Progress& progress = progress_[worker];
   if (IsFirst(worker) || progress.known) return progress.step;

@@ -52,6 +52,8 @@ class WorkerSteps {
   // The next step of a worker that does not know; -1: nothing here can tell. A worker that a
   // running async job was scaled up by begins where the slowest of the first ones is.
   int64_t NextStepOf(int worker) const;
+  // Async: the worker's place is by its own word or push.
+  bool Knows(int worker) const;
   // Async: the global step at which each worker has done as many steps as `ends` says; below 0: it
   // does none from here on.
   int64_t PlannedBy(std::span<const int64_t> ends) const;

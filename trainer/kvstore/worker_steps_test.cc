@@ -56,7 +56,9 @@ TEST(WorkerSteps, AWordAfterTheFillReplacesTheAssumedShare) {
   WorkerSteps steps = StepsOf(2);
   steps.Begin(10);
   EXPECT_EQ(steps.global_step(), 10);
+  EXPECT_FALSE(steps.Knows(0));
   steps.SetPosition(0, 9);
+  EXPECT_TRUE(steps.Knows(0));
   EXPECT_EQ(steps.global_step(), 14);
   steps.SetPosition(1, 1);
   EXPECT_EQ(steps.global_step(), 10);

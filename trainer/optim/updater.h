@@ -35,6 +35,7 @@ struct TrainingStart {
   int64_t global_step = 0;  // sync: the next round; async: steps applied so far by all workers
   int64_t worker_step = 0;  // the `step` of this worker's next push. sync: = global_step; async: its own count, also after a restart
   bool joined = false;      // the servers were running: parameters are theirs, not those of load()
+  bool again = false;       // this worker has trained before with those servers or ranks: its process is not its first
   bool ended = false;       // the chief has ended the training: push nothing
   int64_t line_step = 0;    // sync: where the servers were filled; parameters of a later step come of rounds since
   std::optional<RedoneSteps> redone = std::nullopt;  // chief, sync

@@ -169,15 +169,16 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartFirst(ParameterSet& paramet
   }
   TY_ASSIGN_OR_RETURN(const Gathered gathered, group_->Gather());
   if (because_.empty()) because_ = gathered.because;
+  const bool again = has_trained_ || gathered.furthest >= 0;
   if (has_trained_) reached_ = std::max(reached_, copy_->step());
   reached_ = std::max(reached_, gathered.furthest);
   TY_RETURN_IF_ERROR(LoadIfNeeded(gathered, parameters));
   const int64_t step = copy_->step();
-  group_->Form(step, origin_);
+  group_->Form({.step = step, .origin = origin_, .again = again});
   TY_RETURN_IF_ERROR(FollowGroup(parameters));
   TY_RETURN_IF_ERROR(copy_->updater().Look(parameters, [&](const StateView& state) { return Broadcast(step, &state, nullptr); }));
   if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, step));
-  TrainingStart start{.global_step = step, .worker_step = step, .joined = gathered.furthest >= 0, .line_step = step};
+  TrainingStart start{.global_step = step, .worker_step = step, .joined = gathered.furthest >= 0, .again = again, .line_step = step};
   if (reached_ > step) start.redone = RedoneSteps{.from = step, .to = reached_, .reason = because_};
   has_trained_ = true;
   reached_ = -1;
@@ -204,7 +205,8 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartOther(ParameterSet& paramet
   has_trained_ = true;
   from_checkpoint_ = false;
   because_.clear();
-  return TrainingStart{.global_step = step, .worker_step = step, .joined = true, .line_step = step, .origin = origin_};
+  return TrainingStart{
+      .global_step = step, .worker_step = step, .joined = true, .again = formed.again, .line_step = step, .origin = origin_};
 }
 
 absl::StatusOr<TrainingState> AllReduceUpdater::EmptyState() {

@@ -128,9 +128,7 @@ absl::Status Trainer::Begin(const TrainingStart& start) {
     if (noted.start) run.recorder->OnLossStart(*noted.start);
     run.recorder->OnEpochLoss(noted.of_epoch);
   }
-  // A synchronous worker of a job that goes on from a checkpoint comes to servers at that step.
-  const int64_t begin = run.sync() && !run.all_reduce() ? start.line_step : 0;
-  if (!run.begun && start.joined && run.step > begin) {
+  if (!run.begun && start.again) {
     run.recorder->OnRestart({.replica = run.Name(), .reason = "joined a running job", .step = run.global_step});
   }
   if (run.begun) {

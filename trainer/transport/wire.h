@@ -57,6 +57,7 @@ inline constexpr uint32_t kWireFlagSlots = 1;      // kPull: with optimizer slot
 inline constexpr uint32_t kWireFlagDuplicate = 2;  // kParameters: the push had been applied before
 inline constexpr uint32_t kWireFlagRows = 4;       // kPush, kParameters: some rows of the part; kSum, kResult: the touched rows of a step
 inline constexpr uint32_t kWireFlagPosition = 8;   // kHello: `step` is the next step that this worker will push
+inline constexpr uint32_t kWireFlagAgain = 32;     // kForm, from rank 0: ranks have trained in a group before
 inline constexpr uint32_t kWireFlagStart = 64;     // kResult: of the state that a group starts with
 inline constexpr uint32_t kWireFlagReady = 16;     // kWelcome, kState: the server has its parameters
 inline constexpr uint32_t kWireFlagOneKind = 128;  // kForm, from rank 0: all ranks have told one kind of device
