@@ -131,7 +131,7 @@ class PluginTest(OperatorCase):
         self.kubelet_logs.texts[chief] = "\n".join([*map(json.dumps, told), *hostile])
         drawn = self.plugin("curve", "digits").splitlines()
         self.assertEqual(drawn[0], "digits: loss 0.01 at step 200")
-        self.assertEqual(drawn[-1].split(), ["100", "200"])
+        self.assertEqual(drawn[-1].split(), ["100", "step", "200"])
 
     def test_why_tells_what_failed_a_job_and_the_next_step(self):
         chief, other = self.start()
