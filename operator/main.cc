@@ -255,7 +255,7 @@ int Main(int argc, char** argv) {
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
     fmt::print(stderr, "error: {}\ntrainyard-operator --help has all flags\n", DescribeMistake(app, error));
-    return 2;  // as other programs say it
+    return 2;  // as trainyard-trainer says a wrong command line
   }
   SetUpLog(options.log_level, options.log_format);
   // Blocked before any thread starts, so that only Run's sigwait sees them.

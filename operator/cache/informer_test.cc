@@ -272,6 +272,9 @@ TEST_F(InformerTest, FindsChildrenByTheirControllersUid) {
   EXPECT_EQ(informer_->lister().ByOwner("job-1").size(), 1u);
   EXPECT_EQ(informer_->lister().ByOwner("job-2").size(), 2u);
   EXPECT_TRUE(informer_->lister().ByOwner("").empty());
+  ASSERT_TRUE(informer_->lister().AnyByOwner("job-1"));
+  EXPECT_EQ(informer_->lister().AnyByOwner("job-1"), informer_->lister().ByOwner("job-1")[0]);
+  EXPECT_FALSE(informer_->lister().AnyByOwner("none"));
 }
 
 TEST_F(InformerTest, OwnWritesAreSeenAtOnceAndToldToNobody) {

@@ -27,7 +27,8 @@ class Lister {
   virtual std::shared_ptr<const T> Get(std::string_view key) const = 0;
   // In key order.
   virtual std::vector<std::shared_ptr<const T>> ByOwner(std::string_view controller_uid) const = 0;
-  virtual std::vector<std::shared_ptr<const T>> All() const = 0;  // in no order
+  virtual std::shared_ptr<const T> AnyByOwner(std::string_view controller_uid) const = 0;  // null: it owns none
+  virtual std::vector<std::shared_ptr<const T>> All() const = 0;                           // in no order
   virtual size_t Size() const = 0;
 };
 
@@ -55,6 +56,12 @@ class Store : public Lister<T> {
     values.reserve(it->second.size());
     for (const Entry* entry : it->second) values.push_back(entry->value);
     return values;
+  }
+
+  std::shared_ptr<const T> AnyByOwner(std::string_view controller_uid) const override {
+    MutexLock lock(mutex_);
+    const auto it = by_owner_.find(controller_uid);
+    return it == by_owner_.end() || it->second.empty() ? nullptr : (*it->second.begin())->value;
   }
 
   std::vector<std::shared_ptr<const T>> All() const override {

@@ -93,10 +93,7 @@ std::shared_ptr<const Service> ChildCaches::ServeServiceOf(const TrainingJob& jo
   return OwnOf(job, informers_.services.lister(), ServeName(job));
 }
 
-std::shared_ptr<const Pod> ChildCaches::AnyPodOf(const TrainingJob& job) const {
-  const auto pods = informers_.pods.lister().ByOwner(job.meta.uid);
-  return pods.empty() ? nullptr : pods.front();
-}
+std::shared_ptr<const Pod> ChildCaches::AnyPodOf(const TrainingJob& job) const { return informers_.pods.lister().AnyByOwner(job.meta.uid); }
 
 Children ChildCaches::Gather(const TrainingJob& job) const {
   Children children;
