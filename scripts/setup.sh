@@ -22,6 +22,8 @@ build_packages=(
 test_packages=(
   # readers of what the programs print: pages, completion scripts, manual pages
   chromium-headless-shell zsh fish groff-base
+  # the language of Argo CD's scripts
+  lua5.1
 )
 cluster_packages=(
   runc containernetworking-plugins buildah iptables conntrack openssl mmdebstrap iproute2 curl ca-certificates python3-pip

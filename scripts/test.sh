@@ -357,7 +357,7 @@ step_charts() {
 step_control-plane() {
   begin "control-plane: acceptance cases against a real kube-apiserver and etcd"
   build release trainyard-operator trainyard-trainer && cluster_binaries etcd kubernetes helm4 helm3 kwok &&
-    at_once=2 run_python control-plane tests/cluster/crd_test.py tests/cluster/deploy_test.py tests/cluster/lifecycle_test.py tests/cluster/messages_test.py tests/cluster/monitoring_test.py \
+    at_once=2 run_python control-plane tests/cluster/crd_test.py tests/cluster/deploy_test.py tests/cluster/gitops_test.py tests/cluster/lifecycle_test.py tests/cluster/messages_test.py tests/cluster/monitoring_test.py \
       tests/cluster/native_gang_test.py tests/cluster/page_test.py tests/cluster/plugin_test.py tests/cluster/policy_test.py tests/cluster/scale_and_nodes_test.py tests/cluster/serving_test.py tests/cluster/upgrade_test.py
 }
 
