@@ -211,7 +211,7 @@ class Generate(TextTest):
         self.assertEqual(first.returncode, 0, first.stderr)
         self.assertEqual(len(first.stdout), len("First") + 80 + 1)
         self.assertTrue(first.stdout.startswith("First"))
-        self.assertEqual(first.stdout, self.generate("--checkpoint", run.output / "checkpoints" / "step-100", "--length", 80, "--prompt", "First").stdout)
+        self.assertEqual(first.stdout, self.generate(run.output / "checkpoints" / "step-100", "--length", 80, "--prompt", "First").stdout)
         self.assertNotEqual(first.stdout, self.generate(run.output, "--length", 80, "--prompt", "First", "--seed", 2).stdout)
         likeliest = self.generate(run.output, "--length", 30, "--temperature", 0, "--seed", 1).stdout
         self.assertEqual(likeliest, self.generate(run.output, "--length", 30, "--temperature", 0, "--seed", 9).stdout)

@@ -129,8 +129,7 @@ class Checker {
     }
     if (unknown_flag_) return;  // which may have swallowed one
     for (size_t i = positionals_.size(); i < places.size(); ++i) {
-      const bool given = given_.contains(places[i].flag);
-      if (places[i].required && !given) Error("{}: missing, expected {}", places[i].name, places[i].description);
+      if (places[i].required) Error("{}: missing, expected {}", places[i].name, places[i].description);
     }
     if (!any_number || positionals_.size() < places.size()) return;
     const size_t of_last = positionals_.size() - (places.size() - 1);

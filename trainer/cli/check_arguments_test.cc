@@ -13,9 +13,8 @@ CommandInfo SmallProgram() {
                            .flags = {help, set, {.name = "--output", .value = "DIR"}, {.name = "--rows", .value = "N"}}};
   const CommandInfo convert{.name = "convert",
                             .flags = {help, {.name = "--job", .value = "FILE", .description = "the job", .required = true}}};
-  const CommandInfo generate{.name = "generate",
-                             .positionals = {{.name = "DIR", .flag = "--checkpoint", .value = "DIR", .required = true}},
-                             .flags = {{.name = "--checkpoint", .value = "DIR"}, {.name = "--heat", .value = "X"}}};
+  const CommandInfo generate{
+      .name = "generate", .positionals = {{.name = "DIR", .value = "DIR", .required = true}}, .flags = {{.name = "--heat", .value = "X"}}};
   const CommandInfo compare{
       .name = "compare",
       .positionals = {{.name = "DIR", .value = "DIR", .description = "two or more runs", .required = true, .repeats = true, .least = 2}}};
@@ -31,8 +30,7 @@ std::string Mistakes(const std::vector<std::string>& arguments) { return std::st
 TEST(CheckArguments, AGoodLineHasNoMistakes) {
   EXPECT_EQ(Mistakes({"launch", "job.yaml", "--set", "a=-1", "--set=b=2", "--output", "out", "--rows", "3"}), "");
   EXPECT_EQ(Mistakes({"data", "convert", "--job=job.yaml"}), "");
-  EXPECT_EQ(Mistakes({"generate", "--checkpoint", "out", "--heat", "-1e-3"}), "");
-  EXPECT_EQ(Mistakes({"generate", "out"}), "");
+  EXPECT_EQ(Mistakes({"generate", "out", "--heat", "-1e-3"}), "");
   EXPECT_EQ(Mistakes({"bench"}), "");
   EXPECT_EQ(Mistakes({"bench", "--batch", "5"}), "");
   EXPECT_EQ(Mistakes({"bench", "sums"}), "");

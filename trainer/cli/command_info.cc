@@ -40,14 +40,14 @@ CommandInfo Describe(const CLI::App& app) {
                       .needs_command = app.get_require_subcommand_min() > 0};
   for (const CLI::Option* option : app.get_options()) {
     FlagInfo flag = Describe(*option);
-    if (option->get_positional()) {
-      FlagInfo& place = command.positionals.emplace_back(flag);
-      place.flag = std::exchange(place.name, option->get_name(/*positional=*/true));
-      place.repeats = option->get_items_expected_max() > 1;
-      place.least = std::max(1, option->get_items_expected_min());
-      flag.required = false;
+    if (!option->get_positional()) {
+      command.flags.push_back(std::move(flag));
+      continue;
     }
-    if (!flag.name.empty()) command.flags.push_back(std::move(flag));
+    flag.name = option->get_name(/*positional=*/true);
+    flag.repeats = option->get_items_expected_max() > 1;
+    flag.least = std::max(1, option->get_items_expected_min());
+    command.positionals.push_back(std::move(flag));
   }
   for (const CLI::App* inner : app.get_subcommands([](const CLI::App*) { return true; })) command.commands.push_back(Describe(*inner));
   return command;

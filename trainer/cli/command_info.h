@@ -12,7 +12,6 @@ namespace trainyard::engine {
 struct FlagInfo {
   std::string name;        // "--output", or of a positional argument "FILE"
   std::string short_name;  // "-h"; "": none
-  std::string flag;        // of a positional argument that may be given as a flag, too: "--checkpoint"; "": none
   std::string value;  // FILE, DIR, N (a whole number), X (a number), "auto|bar|plain" (one of these words) or another word; "": takes none
   std::string description;
   std::string fallback;  // the default's text; "": none

@@ -36,7 +36,7 @@ void AddGenerateCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<GenerateFlags>();
   GenerateOptions& options = flags->options;
   CLI::App* command = app.add_subcommand("generate", "write text with a trained language model");
-  command->add_option("--checkpoint,DIR", flags->path, "a run's output folder, its folder of checkpoints, or one checkpoint")
+  command->add_option("DIR", flags->path, "a run's output folder, its folder of checkpoints, or one checkpoint")
       ->type_name("DIR")
       ->required();
   command
