@@ -27,10 +27,11 @@ absl::StatusOr<Shape> ShapeOf(const onnx::TensorProto& tensor, std::string_view 
     return Wrong(name, fmt::format("has {} axes, expected at most {}", tensor.dims_size(), Shape::kMaxRank));
   int64_t elements = 1;
   for (const int64_t extent : tensor.dims()) {
-    if (extent < 0 || extent > kMostElements || elements * extent > kMostElements) {
+    // An extent of 0 must not hide the others: a permutation takes the product of some.
+    if (extent < 0 || extent > kMostElements || elements * std::max<int64_t>(extent, 1) > kMostElements) {
       return Wrong(name, fmt::format("has an extent of {}, expected at most {} elements in all", extent, kMostElements));
     }
-    elements *= extent;
+    elements *= std::max<int64_t>(extent, 1);
   }
   return Shape(std::span(tensor.dims().data(), static_cast<size_t>(tensor.dims_size())));
 }

@@ -194,6 +194,11 @@ TEST(ImportModelTest, HostileFilesAreRefusedByName) {
   EXPECT_THAT(refused([](auto& graph) { graph.mutable_initializer(0)->set_dims(0, -2); }),
               HasSubstr("tensor 'conv.weight' has an extent of -2"));
   EXPECT_THAT(refused([](auto& graph) { graph.mutable_initializer(0)->set_dims(0, INT64_MAX); }), HasSubstr("expected at most"));
+  EXPECT_THAT(refused([](auto& graph) {
+                for (int axis = 0; axis < 4; ++axis) graph.mutable_initializer(0)->set_dims(axis, axis == 0 ? 0 : int64_t{1} << 29);
+                graph.mutable_initializer(0)->clear_raw_data();
+              }),
+              HasSubstr("tensor 'conv.weight' has an extent of 536870912, expected at most 536870912 elements in all"));
   EXPECT_THAT(refused([](auto& graph) { graph.mutable_initializer(0)->set_dims(0, 1000); }),
               HasSubstr("has 8 bytes of data, expected 4000"));
   EXPECT_THAT(refused([](auto& graph) { graph.mutable_initializer(0)->set_data_type(onnx::TensorProto::DOUBLE); }),

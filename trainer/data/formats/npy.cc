@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -137,8 +138,9 @@ class HeaderParser {
       int64_t extent = 0;
       const auto [end, error] = std::from_chars(left_.data(), left_.data() + left_.size(), extent);
       if (error != std::errc() || extent < 0 || extents.size() + 1 == Shape::kMaxRank) return std::nullopt;
-      if (extent > 0 && elements > kMaxElements / extent) return std::nullopt;
-      elements *= extent;
+      // An extent of 0 must not hide the others: a record has all but the first.
+      if (elements > kMaxElements / std::max<int64_t>(extent, 1)) return std::nullopt;
+      elements *= std::max<int64_t>(extent, 1);
       left_.remove_prefix(static_cast<size_t>(end - left_.data()));
       extents.push_back(extent);
       if (!Take(',') && Peek() != ')') return std::nullopt;

@@ -126,6 +126,7 @@ TEST(Npy, HeadersThatAreNoDictionaryAreRefused) {
         "{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 3, 4, 5, 6, 7, 8)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (9000000000, 9000000000)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 9000000000, 9000000000)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x", "{'descr: '<f4'", "", "{'shape': (1 2)}"}) {
     EXPECT_THAT(error(dictionary), HasSubstr("expected a dictionary such as")) << dictionary;
   }
