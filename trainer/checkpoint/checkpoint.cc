@@ -11,6 +11,7 @@
 
 #include "trainer/base/file.h"
 #include "trainer/base/log.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/sha256.h"
 #include "trainer/base/staged_folder.h"
 #include "trainer/base/status_macros.h"
@@ -85,7 +86,7 @@ absl::StatusOr<CheckpointInfo> InfoOf(const json& manifest, std::string_view pat
 }
 
 absl::StatusOr<json> ParseManifest(const std::string& text, const std::string& path) {
-  json manifest = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json manifest = ParseJson(text);
   if (!manifest.is_object()) return absl::DataLossError(fmt::format("{} is not a JSON object", path));
   TY_ASSIGN_OR_RETURN(std::string format, Field<std::string>(manifest, "format", path));
   TY_ASSIGN_OR_RETURN(int version, Field<int>(manifest, "version", path));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/config/field_reader.h"
 #include "trainer/config/job_config_text.h"
@@ -30,7 +31,7 @@ constexpr std::string_view kVocabularyFile = "vocabulary.json";
 
 // As the job has it; null where a job was made without a file.
 nlohmann::ordered_json JsonOf(const std::string& text) {
-  nlohmann::ordered_json value = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  nlohmann::ordered_json value = ParseOrderedJson(text);
   return value.is_discarded() ? nlohmann::ordered_json() : value;
 }
 
@@ -148,13 +149,8 @@ absl::StatusOr<std::string> DescriptionJson(const ModelDescription& description)
 }
 
 absl::StatusOr<ModelDescription> ParseDescription(std::string_view text, const std::string& name, std::span<const std::string> overrides) {
-  bool too_deep = false;
-  const auto check = [&too_deep](int depth, json::parse_event_t, json&) {
-    too_deep = too_deep || depth > kMaxJobDepth;
-    return depth <= kMaxJobDepth;
-  };
-  const json value = json::parse(text, check, /*allow_exceptions=*/false);
-  if (too_deep || !value.is_object()) return NotADescription(name, "is not a JSON object");
+  const json value = ParseJson(text);
+  if (!value.is_object()) return NotADescription(name, "is not a JSON object");
   FieldErrors errors;
   FieldReader fields(value, "", errors);
   const std::string format = fields.Text("format");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/base/log.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/printable.h"
 
 namespace trainyard::engine {
@@ -18,7 +19,7 @@ using nlohmann::json;
 constexpr size_t kShownBytes = 60;
 
 json Parsed(const std::string& text) {
-  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json value = ParseJson(text);
   return value.is_object() ? value : json::object();
 }
 

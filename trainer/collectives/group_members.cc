@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/collectives/group_core.h"
 
@@ -155,8 +156,7 @@ absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream
     return absl::InvalidArgumentError(
         fmt::format("{}: 'form' of ranks with one kind of device, expected none, since this rank has no device", Name(peer.rank)));
   }
-  const absl::StatusOr<InputOrigin> origin =
-      ParseOrigin(nlohmann::json::parse(record.payload.ToString(), nullptr, /*allow_exceptions=*/false));
+  const absl::StatusOr<InputOrigin> origin = ParseOrigin(ParseJson(record.payload.ToString()));
   if (!origin.ok()) return WithContext(origin.status(), fmt::format("{}: 'form'", Name(peer.rank)));
   per_node_ = header.slot;
   one_device_kind_ = one_kind;

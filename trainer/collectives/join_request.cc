@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "trainer/base/parse_json.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -32,7 +34,7 @@ absl::StatusOr<JoinRequest> ParseJoinRequest(std::string_view text) {
   if (text.size() > kMostText) {
     return absl::InvalidArgumentError(fmt::format("join: {} bytes of JSON, expected at most {}", text.size(), kMostText));
   }
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = ParseJson(text);
   if (!object.is_object())
     return absl::InvalidArgumentError(fmt::format("join: not a JSON object but {} bytes of something else", text.size()));
   JoinRequest request;

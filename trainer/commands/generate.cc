@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/find_checkpoint.h"
 #include "trainer/checkpoint/model_description.h"
@@ -39,7 +40,7 @@ absl::StatusOr<ModelSpec> SpecOf(const Checkpoint& checkpoint) {
     return absl::InvalidArgumentError(
         fmt::format("checkpoint {} does not hold its model; it was written by an older version", checkpoint.path()));
   }
-  const nlohmann::json model = nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json model = ParseJson(found->second);
   FieldErrors errors;
   ModelSpec spec = ParseModelSpec(model, "model", errors);
   TY_RETURN_IF_ERROR(errors.ToStatus(checkpoint.path()));

@@ -14,6 +14,7 @@
 
 #include "trainer/base/file.h"
 #include "trainer/base/log.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -39,7 +40,7 @@ absl::StatusOr<std::optional<Mark>> ReadMark(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path, kMaxMarkBytes);
   if (absl::IsNotFound(text.status())) return std::nullopt;
   TY_RETURN_IF_ERROR(text.status());
-  const json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const json object = ParseJson(*text);
   if (!object.is_object() || TextOf(object, "uid").empty()) {
     return absl::FailedPreconditionError(fmt::format(
         "{} does not name a job; expected {{\"name\": …, \"uid\": …}}; remove the file if no job writes into its folder", path));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -96,7 +97,7 @@ absl::StatusOr<json> Parse(std::string_view text) {
   if (text.size() > kMostText) {
     return absl::InvalidArgumentError(fmt::format("handshake: {} bytes of JSON, expected at most {}", text.size(), kMostText));
   }
-  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json object = ParseJson(text);
   if (!object.is_object())
     return absl::InvalidArgumentError(fmt::format("handshake: not a JSON object but {} bytes of something else", text.size()));
   return object;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "trainer/base/file.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/profile/replica_profile.h"
 
@@ -46,8 +47,7 @@ absl::StatusOr<EarlierRun> EarlierRun::SetAside(const std::string& dir) {
     for (const char* part : kParts) fs::remove_all(fs::path(dir) / part, error);
   }
   const absl::StatusOr<std::string> text = ReadFile((aside / "report.json").string(), kMostReportBytes);
-  const nlohmann::json report =
-      text.ok() ? nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false) : nlohmann::json(nlohmann::json::value_t::discarded);
+  const nlohmann::json report = text.ok() ? ParseJson(*text) : nlohmann::json(nlohmann::json::value_t::discarded);
   if (const auto state = report.find("state"); report.is_object() && state != report.end() && state->is_string()) run.state_ = *state;
   if (const auto steps = report.find("steps"); report.is_object() && steps != report.end() && steps->is_number_integer())
     run.steps_ = *steps;

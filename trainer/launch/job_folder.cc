@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_join.h"
 #include "trainer/base/file.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/job/output_folders.h"
 #include "trainer/transport/job_key.h"
@@ -88,7 +89,7 @@ std::map<std::string, std::string> JobFolder::Environment(const ReplicaId& id) c
 
 std::string TrainingJsonFor(const JobConfig& job, int processors) {
   const int trainers = std::max(1, job.worker.replicas + job.chief.replicas + job.evaluator.replicas);
-  nlohmann::json training = nlohmann::json::parse(job.training_json, nullptr, /*allow_exceptions=*/false);
+  nlohmann::json training = ParseJson(job.training_json);
   if (training.is_object() && job.training.threads == 0) training["resources"]["threads"] = std::max(1, processors / trainers);
   return training.dump(2);
 }

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "trainer/base/parse_json.h"
+
 namespace trainyard::engine {
 
 namespace {
@@ -30,7 +32,7 @@ std::vector<Evaluation> EvaluationsOf(const nlohmann::json& list) {
 }  // namespace
 
 absl::StatusOr<Progress> ParseProgress(std::string_view json) {
-  const nlohmann::json value = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json value = ParseJson(json);
   if (!value.is_object()) return absl::InvalidArgumentError("progress: expected a JSON object");
   const auto number = [&value](const char* name) -> std::optional<double> {
     const auto found = value.find(name);

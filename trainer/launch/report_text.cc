@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/base/counted.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/launch/hints.h"
 #include "trainer/launch/progress_text.h"
 #include "trainer/launch/shell_word.h"
@@ -122,7 +123,7 @@ void AppendStragglers(std::string& text, const nlohmann::json& stragglers) {
 
 std::string SummaryText(std::string_view report_json, const SummaryContext& context) {
   const auto& [dir, checkpoints, summaries, file, called_as, profile, overrides, serves_best, checkpoint_step, has_page] = context;
-  const nlohmann::json report = nlohmann::json::parse(report_json, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json report = ParseJson(report_json);
   if (!report.is_object()) return "";
   const std::string state = report.value("state", "");
   const std::string strategy = report.value("strategy", "");

@@ -13,6 +13,7 @@
 
 #include "absl/strings/strip.h"
 #include "trainer/base/file.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/evaluation_log.h"
 #include "trainer/job/job_config.h"
@@ -48,7 +49,7 @@ absl::StatusOr<std::optional<ordered_json>> ReadJson(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path, kMostFileBytes);
   if (absl::IsNotFound(text.status())) return std::nullopt;
   TY_RETURN_IF_ERROR(text.status());
-  ordered_json object = ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  ordered_json object = ParseOrderedJson(*text);
   if (!object.is_object()) return absl::DataLossError(fmt::format("{} holds no JSON object; remove it and run the command again", path));
   return object;
 }

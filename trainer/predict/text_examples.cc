@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/data/byte_source.h"
 #include "trainer/predict/line_reader.h"
@@ -23,7 +24,7 @@ absl::Status TooLong(const std::string& name, size_t tokens) {
 }
 
 absl::StatusOr<std::vector<int32_t>> TokensOfJson(const Vocabulary& vocabulary, const std::string& line, const std::string& name) {
-  const nlohmann::json value = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json value = ParseJson(line);
   if (value.is_string()) return TokensOfText(vocabulary, value.get_ref<const std::string&>(), name);
   if (!value.is_array()) return absl::InvalidArgumentError(fmt::format("{}: expected a text in quotes, or a list of token ids", name));
   if (value.empty() || value.size() > static_cast<size_t>(kMostTextTokens)) return TooLong(name, value.size());

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "trainer/base/file.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/sha256.h"
 #include "trainer/base/status_macros.h"
 
@@ -43,11 +44,14 @@ absl::Status Bad(std::string_view file, std::string_view what) {
 absl::StatusOr<json> ParseHeader(std::string_view file, std::string_view text) {
   std::set<std::string> names;
   std::string twice;
-  json::parser_callback_t see_key = [&](int depth, json::parse_event_t event, json& value) {
+  bool too_deep = false;
+  json::parser_callback_t check = [&](int depth, json::parse_event_t event, json& value) {
     if (event == json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second) twice = value.get<std::string>();
-    return true;
+    too_deep = too_deep || depth > kMostJsonLevels;
+    return !too_deep;
   };
-  json header = json::parse(text.begin(), text.end(), see_key, /*allow_exceptions=*/false);
+  json header = json::parse(text.begin(), text.end(), check, /*allow_exceptions=*/false);
+  if (too_deep) return Bad(file, fmt::format("its header has more than {} lists and objects in each other", kMostJsonLevels));
   if (!header.is_object()) return Bad(file, "its header is not a JSON object");
   if (!twice.empty()) return Bad(file, fmt::format("tensor '{}' is in its header twice", twice));
   return header;

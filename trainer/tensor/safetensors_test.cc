@@ -95,6 +95,15 @@ TEST(Safetensors, BadHeadersAreRefusedByTensorName) {
               HasSubstr("'a' is in its header twice"));
 }
 
+// To copy or compare so deep a value would end the stack.
+TEST(Safetensors, AHeaderOfAMillionLevelsIsRefused) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  for (const char* const field : {"dtype", "shape", "data_offsets"}) {
+    EXPECT_THAT(ErrorOf(std::string(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0],")") + field + R"(":)" + deep + "}}", ""),
+                HasSubstr("its header has more than 64 lists and objects in each other"));
+  }
+}
+
 TEST(Safetensors, OffsetsThatLieAreRefused) {
   EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "x"), HasSubstr("bytes [0, 2) of 1 bytes of data"));
   EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[2,1]}})", "xx"), HasSubstr("[2, 1)"));

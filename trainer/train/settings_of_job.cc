@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/base/parse_json.h"
 #include "trainer/base/sha256.h"
 #include "trainer/optim/optimizer_settings.h"
 
@@ -23,7 +24,7 @@ std::string Short(const std::string& text) {
 
 // The fields of an object, each as a setting of its own.
 void AddFields(const std::string& name, const std::string& text, JobSettings& settings) {
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = ParseJson(text);
   if (!object.is_object()) return;
   for (const auto& [field, value] : object.items()) {
     if (name == "data" && field == "dir") continue;

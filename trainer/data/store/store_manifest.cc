@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -122,7 +123,7 @@ std::string ManifestJson(const StoreManifest& manifest) {
 }
 
 absl::StatusOr<StoreManifest> ParseManifest(std::string_view text, std::string_view name) {
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = ParseJson(text);
   if (!object.is_object() || object.value("format", json()) != kFormat) {
     return absl::InvalidArgumentError(fmt::format("{} is not the manifest of a dataset store (\"format\": \"{}\")", name, kFormat));
   }

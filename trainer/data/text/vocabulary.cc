@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/sha256.h"
 
 namespace trainyard::engine {
@@ -88,7 +89,7 @@ std::string Vocabulary::ToJson() const {
 }
 
 absl::StatusOr<Vocabulary> Vocabulary::Parse(std::string_view text, const std::string& name) {
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = ParseJson(text);
   const auto wrong = [&](std::string_view what) { return absl::DataLossError(fmt::format("{} is not a vocabulary: {}", name, what)); };
   if (!object.is_object()) return wrong("expected a JSON object");
   if (object.value("format", json()) != kFormat || object.value("version", json()) != kVersion) {

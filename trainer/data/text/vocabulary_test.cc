@@ -78,6 +78,8 @@ TEST(Vocabulary, AnythingElseInAFileIsAnErrorThatNamesIt) {
   EXPECT_THAT(message(std::string(kHead) + R"("words", "list": []})"), HasSubstr("one or more tokens"));
   EXPECT_THAT(message(std::string(kHead) + R"("words", "list": ["a", 2]})"), HasSubstr("token 1 is not text"));
   EXPECT_THAT(message(std::string(kHead) + R"("words", "list": ["a", "a"]})"), HasSubstr("a token is in it twice"));
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_THAT(message(std::string(kHead) + R"("words", "list": )" + deep + "}"), HasSubstr("expected a JSON object"));
 }
 
 }  // namespace
