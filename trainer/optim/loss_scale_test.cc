@@ -12,6 +12,10 @@ TEST(LossScale, BeginsAsGradScalerDoes) {
   EXPECT_EQ(scale.value(), 65536);
   scale.OnGoodStep();
   EXPECT_EQ(scale.value(), 131072);
+  for (int step = 0; step < 1999; ++step) scale.OnGoodStep();
+  EXPECT_EQ(scale.value(), 131072) << "good steps count anew";
+  scale.OnGoodStep();
+  EXPECT_EQ(scale.value(), 262144);
 }
 
 TEST(LossScale, AnOverflowHalvesItAndGoodStepsCountAnew) {
@@ -52,6 +56,14 @@ TEST(LossScale, GoesOnFromItsText) {
   EXPECT_EQ(other.ToText(), "32768 3 1");
   other.OnGoodStep();
   EXPECT_EQ(other.value(), 65536);
+}
+
+TEST(LossScale, TakesTheTextsOfItsBounds) {
+  LossScale scale;
+  for (const char* const text : {"1 0 0", "16777216 0 0", "2 1 1"}) {
+    ASSERT_TRUE(scale.Restore(text).ok()) << text;
+    EXPECT_EQ(scale.ToText(), text);
+  }
 }
 
 TEST(LossScale, RefusesOtherTexts) {
