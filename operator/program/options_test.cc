@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <string>
+
 namespace trainyard::control {
 namespace {
 
@@ -38,6 +42,20 @@ TEST(Options, NamespacesAreOneListAndSwitchesHaveANo) {
   EXPECT_THAT(options.namespaces, ElementsAre("a", "b"));
   EXPECT_FALSE(options.leader_elect);
   EXPECT_FALSE(options.watch_nodes);
+}
+
+TEST(Options, EachFlagIsOnThePageOfTheOperator) {
+  std::ifstream file("docs/operator.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const size_t begin = page.find("\n## Flags\n");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string section = page.substr(begin, page.find("\n## ", begin + 1) - begin);
+  Options options;
+  CLI::App app;
+  AddFlags(app, options);
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) EXPECT_THAT(section, ::testing::HasSubstr("`--" + name + "`"));
+  }
 }
 
 struct Mistake {
