@@ -34,6 +34,10 @@ TEST(EpochOrder, FilesTakeTurnsAndThoseThatEndMakePlace) {
   EXPECT_THAT(Order(options, 0, 9), ElementsAre(0, 4, 6, 1, 5, 7, 2, 8, 3));
   options.interleave = {.files = 2};
   EXPECT_THAT(Order(options, 3, 8), ElementsAre(3, 4, 6, 5, 7)) << "parts of files";
+  for (const int64_t files : {0, 1}) {
+    options.interleave = {.files = files};
+    EXPECT_THAT(Order(options, 0, 9), ElementsAreArray(Counting(0, 9))) << "one after the other";
+  }
 }
 
 TEST(EpochOrder, ABufferReadsEveryExampleOnceAndNoneMuchTooEarly) {
@@ -59,9 +63,11 @@ TEST(EpochOrder, IsAFunctionOfSeedEpochAndPart) {
     EXPECT_EQ(Order(options, 0, 50, 1), Order(options, 0, 50, 1));
     EXPECT_NE(Order(options, 0, 50, 1), Order(options, 0, 50, 2));
     EXPECT_NE(Order(options, 0, 50, 1), Order(other, 0, 50, 1));
-    std::vector<int64_t> moved = Order(options, 50, 100, 1);
-    for (int64_t& example : moved) example -= 50;
-    EXPECT_NE(Order(options, 0, 50, 1), moved) << "parts of workers would be shuffled alike";
+    for (const int64_t begin : {1, 50}) {
+      std::vector<int64_t> moved = Order(options, begin, begin + 50, 1);
+      for (int64_t& example : moved) example -= begin;
+      EXPECT_NE(Order(options, 0, 50, 1), moved) << "parts of workers would be shuffled alike";
+    }
   }
 }
 

@@ -22,6 +22,15 @@ TEST(LineWatch, OneLineAtOneRoundIsAdopted) {
   EXPECT_EQ(view.line_step, 2);
 }
 
+TEST(LineWatch, TheFirstRoundIsOneLikeTheOthers) {
+  const LineView view = JudgeLine(std::vector<ServerView>{Holds(7, 0, 0), Holds(7, -1, -1)}, 0);
+  EXPECT_EQ(view.verdict, LineVerdict::kAdopt);
+  EXPECT_EQ(view.step, 0);
+  EXPECT_EQ(JudgeLine(std::vector<ServerView>{Holds(7, -1, -1)}, 0).step, 2) << "without parts: where the line began";
+  EXPECT_EQ(Judge({Holds(7, 0, 0), Holds(7, 1, 1)}), LineVerdict::kTorn);
+  EXPECT_EQ(Judge({Holds(7, 0, 1)}), LineVerdict::kTorn);
+}
+
 TEST(LineWatch, PartsOfDifferentRoundsAreTornOnOneServerOrOverAll) {
   EXPECT_EQ(Judge({Holds(7, 5, 6)}), LineVerdict::kTorn);
   EXPECT_EQ(Judge({Holds(7, 5, 5), Holds(7, 6, 6)}), LineVerdict::kTorn);

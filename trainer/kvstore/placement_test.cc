@@ -56,6 +56,11 @@ TEST(Placement, ABigTensorIsCutOverAllServersAtCacheLines) {
   EXPECT_THAT(placement.bytes, ElementsAre(48 * 4, 48 * 4, 11 * 4));
 }
 
+TEST(Placement, ServersShareABigTensorOfWholeCacheLinesEvenly) {
+  const Placement placement = PlaceParameters(Specs({4 * 48}), 4, {.split_elements = 1});
+  EXPECT_THAT(placement.bytes, ElementsAre(48 * 4, 48 * 4, 48 * 4, 48 * 4));
+}
+
 TEST(Placement, PartsCoverEveryTensorOnceForAnyNumberOfServers) {
   const std::vector<ParameterSpec> specs = Specs({500, 20, 1'225'000, 500, 5'000, 10, 25'000, 50, 3'000'000});
   for (int servers = 1; servers <= 7; ++servers) {

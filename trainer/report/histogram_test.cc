@@ -24,6 +24,14 @@ TEST(Histogram, ValuesAreCountedInBucketsOfEqualWidth) {
   EXPECT_EQ(counts.sum_squares, 46);
 }
 
+TEST(Histogram, ValuesBelowZeroHaveALargestBelowZero) {
+  const HistogramCounts counts = CountHistogram(std::vector<float>{-2, -8, -6, -2}, 3);
+  EXPECT_EQ(counts.min, -8);
+  EXPECT_EQ(counts.max, -2);
+  EXPECT_THAT(counts.limits, ElementsAre(-6, -4, -2));
+  EXPECT_THAT(counts.buckets, ElementsAre(2, 0, 2));
+}
+
 TEST(Histogram, EveryValueIsInSomeBucket) {
   std::vector<float> values;
   for (int i = 0; i < 1000; ++i) values.push_back(std::sin(static_cast<float>(i)) * 1e-3F);

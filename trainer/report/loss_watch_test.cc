@@ -28,6 +28,7 @@ TEST(LossWatchTest, ALossThatFallsOrStaysIsFine) {
 TEST(LossWatchTest, TheStartIsTheMeanOfTheFirstLosses) {
   EXPECT_FALSE(LossWatch().start());
   EXPECT_DOUBLE_EQ(*After({2, 4}, 0, 0).start(), 3);
+  EXPECT_DOUBLE_EQ(*After({8, 12}, 0, 0).start(), 10);
   EXPECT_DOUBLE_EQ(*After({11}, 1, 50).start(), 2);
 }
 
@@ -43,6 +44,7 @@ TEST(LossWatchTest, ATrainingThatDivergesWithinTheFirstStepsHasItsFirstLossForAS
   const LossWatch watch = After({3.3, 80, 4e3, 1e6}, 1e14, 30);
   EXPECT_DOUBLE_EQ(*watch.start(), 3.3);
   EXPECT_TRUE(watch.far_above());
+  EXPECT_DOUBLE_EQ(*After({0.5, 80}, 1e6, 30).start(), 0.5);
 }
 
 TEST(LossWatchTest, ATrainingThatGoesOnKeepsItsStart) {
@@ -69,9 +71,14 @@ TEST(LossWatchTest, ASmallLossIsFineWhateverTheStart) {
 TEST(LossWatchTest, TheFirstStepsAreNoVerdictAndNumbersThatAreNoneAreLeftOut) {
   EXPECT_FALSE(After({1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 50, 10).far_above());
   LossWatch watch = After({1, 1}, 1, 30);
-  watch.Add(std::numeric_limits<double>::quiet_NaN(), 1);
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  watch.Add(kNaN, 1);
   EXPECT_FALSE(watch.far_above());
   EXPECT_DOUBLE_EQ(*watch.start(), 1);
+  LossWatch none;
+  none.Add(kNaN, 1);
+  none.Add(1, kNaN);
+  EXPECT_FALSE(none.start());
 }
 
 }  // namespace
