@@ -36,6 +36,18 @@ TEST(ChunkedBody, IsReadToItsEndAndNoFurther) {
   }
 }
 
+TEST(ChunkedBody, SizesAreHexadecimal) {
+  for (const char* const size : {"1a", "1A", "00000000000001a"}) {
+    Text stream(std::string(size) + "\r\n" + std::string(26, 'x') + "\r\n0\r\n\r\n");
+    std::string body;
+    EXPECT_EQ(ReadChunkedBody(stream, 26, body), ChunkedRead::kWhole) << size;
+    EXPECT_EQ(body.size(), 26) << size;
+  }
+  Text longest("fffffffffffffff\r\n");
+  std::string body;
+  EXPECT_EQ(ReadChunkedBody(longest, 26, body), ChunkedRead::kTooLong);
+}
+
 TEST(ChunkedBody, WhatDoesNotEndAsItShouldIsBroken) {
   for (const char* text : {"",
                            "3",
@@ -56,6 +68,7 @@ TEST(ChunkedBody, WhatDoesNotEndAsItShouldIsBroken) {
                            "0\r\nA: b\r\n",
                            "0\r\nno field\r\n\r\n",
                            "0\r\nA : b\r\n\r\n",
+                           "0\r\n: b\r\n\r\n",
                            "3;\r;\r\nabc\r\n0\r\n\r\n"}) {
     Text stream(text);
     std::string body;

@@ -25,11 +25,11 @@ TEST(Histogram, ValuesAreCountedInBucketsOfEqualWidth) {
 }
 
 TEST(Histogram, ValuesBelowZeroHaveALargestBelowZero) {
-  const HistogramCounts counts = CountHistogram(std::vector<float>{-2, -8, -6, -2}, 3);
+  const HistogramCounts counts = CountHistogram(std::vector<float>{-2, -8, -6, -6}, 3);
   EXPECT_EQ(counts.min, -8);
   EXPECT_EQ(counts.max, -2);
   EXPECT_THAT(counts.limits, ElementsAre(-6, -4, -2));
-  EXPECT_THAT(counts.buckets, ElementsAre(2, 0, 2));
+  EXPECT_THAT(counts.buckets, ElementsAre(3, 0, 1));
 }
 
 TEST(Histogram, EveryValueIsInSomeBucket) {

@@ -28,7 +28,7 @@ TEST(LossWatchTest, ALossThatFallsOrStaysIsFine) {
 TEST(LossWatchTest, TheStartIsTheMeanOfTheFirstLosses) {
   EXPECT_FALSE(LossWatch().start());
   EXPECT_DOUBLE_EQ(*After({2, 4}, 0, 0).start(), 3);
-  EXPECT_DOUBLE_EQ(*After({8, 12}, 0, 0).start(), 10);
+  EXPECT_DOUBLE_EQ(*After({800, 1200}, 0, 0).start(), 1000);
   EXPECT_DOUBLE_EQ(*After({11}, 1, 50).start(), 2);
 }
 
