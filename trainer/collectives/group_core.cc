@@ -271,14 +271,7 @@ void GroupCore::OnClosed(const std::shared_ptr<Stream>& stream, const absl::Stat
   Do(std::move(out));
 }
 
-void GroupCore::OnTurnedAway(const std::string& peer, const absl::Status& why) {
-  std::optional<std::string> line;
-  {
-    MutexLock lock(&mutex_);
-    line = turned_away_.Add(fmt::format("{} refuses {}", own_name(), peer), std::string(why.message()), RealClock().Now());
-  }
-  if (line) LogWarning("{}", *line);
-}
+void GroupCore::OnTurnedAway(const std::string& peer, const absl::Status& why) { refusals_.Add(own_name(), peer, why, RealClock().Now()); }
 
 void GroupCore::OnLost(Peer& peer, const absl::Status& status, Out& out) {
   if (!IsNeeded(peer)) return;

@@ -15,7 +15,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "trainer/base/bounded_lines.h"
 #include "trainer/base/mutex.h"
 #include "trainer/base/worker_pace.h"
 #include "trainer/collectives/group_options.h"
@@ -24,6 +23,7 @@
 #include "trainer/transport/awaited_hellos.h"
 #include "trainer/transport/borrow_count.h"
 #include "trainer/transport/dialled_link.h"
+#include "trainer/transport/refusal_log.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {
@@ -238,7 +238,8 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   bool tend_ ABSL_GUARDED_BY(mutex_) = false;
   bool shut_ ABSL_GUARDED_BY(mutex_) = false;
   StreamTraffic traffic_ ABSL_GUARDED_BY(mutex_);  // of streams that have ended
-  BoundedLines turned_away_ ABSL_GUARDED_BY(mutex_);
+
+  RefusalLog refusals_;
 };
 
 }  // namespace trainyard::engine

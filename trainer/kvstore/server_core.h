@@ -22,6 +22,7 @@
 #include "trainer/kvstore/part_store.h"
 #include "trainer/kvstore/placement.h"
 #include "trainer/kvstore/server_options.h"
+#include "trainer/transport/refusal_log.h"
 #include "trainer/transport/transport.h"
 
 namespace trainyard::engine {
@@ -125,6 +126,7 @@ class KvServerCore final : public StreamHandler, public std::enable_shared_from_
   const KvAgreement agreement_;
   Clock& clock_;
   const std::unique_ptr<PartStore> store_;
+  RefusalLog refusals_;
 
   // Where the training stands, as KvServerState tells it; forgotten by a reset.
   struct Training {
@@ -148,7 +150,6 @@ class KvServerCore final : public StreamHandler, public std::enable_shared_from_
   int told_training_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t told_planned_ ABSL_GUARDED_BY(mutex_) = -1;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  BoundedLines refusals_ ABSL_GUARDED_BY(mutex_);
   BoundedLines losses_ ABSL_GUARDED_BY(mutex_);  // of workers
 };
 

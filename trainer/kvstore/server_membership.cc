@@ -203,14 +203,7 @@ void KvServerCore::EndSilentStreams() {
   }
 }
 
-void KvServerCore::OnTurnedAway(const std::string& peer, const absl::Status& why) {
-  std::optional<std::string> line;
-  {
-    MutexLock lock(&mutex_);
-    line = refusals_.Add(fmt::format("{} refuses {}", name_, peer), std::string(why.message()), clock_.Now());
-  }
-  if (line) LogWarning("{}", *line);
-}
+void KvServerCore::OnTurnedAway(const std::string& peer, const absl::Status& why) { refusals_.Add(name_, peer, why, clock_.Now()); }
 
 void KvServerCore::TellRefusal(const Stream& stream, const absl::Status& status) {
   {
