@@ -69,6 +69,7 @@ TEST(EarlyStopping, TheModeFollowsTheMetricUnlessItIsGiven) {
 TEST(EarlyStopping, AChangeThatIsNotLargerThanMinDeltaIsNoImprovement) {
   EXPECT_EQ(Sequence(Stopping("loss", 2, 0.5)).StopsAfter({3, 2.5, 2.5}), 3);
   EXPECT_EQ(Sequence(Stopping("loss", 2, 0.5)).StopsAfter({3, 2.75, 2.25, 2.25}), 0);  // against the last improvement, not the last value
+  EXPECT_EQ(Sequence(Stopping("accuracy", 2, 0.25)).StopsAfter({0.25, 0.5, 0.5}), 3);
 }
 
 TEST(EarlyStopping, WhatIsNoNumberIsNoImprovement) {
@@ -108,6 +109,7 @@ TEST(BestCheckpoint, FollowsKeepBestAloneAndIsNotKeptUnlessSomebodyAsks) {
   EXPECT_FALSE(judge.stopped());
   EXPECT_FALSE(judge.restores_best());
   EXPECT_FALSE(EvaluationJudge({}, {}).keeps_best());
+  EXPECT_FALSE(EvaluationJudge({.every_epochs = 1, .early_stopping = Stopping("loss", 1)}, {}).keeps_best());
 }
 
 TEST(BestCheckpoint, ItsManifestTellsWhichOfTwoIsBetter) {

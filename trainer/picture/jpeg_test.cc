@@ -108,6 +108,18 @@ TEST(ExifOrientation, ReadsBothByteOrders) {
   EXPECT_EQ(OrientationIn("Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x08\0\0\0\0\0\0"s), 8);
 }
 
+// Cameras write it behind their names, and other entries behind it.
+TEST(ExifOrientation, IsFoundAmongOtherEntries) {
+  using namespace std::string_literals;
+  const std::string model = "\x01\x10\0\x02\0\0\0\x04yard"s;
+  const std::string unit = "\x01\x28\0\x03\0\0\0\x01\0\x02\0\0"s;
+  const std::string orientation = "\x01\x12\0\x03\0\0\0\x01\0\x03\0\0"s;
+  const auto directory = [](char entries) { return "Exif\0\0MM\0\x2a\0\0\0\x08\0"s + entries; };
+  EXPECT_EQ(OrientationIn(directory(4) + model + model + orientation + unit), 3);
+  EXPECT_EQ(OrientationIn(directory(3) + unit + unit + orientation), 3);
+  EXPECT_EQ(OrientationIn(directory(2) + unit + unit + orientation), 1) << "behind the directory";
+}
+
 TEST(ExifOrientation, DamageMeansUpright) {
   EXPECT_EQ(OrientationIn(""), 1);
   EXPECT_EQ(OrientationIn(ExifOf(0)), 1);
