@@ -4,12 +4,14 @@
 
 #include <cerrno>
 #include <string>
-#include <system_error>
+
+#include "absl/strings/match.h"
+#include "trainer/base/error_text.h"
 
 namespace trainyard::engine {
 
 absl::Status FileError(int error, std::string_view action, std::string_view path) {
-  std::string message = fmt::format("cannot {} {}: {}", action, path, std::generic_category().message(error));
+  std::string message = fmt::format("cannot {} {}: {}", action, path, ErrorText(error));
   switch (error) {
     case ENOENT:
     case ENOTDIR:
@@ -42,7 +44,9 @@ absl::Status FileError(int error, std::string_view action, std::string_view path
 bool MayPass(const absl::Status& status) { return absl::IsResourceExhausted(status) || absl::IsUnavailable(status); }
 
 std::string_view NextStepFor(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) ? "make room there" : "mend the volume";
+  if (!absl::IsResourceExhausted(status)) return "mend the volume";
+  const bool files = absl::StrContains(status.message(), ErrorText(EMFILE)) || absl::StrContains(status.message(), ErrorText(ENFILE));
+  return files ? "raise that limit" : "make room there";
 }
 
 }  // namespace trainyard::engine

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "trainer/base/faulty_disk.h"
 #include "trainer/base/file_error.h"
+#include "trainer/base/status_macros.h"
 #include "trainer/base/test_process.h"
 
 namespace trainyard::engine {
@@ -50,6 +52,14 @@ TEST(File, AFileLongerThanTheLimitIsRefused) {
   ASSERT_TRUE(WriteFileDurably(path, "0123456789").ok());
   EXPECT_EQ(*ReadFile(path, 10), "0123456789");
   EXPECT_EQ(ReadFile(path, 9).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(FileError, SaysWhatToDoAboutALimitOfOpenFilesAndAboutAFullDisk) {
+  const absl::Status files = FileError(EMFILE, "open", "a");
+  EXPECT_EQ(files.message(), "cannot open a: Too many open files, see ulimit -n");
+  EXPECT_EQ(NextStepFor(WithContext(files, "the checkpoint")), "raise that limit");
+  EXPECT_EQ(NextStepFor(FileError(ENFILE, "open", "a")), "raise that limit");
+  EXPECT_EQ(NextStepFor(FileError(ENOSPC, "write", "a")), "make room there");
 }
 
 TEST(File, AFullDiskIsResourceExhausted) {

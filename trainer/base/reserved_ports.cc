@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "trainer/base/error_text.h"
+
 namespace trainyard::engine {
 
 absl::StatusOr<ReservedPorts> ReservedPorts::Reserve(size_t count) {
@@ -24,7 +26,8 @@ absl::StatusOr<ReservedPorts> ReservedPorts::Reserve(size_t count) {
         getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &shared, sizeof shared) != 0) {
       const int error = errno;
-      return absl::ErrnoToStatus(error, fmt::format("only {} of {} ports on 127.0.0.1 are free", reserved.ports_.size(), count));
+      return absl::Status{absl::ErrnoToStatusCode(error),
+                          fmt::format("got {} of {} free ports on 127.0.0.1: {}", reserved.ports_.size(), count, ErrorText(error))};
     }
     reserved.ports_.push_back(ntohs(address.sin_port));
   }

@@ -7,8 +7,10 @@
 
 #include <cerrno>
 #include <set>
+#include <string>
 
 #include "trainer/base/owned_fd.h"
+#include "trainer/base/test_process.h"
 
 namespace trainyard::engine {
 namespace {
@@ -50,6 +52,16 @@ TEST(ReservedPorts, AreDistinctAlsoFromThoseOfAnother) {
   std::set<uint16_t> ports;
   for (size_t i = 0; i < 200; ++i) ports.insert({(*one)[i], (*other)[i]});
   EXPECT_EQ(ports.size(), 400U);
+}
+
+TEST(ReservedPorts, AProcessThatIsOutOfFilesSaysSo) {
+  const int exit_code = ExitCodeOf([] {
+    const rlimit few{.rlim_cur = 16, .rlim_max = 16};
+    if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+    const absl::Status status = ReservedPorts::Reserve(200).status();
+    return absl::IsResourceExhausted(status) && std::string(status.message()).ends_with("Too many open files, see ulimit -n") ? 0 : 2;
+  });
+  EXPECT_EQ(exit_code, 0);
 }
 
 TEST(ReservedPorts, AReplicaMayListenAndStartAgainAndNobodyElseGetsThePort) {

@@ -121,7 +121,7 @@ TEST_F(StagedFolderTest, AProcessThatIsOutOfFilesSaysSoAndLeavesNothing) {
     const rlimit none_free{.rlim_cur = next, .rlim_max = next};
     if (::setrlimit(RLIMIT_NOFILE, &none_free) != 0) return 1;
     const absl::Status status = Put("new");
-    return absl::IsResourceExhausted(status) && std::string(status.message()).ends_with("Too many open files") ? 0 : 2;
+    return absl::IsResourceExhausted(status) && std::string(status.message()).ends_with("Too many open files, see ulimit -n") ? 0 : 2;
   });
   EXPECT_EQ(exit_code, 0);
   EXPECT_THAT(Names(), IsEmpty());

@@ -13,7 +13,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "trainer/base/error_text.h"
 #include "trainer/base/file.h"
+#include "trainer/base/file_error.h"
 #include "trainer/base/status_macros.h"
 
 extern char** environ;
@@ -23,7 +25,7 @@ namespace {
 
 absl::Status SystemError(std::string_view what) {
   const int error = errno;
-  return absl::ErrnoToStatus(error, fmt::format("{}", what));
+  return {absl::ErrnoToStatusCode(error), fmt::format("{}: {}", what, ErrorText(error))};
 }
 
 std::vector<std::string> MergedEnvironment(const std::map<std::string, std::string>& added) {
@@ -71,7 +73,7 @@ absl::StatusOr<ReplicaProcess> ReplicaProcess::Start(const ProcessOptions& optio
   if (access(options.argv.front().c_str(), X_OK) != 0) return SystemError(fmt::format("program '{}' cannot be run", options.argv.front()));
   TY_RETURN_IF_ERROR(MakeDirectories(std::filesystem::path(options.log_path).parent_path().string()));
   const int log_fd = open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log_fd < 0) return SystemError(fmt::format("log file '{}' cannot be opened", options.log_path));
+  if (log_fd < 0) return FileError(errno, "open log file", options.log_path);
   std::vector<std::string> arguments = options.argv;
   std::vector<std::string> environment = MergedEnvironment(options.environment);
   const std::vector<char*> argv = Pointers(arguments);
@@ -84,7 +86,7 @@ absl::StatusOr<ReplicaProcess> ReplicaProcess::Start(const ProcessOptions& optio
   if (!forked.ok()) return forked;
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) {
-    const absl::Status opened = SystemError("pidfd_open (Linux 5.3 or newer is needed)");
+    const absl::Status opened = SystemError(errno == ENOSYS ? "Linux 5.3 or newer is needed" : "no process of a replica can be watched");
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
     return opened;

@@ -23,6 +23,7 @@
 
 #include "absl/strings/escaping.h"
 #include "trainer/base/clock.h"
+#include "trainer/base/error_text.h"
 #include "trainer/base/owned_fd.h"
 #include "trainer/base/status_macros.h"
 
@@ -62,7 +63,7 @@ absl::StatusOr<OwnedFd> ListenAt(const std::string& address, const sockaddr* wan
   if (listening.get() < 0 || bind(listening.get(), wanted, length) != 0 || listen(listening.get(), kBacklog) != 0) {
     const int error = errno;
     return CannotListen(address,
-                        fmt::format("{}{}", std::strerror(error),
+                        fmt::format("{}{}", ErrorText(error),
                                     error == EADDRINUSE ? " (another process uses the port; stop it or choose another port)" : ""));
   }
   return listening;
@@ -107,7 +108,7 @@ class EpollGate final : public PortGate {
   absl::Status Start() {
     if (wake_.get() < 0 || epoll_.get() < 0 || untrusted_->events() < 0 || !Watch(wake_.get(), EPOLLIN) ||
         !Watch(listening_.get(), EPOLLIN) || !Watch(untrusted_->events(), EPOLLIN)) {
-      return absl::ResourceExhaustedError(fmt::format("a port cannot be watched: {}", std::strerror(errno)));
+      return absl::ResourceExhaustedError(fmt::format("a port cannot be watched: {}", ErrorText(errno)));
     }
     thread_ = std::thread([this] { Serve(); });
     return absl::OkStatus();

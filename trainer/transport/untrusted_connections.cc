@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "trainer/base/error_text.h"
+
 namespace trainyard::engine {
 
 UntrustedConnections::UntrustedConnections(size_t most, size_t most_opened)
@@ -18,7 +20,8 @@ absl::StatusOr<std::optional<std::string>> UntrustedConnections::Add(int socket,
   OwnedFd watched(fcntl(socket, F_DUPFD_CLOEXEC, 0));
   epoll_event event{.events = EPOLLET, .data = {.fd = watched.get()}};  // EPOLLHUP and EPOLLERR always come
   if (watched.get() < 0 || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, watched.get(), &event) != 0) {
-    return absl::ErrnoToStatus(errno, "the connection cannot be watched");
+    const int error = errno;
+    return absl::Status{absl::ErrnoToStatusCode(error), "the connection cannot be watched: " + ErrorText(error)};
   }
   absl::MutexLock lock(&mutex_);
   if (const auto before = by_peer_.find(peer); before != by_peer_.end()) Forget(before->second);

@@ -1,0 +1,15 @@
+#include "trainer/base/error_text.h"
+
+#include <cerrno>
+#include <system_error>
+
+namespace trainyard::engine {
+
+std::string ErrorText(int error) {
+  std::string text = std::generic_category().message(error);
+  if (error == EMFILE) text += ", see ulimit -n";
+  if (error == ENFILE) text += ", see sysctl fs.file-max";
+  return text;
+}
+
+}  // namespace trainyard::engine
