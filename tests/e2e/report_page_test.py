@@ -215,6 +215,19 @@ class OfARun(Page):
         self.open(pods / "report.html")
         self.assertEqual(self.points()["accuracy"], 3)
 
+    def test_a_run_whose_launch_was_killed_has_a_page_of_its_curves(self):
+        killed = self.folder / "unfinished"
+        shutil.copytree(self.run_folder, killed, ignore=shutil.ignore_patterns("report.*", "*-0.json", "*-1.json"))
+        answer = command("report", killed)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        self.assertIn("its launch was killed, or it still trains", answer.stdout)
+        self.assertFalse((killed / "report.json").exists())
+        self.open(killed / "report.html")
+        self.assertEqual(self.browser.ask("document.querySelector('.state').textContent"), "Unfinished")
+        self.assertIn("The run has left no report.", self.text("results"))
+        self.assertEqual(self.points()["accuracy"], 3)
+        self.assertGreater(self.points()["loss"], 10)
+
     def test_a_folder_that_holds_no_run_is_named(self):
         empty = self.folder / "empty"
         empty.mkdir()

@@ -16,28 +16,30 @@
 namespace trainyard::engine {
 namespace {
 
-// `launch` writes report.json itself. The replicas of pods leave their parts only.
-absl::Status MergeParts(const std::string& dir) {
+// Whether there is a report.json then. `launch` writes it itself. The replicas of pods leave their
+// parts only, and nothing where they were killed.
+absl::StatusOr<bool> MergeParts(const std::string& dir) {
   std::error_code error;
-  if (std::filesystem::exists(dir + "/report.json", error)) return absl::OkStatus();
+  if (std::filesystem::exists(dir + "/report.json", error)) return true;
   TY_ASSIGN_OR_RETURN(const std::vector<ReplicaReport> parts, ReadReplicaReports(dir));
-  if (parts.empty()) {
-    return absl::NotFoundError(fmt::format(
-        "{} has neither report.json nor parts of one in replicas/: either it is no output folder of a run, or the run is not over", dir));
-  }
+  if (parts.empty()) return false;
   TY_ASSIGN_OR_RETURN(std::optional<MergedProfiles> merged, MergeProfiles(dir));
   std::optional<OperatorTable> profile;
   if (merged) {
     TY_RETURN_IF_ERROR(merged->written);
     profile = std::move(merged->table);
   }
-  return WriteReport(dir, OutcomeOf(std::filesystem::path(dir + "/").parent_path().filename().string(), parts, std::move(profile)), parts);
+  TY_RETURN_IF_ERROR(
+      WriteReport(dir, OutcomeOf(std::filesystem::path(dir + "/").parent_path().filename().string(), parts, std::move(profile)), parts));
+  return true;
 }
 
 absl::StatusOr<std::string> Report(const std::string& dir) {
-  TY_RETURN_IF_ERROR(MergeParts(dir));
+  TY_ASSIGN_OR_RETURN(const bool has_report, MergeParts(dir));
   TY_RETURN_IF_ERROR(WriteReportPage(dir));
-  return fmt::format("{}/report.html\n", dir);
+  const std::string page = fmt::format("{}/report.html\n", dir);
+  if (has_report) return page;
+  return page + "The run has left no report: its launch was killed, or it still trains. The page has its curves so far.\n";
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ std::string PageHtml(const ordered_json& data) {
 
 absl::Status WriteReportPage(const std::string& dir) {
   TY_ASSIGN_OR_RETURN(ordered_json run, RunReader(dir).Read());
+  run["unfinished"] = !run.contains("report");
   return ReplaceFile(dir + "/report.html", PageHtml({{"runs", ordered_json::array({std::move(run)})}}));
 }
 

@@ -18,7 +18,8 @@ std::string PageHtml(const nlohmann::ordered_json& data);
 // JSON for within <script>: ASCII, without <, > and &.
 std::string ScriptJson(const nlohmann::ordered_json& data);
 
-// Writes <dir>/report.html from the files of the run's output folder.
+// Writes <dir>/report.html from the files of the run's output folder. Of a run without a
+// report.json it has what there is, and `unfinished`.
 absl::Status WriteReportPage(const std::string& dir);
 
 }  // namespace trainyard::engine

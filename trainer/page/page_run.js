@@ -37,7 +37,7 @@ function drawCurves(run) {
 
 function showHead(run) {
   const report = run.report;
-  const state = report ? report.state : 'Running';
+  const state = report ? report.state : run.unfinished ? 'Unfinished' : 'Running';
   const tone = {Succeeded: 'good', Failed: 'bad', Running: 'live'}[state] || '';
   byId('name').replaceChildren(run.name, element('span', {class: `state ${tone}`}, state));
   const parts = report ? [report.model, report.strategy, plural(report.workers, 'worker'), report.ps ? plural(report.ps, 'server') : '',
@@ -72,7 +72,8 @@ function showResults(run) {
     tiles.push(tile('step', number(progress.step), `of ${number(progress.totalSteps)}`));
     tiles.push(tile('time left', duration(progress.etaSeconds)));
   }
-  fill('results', tiles.length ? element('div', {class: 'tiles'}, ...tiles) : null);
+  fill('results', tiles.length ? element('div', {class: 'tiles'}, ...tiles) : null,
+    run.unfinished ? note('The run has left no report. Its launch was killed, or it still trains.') : null);
 }
 
 function showIncidents(run) {

@@ -99,6 +99,14 @@ std::vector<std::string> SummaryNames(const std::string& dir) {
   return names;
 }
 
+int64_t LastStep(const ordered_json& curves) {
+  int64_t last = 0;
+  for (const ordered_json& curve : curves.value("loss", ordered_json::array())) {
+    if (!curve["points"].empty()) last = std::max(last, curve["points"].back()[0].get<int64_t>());
+  }
+  return last;
+}
+
 ordered_json RateCurve(const OptimizerConfig& optimizer, int64_t steps) {
   std::vector<CurvePoint> points;
   for (int64_t i = 0; i <= std::min(kRateSamples, steps); ++i) {
@@ -180,8 +188,9 @@ absl::StatusOr<ordered_json> RunReader::ReadFiles(int64_t planned_steps) {
   }
   AddCurves(SummaryFolder(dir_, config), run);
   if (has_config)
-    run["curves"]["learningRate"] =
-        RateCurve(config.optimizer, run.contains("report") ? run["report"].value("steps", int64_t{0}) : planned_steps);
+    run["curves"]["learningRate"] = RateCurve(config.optimizer, run.contains("report") ? run["report"].value("steps", int64_t{0})
+                                                                : planned_steps > 0    ? planned_steps
+                                                                                       : LastStep(run["curves"]));
   TY_ASSIGN_OR_RETURN(std::optional<ordered_json> evaluation, ReadJson(dir_ + "/evaluation.json"));
   if (evaluation) run["evaluation"] = *std::move(evaluation);
   run["trace"] = fs::exists(dir_ + "/trace.json", error);

@@ -34,7 +34,8 @@ class RunReader {
   //   trace        true: trace.json is beside the page
   // NotFound: `dir` is no output folder of a run. DataLoss, InvalidArgument name a file that cannot
   // be read.
-  // planned_steps: of a run without a report, how far its learning rate is drawn.
+  // planned_steps: of a run without a report, how far its learning rate is drawn; 0: to the last
+  // step of its curves.
   absl::StatusOr<nlohmann::ordered_json> Read(int64_t planned_steps = 0);
 
  private:
