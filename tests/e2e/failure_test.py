@@ -241,6 +241,15 @@ class Signals(FailureTest):
         self.assertEqual(run.report()["state"], "Stopped")
         self.assertEqual(len(list((run.output / "checkpoints").glob("step-*"))), 1)
 
+    def test_two_signals_at_once_are_one_stop(self):
+        # timeout(1) signals its command, and then the command's process group.
+        run = self.start(steps=100_000, batch=32)
+        run.await_step(50)
+        run.process.send_signal(signal.SIGTERM)
+        run.process.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 130, run.text)
+        self.assertEqual(len(list((run.output / "checkpoints").glob("step-*"))), 1, run.logs())
+
     def test_under_nohup_it_goes_on(self):
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self.addCleanup(signal.signal, signal.SIGHUP, before)
@@ -249,7 +258,7 @@ class Signals(FailureTest):
         run.process.send_signal(signal.SIGHUP)
         self.assertEqual(self.succeed(run)["steps"], 300)
 
-    def test_sigterm_of_a_worker_ends_it_with_143_after_a_checkpoint(self):
+    def test_signals_of_a_worker_end_it_with_143_after_a_checkpoint(self):
         output = tempfile.mkdtemp(dir=self.folder.name)
         job = job_file(self.folder.name, steps=100000, batch=32)
         log = pathlib.Path(output) / "log"
@@ -260,7 +269,8 @@ class Signals(FailureTest):
         end = time.monotonic() + 60
         while "steps 0 to" not in log.read_text() and time.monotonic() < end:
             time.sleep(0.02)
-        worker.terminate()
+        for sent in (signal.SIGTERM, signal.SIGINT):
+            worker.send_signal(sent)
         self.assertEqual(worker.wait(timeout=10), 143, log.read_text())
         self.assertEqual(len(list((pathlib.Path(output) / "checkpoints").glob("step-*"))), 1)
 

@@ -207,8 +207,9 @@ class LocalRun {
         wake == absl::InfiniteFuture() ? 60000 : std::clamp<int64_t>(absl::ToInt64Milliseconds(wake - RealClock().Now()) + 1, 0, 60000);
     poll(fds.data(), fds.size(), static_cast<int>(timeout));
     for (int signals = signals_.Take(); signals > 0; --signals) {
-      view_.Say("stopping: the replicas write a checkpoint; press Ctrl-C again to stop at once");
-      supervisor_.StopRequested();
+      const bool running = supervisor_.state() == JobState::kRunning;
+      if (!supervisor_.StopRequested(RealClock().Now())) continue;
+      view_.Say(running ? "stopping: the replicas write a checkpoint; press Ctrl-C again to stop at once" : "stopping at once");
     }
     for (size_t i = 0; i < indices.size(); ++i) {
       if (fds[i + 1].revents == 0) continue;
@@ -340,8 +341,9 @@ class LocalRun {
   void ReportSecondStarts() {
     for (; told_second_starts_ < supervisor_.second_starts().size(); ++told_second_starts_) {
       const SecondStart& again = supervisor_.second_starts()[told_second_starts_];
-      view_.Say(fmt::format("{} had ended, and {} still {} them: all start again from the last checkpoint", fmt::join(again.replicas, ", "),
-                            fmt::join(again.needed_by, ", "), again.needed_by.size() == 1 ? "needs" : "need"));
+      view_.Say(fmt::format("{} had ended, and {} still {} {}: all start again from the last checkpoint", fmt::join(again.replicas, ", "),
+                            fmt::join(again.needed_by, ", "), again.needed_by.size() == 1 ? "needs" : "need",
+                            again.replicas.size() == 1 ? "it" : "them"));
     }
   }
 

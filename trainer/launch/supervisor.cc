@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "trainer/base/one_stop.h"
 #include "trainer/launch/restart_decision.h"
 
 namespace trainyard::engine {
@@ -171,12 +172,15 @@ void Supervisor::End(JobState state, int exit_code, std::string message) {
   }
 }
 
-void Supervisor::StopRequested() {
+bool Supervisor::StopRequested(absl::Time now) {
   if (state_ == JobState::kRunning) {
+    stop_asked_at_ = now;
     End(JobState::kStopped, kStoppedByUser, "stopped by the user");
-  } else {
-    kill_all_ = true;
+    return true;
   }
+  if (now < stop_asked_at_ + kOneStop) return false;
+  kill_all_ = true;
+  return true;
 }
 
 std::vector<Action> Supervisor::Advance(absl::Time now) {

@@ -73,8 +73,8 @@ class Supervisor {
   // wrote.
   void Exited(int replica, const ExitStatus& exit, absl::Time now, std::string error = "");
   // The user asked to stop (Ctrl-C): all replicas get SIGTERM and their grace; asked again,
-  // SIGKILL.
-  void StopRequested();
+  // SIGKILL. False: this signal belongs to the one before (base/one_stop.h), so it changes nothing.
+  bool StopRequested(absl::Time now);
   // After the end of the job: no replica has anything to save, so all get SIGKILL.
   void KillAll() { kill_all_ = true; }
 
@@ -142,6 +142,7 @@ class Supervisor {
   int exit_code_ = 0;
   int restarts_ = 0;
   bool kill_all_ = false;
+  absl::Time stop_asked_at_ = absl::InfinitePast();
   std::vector<ReplicaFailure> failures_;
   std::vector<SecondStart> second_starts_;
 };

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trainer/base/one_stop.h"
+
 namespace trainyard::engine {
 namespace {
 
@@ -158,7 +160,7 @@ TEST(Supervisor, AStopWhileAllEndToStartAgainStartsNone) {
   Supervisor supervisor = Together().Started();
   supervisor.Exited(2, kKilled, kStart);
   supervisor.Advance(kStart);
-  supervisor.StopRequested();
+  supervisor.StopRequested(kStart);
   supervisor.Exited(0, kKilled, kStart);
   supervisor.Exited(1, kKilled, kStart);
   EXPECT_THAT(supervisor.Advance(kStart + absl::Minutes(1)), IsEmpty());
@@ -253,7 +255,7 @@ TEST(Supervisor, ReplicasWithoutAnythingToSaveAreKilledAtOnce) {
 
 TEST(Supervisor, AStopTerminatesAllAndKillsAfterTheGrace) {
   Supervisor supervisor = Job().Started();
-  supervisor.StopRequested();
+  supervisor.StopRequested(kStart);
   EXPECT_THAT(supervisor.Advance(kStart),
               ElementsAre(Action{Kind::kTerminate, 0}, Action{Kind::kTerminate, 1}, Action{Kind::kTerminate, 2}));
   supervisor.Exited(1, {.code = 143, .signal = 0}, kStart);
@@ -268,10 +270,28 @@ TEST(Supervisor, AStopTerminatesAllAndKillsAfterTheGrace) {
 
 TEST(Supervisor, ASecondStopKillsAtOnce) {
   Supervisor supervisor = Job().Started();
-  supervisor.StopRequested();
+  EXPECT_TRUE(supervisor.StopRequested(kStart));
   supervisor.Advance(kStart);
-  supervisor.StopRequested();
-  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kKill, 0}, Action{Kind::kKill, 1}, Action{Kind::kKill, 2}));
+  EXPECT_TRUE(supervisor.StopRequested(kStart + kOneStop));
+  EXPECT_THAT(supervisor.Advance(kStart + kOneStop), ElementsAre(Action{Kind::kKill, 0}, Action{Kind::kKill, 1}, Action{Kind::kKill, 2}));
+}
+
+TEST(Supervisor, ASignalThatComesTwiceIsOneStop) {
+  Supervisor supervisor = Job().Started();
+  supervisor.StopRequested(kStart);
+  EXPECT_FALSE(supervisor.StopRequested(kStart));
+  EXPECT_THAT(supervisor.Advance(kStart),
+              ElementsAre(Action{Kind::kTerminate, 0}, Action{Kind::kTerminate, 1}, Action{Kind::kTerminate, 2}));
+  EXPECT_FALSE(supervisor.StopRequested(kStart + kOneStop - absl::Milliseconds(1)));
+  EXPECT_THAT(supervisor.Advance(kStart + kOneStop), IsEmpty());
+}
+
+TEST(Supervisor, AStopOfAJobThatFailsKillsAtOnce) {
+  Supervisor supervisor = Job().Started();
+  supervisor.Exited(2, {.code = 1, .signal = 0}, kStart);
+  supervisor.Advance(kStart);
+  EXPECT_TRUE(supervisor.StopRequested(kStart));
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kKill, 0}, Action{Kind::kKill, 1}));
 }
 
 TEST(Supervisor, TheDeadlineFailsTheJobWithoutAnyEvent) {

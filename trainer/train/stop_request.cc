@@ -3,9 +3,11 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "trainer/base/clock.h"
 #include "trainer/base/early_stop.h"
 #include "trainer/base/hang_up.h"
 #include "trainer/base/log.h"
+#include "trainer/base/one_stop.h"
 #include "trainer/job/exit_code.h"
 
 namespace trainyard::engine {
@@ -35,9 +37,13 @@ void StopRequest::Watch(sigset_t signals) {
   LogInfo("signal {}: stopping, within {}", signal, absl::FormatDuration(grace));
   requested_.Notify();
   sigdelset(&signals, SIGHUP);  // a terminal that goes away may hang up more than once
-  const timespec wait = absl::ToTimespec(grace);
-  sigtimedwait(&signals, nullptr, &wait);
-  if (ending_) return;
+  const absl::Time first = RealClock().Now();
+  for (absl::Time now = first; now < first + grace; now = RealClock().Now()) {
+    const timespec wait = absl::ToTimespec(first + grace - now);
+    const bool came = sigtimedwait(&signals, nullptr, &wait) > 0;
+    if (ending_) return;
+    if (came && RealClock().Now() >= first + kOneStop) break;
+  }
   LogWarning("stopped without a clean end: the grace of {} is over, or a second signal came", absl::FormatDuration(grace));
   FlushLog();
   _exit(kStoppedExitCode);

@@ -15,8 +15,8 @@ namespace trainyard::engine {
 
 // Create it first thing in main's thread, before any other thread: it blocks them for all
 // threads and waits for them on its own. After the first signal requested() is true. A grace later,
-// or at a second signal, the process ends with kStoppedExitCode at once. No checkpoint is damaged
-// by that, as they are renamed into place.
+// or at a second signal (base/one_stop.h), the process ends with kStoppedExitCode at once. No
+// checkpoint is damaged by that, as they are renamed into place.
 class StopRequest {
  public:
   StopRequest();
