@@ -130,7 +130,6 @@ bool IsConflict(const absl::Status& status) { return HttpCode(status) == 409 && 
 bool IsExpired(const absl::Status& status) { return HttpCode(status) == 410 || Reason(status) == "Expired"; }
 bool IsForbidden(const absl::Status& status) { return HttpCode(status) == 403; }
 bool IsInvalid(const absl::Status& status) { return HttpCode(status) == 422; }
-bool IsTooManyRequests(const absl::Status& status) { return HttpCode(status) == 429; }
 bool IsNamespaceTerminating(const absl::Status& status) { return Payload(status, kCausePayload) == "NamespaceTerminating"; }
 
 }  // namespace trainyard::control

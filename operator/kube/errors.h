@@ -33,7 +33,6 @@ bool IsConflict(const absl::Status& status);       // 409, reason Conflict: stal
 bool IsExpired(const absl::Status& status);        // 410, or reason Expired: list again
 bool IsForbidden(const absl::Status& status);      // 403
 bool IsInvalid(const absl::Status& status);        // 422: the object itself is wrong; sending it again cannot help
-bool IsTooManyRequests(const absl::Status& status);  // 429
 bool IsNamespaceTerminating(const absl::Status& status);
 
 }  // namespace trainyard::control

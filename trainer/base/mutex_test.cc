@@ -72,7 +72,7 @@ TEST(Notification, IsSeenByThoseThatWaitAndByThoseThatAsk) {
   EXPECT_FALSE(happened.HasBeenNotified());
   EXPECT_FALSE(happened.WaitForNotificationWithTimeout(absl::ZeroDuration()));
   std::jthread other([&] { happened.Notify(); });
-  EXPECT_TRUE(happened.WaitForNotificationWithDeadline(RealClock().Now() + kSoon));
+  EXPECT_TRUE(happened.WaitForNotificationWithTimeout(kSoon));
   EXPECT_TRUE(happened.HasBeenNotified());
   happened.Notify();
 }

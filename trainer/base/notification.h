@@ -24,11 +24,7 @@ class Notification {
   }
   // One load, no lock.
   bool HasBeenNotified() const { return notified_.load(std::memory_order_acquire); }
-  // The result is HasBeenNotified(). `deadline` is a time of RealClock().Now().
-  bool WaitForNotificationWithDeadline(absl::Time deadline) const {
-    const MutexLock lock(&mutex_);
-    return mutex_.AwaitWithDeadline(absl::Condition(this, &Notification::HasBeenNotified), deadline);
-  }
+  // The result is HasBeenNotified().
   bool WaitForNotificationWithTimeout(absl::Duration timeout) const {
     const MutexLock lock(&mutex_);
     return mutex_.AwaitWithTimeout(absl::Condition(this, &Notification::HasBeenNotified), timeout);

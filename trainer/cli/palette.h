@@ -11,7 +11,6 @@ struct Palette {
 
   std::string Bold(std::string_view text) const { return Paint("1", text); }
   std::string Red(std::string_view text) const { return Paint("1;31", text); }
-  std::string Green(std::string_view text) const { return Paint("1;32", text); }
 
  private:
   std::string Paint(std::string_view code, std::string_view text) const {

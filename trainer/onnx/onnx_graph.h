@@ -24,7 +24,6 @@ class OnnxGraph {
  public:
   // `wanted`, or `wanted` with _2, _3 … appended where a tensor has that name.
   std::string NewName(std::string_view wanted);
-  bool IsUsed(std::string_view name) const { return names_.contains(name); }
 
   // Of names that NewName gave.
   void AddInput(const std::string& name, onnx::TensorProto::DataType type, std::span<const OnnxExtent> extents);
