@@ -9,6 +9,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
+TEST(ProgressJson, ZeroIsANumberLikeOthers) {
+  const std::optional<Progress> progress = ParseProgress(R"({"step": 0, "totalSteps": 10, "batchesPerSecond": 0, "loss": 0})");
+  ASSERT_TRUE(progress.has_value());
+  EXPECT_EQ(progress->step, 0);
+  EXPECT_EQ(progress->percent, 0);
+  EXPECT_EQ(progress->batches_per_second, 0);
+  EXPECT_EQ(progress->loss, 0);
+  EXPECT_FALSE(ParseProgress(R"({"step": -1})").has_value());
+}
+
 TEST(ProgressJson, ReadsEveryFieldOfTheContract) {
   const auto progress =
       ParseProgress(R"({"step": 1200, "totalSteps": 5600, "epoch": 2, "percent": 21.43, "loss": 0.3123456, "metrics": {"accuracy": 0.93},
