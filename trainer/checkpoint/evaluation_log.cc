@@ -1,6 +1,7 @@
 #include "trainer/checkpoint/evaluation_log.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,9 +19,11 @@ using nlohmann::json;
 constexpr int64_t kMaxLogBytes = 16 << 20;
 constexpr size_t kMostEvaluations = 10'000;  // older ones go
 
-json ToJson(const LoggedEvaluation& logged) {
+std::string LineOf(const LoggedEvaluation& logged) {
   const Evaluation& evaluation = logged.evaluation;
-  return {{"step", evaluation.step}, {"epoch", evaluation.epoch}, {"metrics", evaluation.metrics}, {"checkpoint", logged.checkpoint}};
+  const json object = {
+      {"step", evaluation.step}, {"epoch", evaluation.epoch}, {"metrics", evaluation.metrics}, {"checkpoint", logged.checkpoint}};
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 LoggedEvaluation EvaluationOf(const json& object) {
@@ -65,16 +68,19 @@ bool EvaluationLog::Contains(int64_t step, std::string_view checkpoint) const {
 
 void EvaluationLog::ForgetAfter(int64_t step) {
   std::erase_if(evaluations_, [step](const LoggedEvaluation& logged) { return logged.evaluation.step > step; });
+  lines_.resize(std::min(lines_.size(), evaluations_.size()));  // steps rise, so the last ones go
 }
 
 absl::Status EvaluationLog::Add(LoggedEvaluation evaluation) {
   ForgetAfter(evaluation.evaluation.step - 1);
   evaluations_.push_back(std::move(evaluation));
-  if (evaluations_.size() > kMostEvaluations) evaluations_.erase(evaluations_.begin());
-  json list = json::array();
-  for (const LoggedEvaluation& logged : evaluations_) list.push_back(ToJson(logged));
+  while (lines_.size() < evaluations_.size()) lines_.push_back(LineOf(evaluations_[lines_.size()]));
+  if (evaluations_.size() > kMostEvaluations) {
+    evaluations_.erase(evaluations_.begin());
+    lines_.erase(lines_.begin());
+  }
   TY_RETURN_IF_ERROR(MakeDirectories(dir_));
-  const std::string text = json{{"evaluations", std::move(list)}}.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string text = fmt::format("{{\"evaluations\": [\n{}\n]}}\n", fmt::join(lines_, ",\n"));
   return TellIfMayPass(ReplaceFile(path_, text), "the log of evaluations");  // the next one writes all of it
 }
 

@@ -1,10 +1,10 @@
 // <checkpoints>/evaluations.json: what was evaluated so far, for resumed runs and for the chief of
 // a job with an evaluator.
 //
-// {"evaluations": [{"step", "epoch", "metrics": {name: number}, "checkpoint"}]} with steps rising.
-// "checkpoint" is the digest of the checkpoint that was evaluated (checkpoint.h), "" where the
-// chief evaluated the parameters in its hands. The replica that evaluates writes it, as a whole
-// after each evaluation. Readers see the old file or the new one.
+// {"evaluations": [{"step", "epoch", "metrics": {name: number}, "checkpoint"}]} with steps rising,
+// the newest 10,000 of them. "checkpoint" is the digest of the checkpoint that was evaluated
+// (checkpoint.h), "" where the chief evaluated the parameters in its hands. The replica that
+// evaluates writes it, as a whole after each evaluation. Readers see the old file or the new one.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,7 @@ class EvaluationLog {
   std::string dir_;
   std::string path_;
   std::vector<LoggedEvaluation> evaluations_;
+  std::vector<std::string> lines_;  // of the file: the first evaluations as text, so that an Add makes text of the new one only
 };
 
 }  // namespace trainyard::engine

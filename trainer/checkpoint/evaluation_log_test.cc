@@ -6,6 +6,8 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "trainer/base/fake_clock.h"
 #include "trainer/base/file.h"
@@ -61,6 +63,32 @@ TEST_F(EvaluationLogTest, ANewLineOfTrainingReplacesTheOneThatWasGivenUp) {
   ASSERT_TRUE(log.Add(Loss(20, 2, "new")).ok());
   EXPECT_THAT(Steps(Open()), ElementsAre(10, 20));
   EXPECT_TRUE(Open().Contains(20, "new"));
+}
+
+TEST_F(EvaluationLogTest, ALogThatWasOpenedAgainGoesOnBehindTheStepsThatItKeeps) {
+  EvaluationLog first = Open();
+  for (const int64_t step : {10, 20, 30}) ASSERT_TRUE(first.Add(Loss(step, 1, "old")).ok());
+  EvaluationLog again = Open();
+  again.ForgetAfter(20);
+  ASSERT_TRUE(again.Add(Loss(40, 2, "new")).ok());
+  again.ForgetAfter(10);
+  ASSERT_TRUE(again.Add(Loss(50, 3, "newer")).ok());
+  EXPECT_THAT(Open().evaluations(), ElementsAre(Loss(10, 1, "old"), Loss(50, 3, "newer")));
+}
+
+TEST_F(EvaluationLogTest, KeepsTheNewestTenThousand) {
+  ASSERT_TRUE(MakeDirectories(dir_).ok());
+  std::string text = R"({"evaluations": [{"step": 1, "epoch": 0, "metrics": {"loss": 1}, "checkpoint": ""})";
+  for (int step = 2; step <= 10'000; ++step) {
+    text += R"(, {"epoch": 0, "metrics": {"loss": 1}, "checkpoint": "", "step": )" + std::to_string(step) + "}";
+  }
+  ASSERT_TRUE(ReplaceFile(dir_ + "/evaluations.json", text + "]}").ok());
+  EvaluationLog log = Open();
+  ASSERT_TRUE(log.Add(Loss(20'000, 2)).ok());
+  const std::vector<int64_t> steps = Steps(Open());
+  ASSERT_EQ(steps.size(), 10'000U);
+  EXPECT_EQ(steps.front(), 2);
+  EXPECT_EQ(steps.back(), 20'000);
 }
 
 TEST_F(EvaluationLogTest, AFileThatIsNoLogIsNamed) {
