@@ -35,8 +35,10 @@ absl::StatusOr<JoinRequest> ParseJoinRequest(std::string_view text) {
     return absl::InvalidArgumentError(fmt::format("join: {} bytes of JSON, expected at most {}", text.size(), kMostText));
   }
   const json object = ParseJson(text);
-  if (!object.is_object())
-    return absl::InvalidArgumentError(fmt::format("join: not a JSON object but {} bytes of something else", text.size()));
+  if (!object.is_object()) {
+    return absl::InvalidArgumentError(
+        fmt::format("join: not a JSON object of at most {} levels but {} bytes of something else", kMostJsonLevels, text.size()));
+  }
   JoinRequest request;
   const auto agreement = object.find("agreement");
   const auto furthest = object.find("furthest");

@@ -98,8 +98,10 @@ absl::StatusOr<json> Parse(std::string_view text) {
     return absl::InvalidArgumentError(fmt::format("handshake: {} bytes of JSON, expected at most {}", text.size(), kMostText));
   }
   json object = ParseJson(text);
-  if (!object.is_object())
-    return absl::InvalidArgumentError(fmt::format("handshake: not a JSON object but {} bytes of something else", text.size()));
+  if (!object.is_object()) {
+    return absl::InvalidArgumentError(
+        fmt::format("handshake: not a JSON object of at most {} levels but {} bytes of something else", kMostJsonLevels, text.size()));
+  }
   return object;
 }
 
