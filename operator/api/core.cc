@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kMaxPodMessage = 2048;  // what the kubelet keeps of a termination message
 constexpr size_t kMaxConditions = 64;
 constexpr size_t kMaxDeviceName = 256;
+constexpr size_t kMaxGateNames = 256;
 constexpr int kMaxRestarts = 1'000'000;
 
 PodPhase PhaseFromName(const std::string& name) {
@@ -75,6 +76,18 @@ std::string UnhealthyDevice(const nlohmann::json& status) {
   return "";
 }
 
+// The names side by side: "example.com/quota, kueue.x-k8s.io/admission".
+std::string GatesOf(const nlohmann::json& spec) {
+  const nlohmann::json& gates = json_read::Get(spec, "schedulingGates");
+  std::string names;
+  if (!gates.is_array()) return names;
+  for (const nlohmann::json& gate : gates) {
+    if (names.size() > kMaxGateNames) break;
+    names += (names.empty() ? "" : ", ") + json_read::String(gate, "name", "?");
+  }
+  return Head(names, kMaxGateNames);
+}
+
 void ReadConditions(const nlohmann::json& status, Pod& pod) {
   const nlohmann::json& conditions = json_read::Get(status, "conditions");
   if (!conditions.is_array()) return;
@@ -91,7 +104,6 @@ void ReadConditions(const nlohmann::json& status, Pod& pod) {
       if (!message.empty()) pod.disruption += ": " + Head(message, kMaxPodMessage);
     }
     if (type == "PodScheduled") pod.scheduler_spoke = true;
-    if (type == "PodScheduled" && !is_true) pod.gated = json_read::String(condition, "reason") == "SchedulingGated";
     if (type == "PodScheduled" && !is_true && json_read::String(condition, "reason") == "Unschedulable") {
       pod.unschedulable = json_read::String(condition, "message", "no node fits");
     }
@@ -135,6 +147,7 @@ absl::StatusOr<Pod> Pod::FromJson(const nlohmann::json& object) {
   const nlohmann::json& spec = json_read::Get(object, "spec");
   pod.node = json_read::String(spec, "nodeName");
   pod.scheduler = json_read::String(spec, "schedulerName");
+  pod.gates = GatesOf(spec);
   pod.kueue_queue = json_read::String(json_read::Get(json_read::Get(object, "metadata"), "labels"), kKueueQueueLabel);
   const nlohmann::json& containers = json_read::Get(spec, "containers");
   if (containers.is_array() && !containers.empty()) {
@@ -235,6 +248,7 @@ std::map<std::string, std::vector<std::string>, std::less<>> FieldsThatAreRead()
            {"metadata.annotations",
             "spec.nodeName",
             "spec.schedulerName",
+            "spec.schedulingGates.name",
             "spec.containers.name",
             "spec.containers.image",
             "status.startTime",

@@ -58,7 +58,7 @@ struct Pod {
   std::vector<PodCondition> conditions;  // but the usual ones
   std::string disruption;                // its reason and message: "EvictionByEvictionAPI: …"
   bool scheduler_spoke = false;          // condition PodScheduled is there
-  bool gated = false;                    // by a scheduling gate, as that condition says: no scheduler looks at it yet
+  std::string gates;                     // names of spec.schedulingGates, "a, b": no scheduler looks at it while it has one
   std::string unschedulable;             // message of PodScheduled=False with reason Unschedulable; else empty
   std::string reason;                    // status.reason: "Evicted", "NodeLost" …
   std::string message;

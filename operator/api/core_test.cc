@@ -50,6 +50,16 @@ TEST(Pod, AnInjectedContainerBeforeTheTrainerIsNotTheTrainer) {
   EXPECT_TRUE(pod->Main()->terminated);
 }
 
+TEST(Pod, ItsSchedulingGatesAreNamedUpToABound) {
+  const auto gates = [](const json& value) {
+    return Pod::FromJson({{"metadata", {{"name", "a"}}}, {"spec", {{"schedulingGates", value}}}})->gates;
+  };
+  EXPECT_EQ(gates(json::parse(R"([{"name": "a.com/x"}, {"name": "b"}])")), "a.com/x, b");
+  for (const char* const none : {"[]", "null", "7", R"({"name": "a"})"}) EXPECT_EQ(gates(json::parse(none)), "") << none;
+  EXPECT_EQ(gates(json::parse("[{}, 7]")), "?, ?");
+  EXPECT_LE(gates(json::array({{{"name", std::string(1000, 'x')}}, {{"name", "y"}}})).size(), 256);
+}
+
 TEST(Pod, ADeviceThatTheKubeletCallsUnhealthyIsNamed) {
   const auto read = [](const char* allocated) {
     const json status = {{"name", "trainer"}, {"allocatedResourcesStatus", json::parse(allocated)}};

@@ -48,7 +48,7 @@ TEST(ReadFields, HaveWhatIsReadOfANode) {
 TEST(ReadFields, HaveWhatIsReadOfAPod) {
   const auto [whole, filtered] = ReadingsOf<Pod>("pods", R"({"metadata": {"name": "p",
       "annotations": {"kubectl.kubernetes.io/default-container": "main"}},
-    "spec": {"nodeName": "n", "schedulerName": "s", "containers": [{"name": "proxy", "image": "p"}, {"name": "main", "image": "i"}]},
+    "spec": {"nodeName": "n", "schedulerName": "s", "schedulingGates": [{"name": "a.b/c"}, {"name": "d"}], "containers": [{"name": "proxy", "image": "p"}, {"name": "main", "image": "i"}]},
     "status": {"phase": "Failed", "reason": "Evicted", "message": "disk", "podIP": "10.0.0.1", "startTime": "2026-01-31T07:00:00Z",
       "conditions": [{"type": "Ready", "status": "True"}, {"type": "Own", "status": "False"},
                      {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drained"},
@@ -71,6 +71,7 @@ TEST(ReadFields, HaveWhatIsReadOfAPod) {
                 pod.disruption_target,
                 pod.disruption,
                 pod.scheduler_spoke,
+                pod.gates,
                 pod.unschedulable,
                 pod.conditions.size(),
                 pod.taken_at.has_value(),
@@ -88,6 +89,7 @@ TEST(ReadFields, HaveWhatIsReadOfAPod) {
   EXPECT_EQ(told(filtered), told(whole));
   EXPECT_EQ(whole.unhealthy_device, "nvidia.com/gpu GPU-1");
   EXPECT_EQ(whole.main_container, "main");
+  EXPECT_EQ(whole.gates, "a.b/c, d");
 }
 
 }  // namespace

@@ -169,6 +169,17 @@ std::string DescribeNodeWait(const Observed& observed, const std::vector<Replica
   return waits.first == nullptr ? "" : fmt::format("no node takes {}: {}", waits.Names(), PlainSchedulerWords(waits.first->unschedulable));
 }
 
+std::string DescribeGates(const Observed& observed, const std::vector<ReplicaId>& replicas) {
+  FirstAndMore waits;
+  for (const ReplicaId& id : replicas) {
+    const auto found = observed.pods.find(id);
+    if (found != observed.pods.end() && !found->second->gates.empty()) waits.Add(id, *found->second);
+  }
+  return waits.first == nullptr
+             ? ""
+             : fmt::format("{} is held by scheduling gate {}, which another controller removes", waits.Names(), waits.first->gates);
+}
+
 std::string DescribeLostNode(const Observed& observed, const std::vector<ReplicaId>& replicas) {
   FirstAndMore waits;
   for (const ReplicaId& id : replicas) {

@@ -1,4 +1,4 @@
-// Pods that no node takes, and pods whose device is unhealthy, in plain words. Pure.
+// Pods that no node takes or may take, and pods whose device is unhealthy, in plain words. Pure.
 #pragma once
 
 #include <string>
@@ -26,6 +26,10 @@ bool WaitsForOtherPods(std::string_view said);
 // "no node takes worker-1 (and 2 more): 2 of 3 nodes lack nvidia.com/gpu": of the first of these
 // replicas that has such a pod. Empty where none has.
 std::string DescribeNodeWait(const Observed& observed, const std::vector<ReplicaId>& replicas);
+
+// "worker-1 (and 2 more) is held by scheduling gate example.com/quota, which another controller
+// removes": of the first of these replicas that has such a pod. Empty where none has.
+std::string DescribeGates(const Observed& observed, const std::vector<ReplicaId>& replicas);
 
 // "worker-1 (and 2 more) is on node node-7, which is not Ready": of the first of these replicas
 // that has such a pod. Empty where none has, and where the operator may not see nodes.

@@ -77,6 +77,27 @@ TEST(NodeWait, AJobSaysAtOnceWhichReplicaNoNodeTakes) {
   EXPECT_EQ(pending(1, ""), "waits for worker-0, worker-1");
 }
 
+TEST(NodeWait, AReplicaBehindASchedulingGateIsToldOf) {
+  World world(OneServerTwoWorkers());
+  world.RunsReady();
+  const auto gated = [&](int index, const char* gates) {
+    world.ChangePod(Role::kWorker, index, [&](Pod& pod) {
+      pod = MakePod(Role::kWorker, index).Uid(pod.meta.uid).Build();
+      pod.node.clear();
+      pod.scheduler_spoke = true;
+      pod.gates = gates;
+    });
+    world.Settle();
+    return world.status().message;
+  };
+  const std::string held = " is held by scheduling gate example.com/quota, which another controller removes";
+  EXPECT_EQ(gated(1, "example.com/quota"), "waits for worker-1; worker-1" + held);
+  EXPECT_EQ(gated(0, "example.com/quota"), "waits for worker-0, worker-1; worker-0 (and 1 more)" + held);
+  EXPECT_FALSE(world.status().IsTrue(kStalled)) << "it waits for its turn";
+  EXPECT_EQ(gated(0, ""), "waits for worker-0, worker-1; worker-1" + held);
+  EXPECT_EQ(gated(1, ""), "waits for worker-0, worker-1");
+}
+
 TEST(NodeWait, AReplicaOnANodeThatIsNotReadyIsToldOf) {
   World world(OneServerTwoWorkers());
   world.RunsReady().Loses(Role::kWorker, 1).Settle().Passes(absl::Seconds(5)).RunsReady();

@@ -107,7 +107,7 @@ bool SameForPlan(const Pod& a, const Pod& b) {
          a.meta.labels == b.meta.labels && a.meta.finalizers == b.meta.finalizers && a.meta.ForceDeleted() == b.meta.ForceDeleted() &&
          a.phase == b.phase && a.ready == b.ready && a.disruption_target == b.disruption_target && a.unschedulable == b.unschedulable &&
          a.reason == b.reason && a.init_restarts == b.init_restarts && a.taken_at == b.taken_at && a.scheduler_spoke == b.scheduler_spoke &&
-         a.gated == b.gated && a.kueue_queue == b.kueue_queue && a.disruption == b.disruption && a.conditions == b.conditions &&
+         a.gates == b.gates && a.kueue_queue == b.kueue_queue && a.disruption == b.disruption && a.conditions == b.conditions &&
          a.unhealthy_device == b.unhealthy_device &&
          std::equal(a.init_containers.begin(), a.init_containers.end(), b.init_containers.begin(), b.init_containers.end(),
                     same_container) &&

@@ -162,7 +162,9 @@ Plan Describe(TrainingJobStatus& status, const Situation& situation, const std::
     status.message = DescribeQueueWait(situation, restarts);
     if (status.message.empty()) {
       status.message = "waits for " + NameSome(missing) + init_failure;
-      for (const std::string& why : {DescribeNodeWait(situation.observed, missing), DescribeLostNode(situation.observed, missing)}) {
+      const Observed& observed = situation.observed;
+      for (const std::string& why :
+           {DescribeGates(observed, missing), DescribeNodeWait(observed, missing), DescribeLostNode(observed, missing)}) {
         if (!why.empty()) status.message += "; " + why;
       }
       status.message = Head(status.message, kMaxMessage);

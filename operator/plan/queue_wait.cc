@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "operator/api/text.h"
 #include "operator/children/gang_resources.h"
@@ -12,6 +13,8 @@
 
 namespace trainyard::control {
 namespace {
+
+constexpr std::string_view kKueueGates = "kueue.x-k8s.io/";  // what the names of its gates begin with
 
 std::string Need(const TrainingJob& job, int replicas) {
   const std::string requests = Describe(RequestsOf(job, replicas));
@@ -24,24 +27,27 @@ std::string DescribeQueueWait(const Situation& situation, const Restarts& restar
   const TrainingJob& job = situation.job;
   const Scheduling& scheduling = job.spec.run_policy.scheduling;
   if (!scheduling.StartsWhole() || situation.observed.pods.empty()) return "";
-  bool gated = false;
+  bool in_kueue = false;
   std::string words;
+  std::vector<ReplicaId> ids;
   for (const auto& [id, state] : restarts.states) {
+    ids.push_back(id);
     const auto found = situation.observed.pods.find(id);
     if (found == situation.observed.pods.end() || found->second->meta.deletion_time) continue;
     const Pod& pod = *found->second;
     if (!pod.node.empty()) return "";
-    gated = gated || pod.gated;
+    in_kueue = in_kueue || pod.gates.find(kKueueGates) != std::string::npos;
     if (words.empty()) words = PlainSchedulerWords(pod.unschedulable);
   }
-  if (gated && !scheduling.kueue_queue.empty()) {
+  if (in_kueue && !scheduling.kueue_queue.empty()) {
     return fmt::format("waits for {} in queue {} of Kueue; kubectl describe workloads.kueue.x-k8s.io {} -n {} says why",
                        Need(job, job.spec.AllReplicas()), scheduling.kueue_queue, KueueGroupName(job), job.meta.name_space);
   }
   if (scheduling.gang == Gang::kNone || words.empty()) return "";
   const bool has_queue = scheduling.gang == Gang::kVolcano && !scheduling.queue.empty();
-  return fmt::format("waits for {}{} to start whole: {}", Need(job, MinMember(job)), has_queue ? " in queue " + scheduling.queue : "",
-                     words);
+  const std::string held = DescribeGates(situation.observed, ids);
+  return fmt::format("waits for {}{} to start whole: {}{}{}", Need(job, MinMember(job)), has_queue ? " in queue " + scheduling.queue : "",
+                     words, held.empty() ? "" : "; ", held);
 }
 
 std::string DescribeUnqueued(const Situation& situation) {

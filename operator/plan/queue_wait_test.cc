@@ -36,7 +36,7 @@ void Unbound(World& world, const std::function<void(Pod&)>& change) {
 
 void Gate(World& world) {
   Unbound(world, [](Pod& pod) {
-    pod.gated = true;
+    pod.gates = "kueue.x-k8s.io/admission";
     pod.scheduler_spoke = true;
   });
 }
@@ -97,6 +97,33 @@ TEST(QueueWait, AGangSaysTheSchedulersWordsAtOnceAndDoesNotStall) {
   world.Passes(absl::Minutes(60)).Look();
   EXPECT_EQ(world.status().message, "waits for 2 CPU in queue research to start whole: 3/3 tasks in gang unschedulable");
   EXPECT_FALSE(world.status().IsTrue(kStalled));
+}
+
+TEST(QueueWait, AGangSaysWhichForeignGateHoldsOneOfItsPods) {
+  World world(OneServerTwoWorkers().Set("/spec/worker/resources", kOneCpu).Policy("scheduling", {{"gang", "Volcano"}}));
+  world.Look();
+  Unbound(world, [](Pod& pod) { pod.unschedulable = "3/3 tasks in gang unschedulable"; });
+  world.ChangePod(Role::kWorker, 1, [](Pod& pod) {
+    pod.unschedulable.clear();
+    pod.scheduler_spoke = true;
+    pod.gates = "example.com/quota";
+  });
+  world.Passes(absl::Minutes(60)).Look();
+  EXPECT_EQ(world.status().message,
+            "waits for 2 CPU to start whole: 3/3 tasks in gang unschedulable; worker-1 is held by scheduling gate example.com/quota, which "
+            "another controller removes");
+  EXPECT_FALSE(world.status().IsTrue(kStalled));
+}
+
+TEST(QueueWait, AJobThatKueueHasAdmittedSaysWhichForeignGateHoldsIt) {
+  World world(InKueue());
+  world.Look();
+  Gate(world);
+  Unbound(world, [](Pod& pod) { pod.gates = "example.com/quota"; });
+  world.Passes(absl::Minutes(60)).Look();
+  EXPECT_EQ(world.status().message,
+            "waits for ps-0, worker-0, worker-1; ps-0 (and 2 more) is held by scheduling gate example.com/quota, which another controller "
+            "removes");
 }
 
 TEST(QueueWait, AReplicaOfARunningGangThatFindsNoNodeStallsItsJob) {
