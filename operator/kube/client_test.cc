@@ -113,6 +113,22 @@ TEST_F(ClientTest, ListsAllPagesAndNamesTheListsVersion) {
   EXPECT_EQ(seen, 0);
 }
 
+TEST_F(ClientTest, ListsAllPagesOfAKindOfWhichSomeFieldsAreRead) {
+  Client client(server_, throttle_, clock_, {.read = {{"pods", {"spec.nodeName"}}}});
+  for (int i = 0; i < 25; ++i) server_.Put(kPods, PodJson("p" + std::to_string(i)));
+  int seen = 0;
+  const auto version = client.List(
+      kPods, "default", {.page_size = 10},
+      [&](Json&& pod) {
+        EXPECT_FALSE(pod["spec"].contains("a"));
+        ++seen;
+        return absl::OkStatus();
+      },
+      kNone);
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(seen, 25);
+}
+
 TEST_F(ClientTest, AContinueTokenThatExpiredEndsTheList) {
   for (int i = 0; i < 5; ++i) server_.Put(kPods, PodJson("p" + std::to_string(i)));
   int seen = 0;

@@ -128,7 +128,7 @@ void ListDecoder::Scan(std::string_view bytes) {
 
 absl::StatusOr<Json> ListDecoder::Finish() {
   if (!problem_.ok()) return problem_;
-  auto list = ParseObject(rest_, filter_);
+  auto list = ParseObject(rest_, FieldFilter(std::nullopt, FieldFilter::Where::kObject));
   if (!list.ok()) return absl::DataLossError(fmt::format("{}: the answer is {}", what_, std::string(list.status().message())));
   return list;
 }

@@ -20,8 +20,9 @@ class ListDecoder : public BodySink {
  public:
   using ItemHandler = std::function<absl::Status(nlohmann::json&&)>;
 
-  // An item that is longer than `max_item_bytes`, nested too deeply or no object goes to
-  // `on_unreadable`; the others follow.
+  // `fields` are those that are read of each item; of the list itself all are. An item that is
+  // longer than `max_item_bytes`, nested too deeply or no object goes to `on_unreadable`; the
+  // others follow.
   ListDecoder(std::string what, const ReadFields& fields, size_t max_item_bytes, ItemHandler on_item, UnreadableHandler on_unreadable);
 
   void Begin() override;
@@ -38,7 +39,7 @@ class ListDecoder : public BodySink {
   void EndItem();
 
   const std::string what_;
-  const FieldFilter filter_;
+  const FieldFilter filter_;  // of the items
   const size_t max_item_bytes_;
   const ItemHandler on_item_;
   const UnreadableHandler on_unreadable_;

@@ -59,6 +59,20 @@ class ScaleTest(OperatorCase):
         self.wait_condition("a", "Suspended", "False")
         self.assertGreaterEqual(self.status("a")["startTime"], began)
 
+    def test_an_operator_that_starts_knows_the_pods_beyond_the_first_page_of_its_list(self):
+        """A page has 200 objects."""
+        names = ["a-ps-0", *[f"a-worker-{index}" for index in range(202)]]
+        self.running(job("a").ps(1).worker(202), *names)
+        first = {name: self.uid(name) for name in names}
+        self.operator.stop()
+        self.operator.start()
+        self.kubectl("scale", "tj/a", "--replicas=203")
+        self.wait_pods(*names, "a-worker-202")
+        self.kubelet.run("a-worker-202")
+        self.wait_condition("a", "Running")
+        self.assertEqual({name: self.uid(name) for name in names}, first)
+        self.assertEqual((self.status("a").get("restarts", 0), self.status("a").get("disruptions", 0)), (0, 0))
+
     def test_a_job_born_suspended_starts_nothing(self):
         self.create(job("a").worker(1).policy(suspend=True))
         self.wait_condition("a", "Suspended")
