@@ -49,6 +49,9 @@ TEST(TrainingJob, AnElasticJobIsOfPyTorchWithoutAChiefAndWithinItsNumbers) {
   EXPECT_THAT(Decode(job).problems, IsEmpty());
   job["worker"]["replicas"] = 4;
   EXPECT_THAT(Decode(job).problems, ElementsAre(Error("spec.worker.replicas", "found 4, expected 2 to 3")));
+  job["elastic"] = {{"minWorkers", 5}, {"maxWorkers", 3}};
+  EXPECT_THAT(Decode(job).problems, ElementsAre(Error("spec.elastic", "found minWorkers 5 above maxWorkers 3")));
+  job["elastic"] = {{"minWorkers", 2}, {"maxWorkers", 3}};
   job["worker"]["replicas"] = 3;
   job["chief"] = json::object();
   EXPECT_THAT(Decode(job).problems, ElementsAre(Error("spec.elastic", "found a chief")));

@@ -126,9 +126,11 @@ class Validator {
       Add("spec.elastic", "found a chief, but worker 0 holds the rendezvous of an elastic job; remove chief");
     }
     const int workers = job_.spec.Replicas(Role::kWorker);
-    if (least > workers || workers > most) {
+    if (least > most) {
+      Add("spec.elastic", fmt::format("found minWorkers {} above maxWorkers {}; exchange them, or raise maxWorkers", least, most));
+    } else if (least > workers || workers > most) {
       Add("spec.worker.replicas",
-          fmt::format("found {}, expected {} to {}, the numbers in spec.elastic; change one of them", workers, least, most));
+          fmt::format("found {}, expected {} to {}, the numbers in spec.elastic; choose a number between them", workers, least, most));
     }
   }
 
