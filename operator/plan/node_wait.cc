@@ -124,6 +124,17 @@ struct FirstAndMore {
   std::string Names() const { return Name(id) + (more > 0 ? fmt::format(" (and {} more)", more) : ""); }
 };
 
+// Of these replicas, those whose pod is so.
+template <typename IsSo>
+FirstAndMore Among(const Observed& observed, const std::vector<ReplicaId>& replicas, IsSo is_so) {
+  FirstAndMore waits;
+  for (const ReplicaId& id : replicas) {
+    const auto found = observed.pods.find(id);
+    if (found != observed.pods.end() && is_so(*found->second)) waits.Add(id, *found->second);
+  }
+  return waits;
+}
+
 std::string Subject(const NodeRefusal& refusal, int nodes, bool first) {
   if (nodes == 1) return first ? "the only node" : "it";
   if (refusal.nodes >= nodes) return fmt::format("all {}{}", nodes, first ? " nodes" : "");
@@ -161,33 +172,22 @@ std::string LackingDevice(std::string_view said) {
 bool WaitsForOtherPods(std::string_view said) { return said.find("No preemption victims found") != std::string_view::npos; }
 
 std::string DescribeNodeWait(const Observed& observed, const std::vector<ReplicaId>& replicas) {
-  FirstAndMore waits;
-  for (const ReplicaId& id : replicas) {
-    const auto found = observed.pods.find(id);
-    if (found != observed.pods.end() && !found->second->unschedulable.empty()) waits.Add(id, *found->second);
-  }
+  const FirstAndMore waits = Among(observed, replicas, [](const Pod& pod) { return !pod.unschedulable.empty(); });
   return waits.first == nullptr ? "" : fmt::format("no node takes {}: {}", waits.Names(), PlainSchedulerWords(waits.first->unschedulable));
 }
 
 std::string DescribeGates(const Observed& observed, const std::vector<ReplicaId>& replicas) {
-  FirstAndMore waits;
-  for (const ReplicaId& id : replicas) {
-    const auto found = observed.pods.find(id);
-    if (found != observed.pods.end() && !found->second->gates.empty()) waits.Add(id, *found->second);
-  }
+  const FirstAndMore waits = Among(observed, replicas, [](const Pod& pod) { return !pod.gates.empty(); });
   return waits.first == nullptr
              ? ""
              : fmt::format("{} is held by scheduling gate {}, which another controller removes", waits.Names(), waits.first->gates);
 }
 
 std::string DescribeLostNode(const Observed& observed, const std::vector<ReplicaId>& replicas) {
-  FirstAndMore waits;
-  for (const ReplicaId& id : replicas) {
-    const auto pod = observed.pods.find(id);
-    if (pod == observed.pods.end()) continue;
-    const auto node = observed.down_nodes.find(pod->second->node);
-    if (node != observed.down_nodes.end() && node->second == NodeDown::kNotReady) waits.Add(id, *pod->second);
-  }
+  const FirstAndMore waits = Among(observed, replicas, [&observed](const Pod& pod) {
+    const auto node = observed.down_nodes.find(pod.node);
+    return node != observed.down_nodes.end() && node->second == NodeDown::kNotReady;
+  });
   return waits.first == nullptr ? "" : fmt::format("{} is on node {}, which is not Ready", waits.Names(), waits.first->node);
 }
 
