@@ -26,8 +26,7 @@ absl::StatusOr<ReservedPorts> ReservedPorts::Reserve(size_t count) {
         getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &shared, sizeof shared) != 0) {
       const int error = errno;
-      return absl::Status{absl::ErrnoToStatusCode(error),
-                          fmt::format("got {} of {} free ports on 127.0.0.1: {}", reserved.ports_.size(), count, ErrorText(error))};
+      return ErrnoStatus(error, fmt::format("got {} of {} free ports on 127.0.0.1", reserved.ports_.size(), count));
     }
     reserved.ports_.push_back(ntohs(address.sin_port));
   }

@@ -23,11 +23,6 @@ extern char** environ;
 namespace trainyard::engine {
 namespace {
 
-absl::Status SystemError(std::string_view what) {
-  const int error = errno;
-  return {absl::ErrnoToStatusCode(error), fmt::format("{}: {}", what, ErrorText(error))};
-}
-
 std::vector<std::string> MergedEnvironment(const std::map<std::string, std::string>& added) {
   std::vector<std::string> merged;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -70,7 +65,8 @@ std::string Describe(const ExitStatus& status) {
 }
 
 absl::StatusOr<ReplicaProcess> ReplicaProcess::Start(const ProcessOptions& options) {
-  if (access(options.argv.front().c_str(), X_OK) != 0) return SystemError(fmt::format("program '{}' cannot be run", options.argv.front()));
+  if (access(options.argv.front().c_str(), X_OK) != 0)
+    return ErrnoStatus(errno, fmt::format("program '{}' cannot be run", options.argv.front()));
   TY_RETURN_IF_ERROR(MakeDirectories(std::filesystem::path(options.log_path).parent_path().string()));
   const int log_fd = open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (log_fd < 0) return FileError(errno, "open log file", options.log_path);
@@ -81,12 +77,13 @@ absl::StatusOr<ReplicaProcess> ReplicaProcess::Start(const ProcessOptions& optio
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) Exec(argv.data(), envp.data(), log_fd, parent);
-  const absl::Status forked = pid < 0 ? SystemError("no process can be started for a replica, see ulimit -u") : absl::OkStatus();
+  const absl::Status forked = pid < 0 ? ErrnoStatus(errno, "no process can be started for a replica, see ulimit -u") : absl::OkStatus();
   close(log_fd);
   if (!forked.ok()) return forked;
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) {
-    const absl::Status opened = SystemError(errno == ENOSYS ? "Linux 5.3 or newer is needed" : "no process of a replica can be watched");
+    const absl::Status opened =
+        ErrnoStatus(errno, errno == ENOSYS ? "Linux 5.3 or newer is needed" : "no process of a replica can be watched");
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
     return opened;

@@ -20,8 +20,7 @@ absl::StatusOr<std::optional<std::string>> UntrustedConnections::Add(int socket,
   OwnedFd watched(fcntl(socket, F_DUPFD_CLOEXEC, 0));
   epoll_event event{.events = EPOLLET, .data = {.fd = watched.get()}};  // EPOLLHUP and EPOLLERR always come
   if (watched.get() < 0 || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, watched.get(), &event) != 0) {
-    const int error = errno;
-    return absl::Status{absl::ErrnoToStatusCode(error), "the connection cannot be watched: " + ErrorText(error)};
+    return ErrnoStatus(errno, "the connection cannot be watched");
   }
   absl::MutexLock lock(&mutex_);
   if (const auto before = by_peer_.find(peer); before != by_peer_.end()) Forget(before->second);
