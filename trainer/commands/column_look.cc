@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
@@ -19,6 +22,13 @@ constexpr size_t kShownBytes = 40;
 
 bool IsNumberWithCommas(std::string_view cell) {
   return cell.find(',') != std::string_view::npos && NumberOf(absl::StrReplaceAll(std::string(cell), {{",", ""}})).ok();
+}
+
+bool IsInfinite(std::string_view cell) {
+  if (cell.starts_with('+')) cell.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  return error == std::errc() && end == cell.data() + cell.size() && std::isinf(value);
 }
 
 // One comma, with another number of digits behind it than a group of thousands has.
@@ -54,8 +64,11 @@ char DecimalOf(const CsvTable& table) {
 }
 
 std::string ColumnLook::Doubt() const {
-  if (texts == 0 || numbers + with_commas <= texts - with_commas) return "";
-  const std::string others = with_commas == texts ? Counted(texts, "number with a comma", "numbers with a comma") : Counted(texts, "text");
+  const int64_t like_numbers = with_commas + infinite;
+  if (texts == 0 || numbers + like_numbers <= texts - like_numbers) return "";
+  const std::string others = with_commas == texts ? Counted(texts, "number with a comma", "numbers with a comma")
+                             : infinite == texts  ? Counted(texts, "infinite number")
+                                                  : Counted(texts, "text");
   return fmt::format("{}{}, such as \"{}\" in {}", numbers > 0 ? Counted(numbers, "number") + " and " : "", others, first_text,
                      first_place);
 }
@@ -81,6 +94,7 @@ ColumnLook LookAt(const CsvTable& table, size_t column, char decimal) {
         look.first_place = Printable(table.PlaceOf(row));
       }
       look.with_commas += IsNumberWithCommas(cell) ? 1 : 0;
+      look.infinite += IsInfinite(cell) ? 1 : 0;
     }
   }
   return look;

@@ -20,6 +20,7 @@ struct ColumnLook {
   int64_t texts = 0;                             // that are neither numbers nor words for an empty cell, such as NA
   int64_t words = 0;                             // for an empty cell
   int64_t with_commas = 0;                       // texts that are numbers without their commas: 1,5 or 1,000
+  int64_t infinite = 0;                          // texts that are infinite numbers: inf or -Infinity
   bool empty = false;                            // some cell is
   bool whole = true;                             // all cells that are not empty have digits alone
   std::string first_text;                        // shortened, as it is printed

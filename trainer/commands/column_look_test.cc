@@ -35,7 +35,9 @@ TEST(ColumnLook, TextsAreNoNumbersAndInNoDoubt) {
 
 TEST(ColumnLook, AFewTextsAmongNumbersAreInDoubt) {
   EXPECT_EQ(LookOf({"1", "2", "30x"}).Doubt(), "2 numbers and 1 text, such as \"30x\" in t.csv:4");
-  EXPECT_EQ(LookOf({"1", "inf", "2", "-inf", "3"}).Doubt(), "3 numbers and 2 texts, such as \"inf\" in t.csv:3");
+  EXPECT_EQ(LookOf({"1", "inf", "2", "-inf", "3"}).Doubt(), "3 numbers and 2 infinite numbers, such as \"inf\" in t.csv:3");
+  EXPECT_EQ(LookOf({"nan", "inf", "-Infinity"}).Doubt(), "2 infinite numbers, such as \"inf\" in t.csv:3");
+  EXPECT_EQ(LookOf({"red", "inf", "blue"}).Doubt(), "");
   EXPECT_EQ(LookOf({"1", "2", std::string(39, 'a') + "\xc3\xa9"}).Doubt(),
             "2 numbers and 1 text, such as \"" + std::string(39, 'a') + "…\" in t.csv:4");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <cstddef>
 
 #include "trainer/base/check.h"
@@ -17,20 +18,27 @@ uint64_t SplitKey(uint64_t seed, std::string_view bytes) {
 
 std::vector<bool> EvaluationPart(std::span<const uint64_t> keys, std::span<const int32_t> groups, double fraction) {
   TY_CHECK(keys.size() == groups.size());
-  std::vector<size_t> order(keys.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::ranges::sort(order, [&](size_t a, size_t b) {
-    if (groups[a] != groups[b]) return groups[a] < groups[b];
-    return keys[a] != keys[b] ? keys[a] < keys[b] : a < b;
-  });
+  struct Drawn {
+    uint64_t key;
+    size_t example;
+    auto operator<=>(const Drawn&) const = default;
+  };
   std::vector<bool> evaluation(keys.size(), false);
-  for (size_t begin = 0; begin < order.size();) {
-    size_t end = begin;
-    while (end < order.size() && groups[order[end]] == groups[order[begin]]) ++end;
-    const auto share = static_cast<size_t>(std::llround(fraction * static_cast<double>(end - begin)));
-    const size_t chosen = std::min(share, end - begin - 1);
-    for (size_t i = begin; i < begin + chosen; ++i) evaluation[order[i]] = true;
-    begin = end;
+  if (keys.empty() || fraction == 0) return evaluation;
+  // The examples of each group lie side by side: from begins[group] on.
+  std::vector<size_t> begins(static_cast<size_t>(std::ranges::max(groups)) + 2, 0);
+  for (const int32_t group : groups) ++begins[static_cast<size_t>(group) + 1];
+  for (size_t group = 1; group < begins.size(); ++group) begins[group] += begins[group - 1];
+  std::vector<size_t> next(begins.begin(), begins.end() - 1);
+  std::vector<Drawn> drawn(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) drawn[next[static_cast<size_t>(groups[i])]++] = {.key = keys[i], .example = i};
+  for (size_t group = 0; group + 1 < begins.size(); ++group) {
+    const std::span<Drawn> members(drawn.begin() + static_cast<std::ptrdiff_t>(begins[group]), begins[group + 1] - begins[group]);
+    if (members.empty()) continue;
+    const auto share = static_cast<size_t>(std::llround(fraction * static_cast<double>(members.size())));
+    const size_t chosen = std::min(share, members.size() - 1);
+    std::ranges::nth_element(members, members.begin() + static_cast<std::ptrdiff_t>(chosen));
+    for (const Drawn& one : members.first(chosen)) evaluation[one.example] = true;
   }
   return evaluation;
 }

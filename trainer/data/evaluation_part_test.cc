@@ -47,6 +47,15 @@ TEST(EvaluationPart, TrainingKeepsAnExampleOfEveryGroup) {
   EXPECT_TRUE(EvaluationPart({}, {}, 0.5).empty());
 }
 
+TEST(EvaluationPart, HasTheSmallestKeysOfEveryGroup) {
+  const std::vector<uint64_t> keys = {9, 5, 1, 7, 3, 3, 8, 2};
+  const std::vector<int32_t> groups = {4, 0, 4, 0, 4, 0, 4, 0};
+  EXPECT_EQ(EvaluationPart(keys, groups, 0.5), (std::vector<bool>{false, false, true, false, true, true, false, true}));
+  const std::vector<uint64_t> equal(4, 1);
+  EXPECT_EQ(EvaluationPart(equal, std::vector<int32_t>(4, 0), 0.5), (std::vector<bool>{true, true, false, false})) << "the first of them";
+  EXPECT_EQ(EvaluationPart(keys, groups, 0), std::vector<bool>(8, false));
+}
+
 TEST(EvaluationPart, AnAddedExampleMovesAtMostOneOther) {
   Examples examples = Make(1, 100, 1);
   const std::vector<bool> before = EvaluationPart(examples.keys, examples.groups, 0.3);
