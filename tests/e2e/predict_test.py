@@ -161,7 +161,7 @@ class Evaluate(Trained):
     def test_data_that_is_not_there_is_named(self):
         result = command("evaluate", self.output, "--data", "no-such-folder")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("no-such-folder/t10k", result.stderr)
+        self.assertIn("error: --data no-such-folder: found no folder or file of that name", result.stderr)
 
     def test_a_run_without_a_best_checkpoint_says_so(self):
         result = command("evaluate", self.output, "--best")

@@ -34,8 +34,10 @@ void AddEvaluateCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<EvaluateFlags>();
   CLI::App* command = app.add_subcommand("evaluate", "print loss, accuracy and mistakes of a checkpoint on a data set");
   AddModelOptions(*command, flags->model, "a job file whose data.eval is used in place of the checkpoint's");
-  command->add_option("--data", flags->model.data, "folder of the data, in place of the job's data.dir; another one is evaluated whole")
-      ->type_name("DIR");
+  command
+      ->add_option("--data", flags->model.data,
+                   "folder of the data, in place of the job's data.dir, or its file; another one is evaluated whole")
+      ->type_name("PATH");
   AddSetOption(*command, flags->model.overrides);
   command->add_flag("--json", flags->json, "print one JSON object, with the whole confusion matrix");
   AddBackendOption(*command, flags->backend);

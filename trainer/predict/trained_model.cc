@@ -15,6 +15,7 @@
 #include "trainer/checkpoint/find_checkpoint.h"
 #include "trainer/job/job_config.h"
 #include "trainer/model/build_graph.h"
+#include "trainer/predict/evaluation_data.h"
 
 namespace trainyard::engine {
 namespace {
@@ -47,15 +48,6 @@ absl::StatusOr<std::string> DataFolderOf(const Checkpoint& checkpoint, const Tra
   return description.training.data.dir;
 }
 
-bool IsSameFolder(const std::string& a, const std::string& b) {
-  const auto whole = [](const std::string& path) {
-    std::error_code error;
-    fs::path absolute = fs::weakly_canonical(fs::absolute(path.empty() ? "." : path, error), error);
-    return absolute.has_filename() ? absolute : absolute.parent_path();  // "DIR/"
-  };
-  return whole(a) == whole(b);
-}
-
 bool IsOfEvaluation(const std::string& override) {
   const std::string_view path = override;
   return path.starts_with("training.data.eval") || path.starts_with("spec.training.data.eval");
@@ -64,11 +56,25 @@ bool IsOfEvaluation(const std::string& override) {
 absl::StatusOr<ModelDescription> DescriptionOf(const Checkpoint& checkpoint, const TrainedModelOptions& options) {
   if (options.data.empty()) return DescriptionWith(options.overrides, checkpoint, options);
   TY_ASSIGN_OR_RETURN(const std::string trained_on, DataFolderOf(checkpoint, options));
+  std::error_code error;
+  const fs::path path = options.data;
+  if (!fs::exists(path, error)) return absl::NotFoundError(fmt::format("--data {}: found no folder or file of that name", options.data));
+  const std::string file = fs::is_directory(path, error) ? "" : path.filename().string();
+  const std::string dir = file.empty() ? options.data : path.has_parent_path() ? path.parent_path().string() : ".";
   std::vector<std::string> overrides = options.overrides;
-  overrides.push_back("training.data.dir=" + nlohmann::json(options.data).dump());  // JSON's strings are YAML's
+  overrides.push_back("training.data.dir=" + nlohmann::json(dir).dump());  // JSON's strings are YAML's
   TY_ASSIGN_OR_RETURN(ModelDescription description, DescriptionWith(overrides, checkpoint, options));
-  if (IsSameFolder(options.data, trained_on) || std::ranges::any_of(options.overrides, IsOfEvaluation)) return description;
   DataConfig& data = description.training.data;
+  const bool is_own = IsSameFolder(dir, trained_on);
+  const bool keep_part = std::ranges::any_of(options.overrides, IsOfEvaluation);
+  if (!file.empty() && !(is_own && EvaluatesFile(data, file))) {
+    absl::StatusOr<DataConfig> evaluated = EvaluatedFile(data, file, keep_part);
+    if (!evaluated.ok()) return WithContext(evaluated.status(), fmt::format("--data {}", options.data));
+    data = *std::move(evaluated);
+    if (!keep_part) LogInfo("{} is not what the training evaluates: all of its examples are evaluated", options.data);
+    return description;
+  }
+  if (is_own || keep_part) return description;
   DataConfig whole = EvaluatedWhole(data);
   if (whole == data) return description;
   LogInfo("{} is not {}, the folder of the training's data: all of its examples are evaluated, not a part of them", options.data,
@@ -78,19 +84,6 @@ absl::StatusOr<ModelDescription> DescriptionOf(const Checkpoint& checkpoint, con
 }
 
 }  // namespace
-
-DataConfig EvaluatedWhole(DataConfig data) {
-  if (!data.eval || data.format == DataConfig::Format::kText) return data;
-  const DataSplit range_of_all;
-  const auto all_of = [&](DataSplit split) {
-    split.begin = range_of_all.begin;
-    split.end = range_of_all.end;
-    return split;
-  };
-  data.eval_fraction = 0;
-  if (all_of(*data.eval) == all_of(data.train)) data.eval = all_of(*data.eval);
-  return data;
-}
 
 absl::StatusOr<TrainedModel> LoadTrainedModel(const TrainedModelOptions& options) {
   TY_ASSIGN_OR_RETURN(const FoundCheckpoint found, FindCheckpoint(options.path, options.best));

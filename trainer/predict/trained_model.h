@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "trainer/checkpoint/model_description.h"
-#include "trainer/data/data_config.h"
 #include "trainer/data/text/vocabulary.h"
 #include "trainer/tensor/parameter_set.h"
 
@@ -18,7 +17,7 @@ struct TrainedModelOptions {
   bool best = false;                   // the best checkpoint in place of the newest
   std::string job;                     // a job file in place of the checkpoint's model.json; "": none
   std::vector<std::string> overrides;  // --set, of the job file or of what model.json holds of one
-  std::string data = {};               // a folder of data in place of data.dir; "": the job's
+  std::string data = {};               // a folder of data in place of data.dir, or a file; "": the job's
 };
 
 struct TrainedModel {
@@ -31,12 +30,8 @@ struct TrainedModel {
   ParameterSet first_row = {};  // the state of its recurrent layers, [1, units] each, that a text begins with
 };
 
-// The evaluation of `data` with all examples of its files, where it would have a part of those that
-// train. A text keeps its part: no other text has the training's vocabulary.
-DataConfig EvaluatedWhole(DataConfig data);
-
-// Where options.data is another folder than the training's, data.eval is EvaluatedWhole, unless an
-// override says what it is. A log line says so.
+// Where options.data is another folder than the training's, data.eval is EvaluatedWhole, and of a
+// file EvaluatedFile, unless an override says what it is. A log line says so.
 // FailedPrecondition: the checkpoint has no model.json and there is no job file, or the job's model
 // is not the checkpoint's. Errors name the checkpoint, or the file and its fields.
 absl::StatusOr<TrainedModel> LoadTrainedModel(const TrainedModelOptions& options);

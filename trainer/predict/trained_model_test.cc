@@ -58,17 +58,17 @@ TEST_F(TrainedModelTest, AnOverrideChoosesAPartOfAnyFolder) {
   EXPECT_EQ(FractionOf(dir_ + "/other", {"training.data.evalFraction=0.25"}), 0.25);
 }
 
-TEST(EvaluatedWhole, RangesOfTheSameFilesAreLeftAside) {
-  DataConfig data{.format = DataConfig::Format::kIdx};
-  data.train = {.images = "i", .labels = "l", .end = 90};
-  data.eval = {.images = "i", .labels = "l", .begin = 90, .end = 100};
-  EXPECT_EQ(EvaluatedWhole(data).eval->begin, 0);
-  EXPECT_EQ(EvaluatedWhole(data).eval->end, -1);
-  data.eval->images = "other";
-  EXPECT_EQ(EvaluatedWhole(data), data);
-  data.eval = data.train;
-  data.format = DataConfig::Format::kText;
-  EXPECT_EQ(EvaluatedWhole(data), data);
+TEST_F(TrainedModelTest, AFileIsEvaluatedWholeUnlessTheTrainingEvaluatesIt) {
+  std::ofstream(dir_ + "/own/more.csv") << "x,y\n1,0\n";
+  EXPECT_EQ(FractionOf(dir_ + "/own/rows.csv"), 0.5);
+  EXPECT_EQ(FractionOf(dir_ + "/own/more.csv"), 0);
+  EXPECT_EQ(FractionOf(dir_ + "/own/more.csv", {"training.data.evalFraction=0.25"}), 0.25);
+  const auto model = LoadTrainedModel({.path = dir_ + "/run", .job = "", .overrides = {}, .data = dir_ + "/own/more.csv"});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const DataConfig& data = model->description.training.data;
+  EXPECT_EQ(data.dir, dir_ + "/own");
+  EXPECT_EQ(data.eval->files, std::vector<std::string>{"more.csv"});
+  EXPECT_EQ(data.train.files, std::vector<std::string>{"rows.csv"});
 }
 
 }  // namespace
