@@ -5,6 +5,7 @@
 #   scripts/test.sh unit       the inner loop: release build and unit tests
 #   scripts/test.sh STEP …     some of: setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos arm64 asan tsan
 #   scripts/test.sh queues     Kueue, Volcano, the coscheduling plugin and kube-state-metrics, which are built first: no part of "everything"
+#   scripts/test.sh oldest     the control plane's tests with the oldest Kubernetes that the charts take, which is built first: no part of "everything"
 #
 # With CI=true a step that this machine cannot run is a failure, else it is skipped with the reason. TRAINYARD_JOBS bounds parallel work.
 set -uo pipefail
@@ -354,11 +355,26 @@ step_charts() {
   cluster_binaries kubernetes helm4 helm3 && run_python charts tests/charts/charts_test.py
 }
 
+control_plane_tests=(crd deploy lifecycle messages monitoring page plugin scale_and_nodes serving upgrade)
+newer_control_plane_tests=(gitops native_gang policy)  # need ValidatingAdmissionPolicy, of 1.30, or native gangs, of 1.36
+
+# control_plane NAME TEST…: the files tests/cluster/TEST_test.py, two at once.
+control_plane() {
+  local name=$1
+  shift
+  build release trainyard-operator trainyard-trainer && cluster_binaries etcd kubernetes helm4 helm3 kwok && at_once=2 run_python "$name" "${@/#/tests/cluster/}"
+}
+
 step_control-plane() {
   begin "control-plane: acceptance cases against a real kube-apiserver and etcd"
-  build release trainyard-operator trainyard-trainer && cluster_binaries etcd kubernetes helm4 helm3 kwok &&
-    at_once=2 run_python control-plane tests/cluster/crd_test.py tests/cluster/deploy_test.py tests/cluster/gitops_test.py tests/cluster/lifecycle_test.py tests/cluster/messages_test.py tests/cluster/monitoring_test.py \
-      tests/cluster/native_gang_test.py tests/cluster/page_test.py tests/cluster/plugin_test.py tests/cluster/policy_test.py tests/cluster/scale_and_nodes_test.py tests/cluster/serving_test.py tests/cluster/upgrade_test.py
+  control_plane control-plane "${control_plane_tests[@]/%/_test.py}" "${newer_control_plane_tests[@]/%/_test.py}"
+}
+
+step_oldest() {
+  local version
+  version=$(sed -n 's/^OLDEST_KUBERNETES_VERSION=//p' scripts/cluster/versions.sh)
+  begin "oldest: the acceptance cases against Kubernetes $version, the oldest that the charts take"
+  TRAINYARD_KUBERNETES_VERSION=$version control_plane oldest "${control_plane_tests[@]/%/_test.py}"
 }
 
 step_queues() {
@@ -383,7 +399,7 @@ step_cluster-chaos() {
 }
 
 all=(setup unit e2e hostile interop charts control-plane cluster chaos cluster-chaos arm64 asan tsan)
-by_hand=(queues)
+by_hand=(queues oldest)
 steps=("$@")
 [ ${#steps[@]} -gt 0 ] || steps=("${all[@]}")
 for step in "${steps[@]}"; do

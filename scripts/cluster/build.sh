@@ -14,6 +14,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 # shellcheck source=scripts/cluster/versions.sh
 . "$here/versions.sh"
+KUBERNETES_VERSION=${TRAINYARD_KUBERNETES_VERSION:-$KUBERNETES_VERSION}
 
 cache=${TRAINYARD_CACHE:-$root/.cache}
 home=$cache/cluster/$KUBERNETES_VERSION

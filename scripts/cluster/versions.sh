@@ -1,5 +1,7 @@
 # The programs that the real-cluster tests run, pinned. Sourced by build.sh; python reads the same lines (NAME=value, nothing else).
+# TRAINYARD_KUBERNETES_VERSION in the environment takes the place of KUBERNETES_VERSION. The charts take the oldest one's minor version and newer.
 KUBERNETES_VERSION=1.36.3
+OLDEST_KUBERNETES_VERSION=1.29.15
 ETCD_VERSION=3.6.5
 CONTAINERD_VERSION=2.4.2
 COREDNS_VERSION=1.14.7

@@ -216,6 +216,13 @@ class ChartsTest(unittest.TestCase):
         self.assertEqual(binding["spec"]["matchResources"], {"namespaceSelector": {"matchLabels": {"team": "ml"}}})
         self.refused(OPERATOR, "admissionPolicy.serviceAccounts={}", "serviceAccounts")
 
+    def test_the_admission_policy_needs_a_kubernetes_that_has_such_policies(self):
+        for version, status in (("1.29.15", 1), ("1.30.0", 0)):
+            done = run(places.BIN / self.helm, "template", "trainyard", OPERATOR, "--kube-version", version, "--set", "admissionPolicy.enabled=true")
+            self.assertEqual(done.returncode, status, done.stderr)
+            if status:
+                self.assertIn("admissionPolicy.enabled=true needs Kubernetes 1.30 or newer, which has ValidatingAdmissionPolicy; found v1.29.15", done.stderr)
+
     def test_pod_labels_and_service_monitor_labels_are_added(self):
         rendered = self.render(OPERATOR, "podLabels.team=ml", "serviceMonitor.enabled=true", "serviceMonitor.labels.release=prom")
         self.assertEqual(rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"]["team"], "ml")

@@ -11,7 +11,8 @@ CACHE = pathlib.Path(os.environ.get("TRAINYARD_CACHE", REPOSITORY / ".cache"))
 def versions():
     """The pins of scripts/cluster/versions.sh as a dict."""
     text = (REPOSITORY / "scripts/cluster/versions.sh").read_text()
-    return dict(re.findall(r"^([A-Z0-9_]+)=(\S+)$", text, re.MULTILINE))
+    pins = dict(re.findall(r"^([A-Z0-9_]+)=(\S+)$", text, re.MULTILINE))
+    return {**pins, "KUBERNETES_VERSION": os.environ.get("TRAINYARD_KUBERNETES_VERSION", pins["KUBERNETES_VERSION"])}
 
 
 CLUSTER = CACHE / "cluster" / versions()["KUBERNETES_VERSION"]
