@@ -110,6 +110,12 @@ class Evaluator(EarlyStoppingTest):
         evaluations = json.loads((run.output / "checkpoints/evaluations.json").read_text())["evaluations"]
         self.assertGreaterEqual(len(evaluations), 3)
         self.assertTrue(all(evaluation["checkpoint"] for evaluation in evaluations))
+        of_evaluator = report["evaluator"]
+        self.assertEqual(of_evaluator["evaluations"], len(evaluations))
+        self.assertEqual(of_evaluator["last"]["step"], evaluations[-1]["step"])
+        self.assertEqual(of_evaluator["last"]["metrics"], evaluations[-1]["metrics"])
+        self.assertGreater(of_evaluator["best"]["seconds"], 0)
+        self.assertEqual(of_evaluator["best"]["metrics"]["loss"], min(evaluation["metrics"]["loss"] for evaluation in evaluations))
         (events,) = (run.output / "summaries/eval").glob("events.out.tfevents.*")
         self.assertEqual(events.read_bytes().count(SESSION_START), 1)  # TensorBoard drops what an evaluator before it had written
         self.assertEqual(len((run.output / "config/worker_hosts").read_text().split(",")), 2)

@@ -97,6 +97,14 @@ class OfARun(Page):
         shown = json.loads(command("evaluate", self.run_folder, "--json").stdout)
         self.assertEqual(evaluation["confusion"], shown["confusion"])
 
+    def test_the_evaluators_best_and_last_evaluation_are_told(self):
+        def evaluate(report):
+            report["evaluator"] = {"index": 0, "evaluations": 2, "metric": "loss", "best": {"step": 10, "epoch": 0, "metrics": {"accuracy": 0.5, "loss": 1.25}, "seconds": 1.5},
+                                   "last": {"step": 30, "epoch": 1, "metrics": {"loss": None}}}
+
+        self.open(self.altered("evaluated", evaluate) / "report.html")
+        self.assertIn("evaluator-0 has 2 evaluations. The best by loss, of step 10: accuracy 50.00 %, loss 1.25, in 1.5 s. The last, of step 30: loss NaN.", self.text("replicas"))
+
     def test_a_single_accuracy_stands_on_an_axis_from_0_to_1(self):
         once = self.train("once", ["training.evaluate.everySteps=1000"])
         self.open(once / "report.html")

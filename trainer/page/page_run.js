@@ -145,6 +145,13 @@ function showOperators(run) {
     element('details', {}, element('summary', {}, 'by node of the graph'), table(columns('node'), list(profile.nodes)))));
 }
 
+// What the job's evaluator has done.
+function evaluatorNote({evaluator}) {
+  if (!evaluator) return null;
+  const told = (title, {step, metrics, seconds}) => ` ${title}, of step ${number(step)}: ${Object.entries(metrics).map(([name, value]) => `${name} ${score(name, value)}`).join(', ')}${isNumber(seconds) ? `, in ${duration(seconds)}` : ''}.`;
+  return note(`evaluator-${evaluator.index} has ${plural(evaluator.evaluations, 'evaluation')}.${evaluator.best ? told(`The best by ${evaluator.metric}`, evaluator.best) : ''}${evaluator.last ? told('The last', evaluator.last) : ''}`);
+}
+
 function showReplicas(run) {
   const report = run.report || {};
   const replicas = [...list(report.perWorker).map((worker) => ({role: 'worker', ...worker})), ...list(report.perServer).map((server) => ({role: 'ps', ...server}))];
@@ -165,7 +172,7 @@ function showReplicas(run) {
     return missing > 0 ? [plural(missing, what)] : [];
   });
   const silent = gone.length ? note(`There are no numbers of ${gone.join(' and ')}: a process that was killed leaves none.`) : null;
-  fill('replicas', rows, silent, staleness);
+  fill('replicas', rows, silent, staleness, evaluatorNote(report));
 }
 
 function showSettings(run) {

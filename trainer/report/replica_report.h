@@ -60,6 +60,23 @@ struct ServerRecord {
   UsageRecord usage;
 };
 
+// What one evaluation of a checkpoint gave.
+struct ScoreRecord {
+  int64_t step = 0;
+  int64_t epoch = 0;
+  std::map<std::string, double> metrics;  // "loss", "accuracy" or "perplexity"
+  std::optional<double> seconds;          // that it took; nothing where an earlier process evaluated
+};
+
+// The evaluations of the training by the job's evaluator, those of its earlier processes too.
+struct EvaluatorRecord {
+  int index = 0;
+  int64_t evaluations = 0;
+  std::string metric;  // by which one is the best
+  std::optional<ScoreRecord> best;
+  std::optional<ScoreRecord> last;
+};
+
 struct Staleness {
   double mean = 0;
   int64_t max = 0;
@@ -117,6 +134,7 @@ struct ReplicaReport {
   int index = 0;
   std::optional<WorkerRecord> worker;
   std::optional<ServerRecord> server;
+  std::optional<EvaluatorRecord> evaluator;
   std::optional<Staleness> staleness;
   std::vector<RestartRecord> restarts;  // seen from inside: resumed from a checkpoint, lost steps …
   // Chief only.

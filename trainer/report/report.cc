@@ -103,6 +103,7 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
   ordered_json workers = ordered_json::array();
   ordered_json servers = ordered_json::array();
   ordered_json restarts = ToJson(outcome.restarts);
+  std::optional<EvaluatorRecord> evaluator;  // a job has one at most
   for (const ReplicaReport& replica : replicas) {
     if (replica.worker) {
       batches_per_second += Rate(replica.worker->batches, replica.worker->seconds);
@@ -111,6 +112,7 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
       workers.back()["role"] = replica.role;
     }
     if (replica.server) servers.push_back(ToJson(*replica.server));
+    if (replica.evaluator) evaluator = replica.evaluator;
     for (const RestartRecord& restart : replica.restarts) restarts.push_back(ToJson(restart));
   }
   ordered_json failures = ordered_json::array();
@@ -156,6 +158,7 @@ std::string MergeReport(const JobOutcome& outcome, const std::vector<ReplicaRepo
   if (!job.warning.empty()) report["warning"] = job.warning;
   if (job.best) report["best"] = ToJson(*job.best);
   if (job.stopped_early) report["stoppedEarly"] = ToJson(*job.stopped_early);
+  PutField(report, "evaluator", evaluator);
   if (job.all_reduce) report["allReduce"] = ToJson(*job.all_reduce);
   if (outcome.profile) report["profile"] = ToJson(*outcome.profile, kNodesInReport);
   return report.dump(2, ' ', false, json::error_handler_t::replace) + "\n";

@@ -83,6 +83,23 @@ void VisitFields(ThisRecord<ServerRecord> auto& record, Visitor visit) {
 }
 
 template <typename Visitor>
+void VisitFields(ThisRecord<ScoreRecord> auto& record, Visitor visit) {
+  visit("step", record.step);
+  visit("epoch", record.epoch);
+  visit("metrics", record.metrics);
+  visit("seconds", record.seconds);
+}
+
+template <typename Visitor>
+void VisitFields(ThisRecord<EvaluatorRecord> auto& record, Visitor visit) {
+  visit("index", record.index);
+  visit("evaluations", record.evaluations);
+  visit("metric", record.metric);
+  visit("best", record.best);
+  visit("last", record.last);
+}
+
+template <typename Visitor>
 void VisitFields(ThisRecord<Staleness> auto& record, Visitor visit) {
   visit("mean", record.mean);
   visit("max", record.max);

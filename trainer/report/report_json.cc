@@ -18,6 +18,7 @@ ReplicaReport ReportOf(const json& object) {
   FromJson(object.at("index"), report.index);
   GetField(object, "worker", report.worker);
   GetField(object, "server", report.server);
+  GetField(object, "evaluator", report.evaluator);
   GetField(object, "staleness", report.staleness);
   FromJson(object.at("restarts"), report.restarts);
   const auto chief = object.find("chief");
@@ -32,6 +33,7 @@ std::string ReplicaReportJson(const ReplicaReport& report) {
   ordered_json object = {{"role", report.role}, {"index", report.index}};
   PutField(object, "worker", report.worker);
   PutField(object, "server", report.server);
+  PutField(object, "evaluator", report.evaluator);
   PutField(object, "staleness", report.staleness);
   object["restarts"] = ToJson(report.restarts);
   if (report.chief) {

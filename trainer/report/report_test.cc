@@ -101,6 +101,20 @@ TEST(Report, StragglersAreTheChiefs) {
     {"replica": "worker-1", "node": "b", "from": 12, "stepSeconds": 0.75, "medianSeconds": 0.25}])"));
 }
 
+TEST(Report, AnEvaluatorHasItsBestAndItsLastEvaluation) {
+  ReplicaReport evaluator{.role = "evaluator", .index = 0};
+  evaluator.evaluator = EvaluatorRecord{.index = 0,
+                                        .evaluations = 2,
+                                        .metric = "loss",
+                                        .best = ScoreRecord{.step = 10, .epoch = 1, .metrics = {{"loss", 0.5}}, .seconds = 1.5},
+                                        .last = ScoreRecord{.step = 20, .epoch = 2, .metrics = {{"loss", 0.7}}, .seconds = {}}};
+  const json report = json::parse(MergeReport(Outcome(), {*ParseReplicaReport(ReplicaReportJson(evaluator), "evaluator"), Chief()}));
+  EXPECT_EQ(report["evaluator"], json::parse(R"({"index": 0, "evaluations": 2, "metric": "loss",
+    "best": {"step": 10, "epoch": 1, "metrics": {"loss": 0.5}, "seconds": 1.5},
+    "last": {"step": 20, "epoch": 2, "metrics": {"loss": 0.7}}})"));
+  EXPECT_FALSE(json::parse(MergeReport(Outcome(), {Chief()})).contains("evaluator"));
+}
+
 TEST(Report, SpeedsAreTotalsOverTheWorkers) {
   const json report = json::parse(MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
   EXPECT_EQ(report["batchesPerSecond"], 150.0);

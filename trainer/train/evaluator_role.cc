@@ -10,10 +10,12 @@
 #include "trainer/base/log.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint_evaluator.h"
+#include "trainer/checkpoint/evaluation_log.h"
 #include "trainer/data/open/open_dataset.h"
 #include "trainer/data/text/vocabulary.h"
 #include "trainer/job/output_folders.h"
 #include "trainer/model/build_graph.h"
+#include "trainer/report/evaluation_tally.h"
 #include "trainer/report/progress_server.h"
 #include "trainer/report/report.h"
 #include "trainer/report/summary_writer.h"
@@ -25,6 +27,14 @@ namespace {
 
 constexpr absl::Duration kLookPeriod = absl::Milliseconds(500);
 constexpr absl::Duration kOldMarkPatience = absl::Minutes(10);  // longer than a chief takes to start
+
+// With what earlier processes of the evaluator have logged.
+absl::StatusOr<EvaluationTally> TallyOf(const TrainingConfig& config, const std::string& checkpoints) {
+  EvaluationTally tally(config.evaluate, config.checkpoint);
+  TY_ASSIGN_OR_RETURN(const EvaluationLog log, EvaluationLog::Open(checkpoints));
+  for (const LoggedEvaluation& logged : log.evaluations()) tally.Add(logged.evaluation, std::nullopt);
+  return tally;
+}
 
 // An evaluator that starts anew, or follows a training that went back, voids what the run has of
 // this step and later ones.
@@ -65,6 +75,13 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
   ModelRunner model(config.model, backend);
   const CheckpointStore store(CheckpointFolder(options.output, config), config.checkpoint.keep);
   LogInfo("evaluator: watches {} for checkpoints, to evaluate them on {}", store.dir(), data->info().name);
+  TY_ASSIGN_OR_RETURN(EvaluationTally tally, TallyOf(config, store.dir()));
+  const auto report = [&] {
+    const int index = options.identity.index;
+    return WriteReplicaReport(options.output, ReplicaReport{.role = name, .index = index, .evaluator = tally.Record(index)});
+  };
+  TY_RETURN_IF_ERROR(report());
+  absl::Duration took;
   const Vocabulary* const vocabulary = data->info().vocabulary.get();
   CheckpointEvaluator evaluator(
       config, store, ParameterSet(std::move(specs)), vocabulary != nullptr ? vocabulary->Sha256Hex() : "",
@@ -79,7 +96,9 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
                                      server->Update(progress);
                                    }},
                               clock);
+        const absl::Time begin = clock.Now();
         TY_ASSIGN_OR_RETURN(const ModelScore score, model.Evaluate(*data, config.batch_size, parameters, watch.Seen(nullptr)));
+        took = clock.Now() - begin;
         return MetricsOf(config.model, score);
       });
   std::optional<int64_t> last_step;
@@ -88,12 +107,14 @@ absl::Status RunEvaluatorRole(const EvaluatorRoleOptions& options, Backend& back
     TY_ASSIGN_OR_RETURN(const bool finished, evaluator.Finished(clock.Now(), kOldMarkPatience));
     TY_ASSIGN_OR_RETURN(const std::optional<Evaluation> evaluation, evaluator.Next());
     if (evaluation) {
+      tally.Add(*evaluation, took);
+      TY_RETURN_IF_ERROR(report());  // at each: a job that ends does not wait for its evaluator
       TY_RETURN_IF_ERROR(Tell(*evaluation, summaries.get(), last_step, progress));
       progress.updated_time = clock.Wall();
       server->Update(progress);
     } else if (finished) {
       LogInfo("evaluator: the training is done and its last checkpoint is evaluated");
-      return WriteReplicaReport(options.output, ReplicaReport{.role = name, .index = options.identity.index});
+      return absl::OkStatus();
     } else {
       stop.Await(kLookPeriod);
     }
