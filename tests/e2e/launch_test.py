@@ -2,6 +2,8 @@
 import json
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import unittest
 
@@ -147,6 +149,18 @@ class Output(LaunchTest):
         self.assertIn(f"--logdir {run.output}/curves\n", run.text)
         evaluated = subprocess.run([TRAINER, "evaluate", str(run.output)], capture_output=True, text=True, check=False, cwd=trainyard.ROOT)
         self.assertIn(f"{kept}/step-6", evaluated.stdout, evaluated.stderr)
+
+    def test_what_a_user_removed_meanwhile_is_not_told_to_be_there(self):
+        run = self.launch(job_file(self.folder.name, steps=1_000_000))
+        run.await_step(1)
+        removed = run.output.rename(f"{run.output}-removed")
+        self.addCleanup(shutil.rmtree, removed)
+        run.process.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 130)
+        for path in re.findall(rf"^  (?:page|report|checkpoints|TensorBoard|trace|logs) +(?:tensorboard --logdir )?({run.output}\S*)", run.text, re.MULTILINE):
+            self.assertTrue(pathlib.Path(path).exists(), f"{path}\n{run.text}")
+        self.assertIn(f"logs          none: {run.output}/logs is not there", run.text)
+        self.assertTrue(run.report())
 
     def test_the_last_line_of_progress_is_that_of_the_end(self):
         job = job_file(self.folder.name, workers=2, ps=1, mode="sync", model="linear", steps=400, batch=16)

@@ -105,6 +105,11 @@ std::vector<ReplicaId> ReplicasOf(const JobConfig& job) {
   return replicas;
 }
 
+bool IsThere(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
 class LocalRun {
  public:
   LocalRun(const JobConfig& job, const LaunchOptions& options, std::vector<ReplicaId> replicas, std::vector<ReplicaPorts> ports)
@@ -402,7 +407,8 @@ class LocalRun {
                                                     .overrides = options_.overrides,
                                                     .serves_best = job_.serve ? std::optional(job_.serve->best) : std::nullopt,
                                                     .checkpoint_step = CheckpointedStep(),
-                                                    .has_page = page.ok()});
+                                                    .has_page = page.ok(),
+                                                    .exists = IsThere});
     std::printf("%s", text.c_str());
     std::fflush(stdout);
     if (!supervisor_.message().empty()) std::fprintf(stderr, "\n%s: %s\n", outcome.state.c_str(), supervisor_.message().c_str());

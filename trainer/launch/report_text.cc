@@ -122,7 +122,7 @@ void AppendStragglers(std::string& text, const nlohmann::json& stragglers) {
 }  // namespace
 
 std::string SummaryText(std::string_view report_json, const SummaryContext& context) {
-  const auto& [dir, checkpoints, summaries, file, called_as, profile, overrides, serves_best, checkpoint_step, has_page] = context;
+  const auto& [dir, checkpoints, summaries, file, called_as, profile, overrides, serves_best, checkpoint_step, has_page, exists] = context;
   const nlohmann::json report = ParseJson(report_json);
   if (!report.is_object()) return "";
   const std::string state = report.value("state", "");
@@ -156,12 +156,21 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   if (report.contains("restarts")) AppendSkippedCheckpoints(text, report["restarts"]);
   if (report.contains("redone")) AppendRedone(text, report["redone"]);
   if (report.contains("stragglers")) AppendStragglers(text, report["stragglers"]);
-  if (has_page) AppendLine(text, "page", fmt::format("{}/report.html", dir));
-  AppendLine(text, "report", fmt::format("{}/report.json", dir));
-  AppendLine(text, "checkpoints", checkpoints);
-  AppendLine(text, "TensorBoard", fmt::format("tensorboard --logdir {}", ShellWord(summaries)));
-  if (!profile.empty()) AppendLine(text, "trace", fmt::format("{}/trace.json (open in ui.perfetto.dev)", dir));
-  AppendLine(text, "logs", fmt::format("{}/logs", dir));
+  // A full disk may have kept a file away, or a user has removed the folder meanwhile.
+  const auto append_path = [&](std::string_view label, const std::string& path, const std::string& shown) {
+    AppendLine(text, label, exists(path) ? shown : fmt::format("none: {} is not there", path));
+  };
+  const auto append_file = [&](std::string_view label, std::string_view name) {
+    const std::string path = fmt::format("{}/{}", dir, name);
+    append_path(label, path, path);
+  };
+  if (has_page) append_file("page", "report.html");
+  append_file("report", "report.json");
+  append_path("checkpoints", std::string(checkpoints), std::string(checkpoints));
+  append_path("TensorBoard", std::string(summaries), fmt::format("tensorboard --logdir {}", ShellWord(summaries)));
+  if (!profile.empty())
+    append_path("trace", fmt::format("{}/trace.json", dir), fmt::format("{}/trace.json (open in ui.perfetto.dev)", dir));
+  append_file("logs", "logs");
   if (!profile.empty()) fmt::format_to(std::back_inserter(text), "\nWhere the time went, {}", profile);
   const std::vector<Hint> hints = NextSteps(report, {.dir = std::string(dir),
                                                      .file = std::string(file),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,10 +21,11 @@ struct SummaryContext {
   std::optional<bool> serves_best;         // what spec.serve would serve, where the job has it
   std::optional<int64_t> checkpoint_step;  // of the newest checkpoint
   bool has_page = true;                    // report.html was written
+  std::function<bool(const std::string& path)> exists = [](const std::string&) { return true; };
 };
 
 // `report_json` as report.h writes it. A number that is null there was none: it is told as NaN,
-// never as 0.
+// never as 0. A file or folder that does not exist is told as none.
 std::string SummaryText(std::string_view report_json, const SummaryContext& context);
 
 }  // namespace trainyard::engine

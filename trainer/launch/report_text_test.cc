@@ -44,6 +44,18 @@ TEST(ReportText, SaysResultSpeedFailuresAndWhereThingsAre) {
   }
 }
 
+TEST(ReportText, APathThatIsNotThereIsToldAsNone) {
+  SummaryContext context = kContext;
+  context.profile = "steps 10-19: 2 ms\n";
+  context.exists = [](const std::string& path) { return path == "c"; };
+  const std::string text = SummaryText(kReport, context);
+  for (const char* part : {"page          none: d/report.html is not there\n", "report        none: d/report.json is not there\n",
+                           "checkpoints   c\n", "TensorBoard   none: s is not there\n", "trace         none: d/trace.json is not there\n",
+                           "logs          none: d/logs is not there\n"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
 TEST(ReportText, SaysHowManyDevicesAWorkerHadWhereThereWereMoreThanOne) {
   EXPECT_THAT(SummaryText(R"({"job": "one", "state": "Failed", "workers": 2, "devices": 4, "ps": 0})", kContext),
               ::testing::StartsWith("\none Failed: 2 workers of 4 devices, 0 servers\n"));
