@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/base/file.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -45,8 +46,12 @@ absl::StatusOr<EvaluationLog> EvaluationLog::Open(const std::string& dir) {
   const absl::StatusOr<std::string> text = ReadFile(log.path_, kMaxLogBytes);
   if (absl::IsNotFound(text.status())) return log;
   TY_RETURN_IF_ERROR(text.status());
+  const json object = ParseJson(*text);
+  if (object.is_discarded()) {
+    return absl::DataLossError(fmt::format("{} is not a log of evaluations: no JSON of at most {} levels; remove the file to start anew",
+                                           log.path_, kMostJsonLevels));
+  }
   try {
-    const json object = json::parse(*text);
     for (const json& item : object.at("evaluations")) {
       LoggedEvaluation logged = EvaluationOf(item);
       if (!log.evaluations_.empty() && logged.evaluation.step <= log.evaluations_.back().evaluation.step) {

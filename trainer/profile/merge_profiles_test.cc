@@ -88,6 +88,7 @@ TEST(ReplicaProfile, WhatDoesNotFitIsRefusedByName) {
   EXPECT_THAT(error_with("/spans/1", "x"), HasSubstr("expected [kind, id, worker, step, start, end]"));
   EXPECT_THAT(error_with("/steps/1", 9), HasSubstr("steps[1] is 9, expected 10"));
   EXPECT_THAT(error_with("/operators", 1), HasSubstr("is not a replica's profile"));
+  EXPECT_THAT(error_with("/more", json::parse(std::string(64, '[') + std::string(64, ']'))), HasSubstr("no JSON of at most 64 levels"));
   EXPECT_FALSE(ParseReplicaProfile("{", "x").ok());
 }
 

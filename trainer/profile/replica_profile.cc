@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "trainer/base/file.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
@@ -128,8 +129,12 @@ std::string ReplicaProfileJson(const ReplicaProfile& profile) {
 }
 
 absl::StatusOr<ReplicaProfile> ParseReplicaProfile(std::string_view text, std::string_view name) {
+  const json object = ParseJson(text);
+  if (object.is_discarded()) {
+    return absl::InvalidArgumentError(fmt::format("{} is not a replica's profile: no JSON of at most {} levels", name, kMostJsonLevels));
+  }
   try {
-    absl::StatusOr<ReplicaProfile> profile = ProfileOf(json::parse(text));
+    absl::StatusOr<ReplicaProfile> profile = ProfileOf(object);
     if (!profile.ok()) return WithContext(profile.status(), fmt::format("{} is not a replica's profile", name));
     return profile;
   } catch (const json::exception& error) {

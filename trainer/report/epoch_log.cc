@@ -8,6 +8,7 @@
 
 #include "trainer/base/file.h"
 #include "trainer/base/log.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/report/report_fields.h"
 
 namespace trainyard::engine {
@@ -22,7 +23,7 @@ std::string LineOf(const EpochRecord& epoch) { return ToJson(epoch).dump(-1, ' '
 // False: the line is none.
 bool Read(const std::string& line, EpochRecord& epoch) {
   try {
-    FromJson(json::parse(line), epoch);
+    FromJson(ParseJson(line), epoch);
     return true;
   } catch (const json::exception&) {
     return false;

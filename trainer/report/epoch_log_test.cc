@@ -74,6 +74,13 @@ TEST_F(EpochLogTest, LinesThatAreNoneAreLeftOut) {
   EXPECT_THAT(StepsFrom(99), ElementsAre(10));
 }
 
+TEST_F(EpochLogTest, ALineOfTooManyLevelsIsLeftOut) {
+  const std::string deep = std::string(64, '[') + std::string(64, ']');
+  std::ofstream(dir_ + "/epochs.jsonl") << R"({"epoch": 1, "step": 10, "loss": 1, "seconds": 1, "eval": {}})" << "\n"
+                                        << R"({"epoch": 2, "step": 20, "loss": 1, "seconds": 1, "eval": {}, "more": )" << deep << "}\n";
+  EXPECT_THAT(StepsFrom(99), ElementsAre(10));
+}
+
 TEST_F(EpochLogTest, AFolderThatIsGoneEndsNothing) { EpochLog(dir_ + "/none").Append(Epoch(10)); }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "trainer/base/file.h"
 #include "trainer/base/log.h"
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/report/report_fields.h"
 
@@ -46,8 +47,12 @@ absl::StatusOr<std::unique_ptr<RedoneLog>> RedoneLog::Open(std::string dir) {
 absl::Status RedoneLog::Read() {
   const absl::StatusOr<std::string> text = ReadFile(RecordsPath(dir_), kMaxLogBytes);
   if (text.ok()) {
+    const nlohmann::json log = ParseJson(*text);
+    if (log.is_discarded()) {
+      return absl::DataLossError(
+          fmt::format("{} is damaged: no JSON of at most {} levels; remove the file", RecordsPath(dir_), kMostJsonLevels));
+    }
     try {
-      const nlohmann::json log = nlohmann::json::parse(*text);
       FromJson(log.at("redone"), records_);
       times_ = std::max(log.value("times", int64_t{0}), static_cast<int64_t>(records_.size()));
     } catch (const nlohmann::json::exception& error) {

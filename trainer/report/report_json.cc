@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/base/parse_json.h"
 #include "trainer/report/report_fields.h"
 
 namespace trainyard::engine {
@@ -43,8 +44,12 @@ std::string ReplicaReportJson(const ReplicaReport& report) {
 }
 
 absl::StatusOr<ReplicaReport> ParseReplicaReport(std::string_view text, std::string_view name) {
+  const json object = ParseJson(text);
+  if (object.is_discarded()) {
+    return absl::InvalidArgumentError(fmt::format("{} is not a replica's report: no JSON of at most {} levels", name, kMostJsonLevels));
+  }
   try {
-    return ReportOf(json::parse(text));
+    return ReportOf(object);
   } catch (const json::exception& error) {
     return absl::InvalidArgumentError(fmt::format("{} is not a replica's report: {}", name, error.what()));
   }

@@ -216,6 +216,13 @@ TEST_F(ReportFilesTest, PartsComeBackAsTheyWereWritten) {
   EXPECT_EQ(MergeReport(Outcome(), *parts), MergeReport(Outcome(), {Server(), Chief(), OtherWorker()}));
 }
 
+TEST(Report, APartOfTooManyLevelsIsRefused) {
+  json part = json::parse(ReplicaReportJson(Server()));
+  part["more"] = json::parse(std::string(64, '[') + std::string(64, ']'));
+  EXPECT_THAT(std::string(ParseReplicaReport(part.dump(), "p").status().message()),
+              HasSubstr("p is not a replica's report: no JSON of at most 64 levels"));
+}
+
 TEST_F(ReportFilesTest, ALossThatIsNotANumberSurvives) {
   ReplicaReport chief = Chief();
   chief.history[0].loss = std::numeric_limits<double>::quiet_NaN();
