@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <concepts>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "trainer/base/sha256.h"
 #include "trainer/base/staged_folder.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/whole_number.h"
 
 namespace trainyard::engine {
 namespace {
@@ -44,7 +46,9 @@ std::string Sha256Of(std::string_view bytes) {
 template <typename T>
 absl::StatusOr<T> Field(const json& object, std::string_view name, std::string_view path) {
   try {
-    return object.at(std::string(name)).get<T>();
+    const json& value = object.at(std::string(name));
+    if constexpr (std::integral<T>) return GetWhole<T>(value);
+    return value.get<T>();
   } catch (const json::exception&) {
     return absl::DataLossError(fmt::format("{} has no usable field '{}'", path, name));
   }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "absl/base/config.h"
 #include "trainer/base/faulty_disk.h"
@@ -164,6 +165,14 @@ TEST_F(CheckpointTest, AManifestThatPointsOutsideItsFolderIsRefused) {
   manifest.replace(manifest.find("parameters.safetensors"), 22, "../../etc/passwd");
   ASSERT_TRUE(WriteFileDurably(dir_ + "/step-1/manifest.json", manifest).ok());
   EXPECT_THAT(Load().skipped.at(0).reason, HasSubstr("names a file '../../etc/passwd' outside its folder"));
+}
+
+TEST_F(CheckpointTest, AManifestWithANumberBeyondTheRangeIsRefused) {
+  ASSERT_TRUE(Save(1, 1).ok());
+  nlohmann::json manifest = nlohmann::json::parse(*ReadFile(dir_ + "/step-1/manifest.json"));
+  manifest["offset"] = 1e300;
+  ASSERT_TRUE(WriteFileDurably(dir_ + "/step-1/manifest.json", manifest.dump()).ok());
+  EXPECT_THAT(Load().skipped.at(0).reason, HasSubstr("has no usable field 'offset'"));
 }
 
 TEST_F(CheckpointTest, ACheckpointOfAnotherModelIsRefusedByName) {

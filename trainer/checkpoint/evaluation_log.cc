@@ -11,6 +11,7 @@
 #include "trainer/base/file.h"
 #include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/whole_number.h"
 
 namespace trainyard::engine {
 namespace {
@@ -29,8 +30,8 @@ std::string LineOf(const LoggedEvaluation& logged) {
 
 LoggedEvaluation EvaluationOf(const json& object) {
   LoggedEvaluation logged;
-  logged.evaluation.step = object.at("step").get<int64_t>();
-  logged.evaluation.epoch = object.at("epoch").get<int64_t>();
+  logged.evaluation.step = GetWhole<int64_t>(object.at("step"));
+  logged.evaluation.epoch = GetWhole<int64_t>(object.at("epoch"));
   for (const auto& [name, value] : object.at("metrics").items()) {
     // JSON has no NaN: it is written as null.
     logged.evaluation.metrics[name] = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();

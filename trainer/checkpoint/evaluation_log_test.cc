@@ -94,7 +94,8 @@ TEST_F(EvaluationLogTest, KeepsTheNewestTenThousand) {
 TEST_F(EvaluationLogTest, AFileThatIsNoLogIsNamed) {
   ASSERT_TRUE(MakeDirectories(dir_).ok());
   const std::string deep = R"({"evaluations": [], "more": )" + std::string(64, '[') + std::string(64, ']') + "}";
-  for (const char* text : {"", "[]", deep.c_str(), "{\"evaluations\": [{\"step\": 1}]}",
+  for (const char* text : {"", "[]", deep.c_str(), R"({"evaluations": [{"step": 1e300, "epoch": 0, "metrics": {}, "checkpoint": ""}]})",
+                           "{\"evaluations\": [{\"step\": 1}]}",
                            "{\"evaluations\": [{\"step\": 1, \"epoch\": 0, \"metrics\": {\"loss\": \"x\"}, \"checkpoint\": \"\"}]}"}) {
     ASSERT_TRUE(ReplaceFile(dir_ + "/evaluations.json", text).ok());
     const absl::Status status = EvaluationLog::Open(dir_).status();

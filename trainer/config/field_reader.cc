@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "trainer/base/nearest_name.h"
+#include "trainer/base/whole_number.h"
 
 namespace trainyard::engine {
 namespace {
@@ -51,21 +53,8 @@ std::string Describe(Numbers range) {
 }
 
 std::optional<int64_t> AsInteger(const nlohmann::json& value, Integers range) {
-  constexpr double kLargestExact = 9007199254740992.0;  // 2^53
-  int64_t number = 0;
-  if (value.is_number_unsigned()) {
-    if (value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
-    number = value.get<int64_t>();
-  } else if (value.is_number_integer()) {
-    number = value.get<int64_t>();
-  } else if (value.is_number_float()) {
-    const double real = value.get<double>();
-    if (!(std::abs(real) <= kLargestExact) || real != std::floor(real)) return std::nullopt;
-    number = static_cast<int64_t>(real);
-  } else {
-    return std::nullopt;
-  }
-  if (number < range.min || number > range.max) return std::nullopt;
+  const std::optional<int64_t> number = WholeNumber(value);
+  if (!number || *number < range.min || *number > range.max) return std::nullopt;
   return number;
 }
 

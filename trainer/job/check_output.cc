@@ -47,11 +47,11 @@ absl::Status CheckOutput(const std::string& output, const TrainingConfig& config
   const std::filesystem::path there = WhatIsThere(folder);
   struct statvfs disk{};
   if (statvfs(there.c_str(), &disk) != 0 || disk.f_blocks == 0) return absl::OkStatus();
-  const auto free = static_cast<int64_t>(static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize));
-  if (free >= needed) return absl::OkStatus();
+  const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  if (free >= static_cast<double>(needed)) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       fmt::format("{}: its disk has {} free, a checkpoint of this model needs {}; make room, or choose another --output", folder,
-                  BytesText(free), BytesText(needed)));
+                  BytesText(static_cast<int64_t>(free)), BytesText(needed)));
 }
 
 }  // namespace trainyard::engine

@@ -9,6 +9,7 @@
 #include "trainer/base/file.h"
 #include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/whole_number.h"
 #include "trainer/profile/replica_profile.h"
 
 namespace trainyard::engine {
@@ -49,8 +50,7 @@ absl::StatusOr<EarlierRun> EarlierRun::SetAside(const std::string& dir) {
   const absl::StatusOr<std::string> text = ReadFile((aside / "report.json").string(), kMostReportBytes);
   const nlohmann::json report = text.ok() ? ParseJson(*text) : nlohmann::json(nlohmann::json::value_t::discarded);
   if (const auto state = report.find("state"); report.is_object() && state != report.end() && state->is_string()) run.state_ = *state;
-  if (const auto steps = report.find("steps"); report.is_object() && steps != report.end() && steps->is_number_integer())
-    run.steps_ = *steps;
+  if (const auto steps = report.find("steps"); report.is_object() && steps != report.end()) run.steps_ = WholeNumber(*steps).value_or(0);
   return run;
 }
 

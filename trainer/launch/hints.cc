@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "trainer/base/whole_number.h"
 #include "trainer/launch/shell_word.h"
 
 namespace trainyard::engine {
@@ -12,7 +13,7 @@ namespace {
 
 int64_t Whole(const nlohmann::json& report, const char* name) {
   const auto found = report.find(name);
-  return found != report.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+  return found != report.end() ? WholeNumber(*found).value_or(0) : 0;
 }
 
 // " --set x=1 …" of the overrides, but for those of the fields in `replaced` ("training.epochs"),

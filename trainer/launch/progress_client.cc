@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/base/parse_json.h"
+#include "trainer/base/whole_number.h"
 
 namespace trainyard::engine {
 
@@ -15,13 +16,18 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+std::optional<int64_t> WholeIn(const nlohmann::json& object, const char* name) {
+  return object.is_object() && object.contains(name) ? WholeNumber(object.at(name)) : std::nullopt;
+}
+
 // Those that are none are left out.
 std::vector<Evaluation> EvaluationsOf(const nlohmann::json& list) {
   std::vector<Evaluation> evaluations;
   for (const nlohmann::json& item : list) {
-    const auto whole = [&item](const char* name) { return item.contains(name) && item[name].is_number_integer(); };
-    if (!item.is_object() || !whole("step") || !whole("epoch") || !item.contains("metrics") || !item["metrics"].is_object()) continue;
-    Evaluation& evaluation = evaluations.emplace_back(Evaluation{.step = item["step"], .epoch = item["epoch"], .metrics = {}});
+    const std::optional<int64_t> step = WholeIn(item, "step");
+    const std::optional<int64_t> epoch = WholeIn(item, "epoch");
+    if (!step || !epoch || !item.contains("metrics") || !item["metrics"].is_object()) continue;
+    Evaluation& evaluation = evaluations.emplace_back(Evaluation{.step = *step, .epoch = *epoch, .metrics = {}});
     for (const auto& [name, value] : item["metrics"].items()) {
       if (value.is_number() || value.is_null()) evaluation.metrics[name] = value.is_number() ? value.get<double>() : kNan;
     }
@@ -40,20 +46,20 @@ absl::StatusOr<Progress> ParseProgress(std::string_view json) {
     return found->get<double>();
   };
   Progress progress;
-  progress.step = static_cast<int64_t>(number("step").value_or(0));
-  progress.total_steps = static_cast<int64_t>(number("totalSteps").value_or(0));
-  progress.epoch = static_cast<int64_t>(number("epoch").value_or(0));
+  progress.step = WholeIn(value, "step").value_or(0);
+  progress.total_steps = WholeIn(value, "totalSteps").value_or(0);
+  progress.epoch = WholeIn(value, "epoch").value_or(0);
   progress.loss = number("loss");
   if (const auto loss = value.find("loss"); loss != value.end() && loss->is_null()) progress.loss = kNan;
   progress.batches_per_second = number("batchesPerSecond").value_or(0);
   progress.examples_per_second = number("examplesPerSecond").value_or(0);
   if (const auto unit = value.find("unit"); unit != value.end() && unit->is_string()) progress.unit.name = unit->get<std::string>();
-  progress.unit.per_example = static_cast<int64_t>(number("unitsPerExample").value_or(1));
+  progress.unit.per_example = WholeIn(value, "unitsPerExample").value_or(1);
   if (const auto metrics = value.find("metrics"); metrics != value.end() && metrics->is_object()) {
     if (const auto found = metrics->find("trainPerplexity"); found != metrics->end() && found->is_number()) progress.perplexity = *found;
   }
   if (const auto eta = number("etaSeconds")) progress.eta = absl::Seconds(*eta);
-  if (const auto step = number("lastCheckpointStep")) progress.last_checkpoint_step = static_cast<int64_t>(*step);
+  progress.last_checkpoint_step = WholeIn(value, "lastCheckpointStep");
   if (const auto warning = value.find("warning"); warning != value.end() && warning->is_string()) progress.warning = *warning;
   if (const auto waiting = value.find("waiting"); waiting != value.end() && waiting->is_string()) progress.waiting = *waiting;
   if (const auto list = value.find("evaluations"); list != value.end() && list->is_array()) progress.evaluations = EvaluationsOf(*list);

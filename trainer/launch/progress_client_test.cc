@@ -41,6 +41,19 @@ TEST(ProgressClient, GarbageIsAnErrorAndIllTypedFieldsAreLeftOut) {
   EXPECT_TRUE(odd->evaluations.empty());
 }
 
+TEST(ProgressClient, NumbersBeyondTheRangeAreLeftOut) {
+  const auto odd = ParseProgress(R"({"step": 1e300, "totalSteps": -1e300, "epoch": 1e19, "unitsPerExample": 1e300, "etaSeconds": 1e300,
+    "lastCheckpointStep": 1e300, "evaluations": [{"step": 9223372036854775808, "epoch": 0, "metrics": {}}]})");
+  ASSERT_TRUE(odd.ok());
+  EXPECT_EQ(odd->step, 0);
+  EXPECT_EQ(odd->total_steps, 0);
+  EXPECT_EQ(odd->epoch, 0);
+  EXPECT_EQ(odd->unit.per_example, 1);
+  EXPECT_EQ(odd->eta, absl::InfiniteDuration());
+  EXPECT_FALSE(odd->last_checkpoint_step.has_value());
+  EXPECT_TRUE(odd->evaluations.empty());
+}
+
 TEST(ProgressClient, ReadsEvaluationsWarningsAndALossThatIsNoNumber) {
   Progress written;
   written.loss = std::numeric_limits<double>::infinity();

@@ -9,6 +9,7 @@
 
 #include "trainer/base/counted.h"
 #include "trainer/base/parse_json.h"
+#include "trainer/base/whole_number.h"
 #include "trainer/launch/hints.h"
 #include "trainer/launch/progress_text.h"
 #include "trainer/launch/shell_word.h"
@@ -23,7 +24,7 @@ double NumberAt(const nlohmann::json& object, const char* name) {
 }
 
 int64_t WholeAt(const nlohmann::json& object, const char* name) {
-  return object.contains(name) && object[name].is_number_integer() ? object[name].get<int64_t>() : 0;
+  return object.contains(name) ? WholeNumber(object[name]).value_or(0) : 0;
 }
 
 void AppendLine(std::string& text, std::string_view label, std::string_view value) {
@@ -93,9 +94,8 @@ void AppendSkippedCheckpoints(std::string& text, const nlohmann::json& restarts)
 
 void AppendRedone(std::string& text, const nlohmann::json& redone) {
   for (const nlohmann::json& record : redone) {
-    const auto from = record.value("from", int64_t{0});
-    const auto to = record.value("to", int64_t{0});
-    AppendLine(text, "done again", fmt::format("steps {} to {}: {}", from, to, record.value("reason", "")));
+    AppendLine(text, "done again",
+               fmt::format("steps {} to {}: {}", WholeAt(record, "from"), WholeAt(record, "to"), record.value("reason", "")));
   }
 }
 
@@ -139,8 +139,8 @@ std::string SummaryText(std::string_view report_json, const SummaryContext& cont
   if (report.contains("best")) {
     const nlohmann::json& best = report["best"];
     AppendLine(text, "best",
-               fmt::format("{} {} at step {}: {}", best.value("metric", ""), NumberText(NumberAt(best, "value")),
-                           best.value("step", int64_t{0}), best.value("checkpoint", "")));
+               fmt::format("{} {} at step {}: {}", best.value("metric", ""), NumberText(NumberAt(best, "value")), WholeAt(best, "step"),
+                           best.value("checkpoint", "")));
   }
   if (const double speed = NumberAt(report, "unitsPerSecond"); speed > 0) {
     AppendLine(text, "speed",

@@ -15,6 +15,7 @@
 #include "trainer/base/file.h"
 #include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/whole_number.h"
 #include "trainer/checkpoint/evaluation_log.h"
 #include "trainer/job/job_config.h"
 #include "trainer/job/output_folders.h"
@@ -124,7 +125,7 @@ absl::StatusOr<ordered_json> Evaluations(const std::string& checkpoints, const o
   std::map<int64_t, ordered_json> by_step;
   for (const ordered_json& epoch : report.value("history", ordered_json::array())) {
     if (epoch.is_object() && epoch.contains("eval") && !epoch["eval"].empty())
-      by_step[epoch.value("step", int64_t{0})] = {{"epoch", epoch.value("epoch", int64_t{0})}, {"metrics", epoch["eval"]}};
+      by_step[WholeField(epoch, "step", 0)] = {{"epoch", WholeField(epoch, "epoch", 0)}, {"metrics", epoch["eval"]}};
   }
   TY_ASSIGN_OR_RETURN(const EvaluationLog log, EvaluationLog::Open(checkpoints));
   for (const LoggedEvaluation& logged : log.evaluations()) {
@@ -188,7 +189,7 @@ absl::StatusOr<ordered_json> RunReader::ReadFiles(int64_t planned_steps) {
   }
   AddCurves(SummaryFolder(dir_, config), run);
   if (has_config)
-    run["curves"]["learningRate"] = RateCurve(config.optimizer, run.contains("report") ? run["report"].value("steps", int64_t{0})
+    run["curves"]["learningRate"] = RateCurve(config.optimizer, run.contains("report") ? WholeField(run["report"], "steps", 0)
                                                                 : planned_steps > 0    ? planned_steps
                                                                                        : LastStep(run["curves"]));
   TY_ASSIGN_OR_RETURN(std::optional<ordered_json> evaluation, ReadJson(dir_ + "/evaluation.json"));

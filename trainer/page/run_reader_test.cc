@@ -49,6 +49,8 @@ TEST_F(RunReaderTest, ADamagedReportIsNamed) {
 TEST_F(RunReaderTest, AReportOfOtherTypesIsDamagedToo) {
   Write("report.json", std::string(R"({"job": 7, "steps": "many", "history": 3, "perWorker": {"0": 1}})"));
   EXPECT_TRUE(absl::IsDataLoss(RunReader(dir_).Read().status()));
+  Write("report.json", std::string(R"({"job": "digits", "history": [{"step": 1e300, "epoch": 0, "eval": {"loss": 1}}]})"));
+  EXPECT_TRUE(absl::IsDataLoss(RunReader(dir_).Read().status())) << "a step beyond the range";
 }
 
 TEST_F(RunReaderTest, FollowsTheScheduleOfTheLearningRate) {

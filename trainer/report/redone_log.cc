@@ -14,6 +14,7 @@
 #include "trainer/base/log.h"
 #include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/whole_number.h"
 #include "trainer/report/report_fields.h"
 
 namespace trainyard::engine {
@@ -54,7 +55,7 @@ absl::Status RedoneLog::Read() {
     }
     try {
       FromJson(log.at("redone"), records_);
-      times_ = std::max(log.value("times", int64_t{0}), static_cast<int64_t>(records_.size()));
+      times_ = std::max(WholeField(log, "times", 0), static_cast<int64_t>(records_.size()));
     } catch (const nlohmann::json::exception& error) {
       return absl::DataLossError(fmt::format("{} is damaged: {}; remove the file", RecordsPath(dir_), error.what()));
     }

@@ -114,6 +114,8 @@ TEST_F(RedoneLogTest, ADamagedListIsNamedAndADamagedPlaceIsTheStart) {
   EXPECT_FALSE(NextChief()->Begin(2, std::nullopt)->has_value());
   ASSERT_TRUE(WriteFileDurably(dir_ + "/redone.json", "[").ok());
   EXPECT_TRUE(absl::IsDataLoss(RedoneLog::Open(dir_).status()));
+  ASSERT_TRUE(WriteFileDurably(dir_ + "/redone.json", R"({"redone": [], "times": 1e300})").ok());
+  EXPECT_TRUE(absl::IsDataLoss(RedoneLog::Open(dir_).status()));
   const std::string deep = std::string(64, '[') + std::string(64, ']');
   ASSERT_TRUE(WriteFileDurably(dir_ + "/redone.json", R"({"redone": [], "more": )" + deep + "}").ok());
   EXPECT_TRUE(absl::IsDataLoss(RedoneLog::Open(dir_).status()));

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "trainer/base/whole_number.h"
 #include "trainer/report/replica_report.h"
 
 namespace trainyard::engine {
@@ -231,6 +232,8 @@ void FromJson(const nlohmann::json& json, T& value) {
     VisitFields(value, [&json](const char* name, auto& field) { GetField(json, name, field); });
   } else if constexpr (std::same_as<T, double>) {
     value = json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+  } else if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+    value = GetWhole<T>(json);
   } else {
     value = json.get<T>();
   }

@@ -223,6 +223,15 @@ TEST(Report, APartOfTooManyLevelsIsRefused) {
               HasSubstr("p is not a replica's report: no JSON of at most 64 levels"));
 }
 
+TEST(Report, APartWithACountBeyondTheRangeIsRefused) {
+  const json part = json::parse(ReplicaReportJson(Server()));
+  for (const char* const place : {"/server/bytes", "/index"}) {
+    json bad = part;
+    bad[json::json_pointer(place)] = 1e300;
+    EXPECT_THAT(std::string(ParseReplicaReport(bad.dump(), "p").status().message()), HasSubstr("type must be a whole number")) << place;
+  }
+}
+
 TEST_F(ReportFilesTest, ALossThatIsNotANumberSurvives) {
   ReplicaReport chief = Chief();
   chief.history[0].loss = std::numeric_limits<double>::quiet_NaN();
