@@ -76,10 +76,29 @@ class Limits(unittest.TestCase):
         self.assertEqual(run.wait(), 130, run.text)
         self.assertEqual(run.report()["restarts"], [])
 
+    def on_a_full_disk(self, *command):
+        return subprocess.run(["bash", "-c", 'ulimit -f 0; exec "$0" "$@"', trainyard.TRAINER, *map(str, command)],
+                              cwd=trainyard.ROOT, capture_output=True, text=True, check=False)
+
+    def test_commands_that_make_a_folder_leave_none_where_they_cannot_fill_it(self):
+        job = trainyard.job_file(self.folder, steps=1)
+        run = trainyard.Run(job, output=self.folder / "out").succeed()
+        subprocess.run([trainyard.TRAINER, "export", run.output, "--format", "onnx", "--output", self.folder / "net.onnx"], check=True, capture_output=True)
+        (self.folder / "old").mkdir()
+        for folder in ("old", "new", "new/deep"):
+            output = self.folder / folder
+            for command in (("data", "convert", "--job", job, "--out", output), ("import", self.folder / "net.onnx", "--job", job, "--output", output)):
+                with self.subTest(command=command[0], folder=folder):
+                    done = self.on_a_full_disk(*command)
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertIn("File too large", done.stderr)
+                    self.assertFalse((self.folder / "new").exists())
+                    self.assertEqual(list((self.folder / "old").iterdir()), [])
+
     def test_init_leaves_no_file_where_it_cannot_write_it(self):
         job = self.folder / "job.yaml"
         command = [trainyard.TRAINER, "init", "examples/data/mnist", "--output", str(job)]
-        done = subprocess.run(["bash", "-c", 'ulimit -f 0; exec "$0" "$@"', *command], cwd=trainyard.ROOT, capture_output=True, text=True, check=False)
+        done = self.on_a_full_disk(*command[1:])
         self.assertEqual((done.returncode, job.exists()), (1, False), done.stderr)
         self.assertIn(f"cannot write {job}: File too large", done.stderr)
         self.assertEqual(subprocess.run(command, cwd=trainyard.ROOT, capture_output=True, check=False).returncode, 0)

@@ -13,6 +13,7 @@
 #include "trainer/base/clock.h"
 #include "trainer/base/counted.h"
 #include "trainer/base/log.h"
+#include "trainer/base/made_folders.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/cli/command_info.h"
 #include "trainer/cli/print.h"
@@ -67,6 +68,7 @@ absl::Status ConvertSplit(const TrainingConfig& config, Split split, const DataF
   const std::string dir = fmt::format("{}/{}", flags.dir, name);
   ProgressLog progress(name, dataset->info().examples, RealClock());
   const int64_t shards = std::min(flags.shards, dataset->info().examples);
+  TY_ASSIGN_OR_RETURN(const MadeFolders folders, MadeFolders::Make(flags.dir));
   TY_RETURN_IF_ERROR(WriteStore(*dataset, {.dir = dir, .shards = shards, .source = dataset->info().name, .progress = std::ref(progress)}));
   Print(fmt::format("{}: {} in {}\n", dir, Counted(dataset->info().examples, "example"), Counted(shards, "shard")));
   return absl::OkStatus();

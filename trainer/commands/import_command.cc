@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trainer/base/file.h"
+#include "trainer/base/made_folders.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/model_description.h"
@@ -82,6 +83,7 @@ absl::StatusOr<std::string> Imported(const ImportFlags& flags) {
   ParameterSet parameters(std::move(specs));
   TY_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(flags.file, MostOnnxBytes(parameters.elements())));
   TY_RETURN_IF_ERROR(ImportOnnx(bytes, flags.file, config.model, parameters));
+  TY_ASSIGN_OR_RETURN(const MadeFolders folders, MadeFolders::Make(store.dir()));
   TY_ASSIGN_OR_RETURN(const std::string path, SaveStart(config, std::move(store), parameters));
   return fmt::format("{}: {} tensors, {} numbers, of {}\n  trainyard-trainer launch {} --output {}{}   # goes on from it\n", path,
                      parameters.size(), parameters.elements(), flags.file, ShellWord(flags.job), ShellWord(flags.output),
