@@ -211,11 +211,7 @@ class LocalRun {
     const int64_t timeout =
         wake == absl::InfiniteFuture() ? 60000 : std::clamp<int64_t>(absl::ToInt64Milliseconds(wake - RealClock().Now()) + 1, 0, 60000);
     poll(fds.data(), fds.size(), static_cast<int>(timeout));
-    for (int signals = signals_.Take(); signals > 0; --signals) {
-      const bool running = supervisor_.state() == JobState::kRunning;
-      if (!supervisor_.StopRequested(RealClock().Now())) continue;
-      view_.Say(running ? "stopping: the replicas write a checkpoint; press Ctrl-C again to stop at once" : "stopping at once");
-    }
+    for (int signals = signals_.Take(); signals > 0; --signals) TellStop(supervisor_.StopRequested(RealClock().Now()));
     for (size_t i = 0; i < indices.size(); ++i) {
       if (fds[i + 1].revents == 0) continue;
       const auto ended = running_.find(indices[i]);
@@ -226,6 +222,13 @@ class LocalRun {
       // A job that fails before its first step has nothing to save.
       if (was_running && supervisor_.state() == JobState::kFailed && !HasSteps()) supervisor_.KillAll();
     }
+  }
+
+  void TellStop(StopAnswer answer) {
+    constexpr std::string_view kAgain = "press Ctrl-C again to stop at once";
+    if (answer == StopAnswer::kStops) view_.Say(fmt::format("stopping: the replicas write a checkpoint; {}", kAgain));
+    if (answer == StopAnswer::kWaits) view_.Say(fmt::format("the job has failed, and its replicas write a checkpoint; {}", kAgain));
+    if (answer == StopAnswer::kKills) view_.Say("stopping at once");
   }
 
   // Follows the chief's progress, which a job that fails tells at its end, and shows it.

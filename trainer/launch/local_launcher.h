@@ -24,7 +24,8 @@ struct LaunchOptions {
 };
 
 // Blocks SIGINT, SIGTERM and SIGHUP in this thread and handles them itself: the first stops all
-// replicas after a checkpoint, a second one at once. Returns the job's exit code
+// replicas after a checkpoint, a second one at once. Where the job has failed already its replicas
+// are at that checkpoint, and the first signal leaves them to it. Returns the job's exit code
 // (Supervisor::exit_code); report.json, logs and the rest are in options.output. A bad status means
 // that the job could not be run at all.
 absl::StatusOr<int> LaunchLocally(const JobConfig& job, const LaunchOptions& options);

@@ -172,15 +172,16 @@ void Supervisor::End(JobState state, int exit_code, std::string message) {
   }
 }
 
-bool Supervisor::StopRequested(absl::Time now) {
-  if (state_ == JobState::kRunning) {
+StopAnswer Supervisor::StopRequested(absl::Time now) {
+  if (!stop_asked_at_ && (state_ == JobState::kRunning || state_ == JobState::kFailed)) {
     stop_asked_at_ = now;
+    if (state_ == JobState::kFailed) return StopAnswer::kWaits;
     End(JobState::kStopped, kStoppedByUser, "stopped by the user");
-    return true;
+    return StopAnswer::kStops;
   }
-  if (now < stop_asked_at_ + kOneStop) return false;
+  if (stop_asked_at_ && now < *stop_asked_at_ + kOneStop) return StopAnswer::kNothing;
   kill_all_ = true;
-  return true;
+  return StopAnswer::kKills;
 }
 
 std::vector<Action> Supervisor::Advance(absl::Time now) {

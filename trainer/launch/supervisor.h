@@ -4,6 +4,7 @@
 // same with and without a cluster.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,14 @@ struct Action {
   int replica;  // index into the list the supervisor was made with
 
   friend bool operator==(const Action&, const Action&) = default;
+};
+
+// What a request to stop changes.
+enum class StopAnswer {
+  kNothing,  // the signal belongs to the one before (base/one_stop.h)
+  kStops,    // the job stops: all replicas get their grace
+  kWaits,    // the job has failed: its replicas go on with their grace
+  kKills     // all replicas end at once
 };
 
 // A failure of a replica, in the order of time: the report's `failures`.
@@ -73,8 +82,8 @@ class Supervisor {
   // wrote.
   void Exited(int replica, const ExitStatus& exit, absl::Time now, std::string error = "");
   // The user asked to stop (Ctrl-C): all replicas get SIGTERM and their grace; asked again,
-  // SIGKILL. False: this signal belongs to the one before (base/one_stop.h), so it changes nothing.
-  bool StopRequested(absl::Time now);
+  // SIGKILL. Replicas of a job that fails have their grace already, and keep it.
+  StopAnswer StopRequested(absl::Time now);
   // After the end of the job: no replica has anything to save, so all get SIGKILL.
   void KillAll() { kill_all_ = true; }
 
@@ -142,7 +151,7 @@ class Supervisor {
   int exit_code_ = 0;
   int restarts_ = 0;
   bool kill_all_ = false;
-  absl::Time stop_asked_at_ = absl::InfinitePast();
+  std::optional<absl::Time> stop_asked_at_;
   std::vector<ReplicaFailure> failures_;
   std::vector<SecondStart> second_starts_;
 };

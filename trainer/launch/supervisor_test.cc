@@ -270,28 +270,40 @@ TEST(Supervisor, AStopTerminatesAllAndKillsAfterTheGrace) {
 
 TEST(Supervisor, ASecondStopKillsAtOnce) {
   Supervisor supervisor = Job().Started();
-  EXPECT_TRUE(supervisor.StopRequested(kStart));
+  EXPECT_EQ(supervisor.StopRequested(kStart), StopAnswer::kStops);
   supervisor.Advance(kStart);
-  EXPECT_TRUE(supervisor.StopRequested(kStart + kOneStop));
+  EXPECT_EQ(supervisor.StopRequested(kStart + kOneStop), StopAnswer::kKills);
   EXPECT_THAT(supervisor.Advance(kStart + kOneStop), ElementsAre(Action{Kind::kKill, 0}, Action{Kind::kKill, 1}, Action{Kind::kKill, 2}));
 }
 
 TEST(Supervisor, ASignalThatComesTwiceIsOneStop) {
   Supervisor supervisor = Job().Started();
   supervisor.StopRequested(kStart);
-  EXPECT_FALSE(supervisor.StopRequested(kStart));
+  EXPECT_EQ(supervisor.StopRequested(kStart), StopAnswer::kNothing);
   EXPECT_THAT(supervisor.Advance(kStart),
               ElementsAre(Action{Kind::kTerminate, 0}, Action{Kind::kTerminate, 1}, Action{Kind::kTerminate, 2}));
-  EXPECT_FALSE(supervisor.StopRequested(kStart + kOneStop - absl::Milliseconds(1)));
+  EXPECT_EQ(supervisor.StopRequested(kStart + kOneStop - absl::Milliseconds(1)), StopAnswer::kNothing);
   EXPECT_THAT(supervisor.Advance(kStart + kOneStop), IsEmpty());
 }
 
-TEST(Supervisor, AStopOfAJobThatFailsKillsAtOnce) {
+TEST(Supervisor, AStopOfAJobThatFailsLeavesItsReplicasTheirGraceAndASecondOneKills) {
   Supervisor supervisor = Job().Started();
   supervisor.Exited(2, {.code = 1, .signal = 0}, kStart);
   supervisor.Advance(kStart);
-  EXPECT_TRUE(supervisor.StopRequested(kStart));
-  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kKill, 0}, Action{Kind::kKill, 1}));
+  EXPECT_EQ(supervisor.StopRequested(kStart), StopAnswer::kWaits);
+  EXPECT_THAT(supervisor.Advance(kStart), IsEmpty());
+  EXPECT_EQ(supervisor.StopRequested(kStart), StopAnswer::kNothing);
+  EXPECT_EQ(supervisor.StopRequested(kStart + kOneStop), StopAnswer::kKills);
+  EXPECT_THAT(supervisor.Advance(kStart + kOneStop), ElementsAre(Action{Kind::kKill, 0}, Action{Kind::kKill, 1}));
+  EXPECT_EQ(supervisor.state(), JobState::kFailed);
+}
+
+TEST(Supervisor, AStopOfAJobThatHasSucceededKillsAtOnce) {
+  Supervisor supervisor = Job().Started();
+  supervisor.Exited(1, kOk, kStart);
+  supervisor.Advance(kStart);
+  EXPECT_EQ(supervisor.StopRequested(kStart), StopAnswer::kKills);
+  EXPECT_THAT(supervisor.Advance(kStart), ElementsAre(Action{Kind::kKill, 0}, Action{Kind::kKill, 2}));
 }
 
 TEST(Supervisor, TheDeadlineFailsTheJobWithoutAnyEvent) {
