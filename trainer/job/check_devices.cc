@@ -5,11 +5,13 @@
 #include <bit>
 #include <cstdint>
 
+#include "trainer/job/strategy_roles.h"
+
 namespace trainyard::engine {
 
 std::string WrongDevices(const TrainingConfig& config, int workers) {
   const StrategyConfig& strategy = config.strategy;
-  const bool alone = workers <= 1 || strategy.kind == StrategyConfig::Kind::kLocal;
+  const bool alone = workers <= 1 || !RolesOf(strategy.kind).many_trainers;
   const bool async = strategy.kind == StrategyConfig::Kind::kParameterServer && strategy.mode == StrategyConfig::Mode::kAsync;
   if (alone || async) return "";
   const auto devices = static_cast<unsigned>(config.devices);

@@ -12,6 +12,7 @@
 #include "trainer/config/job_config_override.h"
 #include "trainer/config/job_config_text.h"
 #include "trainer/job/check_devices.h"
+#include "trainer/job/strategy_roles.h"
 #include "trainer/job/training_json.h"
 
 namespace trainyard::engine {
@@ -120,6 +121,29 @@ void ReadMetadata(FieldReader& root, JobConfig& job, FieldErrors& errors) {
   fields.RefuseOthers();
 }
 
+// The replicas that the job's strategy has no place for, or lacks.
+void CheckRoles(const JobConfig& job, FieldErrors& errors) {
+  const StrategyRoles roles = RolesOf(job.training.strategy.kind);
+  const int trainers = job.worker.replicas + job.chief.replicas;
+  if (roles.servers() && job.ps.replicas == 0) {
+    errors.Add("spec.ps.replicas", fmt::format("found 0, expected at least 1, because training.strategy is {}", roles.name));
+  }
+  if (!roles.servers() && job.ps.replicas > 0) {
+    errors.Add("spec.ps.replicas", fmt::format("found {}, expected 0, because {}", job.ps.replicas, roles.no_servers_why));
+  }
+  if (!roles.chief && job.chief.replicas > 0) {
+    errors.Add("spec.chief.replicas", fmt::format("found {}, expected 0, because with training.strategy {} worker 0 is the chief",
+                                                  job.chief.replicas, roles.name));
+  }
+  if (!roles.many_trainers && trainers > 1) {
+    errors.Add(
+        "spec.worker.replicas",
+        fmt::format("found {} workers and chiefs, expected 1, because training.strategy is {}; set strategy: {{allReduce: {{}}}}, or "
+                    "strategy: {{parameterServer: {{mode: sync}}}} with ps.replicas",
+                    trainers, roles.name));
+  }
+}
+
 // Mistakes that no field alone shows.
 void CheckTogether(const JobConfig& job, bool names_workers, FieldErrors& errors) {
   const auto check_name = [&](std::string_view role, const ReplicaConfig& replicas) {
@@ -143,34 +167,7 @@ void CheckTogether(const JobConfig& job, bool names_workers, FieldErrors& errors
   } else if (trainers == 0) {
     errors.Add("spec.worker.replicas", "found 0, expected at least one worker or a chief");
   }
-  if (job.training.strategy.kind == StrategyConfig::Kind::kParameterServer) {
-    if (job.ps.replicas == 0) errors.Add("spec.ps.replicas", "found 0, expected at least 1, because training.strategy is parameterServer");
-    return;
-  }
-  if (job.training.strategy.kind == StrategyConfig::Kind::kAllReduce) {
-    if (job.ps.replicas > 0) {
-      errors.Add(
-          "spec.ps.replicas",
-          fmt::format("found {}, expected 0, because with training.strategy allReduce the workers hold the parameters", job.ps.replicas));
-    }
-    if (job.chief.replicas > 0) {
-      errors.Add("spec.chief.replicas",
-                 fmt::format("found {}, expected 0, because with training.strategy allReduce worker 0 is the chief", job.chief.replicas));
-    }
-    return;
-  }
-  if (job.ps.replicas > 0) {
-    errors.Add("spec.ps.replicas",
-               fmt::format("found {}, expected 0, because training.strategy is local; set strategy: {{parameterServer: {{mode: async}}}}",
-                           job.ps.replicas));
-  }
-  if (trainers > 1) {
-    errors.Add(
-        "spec.worker.replicas",
-        fmt::format("found {} workers and chiefs, expected 1, because training.strategy is local; set strategy: {{allReduce: {{}}}}, or "
-                    "strategy: {{parameterServer: {{mode: sync}}}} with ps.replicas",
-                    trainers));
-  }
+  CheckRoles(job, errors);
 }
 
 void ReadSpec(const json& value, JobConfig& job, FieldErrors& errors) {
