@@ -21,12 +21,13 @@ namespace trainyard::control {
 // The API server's last answer about a job's child of such a kind.
 struct Unwatched {
   enum class Holder : uint8_t {
-    kNobody,  // the child does not exist, or is about to go
+    kNobody,   // the child does not exist
+    kLeaving,  // it is about to go: it is being deleted, or an earlier job's
     kJob,
     kOther,  // the name is another's, or the operator may not touch it: it is left as it is
   };
   Holder holder = Holder::kNobody;
-  int min_member = 0;  // of the job's PodGroup
+  int min_member = 0;  // of the PodGroup
 };
 
 // Why a node's kubelet does not end pods.

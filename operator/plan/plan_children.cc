@@ -6,10 +6,13 @@
 #include "operator/children/job_secrets.h"
 #include "operator/children/pod_group_builder.h"
 #include "operator/plan/plan_deletions.h"
+#include "operator/plan/queue_wait.h"
 #include "operator/plan/restart_together.h"
 
 namespace trainyard::control {
 namespace {
+
+constexpr absl::Duration kAskForPodGroup = absl::Seconds(1);  // no watch tells that it is gone
 
 class ChildrenPlanner {
  public:
@@ -76,6 +79,7 @@ class ChildrenPlanner {
       missing.push_back(id);
     });
     PlanUnwatched(!missing.empty());
+    if (!missing.empty() && WaitsForPodGroup(situation_)) return AskForPodGroupAgain();
     for (const ReplicaId& id : missing) Create(ChildKind::kPod, ChildName(job_, id), id);
   }
 
@@ -91,8 +95,18 @@ class ChildrenPlanner {
     const bool follows_scale = kind == ChildKind::kPodGroup && job_.spec.run_policy.scheduling.gang != Gang::kNative;
     const bool outdated =
         seen && follows_scale && known->second.holder == Unwatched::Holder::kJob && known->second.min_member != MinMember(job_);
-    if (pods_missing && !outdated) return Create(kind, name, std::nullopt);
-    if (outdated || !seen || known->second.holder == Unwatched::Holder::kNobody) plan_.ensure.push_back({kind, name, "", "", std::nullopt});
+    const bool first = kind == ChildKind::kPodGroup && WaitsForPodGroup(situation_);
+    if (pods_missing && !outdated && !first) return Create(kind, name, std::nullopt);
+    const bool leaves = seen && known->second.holder == Unwatched::Holder::kLeaving;
+    const bool stays = kind == ChildKind::kPodGroup && !follows_scale && !first;  // Kubernetes keeps what pods name
+    const bool absent = !seen || known->second.holder == Unwatched::Holder::kNobody || (leaves && !stays);
+    if (outdated || absent) plan_.ensure.push_back({kind, name, "", "", std::nullopt});
+  }
+
+  void AskForPodGroupAgain() {
+    const bool refused = observed_.refusal && observed_.refusal->wait > absl::ZeroDuration();  // Withhold() says when
+    if (refused) return;
+    plan_.RequeueAt(situation_.now + (PodGroupLeaves(situation_) ? kAskForPodGroup : absl::ZeroDuration()));
   }
 
   // The launcher of MPI, which is a chief, goes to its workers by ssh.

@@ -126,6 +126,12 @@ Plan DescribeStall(TrainingJobStatus& status, const Situation& situation, const 
     status.message = fmt::format("the job waits until {} of an earlier job of this name is gone", *situation.observed.leftovers.begin());
     plan.RequeueAt(situation.now + situation.options.retry_leftovers_after);
   }
+  if (PodGroupLeaves(situation)) {
+    status.message = fmt::format(
+        "the job waits until the PodGroup {} that is being deleted is gone; kubectl get "
+        "podgroups.scheduling.k8s.io {} -n {} -o yaml shows what keeps it",
+        situation.job.meta.name, situation.job.meta.name, situation.job.meta.name_space);
+  }
   const Stall stall = FindStall(situation, status, restarts, children_missing);
   if (stall.requeue_at) plan.RequeueAt(*stall.requeue_at);
   JudgeSpec(status, situation, stall);

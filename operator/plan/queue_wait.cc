@@ -50,6 +50,19 @@ std::string DescribeQueueWait(const Situation& situation, const Restarts& restar
                      words, held.empty() ? "" : "; ", held);
 }
 
+bool WaitsForPodGroup(const Situation& situation) {
+  if (situation.job.spec.run_policy.scheduling.gang != Gang::kNative || !situation.observed.pods.empty()) return false;
+  const auto known = situation.observed.unwatched.find(ChildKind::kPodGroup);
+  return known == situation.observed.unwatched.end() || known->second.holder == Unwatched::Holder::kNobody || PodGroupLeaves(situation);
+}
+
+bool PodGroupLeaves(const Situation& situation) {
+  const auto known = situation.observed.unwatched.find(ChildKind::kPodGroup);
+  return situation.job.spec.run_policy.scheduling.gang == Gang::kNative && situation.observed.pods.empty() &&
+         known != situation.observed.unwatched.end() && known->second.holder == Unwatched::Holder::kLeaving &&
+         known->second.min_member != MinMember(situation.job);
+}
+
 std::string DescribeUnqueued(const Situation& situation) {
   const std::string& queue = situation.job.spec.run_policy.scheduling.kueue_queue;
   const auto unqueued = [](const auto& each) {

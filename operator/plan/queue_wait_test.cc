@@ -34,6 +34,11 @@ void Unbound(World& world, const std::function<void(Pod&)>& change) {
   }
 }
 
+std::vector<ChildRef> PodsOf(std::vector<ChildRef> children) {
+  std::erase_if(children, [](const ChildRef& child) { return child.kind != ChildKind::kPod; });
+  return children;
+}
+
 void Gate(World& world) {
   Unbound(world, [](Pod& pod) {
     pod.gates = "kueue.x-k8s.io/admission";
@@ -124,6 +129,48 @@ TEST(QueueWait, AJobThatKueueHasAdmittedSaysWhichForeignGateHoldsIt) {
   EXPECT_EQ(world.status().message,
             "waits for ps-0, worker-0, worker-1; ps-0 (and 2 more) is held by scheduling gate example.com/quota, which another controller "
             "removes");
+}
+
+TEST(QueueWait, AJobThatIsScaledBelowThePodGroupThatItKeepsStallsAndSaysWhatToDo) {
+  const auto native = [](int workers) {
+    return OneServerTwoWorkers().Replicas("worker", workers).Policy("scheduling", {{"gang", "Native"}});
+  };
+  World world(native(3));
+  world.Settle();
+  Unbound(world, [](Pod& pod) { pod.unschedulable = "0/2 nodes are available: 2 Insufficient cpu."; });
+  world.Passes(absl::Minutes(60)).Look();
+  EXPECT_FALSE(world.status().IsTrue(kStalled)) << "it waits for its turn";
+  world.Edits(native(2)).Settle();
+  EXPECT_EQ(ReasonOf(world, kStalled), "Unschedulable");
+  EXPECT_EQ(world.status().message,
+            "ps-0 (and 2 more) cannot start: its PodGroup asks for 4 pods, a number that cannot change, and the job was scaled to 3; set "
+            "runPolicy.suspend to true, and to false when the job is Suspended: it then gets another PodGroup");
+}
+
+TEST(QueueWait, PodsOfANativeGangAreMadeWhenThePodGroupOfBeforeIsGone) {
+  World world(OneServerTwoWorkers().Policy("scheduling", {{"gang", "Native"}}));
+  world.IsLeaving(ChildKind::kPodGroup, 5);
+  Plan plan = world.Peek();
+  EXPECT_THAT(plan.ensure, SizeIs(1));
+  EXPECT_THAT(PodsOf(plan.creations), IsEmpty());
+  EXPECT_THAT(plan.status->message, HasSubstr("waits until the PodGroup mnist that is being deleted is gone"));
+  EXPECT_TRUE(plan.requeue_at.has_value());
+  world.Look();  // gone meanwhile: the group is made
+  EXPECT_THAT(PodsOf(world.Look().creations), SizeIs(3));
+  EXPECT_THAT(world.Peek().ensure, IsEmpty());
+  EXPECT_EQ(world.status().message, "waits for ps-0, worker-0, worker-1");
+}
+
+TEST(QueueWait, APodGroupOfBeforeWithTheJobsOwnMinimumHoldsUpNoPods) {
+  World world(OneServerTwoWorkers().Policy("scheduling", {{"gang", "Native"}}));
+  world.IsLeaving(ChildKind::kPodGroup, 3);
+  EXPECT_THAT(PodsOf(world.Peek().creations), SizeIs(3)) << "where the controller manager lacks the gate it stays for ever";
+}
+
+TEST(QueueWait, APodGroupThatTheJobsOwnPodsKeepIsNotAskedForAgainAndAgain) {
+  World world(OneServerTwoWorkers().Policy("scheduling", {{"gang", "Native"}}));
+  world.RunsReady().IsLeaving(ChildKind::kPodGroup, 3);
+  EXPECT_THAT(world.Peek().ensure, IsEmpty());
 }
 
 TEST(QueueWait, AReplicaOfARunningGangThatFindsNoNodeStallsItsJob) {

@@ -60,6 +60,22 @@ std::string QueueToCheck(const TrainingJob& job, const Pod& pod) {
   return fmt::format("; or its queue is not there: kubectl get queues.scheduling.volcano.sh {}", scheduling.queue);
 }
 
+// Kubernetes' own PodGroup keeps its first minimum. After a scale below it the group never has
+// enough pods for its scheduler, whatever room there is.
+std::optional<Obstacle> GroupObstacle(const Situation& situation, const Pod& pod, const ObstaclePatience& patience) {
+  const TrainingJob& job = situation.job;
+  const auto group = situation.observed.unwatched.find(ChildKind::kPodGroup);
+  if (job.spec.run_policy.scheduling.gang != Gang::kNative || group == situation.observed.unwatched.end()) return std::nullopt;
+  const Unwatched& known = group->second;
+  const int replicas = job.spec.AllReplicas();
+  if (known.min_member <= replicas || !pod.node.empty()) return std::nullopt;
+  return Obstacle{"Unschedulable",
+                  fmt::format("its PodGroup asks for {} pods, a number that cannot change, and the job was scaled to {}; set "
+                              "runPolicy.suspend to true, and to false when the job is Suspended: it then gets another PodGroup",
+                              known.min_member, replicas),
+                  pod.meta.creation_time + patience.refused};
+}
+
 // The first pod that cannot start, and how many more there are for the same reason.
 Stall StartStall(const Situation& situation, const Restarts& restarts) {
   const ObstaclePatience patience{situation.options.stalled_start_after, situation.options.stalled_creation_after};
@@ -71,8 +87,9 @@ Stall StartStall(const Situation& situation, const Restarts& restarts) {
   for (const auto& [id, state] : restarts.states) {
     if (state != PodState::kWaiting) continue;
     const Pod& pod = *situation.observed.pods.at(id);
-    const std::optional<Obstacle> obstacle = StartObstacle(id, pod, patience);
-    if (!obstacle || (waits_its_turn && !pod.unschedulable.empty())) continue;
+    const std::optional<Obstacle> group = GroupObstacle(situation, pod, patience);
+    const std::optional<Obstacle> obstacle = group ? group : StartObstacle(id, pod, patience);
+    if (!obstacle || (!group && waits_its_turn && !pod.unschedulable.empty())) continue;
     if (situation.now < obstacle->stalled_at) {
       stall.requeue_at = std::min(obstacle->stalled_at, stall.requeue_at.value_or(absl::InfiniteFuture()));
     } else if (first.empty()) {

@@ -115,6 +115,11 @@ class World {
     unwatched_[kind] = {.holder = Unwatched::Holder::kOther};
     return *this;
   }
+  // It is being deleted, or an earlier job's.
+  World& IsLeaving(ChildKind kind, int min_member) {
+    unwatched_[kind] = {.holder = Unwatched::Holder::kLeaving, .min_member = min_member};
+    return *this;
+  }
   World& AllReady() {
     for (auto& [id, pod] : pods_) {
       Pod ready = *pod;

@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-Unwatched Ours(const TrainingJob& job, ChildKind kind, const json& object) {
-  return {Unwatched::Holder::kJob, kind == ChildKind::kPodGroup ? MinMemberOf(job, object) : 0};
+Unwatched Found(Unwatched::Holder holder, const TrainingJob& job, ChildKind kind, const json& object) {
+  return {holder, kind == ChildKind::kPodGroup ? MinMemberOf(job, object) : 0};
 }
 
 // Whether `object` has all members of `wanted` as they are there.
@@ -46,7 +46,9 @@ void UnwatchedChildren::Forget(const std::string& job_key) {
   jobs_.erase(job_key);
 }
 
-void UnwatchedChildren::Made(const TrainingJob& job, ChildKind kind, const json& object) { Remember(job, kind, Ours(job, kind, object)); }
+void UnwatchedChildren::Made(const TrainingJob& job, ChildKind kind, const json& object) {
+  Remember(job, kind, Found(Unwatched::Holder::kJob, job, kind, object));
+}
 
 absl::Status UnwatchedChildren::PutRight(const TrainingJob& job, const ChildRef& child) {
   const Resource& resource = TraitsOf(child.kind).resource(job);
@@ -58,7 +60,7 @@ absl::Status UnwatchedChildren::PutRight(const TrainingJob& job, const ChildRef&
   if (!object.ok()) return object.status();
   TY_ASSIGN_OR_RETURN(const ObjectMeta meta, MetaFromJson(*object));
   if (IsLeftover(job, meta)) {
-    Remember(job, child.kind, {});
+    Remember(job, child.kind, Found(Unwatched::Holder::kLeaving, job, child.kind, *object));
     return absl::OkStatus();
   }
   if (meta.controller.uid != job.meta.uid) {
@@ -77,7 +79,7 @@ absl::Status UnwatchedChildren::PutRight(const TrainingJob& job, const ChildRef&
     object = client_.Patch(resource, job.meta.name_space, child.name, PatchType::kMerge, patch);
     if (!object.ok()) return object.status();
   }
-  Remember(job, child.kind, Ours(job, child.kind, *object));
+  Remember(job, child.kind, Found(Unwatched::Holder::kJob, job, child.kind, *object));
   return absl::OkStatus();
 }
 

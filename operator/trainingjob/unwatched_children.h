@@ -31,8 +31,8 @@ class UnwatchedChildren {
   // The object was just made for the job.
   void Made(const TrainingJob& job, ChildKind kind, const nlohmann::json& object);
   // Looks the child up; the job's own gets the labels and the scale that it should have.
-  // NotFound where there is none. One that is about to go, as an earlier job's is, counts as none
-  // from then on: to be asked for again.
+  // NotFound where there is none. One that is about to go, as an earlier job's is, is to be asked
+  // for again.
   absl::Status PutRight(const TrainingJob& job, const ChildRef& child);
   // OK too where there is none, or another's.
   absl::Status Delete(const TrainingJob& job, const ChildRef& child);

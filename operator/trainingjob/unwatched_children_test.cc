@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 TEST_F(GangTest, ThePodGroupFollowsTheScaleAndCostsNothingWhenQuiet) {
   Apply(GangJob());
@@ -87,6 +88,23 @@ TEST_F(GangTest, ThePodGroupOfAnEarlierJobIsWaitedForAndThenReplaced) {
   server_.CollectGarbage();
   RunsReady();
   EXPECT_EQ(MinMember(), 3);
+}
+
+TEST_F(GangTest, PodsOfANativeGangAreMadeAfterTheirOwnPodGroup) {
+  json old = PodGroup("old", "old-job");
+  old["apiVersion"] = "scheduling.k8s.io/v1alpha2";
+  old["spec"] = {{"schedulingPolicy", {{"gang", {{"minCount", 9}}}}}};
+  server_.Put(kNativePodGroups, old);
+  Apply(GangJob().Policy("scheduling", {{"gang", "Native"}}));
+  Start();
+  process_->Settle();
+  EXPECT_THAT(Names(kPods), IsEmpty());
+  EXPECT_THAT(Status()["message"].get<std::string>(), StartsWith("the job waits until the PodGroup mnist that is being deleted is gone"));
+  server_.CollectGarbage();
+  clock_.Advance(absl::Seconds(1));
+  process_->Settle();
+  EXPECT_EQ(Names(kPods).size(), 3U);
+  EXPECT_EQ(server_.Find(kNativePodGroups, "default", "mnist")->at("spec")["schedulingPolicy"]["gang"]["minCount"], 3);
 }
 
 TEST_F(GangTest, AJobSuspendedWhileAnEarlierOnesPodGroupIsStillThereGetsItsOwnOnceItResumes) {

@@ -3,7 +3,7 @@
 import unittest
 
 from harness.control_plane import Options
-from harness.jobs import PODS, job
+from harness.jobs import JOBS, PODS, job
 from harness.wait import wait_for
 from queue_cases import NODES, ONE_CPU, QueueCase, WholeJobs
 
@@ -18,6 +18,17 @@ class NativeGangTest(WholeJobs, QueueCase):
 
     def nodes(self, name):
         return [pod["spec"].get("nodeName") for pod in self.api.list(PODS, f"trainyard.dev/job-name={name}")]
+
+    def test_a_job_scaled_below_its_pod_group_says_so_and_starts_after_suspend_and_resume(self):
+        self.start_and_queue()
+        self.kubectl("scale", "tj/b", "--replicas=1")
+        self.wait_message("b", "its PodGroup asks for 4 pods, a number that cannot change, and the job was scaled to 2; set runPolicy.suspend")
+        self.wait_condition("b", "Stalled", reason="Unschedulable")
+        self.api.merge(f"{JOBS}/b", {"spec": {"runPolicy": {"suspend": True}}})
+        wait_for("the pods of b to be gone", lambda: not self.api.list(PODS, "trainyard.dev/job-name=b"))
+        self.wait_condition("b", "Suspended")
+        self.api.merge(f"{JOBS}/b", {"spec": {"runPolicy": {"suspend": False}}})
+        self.wait_condition("b", "Running")
 
     def test_exclusive_jobs_have_a_zone_each_in_which_their_replicas_are_together(self):
         for number in range(2):

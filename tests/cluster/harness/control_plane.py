@@ -25,7 +25,7 @@ class Options:
     high_limits: bool = False       # lift the client limits of controller-manager and scheduler, for load tests
     fake_nodes: int = 0             # nodes simulated by kwok; pods on them run at once and never end
     fake_cpu: int = 256             # of each of them
-    feature_gates: str = ""         # of API server and scheduler: "GangScheduling=true"
+    feature_gates: str = ""         # of API server, controller manager and scheduler: "GangScheduling=true"
     runtime_config: str = ""        # API versions beside the default ones: "scheduling.k8s.io/v1alpha2=true"
 
 
@@ -173,6 +173,8 @@ class ControlPlane:
         argv = [places.BIN / "kube-controller-manager", f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0",
                 "--use-service-account-credentials", f"--service-account-private-key-file={self.authority.path('service-account.key')}",
                 f"--root-ca-file={self.authority.certificate}"]
+        if self.options.feature_gates:
+            argv += [f"--feature-gates={self.options.feature_gates}"]
         if self.options.high_limits:
             argv += ["--kube-api-qps=2000", "--kube-api-burst=4000", "--concurrent-gc-syncs=50"]
         self.processes.start("kube-controller-manager", argv)
