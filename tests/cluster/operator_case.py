@@ -1,6 +1,10 @@
 """The class of tests that run the operator against a real API server."""
 
+import os
+import subprocess
+
 from harness import operator as operators
+from harness import places
 from harness.events import wait_events
 from harness.jobs import CONFIG_MAPS, EVENTS, JOBS, PODS, SERVICES, install_crd
 from harness.kubelet import Kubelet
@@ -66,6 +70,13 @@ class OperatorCase(ControlPlaneCase):
 
     def uid(self, pod):
         return self.api.get(f"{PODS}/{pod}")["metadata"]["uid"]
+
+    def plugin(self, *argv, fails=False):
+        """What `kubectl trainyard …` prints, or says on failure."""
+        environment = {**os.environ, "PATH": f"{places.REPOSITORY / 'plugin'}:{places.BIN}:{os.environ['PATH']}", "KUBECONFIG": str(self.plane.kubeconfig), "COLUMNS": "100"}
+        done = subprocess.run([places.BIN / "kubectl", "trainyard", *argv], capture_output=True, text=True, check=False, timeout=60, env=environment)
+        self.assertEqual(done.returncode != 0, fails, done.stdout + done.stderr)
+        return done.stderr if fails else done.stdout
 
     # -- waiting
 

@@ -2,18 +2,14 @@
 
 import http.server
 import json
-import os
 import ssl
-import subprocess
 import threading
 import unittest
 
-from harness import places
 from harness.jobs import JOBS, PODS, job
 from harness.wait import wait_for
 from operator_case import OperatorCase
 
-PLUGIN = places.REPOSITORY / "plugin"
 NODES = "/api/v1/nodes"
 
 
@@ -62,13 +58,6 @@ class PluginTest(OperatorCase):
         for pod in self.api.list(PODS):
             self.api.delete(f"{PODS}/{pod['metadata']['name']}", grace_seconds=0)  # no kubelet ends them
         super().clean()
-
-    def plugin(self, *argv, fails=False):
-        """What `kubectl trainyard …` prints, or says on failure."""
-        environment = {**os.environ, "PATH": f"{PLUGIN}:{places.BIN}:{os.environ['PATH']}", "KUBECONFIG": str(self.plane.kubeconfig), "COLUMNS": "100"}
-        done = subprocess.run([places.BIN / "kubectl", "trainyard", *argv], capture_output=True, text=True, check=False, timeout=60, env=environment)
-        self.assertEqual(done.returncode != 0, fails, done.stdout + done.stderr)
-        return done.stderr if fails else done.stdout
 
     def bind(self, *pods):
         for pod in pods:
@@ -159,9 +148,11 @@ class PluginTest(OperatorCase):
         told = self.plugin("why", "held")
         self.assertIn("worker-0: waits for a node: 0/3 nodes are available: 3 Insufficient cpu.", told)
         self.assertIn("Next:\n  see to the pods above: kubectl get pods -l trainyard.dev/job-name=held -n default", told)
-        self.create(job("gated").worker(1, template={"spec": {"schedulingGates": [{"name": "example.com/quota"}], "containers": [{"name": "trainer"}]}}))
+        self.create(job("gated").worker(5, template={"spec": {"schedulingGates": [{"name": "example.com/quota"}], "containers": [{"name": "trainer"}]}}))
         wait_for("the gate", lambda: "scheduling gate example.com/quota" in self.status("gated").get("message", ""))
-        self.assertIn("worker-0: waits until another controller removes its scheduling gate example.com/quota", self.plugin("why", "gated"))
+        told = self.plugin("why", "gated")
+        self.assertIn("Pods:\n  worker-0, worker-1, worker-2 and 2 more: waits until another controller removes its scheduling gate example.com/quota", told)
+        self.assertIn("Next:\n  see to the pods above", told)
         self.api.delete(f"{JOBS}/gated")
         self.api.merge(f"{JOBS}/held", {"metadata": {"finalizers": ["example.com/hold"]}})
         self.api.delete(f"{JOBS}/held")

@@ -95,6 +95,8 @@ class WholeJobs:
     def test_a_job_that_waits_its_turn_is_not_stalled(self):
         self.start_and_queue()
         self.assertNotEqual(self.condition("b", "Stalled")["status"], "True")
+        told = self.plugin("why", "b")
+        self.assertIn("Next:\n  wait for its turn, or make room for what the message above asks for", told)
 
     def test_a_replica_that_dies_is_replaced_within_its_running_job(self):
         self.start_and_queue()
