@@ -273,9 +273,9 @@ class Validator {
       const auto accepted = job_.status.replica_statuses.find(role);
       if (accepted == job_.status.replica_statuses.end() || accepted->second.desired == replica.replicas) continue;
       Add(fmt::format("spec.{}.replicas", Name(role)),
-          fmt::format("found {}, but Kueue holds room for {} in queue {}; set runPolicy.suspend: true first, and resume the job with the "
-                      "new number",
-                      replica.replicas, accepted->second.desired, policy.scheduling.kueue_queue));
+          fmt::format("found {}, but the group of its pods in queue {} of Kueue has {}, a number that cannot change; set "
+                      "runPolicy.suspend: true first, and resume the job with the new number",
+                      replica.replicas, policy.scheduling.kueue_queue, accepted->second.desired));
     }
   }
 

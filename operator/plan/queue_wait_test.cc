@@ -227,7 +227,7 @@ TEST(QueueWait, AnAdmittedJobKeepsItsNumberOfReplicasUntilItIsSuspended) {
   edited.problems = Validate(edited);
   ASSERT_THAT(edited.problems, SizeIs(1));
   EXPECT_EQ(edited.problems.front().path, "spec.worker.replicas");
-  EXPECT_THAT(edited.problems.front().message, HasSubstr("found 5, but Kueue holds room for 2 in queue research"));
+  EXPECT_THAT(edited.problems.front().message, HasSubstr("found 5, but the group of its pods in queue research of Kueue has 2"));
   EXPECT_EQ(LastAccepted(edited)->spec.Replicas(Role::kWorker), 2);
   edited.problems.clear();
   edited.spec.run_policy.suspend = true;
