@@ -39,6 +39,11 @@ class FirstError {
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
 };
 
+void Note(const TrainingJob& job, Refusal refusal, Refusals& refusals) {
+  const std::string description = DescribeRefusal(job, refusal);
+  if (refusals.Note(job, std::move(refusal))) LogInfo("{}: {}", job.meta.Key(), description);
+}
+
 // A child that is gone needs nothing any more.
 absl::Status UnlessGone(const absl::Status& status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
@@ -121,8 +126,7 @@ absl::Status ChildWriter::MakeServing(const TrainingJob& job, const ServingActio
 
 absl::Status ChildWriter::End(const TrainingJob& job, const CreationRound& round, Refusals& refusals) {
   if (std::optional<Refusal> refusal = round.refusal()) {
-    LogInfo("{}: {}", job.meta.Key(), DescribeRefusal(job, *refusal));
-    refusals.Note(job, *std::move(refusal));
+    Note(job, *std::move(refusal), refusals);
   } else if (round.error().ok()) {
     refusals.Forget(job.meta.Key());
   }
@@ -217,8 +221,7 @@ absl::Status ChildWriter::UpdateServing(const TrainingJob& job, bool restores) {
                     .code = HttpCode(updated.status()),
                     .edits = true,
                     .words = std::string(ServerWords(updated.status()))};
-    LogInfo("{}: {}", job.meta.Key(), DescribeRefusal(job, refusal));
-    serving_refusals_.Note(job, std::move(refusal));
+    Note(job, std::move(refusal), serving_refusals_);
     return absl::OkStatus();
   }
   if (IsConflict(updated.status())) return absl::OkStatus();  // another object has the name by now: the cache will see it

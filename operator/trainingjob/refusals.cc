@@ -11,16 +11,18 @@ constexpr absl::Duration kLongestWait = absl::Minutes(1);
 
 }  // namespace
 
-void Refusals::Note(const TrainingJob& job, Refusal refusal) {
+bool Refusals::Note(const TrainingJob& job, Refusal refusal) {
   MutexLock lock(mutex_);
   const auto [it, first] = jobs_.try_emplace(job.meta.Key());
   OfJob& known = it->second;
+  const bool news = first || known.uid != job.meta.uid || known.refusal != refusal;
   const bool again = !first && known.uid == job.meta.uid && known.generation == job.meta.generation;
   known.wait = again ? std::min(known.wait * 2, kLongestWait) : kFirstWait;
   known.retry_at = clock_.Monotonic() + known.wait;
   known.uid = job.meta.uid;
   known.generation = job.meta.generation;
   known.refusal = std::move(refusal);
+  return news;
 }
 
 std::optional<Refusal> Refusals::Known(const TrainingJob& job) {

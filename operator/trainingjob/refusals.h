@@ -19,7 +19,8 @@ class Refusals {
  public:
   explicit Refusals(Clock& clock) : clock_(clock) {}
 
-  void Note(const TrainingJob& job, Refusal refusal);
+  // Whether it says something else than the job's last one: then it is worth a line of the log.
+  bool Note(const TrainingJob& job, Refusal refusal);
   std::optional<Refusal> Known(const TrainingJob& job);
   // All was created, or the job is gone.
   void Forget(const std::string& job_key);

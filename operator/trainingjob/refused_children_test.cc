@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "operator/trainingjob/reconciler_harness.h"
 
 namespace trainyard::control {
@@ -84,6 +87,27 @@ TEST_F(RefusedChildrenTest, TheServerIsAskedAgainWithGrowingWaitsAndToldOfOnce) 
   EXPECT_TRUE(process_->events().Stop(absl::Seconds(5)));
   EXPECT_THAT(EventsOf("CannotCreate"), ElementsAre(HasSubstr("1001 Pods cannot be created")));
   EXPECT_LT(Status().dump().size(), 4096U);
+}
+
+TEST_F(RefusedChildrenTest, TheLogSaysARefusalOnceAndAnotherOneToo) {
+  spdlog::set_level(spdlog::level::info);
+  Apply(SmallJob());
+  Start();
+  const auto lines = [&](const std::string& words) {
+    Refuse(403, words);
+    testing::internal::CaptureStdout();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(process_->Reconcile().ok());
+      clock_.Advance(absl::Minutes(1));
+    }
+    const std::vector<std::string> log = absl::StrSplit(testing::internal::GetCapturedStdout(), '\n');
+    server_.ClearFaults();
+    return std::ranges::count_if(log, [&](const std::string& line) { return absl::StrContains(line, words); });
+  };
+  EXPECT_EQ(lines(kFull), 1);
+  EXPECT_EQ(lines(kFull), 0);
+  EXPECT_EQ(lines("pods \"x\" is forbidden: violates PodSecurity \"restricted:latest\""), 1);
+  EXPECT_GE(CreatedPods(), 9);
 }
 
 TEST_F(RefusedChildrenTest, ServersHaveTheRoomThatThereIs) {
