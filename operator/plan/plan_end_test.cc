@@ -166,6 +166,18 @@ TEST(PlanEnd, ADeadlineFailsTheJobWithoutAnyOutsideEventAndStopsItsPodsUnderEver
   EXPECT_THAT(Deleted(plan), SizeIs(3));
 }
 
+TEST(PlanEnd, TheDeadlineOfASuspendedJobStopsAndBeginsAnewWhenTheJobResumes) {
+  const MakeJob job = OneServerTwoWorkers().Policy("activeDeadlineSeconds", 100);
+  World world(job);
+  world.RunsReady().Passes(absl::Seconds(90)).Edits(MakeJob(job).Policy("suspend", true)).Settle();
+  EXPECT_FALSE(world.Peek().requeue_at);
+  world.Passes(absl::Hours(1)).Settle();
+  EXPECT_EQ(world.status().phase, JobPhase::kSuspended);
+  world.Edits(job).RunsReady();
+  EXPECT_EQ(world.status().phase, JobPhase::kRunning);
+  EXPECT_EQ(world.Peek().requeue_at, world.now() + absl::Seconds(100));
+}
+
 TEST(PlanEnd, AFinishedJobIsDeletedAfterItsTimeToLive) {
   World world(OneServerTwoWorkers().Policy("ttlSecondsAfterFinished", 60));
   world.RunsReady().Exits(Role::kWorker, 0, 0).Settle().Passes(absl::Seconds(30)).Settle();

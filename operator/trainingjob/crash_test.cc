@@ -48,6 +48,12 @@ class CrashTest : public GangTest {
     AllReady();
     const std::string phase = Status().value("phase", "");
     if (phase == "Succeeded") return !finished_twice_++;
+    if (phase == "Suspended") {
+      EXPECT_TRUE(Names(kPods).empty()) << "before step " << step_;
+      EXPECT_EQ(MinMember(), 0) << "before step " << step_;
+      Suspend(false);
+      ++resumes_;
+    }
     if (phase != "Running" || !process_->last().ok()) return true;
     if (job_.Object()["spec"].contains("/runPolicy/scheduling"_json_pointer)) {
       EXPECT_EQ(MinMember(), 1 + Job()["spec"]["worker"]["replicas"].get<int>()) << "before step " << step_;
@@ -57,13 +63,13 @@ class CrashTest : public GangTest {
         Exited("mnist-worker-1", 143);
         break;
       case 1:
-        Scale(3);
+        pauses_ ? Suspend(true) : Scale(3);
         break;
       case 2:
         server_.Remove(kPods, "default", Has("chief") ? "mnist-chief-0" : "mnist-ps-0");
         break;
       case 3:
-        Scale(1);
+        pauses_ ? Suspend(true) : Scale(1);
         break;
       default:
         Exited(Has("chief") ? "mnist-chief-0" : "mnist-worker-0", 0);
@@ -93,14 +99,19 @@ class CrashTest : public GangTest {
   }
 
   MakeJob job_ = SmallJob();
+  bool pauses_ = false;  // it is suspended and resumed twice, in place of a scale up and down
   int step_ = 0;
+  int resumes_ = 0;
   int finished_twice_ = 0;
   int crashes_ = 0;
 };
 
 class Life : public CrashTest {
  public:
-  explicit Life(const MakeJob& job) { job_ = job; }
+  Life(const MakeJob& job, bool pauses) {
+    job_ = job;
+    pauses_ = pauses;
+  }
   void TestBody() override {}
   int Run(std::optional<int> crash_at, FakeApiServer::CrashPoint point) {
     if (crash_at) server_.CrashAtWrite(*crash_at, point);
@@ -108,26 +119,30 @@ class Life : public CrashTest {
     process_.reset();
     essence = Essence(server_);
     crashed = crashes_;
+    resumed = resumes_;
     return writes;
   }
   json essence;
   int crashed = 0;
+  int resumed = 0;
 };
 
 // AddressSanitizer takes four times as long, and looks at other things than the end: of eight
 // writes one is enough for it.
 constexpr int kWritesApart = kAddressSanitized ? 8 : 1;
 
-void ExpectTheSameEndWhereverTheOperatorIsKilled(const MakeJob& job) {
-  Life reference(job);
+void ExpectTheSameEndWhereverTheOperatorIsKilled(const MakeJob& job, bool pauses = false) {
+  Life reference(job, pauses);
   const int writes = reference.Run(std::nullopt, FakeApiServer::CrashPoint::kBefore);
   ASSERT_GT(writes, 20);
   ASSERT_EQ(reference.essence["status"]["restarts"], 1);
   ASSERT_EQ(reference.essence["status"]["disruptions"], 1);
+  ASSERT_EQ(reference.resumed, pauses ? 2 : 0);
+  const int apart = pauses ? 2 * kWritesApart : kWritesApart;  // before one write, or after the next
   for (const auto point : {FakeApiServer::CrashPoint::kBefore, FakeApiServer::CrashPoint::kAfter}) {
-    const int first = point == FakeApiServer::CrashPoint::kAfter ? kWritesApart / 2 : 0;
-    for (int n = first; n < writes; n += kWritesApart) {
-      Life life(job);
+    const int first = point == FakeApiServer::CrashPoint::kAfter ? apart / 2 : 0;
+    for (int n = first; n < writes; n += apart) {
+      Life life(job, pauses);
       life.Run(n, point);
       EXPECT_EQ(life.crashed, 1) << "write " << n;
       EXPECT_EQ(life.essence, reference.essence) << "killed " << (point == FakeApiServer::CrashPoint::kBefore ? "before" : "after")
@@ -139,6 +154,13 @@ void ExpectTheSameEndWhereverTheOperatorIsKilled(const MakeJob& job) {
 TEST(Crash, KilledBeforeOrAfterAnyWriteTheOperatorReachesTheSameFinalObjects) { ExpectTheSameEndWhereverTheOperatorIsKilled(SmallJob()); }
 
 TEST(Crash, SoItDoesForAGangWithKeysWhosePodGroupFollowsTheScale) { ExpectTheSameEndWhereverTheOperatorIsKilled(GangJob()); }
+
+TEST(Crash, SoItDoesForAGangThatIsSuspendedAndResumed) { ExpectTheSameEndWhereverTheOperatorIsKilled(GangJob(), /*pauses=*/true); }
+
+TEST(Crash, SoItDoesForAJobInAQueueWhoseGroupsAreCounted) {
+  ExpectTheSameEndWhereverTheOperatorIsKilled(SmallJob().Set("/metadata/labels", {{"kueue.x-k8s.io/queue-name", "research"}}),
+                                              /*pauses=*/true);
+}
 
 }  // namespace
 }  // namespace trainyard::control

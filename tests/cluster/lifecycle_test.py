@@ -102,6 +102,13 @@ class LifeTest(OperatorCase):
         wait_for("the job to be deleted", lambda: not self.api.exists(f"{JOBS}/a"))
         self.wait_pods()
 
+    def test_a_time_to_live_of_zero_deletes_the_job_at_its_end_and_tells_the_end_before(self):
+        self.running(job("a").worker(1).policy(ttlSecondsAfterFinished=0), "a-worker-0")
+        self.kubelet.succeed("a-worker-0")
+        wait_for("the job to be deleted", lambda: not self.api.exists(f"{JOBS}/a"))
+        self.wait_pods()
+        self.wait_event("Succeeded")
+
     def test_a_deadline_needs_no_event_from_outside(self):
         self.running(job("a").ps(1).worker(1).policy(activeDeadlineSeconds=2), "a-ps-0", "a-worker-0")
         self.wait_condition("a", "Failed", reason="DeadlineExceeded")
@@ -381,6 +388,26 @@ class OperatorTest(OperatorCase):
         self.api.delete(f"{JOBS}/{name}")
         self.wait_pods()
         wait_for("the services to go", lambda: not self.services())
+
+    def test_killed_in_the_middle_of_a_suspend_or_a_resume_it_carries_it_through(self):
+        chance = random.Random(21)
+        pods = ["a-ps-0", "a-worker-0", "a-worker-1"]
+        self.running(job("a").ps(1).worker(2).policy(startPolicy="Any"), *pods)
+        for _ in range(4):
+            for suspend in (True, False):
+                self.api.merge(f"{JOBS}/a", {"spec": {"runPolicy": {"suspend": suspend}}})
+                let_time_pass(chance.uniform(0.0, 0.05))
+                self.operator.kill()
+                self.operator.start(wait=False)
+                if suspend:
+                    self.wait_condition("a", "Suspended")
+                    self.wait_pods()
+                else:
+                    self.wait_pods(*pods)
+                    self.kubelet.run(*pods)
+                    self.wait_condition("a", "Running")
+        status = self.status("a")
+        self.assertEqual((status.get("restarts", 0), status.get("disruptions", 0)), (0, 0), status)
 
     def test_it_survives_an_api_server_that_goes_away(self):
         self.running(job("a").ps(1).worker(1), "a-ps-0", "a-worker-0")
