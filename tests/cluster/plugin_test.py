@@ -163,7 +163,9 @@ class PluginTest(OperatorCase):
         self.api.merge(f"{JOBS}/held", {"metadata": {"finalizers": None}})
         self.operator.stop()
         self.create(job("new").worker(1))
-        self.assertIn("if it watches some namespaces only (helm's watchNamespaces), default must be one", self.plugin("why", "new"))
+        told = self.plugin("why", "new")
+        self.assertIn("if it watches some namespaces only (helm's watchNamespaces), default must be one", told)
+        self.assertIn("helm upgrade gives it its rights there again when the namespace was made anew", told)
         self.assertIn('trainingjobs.trainyard.dev "other" not found', self.plugin("why", "other", fails=True))
 
 
