@@ -13,6 +13,7 @@ from .wait import wait_for
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLUSTER_QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
+WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
 # Without a queue of these integrations Kueue serves no webhook for them.
 _SERVED = ("", "kueue.x-k8s.io")
 
