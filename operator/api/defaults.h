@@ -11,6 +11,7 @@ namespace trainyard::control {
 struct DefaultOptions {
   std::string trainer_image = "trainyard/trainer:0.1";
   bool keys_in_secrets = false;  // the operator may create Secrets, and keeps the keys of jobs there
+  NativeVersion native_pod_groups = NativeVersion::kV1Beta1;
 };
 
 void ApplyDefaults(const DefaultOptions& options, TrainingJob& job);

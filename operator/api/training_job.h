@@ -29,6 +29,8 @@ enum class LostNodePolicy : uint8_t { kWait, kForceDelete };
 enum class ServicesMode : uint8_t { kPerReplica, kHeadless };
 enum class HostList : uint8_t { kDense, kSparse };
 enum class Gang : uint8_t { kNone, kVolcano, kCoscheduling, kNative };
+// The version of scheduling.k8s.io that has PodGroups: of Kubernetes 1.36, and of 1.37 and newer.
+enum class NativeVersion : uint8_t { kV1Alpha2, kV1Beta1 };
 enum class Placement : uint8_t { kClose, kExclusive };
 enum class ExitAction : uint8_t { kRestart, kFail, kIgnore };
 enum class FailureAction : uint8_t { kFailJob, kIgnore, kCount };
@@ -88,6 +90,7 @@ struct PodFailureRule {
 
 struct Scheduling {
   Gang gang = Gang::kNone;
+  NativeVersion native = NativeVersion::kV1Beta1;  // of the cluster, for gang Native
   std::optional<int> min_available;
   std::string queue;
   std::string priority_class;
@@ -101,6 +104,9 @@ struct Scheduling {
 
   // Whether pods start all together or not at all, so that no pod may wait for another to start.
   bool StartsWhole() const { return gang != Gang::kNone || !kueue_queue.empty(); }
+
+  // Whether the number of a PodGroup may change. Native ones of v1alpha2 keep their first.
+  bool GroupFollowsScale() const { return gang != Gang::kNative || native != NativeVersion::kV1Alpha2; }
 };
 
 struct RunPolicy {

@@ -15,7 +15,8 @@ namespace {
 using nlohmann::json;
 
 constexpr Resource kVolcanoPodGroups{"scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"};
-constexpr Resource kNativePodGroups{"scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"};
+constexpr Resource kNativeAlphaPodGroups{"scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"};
+constexpr Resource kNativePodGroups{"scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup"};
 constexpr Resource kPodGroups{"scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup"};
 
 template <const Resource& kResource>
@@ -28,7 +29,7 @@ const Resource& PodGroups(const TrainingJob& job) {
     case Gang::kVolcano:
       return kVolcanoPodGroups;
     case Gang::kNative:
-      return kNativePodGroups;
+      return job.spec.run_policy.scheduling.native == NativeVersion::kV1Alpha2 ? kNativeAlphaPodGroups : kNativePodGroups;
     case Gang::kCoscheduling:
     case Gang::kNone:
       return kPodGroups;

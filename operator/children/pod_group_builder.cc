@@ -12,9 +12,12 @@ namespace {
 
 using nlohmann::json;
 
+// https://kubernetes.io/docs/concepts/scheduling-eviction/gang-scheduling/
+json NativeSpec(const TrainingJob& job) { return {{"schedulingPolicy", {{"gang", {{"minCount", MinMember(job)}}}}}}; }
+
 json SpecOf(const TrainingJob& job) {
   const Scheduling& scheduling = job.spec.run_policy.scheduling;
-  if (scheduling.gang == Gang::kNative) return {{"schedulingPolicy", {{"gang", {{"minCount", MinMember(job)}}}}}};
+  if (scheduling.gang == Gang::kNative) return NativeSpec(job);
   json spec = ScaledPodGroupSpec(job);
   if (scheduling.gang != Gang::kVolcano) return spec;
   if (!scheduling.queue.empty()) spec["queue"] = scheduling.queue;
@@ -33,7 +36,8 @@ int MinMemberOf(const TrainingJob& job, const json& object) {
 }
 
 json ScaledPodGroupSpec(const TrainingJob& job) {
-  if (job.spec.run_policy.scheduling.gang == Gang::kNative) return json::object();
+  if (!job.spec.run_policy.scheduling.GroupFollowsScale()) return json::object();
+  if (job.spec.run_policy.scheduling.gang == Gang::kNative) return NativeSpec(job);
   json spec = {{"minMember", MinMember(job)}};
   if (const ResourceSum requests = RequestsOf(job, MinMember(job)); !requests.empty()) spec["minResources"] = ToJson(requests);
   return spec;

@@ -31,9 +31,15 @@ TEST(PodGroup, AsksForTheSumOfThePodsThatStartAtOnce) {
 
 TEST(PodGroup, OfTheDefaultSchedulerHasItsPolicy) {
   const json group = BuildPodGroup(Gang({{"gang", "Native"}}).Build());
-  EXPECT_EQ(group["apiVersion"], "scheduling.k8s.io/v1alpha2");
+  EXPECT_EQ(group["apiVersion"], "scheduling.k8s.io/v1beta1");
+  EXPECT_EQ(BuildPodGroup(Gang({{"gang", "Native"}}).NativeAlpha().Build())["apiVersion"], "scheduling.k8s.io/v1alpha2");
   EXPECT_EQ(group["spec"].dump(), R"({"schedulingPolicy":{"gang":{"minCount":4}}})");
   EXPECT_EQ(MinMemberOf(Gang({{"gang", "Native"}}).Build(), group), 4);
+}
+
+TEST(PodGroup, OfTheDefaultSchedulerFollowsTheScaleSinceItsBeta) {
+  EXPECT_EQ(ScaledPodGroupSpec(Gang({{"gang", "Native"}}).Build()).dump(), R"({"schedulingPolicy":{"gang":{"minCount":4}}})");
+  EXPECT_EQ(ScaledPodGroupSpec(Gang({{"gang", "Native"}}).NativeAlpha().Build()).dump(), "{}");
 }
 
 TEST(GangResources, CountAPodAsTheSchedulerDoes) {

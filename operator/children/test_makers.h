@@ -41,11 +41,17 @@ class MakeJob {
     object_[nlohmann::json::json_pointer(pointer)] = std::move(value);
     return *this;
   }
+  // On Kubernetes 1.36.
+  MakeJob& NativeAlpha() {
+    options_.native_pod_groups = NativeVersion::kV1Alpha2;
+    return *this;
+  }
   const nlohmann::json& Object() const { return object_; }
-  TrainingJob Build() const { return *DecodeJob({}, object_); }
+  TrainingJob Build() const { return *DecodeJob(options_, object_); }
 
  private:
   nlohmann::json object_;
+  DefaultOptions options_;
 };
 
 // A pod of that job, as the kubelet would report it.

@@ -92,15 +92,21 @@ class ChildrenPlanner {
   void Ensure(ChildKind kind, const std::string& name, bool pods_missing) {
     const auto known = observed_.unwatched.find(kind);
     const bool seen = known != observed_.unwatched.end();
-    const bool follows_scale = kind == ChildKind::kPodGroup && job_.spec.run_policy.scheduling.gang != Gang::kNative;
+    const Scheduling& scheduling = job_.spec.run_policy.scheduling;
+    const bool follows_scale = kind == ChildKind::kPodGroup && scheduling.GroupFollowsScale();
     const bool outdated =
         seen && follows_scale && known->second.holder == Unwatched::Holder::kJob && known->second.min_member != MinMember(job_);
     const bool first = kind == ChildKind::kPodGroup && WaitsForPodGroup(situation_);
     if (pods_missing && !outdated && !first) return Create(kind, name, std::nullopt);
     const bool leaves = seen && known->second.holder == Unwatched::Holder::kLeaving;
-    const bool stays = kind == ChildKind::kPodGroup && !follows_scale && !first;  // Kubernetes keeps what pods name
+    // Kubernetes keeps what pods name. But pods may have been made in the moment in which it went.
+    const bool stays = kind == ChildKind::kPodGroup && scheduling.gang == Gang::kNative && !first && AllPodsHaveNodes();
     const bool absent = !seen || known->second.holder == Unwatched::Holder::kNobody || (leaves && !stays);
     if (outdated || absent) plan_.ensure.push_back({kind, name, "", "", std::nullopt});
+  }
+
+  bool AllPodsHaveNodes() const {
+    return std::ranges::all_of(observed_.pods, [](const auto& each) { return !each.second->node.empty(); });
   }
 
   void AskForPodGroupAgain() {

@@ -133,7 +133,7 @@ TEST(QueueWait, AJobThatKueueHasAdmittedSaysWhichForeignGateHoldsIt) {
 
 TEST(QueueWait, AJobThatIsScaledBelowThePodGroupThatItKeepsStallsAndSaysWhatToDo) {
   const auto native = [](int workers) {
-    return OneServerTwoWorkers().Replicas("worker", workers).Policy("scheduling", {{"gang", "Native"}});
+    return OneServerTwoWorkers().Replicas("worker", workers).Policy("scheduling", {{"gang", "Native"}}).NativeAlpha();
   };
   World world(native(3));
   world.Settle();
@@ -145,6 +145,20 @@ TEST(QueueWait, AJobThatIsScaledBelowThePodGroupThatItKeepsStallsAndSaysWhatToDo
   EXPECT_EQ(world.status().message,
             "ps-0 (and 2 more) cannot start: its PodGroup asks for 4 pods, a number that cannot change, and the job was scaled to 3; set "
             "runPolicy.suspend to true, and to false when the job is Suspended: it then gets another PodGroup");
+}
+
+TEST(QueueWait, APodGroupThatFollowsTheScaleStallsNoJob) {
+  const auto native = [](int workers) {
+    return OneServerTwoWorkers().Replicas("worker", workers).Policy("scheduling", {{"gang", "Native"}});
+  };
+  World world(native(3));
+  world.Settle();
+  Unbound(world, [](Pod& pod) { pod.unschedulable = "0/2 nodes are available: 2 Insufficient cpu."; });
+  const Plan plan = world.Edits(native(2)).Peek();
+  ASSERT_THAT(plan.ensure, SizeIs(1)) << "it gets the new number";
+  EXPECT_EQ(plan.ensure[0].kind, ChildKind::kPodGroup);
+  world.Passes(absl::Minutes(60)).Settle();
+  EXPECT_FALSE(world.status().IsTrue(kStalled));
 }
 
 TEST(QueueWait, PodsOfANativeGangAreMadeWhenThePodGroupOfBeforeIsGone) {
@@ -171,6 +185,15 @@ TEST(QueueWait, APodGroupThatTheJobsOwnPodsKeepIsNotAskedForAgainAndAgain) {
   World world(OneServerTwoWorkers().Policy("scheduling", {{"gang", "Native"}}));
   world.RunsReady().IsLeaving(ChildKind::kPodGroup, 3);
   EXPECT_THAT(world.Peek().ensure, IsEmpty());
+}
+
+TEST(QueueWait, APodGroupOfBeforeIsAskedForWhilePodsWaitForItInCaseItHasGone) {
+  World world(OneServerTwoWorkers().Policy("scheduling", {{"gang", "Native"}}));
+  world.IsLeaving(ChildKind::kPodGroup, 3);
+  world.Look();
+  Unbound(world, [](Pod& pod) { pod.unschedulable = "waiting for its pod group"; });
+  world.IsLeaving(ChildKind::kPodGroup, 3);
+  EXPECT_THAT(world.Peek().ensure, SizeIs(1));
 }
 
 TEST(QueueWait, AReplicaOfARunningGangThatFindsNoNodeStallsItsJob) {

@@ -58,7 +58,12 @@ std::string_view BringPodGroups(const TrainingJob& job) {
     case Gang::kCoscheduling:
       return "install scheduler-plugins";
     default:
-      return "switch on the feature gates GenericWorkload and GangScheduling and the API scheduling.k8s.io/v1alpha2";
+      return job.spec.run_policy.scheduling.native == NativeVersion::kV1Alpha2
+                 ? "switch on the feature gates GenericWorkload and GangScheduling and the API scheduling.k8s.io/v1alpha2 of Kubernetes "
+                   "1.36; "
+                   "newer ones need the operator's flag --native-pod-groups=v1beta1"
+                 : "switch on the feature gate GenericWorkload and the API scheduling.k8s.io/v1beta1; Kubernetes 1.36 needs the operator's "
+                   "flag --native-pod-groups=v1alpha2";
   }
 }
 

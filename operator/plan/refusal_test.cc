@@ -56,7 +56,11 @@ TEST(Refusal, WhereTheClusterHasNoPodGroupsItIsSaidWhatBringsThem) {
   EXPECT_THAT(said("Volcano"),
               HasSubstr("the API server says: 404 page not found; the cluster has no such PodGroups: install Volcano, or "));
   EXPECT_THAT(said("Coscheduling"), HasSubstr(": install scheduler-plugins, or create the job without runPolicy.scheduling.gang"));
-  EXPECT_THAT(said("Native"), HasSubstr("feature gates GenericWorkload and GangScheduling and the API scheduling.k8s.io/v1alpha2, or "));
+  EXPECT_THAT(said("Native"), HasSubstr("feature gate GenericWorkload and the API scheduling.k8s.io/v1beta1; Kubernetes 1.36 needs "));
+  EXPECT_THAT(
+      Said(missing, MakeJob().Policy("scheduling", {{"gang", "Native"}}).NativeAlpha()),
+      HasSubstr(
+          "and the API scheduling.k8s.io/v1alpha2 of Kubernetes 1.36; newer ones need the operator's flag --native-pod-groups=v1beta1"));
 }
 
 TEST(Refusal, TheFieldOfTheJobIsNamedThatTheServersWordsAreAbout) {

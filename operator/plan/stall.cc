@@ -60,12 +60,12 @@ std::string QueueToCheck(const TrainingJob& job, const Pod& pod) {
   return fmt::format("; or its queue is not there: kubectl get queues.scheduling.volcano.sh {}", scheduling.queue);
 }
 
-// Kubernetes' own PodGroup keeps its first minimum. After a scale below it the group never has
-// enough pods for its scheduler, whatever room there is.
+// A PodGroup of v1alpha2 keeps its first minimum. After a scale below it the group never has enough
+// pods for its scheduler, whatever room there is.
 std::optional<Obstacle> GroupObstacle(const Situation& situation, const Pod& pod, const ObstaclePatience& patience) {
   const TrainingJob& job = situation.job;
   const auto group = situation.observed.unwatched.find(ChildKind::kPodGroup);
-  if (job.spec.run_policy.scheduling.gang != Gang::kNative || group == situation.observed.unwatched.end()) return std::nullopt;
+  if (job.spec.run_policy.scheduling.GroupFollowsScale() || group == situation.observed.unwatched.end()) return std::nullopt;
   const Unwatched& known = group->second;
   const int replicas = job.spec.AllReplicas();
   if (known.min_member <= replicas || !pod.node.empty()) return std::nullopt;

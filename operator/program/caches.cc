@@ -10,6 +10,12 @@
 namespace trainyard::control {
 namespace {
 
+DefaultOptions DefaultsOf(const Options& options) {
+  return {.trainer_image = options.trainer_image,
+          .keys_in_secrets = options.keys_in_secrets,
+          .native_pod_groups = options.native_pod_groups == "v1alpha2" ? NativeVersion::kV1Alpha2 : NativeVersion::kV1Beta1};
+}
+
 InformerOptions Watching(const Options& options, const Caches::UnreadableReport& report, std::string selector) {
   InformerOptions informer;
   informer.on_unreadable = report;
@@ -23,9 +29,7 @@ InformerOptions Watching(const Options& options, const Caches::UnreadableReport&
 Caches::Caches(Client& client, Clock& clock, const Options& options, const UnreadableReport& report)
     : watch_nodes_(options.watch_nodes),
       jobs_(client, clock, kTrainingJobs, Watching(options, report, ""),
-            [defaults = DefaultOptions{options.trainer_image, options.keys_in_secrets}](const nlohmann::json& object) {
-              return DecodeJob(defaults, object);
-            }),
+            [defaults = DefaultsOf(options)](const nlohmann::json& object) { return DecodeJob(defaults, object); }),
       pods_(client, clock, kPods, Watching(options, report, std::string(kJobUidLabel)), Pod::FromJson),
       services_(client, clock, kServices, Watching(options, report, std::string(kJobUidLabel)), Service::FromJson),
       configs_(client, clock, kConfigMaps, Watching(options, report, std::string(kJobUidLabel)), ConfigMap::FromJson),

@@ -70,6 +70,10 @@ void AddFlags(CLI::App& app, Options& options) {
   app.add_flag("--keys-in-secrets", options.keys_in_secrets,
                "keep each job's key in a Secret, not in its ConfigMap; needs the right to create Secrets")
       ->check(TrueOrFalse());
+  app.add_option("--native-pod-groups", options.native_pod_groups,
+                 "version of scheduling.k8s.io whose PodGroups jobs of gang Native get: v1beta1, or v1alpha2 on Kubernetes 1.36")
+      ->check(OneOf({"v1alpha2", "v1beta1"}))
+      ->capture_default_str();
   app.add_option("--progress-interval", options.progress_seconds, "seconds between two requests for the progress of a job")
       ->check(WholeNumber(1, 3600))
       ->capture_default_str();

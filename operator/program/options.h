@@ -25,6 +25,7 @@ struct Options {
   std::vector<std::string> page_hosts;
   std::string trainer_image = "trainyard/trainer:" TRAINYARD_IMAGE_TAG;
   bool keys_in_secrets = false;
+  std::string native_pod_groups = "v1beta1";
   int progress_seconds = 10;
   std::string progress = "auto";
   bool watch_nodes = true;

@@ -100,20 +100,17 @@ absl::Status ChildWriter::CarryOut(const TrainingJob& cached, const Plan& plan) 
   for (const ChildRef& child : plan.adopt) error.Add(Adopt(job, child));
   for (const ChildRef& child : plan.relabel) error.Add(GiveLabelsBack(job, child));
   for (const ChildRef& child : plan.release) error.Add(Release(job, child));
+  CreationRound round(fan_out_, /*careful=*/IsRefused(job));
+  // Before pods go: a scheduler looks at a gang again when it loses a pod, and is to find the new
+  // number in its PodGroup.
+  round.Run(plan.ensure, [&](const ChildRef& child) { return Ensure(job, child); });
   fan_out_.ForEach(plan.deletions.size(), [&](size_t i) { error.Add(Delete(job, plan.deletions[i])); });
   for (const ChildRef& child : plan.end_group) error.Add(EndGroup(job, child));
   if (plan.update_config) error.Add(UpdateConfig(job));
-  error.Add(CreateChildren(job, plan));
+  round.Run(plan.creations, [&](const ChildRef& child) { return Create(job, child); });
+  if (!plan.creations.empty() || !plan.ensure.empty()) error.Add(End(job, round, refusals_));
   error.Add(MakeServing(job, plan.serving));
   return error.Get();
-}
-
-absl::Status ChildWriter::CreateChildren(const TrainingJob& job, const Plan& plan) {
-  if (plan.creations.empty() && plan.ensure.empty()) return absl::OkStatus();
-  CreationRound round(fan_out_, /*careful=*/IsRefused(job));
-  round.Run(plan.ensure, [&](const ChildRef& child) { return Ensure(job, child); });
-  round.Run(plan.creations, [&](const ChildRef& child) { return Create(job, child); });
-  return End(job, round, refusals_);
 }
 
 absl::Status ChildWriter::MakeServing(const TrainingJob& job, const ServingActions& actions) {

@@ -46,7 +46,6 @@ class ChildWriter {
   void Forget(const std::string& job_key);
 
  private:
-  absl::Status CreateChildren(const TrainingJob& job, const Plan& plan);
   absl::Status MakeServing(const TrainingJob& job, const ServingActions& actions);
   // Remembers the round's refusal in `refusals`; its first other error.
   static absl::Status End(const TrainingJob& job, const CreationRound& round, Refusals& refusals);

@@ -26,7 +26,7 @@ namespace trainyard::control {
 
 inline constexpr char kKey[] = "default/mnist";
 inline constexpr Resource kVolcanoPodGroups{"scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"};
-inline constexpr Resource kNativePodGroups{"scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"};
+inline constexpr Resource kNativePodGroups{"scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup"};
 
 // One process of the operator: its caches follow the server, and reconciles happen when the test
 // says so.

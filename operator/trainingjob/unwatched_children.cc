@@ -33,6 +33,10 @@ bool IsLeftover(const TrainingJob& job, const ObjectMeta& meta) {
   return meta.deletion_time.has_value() || of_earlier_job;
 }
 
+bool IsNativeGroup(const TrainingJob& job, ChildKind kind) {
+  return kind == ChildKind::kPodGroup && job.spec.run_policy.scheduling.gang == Gang::kNative;
+}
+
 }  // namespace
 
 std::map<ChildKind, Unwatched> UnwatchedChildren::Known(const TrainingJob& job) {
@@ -60,6 +64,12 @@ absl::Status UnwatchedChildren::PutRight(const TrainingJob& job, const ChildRef&
   if (!object.ok()) return object.status();
   TY_ASSIGN_OR_RETURN(const ObjectMeta meta, MetaFromJson(*object));
   if (IsLeftover(job, meta)) {
+    // Kubernetes keeps it while the job's pods name it, so they start by its number.
+    if (const json scaled = ScaledPodGroupSpec(job); IsNativeGroup(job, child.kind) && !Holds(json_read::Get(*object, "spec"), scaled)) {
+      const json patch = {{"metadata", {{"uid", meta.uid}}}, {"spec", scaled}};
+      object = client_.Patch(resource, job.meta.name_space, child.name, PatchType::kMerge, patch);
+      if (!object.ok()) return object.status();
+    }
     Remember(job, child.kind, Found(Unwatched::Holder::kLeaving, job, child.kind, *object));
     return absl::OkStatus();
   }

@@ -34,6 +34,21 @@ TEST_F(GangTest, ThePodGroupFollowsTheScaleAndCostsNothingWhenQuiet) {
   }
 }
 
+TEST_F(GangTest, ThePodGroupHasItsNewNumberBeforeAPodGoes) {
+  Apply(GangJob());
+  Start();
+  RunsReady();
+  server_.ForgetCalls();
+  Scale(1);
+  process_->Settle();
+  std::vector<std::string> writes;
+  for (const ApiCall& call : server_.Calls()) {
+    if (call.resource == "podgroups" && call.verb == "patch") writes.emplace_back("patch");
+    if (call.resource == "pods" && call.verb == "delete") writes.emplace_back("delete");
+  }
+  EXPECT_THAT(writes, ElementsAre("patch", "delete", "delete", "delete")) << "the scheduler looks at a gang again when it loses a pod";
+}
+
 TEST_F(GangTest, AnUpdateOfThePodGroupThatFailsIsTriedAgainAlsoByTheNextOperator) {
   Apply(GangJob());
   Start();
@@ -90,21 +105,23 @@ TEST_F(GangTest, ThePodGroupOfAnEarlierJobIsWaitedForAndThenReplaced) {
   EXPECT_EQ(MinMember(), 3);
 }
 
-TEST_F(GangTest, PodsOfANativeGangAreMadeAfterTheirOwnPodGroup) {
+TEST_F(GangTest, ANativeGangStartsByThePodGroupOfAnEarlierJobAndMakesItsOwnWhereThatGoes) {
   json old = PodGroup("old", "old-job");
-  old["apiVersion"] = "scheduling.k8s.io/v1alpha2";
+  old["apiVersion"] = "scheduling.k8s.io/v1beta1";
   old["spec"] = {{"schedulingPolicy", {{"gang", {{"minCount", 9}}}}}};
   server_.Put(kNativePodGroups, old);
+  const auto group = [&] { return server_.Find(kNativePodGroups, "default", "mnist"); };
   Apply(GangJob().Policy("scheduling", {{"gang", "Native"}}));
   Start();
   process_->Settle();
-  EXPECT_THAT(Names(kPods), IsEmpty());
-  EXPECT_THAT(Status()["message"].get<std::string>(), StartsWith("the job waits until the PodGroup mnist that is being deleted is gone"));
-  server_.CollectGarbage();
-  clock_.Advance(absl::Seconds(1));
-  process_->Settle();
   EXPECT_EQ(Names(kPods).size(), 3U);
-  EXPECT_EQ(server_.Find(kNativePodGroups, "default", "mnist")->at("spec")["schedulingPolicy"]["gang"]["minCount"], 3);
+  EXPECT_EQ(group()->at("spec")["schedulingPolicy"]["gang"]["minCount"], 3) << "kept by the pods that name it";
+  server_.CollectGarbage();
+  ASSERT_FALSE(group());
+  clock_.Advance(absl::Seconds(2));
+  process_->Settle();
+  ASSERT_TRUE(group());
+  EXPECT_NE(group()->at("metadata")["ownerReferences"][0]["uid"], "old-job");
 }
 
 TEST_F(GangTest, AJobSuspendedWhileAnEarlierOnesPodGroupIsStillThereGetsItsOwnOnceItResumes) {

@@ -132,6 +132,12 @@ class ChartsTest(unittest.TestCase):
         self.assertIn(("scheduling.x-k8s.io", "podgroups"), granted)
         self.assertIn(("scheduling.k8s.io", "podgroups"), granted)
 
+    def test_native_gangs_get_the_pod_groups_that_the_cluster_has(self):
+        for version, of_gangs in (("1.36.3", "v1alpha2"), ("1.37.0", "v1beta1")):
+            done = run(places.BIN / self.helm, "template", "trainyard", OPERATOR, "--kube-version", version, "--set", "gang.native=true")
+            self.assertIn(f"--native-pod-groups={of_gangs}\n", done.stdout, done.stderr)
+        self.assertNotIn("--native-pod-groups", self.render(OPERATOR).text)
+
     def test_progress_through_the_api_server_comes_with_its_right(self):
         rules = self.render(OPERATOR, "operator.extraArgs={--progress=proxy}").one("ClusterRole", "trainyard-operator")["rules"]
         granted = {resource: rule["verbs"] for rule in rules for resource in rule["resources"]}

@@ -2,16 +2,20 @@
 
 import unittest
 
+from harness import places
 from harness.control_plane import Options
 from harness.jobs import JOBS, PODS, job
 from harness.wait import wait_for
 from queue_cases import NODES, ONE_CPU, QueueCase, WholeJobs
 
-GATES = "GenericWorkload=true,GangScheduling=true"
+# The gates of 1.36, or of newer ones, and the version of scheduling.k8s.io that has PodGroups.
+ALPHA = places.versions()["KUBERNETES_VERSION"].startswith("1.36.")
+GATES, VERSION = ("GenericWorkload=true,GangScheduling=true", "v1alpha2") if ALPHA else ("GenericWorkload=true", "v1beta1")
 
 
 class NativeGangTest(WholeJobs, QueueCase):
-    options = Options(scheduler=True, feature_gates=GATES, runtime_config="scheduling.k8s.io/v1alpha2=true", **NODES)
+    options = Options(scheduler=True, feature_gates=GATES, runtime_config=f"scheduling.k8s.io/{VERSION}=true", **NODES)
+    flags = {**QueueCase.flags, "native_pod_groups": VERSION}
 
     def mark(self, maker):
         return maker.policy(scheduling={"gang": "Native"})
@@ -19,6 +23,13 @@ class NativeGangTest(WholeJobs, QueueCase):
     def nodes(self, name):
         return [pod["spec"].get("nodeName") for pod in self.api.list(PODS, f"trainyard.dev/job-name={name}")]
 
+    @unittest.skipIf(ALPHA, "the number of a PodGroup of Kubernetes 1.36 cannot change")
+    def test_a_pod_group_follows_the_scale(self):
+        self.start_and_queue()
+        self.kubectl("scale", "tj/b", "--replicas=1")
+        self.wait_condition("b", "Running")
+
+    @unittest.skipUnless(ALPHA, "the number of a PodGroup of Kubernetes 1.37 follows the scale")
     def test_a_job_scaled_below_its_pod_group_says_so_and_starts_after_suspend_and_resume(self):
         self.start_and_queue()
         self.kubectl("scale", "tj/b", "--replicas=1")

@@ -96,7 +96,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if .Values.gang.native }}
 - apiGroups: [scheduling.k8s.io]
   resources: [podgroups]
-  # create: one per job. get: to see whether it is there and whose it is: PodGroups are never listed. patch: to give it back its labels.
+  # create: one per job. get: to see whether it is there and whose it is: PodGroups are never listed. patch: minCount follows the scale.
   # delete: a job that has ended or is suspended holds no place in the queue.
   verbs: [get, create, patch, delete]
 {{- end }}
