@@ -336,6 +336,18 @@ class Init(unittest.TestCase):
                 archive.writestr(f"{array}.npy", bytes_of)
         return self.folder / name
 
+    def test_archives_are_told_apart_by_their_names(self):
+        labels = npy(bytes(i % 2 for i in range(40)), (40,), "|u1")
+        folder = self.folder / "archives"
+        folder.mkdir()
+        for name in ("archives/more.npz", "archives/train.npz", "archives/test.npz"):
+            self.write_arrays(name, x=npy(bytes(40 * 4), (40, 4), "|u1"), y=labels)
+        self.init(folder, *self.SHORT)
+        job = self.job.read_text()
+        self.assertIn('# "train.npz" trains; 1 file is left out: "more.npz"\n', job)
+        self.assertIn('train: {file: "train.npz", images: x, labels: y}', job)
+        self.assertIn('eval: {file: "test.npz", images: x, labels: y}', job)
+
     def test_arrays_of_any_number_of_axes(self):
         labels = npy(bytes(i % 2 for i in range(40)), (40,), "|u1")
         self.init(self.write_arrays("one.npz", x=npy(struct.pack("<40f", *range(40)), (40,), "<f4"), y=labels), *self.SHORT)

@@ -118,9 +118,11 @@ absl::StatusOr<std::optional<FoundData>> FindIdx(const FolderContent& content) {
 }
 
 absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content) {
-  const auto file = std::ranges::find_if(content.files, [](const std::string& name) { return name.ends_with(".npz"); });
-  if (file == content.files.end()) return std::nullopt;
-  const std::string path = PathIn(content, *file);
+  std::vector<std::string> files = content.files;
+  std::erase_if(files, [](const std::string& name) { return !name.ends_with(".npz"); });
+  if (files.empty()) return std::nullopt;
+  SortTrainFirst(files);
+  const std::string path = PathIn(content, files[0]);
   using Names = std::array<const char*, 4>;
   for (const Names& names : {Names{"x_train", "y_train", "x_test", "y_test"}, Names{"x_train", "y_train", "x_val", "y_val"},
                              Names{"images", "labels", "", ""}, Names{"x", "y", "", ""}, Names{"X", "y", "", ""}}) {
@@ -146,17 +148,26 @@ absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content) {
       const int64_t largest = classes.empty() ? 0 : *std::ranges::max_element(classes);
       TY_ASSIGN_OR_RETURN(found.classes, ClassesOf(largest, NpzArrayName(path, names[1])));
     }
-    found.summary = fmt::format("{} of {} in {}", Counted(found.examples, "example"), header.record_shape().ToString(), *file);
-    const auto split = [&](const char* images, const char* numbers, const std::string& range) {
-      return fmt::format("{{file: {}, images: {}, labels: {}{}}}", YamlText(*file), images, numbers,
+    found.summary = fmt::format("{} of {} in {}", Counted(found.examples, "example"), header.record_shape().ToString(), files[0]);
+    const auto split = [&](const std::string& file, const char* images, const char* numbers, const std::string& range) {
+      return fmt::format("{{file: {}, images: {}, labels: {}{}}}", YamlText(file), images, numbers,
                          range.empty() ? "" : ", range: " + range);
     };
     const bool two = names[2][0] != '\0' && OpenNpzArray(path, names[2]).ok() && OpenNpzArray(path, names[3]).ok();
+    const auto eval = std::ranges::find_if(files.begin() + 1, files.end(), [&](const std::string& name) {
+      return !two && IsEvaluation(name) && OpenNpzArray(PathIn(content, name), names[0]).ok() &&
+             OpenNpzArray(PathIn(content, name), names[1]).ok();
+    });
+    const std::string eval_file = eval == files.end() ? "" : *eval;
+    const bool one = !two && eval_file.empty();  // array for both
     const auto [first, rest] = Ranges(found.examples);
-    found.data = {"format: numpy", "train: " + split(names[0], names[1], two ? "" : first),
-                  "eval: " + (two ? split(names[2], names[3], "") : split(names[0], names[1], rest))};
+    found.data = {"format: numpy", "train: " + split(files[0], names[0], names[1], one ? first : "")};
+    found.data.push_back("eval: " + (two   ? split(files[0], names[2], names[3], "")
+                                     : one ? split(files[0], names[0], names[1], rest)
+                                           : split(eval_file, names[0], names[1], "")));
+    NoteLeftOut(files, eval_file, "", found);
     const bool labelled = static_cast<int64_t>(classes.size()) == found.examples;
-    if (!two && labelled) NoteMissingClasses(classes, EvaluationCut(found.examples), found);
+    if (one && labelled) NoteMissingClasses(classes, EvaluationCut(found.examples), found);
     return found;
   }
   return absl::NotFoundError(fmt::format("{} has none of these pairs of arrays: x_train and y_train, images and labels, x and y", path));

@@ -59,6 +59,27 @@ absl::StatusOr<FolderContent> ContentOf(const fs::path& path) {
 
 }  // namespace
 
+bool IsEvaluation(std::string_view file) {
+  const std::string lower = absl::AsciiStrToLower(std::string(file));
+  return lower.starts_with("test") || lower.starts_with("val") || lower.starts_with("eval");
+}
+
+void SortTrainFirst(std::vector<std::string>& files) {
+  std::ranges::sort(files, {}, [](const std::string& name) { return std::pair(!name.starts_with("train"), name); });
+}
+
+void NoteLeftOut(const std::vector<std::string>& files, const std::string& eval, std::string_view hint, FoundData& found) {
+  std::vector<std::string> others;
+  for (const std::string& file : files) {
+    if (file != files[0] && file != eval) others.push_back(YamlText(file));
+  }
+  if (others.empty()) return;
+  const std::string note = fmt::format("{} trains; {} left out: {}", YamlText(files[0]),
+                                       others.size() == 1 ? "1 file is" : fmt::format("{} files are", others.size()), NamesText(others));
+  found.notes.push_back(fmt::format("{}{}", note, hint));
+  found.data.push_back("# " + note);
+}
+
 std::string YamlText(std::string_view text) {
   return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -37,6 +37,14 @@ int64_t EvaluationCut(int64_t examples);
 // of, as in a file that is sorted. `labels` are those of all examples in the file's order.
 void NoteMissingClasses(std::span<const int64_t> labels, int64_t cut, FoundData& found);
 
+// Whether a file's name says that it is for evaluation: it begins with test, val or eval.
+bool IsEvaluation(std::string_view file);
+// Puts those that begin with "train" before the others.
+void SortTrainFirst(std::vector<std::string>& files);
+// Notes the files of the format that the job does not read. It reads the first, and `eval`. `hint`
+// follows.
+void NoteLeftOut(const std::vector<std::string>& files, const std::string& eval, std::string_view hint, FoundData& found);
+
 // A quoted YAML text.
 std::string YamlText(std::string_view text);
 // The first few of them, for a comment.

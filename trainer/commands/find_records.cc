@@ -92,11 +92,6 @@ Shape ShapeOf(const Rows& rows) {
   return Shape{rows.elements};
 }
 
-bool IsEvaluation(const std::string& name) {
-  const std::string lower = absl::AsciiStrToLower(name);
-  return lower.starts_with("test") || lower.starts_with("val") || lower.starts_with("eval");
-}
-
 std::string FilesText(const std::vector<std::string>& files, const std::string& range) {
   std::vector<std::string> quoted;
   for (const std::string& file : files) quoted.push_back(YamlText(file));

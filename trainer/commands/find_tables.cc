@@ -23,6 +23,7 @@ namespace {
 
 constexpr size_t kMostLabelNumbers = 20;  // whole numbers that are taken for classes
 constexpr size_t kMostTextBytes = size_t{1} << 30;
+constexpr std::string_view kSeveralFiles = "; train.files takes several files of the same kind";
 
 // Those that end so, packed by gzip or not.
 std::vector<std::string> Named(const FolderContent& content, std::string_view extension) {
@@ -32,19 +33,6 @@ std::vector<std::string> Named(const FolderContent& content, std::string_view ex
     if (name.ends_with(extension) || name.ends_with(std::string(extension) + ".gz")) files.push_back(file);
   }
   return files;
-}
-
-// Notes the files of the format that the job does not read. It reads the first, and `eval`.
-void NoteLeftOut(const std::vector<std::string>& files, const std::string& eval, FoundData& found) {
-  std::vector<std::string> others;
-  for (const std::string& file : files) {
-    if (file != files[0] && file != eval) others.push_back(YamlText(file));
-  }
-  if (others.empty()) return;
-  const std::string note = fmt::format("{} trains; {} left out: {}", YamlText(files[0]),
-                                       others.size() == 1 ? "1 file is" : fmt::format("{} files are", others.size()), NamesText(others));
-  found.notes.push_back(note + "; train.files takes several files of the same kind");
-  found.data.push_back("# " + note);
 }
 
 // A column of that name, else the last one.
@@ -121,10 +109,10 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   const bool tabs = files.empty();
   if (tabs) files = Named(content, ".tsv");
   if (files.empty()) return std::nullopt;
-  std::ranges::sort(files, {}, [](const std::string& name) { return std::pair(!name.starts_with("train"), name); });
+  SortTrainFirst(files);
   std::string eval;
   for (const std::string& name : files) {
-    if (name != files[0] && (name.starts_with("test") || name.starts_with("val") || name.starts_with("eval"))) eval = name;
+    if (name != files[0] && IsEvaluation(name)) eval = name;
   }
   CsvFiles source{.paths = {(std::filesystem::path(content.dir) / files[0]).string()}, .options = {.header = false}};
   TY_ASSIGN_OR_RETURN(source.options.delimiter, DelimiterOf(source.paths[0], tabs ? '\t' : ','));
@@ -147,7 +135,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   FoundData found{.examples = table.rows()};
   found.data = {"format: csv", fmt::format("train: {{files: [{}]}}", YamlText(files[0]))};
   found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
-  NoteLeftOut(files, eval, found);
+  NoteLeftOut(files, eval, kSeveralFiles, found);
   if (source.options.delimiter != ',') found.data.push_back("delimiter: " + delimiter);
   if (source.options.decimal != '.') found.data.emplace_back("decimal: comma");
   if (!source.options.header) found.data.emplace_back("header: false");
@@ -198,7 +186,7 @@ absl::StatusOr<std::optional<FoundData>> FindText(const FolderContent& content) 
   const std::string file = YamlText(files[0]);
   found.data = {"format: text", "tokens: characters", fmt::format("train: {{files: [{}], fraction: [0, 0.9]}}", file),
                 fmt::format("eval: {{files: [{}], fraction: [0.9, 1]}}", file)};
-  NoteLeftOut(files, "", found);
+  NoteLeftOut(files, "", kSeveralFiles, found);
   return found;
 }
 
