@@ -348,6 +348,17 @@ class Init(unittest.TestCase):
         self.assertIn('train: {file: "train.npz", images: x, labels: y}', job)
         self.assertIn('eval: {file: "test.npz", images: x, labels: y}', job)
 
+    def test_a_text_and_its_evaluation_are_told_apart_by_their_names(self):
+        folder = self.folder / "words"
+        folder.mkdir()
+        for name in ("ptb.test.txt", "ptb.train.txt", "ptb.valid.txt"):
+            (folder / name).write_text("the quick brown fox jumps over the lazy dog " * 60)
+        self.init(folder, *self.SHORT)
+        job = self.job.read_text()
+        self.assertIn('train: {files: ["ptb.train.txt"]}', job)
+        self.assertIn('eval: {files: ["ptb.valid.txt"]}', job)
+        self.assertIn('# "ptb.train.txt" trains; 1 file is left out: "ptb.test.txt"\n', job)
+
     def test_arrays_of_any_number_of_axes(self):
         labels = npy(bytes(i % 2 for i in range(40)), (40,), "|u1")
         self.init(self.write_arrays("one.npz", x=npy(struct.pack("<40f", *range(40)), (40,), "<f4"), y=labels), *self.SHORT)

@@ -154,11 +154,9 @@ absl::StatusOr<std::optional<FoundData>> FindNpz(const FolderContent& content) {
                          range.empty() ? "" : ", range: " + range);
     };
     const bool two = names[2][0] != '\0' && OpenNpzArray(path, names[2]).ok() && OpenNpzArray(path, names[3]).ok();
-    const auto eval = std::ranges::find_if(files.begin() + 1, files.end(), [&](const std::string& name) {
-      return !two && IsEvaluation(name) && OpenNpzArray(PathIn(content, name), names[0]).ok() &&
-             OpenNpzArray(PathIn(content, name), names[1]).ok();
-    });
-    const std::string eval_file = eval == files.end() ? "" : *eval;
+    std::string eval_file = two ? "" : EvaluationAmong(files);
+    if (!OpenNpzArray(PathIn(content, eval_file), names[0]).ok() || !OpenNpzArray(PathIn(content, eval_file), names[1]).ok())
+      eval_file = "";
     const bool one = !two && eval_file.empty();  // array for both
     const auto [first, rest] = Ranges(found.examples);
     found.data = {"format: numpy", "train: " + split(files[0], names[0], names[1], one ? first : "")};

@@ -21,6 +21,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::array<std::string_view, 5> kValidation = {"val", "valid", "validation", "eval", "evaluation"};
+
+// The runs of letters in a name, in lower case.
+std::vector<std::string> WordsOf(std::string_view name) {
+  std::vector<std::string> words;
+  bool within = false;
+  for (const char c : name) {
+    const bool letter = absl::ascii_isalpha(static_cast<unsigned char>(c));
+    if (letter && !within) words.emplace_back();
+    if (letter) words.back() += absl::ascii_tolower(static_cast<unsigned char>(c));
+    within = letter;
+  }
+  return words;
+}
+
 // Lower-case letters, digits and '-', beginning with a letter.
 std::string JobName(const fs::path& path) {
   std::string name;
@@ -60,12 +75,24 @@ absl::StatusOr<FolderContent> ContentOf(const fs::path& path) {
 }  // namespace
 
 bool IsEvaluation(std::string_view file) {
-  const std::string lower = absl::AsciiStrToLower(std::string(file));
-  return lower.starts_with("test") || lower.starts_with("val") || lower.starts_with("eval");
+  return std::ranges::any_of(WordsOf(file), [](const std::string& word) {
+    return word.starts_with("test") || std::ranges::find(kValidation, word) != kValidation.end();
+  });
 }
 
 void SortTrainFirst(std::vector<std::string>& files) {
-  std::ranges::sort(files, {}, [](const std::string& name) { return std::pair(!name.starts_with("train"), name); });
+  const auto trains = [](const std::string& name) {
+    return std::ranges::any_of(WordsOf(name), [](const std::string& word) { return word.starts_with("train"); });
+  };
+  std::ranges::sort(files, {}, [&](const std::string& name) { return std::pair(!trains(name), name); });
+}
+
+std::string EvaluationAmong(const std::vector<std::string>& files) {
+  std::string found;
+  for (size_t i = 1; i < files.size(); ++i) {
+    if (IsEvaluation(files[i])) found = files[i];  // sorted: test.csv, val.csv
+  }
+  return found;
 }
 
 void NoteLeftOut(const std::vector<std::string>& files, const std::string& eval, std::string_view hint, FoundData& found) {

@@ -37,10 +37,13 @@ int64_t EvaluationCut(int64_t examples);
 // of, as in a file that is sorted. `labels` are those of all examples in the file's order.
 void NoteMissingClasses(std::span<const int64_t> labels, int64_t cut, FoundData& found);
 
-// Whether a file's name says that it is for evaluation: it begins with test, val or eval.
+// Whether a word of a file's name says that it is for evaluation: test.csv, ptb.valid.txt.
 bool IsEvaluation(std::string_view file);
-// Puts those that begin with "train" before the others.
+// Puts those that have a word train before the others: train.csv, ptb.train.txt.
 void SortTrainFirst(std::vector<std::string>& files);
+// The file for evaluation beside the first, which trains: one for validation before one for tests.
+// "": there is none.
+std::string EvaluationAmong(const std::vector<std::string>& files);
 // Notes the files of the format that the job does not read. It reads the first, and `eval`. `hint`
 // follows.
 void NoteLeftOut(const std::vector<std::string>& files, const std::string& eval, std::string_view hint, FoundData& found);

@@ -110,10 +110,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   if (tabs) files = Named(content, ".tsv");
   if (files.empty()) return std::nullopt;
   SortTrainFirst(files);
-  std::string eval;
-  for (const std::string& name : files) {
-    if (name != files[0] && IsEvaluation(name)) eval = name;
-  }
+  const std::string eval = EvaluationAmong(files);
   CsvFiles source{.paths = {(std::filesystem::path(content.dir) / files[0]).string()}, .options = {.header = false}};
   TY_ASSIGN_OR_RETURN(source.options.delimiter, DelimiterOf(source.paths[0], tabs ? '\t' : ','));
   const std::string delimiter = DelimiterText(source.options.delimiter);
@@ -162,8 +159,10 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
 }
 
 absl::StatusOr<std::optional<FoundData>> FindText(const FolderContent& content) {
-  const std::vector<std::string> files = Named(content, ".txt");
+  std::vector<std::string> files = Named(content, ".txt");
   if (files.empty()) return std::nullopt;
+  SortTrainFirst(files);
+  const std::string eval = EvaluationAmong(files);
   const std::string path = (std::filesystem::path(content.dir) / files[0]).string();
   TY_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMostTextBytes));
   std::set<std::string_view> characters;
@@ -184,9 +183,15 @@ absl::StatusOr<std::optional<FoundData>> FindText(const FolderContent& content) 
   found.input = Shape{count < 50'000 ? 10 : 50};
   found.vocabulary = static_cast<int64_t>(characters.size()) + 1;  // and one for those that only the evaluation has
   const std::string file = YamlText(files[0]);
-  found.data = {"format: text", "tokens: characters", fmt::format("train: {{files: [{}], fraction: [0, 0.9]}}", file),
-                fmt::format("eval: {{files: [{}], fraction: [0.9, 1]}}", file)};
-  NoteLeftOut(files, "", kSeveralFiles, found);
+  found.data = {"format: text", "tokens: characters"};
+  if (eval.empty()) {
+    found.data.push_back(fmt::format("train: {{files: [{}], fraction: [0, 0.9]}}", file));
+    found.data.push_back(fmt::format("eval: {{files: [{}], fraction: [0.9, 1]}}", file));
+  } else {
+    found.data.push_back(fmt::format("train: {{files: [{}]}}", file));
+    found.data.push_back(fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
+  }
+  NoteLeftOut(files, eval, kSeveralFiles, found);
   return found;
 }
 
