@@ -88,6 +88,14 @@ class OfARun(Page):
         self.assertIn("ps-0", self.text("replicas"))
         self.assertTrue((self.run_folder / self.browser.ask("document.querySelector('a[download]').getAttribute('href')")).is_file())
 
+    def test_the_timeline_has_the_spans_of_every_replica(self):
+        self.open(self.run_folder / "report.html")
+        self.assertEqual(json.loads(self.browser.ask("JSON.stringify([...document.querySelectorAll('.timeline .who')].map(who => who.textContent))")), ["worker-0", "worker-1", "ps-0"])
+        spans = json.loads(self.browser.ask("JSON.stringify([...document.querySelectorAll('.lane span')].map(span => [span.title.split(':')[0], parseFloat(span.style.left), parseFloat(span.style.width)]))"))
+        self.assertGreaterEqual(len([name for name, _, _ in spans if name == "compute"]), 4)  # three steps of one worker, and some of the other
+        self.assertTrue(any(name.startswith("push ") for name, _, _ in spans))
+        self.assertTrue(all(0 <= left and left + width <= 100.01 for _, left, width in spans))
+
     def test_the_matrix_counts_every_example_that_was_evaluated(self):
         self.open(self.run_folder / "report.html")
         cells = self.browser.ask("[...document.querySelectorAll('table.matrix td')].reduce((sum, cell) => sum + Number(cell.textContent), 0)")

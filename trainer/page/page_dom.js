@@ -30,6 +30,7 @@ function number(value) {
   return String(Number(value.toPrecision(4)));
 }
 
+const percentOf = (share) => `${(100 * share).toFixed(3)}%`;  // of a style
 const percent = (share) => (isNumber(share) ? `${Number((100 * share).toFixed(1))} %` : '–');
 
 function bytes(count) {

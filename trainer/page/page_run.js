@@ -107,6 +107,30 @@ function showEpochs(run) {
     element('details', {}, element('summary', {}, `${plural(rows.length - newest.length, 'earlier epoch')}`), thinned, table(columns, rows.slice(0, -10))) : null) : null);
 }
 
+// Input and servers' work have the colours that they have in the seconds of the step loop.
+const laneColor = (name) => ({input: 'input', compute: 'compute'})[name] || 'exchange';
+
+// What replicas did at the same time: a row for each lane of each replica.
+function timeline(run) {
+  const shown = run.timeline;
+  if (!shown || !list(shown.replicas).length) return null;
+  const lane = ({name, spans}) => {
+    const row = element('div', {class: 'lane', title: name});
+    for (const [begin, microseconds, what] of spans) {
+      const made = element('span', {class: laneColor(name), title: `${what}: ${duration(1e-6 * microseconds)}, from ${duration(1e-6 * begin)} on`});
+      made.style.left = percentOf(begin / shown.microseconds);
+      made.style.width = percentOf(microseconds / shown.microseconds);
+      row.append(made);
+    }
+    return row;
+  };
+  const rows = list(shown.replicas).flatMap((replica) => [element('div', {class: 'who'}, replica.name), element('div', {}, ...list(replica.lanes).map(lane))]);
+  const key = [['input', 'waits for input'], ['compute', 'computes'], ['exchange', 'exchanges gradients, updates, serves']];
+  return element('div', {}, note(`Steps ${number(shown.steps[0])} to ${number(shown.steps[1])}, ${duration(1e-6 * shown.microseconds)}.${shown.left_out > 0 ? ` The other ${plural(shown.left_out, 'replica')} are in trace.json.` : ''}`),
+    element('div', {class: 'timeline'}, ...rows),
+    element('p', {class: 'note legend'}, ...key.map(([kind, text]) => element('span', {}, element('i', {class: kind}), text))));
+}
+
 function showTime(run) {
   const workers = list((run.report || {}).perWorker);
   const label = (worker) => `${worker.role || 'worker'}-${worker.index}`;
@@ -118,11 +142,13 @@ function showTime(run) {
   const stages = {};
   for (const worker of workers) for (const [stage, seconds] of Object.entries(worker.inputStages || {})) stages[stage] = (stages[stage] || 0) + seconds;
   const rows = Object.entries(stages).sort((a, b) => b[1] - a[1]);
-  const link = run.trace && !run.served ? card(element('h3', {}, 'Timeline'), element('p', {}, element('a', {href: 'trace.json', download: ''}, 'trace.json'),
-    ' has the profiled steps of all replicas on one time line. Open it in ', element('a', {href: 'https://ui.perfetto.dev', rel: 'noreferrer'}, 'ui.perfetto.dev'), '.')) : null;
+  const drawn = timeline(run);
+  const link = run.trace && !run.served ? note(element('a', {href: 'trace.json', download: ''}, 'trace.json'), ' has all profiled steps. Open it in ',
+    element('a', {href: 'https://ui.perfetto.dev', rel: 'noreferrer'}, 'ui.perfetto.dev'), '.') : null;
+  const steps = drawn || link ? card(element('h3', {}, 'Timeline'), drawn, link) : null;
   const input = rows.length ? card(element('h3', {}, 'Input pipeline, all workers'), table([{title: 'stage', text: ([name]) => name}, {title: 'time', text: ([, seconds]) => duration(seconds)}], rows),
     note('Batches are prepared while others are computed.')) : null;
-  fill('time', link || input ? element('div', {class: 'beside'}, ...[input, link].filter(Boolean)) : null);
+  fill('time', steps, input);
 }
 
 function showOperators(run) {

@@ -21,6 +21,7 @@
 #include "trainer/job/output_folders.h"
 #include "trainer/optim/lr_schedule.h"
 #include "trainer/page/settings.h"
+#include "trainer/page/step_timeline.h"
 
 namespace trainyard::engine {
 namespace {
@@ -30,6 +31,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int64_t kMostFileBytes = 64 << 20;
+constexpr int64_t kMostTraceBytes = 32 << 20;
 constexpr int64_t kRateSamples = 1000;
 
 // Six digits are enough for a picture; null where JSON has no such number.
@@ -53,6 +55,19 @@ absl::StatusOr<std::optional<ordered_json>> ReadJson(const std::string& path) {
   ordered_json object = ParseOrderedJson(*text);
   if (!object.is_object()) return absl::DataLossError(fmt::format("{} holds no JSON object; remove it and run the command again", path));
   return object;
+}
+
+// Some steps of a finished run's trace; null where there are none, or the trace is too large to be
+// read for a page.
+ordered_json Timeline(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path, kMostTraceBytes);
+  const json trace = text.ok() ? ParseJson(*text) : json(nullptr);
+  if (!trace.is_array()) return nullptr;
+  try {
+    return StepTimeline(trace);
+  } catch (const json::exception&) {
+    return nullptr;  // the file itself is beside the page
+  }
 }
 
 // Cuts a list to its bound and notes what is left out.
@@ -195,6 +210,7 @@ absl::StatusOr<ordered_json> RunReader::ReadFiles(int64_t planned_steps) {
   TY_ASSIGN_OR_RETURN(std::optional<ordered_json> evaluation, ReadJson(dir_ + "/evaluation.json"));
   if (evaluation) run["evaluation"] = *std::move(evaluation);
   run["trace"] = fs::exists(dir_ + "/trace.json", error);
+  if (run.contains("report") && run["trace"]) run["timeline"] = Timeline(dir_ + "/trace.json");
   return run;
 }
 

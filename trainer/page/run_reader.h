@@ -32,6 +32,7 @@ class RunReader {
   //   evaluations  [{"step", "epoch", "metrics"}], steps rise
   //   evaluation   evaluation.json: confusion matrix and mistakes (report/evaluation_record.h)
   //   trace        true: trace.json is beside the page
+  //   timeline     some steps of it (step_timeline.h), of a run that has ended; or null
   // NotFound: `dir` is no output folder of a run. DataLoss, InvalidArgument name a file that cannot
   // be read.
   // planned_steps: of a run without a report, how far its learning rate is drawn; 0: to the last
