@@ -40,7 +40,7 @@ bool Is(const json& event, const char* field, std::string_view text) {
 
 // Input is prepared in the background, and operators are within "compute".
 bool IsLane(std::string_view name) {
-  return name == "input" || name == "compute" || name == "communication" || name.starts_with("serving");
+  return name == "input" || name == "compute" || name == "communication" || name.starts_with("bucket ") || name.starts_with("serving");
 }
 
 // Those of the replica whose step was the first of all, from that step on.
@@ -89,6 +89,7 @@ ordered_json StepTimeline(const json& trace) {
     ordered_json of_replica = ordered_json::array();
     for (auto lane = lanes.lower_bound({replica, std::numeric_limits<int64_t>::min()}); lane != lanes.end() && lane->first.first == replica;
          ++lane) {
+      if (of_replica.size() == kMostTimelineLanes) break;
       if (auto found = spans.find(lane->first); found != spans.end() && !found->second.empty())
         of_replica.push_back({{"name", lane->second}, {"spans", std::move(found->second)}});
     }

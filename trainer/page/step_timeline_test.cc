@@ -56,10 +56,16 @@ TEST(StepTimeline, IsBounded) {
     for (const json& event : Replica(pid, "worker-" + std::to_string(pid), 0, 5)) trace.push_back(event);
   }
   for (int i = 0; i < 1000; ++i) trace.push_back(Span(1, 1000, 0, 1, "push", "communication"));
+  for (int i = 0; i < 20; ++i) {
+    trace.push_back(Named("thread_name", 1, 2000 + i, "bucket " + std::to_string(i)));
+    trace.push_back(Span(1, 2000 + i, 0, 1, "all-reduce", "communication"));
+  }
   const ordered_json timeline = StepTimeline(trace);
   EXPECT_EQ(timeline["replicas"].size(), kMostTimelineReplicas);
   EXPECT_EQ(timeline["left_out"], 40 - kMostTimelineReplicas);
   EXPECT_EQ(timeline["replicas"][0]["lanes"][1]["spans"].size(), kMostTimelineSpans);
+  EXPECT_EQ(timeline["replicas"][0]["lanes"].size(), kMostTimelineLanes);
+  EXPECT_EQ(timeline["replicas"][0]["lanes"][2]["name"], "bucket 0");
 }
 
 TEST(StepTimeline, OfATraceWithoutStepsIsNone) {
