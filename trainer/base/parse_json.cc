@@ -5,18 +5,32 @@
 namespace trainyard::engine {
 namespace {
 
+// Whether more lists and objects are within each other than may be. Of text that is no JSON the
+// answer says nothing: it is refused anyway.
+bool IsTooDeep(std::string_view text) {
+  int levels = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text && c == '\\') {
+      ++i;  // the character that is escaped
+    } else if (c == '"') {
+      in_text = !in_text;
+    } else if (!in_text && (c == '[' || c == '{')) {
+      if (++levels > kMostJsonLevels) return true;
+    } else if (!in_text && (c == ']' || c == '}')) {
+      --levels;
+    }
+  }
+  return false;
+}
+
+// The levels are not counted by a callback of the parser: at the end of each object that looks at
+// all others of its list.
 template <typename Json>
 Json Parse(std::string_view text) {
-  bool too_deep = false;
-  const auto check = [&too_deep](int depth, typename Json::parse_event_t event, Json&) {
-    using Event = typename Json::parse_event_t;
-    const bool opens = event == Event::array_start || event == Event::object_start;  // in `depth` others
-    too_deep = too_deep || (opens && depth >= kMostJsonLevels);
-    return !too_deep;
-  };
-  Json value = Json::parse(text, check, /*allow_exceptions=*/false);
-  if (too_deep) return Json(Json::value_t::discarded);
-  return value;
+  if (IsTooDeep(text)) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
 }  // namespace

@@ -24,6 +24,21 @@ TEST(ParseJson, CountsNoBracketsInTexts) {
   EXPECT_EQ(ParseJson("[\"" + brackets + "\"]"), json::array({brackets}));
 }
 
+TEST(ParseJson, KnowsTheEndOfATextBehindEscapes) {
+  const std::string deep = Lists(kMostJsonLevels);
+  for (const char* const text : {R"("\"")", R"("\\")", R"("\\\"[")"}) {
+    EXPECT_FALSE(ParseJson(std::string("{\"a\": ") + text + "}").is_discarded()) << text;
+    EXPECT_TRUE(ParseJson(std::string("[") + text + ", " + deep + "]").is_discarded()) << text;
+  }
+}
+
+TEST(ParseJson, ReadsALongListOfObjects) {
+  std::string text = "[{}";
+  for (int i = 1; i < 300'000; ++i) text += ",{}";
+  EXPECT_EQ(ParseJson(text + "]").size(), 300'000U);
+  EXPECT_EQ(ParseOrderedJson(text + "]").size(), 300'000U);
+}
+
 TEST(ParseJson, DiscardsWhatIsNotJson) {
   for (const char* const text : {"", "{", "[1,]", "1 2", "nan"}) {
     EXPECT_TRUE(ParseJson(text).is_discarded()) << text;
