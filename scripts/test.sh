@@ -360,21 +360,21 @@ newer_control_plane_tests=(gitops native_gang policy)  # need ValidatingAdmissio
 
 # control_plane NAME TEST…: the files tests/cluster/TEST_test.py, two at once.
 control_plane() {
-  local name=$1
-  shift
-  build release trainyard-operator trainyard-trainer && cluster_binaries etcd kubernetes helm4 helm3 kwok && at_once=2 run_python "$name" "${@/#/tests/cluster/}"
+  local name=$1 files=("${@:2}")
+  files=("${files[@]/#/tests/cluster/}")
+  build release trainyard-operator trainyard-trainer && cluster_binaries etcd kubernetes helm4 helm3 kwok && at_once=2 run_python "$name" "${files[@]/%/_test.py}"
 }
 
 step_control-plane() {
   begin "control-plane: acceptance cases against a real kube-apiserver and etcd"
-  control_plane control-plane "${control_plane_tests[@]/%/_test.py}" "${newer_control_plane_tests[@]/%/_test.py}"
+  control_plane control-plane "${control_plane_tests[@]}" "${newer_control_plane_tests[@]}"
 }
 
 step_oldest() {
   local version
   version=$(sed -n 's/^OLDEST_KUBERNETES_VERSION=//p' scripts/cluster/versions.sh)
   begin "oldest: the acceptance cases against Kubernetes $version, the oldest that the charts take"
-  TRAINYARD_KUBERNETES_VERSION=$version control_plane oldest "${control_plane_tests[@]/%/_test.py}"
+  TRAINYARD_KUBERNETES_VERSION=$version control_plane oldest "${control_plane_tests[@]}"
 }
 
 step_queues() {

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
@@ -22,13 +19,6 @@ constexpr size_t kShownBytes = 40;
 
 bool IsNumberWithCommas(std::string_view cell) {
   return cell.find(',') != std::string_view::npos && NumberOf(absl::StrReplaceAll(std::string(cell), {{",", ""}})).ok();
-}
-
-bool IsInfinite(std::string_view cell) {
-  if (cell.starts_with('+')) cell.remove_prefix(1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return error == std::errc() && end == cell.data() + cell.size() && std::isinf(value);
 }
 
 // One comma, with another number of digits behind it than a group of thousands has.

@@ -13,11 +13,14 @@ namespace {
 
 constexpr size_t kQuotedCellBytes = 40;
 
-bool Read(std::string_view text, double& value) {
+// Also one that is infinite or none.
+bool ReadAny(std::string_view text, double& value) {
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+  return error == std::errc() && end == text.data() + text.size();
 }
+
+bool Read(std::string_view text, double& value) { return ReadAny(text, value) && std::isfinite(value); }
 
 bool ReadWith(std::string_view cell, char decimal, double& value) {
   if (decimal == '.') return Read(cell, value);
@@ -28,6 +31,11 @@ bool ReadWith(std::string_view cell, char decimal, double& value) {
 }
 
 }  // namespace
+
+bool IsInfinite(std::string_view cell) {
+  double value = 0;
+  return ReadAny(cell, value) && std::isinf(value);
+}
 
 absl::StatusOr<double> NumberOf(std::string_view cell, char decimal) {
   double value = 0;

@@ -12,4 +12,7 @@ namespace trainyard::engine {
 // thousands. InvalidArgument says what the cell is.
 absl::StatusOr<double> NumberOf(std::string_view cell, char decimal = '.');
 
+// Whether it is an infinite one: inf, -Infinity.
+bool IsInfinite(std::string_view cell);
+
 }  // namespace trainyard::engine
