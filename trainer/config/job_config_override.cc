@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "trainer/base/parse_json.h"
 #include "trainer/base/status_macros.h"
 #include "trainer/config/field_reader.h"
 #include "trainer/config/job_config_text.h"
@@ -51,7 +52,7 @@ absl::StatusOr<std::vector<Step>> ParsePath(std::string_view path, std::string_v
     }
   }
   if (steps.empty() || !std::holds_alternative<std::string>(steps[0])) return Refuse(text, "expected a field's name at its start");
-  if (steps.size() > kMaxJobDepth) return Refuse(text, fmt::format("the path is longer than {} levels", kMaxJobDepth));
+  if (steps.size() > kMostJsonLevels) return Refuse(text, fmt::format("the path is longer than {} levels", kMostJsonLevels));
   const auto& first = std::get<std::string>(steps[0]);
   constexpr std::array<std::string_view, 5> kOutermost{"apiVersion", "kind", "metadata", "spec", "status"};
   if (std::ranges::find(kOutermost, first) == kOutermost.end()) steps.emplace(steps.begin(), "spec");

@@ -9,12 +9,12 @@
 #include <charconv>
 #include <map>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "trainer/base/status_macros.h"
+#include "trainer/base/parse_json.h"
+#include "trainer/base/strict_json.h"
 
 namespace trainyard::engine {
 namespace {
@@ -72,7 +72,10 @@ json Resolve(const std::string& text) {
 // ReadYaml catches.
 class JsonEvents final : public YAML::EventHandler {
  public:
-  void OnDocumentStart(const YAML::Mark& /*mark*/) override {
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    // yaml-cpp gives one document without text after the other for this, and reads no further.
+    if (start_ == mark.pos) Refuse(mark, "found a comma or a colon outside of any list and object");
+    start_ = mark.pos;
     is_second_ = !root_.is_null();
     anchors_.clear();
   }
@@ -158,7 +161,7 @@ class JsonEvents final : public YAML::EventHandler {
 
   void Open(const YAML::Mark& mark, YAML::anchor_t anchor, json container) {
     if (IsName()) Refuse(mark, "found a list or an object, expected a field name");
-    if (open_.size() >= kMaxJobDepth) Refuse(mark, fmt::format("found more than {} levels of lists and objects", kMaxJobDepth));
+    if (open_.size() >= kMostJsonLevels) Refuse(mark, fmt::format("found more than {} levels of lists and objects", kMostJsonLevels));
     std::string path = ChildPath();
     if (!open_.empty() && open_.back().value.is_array()) KeepLine(path, mark);
     open_.push_back(
@@ -194,7 +197,8 @@ class JsonEvents final : public YAML::EventHandler {
   }
 
   json root_;
-  bool is_second_ = false;  // of the documents that are not empty
+  std::optional<int> start_;  // of the document, in bytes
+  bool is_second_ = false;    // of the documents that are not empty
   PathLines lines_;
   std::vector<Container> open_;
   std::map<YAML::anchor_t, Anchored> anchors_;
@@ -221,29 +225,9 @@ absl::StatusOr<JobText> ReadYaml(std::string_view text, std::string_view source)
 
 absl::StatusOr<JobText> ReadJson(std::string_view text, std::string_view source) {
   if (text.size() > kMaxJobBytes) return TooLarge(source, text.size());
-  std::string problem;
-  std::vector<std::set<std::string>> names;  // of the objects that are open
-  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > kMaxJobDepth) problem = fmt::format("found more than {} levels of lists and objects", kMaxJobDepth);
-    if (!problem.empty()) return false;
-    if (event == json::parse_event_t::object_start) names.emplace_back();
-    if (event == json::parse_event_t::object_end) names.pop_back();
-    if (event == json::parse_event_t::key) {
-      const auto& name = parsed.get_ref<const std::string&>();
-      if (name.size() > kMaxNameBytes)
-        problem = fmt::format("found a field name of {} bytes, at most {} are read", name.size(), kMaxNameBytes);
-      else if (!names.back().insert(name).second)
-        problem = fmt::format("field \"{}\" is given twice", name);
-    }
-    return problem.empty();
-  };
-  try {
-    json value = json::parse(text, check);
-    if (!problem.empty()) return absl::InvalidArgumentError(fmt::format("{}: not a job file: {}", source, problem));
-    return JobText{.value = std::move(value), .lines = {}};
-  } catch (const json::exception& error) {
-    return absl::InvalidArgumentError(fmt::format("{}: not JSON: {}", source, error.what()));
-  }
+  absl::StatusOr<json> value = ParseStrictJson(text, kMaxNameBytes);
+  if (!value.ok()) return absl::InvalidArgumentError(fmt::format("{}: {}", source, std::string(value.status().message())));
+  return JobText{.value = *std::move(value), .lines = {}};
 }
 
 absl::StatusOr<JobText> ReadJobText(std::string_view text, std::string_view source) {

@@ -11,7 +11,6 @@
 namespace trainyard::engine {
 
 inline constexpr size_t kMaxJobBytes = size_t{1} << 20;  // as a ConfigMap's
-inline constexpr int kMaxJobDepth = 64;
 
 struct JobText {
   nlohmann::json value;

@@ -99,6 +99,17 @@ TEST(JobConfigTextTest, TwoDocumentsAreRefusedButAnEmptyOneIsNot) {
   }
 }
 
+// yaml-cpp gives documents without text for a comma, and never comes to the end.
+TEST(JobConfigTextTest, ACommaOrABracketOutsideOfAnyListIsRefused) {
+  for (const char* text : {",", "{a: 1}, b", "[1], [2]", "---\n,\n", "---\n---\n- a\n,"}) {
+    EXPECT_THAT(BadYaml(text), HasSubstr("found a comma or a colon outside of any list and object")) << text;
+  }
+  EXPECT_THAT(BadYaml("{a: 1,\n b: 2}\n, c"), HasSubstr("job.yaml:3: "));
+  for (const char* text : {"}", "]", "a: 1\n}\n", "{a: {b: 1}}}", "---\n}\n"}) {
+    EXPECT_FALSE(ReadYaml(text, "job.yaml").ok()) << text;
+  }
+}
+
 TEST(JobConfigTextTest, NamesThatAreNoTextsAreRefused) {
   EXPECT_THAT(BadYaml("? [a]\n: 1\n"), HasSubstr("expected a field name"));
   EXPECT_THAT(BadYaml("{" + std::string(300, 'a') + ": 1}"), HasSubstr("a field name of 300 bytes"));

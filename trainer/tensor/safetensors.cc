@@ -6,12 +6,11 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "trainer/base/file.h"
-#include "trainer/base/parse_json.h"
 #include "trainer/base/sha256.h"
 #include "trainer/base/status_macros.h"
+#include "trainer/base/strict_json.h"
 
 namespace trainyard::engine {
 namespace {
@@ -39,21 +38,10 @@ absl::Status Bad(std::string_view file, std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("{} is not a valid safetensors file: {}", file, what));
 }
 
-// Like json::parse without exceptions, but a name that stands twice at the top level is an error:
-// the format forbids it and readers would disagree.
 absl::StatusOr<json> ParseHeader(std::string_view file, std::string_view text) {
-  std::set<std::string> names;
-  std::string twice;
-  bool too_deep = false;
-  json::parser_callback_t check = [&](int depth, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second) twice = value.get<std::string>();
-    too_deep = too_deep || depth > kMostJsonLevels;
-    return !too_deep;
-  };
-  json header = json::parse(text.begin(), text.end(), check, /*allow_exceptions=*/false);
-  if (too_deep) return Bad(file, fmt::format("its header has more than {} lists and objects in each other", kMostJsonLevels));
-  if (!header.is_object()) return Bad(file, "its header is not a JSON object");
-  if (!twice.empty()) return Bad(file, fmt::format("tensor '{}' is in its header twice", twice));
+  absl::StatusOr<json> header = ParseStrictJson(text, kMaxHeaderBytes);
+  if (!header.ok()) return Bad(file, fmt::format("its header: {}", std::string(header.status().message())));
+  if (!header->is_object()) return Bad(file, "its header is not a JSON object");
   return header;
 }
 

@@ -80,7 +80,7 @@ TEST(Safetensors, AHeaderLongerThanTheFileIsRefused) {
 }
 
 TEST(Safetensors, BadHeadersAreRefusedByTensorName) {
-  EXPECT_THAT(ErrorOf("{", ""), HasSubstr("not a JSON object"));
+  EXPECT_THAT(ErrorOf("{", ""), HasSubstr("its header: not JSON: parse error at line 1, column 2"));
   EXPECT_THAT(ErrorOf("[]", ""), HasSubstr("not a JSON object"));
   EXPECT_THAT(ErrorOf(R"({"a":1})", ""), HasSubstr("tensor 'a' is not described"));
   EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}})", "xx"),
@@ -92,15 +92,15 @@ TEST(Safetensors, BadHeadersAreRefusedByTensorName) {
   EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[1]}})", "x"), HasSubstr("no 'data_offsets'"));
   EXPECT_THAT(ErrorOf(R"({"__metadata__":{"a":1}})", ""), HasSubstr("'__metadata__' field 'a'"));
   EXPECT_THAT(ErrorOf(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", ""),
-              HasSubstr("'a' is in its header twice"));
+              HasSubstr("its header: field \"a\" is given twice"));
 }
 
 // To copy or compare so deep a value would end the stack.
 TEST(Safetensors, AHeaderOfAMillionLevelsIsRefused) {
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   for (const char* const field : {"dtype", "shape", "data_offsets"}) {
-    EXPECT_THAT(ErrorOf(std::string(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0],")") + field + R"(":)" + deep + "}}", ""),
-                HasSubstr("its header has more than 64 lists and objects in each other"));
+    EXPECT_THAT(ErrorOf(std::string(R"({"a":{")") + field + R"(":)" + deep + "}}", ""),
+                HasSubstr("its header: found more than 64 levels of lists and objects"));
   }
 }
 
