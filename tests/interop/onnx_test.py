@@ -319,6 +319,27 @@ class Checkpoints(Exported):
         expected = [{entry["classNumber"]: entry["probability"] for entry in json.loads(line)["top"]} for line in lines]
         numpy.testing.assert_allclose(found, [[row[0], row[1]] for row in expected], rtol=0, atol=MOST)
 
+    def test_a_standardised_label_in_the_graph_has_its_unit(self):
+        draw = numpy.random.default_rng(3)
+        rooms, areas = draw.integers(1, 7, 80), draw.normal(90, 20, 80).round(3)
+        table = self.folder / "houses.csv"
+        table.write_text("rooms,area,price\n" + "".join(f"{room},{area},{3000 * area + 1000 * room + 0.5}\n" for room, area in zip(rooms, areas, strict=True)))
+        self.command("init", table, "--output", self.folder / "houses.yaml")
+        self.assertIn("standardizeLabel: true", (self.folder / "houses.yaml").read_text())
+        output = self.folder / "houses"
+        self.command("launch", self.folder / "houses.yaml", "--output", output, "--set", "training.epochs=100", "--progress", "none")
+        expected = [json.loads(line)["values"] for line in self.command("predict", output, table, "--json").splitlines()]
+        examples = numpy.stack([rooms, areas], axis=1).astype(numpy.float32)
+        self.command("export", output, "--format", "onnx", "--with-transforms", "float32", "--output", self.folder / "net.onnx")
+        (found,) = self.session("net").run(["prediction"], {"input": examples})
+        numpy.testing.assert_allclose(found, expected, rtol=MOST)
+        self.assertGreater(json.loads(self.command("evaluate", output, "--json"))["r2"], 0.9)
+        self.command("export", output, "--format", "onnx", "--output", self.folder / "plain.onnx")
+        model = json.loads(next((output / "checkpoints").glob("step-*/model.json")).read_text())
+        means, stds = ([column[name] for column in model["columns"]] for name in ("mean", "std"))
+        (plain,) = self.session("plain").run(["prediction"], {"input": ((examples - means) / stds).astype(numpy.float32)})
+        numpy.testing.assert_allclose(plain * model["label"]["std"] + model["label"]["mean"], expected, rtol=MOST)
+
     def test_a_training_goes_on_from_an_imported_file(self):
         first = self.train(steps=60).output
         self.command("export", first, "--format", "onnx", "--output", self.folder / "net.onnx")

@@ -120,6 +120,7 @@ absl::StatusOr<ModelDescription> DescribeModel(const TrainingConfig& config, std
     TY_ASSIGN_OR_RETURN(CsvFit fit, CsvFitOf(config.data, classes > 0));
     description.classes = std::move(fit.classes);
     description.training.data.fitted = std::move(fit.columns);
+    description.training.data.label_scale = fit.label_scale;
     description.training.data.classes = description.classes;
   }
   return description;
@@ -141,6 +142,7 @@ absl::StatusOr<std::string> DescriptionJson(const ModelDescription& description)
   text["transforms"] = TransformsJson(description.transforms);
   if (!description.classes.empty()) text["classes"] = description.classes;
   if (training.data.fitted) text["columns"] = FittedColumnsJson(*training.data.fitted);
+  if (training.data.label_scale) text["label"] = LabelScaleJson(*training.data.label_scale);
   if (training.data.format == DataConfig::Format::kImages) text["input"]["fit"] = FitName(training.data.images.fit);
   if (!description.vocabulary_sha256.empty()) {
     text["vocabulary"] = {{"file", kVocabularyFile}, {"sha256", description.vocabulary_sha256}};
@@ -181,6 +183,10 @@ absl::StatusOr<ModelDescription> ParseDescription(std::string_view text, const s
   if (data_format == DataConfig::Format::kCsv) {
     if (const json* columns = fields.Require("columns", "the columns of the training's rows")) {
       description.training.data.fitted = ParseFittedColumns(*columns, fields.PathOf("columns"), errors);
+    }
+    if (description.training.data.csv.standardize_label) {
+      if (const json* label = fields.Require("label", "the mean and std of the training's label"))
+        description.training.data.label_scale = ParseLabelScale(fields.Inside("label", *label));
     }
   }
   TY_RETURN_IF_ERROR(errors.ToStatus(name));

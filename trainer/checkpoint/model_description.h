@@ -12,6 +12,7 @@
 //  "classes": ["0", …],                           names by number; absent where an example has no class of its own
 //  "columns": [{"name": "age", "type": "number", "mean": 38.6, "std": 13.6, "missing": "38.6"},     of csv, in the order of the inputs;
 //              {"name": "sex", "type": "category", "categories": ["f", "m"]}],  csv_config.h has their meaning
+//  "label": {"mean": 183000.0, "std": 79000.0},   of csv with standardizeLabel: the model gives (y - mean) / std
 //  "vocabulary": {"file": "vocabulary.json", "sha256"}}   of text; the file is in the checkpoint's folder or beside it
 //
 // Readers ignore fields that they do not know; a change of meaning is another version.

@@ -92,6 +92,25 @@ TEST(ModelDescription, ClassesOfRowsAreThoseOfTheDataToo) {
   EXPECT_EQ(read->training.data, described->training.data);
 }
 
+TEST(ModelDescription, AStandardisedLabelIsKept) {
+  const std::string dir = ::testing::TempDir() + "model_description_label";
+  std::filesystem::create_directories(dir);
+  std::ofstream(dir + "/rows.csv") << "x,price\n1,1000\n2,3000\n";
+  const TrainingConfig training = Training(
+      "{format: csv, dir: " + dir + ", train: {files: [rows.csv]}, label: price, standardizeLabel: true}", "{preset: linear, inputs: 1}");
+  const auto described = DescribeModel(training, "");
+  ASSERT_TRUE(described.ok()) << described.status();
+  json text = json::parse(*DescriptionJson(*described));
+  EXPECT_EQ(text["label"], json::parse(R"({"mean": 2000, "std": 1000})"));
+  const auto read = ParseDescription(text.dump(), kName);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->training.data, described->training.data);
+  text["label"]["std"] = 0;
+  EXPECT_THAT(std::string(ParseDescription(text.dump(), kName).status().message()), HasSubstr("label.std: found 0"));
+  text.erase("label");
+  EXPECT_THAT(std::string(ParseDescription(text.dump(), kName).status().message()), HasSubstr("label: missing, expected the mean and std"));
+}
+
 TEST(ModelDescription, OfTextNamesItsVocabulary) {
   const json text = json::parse(Text(Training("{format: text, train: {files: [t]}}", "{preset: ptbLstm, vocabulary: 9, steps: 4}"), "abc"));
   EXPECT_EQ(text["input"], json::parse(R"({"shape": [4], "vocabulary": 9})"));

@@ -161,6 +161,18 @@ TEST_F(DescribedRunSaverTest, ColumnsThatBecomeOtherInputsAreRefusedAndOtherScal
   EXPECT_THAT(ErrorOf(before, Described("csv", R"("columns": [{"name": "age"}])")), HasSubstr("column 0 is"));
 }
 
+TEST_F(DescribedRunSaverTest, ALabelThatIsStandardisedOnOneSideAloneIsRefused) {
+  const auto label = [](const std::string& rest) {
+    return Described("csv", R"("columns": [{"name": "age", "type": "number", "mean": 1, "std": 2}])" + rest);
+  };
+  const std::string before = label(R"(, "label": {"mean": 10, "std": 4})");
+  EXPECT_EQ(ErrorOf(before, before), "");
+  EXPECT_EQ(ErrorOf(before, label(R"(, "label": {"mean": 11, "std": 4})")), "");
+  EXPECT_EQ(ErrorOf(label(""), label("")), "");
+  EXPECT_THAT(ErrorOf(before, label("")), HasSubstr("it is standardised there and not in this job (standardizeLabel). Use another output"));
+  EXPECT_THAT(ErrorOf(label(""), before), HasSubstr("it is as the files have it there and standardised in this job"));
+}
+
 TEST_F(RunSaverTest, ACheckpointOfOtherStepsOfAnEpochSaysWhereItsInputGoesOn) {
   ASSERT_TRUE(saver_->SaveMeanwhile(StateAt(12, 1), {.step = 12}).ok());
   ASSERT_TRUE(saver_->Settle().ok());

@@ -76,6 +76,20 @@ absl::Status CheckColumns(const std::string& path, const json& before, const jso
   return absl::OkStatus();
 }
 
+// A label that was standardised and is not, or the other way round, is another label.
+absl::Status CheckLabel(const std::string& path, const json& before, const json& now) {
+  if (before.is_object() != now.is_object()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "checkpoint {} was trained with another label: it is {} there and {} in this job (standardizeLabel). Use another output "
+        "folder, or the label of the checkpoint",
+        path, before.is_object() ? "standardised" : "as the files have it", now.is_object() ? "standardised" : "not"));
+  }
+  if (!now.is_object() || ScaledAlike(before, now)) return absl::OkStatus();
+  LogWarning("the label is scaled otherwise than in checkpoint {}: its mean was {:.6g} and its std {:.6g}, they are {:.6g} and {:.6g}",
+             path, NumberIn(before, "mean"), NumberIn(before, "std"), NumberIn(now, "mean"), NumberIn(now, "std"));
+  return absl::OkStatus();
+}
+
 // Of other formats the files have the numbers, and names may change.
 bool NumbersItsClasses(const json& description) {
   const std::string format = description.value("/training/data/format"_json_pointer, "");
@@ -100,7 +114,8 @@ absl::Status CheckSameMeaning(const Checkpoint& checkpoint, const std::string& d
   const json columns_before = before.value("columns", json());
   const json columns = now.value("columns", json());
   if (!AllObjects(columns_before) || !AllObjects(columns)) return absl::OkStatus();
-  return CheckColumns(checkpoint.path(), columns_before, columns);
+  if (absl::Status status = CheckColumns(checkpoint.path(), columns_before, columns); !status.ok()) return status;
+  return CheckLabel(checkpoint.path(), before.value("label", json()), now.value("label", json()));
 }
 
 }  // namespace trainyard::engine

@@ -88,6 +88,11 @@ absl::Status Convert(const DataFlags& flags) {
     return absl::UnimplementedError(
         "text is one stream whose examples overlap; a store would hold each token many times. Workers read its files");
   }
+  if (config.data.csv.standardize_label) {
+    return absl::InvalidArgumentError(
+        "data.standardizeLabel: found true, expected false: a store has no place for the label's mean and std; add --set "
+        "training.data.standardizeLabel=false, or train on the files");
+  }
   config.data.pipeline = PipelineConfig{};
   TY_RETURN_IF_ERROR(ConvertSplit(config, Split::kTrain, flags));
   if (config.data.eval) TY_RETURN_IF_ERROR(ConvertSplit(config, Split::kEval, flags));
@@ -139,6 +144,7 @@ absl::StatusOr<TrainingConfig> JobOrFound(const DataFlags& flags) {
 absl::Status Stats(const DataFlags& flags) {
   TY_ASSIGN_OR_RETURN(TrainingConfig config, JobOrFound(flags));
   config.data.pipeline.examples.clear();
+  config.data.csv.standardize_label = false;
   TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
   TY_RETURN_IF_ERROR(KnowCsvFit(config.data, expected.classes > 0));
   TY_ASSIGN_OR_RETURN(const std::vector<std::string> classes, NamesOfClasses(config));

@@ -54,12 +54,13 @@ absl::StatusOr<std::string> KerasFile(const TrainedModel& model, const Metadata&
 }
 
 absl::StatusOr<std::string> OnnxFile(const TrainedModel& model, const std::string& taken, Metadata metadata) {
-  OnnxExportOptions options{.transforms = std::nullopt, .metadata = std::move(metadata)};
+  OnnxExportOptions options{.transforms = std::nullopt, .label_scale = std::nullopt, .metadata = std::move(metadata)};
   const ModelSpec& spec = model.description.training.model;
   if (!taken.empty()) {
     const DType dtype = taken == "uint8" ? DType::kU8 : DType::kF32;
     const std::vector<FittedColumn> columns = model.description.training.data.fitted.value_or(std::vector<FittedColumn>());
     TY_ASSIGN_OR_RETURN(options.transforms, InputTransformsOf(model.description.transforms, dtype, spec.input_shape, columns));
+    options.label_scale = model.description.training.data.label_scale;
   }
   return OnnxModelOf(spec, model.parameters, options);
 }

@@ -140,8 +140,9 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
     found.notes.push_back(fmt::format("the label {} has {}: its values are taken for classes", ColumnText(table, label), doubt));
     found.data.push_back(fmt::format("# {} has {}", ColumnText(table, label), doubt));
   }
-  found.data.push_back(fmt::format("label: {}{}{}", ColumnText(table, label), NumberComment(table, label),
-                                   has_classes ? "" : "  # a number; large ones are learnt better near 1"));
+  found.data.push_back(
+      fmt::format("label: {}{}{}", ColumnText(table, label), NumberComment(table, label), has_classes ? "" : "  # a number"));
+  if (!has_classes) found.data.emplace_back("standardizeLabel: true  # the loss has no unit; predictions have the label's");
   AddColumns(table, label, source.options, found);
   if (source.options.columns.empty()) {
     return absl::InvalidArgumentError(

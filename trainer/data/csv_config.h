@@ -39,6 +39,7 @@ struct CsvOptions {
   char delimiter = ',';
   char decimal = '.';  // before the fraction of a number
   bool header = true;
+  bool standardize_label = false;  // of a model that gives numbers
   friend bool operator==(const CsvOptions&, const CsvOptions&) = default;
 };
 
@@ -54,6 +55,15 @@ struct FittedColumn {
   std::optional<std::string> missing;   // the cell that stands for an empty one; absent: an empty cell is an error
   int64_t width() const { return type == ColumnType::kNumber ? 1 : static_cast<int64_t>(categories.size()); }
   friend bool operator==(const FittedColumn&, const FittedColumn&) = default;
+};
+
+// A label that is a number, as a model learns it: (y - mean) / deviation.
+struct LabelScale {
+  double mean = 0;
+  double deviation = 1;  // as a column's
+  float Learnt(double label) const { return static_cast<float>((label - mean) / deviation); }
+  float LabelOf(float learnt) const { return static_cast<float>(static_cast<double>(learnt) * deviation + mean); }
+  friend bool operator==(const LabelScale&, const LabelScale&) = default;
 };
 
 }  // namespace trainyard::engine

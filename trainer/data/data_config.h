@@ -57,6 +57,7 @@ struct DataConfig {
   ImageOptions images;
   CsvOptions csv;
   std::optional<std::vector<FittedColumn>> fitted;  // csv: what is known of the training's rows, by a checkpoint or since they were read
+  std::optional<LabelScale> label_scale;            // csv with standardize_label: what is known, as of `fitted`
   double eval_fraction = 0;  // images, csv: > 0: `train` and `eval` are one set, of which the evaluation has this share
   uint64_t split_seed = 1;   // images, csv: of that cut; images: of the order
   PipelineConfig pipeline;

@@ -60,6 +60,7 @@ CsvOptions ParseCsvOptions(FieldReader& fields) {
   options.delimiter = ReadDelimiter(fields);
   options.decimal = fields.Choice<char>("decimal", {{"point", '.'}, {"comma", ','}}, '.');
   options.header = fields.Bool("header", true);
+  options.standardize_label = fields.Bool("standardizeLabel", false);
   const json* columns = fields.Get("columns");
   if (columns == nullptr) return options;
   if (!columns->is_array() || columns->empty() || columns->size() > kMostColumns) {
@@ -96,6 +97,15 @@ json FittedColumnsJson(const std::vector<FittedColumn>& columns) {
     list.push_back(std::move(fields));
   }
   return list;
+}
+
+json LabelScaleJson(const LabelScale& scale) { return {{"mean", scale.mean}, {"std", scale.deviation}}; }
+
+LabelScale ParseLabelScale(FieldReader fields) {
+  LabelScale scale;
+  scale.mean = fields.Number("mean", {});
+  scale.deviation = fields.Number("std", {.min = 0, .above = true});
+  return scale;
 }
 
 std::vector<FittedColumn> ParseFittedColumns(const json& value, const std::string& path, FieldErrors& errors) {

@@ -10,12 +10,15 @@
 
 namespace trainyard::engine {
 
-// label, columns, missing, delimiter, decimal and header of `spec.training.data`. Mistakes go to
-// the reader's errors.
+// label, standardizeLabel, columns, missing, delimiter, decimal and header of `spec.training.data`.
+// Mistakes go to the reader's errors.
 CsvOptions ParseCsvOptions(FieldReader& fields);
 
 // `columns` of a checkpoint's description (model_description.h), both ways.
 nlohmann::json FittedColumnsJson(const std::vector<FittedColumn>& columns);
 std::vector<FittedColumn> ParseFittedColumns(const nlohmann::json& value, const std::string& path, FieldErrors& errors);
+// `label` of it.
+nlohmann::json LabelScaleJson(const LabelScale& scale);
+LabelScale ParseLabelScale(FieldReader fields);
 
 }  // namespace trainyard::engine

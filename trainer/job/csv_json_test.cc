@@ -27,13 +27,14 @@ TEST(CsvJson, ColumnsAreReadByNameOrNumber) {
   DataConfig data;
   EXPECT_EQ(
       CsvErrorsOf(R"({"label": 4, "delimiter": ";", "decimal": "comma", "header": false, "missing": "mean", "evalFraction": 0.25, "seed": 3,
-                            "columns": [{"name": 0}, {"name": "x", "type": "category", "missing": 0.5}]})",
+                            "standardizeLabel": true, "columns": [{"name": 0}, {"name": "x", "type": "category", "missing": 0.5}]})",
                   &data),
       "");
   EXPECT_EQ(data.csv.label, (ColumnRef{.name = "4", .number = 4}));
   EXPECT_EQ(data.csv.delimiter, ';');
   EXPECT_EQ(data.csv.decimal, ',');
   EXPECT_FALSE(data.csv.header);
+  EXPECT_TRUE(data.csv.standardize_label);
   ASSERT_EQ(data.csv.columns.size(), 2);
   EXPECT_EQ(data.csv.columns[0].column.number, 0);
   EXPECT_EQ(data.csv.columns[0].missing.kind, MissingRule::Kind::kMean);

@@ -118,6 +118,13 @@ TEST(JobConfigTest, APrecisionIsOneOfFourOrAuto) {
               HasSubstr("spec.training.precision: found \"half\", expected one of float32, bfloat16, float16, tf32, auto"));
 }
 
+TEST(JobConfigTest, ALabelIsStandardisedForAModelOfNumbersAlone) {
+  const std::string rows = "training.data={format: csv, dir: d, train: {files: [a.csv]}, label: y, standardizeLabel: true}";
+  EXPECT_TRUE(GoodWith({rows, "training.model={preset: linear}"}).training.data.csv.standardize_label);
+  EXPECT_THAT(BadWith({rows}),
+              HasSubstr("spec.training.data.standardizeLabel: found true with a model of classes, expected false, or a model"));
+}
+
 TEST(JobConfigTest, AJobMaySayOnWhichGpusItTrains) {
   EXPECT_EQ(Good(kJob).training.on.kind, DeviceRequest::Kind::kAuto);
   EXPECT_EQ(GoodWith({"training.resources.devices=cpu"}).training.on.kind, DeviceRequest::Kind::kCpu);

@@ -239,6 +239,12 @@ void CheckImages(const FieldReader& training_fields, const TrainingConfig& train
   }
 }
 
+void CheckLabel(const FieldReader& training_fields, const TrainingConfig& training, FieldErrors& errors) {
+  if (!training.data.csv.standardize_label || training.model.loss == Loss::kMeanSquaredError) return;
+  errors.Add(training_fields.PathOf("data.standardizeLabel"),
+             "found true with a model of classes, expected false, or a model with loss: meanSquaredError");
+}
+
 // Early stopping and the best checkpoint need a split to evaluate, and a metric of this model.
 void CheckMetrics(const FieldReader& training_fields, const TrainingConfig& training, FieldErrors& errors) {
   const auto check = [&](const MetricRule& rule, const std::string& path) {
@@ -373,6 +379,7 @@ TrainingConfig ParseTraining(const json& value, std::string_view path, FieldErro
   fields.RefuseOthers();
   if (errors.size() == errors_before) {
     CheckMetrics(fields, training, errors);
+    CheckLabel(fields, training, errors);
     CheckClasses(fields, training, errors);
     CheckImages(fields, training, errors);
   }

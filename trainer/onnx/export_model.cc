@@ -51,13 +51,20 @@ std::vector<std::string> OutputsOf(const ModelSpec& spec) {
 
 std::string NextName(const ParameterSpec& state) { return state.name + "_next"; }
 
-onnx::GraphProto GraphOf(const ModelSpec& spec, const Graph& graph, const ParameterSet& parameters, const InputTransforms* transforms) {
+onnx::GraphProto GraphOf(const ModelSpec& spec, const Graph& graph, const ParameterSet& parameters, const OnnxExportOptions& options) {
   std::vector<std::string> names = OutputsOf(spec);
   const size_t outputs = names.size();
   for (const ParameterSpec& state : graph.states()) names.push_back(NextName(state));
-  GraphExport out(graph, parameters, transforms, names);
+  GraphExport out(graph, parameters, options.transforms ? &*options.transforms : nullptr, names);
   for (NodeId id = 0; id < static_cast<NodeId>(graph.nodes().size()); ++id) ExportNode(id, out);
-  for (size_t i = 0; i < outputs; ++i) out.AddOutput(graph.outputs().find(names[i])->second, names[i]);
+  for (size_t i = 0; i < outputs; ++i) {
+    const Value value = graph.outputs().find(names[i])->second;
+    if (options.label_scale) {
+      out.AddLabelOutput(value, names[i], *options.label_scale);
+    } else {
+      out.AddOutput(value, names[i]);
+    }
+  }
   for (size_t i = outputs; i < names.size(); ++i) out.AddOutput(graph.next_states()[i - outputs], names[i]);
   return std::move(out.onnx()).Finish(spec.name);
 }
@@ -85,7 +92,7 @@ absl::StatusOr<std::string> OnnxModelOf(const ModelSpec& spec, const ParameterSe
     entry.set_key(key);
     entry.set_value(value);
   }
-  *model.mutable_graph() = GraphOf(spec, graph, parameters, options.transforms ? &*options.transforms : nullptr);
+  *model.mutable_graph() = GraphOf(spec, graph, parameters, options);
   return model.SerializeAsString();
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "trainer/data/csv_config.h"
 #include "trainer/model/model_spec.h"
 #include "trainer/onnx/input_transforms.h"
 #include "trainer/tensor/parameter_set.h"
@@ -20,6 +21,7 @@ namespace trainyard::engine {
 
 struct OnnxExportOptions {
   std::optional<InputTransforms> transforms;    // absent: the graph takes what the model sees
+  std::optional<LabelScale> label_scale;        // of a model that gives numbers: the graph gives them in the label's unit
   std::map<std::string, std::string> metadata;  // of the file
 };
 

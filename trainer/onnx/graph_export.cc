@@ -118,4 +118,14 @@ void GraphExport::AddOutput(Value value, const std::string& name) {
   onnx_.AddOutput(name, onnx::TensorProto::FLOAT, ExtentsOf(value));
 }
 
+void GraphExport::AddLabelOutput(Value value, const std::string& name, const LabelScale& scale) {
+  const std::array deviation = {static_cast<float>(scale.deviation)};
+  const std::array mean = {static_cast<float>(scale.mean)};
+  const std::string tensor = Tensor(value, OurOrder(ShapeOf(value).rank()));
+  const std::string scaled = onnx_.Add("Mul", {tensor, onnx_.AddNumbers(name + "/std", Shape(), deviation)}, name + "/scaled");
+  const std::array terms = {scaled, onnx_.AddNumbers(name + "/mean", Shape(), mean)};
+  onnx_.AddNode("Add", terms, std::span(&name, 1));
+  onnx_.AddOutput(name, onnx::TensorProto::FLOAT, ExtentsOf(value));
+}
+
 }  // namespace trainyard::engine

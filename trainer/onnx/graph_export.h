@@ -58,6 +58,8 @@ class GraphExport {
   // reserved by this call.
   void AddInput(Value value, const std::string& name, onnx::TensorProto::DataType type);
   void AddOutput(Value value, const std::string& name);
+  // A graph's output of value * deviation + mean.
+  void AddLabelOutput(Value value, const std::string& name, const LabelScale& scale);
 
  private:
   std::vector<OnnxExtent> ExtentsOf(Value value) const;

@@ -40,17 +40,19 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const TrainedModel& model, Backend
   TY_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, OpenDataset(training.data, Split::kEval, expected, training.seed));
   TY_RETURN_IF_ERROR(CheckVocabulary(model, data->info()));
 
-  ModelEvaluation evaluation{.score = {}, .matrix = std::nullopt, .data = data->info().name};
+  ModelEvaluation evaluation{.score = {}, .matrix = std::nullopt, .numbers = std::nullopt, .data = data->info().name};
   std::optional<PredictionWatch> watch = PredictionWatch::For(expected);
+  std::optional<NumberErrors> errors = NumberErrors::For(expected, training.data.label_scale);
+  const ModelRunner::BatchSeen seen = watch ? watch->Seen() : errors ? errors->Seen() : nullptr;
   ModelRunner runner(training.model, backend);
   const auto told = [](const std::string& text) {
     if (!text.empty()) LogInfo("{}", text);
   };
   TY_ASSIGN_OR_RETURN(const int64_t examples, ModelRunner::EvaluatedExamples(data->info(), training.batch_size));
   EvaluationWatch lasting({.who = "trainyard-trainer", .examples = examples, .stop = {}, .told = told}, RealClock());
-  TY_ASSIGN_OR_RETURN(evaluation.score,
-                      runner.Evaluate(*data, training.batch_size, model.parameters, lasting.Seen(watch ? watch->Seen() : nullptr)));
+  TY_ASSIGN_OR_RETURN(evaluation.score, runner.Evaluate(*data, training.batch_size, model.parameters, lasting.Seen(seen)));
   if (watch) evaluation.matrix = watch->matrix();
+  if (errors) evaluation.numbers = errors->Score();
   return evaluation;
 }
 

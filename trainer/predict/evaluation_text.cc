@@ -111,6 +111,10 @@ std::string EvaluationText(const TrainedModel& model, const ModelEvaluation& eva
   std::string text =
       fmt::format("checkpoint  {} (step {})\ndata        {}, {} examples\n", model.checkpoint, model.step, evaluation.data, score.examples);
   for (const auto& [name, value] : MetricsOf(model.description.training.model, score)) text += fmt::format("{:<10}  {:.4f}\n", name, value);
+  if (const std::optional<NumberScore>& numbers = evaluation.numbers) {
+    text += fmt::format("mae         {:.6g}\nrmse        {:.6g}\n", numbers->mean_absolute, numbers->root_mean_square);
+    text += fmt::format("r2          {}\n", NumberText(numbers->r2));
+  }
   if (!evaluation.matrix) return text;
   const std::vector<std::string>& names = model.description.classes;
   text += "\n" + ClassTable(*evaluation.matrix, names);
@@ -125,6 +129,11 @@ std::string EvaluationJson(const TrainedModel& model, const ModelEvaluation& eva
   const ModelScore& score = evaluation.score;
   ordered_json text = {{"checkpoint", model.checkpoint}, {"step", model.step}, {"data", evaluation.data}, {"examples", score.examples}};
   for (const auto& [name, value] : MetricsOf(model.description.training.model, score)) text[name] = value;
+  if (const std::optional<NumberScore>& numbers = evaluation.numbers) {
+    text["meanAbsoluteError"] = numbers->mean_absolute;
+    text["rootMeanSquaredError"] = numbers->root_mean_square;
+    text["r2"] = NumberJson(numbers->r2);
+  }
   if (evaluation.matrix) {
     const ConfusionMatrix& matrix = *evaluation.matrix;
     for (int label = 0; label < matrix.classes(); ++label) {

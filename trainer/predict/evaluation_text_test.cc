@@ -47,5 +47,20 @@ TEST(EvaluationText, HeadsThatOnlyDifferFarBehindAreNumbers) {
                                                                       " 1 a_long_class_2     0     1\n"));
 }
 
+TEST(EvaluationText, OfNumbersHasTheirErrors) {
+  FieldErrors errors;
+  TrainedModel model{.checkpoint = "c", .description = {}, .parameters = {}};
+  model.description.training.model = ParseModelSpec({{"preset", "linear"}}, "model", errors);
+  ModelEvaluation evaluation{.score = {.examples = 2}, .matrix = {}, .numbers = NumberScore{.mean_absolute = 11299.285}, .data = "d"};
+  evaluation.numbers->root_mean_square = 14159.7;
+  EXPECT_THAT(EvaluationText(model, evaluation), HasSubstr("\nmae         11299.3\nrmse        14159.7\nr2          -\n"));
+  EXPECT_EQ(nlohmann::json::parse(EvaluationJson(model, evaluation))["r2"], nullptr);
+  evaluation.numbers->r2 = 0.75;
+  const auto json = nlohmann::json::parse(EvaluationJson(model, evaluation));
+  EXPECT_EQ(json["meanAbsoluteError"], 11299.285);
+  EXPECT_EQ(json["rootMeanSquaredError"], 14159.7);
+  EXPECT_EQ(json["r2"], 0.75);
+}
+
 }  // namespace
 }  // namespace trainyard::engine

@@ -131,6 +131,14 @@ void Predictor::Scatter(const ParameterSet& from, std::span<RowState* const> sta
   }
 }
 
+std::span<const float> Predictor::InLabelUnit(std::span<const float> found) {
+  const std::optional<LabelScale>& scale = model_.description.training.data.label_scale;
+  if (!scale) return found;
+  values_.resize(found.size());
+  std::ranges::transform(found, values_.begin(), [&](float value) { return scale->LabelOf(value); });
+  return values_;
+}
+
 absl::StatusOr<std::span<const float>> Predictor::Predict(DType dtype, std::span<const std::byte> bytes, int64_t examples,
                                                           std::span<RowState* const> states) {
   TY_CHECK(examples > 0 &&
@@ -159,7 +167,7 @@ absl::StatusOr<std::span<const float>> Predictor::Predict(DType dtype, std::span
     TY_RETURN_IF_ERROR(compiled->executor->Run({.training = false}, feeds, model_.parameters, nullptr, nullptr, &compiled->state));
     Scatter(compiled->state, states);
     if (count == examples) {
-      if (const std::span<const float> found = compiled->executor->View(output); !found.empty()) return found;
+      if (const std::span<const float> found = compiled->executor->View(output); !found.empty()) return InLabelUnit(found);
     }
     std::vector<int64_t> extents{count};
     if (reads_text()) extents.push_back(1);  // step
@@ -167,7 +175,7 @@ absl::StatusOr<std::span<const float>> Predictor::Predict(DType dtype, std::span
     values_.resize(static_cast<size_t>(examples * outputs()));
     TY_RETURN_IF_ERROR(compiled->executor->Fetch(output, {DType::kF32, Shape(extents), values_.data() + begin * outputs()}));
   }
-  return values_;
+  return InLabelUnit(values_);
 }
 
 absl::Status Predictor::Read(std::span<const int32_t> tokens, int64_t length, std::span<RowState* const> states) {

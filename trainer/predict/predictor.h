@@ -49,8 +49,8 @@ class Predictor {
   // `bytes` are `examples` examples of kU8 or kF32, as a file holds them: the training's transforms
   // are applied. Of a model that reads text they are kI32, and below the model's vocabulary. Row i
   // goes on from `states[i]`, which is replaced; rows without one begin, and leave none.
-  // [examples][outputs()], valid until the next call; not finite where a training has diverged or
-  // an example has very large numbers.
+  // [examples][outputs()], valid until the next call; a standardised label in its own unit; not
+  // finite where a training has diverged or an example has very large numbers.
   absl::StatusOr<std::span<const float>> Predict(DType dtype, std::span<const std::byte> bytes, int64_t examples,
                                                  std::span<RowState* const> states = {});
 
@@ -70,6 +70,8 @@ class Predictor {
   absl::Status Begin();
   absl::StatusOr<Compiled*> CompiledFor(int64_t examples);
   absl::StatusOr<int64_t> ExamplesAtATime(int64_t examples);
+  // Predictions as the training has its labels.
+  std::span<const float> InLabelUnit(std::span<const float> found);
   void Gather(std::span<RowState* const> states, ParameterSet& to) const;
   static void Scatter(const ParameterSet& from, std::span<RowState* const> states);
 

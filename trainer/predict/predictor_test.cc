@@ -54,5 +54,26 @@ TEST(Predictor, GivesAnExampleTheSameBitsAloneAndInALargeBatch) {
   }
 }
 
+TEST(Predictor, GivesAStandardisedLabelInItsUnit) {
+  FieldErrors errors;
+  TrainedModel model;
+  model.description.training.model = ParseModelSpec({{"preset", "linear"}, {"inputs", 2}}, "model", errors);
+  EXPECT_TRUE(errors.ToStatus("model").ok()) << errors.ToStatus("model");
+  model.parameters = ParameterSet(*ParameterSpecsOf(model.description.training.model));
+  InitializeParameters(model.description.training.model, 7, model.parameters);
+  const std::array inputs = {1.0F, 2.0F, -3.0F, 0.5F, 0.0F, 7.0F};
+  const auto predict = [&] {
+    const std::unique_ptr<Backend> backend = *MakeCpuBackend({.threads = 1});
+    const auto predictor = *Predictor::Create(model, *backend);
+    const auto found = predictor->Predict(DType::kF32, std::as_bytes(std::span(inputs)), 3);
+    EXPECT_TRUE(found.ok()) << found.status();
+    return found.ok() ? std::vector<float>(found->begin(), found->end()) : std::vector<float>(3);
+  };
+  const std::vector<float> learnt = predict();
+  model.description.training.data.label_scale = LabelScale{.mean = 1000, .deviation = 250};
+  const std::vector<float> told = predict();
+  for (size_t i = 0; i < 3; ++i) EXPECT_FLOAT_EQ(told[i], learnt[i] * 250 + 1000) << i;
+}
+
 }  // namespace
 }  // namespace trainyard::engine

@@ -128,7 +128,11 @@ absl::StatusOr<CsvFit> FitCsv(const CsvTable& table, const CsvFiles& files, bool
     TY_ASSIGN_OR_RETURN(fit.classes, files.classes.empty() ? ClassesOf(table, label) : files.classes);
   }
   TY_ASSIGN_OR_RETURN(const std::vector<int32_t> groups, ClassNumbers(table, label, fit.classes));
-  TY_ASSIGN_OR_RETURN(fit.columns, FitColumns(table, RowsOf(files, SetPart::kTraining, groups), files.options));
+  const std::vector<int64_t> rows = RowsOf(files, SetPart::kTraining, groups);
+  TY_ASSIGN_OR_RETURN(fit.columns, FitColumns(table, rows, files.options));
+  if (files.options.standardize_label) {
+    TY_ASSIGN_OR_RETURN(fit.label_scale, FitLabel(table, rows, files.options));
+  }
   return fit;
 }
 
@@ -170,7 +174,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCsvDataset(const CsvFiles& files, S
     TY_ASSIGN_OR_RETURN(const std::string_view text, LabelOf(table, row, label));
     const absl::StatusOr<double> number = NumberOf(text, files.options.decimal);
     if (!number.ok()) return WithContext(number.status(), fmt::format("{}: the label", table.PlaceOf(row)));
-    y.as<float>()[i] = static_cast<float>(*number);
+    y.as<float>()[i] = fit.label_scale.value_or(LabelScale()).Learnt(*number);
     if (!std::isfinite(y.as<float>()[i]))
       return absl::InvalidArgumentError(fmt::format("{}: the label {} is too large", table.PlaceOf(row), *number));
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct CsvFit {
   std::vector<FittedColumn> columns;
   // By number; empty for a model that gives numbers. Sorted, as numbers where all are whole ones.
   std::vector<std::string> classes;
+  std::optional<LabelScale> label_scale;  // of options.standardize_label
 };
 
 // Of the training's part of the rows; classes are those of all rows. `has_classes`: the label is a

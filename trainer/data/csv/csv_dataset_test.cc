@@ -230,6 +230,40 @@ TEST_F(CsvTest, DecimalCommasAreReadInColumnsAndLabels) {
   EXPECT_THAT(ErrorOf(1, 0), HasSubstr("train.csv:2: found \"1.5\", expected a finite number"));
 }
 
+TEST_F(CsvTest, AStandardisedLabelHasTheMomentsOfTheTrainingsRows) {
+  Write("train.csv", "weight,kind\n1,100000\n2,300000\n3,500000\n");
+  Write("eval.csv", "weight,kind\n2,1e6\n");
+  config_.eval = DataSplit{.files = {"eval.csv"}};
+  config_.csv.standardize_label = true;
+  const float z = std::sqrt(1.5F);
+  EXPECT_THAT(All(1, 0).y.values<const float>(), Pointwise(FloatNear(1e-6F), {-z, 0.0F, z}));
+  EXPECT_NEAR(All(1, 0, Split::kEval).y.values<const float>()[0], 3.5 * z, 1e-5);
+  config_.csv.standardize_label = false;
+  EXPECT_THAT(All(1, 0).y.values<const float>(), ElementsAre(100000, 300000, 500000));
+}
+
+TEST_F(CsvTest, ALabelScaleOfACheckpointIsTakenAsItIs) {
+  Write("train.csv", "weight,kind\n1,30\n");
+  config_.csv.standardize_label = true;
+  config_.fitted = {FittedColumn{.column = {.name = "weight"}, .mean = 2, .deviation = 2}};
+  config_.label_scale = LabelScale{.mean = 10, .deviation = 4};
+  EXPECT_THAT(All(1, 0).y.values<const float>(), ElementsAre(5));
+}
+
+TEST_F(CsvTest, EqualLabelsBecomeZeros) {
+  Write("train.csv", "weight,kind\n1,0.1\n2,0.1\n3,0.1\n");
+  config_.csv.standardize_label = true;
+  for (const float label : All(1, 0).y.values<const float>()) EXPECT_NEAR(label, 0, 1e-12);
+}
+
+TEST_F(CsvTest, ALabelThatCannotBeStandardisedIsTold) {
+  config_.csv.standardize_label = true;
+  Write("train.csv", "weight,kind\n1,1\n2,cat\n");
+  EXPECT_THAT(ErrorOf(1, 0), HasSubstr("train.csv:3: the label: found \"cat\", expected a finite number"));
+  Write("train.csv", "weight,kind\n1,1e300\n2,-1e300\n");
+  EXPECT_THAT(ErrorOf(1, 0), HasSubstr("train.csv: the label: the numbers are too large for a mean and a deviation"));
+}
+
 TEST(FitColumns, AColumnOfEqualValuesBecomesZeros) {
   CsvTable table({}, 2);
   table.BeginFile("t");

@@ -35,6 +35,25 @@ std::vector<CsvColumn> AllColumns(const CsvTable& table, size_t label, const Mis
   return columns;
 }
 
+struct Moments {
+  double mean = 0;
+  double deviation = 1;  // of all values (not n - 1)
+};
+
+// `values` are not empty.
+absl::StatusOr<Moments> MomentsOf(std::span<const double> values) {
+  const auto count = static_cast<double>(values.size());
+  double mean = 0;
+  for (const double value : values) mean += value / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean) / count;
+  if (!std::isfinite(mean) || !std::isfinite(squares))
+    return absl::InvalidArgumentError("the numbers are too large for a mean and a deviation");
+  // Equal values have no more than the rounding of their mean.
+  const double deviation = std::sqrt(squares);
+  return Moments{.mean = mean, .deviation = deviation > 1e-12 * std::abs(mean) ? deviation : 1};
+}
+
 // Mean and deviation of the numbers that are there, in the order of the rows.
 absl::Status FitNumbers(const CsvTable& table, std::span<const int64_t> rows, size_t place, const MissingRule& rule, char decimal,
                         FittedColumn& fitted) {
@@ -50,17 +69,9 @@ absl::Status FitNumbers(const CsvTable& table, std::span<const int64_t> rows, si
     values.push_back(*value);
   }
   if (values.empty()) return absl::InvalidArgumentError("none of the training's rows has a number there");
-  const auto count = static_cast<double>(values.size());
-  double sum = 0;
-  for (const double value : values) sum += value / count;
-  double squares = 0;
-  for (const double value : values) squares += (value - sum) * (value - sum) / count;
-  if (!std::isfinite(sum) || !std::isfinite(squares))
-    return absl::InvalidArgumentError("the numbers are too large for a mean and a deviation");
-  fitted.mean = sum;
-  // A column of equal values has no more than the rounding of their mean.
-  const double deviation = std::sqrt(squares);
-  fitted.deviation = deviation > 1e-12 * std::abs(sum) ? deviation : 1;
+  TY_ASSIGN_OR_RETURN(const Moments moments, MomentsOf(values));
+  fitted.mean = moments.mean;
+  fitted.deviation = moments.deviation;
   if (rule.kind == MissingRule::Kind::kMean) fitted.missing = fmt::format("{}", fitted.mean);
   return absl::OkStatus();
 }
@@ -135,6 +146,20 @@ absl::StatusOr<std::vector<FittedColumn>> FitColumns(const CsvTable& table, std:
     if (!status.ok()) return InColumn(column.column, status);
   }
   return fitted;
+}
+
+absl::StatusOr<LabelScale> FitLabel(const CsvTable& table, std::span<const int64_t> rows, const CsvOptions& options) {
+  TY_ASSIGN_OR_RETURN(const size_t label, FindColumn(options.label, table.header(), table.columns(), table.name()));
+  std::vector<double> values;
+  values.reserve(rows.size());
+  for (const int64_t row : rows) {
+    const absl::StatusOr<double> value = NumberOf(table.Cell(row, label), options.decimal);
+    if (!value.ok()) return WithContext(value.status(), fmt::format("{}: the label", table.PlaceOf(row)));
+    values.push_back(*value);
+  }
+  const absl::StatusOr<Moments> moments = MomentsOf(values);
+  if (!moments.ok()) return WithContext(moments.status(), fmt::format("{}: the label", table.name()));
+  return LabelScale{.mean = moments->mean, .deviation = moments->deviation};
 }
 
 absl::StatusOr<RowEncoder> RowEncoder::Create(std::span<const FittedColumn> columns, const std::vector<std::string>& header, size_t cells,

@@ -16,7 +16,7 @@ CsvFiles CsvFilesOf(const DataConfig& config, const DataSplit& split) {
 }
 
 absl::StatusOr<CsvFit> CsvFitOf(const DataConfig& config, bool has_classes) {
-  if (config.fitted) return CsvFit{.columns = *config.fitted, .classes = config.classes};
+  if (config.fitted) return CsvFit{.columns = *config.fitted, .classes = config.classes, .label_scale = config.label_scale};
   return FitCsv(CsvFilesOf(config, config.train), has_classes);
 }
 
@@ -25,6 +25,7 @@ absl::Status KnowCsvFit(DataConfig& config, bool has_classes) {
   TY_ASSIGN_OR_RETURN(CsvFit fit, WithMemoryFor("the data set", 0, [&] { return CsvFitOf(config, has_classes); }));
   config.fitted = std::move(fit.columns);
   config.classes = std::move(fit.classes);
+  config.label_scale = fit.label_scale;
   return absl::OkStatus();
 }
 
