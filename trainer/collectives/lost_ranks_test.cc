@@ -157,7 +157,9 @@ TEST_P(RanksTest, ARankThatHasNotReadTheResultsThatRestIsNamed) {
     rank.Plan(AllReduceAlgorithm::kDirect, 100, 2);
     rank.LetResultsRest();
     EXPECT_TRUE(rank.Reduce(7).ok());
-    if (index == 1) EXPECT_TRUE(rank.group().AwaitReaders().ok());
+    if (index == 1) {
+      EXPECT_TRUE(rank.group().AwaitReaders().ok());
+    }
   });
   const PassingTime time(clock);
   const absl::Status read = ranks_[0]->group().AwaitReaders();

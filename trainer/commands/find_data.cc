@@ -132,11 +132,16 @@ void NoteMissingClasses(std::span<const int64_t> labels, int64_t cut, FoundData&
   found.data.push_back("# " + note);
 }
 
-absl::StatusOr<FoundData> FindData(const std::string& path) {
-  TY_ASSIGN_OR_RETURN(const FolderContent content, ContentOf(path));
+absl::StatusOr<FoundData> FindData(const std::string& path, const std::string& label) {
+  TY_ASSIGN_OR_RETURN(FolderContent content, ContentOf(path));
+  content.label = label;
   for (const auto find : {FindImages, FindCifar10, FindIdx, FindNpz, FindTfRecords, FindParquet, FindCsv, FindText}) {
     TY_ASSIGN_OR_RETURN(std::optional<FoundData> found, find(content));
     if (!found) continue;
+    if (!label.empty() && find != FindCsv) {
+      return absl::InvalidArgumentError(
+          fmt::format("--label: found \"{}\" for {}, expected none: only rows of CSV have columns to choose from", label, found->summary));
+    }
     if (found->classes == 1) {
       return absl::InvalidArgumentError(
           fmt::format("{} has {}, expected two classes or more: a model would have nothing to tell apart", path, found->summary));

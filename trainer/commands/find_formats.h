@@ -18,6 +18,7 @@ struct FolderContent {
   std::string dir;  // "": the working directory
   std::vector<std::string> folders;
   std::vector<std::string> files;
+  std::string label = {};  // of tables: the column that the user names; "": none
 };
 
 // Nothing where the folder is not of that format. `data` begins with the format's line; `dir` is

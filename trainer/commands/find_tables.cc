@@ -11,6 +11,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/commands/column_look.h"
 #include "trainer/commands/find_formats.h"
+#include "trainer/commands/label_column.h"
 #include "trainer/data/csv/csv_dataset.h"
 #include "trainer/data/csv/csv_delimiter.h"
 #include "trainer/data/csv/csv_table.h"
@@ -33,16 +34,6 @@ std::vector<std::string> Named(const FolderContent& content, std::string_view ex
     if (name.ends_with(extension) || name.ends_with(std::string(extension) + ".gz")) files.push_back(file);
   }
   return files;
-}
-
-// A column of that name, else the last one.
-size_t LabelColumn(const CsvTable& table) {
-  for (const char* name : {"label", "class", "target", "y", "species", "category"}) {
-    for (size_t i = 0; i < table.header().size(); ++i) {
-      if (absl::AsciiStrToLower(table.header()[i]) == name) return i;
-    }
-  }
-  return table.columns() - 1;
 }
 
 // A first row without a number, above rows that have some, is a header.
@@ -75,8 +66,10 @@ std::string WhyLeftOut(const ColumnLook& look) {
   return look.is_all_different() ? "each of its texts is there once" : "";
 }
 
-// The columns beside the label, as options and as lines of the job file.
-void AddColumns(const CsvTable& table, size_t label, CsvOptions& options, FoundData& found) {
+// The columns beside the label, as options and as lines of the job file. It gives those that are
+// left out, and why.
+std::vector<std::string> AddColumns(const CsvTable& table, size_t label, CsvOptions& options, FoundData& found) {
+  std::vector<std::string> all_left_out;
   found.data.emplace_back("columns:");
   for (size_t i = 0; i < table.columns(); ++i) {
     if (i == label) continue;
@@ -89,7 +82,8 @@ void AddColumns(const CsvTable& table, size_t label, CsvOptions& options, FoundD
       found.data.push_back(fmt::format("  # {} has {}", name, doubt));
     }
     if (left_out) {
-      found.data.push_back(fmt::format("  # {} is left out: {}", name, reason));
+      all_left_out.push_back(fmt::format("{} is left out: {}", name, reason));
+      found.data.push_back("  # " + all_left_out.back());
       continue;
     }
     options.columns.push_back({.column = RefOfColumn(table.header(), i),
@@ -98,6 +92,22 @@ void AddColumns(const CsvTable& table, size_t label, CsvOptions& options, FoundD
     found.data.push_back(fmt::format("  - {{name: {}, type: {}{}}}{}", name, look.is_number() ? "number" : "category",
                                      look.has_missing() ? ", missing: mean" : "", NumberComment(table, i)));
   }
+  return all_left_out;
+}
+
+// Of rows that hardly share a label nothing is learnt.
+absl::Status CheckClasses(const CsvTable& table, size_t label, const ColumnLook& labels, const CsvFit& fit) {
+  const auto classes = static_cast<int64_t>(fit.classes.size());
+  if (labels.cells < ColumnLook::kFewestUnlike || classes <= table.rows() / 2) return absl::OkStatus();
+  if (labels.is_number()) {
+    return absl::InvalidArgumentError(fmt::format("{}: the label {} has {} and {} for none, such as NA; remove the rows without a label",
+                                                  table.name(), ColumnText(table, label), Counted(labels.numbers, "number"),
+                                                  Counted(labels.words, "word")));
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("{}: the label {} has {} different values in {}, such as \"{}\": too many for classes, and no numbers. Write numbers "
+                  "without units, signs of a currency and marks of thousands, or name another column by --label",
+                  table.name(), ColumnText(table, label), classes, Counted(table.rows(), "row"), labels.first_text));
 }
 
 std::string DelimiterText(char delimiter) { return delimiter == '\t' ? "\"\\t\"" : fmt::format("\"{}\"", delimiter); }
@@ -110,7 +120,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   if (tabs) files = Named(content, ".tsv");
   if (files.empty()) return std::nullopt;
   SortTrainFirst(files);
-  const std::string eval = EvaluationAmong(files);
+  std::string eval = EvaluationAmong(files);
   CsvFiles source{.paths = {(std::filesystem::path(content.dir) / files[0]).string()}, .options = {.header = false}};
   TY_ASSIGN_OR_RETURN(source.options.delimiter, DelimiterOf(source.paths[0], tabs ? '\t' : ','));
   const std::string delimiter = DelimiterText(source.options.delimiter);
@@ -124,15 +134,26 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   source.options.header = HasHeader(table);
   source.options.decimal = DecimalOf(table);
   if (source.options.header) table.TakeHeader();
-  const size_t label = LabelColumn(table);
+  std::vector<std::string> other_header;
+  if (source.options.header && !eval.empty()) {
+    TY_ASSIGN_OR_RETURN(other_header, ReadFirstRow((std::filesystem::path(content.dir) / eval).string(), source.options.delimiter));
+  }
+  TY_ASSIGN_OR_RETURN(const size_t label, FindLabelColumn(table, content.label, other_header));
   const ColumnLook labels = LookAt(table, label, source.options.decimal);
   const bool has_classes = !labels.is_number() || labels.words > 0 || (labels.whole && labels.different.size() <= kMostLabelNumbers);
 
   source.options.label = RefOfColumn(table.header(), label);
   FoundData found{.examples = table.rows()};
   found.data = {"format: csv", fmt::format("train: {{files: [{}]}}", YamlText(files[0]))};
-  found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
   NoteLeftOut(files, eval, kSeveralFiles, found);
+  if (const std::vector<std::string> lacking = LackingIn(other_header, table.header()); !lacking.empty()) {
+    const std::string note = fmt::format("{} has no column {}: it is no evaluation", YamlText(eval), YamlText(lacking[0]));
+    const bool is_label = std::ranges::find(lacking, table.header()[label]) != lacking.end();
+    found.notes.push_back(note + (is_label ? "; `predict` gives the labels of its rows" : ""));
+    found.data.push_back("# " + note);
+    eval.clear();
+  }
+  found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
   if (source.options.delimiter != ',') found.data.push_back("delimiter: " + delimiter);
   if (source.options.decimal != '.') found.data.emplace_back("decimal: comma");
   if (!source.options.header) found.data.emplace_back("header: false");
@@ -143,14 +164,16 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   found.data.push_back(
       fmt::format("label: {}{}{}", ColumnText(table, label), NumberComment(table, label), has_classes ? "" : "  # a number"));
   if (!has_classes) found.data.emplace_back("standardizeLabel: true  # the loss has no unit; predictions have the label's");
-  AddColumns(table, label, source.options, found);
+  const std::vector<std::string> left_out = AddColumns(table, label, source.options, found);
+  const std::vector<std::string>& reasons = found.notes.empty() ? left_out : found.notes;
   if (source.options.columns.empty()) {
     return absl::InvalidArgumentError(
-        fmt::format("{} has no column beside the label {} that a model could learn from; its delimiter is {}{}", table.name(),
-                    ColumnText(table, label), delimiter, found.notes.empty() ? "" : "; " + found.notes.back()));
+        fmt::format("{} has no column beside the label {} that a model could learn from; its delimiter is {}{}{}", table.name(),
+                    ColumnText(table, label), delimiter, reasons.empty() ? "" : "; ", NamesText(reasons)));
   }
   if (eval.empty()) source.eval_fraction = 0.2;
   TY_ASSIGN_OR_RETURN(const CsvFit fit, FitCsv(table, source, has_classes));
+  TY_RETURN_IF_ERROR(CheckClasses(table, label, labels, fit));
   found.input = Shape{WidthOf(fit.columns)};
   found.classes = static_cast<int64_t>(fit.classes.size());
   found.summary = has_classes ? fmt::format("{} of {} ({})", Counted(table.rows(), "row"), Counted(found.classes, "class", "classes"),

@@ -24,8 +24,8 @@ struct FoundData {
 // Looks at a folder, or at a file, and tells what it holds: pictures in class folders, CIFAR-10,
 // IDX, .npz, TFRecord, Parquet, CSV, or text, in this order. NotFound: none of them; it names what
 // was looked for. InvalidArgument: all labels are of one class. Errors of a data set that is there
-// but damaged name the file.
-absl::StatusOr<FoundData> FindData(const std::string& path);
+// but damaged name the file. `label` as FindLabelColumn has it.
+absl::StatusOr<FoundData> FindData(const std::string& path, const std::string& label = "");
 
 // What errors call JobText: it is no file yet.
 inline constexpr char kFoundJob[] = "the job that init writes";

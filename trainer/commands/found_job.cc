@@ -28,8 +28,8 @@ absl::Status CheckOpens(const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<FoundJob> FindJob(const std::string& path) {
-  TY_ASSIGN_OR_RETURN(FoundData found, FindData(path));
+absl::StatusOr<FoundJob> FindJob(const std::string& path, const std::string& label) {
+  TY_ASSIGN_OR_RETURN(FoundData found, FindData(path, label));
   std::string text = JobText(found);
   FoundJob job{.data = std::move(found), .text = std::move(text)};
   if (const absl::Status opens = CheckOpens(job.text); !opens.ok()) {

@@ -16,6 +16,6 @@ struct FoundJob {
 // The job for what FindData finds at `path`. Its splits were opened as `launch` opens them, so
 // that it can be launched. Errors of FindData. InvalidArgument names `path` and says why the data
 // cannot be trained on by such a job.
-absl::StatusOr<FoundJob> FindJob(const std::string& path);
+absl::StatusOr<FoundJob> FindJob(const std::string& path, const std::string& label = "");
 
 }  // namespace trainyard::engine

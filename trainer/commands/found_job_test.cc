@@ -60,6 +60,58 @@ TEST_F(FoundJobTest, LabelsOfOneClassAreRefused) {
               HasSubstr("one.csv has 5 rows of 1 class (a), expected two classes or more"));
 }
 
+// As competitions give them: test.csv is there to be predicted.
+TEST_F(FoundJobTest, TheColumnThatTheTestsLackIsTheLabel) {
+  std::string train = "id,survived,age,port\n";
+  std::string test = "id,age,port\n";
+  for (int i = 0; i < 40; ++i) {
+    train += std::to_string(i) + (i % 3 == 0 ? ",1," : ",0,") + std::to_string(20 + i % 7) + (i % 2 == 0 ? ",S\n" : ",C\n");
+    test += std::to_string(i + 40) + ",30,S\n";
+  }
+  Write("train.csv", train);
+  Write("test.csv", test);
+  const absl::StatusOr<FoundJob> job = FindJob(dir_);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(job->text, AllOf(HasSubstr("label: \"survived\"\n"), HasSubstr("evalFraction: 0.2\n"), Not(HasSubstr("eval: {"))));
+  EXPECT_THAT(job->data.notes,
+              ElementsAre("\"test.csv\" has no column \"survived\": it is no evaluation; `predict` gives the labels of its rows"));
+  const absl::StatusOr<FoundJob> wanted = FindJob(dir_, "port");
+  ASSERT_TRUE(wanted.ok()) << wanted.status();
+  EXPECT_THAT(wanted->text, HasSubstr("label: \"port\"\n"));
+  EXPECT_THAT(std::string(FindJob(dir_, "prot").status().message()), HasSubstr("has no column \"prot\"; did you mean \"port\"?"));
+}
+
+TEST_F(FoundJobTest, ANumberToLearnIsStandardised) {
+  std::string text = "rooms,price\n";
+  for (int i = 0; i < 40; ++i) text += std::to_string(i % 6) + "," + std::to_string(100'000 + 1000.5 * i) + "\n";
+  EXPECT_THAT(Find("prices.csv", text).text, AllOf(HasSubstr("standardizeLabel: true"), HasSubstr("meanSquaredError")));
+  EXPECT_THAT(Find("classes.csv", Rows(20)).text, Not(HasSubstr("standardizeLabel")));
+}
+
+TEST_F(FoundJobTest, ALabelOfPricesAsTextsIsRefused) {
+  std::string prices = "rooms,price\n";
+  std::string words = "rooms,price\n";
+  for (int i = 0; i < 40; ++i) {
+    prices += std::to_string(i % 6) + ",\"$1," + std::to_string(100 + i) + "\"\n";
+    words += std::to_string(i % 6) + "," + (i == 3 ? "NA" : std::to_string(100.5 + i)) + "\n";
+  }
+  EXPECT_THAT(ErrorOf("prices.csv", prices),
+              HasSubstr("prices.csv: the label \"price\" has 40 different values in 40 rows, such as \"$1,100\": too many for classes"));
+  EXPECT_THAT(ErrorOf("words.csv", words), HasSubstr("the label \"price\" has 39 numbers and 1 word for none, such as NA"));
+}
+
+TEST_F(FoundJobTest, ATableWithoutAUsefulColumnSaysWhatItLeavesOut) {
+  std::string text = "time,value\n";
+  for (int i = 0; i < 40; ++i) text += "12:" + std::to_string(10 + i) + "," + std::to_string(0.5 + i) + "\n";
+  EXPECT_THAT(ErrorOf("series.csv", text), AllOf(HasSubstr("has no column beside the label \"value\" that a model could learn from"),
+                                                 HasSubstr("; \"time\" is left out: each of its texts is there once")));
+}
+
+TEST_F(FoundJobTest, ALabelIsNamedForRowsAlone) {
+  Write("input.txt", std::string(5000, 'a') + std::string(5000, 'b'));
+  EXPECT_THAT(std::string(FindJob(dir_, "price").status().message()), HasSubstr("--label: found \"price\" for"));
+}
+
 TEST_F(FoundJobTest, ATableOfAHeaderAloneIsRefused) {
   EXPECT_THAT(ErrorOf("header.csv", "length,colour,kind\n"), HasSubstr("has 1 row, expected a header with rows below it, or several rows"));
 }

@@ -23,6 +23,7 @@ namespace {
 
 struct InitFlags {
   std::string path;
+  std::string label;
   std::string output = "job.yaml";
 };
 
@@ -40,7 +41,7 @@ absl::Status Reserve(const std::string& path) {
 absl::StatusOr<std::string> Init(const InitFlags& flags) {
   std::error_code error;
   if (std::filesystem::exists(flags.output, error)) return IsThere(flags.output);
-  TY_ASSIGN_OR_RETURN(const FoundJob job, FindJob(flags.path));
+  TY_ASSIGN_OR_RETURN(const FoundJob job, FindJob(flags.path, flags.label));
   TY_RETURN_IF_ERROR(Reserve(flags.output));
   if (const absl::Status written = WriteFileDurably(flags.output, job.text); !written.ok()) {
     std::filesystem::remove(flags.output, error);  // else the next try finds it there
@@ -62,8 +63,14 @@ void AddInitCommand(CLI::App& app, int& exit_code) {
       ->type_name("DIR")
       ->required();
   command->add_option("--output", flags->output, "the job file to write")->type_name("FILE")->capture_default_str();
+  command
+      ->add_option("--label", flags->label,
+                   "the column of CSV that the model learns: its name in the header, or its number from 0. Without it: the one that a file "
+                   "for tests lacks, a column named label, class or target, or the last one")
+      ->type_name("COLUMN");
   command->footer(
       "trainyard-trainer init examples/data/mnist\n"
+      "trainyard-trainer init houses.csv --label price\n"
       "trainyard-trainer init examples/data/tinyshakespeare --output text.yaml");
   command->callback([flags, &exit_code] { exit_code = PrintText(Init(*flags)); });
 }

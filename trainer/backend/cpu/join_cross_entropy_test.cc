@@ -91,7 +91,9 @@ class JoinCrossEntropyTest : public testing::TestWithParam<std::string> {
     const TrialResult one = OnCpu(trial, 1);
     EXPECT_LT(Difference(one, *expected), tolerance);
     for (const int threads : {2, 3}) EXPECT_EQ(Difference(OnCpu(trial, threads), one), 0.0) << threads << " threads";
-    if (!words.training) EXPECT_EQ(one.outputs.at("correct"), expected->outputs.at("correct"));
+    if (!words.training) {
+      EXPECT_EQ(one.outputs.at("correct"), expected->outputs.at("correct"));
+    }
   }
 };
 
@@ -180,9 +182,10 @@ int PlacedLogits(Trial trial, const Shape& shape) {
       if (graph.node(id).outputs[i].shape != shape) continue;
       const bool arena = (*executor)->plan().at({id, i}).kind == ValueStorage::Kind::kArena;
       placed += arena ? 1 : 0;
-      if (arena)
+      if (arena) {
         EXPECT_TRUE(std::holds_alternative<DenseCrossEntropyOp>(graph.node(id).op) && i == DenseCrossEntropyOutputs::kTerms)
             << graph.node(id).name;
+      }
     }
   }
   return placed;

@@ -199,7 +199,9 @@ TEST(UnpoolInWeights, InBfloat16OnlyNarrowPooledValuesAreMarked) {
     const Graph narrowed = NarrowValues(LayOut(FuseEpilogues(trial.builder().graph())), NarrowReach::kDense);
     const Graph graph = UnpoolInWeights(narrowed, Precision::kBfloat16);
     for (const Node& node : graph.nodes()) {
-      if (const auto* const conv = std::get_if<Conv2dOp>(&node.op)) EXPECT_EQ(conv->epilogue.unpool_in_weights, filters == 6);
+      if (const auto* const conv = std::get_if<Conv2dOp>(&node.op)) {
+        EXPECT_EQ(conv->epilogue.unpool_in_weights, filters == 6);
+      }
     }
   }
 }
