@@ -15,6 +15,7 @@
 #include "trainer/base/status_macros.h"
 #include "trainer/commands/find_formats.h"
 #include "trainer/commands/found_data.h"
+#include "trainer/picture/picture_name.h"
 
 namespace trainyard::engine {
 namespace {
@@ -70,6 +71,14 @@ absl::StatusOr<FolderContent> ContentOf(const fs::path& path) {
   std::ranges::sort(content.folders);
   std::ranges::sort(content.files);
   return content;
+}
+
+// Pictures beside a table that is none by itself, such as one of their names and classes.
+absl::Status WithPictures(const absl::Status& status, const FolderContent& content) {
+  const auto pictures = std::ranges::count_if(content.files, [](const std::string& file) { return IsPictureName(file); });
+  if (pictures == 0) return status;
+  return absl::Status(status.code(), fmt::format("{}; pictures, as the {} beside it, go into a folder for each class",
+                                                 std::string(status.message()), pictures));
 }
 
 }  // namespace
@@ -136,7 +145,9 @@ absl::StatusOr<FoundData> FindData(const std::string& path, const std::string& l
   TY_ASSIGN_OR_RETURN(FolderContent content, ContentOf(path));
   content.label = label;
   for (const auto find : {FindImages, FindCifar10, FindIdx, FindNpz, FindTfRecords, FindParquet, FindCsv, FindText}) {
-    TY_ASSIGN_OR_RETURN(std::optional<FoundData> found, find(content));
+    absl::StatusOr<std::optional<FoundData>> looked = find(content);
+    if (!looked.ok()) return WithPictures(looked.status(), content);
+    std::optional<FoundData>& found = *looked;
     if (!found) continue;
     if (!label.empty() && find != FindCsv) {
       return absl::InvalidArgumentError(

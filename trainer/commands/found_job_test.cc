@@ -107,6 +107,16 @@ TEST_F(FoundJobTest, ATableWithoutAUsefulColumnSaysWhatItLeavesOut) {
                                                  HasSubstr("; \"time\" is left out: each of its texts is there once")));
 }
 
+TEST_F(FoundJobTest, PicturesBesideATableOfTheirClassesAreTold) {
+  std::string text = "file,breed\n";
+  for (int i = 0; i < 20; ++i) {
+    text += std::to_string(i) + "x.png,dog\n";
+    Write(std::to_string(i) + "x.png", "");
+  }
+  Write("labels.csv", text);
+  EXPECT_THAT(std::string(FindJob(dir_).status().message()), HasSubstr("; pictures, as the 20 beside it, go into a folder for each class"));
+}
+
 TEST_F(FoundJobTest, ALabelIsNamedForRowsAlone) {
   Write("input.txt", std::string(5000, 'a') + std::string(5000, 'b'));
   EXPECT_THAT(std::string(FindJob(dir_, "price").status().message()), HasSubstr("--label: found \"price\" for"));

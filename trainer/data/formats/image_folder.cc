@@ -51,7 +51,10 @@ class Walker {
 
   // Files that are no pictures are told once.
   std::vector<ImageFile> Done() && {
-    if (others_ > 0) LogInfo("{}: {} files that are not named .png, .jpg or .jpeg are left out, such as {}", dir_, others_, first_other_);
+    if (others_ > 0) {
+      LogInfo("{}: {} left out, such as {}: only names that end in .png, .jpg or .jpeg count", dir_,
+              Counted(others_, "file is", "files are"), first_other_);
+    }
     return std::move(files_);
   }
   size_t found() const { return files_.size(); }
