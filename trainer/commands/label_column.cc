@@ -11,6 +11,13 @@ namespace {
 
 bool Has(const std::vector<std::string>& header, const std::string& name) { return std::ranges::find(header, name) != header.end(); }
 
+bool IsBlank(const CsvTable& table, size_t column) {
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    if (!table.Cell(row, column).empty()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::string> LackingIn(const std::vector<std::string>& other_header, const std::vector<std::string>& header) {
@@ -33,6 +40,10 @@ absl::StatusOr<size_t> FindLabelColumn(const CsvTable& table, const std::string&
   for (const char* name : {"label", "class", "target", "y", "species", "category"}) {
     const auto found = std::ranges::find(header, name, [](const std::string& column) { return absl::AsciiStrToLower(column); });
     if (found != header.end()) return static_cast<size_t>(found - header.begin());
+  }
+  // A comma at the end of each row makes a column without a cell.
+  for (size_t column = table.columns(); column-- > 0;) {
+    if (!IsBlank(table, column)) return column;
   }
   return table.columns() - 1;
 }

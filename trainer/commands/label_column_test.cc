@@ -36,6 +36,13 @@ TEST(FindLabelColumn, IsOneOfAKnownNameElseTheLast) {
   EXPECT_EQ(Find(TableOf({})), 2);
 }
 
+TEST(FindLabelColumn, IsNotTheEmptyColumnBehindCommasAtTheEnd) {
+  CsvTable table = TableOf({"a", "b", ""});
+  table.Append({"1", "x", ""}, 2);
+  table.Append({"", "", ""}, 3);
+  EXPECT_EQ(Find(table), 1);
+}
+
 TEST(FindLabelColumn, IsTheOneThatTheOtherFileLacks) {
   const CsvTable table = TableOf({"survived", "age", "class"});
   EXPECT_EQ(Find(table, "", {"class", "age"}), 0);
