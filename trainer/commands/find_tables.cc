@@ -98,7 +98,8 @@ std::vector<std::string> AddColumns(const CsvTable& table, size_t label, CsvOpti
 // Of rows that hardly share a label nothing is learnt.
 absl::Status CheckClasses(const CsvTable& table, size_t label, const ColumnLook& labels, const CsvFit& fit) {
   const auto classes = static_cast<int64_t>(fit.classes.size());
-  if (labels.cells < ColumnLook::kFewestUnlike || classes <= table.rows() / 2) return absl::OkStatus();
+  const bool all_numbers = labels.is_number() && labels.words == 0;
+  if (all_numbers || labels.cells < ColumnLook::kFewestUnlike || classes <= table.rows() / 2) return absl::OkStatus();
   if (labels.is_number()) {
     return absl::InvalidArgumentError(fmt::format("{}: the label {} has {} and {} for none, such as NA; remove the rows without a label",
                                                   table.name(), ColumnText(table, label), Counted(labels.numbers, "number"),
@@ -108,6 +109,24 @@ absl::Status CheckClasses(const CsvTable& table, size_t label, const ColumnLook&
       fmt::format("{}: the label {} has {} different values in {}, such as \"{}\": too many for classes, and no numbers. Write numbers "
                   "without units, signs of a currency and marks of thousands, or name another column by --label",
                   table.name(), ColumnText(table, label), classes, Counted(table.rows(), "row"), labels.first_text));
+}
+
+// The first row of the file for evaluation; empty: there is no such file, or files have no headers.
+absl::StatusOr<std::vector<std::string>> OtherHeader(const std::string& dir, const std::string& eval, const CsvOptions& options) {
+  if (eval.empty() || !options.header) return std::vector<std::string>();
+  return ReadFirstRow((std::filesystem::path(dir) / eval).string(), options.delimiter);
+}
+
+// Notes a file for evaluation that lacks a column. Gives whether it is one.
+bool IsEvaluationOf(const CsvTable& table, size_t label, const std::string& eval, const std::vector<std::string>& other_header,
+                    FoundData& found) {
+  const std::vector<std::string> lacking = LackingIn(other_header, table.header());
+  if (lacking.empty()) return !eval.empty();
+  const std::string note = fmt::format("{} has no column {}: it is no evaluation", YamlText(eval), YamlText(lacking[0]));
+  const bool is_label = std::ranges::find(lacking, table.header()[label]) != lacking.end();
+  found.notes.push_back(note + (is_label ? "; `predict` gives the labels of its rows" : ""));
+  found.data.push_back("# " + note);
+  return false;
 }
 
 std::string DelimiterText(char delimiter) { return delimiter == '\t' ? "\"\\t\"" : fmt::format("\"{}\"", delimiter); }
@@ -120,7 +139,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   if (tabs) files = Named(content, ".tsv");
   if (files.empty()) return std::nullopt;
   SortTrainFirst(files);
-  std::string eval = EvaluationAmong(files);
+  const std::string eval = EvaluationAmong(files);
   CsvFiles source{.paths = {(std::filesystem::path(content.dir) / files[0]).string()}, .options = {.header = false}};
   TY_ASSIGN_OR_RETURN(source.options.delimiter, DelimiterOf(source.paths[0], tabs ? '\t' : ','));
   const std::string delimiter = DelimiterText(source.options.delimiter);
@@ -134,10 +153,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   source.options.header = HasHeader(table);
   source.options.decimal = DecimalOf(table);
   if (source.options.header) table.TakeHeader();
-  std::vector<std::string> other_header;
-  if (source.options.header && !eval.empty()) {
-    TY_ASSIGN_OR_RETURN(other_header, ReadFirstRow((std::filesystem::path(content.dir) / eval).string(), source.options.delimiter));
-  }
+  TY_ASSIGN_OR_RETURN(const std::vector<std::string> other_header, OtherHeader(content.dir, eval, source.options));
   TY_ASSIGN_OR_RETURN(const size_t label, FindLabelColumn(table, content.label, other_header));
   const ColumnLook labels = LookAt(table, label, source.options.decimal);
   const bool has_classes = !labels.is_number() || labels.words > 0 || (labels.whole && labels.different.size() <= kMostLabelNumbers);
@@ -146,14 +162,8 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   FoundData found{.examples = table.rows()};
   found.data = {"format: csv", fmt::format("train: {{files: [{}]}}", YamlText(files[0]))};
   NoteLeftOut(files, eval, kSeveralFiles, found);
-  if (const std::vector<std::string> lacking = LackingIn(other_header, table.header()); !lacking.empty()) {
-    const std::string note = fmt::format("{} has no column {}: it is no evaluation", YamlText(eval), YamlText(lacking[0]));
-    const bool is_label = std::ranges::find(lacking, table.header()[label]) != lacking.end();
-    found.notes.push_back(note + (is_label ? "; `predict` gives the labels of its rows" : ""));
-    found.data.push_back("# " + note);
-    eval.clear();
-  }
-  found.data.push_back(eval.empty() ? "evalFraction: 0.2" : fmt::format("eval: {{files: [{}]}}", YamlText(eval)));
+  const bool has_evaluation = IsEvaluationOf(table, label, eval, other_header, found);
+  found.data.push_back(has_evaluation ? fmt::format("eval: {{files: [{}]}}", YamlText(eval)) : "evalFraction: 0.2");
   if (source.options.delimiter != ',') found.data.push_back("delimiter: " + delimiter);
   if (source.options.decimal != '.') found.data.emplace_back("decimal: comma");
   if (!source.options.header) found.data.emplace_back("header: false");
@@ -171,7 +181,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
         fmt::format("{} has no column beside the label {} that a model could learn from; its delimiter is {}{}{}", table.name(),
                     ColumnText(table, label), delimiter, reasons.empty() ? "" : "; ", NamesText(reasons)));
   }
-  if (eval.empty()) source.eval_fraction = 0.2;
+  if (!has_evaluation) source.eval_fraction = 0.2;
   TY_ASSIGN_OR_RETURN(const CsvFit fit, FitCsv(table, source, has_classes));
   TY_RETURN_IF_ERROR(CheckClasses(table, label, labels, fit));
   found.input = Shape{WidthOf(fit.columns)};

@@ -97,6 +97,9 @@ TEST_F(FoundJobTest, ALabelOfPricesAsTextsIsRefused) {
   }
   EXPECT_THAT(ErrorOf("prices.csv", prices),
               HasSubstr("prices.csv: the label \"price\" has 40 different values in 40 rows, such as \"$1,100\": too many for classes"));
+  std::string numbers = "rooms,stars\n";
+  for (int i = 0; i < 11; ++i) numbers += std::to_string(i) + "," + std::to_string(i) + "\n";
+  EXPECT_THAT(ErrorOf("numbers.csv", numbers), HasSubstr("leaves none for the evaluation"));
   EXPECT_THAT(ErrorOf("words.csv", words), HasSubstr("the label \"price\" has 39 numbers and 1 word for none, such as NA"));
 }
 
