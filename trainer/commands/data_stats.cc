@@ -13,6 +13,7 @@
 
 #include "trainer/base/counted.h"
 #include "trainer/data/text/vocabulary.h"
+#include "trainer/report/number_text.h"
 
 namespace trainyard::engine {
 namespace {
@@ -145,9 +146,9 @@ std::string StatsText(const std::string& split, const DataStats& stats, const st
       fmt::format("{}: {} of shape {}, of {}\n", split, Counted(stats.examples, "example"), stats.shape.ToString(), stats.name);
   for (size_t channel = 0; channel < stats.channels.size(); ++channel) {
     const ChannelStats& numbers = stats.channels[channel];
-    text += fmt::format("  {:<9} mean {:.4f}  std {:.4f}  from {:.4f} to {:.4f}\n",
-                        stats.channels.size() == 1 ? "numbers" : fmt::format("channel {}", channel), numbers.mean, numbers.deviation,
-                        numbers.minimum, numbers.maximum);
+    text +=
+        fmt::format("  {:<9} mean {}  std {}  from {} to {}\n", stats.channels.size() == 1 ? "numbers" : fmt::format("channel {}", channel),
+                    MetricText(numbers.mean), MetricText(numbers.deviation), MetricText(numbers.minimum), MetricText(numbers.maximum));
   }
   for (size_t label = 0; label < std::min(kMostRows, stats.class_counts.size()); ++label) {
     text += fmt::format("  {:>9}  {}\n", stats.class_counts[label], classes[label]);

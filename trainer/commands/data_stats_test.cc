@@ -43,6 +43,11 @@ TEST(DataStatsTest, AnExampleWithNumbersThatAreNotFiniteIsNamedAndLeftOut) {
               AllOf(HasSubstr("mean 4.0000  std 2.2361  from 1.0000 to 7.0000"), HasSubstr("1 example is damaged:")));
 }
 
+TEST(DataStatsTest, SmallNumbersKeepTheirDigits) {
+  const MemoryDataset dataset(InfoOf(2, {1}), BufferOf<float>({1e-7F, 3e-7F}), BufferOf<int32_t>({0, 1}));
+  EXPECT_THAT(StatsText("train", StatsOf(dataset, 2), {"cat", "dog"}), HasSubstr("mean 2e-07  std 1e-07  from 1e-07 to 3e-07"));
+}
+
 TEST(DataStatsTest, AllTokensOfATextAreCounted) {
   const std::string path = ::testing::TempDir() + "data_stats_text.txt";
   std::ofstream(path) << "abcabcabca";  // ten characters

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/predict/evaluate_model.h"
+#include "trainer/report/number_text.h"
 
 namespace trainyard::engine {
 namespace {
@@ -110,7 +111,8 @@ std::string EvaluationText(const TrainedModel& model, const ModelEvaluation& eva
   const ModelScore& score = evaluation.score;
   std::string text =
       fmt::format("checkpoint  {} (step {})\ndata        {}, {} examples\n", model.checkpoint, model.step, evaluation.data, score.examples);
-  for (const auto& [name, value] : MetricsOf(model.description.training.model, score)) text += fmt::format("{:<10}  {:.4f}\n", name, value);
+  for (const auto& [name, value] : MetricsOf(model.description.training.model, score))
+    text += fmt::format("{:<10}  {}\n", name, MetricText(value));
   if (const std::optional<NumberScore>& numbers = evaluation.numbers) {
     text += fmt::format("mae         {:.6g}\nrmse        {:.6g}\n", numbers->mean_absolute, numbers->root_mean_square);
     text += fmt::format("r2          {}\n", NumberText(numbers->r2));

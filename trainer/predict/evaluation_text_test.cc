@@ -47,6 +47,14 @@ TEST(EvaluationText, HeadsThatOnlyDifferFarBehindAreNumbers) {
                                                                       " 1 a_long_class_2     0     1\n"));
 }
 
+TEST(EvaluationText, ASmallLossKeepsItsDigits) {
+  FieldErrors errors;
+  TrainedModel model{.checkpoint = "c", .description = {}, .parameters = {}};
+  model.description.training.model = ParseModelSpec({{"preset", "linear"}}, "model", errors);
+  EXPECT_THAT(EvaluationText(model, {.score = {.loss = 3.4056e-05, .examples = 10}, .matrix = {}, .data = "d"}),
+              HasSubstr("\nloss        3.406e-05\n"));
+}
+
 TEST(EvaluationText, OfNumbersHasTheirErrors) {
   FieldErrors errors;
   TrainedModel model{.checkpoint = "c", .description = {}, .parameters = {}};
