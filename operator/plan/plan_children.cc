@@ -12,7 +12,7 @@
 namespace trainyard::control {
 namespace {
 
-constexpr absl::Duration kAskForPodGroup = absl::Seconds(1);  // no watch tells that it is gone
+constexpr absl::Duration kAskAgain = absl::Seconds(1);  // no watch tells that a Secret or PodGroup is gone
 
 class ChildrenPlanner {
  public:
@@ -79,7 +79,7 @@ class ChildrenPlanner {
       missing.push_back(id);
     });
     PlanUnwatched(!missing.empty());
-    if (!missing.empty() && WaitsForPodGroup(situation_)) return AskForPodGroupAgain();
+    if (!missing.empty() && WaitsForPodGroup(situation_)) return AskAgainIn(PodGroupLeaves(situation_) ? kAskAgain : absl::ZeroDuration());
     for (const ReplicaId& id : missing) Create(ChildKind::kPod, ChildName(job_, id), id);
   }
 
@@ -103,16 +103,16 @@ class ChildrenPlanner {
     const bool stays = kind == ChildKind::kPodGroup && scheduling.gang == Gang::kNative && !first && AllPodsHaveNodes();
     const bool absent = !seen || known->second.holder == Unwatched::Holder::kNobody || (leaves && !stays);
     if (outdated || absent) plan_.ensure.push_back({kind, name, "", "", std::nullopt});
+    if (absent) AskAgainIn(kAskAgain);  // the answer may be an earlier job's, which leaves
   }
 
   bool AllPodsHaveNodes() const {
     return std::ranges::all_of(observed_.pods, [](const auto& each) { return !each.second->node.empty(); });
   }
 
-  void AskForPodGroupAgain() {
+  void AskAgainIn(absl::Duration wait) {
     const bool refused = observed_.refusal && observed_.refusal->wait > absl::ZeroDuration();  // Withhold() says when
-    if (refused) return;
-    plan_.RequeueAt(situation_.now + (PodGroupLeaves(situation_) ? kAskForPodGroup : absl::ZeroDuration()));
+    if (!refused) plan_.RequeueAt(situation_.now + wait);
   }
 
   // The launcher of MPI, which is a chief, goes to its workers by ssh.

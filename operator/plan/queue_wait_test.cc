@@ -196,6 +196,22 @@ TEST(QueueWait, APodGroupOfBeforeIsAskedForWhilePodsWaitForItInCaseItHasGone) {
   EXPECT_THAT(world.Peek().ensure, SizeIs(1));
 }
 
+// No watch tells when the garbage collector takes it, and pods that run tell nothing either.
+TEST(QueueWait, APodGroupOfBeforeIsAskedForAgainUntilTheJobHasItsOwn) {
+  for (const char* gang : {"Volcano", "Coscheduling"}) {
+    World world(OneServerTwoWorkers().Policy("scheduling", {{"gang", gang}}));
+    world.RunsReady();
+    EXPECT_NE(world.Peek().requeue_at, world.now() + absl::Seconds(1)) << gang;
+    world.IsLeaving(ChildKind::kPodGroup, 3);
+    const Plan plan = world.Peek();
+    EXPECT_THAT(plan.ensure, SizeIs(1)) << gang;
+    EXPECT_EQ(plan.requeue_at, world.now() + absl::Seconds(1)) << gang;
+    world.Restarts();
+    EXPECT_EQ(world.Peek().requeue_at, world.now() + absl::Seconds(1)) << gang << ": the answer may be that it leaves";
+    EXPECT_NE(world.Settle().Peek().requeue_at, world.now() + absl::Seconds(1)) << gang;
+  }
+}
+
 TEST(QueueWait, AReplicaOfARunningGangThatFindsNoNodeStallsItsJob) {
   World world(OneServerTwoWorkers().Policy("scheduling", {{"gang", "Coscheduling"}}));
   world.RunsReady();
