@@ -23,6 +23,11 @@ class PodGroups(WholeJobs):
 
     group = ""  # the API path of PodGroups
 
+    def setUp(self):
+        super().setUp()
+        # The garbage collector looks for new kinds of objects, as PodGroups are to it here, every 30 s.
+        wait_for("the PodGroups of earlier jobs to go", lambda: not self.api.get(self.group)["items"], seconds=90)
+
     def test_the_pod_group_asks_for_all_replicas_and_follows_the_scale(self):
         self.create(self.gang("a").policy(startPolicy="Any"))
         self.wait_condition("a", "Running")
