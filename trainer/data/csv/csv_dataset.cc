@@ -175,7 +175,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCsvDataset(const CsvFiles& files, S
     const absl::StatusOr<double> number = NumberOf(text, files.options.decimal);
     if (!number.ok()) return WithContext(number.status(), fmt::format("{}: the label", table.PlaceOf(row)));
     y.as<float>()[i] = fit.label_scale.value_or(LabelScale()).Learnt(*number);
-    if (!std::isfinite(y.as<float>()[i]))
+    if (!std::isfinite(y.as<float>()[i]) || !std::isfinite(static_cast<float>(*number)))  // predictions are floats, too
       return absl::InvalidArgumentError(fmt::format("{}: the label {} is too large", table.PlaceOf(row), *number));
   }
   if (with_unknown > 0) {

@@ -262,6 +262,8 @@ TEST_F(CsvTest, ALabelThatCannotBeStandardisedIsTold) {
   EXPECT_THAT(ErrorOf(1, 0), HasSubstr("train.csv:3: the label: found \"cat\", expected a finite number"));
   Write("train.csv", "weight,kind\n1,1e300\n2,-1e300\n");
   EXPECT_THAT(ErrorOf(1, 0), HasSubstr("train.csv: the label: the numbers are too large for a mean and a deviation"));
+  Write("train.csv", "weight,kind\n1,1e100\n2,-1e100\n");
+  EXPECT_THAT(ErrorOf(1, 0), HasSubstr("train.csv:2: the label 1e+100 is too large"));
 }
 
 TEST(FitColumns, AColumnOfEqualValuesBecomesZeros) {
