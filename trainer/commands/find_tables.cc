@@ -66,9 +66,19 @@ std::string WhyLeftOut(const ColumnLook& look) {
   return look.is_all_different() ? "each of its texts is there once" : "";
 }
 
-// The columns beside the label, as options and as lines of the job file. It gives those that are
-// left out, and why.
-std::vector<std::string> AddColumns(const CsvTable& table, size_t label, CsvOptions& options, FoundData& found) {
+// Whether the other file has empty cells in a column. `look` is that of the training's.
+bool IsMissingIn(const std::optional<CsvTable>& other, const std::string& name, const ColumnLook& look, char decimal) {
+  if (!other) return false;
+  const auto found = std::ranges::find(other->header(), name);
+  if (found == other->header().end()) return false;
+  const ColumnLook there = LookAt(*other, static_cast<size_t>(found - other->header().begin()), decimal);
+  return there.empty || (look.is_number() && there.words > 0);
+}
+
+// The columns beside the label, as options and as lines of the job file. `other` is the file for
+// evaluation or prediction. It gives the columns that are left out, and why.
+std::vector<std::string> AddColumns(const CsvTable& table, size_t label, const std::optional<CsvTable>& other, CsvOptions& options,
+                                    FoundData& found) {
   std::vector<std::string> all_left_out;
   found.data.emplace_back("columns:");
   for (size_t i = 0; i < table.columns(); ++i) {
@@ -86,11 +96,12 @@ std::vector<std::string> AddColumns(const CsvTable& table, size_t label, CsvOpti
       found.data.push_back("  # " + all_left_out.back());
       continue;
     }
+    const bool missing = look.has_missing() || (other && IsMissingIn(other, table.header()[i], look, options.decimal));
     options.columns.push_back({.column = RefOfColumn(table.header(), i),
                                .type = look.is_number() ? ColumnType::kNumber : ColumnType::kCategory,
-                               .missing = {.kind = look.has_missing() ? MissingRule::Kind::kMean : MissingRule::Kind::kError}});
+                               .missing = {.kind = missing ? MissingRule::Kind::kMean : MissingRule::Kind::kError}});
     found.data.push_back(fmt::format("  - {{name: {}, type: {}{}}}{}", name, look.is_number() ? "number" : "category",
-                                     look.has_missing() ? ", missing: mean" : "", NumberComment(table, i)));
+                                     missing ? ", missing: mean" : "", NumberComment(table, i)));
   }
   return all_left_out;
 }
@@ -111,10 +122,10 @@ absl::Status CheckClasses(const CsvTable& table, size_t label, const ColumnLook&
                   table.name(), ColumnText(table, label), classes, Counted(table.rows(), "row"), labels.first_text));
 }
 
-// The first row of the file for evaluation; empty: there is no such file, or files have no headers.
-absl::StatusOr<std::vector<std::string>> OtherHeader(const std::string& dir, const std::string& eval, const CsvOptions& options) {
-  if (eval.empty() || !options.header) return std::vector<std::string>();
-  return ReadFirstRow((std::filesystem::path(dir) / eval).string(), options.delimiter);
+// The file for evaluation; nothing: there is no such file, or files have no headers.
+absl::StatusOr<std::optional<CsvTable>> ReadOther(const std::string& dir, const std::string& eval, const CsvOptions& options) {
+  if (eval.empty() || !options.header) return std::nullopt;
+  return ReadCsvTable({(std::filesystem::path(dir) / eval).string()}, options);
 }
 
 // Notes a file for evaluation that lacks a column. Gives whether it is one.
@@ -153,7 +164,8 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   source.options.header = HasHeader(table);
   source.options.decimal = DecimalOf(table);
   if (source.options.header) table.TakeHeader();
-  TY_ASSIGN_OR_RETURN(const std::vector<std::string> other_header, OtherHeader(content.dir, eval, source.options));
+  TY_ASSIGN_OR_RETURN(const std::optional<CsvTable> other, ReadOther(content.dir, eval, source.options));
+  const std::vector<std::string> other_header = other ? other->header() : std::vector<std::string>();
   TY_ASSIGN_OR_RETURN(const size_t label, FindLabelColumn(table, content.label, other_header));
   const ColumnLook labels = LookAt(table, label, source.options.decimal);
   const bool has_classes = !labels.is_number() || labels.words > 0 || (labels.whole && labels.different.size() <= kMostLabelNumbers);
@@ -174,7 +186,7 @@ absl::StatusOr<std::optional<FoundData>> FindCsv(const FolderContent& content) {
   found.data.push_back(
       fmt::format("label: {}{}{}", ColumnText(table, label), NumberComment(table, label), has_classes ? "" : "  # a number"));
   if (!has_classes) found.data.emplace_back("standardizeLabel: true  # the loss has no unit; predictions have the label's");
-  const std::vector<std::string> left_out = AddColumns(table, label, source.options, found);
+  const std::vector<std::string> left_out = AddColumns(table, label, other, source.options, found);
   const std::vector<std::string>& reasons = found.notes.empty() ? left_out : found.notes;
   if (source.options.columns.empty()) {
     return absl::InvalidArgumentError(

@@ -81,6 +81,20 @@ TEST_F(FoundJobTest, TheColumnThatTheTestsLackIsTheLabel) {
   EXPECT_THAT(std::string(FindJob(dir_, "prot").status().message()), HasSubstr("has no column \"prot\"; did you mean \"port\"?"));
 }
 
+TEST_F(FoundJobTest, CellsThatAreEmptyInTheOtherFileAloneHaveTheirMeanToo) {
+  std::string train = "age,fare,port,y\n";
+  for (int i = 0; i < 40; ++i) train += std::to_string(20 + i % 7) + ",7.5," + (i % 2 == 0 ? "S,a\n" : "C,b\n");
+  Write("train.csv", train);
+  const std::string number = "{name: \"fare\", type: number, missing: mean}";
+  const std::string category = "{name: \"port\", type: category, missing: mean}";
+  for (const char* other : {"age,fare,port\n30,,S\n31,NA,\n", "age,fare,port,y\n30,,S,a\n31,8,,b\n"}) {
+    Write("test.csv", other);
+    const absl::StatusOr<FoundJob> job = FindJob(dir_);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_THAT(job->text, AllOf(HasSubstr(number), HasSubstr(category), HasSubstr("{name: \"age\", type: number}")));
+  }
+}
+
 TEST_F(FoundJobTest, ANumberToLearnIsStandardised) {
   std::string text = "rooms,price\n";
   for (int i = 0; i < 40; ++i) text += std::to_string(i % 6) + "," + std::to_string(100'000 + 1000.5 * i) + "\n";

@@ -78,15 +78,6 @@ absl::StatusOr<CsvTable> ReadCsvTable(const std::vector<std::string>& paths, con
   return *std::move(table);
 }
 
-absl::StatusOr<std::vector<std::string>> ReadFirstRow(const std::string& path, char delimiter) {
-  TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> file, OpenFileSource(path));
-  TY_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, Unpacked(std::move(file), path));
-  CsvReader reader(std::move(source), path, delimiter);
-  CsvRow row;
-  TY_RETURN_IF_ERROR(reader.Next(row).status());
-  return std::move(row.cells);
-}
-
 ColumnRef RefOfColumn(const std::vector<std::string>& header, size_t column) {
   const bool named = !header.empty() && !header[column].empty() && std::ranges::count(header, header[column]) == 1;
   return named ? ColumnRef{.name = header[column]} : ColumnRef{.name = std::to_string(column), .number = static_cast<int64_t>(column)};

@@ -48,9 +48,6 @@ class CsvTable {
 // or has no row, the headers or numbers of columns differ, or what CsvReader says.
 absl::StatusOr<CsvTable> ReadCsvTable(const std::vector<std::string>& paths, const CsvOptions& options);
 
-// The cells of a file's first row. Errors of OpenFileSource and CsvReader.
-absl::StatusOr<std::vector<std::string>> ReadFirstRow(const std::string& path, char delimiter);
-
 // How a job names a column: by its name in `header`. A column goes by its number without a header,
 // with an empty name, or where several columns have its name.
 ColumnRef RefOfColumn(const std::vector<std::string>& header, size_t column);
