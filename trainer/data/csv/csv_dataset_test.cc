@@ -253,7 +253,8 @@ TEST_F(CsvTest, ALabelScaleOfACheckpointIsTakenAsItIs) {
 TEST_F(CsvTest, EqualLabelsBecomeZeros) {
   Write("train.csv", "weight,kind\n1,0.1\n2,0.1\n3,0.1\n");
   config_.csv.standardize_label = true;
-  for (const float label : All(1, 0).y.values<const float>()) EXPECT_NEAR(label, 0, 1e-12);
+  const Batch batch = All(1, 0);
+  for (const float label : batch.y.values<const float>()) EXPECT_NEAR(label, 0, 1e-12);
 }
 
 TEST_F(CsvTest, ALabelThatCannotBeStandardisedIsTold) {
