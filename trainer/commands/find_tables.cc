@@ -67,11 +67,10 @@ std::string WhyLeftOut(const ColumnLook& look) {
 }
 
 // Whether the other file has empty cells in a column. `look` is that of the training's.
-bool IsMissingIn(const std::optional<CsvTable>& other, const std::string& name, const ColumnLook& look, char decimal) {
-  if (!other) return false;
-  const auto found = std::ranges::find(other->header(), name);
-  if (found == other->header().end()) return false;
-  const ColumnLook there = LookAt(*other, static_cast<size_t>(found - other->header().begin()), decimal);
+bool IsMissingIn(const CsvTable& other, const std::string& name, const ColumnLook& look, char decimal) {
+  const auto found = std::ranges::find(other.header(), name);
+  if (found == other.header().end()) return false;
+  const ColumnLook there = LookAt(other, static_cast<size_t>(found - other.header().begin()), decimal);
   return there.empty || (look.is_number() && there.words > 0);
 }
 
@@ -96,7 +95,7 @@ std::vector<std::string> AddColumns(const CsvTable& table, size_t label, const s
       found.data.push_back("  # " + all_left_out.back());
       continue;
     }
-    const bool missing = look.has_missing() || (other && IsMissingIn(other, table.header()[i], look, options.decimal));
+    const bool missing = look.has_missing() || (other && IsMissingIn(*other, table.header()[i], look, options.decimal));
     options.columns.push_back({.column = RefOfColumn(table.header(), i),
                                .type = look.is_number() ? ColumnType::kNumber : ColumnType::kCategory,
                                .missing = {.kind = missing ? MissingRule::Kind::kMean : MissingRule::Kind::kError}});

@@ -37,6 +37,26 @@ absl::StatusOr<std::string_view> LabelOf(const CsvTable& table, int64_t row, siz
   return label;
 }
 
+absl::StatusOr<double> LabelNumber(const CsvTable& table, int64_t row, size_t column, char decimal) {
+  TY_ASSIGN_OR_RETURN(const std::string_view text, LabelOf(table, row, column));
+  const absl::StatusOr<double> number = NumberOf(text, decimal);
+  if (!number.ok()) return WithContext(number.status(), fmt::format("{}: the label", table.PlaceOf(row)));
+  return *number;
+}
+
+// Mean and deviation of the labels in `rows`.
+absl::StatusOr<LabelScale> FitLabel(const CsvTable& table, std::span<const int64_t> rows, size_t label_column, char decimal) {
+  std::vector<double> labels;
+  labels.reserve(rows.size());
+  for (const int64_t row : rows) {
+    TY_ASSIGN_OR_RETURN(const double label, LabelNumber(table, row, label_column, decimal));
+    labels.push_back(label);
+  }
+  const absl::StatusOr<Moments> moments = MomentsOf(labels);
+  if (!moments.ok()) return WithContext(moments.status(), fmt::format("{}: the label", table.name()));
+  return LabelScale{.mean = moments->mean, .deviation = moments->deviation};
+}
+
 // All labels, sorted; as numbers where all are whole numbers.
 absl::StatusOr<std::vector<std::string>> ClassesOf(const CsvTable& table, size_t label_column) {
   std::set<std::string, std::less<>> found;
@@ -131,7 +151,7 @@ absl::StatusOr<CsvFit> FitCsv(const CsvTable& table, const CsvFiles& files, bool
   const std::vector<int64_t> rows = RowsOf(files, SetPart::kTraining, groups);
   TY_ASSIGN_OR_RETURN(fit.columns, FitColumns(table, rows, files.options));
   if (files.options.standardize_label) {
-    TY_ASSIGN_OR_RETURN(fit.label_scale, FitLabel(table, rows, files.options));
+    TY_ASSIGN_OR_RETURN(fit.label_scale, FitLabel(table, rows, label, files.options.decimal));
   }
   return fit;
 }
@@ -171,12 +191,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenCsvDataset(const CsvFiles& files, S
       y.as<int32_t>()[i] = groups[static_cast<size_t>(row)];
       continue;
     }
-    TY_ASSIGN_OR_RETURN(const std::string_view text, LabelOf(table, row, label));
-    const absl::StatusOr<double> number = NumberOf(text, files.options.decimal);
-    if (!number.ok()) return WithContext(number.status(), fmt::format("{}: the label", table.PlaceOf(row)));
-    y.as<float>()[i] = fit.label_scale.value_or(LabelScale()).Learnt(*number);
-    if (!std::isfinite(y.as<float>()[i]) || !std::isfinite(static_cast<float>(*number)))  // predictions are floats, too
-      return absl::InvalidArgumentError(fmt::format("{}: the label {} is too large", table.PlaceOf(row), *number));
+    TY_ASSIGN_OR_RETURN(const double number, LabelNumber(table, row, label, files.options.decimal));
+    y.as<float>()[i] = fit.label_scale.value_or(LabelScale()).Learnt(number);
+    if (!std::isfinite(y.as<float>()[i]) || !std::isfinite(static_cast<float>(number)))  // predictions are floats, too
+      return absl::InvalidArgumentError(fmt::format("{}: the label {} is too large", table.PlaceOf(row), number));
   }
   if (with_unknown > 0) {
     LogWarning("{}, which the training did not have; such categories become zeros, in {} of {} rows", first_unknown, with_unknown,

@@ -35,25 +35,6 @@ std::vector<CsvColumn> AllColumns(const CsvTable& table, size_t label, const Mis
   return columns;
 }
 
-struct Moments {
-  double mean = 0;
-  double deviation = 1;  // of all values (not n - 1)
-};
-
-// `values` are not empty.
-absl::StatusOr<Moments> MomentsOf(std::span<const double> values) {
-  const auto count = static_cast<double>(values.size());
-  double mean = 0;
-  for (const double value : values) mean += value / count;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean) / count;
-  if (!std::isfinite(mean) || !std::isfinite(squares))
-    return absl::InvalidArgumentError("the numbers are too large for a mean and a deviation");
-  // Equal values have no more than the rounding of their mean.
-  const double deviation = std::sqrt(squares);
-  return Moments{.mean = mean, .deviation = deviation > 1e-12 * std::abs(mean) ? deviation : 1};
-}
-
 // Mean and deviation of the numbers that are there, in the order of the rows.
 absl::Status FitNumbers(const CsvTable& table, std::span<const int64_t> rows, size_t place, const MissingRule& rule, char decimal,
                         FittedColumn& fitted) {
@@ -111,6 +92,19 @@ absl::Status FitCategories(const CsvTable& table, std::span<const int64_t> rows,
 
 }  // namespace
 
+absl::StatusOr<Moments> MomentsOf(std::span<const double> values) {
+  const auto count = static_cast<double>(values.size());
+  double mean = 0;
+  for (const double value : values) mean += value / count;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean) / count;
+  if (!std::isfinite(mean) || !std::isfinite(squares))
+    return absl::InvalidArgumentError("the numbers are too large for a mean and a deviation");
+  // Equal values have no more than the rounding of their mean.
+  const double deviation = std::sqrt(squares);
+  return Moments{.mean = mean, .deviation = deviation > 1e-12 * std::abs(mean) ? deviation : 1};
+}
+
 bool IsMissing(std::string_view cell, ColumnType type) {
   if (cell.empty()) return true;
   return type == ColumnType::kNumber && (cell == "NA" || cell == "N/A" || cell == "NaN" || cell == "nan" || cell == "null" || cell == "?");
@@ -146,20 +140,6 @@ absl::StatusOr<std::vector<FittedColumn>> FitColumns(const CsvTable& table, std:
     if (!status.ok()) return InColumn(column.column, status);
   }
   return fitted;
-}
-
-absl::StatusOr<LabelScale> FitLabel(const CsvTable& table, std::span<const int64_t> rows, const CsvOptions& options) {
-  TY_ASSIGN_OR_RETURN(const size_t label, FindColumn(options.label, table.header(), table.columns(), table.name()));
-  std::vector<double> values;
-  values.reserve(rows.size());
-  for (const int64_t row : rows) {
-    const absl::StatusOr<double> value = NumberOf(table.Cell(row, label), options.decimal);
-    if (!value.ok()) return WithContext(value.status(), fmt::format("{}: the label", table.PlaceOf(row)));
-    values.push_back(*value);
-  }
-  const absl::StatusOr<Moments> moments = MomentsOf(values);
-  if (!moments.ok()) return WithContext(moments.status(), fmt::format("{}: the label", table.name()));
-  return LabelScale{.mean = moments->mean, .deviation = moments->deviation};
 }
 
 absl::StatusOr<RowEncoder> RowEncoder::Create(std::span<const FittedColumn> columns, const std::vector<std::string>& header, size_t cells,

@@ -18,8 +18,13 @@ namespace trainyard::engine {
 // without any value, or with more than 1000 categories; a label among the columns.
 absl::StatusOr<std::vector<FittedColumn>> FitColumns(const CsvTable& table, std::span<const int64_t> rows, const CsvOptions& options);
 
-// Mean and deviation of the label in `rows`. InvalidArgument names a cell that is no number.
-absl::StatusOr<LabelScale> FitLabel(const CsvTable& table, std::span<const int64_t> rows, const CsvOptions& options);
+struct Moments {
+  double mean = 0;
+  double deviation = 1;  // of all values (not n - 1); 1 where all values are equal
+};
+
+// `values` are not empty. InvalidArgument: a moment is beyond the range of a double.
+absl::StatusOr<Moments> MomentsOf(std::span<const double> values);
 
 // The numbers that the columns become together.
 int64_t WidthOf(std::span<const FittedColumn> columns);
