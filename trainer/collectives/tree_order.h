@@ -19,8 +19,9 @@ namespace trainyard::engine {
 int TreeSplit(int ranks);
 
 // Adds one block of floats of each of `ranks` ranks: for each block Begin, then for each rank in
-// order Add or AddNothing, then Finish. Holds as many partial sums as the tree is deep, log2(ranks)
-// rounded up, and one more. Not thread-safe; allocates when it is made and at no other time.
+// order Add or AddNothing, then Finish. Four equal halves of halves become one sum in one pass over
+// memory, (a + b) + (c + d). So it holds up to three partial sums for each power of four below
+// `ranks`. Not thread-safe; allocates when it is made and at no other time.
 class TreeSum {
  public:
   // Blocks have at most `block` floats.
@@ -46,10 +47,18 @@ class TreeSum {
   struct Partial {
     float* memory = nullptr;
     const float* values = nullptr;  // null: nothing
+    size_t ranks = 0;               // whose sum it is
   };
   void Push(std::span<const float> contribution);
-  // The two topmost partial sums become one.
-  void Merge();
+  // Whether the four topmost partial sums are of equally many ranks.
+  bool HasEqualFour() const;
+  static bool AreAllThere(std::span<const Partial> sums);
+  // The four topmost become one.
+  void MergeFour();
+  // The partial sums `at` and behind it become one.
+  void MergeAt(size_t at);
+  // What is left when every rank has been added becomes `most` partial sums, 1 or 2.
+  void MergeTo(size_t most);
 
   size_t ranks_;
   Buffer memory_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 namespace trainyard::engine {
@@ -57,6 +58,47 @@ TEST(TreeOrderTest, TheSumOfAnyNumberOfRanksIsThatOfTheTree) {
   }
 }
 
+// Of ranks that may have nothing.
+std::optional<std::vector<float>> RecursiveOfSome(const std::vector<bool>& with, int begin, int end, size_t size) {
+  if (end - begin == 1) return with[begin] ? std::optional(Contribution(begin, size)) : std::nullopt;
+  const int cut = begin + TreeSplit(end - begin);
+  std::optional<std::vector<float>> left = RecursiveOfSome(with, begin, cut, size);
+  const std::optional<std::vector<float>> right = RecursiveOfSome(with, cut, end, size);
+  if (!left || !right) return left ? left : right;
+  for (size_t i = 0; i < size; ++i) (*left)[i] += (*right)[i];
+  return left;
+}
+
+TEST(TreeOrderTest, AnyRanksMayHaveNothing) {
+  constexpr size_t kSize = 70;
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    TreeSum sum(ranks, kSize);
+    for (int some = 0; some < 1 << ranks; ++some) {
+      std::vector<bool> with(ranks);
+      for (int rank = 0; rank < ranks; ++rank) with[rank] = (some >> rank & 1) != 0;
+      const auto add = [&] {
+        sum.Begin(kSize);
+        for (int rank = 0; rank < ranks; ++rank) {
+          if (!with[rank]) {
+            sum.AddNothing();
+            continue;
+          }
+          std::ranges::copy(Contribution(rank, kSize), sum.Scratch().begin());
+          sum.Add(sum.Scratch());
+        }
+      };
+      const std::vector<float> expected = RecursiveOfSome(with, 0, ranks, kSize).value_or(std::vector<float>());
+      add();
+      const std::span<const float> total = sum.Finish();
+      EXPECT_EQ(std::vector<float>(total.begin(), total.end()), expected) << ranks << " ranks, of them " << some;
+      add();
+      std::vector<float> out(kSize);
+      EXPECT_EQ(sum.FinishInto(out, 1), some != 0);
+      if (some != 0) EXPECT_EQ(out, expected) << ranks << " ranks, of them " << some;
+    }
+  }
+}
+
 TEST(TreeOrderTest, TheOrderIsNotThatOfTheRanks) {
   TreeSum sum(4, 1);
   sum.Begin(1);
@@ -88,24 +130,25 @@ TEST(TreeOrderTest, ARankWithoutAContributionIsLeftOut) {
 }
 
 TEST(TreeOrderTest, ASumMayGoWhereAContributionWas) {
-  for (const int ranks : {1, 2, 3, 6}) {
+  for (const int ranks : {1, 2, 3, 4, 6, 7, 8, 15, 16, 17, 64}) {
     for (int mine = 0; mine < ranks; ++mine) {
+      constexpr size_t kSize = 133;
       std::vector<std::vector<float>> kept(ranks);
-      TreeSum sum(ranks, 5);
-      sum.Begin(5);
+      TreeSum sum(ranks, kSize);
+      sum.Begin(kSize);
       for (int rank = 0; rank < ranks; ++rank) {
-        kept[rank] = Contribution(rank, 5);
+        kept[rank] = Contribution(rank, kSize);
         sum.Add(kept[rank]);
       }
       EXPECT_TRUE(sum.FinishInto(kept[mine], 1));
-      EXPECT_EQ(kept[mine], Recursive(0, ranks, 5)) << ranks << " ranks, into that of " << mine;
+      EXPECT_EQ(kept[mine], Recursive(0, ranks, kSize)) << ranks << " ranks, into that of " << mine;
     }
   }
 }
 
 TEST(TreeOrderTest, AMeanIsTheSumDividedAlsoWhereTheQuotientIsAlmostZero) {
   for (const float divisor : {1.0F, 2.0F, 3.0F, 64.0F, 100.0F}) {
-    for (const int ranks : {1, 2, 3}) {
+    for (const int ranks : {1, 2, 3, 4}) {
       for (const float tiny : {1.0F, 0x1p-126F, 0x1.8p-148F}) {
         std::vector<std::vector<float>> kept(ranks);
         TreeSum sum(ranks, 37);
