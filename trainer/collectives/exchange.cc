@@ -53,8 +53,9 @@ Exchange::Exchange(int rank, int ranks, int devices, const Schedule& schedule, s
       partial_range_{0, elements},
       spares_(schedule.rounds.size()) {}
 
-void Exchange::Begin(BucketValues values) {
+void Exchange::Begin(BucketValues values, bool past_caches) {
   values_ = std::move(values);
+  past_caches_ = past_caches;
   round_ = 0;
   contributors_ = values_.own.empty() ? 0 : values_.addends;
   partial_ = nullptr;
@@ -168,7 +169,11 @@ absl::Status Exchange::Gather(const Round& round, std::span<const ReceivedPart> 
     if (contributors_ == 0) continue;
     PayloadReader reader(parts[i].payload);
     for (const std::span<float> piece : Cut<float, BucketTarget>(values_.targets, values_.targets_begin, transfer.range, TargetValues)) {
-      reader.Read(std::as_writable_bytes(piece));
+      if (past_caches_) {
+        reader.ReadPastCaches(std::as_writable_bytes(piece));
+      } else {
+        reader.Read(std::as_writable_bytes(piece));
+      }
     }
   }
   return absl::OkStatus();

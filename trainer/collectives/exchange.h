@@ -80,7 +80,8 @@ class Exchange {
   // counts may be the same one.
   Exchange(int rank, int ranks, int devices, const Schedule& schedule, size_t elements, BorrowCount& borrowed, BorrowCount& results);
 
-  void Begin(BucketValues values);
+  // `past_caches`: received results will not be read while they would stay there.
+  void Begin(BucketValues values, bool past_caches = false);
   size_t round() const { return round_; }
   bool done() const { return round_ == schedule_.rounds.size(); }
   std::vector<PartToSend> TakeSends();
@@ -112,6 +113,7 @@ class Exchange {
   BorrowCount& results_;
   const size_t last_reduce_;  // rounds up to it reduce
   BucketValues values_;
+  bool past_caches_ = false;
   size_t round_ = 0;
   int contributors_ = 0;  // of what this rank has
   // Partial sums of `partial_range_`; null: there is none yet.

@@ -153,6 +153,9 @@ class GroupCore final : public StreamHandler, public std::enable_shared_from_thi
   void Do(Out out);
   std::vector<std::shared_ptr<Stream>> Streams() const;
   std::vector<std::shared_ptr<Stream>> PolledStreams() const;
+  // Whether the values of the ranks of this machine do not fit the cache that they share: then what
+  // is read again has left it by that time.
+  bool IsPastCaches(const Operation& operation) const;
   // Whether any can be polled.
   static bool PollAll(std::span<const std::shared_ptr<Stream>> streams);
   bool PollUntilOver();

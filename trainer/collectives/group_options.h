@@ -12,6 +12,7 @@
 #include "trainer/base/clock.h"
 #include "trainer/base/cpu_quota.h"
 #include "trainer/base/input_origin.h"
+#include "trainer/base/last_cache.h"
 #include "trainer/base/long_wait.h"
 #include "trainer/base/timeouts.h"
 #include "trainer/collectives/exchange.h"
@@ -44,8 +45,9 @@ struct RankGroupOptions {
   // activity is waited for as long as it does.
   TimeoutsConfig timeouts;
   absl::Duration heartbeat_period = absl::Seconds(2);
-  int processors = CpuQuota();  // for all ranks of this machine
-  Clock* clock = &RealClock();  // of the timeouts; must outlive the group
+  int processors = CpuQuota();           // for all ranks of this machine
+  size_t last_cache = LastCacheBytes();  // likewise; 0: unknown
+  Clock* clock = &RealClock();           // of the timeouts; must outlive the group
   // True: this replica was asked to stop. Waits for others then end soon, with Cancelled.
   std::function<bool()> stopping;
   // Other ranks: what they have of the optimizer's slots between step - 1 and `step`, for rank 0.

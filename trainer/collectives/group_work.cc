@@ -66,11 +66,12 @@ absl::Status GroupCore::OnPart(Peer& peer, Record& record, Out& out) {
 }
 
 void GroupCore::Begin(Operation& operation, OperationId id) {
+  const bool past_caches = IsPastCaches(operation);
   Out out;
   {
     MutexLock lock(&mutex_);
     TY_CHECK(operation_ == nullptr);
-    operation.Begin(id);
+    operation.Begin(id, past_caches);
     if (state_ != State::kFormed) return;
     operation_ = &operation;
     last_ = id;
@@ -89,6 +90,12 @@ void GroupCore::Begin(Operation& operation, OperationId id) {
     if (state_ == State::kFormed) early_ = std::move(later);
   }
   Do(std::move(out));
+}
+
+bool GroupCore::IsPastCaches(const Operation& operation) const {
+  const std::vector<std::shared_ptr<Stream>> streams = Streams();
+  const auto sharing = static_cast<size_t>(std::ranges::count_if(streams, [](const auto& stream) { return stream->shares_memory(); }));
+  return sharing > 0 && options_.last_cache > 0 && operation.bytes() > options_.last_cache / (sharing + 1);
 }
 
 void GroupCore::Contribute(size_t bucket, BucketValues values) {

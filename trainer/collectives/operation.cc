@@ -19,8 +19,9 @@ Operation::Operation(const OperationPlan& plan, int rank, int ranks, BorrowCount
   }
 }
 
-void Operation::Begin(OperationId id) {
+void Operation::Begin(OperationId id, bool past_caches) {
   id_ = id;
+  past_caches_ = past_caches;
   done_ = 0;
   TY_CHECK(taken_ == 0);
   for (State& state : states_) {
@@ -99,7 +100,7 @@ Operation::Sent Operation::GoOn(const Taken& taken) {
   Exchange& exchange = *state.exchange;
   Sent sent;
   if (taken.begins) {
-    exchange.Begin(std::move(state.values));
+    exchange.Begin(std::move(state.values), past_caches_);
   } else if (const absl::Status status = exchange.Receive(taken.parts); !status.ok()) {
     sent.status = absl::InvalidArgumentError(fmt::format("{}: {}", Describe(taken.bucket), std::string(status.message())));
     return sent;
@@ -118,6 +119,12 @@ void Operation::Return(size_t bucket) {
   if (!state.exchange->done()) return;
   state.done = true;
   ++done_;
+}
+
+size_t Operation::bytes() const {
+  size_t elements = 0;
+  for (const BucketPlan& bucket : plan_.buckets) elements += bucket.elements;
+  return elements * sizeof(float);
 }
 
 size_t Operation::FirstUnfinished() const { return static_cast<size_t>(std::ranges::find(states_, false, &State::done) - states_.begin()); }

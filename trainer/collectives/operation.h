@@ -60,8 +60,8 @@ class Operation {
   Operation(const OperationPlan& plan, int rank, int ranks, BorrowCount& borrowed, BorrowCount& results);
   Operation(const OperationPlan& plan, int rank, int ranks, BorrowCount& borrowed) : Operation(plan, rank, ranks, borrowed, borrowed) {}
 
-  // Starts it anew, for another step.
-  void Begin(OperationId id);
+  // Starts it anew, for another step. `past_caches`: as Exchange::Begin.
+  void Begin(OperationId id, bool past_caches = false);
   OperationId id() const { return id_; }
   // This rank's values of a bucket are there.
   void Contribute(size_t bucket, BucketValues values);
@@ -91,6 +91,8 @@ class Operation {
   bool done() const { return done_ == states_.size(); }
   bool done(size_t bucket) const { return states_[bucket].done; }
   size_t buckets() const { return states_.size(); }
+  size_t bytes() const;  // of all buckets
+  bool past_caches() const { return past_caches_; }
   int contributors(size_t bucket) const { return states_[bucket].exchange->contributors(); }
   // Peers that the first unfinished bucket waits for; empty: none.
   std::vector<int> Awaited() const;
@@ -120,6 +122,7 @@ class Operation {
 
   const OperationPlan& plan_;
   OperationId id_;
+  bool past_caches_ = false;
   std::vector<State> states_;
   size_t done_ = 0;
   size_t taken_ = 0;

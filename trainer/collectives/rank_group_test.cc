@@ -154,6 +154,25 @@ TEST_P(RanksTest, ABigBucketAndManyBucketsAtOnce) {
   }
 }
 
+TEST_P(RanksTest, SumsThatDoNotFitTheSharedCacheHaveTheSameBits) {
+  constexpr size_t kSize = 30'000;
+  constexpr int kRanks = 3;
+  for (const auto& [cache, fits] : {std::pair(kRanks * kSize * sizeof(float), true), {kRanks * kSize * sizeof(float) - 1, false}}) {
+    last_cache_ = cache;
+    MakeRanks(kRanks, AllReduceAlgorithm::kDirect);
+    FormAll();
+    OnAll([&, fits = fits](TestRank& rank, int) {
+      rank.Plan(AllReduceAlgorithm::kDirect, kSize);
+      for (int64_t step = 0; step < 3; ++step) {
+        ASSERT_TRUE(rank.Reduce(step).ok());
+        // Until the first step is over a stream may not know what is at its other end.
+        if (step > 0) EXPECT_EQ(rank.past_caches(), !fits && GetParam().name == kShared.name);
+        EXPECT_EQ(rank.result(), SumOf(kRanks, kSize, step, Everyone));
+      }
+    });
+  }
+}
+
 TEST_P(RanksTest, ResultsMayRestWhereTheyAreUntilTheNextStepReplacesThem) {
   constexpr int64_t kSteps = 20;
   constexpr size_t kSize = 30'000;  // as much as is lent rather than copied

@@ -142,6 +142,7 @@ class TestRank {
   // Of results.
   std::span<float> values(size_t bucket = 0) { return {results_[bucket].as<float>(), size_}; }
   std::vector<float> result(size_t bucket = 0) { return {values(bucket).begin(), values(bucket).end()}; }
+  bool past_caches() const { return operation_->past_caches(); }
   int contributors(size_t bucket = 0) const { return operation_->contributors(bucket); }
 
  private:
@@ -167,7 +168,8 @@ class RanksTest : public ::testing::TestWithParam<TransportKind> {
             .fingerprint = 42,
             .timeouts = {.peer = absl::Seconds(30), .connect = absl::Seconds(30)},
             .heartbeat_period = absl::Milliseconds(100),
-            .processors = 4};
+            .processors = 4,
+            .last_cache = last_cache_};
   }
   void MakeRanks(int ranks, AllReduceAlgorithm algorithm = AllReduceAlgorithm::kAuto) {
     ranks_.clear();
@@ -201,7 +203,8 @@ class RanksTest : public ::testing::TestWithParam<TransportKind> {
 
   std::unique_ptr<Transport> transport_ = GetParam().make();
   std::vector<std::string> hosts_;
-  int per_node_ = 0;  // 0: the nodes are unknown
+  int per_node_ = 0;       // 0: the nodes are unknown
+  size_t last_cache_ = 0;  // unknown
   std::vector<std::unique_ptr<TestRank>> ranks_;
 };
 

@@ -58,6 +58,7 @@ class ProvingStream final : public Stream, public StreamHandler, public std::ena
   void HastenReturns() override { below()->HastenReturns(); }
   bool Poll() override { return below()->Poll(); }
   void EndPolling() override { below()->EndPolling(); }
+  bool shares_memory() const override { return below()->shares_memory(); }
   std::string peer() const override { return address_; }
   StreamTraffic traffic() const override { return below()->traffic(); }
 

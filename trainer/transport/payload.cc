@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "trainer/base/check.h"
+#include "trainer/base/copy_past_caches.h"
 
 namespace trainyard::engine {
 
@@ -31,12 +32,13 @@ std::string Payload::ToString() const {
   return text;
 }
 
-void PayloadReader::Read(std::span<std::byte> out) {
+template <typename Copy>
+void PayloadReader::ReadBy(Copy copy, std::span<std::byte> out) {
   while (!out.empty()) {
     TY_CHECK(piece_ < pieces_.size());
     const std::span<const std::byte> rest = pieces_[piece_].subspan(offset_);
     const size_t count = std::min(rest.size(), out.size());
-    if (count > 0) std::memcpy(out.data(), rest.data(), count);
+    if (count > 0) copy(rest.first(count), out);
     out = out.subspan(count);
     offset_ += count;
     if (offset_ == pieces_[piece_].size()) {
@@ -45,6 +47,12 @@ void PayloadReader::Read(std::span<std::byte> out) {
     }
   }
 }
+
+void PayloadReader::Read(std::span<std::byte> out) {
+  ReadBy([](std::span<const std::byte> from, std::span<std::byte> to) { std::memcpy(to.data(), from.data(), from.size()); }, out);
+}
+
+void PayloadReader::ReadPastCaches(std::span<std::byte> out) { ReadBy(CopyPastCaches, out); }
 
 void PayloadReader::Skip(size_t count) {
   while (count > 0) {

@@ -42,6 +42,8 @@ class PayloadReader {
   explicit PayloadReader(const Payload& payload) : pieces_(payload.pieces()) {}
   // Copies the next out.size() bytes; they must be there.
   void Read(std::span<std::byte> out);
+  // The same, past the caches (copy_past_caches.h).
+  void ReadPastCaches(std::span<std::byte> out);
   // Leaves out the next `count` bytes; they must be there.
   void Skip(size_t count);
   // The next `count` bytes: in place where they lie in one piece, else copied to `scratch` (at
@@ -52,6 +54,9 @@ class PayloadReader {
   std::span<const float> Floats(size_t count, std::span<float> scratch);
 
  private:
+  template <typename Copy>
+  void ReadBy(Copy copy, std::span<std::byte> out);
+
   std::span<const std::span<const std::byte>> pieces_;
   size_t piece_ = 0;
   size_t offset_ = 0;

@@ -124,6 +124,7 @@ class MeetingStream final : public Stream, public StreamHandler, public std::ena
   void HastenReturns() override { Current()->HastenReturns(); }
   bool Poll() override { return Current()->Poll(); }
   void EndPolling() override { Current()->EndPolling(); }
+  bool shares_memory() const override { return Current()->shares_memory(); }
   void Trust() override { Current()->Trust(); }
   std::string peer() const override { return peer_; }
   StreamTraffic traffic() const override {

@@ -52,6 +52,7 @@ class SharedStream final : public FlowStream {
   void HastenReturns() override;
   bool Poll() override;
   void EndPolling() override;
+  bool shares_memory() const override { return true; }
 
  private:
   // A message on its way into the ring.

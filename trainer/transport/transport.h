@@ -78,6 +78,9 @@ class Stream {
   virtual bool Poll() { return false; }
   // The caller does not look any more.
   virtual void EndPolling() {}
+  // Whether the other side reads this one's memory, and this one the other's: they share the
+  // machine's caches.
+  virtual bool shares_memory() const { return false; }
   // The other side has identified itself. A listener drops the oldest of too many streams that are
   // not trusted.
   virtual void Trust() {}
