@@ -293,6 +293,13 @@ class Init(unittest.TestCase):
         self.assertIn("eval: {folder: val}", self.job.read_text())
         self.assertIn("accuracy", report["eval"])
 
+    def test_files_that_are_no_pictures_are_told_once(self):
+        make_digits.write(self.folder / "digits", 100)
+        (self.folder / "digits/3/notes.txt").write_text("of the third class")
+        result = command("init", self.folder / "digits", "--output", self.job)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("1 file is left out, such as 3/notes.txt"), 1, result.stderr)
+
     def test_csv(self):
         rows = flowers(600, 1)
         (self.folder / "rows").mkdir()

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +15,8 @@ enum class LogLevel { kInfo, kWarning, kError };
 bool IsLogged(LogLevel level);
 void WriteLog(LogLevel level, std::string_view line);
 void FlushLog();
+// Whether the line is none of the last 256 that this was asked about. Thread-safe.
+bool IsNewLine(std::string_view line);
 
 template <typename... Args>
 void Log(LogLevel level, fmt::format_string<Args...> text, Args&&... args) {
@@ -23,6 +26,13 @@ void Log(LogLevel level, fmt::format_string<Args...> text, Args&&... args) {
 template <typename... Args>
 void LogInfo(fmt::format_string<Args...> text, Args&&... args) {
   Log(LogLevel::kInfo, text, std::forward<Args>(args)...);
+}
+
+// Once, where the same is found again and again: by each opening of the same data.
+template <typename... Args>
+void LogInfoOnce(fmt::format_string<Args...> text, Args&&... args) {
+  const std::string line = fmt::format(text, std::forward<Args>(args)...);
+  if (IsNewLine(line)) LogInfo("{}", line);
 }
 
 template <typename... Args>

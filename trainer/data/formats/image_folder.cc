@@ -49,11 +49,11 @@ class Walker {
     return Folder(name);
   }
 
-  // Files that are no pictures are told once.
+  // Files that are no pictures are told, once in a process.
   std::vector<ImageFile> Done() && {
     if (others_ > 0) {
-      LogInfo("{}: {} left out, such as {}: only names that end in .png, .jpg or .jpeg count", dir_,
-              Counted(others_, "file is", "files are"), first_other_);
+      LogInfoOnce("{}: {} left out, such as {}: only names that end in .png, .jpg or .jpeg count", dir_,
+                  Counted(others_, "file is", "files are"), first_other_);
     }
     return std::move(files_);
   }
