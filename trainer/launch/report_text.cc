@@ -87,8 +87,8 @@ void AppendSkippedCheckpoints(std::string& text, const nlohmann::json& restarts)
   for (const nlohmann::json& record : restarts) {
     if (record.value("replica", "") != "checkpoint") continue;
     AppendLine(text, "checkpoint",
-               fmt::format("{}; went on from step {}, {} steps lost", record.value("reason", ""), WholeAt(record, "step"),
-                           WholeAt(record, "lostSteps")));
+               fmt::format("{}; went on from step {}, {} lost", record.value("reason", ""), WholeAt(record, "step"),
+                           Counted(WholeAt(record, "lostSteps"), "step")));
   }
 }
 

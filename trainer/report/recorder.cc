@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "trainer/base/counted.h"
 #include "trainer/base/file.h"
 #include "trainer/base/log.h"
 #include "trainer/base/process_usage.h"
@@ -278,7 +279,8 @@ void Recorder::OnStoppedEarly(const std::string& reason) {
 }
 
 void Recorder::OnRestart(RestartRecord record) {
-  LogWarning("{}: {} (step {}, {} steps lost)", record.replica, record.reason, record.step, record.lost_steps);
+  const std::string lost = record.lost_steps > 0 ? fmt::format(", {} lost", Counted(record.lost_steps, "step")) : "";
+  LogWarning("{}: {} (step {}{})", record.replica, record.reason, record.step, lost);
   restarts_.push_back(std::move(record));
 }
 
@@ -287,8 +289,8 @@ void Recorder::OnSkippedCheckpoints(std::vector<RestartRecord> records) {
   int64_t lost = 0;
   for (const RestartRecord& record : records) lost += record.lost_steps;
   const std::string others = records.size() > 1 ? fmt::format(", and {} more", records.size() - 1) : "";
-  progress_.warning = fmt::format("{}{}: the training goes on from step {}, and {} steps are lost", records.front().reason, others,
-                                  records.front().step, lost);
+  progress_.warning = fmt::format("{}{}: the training goes on from step {}, and {} lost", records.front().reason, others,
+                                  records.front().step, Counted(lost, "step is", "steps are"));
   server_->Update(progress_);
   for (RestartRecord& record : records) OnRestart(std::move(record));
 }

@@ -117,8 +117,8 @@ class DialledStream final : public GrpcStream, private grpc::ClientBidiReactor<g
   void OnWritesDoneDone(bool /*ok*/) override { OnHalfClosed(); }
   void OnDone(const grpc::Status& status) override {
     if (status.ok()) return OnEnded(absl::OkStatus());
-    // How a listener with TLS treats others. It says no more than that.
-    const bool cut = !tls_ && status.error_message().find("reset by peer") != std::string::npos;
+    // How a listener with TLS treats others. It says no more than that, and nothing before.
+    const bool cut = !tls_ && traffic().messages_received == 0 && status.error_message().find("reset by peer") != std::string::npos;
     OnEnded(absl::UnavailableError(
         fmt::format("{}: {}{}", peer(), status.error_message(), cut ? " (this replica has no certificate: does this job need TLS?)" : "")));
   }

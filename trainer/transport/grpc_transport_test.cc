@@ -25,6 +25,9 @@
 namespace trainyard::engine {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 sockaddr_in Loopback(uint16_t port) {
@@ -59,7 +62,8 @@ OwnedFd Connect6(uint16_t port) {
 }
 
 // Passes the bytes of one connection on, until it is told to swallow them: then both ends see a
-// connection that is open and dumb.
+// connection that is open and dumb. Told to reset it, it ends it as the system of a killed process
+// does, whose peer has said something that nobody read.
 class Proxy {
  public:
   explicit Proxy(uint16_t target) : target_(target), listening_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -78,6 +82,7 @@ class Proxy {
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   void Swallow() { swallow_ = true; }
+  void Reset() { reset_ = true; }
 
  private:
   void Run() {
@@ -86,7 +91,7 @@ class Proxy {
     const OwnedFd far = Connect(target_);
     std::array<pollfd, 2> ends{pollfd{near.get(), POLLIN, 0}, pollfd{far.get(), POLLIN, 0}};
     std::vector<char> bytes(1 << 16);
-    while (!stop_) {
+    while (!stop_ && !reset_) {
       poll(ends.data(), ends.size(), 20);
       for (size_t i = 0; i < ends.size(); ++i) {
         if (ends[i].fd < 0 || (ends[i].revents & (POLLIN | POLLHUP)) == 0) continue;
@@ -97,6 +102,8 @@ class Proxy {
         }
       }
     }
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    if (reset_) EXPECT_EQ(setsockopt(near.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
   }
 
   const uint16_t target_;
@@ -104,6 +111,7 @@ class Proxy {
   uint16_t port_ = 0;
   std::atomic<bool> stop_ = false;
   std::atomic<bool> swallow_ = false;
+  std::atomic<bool> reset_ = false;
   std::thread thread_;
 };
 
@@ -134,6 +142,18 @@ TEST(GrpcTransportTest, AHostThatVanishesWithoutAWordIsNoticedByBothSides) {
   proxy.Swallow();
   EXPECT_EQ(pair.near->AwaitClosed().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(pair.far->AwaitClosed().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(GrpcTransportTest, APeerThatHasSpokenAndIsKilledIsNotTakenForOneWithTls) {
+  GrpcPair pair({});
+  Proxy proxy(PortOf(pair.listener->address()));
+  const std::shared_ptr<Stream> stream = pair.transport->Dial(proxy.address(), pair.near, absl::Seconds(5));
+  stream->Send({Ping()});
+  ASSERT_THAT(pair.near->AwaitSteps(1), SizeIs(1));
+  proxy.Reset();
+  const absl::Status status = pair.near->AwaitClosed();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("reset by peer"), Not(HasSubstr("TLS"))));
 }
 
 TEST(GrpcTransportTest, ATransportOverADumbConnectionIsDestroyedWithItsUnsentPayloads) {
