@@ -45,7 +45,10 @@ class Planner {
     status_.observed_generation = job_.meta.generation;
     if (!status_.Finished()) Decide();
     if (status_.Finished()) {
-      if (job_.status.Finished()) CountAfterEnd(status_, job_, observed_);
+      if (job_.status.Finished()) {
+        CountAfterEnd(status_, job_, observed_);
+        if (status_.phase == JobPhase::kFailed) TakeStoppedProgress();
+      }
       plan_.Add(CleanUp(situation_, status_));
     }
     plan_.Add(PlanServing(situation_, status_));
@@ -178,7 +181,6 @@ class Planner {
     status_.start_time.reset();
     status_.running_time.reset();
     status_.image.clear();
-    ForgetPace();
     Stop();
   }
 
@@ -206,6 +208,7 @@ class Planner {
 
   void Stop() {
     CountWhileStopping(status_, situation_);
+    TakeStoppedProgress();
     plan_.Add(StopAll(situation_));
     const Stall stays = FindPodThatStays(situation_);
     if (!stays.reason.empty()) status_.message += "; " + stays.message;
@@ -227,6 +230,12 @@ class Planner {
     if (!observed_.progress || (status_.progress && SameProgress(*status_.progress, *observed_.progress))) return;
     status_.progress = observed_.progress;
     status_.progress->updated_time = stamp_;
+  }
+
+  // Where the job is stopped: how far its reporter came.
+  void TakeStoppedProgress() {
+    TakeFinalProgress(ReporterOf(job_));
+    ForgetPace();
   }
 
   // The reporter's termination message (docs/contract.md) is newer than any of its answers.

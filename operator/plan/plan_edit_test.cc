@@ -52,6 +52,33 @@ TEST(PlanEdit, AResumedJobStartsWhateverRestartedBefore) {
   EXPECT_EQ(world.status().phase, JobPhase::kRunning);
 }
 
+TEST(PlanEdit, AStoppedJobHasTheStepThatItsChiefLeavesAndKeepsItWhenThePodIsGone) {
+  for (const bool fails : {false, true}) {
+    const MakeJob job = OneServerTwoWorkers().Policy("activeDeadlineSeconds", 100);
+    World world(job);
+    world.extra.progress = Progress{.step = 7, .examples_per_second = 100, .eta_seconds = 60};
+    world.RunsReady().Look();
+    if (fails) {
+      world.Passes(absl::Seconds(100)).Look();
+    } else {
+      world.Edits(MakeJob(job).Policy("suspend", true)).Look();
+    }
+    EXPECT_EQ(world.status().phase, fails ? JobPhase::kFailed : JobPhase::kSuspended);
+    EXPECT_EQ(world.status().progress->step, 7);
+    world.extra.progress.reset();  // a pod that ends is not asked
+    const std::string left = R"({"step": 12, "totalSteps": 20, "examplesPerSecond": 90, "etaSeconds": 3})";
+    world.Has(MakePod(Role::kWorker, 0).Exited(143, left).Terminating());
+    for (const bool gone : {false, true}) {
+      if (gone) world.Loses(Role::kWorker, 0);
+      world.Look();
+      EXPECT_EQ(world.status().progress->step, 12);
+      EXPECT_EQ(world.status().progress->percent, 60);
+      EXPECT_FALSE(world.status().progress->examples_per_second);
+      EXPECT_FALSE(world.status().progress->eta_seconds);
+    }
+  }
+}
+
 TEST(PlanEdit, AJobThatDoesNotTrainHasNeitherASpeedNorATimeLeft) {
   for (const bool fails : {false, true}) {
     World world(OneServerTwoWorkers().Policy("backoffLimit", 0));

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "operator/api/json_read.h"
 #include "operator/api/main_container.h"
+#include "operator/api/progress_json.h"
 #include "operator/api/text.h"
 #include "operator/plan/replica_state.h"
 
@@ -28,6 +30,13 @@ std::string LastLine(std::string_view text) {
   text = text.substr(0, end + 1);
   const size_t before = text.find_last_of('\n');
   return Head(before == std::string_view::npos ? text : text.substr(before + 1), kMaxLine);
+}
+
+// What a container has left to say. Of a chief that was asked to stop that is its progress
+// (docs/contract.md).
+std::string WordsOf(const Termination& end) {
+  const std::optional<Progress> progress = ParseProgress(end.message);
+  return progress ? fmt::format("stopped at step {}", progress->step) : end.message;
 }
 
 // The main container ended with 0 and is started again; null where it did not end so.
@@ -96,7 +105,7 @@ std::string DescribeContainerEnd(const TrainingJob& job, const ReplicaId& id, co
   if (!ended.main) text = fmt::format("{} {} ended with {}", KindOf(ended), ended.container->name, text);
   if (!command.empty()) text += fmt::format("; {} tells more", command);
   if (end.reason == "OOMKilled") return text + "; " + MemoryAdvice(job, id, ended);
-  if (const std::string line = LastLine(end.message); !line.empty()) text += ": " + line;
+  if (const std::string line = LastLine(WordsOf(end)); !line.empty()) text += ": " + line;
   return text;
 }
 
@@ -149,7 +158,7 @@ Failure DescribeFailure(const ReplicaId& id, const Pod& pod) {
     failure.signal = end.exit_code - 128;
   }
   failure.reason = end.reason.empty() ? "Error" : end.reason;
-  failure.message = Tail(end.message, kMaxTail);
+  failure.message = Tail(WordsOf(end), kMaxTail);
   if (WentBeyondItsLimit(pod)) {
     failure.reason = pod.reason;
     failure.message = Tail(pod.message, kMaxTail);

@@ -268,6 +268,10 @@ TEST(RestartPolicy, AFailedJobsMessageEndsWithTheReasonItself) {
   EXPECT_EQ(spent.status().message,
             "worker-1 failed, and the job has no restarts (kubectl logs mnist-worker-1 -n default; then correct the job, or raise "
             "runPolicy.backoffLimit): exit code 143 (Error): stopped");
+  World chief(Job("ExitCode", 0));
+  chief.RunsReady().Exits(Role::kWorker, 0, 143, R"({"step": 12, "totalSteps": 20})").Look();
+  EXPECT_THAT(chief.status().message, testing::EndsWith("exit code 143 (Error): stopped at step 12"));
+  EXPECT_EQ(chief.status().failure->message, "stopped at step 12");
   World again(Job("ExitCode", 1));
   again.RunsReady().Exits(Role::kWorker, 1, 143).Settle().Passes(absl::Minutes(1)).RunsReady().Exits(Role::kWorker, 1, 143).Look();
   EXPECT_THAT(again.status().message, testing::StartsWith("worker-1 failed, and the job has used its 1 restart ("));

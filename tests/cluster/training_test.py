@@ -139,18 +139,19 @@ class TrainingTest(NodeSuite):
         self.assertFalse(self.status("scaled").get("restarts"))
 
     def test_05_a_sync_job_is_scaled_while_it_is_suspended(self):
-        self.claim("steps")
+        folder = self.claim("steps")
         self.long_job("in-step", 1, "storage.claimName=steps", "training.checkpoint.everySteps=20")
         with self.assertRaisesRegex(AssertionError, "each step waits for the gradients of all workers"):
             self.kubectl("scale", "tj/in-step", "--replicas=2")
         self.wait("a checkpoint", lambda: self.step("in-step") > 40)
         self.api.merge(f"{JOBS}/in-step", {"spec": {"runPolicy": {"suspend": True}}})
         self.wait("the job to be suspended", lambda: self.is_true("in-step", "Suspended") and self.pods() == [])
-        before = self.step("in-step")
+        before = max(int(path.name.removeprefix("step-")) for path in folder.glob("**/checkpoints/step-*"))
+        self.wait("status to have the step that the job goes on from", lambda: self.step("in-step") == before)
         self.kubectl("scale", "tj/in-step", "--replicas=2")
         self.api.merge(f"{JOBS}/in-step", {"spec": {"runPolicy": {"suspend": False}}})
         self.wait_running("in-step", 2)
-        self.wait(f"in-step to train on from step {before}", lambda: self.step("in-step") > max(before, 40))
+        self.wait(f"in-step to train on from step {before}", lambda: self.step("in-step") > before)
         self.assertFalse(self.status("in-step").get("restarts"))
         self.api.delete(f"{JOBS}/in-step")
         self.wait("the pods to go", lambda: self.pods() == [])

@@ -309,12 +309,14 @@ void Recorder::OnStragglerEnds(const std::string& replica, int64_t global_step) 
   server_->Update(progress_);
 }
 
+void Recorder::OnStopped(int64_t global_step) {
+  if (options_.chief) WriteTerminationMessage(global_step);
+}
+
 void Recorder::WriteTerminationMessage(int64_t global_step) {
   if (!std::filesystem::exists(options_.termination_log)) return;
   progress_.step = std::max(last_global_step_, global_step);
-  progress_.total_steps = progress_.step;
   progress_.loss = meters_.SmoothedLoss();
-  progress_.eta = absl::ZeroDuration();
   progress_.updated_time = clock_.Wall();
   progress_.stragglers.clear();
   progress_.evaluations.clear();  // the message is short; `metrics` has the newest
@@ -323,7 +325,11 @@ void Recorder::WriteTerminationMessage(int64_t global_step) {
 }
 
 absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received) {
-  if (options_.chief) WriteTerminationMessage(report.steps);
+  if (options_.chief) {
+    progress_.total_steps = std::max(last_global_step_, report.steps);
+    progress_.eta = absl::ZeroDuration();
+    WriteTerminationMessage(report.steps);
+  }
   return WriteReport(std::move(report), bytes_sent, bytes_received);
 }
 

@@ -144,6 +144,10 @@ class Recorder {
   // The newest one of /progress; "": there was none.
   const std::string& warning() const { return progress_.warning; }
 
+  // The chief was asked to stop: leaves its termination message, so that the job's status has the
+  // step at which it will go on.
+  void OnStopped(int64_t global_step);
+
   // Writes replicas/<role>-<index>.json: `report` with all that this object knows added and what
   // went over the wire.
   absl::Status WriteReport(ReplicaReport report, int64_t bytes_sent, int64_t bytes_received);

@@ -52,6 +52,7 @@ absl::Status RunEnding::Stopped() {
       concluded.Update(saved);
     }
   }
+  run_.recorder->OnStopped(run_.global_step);
   concluded.Update(layer_state_.SaveStopped());
   if (!run_.chief()) run_.updater->ServeOthers();
   if (!run_.sync()) run_.updater->Leave();  // a synchronous step waits for the worker that is started in place of this one
