@@ -226,6 +226,12 @@ struct Progress {
   std::string stopped_early;  // why; empty: the training goes on, or went on to its planned end
   absl::Time updated_time = absl::InfinitePast();
   std::vector<std::string> stragglers;  // written to status.stragglers
+  // Of a job that does not train: it has neither a speed nor a time left.
+  void ForgetPace() {
+    batches_per_second.reset();
+    examples_per_second.reset();
+    eta_seconds.reset();
+  }
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 

@@ -127,12 +127,8 @@ class Planner {
     plan_.AddEvent(false, "Succeeded", message);
   }
 
-  // Of a job that does not train: it has neither a speed nor a time left.
   void ForgetPace() {
-    if (!status_.progress) return;
-    status_.progress->batches_per_second.reset();
-    status_.progress->examples_per_second.reset();
-    status_.progress->eta_seconds.reset();
+    if (status_.progress) status_.progress->ForgetPace();
   }
 
   void Fail(std::string_view reason, const std::string& message) {
@@ -232,9 +228,9 @@ class Planner {
     status_.progress->updated_time = stamp_;
   }
 
-  // Where the job is stopped: how far its reporter came.
+  // Of a job that is stopped: how far its reporter came.
   void TakeStoppedProgress() {
-    TakeFinalProgress(ReporterOf(job_));
+    TakeProgress();
     ForgetPace();
   }
 

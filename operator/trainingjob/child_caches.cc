@@ -58,6 +58,10 @@ void ChildCaches::Connect(WorkQueue& queue) {
     if (before && after && SameForPlan(*before, *after)) return;
     touch_job((after ? after : before)->meta);
   };
+  // First: the job that is woken then finds it.
+  informers_.pods.AddHandler([this](const auto& /*before*/, const auto& after) {
+    if (after) left_.Note(JobKeyOf(after->meta), *after);
+  });
   informers_.pods.AddHandler(if_it_matters);
   informers_.pods.AddHandler([this, &queue](const auto& /*before*/, const auto& after) {
     if (after && NoteIfHeld(after->meta)) queue.Add(JobKeyOf(after->meta));

@@ -14,6 +14,7 @@
 #include "operator/controller/workqueue.h"
 #include "operator/plan/observed.h"
 #include "operator/trainingjob/held_pods.h"
+#include "operator/trainingjob/left_progress.h"
 
 namespace trainyard::control {
 
@@ -46,6 +47,11 @@ class ChildCaches {
   // child, and the nodes of its ending pods.
   Children Gather(const TrainingJob& job) const;
 
+  // How far the job's chief came that has ended. Forgotten when the next one runs, or the job is
+  // gone.
+  std::optional<Progress> LeftProgressOf(const TrainingJob& job) const { return left_.Of(job); }
+  void ForgetLeftProgress(const std::string& job_key) { left_.Forget(job_key); }
+
   // Calls `let_go` with each pod of the job that Kueue's finalizer keeps though it is being
   // deleted, also when the job is gone. A pod whose call fails is there again the next time. The
   // first error.
@@ -68,6 +74,7 @@ class ChildCaches {
 
   const JobInformers informers_;
   HeldPods held_;
+  LeftProgress left_;
   const std::map<ChildKind, Cache> caches_;
 };
 

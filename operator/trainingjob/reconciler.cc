@@ -59,6 +59,7 @@ absl::StatusOr<ReconcileResult> TrainingJobReconciler::Reconcile(const std::stri
   const std::shared_ptr<const TrainingJob> cached = caches_.Job(key);
   if (cached == nullptr) {
     progress_.Forget(key);
+    caches_.ForgetLeftProgress(key);
     versions_.Forget(key);
     metrics_.Gone(key);
     unwritten_.Forget(key);
@@ -107,7 +108,7 @@ Plan TrainingJobReconciler::PlanFor(const TrainingJob& job, ReconcileResult& res
   WatchProgress(key, job, children);
   WatchVersion(key, job, children);
   PollReport<Progress> report = progress_.Report(key);
-  children.progress = std::move(report.latest);
+  children.progress = report.latest ? std::move(report.latest) : caches_.LeftProgressOf(job);
   children.chief_problem = std::move(report.problem);
   children.hosts_seen = hosts_.Known(key);
   const absl::Time now = job_clock_.Now(key, NewestTime(job, children));
@@ -119,7 +120,10 @@ Plan TrainingJobReconciler::PlanFor(const TrainingJob& job, ReconcileResult& res
 }
 
 void TrainingJobReconciler::WatchProgress(const std::string& key, const TrainingJob& job, const Children& children) {
-  if (const auto target = ChiefTarget(job, children.pods)) return progress_.Watch(key, *target);
+  if (const auto target = ChiefTarget(job, children.pods)) {
+    caches_.ForgetLeftProgress(key);
+    return progress_.Watch(key, *target);
+  }
   progress_.Forget(key);
 }
 
