@@ -145,7 +145,7 @@ class Recorder {
   const std::string& warning() const { return progress_.warning; }
 
   // The chief was asked to stop: leaves its termination message, so that the job's status has the
-  // step at which it will go on.
+  // step that it came to.
   void OnStopped(int64_t global_step);
 
   // Writes replicas/<role>-<index>.json: `report` with all that this object knows added and what
