@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <map>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace trainyard::engine {
 namespace {
@@ -23,18 +25,44 @@ size_t ParseCacheSize(std::string_view text) {
   return 0;
 }
 
+std::string ReadWord(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string word;
+  file >> word;
+  return word;
+}
+
+// The folders in `folder` whose names are `prefix` and a number.
+std::vector<std::filesystem::path> NumberedFolders(const std::filesystem::path& folder, std::string_view prefix) {
+  std::vector<std::filesystem::path> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const std::string_view rest = std::string_view(name).substr(std::min(prefix.size(), name.size()));
+    const bool number = !rest.empty() && rest.find_first_not_of("0123456789") == std::string_view::npos;
+    if (name.starts_with(prefix) && number) found.push_back(it->path());
+  }
+  return found;
+}
+
 }  // namespace
 
 size_t LastCacheBytes(const std::filesystem::path& root) {
-  size_t largest = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(root / "sys/devices/system/cpu/cpu0/cache", error), end; !error && it != end;
-       it.increment(error)) {
-    std::ifstream file(it->path() / "size");
-    std::string text;
-    if (file >> text) largest = std::max(largest, ParseCacheSize(text));
+  std::map<std::string, size_t> caches;  // by the processors that share each
+  for (const std::filesystem::path& processor : NumberedFolders(root / "sys/devices/system/cpu", "cpu")) {
+    size_t last = 0;
+    std::string sharers;
+    for (const std::filesystem::path& cache : NumberedFolders(processor / "cache", "index")) {
+      const size_t bytes = ParseCacheSize(ReadWord(cache / "size"));
+      if (bytes <= last) continue;
+      last = bytes;
+      sharers = ReadWord(cache / "shared_cpu_list");
+    }
+    if (last > 0) caches[sharers] = last;
   }
-  return largest;
+  size_t bytes = 0;
+  for (const auto& [sharers, size] : caches) bytes += size;
+  return bytes;
 }
 
 }  // namespace trainyard::engine

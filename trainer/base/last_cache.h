@@ -1,4 +1,4 @@
-// The last cache before memory, which the cores of a chip share.
+// The last caches before memory, each of which some cores of a chip share.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace trainyard::engine {
 
-// Bytes of the first processor's largest cache, as Linux tells them (sysfs,
-// "devices/system/cpu/cpu0/cache/index*/size"). 0: it tells none. sysconf(3) is not asked: for some
-// processors of several chips it gives the sum over all. `root` is the file system's root, another
-// one in tests.
+// Bytes of all last caches of the machine together, as Linux tells them (sysfs,
+// "devices/system/cpu/cpu*/cache/index*"). 0: it tells none. sysconf(3) is not asked: it gives the
+// size of one of them or of all, by the processor. `root` is the file system's root, another one in
+// tests.
 size_t LastCacheBytes(const std::filesystem::path& root = "/");
 
 }  // namespace trainyard::engine

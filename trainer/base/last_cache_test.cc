@@ -18,10 +18,11 @@ class LastCacheTest : public testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
 
-  void Write(const std::string& index, const std::string& size) {
-    const fs::path folder = root_ / "sys/devices/system/cpu/cpu0/cache" / index;
+  void Write(const std::string& index, const std::string& size, const std::string& sharers = "0-1", int processor = 0) {
+    const fs::path folder = root_ / "sys/devices/system/cpu" / ("cpu" + std::to_string(processor)) / "cache" / index;
     fs::create_directories(folder);
     std::ofstream(folder / "size") << size;
+    std::ofstream(folder / "shared_cpu_list") << sharers << "\n";
   }
 
   fs::path root_;
@@ -31,7 +32,15 @@ TEST_F(LastCacheTest, ItIsTheLargest) {
   Write("index0", "32K\n");
   Write("index2", "1024K\n");
   Write("index3", "32768K\n");
-  Write("uevent", "");
+  Write("uevent", "64M");
+  EXPECT_EQ(LastCacheBytes(root_), size_t{32} << 20);
+}
+
+TEST_F(LastCacheTest, OnesThatProcessorsShareCountOnce) {
+  for (int processor = 0; processor < 8; ++processor) {
+    Write("index0", "32K", std::to_string(processor), processor);
+    Write("index3", "16384K", processor < 4 ? "0-3" : "4-7", processor);
+  }
   EXPECT_EQ(LastCacheBytes(root_), size_t{32} << 20);
 }
 

@@ -46,7 +46,7 @@ struct RankGroupOptions {
   TimeoutsConfig timeouts;
   absl::Duration heartbeat_period = absl::Seconds(2);
   int processors = CpuQuota();           // for all ranks of this machine
-  size_t last_cache = LastCacheBytes();  // likewise; 0: unknown
+  size_t last_cache = LastCacheBytes();  // bytes, likewise; 0: unknown
   Clock* clock = &RealClock();           // of the timeouts; must outlive the group
   // True: this replica was asked to stop. Waits for others then end soon, with Cancelled.
   std::function<bool()> stopping;
