@@ -47,8 +47,7 @@ class ChildCaches {
   // child, and the nodes of its ending pods.
   Children Gather(const TrainingJob& job) const;
 
-  // How far the job's chief came that has ended. Forgotten when the next one runs, or the job is
-  // gone.
+  // How far the job's chief came that has ended.
   std::optional<Progress> LeftProgressOf(const TrainingJob& job) const { return left_.Of(job); }
   void ForgetLeftProgress(const std::string& job_key) { left_.Forget(job_key); }
 

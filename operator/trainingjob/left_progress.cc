@@ -9,7 +9,14 @@ namespace trainyard::control {
 
 void LeftProgress::Note(const std::string& job_key, const Pod& pod) {
   const ContainerStatus* const main = pod.Main();
-  if (main == nullptr || !main->terminated) return;
+  if (main == nullptr) return;
+  if (main->running_since) {
+    MutexLock lock(mutex_);
+    const auto found = jobs_.find(job_key);
+    if (found != jobs_.end() && found->second.pod == pod.meta.name) jobs_.erase(found);
+    return;
+  }
+  if (!main->terminated) return;
   std::optional<Progress> progress = ParseProgress(main->terminated->message);
   if (!progress) return;
   progress->ForgetPace();

@@ -17,8 +17,9 @@ namespace trainyard::control {
 // is kept when it is seen, until the job's next chief runs.
 class LeftProgress {
  public:
-  // Keeps what the pod's main container has left, if that is a progress. `job_key`: of the job that
-  // the pod's labels name.
+  // Of each state of a pod, in their order: keeps what its main container has left, if that is a
+  // progress, and forgets it when the container runs again. `job_key`: of the job that the pod's
+  // labels name.
   void Note(const std::string& job_key, const Pod& pod);
   // What the job's own reporter has left, the newest.
   std::optional<Progress> Of(const TrainingJob& job) const;

@@ -25,13 +25,22 @@ TEST(LeftProgressTest, TheReportersMessageCountsWithoutItsPace) {
   EXPECT_FALSE(left.Of(job));
   left.Note(job.meta.Key(), Ended(0, kLeft));
   left.Note(job.meta.Key(), Ended(0, "out of memory"));
-  left.Note(job.meta.Key(), MakePod(Role::kWorker, 0).Ready().Build());
+  left.Note(job.meta.Key(), MakePod(Role::kWorker, 0).Build());
+  left.Note(job.meta.Key(), MakePod(Role::kWorker, 1).Ready().Build());
   ASSERT_TRUE(left.Of(job));
   EXPECT_EQ(left.Of(job)->step, 12);
   EXPECT_EQ(left.Of(job)->percent, 60);
   EXPECT_FALSE(left.Of(job)->examples_per_second);
   EXPECT_FALSE(left.Of(job)->eta_seconds);
   left.Forget(job.meta.Key());
+  EXPECT_FALSE(left.Of(job));
+}
+
+TEST(LeftProgressTest, AChiefThatRunsAgainHasLeftNothing) {
+  const TrainingJob job = MakeJob().Replicas("worker", 1).Build();
+  LeftProgress left;
+  left.Note(job.meta.Key(), Ended(0, kLeft));
+  left.Note(job.meta.Key(), MakePod(Role::kWorker, 0).Ready().Build());
   EXPECT_FALSE(left.Of(job));
 }
 

@@ -120,10 +120,7 @@ Plan TrainingJobReconciler::PlanFor(const TrainingJob& job, ReconcileResult& res
 }
 
 void TrainingJobReconciler::WatchProgress(const std::string& key, const TrainingJob& job, const Children& children) {
-  if (const auto target = ChiefTarget(job, children.pods)) {
-    caches_.ForgetLeftProgress(key);
-    return progress_.Watch(key, *target);
-  }
+  if (const auto target = ChiefTarget(job, children.pods)) return progress_.Watch(key, *target);
   progress_.Forget(key);
 }
 

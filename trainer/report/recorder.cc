@@ -309,13 +309,11 @@ void Recorder::OnStragglerEnds(const std::string& replica, int64_t global_step) 
   server_->Update(progress_);
 }
 
-void Recorder::OnStopped(int64_t global_step) {
-  if (options_.chief) WriteTerminationMessage(global_step);
-}
+void Recorder::OnStopped(int64_t checkpointed_step) { WriteTerminationMessage(checkpointed_step); }
 
-void Recorder::WriteTerminationMessage(int64_t global_step) {
+void Recorder::WriteTerminationMessage(int64_t step) {
   if (!std::filesystem::exists(options_.termination_log)) return;
-  progress_.step = std::max(last_global_step_, global_step);
+  progress_.step = step;
   progress_.loss = meters_.SmoothedLoss();
   progress_.updated_time = clock_.Wall();
   progress_.stragglers.clear();
@@ -328,7 +326,7 @@ absl::Status Recorder::Finish(ReplicaReport report, int64_t bytes_sent, int64_t 
   if (options_.chief) {
     progress_.total_steps = std::max(last_global_step_, report.steps);
     progress_.eta = absl::ZeroDuration();
-    WriteTerminationMessage(report.steps);
+    WriteTerminationMessage(progress_.total_steps);
   }
   return WriteReport(std::move(report), bytes_sent, bytes_received);
 }

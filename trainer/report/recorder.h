@@ -144,9 +144,9 @@ class Recorder {
   // The newest one of /progress; "": there was none.
   const std::string& warning() const { return progress_.warning; }
 
-  // The chief was asked to stop: leaves its termination message, so that the job's status has the
-  // step that it came to.
-  void OnStopped(int64_t global_step);
+  // The chief was asked to stop, and has a checkpoint: leaves its termination message, so that the
+  // job's status has the step that the training goes on from.
+  void OnStopped(int64_t checkpointed_step);
 
   // Writes replicas/<role>-<index>.json: `report` with all that this object knows added and what
   // went over the wire.
@@ -160,7 +160,7 @@ class Recorder {
   void Publish(const StepRecord& step);
   void WatchLoss(const StepRecord& step);
   double MeanStaleness() const { return meters_.steps() > 0 ? staleness_sum_ / static_cast<double>(meters_.steps()) : 0; }
-  void WriteTerminationMessage(int64_t global_step);
+  void WriteTerminationMessage(int64_t step);
 
   const RecorderOptions options_;
   Clock& clock_;

@@ -51,8 +51,8 @@ absl::Status RunEnding::Stopped() {
     } else {
       concluded.Update(saved);
     }
+    if (const int64_t step = run_.saver->checkpointed_step(); step >= 0) run_.recorder->OnStopped(step);
   }
-  run_.recorder->OnStopped(run_.global_step);
   concluded.Update(layer_state_.SaveStopped());
   if (!run_.chief()) run_.updater->ServeOthers();
   if (!run_.sync()) run_.updater->Leave();  // a synchronous step waits for the worker that is started in place of this one
