@@ -2,28 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include "trainer/base/test_root.h"
 
 namespace trainyard::engine {
 namespace {
 
-namespace fs = std::filesystem;
-
-class CpuQuotaTest : public testing::Test {
- protected:
-  void SetUp() override {
-    root_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  void Write(const fs::path& path, const std::string& text) {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-
-  fs::path root_;
-};
+class CpuQuotaTest : public RootTest {};
 
 TEST_F(CpuQuotaTest, WithoutCgroupsItIsTheAffinityMask) { EXPECT_GE(CpuQuota(root_), 1); }
 
