@@ -47,7 +47,10 @@ class Planner {
     if (status_.Finished()) {
       if (job_.status.Finished()) {
         CountAfterEnd(status_, job_, observed_);
-        if (status_.phase == JobPhase::kFailed) TakeStoppedProgress();
+        if (status_.phase == JobPhase::kFailed) {
+          TakeProgress();
+          ForgetPace();
+        }
       }
       plan_.Add(CleanUp(situation_, status_));
     }
@@ -204,7 +207,7 @@ class Planner {
 
   void Stop() {
     CountWhileStopping(status_, situation_);
-    TakeStoppedProgress();
+    ForgetPace();
     plan_.Add(StopAll(situation_));
     const Stall stays = FindPodThatStays(situation_);
     if (!stays.reason.empty()) status_.message += "; " + stays.message;
@@ -226,12 +229,6 @@ class Planner {
     if (!observed_.progress || (status_.progress && SameProgress(*status_.progress, *observed_.progress))) return;
     status_.progress = observed_.progress;
     status_.progress->updated_time = stamp_;
-  }
-
-  // Of a job that is stopped: how far its reporter came.
-  void TakeStoppedProgress() {
-    TakeProgress();
-    ForgetPace();
   }
 
   // The reporter's termination message (docs/contract.md) is newer than any of its answers.

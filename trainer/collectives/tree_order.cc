@@ -130,10 +130,6 @@ void TreeSum::MergeAt(size_t at) {
 }
 
 void TreeSum::MergeTo(size_t most) {
-  if (HasEqualFour()) {
-    MergeAt(2);
-    MergeAt(0);
-  }
   // Equal halves first, as the tree has them; then the smaller sums, which are on top.
   for (size_t at = 0; at + 1 < depth_; ++at) {
     if (stack_[at].ranks == stack_[at + 1].ranks && depth_ > most) MergeAt(at);
