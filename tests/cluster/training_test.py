@@ -170,6 +170,22 @@ class TrainingTest(NodeSuite):
         self.wait_running("worker-dies", 2)
         self.wait_progress("worker-dies")
 
+    def test_06_b_an_all_reduce_without_a_claim_outlives_its_chief_s_pod(self):
+        name = "chief-dies"
+        self.long_job(name, 2, "ps.replicas=0", "training.strategy.parameterServer=null", "training.strategy.allReduce.algorithm=auto")
+        self.wait("a hundred steps", lambda: self.step(name) > 100)
+        step, before = self.step(name), self.api.get(f"{PODS}/{name}-worker-0")["metadata"]["uid"]
+        self.api.delete(f"{PODS}/{name}-worker-0", grace_seconds=0)
+        self.wait("the chief's pod to be made again", lambda: self.api.exists(f"{PODS}/{name}-worker-0")
+                  and self.api.get(f"{PODS}/{name}-worker-0")["metadata"]["uid"] != before)
+        self.wait_running(name, 2)
+        self.wait_progress(name)
+        log = self.kubectl("logs", f"{name}-worker-0")
+        self.assertIn("the training starts from the start values", log)  # no checkpoint came along
+        taken = re.search(r"worker 1 has the parameters of step (\d+): the training goes on from there", log)
+        self.assertTrue(taken, log)
+        self.assertGreaterEqual(int(taken[1]), step)
+
     def test_07_a_killed_server_comes_back(self):
         self.long_job("server-dies", 2, "training.checkpoint.everySteps=50")
         self.kill_container("server-dies-ps-0")

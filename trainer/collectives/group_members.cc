@@ -31,6 +31,7 @@ Record GroupCore::JoinRecord() const {
 
 Record GroupCore::FormRecord() const {
   Record record = Control(WireOp::kForm, formed_.step);
+  record.header.key = static_cast<uint32_t>(formed_.root);
   record.header.slot = static_cast<uint16_t>(per_node_);
   if (one_device_kind_) record.header.flags |= kWireFlagOneKind;
   if (formed_.again) record.header.flags |= kWireFlagAgain;
@@ -151,6 +152,15 @@ absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream
     return absl::InvalidArgumentError(fmt::format("{}: 'form' of {} ranks per node, expected a power of two that divides {} ranks",
                                                   Name(peer.rank), header.slot, ranks()));
   }
+  const uint32_t root = header.key;
+  if (root >= static_cast<uint32_t>(ranks())) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: 'form' with the state of rank {}, expected one of {} ranks", Name(peer.rank), root, ranks()));
+  }
+  if (root == static_cast<uint32_t>(options_.rank) && static_cast<uint64_t>(request_.furthest) != header.step) {
+    return absl::InvalidArgumentError(fmt::format("{}: 'form' with this rank's state of step {}, expected step {}, which it has",
+                                                  Name(peer.rank), header.step, request_.furthest));
+  }
   const bool one_kind = (header.flags & kWireFlagOneKind) != 0;
   if (one_kind && options_.device_kind.empty()) {
     return absl::InvalidArgumentError(
@@ -162,7 +172,10 @@ absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream
   one_device_kind_ = one_kind;
   state_ = State::kFormed;
   group_ = header.epoch;
-  formed_ = {.step = static_cast<int64_t>(header.step), .origin = *origin, .again = (header.flags & kWireFlagAgain) != 0};
+  formed_ = {.step = static_cast<int64_t>(header.step),
+             .root = static_cast<int>(root),
+             .origin = *origin,
+             .again = (header.flags & kWireFlagAgain) != 0};
   last_ = {.step = kFirstMeasurement, .kind = OperationId::Kind::kState};
   Attach(peer, stream, out);
   for (auto& [rank, other] : peers_) {
@@ -176,7 +189,11 @@ Gathered GroupCore::TellGathered() const {
   MutexLock lock(&mutex_);
   Gathered gathered;
   for (const auto& [rank, peer] : peers_) {
-    gathered.furthest = std::max(gathered.furthest, peer.request.furthest);
+    if (peer.request.furthest > gathered.furthest) {
+      gathered.furthest = peer.request.furthest;
+      gathered.rank = rank;
+      gathered.origin = peer.request.origin;
+    }
     gathered.from_checkpoint = gathered.from_checkpoint || peer.request.from_checkpoint;
     if (gathered.because.empty()) gathered.because = peer.request.because;
   }

@@ -60,13 +60,16 @@ struct RankGroupOptions {
 
 // The words of the other ranks to rank 0 when they joined, taken together.
 struct Gathered {
-  int64_t furthest = -1;         // the step that any of them had come to; -1: none has trained
+  int64_t furthest = -1;         // the furthest step whose state one has in memory; -1: none has trained
+  int rank = -1;                 // that has it, the lowest one; -1: none
+  InputOrigin origin = {};       // of that state
   std::string because;           // why they join anew
   bool from_checkpoint = false;  // one cannot go on from values in memory
 };
 
 struct Formed {
   int64_t step = 0;
+  int root = 0;  // the rank that gives all others the state of `step`
   InputOrigin origin = {};
   bool again = false;     // ranks have trained in a group before
   bool finished = false;  // there is no group: the training is over at `step`

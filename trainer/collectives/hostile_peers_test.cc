@@ -79,12 +79,13 @@ TEST_P(RanksTest, StrangersAreRefusedAndTheGroupGoesOn) {
 // A rank 0 that answers each join with a 'form' that cannot be.
 class OddChief final : public StreamHandler {
  public:
-  OddChief(uint16_t per_node, uint32_t flags) : per_node_(per_node), flags_(flags) {}
+  OddChief(uint16_t per_node, uint32_t flags, uint32_t root) : per_node_(per_node), flags_(flags), root_(root) {}
   void OnMessage(const std::shared_ptr<Stream>& stream, std::span<Record> records) override {
     if (records[0].header.op != WireOp::kJoin) return;
     Record form = RecordOf(WireOp::kForm, 0);
     form.header.epoch = 5;
     form.header.slot = per_node_;
+    form.header.key = root_;
     form.header.flags = flags_;
     stream->Send({form});
   }
@@ -93,14 +94,18 @@ class OddChief final : public StreamHandler {
  private:
   const uint16_t per_node_;
   const uint32_t flags_;
+  const uint32_t root_;
 };
 
-TEST_P(RanksTest, AGroupWhoseNodesOrDevicesCannotBeIsRefused) {
-  for (const auto& [per_node, flags, refused] :
-       {std::tuple<uint16_t, uint32_t, std::string>(3, 0, "'form' of 3 ranks per node, expected a power of two that divides 4 ranks"),
-        {1, kWireFlagOneKind, "'form' of ranks with one kind of device, expected none, since this rank has no device"}}) {
+TEST_P(RanksTest, AGroupWhoseNodesDevicesOrRootCannotBeIsRefused) {
+  for (const auto& [per_node, flags, root, refused] :
+       {std::tuple<uint16_t, uint32_t, uint32_t, std::string>(3, 0, 0,
+                                                              "'form' of 3 ranks per node, expected a power of two that divides 4 ranks"),
+        {1, kWireFlagOneKind, 0, "'form' of ranks with one kind of device, expected none, since this rank has no device"},
+        {1, 0, 4, "'form' with the state of rank 4, expected one of 4 ranks"},
+        {1, 0, 1, "'form' with this rank's state of step 0, expected step -1, which it has"}}) {
     hosts_ = Addresses(GetParam().name, 4);
-    const std::unique_ptr<Listener> listener = *transport_->Listen(hosts_[0], std::make_shared<OddChief>(per_node, flags));
+    const std::unique_ptr<Listener> listener = *transport_->Listen(hosts_[0], std::make_shared<OddChief>(per_node, flags, root));
     RankGroupOptions options = Options(1);
     options.timeouts.connect = absl::Seconds(1);
     TestRank rank(std::move(options), *transport_);

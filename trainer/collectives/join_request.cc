@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/base/parse_json.h"
+#include "trainer/base/status_macros.h"
 
 namespace trainyard::engine {
 namespace {
@@ -24,9 +25,10 @@ absl::Status Wrong(std::string_view field, std::string_view expected) {
 std::string ToJson(const JoinRequest& request) {
   json agreement = json::array();
   for (const auto& [name, value] : request.agreement) agreement.push_back(json::array({name, value}));
-  return json{
-      {"agreement", std::move(agreement)},         {"furthest", request.furthest}, {"because", request.because.substr(0, kMostShown)},
-      {"fromCheckpoint", request.from_checkpoint}, {"node", request.node},         {"deviceKind", request.device_kind}}
+  return json{{"agreement", std::move(agreement)},         {"furthest", request.furthest},
+              {"origin", OriginJson(request.origin)},      {"because", request.because.substr(0, kMostShown)},
+              {"fromCheckpoint", request.from_checkpoint}, {"node", request.node},
+              {"deviceKind", request.device_kind}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -53,6 +55,10 @@ absl::StatusOr<JoinRequest> ParseJoinRequest(std::string_view text) {
   }
   if (furthest == object.end() || !furthest->is_number_integer()) return Wrong("furthest", "an integer");
   request.furthest = furthest->get<int64_t>();
+  const auto origin = object.find("origin");
+  const absl::StatusOr<InputOrigin> read = ParseOrigin(origin != object.end() ? *origin : json());
+  if (!read.ok()) return WithContext(read.status(), "join");
+  request.origin = *read;
   if (because == object.end() || !because->is_string()) return Wrong("because", "a text");
   request.because = because->get<std::string>().substr(0, kMostShown);
   if (from_checkpoint == object.end() || !from_checkpoint->is_boolean()) return Wrong("fromCheckpoint", "true or false");

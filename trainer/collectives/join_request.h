@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "trainer/base/input_origin.h"
 
 namespace trainyard::engine {
 
@@ -18,9 +19,10 @@ using GroupAgreement = std::vector<std::pair<std::string, std::string>>;
 
 struct JoinRequest {
   GroupAgreement agreement;
-  int64_t furthest = -1;         // the step that this rank had come to; -1: it has not trained in this process
+  int64_t furthest = -1;         // the step whose state this rank has in memory; -1: it has not trained in this process
+  InputOrigin origin = {};       // of that state
   std::string because;           // why it joins anew; "": it has not been in a group
-  bool from_checkpoint = false;  // it cannot go on from the values that rank 0 has in memory
+  bool from_checkpoint = false;  // it cannot go on from the values that a rank has in memory
   std::string node;              // that it runs on; "": unknown
   std::string device_kind;       // RankGroupOptions::device_kind
 };

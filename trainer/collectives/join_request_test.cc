@@ -11,6 +11,7 @@ using ::testing::HasSubstr;
 TEST(JoinRequest, IsReadAsItWasWritten) {
   const JoinRequest request{.agreement = {{"a tensor", "conv1/kernel F32 [5, 5, 1, 20]"}, {"the seed", "7"}},
                             .furthest = 12,
+                            .origin = {.step = 3, .epoch = 2, .offset = 100},
                             .because = "rank 2 is lost",
                             .from_checkpoint = true,
                             .node = "node-7",
@@ -19,6 +20,7 @@ TEST(JoinRequest, IsReadAsItWasWritten) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->agreement, request.agreement);
   EXPECT_EQ(read->furthest, 12);
+  EXPECT_EQ(read->origin, request.origin);
   EXPECT_EQ(read->because, "rank 2 is lost");
   EXPECT_TRUE(read->from_checkpoint);
   EXPECT_EQ(read->node, "node-7");
@@ -34,10 +36,12 @@ TEST(JoinRequest, ABadOneIsRefusedByField) {
            {R"({"agreement": [["a", 1]]})", "'agreement'"},
            {R"({"agreement": []})", "'furthest'"},
            {R"({"agreement": [], "furthest": 1.5})", "'furthest'"},
-           {R"({"agreement": [], "furthest": 1, "because": 3})", "'because'"},
-           {R"({"agreement": [], "furthest": 1, "because": "", "fromCheckpoint": 1})", "'fromCheckpoint'"},
-           {R"({"agreement": [], "furthest": 1, "because": "", "fromCheckpoint": true, "node": 1})", "'node'"},
-           {R"({"agreement": [], "furthest": 1, "because": "", "fromCheckpoint": true, "node": ""})", "'deviceKind'"}}) {
+           {R"({"agreement": [], "furthest": 1})", "join: the origin of the input is missing"},
+           {R"({"agreement": [], "furthest": 1, "origin": [0, 0, 0], "because": 3})", "'because'"},
+           {R"({"agreement": [], "furthest": 1, "origin": [0, 0, 0], "because": "", "fromCheckpoint": 1})", "'fromCheckpoint'"},
+           {R"({"agreement": [], "furthest": 1, "origin": [0, 0, 0], "because": "", "fromCheckpoint": true, "node": 1})", "'node'"},
+           {R"({"agreement": [], "furthest": 1, "origin": [0, 0, 0], "because": "", "fromCheckpoint": true, "node": ""})",
+            "'deviceKind'"}}) {
     const absl::Status status = ParseJoinRequest(text).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << text.substr(0, 50);
     EXPECT_THAT(std::string(status.message()), HasSubstr(expected));

@@ -260,23 +260,24 @@ TEST_P(RanksTest, ReduceScatterGivesEachRankItsPartAndAllGatherTheWhole) {
   }
 }
 
-TEST_P(RanksTest, ABroadcastGivesAllRanksWhatRankZeroHas) {
-  for (const int ranks : {1, 2, 3, 8}) {
+TEST_P(RanksTest, ABroadcastGivesAllRanksWhatItsRootHas) {
+  for (const auto& [ranks, root] : {std::pair(1, 0), std::pair(2, 0), std::pair(2, 1), std::pair(3, 2), std::pair(8, 0), std::pair(8, 6)}) {
     MakeRanks(ranks);
     FormAll(17);
     constexpr size_t kSize = kBucketBytes / sizeof(float);
-    OnAll([&](TestRank& rank, int index) {
+    OnAll([&, ranks = ranks, root = root](TestRank& rank, int index) {
       rank.Plan(AllReduceAlgorithm::kAuto, kSize);
-      rank.PlanAs({.name = "broadcast", .buckets = {{.name = "'state'", .elements = kSize, .schedule = Broadcast(index, ranks, kSize)}}});
+      rank.PlanAs(
+          {.name = "broadcast", .buckets = {{.name = "'state'", .elements = kSize, .schedule = Broadcast(index, ranks, kSize, root)}}});
       const std::vector<float> own = ValuesOf(5, kSize);
       rank.Begin(17);
-      if (index == 0) {
+      if (index == root) {
         rank.group().Contribute(0, {.own = {own}, .targets = {}});
       } else {
         rank.group().Contribute(0, {.own = {}, .targets = {{.values = rank.values()}}});
       }
       EXPECT_TRUE(rank.Wait().ok());
-      if (index > 0) {
+      if (index != root) {
         EXPECT_EQ(rank.result(), own);
       }
     });

@@ -212,14 +212,16 @@ Schedule AllReduce(AllReduceAlgorithm algorithm, int rank, const RankLayout& lay
   return schedule;
 }
 
-Schedule Broadcast(int rank, int ranks, size_t size) {
+Schedule Broadcast(int rank, int ranks, size_t size, int root) {
   const SliceRange all{0, size};
   Rounds rounds;
-  if (rank > 0) rounds.Add({Round::Kind::kGather, {}, {{rank & (rank - 1), all}}});
-  const int reach = rank == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks))) : rank & -rank;
   Round sends{.kind = Round::Kind::kGather, .sends = {}, .receives = {}};
+  if (rank != root) rounds.Add({Round::Kind::kGather, {}, {{rank == 0 ? root : rank & (rank - 1), all}}});
+  if (rank == root && root > 0) sends.sends.push_back({0, all});
+  const int reach = rank == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks))) : rank & -rank;
   for (int distance = reach / 2; distance > 0; distance /= 2) {
-    if (rank + distance < ranks) sends.sends.push_back({rank + distance, all});
+    const int child = rank + distance;
+    if (child < ranks && child != root) sends.sends.push_back({child, all});
   }
   rounds.Add(std::move(sends));
   return {rounds.Take(), {}};

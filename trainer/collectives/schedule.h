@@ -62,8 +62,8 @@ Schedule ReduceScatter(AllReduceAlgorithm algorithm, int rank, const RankLayout&
 Schedule AllGather(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size);
 // One after the other.
 Schedule AllReduce(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size);
-// From rank 0, along a binomial tree.
-Schedule Broadcast(int rank, int ranks, size_t size);
+// From `root`, along a binomial tree of rank 0. Another root gives it to rank 0 first.
+Schedule Broadcast(int rank, int ranks, size_t size, int root = 0);
 
 // Rank 0 gives each rank its range of AllReduce's `algorithm`, and gets the ranges of all ranks.
 Schedule Scatter(AllReduceAlgorithm algorithm, int rank, const RankLayout& layout, size_t size);

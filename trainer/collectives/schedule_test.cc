@@ -157,16 +157,27 @@ TEST(Schedule, TheRangesThatRanksReduceAreAllElementsOnce) {
   }
 }
 
-TEST(Schedule, ABroadcastReachesEveryRankOnce) {
+TEST(Schedule, ABroadcastReachesEveryRankButItsRootOnce) {
   for (int ranks = 1; ranks <= 17; ++ranks) {
-    std::map<int, int> reached;
-    for (int rank = 0; rank < ranks; ++rank) {
-      for (const Round& round : Broadcast(rank, ranks, 3).rounds) {
-        for (const Transfer& send : round.sends) ++reached[send.peer];
+    for (int root = 0; root < ranks; ++root) {
+      std::set<std::pair<int, int>> sent;
+      std::set<std::pair<int, int>> received;
+      std::set<int> reached;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const std::vector<int> peers = PeersOf(AllReduceAlgorithm::kHalvingDoubling, rank, ranks);
+        for (const Round& round : Broadcast(rank, ranks, 3, root).rounds) {
+          for (const Transfer& send : round.sends) {
+            EXPECT_TRUE(reached.insert(send.peer).second) << send.peer << " of " << ranks << " from " << root;
+            EXPECT_THAT(peers, ::testing::Contains(send.peer));
+            sent.emplace(rank, send.peer);
+          }
+          for (const Transfer& receive : round.receives) received.emplace(receive.peer, rank);
+        }
       }
+      EXPECT_EQ(sent, received) << ranks << " from " << root;
+      EXPECT_THAT(reached, SizeIs(ranks - 1));
+      EXPECT_FALSE(reached.contains(root));
     }
-    EXPECT_THAT(reached, SizeIs(ranks - 1));
-    for (const auto& [rank, times] : reached) EXPECT_EQ(times, 1) << rank << " of " << ranks;
   }
 }
 

@@ -70,11 +70,7 @@ absl::Status AllReduceUpdater::Connect() {
   options_.group.agreement.emplace_back("the number of devices", fmt::format("{}", options_.devices));
   options_.group.agreement.emplace_back("shardOptimizer", options_.shard_optimizer ? "true" : "false");
   options_.group.agreement.emplace_back("the parameters whose touched rows travel", fmt::format("{}", fmt::join(options_.row_keys, " ")));
-  state_plan_ = plans_->State(options_.group.rank, static_cast<int>(options_.group.hosts.size()));
-  const int rank = options_.group.rank;
-  const auto ranks = static_cast<int>(options_.group.hosts.size());
   TY_ASSIGN_OR_RETURN(group_, RankGroup::Create(options_.group, *transport_));
-  state_operation_ = std::make_unique<Operation>(state_plan_, rank, ranks, group_->borrowed());
   MakeStepOperation();
   return absl::OkStatus();
 }
@@ -139,13 +135,24 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::Start(ParameterSet& parameters) 
 
 bool AllReduceUpdater::LacksSlots() const { return sharded_ && !sharded_->has_whole(); }
 
-absl::Status AllReduceUpdater::LoadIfNeeded(const Gathered& gathered, ParameterSet& parameters) {
-  if (!has_trained_ && gathered.furthest <= 0) return absl::OkStatus();
+absl::StatusOr<bool> AllReduceUpdater::MustLoad(const Gathered& gathered) const {
+  if (!has_trained_ && gathered.furthest <= 0) return false;
   TY_ASSIGN_OR_RETURN(const bool carries, options_.carries_state());
-  if (!carries && !gathered.from_checkpoint && !from_checkpoint_ && !LacksSlots()) return absl::OkStatus();
-  TY_ASSIGN_OR_RETURN(TrainingState state, options_.load(/*again=*/true));
-  from_checkpoint_ = false;
-  return Take(std::move(state), parameters);
+  return carries || gathered.from_checkpoint || from_checkpoint_ || LacksSlots();
+}
+
+absl::StatusOr<Formed> AllReduceUpdater::ChooseState(const Gathered& gathered, ParameterSet& parameters) {
+  const bool again = has_trained_ || gathered.furthest >= 0;
+  TY_ASSIGN_OR_RETURN(const bool must_load, MustLoad(gathered));
+  if (must_load) {
+    TY_ASSIGN_OR_RETURN(TrainingState state, options_.load(/*again=*/true));
+    from_checkpoint_ = false;
+    TY_RETURN_IF_ERROR(Take(std::move(state), parameters));
+  } else if (gathered.furthest > copy_->step() && (!sharded_ || !sharded_->has_slots())) {
+    LogInfo("worker {} has the parameters of step {}: the training goes on from there", gathered.rank, gathered.furthest);
+    return Formed{.step = gathered.furthest, .root = gathered.rank, .origin = gathered.origin, .again = again};
+  }
+  return Formed{.step = copy_->step(), .origin = origin_, .again = again};
 }
 
 absl::Status AllReduceUpdater::Take(TrainingState state, ParameterSet& parameters) {
@@ -169,16 +176,19 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartFirst(ParameterSet& paramet
   }
   TY_ASSIGN_OR_RETURN(const Gathered gathered, group_->Gather());
   if (because_.empty()) because_ = gathered.because;
-  const bool again = has_trained_ || gathered.furthest >= 0;
   if (has_trained_) reached_ = std::max(reached_, copy_->step());
   reached_ = std::max(reached_, gathered.furthest);
-  TY_RETURN_IF_ERROR(LoadIfNeeded(gathered, parameters));
-  const int64_t step = copy_->step();
-  group_->Form({.step = step, .origin = origin_, .again = again});
+  TY_ASSIGN_OR_RETURN(const Formed formed, ChooseState(gathered, parameters));
+  group_->Form(formed);
   TY_RETURN_IF_ERROR(FollowGroup(parameters));
-  TY_RETURN_IF_ERROR(copy_->updater().Look(parameters, [&](const StateView& state) { return Broadcast(step, &state, nullptr); }));
-  if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, step));
-  TrainingStart start{.global_step = step, .worker_step = step, .joined = gathered.furthest >= 0, .again = again, .line_step = step};
+  TY_RETURN_IF_ERROR(ShareState(formed, parameters));
+  const int64_t step = formed.step;
+  TrainingStart start{.global_step = step,
+                      .worker_step = step,
+                      .joined = gathered.furthest >= 0,
+                      .again = formed.again,
+                      .line_step = step,
+                      .origin = origin_};
   if (reached_ > step) start.redone = RedoneSteps{.from = step, .to = reached_, .reason = because_};
   has_trained_ = true;
   reached_ = -1;
@@ -187,26 +197,45 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartFirst(ParameterSet& paramet
 }
 
 absl::StatusOr<TrainingStart> AllReduceUpdater::StartOther(ParameterSet& parameters) {
-  TY_ASSIGN_OR_RETURN(
-      const Formed formed,
-      group_->Join(
-          {.agreement = {}, .furthest = has_trained_ ? copy_->step() : -1, .because = because_, .from_checkpoint = from_checkpoint_}));
+  TY_ASSIGN_OR_RETURN(const Formed formed, group_->Join({.agreement = {},
+                                                         .furthest = has_trained_ ? copy_->step() : -1,
+                                                         .origin = origin_,
+                                                         .because = because_,
+                                                         .from_checkpoint = from_checkpoint_}));
   const int64_t step = formed.step;
   if (formed.finished) {
     return TrainingStart{.global_step = step, .worker_step = step, .joined = true, .ended = true, .line_step = step, .finished = true};
   }
   TY_RETURN_IF_ERROR(FollowGroup(parameters));
-  TY_ASSIGN_OR_RETURN(TrainingState state, EmptyState());
-  TY_RETURN_IF_ERROR(Broadcast(step, nullptr, &state));
-  if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, step));
-  state.step = step;
-  state.origin = formed.origin;
-  TY_RETURN_IF_ERROR(Take(std::move(state), parameters));
+  TY_RETURN_IF_ERROR(ShareState(formed, parameters));
   has_trained_ = true;
   from_checkpoint_ = false;
   because_.clear();
   return TrainingStart{
       .global_step = step, .worker_step = step, .joined = true, .again = formed.again, .line_step = step, .origin = origin_};
+}
+
+absl::Status AllReduceUpdater::ShareState(const Formed& formed, ParameterSet& parameters) {
+  const int rank = options_.group.rank;
+  state_operation_ = nullptr;
+  state_plan_ = plans_->State(rank, group_->ranks(), formed.root);
+  state_operation_ = std::make_unique<Operation>(state_plan_, rank, group_->ranks(), group_->borrowed());
+  TrainingState state;
+  if (rank == formed.root) {
+    const auto give = [&](const StateView& own) { return Broadcast(formed.step, &own, nullptr); };
+    TY_RETURN_IF_ERROR(copy_->updater().Look(parameters, give));
+  } else {
+    TY_ASSIGN_OR_RETURN(state, EmptyState());
+    TY_RETURN_IF_ERROR(Broadcast(formed.step, nullptr, &state));
+  }
+  if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, formed.step));
+  if (rank != formed.root) {
+    state.step = formed.step;
+    state.origin = formed.origin;
+    TY_RETURN_IF_ERROR(Take(std::move(state), parameters));
+  }
+  end_step_ = options_.end_step(origin_);
+  return FinishAtEnd();
 }
 
 absl::StatusOr<TrainingState> AllReduceUpdater::EmptyState() {
@@ -327,16 +356,20 @@ absl::StatusOr<StepResult> AllReduceUpdater::Wait(ParameterSet& parameters) {
     return StepResult{.global_step = step, .ended = true};
   }
   TY_ASSIGN_OR_RETURN(const StepResult result, Update(parameters));
-  if (result.global_step >= options_.end_step()) {
-    TY_RETURN_IF_ERROR(AwaitReaders());
-    if (first()) {
-      TY_RETURN_IF_ERROR(KeepState());
-      group_->Finish(result.global_step);
-    } else {
-      group_->FinishHere();
-    }
-  }
+  TY_RETURN_IF_ERROR(FinishAtEnd());
   return result;
+}
+
+absl::Status AllReduceUpdater::FinishAtEnd() {
+  if (copy_->step() < end_step_) return absl::OkStatus();
+  TY_RETURN_IF_ERROR(AwaitReaders());
+  if (first()) {
+    TY_RETURN_IF_ERROR(KeepState());
+    group_->Finish(copy_->step());
+  } else {
+    group_->FinishHere();
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<StepResult> AllReduceUpdater::Update(ParameterSet& parameters) {

@@ -36,7 +36,8 @@ struct AllReduceUpdaterOptions {
   // on all ranks. With a sharded optimizer all rows do.
   std::vector<int> row_keys;
   size_t bucket_bytes = kBucketBytes;  // or less; the same on all ranks
-  std::function<int64_t()> end_step;   // of the training, unless rank 0 ends it before
+  // Of a training whose input goes on there, unless rank 0 ends it before.
+  std::function<int64_t(const InputOrigin&)> end_step;
   // Rank 0: the newest good checkpoint's state, or the start values. `again`: the training was
   // under way already, so all ranks must be able to go on from that state with the same bits.
   std::function<absl::StatusOr<TrainingState>(bool again)> load;
@@ -51,12 +52,12 @@ struct AllReduceUpdaterOptions {
   std::function<void(const AllReduceRecord&)> on_algorithms;
 };
 
-// Rank 0 holds the state that the training goes on from. It gives it to all ranks where a group
-// forms: the values in its memory, or, in a new process, the newest checkpoint. So a rank that is
-// lost costs at most the step under way, and rank 0 the steps since its checkpoint.
+// Where a group forms, one rank gives all others the state that the training goes on from: the rank
+// that has the furthest one in memory, or rank 0, whose new process has that of the newest
+// checkpoint. So a lost rank costs at most the step under way, rank 0 too.
 //
-// With a sharded optimizer rank 0 has the values alone, so every lost rank costs the steps since
-// the checkpoint. For a checkpoint rank 0 asks all ranks for their slots.
+// With a sharded optimizer no rank has all slots, so every lost rank costs the steps since the
+// checkpoint. For a checkpoint rank 0 asks all ranks for their slots.
 class AllReduceUpdater final : public Updater {
  public:
   static absl::StatusOr<std::unique_ptr<AllReduceUpdater>> Create(AllReduceUpdaterOptions options, std::unique_ptr<Transport> transport);
@@ -102,13 +103,16 @@ class AllReduceUpdater final : public Updater {
   // Rank 0: a lost rank has taken its slots with it. So the state in memory is not whole, not even
   // where its step is the last.
   bool LacksSlots() const;
-  // Rank 0: takes an older state into memory, where the ranks cannot go on from the one that is
-  // there.
-  absl::Status LoadIfNeeded(const Gathered& gathered, ParameterSet& parameters);
+  // Rank 0: the ranks cannot go on from a state in memory, so it takes an older one.
+  absl::StatusOr<bool> MustLoad(const Gathered& gathered) const;
+  // Rank 0: from which state the training goes on, and which rank gives it.
+  absl::StatusOr<Formed> ChooseState(const Gathered& gathered, ParameterSet& parameters);
   absl::StatusOr<TrainingState> EmptyState();
+  // All ranks: gives that state, or takes it.
+  absl::Status ShareState(const Formed& formed, ParameterSet& parameters);
   // Takes a loaded state for its own.
   absl::Status Take(TrainingState state, ParameterSet& parameters);
-  // The group's first operation. `give` (rank 0) or `take` is null.
+  // The group's first operation behind the measurements. `give` (the root) or `take` is null.
   absl::Status Broadcast(int64_t step, const StateView* give, TrainingState* take);
   void BeginStep(int64_t step);
   // This rank has all it will have of a key.
@@ -123,6 +127,8 @@ class AllReduceUpdater final : public Updater {
   absl::StatusOr<StepResult> Update(ParameterSet& parameters);
   // Before this rank ends: the others have read what it has summed.
   absl::Status AwaitReaders();
+  // Where no step is left, only rank 0 is needed any more.
+  absl::Status FinishAtEnd();
   // Rank 0: the training ends behind this state, so other ranks will not be asked for it any more.
   absl::Status KeepState();
 
@@ -144,6 +150,7 @@ class AllReduceUpdater final : public Updater {
 
   bool has_state_ = false;  // copy_ has one
   InputOrigin origin_;      // of that state
+  int64_t end_step_ = 0;    // that follows from it
   bool has_trained_ = false;
   std::string because_;           // why the last group ended
   bool from_checkpoint_ = false;  // this rank has asked for it

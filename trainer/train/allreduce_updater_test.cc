@@ -141,14 +141,61 @@ TEST_F(AllReduceUpdaterTest, ARankThatNeverComesBackIsNamedWithTheStepThatItWasL
   EXPECT_THAT(std::string(status.message()), HasSubstr("has not joined; the group broke at step 3: rank 1 (rank-1) is lost"));
 }
 
-TEST_F(AllReduceUpdaterTest, ALostRankZeroTakesAllBackToItsCheckpoint) {
+TEST_F(AllReduceUpdaterTest, ALostRankZeroTakesOverWhatTheOthersHave) {
+  for (const auto& [ranks, device] : {std::pair(2, ""), std::pair(3, ""), std::pair(5, ""), std::pair(3, "a GPU")}) {
+    const RankSettings settings{.device_kind = device};
+    ranks_.clear();
+    Make(ranks, settings);
+    OnAll([](Rank& rank) { return rank.StartAndTrain(3); });
+    ranks_[0]->Kill();
+    ranks_[0] = Make(0, ranks, StartState(TestSpecs()), settings);
+    OnAll([this](Rank& rank) { return &rank == ranks_[0].get() ? rank.StartAndTrain(5) : rank.Train(5); });
+    EXPECT_EQ(ranks_[0]->start().worker_step, 3);
+    EXPECT_TRUE(ranks_[0]->start().joined && ranks_[0]->start().again);
+    EXPECT_EQ(ranks_[0]->redone().size(), 0U);
+    EXPECT_EQ(ranks_[0]->loaded_again(), 0);
+    for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), TrainLocally(ranks, 5).parameters.Sha256Hex()) << ranks << device;
+    EXPECT_EQ(ranks_[0]->State().slots[0].Sha256Hex(), TrainLocally(ranks, 5).slots[0].Sha256Hex());
+  }
+}
+
+TEST_F(AllReduceUpdaterTest, OneRankThatIsLeftGivesItsStateToAll) {
   Make(3);
+  OnAll([](Rank& rank) { return rank.StartAndTrain(3); });
+  for (const int rank : {0, 1}) {
+    ranks_[rank]->Kill();
+    ranks_[rank] = Make(rank, 3, StartState(TestSpecs()));
+  }
+  OnAll([this](Rank& rank) { return &rank == ranks_[2].get() ? rank.Train(5) : rank.StartAndTrain(5); });
+  for (const auto& rank : ranks_) {
+    EXPECT_EQ(rank->start().worker_step, 3);
+    EXPECT_EQ(rank->Sha256(), TrainLocally(3, 5).parameters.Sha256Hex());
+  }
+}
+
+TEST_F(AllReduceUpdaterTest, ACheckpointThatIsFurtherThanAllRanksIsTaken) {
+  Make(2);
+  OnAll([](Rank& rank) { return rank.StartAndTrain(3); });
+  TrainingState checkpoint = ranks_[0]->State();
+  ranks_.clear();
+  Make(2);
+  OnAll([](Rank& rank) { return rank.StartAndTrain(2); });
+  ranks_[0]->Kill();
+  ranks_[0] = Make(0, 2, std::move(checkpoint));
+  OnAll([this](Rank& rank) { return &rank == ranks_[0].get() ? rank.StartAndTrain(4) : rank.Train(4); });
+  EXPECT_EQ(ranks_[0]->start().worker_step, 3);
+  for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), TrainLocally(2, 4).parameters.Sha256Hex());
+}
+
+TEST_F(AllReduceUpdaterTest, ALostRankZeroTakesAllBackToItsCheckpointWhereRanksCarryState) {
+  const RankSettings settings{.carries_state = true};
+  Make(3, settings);
   OnAll([](Rank& rank) { return rank.StartAndTrain(1); });
   TrainingState checkpoint = ranks_[0]->State();
   OnAll([](Rank& rank) { return rank.Train(3); });
   ranks_[0]->Kill();
   ranks_[0] = nullptr;
-  ranks_[0] = Make(0, 3, std::move(checkpoint));
+  ranks_[0] = Make(0, 3, std::move(checkpoint), settings);
   OnAll([this](Rank& rank) { return &rank == ranks_[0].get() ? rank.StartAndTrain(4) : rank.Train(4); });
   ASSERT_EQ(ranks_[0]->redone().size(), 1U);
   EXPECT_EQ(ranks_[0]->redone()[0].from, 1);
@@ -177,6 +224,25 @@ TEST_F(AllReduceUpdaterTest, TheLastStepIsTheEndAndRankZeroReleasesTheOthers) {
     rank.updater().Done();
     return released;
   });
+}
+
+TEST_F(AllReduceUpdaterTest, ARankZeroThatIsLostBehindTheLastStepTakesOverTheResult) {
+  const RankSettings settings{.end_step = 2};
+  Make(3, settings);
+  OnAll([](Rank& rank) { return rank.StartAndTrain(2); });
+  ranks_[0]->Kill();
+  ranks_[0] = Make(0, 3, StartState(TestSpecs()), settings);
+  OnAll([this](Rank& rank) {
+    const bool first = &rank == ranks_[0].get();
+    absl::Status status = first ? absl::OkStatus() : rank.updater().AwaitRelease();
+    EXPECT_EQ(IsRolledBack(status), !first);
+    if (status = rank.Start(); !status.ok()) return status;
+    EXPECT_EQ(rank.start().worker_step, 2);
+    status = first ? rank.updater().Release() : rank.updater().AwaitRelease();
+    rank.updater().Done();
+    return status;
+  });
+  for (const auto& rank : ranks_) EXPECT_EQ(rank->Sha256(), TrainLocally(3, 2).parameters.Sha256Hex());
 }
 
 TEST_F(AllReduceUpdaterTest, AChiefThatFindsTheTrainingFinishedNeedsNobody) {

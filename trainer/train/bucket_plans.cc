@@ -58,14 +58,14 @@ OperationPlan BucketPlans::Step(const AlgorithmChoice& choice, int rank, const R
   return plan;
 }
 
-OperationPlan BucketPlans::State(int rank, int ranks) const {
+OperationPlan BucketPlans::State(int rank, int ranks, int root) const {
   OperationPlan plan{.name = "broadcast of the state", .buckets = {}};
   for (const BucketCut& cut : state_cut_) {
     const size_t size = ElementsOf(cut);
     plan.buckets.push_back(
         {.name = BucketName(cut, [this](int tensor) { return specs_[static_cast<size_t>(tensor) % specs_.size()].name; }),
          .elements = size,
-         .schedule = Broadcast(rank, ranks, size)});
+         .schedule = Broadcast(rank, ranks, size, root)});
   }
   return plan;
 }

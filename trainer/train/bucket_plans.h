@@ -32,8 +32,8 @@ class BucketPlans {
 
   // The all-reduce of a step; `devices`: of each rank.
   OperationPlan Step(const AlgorithmChoice& choice, int rank, const RankLayout& layout, int devices) const;
-  // The broadcast of a state.
-  OperationPlan State(int rank, int ranks) const;
+  // The broadcast of the state that rank `root` has.
+  OperationPlan State(int rank, int ranks, int root) const;
 
  private:
   std::vector<ParameterSpec> specs_;

@@ -41,8 +41,9 @@ class ShardedSlots {
 
   // Rank 0: of a loaded state.
   void SetWhole(std::vector<ParameterSet> slots);
-  // Without slots there is nothing to have.
-  bool has_whole() const { return whole_.has_value() || slot_names_.empty(); }
+  // The optimizer has slots.
+  bool has_slots() const { return !slot_names_.empty(); }
+  bool has_whole() const { return whole_.has_value() || !has_slots(); }
   // Null: rank 0 does not hold it.
   const std::vector<ParameterSet>* whole() const { return whole_ ? &*whole_ : nullptr; }
   // The whole is not needed any more, since every rank has its share of it.

@@ -101,10 +101,11 @@ class StrategyGoldenTest : public ::testing::TestWithParam<StrategyCase> {
                                     std::make_unique<SharedTransport>(*transport_));
     }
     if (!c.algorithm) return LocalUpdater::Create(optimizer, &threads_, load);
-    AllReduceUpdaterOptions options{
-        .optimizer = optimizer, .devices = c.devices, .shard_optimizer = c.shard_optimizer, .specs = specs_, .end_step = [] {
-          return static_cast<int64_t>(kStepsFollowed);
-        }};
+    AllReduceUpdaterOptions options{.optimizer = optimizer,
+                                    .devices = c.devices,
+                                    .shard_optimizer = c.shard_optimizer,
+                                    .specs = specs_,
+                                    .end_step = [](const InputOrigin&) { return static_cast<int64_t>(kStepsFollowed); }};
     for (int rank = 0; rank < c.workers; ++rank) options.group.hosts.push_back("rank-" + std::to_string(rank));
     options.group.listen = options.group.hosts[worker];
     options.group.rank = worker;

@@ -36,6 +36,7 @@ struct RankSettings {
   // Of a rank with one device: rows of the last tensor that its gradients have anything in, in a
   // step; nothing: in all of them, and they list none.
   std::function<std::optional<std::vector<int32_t>>(int rank, int64_t step)> rows = nullptr;
+  bool carries_state = false;    // from step to step
   bool by_rows = false;          // such a gradient travels by rows
   std::string device_kind = "";  // of a device that keeps the parameters; "": the host does
 };
@@ -58,7 +59,7 @@ class Rank {
                                     .keys = {0, 1, 3},
                                     .row_keys = settings.by_rows ? std::vector<int>{3} : std::vector<int>{},
                                     .bucket_bytes = 100'000,  // so that a step has two
-                                    .end_step = [end_step] { return end_step; }};
+                                    .end_step = [end_step](const InputOrigin&) { return end_step; }};
     for (int i = 0; i < ranks; ++i) options.group.hosts.push_back("rank-" + std::to_string(i));
     options.group.listen = options.group.hosts[rank];
     options.group.rank = rank;
@@ -85,7 +86,7 @@ class Rank {
       return state;
     };
     options.finished = [end_step](int64_t step) { return step >= end_step; };
-    options.carries_state = [] { return false; };
+    options.carries_state = [carries = settings.carries_state] { return carries; };
     absl::StatusOr<std::unique_ptr<AllReduceUpdater>> updater =
         AllReduceUpdater::Create(std::move(options), std::make_unique<SharedTransport>(transport));
     EXPECT_TRUE(updater.ok()) << updater.status();

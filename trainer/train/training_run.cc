@@ -48,6 +48,11 @@ int64_t PlannedEnd(const TrainingConfig& config, const Sampler& sampler) {
   return config.epochs > 0 ? sampler.StepsUntilEpoch(config.epochs) : config.steps;
 }
 
+// Of a training whose input goes on there.
+int64_t EndFrom(const TrainingRun& run, const InputOrigin& where) {
+  return PlannedEnd(run.config, run.sampler->GoingOn(where.step, {.epoch = where.epoch, .offset = where.offset}));
+}
+
 absl::Status OpenData(TrainingRun& run) {
   const TrainingConfig& config = run.config;
   TY_ASSIGN_OR_RETURN(const ExpectedData expected, ExpectedDataOf(config.model));
@@ -205,7 +210,7 @@ absl::StatusOr<std::unique_ptr<Updater>> MakeAllReduceUpdater(TrainingRun& run, 
                                   .lendable = run.lendable,
                                   .keys = std::move(keys),
                                   .row_keys = std::move(row_keys),
-                                  .end_step = [&run] { return run.planned_end; },
+                                  .end_step = [&run](const InputOrigin& where) { return EndFrom(run, where); },
                                   .load = [&run](bool again) { return LoadState(run, again); },
                                   .empty_state = [&run] { return run.saver->EmptyState(); },
                                   .finished = [&run](int64_t step) { return IsFinished(run, step); },
