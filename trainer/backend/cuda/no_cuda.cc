@@ -6,7 +6,7 @@ namespace trainyard::engine {
 namespace {
 
 absl::Status NoCuda() {
-  return absl::UnimplementedError("this build has no CUDA: run scripts/setup.sh --cuda and build again, see docs/gpus.md");
+  return absl::UnimplementedError("this build has no CUDA: docs/gpus.md says how to build the program, or its image, with CUDA");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ using testing::HasSubstr;
 TEST(NoCuda, ABuildWithoutCudaSaysSoAndHowToGetIt) {
   EXPECT_EQ(MakeCudaBackend({}).status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(MakeCudaBackend({}).status().message(), HasSubstr("this build has no CUDA"));
-  EXPECT_THAT(CudaDeviceCount().status().message(), HasSubstr("scripts/setup.sh --cuda"));
+  EXPECT_THAT(CudaDeviceCount().status().message(), HasSubstr("docs/gpus.md says how to build the program, or its image, with CUDA"));
 }
 
 }  // namespace
