@@ -104,7 +104,9 @@ absl::Status LeaderElector::Renew(const std::stop_token& stop) {
     absl::Status status = absl::DeadlineExceededError("renew deadline passed");
     if (clock_.Monotonic() < deadline) status = TryAcquireOrRenew(deadline);
     if (status.ok()) deadline = observed_at_ + options_.renew_deadline;
-    if (absl::IsFailedPrecondition(status) || clock_.Monotonic() >= deadline) return status;
+    const bool late = clock_.Monotonic() >= deadline;
+    if (late && status.ok()) return absl::DeadlineExceededError("the answer to a renewal came behind the renew deadline");
+    if (late || absl::IsFailedPrecondition(status)) return status;
     Moved(deadline);
     if (!status.ok()) LogWarning("leader election: renewal failed: {}", status.ToString(absl::StatusToStringMode::kWithNoExtraData));
   }

@@ -15,13 +15,34 @@
 namespace trainyard::control {
 namespace {
 
+// Answers to writes, late ones from ComeLate on: as for a process that is stopped meanwhile.
+class LateAnswers final : public Transport {
+ public:
+  LateAnswers(Transport& server, FakeClock& clock) : server_(server), clock_(clock) {}
+  void ComeLate(int seconds) { late_seconds_ = seconds; }
+  absl::StatusOr<HttpResponse> Send(const HttpRequest& request) override {
+    absl::StatusOr<HttpResponse> answer = server_.Send(request);
+    if (request.method == "PUT") clock_.Advance(absl::Seconds(late_seconds_.load()));
+    return answer;
+  }
+  absl::StatusOr<HttpResponse> Stream(const HttpRequest& request, absl::Duration idle,
+                                      const std::function<bool(std::string_view)>& on_data) override {
+    return server_.Stream(request, idle, on_data);
+  }
+
+ private:
+  Transport& server_;
+  FakeClock& clock_;
+  std::atomic<int> late_seconds_ = 0;
+};
+
 class LeaderElectorTest : public testing::Test {
  protected:
   struct Candidate {
     Candidate(LeaderElectorTest& test, const std::string& identity)
         : throttle(test.clock_, {.qps = 0}),
           elector(
-              test.server_, throttle, test.clock_, {.ns = "default", .identity = identity, .client = {.max_attempts = 1}},
+              test.answers_, throttle, test.clock_, {.ns = "default", .identity = identity, .client = {.max_attempts = 1}},
               [this] { ++started; }, [this] { ++lost; }) {
       elector.Start();
     }
@@ -45,6 +66,7 @@ class LeaderElectorTest : public testing::Test {
 
   FakeClock clock_;
   FakeApiServer server_{clock_};
+  LateAnswers answers_{server_, clock_};
 };
 
 TEST_F(LeaderElectorTest, TheFirstCandidateTakesAFreshLeaseAndRenewsIt) {
@@ -137,6 +159,18 @@ TEST_F(LeaderElectorTest, ALeaseTakenFromUnderTheLeaderEndsItsLeadership) {
   server_.Edit(kLeases, "default", "trainyard-operator", {{"spec", {{"holderIdentity", "thief"}}}});
   EXPECT_TRUE(Await([&] { return a.lost == 1; }));
   EXPECT_EQ(Spec()["holderIdentity"], "thief");
+}
+
+TEST_F(LeaderElectorTest, ARenewalThatIsAnsweredTooLateEndsTheLeadershipAndIsTold) {
+  Candidate a(*this, "a");
+  ASSERT_TRUE(Await([&] { return a.leads(); }));
+  testing::internal::CaptureStdout();
+  answers_.ComeLate(11);
+  EXPECT_TRUE(Await([&] { return a.lost == 1; }));
+  a.elector.Stop();
+  const std::string told = testing::internal::GetCapturedStdout();
+  EXPECT_NE(told.find("a no longer leads: DEADLINE_EXCEEDED: the answer to a renewal came behind the renew deadline"), std::string::npos)
+      << told;
 }
 
 TEST_F(LeaderElectorTest, ShortTroublesDoNotCostTheLease) {
