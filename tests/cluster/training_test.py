@@ -181,7 +181,7 @@ class TrainingTest(NodeSuite):
         self.wait_running(name, 2)
         self.wait_progress(name)
         log = self.kubectl("logs", f"{name}-worker-0")
-        self.assertIn("the training starts from the start values", log)  # no checkpoint came along
+        self.assertIn("takes the start values", log)  # no checkpoint came along
         taken = re.search(r"worker 1 has the parameters of step (\d+): the training goes on from there", log)
         self.assertTrue(taken, log)
         self.assertGreaterEqual(int(taken[1]), step)

@@ -366,7 +366,7 @@ absl::StatusOr<TrainingState> LoadState(TrainingRun& run, bool again) {
     return *std::move(loaded.state);
   }
   run.GoOnFrom({});
-  LogInfo("no checkpoint in '{}': the training starts from the start values", run.saver->checkpoints().dir());
+  LogInfo("no checkpoint in '{}': takes the start values", run.saver->checkpoints().dir());
   TY_ASSIGN_OR_RETURN(TrainingState state, run.saver->EmptyState());
   InitializeParameters(run.config.model, run.config.seed, state.parameters);
   if (!run.config.init_from.empty()) TY_RETURN_IF_ERROR(InitFrom(run.config.init_from, state.parameters));
