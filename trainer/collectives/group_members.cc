@@ -158,7 +158,7 @@ absl::Status GroupCore::OnForm(Peer& peer, const std::shared_ptr<Stream>& stream
         fmt::format("{}: 'form' with the state of rank {}, expected one of {} ranks", Name(peer.rank), root, ranks()));
   }
   if (root == static_cast<uint32_t>(options_.rank) && static_cast<uint64_t>(request_.furthest) != header.step) {
-    return absl::InvalidArgumentError(fmt::format("{}: 'form' with this rank's state of step {}, expected step {}, which it has",
+    return absl::InvalidArgumentError(fmt::format("{}: 'form' with this rank's state of step {}, expected step {} (-1: it has none)",
                                                   Name(peer.rank), header.step, request_.furthest));
   }
   const bool one_kind = (header.flags & kWireFlagOneKind) != 0;

@@ -103,7 +103,7 @@ TEST_P(RanksTest, AGroupWhoseNodesDevicesOrRootCannotBeIsRefused) {
                                                               "'form' of 3 ranks per node, expected a power of two that divides 4 ranks"),
         {1, kWireFlagOneKind, 0, "'form' of ranks with one kind of device, expected none, since this rank has no device"},
         {1, 0, 4, "'form' with the state of rank 4, expected one of 4 ranks"},
-        {1, 0, 1, "'form' with this rank's state of step 0, expected step -1, which it has"}}) {
+        {1, 0, 1, "'form' with this rank's state of step 0, expected step -1 (-1: it has none)"}}) {
     hosts_ = Addresses(GetParam().name, 4);
     const std::unique_ptr<Listener> listener = *transport_->Listen(hosts_[0], std::make_shared<OddChief>(per_node, flags, root));
     RankGroupOptions options = Options(1);
