@@ -73,6 +73,18 @@ struct Bf16ProductArgs {
   uint16_t* pairs_to = nullptr;
   const uint16_t* add = nullptr;
   bool relu = false;  // of what is stored
+  // WinogradWholeKernels::product only: of the 16 lanes, and of each row.
+  const float* lane_units = nullptr;
+  const float* row_units = nullptr;
+};
+
+// Winograd's tiles of pairs as whole numbers: `transformed` is [tile^2][tiles][channels / 2][16][2]
+// of int16. `units` [16] is what 1 counts in each lane: NaN where one of its values is not finite.
+struct WinogradWholeKernels {
+  void (*input)(const WinogradPanelArgs&, float* units);
+  void (*output_gradient)(const WinogradPanelArgs&, float* units);
+  void (*weights)(const WinogradWholeWeightsArgs&);
+  void (*product)(const Bf16ProductArgs&);  // a and b are int16, c = lane_units * row_units * the sum
 };
 
 // One way to make operands and to multiply them.
@@ -108,6 +120,7 @@ struct Bf16Kernels {
   BatchNormKernels batch_norm;
   // Null where products of pairs are faster than those of f32 by more than Winograd's saves.
   WinogradPanelKernels winograd;
+  WinogradWholeKernels winograd_whole;  // null where whole numbers are not multiplied faster than f32
   void (*pairs_to_rows)(const uint16_t* x, float* rows, int64_t pixels, int channels, int64_t stride);  // as panels_to_rows of KernelTable
   // As those of KernelTable, but y is bf16.
   void (*exp_rows)(const ExpRowsArgs&);

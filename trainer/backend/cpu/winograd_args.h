@@ -44,6 +44,18 @@ struct WinogradWeightsArgs {
   int64_t begin = 0, end = 0;
 };
 
+// Transformed weights of one element as whole numbers: transformed [in][out] to rows of an output's
+// channels, and the unit of each. Transposed: outputs are `in`, channels `out`.
+struct WinogradWholeWeightsArgs {
+  int taps = 3, results = 2;
+  int element = 0;
+  const float* transformed = nullptr;
+  int in = 0, out = 0;
+  bool transposed = false;
+  uint16_t* to = nullptr;  // int16
+  float* units = nullptr;
+};
+
 // Transformed values are f32. `weights` takes f32; those of bfloat16 round them first.
 struct WinogradPanelKernels {
   void (*input)(const WinogradPanelArgs&);

@@ -39,7 +39,9 @@ class TilesOfImages {
         input_(scratch),
         output_(scratch + tiling.tiles.elements * tiling.input),
         tiles_(WinogradInputOf(args.shape, tiling.tiles)),
-        product_(WinogradProductOf(args.shape.channels, args.shape.outputs, args.block, args.columns)) {
+        product_(WinogradProductOf(args.shape.channels, args.shape.outputs, args.block, args.columns)),
+        whole_(MultipliesWhole(device, args.shape.channels) ? &device.bf16->winograd_whole : nullptr),
+        whole_product_(WholeProductOf(args.shape.channels, args.shape.outputs)) {
     const ConvShape& shape = args.shape;
     tiles_.out_h = shape.out_h;
     tiles_.out_w = shape.out_w;
@@ -57,8 +59,13 @@ class TilesOfImages {
     tiles_.channels = shape.channels;
     tiles_.transformed = input_;
     tiles_.element = tiling_.input;
-    from_.input(tiles_);
-    Multiply();
+    if (whole_ != nullptr) {
+      whole_->input(tiles_, units_);
+      MultiplyWhole();
+    } else {
+      from_.input(tiles_);
+      Multiply();
+    }
     tiles_.channels = shape.outputs;
     tiles_.transformed = output_;
     tiles_.element = tiling_.output;
@@ -81,6 +88,21 @@ class TilesOfImages {
     }
   }
 
+  void MultiplyWhole() {
+    whole_product_.rows = args_.shape.outputs;
+    whole_product_.groups = tiles_.tiles;
+    whole_product_.lane_units = units_;
+    for (int element = 0; element < tiling_.tiles.elements; ++element) {
+      const int64_t weights = element * WinogradElementWeights(args_.shape.channels, args_.shape.outputs);
+      const WholeWeights whole(const_cast<float*>(args_.weights) + weights, args_.shape.outputs);
+      whole_product_.a = whole.rows;
+      whole_product_.row_units = whole.units;
+      whole_product_.b = reinterpret_cast<const uint16_t*>(input_ + element * tiling_.input);
+      whole_product_.c = output_ + element * tiling_.output;
+      whole_->product(whole_product_);
+    }
+  }
+
   const ConvForwardArgs& args_;
   const Tiling& tiling_;
   const KernelTable& kernels_;
@@ -90,6 +112,9 @@ class TilesOfImages {
   float* const output_;  // [elements][tiles][outputs][16]
   WinogradPanelArgs tiles_;
   ConvForwardArgs product_;
+  const WinogradWholeKernels* const whole_;  // null: products of f32
+  Bf16ProductArgs whole_product_;
+  alignas(64) float units_[kLanes];
 };
 
 }  // namespace
@@ -126,6 +151,21 @@ void RunWinogradPack(const PackArgs& args, CpuDevice& device) {
     part.end = std::min(end * kLanes, part.count);
     WinogradKernels(device, device.bf16 != nullptr).weights(part);
   });
+  if (MultipliesWhole(device, args.transposed ? args.out : args.in)) {
+    device.pool.Run(elements, [&](int64_t begin, int64_t end, int) {
+      WinogradWholeWeightsArgs one{
+          .taps = weights.taps, .results = weights.results, .in = args.in, .out = args.out, .transposed = args.transposed};
+      for (int64_t element = begin; element < end; ++element) {
+        const WholeWeights whole(args.packed + element * element_floats, args.transposed ? args.in : args.out);
+        one.element = static_cast<int>(element);
+        one.transformed = weights.transformed + element * weights.count;
+        one.to = whole.rows;
+        one.units = whole.units;
+        device.bf16->winograd_whole.weights(one);
+      }
+    });
+    return;
+  }
   device.pool.Run(elements, [&](int64_t begin, int64_t end, int) {
     PackArgs one = args;
     one.winograd = 0;

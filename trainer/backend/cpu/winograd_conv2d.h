@@ -3,7 +3,8 @@
 // for Convolutional Neural Networks"). Tiles of 4x4 or 6x6 pixels are transformed, and each of
 // their 16 or 36 elements is a product over channels: conv_forward by 1x1, whose pixels are tiles.
 // What a thread does at a time stays in its second cache. Values may lie as f32 or as pairs of
-// bfloat16; weights are rounded where a device multiplies in bfloat16, transformed values never.
+// bfloat16; weights are rounded where a device multiplies in bfloat16. Transformed values are f32,
+// or whole numbers (kernels/winograd_whole.h).
 #pragma once
 
 #include <cstddef>

@@ -43,6 +43,13 @@ inline bool TakesWinograd(const ConvShape& shape, const CpuDevice& device) {
   return shape.kernel_h == 5 || (WinogradResults(shape) == 4 && std::min(shape.channels, shape.outputs) >= kNarrowWinogradChannels);
 }
 
+// Whether products over so many channels of pairs are made of whole numbers. With more channels the
+// 31 bits of a sum leave too few for each weight (kernels/winograd_whole.h).
+constexpr int kMostWholeChannels = 64;
+inline bool MultipliesWhole(const CpuDevice& device, int channels) {
+  return device.bf16 != nullptr && device.bf16->winograd_whole.product != nullptr && channels % 2 == 0 && channels <= kMostWholeChannels;
+}
+
 // The transforms of values that lie as f32, or as pairs of bfloat16.
 inline const WinogradPanelKernels& WinogradKernels(const CpuDevice& device, bool in_pairs) {
   return in_pairs ? device.bf16->winograd : device.kernels.winograd_panels;
@@ -131,6 +138,27 @@ inline ConvForwardArgs WinogradProductOf(int channels, int outputs, int block, i
   args.columns = columns;
   return args;
 }
+
+// That product in whole numbers: likewise.
+inline Bf16ProductArgs WholeProductOf(int channels, int outputs) {
+  Bf16ProductArgs args;
+  args.pairs = channels / 2;
+  args.outer = args.inner = 1;
+  args.a_row = channels;
+  args.b_group = int64_t{channels} * kLanes;
+  args.c_row = kLanes;
+  args.c_group = int64_t{outputs} * kLanes;
+  return args;
+}
+
+// The weights of one element as whole numbers, in the memory of packed ones: the units of
+// `outputs`, then their rows.
+struct WholeWeights {
+  WholeWeights(float* packed, int outputs) : units(packed), rows(reinterpret_cast<uint16_t*>(packed + PaddedFloats(outputs))) {}
+
+  float* units;
+  uint16_t* rows;
+};
 
 // Floats of the packed weights of one element.
 constexpr int64_t WinogradElementWeights(int64_t channels, int64_t outputs) { return PaddedFloats(channels * outputs); }

@@ -36,6 +36,7 @@ constexpr Bf16Kernels Bf16KernelsOf(void (*product)(const Bf16ProductArgs&), voi
           .max_pool_gradient = UnpoolOf<PairPanels<Round>>::Run,
           .batch_norm = BatchNormOf<PairPanels<Round>>::kKernels,
           .winograd = WinogradPanelsOf<PairPanels<Round>>::kKernels,
+          .winograd_whole = {},
           .pairs_to_rows = RowsOf<PairPanels<Round>>::Run,
           .exp_rows = ExpRowsOf<RoundedRows<Round>>::Run,
           .exp_rows_end = ExpRowsOf<RoundedRows<Round>>::End,

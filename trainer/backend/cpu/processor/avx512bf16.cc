@@ -1,9 +1,11 @@
 // bfloat16 by AVX512-BF16: vcvtne2ps2bf16 rounds two vectors, and takes values below 2^-126 for
-// zeros. vdpbf16ps adds two products to each lane.
+// zeros. vdpbf16ps adds two products to each lane. Every processor that has it has AVX512-VNNI,
+// whose vpdpwssd does so with int16.
 #include <immintrin.h>
 
 #include "trainer/backend/cpu/kernels/bf16_blocks.h"
 #include "trainer/backend/cpu/kernels/bf16_kernels_of.h"
+#include "trainer/backend/cpu/kernels/winograd_whole.h"
 
 namespace trainyard::engine {
 namespace {
@@ -28,11 +30,17 @@ struct PairDot {
   }
 };
 
+constexpr Bf16Kernels MakeKernels() {
+  Bf16Kernels kernels = Bf16KernelsOf<RoundByInstruction>(RunProduct<PairDot>, RunProduct<PairDot, LeavePairs<RoundByInstruction>>);
+  kernels.winograd_whole = WinogradWholeOf<PairPanels<RoundByInstruction>>::kKernels;
+  return kernels;
+}
+
 }  // namespace
 
 namespace avx512bf16 {
 extern const Bf16Kernels kKernels;
-const Bf16Kernels kKernels = Bf16KernelsOf<RoundByInstruction>(RunProduct<PairDot>, RunProduct<PairDot, LeavePairs<RoundByInstruction>>);
+const Bf16Kernels kKernels = MakeKernels();
 }  // namespace avx512bf16
 
 }  // namespace trainyard::engine

@@ -27,8 +27,8 @@ bool AskForTiles() {
 
 bool HasAvx512Bf16() {
   __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq");
+  return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
 }
 
 // CPUID leaf 7: AMX-BF16 is bit 22 of EDX, AMX-TILE bit 24.
@@ -44,6 +44,7 @@ Bf16Kernels TilesAndAvx512() {
   kernels.end = amx::kProducts.end;
   kernels.product = amx::kProducts.product;
   kernels.product_to_pairs = amx::kProducts.product_to_pairs;
+  kernels.winograd_whole = {};
   kernels.winograd = {};  // 16 times the multiply-adds of f32 in a cycle
   return kernels;
 }
