@@ -93,10 +93,9 @@ class TilesOfImages {
     whole_product_.groups = tiles_.tiles;
     whole_product_.lane_units = units_;
     for (int element = 0; element < tiling_.tiles.elements; ++element) {
-      const int64_t weights = element * WinogradElementWeights(args_.shape.channels, args_.shape.outputs);
-      const WholeWeights whole(const_cast<float*>(args_.weights) + weights, args_.shape.outputs);
-      whole_product_.a = whole.rows;
-      whole_product_.row_units = whole.units;
+      const float* const weights = args_.weights + element * WinogradElementWeights(args_.shape.channels, args_.shape.outputs);
+      whole_product_.a = reinterpret_cast<const uint16_t*>(weights + WholeUnitFloats(args_.shape.outputs));
+      whole_product_.row_units = weights;
       whole_product_.b = reinterpret_cast<const uint16_t*>(input_ + element * tiling_.input);
       whole_product_.c = output_ + element * tiling_.output;
       whole_->product(whole_product_);
@@ -156,11 +155,10 @@ void RunWinogradPack(const PackArgs& args, CpuDevice& device) {
       WinogradWholeWeightsArgs one{
           .taps = weights.taps, .results = weights.results, .in = args.in, .out = args.out, .transposed = args.transposed};
       for (int64_t element = begin; element < end; ++element) {
-        const WholeWeights whole(args.packed + element * element_floats, args.transposed ? args.in : args.out);
         one.element = static_cast<int>(element);
         one.transformed = weights.transformed + element * weights.count;
-        one.to = whole.rows;
-        one.units = whole.units;
+        one.units = args.packed + element * element_floats;
+        one.to = reinterpret_cast<uint16_t*>(one.units + WholeUnitFloats(args.transposed ? args.in : args.out));
         device.bf16->winograd_whole.weights(one);
       }
     });

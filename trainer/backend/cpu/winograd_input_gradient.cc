@@ -149,10 +149,9 @@ class BlocksOfImages {
     whole_product_.groups = from_.tiles;
     whole_product_.lane_units = units_;
     for (int element = 0; element < tiling_.tiles.elements; ++element) {
-      const int64_t weights = element * WinogradElementWeights(shape_.channels, shape_.outputs);
-      const WholeWeights whole(const_cast<float*>(weights_) + weights, shape_.channels);
-      whole_product_.a = whole.rows + first * whole_product_.a_row;
-      whole_product_.row_units = whole.units + first;
+      const float* const weights = weights_ + element * WinogradElementWeights(shape_.channels, shape_.outputs);
+      whole_product_.a = reinterpret_cast<const uint16_t*>(weights + WholeUnitFloats(shape_.channels)) + first * whole_product_.a_row;
+      whole_product_.row_units = weights + first;
       whole_product_.b = reinterpret_cast<const uint16_t*>(gradient_ + element * tiling_.gradient);
       whole_product_.c = products_ + element * tiling_.product + int64_t{first} * kLanes;
       whole_->product(whole_product_);

@@ -151,14 +151,9 @@ inline Bf16ProductArgs WholeProductOf(int channels, int outputs) {
   return args;
 }
 
-// The weights of one element as whole numbers, in the memory of packed ones: the units of
-// `outputs`, then their rows.
-struct WholeWeights {
-  WholeWeights(float* packed, int outputs) : units(packed), rows(reinterpret_cast<uint16_t*>(packed + PaddedFloats(outputs))) {}
-
-  float* units;
-  uint16_t* rows;
-};
+// Weights of one element as whole numbers lie where packed ones would: the units of the outputs,
+// which take so many floats, then the outputs' rows.
+constexpr int64_t WholeUnitFloats(int outputs) { return PaddedFloats(outputs); }
 
 // Floats of the packed weights of one element.
 constexpr int64_t WinogradElementWeights(int64_t channels, int64_t outputs) { return PaddedFloats(channels * outputs); }

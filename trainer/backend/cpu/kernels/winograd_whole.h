@@ -158,21 +158,15 @@ class WholeTiles {
   static void Tile(const WinogradPanelArgs& args, TilePlace place, const V* factors, float* to) {
     const auto* corner = static_cast<const uint16_t*>(args.x) + place.row * args.x_row + place.column * args.x_column;
     for (int c = 0; c < args.channels; c += 2, corner += kGroupPair, to += kLanes) {
-      const auto load = [&](int i, int j) __attribute__((always_inline)) {
+      const auto load = [&]<int kChannel>(int i, int j) __attribute__((always_inline)) {
         const uint16_t* const pixel = corner + i * args.x_row + j * args.x_column;
-        if (j >= kFrom - kResults) PrefetchRead(pixel + kResults * args.x_column);
+        if (kChannel == 0 && j >= kFrom - kResults) PrefetchRead(pixel + kResults * args.x_column);
         const bool inside =
             kInside || (place.row + i >= 0 && place.row + i < args.in_h && place.column + j >= 0 && place.column + j < args.in_w);
-        return inside ? pixel : nullptr;
+        return inside ? LoadChannel<Panels, kChannel>(pixel) : V{};
       };
-      const auto low = [&](int i, int j) __attribute__((always_inline)) {
-        const uint16_t* const pixel = load(i, j);
-        return kInside || pixel != nullptr ? LoadChannel<Panels, 0>(pixel) : V{};
-      };
-      const auto high = [&](int i, int j) __attribute__((always_inline)) {
-        const uint16_t* const pixel = load(i, j);
-        return kInside || pixel != nullptr ? LoadChannel<Panels, 1>(pixel) : V{};
-      };
+      const auto low = [&](int i, int j) __attribute__((always_inline)) { return load.template operator()<0>(i, j); };
+      const auto high = [&](int i, int j) __attribute__((always_inline)) { return load.template operator()<1>(i, j); };
       alignas(64) V first[kElements];
       TransformTile<kFrom, kTile, kAlong>(
           low, [&](int element, V value) __attribute__((always_inline)) { first[element] = value * factors[element]; });
