@@ -217,16 +217,13 @@ absl::StatusOr<TrainingStart> AllReduceUpdater::StartOther(ParameterSet& paramet
 
 absl::Status AllReduceUpdater::ShareState(const Formed& formed, ParameterSet& parameters) {
   const int rank = options_.group.rank;
-  state_operation_ = nullptr;
-  state_plan_ = plans_->State(rank, group_->ranks(), formed.root);
-  state_operation_ = std::make_unique<Operation>(state_plan_, rank, group_->ranks(), group_->borrowed());
   TrainingState state;
   if (rank == formed.root) {
-    const auto give = [&](const StateView& own) { return Broadcast(formed.step, &own, nullptr); };
+    const auto give = [&](const StateView& own) { return Broadcast(formed, &own, nullptr); };
     TY_RETURN_IF_ERROR(copy_->updater().Look(parameters, give));
   } else {
     TY_ASSIGN_OR_RETURN(state, EmptyState());
-    TY_RETURN_IF_ERROR(Broadcast(formed.step, nullptr, &state));
+    TY_RETURN_IF_ERROR(Broadcast(formed, nullptr, &state));
   }
   if (sharded_) TY_RETURN_IF_ERROR(sharded_->Spread(*group_, choice_, formed.step));
   if (rank != formed.root) {
@@ -248,10 +245,12 @@ absl::StatusOr<TrainingState> AllReduceUpdater::EmptyState() {
   return state;
 }
 
-absl::Status AllReduceUpdater::Broadcast(int64_t step, const StateView* give, TrainingState* take) {
+absl::Status AllReduceUpdater::Broadcast(const Formed& formed, const StateView* give, TrainingState* take) {
   if (group_->ranks() == 1) return absl::OkStatus();
   const size_t keys = options_.specs.size();
-  group_->Begin(*state_operation_, {.step = step, .kind = OperationId::Kind::kState});
+  const OperationPlan plan = plans_->State(options_.group.rank, group_->ranks(), formed.root);
+  Operation operation(plan, options_.group.rank, group_->ranks(), group_->borrowed());
+  group_->Begin(operation, {.step = formed.step, .kind = OperationId::Kind::kState});
   for (size_t bucket = 0; bucket < plans_->state_cut().size(); ++bucket) {
     BucketValues values;
     for (const BucketSegment& segment : plans_->state_cut()[bucket]) {

@@ -113,7 +113,7 @@ class AllReduceUpdater final : public Updater {
   // Takes a loaded state for its own.
   absl::Status Take(TrainingState state, ParameterSet& parameters);
   // The group's first operation behind the measurements. `give` (the root) or `take` is null.
-  absl::Status Broadcast(int64_t step, const StateView* give, TrainingState* take);
+  absl::Status Broadcast(const Formed& formed, const StateView* give, TrainingState* take);
   void BeginStep(int64_t step);
   // This rank has all it will have of a key.
   void Count(int key);
@@ -139,13 +139,11 @@ class AllReduceUpdater final : public Updater {
   std::unique_ptr<BucketPlans> plans_;
   ParameterSet sums_;  // then means, of the step under way
   OperationPlan step_plan_;
-  OperationPlan state_plan_;
   std::unique_ptr<RankCopy> copy_;
   std::unique_ptr<ShardedSlots> sharded_;  // null: copy_ has all slots
   ParameterSet* parameters_ = nullptr;     // of the step loop
   std::unique_ptr<RowSums> rows_;
   std::unique_ptr<Operation> step_operation_;
-  std::unique_ptr<Operation> state_operation_;
   std::unique_ptr<RankGroup> group_;  // whose threads may be at an operation
 
   bool has_state_ = false;  // copy_ has one
