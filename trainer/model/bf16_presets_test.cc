@@ -6,12 +6,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "trainer/backend/cpu/cpu_backend.h"
 #include "trainer/backend/cpu/select_bf16.h"
+#include "trainer/backend/cpu/test_bf16.h"
 #include "trainer/backend/executor.h"
 #include "trainer/backend/reference/reference_backend.h"
 #include "trainer/model/build_graph.h"
@@ -72,17 +72,6 @@ class GradientStep {
 };
 
 class Bf16PresetsTest : public testing::TestWithParam<std::string> {};
-
-// The root mean square of the difference, as a share of that of `from`.
-double ShareOff(std::span<const float> found, std::span<const float> from) {
-  double off = 0, all = 0;
-  for (size_t i = 0; i < from.size(); ++i) {
-    off += std::pow(double{found[i]} - double{from[i]}, 2);
-    all += std::pow(double{from[i]}, 2);
-  }
-  EXPECT_GT(all, 0.0);
-  return std::sqrt(off / all);
-}
 
 // Some values round to the other neighbour. Whole numbers of tiles round about as much as operands
 // do: then the gradients are about as far from those of exact operands.

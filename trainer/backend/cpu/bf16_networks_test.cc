@@ -240,17 +240,6 @@ double LargestShare(const Found& found, const Expected& expected) {
 // What a tile rounds in f32 makes values flip too, and a flip may change the winner of a pool.
 constexpr double kFlippedShare = 0.02;
 
-// The root mean square of the difference, as a share of that of `exact`.
-template <typename Found, typename Exact>
-double ShareOff(const Found& found, const Exact& exact) {
-  double off = 0.0, all = 0.0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    off += std::pow(double{found[i]} - double{exact[i]}, 2);
-    all += std::pow(double{exact[i]}, 2);
-  }
-  return std::sqrt(off / all);
-}
-
 void ExpectSharesAgree(const Trial& trial, const std::string& isa) {
   const std::unique_ptr<Backend> reference = MakeReferenceBackend(DType::kF64, Precision::kBfloat16);
   const Graph joined = JoinAdds(FuseEpilogues(trial.builder().graph()));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +27,18 @@ inline std::unique_ptr<Backend> CpuInBf16(const std::string& isa, int threads = 
   auto backend = MakeCpuBackend({.threads = threads, .isa = isa, .precision = Precision::kBfloat16});
   EXPECT_TRUE(backend.ok()) << backend.status();
   return *std::move(backend);
+}
+
+// The root mean square of the difference, as a share of that of `exact`, which is not 0.
+template <typename Found, typename Exact>
+double ShareOff(const Found& found, const Exact& exact) {
+  double off = 0, all = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    off += std::pow(double{found[i]} - double{exact[i]}, 2);
+    all += std::pow(double{exact[i]}, 2);
+  }
+  EXPECT_GT(all, 0.0);
+  return std::sqrt(off / all);
 }
 
 // Sets that the machine lacks are skipped.

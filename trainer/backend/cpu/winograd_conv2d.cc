@@ -40,8 +40,8 @@ class TilesOfImages {
         output_(scratch + tiling.tiles.elements * tiling.input),
         tiles_(WinogradInputOf(args.shape, tiling.tiles)),
         product_(WinogradProductOf(args.shape.channels, args.shape.outputs, args.block, args.columns)),
-        whole_(MultipliesWhole(device, args.shape.channels) ? &device.bf16->winograd_whole : nullptr),
-        whole_product_(WholeProductOf(args.shape.channels, args.shape.outputs)) {
+        whole_(device, args.shape.channels, args.shape.outputs, tiling.tiles.elements, {input_, tiling.input}, args.weights,
+               {output_, tiling.output}) {
     const ConvShape& shape = args.shape;
     tiles_.out_h = shape.out_h;
     tiles_.out_w = shape.out_w;
@@ -59,9 +59,9 @@ class TilesOfImages {
     tiles_.channels = shape.channels;
     tiles_.transformed = input_;
     tiles_.element = tiling_.input;
-    if (whole_ != nullptr) {
-      whole_->input(tiles_, units_);
-      MultiplyWhole();
+    if (whole_.kernels() != nullptr) {
+      whole_.kernels()->input(tiles_, whole_.units());
+      whole_.Run(tiles_.tiles, 0, shape.outputs);
     } else {
       from_.input(tiles_);
       Multiply();
@@ -88,20 +88,6 @@ class TilesOfImages {
     }
   }
 
-  void MultiplyWhole() {
-    whole_product_.rows = args_.shape.outputs;
-    whole_product_.groups = tiles_.tiles;
-    whole_product_.lane_units = units_;
-    for (int element = 0; element < tiling_.tiles.elements; ++element) {
-      const float* const weights = args_.weights + element * WinogradElementWeights(args_.shape.channels, args_.shape.outputs);
-      whole_product_.a = reinterpret_cast<const uint16_t*>(weights + WholeUnitFloats(args_.shape.outputs));
-      whole_product_.row_units = weights;
-      whole_product_.b = reinterpret_cast<const uint16_t*>(input_ + element * tiling_.input);
-      whole_product_.c = output_ + element * tiling_.output;
-      whole_->product(whole_product_);
-    }
-  }
-
   const ConvForwardArgs& args_;
   const Tiling& tiling_;
   const KernelTable& kernels_;
@@ -111,9 +97,7 @@ class TilesOfImages {
   float* const output_;  // [elements][tiles][outputs][16]
   WinogradPanelArgs tiles_;
   ConvForwardArgs product_;
-  const WinogradWholeKernels* const whole_;  // null: products of f32
-  Bf16ProductArgs whole_product_;
-  alignas(64) float units_[kLanes];
+  WholeProducts whole_;
 };
 
 }  // namespace

@@ -90,8 +90,8 @@ class BlocksOfImages {
         band_(plan.shape, tiling, products_ + tiling.tiles.elements * tiling.product, device),
         from_(WinogradTransformOf(tiling.tiles, shape_.out_h, shape_.out_w, shape_.outputs)),
         product_(WinogradProductOf(shape_.outputs, shape_.channels, plan.block, plan.columns)),
-        whole_(MultipliesWhole(device, shape_.outputs) ? &device.bf16->winograd_whole : nullptr),
-        whole_product_(WholeProductOf(shape_.outputs, shape_.channels)) {
+        whole_(device, shape_.outputs, shape_.channels, tiling.tiles.elements, {gradient_, tiling.gradient}, weights,
+               {products_, tiling.product}) {
     from_.channels = shape_.outputs;
     from_.transformed = gradient_;
     from_.element = tiling.gradient;
@@ -122,7 +122,13 @@ class BlocksOfImages {
     for (int part = 0; part < tiling_.tiles.parts; ++part) {
       from_.tile_begin = to_.tile_begin = tiling_.tiles.Begin(part);
       from_.tiles = to_.tiles = tiling_.tiles.Tiles(part);
-      whole_ != nullptr ? MultiplyWhole(first) : Multiply(begin, end);
+      if (whole_.kernels() != nullptr) {
+        whole_.kernels()->output_gradient(from_, whole_.units());
+        whole_.Run(from_.tiles, first, to_.channels);
+      } else {
+        transform_.output_gradient(from_);
+        Multiply(begin, end);
+      }
       if (plan_.dx_in_pairs) to_.y = band_.Origin();
       kernels_.winograd_panel_input_gradient(to_);
       if (plan_.dx_in_pairs && (part + 1) % tiling_.tiles.parts_of_run == 0) band_.EndRun(part + 1 == tiling_.tiles.parts);
@@ -132,29 +138,12 @@ class BlocksOfImages {
  private:
   // The blocks [begin, end) of channels.
   void Multiply(int begin, int end) {
-    transform_.output_gradient(from_);
     product_.shape.in_w = product_.shape.out_w = from_.tiles;
     for (int element = 0; element < tiling_.tiles.elements; ++element) {
       product_.x = gradient_ + element * tiling_.gradient;
       product_.weights = weights_ + element * WinogradElementWeights(shape_.channels, shape_.outputs);
       product_.y = products_ + element * tiling_.product;
       kernels_.conv_forward(product_, {0, 1, begin, end});
-    }
-  }
-
-  // The channels from `first` on.
-  void MultiplyWhole(int first) {
-    whole_->output_gradient(from_, units_);
-    whole_product_.rows = to_.channels;
-    whole_product_.groups = from_.tiles;
-    whole_product_.lane_units = units_;
-    for (int element = 0; element < tiling_.tiles.elements; ++element) {
-      const float* const weights = weights_ + element * WinogradElementWeights(shape_.channels, shape_.outputs);
-      whole_product_.a = reinterpret_cast<const uint16_t*>(weights + WholeUnitFloats(shape_.channels)) + first * whole_product_.a_row;
-      whole_product_.row_units = weights + first;
-      whole_product_.b = reinterpret_cast<const uint16_t*>(gradient_ + element * tiling_.gradient);
-      whole_product_.c = products_ + element * tiling_.product + int64_t{first} * kLanes;
-      whole_->product(whole_product_);
     }
   }
 
@@ -169,9 +158,7 @@ class BlocksOfImages {
   Band band_;
   WinogradPanelArgs from_, to_;
   ConvForwardArgs product_;
-  const WinogradWholeKernels* const whole_;  // null: products of f32
-  Bf16ProductArgs whole_product_;
-  alignas(64) float units_[kLanes];
+  WholeProducts whole_;
 };
 
 }  // namespace

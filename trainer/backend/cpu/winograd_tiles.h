@@ -139,24 +139,70 @@ inline ConvForwardArgs WinogradProductOf(int channels, int outputs, int block, i
   return args;
 }
 
-// That product in whole numbers: likewise.
-inline Bf16ProductArgs WholeProductOf(int channels, int outputs) {
-  Bf16ProductArgs args;
-  args.pairs = channels / 2;
-  args.outer = args.inner = 1;
-  args.a_row = channels;
-  args.b_group = int64_t{channels} * kLanes;
-  args.c_row = kLanes;
-  args.c_group = int64_t{outputs} * kLanes;
-  return args;
-}
+// Floats of the packed weights of one element.
+constexpr int64_t WinogradElementWeights(int64_t channels, int64_t outputs) { return PaddedFloats(channels * outputs); }
 
 // Weights of one element as whole numbers lie where packed ones would: the units of the outputs,
 // which take so many floats, then the outputs' rows.
 constexpr int64_t WholeUnitFloats(int outputs) { return PaddedFloats(outputs); }
 
-// Floats of the packed weights of one element.
-constexpr int64_t WinogradElementWeights(int64_t channels, int64_t outputs) { return PaddedFloats(channels * outputs); }
+// The products of all elements in whole numbers, where MultipliesWhole: from `channels` to `outputs`.
+class WholeProducts {
+ public:
+  // What lies `element` floats apart for each element of a tile.
+  template <typename Float>
+  struct Elements {
+    Float* first;
+    int64_t element;
+  };
+
+  // x [elements][tiles][channels / 2][16][2] of int16, y [elements][tiles][outputs][16] of f32.
+  WholeProducts(const CpuDevice& device, int channels, int outputs, int elements, Elements<const float> x, const float* weights,
+                Elements<float> y)
+      : kernels_(MultipliesWhole(device, channels) ? &device.bf16->winograd_whole : nullptr),
+        outputs_(outputs),
+        elements_(elements),
+        x_(x),
+        weights_(weights),
+        y_(y) {
+    product_.pairs = channels / 2;
+    product_.outer = product_.inner = 1;
+    product_.a_row = channels;
+    product_.b_group = int64_t{channels} * kLanes;
+    product_.c_row = kLanes;
+    product_.c_group = int64_t{outputs} * kLanes;
+    product_.lane_units = units_;
+  }
+  WholeProducts(const WholeProducts&) = delete;
+  WholeProducts& operator=(const WholeProducts&) = delete;
+
+  // Null: products are of f32.
+  const WinogradWholeKernels* kernels() const { return kernels_; }
+  // Of x, for its transform to leave.
+  float* units() { return units_; }
+  // The outputs [first, first + rows) of `tiles` tiles.
+  void Run(int tiles, int first, int rows) {
+    product_.rows = rows;
+    product_.groups = tiles;
+    for (int element = 0; element < elements_; ++element) {
+      const float* const weights = weights_ + element * WinogradElementWeights(product_.a_row, outputs_);
+      product_.a = reinterpret_cast<const uint16_t*>(weights + WholeUnitFloats(outputs_)) + first * product_.a_row;
+      product_.row_units = weights + first;
+      product_.b = reinterpret_cast<const uint16_t*>(x_.first + element * x_.element);
+      product_.c = y_.first + element * y_.element + int64_t{first} * kLanes;
+      kernels_->product(product_);
+    }
+  }
+
+ private:
+  const WinogradWholeKernels* const kernels_;
+  const int outputs_, elements_;
+  const Elements<const float> x_;
+  const float* const weights_;
+  const Elements<float> y_;
+  Bf16ProductArgs product_;
+  alignas(64) float units_[kLanes];
+};
 
 // Floats between elements of tiles of so many vectors: an odd number of vectors, so that the
 // elements do not share few lines of the nearest cache.

@@ -107,16 +107,6 @@ class WinogradWholeTest : public Bf16Test {
     for (size_t pixel = 0; pixel < pixels; ++pixel) found.push_back(results[(sample * pixels + pixel) * images_.filters + filter]);
     return found;
   }
-  // The root mean square of the difference, as a share of that of the exact results.
-  template <typename Found>
-  static double ShareOff(const Found& found, const std::vector<double>& exact) {
-    double off = 0, all = 0;
-    for (size_t i = 0; i < exact.size(); ++i) {
-      off += (found[i] - exact[i]) * (found[i] - exact[i]);
-      all += exact[i] * exact[i];
-    }
-    return std::sqrt(off / all);
-  }
   // Results are as exact as their operands, whose rounding has cost about as much.
   void ExpectAsExactAsOperands(const std::vector<float>& results, int sample, int filter) {
     EXPECT_LE(ShareOff(Of(results, sample, filter), Exact(sample, filter)), 1.7 * cost_of_rounding_)

@@ -28,6 +28,27 @@ inline V LoadChannel(const typename Panels::Element* from) {
   return values[kChannel];
 }
 
+// kFrom x kFrom values, which load(row, column) gives, are transformed along their columns, then
+// along their rows. The kTile x kTile elements go to take(element, value).
+template <int kFrom, int kTile, void (*kAlong)(const V*, V*), typename LoadOne, typename Take>
+[[gnu::always_inline]] inline void TransformTile(const LoadOne& load, const Take& take) {
+  V turned[kTile][kFrom];
+#pragma GCC unroll 6
+  for (int j = 0; j < kFrom; ++j) {
+    V line[kFrom];
+    for (int i = 0; i < kFrom; ++i) line[i] = load(i, j);
+    V column[kTile];
+    kAlong(line, column);
+    for (int i = 0; i < kTile; ++i) turned[i][j] = column[i];
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kTile; ++i) {
+    V elements[kTile];
+    kAlong(turned[i], elements);
+    for (int j = 0; j < kTile; ++j) take(i * kTile + j, elements[j]);
+  }
+}
+
 template <typename Panels, int kResults, int kTaps>
 struct WinogradTile {
   using Transforms = Winograd<kResults, kTaps>;
@@ -74,26 +95,10 @@ struct WinogradTile {
   }
 
  private:
-  // The elements of kFrom x kFrom values, which load(row, column) gives: transformed along their
-  // columns, then along their rows.
   template <int kFrom, void (*kAlong)(const V*, V*), typename LoadOne>
   [[gnu::always_inline]] static void Transform(const WinogradPanelArgs& args, const LoadOne& load, float* to) {
-    V turned[kTile][kFrom];
-#pragma GCC unroll 6
-    for (int j = 0; j < kFrom; ++j) {
-      V line[kFrom];
-      for (int i = 0; i < kFrom; ++i) line[i] = load(i, j);
-      V column[kTile];
-      kAlong(line, column);
-      for (int i = 0; i < kTile; ++i) turned[i][j] = column[i];
-    }
-#pragma GCC unroll 6
-    for (int i = 0; i < kTile; ++i) {
-      float* const element = to + i * kTile * args.element;
-      V elements[kTile];
-      kAlong(turned[i], elements);
-      for (int j = 0; j < kTile; ++j) engine::Store(element + j * args.element, elements[j]);
-    }
+    TransformTile<kFrom, kTile, kAlong>(
+        load, [&](int element, V value) __attribute__((always_inline)) { engine::Store(to + element * args.element, value); });
   }
 
   template <bool kInside, int kChannel>

@@ -82,27 +82,6 @@ inline V LargestOf(const uint16_t* from, int64_t vectors) {
 inline VI ToWhole(V v) { return reinterpret_cast<VI>(_mm512_cvtps_epi32(reinterpret_cast<__m512>(v))); }
 inline VI PairsOf(V low, V high) { return (ToWhole(low) & SplatInt(0xffff)) | (ToWhole(high) << 16); }
 
-// The elements of the kTile x kTile results of kFrom x kFrom values, which load(row, column) gives,
-// go to take(element, value).
-template <int kFrom, int kTile, void (*kAlong)(const V*, V*), typename LoadOne, typename Take>
-[[gnu::always_inline]] inline void TransformTile(const LoadOne& load, const Take& take) {
-  V turned[kTile][kFrom];
-#pragma GCC unroll 6
-  for (int j = 0; j < kFrom; ++j) {
-    V line[kFrom];
-    for (int i = 0; i < kFrom; ++i) line[i] = load(i, j);
-    V column[kTile];
-    kAlong(line, column);
-    for (int i = 0; i < kTile; ++i) turned[i][j] = column[i];
-  }
-#pragma GCC unroll 6
-  for (int i = 0; i < kTile; ++i) {
-    V elements[kTile];
-    kAlong(turned[i], elements);
-    for (int j = 0; j < kTile; ++j) take(i * kTile + j, elements[j]);
-  }
-}
-
 template <typename Panels, int kResults, int kTaps>
 class WholeTiles {
   using Transforms = Winograd<kResults, kTaps>;
