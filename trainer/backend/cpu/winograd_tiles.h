@@ -146,7 +146,8 @@ constexpr int64_t WinogradElementWeights(int64_t channels, int64_t outputs) { re
 // which take so many floats, then the outputs' rows.
 constexpr int64_t WholeUnitFloats(int outputs) { return PaddedFloats(outputs); }
 
-// The products of all elements in whole numbers, where MultipliesWhole: from `channels` to `outputs`.
+// The products of all elements in whole numbers, where MultipliesWhole: from `channels` to
+// `outputs`.
 class WholeProducts {
  public:
   // What lies `element` floats apart for each element of a tile.
